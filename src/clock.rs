@@ -1,0 +1,242 @@
+//! The only file that reads a clock.
+//!
+//! Two clocks are read: the wall clock, which people and timetables mean and which may step, and one that only
+//! moves forward and counts the time the machine was suspended, which every deadline is measured on.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::time::Duration;
+
+use chrono::{DateTime, TimeDelta, Utc};
+
+/// Where the time comes from: the machine, or, in tests, a [`ManualClock`].
+///
+/// A cheap handle. Everything that reads a clock takes one, and takes the machine's unless told otherwise.
+///
+/// ```
+/// use soloist::Clock;
+///
+/// let clock = Clock::system();
+/// let before = clock.moment();
+/// assert!(clock.moment() >= before);
+/// ```
+#[derive(Clone, Default)]
+pub struct Clock(Source);
+
+#[derive(Clone, Default)]
+enum Source {
+    #[default]
+    System,
+    Manual(Arc<ManualTime>),
+}
+
+struct ManualTime {
+    wall_nanos: AtomicI64,
+    moment_nanos: AtomicU64,
+}
+
+impl Clock {
+    /// The machine's clocks. This is the default.
+    ///
+    /// ```
+    /// assert!(soloist::Clock::system().now().timestamp() > 0);
+    /// ```
+    pub fn system() -> Self {
+        Self(Source::System)
+    }
+
+    /// The wall clock, in UTC. It may step in either direction: never measure a duration with it.
+    ///
+    /// ```
+    /// println!("{}", soloist::Clock::system().now());
+    /// ```
+    pub fn now(&self) -> DateTime<Utc> {
+        match &self.0 {
+            Source::System => Utc::now(),
+            Source::Manual(time) => DateTime::from_timestamp_nanos(time.wall_nanos.load(Ordering::SeqCst)),
+        }
+    }
+
+    /// A point on the clock that never steps and counts suspend: `CLOCK_BOOTTIME` on Linux and Android, elsewhere
+    /// what [`std::time::Instant`] reads.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// let started = soloist::Clock::system().moment();
+    /// let took: Duration = soloist::Clock::system().moment().since(started);
+    /// ```
+    pub fn moment(&self) -> Moment {
+        match &self.0 {
+            Source::System => Moment(since_boot()),
+            Source::Manual(time) => Moment(Duration::from_nanos(time.moment_nanos.load(Ordering::SeqCst))),
+        }
+    }
+}
+
+impl fmt::Debug for Clock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self.0 {
+            Source::System => "Clock::system()",
+            Source::Manual(_) => "Clock::manual()",
+        })
+    }
+}
+
+/// A clock that stands still until a test moves it.
+///
+/// ```
+/// use std::time::Duration;
+/// use chrono::{TimeZone, Utc};
+/// use soloist::{Clock, ManualClock};
+///
+/// let manual = ManualClock::at(Utc.with_ymd_and_hms(2026, 3, 1, 12, 0, 0).unwrap());
+/// let clock = Clock::from(&manual);
+/// manual.advance(Duration::from_secs(90));
+/// assert_eq!(clock.now().to_rfc3339(), "2026-03-01T12:01:30+00:00");
+/// ```
+#[derive(Clone)]
+pub struct ManualClock(Arc<ManualTime>);
+
+impl ManualClock {
+    /// A clock that shows `start`, from the years 1678 to 2262; a time outside of them is moved to the nearer end.
+    ///
+    /// ```
+    /// use chrono::DateTime;
+    ///
+    /// let manual = soloist::ManualClock::at(DateTime::UNIX_EPOCH);
+    /// assert_eq!(soloist::Clock::from(&manual).now(), DateTime::UNIX_EPOCH);
+    /// ```
+    pub fn at(start: DateTime<Utc>) -> Self {
+        let end = if start < DateTime::UNIX_EPOCH { i64::MIN } else { i64::MAX };
+        Self(Arc::new(ManualTime {
+            wall_nanos: AtomicI64::new(start.timestamp_nanos_opt().unwrap_or(end)),
+            moment_nanos: AtomicU64::new(0),
+        }))
+    }
+
+    /// Lets `by` pass on both clocks, for every handle of this one.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use soloist::{Clock, ManualClock};
+    ///
+    /// let manual = ManualClock::at(chrono::DateTime::UNIX_EPOCH);
+    /// let before = Clock::from(&manual).moment();
+    /// manual.advance(Duration::from_secs(1));
+    /// assert_eq!(Clock::from(&manual).moment().since(before), Duration::from_secs(1));
+    /// ```
+    pub fn advance(&self, by: Duration) {
+        let nanos = u64::try_from(by.as_nanos()).unwrap_or(u64::MAX);
+        let wall = i64::try_from(nanos).unwrap_or(i64::MAX);
+        // The closures always return a value, so neither update can be refused.
+        let _ =
+            self.0.moment_nanos.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |now| Some(now.saturating_add(nanos)));
+        let _ =
+            self.0.wall_nanos.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |now| Some(now.saturating_add(wall)));
+    }
+}
+
+impl fmt::Debug for ManualClock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("ManualClock").field(&Clock::from(self).now()).finish()
+    }
+}
+
+impl From<&ManualClock> for Clock {
+    fn from(manual: &ManualClock) -> Self {
+        Self(Source::Manual(Arc::clone(&manual.0)))
+    }
+}
+
+impl From<ManualClock> for Clock {
+    fn from(manual: ManualClock) -> Self {
+        Self(Source::Manual(manual.0))
+    }
+}
+
+/// A point on the clock that never steps; only good for comparing with another of the same process.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// let now = soloist::Clock::system().moment();
+/// assert_eq!(now.plus(Duration::from_secs(5)).since(now), Duration::from_secs(5));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Moment(Duration);
+
+impl Moment {
+    /// The point `later` after this one.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// let now = soloist::Clock::system().moment();
+    /// assert!(now.plus(Duration::from_millis(1)) > now);
+    /// ```
+    #[must_use = "a moment is not changed in place"]
+    pub fn plus(self, later: Duration) -> Self {
+        Self(self.0.saturating_add(later))
+    }
+
+    /// How long after `earlier` this is; zero when it is not after it.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// let now = soloist::Clock::system().moment();
+    /// assert_eq!(now.since(now.plus(Duration::from_secs(1))), Duration::ZERO);
+    /// ```
+    pub fn since(self, earlier: Self) -> Duration {
+        self.0.saturating_sub(earlier.0)
+    }
+}
+
+/// `instant` plus `later`, kept within what can be written down.
+pub(crate) fn wall_plus(instant: DateTime<Utc>, later: Duration) -> DateTime<Utc> {
+    TimeDelta::from_std(later)
+        .ok()
+        .and_then(|later| instant.checked_add_signed(later))
+        .unwrap_or(DateTime::<Utc>::MAX_UTC)
+}
+
+#[cfg(any(target_os = "linux", target_os = "android"))]
+fn since_boot() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+    // The kernel never reports a negative time since boot, nor a second of more than 10^9 nanoseconds.
+    Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap_or_default())
+}
+
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+fn since_boot() -> Duration {
+    use std::sync::OnceLock;
+    use std::time::Instant;
+
+    static START: OnceLock<Instant> = OnceLock::new();
+    START.get_or_init(Instant::now).elapsed()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_manual_clock_moves_both_its_clocks_and_stops_at_their_ends() {
+        let manual = ManualClock::at(DateTime::UNIX_EPOCH);
+        let clock = Clock::from(manual.clone());
+        let before = clock.moment();
+        manual.advance(Duration::from_secs(60));
+        assert_eq!(clock.now().timestamp(), 60);
+        assert_eq!(clock.moment().since(before), Duration::from_secs(60));
+        manual.advance(Duration::MAX);
+        manual.advance(Duration::MAX);
+        assert_eq!(clock.now().timestamp_nanos_opt(), Some(i64::MAX));
+    }
+
+    #[test]
+    fn a_sum_past_the_end_of_time_is_the_end_of_time() {
+        assert_eq!(wall_plus(DateTime::UNIX_EPOCH, Duration::MAX), DateTime::<Utc>::MAX_UTC);
+        let now = Clock::system().moment();
+        assert!(now.plus(Duration::MAX) > now);
+    }
+}

@@ -1,0 +1,167 @@
+//! What can go wrong, said so that the reader knows what to do next.
+
+use std::error::Error;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::lease::{MutexName, Term};
+
+/// Any error, as closures that use `?` return it.
+///
+/// ```
+/// let error: soloist::BoxError = "the disk is full".into();
+/// assert_eq!(error.to_string(), "the disk is full");
+/// ```
+pub type BoxError = Box<dyn Error + Send + Sync>;
+
+/// Why a store gave no answer. It never means "held by another": that is an answer.
+///
+/// ```
+/// use soloist::MutexError;
+///
+/// let error = MutexError::unavailable("create lease/reports", "connection refused");
+/// assert!(error.is_unavailable());
+/// assert_eq!(error.to_string(), "could not create lease/reports");
+/// assert_eq!(std::error::Error::source(&error).unwrap().to_string(), "connection refused");
+/// ```
+#[derive(Clone, Debug)]
+pub struct MutexError {
+    kind: MutexErrorKind,
+    attempted: Arc<str>,
+    source: Option<Arc<dyn Error + Send + Sync>>,
+}
+
+/// What sort of a [`MutexError`] it is.
+///
+/// ```
+/// use soloist::{MutexError, MutexErrorKind};
+///
+/// assert_eq!(MutexError::unsupported("extend a lease").kind(), MutexErrorKind::Unsupported);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum MutexErrorKind {
+    /// The store could not be asked, or what it said could not be used. Whether the name is held is not known.
+    Unavailable,
+    /// The store has no way of doing this, now or later.
+    Unsupported,
+}
+
+impl MutexError {
+    /// The store could not be asked. `attempted` completes "could not …" and names the mutex.
+    ///
+    /// ```
+    /// let error = soloist::MutexError::unavailable("look at lease/reports", "timed out");
+    /// assert_eq!(error.to_string(), "could not look at lease/reports");
+    /// ```
+    pub fn unavailable(attempted: impl Into<Arc<str>>, source: impl Into<BoxError>) -> Self {
+        let source: BoxError = source.into();
+        Self { kind: MutexErrorKind::Unavailable, attempted: attempted.into(), source: Some(source.into()) }
+    }
+
+    /// The store has no way of doing this. `what` completes "this store can't …".
+    ///
+    /// ```
+    /// let error = soloist::MutexError::unsupported("break a lease");
+    /// assert_eq!(error.to_string(), "this store can't break a lease");
+    /// ```
+    pub fn unsupported(what: impl Into<Arc<str>>) -> Self {
+        Self { kind: MutexErrorKind::Unsupported, attempted: what.into(), source: None }
+    }
+
+    /// What sort of error it is.
+    ///
+    /// ```
+    /// # use soloist::{MutexError, MutexErrorKind};
+    /// assert_eq!(MutexError::unavailable("ask", "no answer").kind(), MutexErrorKind::Unavailable);
+    /// ```
+    pub fn kind(&self) -> MutexErrorKind {
+        self.kind
+    }
+
+    /// Whether asking again later may help.
+    ///
+    /// ```
+    /// # use soloist::MutexError;
+    /// assert!(MutexError::unavailable("ask", "no answer").is_unavailable());
+    /// ```
+    pub fn is_unavailable(&self) -> bool {
+        self.kind == MutexErrorKind::Unavailable
+    }
+
+    /// Whether the store will never be able to do this.
+    ///
+    /// ```
+    /// # use soloist::MutexError;
+    /// assert!(MutexError::unsupported("extend a lease").is_unsupported());
+    /// ```
+    pub fn is_unsupported(&self) -> bool {
+        self.kind == MutexErrorKind::Unsupported
+    }
+}
+
+impl fmt::Display for MutexError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.kind {
+            MutexErrorKind::Unavailable => write!(f, "could not {}", self.attempted),
+            MutexErrorKind::Unsupported => write!(f, "this store can't {}", self.attempted),
+        }
+    }
+}
+
+impl Error for MutexError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        self.source.as_deref().map(|source| source as &(dyn Error + 'static))
+    }
+}
+
+/// Why a text is not the name of a mutex.
+///
+/// ```
+/// use soloist::{InvalidName, MutexName};
+///
+/// assert_eq!(MutexName::lease("").unwrap_err(), InvalidName::Empty);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum InvalidName {
+    /// It has no character.
+    #[error("the name is empty")]
+    Empty,
+    /// It has more than [`MutexName::MAX_CHARS`] characters.
+    #[error("the name has {chars} characters, the limit is {}", MutexName::MAX_CHARS)]
+    TooLong {
+        /// How many it has.
+        chars: usize,
+    },
+}
+
+/// The length is not one that a lease can have, see [`Term`].
+///
+/// ```
+/// use std::time::Duration;
+/// use soloist::Term;
+///
+/// assert!(Term::new(Duration::ZERO).is_err());
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a lease of {length:?} is outside of {:?} to ten years", Term::MIN.get())]
+pub struct InvalidTerm {
+    pub(crate) length: Duration,
+}
+
+/// An error and what caused it, in one line: `could not create lease/reports: permission denied`.
+pub(crate) struct Chain<'a>(pub(crate) &'a (dyn Error + 'static));
+
+impl fmt::Display for Chain<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0)?;
+        let mut error = self.0;
+        while let Some(source) = error.source() {
+            write!(f, ": {source}")?;
+            error = source;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,450 @@
+//! What a store must do, in words and as a trait.
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::error::MutexError;
+use crate::lease::{FencingToken, Holder, Lease, LeaseRequest, MutexName, Term};
+
+pub(crate) mod memory;
+
+/// A store of mutexes: it gates every run with atomic create, exists and forget.
+///
+/// [`MemoryMutex`](crate::MemoryMutex) and [`FileMutex`](crate::FileMutex) are built in. A store of your own needs
+/// three methods; the others have defaults that are honest about what they can't do. Handles are shared between
+/// threads: `&M`, `Box<M>` and `Arc<M>` are stores where `M` is one.
+///
+/// # Contract
+///
+/// 1. **One wins.** Of any number of concurrent [`create`](Self::create)s of a name, over all threads, processes and
+///    hosts within the store's [`scope`](Self::scope), at most one is granted until it is forgotten, broken or
+///    expired; and if the name is free, one of them is granted.
+/// 2. **Names are bytes.** Two names are the same only if they are equal: no trimming, padding, folding or truncating.
+///    A lease and a claim are never the same name.
+/// 3. **Looking changes nothing.** [`exists`](Self::exists) and [`holder`](Self::holder) never make a concurrent
+///    `create` fail, and never prolong or end what they look at.
+/// 4. **Only the owner** releases and extends: [`forget`](Self::forget) and [`extend`](Self::extend) with a lease
+///    whose owner is not the holder answer `Ok(false)` and leave the holder alone.
+/// 5. **Everything expires**, on the store's own clock, when its term is over.
+/// 6. **Tokens rise** strictly with every grant of a name, also after it expired, was forgotten or broken. That holds
+///    over all leases and claims of one [`MutexName::mutex`].
+/// 7. **`Err` means "not known".** A name held by another is `Ok(None)`, `Ok(true)` or `Ok(false)`, never `Err`; a
+///    store that did not answer is `Err`, never `Ok`. Nothing blocks for longer than a few seconds.
+/// 8. **An admission is all or nothing**: of a lease and a claim that are asked for together, both are granted or
+///    neither; a refusal consumes no occurrence.
+///
+/// The feature `contract-tests` has these words as a test suite, for a store of your own.
+///
+/// ```
+/// use std::collections::HashMap;
+/// use std::sync::Mutex;
+/// use soloist::{Clock, EventMutex, FencingToken, Lease, LeaseRequest, Moment, MutexError, MutexName, Owner};
+///
+/// /// A store within one process: the owner and the end of each name's lease, and how many were granted.
+/// #[derive(Debug, Default)]
+/// struct Table(Mutex<(HashMap<MutexName, (Owner, Moment)>, u64)>);
+///
+/// fn holder(held: &HashMap<MutexName, (Owner, Moment)>, name: &MutexName) -> Option<Owner> {
+///     held.get(name).filter(|(_, until)| Clock::system().moment() < *until).map(|(owner, _)| *owner)
+/// }
+///
+/// impl EventMutex for Table {
+///     fn create(&self, request: &LeaseRequest) -> Result<Option<Lease>, MutexError> {
+///         let (held, granted) = &mut *self.0.lock().unwrap();
+///         if holder(held, request.name()).is_some() {
+///             return Ok(None);
+///         }
+///         let until = Clock::system().moment().plus(request.term().get());
+///         held.insert(request.name().clone(), (request.owner(), until));
+///         *granted += 1;
+///         Ok(Some(request.granted(FencingToken::new(*granted))))
+///     }
+///
+///     fn exists(&self, name: &MutexName) -> Result<bool, MutexError> {
+///         Ok(holder(&self.0.lock().unwrap().0, name).is_some())
+///     }
+///
+///     fn forget(&self, lease: &Lease) -> Result<bool, MutexError> {
+///         let (held, _) = &mut *self.0.lock().unwrap();
+///         let ours = holder(held, lease.name()) == Some(lease.owner());
+///         if ours {
+///             held.remove(lease.name());
+///         }
+///         Ok(ours)
+///     }
+/// }
+///
+/// let mut schedule = soloist::Schedule::new(Table::default());
+/// ```
+pub trait EventMutex: fmt::Debug + Send + Sync {
+    /// Takes the name for its term if it is free, in one atomic step. `Ok(None)`: somebody else holds it.
+    ///
+    /// # Errors
+    ///
+    /// Whether it was taken is not known.
+    fn create(&self, request: &LeaseRequest) -> Result<Option<Lease>, MutexError>;
+
+    /// Whether the name is held. Advisory: it looks, changes nothing, and never admits a run.
+    ///
+    /// # Errors
+    ///
+    /// Whether it is held is not known.
+    fn exists(&self, name: &MutexName) -> Result<bool, MutexError>;
+
+    /// Gives the name back. `Ok(false)`: it was not ours any more, and was left alone.
+    ///
+    /// # Errors
+    ///
+    /// Whether it was given back is not known; it expires with its term.
+    fn forget(&self, lease: &Lease) -> Result<bool, MutexError>;
+
+    /// How far the store's word reaches. The default is [`Scope::Unknown`], which is never warned of.
+    fn scope(&self) -> Scope {
+        Scope::Unknown
+    }
+
+    /// Decides on each admission, one answer for each, in their order. They are independent of one another, and are
+    /// granted in their order where they ask for the same name.
+    ///
+    /// The default asks step by step: it looks at the claim, takes the lease, takes the claim, and gives the lease
+    /// back if the claim was taken. No race consumes an occurrence, and a late server does not disturb the one that
+    /// runs. A process that is killed between two steps blocks the event for one term at most. Override it where the
+    /// store can decide in one step.
+    fn admit(&self, admissions: &[Admission]) -> Vec<Result<Admitted, MutexError>> {
+        admissions.iter().map(|admission| admit_in_steps(self, admission)).collect()
+    }
+
+    /// Gives back several names, one answer for each, in their order.
+    fn release(&self, leases: &[Lease]) -> Vec<Result<bool, MutexError>> {
+        leases.iter().map(|lease| self.forget(lease)).collect()
+    }
+
+    /// Lets each lease end one `term` from now, be that later or earlier than before. `Ok(false)`: it was not ours any
+    /// more, and was left alone.
+    ///
+    /// The default is [`MutexError::unsupported`].
+    fn extend(&self, leases: &[Lease], term: Term) -> Vec<Result<bool, MutexError>> {
+        let _ = term;
+        leases.iter().map(|_| Err(MutexError::unsupported("extend a lease"))).collect()
+    }
+
+    /// Who holds the name. `Ok(None)`: nobody does, or the store does not keep it. The default keeps nothing.
+    ///
+    /// # Errors
+    ///
+    /// Who holds it is not known.
+    fn holder(&self, name: &MutexName) -> Result<Option<Holder>, MutexError> {
+        let _ = name;
+        Ok(None)
+    }
+
+    /// Frees the name, whoever holds it: an operator's tool. `Ok(false)`: nobody held it. The old holder may still be
+    /// at work; it is told at its next renewal or release.
+    ///
+    /// # Errors
+    ///
+    /// The default is [`MutexError::unsupported`].
+    fn break_lease(&self, name: &MutexName) -> Result<bool, MutexError> {
+        let _ = name;
+        Err(MutexError::unsupported("break a lease"))
+    }
+}
+
+/// How far a store's word reaches.
+///
+/// ```
+/// use soloist::{EventMutex, MemoryMutex, Scope};
+///
+/// assert_eq!(MemoryMutex::new().scope(), Scope::Process);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Scope {
+    /// Only this process sees it.
+    Process,
+    /// Every process on this host sees it.
+    Host,
+    /// Every host that is connected to it sees it.
+    Fleet,
+    /// The store does not say.
+    Unknown,
+}
+
+/// What one run asks of the gate: a lease, a claim, or both at once.
+///
+/// ```
+/// use chrono::DateTime;
+/// use soloist::{Admission, Admitted, Clock, EventMutex, LeaseRequest, MemoryMutex, MutexName, Term};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let mutex = MemoryMutex::new();
+/// let name = MutexName::lease("reports")?;
+/// let claim = name.claim("reports", DateTime::UNIX_EPOCH);
+/// let lease = LeaseRequest::new(name, Term::MAX, &Clock::system());
+/// let both = Admission::both(lease.clone(), lease.with(claim, Term::MAX));
+/// assert!(matches!(mutex.admit(&[both.clone()])[0], Ok(Admitted::Granted(_))));
+/// assert!(matches!(mutex.admit(&[both])[0], Ok(Admitted::ClaimTaken(Some(_)))));
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Admission {
+    lease: Option<LeaseRequest>,
+    claim: Option<LeaseRequest>,
+}
+
+impl Admission {
+    /// A lease alone.
+    ///
+    /// ```
+    /// # use soloist::{Admission, Clock, LeaseRequest, MutexName, Term};
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let request = LeaseRequest::new(MutexName::lease("reports")?, Term::MAX, &Clock::system());
+    /// assert!(Admission::lease_only(request).claim().is_none());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn lease_only(lease: LeaseRequest) -> Self {
+        Self { lease: Some(lease), claim: None }
+    }
+
+    /// A claim alone.
+    ///
+    /// ```
+    /// # use soloist::{Admission, Clock, LeaseRequest, MutexName, Term};
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let name = MutexName::lease("reports")?.claim("reports", chrono::DateTime::UNIX_EPOCH);
+    /// let request = LeaseRequest::new(name, Term::MAX, &Clock::system());
+    /// assert!(Admission::claim_only(request).lease().is_none());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn claim_only(claim: LeaseRequest) -> Self {
+        Self { lease: None, claim: Some(claim) }
+    }
+
+    /// A lease and a claim, both or neither.
+    ///
+    /// ```
+    /// # use soloist::{Admission, Clock, LeaseRequest, MutexName, Term};
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let name = MutexName::lease("reports")?;
+    /// let claim = name.claim("reports", chrono::DateTime::UNIX_EPOCH);
+    /// let lease = LeaseRequest::new(name, Term::MAX, &Clock::system());
+    /// let both = Admission::both(lease.clone(), lease.with(claim, Term::MAX));
+    /// assert!(both.lease().is_some() && both.claim().is_some());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn both(lease: LeaseRequest, claim: LeaseRequest) -> Self {
+        Self { lease: Some(lease), claim: Some(claim) }
+    }
+
+    /// The lease that is asked for.
+    ///
+    /// ```
+    /// # use soloist::{Admission, Clock, LeaseRequest, MutexName, Term};
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let request = LeaseRequest::new(MutexName::lease("reports")?, Term::MAX, &Clock::system());
+    /// assert_eq!(Admission::lease_only(request.clone()).lease(), Some(&request));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn lease(&self) -> Option<&LeaseRequest> {
+        self.lease.as_ref()
+    }
+
+    /// The claim that is asked for.
+    ///
+    /// ```
+    /// # use soloist::{Admission, Clock, LeaseRequest, MutexName, Term};
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let name = MutexName::lease("reports")?.claim("reports", chrono::DateTime::UNIX_EPOCH);
+    /// # let request = LeaseRequest::new(name, Term::MAX, &Clock::system());
+    /// assert_eq!(Admission::claim_only(request.clone()).claim(), Some(&request));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn claim(&self) -> Option<&LeaseRequest> {
+        self.claim.as_ref()
+    }
+
+    /// Grants all that was asked for, under one token. For stores that decide in one step.
+    ///
+    /// ```
+    /// # use soloist::{Admission, Clock, FencingToken, LeaseRequest, MutexName, Term};
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let request = LeaseRequest::new(MutexName::lease("reports")?, Term::MAX, &Clock::system());
+    /// let grant = Admission::lease_only(request).granted(FencingToken::new(7));
+    /// assert_eq!(grant.token(), FencingToken::new(7));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn granted(&self, token: FencingToken) -> Grant {
+        Grant {
+            lease: self.lease.as_ref().map(|lease| lease.granted(token)),
+            claim: self.claim.as_ref().map(|claim| claim.granted(token)),
+            token,
+        }
+    }
+}
+
+/// The answer to an [`Admission`].
+///
+/// ```
+/// use soloist::{Admission, Admitted, Clock, EventMutex, LeaseRequest, MemoryMutex, MutexName, Term};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let request = LeaseRequest::new(MutexName::lease("reports")?, Term::MAX, &Clock::system());
+/// match MemoryMutex::new().admit(&[Admission::lease_only(request)]).remove(0)? {
+///     Admitted::Granted(grant) => println!("ours, under token {}", grant.token()),
+///     Admitted::LeaseTaken(holder) => println!("running already: {holder:?}"),
+///     Admitted::ClaimTaken(holder) => println!("this occurrence is somebody else's: {holder:?}"),
+/// }
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Admitted {
+    /// All that was asked for is ours.
+    Granted(Grant),
+    /// Nothing was granted: the lease is held, by this holder where the store knows it.
+    LeaseTaken(Option<Holder>),
+    /// Nothing was granted: the occurrence is claimed, by this holder where the store knows it.
+    ClaimTaken(Option<Holder>),
+}
+
+/// What was granted for one run.
+///
+/// ```
+/// # use soloist::{Admission, Clock, FencingToken, LeaseRequest, MutexName, Term};
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let request = LeaseRequest::new(MutexName::lease("reports")?, Term::MAX, &Clock::system());
+/// let grant = Admission::lease_only(request).granted(FencingToken::new(7));
+/// assert!(grant.lease().is_some() && grant.claim().is_none());
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Grant {
+    lease: Option<Lease>,
+    claim: Option<Lease>,
+    token: FencingToken,
+}
+
+impl Grant {
+    /// The lease, which is given back when the run has ended.
+    ///
+    /// ```
+    /// # use soloist::{Admission, Clock, FencingToken, LeaseRequest, MutexName, Term};
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let request = LeaseRequest::new(MutexName::lease("reports")?, Term::MAX, &Clock::system());
+    /// # let grant = Admission::lease_only(request).granted(FencingToken::new(7));
+    /// assert_eq!(grant.lease().unwrap().token(), grant.token());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn lease(&self) -> Option<&Lease> {
+        self.lease.as_ref()
+    }
+
+    /// The claim, which stays until it expires.
+    ///
+    /// ```
+    /// # use soloist::{Admission, Clock, FencingToken, LeaseRequest, MutexName, Term};
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let name = MutexName::lease("reports")?.claim("reports", chrono::DateTime::UNIX_EPOCH);
+    /// # let request = LeaseRequest::new(name, Term::MAX, &Clock::system());
+    /// # let grant = Admission::claim_only(request).granted(FencingToken::new(7));
+    /// assert!(grant.claim().unwrap().name().is_claim());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn claim(&self) -> Option<&Lease> {
+        self.claim.as_ref()
+    }
+
+    /// The token that the run carries: the lease's, or the claim's where there is no lease.
+    ///
+    /// ```
+    /// # use soloist::{Admission, Clock, FencingToken, LeaseRequest, MutexName, Term};
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let request = LeaseRequest::new(MutexName::lease("reports")?, Term::MAX, &Clock::system());
+    /// # let grant = Admission::lease_only(request).granted(FencingToken::new(7));
+    /// assert_eq!(grant.token().get(), 7);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn token(&self) -> FencingToken {
+        self.token
+    }
+}
+
+/// The default of [`EventMutex::admit`]: claim looked at, lease, claim, and the lease given back if the claim was lost.
+fn admit_in_steps<M: EventMutex + ?Sized>(mutex: &M, admission: &Admission) -> Result<Admitted, MutexError> {
+    let claim_taken = |name| Ok(Admitted::ClaimTaken(mutex.holder(name)?));
+    if let Some(claim) = &admission.claim
+        && mutex.exists(claim.name())?
+    {
+        return claim_taken(claim.name());
+    }
+    let lease = match &admission.lease {
+        None => None,
+        Some(request) => match mutex.create(request)? {
+            None => return Ok(Admitted::LeaseTaken(mutex.holder(request.name())?)),
+            lease => lease,
+        },
+    };
+    let claim = match &admission.claim {
+        None => None,
+        Some(request) => match mutex.create(request) {
+            Ok(Some(claim)) => Some(claim),
+            refused => {
+                if let Some(lease) = &lease {
+                    // What the give-back says changes nothing: the run is not admitted, and the lease expires by itself.
+                    let _ = mutex.forget(lease);
+                }
+                refused?;
+                return claim_taken(request.name());
+            }
+        },
+    };
+    let token = lease.as_ref().or(claim.as_ref()).map_or(FencingToken::new(0), Lease::token);
+    Ok(Admitted::Granted(Grant { lease, claim, token }))
+}
+
+macro_rules! forward {
+    ($($handle:ty),*) => {$(
+        impl<M: EventMutex + ?Sized> EventMutex for $handle {
+            fn create(&self, request: &LeaseRequest) -> Result<Option<Lease>, MutexError> {
+                (**self).create(request)
+            }
+            fn exists(&self, name: &MutexName) -> Result<bool, MutexError> {
+                (**self).exists(name)
+            }
+            fn forget(&self, lease: &Lease) -> Result<bool, MutexError> {
+                (**self).forget(lease)
+            }
+            fn scope(&self) -> Scope {
+                (**self).scope()
+            }
+            fn admit(&self, admissions: &[Admission]) -> Vec<Result<Admitted, MutexError>> {
+                (**self).admit(admissions)
+            }
+            fn release(&self, leases: &[Lease]) -> Vec<Result<bool, MutexError>> {
+                (**self).release(leases)
+            }
+            fn extend(&self, leases: &[Lease], term: Term) -> Vec<Result<bool, MutexError>> {
+                (**self).extend(leases, term)
+            }
+            fn holder(&self, name: &MutexName) -> Result<Option<Holder>, MutexError> {
+                (**self).holder(name)
+            }
+            fn break_lease(&self, name: &MutexName) -> Result<bool, MutexError> {
+                (**self).break_lease(name)
+            }
+        }
+    )*};
+}
+
+forward!(&M, Box<M>, Arc<M>);
