@@ -90,6 +90,7 @@ impl MutexName {
     /// # Ok(())
     /// # }
     /// ```
+    #[must_use = "the name itself stays as it is"]
     pub fn claim(&self, event: impl Into<Arc<str>>, occurrence: DateTime<Utc>) -> Self {
         let event = event.into();
         Self { mutex: Arc::clone(&self.mutex), claim: Some(ClaimKey { event, occurrence }) }
