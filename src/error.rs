@@ -165,3 +165,36 @@ impl fmt::Display for Chain<'_> {
         Ok(())
     }
 }
+
+/// Somebody's text between backticks, on one line, shortened where it is long. Owned, since errors outlive texts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Quoted(Box<str>);
+
+impl Quoted {
+    const MAX_CHARS: usize = 60;
+
+    /// Reads no more of `text` than is quoted.
+    pub(crate) fn new(text: &str) -> Self {
+        let mut quoted = String::from("`");
+        for (at, char) in text.chars().enumerate() {
+            if at == Self::MAX_CHARS {
+                quoted.push('…');
+                break;
+            }
+            // A line break or a no-break space would hide, or break the line of a log.
+            if char.is_control() || (char.is_whitespace() && char != ' ') {
+                quoted.extend(char.escape_debug());
+            } else {
+                quoted.push(char);
+            }
+        }
+        quoted.push('`');
+        Self(quoted.into())
+    }
+}
+
+impl fmt::Display for Quoted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}

@@ -1,0 +1,356 @@
+//! Five fields as bit sets: what an expression means, tested with a few bit operations.
+
+mod error;
+mod parse;
+
+use std::fmt::{self, Write as _};
+
+use chrono::NaiveDateTime;
+
+pub use error::CrontabError;
+
+use crate::tick::Fields;
+use crate::zone::Zone;
+
+/// When an event is due: the five fields of a crontab line, read as cronie reads them.
+///
+/// `minute hour day-of-month month day-of-week`, separated by spaces or tabs. A field is a list of items, separated
+/// by commas; an item is a number, a range such as `8-18`, `*` for the whole range, and either of the latter two with
+/// a step, as in `*/5` or `8-18/2`. Steps count within their field and start anew with it. Months and days of the week
+/// also go by the first three letters of their English names, in any case; Sunday is 0 and 7. Instead of the five
+/// fields one may write `@yearly`, `@annually`, `@monthly`, `@weekly`, `@daily`, `@midnight` or `@hourly`.
+///
+/// **The days.** Where day of month and day of week are both restricted, a day is due when *either* is met:
+/// `0 9 13 * fri` is every Friday and every 13th. Where the text of one of them starts with `*`, as in `*/2`, a day is
+/// due only when *both* are met.
+///
+/// **Where cronie is not followed**, since it would do something that nobody means, or that differs between servers:
+/// a range that runs backwards, which it reads as no time at all, or up to 7 when it ends with 0, is refused, except
+/// that a range of days of the week may end with Sunday, also before a step, as in `fri-sun`; `~`, a time picked at
+/// random, and `@reboot` are refused; a date that never comes (`0 0 30 2 *`) is refused; so is a text of more than
+/// 1,000 bytes.
+///
+/// `Display` gives the same value in a normalised spelling.
+///
+/// ```
+/// use soloist::Crontab;
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let crontab: Crontab = "*/15 8-17 * * Mon-Fri".parse()?;
+/// assert_eq!(crontab.to_string(), "*/15 8-17 * * 1-5");
+/// assert_eq!("@weekly".parse::<Crontab>()?.to_string(), "0 0 * * 0");
+///
+/// let error = "61 * * * *".parse::<Crontab>().unwrap_err();
+/// assert_eq!(error.to_string(), "`61 * * * *`: minute `61` is outside of 0-59 (column 1)");
+/// # Ok(())
+/// # }
+/// ```
+// Two halves of the minutes, so that it is aligned to four bytes and takes 20: with its caller's few bytes, a row of 24.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Crontab {
+    minute: [u32; 2],
+    hour: u32,
+    day_of_month: u32,
+    month: u16,
+    day_of_week: u8,
+    stars: u8,
+}
+
+const _: () = assert!(size_of::<Crontab>() == 20 && align_of::<Crontab>() == 4);
+
+/// One of the five fields, and the numbers in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Field {
+    Minute,
+    Hour,
+    DayOfMonth,
+    Month,
+    DayOfWeek,
+}
+
+/// The values of one field: bit n stands for the number n, in a week from Sunday 0 to Saturday 6.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Set {
+    bits: u64,
+    /// Whether its text starts with `*`, which decides how the days combine, and what a clock change does.
+    star: bool,
+}
+
+impl Crontab {
+    /// `* * * * *`
+    pub(crate) const EVERY_MINUTE: Self = {
+        let mut crontab = Self { minute: [0; 2], hour: 0, day_of_month: 0, month: 0, day_of_week: 0, stars: 0 };
+        let mut at = 0;
+        while at < Field::ALL.len() {
+            crontab.set(Field::ALL[at], Set::every(Field::ALL[at]));
+            at += 1;
+        }
+        crontab
+    };
+
+    /// Whether it is due in the minute of `civil`, a time as a clock on the wall shows it.
+    ///
+    /// ```
+    /// use chrono::NaiveDate;
+    /// use soloist::Crontab;
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let fridays_and_13ths: Crontab = "0 9 13 * fri".parse()?;
+    /// let nine_on = |day| NaiveDate::from_ymd_opt(2026, 3, day).unwrap().and_hms_opt(9, 0, 0).unwrap();
+    /// assert!(fridays_and_13ths.matches(nine_on(6)));
+    /// assert!(fridays_and_13ths.matches(nine_on(13)));
+    /// assert!(!fridays_and_13ths.matches(nine_on(14)));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn matches(&self, civil: NaiveDateTime) -> bool {
+        self.due(&Fields::of(civil.and_utc(), &Zone::UTC))
+    }
+
+    /// Whether it is due at the instant that was taken apart into `now`.
+    // All five tests are made, whatever the first of them says: over many rows a mispredicted branch costs more.
+    #[inline]
+    pub(crate) fn due(&self, now: &Fields) -> bool {
+        let day_of_month = self.day_of_month & now.day_of_month != 0;
+        let day_of_week = self.day_of_week & now.day_of_week != 0;
+        let both = day_of_month & day_of_week;
+        let either = (day_of_month | day_of_week) & !self.days_must_both_match();
+        (self.minutes() & now.minute != 0)
+            & (self.hour & now.hour != 0)
+            & (self.month & now.month != 0)
+            & (both | either)
+    }
+
+    /// Writes one field anew and leaves the others as they are.
+    #[expect(clippy::cast_possible_truncation, reason = "the bits of a field fit into the field")]
+    pub(crate) const fn set(&mut self, field: Field, Set { bits, star }: Set) {
+        match field {
+            Field::Minute => self.minute = [bits as u32, (bits >> 32) as u32],
+            Field::Hour => self.hour = bits as u32,
+            Field::DayOfMonth => self.day_of_month = bits as u32,
+            Field::Month => self.month = bits as u16,
+            Field::DayOfWeek => self.day_of_week = bits as u8,
+        }
+        // How a month is spelt makes no difference to anything; equal values should be equal.
+        if star && !matches!(field, Field::Month) {
+            self.stars |= field.bit();
+        } else {
+            self.stars &= !field.bit();
+        }
+    }
+
+    pub(crate) const fn get(&self, field: Field) -> Set {
+        let bits = match field {
+            Field::Minute => self.minutes(),
+            Field::Hour => self.hour as u64,
+            Field::DayOfMonth => self.day_of_month as u64,
+            Field::Month => self.month as u64,
+            Field::DayOfWeek => self.day_of_week as u64,
+        };
+        Set { bits, star: self.stars & field.bit() != 0 }
+    }
+
+    /// Whether there is a date on which it is due.
+    pub(crate) fn comes(&self) -> bool {
+        const MONTHS_OF_30_DAYS: u16 = 1 << 4 | 1 << 6 | 1 << 9 | 1 << 11;
+        const FEBRUARY: u16 = 1 << 2;
+
+        let longest = match self.month {
+            month if month & !(MONTHS_OF_30_DAYS | FEBRUARY) != 0 => 31,
+            month if month & MONTHS_OF_30_DAYS != 0 => 30,
+            _ => 29,
+        };
+        // Each date, the 29th of February too, falls on each day of the week sooner or later.
+        !self.days_must_both_match() || self.day_of_month & Set::range(1, longest).low() != 0
+    }
+
+    /// The rule of the days: both, where one of them starts with `*`; else either.
+    pub(crate) const fn days_must_both_match(&self) -> bool {
+        self.stars & (Field::DayOfMonth.bit() | Field::DayOfWeek.bit()) != 0
+    }
+
+    const fn minutes(&self) -> u64 {
+        self.minute[0] as u64 | (self.minute[1] as u64) << 32
+    }
+}
+
+impl Field {
+    pub(crate) const ALL: [Self; 5] = [Self::Minute, Self::Hour, Self::DayOfMonth, Self::Month, Self::DayOfWeek];
+
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Minute => "minute",
+            Self::Hour => "hour",
+            Self::DayOfMonth => "day of month",
+            Self::Month => "month",
+            Self::DayOfWeek => "day of week",
+        }
+    }
+
+    pub(crate) const fn first(self) -> u32 {
+        match self {
+            Self::Minute | Self::Hour | Self::DayOfWeek => 0,
+            Self::DayOfMonth | Self::Month => 1,
+        }
+    }
+
+    /// The largest number, as it is written: 7 is Sunday again.
+    pub(crate) const fn last(self) -> u32 {
+        match self {
+            Self::Minute => 59,
+            Self::Hour => 23,
+            Self::DayOfMonth => 31,
+            Self::Month => 12,
+            Self::DayOfWeek => 7,
+        }
+    }
+
+    const fn bit(self) -> u8 {
+        1 << self as u8
+    }
+}
+
+impl Set {
+    /// `*`
+    pub(crate) const fn every(field: Field) -> Self {
+        Self { bits: Self::every_nth(field, 1).bits, star: true }
+    }
+
+    /// `*/step`, for a step that is not zero.
+    pub(crate) const fn every_nth(field: Field, step: u32) -> Self {
+        Self { bits: Self::stepped(field.first(), field.last(), step).of(field).bits, star: true }
+    }
+
+    /// `low-high`, neither beyond 63.
+    pub(crate) const fn range(low: u32, high: u32) -> Self {
+        Self { bits: (u64::MAX >> (63 - (high - low))) << low, star: false }
+    }
+
+    /// A single number, not beyond 63.
+    pub(crate) const fn only(number: u32) -> Self {
+        Self::range(number, number)
+    }
+
+    pub(crate) const fn with(self, other: Self) -> Self {
+        Self { bits: self.bits | other.bits, star: self.star }
+    }
+
+    /// `low-high/step`
+    const fn stepped(low: u32, high: u32, step: u32) -> Self {
+        if step == 1 {
+            return Self::range(low, high);
+        }
+        let mut bits = 1 << low;
+        let mut at = low;
+        // By what is left of the range, so that no step can be too large.
+        while high - at >= step {
+            at += step;
+            bits |= 1 << at;
+        }
+        Self { bits, star: false }
+    }
+
+    /// The numbers as written in `field`, where Sunday may be a 7.
+    const fn of(self, field: Field) -> Self {
+        match field {
+            Field::DayOfWeek => Self { bits: (self.bits | self.bits >> 7) & 0x7f, ..self },
+            _ => self,
+        }
+    }
+
+    /// In ascending order.
+    pub(crate) fn numbers(self) -> impl Iterator<Item = u32> {
+        let mut bits = self.bits;
+        std::iter::from_fn(move || {
+            let number = bits.trailing_zeros();
+            bits &= bits.checked_sub(1)?;
+            Some(number)
+        })
+    }
+
+    pub(crate) fn is_all_of(self, field: Field) -> bool {
+        self.bits == Self::every(field).bits
+    }
+
+    #[expect(clippy::cast_possible_truncation, reason = "asked for sets of numbers up to 31")]
+    const fn low(self) -> u32 {
+        self.bits as u32
+    }
+
+    /// What `field` is written as, so that it reads back as this set, star and all.
+    fn write(mut self, field: Field, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.is_all_of(field) && (self.star || field == Field::Month) {
+            return f.write_char('*');
+        }
+        let mut items = Items { f, any: false };
+        if self.star {
+            // It was read from an item that starts with `*`; the finest such item that fits stands for it.
+            let fits = |step: &u32| Self::every_nth(field, *step).bits & !self.bits == 0;
+            if let Some(step) = (2..=field.last() + 1).find(fits) {
+                items.item(format_args!("*/{step}"))?;
+                self.bits &= !Self::every_nth(field, step).bits;
+            }
+        }
+        if let Some((first, last, step)) = self.progression() {
+            return items.item(format_args!("{first}-{last}/{step}"));
+        }
+        while self.bits != 0 {
+            let first = self.bits.trailing_zeros();
+            let length = (self.bits >> first).trailing_ones();
+            let last = first + length - 1;
+            match length {
+                1 => items.item(first)?,
+                2 => items.item(format_args!("{first},{last}"))?,
+                _ => items.item(format_args!("{first}-{last}"))?,
+            }
+            self.bits &= !Self::range(first, last).bits;
+        }
+        Ok(())
+    }
+
+    /// First, last and step, where there are enough numbers at one distance that this is easier to read than a list.
+    fn progression(self) -> Option<(u32, u32, u32)> {
+        const ENOUGH: u32 = 4;
+
+        if self.bits.count_ones() < ENOUGH {
+            return None;
+        }
+        let first = self.bits.trailing_zeros();
+        let last = self.bits.ilog2();
+        let step = (self.bits & (self.bits - 1)).trailing_zeros() - first;
+        (step > 1 && Self::stepped(first, last, step).bits == self.bits).then_some((first, last, step))
+    }
+}
+
+/// Writes a list.
+struct Items<'a, 'b> {
+    f: &'a mut fmt::Formatter<'b>,
+    any: bool,
+}
+
+impl Items<'_, '_> {
+    fn item(&mut self, item: impl fmt::Display) -> fmt::Result {
+        if std::mem::replace(&mut self.any, true) {
+            self.f.write_char(',')?;
+        }
+        write!(self.f, "{item}")
+    }
+}
+
+impl fmt::Display for Crontab {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for field in Field::ALL {
+            if field != Field::Minute {
+                f.write_char(' ')?;
+            }
+            self.get(field).write(field, f)?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Crontab {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Crontab({self})")
+    }
+}

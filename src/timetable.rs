@@ -1,0 +1,359 @@
+//! A crontab in a zone: which instants those are, forwards and backwards.
+//!
+//! An event is due at an instant when the clocks of its zone then show a time that its crontab names. So a time that a
+//! clock change leaves out does not come, and a time that it repeats comes twice.
+
+use chrono::{DateTime, Utc};
+use cron::Schedule;
+
+use crate::crontab::{Crontab, Field, Set};
+use crate::zone::Zone;
+
+/// No two offsets that one zone has had, or that tables foresee, are further apart: a day, when it moved to the other
+/// side of the date line, and an hour or two of daylight saving.
+const REACH: i64 = 26 * 3600;
+
+/// Shorter than the shortest time for which a zone kept an offset.
+const STRIDE: i64 = 6 * 3600;
+
+/// The first civil second that the `cron` crate knows, 1970-01-01 00:00, and the first that it does not, 2101-01-01.
+const KNOWN: std::ops::Range<i64> = 0..4_133_980_800;
+
+/// The times of one event.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Timetable {
+    pub(crate) crontab: Crontab,
+    pub(crate) zone: Zone,
+}
+
+impl Timetable {
+    /// The first occurrence after `after`, between the years 1970 and 2100.
+    pub(crate) fn next(&self, after: DateTime<Utc>) -> Option<DateTime<Utc>> {
+        let civil = CivilTimes::of(&self.crontab);
+        // Occurrences are whole seconds; from here on, the first one at `from` or later is looked for.
+        let mut from = after.timestamp() + 1;
+        loop {
+            let offset = self.offset_at(from);
+            let found = civil.at_or_after(from + offset)? - offset;
+            // Between two instants at which the offset is the same it may have been another one for a while. That
+            // matters only within reach of `from`, where a time before it may come again, and of `found`, where its
+            // own time may have come already.
+            let near = found - from <= 2 * REACH;
+            if let Some(change) = self.first_change(from, if near { found } else { from + REACH }) {
+                from = change;
+            } else if near {
+                return DateTime::from_timestamp(found, 0);
+            } else {
+                from = found - REACH;
+            }
+        }
+    }
+
+    /// The last occurrence before `before`, between the years 1970 and 2100.
+    pub(crate) fn previous(&self, before: DateTime<Utc>) -> Option<DateTime<Utc>> {
+        let civil = CivilTimes::of(&self.crontab);
+        // The mirror image of `next`: the last occurrence at `until` or earlier is looked for.
+        let mut until = before.timestamp() - i64::from(before.timestamp_subsec_nanos() == 0);
+        loop {
+            let offset = self.offset_at(until);
+            let found = civil.at_or_before(until + offset)? - offset;
+            let near = until - found <= 2 * REACH;
+            if let Some(change) = self.last_change(if near { found } else { until - REACH }, until) {
+                until = change - 1;
+            } else if near {
+                return DateTime::from_timestamp(found, 0);
+            } else {
+                until = found + REACH;
+            }
+        }
+    }
+
+    /// The first second in `from..=to` that has another offset than `from`.
+    fn first_change(&self, from: i64, to: i64) -> Option<i64> {
+        let offset = self.offset_at(from);
+        let mut same = from;
+        while same < to {
+            let at = to.min(same + STRIDE);
+            if self.offset_at(at) != offset {
+                return Some(self.change_between(same, at));
+            }
+            same = at;
+        }
+        None
+    }
+
+    /// The first second of the offset that `to` has, where that is not the one of `from`.
+    fn last_change(&self, from: i64, to: i64) -> Option<i64> {
+        let offset = self.offset_at(to);
+        let mut same = to;
+        while same > from {
+            let at = from.max(same - STRIDE);
+            if self.offset_at(at) != offset {
+                return Some(self.change_between(at, same));
+            }
+            same = at;
+        }
+        None
+    }
+
+    /// The one change between two seconds whose offsets differ: the first second that has the later one.
+    fn change_between(&self, mut before: i64, mut after: i64) -> i64 {
+        let offset = self.offset_at(before);
+        while after - before > 1 {
+            let middle = before + (after - before) / 2;
+            if self.offset_at(middle) == offset {
+                before = middle;
+            } else {
+                after = middle;
+            }
+        }
+        after
+    }
+
+    /// In seconds. Beyond the ends of time the offset there goes on.
+    fn offset_at(&self, second: i64) -> i64 {
+        let end = if second < 0 { DateTime::<Utc>::MIN_UTC } else { DateTime::<Utc>::MAX_UTC };
+        let instant = DateTime::from_timestamp(second, 0).unwrap_or(end);
+        i64::from(self.zone.offset_at(instant).local_minus_utc())
+    }
+}
+
+/// The times of a crontab in a place where clocks never change, as the `cron` crate finds them: in civil seconds, that
+/// is as if they were UTC, since the crate loses its way where clocks do change.
+struct CivilTimes {
+    first: Schedule,
+    /// The crate knows only days of which both fields say yes. Where either may, there are two lists of times.
+    second: Option<Schedule>,
+}
+
+impl CivilTimes {
+    fn of(crontab: &Crontab) -> Self {
+        let day_of_month = crontab.get(Field::DayOfMonth);
+        let day_of_week = crontab.get(Field::DayOfWeek);
+        if crontab.days_must_both_match() {
+            return Self { first: schedule(crontab, day_of_month, day_of_week), second: None };
+        }
+        Self {
+            first: schedule(crontab, day_of_month, Set::every(Field::DayOfWeek)),
+            second: Some(schedule(crontab, Set::every(Field::DayOfMonth), day_of_week)),
+        }
+    }
+
+    fn at_or_after(&self, second: i64) -> Option<i64> {
+        // At the ends of the years that it knows the crate starts from a year that it does not know, or panics.
+        let after = civil(second.max(KNOWN.start) - 1).filter(|_| second < KNOWN.end)?;
+        let next = |schedule: &Schedule| schedule.after(&after).next();
+        let times = [next(&self.first), self.second.as_ref().and_then(next)];
+        times.into_iter().flatten().min().map(|time| time.timestamp())
+    }
+
+    fn at_or_before(&self, second: i64) -> Option<i64> {
+        let before = civil(second.min(KNOWN.end - 1) + 1).filter(|_| second >= KNOWN.start)?;
+        let previous = |schedule: &Schedule| schedule.after(&before).next_back();
+        let times = [previous(&self.first), self.second.as_ref().and_then(previous)];
+        times.into_iter().flatten().max().map(|time| time.timestamp())
+    }
+}
+
+fn civil(second: i64) -> Option<DateTime<Utc>> {
+    DateTime::from_timestamp(second, 0)
+}
+
+/// The crate's six fields, with seconds, and days of the week from 1.
+fn schedule(crontab: &Crontab, day_of_month: Set, day_of_week: Set) -> Schedule {
+    let list = |set: Set, field: Field, shift: u32| -> String {
+        if set.is_all_of(field) {
+            return "*".into();
+        }
+        let numbers: Vec<String> = set.numbers().map(|number| (number + shift).to_string()).collect();
+        numbers.join(",")
+    };
+    let text = format!(
+        "0 {} {} {} {} {}",
+        list(crontab.get(Field::Minute), Field::Minute, 0),
+        list(crontab.get(Field::Hour), Field::Hour, 0),
+        list(day_of_month, Field::DayOfMonth, 0),
+        list(crontab.get(Field::Month), Field::Month, 0),
+        list(day_of_week, Field::DayOfWeek, 1),
+    );
+    text.parse().expect("lists of numbers within their ranges are what the crate reads")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tick::Fields;
+    use chrono::TimeDelta;
+
+    fn timetable(crontab: &str, zone: &str) -> Timetable {
+        Timetable { crontab: crontab.parse().unwrap(), zone: zone.parse().unwrap() }
+    }
+
+    fn instant(text: &str) -> DateTime<Utc> {
+        text.parse().unwrap()
+    }
+
+    #[track_caller]
+    fn assert_around(crontab: &str, zone: &str, previous: &str, at: &str, next: &str) {
+        let timetable = timetable(crontab, zone);
+        assert_eq!(timetable.next(instant(at)), Some(instant(next)), "next of {timetable:?} after {at}");
+        assert_eq!(timetable.previous(instant(at)), Some(instant(previous)), "previous of {timetable:?} before {at}");
+    }
+
+    /// The due minutes of a span, by asking each of them.
+    fn brute_force(timetable: &Timetable, from: DateTime<Utc>, minutes: i64) -> Vec<DateTime<Utc>> {
+        (0..minutes)
+            .map(|minute| from + TimeDelta::minutes(minute))
+            .filter(|at| timetable.crontab.due(&Fields::of(*at, &timetable.zone)))
+            .collect()
+    }
+
+    #[test]
+    fn an_occurrence_itself_is_neither_the_next_nor_the_previous() {
+        assert_around("*/5 * * * *", "UTC", "2026-03-01T11:55:00Z", "2026-03-01T12:00:00Z", "2026-03-01T12:05:00Z");
+        assert_around(
+            "*/5 * * * *",
+            "UTC",
+            "2026-03-01T12:00:00Z",
+            "2026-03-01T12:00:00.000000001Z",
+            "2026-03-01T12:05:00Z",
+        );
+        assert_around("0 0 29 2 *", "UTC", "2024-02-29T00:00:00Z", "2026-03-01T12:00:00Z", "2028-02-29T00:00:00Z");
+        assert_around("0 9 13 * fri", "UTC", "2026-02-27T09:00:00Z", "2026-03-01T12:00:00Z", "2026-03-06T09:00:00Z");
+        assert_around("0 9 */13 * fri", "UTC", "2026-02-27T09:00:00Z", "2026-02-28T00:00:00Z", "2026-03-27T09:00:00Z");
+    }
+
+    #[test]
+    #[cfg(feature = "chrono-tz")]
+    fn a_time_that_comes_twice_is_found_twice_from_far_away_too() {
+        let berlin = "Europe/Berlin";
+        assert_around("30 2 25 10 *", berlin, "2025-10-25T00:30:00Z", "2026-01-01T00:00:00Z", "2026-10-25T00:30:00Z");
+        assert_around("30 2 25 10 *", berlin, "2026-10-25T00:30:00Z", "2026-10-25T01:00:00Z", "2026-10-25T01:30:00Z");
+        assert_around("30 2 25 10 *", berlin, "2026-10-25T01:30:00Z", "2027-01-01T00:00:00Z", "2027-10-25T00:30:00Z");
+        // And one that a change leaves out is not found at all.
+        assert_around("30 2 29 3 *", berlin, "2025-03-29T01:30:00Z", "2026-03-29T01:00:00Z", "2027-03-29T00:30:00Z");
+    }
+
+    #[test]
+    #[cfg(feature = "chrono-tz")]
+    fn next_and_previous_agree_with_asking_each_minute_around_every_kind_of_change() {
+        const DAYS: i64 = 4;
+        let expressions = [
+            "* * * * *",
+            "*/7 * * * *",
+            "0 * * * *",
+            "30 2 * * *",
+            "0 0 * * *",
+            "59 23 * * *",
+            "15 1-3 * * *",
+            "*/20 2,3 * * *",
+            "0 12 */2 * *",
+            "30 1 1,15 * sun",
+            "45 0 * * mon-fri",
+            "0 0 30 12 *",
+            "10 3 31 3,10 fri",
+        ];
+        for (zone, change) in [
+            ("Europe/Berlin", "2026-03-29T01:00:00Z"),
+            ("Europe/Berlin", "2026-10-25T01:00:00Z"),
+            ("America/New_York", "2026-03-08T07:00:00Z"),
+            ("America/New_York", "2026-11-01T06:00:00Z"),
+            ("Australia/Lord_Howe", "2026-04-04T15:00:00Z"),
+            ("Australia/Lord_Howe", "2026-10-03T15:30:00Z"),
+            ("Africa/Casablanca", "2026-02-15T02:00:00Z"),
+            ("Africa/Casablanca", "2026-03-22T02:00:00Z"),
+            // Across the date line: there was no 30th of December.
+            ("Pacific/Apia", "2011-12-30T10:00:00Z"),
+            ("Pacific/Kwajalein", "1993-08-21T12:00:00Z"),
+            ("America/Sao_Paulo", "2018-11-04T03:00:00Z"),
+            ("Asia/Kathmandu", "1985-12-31T18:30:00Z"),
+            ("Asia/Kathmandu", "2026-06-01T00:00:00Z"),
+            ("-00:44:30", "2026-06-01T00:00:30Z"),
+            ("UTC", "2026-02-28T12:00:00Z"),
+        ] {
+            let change = instant(change);
+            let start = change - TimeDelta::days(DAYS / 2);
+            for expression in expressions {
+                let timetable = timetable(expression, zone);
+                let due = brute_force(&timetable, start, DAYS * 24 * 60);
+                // From minutes near to the change, and from anywhere; from within minutes as well.
+                let near = (-200..200).step_by(11).map(|minute| change + TimeDelta::minutes(minute));
+                let all = (0..DAYS * 24 * 60).step_by(397).map(|minute| start + TimeDelta::minutes(minute));
+                for at in near.flat_map(|at| [at, at + TimeDelta::milliseconds(29_500)]).chain(all) {
+                    let next = timetable.next(at).unwrap();
+                    let previous = timetable.previous(at).unwrap();
+                    let context = format!("{timetable:?} at {at}");
+                    match due.iter().find(|due| **due > at) {
+                        Some(due) => assert_eq!(next, *due, "next of {context}"),
+                        None => assert!(next >= start + TimeDelta::days(DAYS), "next of {context} is {next}"),
+                    }
+                    match due.iter().rfind(|due| **due < at) {
+                        Some(due) => assert_eq!(previous, *due, "previous of {context}"),
+                        None => assert!(previous < start, "previous of {context} is {previous}"),
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    #[cfg(feature = "chrono-tz")]
+    fn a_long_walk_meets_every_due_minute_and_back() {
+        for (zone, seed) in
+            [("Europe/Berlin", 1), ("America/New_York", 2), ("Australia/Lord_Howe", 3), ("Africa/Casablanca", 4)]
+        {
+            let mut random = fastrand::Rng::with_seed(seed);
+            for _ in 0..6 {
+                let hour = random.u32(0..4);
+                let text = format!(
+                    "{},{} {hour} {} * {}",
+                    random.u32(0..60),
+                    random.u32(0..60),
+                    random.u32(1..32),
+                    random.u32(0..8)
+                );
+                let timetable = timetable(&text, zone);
+                let (start, days) = (instant("2025-12-31T00:00:00Z"), 700);
+                let due = brute_force(&timetable, start, days * 24 * 60);
+                let mut at = start - TimeDelta::seconds(1);
+                let walk: Vec<_> = due
+                    .iter()
+                    .map_while(|_| {
+                        at = timetable.next(at)?;
+                        Some(at)
+                    })
+                    .collect();
+                assert_eq!(walk, due, "{timetable:?}");
+                let mut at = start + TimeDelta::days(days);
+                let back: Vec<_> = due
+                    .iter()
+                    .map_while(|_| {
+                        at = timetable.previous(at)?;
+                        Some(at)
+                    })
+                    .collect();
+                assert!(back.iter().eq(due.iter().rev()), "{timetable:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn before_1970_and_after_2100_nothing_is_known() {
+        for zone in ["UTC", "+14:00", "-12:00", "local"] {
+            let every_minute = timetable("* * * * *", zone);
+            assert!(every_minute.next(DateTime::<Utc>::MIN_UTC).is_some());
+            assert_eq!(every_minute.next(DateTime::<Utc>::MAX_UTC), None);
+            assert_eq!(every_minute.previous(DateTime::<Utc>::MIN_UTC), None);
+            assert!(every_minute.previous(DateTime::<Utc>::MAX_UTC).is_some());
+        }
+        let new_year = timetable("0 0 1 1 *", "UTC");
+        assert_eq!(new_year.next(instant("1066-10-14T09:00:00Z")), Some(DateTime::UNIX_EPOCH));
+        assert_eq!(new_year.previous(instant("1970-01-01T00:00:00Z")), None);
+        assert_eq!(new_year.previous(instant("1970-01-01T00:00:01Z")), Some(DateTime::UNIX_EPOCH));
+        assert_eq!(new_year.next(instant("2100-01-01T00:00:00Z")), None);
+        assert_eq!(new_year.previous(instant("4000-02-01T00:00:00Z")), Some(instant("2100-01-01T00:00:00Z")));
+        let last = timetable("59 23 31 12 *", "UTC");
+        assert_eq!(last.next(instant("2100-12-31T23:58:59Z")), Some(instant("2100-12-31T23:59:00Z")));
+        assert_eq!(last.previous(instant("4000-02-01T00:00:00Z")), Some(instant("2100-12-31T23:59:00Z")));
+    }
+}

@@ -1,0 +1,351 @@
+//! Where the civil time of a timetable is read: UTC, the machine's own zone, a fixed offset, or a named zone.
+
+use std::convert::Infallible;
+use std::fmt;
+use std::str::FromStr;
+
+use chrono::{DateTime, FixedOffset, Local, NaiveDateTime, Offset, TimeZone, Utc};
+
+use crate::error::Quoted;
+
+/// A time zone: [`Zone::UTC`], [`Zone::local`], a fixed offset, or, with the feature `chrono-tz`, a name of the IANA
+/// database.
+///
+/// A cheap handle, made from the types of `chrono` and `chrono-tz` or from text. `Display` gives its name, which
+/// reads back as the same zone.
+///
+/// ```
+/// use chrono::{DateTime, FixedOffset};
+/// use soloist::Zone;
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let berlin: Zone = "Europe/Berlin".parse()?;
+/// assert_eq!(berlin, Zone::from(chrono_tz::Europe::Berlin));
+/// let india: FixedOffset = "+05:30".parse()?;
+/// assert_eq!(Zone::try_from("+05:30")?, Zone::from(india));
+/// assert_eq!("UTC".parse::<Zone>()?, Zone::UTC);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct Zone(Kind);
+
+#[derive(Clone, PartialEq, Eq, Hash)]
+enum Kind {
+    Utc,
+    Local,
+    Fixed(FixedOffset),
+    #[cfg(feature = "chrono-tz")]
+    Named(chrono_tz::Tz),
+}
+
+impl Zone {
+    /// Coordinated universal time: no daylight saving, every minute comes once.
+    ///
+    /// ```
+    /// assert_eq!(soloist::Zone::UTC.to_string(), "UTC");
+    /// ```
+    pub const UTC: Self = Self(Kind::Utc);
+
+    /// The machine's own zone, as `TZ` and `/etc/localtime` say at the time of asking.
+    ///
+    /// The servers of a fleet that disagree about it also disagree about what is due, and when: name a zone there.
+    ///
+    /// ```
+    /// assert_eq!(soloist::Zone::local(), soloist::Zone::from(chrono::Local));
+    /// ```
+    pub const fn local() -> Self {
+        Self(Kind::Local)
+    }
+
+    /// How far ahead of UTC the zone's clocks are at `instant`.
+    ///
+    /// ```
+    /// use chrono::DateTime;
+    /// use soloist::Zone;
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let zone: Zone = "Asia/Kathmandu".parse()?;
+    /// assert_eq!(zone.offset_at(DateTime::from_timestamp(1_772_366_400, 0).unwrap()).to_string(), "+05:45");
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn offset_at(&self, instant: DateTime<Utc>) -> FixedOffset {
+        let instant: NaiveDateTime = instant.naive_utc();
+        match &self.0 {
+            Kind::Utc => Utc.fix(),
+            Kind::Local => Local.offset_from_utc_datetime(&instant),
+            Kind::Fixed(offset) => *offset,
+            #[cfg(feature = "chrono-tz")]
+            Kind::Named(tz) => tz.offset_from_utc_datetime(&instant).fix(),
+        }
+    }
+
+    /// `instant` as the zone's clocks show it.
+    ///
+    /// ```
+    /// use chrono::DateTime;
+    /// use soloist::Zone;
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let zone: Zone = "America/New_York".parse()?;
+    /// let shown = zone.at(DateTime::from_timestamp(1_772_366_400, 0).unwrap());
+    /// assert_eq!(shown.to_string(), "2026-03-01 07:00:00 -05:00");
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn at(&self, instant: DateTime<Utc>) -> DateTime<FixedOffset> {
+        instant.with_timezone(&self.offset_at(instant))
+    }
+
+    /// What people call the zone's time at `instant`: `UTC`, `CET`, or its offset where there is no such word.
+    ///
+    /// ```
+    /// use chrono::DateTime;
+    /// use soloist::Zone;
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let instant = DateTime::from_timestamp(1_772_366_400, 0).unwrap();
+    /// assert_eq!("Europe/Berlin".parse::<Zone>()?.abbreviation_at(instant), "CET");
+    /// assert_eq!("Africa/Casablanca".parse::<Zone>()?.abbreviation_at(instant), "+00:00");
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn abbreviation_at(&self, instant: DateTime<Utc>) -> String {
+        match &self.0 {
+            Kind::Utc => return "UTC".into(),
+            Kind::Local | Kind::Fixed(_) => {}
+            #[cfg(feature = "chrono-tz")]
+            Kind::Named(tz) => {
+                use chrono_tz::OffsetName;
+
+                // Where people have no word for it the database says "+01", which is no offset one could write back.
+                let offset = tz.offset_from_utc_datetime(&instant.naive_utc());
+                if let Some(name) = offset.abbreviation().filter(|name| name.starts_with(char::is_alphabetic)) {
+                    return name.into();
+                }
+            }
+        }
+        self.offset_at(instant).to_string()
+    }
+}
+
+impl fmt::Display for Zone {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            Kind::Utc => f.pad("UTC"),
+            Kind::Local => f.pad("local"),
+            Kind::Fixed(offset) => f.pad(&offset.to_string()),
+            #[cfg(feature = "chrono-tz")]
+            Kind::Named(tz) => f.pad(tz.name()),
+        }
+    }
+}
+
+impl fmt::Debug for Zone {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Zone({self})")
+    }
+}
+
+impl From<Utc> for Zone {
+    fn from(_: Utc) -> Self {
+        Self::UTC
+    }
+}
+
+impl From<Local> for Zone {
+    fn from(_: Local) -> Self {
+        Self::local()
+    }
+}
+
+impl From<FixedOffset> for Zone {
+    fn from(offset: FixedOffset) -> Self {
+        Self(Kind::Fixed(offset))
+    }
+}
+
+#[cfg(feature = "chrono-tz")]
+#[cfg_attr(docsrs, doc(cfg(feature = "chrono-tz")))]
+impl From<chrono_tz::Tz> for Zone {
+    fn from(tz: chrono_tz::Tz) -> Self {
+        // One zone, one value: "UTC" is a name in the database, too.
+        if tz == chrono_tz::Tz::UTC { Self::UTC } else { Self(Kind::Named(tz)) }
+    }
+}
+
+impl FromStr for Zone {
+    type Err = UnknownZone;
+
+    /// Reads `UTC`, `local`, an offset such as `+02:00`, or a name such as `Europe/Berlin`, in exactly this spelling.
+    fn from_str(text: &str) -> Result<Self, UnknownZone> {
+        match text {
+            "UTC" => return Ok(Self::UTC),
+            "local" => return Ok(Self::local()),
+            _ => {}
+        }
+        if let Some(offset) = offset(text) {
+            return Ok(offset.into());
+        }
+        #[cfg(feature = "chrono-tz")]
+        if let Ok(tz) = text.parse::<chrono_tz::Tz>() {
+            return Ok(tz.into());
+        }
+        Err(UnknownZone { text: Quoted::new(text), meant: meant(text) })
+    }
+}
+
+impl TryFrom<&str> for Zone {
+    type Error = UnknownZone;
+
+    fn try_from(text: &str) -> Result<Self, UnknownZone> {
+        text.parse()
+    }
+}
+
+/// A text that names no zone known here.
+///
+/// ```
+/// use soloist::Zone;
+///
+/// let error = "europe/berlin".parse::<Zone>().unwrap_err();
+/// assert_eq!(error.to_string(), "`europe/berlin` is not a time zone, write `Europe/Berlin`");
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnknownZone {
+    text: Quoted,
+    meant: Option<&'static str>,
+}
+
+impl fmt::Display for UnknownZone {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} is not a time zone, ", self.text)?;
+        match self.meant {
+            Some(name) => write!(f, "write `{name}`"),
+            None if cfg!(feature = "chrono-tz") => {
+                write!(f, "write a name such as `Europe/Berlin`, `UTC`, `local`, or an offset such as `+02:00`")
+            }
+            None => {
+                write!(f, "write `UTC`, `local`, or an offset such as `+02:00`")?;
+                write!(f, " (names such as `Europe/Berlin` need the feature `chrono-tz`, which is off)")
+            }
+        }
+    }
+}
+
+impl std::error::Error for UnknownZone {}
+
+// So that one bound, `TryInto<Zone>` with an error that is one of these, takes both types and texts.
+impl From<Infallible> for UnknownZone {
+    fn from(never: Infallible) -> Self {
+        match never {}
+    }
+}
+
+/// `+hh:mm` or `-hh:mm`; with `:ss` too, since that is how an offset with seconds is written.
+fn offset(text: &str) -> Option<FixedOffset> {
+    let (sign, digits) = match text.split_at_checked(1)? {
+        ("+", digits) => (1, digits),
+        ("-", digits) => (-1, digits),
+        _ => return None,
+    };
+    let mut parts = digits.split(':');
+    let hours = two_digits(parts.next()?, 23)?;
+    let minutes = two_digits(parts.next()?, 59)?;
+    let seconds = parts.next().map_or(Some(0), |seconds| two_digits(seconds, 59))?;
+    if parts.next().is_some() {
+        return None;
+    }
+    FixedOffset::east_opt(sign * (hours * 3600 + minutes * 60 + seconds))
+}
+
+fn two_digits(text: &str, max: i32) -> Option<i32> {
+    let digits = text.len() == 2 && text.bytes().all(|byte| byte.is_ascii_digit());
+    text.parse().ok().filter(|number| digits && *number <= max)
+}
+
+/// The zone that is spelt as `text` is, but for capitals.
+fn meant(text: &str) -> Option<&'static str> {
+    let mut names = vec!["UTC", "local"];
+    #[cfg(feature = "chrono-tz")]
+    names.extend(chrono_tz::TZ_VARIANTS.map(chrono_tz::Tz::name));
+    names.into_iter().find(|name| name.eq_ignore_ascii_case(text))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_zone_is_read_back_from_its_name() {
+        let mut names = vec!["UTC", "local", "+02:00", "-03:30", "+00:00", "+23:59", "-00:44:30"];
+        if cfg!(feature = "chrono-tz") {
+            names.extend(["Europe/Berlin", "America/Argentina/Buenos_Aires", "Etc/UTC", "EST5EDT"]);
+        }
+        for name in names {
+            let zone: Zone = name.parse().unwrap();
+            assert_eq!(zone.to_string(), name);
+            assert_eq!(Zone::try_from(name), Ok(zone));
+        }
+    }
+
+    #[test]
+    fn what_is_no_zone_is_refused_and_says_what_to_write() {
+        for text in [
+            "",
+            " UTC",
+            "UTC ",
+            "Mars/Olympus",
+            "+2:00",
+            "+0200",
+            "+24:00",
+            "+02:60",
+            "+02",
+            "+02:00:00:00",
+            "+",
+            "02:00",
+            "++2:00",
+            "+é0:00",
+            "é",
+            "−02:00",
+            "+02:+5",
+        ] {
+            assert!(text.parse::<Zone>().is_err(), "{text}");
+        }
+        let message = |text: &str| text.parse::<Zone>().unwrap_err().to_string();
+        assert_eq!(message("utc"), "`utc` is not a time zone, write `UTC`");
+        assert_eq!(
+            message("Mars/Olympus\n"),
+            if cfg!(feature = "chrono-tz") {
+                "`Mars/Olympus\\n` is not a time zone, write a name such as `Europe/Berlin`, `UTC`, `local`, or an \
+                 offset such as `+02:00`"
+            } else {
+                "`Mars/Olympus\\n` is not a time zone, write `UTC`, `local`, or an offset such as `+02:00` (names such \
+                 as `Europe/Berlin` need the feature `chrono-tz`, which is off)"
+            }
+        );
+        assert!(message(&"x".repeat(1 << 20)).chars().count() < 200);
+    }
+
+    #[test]
+    fn no_instant_is_too_early_or_too_late() {
+        let mut zones: Vec<Zone> = ["UTC", "local", "+23:59", "-23:59"].map(|name| name.parse().unwrap()).into();
+        #[cfg(feature = "chrono-tz")]
+        zones.extend(chrono_tz::TZ_VARIANTS.map(Zone::from));
+        for instant in [DateTime::<Utc>::MIN_UTC, DateTime::UNIX_EPOCH, DateTime::<Utc>::MAX_UTC] {
+            for zone in &zones {
+                assert_eq!(zone.at(instant), instant);
+                assert!(!zone.at(instant).to_string().is_empty());
+                assert!(!zone.abbreviation_at(instant).is_empty());
+            }
+        }
+    }
+
+    #[test]
+    #[cfg(feature = "chrono-tz")]
+    fn the_name_utc_is_utc() {
+        assert_eq!(Zone::from(chrono_tz::Tz::UTC), Zone::UTC);
+        assert_ne!(Zone::from(chrono_tz::Tz::Etc__UTC), Zone::UTC);
+    }
+}

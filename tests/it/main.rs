@@ -1,0 +1,3 @@
+//! What is promised, seen from outside.
+
+mod crontab;
