@@ -1,26 +1,403 @@
-//! Stands in for the builder until it is there.
+//! The builder of events: name, task, timetable, filters, hooks, protections.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
 
 use crate::crontab::Crontab;
+use crate::error::{AddError, AddErrorKind};
 use crate::frequency::FrequencyError;
+use crate::lease::{MutexName, Term};
+use crate::mutex::EventMutex;
+use crate::outcome::{Hook, RunOutcome};
+use crate::protection::{DEFAULT_TERM, Protection};
+use crate::run::Run;
+use crate::task::{Task, TaskOutcome, TaskResult, callback};
+use crate::tick::Tick;
+use crate::timetable::Timetable;
+use crate::zone::{UnknownZone, Zone};
 
-/// A named task and its timetable.
-#[derive(Debug)]
+/// A named task, its timetable and its protections; [`Schedule::add`](crate::Schedule::add) takes it.
+///
+/// What is wrong with it is said there: a method never fails, so that a definition reads in one piece.
+///
+/// ```
+/// use std::time::Duration;
+/// use soloist::{Event, Schedule};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # fn send_reminders() -> std::io::Result<()> { Ok(()) }
+/// let mut schedule = Schedule::in_process();
+/// schedule.add(
+///     Event::call("carts:remind", |_| send_reminders())
+///         .hourly_at(15)
+///         .weekdays()
+///         .timezone("Europe/Berlin")
+///         .without_overlapping_for(Duration::from_secs(30 * 60))
+///         .on_failure(|run, outcome| eprintln!("{}: {outcome}", run.name())),
+/// )?;
+/// # Ok(())
+/// # }
+/// ```
 #[must_use = "an event does nothing until it is added to a schedule"]
 pub struct Event {
-    crontab: Crontab,
-    error: Option<FrequencyError>,
+    name: Arc<str>,
+    task: Task,
+    crontab: Option<Crontab>,
+    zone: Zone,
+    filters: Vec<Filter>,
+    before: Vec<Task>,
+    after: Vec<AfterHook>,
+    lease: Option<Duration>,
+    one_server: bool,
+    mutex_name: Option<Arc<str>>,
+    mutex: Option<Arc<dyn EventMutex>>,
+    background: bool,
+    /// The first thing that is wrong with it.
+    wrong: Option<AddErrorKind>,
 }
 
+/// Whether the event may run in this tick, as the user sees it.
+pub(crate) type Filter = Box<dyn Fn(&Tick) -> bool + Send + Sync>;
+
+/// A hook that runs when the task has ended.
+pub(crate) struct AfterHook {
+    pub(crate) hook: Hook,
+    pub(crate) call: AfterCall,
+}
+
+type AfterCall = Box<dyn Fn(&Run, &RunOutcome) -> TaskOutcome + Send + Sync>;
+
 impl Event {
-    /// An event.
-    pub fn call(_name: &str, _task: impl Fn(&())) -> Self {
-        Self { crontab: Crontab::EVERY_MINUTE, error: None }
+    /// An event that calls `task`. The name is its identity: its lease and its claims are called after it, on every
+    /// server, so a name is used once in a schedule and is kept from version to version.
+    ///
+    /// ```
+    /// use soloist::Event;
+    ///
+    /// let event = Event::call("greet", |run| println!("hello from {}", run.name())).every_minute();
+    /// ```
+    pub fn call<R: TaskResult>(name: impl Into<Arc<str>>, task: impl Fn(&Run) -> R + Send + Sync + 'static) -> Self {
+        Self {
+            name: name.into(),
+            task: callback(task),
+            crontab: None,
+            zone: Zone::UTC,
+            filters: Vec::new(),
+            before: Vec::new(),
+            after: Vec::new(),
+            lease: None,
+            one_server: false,
+            mutex_name: None,
+            mutex: None,
+            background: false,
+            wrong: None,
+        }
     }
 
-    pub(crate) fn timed(mut self, change: impl FnOnce(&mut Crontab) -> Result<(), FrequencyError>) -> Self {
-        if let Err(error) = change(&mut self.crontab) {
-            self.error.get_or_insert(error);
+    /// Due when these five fields say so, as cronie reads them; see [`Crontab`]. It replaces whatever was said about
+    /// the time before.
+    ///
+    /// ```
+    /// use soloist::{Event, Schedule};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let mut schedule = Schedule::in_process();
+    /// schedule.add(Event::call("reports", |_| {}).cron("*/10 8-18 * * MON-FRI"))?;
+    /// let error = schedule.add(Event::call("backup", |_| {}).cron("61 * * * *")).unwrap_err();
+    /// assert!(error.to_string().contains("61"));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn cron(mut self, expression: &str) -> Self {
+        match expression.parse() {
+            Ok(crontab) => self.crontab = Some(crontab),
+            Err(error) => self.note(AddErrorKind::Crontab(error)),
         }
         self
     }
+
+    /// The zone whose civil time the timetable means; UTC unless it is set. A `chrono_tz::Tz`, a fixed offset,
+    /// [`chrono::Local`], or a name such as `"Europe/Berlin"`, `"local"` or `"+02:00"`.
+    ///
+    /// ```
+    /// use chrono::FixedOffset;
+    /// use soloist::{Event, Schedule};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let mut schedule = Schedule::in_process();
+    /// schedule.add(Event::call("berlin", |_| {}).daily_at("02:30").timezone(chrono_tz::Europe::Berlin))?;
+    /// schedule.add(Event::call("tokyo", |_| {}).daily_at("02:30").timezone("Asia/Tokyo"))?;
+    /// let offset = FixedOffset::east_opt(5 * 3600 + 45 * 60).unwrap();
+    /// schedule.add(Event::call("kathmandu", |_| {}).daily_at("02:30").timezone(offset))?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn timezone<Z>(mut self, zone: Z) -> Self
+    where
+        Z: TryInto<Zone>,
+        Z::Error: Into<UnknownZone>,
+    {
+        match zone.try_into() {
+            Ok(zone) => self.zone = zone,
+            Err(error) => self.note(AddErrorKind::Zone(error.into())),
+        }
+        self
+    }
+
+    /// Runs only if `allowed` says so. Filters are asked in their order, before any I/O, until one refuses.
+    ///
+    /// ```
+    /// use chrono::Timelike;
+    /// use soloist::Event;
+    ///
+    /// let event = Event::call("reports", |_| {}).every_minute().when(|tick| tick.local().hour() != 3);
+    /// ```
+    pub fn when(mut self, allowed: impl Fn(&Tick) -> bool + Send + Sync + 'static) -> Self {
+        self.filters.push(Box::new(allowed));
+        self
+    }
+
+    /// Does not run if `refused` says so: the opposite of [`when`](Self::when).
+    ///
+    /// ```
+    /// use std::path::Path;
+    /// use soloist::Event;
+    ///
+    /// let event = Event::call("reports", |_| {}).every_minute().skip(|_| Path::new("/etc/maintenance").exists());
+    /// ```
+    pub fn skip(self, refused: impl Fn(&Tick) -> bool + Send + Sync + 'static) -> Self {
+        self.when(move |tick| !refused(tick))
+    }
+
+    /// Called before the task, once the gate has admitted the run. If it fails, the task is not started, and the
+    /// hooks after the task are told.
+    ///
+    /// ```
+    /// use soloist::Event;
+    ///
+    /// let event = Event::call("reports", |_| {}).every_minute().before(|_| std::fs::create_dir_all("/tmp/reports"));
+    /// ```
+    pub fn before<R: TaskResult>(mut self, hook: impl Fn(&Run) -> R + Send + Sync + 'static) -> Self {
+        self.before.push(callback(hook));
+        self
+    }
+
+    /// Called when the task has ended, however it ended, while the lease is still held. A hook that fails keeps no
+    /// other from running.
+    ///
+    /// ```
+    /// use soloist::Event;
+    ///
+    /// let event = Event::call("reports", |_| {}).every_minute().then(|run, outcome| println!("{}: {outcome}", run.name()));
+    /// ```
+    pub fn then<R: TaskResult>(self, hook: impl Fn(&Run, &RunOutcome) -> R + Send + Sync + 'static) -> Self {
+        self.after(Hook::Then, hook)
+    }
+
+    /// Like [`then`](Self::then), if the task succeeded.
+    ///
+    /// ```
+    /// use soloist::Event;
+    ///
+    /// let event = Event::call("reports", |_| {}).every_minute().on_success(|run, _| println!("{} is out", run.name()));
+    /// ```
+    pub fn on_success<R: TaskResult>(self, hook: impl Fn(&Run, &RunOutcome) -> R + Send + Sync + 'static) -> Self {
+        self.after(Hook::OnSuccess, hook)
+    }
+
+    /// Like [`then`](Self::then), if the task did not succeed.
+    ///
+    /// ```
+    /// use soloist::Event;
+    ///
+    /// let event = Event::call("reports", |_| {}).every_minute().on_failure(|run, outcome| eprintln!("{}: {outcome}", run.name()));
+    /// ```
+    pub fn on_failure<R: TaskResult>(self, hook: impl Fn(&Run, &RunOutcome) -> R + Send + Sync + 'static) -> Self {
+        self.after(Hook::OnFailure, hook)
+    }
+
+    /// Never runs while an earlier run of it is at work: it holds a lease of one hour for as long as the task runs.
+    ///
+    /// The lease is not renewed: a task that may take longer than an hour says for how long with
+    /// [`without_overlapping_for`](Self::without_overlapping_for). On the file store the lease of a process that was
+    /// killed is free at once; elsewhere it lasts for the rest of its term.
+    ///
+    /// ```
+    /// use soloist::Event;
+    ///
+    /// let event = Event::call("reports", |_| {}).every_minute().without_overlapping();
+    /// ```
+    pub fn without_overlapping(self) -> Self {
+        self.without_overlapping_for(DEFAULT_TERM)
+    }
+
+    /// Never runs while an earlier run of it is at work, for a fixed `term` at the most: from 1 millisecond to ten
+    /// years. A task that is still at work when the term is over may be overlapped; the report says that it lost its
+    /// lease.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use soloist::Event;
+    ///
+    /// let event = Event::call("backup", |_| {}).daily_at("02:30").without_overlapping_for(Duration::from_secs(4 * 3600));
+    /// ```
+    pub fn without_overlapping_for(mut self, term: Duration) -> Self {
+        self.lease = Some(term);
+        self
+    }
+
+    /// Each occurrence starts on exactly one of the servers that share the store, whichever comes first. It needs a
+    /// store that all of them see. Alone it does not keep a long task from being overlapped by its next occurrence:
+    /// that is [`without_overlapping`](Self::without_overlapping).
+    ///
+    /// A process that dies after the gate has used up the occurrence: it starts at most once.
+    ///
+    /// ```
+    /// use soloist::Event;
+    ///
+    /// let event = Event::call("reports", |_| {}).hourly().on_one_server().without_overlapping();
+    /// ```
+    pub fn on_one_server(mut self) -> Self {
+        self.one_server = true;
+        self
+    }
+
+    /// Calls its lease so, instead of after the event: events with the same mutex name never run at the same time.
+    ///
+    /// ```
+    /// use soloist::{Event, Schedule};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let mut schedule = Schedule::in_process();
+    /// schedule.add(Event::call("import", |_| {}).hourly().mutex_name("warehouse").without_overlapping())?;
+    /// schedule.add(Event::call("export", |_| {}).daily().mutex_name("warehouse").without_overlapping())?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn mutex_name(mut self, name: impl Into<Arc<str>>) -> Self {
+        self.mutex_name = Some(name.into());
+        self
+    }
+
+    /// Keeps its lease and claims in a store of its own, instead of the schedule's.
+    ///
+    /// ```
+    /// use soloist::{Event, MemoryMutex};
+    ///
+    /// let event = Event::call("cache", |_| {}).every_minute().mutex(MemoryMutex::new()).without_overlapping();
+    /// ```
+    pub fn mutex(mut self, mutex: impl EventMutex + 'static) -> Self {
+        self.mutex = Some(Arc::new(mutex));
+        self
+    }
+
+    /// Runs on a thread of its own beside the other events of the tick, up to 64 at a time; the tick ends when all
+    /// have ended. Otherwise events run one after another.
+    ///
+    /// ```
+    /// use soloist::Event;
+    ///
+    /// let event = Event::call("slow", |_| {}).every_minute().in_background();
+    /// ```
+    pub fn in_background(mut self) -> Self {
+        self.background = true;
+        self
+    }
+
+    /// Applies what several events have in common: a plain function from event to event.
+    ///
+    /// ```
+    /// use soloist::Event;
+    ///
+    /// fn nightly(event: Event) -> Event {
+    ///     event.daily_at("02:30").timezone("Europe/Berlin").without_overlapping().on_one_server()
+    /// }
+    /// let backup = Event::call("backup", |_| {}).apply(nightly);
+    /// let vacuum = Event::call("vacuum", |_| {}).apply(nightly);
+    /// ```
+    pub fn apply(self, attributes: impl FnOnce(Self) -> Self) -> Self {
+        attributes(self)
+    }
+
+    /// Changes the fields of its timetable, and from then on it has one.
+    pub(crate) fn timed(mut self, change: impl FnOnce(&mut Crontab) -> Result<(), FrequencyError>) -> Self {
+        let mut crontab = self.crontab.unwrap_or(Crontab::EVERY_MINUTE);
+        match change(&mut crontab) {
+            Ok(()) => self.crontab = Some(crontab),
+            Err(error) => self.note(AddErrorKind::Frequency(error)),
+        }
+        self
+    }
+
+    fn after<R: TaskResult>(
+        mut self,
+        hook: Hook,
+        call: impl Fn(&Run, &RunOutcome) -> R + Send + Sync + 'static,
+    ) -> Self {
+        self.after.push(AfterHook { hook, call: Box::new(move |run, outcome| call(run, outcome).into_outcome()) });
+        self
+    }
+
+    fn note(&mut self, wrong: AddErrorKind) {
+        self.wrong.get_or_insert(wrong);
+    }
+
+    /// The event as a schedule keeps it, or what is wrong with it.
+    pub(crate) fn define(self) -> Result<Definition, AddError> {
+        let refuse = |kind| AddError::new(&self.name, kind);
+        let own_name = MutexName::lease(Arc::clone(&self.name)).map_err(|error| refuse(AddErrorKind::Name(error)))?;
+        if let Some(wrong) = self.wrong {
+            return Err(AddError::new(&self.name, wrong));
+        }
+        let crontab = self.crontab.ok_or_else(|| refuse(AddErrorKind::NoTimetable))?;
+        let lease = self.lease.map(Term::new).transpose().map_err(|error| refuse(AddErrorKind::Term(error)))?;
+        let mutex_name = self.mutex_name.as_ref().map(|name| MutexName::lease(Arc::clone(name))).transpose();
+        let mutex_name = mutex_name.map_err(|error| refuse(AddErrorKind::MutexName(error)))?;
+        let has_mutex = mutex_name.is_some() || self.mutex.is_some();
+        let protection = Protection { mutex: mutex_name.unwrap_or(own_name), lease, one_server: self.one_server };
+        if has_mutex && !protection.is_some() {
+            return Err(refuse(AddErrorKind::MutexWithoutProtection));
+        }
+        Ok(Definition {
+            name: self.name,
+            task: self.task,
+            timetable: Timetable { crontab, zone: self.zone },
+            filters: self.filters,
+            before: self.before,
+            after: self.after,
+            protection,
+            mutex: self.mutex,
+            background: self.background,
+        })
+    }
+}
+
+impl fmt::Debug for Event {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Event")
+            .field("name", &self.name)
+            .field("crontab", &self.crontab)
+            .field("zone", &self.zone)
+            .field("filters", &self.filters.len())
+            .field("lease", &self.lease)
+            .field("one_server", &self.one_server)
+            .field("mutex_name", &self.mutex_name)
+            .field("background", &self.background)
+            .field("wrong", &self.wrong)
+            .finish_non_exhaustive()
+    }
+}
+
+/// An event that was found to be in order.
+pub(crate) struct Definition {
+    pub(crate) name: Arc<str>,
+    pub(crate) task: Task,
+    pub(crate) timetable: Timetable,
+    pub(crate) filters: Vec<Filter>,
+    pub(crate) before: Vec<Task>,
+    pub(crate) after: Vec<AfterHook>,
+    pub(crate) protection: Protection,
+    pub(crate) mutex: Option<Arc<dyn EventMutex>>,
+    pub(crate) background: bool,
 }

@@ -1,24 +1,124 @@
 //! Scheduled tasks that never run over themselves.
+//!
+//! A report that runs every minute takes ninety seconds one day, and a second copy starts on top of the first; then
+//! the service moves to several servers, and every task runs on each of them. `soloist` ends that: a [`Schedule`]
+//! registers [`Event`]s, and an [`EventMutex`] gates every run.
+//!
+//! ```
+//! use chrono::Utc;
+//! use soloist::{Event, Schedule};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # fn in_maintenance() -> bool { false }
+//! let mut schedule = Schedule::in_process();
+//! schedule.add(
+//!     Event::call("reports:generate", |run| println!("the report of {}", run.occurrence()))
+//!         .every_five_minutes()
+//!         .skip(|_| in_maintenance())
+//!         .without_overlapping()
+//!         .then(|run, outcome| println!("{}: {outcome}", run.name())),
+//! )?;
+//! let report = schedule.run_due(Utc::now());
+//! println!("{report}");
+//! # assert!(!report.is_failure());
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # One tick
+//!
+//! ```text
+//! run_due(now)
+//!   tick ─▶ due? ─▶ filters ─▶ gate ─────────▶ before ─▶ task ─▶ then ─▶ release ─▶ report
+//!        timetable  when/skip  lease + claim            the lease is held  owner-checked
+//!         (no I/O)   (no I/O)   1 round trip
+//! ```
+//!
+//! - [`Event::without_overlapping`] takes a **lease** that is called after the event: while it is held, no second run
+//!   of the event is admitted, on any thread, process or host that shares the store.
+//! - [`Event::on_one_server`] takes a **claim** that is called after the event *and* the scheduled instant: whatever
+//!   the skew between the servers' ticks, each occurrence starts at most once. Lease and claim are taken together or
+//!   not at all, so that a lost race never consumes an occurrence.
+//! - Every way out gives the lease back: a return, an error, a panic. After `SIGKILL` the file store frees it at once,
+//!   other stores when its term is over.
+//! - A store that does not answer is never taken for a free mutex: the event is skipped, and the report says why.
+//!
+//! # Which store
+//!
+//! | store | reaches | whose clock | after `SIGKILL` |
+//! | --- | --- | --- | --- |
+//! | [`MemoryMutex`] | this process | monotonic | gone with the process |
+//! | [`FileMutex`] | this host | the kernel's lock for life, the wall clock for terms | freed at once |
+//! | your own [`EventMutex`] | as far as it does | its own | when the term is over |
+//!
+//! [`connect`] opens the one that a URL names. [`LeaseGuard`] is the protection alone, for a task under some other
+//! scheduler.
+//!
+//! # Daylight saving
+//!
+//! An event is due in the minutes in which the clocks of its zone show what its timetable says. A time that a zone
+//! skips does not come, and a time that it repeats comes twice, as two occurrences. A zone is UTC unless it is set.
+//!
+//! # Tracing
+//!
+//! Every decision is told to subscribers of `tracing`, with the target `soloist`. The events of a run lie within its
+//! span, which names the event and the occurrence.
+//!
+//! | name or message | level | fields |
+//! | --- | --- | --- |
+//! | `span tick` | info | `now`, `due` |
+//! | `span run` | info | `event`, `occurrence` |
+//! | `started` | debug | `token` |
+//! | `succeeded` | info | `token`, `took_ms` |
+//! | `failed` | error | `token`, `took_ms`, `error` |
+//! | `not started` | error | `token` |
+//! | `hook failed` | error | `hook`, `number`, `error` |
+//! | `skipped` | info | `reason`, `holder` |
+//! | `no decision` | error | `reason`, `error` |
+//! | `lease lost` | error | `token` |
+//! | `lease not given back` | error | `mutex`, `error` |
+//! | `protection reaches further than its store` | warn | `event`, `scope` |
+//! | `no thread for background events: they run on fewer` | warn | `error` |
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
-mod tick;
-mod zone;
-mod crontab;
-mod timetable;
-mod frequency;
+mod schedule;
 mod event;
-mod lease;
+mod frequency;
+mod crontab;
+mod zone;
+mod timetable;
+mod agenda;
+mod tick;
+mod run;
+mod gate;
+mod protection;
 mod mutex;
+mod lease;
+mod guard;
+mod task;
+mod outcome;
+mod report;
 mod clock;
 mod error;
 
 pub use clock::{Clock, ManualClock, Moment};
 pub use crontab::{Crontab, CrontabError};
-pub use error::{BoxError, InvalidName, InvalidTerm, MutexError, MutexErrorKind};
+pub use error::{AddError, AddErrorKind, BoxError, InvalidName, InvalidTerm, MutexError, MutexErrorKind, UnknownEvent};
 pub use event::Event;
 pub use frequency::FrequencyError;
+pub use guard::LeaseGuard;
 pub use lease::{FencingToken, Holder, InvalidOwner, Lease, LeaseRequest, MutexName, Owner, Term};
 pub use mutex::memory::MemoryMutex;
 pub use mutex::{Admission, Admitted, EventMutex, Grant, Scope};
+pub use outcome::{Ended, Fault, Hook, HookFailure, Release, RunOutcome, SkipReason};
+pub use report::{Entry, Report, Verdict};
+pub use run::Run;
+pub use schedule::Schedule;
+pub use task::{TaskOutcome, TaskResult};
 pub use tick::Tick;
 pub use zone::{UnknownZone, Zone};
+
+/// The README's code, tested as documentation.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -269,6 +269,12 @@ impl Admission {
         self.claim.as_ref()
     }
 
+    /// What it is called in messages: the lease, or the claim where there is no lease.
+    pub(crate) fn name(&self) -> &MutexName {
+        let request = self.lease.as_ref().or(self.claim.as_ref());
+        request.expect("an admission is made with a lease, a claim, or both").name()
+    }
+
     /// Grants all that was asked for, under one token. For stores that decide in one step.
     ///
     /// ```

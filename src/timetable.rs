@@ -118,6 +118,44 @@ impl Timetable {
     }
 }
 
+impl Crontab {
+    /// The first instant after `after` at which the clocks of `zone` show a time of this crontab; `None` if there is
+    /// none between the years 1970 and 2100.
+    ///
+    /// ```
+    /// use soloist::{Crontab, Zone};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let nightly: Crontab = "30 2 * * *".parse()?;
+    /// let noon = "2026-03-01T12:00:00Z".parse()?;
+    /// let next = nightly.next(noon, &"Europe/Berlin".parse()?).expect("there is a tomorrow");
+    /// assert_eq!(next.to_string(), "2026-03-02 01:30:00 UTC");
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn next(&self, after: DateTime<Utc>, zone: &Zone) -> Option<DateTime<Utc>> {
+        Timetable { crontab: *self, zone: zone.clone() }.next(after)
+    }
+
+    /// The last instant before `before` at which the clocks of `zone` showed a time of this crontab; `None` if there
+    /// is none between the years 1970 and 2100.
+    ///
+    /// ```
+    /// use soloist::{Crontab, Zone};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let nightly: Crontab = "30 2 * * *".parse()?;
+    /// let noon = "2026-03-01T12:00:00Z".parse()?;
+    /// let last = nightly.previous(noon, &Zone::UTC).expect("there was a night");
+    /// assert_eq!(last.to_string(), "2026-03-01 02:30:00 UTC");
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn previous(&self, before: DateTime<Utc>, zone: &Zone) -> Option<DateTime<Utc>> {
+        Timetable { crontab: *self, zone: zone.clone() }.previous(before)
+    }
+}
+
 /// The times of a crontab in a place where clocks never change, as the `cron` crate finds them: in civil seconds, that
 /// is as if they were UTC, since the crate loses its way where clocks do change.
 struct CivilTimes {

@@ -1,3 +1,10 @@
-//! What is promised, seen from outside.
+//! The promises of `soloist`, tested from outside, on real stores and real processes.
 
-mod crontab;
+mod support;
+
+mod faults;
+mod fleet;
+mod report;
+mod schedule;
+mod tidy;
+mod tracing_events;

@@ -1,0 +1,218 @@
+//! One server of a fleet: ticks a schedule of one event, and logs what becomes of it, one JSON object a line.
+//!
+//! Start several on one store to see them share the work:
+//!
+//! ```text
+//! cargo run --example worker -- --store file:/tmp/fleet --on-one-server --without-overlapping --ticks 3
+//! ```
+
+use std::error::Error;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::process::ExitCode;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use chrono::{DateTime, SecondsFormat, TimeDelta, Utc};
+use serde_json::{Value, json};
+use soloist::{Entry, Event, Run, Schedule, Verdict};
+
+const USAGE: &str = "usage: worker --store URL [options]
+  --store URL                      memory: or file:/path
+  --event NAME                     the name of the event (report)
+  --cron EXPR                      its timetable (* * * * *)
+  --now RFC3339                    the instant of the first tick; each further one is a minute later
+                                   (without it, every tick is at the real time)
+  --without-overlapping[=SECONDS]  one run at a time, for so long at the most
+  --on-one-server                  each occurrence starts once
+  --work-ms N                      how long the task takes (0)
+  --log FILE                       appended to (standard output)
+  --ticks N                        how many ticks (1)
+  --every-ms N                     how far apart they are in real time (60000)";
+
+fn main() -> ExitCode {
+    let options = match Options::parse() {
+        Ok(Some(options)) => options,
+        Ok(None) => {
+            println!("{USAGE}");
+            return ExitCode::SUCCESS;
+        }
+        Err(error) => return refuse(&*error),
+    };
+    let log = Arc::clone(&options.log);
+    let schedule = match schedule(&options) {
+        Ok(schedule) => schedule,
+        Err(error) => return refuse(&*error),
+    };
+    if tick(&options, &schedule, &log) { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+}
+
+fn refuse(error: &dyn Error) -> ExitCode {
+    eprint!("worker: {error}");
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        eprint!(": {error}");
+        cause = error.source();
+    }
+    eprintln!("\n{USAGE}");
+    ExitCode::from(2)
+}
+
+struct Options {
+    store: String,
+    event: String,
+    cron: String,
+    now: Option<DateTime<Utc>>,
+    /// `Some(None)`: protected, for the library's own term.
+    without_overlapping: Option<Option<Duration>>,
+    on_one_server: bool,
+    work: Duration,
+    log: Arc<Log>,
+    ticks: u64,
+    every: Duration,
+}
+
+impl Options {
+    /// `None`: help was asked for.
+    fn parse() -> Result<Option<Self>, Box<dyn Error>> {
+        use lexopt::prelude::*;
+
+        let mut store = None;
+        let mut options = Self {
+            store: String::new(),
+            event: "report".into(),
+            cron: "* * * * *".into(),
+            now: None,
+            without_overlapping: None,
+            on_one_server: false,
+            work: Duration::ZERO,
+            log: Arc::new(Log::StandardOutput),
+            ticks: 1,
+            every: Duration::from_secs(60),
+        };
+        let mut arguments = lexopt::Parser::from_env();
+        while let Some(argument) = arguments.next()? {
+            match argument {
+                Long("store") => store = Some(arguments.value()?.string()?),
+                Long("event") => options.event = arguments.value()?.string()?,
+                Long("cron") => options.cron = arguments.value()?.string()?,
+                Long("now") => options.now = Some(arguments.value()?.parse()?),
+                Long("without-overlapping") => {
+                    let seconds = arguments.optional_value().map(|value| value.parse::<f64>()).transpose()?;
+                    options.without_overlapping = Some(seconds.map(Duration::try_from_secs_f64).transpose()?);
+                }
+                Long("on-one-server") => options.on_one_server = true,
+                Long("work-ms") => options.work = Duration::from_millis(arguments.value()?.parse()?),
+                Long("log") => options.log = Arc::new(Log::append_to(&arguments.value()?.string()?)?),
+                Long("ticks") => options.ticks = arguments.value()?.parse()?,
+                Long("every-ms") => options.every = Duration::from_millis(arguments.value()?.parse()?),
+                Long("help") | Short('h') => return Ok(None),
+                _ => return Err(argument.unexpected().into()),
+            }
+        }
+        options.store = store.ok_or("--store is missing")?;
+        Ok(Some(options))
+    }
+}
+
+fn schedule(options: &Options) -> Result<Schedule, Box<dyn Error>> {
+    let (log, work) = (Arc::clone(&options.log), options.work);
+    let task = move |run: &Run| -> io::Result<()> {
+        log.write(&line(run.name(), run.occurrence(), "start", run_details(run)))?;
+        thread::sleep(work);
+        log.write(&line(run.name(), run.occurrence(), "end", run_details(run)))
+    };
+    let mut event = Event::call(options.event.as_str(), task).cron(&options.cron);
+    event = match options.without_overlapping {
+        None => event,
+        Some(None) => event.without_overlapping(),
+        Some(Some(term)) => event.without_overlapping_for(term),
+    };
+    if options.on_one_server {
+        event = event.on_one_server();
+    }
+    let mut schedule = Schedule::new(soloist::connect(&options.store)?);
+    schedule.add(event)?;
+    Ok(schedule)
+}
+
+/// Runs the ticks; whether any report was a failure.
+fn tick(options: &Options, schedule: &Schedule, log: &Log) -> bool {
+    let started = Instant::now();
+    let mut failed = false;
+    for tick in 0..u32::try_from(options.ticks).unwrap_or(u32::MAX) {
+        thread::sleep((options.every * tick).saturating_sub(started.elapsed()));
+        let now = options.now.map_or_else(Utc::now, |first| first + TimeDelta::minutes(tick.into()));
+        let report = schedule.run_due(now);
+        failed |= report.is_failure();
+        for entry in report.entries() {
+            if let Some(line) = report_line(entry)
+                && let Err(error) = log.write(&line)
+            {
+                eprintln!("worker: could not write the log: {error}");
+                failed = true;
+            }
+        }
+        for failure in report.failures() {
+            eprintln!("worker: {failure}");
+        }
+    }
+    failed
+}
+
+/// What the task itself can't log: that it did not run, or did not end well.
+fn report_line(entry: &Entry) -> Option<Value> {
+    let (what, details) = match entry.verdict() {
+        Verdict::Skipped(reason) => {
+            let holder = reason.holder().map(ToString::to_string);
+            ("skipped", json!({ "reason": reason.keyword(), "holder": holder, "text": reason.to_string() }))
+        }
+        Verdict::Ran(outcome) if outcome.is_failure() => ("failed", json!({ "text": outcome.to_string() })),
+        Verdict::Ran(_) => return None,
+    };
+    Some(line(entry.event(), entry.occurrence(), what, details))
+}
+
+fn run_details(run: &Run) -> Value {
+    json!({ "token": run.fencing_token().map(soloist::FencingToken::get) })
+}
+
+fn line(event: &str, occurrence: DateTime<Utc>, what: &str, details: Value) -> Value {
+    let at = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos());
+    let mut line = json!({
+        "at": u64::try_from(at).unwrap_or(u64::MAX),
+        "pid": std::process::id(),
+        "event": event,
+        "what": what,
+        "occurrence": occurrence.to_rfc3339_opts(SecondsFormat::AutoSi, true),
+    });
+    if let (Value::Object(line), Value::Object(details)) = (&mut line, details) {
+        line.extend(details);
+    }
+    line
+}
+
+enum Log {
+    StandardOutput,
+    File(Mutex<File>),
+}
+
+impl Log {
+    fn append_to(path: &str) -> io::Result<Self> {
+        Ok(Self::File(Mutex::new(OpenOptions::new().append(true).create(true).open(path)?)))
+    }
+
+    /// One line in one write, so that the lines of several processes don't mix.
+    fn write(&self, line: &Value) -> io::Result<()> {
+        let line = format!("{line}\n");
+        match self {
+            Self::StandardOutput => io::stdout().lock().write_all(line.as_bytes()),
+            Self::File(file) => {
+                let mut file = file.lock().unwrap_or_else(PoisonError::into_inner);
+                file.write_all(line.as_bytes())?;
+                file.flush()
+            }
+        }
+    }
+}

@@ -1,0 +1,506 @@
+//! How one run ended, or why there was none.
+
+use std::error::Error;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::error::{Chain, MutexError};
+use crate::lease::{FencingToken, Holder};
+
+/// How one run ended; `then` and its kin receive it, and the report keeps it.
+///
+/// ```
+/// use soloist::{Event, Schedule};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let mut schedule = Schedule::in_process();
+/// schedule.add(
+///     Event::call("reports", |_| println!("working"))
+///         .every_minute()
+///         .then(|run, outcome| println!("{} {}", run.name(), if outcome.is_success() { "is done" } else { "failed" })),
+/// )?;
+/// # schedule.run_due(chrono::Utc::now());
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct RunOutcome {
+    pub(crate) ended: Ended,
+    pub(crate) took: Duration,
+    pub(crate) token: Option<FencingToken>,
+    pub(crate) hook_failures: Vec<HookFailure>,
+    pub(crate) release: Option<Release>,
+}
+
+impl RunOutcome {
+    /// How the task ended.
+    ///
+    /// ```
+    /// # use soloist::{Ended, Event, Schedule};
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let mut schedule = Schedule::in_process();
+    /// schedule.add(Event::call("reports", |_| {}).every_minute().then(|_, outcome| {
+    ///     assert!(matches!(outcome.ended(), Ended::Succeeded));
+    /// }))?;
+    /// # assert!(!schedule.run_due(chrono::Utc::now()).is_failure());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn ended(&self) -> &Ended {
+        &self.ended
+    }
+
+    /// Whether the task did what it was asked to. Hooks and the release have no say in it.
+    ///
+    /// ```
+    /// # use soloist::{Event, Schedule};
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let mut schedule = Schedule::in_process();
+    /// schedule.add(Event::call("reports", |_| Err("no paper")).every_minute().then(|_, outcome| {
+    ///     assert!(!outcome.is_success());
+    /// }))?;
+    /// # assert!(schedule.run_due(chrono::Utc::now()).is_failure());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn is_success(&self) -> bool {
+        matches!(self.ended, Ended::Succeeded)
+    }
+
+    /// Whether anything went wrong: the task, a hook, the lease or its release.
+    ///
+    /// ```
+    /// # use soloist::{Event, Schedule, Verdict};
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let mut schedule = Schedule::in_process();
+    /// schedule.add(Event::call("reports", |_| {}).every_minute().then(|_, _| Err("nobody to notify")))?;
+    /// let entry = schedule.run("reports", chrono::Utc::now())?;
+    /// let Verdict::Ran(outcome) = entry.verdict() else { unreachable!("nothing refuses it") };
+    /// assert!(outcome.is_success() && outcome.is_failure());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn is_failure(&self) -> bool {
+        !self.is_success()
+            || !self.hook_failures.is_empty()
+            || self.release.as_ref().is_some_and(|release| !matches!(release, Release::Released))
+    }
+
+    /// How long the task took, without its hooks.
+    ///
+    /// ```
+    /// # use soloist::{Event, Schedule};
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let mut schedule = Schedule::in_process();
+    /// schedule.add(Event::call("reports", |_| {}).every_minute().then(|run, outcome| {
+    ///     println!("{} took {:?}", run.name(), outcome.took());
+    /// }))?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn took(&self) -> Duration {
+        self.took
+    }
+
+    /// The fencing token the run carried; `None` for an event without protection.
+    ///
+    /// ```
+    /// # use soloist::{Event, Schedule};
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let mut schedule = Schedule::in_process();
+    /// schedule.add(Event::call("reports", |_| {}).every_minute().without_overlapping().then(|run, outcome| {
+    ///     assert_eq!(outcome.fencing_token(), run.fencing_token());
+    /// }))?;
+    /// # assert!(!schedule.run_due(chrono::Utc::now()).is_failure());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn fencing_token(&self) -> Option<FencingToken> {
+        self.token
+    }
+
+    /// The hooks that failed so far, in the order in which they ran.
+    ///
+    /// ```
+    /// # use soloist::{Event, Schedule};
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let mut schedule = Schedule::in_process();
+    /// schedule.add(
+    ///     Event::call("reports", |_| {})
+    ///         .every_minute()
+    ///         .before(|_| Err("the printer is out"))
+    ///         .then(|_, outcome| assert_eq!(outcome.hook_failures().len(), 1)),
+    /// )?;
+    /// # schedule.run_due(chrono::Utc::now());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn hook_failures(&self) -> &[HookFailure] {
+        &self.hook_failures
+    }
+
+    /// How giving the lease back went; `None` without a lease, and in hooks, which run while it is still held.
+    ///
+    /// ```
+    /// # use soloist::{Event, Release, Schedule, Verdict};
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let mut schedule = Schedule::in_process();
+    /// schedule.add(Event::call("reports", |_| {}).every_minute().without_overlapping())?;
+    /// let entry = schedule.run("reports", chrono::Utc::now())?;
+    /// let Verdict::Ran(outcome) = entry.verdict() else { unreachable!("nobody else holds it") };
+    /// assert!(matches!(outcome.release(), Some(Release::Released)));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn release(&self) -> Option<&Release> {
+        self.release.as_ref()
+    }
+}
+
+impl fmt::Display for RunOutcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.ended {
+            Ended::Succeeded => write!(f, "succeeded in {}", Took(self.took))?,
+            Ended::Faulted(fault) => write!(f, "{fault} after {}", Took(self.took))?,
+            Ended::NotStarted => write!(f, "not started")?,
+        }
+        for failure in &self.hook_failures {
+            write!(f, "; {failure}")?;
+        }
+        match &self.release {
+            None | Some(Release::Released) => Ok(()),
+            Some(release) => write!(f, "; {release}"),
+        }
+    }
+}
+
+/// How a task ended.
+///
+/// ```
+/// use soloist::{Ended, Fault};
+///
+/// fn describe(ended: &Ended) -> String {
+///     match ended {
+///         Ended::Succeeded => "done".into(),
+///         Ended::Faulted(Fault::Panicked(message)) => format!("a bug: {message}"),
+///         Ended::Faulted(fault) => fault.to_string(),
+///         Ended::NotStarted => "its preparation failed".into(),
+///         _ => "in some other way".into(),
+///     }
+/// }
+/// assert_eq!(describe(&Ended::Succeeded), "done");
+/// ```
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum Ended {
+    /// It returned without an error.
+    Succeeded,
+    /// It returned an error, or panicked.
+    Faulted(Fault),
+    /// It was not called, because a `before` hook failed.
+    NotStarted,
+}
+
+/// What somebody's code did instead of succeeding.
+///
+/// ```
+/// use soloist::Fault;
+///
+/// assert_eq!(Fault::Panicked("out of range".into()).to_string(), "panicked: out of range");
+/// ```
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum Fault {
+    /// It returned this error.
+    Failed(Arc<dyn Error + Send + Sync>),
+    /// It panicked with this message.
+    Panicked(Arc<str>),
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Failed(error) => write!(f, "failed: {}", Chain(&**error)),
+            Self::Panicked(message) => write!(f, "panicked: {message}"),
+        }
+    }
+}
+
+/// A hook that failed.
+///
+/// ```
+/// # use soloist::{Event, Schedule, Verdict};
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let mut schedule = Schedule::in_process();
+/// schedule.add(Event::call("reports", |_| {}).every_minute().then(|_, _| Err("nobody to notify")))?;
+/// let entry = schedule.run("reports", chrono::Utc::now())?;
+/// let Verdict::Ran(outcome) = entry.verdict() else { unreachable!("nothing refuses it") };
+/// assert_eq!(outcome.hook_failures()[0].to_string(), "then hook 1 failed: nobody to notify");
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct HookFailure {
+    pub(crate) hook: Hook,
+    pub(crate) number: usize,
+    pub(crate) fault: Fault,
+}
+
+impl HookFailure {
+    /// Which kind of hook it was.
+    ///
+    /// ```
+    /// # use soloist::{Event, Hook, Schedule};
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let mut schedule = Schedule::in_process();
+    /// # schedule.add(Event::call("reports", |_| {}).every_minute().before(|_| Err("no paper")).then(|_, outcome| {
+    /// assert_eq!(outcome.hook_failures()[0].hook(), Hook::Before);
+    /// # }))?;
+    /// # schedule.run_due(chrono::Utc::now());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn hook(&self) -> Hook {
+        self.hook
+    }
+
+    /// Which one of its kind, counted from 1 in the order in which they were added to the event.
+    ///
+    /// ```
+    /// # use soloist::{Event, Schedule};
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let mut schedule = Schedule::in_process();
+    /// # schedule.add(Event::call("reports", |_| {}).every_minute().before(|_| Err("no paper")).then(|_, outcome| {
+    /// assert_eq!(outcome.hook_failures()[0].number(), 1);
+    /// # }))?;
+    /// # schedule.run_due(chrono::Utc::now());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn number(&self) -> usize {
+        self.number
+    }
+
+    /// What it did.
+    ///
+    /// ```
+    /// # use soloist::{Event, Schedule};
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let mut schedule = Schedule::in_process();
+    /// # schedule.add(Event::call("reports", |_| {}).every_minute().before(|_| Err("no paper")).then(|_, outcome| {
+    /// assert_eq!(outcome.hook_failures()[0].fault().to_string(), "failed: no paper");
+    /// # }))?;
+    /// # schedule.run_due(chrono::Utc::now());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn fault(&self) -> &Fault {
+        &self.fault
+    }
+}
+
+impl fmt::Display for HookFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} hook {} {}", self.hook, self.number, self.fault)
+    }
+}
+
+/// The kinds of hooks, by the method of [`Event`](crate::Event) that adds them.
+///
+/// ```
+/// assert_eq!(soloist::Hook::OnSuccess.to_string(), "on_success");
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Hook {
+    /// [`Event::before`](crate::Event::before)
+    Before,
+    /// [`Event::then`](crate::Event::then)
+    Then,
+    /// [`Event::on_success`](crate::Event::on_success)
+    OnSuccess,
+    /// [`Event::on_failure`](crate::Event::on_failure)
+    OnFailure,
+}
+
+impl fmt::Display for Hook {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Before => "before",
+            Self::Then => "then",
+            Self::OnSuccess => "on_success",
+            Self::OnFailure => "on_failure",
+        })
+    }
+}
+
+/// How giving a lease back went.
+///
+/// ```
+/// assert_eq!(soloist::Release::Lost.to_string(), "the lease was lost while the task was at work");
+/// ```
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum Release {
+    /// The name is free.
+    Released,
+    /// It was not ours any more: it expired or was broken while the task was at work, so that another run may have
+    /// been admitted beside it. The present holder was left alone.
+    Lost,
+    /// The store did not answer; the lease expires with its term.
+    Failed(MutexError),
+}
+
+impl fmt::Display for Release {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Released => f.write_str("the lease was given back"),
+            Self::Lost => f.write_str("the lease was lost while the task was at work"),
+            Self::Failed(error) => write!(f, "the lease was not given back: {}", Chain(error)),
+        }
+    }
+}
+
+/// Why a due event did not run here.
+///
+/// ```
+/// use soloist::{Event, Schedule, SkipReason, Verdict};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let mut schedule = Schedule::in_process();
+/// schedule.add(Event::call("reports", |_| {}).every_minute().skip(|_| true))?;
+/// let entry = schedule.run("reports", chrono::Utc::now())?;
+/// assert!(matches!(entry.verdict(), Verdict::Skipped(SkipReason::Filtered)));
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum SkipReason {
+    /// A `when` said no, or a `skip` said yes.
+    Filtered,
+    /// A filter panicked with this message, so what it would have said is not known.
+    FilterPanicked(Arc<str>),
+    /// The previous run, or another event that shares the mutex, is still at work.
+    Overlapping(Option<Holder>),
+    /// Another server, or another tick, has this occurrence.
+    RanElsewhere(Option<Holder>),
+    /// The store did not answer, so whether the event may run is not known.
+    StoreUnavailable(MutexError),
+    /// The events before it took so long that the claims on its occurrence may have expired.
+    TooLate,
+}
+
+impl SkipReason {
+    /// The reason as one lower-case word, the same in every version: `filtered`, `filter_panicked`, `overlapping`,
+    /// `ran_elsewhere`, `store_unavailable`, `too_late`.
+    ///
+    /// ```
+    /// assert_eq!(soloist::SkipReason::TooLate.keyword(), "too_late");
+    /// ```
+    pub fn keyword(&self) -> &'static str {
+        match self {
+            Self::Filtered => "filtered",
+            Self::FilterPanicked(_) => "filter_panicked",
+            Self::Overlapping(_) => "overlapping",
+            Self::RanElsewhere(_) => "ran_elsewhere",
+            Self::StoreUnavailable(_) => "store_unavailable",
+            Self::TooLate => "too_late",
+        }
+    }
+
+    /// Whether this is a fault rather than the schedule working as it was told to.
+    ///
+    /// ```
+    /// use soloist::SkipReason;
+    ///
+    /// assert!(!SkipReason::Overlapping(None).is_failure());
+    /// assert!(SkipReason::FilterPanicked("out of range".into()).is_failure());
+    /// ```
+    pub fn is_failure(&self) -> bool {
+        matches!(self, Self::FilterPanicked(_) | Self::StoreUnavailable(_))
+    }
+
+    /// Who holds what the event asked for, where that is the reason and the store knows it.
+    ///
+    /// ```
+    /// assert!(soloist::SkipReason::Overlapping(None).holder().is_none());
+    /// ```
+    pub fn holder(&self) -> Option<&Holder> {
+        match self {
+            Self::Overlapping(holder) | Self::RanElsewhere(holder) => holder.as_ref(),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for SkipReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Filtered => f.write_str("filtered out"),
+            Self::FilterPanicked(message) => write!(f, "a filter panicked: {message}"),
+            Self::Overlapping(Some(holder)) => write!(f, "still running: {holder}"),
+            Self::Overlapping(None) => f.write_str("still running"),
+            Self::RanElsewhere(Some(holder)) => write!(f, "taken by {holder}"),
+            Self::RanElsewhere(None) => f.write_str("taken by another server"),
+            Self::StoreUnavailable(error) => write!(f, "the store did not answer: {}", Chain(error)),
+            Self::TooLate => f.write_str("asked too late after its tick began"),
+        }
+    }
+}
+
+/// A duration as a person says it: `950 µs`, `12 ms`, `1.5 s`, `2 min 5 s`, `1 h 30 min`.
+pub(crate) struct Took(pub(crate) Duration);
+
+impl fmt::Display for Took {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (seconds, millis) = (self.0.as_secs(), self.0.as_millis());
+        match seconds {
+            _ if millis == 0 => write!(f, "{} µs", self.0.as_micros()),
+            0 => write!(f, "{millis} ms"),
+            1..60 => write!(f, "{seconds}.{} s", self.0.subsec_millis() / 100),
+            60..3600 => write!(f, "{} min {} s", seconds / 60, seconds % 60),
+            _ => write!(f, "{} h {} min", seconds / 3600, seconds % 3600 / 60),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_duration_reads_as_a_person_says_it() {
+        let cases = [
+            (0, "0 µs"),
+            (999, "999 µs"),
+            (1_000, "1 ms"),
+            (999_999, "999 ms"),
+            (1_000_000, "1.0 s"),
+            (59_990_000, "59.9 s"),
+            (60_000_000, "1 min 0 s"),
+            (3_599_000_000, "59 min 59 s"),
+            (90 * 60_000_000, "1 h 30 min"),
+        ];
+        for (micros, text) in cases {
+            assert_eq!(Took(Duration::from_micros(micros)).to_string(), text);
+        }
+    }
+
+    #[test]
+    fn an_outcome_names_everything_that_went_wrong() {
+        let outcome = RunOutcome {
+            ended: Ended::Faulted(Fault::Failed("no paper".into())),
+            took: Duration::from_millis(12),
+            token: None,
+            hook_failures: vec![HookFailure { hook: Hook::Then, number: 2, fault: Fault::Panicked("gone".into()) }],
+            release: Some(Release::Failed(MutexError::unavailable("forget lease/reports", "timed out"))),
+        };
+        assert_eq!(
+            outcome.to_string(),
+            "failed: no paper after 12 ms; then hook 2 panicked: gone; \
+             the lease was not given back: could not forget lease/reports: timed out"
+        );
+    }
+}

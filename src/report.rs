@@ -1,0 +1,330 @@
+//! What became of every event that was due, and how that reads.
+
+use std::fmt;
+use std::process::{ExitCode, Termination};
+use std::sync::Arc;
+
+use chrono::{DateTime, Utc};
+
+use crate::error::{Chain, Quoted};
+use crate::lease::FencingToken;
+use crate::outcome::{Ended, Release, RunOutcome, SkipReason};
+use crate::zone::Zone;
+
+/// What one tick did: an entry for every event that was due, in the order in which they were added.
+///
+/// Printed, it is a table for a terminal. Returned from `main`, it prints its failures, and only those, to stderr,
+/// and makes the process fail if there are any: what cron mails is what somebody should read.
+///
+/// ```no_run
+/// use soloist::{Event, FileMutex, Report, Schedule};
+///
+/// fn main() -> Result<Report, Box<dyn std::error::Error>> {
+///     let mut schedule = Schedule::new(FileMutex::in_dir("/var/lib/myapp/locks")?);
+///     schedule.add(Event::call("reports", |_| println!("working")).every_minute().without_overlapping())?;
+///     Ok(schedule.run_due(chrono::Utc::now()))
+/// }
+/// ```
+#[derive(Clone, Debug)]
+#[must_use = "a report says what failed: print it, return it from `main`, or ask `is_failure()`"]
+pub struct Report {
+    at: DateTime<Utc>,
+    entries: Vec<Entry>,
+}
+
+impl Report {
+    pub(crate) fn new(at: DateTime<Utc>, entries: Vec<Entry>) -> Self {
+        Self { at, entries }
+    }
+
+    /// The instant of the tick.
+    ///
+    /// ```
+    /// let now = chrono::Utc::now();
+    /// assert_eq!(soloist::Schedule::in_process().run_due(now).at(), now);
+    /// ```
+    pub fn at(&self) -> DateTime<Utc> {
+        self.at
+    }
+
+    /// One entry for every event that was due.
+    ///
+    /// ```
+    /// let report = soloist::Schedule::in_process().run_due(chrono::Utc::now());
+    /// assert!(report.entries().is_empty());
+    /// ```
+    pub fn entries(&self) -> &[Entry] {
+        &self.entries
+    }
+
+    /// The entry of one event; `None` if it was not due.
+    ///
+    /// ```
+    /// use soloist::{Event, Schedule};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let mut schedule = Schedule::in_process();
+    /// schedule.add(Event::call("reports", |_| {}).every_minute())?;
+    /// assert!(schedule.run_due(chrono::Utc::now()).entry("reports").is_some());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn entry(&self, event: &str) -> Option<&Entry> {
+        self.entries.iter().find(|entry| entry.event() == event)
+    }
+
+    /// Whether anything failed: a task, a filter, a hook, a lease, or a store. A skip that the schedule asks for is
+    /// no failure.
+    ///
+    /// ```
+    /// use soloist::{Event, Schedule};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let mut schedule = Schedule::in_process();
+    /// schedule.add(Event::call("reports", |_| Err("no paper")).every_minute())?;
+    /// assert!(schedule.run_due(chrono::Utc::now()).is_failure());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn is_failure(&self) -> bool {
+        self.entries.iter().any(Entry::is_failure)
+    }
+
+    /// The entries that failed.
+    ///
+    /// ```
+    /// let report = soloist::Schedule::in_process().run_due(chrono::Utc::now());
+    /// assert_eq!(report.failures().count(), 0);
+    /// ```
+    pub fn failures(&self) -> impl Iterator<Item = &Entry> {
+        self.entries.iter().filter(|entry| entry.is_failure())
+    }
+
+    fn table(&self) -> Table<'_> {
+        Table(self.entries.iter().collect())
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let skipped = self.entries.iter().filter(|entry| matches!(entry.verdict, Verdict::Skipped(_))).count();
+        let (due, ran, failed) = (self.entries.len(), self.entries.len() - skipped, self.failures().count());
+        write!(f, "{}: {due} due, {ran} ran, {skipped} skipped, {failed} failed", self.at.format("%F %T UTC"))?;
+        for line in self.table().lines() {
+            write!(f, "\n{line}")?;
+        }
+        Ok(())
+    }
+}
+
+impl Termination for Report {
+    fn report(self) -> ExitCode {
+        let table = Table(self.failures().collect());
+        for line in table.lines() {
+            eprintln!("{line}");
+        }
+        if self.is_failure() { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+    }
+}
+
+/// What became of one event that was due.
+///
+/// ```
+/// use soloist::{Event, Schedule, Verdict};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let mut schedule = Schedule::in_process();
+/// schedule.add(Event::call("reports", |_| {}).every_minute())?;
+/// for entry in schedule.run_due(chrono::Utc::now()).entries() {
+///     match entry.verdict() {
+///         Verdict::Ran(outcome) => println!("{} ran: {outcome}", entry.event()),
+///         Verdict::Skipped(reason) => println!("{} did not: {reason}", entry.event()),
+///     }
+/// }
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct Entry {
+    pub(crate) event: Arc<str>,
+    pub(crate) zone: Zone,
+    pub(crate) occurrence: DateTime<Utc>,
+    pub(crate) verdict: Verdict,
+}
+
+/// Whether an event ran.
+///
+/// ```
+/// use soloist::{SkipReason, Verdict};
+///
+/// assert!(!Verdict::Skipped(SkipReason::Filtered).is_failure());
+/// ```
+#[derive(Clone, Debug)]
+pub enum Verdict {
+    /// It ran here, and ended so.
+    Ran(RunOutcome),
+    /// It did not run here, for this reason.
+    Skipped(SkipReason),
+}
+
+impl Verdict {
+    /// Whether something went wrong.
+    ///
+    /// ```
+    /// use soloist::{SkipReason, Verdict};
+    ///
+    /// assert!(Verdict::Skipped(SkipReason::FilterPanicked("out of range".into())).is_failure());
+    /// ```
+    pub fn is_failure(&self) -> bool {
+        match self {
+            Self::Ran(outcome) => outcome.is_failure(),
+            Self::Skipped(reason) => reason.is_failure(),
+        }
+    }
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Ran(outcome) => write!(f, "{outcome}"),
+            Self::Skipped(reason) => write!(f, "skipped, {reason}"),
+        }
+    }
+}
+
+impl Entry {
+    /// The event's name.
+    ///
+    /// ```
+    /// # use soloist::{Event, Schedule};
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let mut schedule = Schedule::in_process();
+    /// # schedule.add(Event::call("reports", |_| {}).every_minute())?;
+    /// let entry = schedule.run("reports", chrono::Utc::now())?;
+    /// assert_eq!(entry.event(), "reports");
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn event(&self) -> &str {
+        &self.event
+    }
+
+    /// The instant it was scheduled for; by hand, the instant that was given.
+    ///
+    /// ```
+    /// # use soloist::{Event, Schedule};
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let mut schedule = Schedule::in_process();
+    /// # schedule.add(Event::call("reports", |_| {}).every_minute())?;
+    /// let noon = "2026-03-01T12:00:00Z".parse()?;
+    /// assert_eq!(schedule.run("reports", noon)?.occurrence(), noon);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn occurrence(&self) -> DateTime<Utc> {
+        self.occurrence
+    }
+
+    /// Whether it ran, and how that ended.
+    ///
+    /// ```
+    /// # use soloist::{Event, Schedule, Verdict};
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let mut schedule = Schedule::in_process();
+    /// # schedule.add(Event::call("reports", |_| {}).every_minute())?;
+    /// let entry = schedule.run("reports", chrono::Utc::now())?;
+    /// assert!(matches!(entry.verdict(), Verdict::Ran(_)));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn verdict(&self) -> &Verdict {
+        &self.verdict
+    }
+
+    /// Whether something went wrong.
+    ///
+    /// ```
+    /// # use soloist::{Event, Schedule};
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let mut schedule = Schedule::in_process();
+    /// # schedule.add(Event::call("reports", |_| {}).every_minute())?;
+    /// assert!(!schedule.run("reports", chrono::Utc::now())?.is_failure());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn is_failure(&self) -> bool {
+        self.verdict.is_failure()
+    }
+
+    /// The occurrence as the event's own zone writes it: `2026-03-01 12:00 UTC`.
+    fn time(&self) -> String {
+        let local = self.zone.at(self.occurrence);
+        let seconds = if self.occurrence.timestamp() % 60 == 0 { "" } else { ":%S" };
+        format!("{} {}", local.format(&format!("%F %H:%M{seconds}")), self.zone.abbreviation_at(self.occurrence))
+    }
+
+    /// Tells subscribers of `tracing`; the fields are documented at the crate's root.
+    pub(crate) fn trace(&self) {
+        match &self.verdict {
+            Verdict::Skipped(reason) => trace_skip(reason),
+            Verdict::Ran(outcome) => trace_run(outcome),
+        }
+    }
+}
+
+impl fmt::Display for Entry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let table = Table(vec![self]);
+        table.lines().try_for_each(|line| f.write_str(line.trim_start()))
+    }
+}
+
+fn trace_skip(reason: &SkipReason) {
+    let (keyword, holder) = (reason.keyword(), reason.holder().map(tracing::field::display));
+    match reason {
+        SkipReason::StoreUnavailable(error) => {
+            tracing::error!(target: "soloist", reason = keyword, error = %Chain(error), "no decision");
+        }
+        SkipReason::FilterPanicked(message) => {
+            tracing::error!(target: "soloist", reason = keyword, error = %message, "no decision");
+        }
+        _ => tracing::info!(target: "soloist", reason = keyword, holder, "skipped"),
+    }
+}
+
+fn trace_run(outcome: &RunOutcome) {
+    let token = outcome.token.map(FencingToken::get);
+    let took_ms = u64::try_from(outcome.took.as_millis()).unwrap_or(u64::MAX);
+    match &outcome.ended {
+        Ended::Succeeded => tracing::info!(target: "soloist", token, took_ms, "succeeded"),
+        Ended::Faulted(fault) => tracing::error!(target: "soloist", token, took_ms, error = %fault, "failed"),
+        Ended::NotStarted => tracing::error!(target: "soloist", token, "not started"),
+    }
+    for failure in &outcome.hook_failures {
+        let (hook, number) = (failure.hook, failure.number);
+        tracing::error!(target: "soloist", hook = %hook, number, error = %failure.fault, "hook failed");
+    }
+    match &outcome.release {
+        Some(Release::Lost) => tracing::error!(target: "soloist", token, "lease lost"),
+        // Of a failed one the guard has told.
+        None | Some(Release::Released | Release::Failed(_)) => {}
+    }
+}
+
+/// Entries in columns that are as wide as their widest cell.
+struct Table<'a>(Vec<&'a Entry>);
+
+impl Table<'_> {
+    fn lines(&self) -> impl Iterator<Item = String> {
+        let rows: Vec<_> = self.0.iter().map(|entry| (name_cell(&entry.event), entry.time(), &entry.verdict)).collect();
+        let width = |cell: fn(&(String, String, &Verdict)) -> usize| rows.iter().map(cell).max().unwrap_or(0);
+        let (names, times) = (width(|row| row.0.chars().count()), width(|row| row.1.chars().count()));
+        rows.into_iter().map(move |(name, time, verdict)| format!("  {name:names$}  {time:times$}  {verdict}"))
+    }
+}
+
+/// A name on one line: without quotes as long as it needs none.
+fn name_cell(name: &str) -> String {
+    let plain = name.chars().count() <= 60 && !name.contains(|char: char| char.is_control() || char.is_whitespace());
+    if plain { name.to_owned() } else { Quoted::new(name).to_string() }
+}

@@ -1,0 +1,281 @@
+//! The registry of events: what is added is validated here, and what is due gets its turn here.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+use chrono::{DateTime, Utc};
+
+use crate::agenda::Agenda;
+use crate::clock::{Clock, Moment};
+use crate::error::{AddError, AddErrorKind, Quoted, UnknownEvent};
+use crate::event::{Definition, Event};
+use crate::mutex::memory::MemoryMutex;
+use crate::mutex::{EventMutex, Scope};
+use crate::report::{Entry, Report};
+use crate::run::{Cause, Turn};
+use crate::tick::Tick;
+
+/// The most threads that the background events of one tick run on.
+const BACKGROUND_THREADS: usize = 64;
+
+/// Events, and the store whose mutexes protect them.
+///
+/// A clone shares the events and the store, and is changed on its own: to change a schedule that is in use, clone it,
+/// change the clone, and swap.
+///
+/// ```
+/// use soloist::{Event, Schedule};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let mut schedule = Schedule::in_process();
+/// schedule
+///     .add(Event::call("reports", |_| println!("reporting")).every_minute().without_overlapping())?
+///     .add(Event::call("cleanup", |_| println!("cleaning")).daily_at("03:15"))?;
+/// let report = schedule.run_due(chrono::Utc::now());
+/// println!("{report}");
+/// # assert!(!report.is_failure());
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct Schedule {
+    mutex: Arc<dyn EventMutex>,
+    clock: Clock,
+    events: Vec<Arc<Definition>>,
+    /// Where in `events` a name is.
+    names: HashMap<Arc<str>, usize>,
+    agenda: Agenda,
+}
+
+impl Schedule {
+    /// An empty schedule over a store. The store is asked for nothing until a protected event is due.
+    ///
+    /// ```no_run
+    /// use soloist::{FileMutex, Schedule};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let schedule = Schedule::new(FileMutex::in_dir("/var/lib/myapp/locks")?);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn new(mutex: impl EventMutex + 'static) -> Self {
+        Self {
+            mutex: Arc::new(mutex),
+            clock: Clock::system(),
+            events: Vec::new(),
+            names: HashMap::new(),
+            agenda: Agenda::default(),
+        }
+    }
+
+    /// An empty schedule whose mutexes live in this process: its threads don't overlap, other processes are not seen.
+    ///
+    /// ```
+    /// let mut schedule = soloist::Schedule::in_process();
+    /// ```
+    pub fn in_process() -> Self {
+        Self::new(MemoryMutex::new())
+    }
+
+    /// The same schedule on another clock than the machine's, for tests.
+    ///
+    /// ```
+    /// use soloist::{ManualClock, MemoryMutex, Schedule};
+    ///
+    /// let clock = ManualClock::at(chrono::DateTime::UNIX_EPOCH);
+    /// let schedule = Schedule::new(MemoryMutex::with_clock(&clock)).with_clock(&clock);
+    /// ```
+    #[must_use = "the clock is that of the schedule which is returned"]
+    pub fn with_clock(self, clock: impl Into<Clock>) -> Self {
+        Self { clock: clock.into(), ..self }
+    }
+
+    /// Adds an event at the end, if all of it is in order.
+    ///
+    /// Warns through `tracing` of a protection that needs to reach further than its store does: `on_one_server` on a
+    /// store that only this process sees.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with the event, and where. The schedule is then as it was before.
+    ///
+    /// ```
+    /// use soloist::{Event, Schedule};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let mut schedule = Schedule::in_process();
+    /// schedule.add(Event::call("reports", |_| {}).hourly())?;
+    /// let error = schedule.add(Event::call("reports", |_| {}).daily()).unwrap_err();
+    /// assert_eq!(error.to_string(), "event `reports`: there is already an event of this name in the schedule");
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn add(&mut self, event: Event) -> Result<&mut Self, AddError> {
+        let event = event.define()?;
+        if self.names.contains_key(&event.name) {
+            return Err(AddError::new(&event.name, AddErrorKind::Duplicate));
+        }
+        let scope = self.mutex_of(&event).scope();
+        if event.protection.one_server && scope == Scope::Process {
+            let event = &*event.name;
+            tracing::warn!(target: "soloist", event, ?scope, "protection reaches further than its store");
+        }
+        self.agenda.push(self.events.len(), &event.timetable);
+        self.names.insert(Arc::clone(&event.name), self.events.len());
+        self.events.push(Arc::new(event));
+        Ok(self)
+    }
+
+    /// Takes an event out; `false` if there is none of this name. A run that is under way goes on.
+    ///
+    /// ```
+    /// use soloist::{Event, Schedule};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let mut schedule = Schedule::in_process();
+    /// schedule.add(Event::call("reports", |_| {}).every_minute())?;
+    /// assert!(schedule.remove("reports"));
+    /// assert!(schedule.run_due(chrono::Utc::now()).entries().is_empty());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn remove(&mut self, name: &str) -> bool {
+        let Some(at) = self.names.remove(name) else { return false };
+        self.events.remove(at);
+        self.names.values_mut().filter(|index| **index > at).for_each(|index| *index -= 1);
+        self.agenda = Agenda::of(self.events.iter().map(|event| &event.timetable));
+        true
+    }
+
+    /// The names of the events that are due at `now`, in the order in which they were added. Asks neither filters
+    /// nor stores.
+    ///
+    /// ```
+    /// use soloist::{Event, Schedule};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let mut schedule = Schedule::in_process();
+    /// schedule.add(Event::call("reports", |_| {}).daily_at("02:30"))?;
+    /// assert!(schedule.due("2026-03-01T02:30:59Z".parse()?).eq(["reports"]));
+    /// assert_eq!(schedule.due("2026-03-01T02:31:00Z".parse()?).count(), 0);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn due(&self, now: DateTime<Utc>) -> impl Iterator<Item = &str> {
+        self.agenda.due(now).into_iter().map(|(event, _)| &*self.events[event].name)
+    }
+
+    /// One tick: runs every event that is due in the minute of `now`, and returns when all have ended.
+    ///
+    /// Call it once a minute, from cron or from a loop. Events run one after another in the order in which they were
+    /// added, those [`in_background`](Event::in_background) beside them. `now` is used for every event of the tick,
+    /// however long it takes.
+    ///
+    /// ```
+    /// use soloist::{Event, Schedule};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let mut schedule = Schedule::in_process();
+    /// schedule.add(Event::call("reports", |_| println!("reporting")).every_minute())?;
+    /// let report = schedule.run_due(chrono::Utc::now());
+    /// assert!(!report.is_failure());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn run_due(&self, now: DateTime<Utc>) -> Report {
+        let due = self.agenda.due(now);
+        if due.is_empty() {
+            return Report::new(now, Vec::new());
+        }
+        let span = tracing::info_span!(target: "soloist", "tick", now = %now, due = due.len());
+        let _in_span = span.enter();
+        let began = self.clock.moment();
+        let turn = |(event, tick): (usize, Tick)| self.turn(&self.events[event], tick, began, Cause::Due);
+        let turns: Vec<Turn<'_>> = due.into_iter().map(turn).collect();
+        Report::new(now, take_turns(&turns))
+    }
+
+    /// Runs one event by hand, due or not, through its filters and its lease. It makes no claim: it runs whether or
+    /// not another server ran the present occurrence.
+    ///
+    /// # Errors
+    ///
+    /// There is no event of this name.
+    ///
+    /// ```
+    /// use soloist::{Event, Schedule};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let mut schedule = Schedule::in_process();
+    /// schedule.add(Event::call("backup", |_| println!("backing up")).daily_at("02:30").without_overlapping())?;
+    /// let entry = schedule.run("backup", chrono::Utc::now())?;
+    /// println!("{entry}");
+    /// # assert!(!entry.is_failure());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn run(&self, name: &str, now: DateTime<Utc>) -> Result<Entry, UnknownEvent> {
+        let at = self.names.get(name).ok_or_else(|| UnknownEvent { name: Quoted::new(name) })?;
+        let event = &*self.events[*at];
+        let tick = Tick::at(now, &event.timetable.zone);
+        Ok(self.turn(event, tick, self.clock.moment(), Cause::ByHand).take())
+    }
+
+    fn turn<'a>(&'a self, event: &'a Definition, tick: Tick, began: Moment, cause: Cause) -> Turn<'a> {
+        Turn { event, tick, began, cause, mutex: self.mutex_of(event), clock: &self.clock }
+    }
+
+    fn mutex_of<'a>(&'a self, event: &'a Definition) -> &'a Arc<dyn EventMutex> {
+        event.mutex.as_ref().unwrap_or(&self.mutex)
+    }
+}
+
+impl fmt::Debug for Schedule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names: Vec<&str> = self.events.iter().map(|event| &*event.name).collect();
+        f.debug_struct("Schedule")
+            .field("mutex", &self.mutex)
+            .field("clock", &self.clock)
+            .field("events", &names)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Lets each turn be taken, the background ones on threads beside the others; the entries are in the turns' order.
+fn take_turns(turns: &[Turn<'_>]) -> Vec<Entry> {
+    if !turns.iter().any(|turn| turn.event.background) {
+        return turns.iter().map(Turn::take).collect();
+    }
+    let (background, foreground): (Vec<usize>, Vec<usize>) =
+        (0..turns.len()).partition(|turn| turns[*turn].event.background);
+    let entries: Vec<OnceLock<Entry>> = turns.iter().map(|_| OnceLock::new()).collect();
+    let take = |turn: usize| entries[turn].get_or_init(|| turns[turn].take());
+
+    let next = AtomicUsize::new(0);
+    let drain = || {
+        while let Some(turn) = background.get(next.fetch_add(1, Ordering::Relaxed)) {
+            take(*turn);
+        }
+    };
+    let span = tracing::Span::current();
+    thread::scope(|scope| {
+        for number in 0..background.len().min(BACKGROUND_THREADS) {
+            let spawned =
+                thread::Builder::new().name(format!("soloist-{number}")).spawn_scoped(scope, || span.in_scope(drain));
+            if let Err(error) = spawned {
+                tracing::warn!(target: "soloist", %error, "no thread for background events: they run on fewer");
+                break;
+            }
+        }
+        for turn in foreground {
+            take(turn);
+        }
+        // Helps with what is left, and does all of it where no thread could be started.
+        drain();
+    });
+    entries.into_iter().map(|entry| entry.into_inner().expect("the queue gave every turn to a thread")).collect()
+}

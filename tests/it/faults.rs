@@ -1,0 +1,180 @@
+//! One fault stays one fault: the others run, the report says what and where, the lease is free.
+
+use std::panic::panic_any;
+
+use soloist::{
+    Admission, Admitted, Event, EventMutex, Lease, LeaseRequest, MemoryMutex, MutexError, MutexName, Report, Schedule,
+    SkipReason,
+};
+
+use crate::support::{Diary, noon, ran, skipped};
+
+/// Runs `faulty` between two events that have nothing to do with it, and sees that those run.
+#[track_caller]
+fn tick(mutex: impl EventMutex + 'static, faulty: Event, diary: &Diary) -> Report {
+    let mut schedule = Schedule::new(mutex);
+    schedule.add(Event::call("first", diary.task("first")).every_minute()).unwrap();
+    schedule.add(faulty.every_minute().without_overlapping().on_one_server()).unwrap();
+    schedule.add(Event::call("last", diary.task("last")).every_minute()).unwrap();
+    let report = schedule.run_due(noon());
+    let lines = diary.lines();
+    assert!(lines.first().is_some_and(|line| line == "first") && lines.last().is_some_and(|line| line == "last"));
+    assert!(report.is_failure());
+    assert_eq!(report.failures().map(soloist::Entry::event).collect::<Vec<_>>(), ["faulty"]);
+    report
+}
+
+fn is_free(mutex: &MemoryMutex) -> bool {
+    !mutex.exists(&MutexName::lease("faulty").unwrap()).unwrap()
+}
+
+#[test]
+fn a_filter_that_panics() {
+    let (mutex, diary) = (MemoryMutex::new(), Diary::default());
+    let faulty = Event::call("faulty", diary.task("task")).skip(|_| panic!("no such flag"));
+    let report = tick(mutex.clone(), faulty, &diary);
+    assert!(matches!(skipped(&report, "faulty"), SkipReason::FilterPanicked(message) if &**message == "no such flag"));
+    assert_eq!(skipped(&report, "faulty").to_string(), "a filter panicked: no such flag");
+    assert_eq!(diary.lines(), ["first", "last"]);
+    assert!(is_free(&mutex));
+}
+
+#[test]
+fn a_task_that_panics() {
+    let (mutex, diary) = (MemoryMutex::new(), Diary::default());
+    let faulty = Event::call("faulty", |_| -> () { panic!("at row {}", 7) });
+    let faulty = faulty.then(diary.hook("then")).on_failure(diary.hook("failure")).on_success(diary.hook("success"));
+    let report = tick(mutex.clone(), faulty, &diary);
+    assert!(ran(&report, "faulty").to_string().starts_with("panicked: at row 7 after "));
+    assert_eq!(diary.lines(), ["first", "then", "failure", "last"]);
+    assert!(is_free(&mutex));
+}
+
+#[test]
+fn a_task_that_panics_with_something_that_panics_when_it_is_dropped() {
+    struct Bomb;
+    impl Drop for Bomb {
+        fn drop(&mut self) {
+            panic!("and again");
+        }
+    }
+    let (mutex, diary) = (MemoryMutex::new(), Diary::default());
+    let report = tick(mutex.clone(), Event::call("faulty", |_| panic_any(Bomb)), &diary);
+    assert!(ran(&report, "faulty").to_string().starts_with("panicked: with something that is not a text"));
+    assert!(is_free(&mutex));
+}
+
+#[test]
+fn a_task_that_fails_says_why_down_to_the_cause() {
+    #[derive(Debug, thiserror::Error)]
+    #[error("could not write the report")]
+    struct Failed(#[source] std::io::Error);
+
+    let (mutex, diary) = (MemoryMutex::new(), Diary::default());
+    let faulty = Event::call("faulty", |_| Err(Failed(std::io::Error::other("disk full"))));
+    let report = tick(mutex.clone(), faulty, &diary);
+    assert!(ran(&report, "faulty").to_string().starts_with("failed: could not write the report: disk full after "));
+    assert!(is_free(&mutex));
+}
+
+#[test]
+fn a_before_hook_that_panics_keeps_the_task_from_starting() {
+    let (mutex, diary) = (MemoryMutex::new(), Diary::default());
+    let faulty = Event::call("faulty", diary.task("task")).before(diary.task("before")).before(|_| panic!("no paper"));
+    let faulty = faulty.before(diary.task("third")).then(diary.hook("then")).on_failure(diary.hook("failure"));
+    let report = tick(mutex.clone(), faulty, &diary);
+    assert_eq!(ran(&report, "faulty").to_string(), "not started; before hook 2 panicked: no paper");
+    assert_eq!(diary.lines(), ["first", "before", "then", "failure", "last"]);
+    assert!(is_free(&mutex));
+}
+
+#[test]
+fn a_then_hook_that_panics_keeps_no_other_hook_from_running() {
+    let (mutex, diary) = (MemoryMutex::new(), Diary::default());
+    let faulty = Event::call("faulty", diary.task("task")).then(diary.hook("then 1")).then(|_, _| panic!("no network"));
+    let faulty = faulty.on_success(|_, _| Err("no printer")).then(diary.hook("then 3"));
+    let report = tick(mutex.clone(), faulty, &diary);
+    let outcome = ran(&report, "faulty");
+    assert!(outcome.is_success() && outcome.is_failure());
+    let text = outcome.to_string();
+    let expected = "; then hook 2 panicked: no network; on_success hook 1 failed: no printer";
+    assert!(text.ends_with(expected), "{text}");
+    assert_eq!(diary.lines(), ["first", "task", "then 1", "then 3", "last"]);
+    assert!(is_free(&mutex));
+}
+
+/// A store whose code panics, or gives no answer, where it is told to.
+#[derive(Debug)]
+struct Faulty {
+    inner: MemoryMutex,
+    fault: Fault,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Fault {
+    AdmitPanics,
+    AdmitGivesNoAnswer,
+    ForgetPanics,
+    ForgetFails,
+}
+
+impl EventMutex for Faulty {
+    fn create(&self, request: &LeaseRequest) -> Result<Option<Lease>, MutexError> {
+        self.inner.create(request)
+    }
+    fn exists(&self, name: &MutexName) -> Result<bool, MutexError> {
+        self.inner.exists(name)
+    }
+    fn forget(&self, lease: &Lease) -> Result<bool, MutexError> {
+        match self.fault {
+            Fault::ForgetPanics => panic!("index out of bounds"),
+            Fault::ForgetFails => Err(MutexError::unavailable("forget lease/faulty", "connection reset")),
+            _ => self.inner.forget(lease),
+        }
+    }
+    fn admit(&self, admissions: &[Admission]) -> Vec<Result<Admitted, MutexError>> {
+        match self.fault {
+            Fault::AdmitPanics => panic!("index out of bounds"),
+            Fault::AdmitGivesNoAnswer => Vec::new(),
+            _ => self.inner.admit(admissions),
+        }
+    }
+}
+
+#[test]
+fn a_store_that_panics_or_gives_no_answer_is_a_store_that_is_out() {
+    let cases = [
+        (
+            Fault::AdmitPanics,
+            "the store did not answer: could not admit lease/faulty: the store panicked: index out of bounds",
+        ),
+        (Fault::AdmitGivesNoAnswer, "the store did not answer: could not admit lease/faulty: the store gave no answer"),
+    ];
+    for (fault, message) in cases {
+        let diary = Diary::default();
+        let store = Faulty { inner: MemoryMutex::new(), fault };
+        let report = tick(store, Event::call("faulty", diary.task("task")), &diary);
+        assert!(matches!(skipped(&report, "faulty"), SkipReason::StoreUnavailable(_)));
+        assert_eq!(skipped(&report, "faulty").to_string(), message);
+        assert_eq!(diary.lines(), ["first", "last"]);
+    }
+}
+
+#[test]
+fn a_release_that_fails_is_in_the_report() {
+    let cases = [
+        (
+            Fault::ForgetPanics,
+            "; the lease was not given back: could not forget lease/faulty: the store panicked: index out of bounds",
+        ),
+        (Fault::ForgetFails, "; the lease was not given back: could not forget lease/faulty: connection reset"),
+    ];
+    for (fault, message) in cases {
+        let diary = Diary::default();
+        let store = Faulty { inner: MemoryMutex::new(), fault };
+        let report = tick(store, Event::call("faulty", diary.task("task")), &diary);
+        let text = ran(&report, "faulty").to_string();
+        assert!(text.ends_with(message), "{text}");
+        assert_eq!(diary.lines(), ["first", "task", "last"]);
+    }
+}

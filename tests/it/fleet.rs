@@ -1,0 +1,190 @@
+//! Several `worker` processes on one store: nothing doubled, nothing lost, nothing stranded.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::support::example;
+
+/// A directory with a store in it, and the log of every worker on it.
+struct Fleet {
+    directory: tempfile::TempDir,
+}
+
+impl Fleet {
+    fn new() -> Self {
+        Self { directory: tempfile::tempdir().expect("a temporary directory") }
+    }
+
+    fn store(&self) -> String {
+        format!("file:{}", self.directory.path().join("store").display())
+    }
+
+    fn worker(&self, log: &str, options: &[&str]) -> Command {
+        let mut command = Command::new(example("worker"));
+        command.args(["--store", &self.store(), "--log"]).arg(self.log(log)).args(options);
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+        command
+    }
+
+    fn log(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+}
+
+/// What one line of a log says.
+#[derive(Clone, Debug)]
+struct Line {
+    at: u64,
+    what: String,
+    occurrence: String,
+    token: Option<u64>,
+    reason: Option<String>,
+    holder: Option<String>,
+}
+
+fn read(log: &Path) -> Vec<Line> {
+    let text = std::fs::read_to_string(log).unwrap_or_default();
+    let line = |line: &str| {
+        let value: Value = serde_json::from_str(line).unwrap_or_else(|error| panic!("{error} in {line:?}"));
+        let text = |key: &str| value[key].as_str().map(str::to_owned);
+        Line {
+            at: value["at"].as_u64().expect("every line has a time"),
+            what: text("what").expect("every line says what"),
+            occurrence: text("occurrence").expect("every line has its occurrence"),
+            token: value["token"].as_u64(),
+            reason: text("reason"),
+            holder: text("holder"),
+        }
+    };
+    text.lines().map(line).collect()
+}
+
+#[track_caller]
+fn succeeded(output: &Output) {
+    assert!(output.status.success(), "{}: {}", output.status, String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
+fn eight_workers_on_one_file_store_double_nothing_and_lose_nothing() {
+    let fleet = Fleet::new();
+    let protections = ["--on-one-server", "--without-overlapping"];
+    let pace = ["--now", "2026-03-01T00:00:00Z", "--ticks", "200", "--every-ms", "50", "--work-ms", "5"];
+    let logs: Vec<String> = (0..8).map(|worker| format!("worker-{worker}")).collect();
+    let workers: Vec<Child> = logs
+        .iter()
+        .map(|log| fleet.worker(log, &[&protections[..], &pace[..]].concat()).spawn().expect("a worker starts"))
+        .collect();
+    for worker in workers {
+        succeeded(&worker.wait_with_output().expect("a worker ends"));
+    }
+
+    let lines: Vec<Line> = logs.iter().flat_map(|log| read(&fleet.log(log))).collect();
+    let of = |what: &str| lines.iter().filter(|line| line.what == what).cloned().collect::<Vec<_>>();
+    let (mut starts, ends, skips) = (of("start"), of("end"), of("skipped"));
+    assert_eq!(starts.len() + skips.len(), 8 * 200, "every worker accounts for every tick");
+    assert_eq!(lines.len(), starts.len() + ends.len() + skips.len(), "nothing failed");
+
+    let ended: BTreeMap<u64, u64> = ends.iter().map(|end| (end.token.expect("protected"), end.at)).collect();
+    starts.sort_by_key(|start| start.at);
+    for pair in starts.windows(2) {
+        let earlier_end = ended[&pair[0].token.expect("protected")];
+        assert!(earlier_end <= pair[1].at, "overlap: {:?} started before {:?} ended", pair[1], pair[0]);
+        assert!(pair[0].token < pair[1].token, "tokens rise: {pair:?}");
+    }
+    let started: BTreeSet<&str> = starts.iter().map(|start| &*start.occurrence).collect();
+    assert_eq!(started.len(), starts.len(), "no occurrence starts twice");
+    assert!(started.len() >= 190, "only {} of 200 started", started.len());
+
+    for skip in &skips {
+        let reason = skip.reason.as_deref().expect("a skip has its reason");
+        assert!(["overlapping", "ran_elsewhere"].contains(&reason), "{skip:?}");
+        let lost = !started.contains(&*skip.occurrence);
+        assert!(!lost || reason == "overlapping", "nobody ran the occurrence, so nobody may have claimed it: {skip:?}");
+    }
+}
+
+#[test]
+fn a_worker_that_was_killed_in_its_task_frees_the_event_at_once() {
+    let fleet = Fleet::new();
+    let forever = ["--without-overlapping=86400", "--work-ms", "600000"];
+    let mut victim = fleet.worker("victim", &forever).spawn().expect("a worker starts");
+    let pid = victim.id();
+    while !read(&fleet.log("victim")).iter().any(|line| line.what == "start") {
+        assert!(victim.try_wait().expect("the worker is ours").is_none(), "the worker ended before its task");
+        std::thread::sleep(Duration::from_millis(5)); // between two looks at another process
+    }
+
+    succeeded(&fleet.worker("other", &["--without-overlapping=86400"]).output().expect("a worker runs"));
+    let skip = &read(&fleet.log("other"))[0];
+    assert_eq!((&*skip.what, skip.reason.as_deref()), ("skipped", Some("overlapping")));
+    let holder = skip.holder.as_deref().expect("the store knows its holder");
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").expect("Linux says what it is called");
+    let expected = format!("{}, pid {pid}, since 20", host.trim());
+    assert!(holder.starts_with(&expected), "{holder:?} should start with {expected:?}");
+
+    victim.kill().expect("it is at work");
+    victim.wait().expect("it is ours");
+    succeeded(&fleet.worker("next", &["--without-overlapping=86400"]).output().expect("a worker runs"));
+    let next: Vec<String> = read(&fleet.log("next")).into_iter().map(|line| line.what).collect();
+    assert_eq!(next, ["start", "end"]);
+}
+
+#[test]
+fn a_worker_says_what_is_wrong_with_its_arguments() {
+    let cases: [(&[&str], &str); 6] = [
+        (&[], "--store is missing"),
+        (&["--store", "memory:", "--cron", "61 * * * *"], "61"),
+        (&["--store", "nowhere:"], "nowhere"),
+        (&["--store", "memory:", "--now", "noon"], "noon"),
+        (&["--store", "memory:", "--without-overlapping=0"], "a lease of 0ns"),
+        (&["--store", "memory:", "--sideways"], "--sideways"),
+    ];
+    for (arguments, message) in cases {
+        let output = Command::new(example("worker")).args(arguments).output().expect("the worker runs");
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {stderr}");
+        assert!(stderr.contains(message), "{arguments:?}: {stderr}");
+    }
+}
+
+#[test]
+fn a_worker_fails_when_its_store_is_out() {
+    let fleet = Fleet::new();
+    // A file where the record of the event should be, which is not ours.
+    succeeded(&fleet.worker("log", &["--without-overlapping"]).output().expect("a worker runs"));
+    let store = fleet.directory.path().join("store");
+    let records =
+        std::fs::read_dir(&store).expect("the store is there").map(|file| file.expect("it is readable").path());
+    let record = records.filter(|path| path.extension().is_some_and(|kind| kind == "record")).collect::<Vec<_>>();
+    std::fs::write(&record[0], "somebody's shopping list").expect("the record can be written");
+
+    let output = fleet.worker("log", &["--without-overlapping"]).output().expect("a worker runs");
+    assert_eq!(output.status.code(), Some(1));
+    let last = read(&fleet.log("log")).pop().expect("the log has lines");
+    assert_eq!((&*last.what, last.reason.as_deref()), ("skipped", Some("store_unavailable")));
+    assert!(String::from_utf8_lossy(&output.stderr).contains(&*record[0].to_string_lossy()), "the path is named");
+}
+
+#[test]
+fn the_quick_start_does_the_main_job() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let quick_start = || {
+        let mut command = Command::new(example("quick_start"));
+        command.env("TMPDIR", directory.path()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.spawn().expect("it starts")
+    };
+    let reports: Vec<String> = [quick_start(), quick_start()]
+        .map(|child| {
+            let output = child.wait_with_output().expect("it ends");
+            succeeded(&output);
+            String::from_utf8(output.stdout).expect("a report is a text")
+        })
+        .into();
+    let with = |text: &str| reports.iter().filter(|report| report.contains(text)).count();
+    assert_eq!((with("succeeded in 3."), with("still running: ")), (2 - 1, 1), "{reports:#?}");
+    assert_eq!(with("carts:remind: at work"), 1, "{reports:#?}");
+}

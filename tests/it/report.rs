@@ -1,0 +1,87 @@
+//! How a report reads, and what becomes of a process that returns one.
+
+use std::process::Command;
+
+use chrono::{DateTime, TimeDelta};
+use soloist::{Clock, Event, EventMutex, LeaseRequest, ManualClock, MemoryMutex, MutexName, Report, Schedule, Term};
+
+use crate::support::{at, noon};
+
+fn report(clock: &ManualClock) -> Report {
+    let clock = clock.clone();
+    let slow = {
+        let clock = clock.clone();
+        move |_: &soloist::Run| clock.advance(std::time::Duration::from_millis(1_250))
+    };
+    let mutex = MemoryMutex::with_clock(&clock);
+    let held = LeaseRequest::new(MutexName::lease("held").unwrap(), Term::MAX, &Clock::from(&clock));
+    mutex.create(&held).unwrap().expect("nobody holds it");
+    let mut schedule = Schedule::new(mutex).with_clock(&clock);
+    schedule
+        .add(Event::call("reports:generate", slow).every_minute().without_overlapping())
+        .unwrap()
+        .add(Event::call("held", |_| {}).every_minute().timezone("Europe/Berlin").without_overlapping())
+        .unwrap()
+        .add(Event::call("broken", |_| Err("no paper")).every_minute().timezone("+05:45"))
+        .unwrap()
+        .add(Event::call("odd \n name", |_| {}).every_minute().skip(|_| true))
+        .unwrap();
+    schedule.run_due(noon())
+}
+
+#[test]
+fn a_report_is_a_table_for_a_terminal() {
+    let text = report(&ManualClock::at(noon())).to_string();
+    let holder_of = text.split("still running: ").nth(1).and_then(|rest| rest.lines().next()).expect("it is held");
+    let expected = [
+        "2026-03-01 12:00:00 UTC: 4 due, 2 ran, 2 skipped, 1 failed",
+        "  reports:generate  2026-03-01 12:00 UTC     succeeded in 1.2 s",
+        &format!("  held              2026-03-01 13:00 CET     skipped, still running: {holder_of}"),
+        "  broken            2026-03-01 17:45 +05:45  failed: no paper after 0 µs",
+        "  `odd \\n name`     2026-03-01 12:00 UTC     skipped, filtered out",
+    ];
+    assert_eq!(text, expected.join("\n"));
+    assert!(holder_of.ends_with("since 2026-03-01T12:00:00Z"), "{holder_of}");
+}
+
+#[test]
+fn a_tick_in_which_nothing_was_due_is_one_line() {
+    let report = Schedule::in_process().run_due(at("2026-03-01T12:00:09Z"));
+    assert_eq!(report.to_string(), "2026-03-01 12:00:09 UTC: 0 due, 0 ran, 0 skipped, 0 failed");
+}
+
+#[test]
+fn one_entry_reads_as_one_line() {
+    let mut schedule = Schedule::in_process();
+    schedule.add(Event::call("e", |_| {}).every_minute().when(|_| false)).unwrap();
+    let entry = schedule.run("e", DateTime::UNIX_EPOCH + TimeDelta::seconds(7)).unwrap();
+    assert_eq!(entry.to_string(), "e  1970-01-01 00:00:07 UTC  skipped, filtered out");
+}
+
+/// The role that the next test gives to a copy of this program.
+const ROLE: &str = "SOLOIST_TEST_MAIN";
+
+#[test]
+fn a_main_that_returns_a_report() {
+    use std::process::Termination;
+
+    match std::env::var(ROLE).as_deref() {
+        Ok("fails") => std::process::exit(code(report(&ManualClock::at(noon())).report())),
+        Ok("is well") => std::process::exit(code(Schedule::in_process().run_due(noon()).report())),
+        _ => {}
+    }
+    for (role, status, stderr) in
+        [("fails", 1, "  broken  2026-03-01 17:45 +05:45  failed: no paper after 0 µs\n"), ("is well", 0, "")]
+    {
+        let mut main = Command::new(std::env::current_exe().expect("a running program has a path"));
+        main.args(["--exact", "report::a_main_that_returns_a_report", "--nocapture"]).env(ROLE, role);
+        let output = main.output().expect("it runs");
+        assert_eq!(output.status.code(), Some(status));
+        assert_eq!(String::from_utf8_lossy(&output.stderr), stderr, "failures, and only those");
+    }
+}
+
+/// An exit code can't be read back, only compared.
+fn code(code: std::process::ExitCode) -> i32 {
+    i32::from(format!("{code:?}") != format!("{:?}", std::process::ExitCode::SUCCESS))
+}

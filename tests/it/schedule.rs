@@ -1,0 +1,428 @@
+//! What is added, what is due, and whose turn it is.
+
+use std::sync::Arc;
+use std::sync::mpsc;
+use std::time::Duration;
+
+use soloist::{
+    Clock, Event, EventMutex, LeaseRequest, ManualClock, MemoryMutex, MutexName, Schedule, SkipReason, Term, Verdict,
+};
+
+use crate::support::{Counted, Diary, at, noon, ran, skipped};
+
+fn event(name: &str) -> Event {
+    Event::call(name, |_| {})
+}
+
+#[test]
+fn a_wrong_definition_is_refused_with_its_own_message() {
+    let long = "x".repeat(513);
+    let cases: Vec<(Event, &str)> = vec![
+        (event("").daily(), "event ``: the name is empty"),
+        (
+            event(&long).daily(),
+            "event `xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx…`: the name has 513 characters, \
+             the limit is 512",
+        ),
+        (event("taken").daily(), "event `taken`: there is already an event of this name in the schedule"),
+        (
+            event("e"),
+            "event `e`: it has no timetable: say when it runs, with `every_minute()`, `daily_at(\"02:30\")`, \
+             `cron(\"*/5 * * * *\")` …",
+        ),
+        (
+            event("e").daily().without_overlapping_for(Duration::ZERO),
+            "event `e`: a lease of 0ns is outside of 1ms to ten years",
+        ),
+        (
+            event("e").daily().without_overlapping_for(Duration::MAX),
+            "event `e`: a lease of 18446744073709551615.999999999s is outside of 1ms to ten years",
+        ),
+        (event("e").daily().mutex_name("").without_overlapping(), "event `e`: mutex name: the name is empty"),
+        (
+            event("e").daily().mutex_name("shared"),
+            "event `e`: it names a mutex, and has no protection that uses it: add `without_overlapping()` or \
+             `on_one_server()`",
+        ),
+        (
+            event("e").daily().mutex(MemoryMutex::new()),
+            "event `e`: it names a mutex, and has no protection that uses it: add `without_overlapping()` or \
+             `on_one_server()`",
+        ),
+    ];
+    for (event, message) in cases {
+        let mut schedule = Schedule::in_process();
+        schedule.add(Event::call("taken", |_| {}).daily()).unwrap();
+        assert_eq!(schedule.add(event).unwrap_err().to_string(), message);
+        assert_eq!(schedule.due(at("2026-03-01T00:00:00Z")).collect::<Vec<_>>(), ["taken"], "nothing else was added");
+    }
+}
+
+#[test]
+fn the_first_thing_that_is_wrong_is_what_is_said() {
+    let wrong = event("e").cron("61 * * * *").timezone("Mars/Olympus").daily_at("25:00");
+    let message = Schedule::in_process().add(wrong).unwrap_err().to_string();
+    assert!(message.contains("61"), "{message}");
+}
+
+#[test]
+fn events_run_one_after_another_in_the_order_in_which_they_were_added() {
+    let diary = Diary::default();
+    let mut schedule = Schedule::in_process();
+    // The zones alternate, so that the order is not that of the timetables in memory.
+    for (at, zone) in ["UTC", "+02:00", "UTC", "-05:30", "+02:00"].into_iter().enumerate() {
+        let name = format!("event {at}");
+        schedule.add(Event::call(name.as_str(), diary.task(&name)).every_minute().timezone(zone)).unwrap();
+    }
+    let report = schedule.run_due(noon());
+    let order = ["event 0", "event 1", "event 2", "event 3", "event 4"];
+    assert_eq!(diary.lines(), order);
+    assert!(report.entries().iter().map(soloist::Entry::event).eq(order));
+}
+
+#[test]
+fn a_tick_runs_what_is_due_in_its_minute_and_nothing_else() {
+    let mut schedule = Schedule::in_process();
+    schedule
+        .add(event("minute").every_minute())
+        .unwrap()
+        .add(event("quarter").cron("*/15 * * * *"))
+        .unwrap()
+        .add(event("noon in Berlin").daily_at("12:00").timezone("Europe/Berlin"))
+        .unwrap();
+    let due = |text| schedule.due(at(text)).collect::<Vec<_>>();
+    assert_eq!(due("2026-03-01T12:01:00Z"), ["minute"]);
+    assert_eq!(due("2026-03-01T12:15:59.999Z"), ["minute", "quarter"]);
+    assert_eq!(due("2026-03-01T11:00:30Z"), ["minute", "quarter", "noon in Berlin"]);
+    assert_eq!(due("2026-07-01T10:00:00Z"), ["minute", "quarter", "noon in Berlin"]);
+    let report = schedule.run_due(at("2026-03-01T11:00:30Z"));
+    for entry in report.entries() {
+        assert_eq!(entry.occurrence(), at("2026-03-01T11:00:00Z"), "the occurrence is the scheduled instant");
+    }
+}
+
+#[test]
+fn what_is_not_due_or_not_protected_or_filtered_asks_the_store_nothing() {
+    let store = Counted::default();
+    let mut schedule = Schedule::new(store.clone());
+    schedule
+        .add(event("not due").daily_at("02:30").without_overlapping().on_one_server())
+        .unwrap()
+        .add(event("not protected").every_minute())
+        .unwrap()
+        .add(event("filtered").every_minute().without_overlapping().on_one_server().skip(|_| true))
+        .unwrap();
+    let report = schedule.run_due(noon());
+    assert_eq!(report.entries().len(), 2);
+    assert_eq!(store.calls(), 0);
+
+    schedule.add(event("protected").every_minute().without_overlapping().on_one_server()).unwrap();
+    let _ = schedule.run_due(noon());
+    assert_eq!(store.calls(), 2, "the gate and the release");
+    let _ = schedule.run_due(noon());
+    assert_eq!(store.calls(), 3, "a loser asks once");
+}
+
+#[test]
+fn filters_are_asked_in_their_order_until_one_refuses() {
+    let diary = Diary::default();
+    let filter = |line: &'static str, answer: bool| {
+        let diary = diary.clone();
+        move |tick: &soloist::Tick| {
+            diary.note(format!("{line} at {}", tick.local().format("%H:%M")));
+            answer
+        }
+    };
+    let mut schedule = Schedule::in_process();
+    let event = event("e").every_minute().timezone("+01:00");
+    let event = event.when(filter("when", true)).skip(filter("skip", false)).skip(filter("skip 2", true));
+    schedule.add(event.when(filter("never asked", true))).unwrap();
+    let report = schedule.run_due(noon());
+    assert!(matches!(skipped(&report, "e"), SkipReason::Filtered));
+    assert_eq!(diary.lines(), ["when at 13:00", "skip at 13:00", "skip 2 at 13:00"]);
+    assert!(!report.is_failure());
+}
+
+#[test]
+fn hooks_run_around_the_task_while_the_lease_is_held() {
+    let (diary, mutex) = (Diary::default(), MemoryMutex::new());
+    let name = MutexName::lease("e").unwrap();
+    let note = |line: &'static str| {
+        let (diary, mutex, name) = (diary.clone(), mutex.clone(), name.clone());
+        move || diary.note(format!("{line}, held: {}", mutex.exists(&name).unwrap()))
+    };
+    let (before, task, then, success, failure) =
+        (note("before"), note("task"), note("then"), note("success"), note("failure"));
+    let mut schedule = Schedule::new(mutex.clone());
+    let event = Event::call("e", move |_| task()).every_minute().without_overlapping().before(move |_| before());
+    let event = event.then(move |_, _| then()).on_success(move |_, _| success()).on_failure(move |_, _| failure());
+    schedule.add(event).unwrap();
+    assert!(!schedule.run_due(noon()).is_failure());
+    let order = ["before, held: true", "task, held: true", "then, held: true", "success, held: true"];
+    assert_eq!(diary.lines(), order);
+    assert!(!mutex.exists(&name).unwrap());
+}
+
+#[test]
+fn the_run_knows_its_occurrence_lease_and_token() {
+    let (sender, runs) = mpsc::channel();
+    let mut schedule = Schedule::in_process();
+    let task = move |run: &soloist::Run| sender.send(run.clone());
+    schedule.add(Event::call("e", task).every_minute().without_overlapping().on_one_server()).unwrap();
+    for minute in ["12:00", "12:01"] {
+        let report = schedule.run_due(at(&format!("2026-03-01T{minute}:07Z")));
+        assert!(!report.is_failure(), "{report}");
+    }
+    let runs: Vec<soloist::Run> = runs.try_iter().collect();
+    let occurrences: Vec<_> = runs.iter().map(soloist::Run::occurrence).collect();
+    assert_eq!(occurrences, [noon(), at("2026-03-01T12:01:00Z")]);
+    assert!(runs.iter().all(|run| run.name() == "e" && run.lease().unwrap().name().mutex() == "e"));
+    assert!(runs[0].fencing_token() < runs[1].fencing_token(), "tokens rise");
+    assert_ne!(runs[0].lease().unwrap().owner(), runs[1].lease().unwrap().owner(), "each run is its own owner");
+}
+
+#[test]
+fn an_event_that_is_still_at_work_is_not_started_again() {
+    let (entered, wait_for_entry) = mpsc::channel();
+    let (go_on, wait_to_go_on) = mpsc::channel::<()>();
+    let wait_to_go_on = std::sync::Mutex::new(wait_to_go_on);
+    let mut schedule = Schedule::in_process();
+    let task = move |_: &soloist::Run| {
+        entered.send(()).unwrap();
+        wait_to_go_on.lock().unwrap().recv().unwrap();
+    };
+    schedule.add(Event::call("e", task).every_minute().without_overlapping()).unwrap();
+    let schedule = Arc::new(schedule);
+    let first = {
+        let schedule = Arc::clone(&schedule);
+        std::thread::spawn(move || schedule.run_due(noon()))
+    };
+    wait_for_entry.recv().unwrap();
+    let second = schedule.run_due(at("2026-03-01T12:01:00Z"));
+    let by_hand = schedule.run("e", at("2026-03-01T12:01:00Z")).unwrap();
+    go_on.send(()).unwrap();
+    let first = first.join().unwrap();
+
+    assert!(ran(&first, "e").is_success());
+    let SkipReason::Overlapping(Some(holder)) = skipped(&second, "e") else { panic!("{second}") };
+    assert_eq!(holder.pid(), std::process::id());
+    assert!(matches!(by_hand.verdict(), Verdict::Skipped(SkipReason::Overlapping(Some(_)))), "{by_hand}");
+    assert!(!second.is_failure(), "an overlap is the schedule working as it was told to");
+}
+
+#[test]
+fn an_occurrence_starts_once_however_many_schedules_tick() {
+    let (mutex, diary) = (MemoryMutex::new(), Diary::default());
+    let servers: Vec<Schedule> = (0..3)
+        .map(|_| {
+            let mut schedule = Schedule::new(mutex.clone());
+            schedule.add(Event::call("e", diary.task("ran")).every_minute().on_one_server()).unwrap();
+            schedule
+        })
+        .collect();
+    // The second server's clock is behind by less than a minute, the third's is late.
+    let reports: Vec<_> = ["12:00:01", "12:00:00", "12:00:59"]
+        .iter()
+        .zip(&servers)
+        .map(|(time, server)| server.run_due(at(&format!("2026-03-01T{time}Z"))))
+        .collect();
+    assert_eq!(diary.lines(), ["ran"]);
+    assert!(ran(&reports[0], "e").is_success());
+    for report in &reports[1..] {
+        assert!(matches!(skipped(report, "e"), SkipReason::RanElsewhere(Some(_))), "{report}");
+    }
+    let by_hand = servers[1].run("e", noon()).unwrap();
+    assert!(matches!(by_hand.verdict(), Verdict::Ran(_)), "by hand no claim is asked for: {by_hand}");
+}
+
+#[test]
+fn a_server_that_meets_a_running_event_does_not_consume_its_occurrence() {
+    let mutex = MemoryMutex::new();
+    let request = LeaseRequest::new(MutexName::lease("e").unwrap(), Term::MAX, &Clock::system());
+    let running = mutex.create(&request).unwrap().expect("nobody holds it");
+    let mut schedule = Schedule::new(mutex.clone());
+    schedule.add(event("e").every_minute().on_one_server().without_overlapping()).unwrap();
+    assert!(matches!(skipped(&schedule.run_due(noon()), "e"), SkipReason::Overlapping(_)));
+    assert!(mutex.forget(&running).unwrap());
+    let report = schedule.run_due(noon());
+    assert!(ran(&report, "e").is_success(), "the occurrence was still to be had");
+}
+
+#[test]
+fn events_that_share_a_mutex_exclude_one_another_and_keep_their_own_occurrences() {
+    let mut schedule = Schedule::in_process();
+    let shared = |event: Event| event.every_minute().mutex_name("shared").without_overlapping().on_one_server();
+    schedule.add(event("a").apply(shared)).unwrap().add(event("b").apply(shared)).unwrap();
+    let report = schedule.run_due(noon());
+    assert!(ran(&report, "a").is_success() && ran(&report, "b").is_success(), "one after the other: {report}");
+
+    // In the background they are at work at the same time: both tasks wait for each other, and only one comes.
+    let (entered, entries) = mpsc::channel();
+    let mut schedule = Schedule::in_process();
+    for name in ["a", "b"] {
+        let entered = entered.clone();
+        let task = move |_: &soloist::Run| {
+            entered.send(()).unwrap();
+            std::thread::sleep(Duration::from_millis(100)); // both gates are asked meanwhile
+        };
+        schedule.add(Event::call(name, task).apply(shared).in_background()).unwrap();
+    }
+    let report = schedule.run_due(noon());
+    let overlapping = report.entries().iter().filter(|entry| match entry.verdict() {
+        Verdict::Skipped(SkipReason::Overlapping(_)) => true,
+        Verdict::Skipped(reason) => panic!("{reason}"),
+        Verdict::Ran(_) => false,
+    });
+    assert_eq!((entries.try_iter().count(), overlapping.count()), (1, 1), "{report}");
+}
+
+#[test]
+fn an_event_may_keep_its_mutex_in_a_store_of_its_own() {
+    let (own, others) = (Counted::default(), Counted::default());
+    let mut schedule = Schedule::new(others.clone());
+    schedule.add(event("e").every_minute().mutex(own.clone()).without_overlapping()).unwrap();
+    assert!(!schedule.run_due(noon()).is_failure());
+    assert_eq!((own.calls(), others.calls()), (2, 0));
+}
+
+#[test]
+fn background_events_run_beside_the_others_and_the_tick_waits_for_them() {
+    let (to_background, from_foreground) = mpsc::channel();
+    let (to_foreground, from_background) = mpsc::channel();
+    let (from_foreground, from_background) =
+        (std::sync::Mutex::new(from_foreground), std::sync::Mutex::new(from_background));
+    let diary = Diary::default();
+    let (a, b) = (diary.clone(), diary.clone());
+    let mut schedule = Schedule::in_process();
+    // Each waits for the other: neither order one after the other would end.
+    let background = move |_: &soloist::Run| {
+        to_foreground.send(()).unwrap();
+        from_foreground.lock().unwrap().recv().unwrap();
+        a.note("background");
+    };
+    let foreground = move |_: &soloist::Run| {
+        from_background.lock().unwrap().recv().unwrap();
+        to_background.send(()).unwrap();
+        b.note("foreground");
+    };
+    schedule.add(Event::call("background", background).every_minute().in_background()).unwrap();
+    schedule.add(Event::call("foreground", foreground).every_minute()).unwrap();
+    let report = schedule.run_due(noon());
+    assert_eq!(diary.lines().len(), 2);
+    assert!(report.entries().iter().map(soloist::Entry::event).eq(["background", "foreground"]), "{report}");
+}
+
+#[test]
+fn a_thousand_background_events_run_on_a_bounded_number_of_threads() {
+    let (diary, mut schedule) = (Diary::default(), Schedule::in_process());
+    for number in 0..1_000 {
+        let diary = diary.clone();
+        let task = move |_: &soloist::Run| diary.note(format!("{:?}", std::thread::current().id()));
+        schedule.add(Event::call(format!("e{number}"), task).every_minute().in_background()).unwrap();
+    }
+    let report = schedule.run_due(noon());
+    assert!(!report.is_failure());
+    assert_eq!(report.entries().len(), 1_000);
+    let mut threads = diary.lines();
+    assert_eq!(threads.len(), 1_000);
+    threads.sort();
+    threads.dedup();
+    assert!(threads.len() <= 65, "{} threads", threads.len());
+}
+
+#[test]
+fn a_gate_asked_too_late_after_its_tick_began_is_refused() {
+    let clock = ManualClock::at(noon());
+    let mut schedule = Schedule::new(MemoryMutex::with_clock(&clock)).with_clock(&clock);
+    let slow = |clock: &ManualClock, minutes: u64| {
+        let clock = clock.clone();
+        move |_: &soloist::Run| clock.advance(Duration::from_secs(minutes * 60))
+    };
+    schedule
+        .add(Event::call("59 minutes", slow(&clock, 59)).every_minute())
+        .unwrap()
+        .add(Event::call("in time", slow(&clock, 2)).every_minute().on_one_server())
+        .unwrap()
+        .add(event("too late").every_minute().on_one_server())
+        .unwrap()
+        .add(event("makes no claim").every_minute().without_overlapping())
+        .unwrap();
+    let report = schedule.run_due(noon());
+    assert!(ran(&report, "in time").is_success());
+    assert!(matches!(skipped(&report, "too late"), SkipReason::TooLate));
+    assert!(ran(&report, "makes no claim").is_success());
+    assert!(!report.is_failure());
+}
+
+#[test]
+fn a_claim_outlives_the_time_in_which_its_occurrence_may_be_asked_for() {
+    let clock = ManualClock::at(noon());
+    let mutex = MemoryMutex::with_clock(&clock);
+    let mut schedule = Schedule::new(mutex).with_clock(&clock);
+    schedule.add(event("e").every_minute().on_one_server()).unwrap();
+    assert!(ran(&schedule.run_due(noon()), "e").is_success());
+    clock.advance(Duration::from_secs(60 * 60 + 4 * 60));
+    assert!(matches!(skipped(&schedule.run_due(noon()), "e"), SkipReason::RanElsewhere(_)));
+}
+
+#[test]
+fn a_lease_that_ran_out_under_its_task_is_reported_and_its_new_holder_left_alone() {
+    let clock = ManualClock::at(noon());
+    let mutex = MemoryMutex::with_clock(&clock);
+    let name = MutexName::lease("e").unwrap();
+    let mut schedule = Schedule::new(mutex.clone()).with_clock(&clock);
+    let task = {
+        let (clock, mutex, name) = (clock.clone(), mutex.clone(), name.clone());
+        move |_: &soloist::Run| {
+            clock.advance(Duration::from_secs(61));
+            let request = LeaseRequest::new(name.clone(), Term::MAX, &Clock::from(&clock));
+            assert!(mutex.create(&request).unwrap().is_some(), "the lease has expired");
+        }
+    };
+    let event = Event::call("e", task).every_minute().without_overlapping_for(Duration::from_secs(60));
+    schedule.add(event).unwrap();
+    let report = schedule.run_due(noon());
+    assert!(ran(&report, "e").is_success());
+    assert!(matches!(ran(&report, "e").release(), Some(soloist::Release::Lost)));
+    assert!(report.is_failure(), "a lost lease is a failure");
+    assert!(mutex.exists(&name).unwrap(), "the new holder still has it");
+}
+
+#[test]
+fn a_removed_event_is_gone_and_the_others_keep_their_places() {
+    let mut schedule = Schedule::in_process();
+    for name in ["a", "b", "c"] {
+        schedule.add(event(name).every_minute()).unwrap();
+    }
+    assert!(schedule.remove("b"));
+    assert!(!schedule.remove("b"));
+    assert_eq!(schedule.due(noon()).collect::<Vec<_>>(), ["a", "c"]);
+    assert_eq!(schedule.run("c", noon()).unwrap().event(), "c");
+    assert_eq!(schedule.run("b", noon()).unwrap_err().to_string(), "there is no event `b` in the schedule");
+    schedule.add(event("b").every_minute()).unwrap();
+    assert_eq!(schedule.due(noon()).collect::<Vec<_>>(), ["a", "c", "b"]);
+}
+
+#[test]
+fn a_clone_shares_the_events_and_is_changed_on_its_own() {
+    let mut schedule = Schedule::in_process();
+    schedule.add(event("a").every_minute().on_one_server()).unwrap();
+    let mut changed = schedule.clone();
+    changed.add(event("b").every_minute()).unwrap();
+    assert_eq!(schedule.due(noon()).count(), 1);
+    assert_eq!(changed.due(noon()).count(), 2);
+    assert!(ran(&schedule.run_due(noon()), "a").is_success());
+    assert!(matches!(skipped(&changed.run_due(noon()), "a"), SkipReason::RanElsewhere(_)), "the store is shared");
+}
+
+#[test]
+fn an_idle_tick_allocates_nothing() {
+    let mut schedule = Schedule::in_process();
+    let zones = ["UTC", "Europe/Berlin", "America/New_York", "+05:45"];
+    for (number, zone) in (0..1_000).zip(zones.into_iter().cycle()) {
+        schedule.add(event(&format!("e{number}")).daily_at("02:30").timezone(zone).without_overlapping()).unwrap();
+    }
+    let now = noon();
+    let counted = allocation_counter::measure(|| assert!(schedule.run_due(now).entries().is_empty()));
+    assert_eq!(counted.count_total, 0);
+}

@@ -1,0 +1,129 @@
+//! What the tests are written in.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+use chrono::{DateTime, Utc};
+use soloist::{
+    Admission, Admitted, Entry, EventMutex, Holder, Lease, LeaseRequest, MemoryMutex, MutexError, MutexName, Report,
+    RunOutcome, Scope, SkipReason, Term, Verdict,
+};
+
+/// `at("2026-03-01T12:00:00Z")`.
+#[track_caller]
+pub(crate) fn at(text: &str) -> DateTime<Utc> {
+    text.parse().expect("an instant as RFC 3339 writes it")
+}
+
+pub(crate) fn noon() -> DateTime<Utc> {
+    at("2026-03-01T12:00:00Z")
+}
+
+/// A list that tasks and hooks write into.
+#[derive(Clone, Default)]
+pub(crate) struct Diary(Arc<Mutex<Vec<String>>>);
+
+impl Diary {
+    pub(crate) fn note(&self, line: impl Into<String>) {
+        self.0.lock().expect("nothing panics while it holds the diary").push(line.into());
+    }
+
+    /// A task, or a `before` hook, that writes one line.
+    pub(crate) fn task(&self, line: &str) -> impl Fn(&soloist::Run) + Send + Sync + use<> {
+        let (diary, line) = (self.clone(), line.to_owned());
+        move |_| diary.note(line.clone())
+    }
+
+    /// A hook that runs after the task and writes one line.
+    pub(crate) fn hook(&self, line: &str) -> impl Fn(&soloist::Run, &RunOutcome) + Send + Sync + use<> {
+        let task = self.task(line);
+        move |run, _| task(run)
+    }
+
+    pub(crate) fn lines(&self) -> Vec<String> {
+        self.0.lock().expect("nothing panics while it holds the diary").clone()
+    }
+}
+
+#[track_caller]
+pub(crate) fn entry<'a>(report: &'a Report, event: &str) -> &'a Entry {
+    report.entry(event).unwrap_or_else(|| panic!("no entry for {event} in:\n{report}"))
+}
+
+#[track_caller]
+pub(crate) fn ran<'a>(report: &'a Report, event: &str) -> &'a RunOutcome {
+    match entry(report, event).verdict() {
+        Verdict::Ran(outcome) => outcome,
+        Verdict::Skipped(reason) => panic!("{event} did not run: {reason}"),
+    }
+}
+
+#[track_caller]
+pub(crate) fn skipped<'a>(report: &'a Report, event: &str) -> &'a SkipReason {
+    match entry(report, event).verdict() {
+        Verdict::Skipped(reason) => reason,
+        Verdict::Ran(outcome) => panic!("{event} ran: {outcome}"),
+    }
+}
+
+/// A store that counts how often it is asked for something.
+#[derive(Clone, Default)]
+pub(crate) struct Counted {
+    inner: MemoryMutex,
+    calls: Arc<AtomicUsize>,
+}
+
+impl Counted {
+    pub(crate) fn calls(&self) -> usize {
+        self.calls.load(Ordering::SeqCst)
+    }
+
+    fn asked(&self) -> &MemoryMutex {
+        self.calls.fetch_add(1, Ordering::SeqCst);
+        &self.inner
+    }
+}
+
+impl fmt::Debug for Counted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Counted({})", self.calls())
+    }
+}
+
+impl EventMutex for Counted {
+    fn create(&self, request: &LeaseRequest) -> Result<Option<Lease>, MutexError> {
+        self.asked().create(request)
+    }
+    fn exists(&self, name: &MutexName) -> Result<bool, MutexError> {
+        self.asked().exists(name)
+    }
+    fn forget(&self, lease: &Lease) -> Result<bool, MutexError> {
+        self.asked().forget(lease)
+    }
+    fn scope(&self) -> Scope {
+        Scope::Fleet
+    }
+    fn admit(&self, admissions: &[Admission]) -> Vec<Result<Admitted, MutexError>> {
+        self.asked().admit(admissions)
+    }
+    fn release(&self, leases: &[Lease]) -> Vec<Result<bool, MutexError>> {
+        self.asked().release(leases)
+    }
+    fn extend(&self, leases: &[Lease], term: Term) -> Vec<Result<bool, MutexError>> {
+        self.asked().extend(leases, term)
+    }
+    fn holder(&self, name: &MutexName) -> Result<Option<Holder>, MutexError> {
+        self.asked().holder(name)
+    }
+}
+
+/// The program `examples/{name}.rs`, which `cargo test` has built.
+pub(crate) fn example(name: &str) -> PathBuf {
+    let this = std::env::current_exe().expect("a running program has a path");
+    let target = this.parent().and_then(|deps| deps.parent()).expect("tests lie in target/PROFILE/deps");
+    let example = target.join("examples").join(name);
+    assert!(example.exists(), "{} is missing: build it with `cargo build --examples`", example.display());
+    example
+}

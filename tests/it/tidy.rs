@@ -1,0 +1,119 @@
+//! The rules of the house, held against its source.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+fn sources(under: &str) -> Vec<(PathBuf, String)> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut found = Vec::new();
+    let mut folders = vec![root.join(under)];
+    while let Some(folder) = folders.pop() {
+        for item in fs::read_dir(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display())) {
+            let path = item.expect("the folder is readable").path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|kind| kind == "rs") {
+                let text = fs::read_to_string(&path).expect("source is text");
+                found.push((path.strip_prefix(root).expect("it lies under the root").to_owned(), text));
+            }
+        }
+    }
+    assert!(!found.is_empty(), "no source under {under}");
+    found
+}
+
+/// Lines of code, with their numbers: no comments, nothing from the unit tests on.
+fn code(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    let lines = text.lines().enumerate().map(|(at, line)| (at + 1, line));
+    lines.take_while(|(_, line)| *line != "#[cfg(test)]").filter(|(_, line)| !line.trim_start().starts_with("//"))
+}
+
+#[track_caller]
+fn nowhere(what: &str, allowed: impl Fn(&Path) -> bool, wrong: impl Fn(&str) -> bool) {
+    for (path, text) in sources("src") {
+        for (number, line) in code(&text) {
+            assert!(allowed(&path) || !wrong(line), "{what}: {}:{number}: {}", path.display(), line.trim());
+        }
+    }
+}
+
+#[test]
+fn only_one_file_reads_a_clock() {
+    let reads = ["Utc::now()", "Local::now()", "SystemTime::now()", "Instant::now", "clock_gettime"];
+    nowhere(
+        "a clock is read",
+        |path| path.ends_with("src/clock.rs"),
+        |line| reads.iter().any(|read| line.contains(read)),
+    );
+}
+
+#[test]
+fn no_driver_is_named_outside_the_stores() {
+    let drivers = ["redis::", "mysql::", "postgres::", "rustix::fs"];
+    nowhere(
+        "a driver is named",
+        |path| path.starts_with("src/mutex"),
+        |line| drivers.iter().any(|driver| line.contains(driver)),
+    );
+}
+
+#[test]
+fn a_store_sees_names_and_terms_and_never_an_event() {
+    let elsewhere = |path: &Path| !path.starts_with("src/mutex");
+    let allowed = ["mutex", "lease", "error", "clock"];
+    nowhere("a store imports a room that is not its own", elsewhere, |line| {
+        line.split("crate::").skip(1).any(|rest| !allowed.iter().any(|room| rest.starts_with(room)))
+    });
+}
+
+#[test]
+fn nothing_is_left_undone_or_unwrapped() {
+    let marks = ["todo!(", "unimplemented!(", "dbg!(", ".unwrap()", "#[ignore"];
+    nowhere("not in code that is shipped", |_| false, |line| marks.iter().any(|mark| line.contains(mark)));
+}
+
+#[test]
+fn every_public_item_has_an_example() {
+    let heads = [
+        "pub fn ",
+        "pub const fn ",
+        "pub struct ",
+        "pub enum ",
+        "pub trait ",
+        "pub type ",
+        "pub const ",
+        "macro_rules! ",
+    ];
+    let mut without = Vec::new();
+    for (path, text) in sources("src") {
+        let mut documentation = String::new();
+        let mut macro_is_public = false;
+        for (number, line) in text.lines().enumerate().take_while(|(_, line)| *line != "#[cfg(test)]") {
+            let line = line.trim_start();
+            if line.starts_with("///") {
+                documentation.push_str(line);
+            } else if line.starts_with("#[") || line.starts_with("#![") {
+                macro_is_public |= line.contains("macro_export");
+            } else {
+                let public = heads.iter().any(|head| line.starts_with(head));
+                let public = public && (macro_is_public || !line.starts_with("macro_rules!"));
+                if public && !documentation.is_empty() && !documentation.contains("```") {
+                    without.push(format!("{}:{}: {line}", path.display(), number + 1));
+                }
+                documentation.clear();
+                macro_is_public = false;
+            }
+        }
+    }
+    assert!(without.is_empty(), "no example:\n{}", without.join("\n"));
+}
+
+#[test]
+fn no_example_is_ignored() {
+    for (path, text) in sources("src") {
+        for (number, line) in text.lines().enumerate() {
+            let ignored = line.contains("```ignore") || line.contains("```text,ignore");
+            assert!(!ignored, "{}:{}", path.display(), number + 1);
+        }
+    }
+}
