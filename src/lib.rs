@@ -108,6 +108,8 @@ pub use event::Event;
 pub use frequency::FrequencyError;
 pub use guard::LeaseGuard;
 pub use lease::{FencingToken, Holder, InvalidOwner, Lease, LeaseRequest, MutexName, Owner, Term};
+pub use mutex::connect::{ConnectError, connect};
+pub use mutex::file::{FileMutex, FileMutexBuilder, NetworkFilesystem};
 pub use mutex::memory::MemoryMutex;
 pub use mutex::{Admission, Admitted, EventMutex, Grant, Scope};
 pub use outcome::{Ended, Fault, Hook, HookFailure, Release, RunOutcome, SkipReason};

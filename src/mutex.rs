@@ -6,7 +6,9 @@ use std::sync::Arc;
 use crate::error::MutexError;
 use crate::lease::{FencingToken, Holder, Lease, LeaseRequest, MutexName, Term};
 
+pub(crate) mod connect;
 pub(crate) mod memory;
+pub(crate) mod file;
 
 /// A store of mutexes: it gates every run with atomic create, exists and forget.
 ///

@@ -1,0 +1,453 @@
+//! Scope: this host. Clock: the kernel's locks say who lives, the wall clock when a term is over. A crash frees the
+//! leases at once; claims stay until they expire.
+//!
+//! Each mutex has a *record* and a *life* file. The record is text: the name, the lease, the last token, the claims. A
+//! short lock of it makes each decision one critical section, also the ones that only look, so that a look waits for a
+//! create and never refuses it. The life file is locked by the holder for as long as the lease is in hand; a lease is
+//! held while its term lasts and its life file is locked. Who takes over an expired or broken lease whose holder still
+//! lives locks another life file, a new generation.
+//!
+//! A grant is true with the write of the state: the claim beside it is written first, and one whose token is higher
+//! than that of the last grant was never granted. What is torn was never granted either, and is written anew. Blocks
+//! are written in place; nothing is truncated, and nothing is unlinked, because a lock of an unlinked file excludes
+//! nobody. Nothing is synced to the disk: a power loss takes the holders with it, and may take back the claims of the
+//! last seconds before it.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use chrono::{DateTime, Utc};
+
+use crate::clock::{Clock, wall_plus};
+use crate::error::MutexError;
+use crate::lease::{Holder, Lease, LeaseRequest, MutexName, Owner, Term};
+use crate::mutex::{Admission, Admitted, EventMutex, Scope, admit_in_steps};
+
+mod life;
+mod network;
+mod place;
+mod position;
+mod record;
+mod section;
+mod text;
+mod turn;
+
+use life::Life;
+use place::{Fault, Place};
+use section::{Occupant, Section, Verdict};
+
+/// Mutexes between the processes of one host, in a directory. It can do all that an [`EventMutex`] can.
+///
+/// A killed process frees its leases at once, whatever their term. `cat DIR/*.record` shows who holds what, since when
+/// and until when. The files are small and stay: one record and one life file for each name that was ever asked for.
+/// Do not delete them while a process uses the directory; whoever holds a deleted one no longer excludes anybody, and
+/// is told so when the lease is extended or given back.
+///
+/// A cheap handle: clones see the same leases in hand. These end with the last handle, as they do with the process.
+/// Claims only expire. They are not synced to the disk, so a power loss may take back those of the last seconds.
+///
+/// Terms are measured on the wall clock, because only that is the same for all processes: when it is set forward by
+/// more than what is left of a term, a lease ends early.
+///
+/// ```
+/// use std::time::Duration;
+/// use soloist::{Clock, EventMutex, FileMutex, LeaseRequest, MutexName, Term};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let dir = tempfile::tempdir()?;
+/// # let dir = dir.path();
+/// let mutex = FileMutex::in_dir(dir)?;
+/// let name = MutexName::lease("reports")?;
+/// let request = LeaseRequest::new(name.clone(), Term::new(Duration::from_secs(60))?, &Clock::system());
+/// let lease = mutex.create(&request)?.expect("nobody holds it");
+/// assert!(FileMutex::in_dir(dir)?.exists(&name)?);
+/// mutex.forget(&lease)?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct FileMutex {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    dir: PathBuf,
+    clock: Clock,
+    in_hand: Mutex<HashMap<(Owner, MutexName), InHand>>,
+}
+
+/// What is kept open for a lease that this process holds.
+struct InHand {
+    record: File,
+    life: Life,
+}
+
+impl FileMutex {
+    /// The mutexes in the directory `path`, which is made if it is not there. A relative path is one from the current
+    /// directory of this moment.
+    ///
+    /// # Errors
+    ///
+    /// The directory can't be made or looked at, or lies on a network filesystem, see [`NetworkFilesystem`].
+    ///
+    /// ```
+    /// use soloist::FileMutex;
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let dir = tempfile::tempdir()?;
+    /// # let dir = dir.path();
+    /// let mutex = FileMutex::in_dir(dir.join("locks"))?;
+    /// assert!(dir.join("locks").is_dir());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn in_dir(path: impl Into<PathBuf>) -> Result<Self, MutexError> {
+        Self::builder(path).open()
+    }
+
+    /// The same with options.
+    ///
+    /// ```
+    /// use soloist::{FileMutex, ManualClock};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let dir = tempfile::tempdir()?;
+    /// # let dir = dir.path();
+    /// let clock = ManualClock::at(chrono::DateTime::UNIX_EPOCH);
+    /// let mutex = FileMutex::builder(dir).clock(&clock).open()?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn builder(path: impl Into<PathBuf>) -> FileMutexBuilder {
+        FileMutexBuilder { path: path.into(), clock: Clock::system(), network: NetworkFilesystem::Refuse }
+    }
+
+    /// The directory, as an absolute path.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let temporary = tempfile::tempdir()?;
+    /// # let dir = temporary.path();
+    /// assert_eq!(soloist::FileMutex::in_dir(dir)?.dir(), dir);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn dir(&self) -> &Path {
+        &self.shared.dir
+    }
+
+    fn place(&self, name: &MutexName) -> Place {
+        Place::of(&self.shared.dir, name)
+    }
+
+    fn now(&self) -> DateTime<Utc> {
+        self.shared.clock.now()
+    }
+
+    fn in_hand(&self) -> MutexGuard<'_, HashMap<(Owner, MutexName), InHand>> {
+        // No code that can panic runs while the map is half-changed, so a poisoned one is whole.
+        self.shared.in_hand.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Lets go of a lease that is no longer ours, or that is being given back.
+    fn let_go(&self, owner: Owner, name: &MutexName) -> Option<InHand> {
+        self.in_hand().remove(&(owner, name.clone()))
+    }
+
+    /// Decides on one admission, whose parts are of one mutex, in one critical section.
+    fn admit_at_once(&self, admission: &Admission, name: &MutexName) -> Result<Admitted, Fault> {
+        let place = self.place(name);
+        let record = place.open_or_make_record()?;
+        let mut section = Section::enter(&record, &place)?;
+        let (grant, life, superseded) = match section.admit(admission, self.now())? {
+            Verdict::Refused(refused) => return Ok(refused),
+            Verdict::Granted { grant, life, superseded } => (grant, life, superseded),
+        };
+        drop(section);
+        if let Some(owner) = superseded {
+            self.let_go(owner, name);
+        }
+        if let (Some(lease), Some(life)) = (grant.lease(), life) {
+            self.in_hand().insert((lease.owner(), lease.name().clone()), InHand { record, life });
+        }
+        Ok(Admitted::Granted(grant))
+    }
+
+    fn admit_one(&self, admission: &Admission) -> Result<Admitted, MutexError> {
+        match (admission.lease().map(LeaseRequest::name), admission.claim().map(LeaseRequest::name)) {
+            (Some(name), None) if !name.is_claim() => Some(name),
+            (None, Some(name)) if name.is_claim() => Some(name),
+            (Some(name), Some(claim)) if !name.is_claim() && claim.is_claim() && name.mutex() == claim.mutex() => {
+                Some(name)
+            }
+            // A lease and a claim of two mutexes are in two records.
+            _ => None,
+        }
+        .map_or_else(
+            || admit_in_steps(self, admission),
+            |name| self.admit_at_once(admission, name).map_err(|fault| fault.while_trying_to("create", name)),
+        )
+    }
+
+    /// What `section` answers on the record of `name`, or `absent` if there is none.
+    fn on_record<T>(
+        &self,
+        name: &MutexName,
+        absent: T,
+        section: impl FnOnce(Section<'_>) -> Result<T, Fault>,
+    ) -> Result<T, Fault> {
+        let place = self.place(name);
+        match place.open_record()? {
+            None => Ok(absent),
+            Some(record) => section(Section::enter(&record, &place)?),
+        }
+    }
+
+    fn occupant(&self, name: &MutexName) -> Result<Occupant, MutexError> {
+        self.on_record(name, Occupant::Nobody, |section| section.occupant(name, self.now()))
+            .map_err(|fault| fault.while_trying_to("look at", name))
+    }
+
+    /// Gives back a lease that is in hand, without opening a file. Whatever is answered, its life file is unlocked.
+    fn forget_in_hand(&self, lease: &Lease, in_hand: InHand) -> Result<bool, Fault> {
+        let InHand { record, life } = in_hand;
+        let place = self.place(lease.name());
+        if is_deleted(&record).map_err(Fault::at(place.record()))? {
+            let deleted = io::Error::new(io::ErrorKind::NotFound, "it was deleted while it was held");
+            return Err(Fault::at(place.record())(deleted));
+        }
+        let mut section = Section::enter(&record, &place)?;
+        let ours = section.release(lease, Some(&life), self.now());
+        // Before the next one's turn, or that would have to start a new generation.
+        drop(life);
+        ours
+    }
+
+    fn extend_one(&self, lease: &Lease, term: Term) -> Result<bool, Fault> {
+        let ours = self.on_record(lease.name(), false, |mut section| {
+            let now = self.now();
+            section.extend(lease, wall_plus(now, term.get()), now)
+        })?;
+        if !ours {
+            self.let_go(lease.owner(), lease.name());
+        }
+        Ok(ours)
+    }
+}
+
+/// What a [`FileMutex`] is opened with.
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let dir = tempfile::tempdir()?;
+/// # let dir = dir.path();
+/// let mutex = soloist::FileMutex::builder(dir).open()?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+#[must_use = "nothing is opened before `open()`"]
+pub struct FileMutexBuilder {
+    path: PathBuf,
+    clock: Clock,
+    network: NetworkFilesystem,
+}
+
+/// What to do with a directory on a network filesystem: NFS, SMB, AFS, Coda, 9P, Ceph, Lustre or GPFS.
+///
+/// ```
+/// use soloist::{FileMutex, NetworkFilesystem};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let dir = tempfile::tempdir()?;
+/// # let dir = dir.path();
+/// let mutex = FileMutex::builder(dir).on_network_filesystem(NetworkFilesystem::Trust).open()?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum NetworkFilesystem {
+    /// It is an error. Locks there may reach this host only, or vanish when the server restarts; so may the rest.
+    #[default]
+    Refuse,
+    /// It is used, and you know that its locks hold between all hosts that use it. Their clocks must agree.
+    Trust,
+}
+
+impl FileMutexBuilder {
+    /// Takes the time from `clock`; the default is the machine's.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use soloist::{Clock, EventMutex, FileMutex, LeaseRequest, ManualClock, MutexName, Term};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let dir = tempfile::tempdir()?;
+    /// # let dir = dir.path();
+    /// let clock = ManualClock::at(chrono::DateTime::UNIX_EPOCH);
+    /// let mutex = FileMutex::builder(dir).clock(&clock).open()?;
+    /// let name = MutexName::lease("reports")?;
+    /// mutex.create(&LeaseRequest::new(name.clone(), Term::new(Duration::from_secs(60))?, &Clock::from(&clock)))?;
+    /// clock.advance(Duration::from_secs(60));
+    /// assert!(!mutex.exists(&name)?);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn clock(self, clock: impl Into<Clock>) -> Self {
+        Self { clock: clock.into(), ..self }
+    }
+
+    /// What to do with a directory on a network filesystem; the default is to refuse it. Only Linux tells.
+    ///
+    /// ```
+    /// # use soloist::{FileMutex, NetworkFilesystem};
+    /// let builder = FileMutex::builder("/mnt/shared/locks").on_network_filesystem(NetworkFilesystem::Trust);
+    /// ```
+    pub fn on_network_filesystem(self, network: NetworkFilesystem) -> Self {
+        Self { network, ..self }
+    }
+
+    /// Opens the directory, and makes it if it is not there.
+    ///
+    /// # Errors
+    ///
+    /// As [`FileMutex::in_dir`] has them.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let dir = tempfile::tempdir()?;
+    /// # let dir = dir.path();
+    /// std::fs::write(dir.join("file"), "")?;
+    /// assert!(soloist::FileMutex::builder(dir.join("file")).open().is_err());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn open(self) -> Result<FileMutex, MutexError> {
+        let Self { path, clock, network } = self;
+        let unusable = |error| MutexError::unavailable(format!("open the directory {}", path.display()), error);
+        let open = || {
+            let dir = std::path::absolute(&path)?;
+            std::fs::create_dir_all(&dir)?;
+            network.accept(network::filesystem_of(&dir)?)?;
+            Ok(dir)
+        };
+        let dir = open().map_err(|error: io::Error| unusable(error))?;
+        Ok(FileMutex { shared: Arc::new(Shared { dir, clock, in_hand: Mutex::default() }) })
+    }
+}
+
+impl NetworkFilesystem {
+    fn accept(self, filesystem: Option<&str>) -> io::Result<()> {
+        match (self, filesystem) {
+            (_, None) | (Self::Trust, _) => Ok(()),
+            (Self::Refuse, Some(kind)) => Err(io::Error::new(
+                io::ErrorKind::Unsupported,
+                format!(
+                    "it lies on a network filesystem, {kind}, whose locks can't be relied on; \
+                     if they can, ask for it with `on_network_filesystem(NetworkFilesystem::Trust)`"
+                ),
+            )),
+        }
+    }
+}
+
+impl EventMutex for FileMutex {
+    fn create(&self, request: &LeaseRequest) -> Result<Option<Lease>, MutexError> {
+        let request = request.clone();
+        let claim = request.name().is_claim();
+        let admission = if claim { Admission::claim_only(request) } else { Admission::lease_only(request) };
+        Ok(match self.admit_one(&admission)? {
+            Admitted::Granted(grant) => if claim { grant.claim() } else { grant.lease() }.cloned(),
+            Admitted::LeaseTaken(_) | Admitted::ClaimTaken(_) => None,
+        })
+    }
+
+    fn exists(&self, name: &MutexName) -> Result<bool, MutexError> {
+        Ok(!matches!(self.occupant(name)?, Occupant::Nobody))
+    }
+
+    fn forget(&self, lease: &Lease) -> Result<bool, MutexError> {
+        match self.let_go(lease.owner(), lease.name()) {
+            Some(in_hand) => self.forget_in_hand(lease, in_hand),
+            None => self.on_record(lease.name(), false, |mut section| section.release(lease, None, self.now())),
+        }
+        .map_err(|fault| fault.while_trying_to("forget", lease.name()))
+    }
+
+    fn scope(&self) -> Scope {
+        Scope::Host
+    }
+
+    fn admit(&self, admissions: &[Admission]) -> Vec<Result<Admitted, MutexError>> {
+        admissions.iter().map(|admission| self.admit_one(admission)).collect()
+    }
+
+    fn extend(&self, leases: &[Lease], term: Term) -> Vec<Result<bool, MutexError>> {
+        let extend =
+            |lease| self.extend_one(lease, term).map_err(|fault| fault.while_trying_to("extend", lease.name()));
+        leases.iter().map(extend).collect()
+    }
+
+    fn holder(&self, name: &MutexName) -> Result<Option<Holder>, MutexError> {
+        Ok(match self.occupant(name)? {
+            Occupant::Known(holder) => Some(holder),
+            Occupant::Nobody | Occupant::Unknown => None,
+        })
+    }
+
+    fn break_lease(&self, name: &MutexName) -> Result<bool, MutexError> {
+        self.on_record(name, false, |mut section| section.break_open(name, self.now()))
+            .map_err(|fault| fault.while_trying_to("break", name))
+    }
+}
+
+impl fmt::Debug for FileMutex {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names: Vec<String> = self.in_hand().keys().map(|(_, name)| name.to_string()).collect();
+        f.debug_struct("FileMutex").field("dir", &self.shared.dir).field("in_hand", &names).finish_non_exhaustive()
+    }
+}
+
+/// Whether somebody unlinked the file, so that others no longer meet it.
+#[cfg(unix)]
+fn is_deleted(file: &File) -> io::Result<bool> {
+    Ok(std::os::unix::fs::MetadataExt::nlink(&file.metadata()?) == 0)
+}
+
+/// An open file can't be unlinked there.
+#[cfg(not(unix))]
+fn is_deleted(_file: &File) -> io::Result<bool> {
+    Ok(false)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::Chain;
+
+    #[test]
+    fn a_network_filesystem_is_refused_by_name_unless_it_is_trusted() {
+        assert!(NetworkFilesystem::Refuse.accept(None).is_ok());
+        assert!(NetworkFilesystem::Trust.accept(Some("NFS")).is_ok());
+        assert_eq!(
+            NetworkFilesystem::Refuse.accept(Some("NFS")).unwrap_err().to_string(),
+            "it lies on a network filesystem, NFS, whose locks can't be relied on; \
+             if they can, ask for it with `on_network_filesystem(NetworkFilesystem::Trust)`"
+        );
+    }
+
+    #[test]
+    fn a_directory_that_cannot_be_made_is_an_error_that_names_it() {
+        let error = FileMutex::in_dir("/dev/null/locks").unwrap_err();
+        assert_eq!(
+            Chain(&error).to_string(),
+            "could not open the directory /dev/null/locks: Not a directory (os error 20)"
+        );
+        assert!(FileMutex::in_dir("").is_err());
+    }
+}

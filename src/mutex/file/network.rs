@@ -1,0 +1,50 @@
+//! Filesystems on which a lock may not mean what it means on a disk.
+
+use std::io;
+use std::path::Path;
+
+/// The name of the network filesystem that `dir` lies on, if it does.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+pub(super) fn filesystem_of(dir: &Path) -> io::Result<Option<&'static str>> {
+    let kind = rustix::fs::statfs(dir)?.f_type;
+    // Only the low 32 bits are used; some systems read them as a negative number.
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::unnecessary_cast)]
+    Ok(named(kind as u32))
+}
+
+/// Not known here.
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+pub(super) fn filesystem_of(_dir: &Path) -> io::Result<Option<&'static str>> {
+    Ok(None)
+}
+
+/// The numbers that `statfs(2)` lists.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+fn named(magic: u32) -> Option<&'static str> {
+    Some(match magic {
+        0x6969 => "NFS",
+        0x517B => "SMB",
+        0xFF53_4D42 => "CIFS",
+        0xFE53_4D42 => "SMB2",
+        0x5346_414F | 0x6B41_4653 => "AFS",
+        0x7375_7245 => "Coda",
+        0x0102_1997 => "9P",
+        0x00C3_6400 => "Ceph",
+        0x0BD0_0BD0 => "Lustre",
+        0x4750_4653 => "GPFS",
+        _ => return None,
+    })
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_disk_is_not_a_network_and_nfs_is() {
+        assert_eq!(filesystem_of(Path::new("/proc")).unwrap(), None);
+        assert_eq!(named(0xEF53), None);
+        assert_eq!(named(0x6969), Some("NFS"));
+        assert_eq!(named(0xFF53_4D42), Some("CIFS"));
+    }
+}

@@ -1,0 +1,128 @@
+//! Where a mutex lives: its files, and what is said when one of them fails.
+
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::record::{hashed, name_block};
+use crate::error::MutexError;
+use crate::lease::MutexName;
+
+/// The files of one mutex, and the name block that its record must begin with.
+pub(super) struct Place {
+    record: PathBuf,
+    name_block: Vec<u8>,
+}
+
+impl Place {
+    pub(super) fn of(dir: &Path, name: &MutexName) -> Self {
+        let file = format!("{}-{}.record", slug(name.mutex()), hashed(name.mutex()).hyphenated());
+        Self { record: dir.join(file), name_block: name_block(name.mutex()) }
+    }
+
+    pub(super) fn record(&self) -> &Path {
+        &self.record
+    }
+
+    /// The life file of a generation; the first is the only one as long as no lease outlives its term.
+    pub(super) fn life(&self, generation: u32) -> PathBuf {
+        match generation {
+            0 => self.record.with_extension("life"),
+            _ => self.record.with_extension(format!("life-{generation}")),
+        }
+    }
+
+    pub(super) fn name_block(&self) -> &[u8] {
+        &self.name_block
+    }
+
+    /// The record, made if it is not there. The directory is not made: whoever holds the mutex may live in the one
+    /// that is gone.
+    pub(super) fn open_or_make_record(&self) -> Result<File, Fault> {
+        open_or_make(&self.record)
+    }
+
+    /// The record, or `None` if this mutex was never asked for.
+    pub(super) fn open_record(&self) -> Result<Option<File>, Fault> {
+        let record = open_if_there(&self.record)?;
+        if record.is_none() {
+            self.expect_directory()?;
+        }
+        Ok(record)
+    }
+
+    /// A file that is not there means something only while its directory is.
+    fn expect_directory(&self) -> Result<(), Fault> {
+        let Some(dir) = self.record.parent() else { return Ok(()) };
+        dir.metadata().map(drop).map_err(Fault::at(&self.record))
+    }
+}
+
+/// Opens for reading and writing, as locks need on some systems, and leaves in place what is there.
+pub(super) fn open_or_make(path: &Path) -> Result<File, Fault> {
+    File::options().read(true).write(true).create(true).truncate(false).open(path).map_err(Fault::at(path))
+}
+
+pub(super) fn open_if_there(path: &Path) -> Result<Option<File>, Fault> {
+    match File::options().read(true).write(true).open(path) {
+        Ok(file) => Ok(Some(file)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(Fault::at(path)(error)),
+    }
+}
+
+/// What went wrong, and with which file.
+#[derive(Debug)]
+pub(super) struct Fault {
+    path: PathBuf,
+    source: io::Error,
+}
+
+impl Fault {
+    pub(super) fn at(path: &Path) -> impl FnOnce(io::Error) -> Self {
+        |source| Self { path: path.to_path_buf(), source }
+    }
+
+    pub(super) fn unusable(path: &Path, why: String) -> Self {
+        Self::at(path)(io::Error::new(io::ErrorKind::InvalidData, why))
+    }
+
+    pub(super) fn while_trying_to(self, verb: &str, name: &MutexName) -> MutexError {
+        MutexError::unavailable(format!("{verb} {name} in {}", self.path.display()), self.source)
+    }
+}
+
+/// What a person recognises the name by in a list of files.
+fn slug(name: &str) -> String {
+    let plain = |char: char| if char.is_ascii_alphanumeric() || matches!(char, '.' | '_') { char } else { '-' };
+    let slug: String = name.chars().take(40).map(plain).collect();
+    // A leading dot hides a file, a leading dash looks like an option.
+    let slug = slug.trim_matches(['.', '-']);
+    if slug.is_empty() { "mutex".into() } else { slug.into() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_recognised_by_its_name_and_told_apart_by_its_hash() {
+        let file = |name: &str| {
+            let place = Place::of(Path::new("/locks"), &MutexName::lease(name).unwrap());
+            place.record().file_name().unwrap().to_str().unwrap().to_owned()
+        };
+        assert_eq!(file("db:backup"), "db-backup-8cb507b3-6fb7-5145-a68c-2f0aa5830fd9.record");
+        assert_ne!(file("db:backup"), file("db-backup"));
+        assert!(file("../../etc/passwd").starts_with("etc-passwd-"));
+        assert!(file("é\0/").starts_with("mutex-"));
+        assert!(file(&"x".repeat(512)).len() < 100);
+    }
+
+    #[test]
+    fn each_generation_has_a_life_file_of_its_own() {
+        let place = Place::of(Path::new("/locks"), &MutexName::lease("a.b").unwrap());
+        let stem = place.record().to_str().unwrap().strip_suffix(".record").unwrap().to_owned();
+        assert_eq!(place.life(0).to_str().unwrap(), format!("{stem}.life"));
+        assert_eq!(place.life(12).to_str().unwrap(), format!("{stem}.life-12"));
+    }
+}

@@ -1,0 +1,315 @@
+//! One critical section: what is decided, and written, while a record is locked.
+
+use std::fs::File;
+
+use chrono::{DateTime, Utc};
+
+use super::life::{self, Life};
+use super::place::{Fault, Place};
+use super::position;
+use super::record::{
+    CLAIM_LEN, Claim, ClaimKey, Front, HEADER_MAX, LeaseState, STATE_LEN, State, claim_block, front, token_text,
+};
+use super::text::Stamp;
+use super::turn::Turn;
+use crate::lease::{FencingToken, Holder, Lease, MutexName, Owner};
+use crate::mutex::{Admission, Admitted, Grant};
+
+/// How many claims are read at once, and how many a record may have.
+const CLAIMS_AT_ONCE: usize = 64;
+const CLAIMS_MAX: u64 = 1 << 17;
+
+/// A locked record and what it says. Nobody else looks at it or changes it before this is dropped.
+pub(super) struct Section<'a> {
+    record: &'a File,
+    place: &'a Place,
+    state: State,
+    /// Not all of the name block was ever written; it goes with the next state.
+    unnamed: bool,
+    _turn: Turn<'a>,
+}
+
+/// Who holds a name.
+pub(super) enum Occupant {
+    Nobody,
+    Known(Holder),
+    /// The record was torn, and somebody who may be the holder still lives.
+    Unknown,
+}
+
+/// The answer to an admission.
+pub(super) enum Verdict {
+    Granted {
+        grant: Grant,
+        /// The proof that the lease's holder lives.
+        life: Option<Life>,
+        /// Whose lease had ended without being given back.
+        superseded: Option<Owner>,
+    },
+    Refused(Admitted),
+}
+
+/// Which part of the record an owner's entry is.
+enum Entry {
+    Lease(Holder, u32),
+    Claim(Holder, Slot),
+}
+
+/// Where a claim stands among the claims.
+#[derive(Clone, Copy)]
+struct Slot(u64);
+
+impl<'a> Section<'a> {
+    /// Waits for its turn at `record` and reads it.
+    pub(super) fn enter(record: &'a File, place: &'a Place) -> Result<Self, Fault> {
+        let turn = Turn::at(record).map_err(Fault::at(place.record()))?;
+        let lost = State::lost(FencingToken::new(0));
+        let mut section = Self { record, place, state: lost, unnamed: false, _turn: turn };
+        section.read()?;
+        Ok(section)
+    }
+
+    fn read(&mut self) -> Result<(), Fault> {
+        let mut buffer = [0; HEADER_MAX];
+        let name_len = self.place.name_block().len();
+        let mut header = self.read_at(&mut buffer[..name_len + STATE_LEN], 0)?;
+        if front(header, self.place.name_block()) != Front::Ours {
+            // Another name's block can be longer than the one that was expected.
+            header = self.read_at(&mut buffer, 0)?;
+        }
+        let unusable = |why| Err(Fault::unusable(self.place.record(), why));
+        match front(header, self.place.name_block()) {
+            Front::Ours => {}
+            Front::Torn => self.unnamed = true,
+            Front::Another(name) => return unusable(format!("it is the record of another name, {name}")),
+            Front::Foreign => return unusable("it is not a record of this version, and is left as it is".into()),
+        }
+        let state = header.get(name_len..).and_then(|rest| State::from_block(rest.get(..STATE_LEN)?));
+        self.state = match state {
+            Some(state) => state,
+            None => State::lost(self.highest_claim()?),
+        };
+        Ok(())
+    }
+
+    /// Who holds `name` at this time.
+    pub(super) fn occupant(&self, name: &MutexName, now: DateTime<Utc>) -> Result<Occupant, Fault> {
+        if name.is_claim() {
+            let taken = self.find_claim(name, now)?.taken;
+            return Ok(taken.map_or(Occupant::Nobody, |(holder, _)| Occupant::Known(holder)));
+        }
+        let nobody_unless = |alive, occupant| if alive { occupant } else { Occupant::Nobody };
+        Ok(match &self.state.lease {
+            LeaseState::Free => Occupant::Nobody,
+            LeaseState::Unknown => nobody_unless(life::is_any_alive(self.place)?, Occupant::Unknown),
+            LeaseState::Held { holder, .. } if holder.until() <= now => Occupant::Nobody,
+            LeaseState::Held { holder, life } => {
+                nobody_unless(life::is_alive(self.place, *life)?, Occupant::Known(holder.clone()))
+            }
+        })
+    }
+
+    /// Grants all of `admission` or nothing. The claim is asked first: a server that comes late is told so, also while
+    /// another one runs.
+    pub(super) fn admit(&mut self, admission: &Admission, now: DateTime<Utc>) -> Result<Verdict, Fault> {
+        let mut room = None;
+        if let Some(claim) = admission.claim() {
+            let search = self.find_claim(claim.name(), now)?;
+            if let Some((holder, _)) = search.taken {
+                return Ok(Verdict::Refused(Admitted::ClaimTaken(Some(holder))));
+            }
+            room = Some(search.room);
+        }
+        let mut life = None;
+        if let Some(lease) = admission.lease() {
+            match self.occupant(lease.name(), now)? {
+                Occupant::Nobody => life = Some(Life::take(self.place)?),
+                Occupant::Known(holder) => return Ok(Verdict::Refused(Admitted::LeaseTaken(Some(holder)))),
+                Occupant::Unknown => return Ok(Verdict::Refused(Admitted::LeaseTaken(None))),
+            }
+        }
+        let grant = admission.granted(FencingToken::after(Some(self.state.last), now));
+        let superseded = self.put_down(&grant, room, life.as_ref(), now)?;
+        Ok(Verdict::Granted { grant, life, superseded })
+    }
+
+    /// Writes a grant: first the claim, which says nothing yet, then the state, whose one write makes all of it true.
+    fn put_down(
+        &mut self,
+        grant: &Grant,
+        room: Option<Slot>,
+        life: Option<&Life>,
+        now: DateTime<Utc>,
+    ) -> Result<Option<Owner>, Fault> {
+        let mut state = State { last: grant.token(), ..self.state.clone() };
+        if let (Some(claim), Some(slot)) = (grant.claim(), room) {
+            let block = claim_block(claim.name(), ClaimKey::of(claim.name()), &Holder::of(claim, now));
+            self.write_claim(slot, &block)?;
+            state.last_claim = grant.token();
+        }
+        if let (Some(lease), Some(life)) = (grant.lease(), life) {
+            state.lease = LeaseState::Held { holder: Holder::of(lease, now), life: life.generation() };
+        }
+        let superseded = match &self.state.lease {
+            LeaseState::Held { holder, .. } if grant.lease().is_some() => Some(holder.owner()),
+            _ => None,
+        };
+        if let Err(fault) = self.write_state(state) {
+            if let Some(slot) = room {
+                // It was not granted. Should this fail as well, its token says so.
+                let _ = self.write_claim(slot, &Claim::FREE);
+            }
+            return Err(fault);
+        }
+        Ok(superseded)
+    }
+
+    /// Gives the name back. Who shows the life file of the lease need not be looked at. `false`: it was not theirs.
+    pub(super) fn release(&mut self, lease: &Lease, life: Option<&Life>, now: DateTime<Utc>) -> Result<bool, Fault> {
+        let Some(entry) = self.entry_of(lease, life, now)? else { return Ok(false) };
+        self.clear(&entry).map(|()| true)
+    }
+
+    /// Lets the lease end at `until`. `false`: it was not theirs.
+    pub(super) fn extend(&mut self, lease: &Lease, until: DateTime<Utc>, now: DateTime<Utc>) -> Result<bool, Fault> {
+        match self.entry_of(lease, None, now)? {
+            None => return Ok(false),
+            Some(Entry::Lease(holder, life)) => {
+                let lease = LeaseState::Held { holder: holder.held_until(until), life };
+                self.write_state(State { lease, ..self.state.clone() })?;
+            }
+            Some(Entry::Claim(holder, slot)) => {
+                let block = claim_block(lease.name(), ClaimKey::of(lease.name()), &holder.held_until(until));
+                self.write_claim(slot, &block)?;
+            }
+        }
+        Ok(true)
+    }
+
+    /// Frees the name, whoever holds it. `false`: nobody did.
+    pub(super) fn break_open(&mut self, name: &MutexName, now: DateTime<Utc>) -> Result<bool, Fault> {
+        if name.is_claim() {
+            let Some((holder, slot)) = self.find_claim(name, now)?.taken else { return Ok(false) };
+            return self.clear(&Entry::Claim(holder, slot)).map(|()| true);
+        }
+        if matches!(self.occupant(name, now)?, Occupant::Nobody) {
+            return Ok(false);
+        }
+        self.write_state(State { lease: LeaseState::Free, ..self.state.clone() }).map(|()| true)
+    }
+
+    /// The entry that `lease` stands for, if its owner still holds it.
+    fn entry_of(&self, lease: &Lease, life: Option<&Life>, now: DateTime<Utc>) -> Result<Option<Entry>, Fault> {
+        let entry = if lease.name().is_claim() {
+            self.find_claim(lease.name(), now)?.taken.map(|(holder, slot)| Entry::Claim(holder, slot))
+        } else {
+            match &self.state.lease {
+                LeaseState::Held { holder, life } if now < holder.until() => Some(Entry::Lease(holder.clone(), *life)),
+                _ => None,
+            }
+        };
+        let Some(entry) = entry else { return Ok(None) };
+        let (Entry::Lease(holder, _) | Entry::Claim(holder, _)) = &entry;
+        if holder.owner() != lease.owner() {
+            return Ok(None);
+        }
+        let alive = match &entry {
+            Entry::Claim(..) => true,
+            Entry::Lease(_, generation) if life.is_some_and(|life| life.generation() == *generation) => true,
+            Entry::Lease(_, generation) => life::is_alive(self.place, *generation)?,
+        };
+        Ok(alive.then_some(entry))
+    }
+
+    fn clear(&mut self, entry: &Entry) -> Result<(), Fault> {
+        match entry {
+            Entry::Lease(..) => self.write_state(State { lease: LeaseState::Free, ..self.state.clone() }),
+            Entry::Claim(_, slot) => self.write_claim(*slot, &Claim::FREE),
+        }
+    }
+}
+
+/// What a look at all claims found out about one of them.
+struct Search {
+    taken: Option<(Holder, Slot)>,
+    /// Where a claim can be written.
+    room: Slot,
+}
+
+impl Section<'_> {
+    fn find_claim(&self, name: &MutexName, now: DateTime<Utc>) -> Result<Search, Fault> {
+        let key = ClaimKey::of(name);
+        let (last_claim, now) = (token_text(self.state.last_claim), Stamp(now).to_string());
+        let (mut taken, mut ungranted, mut empty) = (None, None, None);
+        let end = self.for_each_claim(|slot, claim| {
+            if claim.is_above(&last_claim) {
+                ungranted.get_or_insert(slot);
+            } else if !claim.seems_live(&now) {
+                empty.get_or_insert(slot);
+            } else if claim.has_key(key)
+                && let Some(holder) = claim.holder()
+            {
+                taken = Some((holder, slot));
+            }
+        })?;
+        // A claim that was written but not granted is overwritten by the next one, before a higher token in the state
+        // could make it look granted. So there is never more than one.
+        let room = ungranted.or(empty).unwrap_or(end);
+        Ok(Search { taken, room })
+    }
+
+    fn highest_claim(&self) -> Result<FencingToken, Fault> {
+        let mut highest = FencingToken::new(0);
+        self.for_each_claim(|_, claim| {
+            if let Some(holder) = claim.holder() {
+                highest = highest.max(holder.token());
+            }
+        })?;
+        Ok(highest)
+    }
+
+    /// The slot behind the last one.
+    fn for_each_claim(&self, mut each: impl FnMut(Slot, Claim<'_>)) -> Result<Slot, Fault> {
+        let mut buffer = vec![0; CLAIMS_AT_ONCE * CLAIM_LEN];
+        for first in (0..CLAIMS_MAX).step_by(CLAIMS_AT_ONCE) {
+            let claims = self.read_at(&mut buffer, self.claim_offset(Slot(first)))?;
+            let mut next = first;
+            for claim in claims.chunks(CLAIM_LEN) {
+                each(Slot(next), Claim::on(claim));
+                next += 1;
+            }
+            if claims.len() < CLAIMS_AT_ONCE * CLAIM_LEN {
+                return Ok(Slot(next));
+            }
+        }
+        Err(Fault::unusable(self.place.record(), format!("it has more than {CLAIMS_MAX} claims")))
+    }
+
+    fn claim_offset(&self, slot: Slot) -> u64 {
+        (self.place.name_block().len() + STATE_LEN) as u64 + slot.0 * CLAIM_LEN as u64
+    }
+
+    fn read_at<'b>(&self, buffer: &'b mut [u8], offset: u64) -> Result<&'b [u8], Fault> {
+        let len = position::read(self.record, buffer, offset).map_err(Fault::at(self.place.record()))?;
+        Ok(&buffer[..len])
+    }
+
+    fn write_claim(&self, slot: Slot, block: &[u8; CLAIM_LEN]) -> Result<(), Fault> {
+        self.write_at(block, self.claim_offset(slot))
+    }
+
+    fn write_state(&mut self, state: State) -> Result<(), Fault> {
+        let (name, block) = (self.place.name_block(), state.to_block());
+        if self.unnamed {
+            self.write_at(&[name, &block].concat(), 0)?;
+        } else {
+            self.write_at(&block, name.len() as u64)?;
+        }
+        (self.state, self.unnamed) = (state, false);
+        Ok(())
+    }
+
+    fn write_at(&self, bytes: &[u8], offset: u64) -> Result<(), Fault> {
+        position::write(self.record, bytes, offset).map_err(Fault::at(self.place.record()))
+    }
+}
