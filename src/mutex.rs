@@ -7,6 +7,9 @@ use crate::error::MutexError;
 use crate::lease::{FencingToken, Holder, Lease, LeaseRequest, MutexName, Term};
 
 pub(crate) mod memory;
+#[cfg(feature = "contract-tests")]
+#[cfg_attr(docsrs, doc(cfg(feature = "contract-tests")))]
+pub mod contract;
 
 /// A store of mutexes: it gates every run with atomic create, exists and forget.
 ///

@@ -1,0 +1,3 @@
+//! The library as its users see it, one module a topic.
+
+mod contract;
