@@ -14,59 +14,57 @@ pub(crate) struct Folder(PathBuf);
 
 impl Folder {
     /// Works on the entry of a name, one at a time: the system unlocks a file when its process ends, however it does.
-    fn locked<T>(&self, name: &MutexName, work: impl FnOnce(&Path) -> io::Result<T>) -> Result<T, MutexError> {
+    fn locked<T>(
+        &self,
+        name: &MutexName,
+        work: impl FnOnce(&Path, Option<Owner>) -> io::Result<T>,
+    ) -> Result<T, MutexError> {
         let entry = self.0.join(Uuid::new_v5(&Uuid::NAMESPACE_OID, name.to_string().as_bytes()).to_string());
         let locked = || -> io::Result<T> {
             let turn = fs::File::create(self.0.join("turn"))?;
             turn.lock()?;
-            work(&entry)
+            work(&entry, owner(&read(&entry)?))
         };
         locked().map_err(|error| MutexError::unavailable(format!("ask the folder for {name}"), error))
-    }
-
-    fn next_token(&self) -> io::Result<FencingToken> {
-        let last = read(&self.0.join("token"))?.parse().ok().map(FencingToken::new);
-        let token = FencingToken::after(last, Clock::system().now());
-        fs::write(self.0.join("token"), token.to_string()).map(|()| token)
     }
 }
 
 impl EventMutex for Folder {
     fn create(&self, request: &LeaseRequest) -> Result<Option<Lease>, MutexError> {
-        self.locked(request.name(), |entry| {
-            if owner(entry)?.is_some() {
+        self.locked(request.name(), |entry, owner| {
+            if owner.is_some() {
                 return Ok(None);
             }
-            let (token, until) = (self.next_token()?, Clock::system().now() + request.term().get());
-            let text = format!("{} {} {:?}", request.owner(), until.timestamp_micros(), request.name());
-            fs::write(entry, text).map(|()| Some(request.granted(token)))
+            let (now, last) = (Clock::system().now(), read(&self.0.join("token"))?.parse().ok());
+            let token = FencingToken::after(last.map(FencingToken::new), now);
+            fs::write(self.0.join("token"), token.to_string())?;
+            let until = (now + request.term().get()).timestamp_micros();
+            fs::write(entry, format!("{} {until} {:?}", request.owner(), request.name()))?;
+            Ok(Some(request.granted(token)))
         })
     }
 
     fn exists(&self, name: &MutexName) -> Result<bool, MutexError> {
-        self.locked(name, |entry| Ok(owner(entry)?.is_some()))
+        self.locked(name, |_, owner| Ok(owner.is_some()))
     }
 
     fn forget(&self, lease: &Lease) -> Result<bool, MutexError> {
-        self.locked(lease.name(), |entry| match owner(entry)? {
+        self.locked(lease.name(), |entry, owner| match owner {
             Some(owner) if owner == lease.owner() => fs::remove_file(entry).map(|()| true),
             _ => Ok(false),
         })
     }
 }
 
-/// Who holds an entry now. One that a killed process wrote half was never granted, and holds nothing.
-fn owner(entry: &Path) -> io::Result<Option<Owner>> {
-    let text = read(entry)?;
-    let mut words = text.splitn(3, ' ');
-    let (owner, until) =
-        (words.next().and_then(|owner| owner.parse().ok()), words.next().and_then(|at| at.parse().ok()));
-    Ok(owner.filter(|_| until > Some(Clock::system().now().timestamp_micros())))
+/// Who holds an entry now. One that a killed process left half-written was never granted, and holds nothing.
+fn owner(entry: &str) -> Option<Owner> {
+    let (owner, rest) = entry.split_once(' ')?;
+    let until: i64 = rest.split_once(' ')?.0.parse().ok()?;
+    (Clock::system().now().timestamp_micros() < until).then_some(owner.parse().ok()?)
 }
 
 fn read(file: &Path) -> io::Result<String> {
-    fs::read_to_string(file)
-        .or_else(|error| if error.kind() == io::ErrorKind::NotFound { Ok(String::new()) } else { Err(error) })
+    fs::read_to_string(file).or_else(|e| if e.kind() == io::ErrorKind::NotFound { Ok(String::new()) } else { Err(e) })
 }
 
 /// What the suite asks for: the store, and how another process finds it.
