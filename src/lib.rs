@@ -109,6 +109,9 @@ pub use frequency::FrequencyError;
 pub use guard::LeaseGuard;
 pub use lease::{FencingToken, Holder, InvalidOwner, Lease, LeaseRequest, MutexName, Owner, Term};
 pub use mutex::connect::{ConnectError, connect};
+#[cfg(feature = "contract-tests")]
+#[cfg_attr(docsrs, doc(cfg(feature = "contract-tests")))]
+pub use mutex::contract;
 pub use mutex::file::{FileMutex, FileMutexBuilder, NetworkFilesystem};
 pub use mutex::memory::MemoryMutex;
 pub use mutex::{Admission, Admitted, EventMutex, Grant, Scope};

@@ -7,8 +7,10 @@ use crate::error::MutexError;
 use crate::lease::{FencingToken, Holder, Lease, LeaseRequest, MutexName, Term};
 
 pub(crate) mod connect;
-pub(crate) mod memory;
+#[cfg(feature = "contract-tests")]
+pub mod contract;
 pub(crate) mod file;
+pub(crate) mod memory;
 
 /// A store of mutexes: it gates every run with atomic create, exists and forget.
 ///

@@ -2,6 +2,8 @@
 
 mod support;
 
+mod contract;
+mod crontab;
 mod faults;
 mod fleet;
 mod report;

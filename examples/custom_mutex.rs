@@ -1,0 +1,111 @@
+//! A store of your own, and the suite that tells whether it keeps the contract. This one is a folder that processes
+//! share: `cargo run --example custom_mutex --features contract-tests`.
+
+use std::path::{Path, PathBuf};
+use std::{env, fs, io};
+
+use soloist::contract::{self, Harness};
+use soloist::{Clock, EventMutex, FencingToken, Lease, LeaseRequest, MutexError, MutexName, Owner};
+use uuid::Uuid;
+
+/// A file for each name that is held; `cat` shows its owner, until when in microseconds, and the name.
+#[derive(Clone, Debug)]
+pub(crate) struct Folder(PathBuf);
+
+impl Folder {
+    /// Works on the entry of a name, one at a time: the system unlocks a file when its process ends, however it does.
+    fn locked<T>(
+        &self,
+        name: &MutexName,
+        work: impl FnOnce(&Path, Option<Owner>) -> io::Result<T>,
+    ) -> Result<T, MutexError> {
+        let entry = self.0.join(Uuid::new_v5(&Uuid::NAMESPACE_OID, name.to_string().as_bytes()).to_string());
+        let locked = || -> io::Result<T> {
+            let turn = fs::File::create(self.0.join("turn"))?;
+            turn.lock()?;
+            work(&entry, owner(&read(&entry)?))
+        };
+        locked().map_err(|error| MutexError::unavailable(format!("ask the folder for {name}"), error))
+    }
+}
+
+impl EventMutex for Folder {
+    fn create(&self, request: &LeaseRequest) -> Result<Option<Lease>, MutexError> {
+        self.locked(request.name(), |entry, owner| {
+            if owner.is_some() {
+                return Ok(None);
+            }
+            let (now, last) = (Clock::system().now(), read(&self.0.join("token"))?.parse().ok());
+            let token = FencingToken::after(last.map(FencingToken::new), now);
+            fs::write(self.0.join("token"), token.to_string())?;
+            let until = (now + request.term().get()).timestamp_micros();
+            fs::write(entry, format!("{} {until} {:?}", request.owner(), request.name()))?;
+            Ok(Some(request.granted(token)))
+        })
+    }
+
+    fn exists(&self, name: &MutexName) -> Result<bool, MutexError> {
+        self.locked(name, |_, owner| Ok(owner.is_some()))
+    }
+
+    fn forget(&self, lease: &Lease) -> Result<bool, MutexError> {
+        self.locked(lease.name(), |entry, owner| match owner {
+            Some(owner) if owner == lease.owner() => fs::remove_file(entry).map(|()| true),
+            _ => Ok(false),
+        })
+    }
+}
+
+/// Who holds an entry now. One that a killed process left half-written was never granted, and holds nothing.
+fn owner(entry: &str) -> Option<Owner> {
+    let (owner, rest) = entry.split_once(' ')?;
+    let until: i64 = rest.split_once(' ')?.0.parse().ok()?;
+    (Clock::system().now().timestamp_micros() < until).then_some(owner.parse().ok()?)
+}
+
+fn read(file: &Path) -> io::Result<String> {
+    fs::read_to_string(file).or_else(|e| if e.kind() == io::ErrorKind::NotFound { Ok(String::new()) } else { Err(e) })
+}
+
+/// What the suite asks for: the store, and how another process finds it.
+pub(crate) struct InFolder {
+    folder: Folder,
+    is_ours: bool,
+}
+
+impl InFolder {
+    /// A store that has a new folder for itself.
+    pub(crate) fn new() -> io::Result<Self> {
+        let folder = env::temp_dir().join(format!("soloist custom_mutex {}", Owner::unique()));
+        fs::create_dir(&folder)?;
+        Ok(Self { folder: Folder(folder), is_ours: true })
+    }
+}
+
+impl Drop for InFolder {
+    fn drop(&mut self) {
+        if self.is_ours {
+            let _ = fs::remove_dir_all(&self.folder.0);
+        }
+    }
+}
+
+impl Harness for InFolder {
+    type Mutex = Folder;
+
+    fn mutex(&self) -> Folder {
+        self.folder.clone()
+    }
+
+    fn address(&self) -> Option<String> {
+        self.folder.0.to_str().map(str::to_owned)
+    }
+
+    fn at(address: &str) -> Self {
+        Self { folder: Folder(address.into()), is_ours: false }
+    }
+}
+
+fn main() -> Result<(), contract::Failed> {
+    contract::check(|| InFolder::new().expect("the directory for temporary files takes a folder"))
+}

@@ -1,0 +1,157 @@
+//! Processes that take part in a case: this program, started again.
+
+use std::any;
+use std::env;
+use std::io::{self, BufRead, BufReader, Write};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::mpsc::{self, Receiver};
+use std::thread;
+use std::time::Duration;
+
+use super::Harness;
+use super::processes;
+use super::subject::Subject;
+
+/// Where another process enters the suite.
+#[derive(Clone)]
+pub(super) enum Entry {
+    /// At the program's own call of the suite.
+    Program,
+    /// At this test of a libtest binary.
+    Test(String),
+}
+
+const HARNESS: &str = "SOLOIST_CONTRACT_HARNESS";
+const ADDRESS: &str = "SOLOIST_CONTRACT_ADDRESS";
+const RUN: &str = "SOLOIST_CONTRACT_RUN";
+const ROLE: &str = "SOLOIST_CONTRACT_ROLE";
+
+/// What a line begins with that is meant for the case; a test binary writes lines of its own around it.
+const MARK: &str = "soloist-contract: ";
+
+/// No answer takes that long, unless the store hangs.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+impl Entry {
+    /// The test of the module in which `contract_tests!` stands.
+    pub(super) fn test_in(module: &str) -> Self {
+        // libtest leaves out the name of the crate.
+        let inner = module.split_once("::").map(|(_, inner)| format!("{inner}::"));
+        Self::Test(inner.unwrap_or_default() + "processes_of_other_cases_begin_here")
+    }
+
+    fn command(&self) -> Command {
+        let mut command = Command::new(env::current_exe().expect("this program can be found to start it again"));
+        match self {
+            Self::Program => command.args(env::args_os().skip(1)),
+            Self::Test(name) => command.args([name, "--exact", "--nocapture", "--test-threads=1"]),
+        };
+        command
+    }
+}
+
+/// A process that was started, heard and told; it is killed when it is dropped.
+pub(super) struct Other {
+    process: Child,
+    words: ChildStdin,
+    lines: Receiver<String>,
+}
+
+impl Other {
+    /// Starts a process that opens the subject's store by its `address` and plays `role` there.
+    pub(super) fn start<H: Harness>(subject: &Subject<H>, address: &str, role: &str) -> Self {
+        let mut command = subject.entry.command();
+        command.env(HARNESS, any::type_name::<H>()).env(ADDRESS, address).env(RUN, &subject.run).env(ROLE, role);
+        let mut process =
+            command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("this program can be started again");
+        let words = process.stdin.take().expect("its input is piped");
+        let output = BufReader::new(process.stdout.take().expect("its output is piped"));
+        let (sender, lines) = mpsc::channel();
+        thread::spawn(move || {
+            for line in output.lines().map_while(Result::ok) {
+                if let Some((_, word)) = line.split_once(MARK)
+                    && sender.send(word.to_owned()).is_err()
+                {
+                    break;
+                }
+            }
+        });
+        Self { process, words, lines }
+    }
+
+    pub(super) fn pid(&self) -> u32 {
+        self.process.id()
+    }
+
+    /// The next thing that it says.
+    #[track_caller]
+    pub(super) fn hear(&self) -> String {
+        self.lines.recv_timeout(PATIENCE).unwrap_or_else(|error| {
+            panic!(
+                "process {}, started for this case, said nothing more ({error}); what it met is on stderr",
+                self.pid()
+            )
+        })
+    }
+
+    #[track_caller]
+    pub(super) fn tell(&mut self, word: &str) {
+        let told = writeln!(self.words, "{word}").and_then(|()| self.words.flush());
+        told.unwrap_or_else(|error| panic!("process {}, started for this case, is gone: {error}", self.pid()));
+    }
+
+    /// Ends it without a chance to do anything about it.
+    pub(super) fn kill(&mut self) {
+        self.process.kill().expect("a child of this process can be killed");
+        self.process.wait().expect("a child of this process can be waited for");
+    }
+}
+
+impl Drop for Other {
+    fn drop(&mut self) {
+        // It may have ended by itself, which is as well.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// What a process was started for.
+pub(super) enum Part {
+    Here {
+        address: String,
+        run: String,
+        role: String,
+    },
+    /// Another harness of the same program is meant.
+    Elsewhere,
+}
+
+/// The part of this process in another's case, if it was started for one.
+pub(super) fn part_of<H: Harness>() -> Option<Part> {
+    let read = |name| env::var(name).ok();
+    let role = read(ROLE)?;
+    if read(HARNESS)? == any::type_name::<H>() {
+        Some(Part::Here { address: read(ADDRESS)?, run: read(RUN)?, role })
+    } else {
+        Some(Part::Elsewhere)
+    }
+}
+
+/// Plays a part at the store with this address, to its end.
+pub(super) fn play<H: Harness>(address: &str, run: String, role: &str) {
+    processes::play(&Subject::of_run(H::at(address), Entry::Program, run), role);
+}
+
+/// Says something to the case that started this process.
+pub(super) fn say(word: &str) {
+    let mut output = io::stdout().lock();
+    // A case that does not listen any more has failed already.
+    let _ = writeln!(output, "\n{MARK}{word}").and_then(|()| output.flush());
+}
+
+/// Waits for the case's next word; `None` when there will be none.
+pub(super) fn listen() -> Option<String> {
+    let mut word = String::new();
+    let read = io::stdin().lock().read_line(&mut word).ok()?;
+    (read > 0).then(|| word.trim_end().to_owned())
+}

@@ -1,0 +1,231 @@
+//! Many processes, one winner; a process that is killed, and one that is late.
+
+use std::collections::BTreeMap;
+use std::env;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::thread;
+
+use super::Harness;
+use super::child::{Other, listen, say};
+use super::race::patiently;
+use super::subject::{Subject, Verdict, answered, broken, lease, long, must};
+use crate::lease::{MutexName, Term};
+use crate::mutex::EventMutex;
+
+const PROCESSES: usize = 4;
+const NAMES: usize = 1_000;
+const UPDATES: u64 = 50;
+
+const ONE_PROCESS: Verdict = Verdict::DoesNotApply("the harness gives no address: only this process sees the store");
+
+pub(super) fn of_four_processes_exactly_one_wins_each_of_a_thousand_names<H: Harness>(subject: &Subject<H>) -> Verdict {
+    let Some(address) = subject.harness.address() else {
+        return ONE_PROCESS;
+    };
+    let others = start_together(subject, &address, "win");
+    let mut winners: BTreeMap<usize, usize> = (0..NAMES).map(|number| (number, 0)).collect();
+    for other in &others {
+        for number in other.hear().split_whitespace() {
+            let number = number.parse().expect("a process says the numbers of the names that it won");
+            *winners.entry(number).or_default() += 1;
+        }
+    }
+    for (number, winners) in winners {
+        let name = contested(subject, number);
+        let happened = format_args!("{winners} of {PROCESSES} processes were granted it");
+        must(winners == 1, "of all processes that create a free name exactly one wins", &name, happened);
+        subject.is_held(&name, "a name that another process created is held");
+    }
+    Verdict::Passed
+}
+
+pub(super) fn no_update_is_lost_between_processes<H: Harness>(subject: &Subject<H>) -> Verdict {
+    let Some(address) = subject.harness.address() else {
+        return ONE_PROCESS;
+    };
+    let file = counter(subject);
+    let _removed = RemoveOnDrop(&file);
+    fs::write(&file, "0 0").expect("the directory for temporary files takes a counter");
+    let others = start_together(subject, &address, "count");
+    for other in &others {
+        must_hear(other, "done");
+    }
+    let (count, _) = read_counter(&file);
+    let all = UPDATES * PROCESSES as u64;
+    let happened = format_args!("{count} of {all} updates were kept");
+    must(count == all, "one at a time, over all processes", &guarded(subject), happened);
+    Verdict::Passed
+}
+
+pub(super) fn the_name_of_a_killed_process_is_free_when_its_term_is_over<H: Harness>(subject: &Subject<H>) -> Verdict {
+    let Some(address) = subject.harness.address() else {
+        return ONE_PROCESS;
+    };
+    let mut other = Other::start(subject, &address, "hold");
+    let (name, token) = held_by(subject, &mut other);
+    other.kill();
+    subject.let_pass(held_term(subject));
+    subject.is_free(&name, "the name of a killed process is free when its term is over");
+    let next = subject.create(&name);
+    let happened = format_args!("{} came after {token}", next.token());
+    must(next.token().get() > token, "tokens rise over the death of a holder", &name, happened);
+    subject.is_held_by(&next, "who takes over from a killed process holds the name");
+    subject.gives_back(&next);
+    Verdict::Passed
+}
+
+pub(super) fn a_process_that_was_late_can_not_come_back<H: Harness>(subject: &Subject<H>) -> Verdict {
+    let Some(address) = subject.harness.address() else {
+        return ONE_PROCESS;
+    };
+    let mut other = Other::start(subject, &address, "hold");
+    let (name, _) = held_by(subject, &mut other);
+    subject.let_pass(held_term(subject));
+    let holder = subject.create(&name);
+    for word in ["extend", "forget"] {
+        other.tell(word);
+        let answer = other.hear();
+        let refused = answer == "false" || (word == "extend" && answer == "unsupported");
+        let happened = format_args!("its {word} answered {answer}");
+        must(refused, "a process that was late can't come back", &name, happened);
+        subject.is_held_by(&holder, "a process that was late leaves the new holder alone");
+        subject.is_refused(&name);
+    }
+    subject.gives_back(&holder);
+    Verdict::Passed
+}
+
+/// A name that another process holds, as far as can be told before its term is over, and its token.
+fn held_by<H: Harness>(subject: &Subject<H>, other: &mut Other) -> (MutexName, u64) {
+    must_hear(other, "ready");
+    subject.in_time(|name| {
+        let end = subject.clock.moment().plus(held_term(subject).get());
+        other.tell(&format!("hold {}", name.mutex()));
+        let answer = other.hear();
+        let Ok(token) = answer.parse() else {
+            broken("a free name is granted to another process", name, format_args!("its create answered {answer}"));
+        };
+        let exists = subject.before(end, subject.exists(name))?;
+        must(exists, "what another process holds is held", name, "exists answered false");
+        let holder = subject.before(end, subject.holder(name))?;
+        if let Some(holder) = holder {
+            let same = holder.pid() == other.pid() && holder.token().get() == token;
+            let happened = format_args!("told {holder:?}, it is process {} with token {token}", other.pid());
+            must(same, "the holder is told truly, also to another process", name, happened);
+        }
+        let created = subject.before(end, subject.try_create(name))?;
+        must(created.is_none(), "what another process holds is refused", name, format_args!("got {created:?}"));
+        Some((name.clone(), token))
+    })
+}
+
+/// The role of this process, which another started.
+pub(super) fn play<H: Harness>(subject: &Subject<H>, role: &str) {
+    say("ready");
+    match role {
+        "win" => win(subject),
+        "count" => count(subject),
+        "hold" => hold(subject),
+        role => panic!("no case starts a process to {role:?}"),
+    }
+}
+
+fn win<H: Harness>(subject: &Subject<H>) {
+    if listen().is_some() {
+        let won = (0..NAMES).filter(|number| subject.try_create(&contested(subject, *number)).is_some());
+        let won: Vec<String> = won.map(|number| number.to_string()).collect();
+        say(&won.join(" "));
+    }
+}
+
+fn count<H: Harness>(subject: &Subject<H>) {
+    if listen().is_none() {
+        return;
+    }
+    let (name, file) = (guarded(subject), counter(subject));
+    for _ in 0..UPDATES {
+        let promise = "a name that is given back again and again is granted";
+        let lease = patiently(promise, &name, || subject.try_create(&name));
+        let (count, last) = read_counter(&file);
+        thread::yield_now();
+        let token = lease.token().get();
+        must(
+            last < token,
+            "tokens rise with every grant, whoever wins",
+            &name,
+            format_args!("{token} came after {last}"),
+        );
+        fs::write(&file, format!("{} {token}", count + 1)).expect("the counter is written by one process at a time");
+        subject.gives_back(&lease);
+    }
+    say("done");
+}
+
+fn hold<H: Harness>(subject: &Subject<H>) {
+    let mut held = None;
+    while let Some(word) = listen() {
+        match (word.as_str(), &held) {
+            ("forget", Some(held)) => say(&subject.forget(held).to_string()),
+            ("extend", Some(held)) => match subject.mutex.extend(std::slice::from_ref(held), long()).remove(0) {
+                Err(error) if error.is_unsupported() => say("unsupported"),
+                answer => say(&answered("extend", held.name(), answer).to_string()),
+            },
+            (word, _) => {
+                let name = word.strip_prefix("hold ").map(lease).expect("a case says hold, extend or forget");
+                let lease = subject.create_for(&name, held_term(subject));
+                say(&lease.token().to_string());
+                held = Some(lease);
+            }
+        }
+    }
+}
+
+fn start_together<H: Harness>(subject: &Subject<H>, address: &str, role: &str) -> Vec<Other> {
+    let mut others: Vec<Other> = (0..PROCESSES).map(|_| Other::start(subject, address, role)).collect();
+    for other in &others {
+        must_hear(other, "ready");
+    }
+    for other in &mut others {
+        other.tell("go");
+    }
+    others
+}
+
+#[track_caller]
+fn must_hear(other: &Other, word: &str) {
+    let heard = other.hear();
+    assert_eq!(heard, word, "process {}, started for this case", other.pid());
+}
+
+fn contested<H: Harness>(subject: &Subject<H>, number: usize) -> MutexName {
+    subject.name(format_args!("contested {number}"))
+}
+
+fn guarded<H: Harness>(subject: &Subject<H>) -> MutexName {
+    subject.name("guarded")
+}
+
+fn held_term<H: Harness>(subject: &Subject<H>) -> Term {
+    subject.shorts(4)
+}
+
+/// The file that the processes count in: how often, and with which token last.
+fn counter<H: Harness>(subject: &Subject<H>) -> PathBuf {
+    env::temp_dir().join(format!("soloist {}", subject.run))
+}
+
+fn read_counter(file: &Path) -> (u64, u64) {
+    let text = fs::read_to_string(file).expect("the counter is there until all processes are done");
+    let numbers = text.split_once(' ').and_then(|(count, token)| Some((count.parse().ok()?, token.parse().ok()?)));
+    numbers.unwrap_or_else(|| panic!("promised: one at a time; but the guarded file was read half-written: {text:?}"))
+}
+
+struct RemoveOnDrop<'a>(&'a Path);
+
+impl Drop for RemoveOnDrop<'_> {
+    fn drop(&mut self) {
+        // What is left of it is a few bytes in the directory for temporary files.
+        let _ = fs::remove_file(self.0);
+    }
+}
