@@ -469,6 +469,7 @@ impl fmt::Display for Took {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::error::BoxError;
 
     #[test]
     fn a_duration_reads_as_a_person_says_it() {
@@ -491,7 +492,7 @@ mod tests {
     #[test]
     fn an_outcome_names_everything_that_went_wrong() {
         let outcome = RunOutcome {
-            ended: Ended::Faulted(Fault::Failed("no paper".into())),
+            ended: Ended::Faulted(Fault::Failed(Arc::from(BoxError::from("no paper")))),
             took: Duration::from_millis(12),
             token: None,
             hook_failures: vec![HookFailure { hook: Hook::Then, number: 2, fault: Fault::Panicked("gone".into()) }],

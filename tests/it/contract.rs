@@ -42,6 +42,98 @@ mod memory {
     soloist::contract_tests!(Memory::new());
 }
 
+mod file {
+    use std::fs::{self, File};
+    use std::path::{Path, PathBuf};
+
+    use soloist::contract::Harness;
+    use soloist::{Clock, FileMutex, MutexName};
+
+    /// The directory goes with the harness that made it.
+    struct OnFile {
+        mutex: FileMutex,
+        _ours: Option<tempfile::TempDir>,
+    }
+
+    impl OnFile {
+        fn new() -> Self {
+            let dir = tempfile::tempdir().expect("a temporary directory");
+            Self { mutex: FileMutex::in_dir(dir.path()).expect("it is ours"), _ours: Some(dir) }
+        }
+    }
+
+    impl Harness for OnFile {
+        type Mutex = FileMutex;
+
+        fn mutex(&self) -> FileMutex {
+            self.mutex.clone()
+        }
+
+        /// What a person does: finds the record of the name, reads it, and sees whether its life file is locked.
+        fn witness(&self, name: &MutexName) -> Option<bool> {
+            let Some((path, record)) = record(self.mutex.dir(), name.mutex()) else { return Some(false) };
+            let live = |line: &&str| until(line).is_some_and(|until| until > Clock::system().now());
+            if let (Some(event), Some(occurrence)) = (name.event(), name.occurrence()) {
+                // Its line ends with the name as far as there is room, and the spaces behind it.
+                if event.ends_with(' ') || event.len() > 100 {
+                    return None;
+                }
+                let claimed = format!(" for {occurrence:?} {}", escaped(event));
+                let ours = |line: &&str| line.starts_with("claim ") && line.trim_end().ends_with(&claimed);
+                // A seal follows on its claim without a line break, which begins the next claim.
+                return Some(record.replace(" crc32 ", "\ncrc32 ").lines().filter(ours).any(|line| live(&line)));
+            }
+            let lease = record.split("\nlease held\n").nth(1).map(|lease| lease.split("crc32").next().unwrap_or(lease));
+            let Some(lease) = lease else { return Some(false) };
+            let life =
+                match lease.lines().find_map(|line| line.strip_prefix("life ")).expect("a lease has a life").trim() {
+                    "0" => path.with_extension("life"),
+                    generation => path.with_extension(format!("life-{generation}")),
+                };
+            let locked = File::open(life).expect("the life file is there").try_lock().is_err();
+            Some(locked && lease.lines().any(|line| live(&line)))
+        }
+
+        fn address(&self) -> Option<String> {
+            self.mutex.dir().to_str().map(str::to_owned)
+        }
+
+        fn at(address: &str) -> Self {
+            Self { mutex: FileMutex::in_dir(address).expect("the parent made it"), _ours: None }
+        }
+    }
+
+    fn record(dir: &Path, mutex: &str) -> Option<(PathBuf, String)> {
+        let named = format!("\nname {}\n", escaped(mutex));
+        let files = fs::read_dir(dir).expect("the directory is there").map(|file| file.expect("it is readable").path());
+        let mut records = files.filter(|path| path.extension().is_some_and(|kind| kind == "record"));
+        records.find_map(|path| {
+            let text = String::from_utf8_lossy(&fs::read(&path).expect("it is readable")).into_owned();
+            text.contains(&named).then_some((path, text))
+        })
+    }
+
+    /// The time on a line that is, or has in it, `until TIME`.
+    fn until(line: &str) -> Option<chrono::DateTime<chrono::Utc>> {
+        let mut words = line.split(' ');
+        words.find(|word| *word == "until")?;
+        words.next()?.parse().ok()
+    }
+
+    fn escaped(text: &str) -> String {
+        let escape = |char: char| {
+            if char == '%' || char.is_control() {
+                char.to_string().bytes().map(|byte| format!("%{byte:02X}")).collect()
+            } else {
+                char.to_string()
+            }
+        };
+        text.chars().map(escape).collect()
+    }
+
+    soloist::contract_tests!(OnFile::new());
+}
+
 /// The default `admit` and its kin are under test here: the store is as simple as its trait allows.
 mod three_methods {
     use std::collections::BTreeMap;

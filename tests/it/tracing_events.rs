@@ -105,8 +105,8 @@ fn the_documented_table_is_what_subscribers_are_told() {
         for event in [
             event("succeeds").on_one_server(),
             event("held").without_overlapping(),
-            Event::call("fails", |_| Err("no paper")).every_minute(),
-            event("not started").before(|_| Err("no paper")),
+            Event::call("fails", |_| Err("no paper")).every_minute().on_one_server(),
+            event("not started").before(|_| Err("no paper")).on_one_server(),
             event("filter panics").skip(|_| panic!("no flag")),
             event("deaf").mutex(deaf).without_overlapping(),
             Event::call("loses", over_its_term).every_minute().without_overlapping(),

@@ -1,6 +1,5 @@
 //! Many processes, one winner; a process that is killed, and one that is late.
 
-use std::collections::BTreeMap;
 use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,11 +9,14 @@ use super::Harness;
 use super::child::{Other, listen, say};
 use super::race::patiently;
 use super::subject::{Subject, Verdict, answered, broken, lease, long, must};
-use crate::lease::{MutexName, Term};
+use crate::lease::{Lease, MutexName, Term};
 use crate::mutex::EventMutex;
 
 const PROCESSES: usize = 4;
 const NAMES: usize = 1_000;
+
+/// How many names are contested before the winners give them back: a store may keep a file open for each.
+const ROUND: usize = 100;
 const UPDATES: u64 = 50;
 
 const ONE_PROCESS: Verdict = Verdict::DoesNotApply("the harness gives no address: only this process sees the store");
@@ -23,19 +25,24 @@ pub(super) fn of_four_processes_exactly_one_wins_each_of_a_thousand_names<H: Har
     let Some(address) = subject.harness.address() else {
         return ONE_PROCESS;
     };
-    let others = start_together(subject, &address, "win");
-    let mut winners: BTreeMap<usize, usize> = (0..NAMES).map(|number| (number, 0)).collect();
-    for other in &others {
-        for number in other.hear().split_whitespace() {
-            let number = number.parse().expect("a process says the numbers of the names that it won");
-            *winners.entry(number).or_default() += 1;
+    let mut others = start_together(subject, &address, "win");
+    for round in (0..NAMES).step_by(ROUND) {
+        // Each keeps what it won until all have been heard: a store may free the names of a process that ends.
+        others.iter_mut().for_each(|other| other.tell(&round.to_string()));
+        let mut winners = [0; ROUND];
+        for other in &others {
+            for number in other.hear().split_whitespace() {
+                let number: usize = number.parse().expect("a process says the numbers of the names that it won");
+                winners[number - round] += 1;
+            }
         }
-    }
-    for (number, winners) in winners {
-        let name = contested(subject, number);
-        let happened = format_args!("{winners} of {PROCESSES} processes were granted it");
-        must(winners == 1, "of all processes that create a free name exactly one wins", &name, happened);
-        subject.is_held(&name, "a name that another process created is held");
+        for (number, winners) in (round..).zip(winners) {
+            let name = contested(subject, number);
+            let happened = format_args!("{winners} of {PROCESSES} processes were granted it");
+            must(winners == 1, "of all processes that create a free name exactly one wins", &name, happened);
+            subject.is_held(&name, "a name that another process created is held");
+        }
+        others.iter_mut().for_each(|other| other.tell("give them back"));
     }
     Verdict::Passed
 }
@@ -132,10 +139,17 @@ pub(super) fn play<H: Harness>(subject: &Subject<H>, role: &str) {
 }
 
 fn win<H: Harness>(subject: &Subject<H>) {
-    if listen().is_some() {
-        let won = (0..NAMES).filter(|number| subject.try_create(&contested(subject, *number)).is_some());
-        let won: Vec<String> = won.map(|number| number.to_string()).collect();
-        say(&won.join(" "));
+    // `go`, and then the first name of each round.
+    while let Some(word) = listen() {
+        let Ok(round) = word.parse::<usize>() else { continue };
+        let create = |number| Some((number, subject.try_create(&contested(subject, number))?));
+        let won: Vec<(usize, Lease)> = (round..round + ROUND).filter_map(create).collect();
+        let numbers: Vec<String> = won.iter().map(|(number, _)| number.to_string()).collect();
+        say(&numbers.join(" "));
+        if listen().is_none() {
+            return;
+        }
+        won.iter().for_each(|(_, lease)| subject.gives_back(lease));
     }
 }
 
