@@ -48,6 +48,10 @@ mod file {
 
     use soloist::contract::Harness;
     use soloist::{Clock, FileMutex, MutexName};
+    use uuid::Uuid;
+
+    /// Of the hashes that records and claims are found by.
+    const NAMESPACE: Uuid = Uuid::from_u128(0x2f4a_9f0e_8f0b_4b0c_9a57_0e7a_6f3d_51c8);
 
     /// The directory goes with the harness that made it.
     struct OnFile {
@@ -73,15 +77,10 @@ mod file {
         fn witness(&self, name: &MutexName) -> Option<bool> {
             let Some((path, record)) = record(self.mutex.dir(), name.mutex()) else { return Some(false) };
             let live = |line: &&str| until(line).is_some_and(|until| until > Clock::system().now());
-            if let (Some(event), Some(occurrence)) = (name.event(), name.occurrence()) {
-                // Its line ends with the name as far as there is room, and the spaces behind it.
-                if event.ends_with(' ') || event.len() > 100 {
-                    return None;
-                }
-                let claimed = format!(" for {occurrence:?} {}", escaped(event));
-                let ours = |line: &&str| line.starts_with("claim ") && line.trim_end().ends_with(&claimed);
-                // A seal follows on its claim without a line break, which begins the next claim.
-                return Some(record.replace(" crc32 ", "\ncrc32 ").lines().filter(ours).any(|line| live(&line)));
+            if name.is_claim() {
+                let claimed = format!("claim {} ", Uuid::new_v5(&NAMESPACE, name.to_string().as_bytes()).simple());
+                // The seal of a claim has no line break before it, which would begin the next one.
+                return Some(record.lines().filter(|line| line.starts_with(&claimed)).any(|line| live(&line)));
             }
             let lease = record.split("\nlease held\n").nth(1).map(|lease| lease.split("crc32").next().unwrap_or(lease));
             let Some(lease) = lease else { return Some(false) };
