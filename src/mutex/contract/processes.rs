@@ -28,7 +28,9 @@ pub(super) fn of_four_processes_exactly_one_wins_each_of_a_thousand_names<H: Har
     let mut others = start_together(subject, &address, "win");
     for round in (0..NAMES).step_by(ROUND) {
         // Each keeps what it won until all have been heard: a store may free the names of a process that ends.
-        others.iter_mut().for_each(|other| other.tell(&round.to_string()));
+        for other in &mut others {
+            other.tell(&round.to_string());
+        }
         let mut winners = [0; ROUND];
         for other in &others {
             for number in other.hear().split_whitespace() {
@@ -42,7 +44,9 @@ pub(super) fn of_four_processes_exactly_one_wins_each_of_a_thousand_names<H: Har
             must(winners == 1, "of all processes that create a free name exactly one wins", &name, happened);
             subject.is_held(&name, "a name that another process created is held");
         }
-        others.iter_mut().for_each(|other| other.tell("give them back"));
+        for other in &mut others {
+            other.tell("give them back");
+        }
     }
     Verdict::Passed
 }
@@ -149,7 +153,9 @@ fn win<H: Harness>(subject: &Subject<H>) {
         if listen().is_none() {
             return;
         }
-        won.iter().for_each(|(_, lease)| subject.gives_back(lease));
+        for (_, lease) in &won {
+            subject.gives_back(lease);
+        }
     }
 }
 
