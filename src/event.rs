@@ -13,7 +13,7 @@ pub struct Event {
 
 impl Event {
     /// An event.
-    pub fn call(_name: &str, _task: impl Fn(&())) -> Self {
+    pub fn call(_name: &str, _task: impl Fn(&str)) -> Self {
         Self { crontab: Crontab::EVERY_MINUTE, error: None }
     }
 
