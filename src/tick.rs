@@ -7,11 +7,11 @@ use crate::zone::Zone;
 /// The instant of a tick, captured once, as an event's filters see it.
 ///
 /// ```
-/// use chrono::{TimeZone, Timelike, Utc};
+/// use chrono::{TimeZone, Utc};
 /// use soloist::{Tick, Zone};
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// let zone: Zone = "Europe/Berlin".parse()?;
+/// let zone: Zone = "+01:00".parse()?;
 /// let tick = Tick::at(Utc.with_ymd_and_hms(2026, 3, 1, 12, 0, 7).unwrap(), &zone);
 /// assert_eq!(tick.now().to_string(), "2026-03-01 12:00:07 UTC");
 /// assert_eq!(tick.local().to_string(), "2026-03-01 13:00:07 +01:00");
