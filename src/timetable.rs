@@ -240,6 +240,7 @@ mod tests {
     }
 
     /// The due minutes of a span, by asking each of them.
+    #[cfg(feature = "chrono-tz")]
     fn brute_force(timetable: &Timetable, from: DateTime<Utc>, minutes: i64) -> Vec<DateTime<Utc>> {
         (0..minutes)
             .map(|minute| from + TimeDelta::minutes(minute))

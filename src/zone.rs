@@ -276,10 +276,11 @@ fn two_digits(text: &str, max: i32) -> Option<i32> {
 
 /// The zone that is spelt as `text` is, but for capitals.
 fn meant(text: &str) -> Option<&'static str> {
-    let mut names = vec!["UTC", "local"];
+    let meant = |name: &&'static str| name.eq_ignore_ascii_case(text);
+    let name = ["UTC", "local"].into_iter().find(meant);
     #[cfg(feature = "chrono-tz")]
-    names.extend(chrono_tz::TZ_VARIANTS.map(chrono_tz::Tz::name));
-    names.into_iter().find(|name| name.eq_ignore_ascii_case(text))
+    let name = name.or_else(|| chrono_tz::TZ_VARIANTS.map(chrono_tz::Tz::name).into_iter().find(meant));
+    name
 }
 
 #[cfg(test)]
@@ -337,14 +338,15 @@ mod tests {
                  as `Europe/Berlin` need the feature `chrono-tz`, which is off)"
             }
         );
-        assert!(message(&"x".repeat(1 << 20)).chars().count() < 200);
+        assert!(message(&"x".repeat(1 << 20)).chars().count() < 300);
     }
 
     #[test]
     fn no_instant_is_too_early_or_too_late() {
-        let mut zones: Vec<Zone> = ["UTC", "local", "+23:59", "-23:59"].map(|name| name.parse().unwrap()).into();
+        let zones = ["UTC", "local", "+23:59", "-23:59"].map(|name| name.parse::<Zone>().unwrap()).into_iter();
         #[cfg(feature = "chrono-tz")]
-        zones.extend(chrono_tz::TZ_VARIANTS.map(Zone::from));
+        let zones = zones.chain(chrono_tz::TZ_VARIANTS.map(Zone::from));
+        let zones: Vec<Zone> = zones.collect();
         for instant in [DateTime::<Utc>::MIN_UTC, DateTime::UNIX_EPOCH, DateTime::<Utc>::MAX_UTC] {
             for zone in &zones {
                 assert_eq!(zone.at(instant), instant);
