@@ -64,8 +64,9 @@ struct Options {
     event: String,
     cron: String,
     now: Option<DateTime<Utc>>,
-    /// `Some(None)`: protected, for the library's own term.
-    without_overlapping: Option<Option<Duration>>,
+    without_overlapping: bool,
+    /// How long the lease is; the library's own default unless it is said.
+    term: Option<Duration>,
     on_one_server: bool,
     work: Duration,
     log: Arc<Log>,
@@ -84,7 +85,8 @@ impl Options {
             event: "report".into(),
             cron: "* * * * *".into(),
             now: None,
-            without_overlapping: None,
+            without_overlapping: false,
+            term: None,
             on_one_server: false,
             work: Duration::ZERO,
             log: Arc::new(Log::StandardOutput),
@@ -100,7 +102,8 @@ impl Options {
                 Long("now") => options.now = Some(arguments.value()?.parse()?),
                 Long("without-overlapping") => {
                     let seconds = arguments.optional_value().map(|value| value.parse::<f64>()).transpose()?;
-                    options.without_overlapping = Some(seconds.map(Duration::try_from_secs_f64).transpose()?);
+                    options.without_overlapping = true;
+                    options.term = seconds.map(Duration::try_from_secs_f64).transpose()?;
                 }
                 Long("on-one-server") => options.on_one_server = true,
                 Long("work-ms") => options.work = Duration::from_millis(arguments.value()?.parse()?),
@@ -124,11 +127,12 @@ fn schedule(options: &Options) -> Result<Schedule, Box<dyn Error>> {
         log.write(&line(run.name(), run.occurrence(), "end", run_details(run)))
     };
     let mut event = Event::call(options.event.as_str(), task).cron(&options.cron);
-    event = match options.without_overlapping {
-        None => event,
-        Some(None) => event.without_overlapping(),
-        Some(Some(term)) => event.without_overlapping_for(term),
-    };
+    if options.without_overlapping {
+        event = match options.term {
+            None => event.without_overlapping(),
+            Some(term) => event.without_overlapping_for(term),
+        };
+    }
     if options.on_one_server {
         event = event.on_one_server();
     }

@@ -22,7 +22,7 @@ impl Event {
     /// # }
     /// ```
     pub fn every_minute(self) -> Self {
-        self.every_nth_minute(1)
+        self.every_minutes(1)
     }
 
     /// Due every two minutes, counted from the full hour: `*/2 * * * *`.
@@ -36,7 +36,7 @@ impl Event {
     /// # }
     /// ```
     pub fn every_two_minutes(self) -> Self {
-        self.every_nth_minute(2)
+        self.every_minutes(2)
     }
 
     /// Due every three minutes, counted from the full hour: `*/3 * * * *`.
@@ -50,7 +50,7 @@ impl Event {
     /// # }
     /// ```
     pub fn every_three_minutes(self) -> Self {
-        self.every_nth_minute(3)
+        self.every_minutes(3)
     }
 
     /// Due every four minutes, counted from the full hour: `*/4 * * * *`.
@@ -64,7 +64,7 @@ impl Event {
     /// # }
     /// ```
     pub fn every_four_minutes(self) -> Self {
-        self.every_nth_minute(4)
+        self.every_minutes(4)
     }
 
     /// Due every five minutes, counted from the full hour: `*/5 * * * *`.
@@ -78,7 +78,7 @@ impl Event {
     /// # }
     /// ```
     pub fn every_five_minutes(self) -> Self {
-        self.every_nth_minute(5)
+        self.every_minutes(5)
     }
 
     /// Due every ten minutes, counted from the full hour: `*/10 * * * *`.
@@ -92,7 +92,7 @@ impl Event {
     /// # }
     /// ```
     pub fn every_ten_minutes(self) -> Self {
-        self.every_nth_minute(10)
+        self.every_minutes(10)
     }
 
     /// Due every fifteen minutes, counted from the full hour: `*/15 * * * *`.
@@ -106,7 +106,7 @@ impl Event {
     /// # }
     /// ```
     pub fn every_fifteen_minutes(self) -> Self {
-        self.every_nth_minute(15)
+        self.every_minutes(15)
     }
 
     /// Due every thirty minutes, counted from the full hour: `*/30 * * * *`.
@@ -120,7 +120,7 @@ impl Event {
     /// # }
     /// ```
     pub fn every_thirty_minutes(self) -> Self {
-        self.every_nth_minute(30)
+        self.every_minutes(30)
     }
 
     /// Due every `n` minutes, counted from the full hour: `*/n * * * *`.
@@ -138,10 +138,7 @@ impl Event {
     /// ```
     pub fn every_minutes(self, n: u32) -> Self {
         self.timed(|crontab| {
-            if n == 0 || 60 % n != 0 {
-                return Err(Problem::Interval { n }.into());
-            }
-            crontab.set(Field::Minute, Set::every_nth(Field::Minute, n));
+            crontab.set(Field::Minute, every_nth_minute(n)?);
             Ok(())
         })
     }
@@ -329,16 +326,9 @@ impl Event {
             Ok(())
         })
     }
-
-    fn every_nth_minute(self, n: u32) -> Self {
-        self.timed(|crontab| {
-            crontab.set(Field::Minute, Set::every_nth(Field::Minute, n));
-            Ok(())
-        })
-    }
 }
 
-/// A time or a day that does not exist.
+/// A time or a day that does not exist, or an interval that no hour has room for.
 ///
 /// ```
 /// use soloist::{Event, Schedule};
@@ -418,6 +408,13 @@ fn set(crontab: &mut Crontab, field: Field, number: u32) -> Result<(), Frequency
     }
     crontab.set(field, Set::only(number));
     Ok(())
+}
+
+fn every_nth_minute(n: u32) -> Result<Set, FrequencyError> {
+    if n == 0 || 60 % n != 0 {
+        return Err(Problem::Interval { n }.into());
+    }
+    Ok(Set::every_nth(Field::Minute, n))
 }
 
 fn set_time(crontab: &mut Crontab, time: TimeOfDay) -> Result<(), FrequencyError> {
@@ -529,7 +526,8 @@ mod tests {
             set_day_of_month(&mut crontab, 30).unwrap_err().to_string(),
             "`0 0 30 2 *` is due on a date that never comes"
         );
-        let interval = |n| FrequencyError(Problem::Interval { n }).to_string();
+        assert_eq!((1..=60).filter(|n| every_nth_minute(*n).is_ok()).sum::<u32>(), 168, "the divisors of 60");
+        let interval = |n| every_nth_minute(n).unwrap_err().to_string();
         assert_eq!(interval(0), "an interval of 0 minutes is outside of 1-60");
         assert_eq!(interval(90), "an interval of 90 minutes is outside of 1-60");
         assert_eq!(

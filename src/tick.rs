@@ -7,11 +7,11 @@ use crate::zone::Zone;
 /// The instant of a tick, captured once, as an event's filters see it.
 ///
 /// ```
-/// use chrono::{TimeZone, Timelike, Utc};
+/// use chrono::{TimeZone, Utc};
 /// use soloist::{Tick, Zone};
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// let zone: Zone = "Europe/Berlin".parse()?;
+/// let zone: Zone = "+01:00".parse()?;
 /// let tick = Tick::at(Utc.with_ymd_and_hms(2026, 3, 1, 12, 0, 7).unwrap(), &zone);
 /// assert_eq!(tick.now().to_string(), "2026-03-01 12:00:07 UTC");
 /// assert_eq!(tick.local().to_string(), "2026-03-01 13:00:07 +01:00");
@@ -84,28 +84,30 @@ impl Tick {
     }
 }
 
-/// Where in its civil minute, hour, month and week an instant lies, as one bit in each mask: taken apart once per zone
-/// and tick, and compared with every crontab of that zone.
+/// The civil minute, hour, day and month of an instant, one bit in each mask: taken apart once per zone and tick, and
+/// compared with every crontab of that zone, whose words they are laid out like.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Fields {
     pub(crate) minute: u64,
-    pub(crate) hour: u32,
+    pub(crate) hour_and_month: u64,
+    pub(crate) day_of_week: u64,
     pub(crate) day_of_month: u32,
-    pub(crate) month: u16,
-    pub(crate) day_of_week: u8,
     tick: Tick,
 }
 
 impl Fields {
+    /// In the word that begins with the hours: from which bit on it has the months, and the days of the week.
+    pub(crate) const MONTH: u32 = 32;
+    pub(crate) const DAY_OF_WEEK: u32 = 48;
+
     pub(crate) fn of(now: DateTime<Utc>, zone: &Zone) -> Self {
         let tick = Tick::at(now, zone);
         let local = tick.local;
         Self {
             minute: 1 << local.minute(),
-            hour: 1 << local.hour(),
+            hour_and_month: 1 << local.hour() | 1 << (Self::MONTH + local.month()),
+            day_of_week: 1 << (Self::DAY_OF_WEEK + local.weekday().num_days_from_sunday()),
             day_of_month: 1 << local.day(),
-            month: 1 << local.month(),
-            day_of_week: 1 << local.weekday().num_days_from_sunday(),
             tick,
         }
     }
@@ -147,8 +149,8 @@ mod tests {
         // A Saturday in London, already Sunday in Kathmandu.
         let now = "2026-02-28T18:20:30Z".parse().unwrap();
         let fields = Fields::of(now, &"+05:45".parse().unwrap());
-        assert_eq!((fields.minute, fields.hour), (1 << 5, 1));
-        assert_eq!((fields.day_of_month, fields.month, fields.day_of_week), (1 << 1, 1 << 3, 1));
+        assert_eq!((fields.minute, fields.hour_and_month), (1 << 5, 1 | 1 << (32 + 3)));
+        assert_eq!((fields.day_of_month, fields.day_of_week), (1 << 1, 1 << 48));
         assert_eq!(fields.tick().now(), now);
     }
 

@@ -76,11 +76,11 @@ mod file {
         /// What a person does: finds the record of the name, reads it, and sees whether its life file is locked.
         fn witness(&self, name: &MutexName) -> Option<bool> {
             let Some((path, record)) = record(self.mutex.dir(), name.mutex()) else { return Some(false) };
-            let live = |line: &&str| until(line).is_some_and(|until| until > Clock::system().now());
+            let lasts = |line: &str| until(line).is_some_and(|until| until > Clock::system().now());
             if name.is_claim() {
                 let claimed = format!("claim {} ", Uuid::new_v5(&NAMESPACE, name.to_string().as_bytes()).simple());
                 // The seal of a claim has no line break before it, which would begin the next one.
-                return Some(record.lines().filter(|line| line.starts_with(&claimed)).any(|line| live(&line)));
+                return Some(record.lines().filter(|line| line.starts_with(&claimed)).any(lasts));
             }
             let lease = record.split("\nlease held\n").nth(1).map(|lease| lease.split("crc32").next().unwrap_or(lease));
             let Some(lease) = lease else { return Some(false) };
@@ -90,7 +90,7 @@ mod file {
                     generation => path.with_extension(format!("life-{generation}")),
                 };
             let locked = File::open(life).expect("the life file is there").try_lock().is_err();
-            Some(locked && lease.lines().any(|line| live(&line)))
+            Some(locked && lease.lines().any(lasts))
         }
 
         fn address(&self) -> Option<String> {
@@ -122,7 +122,7 @@ mod file {
     fn escaped(text: &str) -> String {
         let escape = |char: char| {
             if char == '%' || char.is_control() {
-                char.to_string().bytes().map(|byte| format!("%{byte:02X}")).collect()
+                char.to_string().bytes().map(|byte| format!("%{byte:02X}")).collect::<Vec<_>>().concat()
             } else {
                 char.to_string()
             }

@@ -37,7 +37,7 @@ impl Visit for Fields {
 }
 
 impl Listener {
-    fn told(&self, name: String, level: &tracing::Level, fields: Fields) {
+    fn told(&self, name: String, level: tracing::Level, fields: Fields) {
         let mut told = self.0.lock().expect("nothing panics while it is held");
         let entry = told.entry(name).or_insert_with(|| (level.to_string().to_lowercase(), BTreeSet::new()));
         assert_eq!(entry.0, level.to_string().to_lowercase(), "one message, one level");
@@ -49,14 +49,14 @@ impl<S: Subscriber> Layer<S> for Listener {
     fn on_new_span(&self, attributes: &Attributes<'_>, _: &Id, _: Context<'_, S>) {
         let mut fields = Fields::default();
         attributes.record(&mut fields);
-        self.told(format!("span {}", attributes.metadata().name()), attributes.metadata().level(), fields);
+        self.told(format!("span {}", attributes.metadata().name()), *attributes.metadata().level(), fields);
     }
 
     fn on_event(&self, event: &tracing::Event<'_>, _: Context<'_, S>) {
         let mut fields = Fields::default();
         event.record(&mut fields);
         let message = fields.message.clone().expect("every event has a message");
-        self.told(message, event.metadata().level(), fields);
+        self.told(message, *event.metadata().level(), fields);
     }
 }
 
