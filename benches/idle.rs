@@ -67,10 +67,10 @@ fn masks(expressions: &[String]) -> Vec<Masks> {
 fn mask_loop(masks: &[Masks], now: &Masks) -> usize {
     let due = |masks: &&Masks| {
         (masks.minute & now.minute != 0)
-            & (masks.hour & now.hour != 0)
-            & (masks.day & now.day != 0)
-            & (masks.month & now.month != 0)
-            & (masks.weekday & now.weekday != 0)
+            && (masks.hour & now.hour != 0)
+            && (masks.day & now.day != 0)
+            && (masks.month & now.month != 0)
+            && (masks.weekday & now.weekday != 0)
     };
     masks.iter().filter(due).count()
 }

@@ -20,7 +20,7 @@ pub(crate) struct Pass {
 pub(crate) fn admit(turn: &Turn<'_>) -> Result<Pass, SkipReason> {
     ask_filters(turn)?;
     refuse_late_claims(turn)?;
-    match turn.event.protection.admission(turn.claimed(), turn.clock) {
+    match turn.event.protection.admission(turn.claimed(), turn.round.owners, turn.clock) {
         None => Ok(Pass { grant: None, guard: None }),
         Some(admission) => ask_store(turn.mutex, &admission),
     }
@@ -38,7 +38,7 @@ fn ask_filters(turn: &Turn<'_>) -> Result<(), SkipReason> {
 /// Past the window, the claim of whoever ran this occurrence may have expired, and the store would grant it again.
 fn refuse_late_claims(turn: &Turn<'_>) -> Result<(), SkipReason> {
     let claims = turn.event.protection.one_server && turn.claimed().is_some();
-    if claims && turn.clock.moment().since(turn.began) > CLAIM_WINDOW { Err(SkipReason::TooLate) } else { Ok(()) }
+    if claims && turn.clock.moment().since(turn.round.began) > CLAIM_WINDOW { Err(SkipReason::TooLate) } else { Ok(()) }
 }
 
 fn ask_store(mutex: &Arc<dyn EventMutex>, admission: &Admission) -> Result<Pass, SkipReason> {

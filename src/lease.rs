@@ -1,6 +1,7 @@
 //! The words of the protocol: who holds what, for how long, and with which token.
 
 use std::fmt;
+use std::hash::{BuildHasher, Hash, Hasher, RandomState};
 use std::str::FromStr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -31,13 +32,15 @@ use crate::error::{InvalidName, InvalidTerm};
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct MutexName {
     mutex: Arc<str>,
     claim: Option<ClaimKey>,
+    /// Of `mutex`, worked out once: the names of events are looked up at each of their runs.
+    hash: u64,
 }
 
-#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct ClaimKey {
     event: Arc<str>,
     occurrence: DateTime<Utc>,
@@ -72,7 +75,7 @@ impl MutexName {
         match chars {
             0 => Err(InvalidName::Empty),
             chars if chars > Self::MAX_CHARS => Err(InvalidName::TooLong { chars }),
-            _ => Ok(Self { mutex, claim: None }),
+            _ => Ok(Self { hash: hash_of(&mutex), mutex, claim: None }),
         }
     }
 
@@ -93,7 +96,7 @@ impl MutexName {
     #[must_use = "the name itself stays as it is"]
     pub fn claim(&self, event: impl Into<Arc<str>>, occurrence: DateTime<Utc>) -> Self {
         let event = event.into();
-        Self { mutex: Arc::clone(&self.mutex), claim: Some(ClaimKey { event, occurrence }) }
+        Self { mutex: Arc::clone(&self.mutex), claim: Some(ClaimKey { event, occurrence }), hash: self.hash }
     }
 
     /// The name without the kind: what the lease is called, and what a claim is kept beside.
@@ -148,6 +151,22 @@ impl MutexName {
     pub fn occurrence(&self) -> Option<DateTime<Utc>> {
         self.claim.as_ref().map(|claim| claim.occurrence)
     }
+}
+
+/// Equal names have equal hashes; what tells the claims of one occurrence apart is left to `==`.
+impl Hash for MutexName {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write_u64(self.hash);
+        if let Some(claim) = &self.claim {
+            state.write_i64(claim.occurrence.timestamp());
+        }
+    }
+}
+
+/// Keyed at random, as a map's own hashes are, so that nobody can make up names that all fall into one place.
+fn hash_of(text: &str) -> u64 {
+    static KEY: OnceLock<RandomState> = OnceLock::new();
+    KEY.get_or_init(RandomState::new).hash_one(text)
 }
 
 impl fmt::Display for MutexName {
@@ -213,13 +232,7 @@ impl Owner {
     /// assert_eq!(soloist::Owner::unique().pid(), std::process::id());
     /// ```
     pub fn unique() -> Self {
-        static PROCESS: OnceLock<Uuid> = OnceLock::new();
-        static SERIAL: AtomicU64 = AtomicU64::new(1);
-        Self {
-            process: *PROCESS.get_or_init(Uuid::new_v4),
-            pid: std::process::id(),
-            serial: SERIAL.fetch_add(1, Ordering::Relaxed),
-        }
+        Owners::of_this_process().unique()
     }
 
     /// The process that acquired, as its own host counts processes.
@@ -229,6 +242,25 @@ impl Owner {
     /// ```
     pub fn pid(self) -> u32 {
         self.pid
+    }
+}
+
+/// Makes the owners of one tick: the process is asked for its pid, which costs a system call, once for all of them.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Owners {
+    process: Uuid,
+    pid: u32,
+}
+
+impl Owners {
+    pub(crate) fn of_this_process() -> Self {
+        static PROCESS: OnceLock<Uuid> = OnceLock::new();
+        Self { process: *PROCESS.get_or_init(Uuid::new_v4), pid: std::process::id() }
+    }
+
+    fn unique(self) -> Owner {
+        static SERIAL: AtomicU64 = AtomicU64::new(1);
+        Owner { process: self.process, pid: self.pid, serial: SERIAL.fetch_add(1, Ordering::Relaxed) }
     }
 }
 
@@ -436,7 +468,11 @@ impl LeaseRequest {
     /// # }
     /// ```
     pub fn new(name: MutexName, term: Term, clock: &Clock) -> Self {
-        Self { name, term, owner: Owner::unique(), asked_at: clock.moment() }
+        Self::by(Owners::of_this_process(), name, term, clock)
+    }
+
+    pub(crate) fn by(owners: Owners, name: MutexName, term: Term, clock: &Clock) -> Self {
+        Self { name, term, owner: owners.unique(), asked_at: clock.moment() }
     }
 
     /// The same asking, by the same owner, for another name and term: the claim beside a lease.

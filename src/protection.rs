@@ -1,11 +1,12 @@
 //! What an event asks of the gate.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 
 use crate::clock::Clock;
-use crate::lease::{LeaseRequest, MutexName, Term};
+use crate::lease::{LeaseRequest, MutexName, Owners, Term};
 use crate::mutex::Admission;
 
 /// The lease of `without_overlapping()`.
@@ -39,19 +40,20 @@ impl Protection {
     /// What one run asks the store for. `claimed`: the event and the occurrence, unless it is run by hand.
     pub(crate) fn admission(
         &self,
-        claimed: Option<(&std::sync::Arc<str>, DateTime<Utc>)>,
+        claimed: Option<(&Arc<str>, DateTime<Utc>)>,
+        owners: Owners,
         clock: &Clock,
     ) -> Option<Admission> {
-        let claim = claimed.filter(|_| self.one_server).map(|(event, occurrence)| {
-            (self.mutex.claim(std::sync::Arc::clone(event), occurrence), Self::claim_term())
-        });
+        let claim = claimed.filter(|_| self.one_server);
+        let claim = claim.map(|(event, occurrence)| self.mutex.claim(Arc::clone(event), occurrence));
+        let request = |name, term| LeaseRequest::by(owners, name, term, clock);
         match (self.lease, claim) {
             (None, None) => None,
-            (Some(term), None) => Some(Admission::lease_only(LeaseRequest::new(self.mutex.clone(), term, clock))),
-            (None, Some((name, term))) => Some(Admission::claim_only(LeaseRequest::new(name, term, clock))),
-            (Some(term), Some((claim, claim_term))) => {
-                let lease = LeaseRequest::new(self.mutex.clone(), term, clock);
-                let claim = lease.with(claim, claim_term);
+            (Some(term), None) => Some(Admission::lease_only(request(self.mutex.clone(), term))),
+            (None, Some(claim)) => Some(Admission::claim_only(request(claim, Self::claim_term()))),
+            (Some(term), Some(claim)) => {
+                let lease = request(self.mutex.clone(), term);
+                let claim = lease.with(claim, Self::claim_term());
                 Some(Admission::both(lease, claim))
             }
         }

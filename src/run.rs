@@ -9,7 +9,7 @@ use crate::clock::{Clock, Moment};
 use crate::event::Definition;
 use crate::gate::{self, Pass};
 use crate::guard::LeaseGuard;
-use crate::lease::{FencingToken, Lease};
+use crate::lease::{FencingToken, Lease, Owners};
 use crate::mutex::{EventMutex, Grant};
 use crate::outcome::{Ended, Hook, HookFailure, Release, RunOutcome};
 use crate::report::{Entry, Verdict};
@@ -37,8 +37,8 @@ pub struct Run(Arc<Inner>);
 struct Inner {
     name: Arc<str>,
     occurrence: DateTime<Utc>,
-    lease: Option<Lease>,
-    token: Option<FencingToken>,
+    /// `None`: the event has no protection.
+    grant: Option<Grant>,
 }
 
 impl Run {
@@ -66,7 +66,7 @@ impl Run {
     /// let event = soloist::Event::call("reports", |run| assert!(run.lease().is_some())).without_overlapping();
     /// ```
     pub fn lease(&self) -> Option<&Lease> {
-        self.0.lease.as_ref()
+        self.0.grant.as_ref()?.lease()
     }
 
     /// The token of what it was granted; `None` without any protection.
@@ -75,19 +75,17 @@ impl Run {
     /// let event = soloist::Event::call("reports", |run| assert!(run.fencing_token().is_some())).on_one_server();
     /// ```
     pub fn fencing_token(&self) -> Option<FencingToken> {
-        self.0.token
+        self.0.grant.as_ref().map(Grant::token)
     }
 }
 
-/// An event whose turn it is, and all that its run needs.
-pub(crate) struct Turn<'a> {
-    pub(crate) event: &'a Definition,
-    pub(crate) tick: Tick,
+/// What the turns of one tick have in common.
+#[derive(Clone, Copy)]
+pub(crate) struct Round {
+    pub(crate) cause: Cause,
     /// When the tick began.
     pub(crate) began: Moment,
-    pub(crate) cause: Cause,
-    pub(crate) mutex: &'a Arc<dyn EventMutex>,
-    pub(crate) clock: &'a Clock,
+    pub(crate) owners: Owners,
 }
 
 /// Why it is an event's turn.
@@ -97,14 +95,29 @@ pub(crate) enum Cause {
     ByHand,
 }
 
+impl Round {
+    pub(crate) fn begin(cause: Cause, clock: &Clock) -> Self {
+        Self { cause, began: clock.moment(), owners: Owners::of_this_process() }
+    }
+}
+
+/// An event whose turn it is, and all that its run needs.
+pub(crate) struct Turn<'a> {
+    pub(crate) event: &'a Definition,
+    pub(crate) tick: Tick,
+    pub(crate) round: Round,
+    pub(crate) mutex: &'a Arc<dyn EventMutex>,
+    pub(crate) clock: &'a Clock,
+}
+
 impl<'a> Turn<'a> {
     /// The event and the occurrence that a claim would be for; nothing by hand, which runs whoever else did.
     pub(crate) fn claimed(&self) -> Option<(&'a Arc<str>, DateTime<Utc>)> {
-        (self.cause == Cause::Due).then(|| (&self.event.name, self.occurrence()))
+        (self.round.cause == Cause::Due).then(|| (&self.event.name, self.occurrence()))
     }
 
     fn occurrence(&self) -> DateTime<Utc> {
-        match self.cause {
+        match self.round.cause {
             Cause::Due => self.tick.occurrence(),
             Cause::ByHand => self.tick.now(),
         }
@@ -130,10 +143,9 @@ impl<'a> Turn<'a> {
     }
 
     fn perform(&self, Pass { grant, guard }: Pass) -> RunOutcome {
-        let token = grant.as_ref().map(Grant::token);
-        let lease = guard.as_ref().map(|guard| guard.lease().clone());
-        let run =
-            Run(Arc::new(Inner { name: Arc::clone(&self.event.name), occurrence: self.occurrence(), lease, token }));
+        let inner = Inner { name: Arc::clone(&self.event.name), occurrence: self.occurrence(), grant };
+        let run = Run(Arc::new(inner));
+        let token = run.fencing_token();
         tracing::debug!(target: "soloist", token = token.map(FencingToken::get), "started");
 
         let started = self.clock.moment();

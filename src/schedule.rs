@@ -10,13 +10,13 @@ use std::thread;
 use chrono::{DateTime, Utc};
 
 use crate::agenda::Agenda;
-use crate::clock::{Clock, Moment};
+use crate::clock::Clock;
 use crate::error::{AddError, AddErrorKind, Quoted, UnknownEvent};
 use crate::event::{Definition, Event};
 use crate::mutex::memory::MemoryMutex;
 use crate::mutex::{EventMutex, Scope};
 use crate::report::{Entry, Report};
-use crate::run::{Cause, Turn};
+use crate::run::{Cause, Round, Turn};
 use crate::tick::Tick;
 
 /// The most threads that the background events of one tick run on.
@@ -193,8 +193,8 @@ impl Schedule {
         }
         let span = tracing::info_span!(target: "soloist", "tick", now = %now, due = due.len());
         let _in_span = span.enter();
-        let began = self.clock.moment();
-        let turn = |(event, tick): (usize, Tick)| self.turn(&self.events[event], tick, began, Cause::Due);
+        let round = Round::begin(Cause::Due, &self.clock);
+        let turn = |(event, tick): (usize, Tick)| self.turn(&self.events[event], tick, round);
         let turns: Vec<Turn<'_>> = due.into_iter().map(turn).collect();
         Report::new(now, take_turns(&turns))
     }
@@ -222,11 +222,11 @@ impl Schedule {
         let at = self.names.get(name).ok_or_else(|| UnknownEvent { name: Quoted::new(name) })?;
         let event = &*self.events[*at];
         let tick = Tick::at(now, &event.timetable.zone);
-        Ok(self.turn(event, tick, self.clock.moment(), Cause::ByHand).take())
+        Ok(self.turn(event, tick, Round::begin(Cause::ByHand, &self.clock)).take())
     }
 
-    fn turn<'a>(&'a self, event: &'a Definition, tick: Tick, began: Moment, cause: Cause) -> Turn<'a> {
-        Turn { event, tick, began, cause, mutex: self.mutex_of(event), clock: &self.clock }
+    fn turn<'a>(&'a self, event: &'a Definition, tick: Tick, round: Round) -> Turn<'a> {
+        Turn { event, tick, round, mutex: self.mutex_of(event), clock: &self.clock }
     }
 
     fn mutex_of<'a>(&'a self, event: &'a Definition) -> &'a Arc<dyn EventMutex> {

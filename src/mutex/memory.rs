@@ -4,7 +4,9 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use chrono::{DateTime, Utc};
 
 use crate::clock::{Clock, Moment, wall_plus};
 use crate::error::MutexError;
@@ -30,17 +32,35 @@ pub struct MemoryMutex {
     state: Arc<Mutex<State>>,
 }
 
+/// So many names are no burden, and those of events that come again are found in their place.
+const PURGE_NEVER_BELOW: usize = 1024;
+
 #[derive(Default)]
 struct State {
-    held: HashMap<MutexName, Held>,
+    /// Also what has expired or was given back, until it is looked for: a name is mostly asked for again.
+    names: HashMap<MutexName, Held>,
     last_token: Option<FencingToken>,
-    /// How many entries there may be before the expired ones are looked for.
+    /// How many names there may be before the free ones are looked for.
     purge_above: usize,
 }
 
 struct Held {
     holder: Holder,
-    until: Moment,
+    /// `None`: it was given back.
+    until: Option<Moment>,
+}
+
+impl Held {
+    fn is_live(&self, now: Now) -> bool {
+        self.until.is_some_and(|until| now.moment < until)
+    }
+}
+
+/// Both clocks, read once for one decision.
+#[derive(Clone, Copy)]
+struct Now {
+    moment: Moment,
+    wall: DateTime<Utc>,
 }
 
 impl MemoryMutex {
@@ -73,55 +93,59 @@ impl MemoryMutex {
         Self { clock: clock.into(), state: Arc::default() }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    /// One decision: the state, for nobody else meanwhile, and the time.
+    fn decide<T>(&self, decide: impl FnOnce(&mut State, Now) -> T) -> T {
         // No code that can panic runs while the state is half-changed, so a poisoned one is whole.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        decide(&mut state, Now { moment: self.clock.moment(), wall: self.clock.now() })
     }
 }
 
 impl State {
-    fn live(&self, name: &MutexName, now: Moment) -> Option<&Held> {
-        self.held.get(name).filter(|held| now < held.until)
+    fn holder(&self, name: &MutexName, now: Now) -> Option<&Holder> {
+        self.names.get(name).filter(|held| held.is_live(now)).map(|held| &held.holder)
     }
 
-    fn holder(&self, name: &MutexName, now: Moment) -> Option<Holder> {
-        self.live(name, now).map(|held| held.holder.clone())
+    /// What `lease` still holds.
+    fn held_by(&mut self, lease: &Lease, now: Now) -> Option<&mut Held> {
+        let ours = |held: &&mut Held| held.is_live(now) && held.holder.owner() == lease.owner();
+        self.names.get_mut(lease.name()).filter(ours)
     }
 
-    fn owned_by(&self, lease: &Lease, now: Moment) -> bool {
-        self.live(lease.name(), now).is_some_and(|held| held.holder.owner() == lease.owner())
-    }
-
-    fn next_token(&mut self, clock: &Clock) -> FencingToken {
-        let token = FencingToken::after(self.last_token, clock.now());
+    fn next_token(&mut self, now: Now) -> FencingToken {
+        let token = FencingToken::after(self.last_token, now.wall);
         self.last_token = Some(token);
         token
     }
 
-    fn keep(&mut self, lease: &Lease, clock: &Clock, now: Moment) {
-        if self.held.len() >= self.purge_above {
-            self.held.retain(|_, held| now < held.until);
-            self.purge_above = (self.held.len() * 2).max(64);
+    fn keep(&mut self, lease: &Lease, now: Now) {
+        let until = Some(now.moment.plus(lease.term().get()));
+        let held = Held { holder: Holder::of(lease, now.wall), until };
+        if let Some(before) = self.names.get_mut(lease.name()) {
+            *before = held;
+            return;
         }
-        let held = Held { holder: Holder::of(lease, clock.now()), until: now.plus(lease.term().get()) };
-        self.held.insert(lease.name().clone(), held);
+        if self.names.len() >= self.purge_above {
+            self.names.retain(|_, held| held.is_live(now));
+            self.purge_above = (self.names.len() * 2).max(PURGE_NEVER_BELOW);
+        }
+        self.names.insert(lease.name().clone(), held);
     }
 
-    fn admit(&mut self, admission: &Admission, clock: &Clock) -> Admitted {
-        let now = clock.moment();
+    fn admit(&mut self, admission: &Admission, now: Now) -> Admitted {
         if let Some(claim) = admission.claim()
             && let Some(holder) = self.holder(claim.name(), now)
         {
-            return Admitted::ClaimTaken(Some(holder));
+            return Admitted::ClaimTaken(Some(holder.clone()));
         }
         if let Some(lease) = admission.lease()
             && let Some(holder) = self.holder(lease.name(), now)
         {
-            return Admitted::LeaseTaken(Some(holder));
+            return Admitted::LeaseTaken(Some(holder.clone()));
         }
-        let grant = admission.granted(self.next_token(clock));
+        let grant = admission.granted(self.next_token(now));
         for lease in [grant.lease(), grant.claim()].into_iter().flatten() {
-            self.keep(lease, clock, now);
+            self.keep(lease, now);
         }
         Admitted::Granted(grant)
     }
@@ -129,27 +153,22 @@ impl State {
 
 impl EventMutex for MemoryMutex {
     fn create(&self, request: &LeaseRequest) -> Result<Option<Lease>, MutexError> {
-        let mut state = self.state();
-        let now = self.clock.moment();
-        if state.live(request.name(), now).is_some() {
-            return Ok(None);
-        }
-        let lease = request.granted(state.next_token(&self.clock));
-        state.keep(&lease, &self.clock, now);
-        Ok(Some(lease))
+        self.decide(|state, now| {
+            if state.holder(request.name(), now).is_some() {
+                return Ok(None);
+            }
+            let lease = request.granted(state.next_token(now));
+            state.keep(&lease, now);
+            Ok(Some(lease))
+        })
     }
 
     fn exists(&self, name: &MutexName) -> Result<bool, MutexError> {
-        Ok(self.state().live(name, self.clock.moment()).is_some())
+        self.decide(|state, now| Ok(state.holder(name, now).is_some()))
     }
 
     fn forget(&self, lease: &Lease) -> Result<bool, MutexError> {
-        let mut state = self.state();
-        let ours = state.owned_by(lease, self.clock.moment());
-        if ours {
-            state.held.remove(lease.name());
-        }
-        Ok(ours)
+        self.decide(|state, now| Ok(state.held_by(lease, now).map(|held| held.until = None).is_some()))
     }
 
     fn scope(&self) -> Scope {
@@ -157,39 +176,35 @@ impl EventMutex for MemoryMutex {
     }
 
     fn admit(&self, admissions: &[Admission]) -> Vec<Result<Admitted, MutexError>> {
-        let mut state = self.state();
-        admissions.iter().map(|admission| Ok(state.admit(admission, &self.clock))).collect()
+        self.decide(|state, now| admissions.iter().map(|admission| Ok(state.admit(admission, now))).collect())
     }
 
     fn extend(&self, leases: &[Lease], term: Term) -> Vec<Result<bool, MutexError>> {
-        let mut state = self.state();
-        let now = self.clock.moment();
-        let until = wall_plus(self.clock.now(), term.get());
-        let extend = |lease: &Lease| {
-            let ours = state.owned_by(lease, now);
-            if ours && let Some(held) = state.held.get_mut(lease.name()) {
-                held.until = now.plus(term.get());
-                held.holder = held.holder.clone().held_until(until);
-            }
-            Ok(ours)
+        let extend = |held: &mut Held, now: Now| {
+            held.until = Some(now.moment.plus(term.get()));
+            held.holder = held.holder.clone().held_until(wall_plus(now.wall, term.get()));
         };
-        leases.iter().map(extend).collect()
+        self.decide(|state, now| {
+            let answer = |lease| Ok(state.held_by(lease, now).map(|held| extend(held, now)).is_some());
+            leases.iter().map(answer).collect()
+        })
     }
 
     fn holder(&self, name: &MutexName) -> Result<Option<Holder>, MutexError> {
-        Ok(self.state().holder(name, self.clock.moment()))
+        self.decide(|state, now| Ok(state.holder(name, now).cloned()))
     }
 
     fn break_lease(&self, name: &MutexName) -> Result<bool, MutexError> {
-        let mut state = self.state();
-        let now = self.clock.moment();
-        Ok(state.held.remove(name).is_some_and(|held| now < held.until))
+        self.decide(|state, now| Ok(state.names.remove(name).is_some_and(|held| held.is_live(now))))
     }
 }
 
 impl fmt::Debug for MemoryMutex {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let names: Vec<String> = self.state().held.keys().map(MutexName::to_string).collect();
-        f.debug_struct("MemoryMutex").field("names", &names).finish_non_exhaustive()
+        let live = |state: &mut State, now| {
+            let held = state.names.iter().filter(|(_, held)| held.is_live(now));
+            held.map(|(name, _)| name.to_string()).collect::<Vec<_>>()
+        };
+        f.debug_struct("MemoryMutex").field("held", &self.decide(live)).finish_non_exhaustive()
     }
 }
