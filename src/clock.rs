@@ -69,8 +69,8 @@ impl Clock {
     /// ```
     pub fn moment(&self) -> Moment {
         match &self.0 {
-            Source::System => Moment(since_boot()),
-            Source::Manual(time) => Moment(Duration::from_nanos(time.moment_nanos.load(Ordering::SeqCst))),
+            Source::System => Moment::at(since_boot()),
+            Source::Manual(time) => Moment(time.moment_nanos.load(Ordering::SeqCst)),
         }
     }
 }
@@ -165,9 +165,14 @@ impl From<ManualClock> for Clock {
 /// assert_eq!(now.plus(Duration::from_secs(5)).since(now), Duration::from_secs(5));
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Moment(Duration);
+pub struct Moment(u64);
 
 impl Moment {
+    /// In nanoseconds, which last for 584 years.
+    fn at(since_start: Duration) -> Self {
+        Self(u64::try_from(since_start.as_nanos()).unwrap_or(u64::MAX))
+    }
+
     /// The point `later` after this one.
     ///
     /// ```
@@ -177,7 +182,7 @@ impl Moment {
     /// ```
     #[must_use = "a moment is not changed in place"]
     pub fn plus(self, later: Duration) -> Self {
-        Self(self.0.saturating_add(later))
+        Self(self.0.saturating_add(Self::at(later).0))
     }
 
     /// How long after `earlier` this is; zero when it is not after it.
@@ -188,7 +193,7 @@ impl Moment {
     /// assert_eq!(now.since(now.plus(Duration::from_secs(1))), Duration::ZERO);
     /// ```
     pub fn since(self, earlier: Self) -> Duration {
-        self.0.saturating_sub(earlier.0)
+        Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }
 }
 

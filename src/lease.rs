@@ -33,14 +33,18 @@ use crate::error::{InvalidName, InvalidTerm};
 /// # }
 /// ```
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct MutexName {
+pub struct MutexName(Arc<Name>);
+
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct Name {
     mutex: Arc<str>,
     claim: Option<ClaimKey>,
-    /// Of `mutex`, worked out once: the names of events are looked up at each of their runs.
+    /// Worked out once: the names of events are looked up at each of their runs. It differs from process to process,
+    /// so it stands last, where it has no say in the order of names.
     hash: u64,
 }
 
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct ClaimKey {
     event: Arc<str>,
     occurrence: DateTime<Utc>,
@@ -75,7 +79,7 @@ impl MutexName {
         match chars {
             0 => Err(InvalidName::Empty),
             chars if chars > Self::MAX_CHARS => Err(InvalidName::TooLong { chars }),
-            _ => Ok(Self { hash: hash_of(&mutex), mutex, claim: None }),
+            _ => Ok(Self(Arc::new(Name { hash: hash_of(&mutex), mutex, claim: None }))),
         }
     }
 
@@ -95,8 +99,10 @@ impl MutexName {
     /// ```
     #[must_use = "the name itself stays as it is"]
     pub fn claim(&self, event: impl Into<Arc<str>>, occurrence: DateTime<Utc>) -> Self {
-        let event = event.into();
-        Self { mutex: Arc::clone(&self.mutex), claim: Some(ClaimKey { event, occurrence }), hash: self.hash }
+        // What tells the claims of one occurrence apart is left to `==`.
+        let hash = self.0.hash ^ occurrence.timestamp().cast_unsigned().wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        let claim = Some(ClaimKey { event: event.into(), occurrence });
+        Self(Arc::new(Name { hash, mutex: Arc::clone(&self.0.mutex), claim }))
     }
 
     /// The name without the kind: what the lease is called, and what a claim is kept beside.
@@ -108,7 +114,7 @@ impl MutexName {
     /// # }
     /// ```
     pub fn mutex(&self) -> &str {
-        &self.mutex
+        &self.0.mutex
     }
 
     /// Whether this names a claim; otherwise it names a lease.
@@ -122,7 +128,7 @@ impl MutexName {
     /// # }
     /// ```
     pub fn is_claim(&self) -> bool {
-        self.claim.is_some()
+        self.0.claim.is_some()
     }
 
     /// The event whose occurrence a claim is for; `None` for a lease.
@@ -135,7 +141,7 @@ impl MutexName {
     /// # }
     /// ```
     pub fn event(&self) -> Option<&str> {
-        self.claim.as_ref().map(|claim| &*claim.event)
+        self.0.claim.as_ref().map(|claim| &*claim.event)
     }
 
     /// The occurrence that a claim is for; `None` for a lease.
@@ -149,17 +155,13 @@ impl MutexName {
     /// # }
     /// ```
     pub fn occurrence(&self) -> Option<DateTime<Utc>> {
-        self.claim.as_ref().map(|claim| claim.occurrence)
+        self.0.claim.as_ref().map(|claim| claim.occurrence)
     }
 }
 
-/// Equal names have equal hashes; what tells the claims of one occurrence apart is left to `==`.
 impl Hash for MutexName {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        state.write_u64(self.hash);
-        if let Some(claim) = &self.claim {
-            state.write_i64(claim.occurrence.timestamp());
-        }
+        state.write_u64(self.0.hash);
     }
 }
 
@@ -171,12 +173,12 @@ fn hash_of(text: &str) -> u64 {
 
 impl fmt::Display for MutexName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.claim {
-            None => write!(f, "lease/{}", Part(&self.mutex)),
+        match &self.0.claim {
+            None => write!(f, "lease/{}", Part(&self.0.mutex)),
             Some(claim) => write!(
                 f,
                 "claim/{}/{}/{}",
-                Part(&self.mutex),
+                Part(&self.0.mutex),
                 Part(&claim.event),
                 claim.occurrence.to_rfc3339_opts(SecondsFormat::AutoSi, true)
             ),

@@ -4,6 +4,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
+use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use chrono::{DateTime, Utc};
@@ -38,10 +39,30 @@ const PURGE_NEVER_BELOW: usize = 1024;
 #[derive(Default)]
 struct State {
     /// Also what has expired or was given back, until it is looked for: a name is mostly asked for again.
-    names: HashMap<MutexName, Held>,
+    names: HashMap<MutexName, Held, BuildHasherDefault<Prehashed>>,
     last_token: Option<FencingToken>,
     /// How many names there may be before the free ones are looked for.
     purge_above: usize,
+}
+
+/// A name brings a hash of its own, keyed at random; it is good enough as it is.
+#[derive(Default)]
+struct Prehashed(u64);
+
+impl Hasher for Prehashed {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.0 = self.0.rotate_left(8) ^ u64::from(*byte);
+        }
+    }
+
+    fn write_u64(&mut self, hash: u64) {
+        self.0 = hash;
+    }
 }
 
 struct Held {
