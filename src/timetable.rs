@@ -131,7 +131,8 @@ pub(crate) struct Row {
 const _: () = assert!(size_of::<Row>() == 24);
 
 impl Row {
-    /// Calls `found` with the index of each row that is due, in their order; `zones` holds the tick as each zone sees it.
+    /// Calls `found` with the index of each row that is due, in their order; `zones` holds the tick as each zone sees
+    /// it.
     pub(crate) fn each_due(rows: &[Self], zones: &[Fields], found: impl FnMut(usize)) {
         match zones {
             [only] => Self::scan(rows, |_| only, found),
