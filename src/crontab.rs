@@ -24,6 +24,9 @@ use crate::zone::Zone;
 /// `0 9 13 * fri` is every Friday and every 13th. Where the text of one of them starts with `*`, as in `*/2`, a day is
 /// due only when *both* are met.
 ///
+/// **Clock changes.** It names times as clocks on the wall show them, in the zone of its event: a time that a change to
+/// daylight saving leaves out does not come that day, and a time that the change back repeats comes twice.
+///
 /// **Where cronie is not followed**, since it would do something that nobody means, or that differs between servers:
 /// a range that runs backwards, which it reads as no time at all, or up to 7 when it ends with 0, is refused, except
 /// that a range of days of the week may end with Sunday, also before a step, as in `fri-sun`; `~`, a time picked at

@@ -268,8 +268,8 @@ impl Event {
 
     /// Due on this day of each month at this time: `30 2 15 * *` for 15 and `02:30`.
     ///
-    /// In a month that has no such day it is not due: 31 means seven times a year, as it does in a crontab. Together with
-    /// days of the week it is due on *either*, see [`Crontab`].
+    /// In a month that has no such day it is not due: 31 means seven times a year, as it does in a crontab. Together
+    /// with days of the week it is due on *either*, see [`Crontab`].
     ///
     /// A time of day is written `hh:mm`, from `00:00` to `23:59`, on the clocks of the event's zone; `add` refuses
     /// any other text, a day that is not from 1 to 31, and a day that comes in none of the event's months.

@@ -220,7 +220,9 @@ fn schedule(crontab: &Crontab, day_of_month: Set, day_of_week: Set) -> Schedule 
 #[cfg(test)]
 mod tests {
     use super::*;
+    #[cfg(feature = "chrono-tz")]
     use crate::tick::Fields;
+    #[cfg(feature = "chrono-tz")]
     use chrono::TimeDelta;
 
     fn timetable(crontab: &str, zone: &str) -> Timetable {
