@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::mpsc;
 use std::time::Duration;
 
+use chrono::Weekday;
 use soloist::{
     Clock, Event, EventMutex, LeaseRequest, ManualClock, MemoryMutex, MutexName, Schedule, SkipReason, Term, Verdict,
 };
@@ -48,6 +49,39 @@ fn a_wrong_definition_is_refused_with_its_own_message() {
             event("e").daily().mutex(MemoryMutex::new()),
             "event `e`: it names a mutex, and has no protection that uses it: add `without_overlapping()` or \
              `on_one_server()`",
+        ),
+        (
+            event("e").cron("30 2 31 2 *"),
+            "event `e`: `30 2 31 2 *`: day of month `31` never comes in month `2` (column 6)",
+        ),
+        (event("e").cron("61 * * * *"), "event `e`: `61 * * * *`: minute `61` is outside of 0-59 (column 1)"),
+        (
+            event("e").cron("* * * *"),
+            "event `e`: `* * * *`: 4 fields instead of 5 (minute, hour, day of month, month, day of week)",
+        ),
+        (
+            event("e").cron("0 * * * * *"),
+            "event `e`: `0 * * * * *`: 6 fields instead of 5 (minute, hour, day of month, month, day of week), there \
+             is none for seconds",
+        ),
+        (event("e").cron("1,,2 * * * *"), "event `e`: `1,,2 * * * *`: minute has an empty list item (column 3)"),
+        (
+            event("e").cron("5/10 * * * *"),
+            "event `e`: `5/10 * * * *`: minute `5/10` has a step but no range, write `5-59/10` (column 1)",
+        ),
+        (event("e").daily_at("24:00"), "event `e`: `24:00` is not a time of day from 00:00 to 23:59"),
+        (event("e").weekly_on(Weekday::Mon, "8:60"), "event `e`: `8:60` is not a time of day from 00:00 to 23:59"),
+        (event("e").monthly_on(32, "02:00"), "event `e`: day of month 32 is outside of 1-31"),
+        (event("e").hourly_at(60), "event `e`: minute 60 is outside of 0-59"),
+        (
+            event("e").every_minutes(7),
+            "event `e`: 7 minutes do not divide an hour; if its last interval may be shorter, write \
+             cron(\"*/7 * * * *\")",
+        ),
+        (
+            event("e").daily().timezone("Mars/Olympus"),
+            "event `e`: `Mars/Olympus` is not a time zone, write a name such as `Europe/Berlin`, `UTC`, `local`, or an \
+             offset such as `+02:00`",
         ),
     ];
     for (event, message) in cases {
