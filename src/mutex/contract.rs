@@ -13,11 +13,12 @@
 //! cases beside one another. A case that a store can't be asked, because it keeps no holders, say, tests that the
 //! store says so each time, and prints why the rest does not apply. What a case leaves behind expires in ten minutes.
 
-use std::any::Any;
+use std::any::{Any, TypeId};
 use std::fmt;
 use std::panic;
 use std::process;
-use std::sync::mpsc;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -179,6 +180,7 @@ macro_rules! __contract_cases {
                 asking_for_nothing_answers_nothing
                 several_leases_are_released_in_order
                 of_racing_admissions_of_an_occurrence_exactly_one_is_granted
+                an_admission_that_loses_the_claim_in_a_race_keeps_no_lease
                 a_lost_race_consumes_no_occurrence
             }
             tokens {
@@ -384,7 +386,10 @@ pub fn run_as_test<H: Harness>(case: &str, module: &str, harness: H) {
     match run(name, function, harness, Entry::test_in(module)) {
         Ok(Verdict::Passed) => {}
         Ok(Verdict::DoesNotApply(why)) => println!("does not apply, {why}"),
-        Err(panic) => panic::resume_unwind(panic),
+        Err(panic) => {
+            eprintln!("{name}: {}", message(&*panic));
+            panic::resume_unwind(panic);
+        }
     }
 }
 
@@ -397,7 +402,7 @@ pub fn run_as_child<H: Harness>(_make: impl FnOnce() -> H) {
 }
 
 /// How long one case may take. A store that never answers fails the suite; it does not hang it.
-const PATIENCE: Duration = Duration::from_secs(120);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 fn run<H: Harness>(
     name: &'static str,
@@ -405,20 +410,25 @@ fn run<H: Harness>(
     harness: H,
     entry: Entry,
 ) -> Result<Verdict, Box<dyn Any + Send>> {
+    /// The harnesses of which a case did not end: the others are spared the wait.
+    static HANGING: Mutex<Vec<TypeId>> = Mutex::new(Vec::new());
+    let hanging = || HANGING.lock().unwrap_or_else(PoisonError::into_inner);
+
+    if hanging().contains(&TypeId::of::<H>()) {
+        return Err(Box::new("it was not run: the store left another case without an answer".to_owned()));
+    }
     let (running, ended) = mpsc::channel::<()>();
     let thread = thread::Builder::new().name(name.to_owned()).spawn(move || {
         let _running = running;
         case(&Subject::new(harness, entry))
     });
     let thread = thread.expect("a thread for the case can be started");
-    match ended.recv_timeout(PATIENCE) {
-        Err(mpsc::RecvTimeoutError::Timeout) => {
-            let error = format!("{name} did not end within {PATIENCE:?}: nothing blocks for longer than a few seconds");
-            eprintln!("{error}");
-            Err(Box::new(error))
-        }
-        _ => thread.join(),
+    if ended.recv_timeout(PATIENCE) == Err(RecvTimeoutError::Timeout) {
+        hanging().push(TypeId::of::<H>());
+        let promised = "promised: nothing blocks for longer than a few seconds";
+        return Err(Box::new(format!("{promised}; but the case did not end within {PATIENCE:?}")));
     }
+    thread.join()
 }
 
 fn message(panic: &(dyn Any + Send)) -> &str {

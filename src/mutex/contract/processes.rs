@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::mpsc::Receiver;
 use std::thread;
 
 use super::Harness;
-use super::child::{Other, listen, say};
+use super::child::{Other, say};
 use super::race::patiently;
 use super::subject::{Subject, Verdict, answered, broken, lease, long, must};
 use crate::lease::{MutexName, Term};
@@ -121,28 +122,23 @@ fn held_by<H: Harness>(subject: &Subject<H>, other: &mut Other) -> (MutexName, u
 }
 
 /// The role of this process, which another started.
-pub(super) fn play<H: Harness>(subject: &Subject<H>, role: &str) {
+pub(super) fn play<H: Harness>(subject: &Subject<H>, role: &str, words: &Receiver<String>) {
     say("ready");
     match role {
-        "win" => win(subject),
-        "count" => count(subject),
-        "hold" => hold(subject),
+        "win" => words.iter().take(1).for_each(|_go| win(subject)),
+        "count" => words.iter().take(1).for_each(|_go| count(subject)),
+        "hold" => hold(subject, words),
         role => panic!("no case starts a process to {role:?}"),
     }
 }
 
 fn win<H: Harness>(subject: &Subject<H>) {
-    if listen().is_some() {
-        let won = (0..NAMES).filter(|number| subject.try_create(&contested(subject, *number)).is_some());
-        let won: Vec<String> = won.map(|number| number.to_string()).collect();
-        say(&won.join(" "));
-    }
+    let won = (0..NAMES).filter(|number| subject.try_create(&contested(subject, *number)).is_some());
+    let won: Vec<String> = won.map(|number| number.to_string()).collect();
+    say(&won.join(" "));
 }
 
 fn count<H: Harness>(subject: &Subject<H>) {
-    if listen().is_none() {
-        return;
-    }
     let (name, file) = (guarded(subject), counter(subject));
     for _ in 0..UPDATES {
         let promise = "a name that is given back again and again is granted";
@@ -162,9 +158,9 @@ fn count<H: Harness>(subject: &Subject<H>) {
     say("done");
 }
 
-fn hold<H: Harness>(subject: &Subject<H>) {
+fn hold<H: Harness>(subject: &Subject<H>, words: &Receiver<String>) {
     let mut held = None;
-    while let Some(word) = listen() {
+    for word in words {
         match (word.as_str(), &held) {
             ("forget", Some(held)) => say(&subject.forget(held).to_string()),
             ("extend", Some(held)) => match subject.mutex.extend(std::slice::from_ref(held), long()).remove(0) {

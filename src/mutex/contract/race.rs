@@ -10,22 +10,22 @@ use crate::clock::Clock;
 use crate::lease::MutexName;
 
 /// Each round, every thread makes its `attempt` at the same instant, and looks after its answer when all have theirs.
-/// Gives the answers of each round.
+/// An attempt is told its thread and its round. Gives the answers of each round, in the order of the threads.
 pub(super) fn rounds<T: Send>(
     threads: usize,
     rounds: usize,
-    attempt: impl Fn(usize) -> T + Sync,
+    attempt: impl Fn(usize, usize) -> T + Sync,
     afterwards: impl Fn(&T) + Sync,
 ) -> Vec<Vec<T>> {
     let line = StartLine { threads, arrived: AtomicUsize::new(0), failed: AtomicBool::new(false) };
-    let by_thread = together(threads, |_| {
+    let mut by_thread = together(threads, |thread| {
         let _open = OpenOnPanic(&line);
         let mut answers = Vec::with_capacity(rounds);
         for round in 0..rounds {
             if !line.wait() {
                 break;
             }
-            let answer = attempt(round);
+            let answer = attempt(thread, round);
             if !line.wait() {
                 break;
             }
@@ -34,7 +34,6 @@ pub(super) fn rounds<T: Send>(
         }
         answers.into_iter()
     });
-    let mut by_thread = by_thread;
     (0..rounds).map(|_| by_thread.iter_mut().filter_map(Iterator::next).collect()).collect()
 }
 
