@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
 use super::Harness;
-use super::race::{patiently, rounds, together};
+use super::race::{exactly, patiently, rounds, together};
 use super::subject::{Subject, answered, must};
 use crate::lease::{Lease, MutexName};
 use crate::mutex::EventMutex;
@@ -31,7 +31,7 @@ pub(super) fn of_many_who_take_over_an_expired_name_exactly_one_wins<H: Harness>
         must(!ours, "forget answers false when the name is not ours any more", &names[round], "it answered true");
         subject.try_create(&names[round])
     };
-    let won = rounds(6, names.len(), take_over, |_| {});
+    let won = exactly(6, 0..names.len(), take_over, |_| {});
     for lease in one_in_each_round(&won, |round| &names[round]) {
         subject.is_held_by(lease, "who took over an expired name holds it");
     }
