@@ -136,12 +136,14 @@ mod file {
 /// The default `admit` and its kin are under test here: the store is as simple as its trait allows.
 mod three_methods {
     use std::collections::BTreeMap;
-    use std::sync::{Arc, Mutex};
+    use std::sync::{Arc, Mutex, MutexGuard};
+    use std::thread;
     use std::time::Duration;
 
     use soloist::contract::Harness;
     use soloist::{
-        Clock, EventMutex, FencingToken, Lease, LeaseRequest, ManualClock, Moment, MutexError, MutexName, Owner,
+        Admission, Admitted, Clock, EventMutex, FencingToken, Lease, LeaseRequest, ManualClock, Moment, MutexError,
+        MutexName, Owner, Term,
     };
 
     #[derive(Debug)]
@@ -157,6 +159,12 @@ mod three_methods {
     }
 
     impl Table {
+        /// Others have their turn before each step, as they have in front of a server.
+        fn rows(&self) -> MutexGuard<'_, Rows> {
+            thread::yield_now();
+            self.rows.lock().unwrap()
+        }
+
         fn owner(&self, rows: &Rows, name: &MutexName) -> Option<Owner> {
             let (owner, until) = rows.held.get(&name.to_string())?;
             (self.clock.moment() < *until).then_some(*owner)
@@ -165,7 +173,7 @@ mod three_methods {
 
     impl EventMutex for Table {
         fn create(&self, request: &LeaseRequest) -> Result<Option<Lease>, MutexError> {
-            let mut rows = self.rows.lock().unwrap();
+            let mut rows = self.rows();
             if self.owner(&rows, request.name()).is_some() {
                 return Ok(None);
             }
@@ -176,11 +184,11 @@ mod three_methods {
         }
 
         fn exists(&self, name: &MutexName) -> Result<bool, MutexError> {
-            Ok(self.owner(&self.rows.lock().unwrap(), name).is_some())
+            Ok(self.owner(&self.rows(), name).is_some())
         }
 
         fn forget(&self, lease: &Lease) -> Result<bool, MutexError> {
-            let mut rows = self.rows.lock().unwrap();
+            let mut rows = self.rows();
             let ours = self.owner(&rows, lease.name()) == Some(lease.owner());
             if ours {
                 rows.held.remove(&lease.name().to_string());
@@ -224,6 +232,38 @@ mod three_methods {
     }
 
     soloist::contract_tests!(InTable::new());
+
+    /// A store that was looked at just before another took the claim.
+    #[derive(Debug)]
+    struct LookedAtTooEarly(Arc<Table>);
+
+    impl EventMutex for LookedAtTooEarly {
+        fn create(&self, request: &LeaseRequest) -> Result<Option<Lease>, MutexError> {
+            self.0.create(request)
+        }
+
+        fn exists(&self, _: &MutexName) -> Result<bool, MutexError> {
+            Ok(false)
+        }
+
+        fn forget(&self, lease: &Lease) -> Result<bool, MutexError> {
+            self.0.forget(lease)
+        }
+    }
+
+    #[test]
+    fn the_default_admission_gives_the_lease_back_when_the_claim_was_taken_after_the_look() {
+        let table = InTable::new().mutex();
+        let name = MutexName::lease("reports").unwrap();
+        let lease = LeaseRequest::new(name.clone(), Term::MAX, &table.clock);
+        let claim = lease.with(name.claim("reports", chrono::DateTime::UNIX_EPOCH), Term::MAX);
+        table.create(&claim).unwrap().unwrap();
+
+        let admitted = LookedAtTooEarly(Arc::clone(&table)).admit(&[Admission::both(lease, claim)]).remove(0);
+
+        assert_eq!(admitted.unwrap(), Admitted::ClaimTaken(None));
+        assert!(!table.exists(&name).unwrap(), "the lease was kept");
+    }
 }
 
 mod shared_folder {

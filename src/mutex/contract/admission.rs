@@ -188,7 +188,7 @@ pub(super) fn several_leases_are_released_in_order<H: Harness>(subject: &Subject
 
 pub(super) fn of_racing_admissions_of_an_occurrence_exactly_one_is_granted<H: Harness>(subject: &Subject<H>) {
     let name = subject.name("raced");
-    let attempt = |round| {
+    let attempt = |_, round| {
         let claim = name.claim("event", occurrence(round));
         let admitted = subject.admit(&subject.both(&name, &claim));
         if let Admitted::Granted(grant) = &admitted {
@@ -203,6 +203,30 @@ pub(super) fn of_racing_admissions_of_an_occurrence_exactly_one_is_granted<H: Ha
         must(winners == 1, "of racing admissions of an occurrence exactly one is granted", &name, happened);
     }
     subject.is_free(&name, "an admission that was refused keeps no lease");
+}
+
+pub(super) fn an_admission_that_loses_the_claim_in_a_race_keeps_no_lease<H: Harness>(subject: &Subject<H>) {
+    let name = subject.name("raced");
+    // Only the first thread asks for the lease; the others are after the claim.
+    let attempt = |thread, round| {
+        let claim = name.claim("event", occurrence(round));
+        let admitted = subject.admit(&match thread {
+            0 => subject.both(&name, &claim),
+            _ => Admission::claim_only(subject.request(&claim)),
+        });
+        if let Admitted::Granted(grant) = &admitted {
+            grant.lease().into_iter().for_each(|lease| subject.gives_back(lease));
+        }
+        admitted
+    };
+    for (round, answers) in rounds(3, 1_000, attempt, |_| {}).iter().enumerate() {
+        let winners = answers.iter().filter(|admitted| matches!(admitted, Admitted::Granted(_))).count();
+        let happened = format_args!("round {round} gave {answers:?}");
+        must(winners == 1, "of racing admissions of an occurrence exactly one is granted", &name, happened);
+        let said_so = !matches!(answers[0], Admitted::LeaseTaken(_));
+        must(said_so, "a refusal says truly which of the two was taken; the lease was not", &name, happened);
+    }
+    subject.is_free(&name, "an admission that lost the claim gives the lease back");
 }
 
 pub(super) fn a_lost_race_consumes_no_occurrence<H: Harness>(subject: &Subject<H>) {

@@ -3,7 +3,7 @@
 use std::any;
 use std::env;
 use std::io::{self, BufRead, BufReader, Write};
-use std::process::{Child, ChildStdin, Command, Stdio};
+use std::process::{self, Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{self, Receiver};
 use std::thread;
 use std::time::Duration;
@@ -30,7 +30,7 @@ const ROLE: &str = "SOLOIST_CONTRACT_ROLE";
 const MARK: &str = "soloist-contract: ";
 
 /// No answer takes that long, unless the store hangs.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(40);
 
 impl Entry {
     /// The test of the module in which `contract_tests!` stands.
@@ -137,9 +137,19 @@ pub(super) fn part_of<H: Harness>() -> Option<Part> {
     }
 }
 
-/// Plays a part at the store with this address, to its end.
+/// Plays a part at the store with this address, to its end, or to that of the process which started this one.
 pub(super) fn play<H: Harness>(address: &str, run: String, role: &str) {
-    processes::play(&Subject::of_run(H::at(address), Entry::Program, run), role);
+    let (sender, words) = mpsc::channel();
+    thread::spawn(move || {
+        for word in io::stdin().lock().lines().map_while(Result::ok) {
+            if sender.send(word).is_err() {
+                break;
+            }
+        }
+        // The case is over, or gone; a store that hangs is no reason to stay.
+        process::exit(0);
+    });
+    processes::play(&Subject::of_run(H::at(address), Entry::Program, run), role, &words);
 }
 
 /// Says something to the case that started this process.
@@ -147,11 +157,4 @@ pub(super) fn say(word: &str) {
     let mut output = io::stdout().lock();
     // A case that does not listen any more has failed already.
     let _ = writeln!(output, "\n{MARK}{word}").and_then(|()| output.flush());
-}
-
-/// Waits for the case's next word; `None` when there will be none.
-pub(super) fn listen() -> Option<String> {
-    let mut word = String::new();
-    let read = io::stdin().lock().read_line(&mut word).ok()?;
-    (read > 0).then(|| word.trim_end().to_owned())
 }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
 use super::Harness;
-use super::race::{patiently, rounds, together};
+use super::race::{exactly, patiently, rounds, together};
 use super::subject::{Subject, answered, must};
 use crate::lease::{Lease, MutexName};
 use crate::mutex::EventMutex;
@@ -13,7 +13,7 @@ use crate::mutex::EventMutex;
 pub(super) fn of_eight_threads_exactly_one_wins_each_of_a_thousand_rounds<H: Harness>(subject: &Subject<H>) {
     let name = subject.name("contested");
     let give_back = |won: &Option<Lease>| won.iter().for_each(|lease| subject.gives_back(lease));
-    let won = rounds(8, 1_000, |_| subject.try_create(&name), give_back);
+    let won = rounds(8, 1_000, |_, _| subject.try_create(&name), give_back);
     let leases = one_in_each_round(&won, |_| &name);
     for pair in leases.windows(2) {
         let happened = format_args!("{:?} came after {:?}", pair[1].token(), pair[0].token());
@@ -25,13 +25,13 @@ pub(super) fn of_many_who_take_over_an_expired_name_exactly_one_wins<H: Harness>
     let names: Vec<MutexName> = (0..200).map(|number| subject.name(format_args!("expired {number}"))).collect();
     let expired: Vec<Lease> = names.iter().map(|name| subject.create_for(name, subject.short())).collect();
     subject.let_pass(subject.short());
-    let take_over = |round: usize| {
+    let take_over = |_, round: usize| {
         // The late owner comes back in the same instant.
         let ours = subject.forget(&expired[round]);
         must(!ours, "forget answers false when the name is not ours any more", &names[round], "it answered true");
         subject.try_create(&names[round])
     };
-    let won = rounds(6, names.len(), take_over, |_| {});
+    let won = exactly(6, 0..names.len(), take_over, |_| {});
     for lease in one_in_each_round(&won, |round| &names[round]) {
         subject.is_held_by(lease, "who took over an expired name holds it");
     }
@@ -41,7 +41,7 @@ pub(super) fn of_many_forgets_at_once_exactly_one_counts<H: Harness>(subject: &S
     let name = subject.name("forgotten");
     let held = Mutex::new(subject.create(&name));
     let current = || held.lock().expect("no thread fails while it copies the lease").clone();
-    let forget_and_take = |_| (subject.forget(&current()), subject.try_create(&name));
+    let forget_and_take = |_, _| (subject.forget(&current()), subject.try_create(&name));
     // Whoever won holds it in the next round. The others learn of it before they start.
     let hand_over = |(_, won): &(bool, Option<Lease>)| {
         if let Some(won) = won {

@@ -3,10 +3,11 @@
 use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::mpsc::Receiver;
 use std::thread;
 
 use super::Harness;
-use super::child::{Other, listen, say};
+use super::child::{Other, say};
 use super::race::patiently;
 use super::subject::{Subject, Verdict, answered, broken, lease, long, must};
 use crate::lease::{Lease, MutexName, Term};
@@ -132,25 +133,25 @@ fn held_by<H: Harness>(subject: &Subject<H>, other: &mut Other) -> (MutexName, u
 }
 
 /// The role of this process, which another started.
-pub(super) fn play<H: Harness>(subject: &Subject<H>, role: &str) {
+pub(super) fn play<H: Harness>(subject: &Subject<H>, role: &str, words: &Receiver<String>) {
     say("ready");
     match role {
-        "win" => win(subject),
-        "count" => count(subject),
-        "hold" => hold(subject),
+        "win" => words.iter().take(1).for_each(|_go| win(subject, words)),
+        "count" => words.iter().take(1).for_each(|_go| count(subject)),
+        "hold" => hold(subject, words),
         role => panic!("no case starts a process to {role:?}"),
     }
 }
 
-fn win<H: Harness>(subject: &Subject<H>) {
-    // `go`, and then the first name of each round.
-    while let Some(word) = listen() {
-        let Ok(round) = word.parse::<usize>() else { continue };
+/// Each word is the first name of a round, and the one after it ends the round.
+fn win<H: Harness>(subject: &Subject<H>, words: &Receiver<String>) {
+    for word in words {
+        let round: usize = word.parse().expect("a case says where its round begins");
         let create = |number| Some((number, subject.try_create(&contested(subject, number))?));
         let won: Vec<(usize, Lease)> = (round..round + ROUND).filter_map(create).collect();
         let numbers: Vec<String> = won.iter().map(|(number, _)| number.to_string()).collect();
         say(&numbers.join(" "));
-        if listen().is_none() {
+        if words.recv().is_err() {
             return;
         }
         for (_, lease) in &won {
@@ -160,9 +161,6 @@ fn win<H: Harness>(subject: &Subject<H>) {
 }
 
 fn count<H: Harness>(subject: &Subject<H>) {
-    if listen().is_none() {
-        return;
-    }
     let (name, file) = (guarded(subject), counter(subject));
     for _ in 0..UPDATES {
         let promise = "a name that is given back again and again is granted";
@@ -182,9 +180,9 @@ fn count<H: Harness>(subject: &Subject<H>) {
     say("done");
 }
 
-fn hold<H: Harness>(subject: &Subject<H>) {
+fn hold<H: Harness>(subject: &Subject<H>, words: &Receiver<String>) {
     let mut held = None;
-    while let Some(word) = listen() {
+    for word in words {
         match (word.as_str(), &held) {
             ("forget", Some(held)) => say(&subject.forget(held).to_string()),
             ("extend", Some(held)) => match subject.mutex.extend(std::slice::from_ref(held), long()).remove(0) {

@@ -1,5 +1,7 @@
 //! Threads that meet, and that never wait for one that has failed.
 
+use std::hint;
+use std::ops::Range;
 use std::panic;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::{self, ScopedJoinHandle};
@@ -10,22 +12,42 @@ use crate::clock::Clock;
 use crate::lease::MutexName;
 
 /// Each round, every thread makes its `attempt` at the same instant, and looks after its answer when all have theirs.
-/// Gives the answers of each round.
+/// An attempt is told its thread and its round. Gives the answers of each round, in the order of the threads.
+///
+/// A store in memory decides in so short a time that two rarely meet in it; it gets up to ten times as many rounds.
 pub(super) fn rounds<T: Send>(
     threads: usize,
-    rounds: usize,
-    attempt: impl Fn(usize) -> T + Sync,
+    at_least: usize,
+    attempt: impl Fn(usize, usize) -> T + Sync,
+    afterwards: impl Fn(&T) + Sync,
+) -> Vec<Vec<T>> {
+    const EAGER: Duration = Duration::from_millis(500);
+    let clock = Clock::system();
+    let began = clock.moment();
+    let mut answers = Vec::new();
+    while answers.len() < at_least || (answers.len() < at_least * 10 && clock.moment().since(began) < EAGER) {
+        let next = answers.len()..answers.len() + at_least;
+        answers.extend(exactly(threads, next, &attempt, &afterwards));
+    }
+    answers
+}
+
+/// These rounds and no more, see [`rounds`].
+pub(super) fn exactly<T: Send>(
+    threads: usize,
+    rounds: Range<usize>,
+    attempt: impl Fn(usize, usize) -> T + Sync,
     afterwards: impl Fn(&T) + Sync,
 ) -> Vec<Vec<T>> {
     let line = StartLine { threads, arrived: AtomicUsize::new(0), failed: AtomicBool::new(false) };
-    let by_thread = together(threads, |_| {
+    let mut by_thread = together(threads, |thread| {
         let _open = OpenOnPanic(&line);
-        let mut answers = Vec::with_capacity(rounds);
-        for round in 0..rounds {
+        let mut answers = Vec::with_capacity(rounds.len());
+        for round in rounds.clone() {
             if !line.wait() {
                 break;
             }
-            let answer = attempt(round);
+            let answer = attempt(thread, round);
             if !line.wait() {
                 break;
             }
@@ -34,8 +56,7 @@ pub(super) fn rounds<T: Send>(
         }
         answers.into_iter()
     });
-    let mut by_thread = by_thread;
-    (0..rounds).map(|_| by_thread.iter_mut().filter_map(Iterator::next).collect()).collect()
+    rounds.clone().map(|_| by_thread.iter_mut().filter_map(Iterator::next).collect()).collect()
 }
 
 /// Runs `work` on several threads and answers what each did. A panic of one is the caller's, once all have ended.
@@ -94,13 +115,18 @@ impl StartLine {
     fn wait(&self) -> bool {
         let place = self.arrived.fetch_add(1, Ordering::SeqCst);
         let all = (place / self.threads + 1) * self.threads;
-        while self.arrived.load(Ordering::SeqCst) < all {
+        loop {
+            for _ in 0..200 {
+                if self.arrived.load(Ordering::SeqCst) >= all {
+                    return true;
+                }
+                hint::spin_loop();
+            }
             if self.failed.load(Ordering::SeqCst) {
                 return false;
             }
             thread::yield_now();
         }
-        true
     }
 }
 

@@ -1,0 +1,188 @@
+//! How the cases are run: one as a test, all in a program, and the parts that other processes play.
+
+use std::any::{Any, TypeId};
+use std::fmt;
+use std::panic;
+use std::process;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use super::Harness;
+use super::cases::{self, Case};
+use super::child::{self, Entry, Part};
+use super::subject::{Subject, Verdict};
+
+/// Runs every case in order and prints a line for each, for programs without a test harness.
+///
+/// `make` is called once for each case. The cases that need other processes start this program again, with the same
+/// arguments: there this function plays its part in the case and ends the process.
+///
+/// # Errors
+///
+/// The cases that failed, with what each saw. The other cases ran all the same.
+///
+/// ```
+/// use std::time::Duration;
+/// use soloist::contract::{self, Harness};
+/// use soloist::{Clock, ManualClock, MemoryMutex};
+///
+/// struct InMemory(ManualClock, MemoryMutex);
+///
+/// impl Harness for InMemory {
+///     type Mutex = MemoryMutex;
+///
+///     fn mutex(&self) -> MemoryMutex {
+///         self.1.clone()
+///     }
+///     fn clock(&self) -> Clock {
+///         Clock::from(&self.0)
+///     }
+///     fn let_time_pass(&self, by: Duration) {
+///         self.0.advance(by);
+///     }
+/// }
+///
+/// fn main() -> Result<(), contract::Failed> {
+///     contract::check(|| {
+///         let clock = ManualClock::at(chrono::DateTime::UNIX_EPOCH);
+///         InMemory(clock.clone(), MemoryMutex::with_clock(clock))
+///     })
+/// }
+/// ```
+pub fn check<H: Harness>(make: impl Fn() -> H) -> Result<(), Failed> {
+    match child::part_of::<H>() {
+        Some(Part::Here { address, run, role }) => {
+            child::play::<H>(&address, run, &role);
+            process::exit(0);
+        }
+        Some(Part::Elsewhere) => return Ok(()),
+        None => {}
+    }
+    let cases = cases::all::<H>();
+    let (mut passed, mut failed) = (0, Vec::new());
+    for (name, case) in &cases {
+        match run(name, *case, make(), Entry::Program) {
+            Ok(Verdict::Passed) => {
+                passed += 1;
+                println!("{name}: passed");
+            }
+            Ok(Verdict::DoesNotApply(why)) => println!("{name}: does not apply, {why}"),
+            Err(panic) => {
+                println!("{name}: FAILED");
+                failed.push((*name, message(&*panic).to_owned()));
+            }
+        }
+    }
+    let inapplicable = cases.len() - passed - failed.len();
+    println!("{} cases: {passed} passed, {inapplicable} do not apply, {} failed", cases.len(), failed.len());
+    if failed.is_empty() { Ok(()) } else { Err(Failed { cases: failed }) }
+}
+
+/// The cases of [`check`] that failed. `Debug` reads like `Display`, so that `main` can return it.
+///
+/// ```
+/// use soloist::contract::Failed;
+///
+/// fn first(failed: &Failed) -> Option<&str> {
+///     failed.cases().next()
+/// }
+/// ```
+pub struct Failed {
+    cases: Vec<(&'static str, String)>,
+}
+
+impl Failed {
+    /// Their names, in the order in which they ran; there is at least one.
+    ///
+    /// ```
+    /// # use soloist::contract::Failed;
+    /// fn broke(failed: &Failed, case: &str) -> bool {
+    ///     failed.cases().any(|failed| failed == case)
+    /// }
+    /// ```
+    pub fn cases(&self) -> impl Iterator<Item = &str> {
+        self.cases.iter().map(|(name, _)| *name)
+    }
+}
+
+impl fmt::Display for Failed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the store breaks its contract")?;
+        self.cases.iter().try_for_each(|(name, saw)| write!(f, "\n  {name}: {saw}"))
+    }
+}
+
+impl fmt::Debug for Failed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl std::error::Error for Failed {}
+
+/// Runs one case as the `#[test]` of its name in `module`.
+///
+/// # Panics
+///
+/// As the case does.
+#[doc(hidden)]
+pub fn run_as_test<H: Harness>(case: &str, module: &str, harness: H) {
+    let cases = cases::all::<H>();
+    let (name, function) = cases
+        .into_iter()
+        .find(|(name, _)| *name == case)
+        .unwrap_or_else(|| panic!("no case is called {case}, although the tests were made from their list"));
+    match run(name, function, harness, Entry::test_in(module)) {
+        Ok(Verdict::Passed) => {}
+        Ok(Verdict::DoesNotApply(why)) => println!("does not apply, {why}"),
+        Err(panic) => {
+            eprintln!("{name}: {}", message(&*panic));
+            panic::resume_unwind(panic);
+        }
+    }
+}
+
+/// The test at which the processes of other cases begin; in a process that no case started it has nothing to do.
+#[doc(hidden)]
+pub fn run_as_child<H: Harness>(_make: impl FnOnce() -> H) {
+    if let Some(Part::Here { address, run, role }) = child::part_of::<H>() {
+        child::play::<H>(&address, run, &role);
+    }
+}
+
+/// How long one case may take. A store that never answers fails the suite; it does not hang it.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn run<H: Harness>(
+    name: &'static str,
+    case: Case<H>,
+    harness: H,
+    entry: Entry,
+) -> Result<Verdict, Box<dyn Any + Send>> {
+    /// The harnesses of which a case did not end: the others are spared the wait.
+    static HANGING: Mutex<Vec<TypeId>> = Mutex::new(Vec::new());
+    let hanging = || HANGING.lock().unwrap_or_else(PoisonError::into_inner);
+
+    if hanging().contains(&TypeId::of::<H>()) {
+        return Err(Box::new("it was not run: the store left another case without an answer".to_owned()));
+    }
+    let (running, ended) = mpsc::channel::<()>();
+    let thread = thread::Builder::new().name(name.to_owned()).spawn(move || {
+        let _running = running;
+        case(&Subject::new(harness, entry))
+    });
+    let thread = thread.expect("a thread for the case can be started");
+    if ended.recv_timeout(PATIENCE) == Err(RecvTimeoutError::Timeout) {
+        hanging().push(TypeId::of::<H>());
+        let promised = "promised: nothing blocks for longer than a few seconds";
+        return Err(Box::new(format!("{promised}; but the case did not end within {PATIENCE:?}")));
+    }
+    thread.join()
+}
+
+fn message(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("it panicked without a message")
+}
