@@ -1,6 +1,6 @@
 //! Where a mutex lives: its files, and what is said when one of them fails.
 
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -36,23 +36,8 @@ impl Place {
         &self.name_block
     }
 
-    /// The record, made if it is not there. The directory is not made: whoever holds the mutex may live in the one
-    /// that is gone.
-    pub(super) fn open_or_make_record(&self) -> Result<File, Fault> {
-        open_or_make(&self.record)
-    }
-
-    /// The record, or `None` if this mutex was never asked for.
-    pub(super) fn open_record(&self) -> Result<Option<File>, Fault> {
-        let record = open_if_there(&self.record)?;
-        if record.is_none() {
-            self.expect_directory()?;
-        }
-        Ok(record)
-    }
-
     /// A file that is not there means something only while its directory is.
-    fn expect_directory(&self) -> Result<(), Fault> {
+    pub(super) fn expect_directory(&self) -> Result<(), Fault> {
         let Some(dir) = self.record.parent() else { return Ok(()) };
         dir.metadata().map(drop).map_err(Fault::at(&self.record))
     }
@@ -68,6 +53,26 @@ pub(super) fn open_if_there(path: &Path) -> Result<Option<File>, Fault> {
         Ok(file) => Ok(Some(file)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(Fault::at(path)(error)),
+    }
+}
+
+/// Which file it is, whatever it is called: its device and inode, or zeros where the system does not tell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct FileId {
+    device: u64,
+    pub(super) inode: u64,
+}
+
+impl FileId {
+    #[cfg(unix)]
+    pub(super) fn of(metadata: &Metadata) -> Self {
+        use std::os::unix::fs::MetadataExt;
+        Self { device: metadata.dev(), inode: metadata.ino() }
+    }
+
+    #[cfg(not(unix))]
+    pub(super) fn of(_metadata: &Metadata) -> Self {
+        Self { device: 0, inode: 0 }
     }
 }
 

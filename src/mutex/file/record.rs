@@ -14,7 +14,7 @@ use crate::lease::{FencingToken, Holder, MutexName};
 const MAGIC: &str = "soloist-mutex 1\n";
 
 /// Blocks that hold a name are a multiple of this long.
-const NAME_GRAIN: usize = 256;
+pub(super) const NAME_GRAIN: usize = 256;
 
 /// The state, in bytes: one sector of a disk.
 pub(super) const STATE_LEN: usize = 512;
@@ -26,8 +26,8 @@ pub(super) const CLAIM_LEN: usize = 384;
 pub(super) const HEADER_MAX: usize =
     (MAGIC.len() + "name \n".len() + MutexName::MAX_CHARS * 6 + Block::FRAME).next_multiple_of(NAME_GRAIN) + STATE_LEN;
 
-/// More of a host's name than this is not kept. Linux has 64 bytes, of which each can take three when escaped.
-const HOST_MAX: usize = 192;
+/// More of a host's name than this is not kept. Linux has 64 bytes.
+const HOST_MAX: usize = 128;
 
 /// The first block: the format and the full name, written once.
 pub(super) fn name_block(name: &str) -> Vec<u8> {
@@ -81,13 +81,21 @@ pub(super) struct State {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum LeaseState {
     Free,
-    /// Granted to `holder`, who has the life file of this generation locked.
     Held {
         holder: Holder,
-        life: u32,
+        life: LifeId,
     },
     /// It was lost when the state was torn. As long as somebody has any life file locked, that may be the holder.
     Unknown,
+}
+
+/// Which life file a holder has locked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct LifeId {
+    /// Which of the mutex's life files it is by name.
+    pub(super) generation: u32,
+    /// Which file it is, also after another one took its name; zero where the system does not tell.
+    pub(super) inode: u64,
 }
 
 impl State {
@@ -106,13 +114,15 @@ impl State {
             // The pid stands in the owner too; its line is for people.
             LeaseState::Held { holder, life } => write!(
                 block,
-                "lease held\ntoken {}\nowner {}\nhost {}\npid {}\nsince {}\nuntil {}\nlife {life}\n",
+                "lease held\ntoken {}\nowner {}\nhost {}\npid {}\nsince {}\nuntil {}\nlife {} inode {}\n",
                 holder.token(),
                 holder.owner(),
                 clipped(&escaped(holder.host()), HOST_MAX),
                 holder.pid(),
                 Stamp(holder.since()),
                 Stamp(holder.until()),
+                life.generation,
+                life.inode,
             ),
         };
         block.seal(b'\n');
@@ -132,7 +142,8 @@ impl State {
                 let (token, owner) = (token(next("token")?)?, next("owner")?.parse().ok()?);
                 let (host, _pid) = (next("host")?, next("pid")?);
                 let (since, until) = (Stamp::parse(next("since")?)?, Stamp::parse(next("until")?)?);
-                let life = next("life")?.parse().ok()?;
+                let (generation, inode) = next("life")?.split_once(" inode ")?;
+                let life = LifeId { generation: generation.parse().ok()?, inode: inode.parse().ok()? };
                 LeaseState::Held { holder: Holder::new(owner, token, host, since, until), life }
             }
             _ => return None,
@@ -257,7 +268,8 @@ mod tests {
         let owner = format!("{}-{}-{}", "f".repeat(32), u32::MAX, u64::MAX).parse().unwrap();
         let (token, end) = (FencingToken::new(u64::MAX), DateTime::from_timestamp_nanos(i64::MAX));
         let holder = Holder::new(owner, token, "h".repeat(HOST_MAX), end, end);
-        State { last: token, last_claim: token, lease: LeaseState::Held { holder, life: u32::MAX } }
+        let life = LifeId { generation: u32::MAX, inode: u64::MAX };
+        State { last: token, last_claim: token, lease: LeaseState::Held { holder, life } }
     }
 
     #[test]

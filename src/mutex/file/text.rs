@@ -103,24 +103,33 @@ impl Stamp {
 }
 
 impl fmt::Display for Stamp {
+    // Two are written with each grant, and the formatter takes its time with padded numbers.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self(time) = self;
+        let mut text = *b"0000-01-01T00:00:00.000000000Z";
         match time.year() {
-            0..=9999 => write!(
-                f,
-                "{:04}-{:02}-{:02}T{:02}:{:02}:{:02}.{:09}Z",
-                time.year(),
-                time.month(),
-                time.day(),
-                time.hour(),
-                time.minute(),
-                time.second(),
+            ..0 => {}
+            10_000.. => text = *b"9999-12-31T23:59:59.999999999Z",
+            year => {
+                put_digits(&mut text[..4], year.unsigned_abs());
+                put_digits(&mut text[5..7], time.month());
+                put_digits(&mut text[8..10], time.day());
+                put_digits(&mut text[11..13], time.hour());
+                put_digits(&mut text[14..16], time.minute());
+                put_digits(&mut text[17..19], time.second());
                 // A leap second is the last of its minute.
-                time.nanosecond().min(999_999_999)
-            ),
-            ..0 => f.write_str("0000-01-01T00:00:00.000000000Z"),
-            10_000.. => f.write_str("9999-12-31T23:59:59.999999999Z"),
+                put_digits(&mut text[20..29], time.nanosecond().min(999_999_999));
+            }
         }
+        f.write_str(std::str::from_utf8(&text).map_err(|_| fmt::Error)?)
+    }
+}
+
+fn put_digits(columns: &mut [u8], mut number: u32) {
+    for column in columns.iter_mut().rev() {
+        // The remainder is a digit, so it is always a byte.
+        *column = b'0' + u8::try_from(number % 10).unwrap_or_default();
+        number /= 10;
     }
 }
 
