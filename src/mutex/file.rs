@@ -218,6 +218,7 @@ impl FileMutex {
     /// Gives back a lease that is in hand, without opening a file. Whatever is answered, its life file is unlocked.
     fn forget_in_hand(&self, lease: &Lease, in_hand: InHand) -> Result<bool, Fault> {
         let InHand { mut files, life } = in_hand;
+        files.record.expect_not_deleted()?;
         let mut section = files.record.enter()?;
         let ours = section.release(lease, Some(&life), self.now());
         // Before the next one's turn, or that would have to start a new generation.

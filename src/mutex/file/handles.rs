@@ -1,6 +1,6 @@
 //! The files that are kept open: those of leases in hand, and some for the next time.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 use super::life::{Life, Spare};
 use super::place::{Fault, Place};
@@ -24,8 +24,8 @@ pub(super) struct InHand {
 
 #[derive(Default)]
 pub(super) struct Handles {
-    in_hand: HashMap<(Owner, MutexName), InHand>,
-    idle: HashMap<MutexName, Box<Files>>,
+    in_hand: BTreeMap<(Owner, MutexName), InHand>,
+    idle: BTreeMap<MutexName, Box<Files>>,
 }
 
 impl Files {

@@ -69,7 +69,7 @@ impl Drop for Life {
 }
 
 fn inode(file: &File) -> std::io::Result<u64> {
-    Ok(FileId::of(&file.metadata()?).inode)
+    FileId::of(file).map(|id| id.inode)
 }
 
 /// Whether the holder who locked this life file lives. If the file has gone, nobody can tell, and the answer is yes: its

@@ -7,7 +7,7 @@ use std::fmt::Write;
 
 use uuid::Uuid;
 
-use super::text::{Block, Stamp, clipped, escaped, unsealed};
+use super::text::{Block, clipped, escaped, parse_stamp, unsealed};
 use crate::lease::{FencingToken, Holder, MutexName};
 
 /// How every record begins. Another version of the format has another number here.
@@ -104,29 +104,23 @@ impl State {
         Self { last: highest, last_claim: highest, lease: LeaseState::Unknown }
     }
 
-    pub(super) fn to_block(&self) -> [u8; STATE_LEN] {
-        let mut bytes = [0; STATE_LEN];
-        let mut block = Block::new(&mut bytes);
-        let _ = write!(block, "last {}\nclaims {}\n", self.last, self.last_claim);
-        let _ = match &self.lease {
-            LeaseState::Free => block.write_str("lease free\n"),
-            LeaseState::Unknown => block.write_str("lease unknown\n"),
-            // The pid stands in the owner too; its line is for people.
-            LeaseState::Held { holder, life } => write!(
-                block,
-                "lease held\ntoken {}\nowner {}\nhost {}\npid {}\nsince {}\nuntil {}\nlife {} inode {}\n",
-                holder.token(),
-                holder.owner(),
-                clipped(&escaped(holder.host()), HOST_MAX),
-                holder.pid(),
-                Stamp(holder.since()),
-                Stamp(holder.until()),
-                life.generation,
-                life.inode,
-            ),
+    pub(super) fn write_into(&self, bytes: &mut [u8; STATE_LEN]) {
+        let mut block = Block::new(bytes);
+        block.text("last ").number(self.last.get()).text("\nclaims ").number(self.last_claim.get()).text("\nlease ");
+        match &self.lease {
+            LeaseState::Free => block.text("free\n"),
+            LeaseState::Unknown => block.text("unknown\n"),
+            LeaseState::Held { holder, life } => {
+                block.text("held\ntoken ").number(holder.token().get());
+                let _ = write!(block, "\nowner {}", holder.owner());
+                block.text("\nhost ").text(clipped(&escaped(holder.host()), HOST_MAX));
+                // The pid stands in the owner too; its line is for people.
+                block.text("\npid ").number(holder.pid());
+                block.text("\nsince ").time(holder.since()).text("\nuntil ").time(holder.until());
+                block.text("\nlife ").number(life.generation).text(" inode ").number(life.inode).text("\n")
+            }
         };
         block.seal(b'\n');
-        bytes
     }
 
     /// `None`: the block is torn.
@@ -141,7 +135,7 @@ impl State {
             "held" => {
                 let (token, owner) = (token(next("token")?)?, next("owner")?.parse().ok()?);
                 let (host, _pid) = (next("host")?, next("pid")?);
-                let (since, until) = (Stamp::parse(next("since")?)?, Stamp::parse(next("until")?)?);
+                let (since, until) = (parse_stamp(next("since")?)?, parse_stamp(next("until")?)?);
                 let (generation, inode) = next("life")?.split_once(" inode ")?;
                 let life = LifeId { generation: generation.parse().ok()?, inode: inode.parse().ok()? };
                 LeaseState::Held { holder: Holder::new(owner, token, host, since, until), life }
@@ -200,15 +194,15 @@ impl<'a> Claim<'a> {
         self.column(KEY) == key.0
     }
 
-    /// Whether it was written by a grant that did not come to its end: its token is above `last_claim`, as
+    /// Whether it was written by a grant that did not come to its end, if the last that did has this token, as
     /// [`token_text`] writes it. True as well of much that is not a claim.
     pub(super) fn is_above(self, last_claim: &str) -> bool {
         self.column(TOKEN) > last_claim.as_bytes()
     }
 
-    /// Whether it is still good, should it be whole, at the time that a [`Stamp`] wrote as `now`.
-    pub(super) fn seems_live(self, now: &str) -> bool {
-        self.column(UNTIL) > now.as_bytes()
+    /// Whether it is still good, should it be whole, at a time as [`stamp`] writes it.
+    pub(super) fn seems_live(self, now: &[u8]) -> bool {
+        self.column(UNTIL) > now
     }
 
     /// Who claimed; `None`: the slot is empty or torn.
@@ -221,7 +215,7 @@ impl<'a> Claim<'a> {
         let (owner, text) = text.split_once(" host ")?;
         let (host, _label) = text.split_once(" for ")?;
         let token = FencingToken::new(token.parse().ok()?);
-        Some(Holder::new(owner.parse().ok()?, token, host, Stamp::parse(since)?, Stamp::parse(until)?))
+        Some(Holder::new(owner.parse().ok()?, token, host, parse_stamp(since)?, parse_stamp(until)?))
     }
 }
 
@@ -231,18 +225,14 @@ pub(super) fn claim_block(name: &MutexName, key: ClaimKey, holder: &Holder) -> [
     const HOST_MAX: usize = 64;
     let mut bytes = [0; CLAIM_LEN];
     let mut block = Block::new(&mut bytes);
-    let _ = write!(
-        block,
-        "claim {} token {:020} until {} since {} owner {} host {} for ",
-        str::from_utf8(&key.0).unwrap_or_default(),
-        holder.token().get(),
-        Stamp(holder.until()),
-        Stamp(holder.since()),
-        holder.owner(),
-        clipped(&escaped(holder.host()), HOST_MAX),
-    );
+    block.text("claim ").text(str::from_utf8(&key.0).unwrap_or_default());
+    block.text(" token ").wide_number(holder.token().get());
+    block.text(" until ").time(holder.until()).text(" since ").time(holder.since());
+    let _ = write!(block, " owner {}", holder.owner());
+    block.text(" host ").text(clipped(&escaped(holder.host()), HOST_MAX)).text(" for ");
     if let (Some(occurrence), Some(event)) = (name.occurrence(), name.event()) {
-        let _ = write!(block, "{occurrence:?} {}", escaped(event));
+        let _ = write!(block, "{occurrence:?} ");
+        block.text(&escaped(event));
     }
     block.seal(b' ');
     bytes
@@ -257,11 +247,18 @@ pub(super) fn token_text(token: FencingToken) -> String {
 mod tests {
     use super::*;
     use crate::lease::Owner;
+    use crate::mutex::file::text::stamp;
     use chrono::DateTime;
 
     fn holder(host: &str) -> Holder {
         let since = DateTime::from_timestamp_nanos(1_772_366_400_000_000_001);
         Holder::new(Owner::unique(), FencingToken::new(u64::MAX), host, since, DateTime::<chrono::Utc>::MAX_UTC)
+    }
+
+    fn block_of(state: &State) -> [u8; STATE_LEN] {
+        let mut block = [0; STATE_LEN];
+        state.write_into(&mut block);
+        block
     }
 
     fn longest() -> State {
@@ -275,13 +272,13 @@ mod tests {
     #[test]
     fn a_state_is_read_back_also_when_all_its_fields_are_as_long_as_they_can_be() {
         for state in [longest(), State::lost(FencingToken::new(0)), State { lease: LeaseState::Free, ..longest() }] {
-            assert_eq!(State::from_block(&state.to_block()), Some(state));
+            assert_eq!(State::from_block(&block_of(&state)), Some(state));
         }
     }
 
     #[test]
     fn a_state_that_is_cut_or_changed_anywhere_is_not_read() {
-        let whole = longest().to_block();
+        let whole = block_of(&longest());
         for len in 0..whole.len() {
             assert_eq!(State::from_block(&whole[..len]), None, "{len}");
             let mut flipped = whole;
@@ -301,8 +298,8 @@ mod tests {
         assert!(claim.has_key(ClaimKey::of(&name)));
         assert!(!claim.is_above(&token_text(FencingToken::new(u64::MAX))));
         assert!(claim.is_above(&token_text(FencingToken::new(u64::MAX - 1))));
-        assert!(!claim.seems_live(&Stamp(noon).to_string()));
-        assert!(claim.seems_live(&Stamp(noon - chrono::TimeDelta::nanoseconds(1)).to_string()));
+        assert!(!claim.seems_live(&stamp(noon)));
+        assert!(claim.seems_live(&stamp(noon - chrono::TimeDelta::nanoseconds(1))));
         assert!(str::from_utf8(&block).unwrap().contains(" host web-1 for 2026-03-01T12:00:00Z import%0Aall  "));
     }
 

@@ -12,7 +12,7 @@ use super::record::{
     front, token_text,
 };
 use super::record_file::Seen;
-use super::text::Stamp;
+use super::text::stamp;
 use super::turn::Turn;
 use crate::lease::{FencingToken, Holder, Lease, MutexName, Owner};
 use crate::mutex::{Admission, Admitted, Grant};
@@ -25,7 +25,7 @@ const CLAIMS_MAX: u64 = 1 << 17;
 pub(super) struct Section<'a> {
     file: &'a File,
     place: &'a Place,
-    seen: &'a mut Option<Seen>,
+    seen: &'a mut Seen,
     state: State,
     /// Not all of the name block was ever written; it goes with the next state.
     unnamed: bool,
@@ -64,12 +64,7 @@ struct Slot(u64);
 
 impl<'a> Section<'a> {
     /// Reads the record whose turn this is.
-    pub(super) fn read(
-        turn: Turn<'a>,
-        file: &'a File,
-        place: &'a Place,
-        seen: &'a mut Option<Seen>,
-    ) -> Result<Self, Fault> {
+    pub(super) fn read(turn: Turn<'a>, file: &'a File, place: &'a Place, seen: &'a mut Seen) -> Result<Self, Fault> {
         let state = State::lost(FencingToken::new(0));
         let mut section = Self { file, place, seen, state, unnamed: false, _turn: turn };
         if !section.read_as_expected()? {
@@ -113,13 +108,11 @@ impl<'a> Section<'a> {
     }
 
     fn state_of(&mut self, block: &[u8]) -> Option<State> {
-        if let Some(seen) = self.seen
-            && seen.block == block
-        {
-            return Some(seen.state.clone());
+        if let Some(state) = self.seen.state_of(block) {
+            return Some(state);
         }
-        let (state, block) = (State::from_block(block)?, block.try_into().ok()?);
-        *self.seen = Some(Seen { block, state: state.clone() });
+        let state = State::from_block(block)?;
+        self.seen.note(block, &state);
         Some(state)
     }
 
@@ -275,7 +268,7 @@ struct Search {
 impl Section<'_> {
     fn find_claim(&self, name: &MutexName, now: DateTime<Utc>) -> Result<Search, Fault> {
         let key = ClaimKey::of(name);
-        let (last_claim, now) = (token_text(self.state.last_claim), Stamp(now).to_string());
+        let (last_claim, now) = (token_text(self.state.last_claim), stamp(now));
         let (mut taken, mut ungranted, mut empty) = (None, None, None);
         let end = self.for_each_claim(|slot, claim| {
             if claim.is_above(&last_claim) {
@@ -331,22 +324,18 @@ impl Section<'_> {
     }
 
     fn write_claim(&self, slot: Slot, block: &[u8; CLAIM_LEN]) -> Result<(), Fault> {
-        self.write_at(block, self.claim_offset(slot))
+        position::write(self.file, block, self.claim_offset(slot)).map_err(Fault::at(self.place.record()))
     }
 
     fn write_state(&mut self, state: State) -> Result<(), Fault> {
-        let (name, block) = (self.place.name_block(), state.to_block());
-        if self.unnamed {
-            self.write_at(&[name, &block].concat(), 0)?;
+        let (name, block) = (self.place.name_block(), self.seen.block_of(&state));
+        let written = if self.unnamed {
+            position::write(self.file, &[name, block].concat(), 0)
         } else {
-            self.write_at(&block, name.len() as u64)?;
-        }
-        *self.seen = Some(Seen { block, state: state.clone() });
+            position::write(self.file, block, name.len() as u64)
+        };
+        written.map_err(Fault::at(self.place.record()))?;
         (self.state, self.unnamed) = (state, false);
         Ok(())
-    }
-
-    fn write_at(&self, bytes: &[u8], offset: u64) -> Result<(), Fault> {
-        position::write(self.file, bytes, offset).map_err(Fault::at(self.place.record()))
     }
 }
