@@ -441,4 +441,9 @@ mod tests {
         );
         assert!(FileMutex::in_dir("").is_err());
     }
+
+    #[test]
+    fn a_relative_path_is_made_absolute_once() {
+        assert_eq!(FileMutex::in_dir(".").unwrap().dir(), std::env::current_dir().unwrap());
+    }
 }

@@ -1,6 +1,8 @@
 //! Records of which not all was written, or that were changed since.
 
-use std::fs;
+use std::fs::{self, File};
+use std::io::Write;
+use std::path::Path;
 use std::time::Duration;
 
 use soloist::{Admission, Admitted, EventMutex, FencingToken, MutexName};
@@ -23,6 +25,13 @@ impl Before {
     }
 }
 
+/// As `fs::write`, but without truncating first, after which some filesystems wait for the disk.
+fn put(record: &Path, bytes: &[u8]) {
+    let mut file = File::options().write(true).open(record).unwrap();
+    file.write_all(bytes).unwrap();
+    file.set_len(bytes.len() as u64).unwrap();
+}
+
 #[test]
 fn a_record_that_is_cut_anywhere_heals() {
     let store = Store::new();
@@ -31,7 +40,7 @@ fn a_record_that_is_cut_anywhere_heals() {
     for len in 0..before.bytes.len() {
         // With the record its last token may be lost; then the time is what makes the next one higher.
         store.clock.advance(Duration::from_micros(1));
-        fs::write(&record, &before.bytes[..len]).unwrap();
+        put(&record, &before.bytes[..len]);
         assert!(!store.mutex.exists(&reports()).unwrap(), "cut at {len}");
         let lease = take(&store.mutex, &store.request(&reports()));
         assert!(lease.token() > before.token, "cut at {len}");
@@ -52,12 +61,12 @@ fn a_record_in_which_any_byte_changed_never_has_two_winners() {
         for change in [0x01, 0x20, 0x80, before.bytes[at]] {
             let mut bytes = before.bytes.clone();
             bytes[at] ^= change;
-            fs::write(&record, &bytes).unwrap();
+            put(&record, &bytes);
             match store.mutex.create(&store.request(&reports())) {
                 Err(_) => {
                     assert!(at < 16, "{at} ^ {change} is an error");
                     assert_eq!(fs::read(&record).unwrap(), bytes, "a file that may be foreign was changed");
-                    fs::write(&record, &before.bytes).unwrap();
+                    put(&record, &before.bytes);
                     store.assert_free(&reports());
                 }
                 Ok(None) => panic!("{at} ^ {change} is held by nobody"),
@@ -78,7 +87,7 @@ fn a_record_that_is_torn_while_it_is_held_stays_held_as_long_as_the_holder_lives
     let (other, record) = (store.other(), store.record());
     for torn in [0, 300, 700] {
         let lease = take(&other, &store.request(&reports()));
-        fs::write(&record, &before.bytes[..torn]).unwrap();
+        put(&record, &before.bytes[..torn]);
         store.assert_held(&reports());
         assert_eq!(store.mutex.holder(&reports()).unwrap(), None, "it is not known any more who");
         // A claim writes the state anew, and must not make the lease look free.
@@ -93,7 +102,7 @@ fn a_record_that_is_torn_while_it_is_held_stays_held_as_long_as_the_holder_lives
         assert!(!other.forget(&lease).unwrap());
 
         let lease = take(&other, &store.request(&reports()));
-        fs::write(&record, &before.bytes[..torn]).unwrap();
+        put(&record, &before.bytes[..torn]);
         assert!(store.mutex.break_lease(&reports()).unwrap(), "an operator has the last word");
         store.assert_free(&reports());
         assert!(!other.forget(&lease).unwrap());
@@ -104,14 +113,19 @@ fn a_record_that_is_torn_while_it_is_held_stays_held_as_long_as_the_holder_lives
 fn a_claim_that_was_written_but_not_granted_does_not_become_granted_later() {
     let store = Store::new();
     let (first, second) = (reports().claim("first", noon()), reports().claim("second", noon()));
-    store.assert_free(&reports());
-    let state = fs::read(store.record()).unwrap();
+    // The room of an expired claim stands before it, and must not be used first.
+    take(&store.mutex, &store.request(&reports().claim("expired", noon())));
+    let lasting = take(&store.mutex, &store.request(&reports().claim("lasting", noon())));
+    let state = fs::read(store.record()).unwrap()[..768].to_vec();
+    store.clock.advance(Duration::from_secs(59));
+    assert!(extended(&store.mutex, &lasting));
     let lost = admitted(&store.mutex, &store.both(&reports(), &first));
     store.mutex.forget(lost.lease().unwrap()).unwrap();
+    store.clock.advance(Duration::from_secs(1));
     // As if the process had died, or the disk had been full, between the claim and the state.
     let mut record = fs::read(store.record()).unwrap();
     record[..state.len()].copy_from_slice(&state);
-    fs::write(store.record(), record).unwrap();
+    put(&store.record(), &record);
     assert!(!store.mutex.exists(&first).unwrap());
     assert!(!store.mutex.forget(lost.claim().unwrap()).unwrap());
     store.assert_free(&reports());
@@ -129,7 +143,7 @@ fn claims_outlive_a_torn_state() {
     let before = Before::of(&store);
     let mut bytes = before.bytes.clone();
     bytes[300] ^= 1;
-    fs::write(store.record(), bytes).unwrap();
+    put(&store.record(), &bytes);
     assert!(store.mutex.exists(&before.claim).unwrap());
     let refused = store.mutex.admit(&[store.both(&reports(), &before.claim)]).remove(0).unwrap();
     assert!(matches!(refused, Admitted::ClaimTaken(Some(_))));
