@@ -13,9 +13,7 @@
 //! nobody. Nothing is synced to the disk: a power loss takes the holders with it, and may take back the claims of the
 //! last seconds before it.
 
-use std::collections::HashMap;
 use std::fmt;
-use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -24,20 +22,23 @@ use chrono::{DateTime, Utc};
 
 use crate::clock::{Clock, wall_plus};
 use crate::error::MutexError;
-use crate::lease::{Holder, Lease, LeaseRequest, MutexName, Owner, Term};
+use crate::lease::{Holder, Lease, LeaseRequest, MutexName, Term};
 use crate::mutex::{Admission, Admitted, EventMutex, Scope, admit_in_steps};
 
+mod handles;
 mod life;
 mod network;
 mod place;
 mod position;
 mod record;
+mod record_file;
 mod section;
 mod text;
 mod turn;
 
-use life::Life;
+use handles::{Files, Handles, InHand};
 use place::{Fault, Place};
+use record_file::RecordFile;
 use section::{Occupant, Section, Verdict};
 
 /// Mutexes between the processes of one host, in a directory. It can do all that an [`EventMutex`] can.
@@ -77,13 +78,7 @@ pub struct FileMutex {
 struct Shared {
     dir: PathBuf,
     clock: Clock,
-    in_hand: Mutex<HashMap<(Owner, MutexName), InHand>>,
-}
-
-/// What is kept open for a lease that this process holds.
-struct InHand {
-    record: File,
-    life: Life,
+    handles: Mutex<Handles>,
 }
 
 impl FileMutex {
@@ -148,33 +143,42 @@ impl FileMutex {
         self.shared.clock.now()
     }
 
-    fn in_hand(&self) -> MutexGuard<'_, HashMap<(Owner, MutexName), InHand>> {
-        // No code that can panic runs while the map is half-changed, so a poisoned one is whole.
-        self.shared.in_hand.lock().unwrap_or_else(PoisonError::into_inner)
+    fn handles(&self) -> MutexGuard<'_, Handles> {
+        // No code that can panic runs while they are half-changed, so poisoned ones are whole.
+        self.shared.handles.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Lets go of a lease that is no longer ours, or that is being given back.
-    fn let_go(&self, owner: Owner, name: &MutexName) -> Option<InHand> {
-        self.in_hand().remove(&(owner, name.clone()))
+    /// The files of a mutex, from those that lie ready if nobody has deleted or moved them.
+    fn files(&self, name: &MutexName) -> Result<Box<Files>, Fault> {
+        let idle = self.handles().idle(name);
+        match idle.filter(|files| files.record.is_in_place()) {
+            Some(files) => Ok(files),
+            None => Files::open_or_make(self.place(name)),
+        }
     }
 
     /// Decides on one admission, whose parts are of one mutex, in one critical section.
     fn admit_at_once(&self, admission: &Admission, name: &MutexName) -> Result<Admitted, Fault> {
-        let place = self.place(name);
-        let record = place.open_or_make_record()?;
-        let mut section = Section::enter(&record, &place)?;
-        let (grant, life, superseded) = match section.admit(admission, self.now())? {
-            Verdict::Refused(refused) => return Ok(refused),
-            Verdict::Granted { grant, life, superseded } => (grant, life, superseded),
-        };
-        drop(section);
-        if let Some(owner) = superseded {
-            self.let_go(owner, name);
+        let mut files = self.files(name)?;
+        let Files { record, spare } = &mut *files;
+        let verdict = record.enter()?.admit(admission, spare, self.now())?;
+        let mut handles = self.handles();
+        match verdict {
+            Verdict::Refused(refused) => {
+                handles.put_back(name, files);
+                Ok(refused)
+            }
+            Verdict::Granted { grant, life, superseded } => {
+                if let Some(owner) = superseded {
+                    handles.let_go(owner, name);
+                }
+                match (grant.lease(), life) {
+                    (Some(lease), Some(life)) => handles.hold(lease.owner(), name, InHand { files, life }),
+                    _ => handles.put_back(name, files),
+                }
+                Ok(Admitted::Granted(grant))
+            }
         }
-        if let (Some(lease), Some(life)) = (grant.lease(), life) {
-            self.in_hand().insert((lease.owner(), lease.name().clone()), InHand { record, life });
-        }
-        Ok(Admitted::Granted(grant))
     }
 
     fn admit_one(&self, admission: &Admission) -> Result<Admitted, MutexError> {
@@ -200,10 +204,9 @@ impl FileMutex {
         absent: T,
         section: impl FnOnce(Section<'_>) -> Result<T, Fault>,
     ) -> Result<T, Fault> {
-        let place = self.place(name);
-        match place.open_record()? {
+        match RecordFile::open(self.place(name))? {
             None => Ok(absent),
-            Some(record) => section(Section::enter(&record, &place)?),
+            Some(mut record) => section(record.enter()?),
         }
     }
 
@@ -214,16 +217,15 @@ impl FileMutex {
 
     /// Gives back a lease that is in hand, without opening a file. Whatever is answered, its life file is unlocked.
     fn forget_in_hand(&self, lease: &Lease, in_hand: InHand) -> Result<bool, Fault> {
-        let InHand { record, life } = in_hand;
-        let place = self.place(lease.name());
-        if is_deleted(&record).map_err(Fault::at(place.record()))? {
-            let deleted = io::Error::new(io::ErrorKind::NotFound, "it was deleted while it was held");
-            return Err(Fault::at(place.record())(deleted));
-        }
-        let mut section = Section::enter(&record, &place)?;
+        let InHand { mut files, life } = in_hand;
+        files.record.expect_not_deleted()?;
+        let mut section = files.record.enter()?;
         let ours = section.release(lease, Some(&life), self.now());
         // Before the next one's turn, or that would have to start a new generation.
-        drop(life);
+        let spare = life.end();
+        drop(section);
+        files.spare = spare;
+        self.handles().put_back(lease.name(), files);
         ours
     }
 
@@ -233,7 +235,7 @@ impl FileMutex {
             section.extend(lease, wall_plus(now, term.get()), now)
         })?;
         if !ours {
-            self.let_go(lease.owner(), lease.name());
+            self.handles().let_go(lease.owner(), lease.name());
         }
         Ok(ours)
     }
@@ -337,7 +339,7 @@ impl FileMutexBuilder {
             Ok(dir)
         };
         let dir = open().map_err(|error: io::Error| unusable(error))?;
-        Ok(FileMutex { shared: Arc::new(Shared { dir, clock, in_hand: Mutex::default() }) })
+        Ok(FileMutex { shared: Arc::new(Shared { dir, clock, handles: Mutex::default() }) })
     }
 }
 
@@ -372,7 +374,8 @@ impl EventMutex for FileMutex {
     }
 
     fn forget(&self, lease: &Lease) -> Result<bool, MutexError> {
-        match self.let_go(lease.owner(), lease.name()) {
+        let in_hand = self.handles().let_go(lease.owner(), lease.name());
+        match in_hand {
             Some(in_hand) => self.forget_in_hand(lease, in_hand),
             None => self.on_record(lease.name(), false, |mut section| section.release(lease, None, self.now())),
         }
@@ -408,21 +411,9 @@ impl EventMutex for FileMutex {
 
 impl fmt::Debug for FileMutex {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let names: Vec<String> = self.in_hand().keys().map(|(_, name)| name.to_string()).collect();
-        f.debug_struct("FileMutex").field("dir", &self.shared.dir).field("in_hand", &names).finish_non_exhaustive()
+        let in_hand = self.handles().names_in_hand();
+        f.debug_struct("FileMutex").field("dir", &self.shared.dir).field("in_hand", &in_hand).finish_non_exhaustive()
     }
-}
-
-/// Whether somebody unlinked the file, so that others no longer meet it.
-#[cfg(unix)]
-fn is_deleted(file: &File) -> io::Result<bool> {
-    Ok(std::os::unix::fs::MetadataExt::nlink(&file.metadata()?) == 0)
-}
-
-/// An open file can't be unlinked there.
-#[cfg(not(unix))]
-fn is_deleted(_file: &File) -> io::Result<bool> {
-    Ok(false)
 }
 
 #[cfg(test)]
@@ -449,5 +440,10 @@ mod tests {
             "could not open the directory /dev/null/locks: Not a directory (os error 20)"
         );
         assert!(FileMutex::in_dir("").is_err());
+    }
+
+    #[test]
+    fn a_relative_path_is_made_absolute_once() {
+        assert_eq!(FileMutex::in_dir(".").unwrap().dir(), std::env::current_dir().unwrap());
     }
 }

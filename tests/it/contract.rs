@@ -84,11 +84,11 @@ mod file {
             }
             let lease = record.split("\nlease held\n").nth(1).map(|lease| lease.split("crc32").next().unwrap_or(lease));
             let Some(lease) = lease else { return Some(false) };
-            let life =
-                match lease.lines().find_map(|line| line.strip_prefix("life ")).expect("a lease has a life").trim() {
-                    "0" => path.with_extension("life"),
-                    generation => path.with_extension(format!("life-{generation}")),
-                };
+            let life = lease.lines().find_map(|line| line.strip_prefix("life ")?.split(' ').next());
+            let life = match life.expect("a lease has a life") {
+                "0" => path.with_extension("life"),
+                generation => path.with_extension(format!("life-{generation}")),
+            };
             let locked = File::open(life).expect("the life file is there").try_lock().is_err();
             Some(locked && lease.lines().any(lasts))
         }

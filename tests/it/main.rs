@@ -2,9 +2,11 @@
 
 mod support;
 
+mod connect;
 mod contract;
 mod crontab;
 mod faults;
+mod file;
 mod fleet;
 mod report;
 mod schedule;

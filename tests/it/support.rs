@@ -1,9 +1,10 @@
 //! What the tests are written in.
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::SystemTime;
 
 use chrono::{DateTime, Utc};
 use soloist::{
@@ -119,11 +120,23 @@ impl EventMutex for Counted {
     }
 }
 
-/// The program `examples/{name}.rs`, which `cargo test` has built.
+/// The program `examples/{name}.rs`, which `cargo test` has built; `cargo test --test it` alone has not.
 pub(crate) fn example(name: &str) -> PathBuf {
     let this = std::env::current_exe().expect("a running program has a path");
     let target = this.parent().and_then(|deps| deps.parent()).expect("tests lie in target/PROFILE/deps");
     let example = target.join("examples").join(name);
-    assert!(example.exists(), "{} is missing: build it with `cargo build --examples`", example.display());
+    let built = std::fs::metadata(&example).and_then(|example| example.modified()).ok();
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let fresh = built.is_some_and(|built| newest(&root.join("src")).max(newest(&root.join("examples"))) < built);
+    assert!(fresh, "{} is missing or older than its source: run `cargo build --examples`", example.display());
     example
+}
+
+fn newest(folder: &Path) -> SystemTime {
+    let items = std::fs::read_dir(folder).expect("the source is there").map(|item| item.expect("it is readable"));
+    let time = |item: std::fs::DirEntry| match item.metadata() {
+        Ok(data) if data.is_dir() => newest(&item.path()),
+        data => data.and_then(|data| data.modified()).expect("files have times"),
+    };
+    items.map(time).max().unwrap_or(SystemTime::UNIX_EPOCH)
 }

@@ -1,32 +1,45 @@
 //! The life files: which of them is locked says whose holder still lives.
 //!
-//! All of this happens while the record is locked, so that looking at a life file never stands in the way of taking it.
+//! They are looked at only while the record is locked, so that a look never stands in the way of a create.
 
 use std::fs::{File, TryLockError};
 
-use super::place::{Fault, Place, open_if_there, open_or_make};
+use super::place::{Fault, FileId, Place, open_if_there, open_or_make};
+use super::record::LifeId;
 
 /// More holders of one mutex than this do not outlive their lease at once.
 const GENERATIONS: u32 = 1000;
 
 /// A life file that this process has locked: proof that the holder lives, for as long as this is kept.
 ///
-/// Each acquisition opens a handle of its own, because one handle can be locked twice. No child process inherits the
+/// Each acquisition has a handle of its own, because one handle can be locked twice. No child process inherits the
 /// descriptor; one that is to keep the lease when this process dies would be given a duplicate of it here.
 #[derive(Debug)]
-pub(super) struct Life {
+pub(super) struct Life(Option<Spare>);
+
+/// An open life file that is not locked, kept for the next lease.
+#[derive(Debug)]
+pub(super) struct Spare {
     file: File,
-    generation: u32,
+    id: LifeId,
 }
 
 impl Life {
-    /// Locks the first life file that nobody has locked.
-    pub(super) fn take(place: &Place) -> Result<Self, Fault> {
+    /// Locks the `spare` one, or the first life file that nobody has locked.
+    pub(super) fn take(place: &Place, spare: Option<Spare>) -> Result<Self, Fault> {
+        if let Some(spare) = spare
+            && spare.file.try_lock().is_ok()
+        {
+            return Ok(Self(Some(spare)));
+        }
         for generation in 0..GENERATIONS {
             let path = place.life(generation);
             let file = open_or_make(&path)?;
             match file.try_lock() {
-                Ok(()) => return Ok(Self { file, generation }),
+                Ok(()) => {
+                    let inode = inode(&file).map_err(Fault::at(&path))?;
+                    return Ok(Self(Some(Spare { file, id: LifeId { generation, inode } })));
+                }
                 Err(TryLockError::WouldBlock) => {}
                 Err(TryLockError::Error(error)) => return Err(Fault::at(&path)(error)),
             }
@@ -34,46 +47,57 @@ impl Life {
         Err(Fault::unusable(place.record(), format!("{GENERATIONS} holders outlived their leases and are still alive")))
     }
 
-    pub(super) fn generation(&self) -> u32 {
-        self.generation
+    pub(super) fn id(&self) -> Option<LifeId> {
+        self.0.as_ref().map(|life| life.id)
+    }
+
+    /// Unlocks it. What is left is open for the next lease, if it is of the first generation: the others are an exception.
+    pub(super) fn end(mut self) -> Option<Spare> {
+        self.unlock().filter(|spare| spare.id.generation == 0)
+    }
+
+    fn unlock(&mut self) -> Option<Spare> {
+        // Closing alone would leave it locked while a child that another thread is just starting has a duplicate.
+        self.0.take().filter(|life| life.file.unlock().is_ok())
     }
 }
 
 impl Drop for Life {
     fn drop(&mut self) {
-        // Closing alone would leave it locked while a child that another thread is just starting has a duplicate.
-        // If unlocking fails, closing is all there is.
-        let _ = self.file.unlock();
+        self.unlock();
     }
 }
 
-/// Whether somebody has this life file locked; `None`: it was never made.
-fn is_locked(place: &Place, generation: u32) -> Result<Option<bool>, Fault> {
-    let path = place.life(generation);
-    let Some(file) = open_if_there(&path)? else { return Ok(None) };
-    match file.try_lock() {
-        Err(TryLockError::WouldBlock) => Ok(Some(true)),
-        Err(TryLockError::Error(error)) => Err(Fault::at(&path)(error)),
-        Ok(()) => {
-            let _ = file.unlock();
-            Ok(Some(false))
-        }
-    }
+fn inode(file: &File) -> std::io::Result<u64> {
+    FileId::of(file).map(|id| id.inode)
 }
 
-/// Whether the holder of this generation lives.
-pub(super) fn is_alive(place: &Place, generation: u32) -> Result<bool, Fault> {
-    Ok(is_locked(place, generation)? == Some(true))
+/// Whether the holder who locked this life file lives. If the file has gone, nobody can tell, and the answer is yes: its
+/// lease ends with its term.
+pub(super) fn is_alive(place: &Place, life: LifeId) -> Result<bool, Fault> {
+    let path = place.life(life.generation);
+    let Some(file) = open_if_there(&path)? else { return Ok(true) };
+    Ok(is_locked(place, life.generation, &file)? || inode(&file).map_err(Fault::at(&path))? != life.inode)
 }
 
 /// Whether a holder of any generation lives.
 pub(super) fn is_any_alive(place: &Place) -> Result<bool, Fault> {
     for generation in 0..GENERATIONS {
-        match is_locked(place, generation)? {
-            None => break,
-            Some(true) => return Ok(true),
-            Some(false) => {}
+        let Some(file) = open_if_there(&place.life(generation))? else { break };
+        if is_locked(place, generation, &file)? {
+            return Ok(true);
         }
     }
     Ok(false)
+}
+
+fn is_locked(place: &Place, generation: u32, life: &File) -> Result<bool, Fault> {
+    match life.try_lock() {
+        Err(TryLockError::WouldBlock) => Ok(true),
+        Err(TryLockError::Error(error)) => Err(Fault::at(&place.life(generation))(error)),
+        Ok(()) => {
+            let _ = life.unlock();
+            Ok(false)
+        }
+    }
 }

@@ -1,6 +1,6 @@
 //! Where a mutex lives: its files, and what is said when one of them fails.
 
-use std::fs::File;
+use std::fs::{File, Metadata, OpenOptions};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -36,39 +36,100 @@ impl Place {
         &self.name_block
     }
 
-    /// The record, made if it is not there. The directory is not made: whoever holds the mutex may live in the one
-    /// that is gone.
-    pub(super) fn open_or_make_record(&self) -> Result<File, Fault> {
-        open_or_make(&self.record)
-    }
-
-    /// The record, or `None` if this mutex was never asked for.
-    pub(super) fn open_record(&self) -> Result<Option<File>, Fault> {
-        let record = open_if_there(&self.record)?;
-        if record.is_none() {
-            self.expect_directory()?;
-        }
-        Ok(record)
-    }
-
     /// A file that is not there means something only while its directory is.
-    fn expect_directory(&self) -> Result<(), Fault> {
+    pub(super) fn expect_directory(&self) -> Result<(), Fault> {
         let Some(dir) = self.record.parent() else { return Ok(()) };
         dir.metadata().map(drop).map_err(Fault::at(&self.record))
     }
 }
 
-/// Opens for reading and writing, as locks need on some systems, and leaves in place what is there.
 pub(super) fn open_or_make(path: &Path) -> Result<File, Fault> {
-    File::options().read(true).write(true).create(true).truncate(false).open(path).map_err(Fault::at(path))
+    open(File::options().create(true).truncate(false), path).map_err(Fault::at(path))
 }
 
 pub(super) fn open_if_there(path: &Path) -> Result<Option<File>, Fault> {
-    match File::options().read(true).write(true).open(path) {
+    match open(&mut File::options(), path) {
         Ok(file) => Ok(Some(file)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(Fault::at(path)(error)),
     }
+}
+
+/// Opens for reading and writing, as locks need on some systems.
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+fn open(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
+    options.read(true).write(true).open(path)
+}
+
+/// Opens for reading and writing, as locks need on some systems, and without noting on the disk when it was read, which
+/// costs more than the reading. Only the file's owner may ask for that.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+fn open(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
+    use std::os::unix::fs::OpenOptionsExt;
+
+    let quiet = rustix::fs::OFlags::NOATIME.bits().cast_signed();
+    match options.read(true).write(true).custom_flags(quiet).open(path) {
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => options.custom_flags(0).open(path),
+        opened => opened,
+    }
+}
+
+/// Which file it is, whatever it is called: its device and inode, or zeros where the system does not tell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct FileId {
+    device: u64,
+    pub(super) inode: u64,
+}
+
+impl FileId {
+    pub(super) fn of(file: &File) -> io::Result<Self> {
+        file.metadata().map(|metadata| Self::from(&metadata))
+    }
+
+    /// The file that others meet who open this path now.
+    ///
+    /// The times are not asked for: once somebody has read them, the next write notes its own more exactly, which
+    /// costs more than the writing.
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    pub(super) fn at(path: &Path) -> io::Result<Self> {
+        use rustix::fs::{AtFlags, CWD, StatxFlags, makedev, statx};
+
+        let found = statx(CWD, path, AtFlags::empty(), StatxFlags::INO)?;
+        Ok(Self { device: makedev(found.stx_dev_major, found.stx_dev_minor), inode: found.stx_ino })
+    }
+
+    /// The file that others meet who open this path now.
+    #[cfg(not(any(target_os = "linux", target_os = "android")))]
+    pub(super) fn at(path: &Path) -> io::Result<Self> {
+        path.metadata().map(|metadata| Self::from(&metadata))
+    }
+
+    #[cfg(unix)]
+    fn from(metadata: &Metadata) -> Self {
+        use std::os::unix::fs::MetadataExt;
+
+        Self { device: metadata.dev(), inode: metadata.ino() }
+    }
+
+    #[cfg(not(unix))]
+    fn from(_metadata: &Metadata) -> Self {
+        Self { device: 0, inode: 0 }
+    }
+}
+
+/// Whether nobody can open this file any more, because it was unlinked, alone or with its directory.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+pub(super) fn is_deleted(file: &File) -> bool {
+    use rustix::fs::{AtFlags, StatxFlags, statx};
+
+    // Again without the times. A kernel that can't tell says nothing of the file.
+    statx(file, c"", AtFlags::EMPTY_PATH, StatxFlags::NLINK).is_ok_and(|found| found.stx_nlink == 0)
+}
+
+/// An open file can't be unlinked everywhere, and its links are not counted everywhere.
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+pub(super) fn is_deleted(_file: &File) -> bool {
+    false
 }
 
 /// What went wrong, and with which file.

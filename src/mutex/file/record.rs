@@ -7,14 +7,14 @@ use std::fmt::Write;
 
 use uuid::Uuid;
 
-use super::text::{Block, Stamp, clipped, escaped, unsealed};
+use super::text::{Block, clipped, escaped, parse_stamp, unsealed};
 use crate::lease::{FencingToken, Holder, MutexName};
 
 /// How every record begins. Another version of the format has another number here.
 const MAGIC: &str = "soloist-mutex 1\n";
 
 /// Blocks that hold a name are a multiple of this long.
-const NAME_GRAIN: usize = 256;
+pub(super) const NAME_GRAIN: usize = 256;
 
 /// The state, in bytes: one sector of a disk.
 pub(super) const STATE_LEN: usize = 512;
@@ -26,8 +26,8 @@ pub(super) const CLAIM_LEN: usize = 384;
 pub(super) const HEADER_MAX: usize =
     (MAGIC.len() + "name \n".len() + MutexName::MAX_CHARS * 6 + Block::FRAME).next_multiple_of(NAME_GRAIN) + STATE_LEN;
 
-/// More of a host's name than this is not kept. Linux has 64 bytes, of which each can take three when escaped.
-const HOST_MAX: usize = 192;
+/// More of a host's name than this is not kept. Linux has 64 bytes.
+const HOST_MAX: usize = 128;
 
 /// The first block: the format and the full name, written once.
 pub(super) fn name_block(name: &str) -> Vec<u8> {
@@ -81,13 +81,21 @@ pub(super) struct State {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum LeaseState {
     Free,
-    /// Granted to `holder`, who has the life file of this generation locked.
     Held {
         holder: Holder,
-        life: u32,
+        life: LifeId,
     },
     /// It was lost when the state was torn. As long as somebody has any life file locked, that may be the holder.
     Unknown,
+}
+
+/// Which life file a holder has locked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct LifeId {
+    /// Which of the mutex's life files it is by name.
+    pub(super) generation: u32,
+    /// Which file it is, also after another one took its name; zero where the system does not tell.
+    pub(super) inode: u64,
 }
 
 impl State {
@@ -96,27 +104,23 @@ impl State {
         Self { last: highest, last_claim: highest, lease: LeaseState::Unknown }
     }
 
-    pub(super) fn to_block(&self) -> [u8; STATE_LEN] {
-        let mut bytes = [0; STATE_LEN];
-        let mut block = Block::new(&mut bytes);
-        let _ = write!(block, "last {}\nclaims {}\n", self.last, self.last_claim);
-        let _ = match &self.lease {
-            LeaseState::Free => block.write_str("lease free\n"),
-            LeaseState::Unknown => block.write_str("lease unknown\n"),
-            // The pid stands in the owner too; its line is for people.
-            LeaseState::Held { holder, life } => write!(
-                block,
-                "lease held\ntoken {}\nowner {}\nhost {}\npid {}\nsince {}\nuntil {}\nlife {life}\n",
-                holder.token(),
-                holder.owner(),
-                clipped(&escaped(holder.host()), HOST_MAX),
-                holder.pid(),
-                Stamp(holder.since()),
-                Stamp(holder.until()),
-            ),
+    pub(super) fn write_into(&self, bytes: &mut [u8; STATE_LEN]) {
+        let mut block = Block::new(bytes);
+        block.text("last ").number(self.last.get()).text("\nclaims ").number(self.last_claim.get()).text("\nlease ");
+        match &self.lease {
+            LeaseState::Free => block.text("free\n"),
+            LeaseState::Unknown => block.text("unknown\n"),
+            LeaseState::Held { holder, life } => {
+                block.text("held\ntoken ").number(holder.token().get());
+                let _ = write!(block, "\nowner {}", holder.owner());
+                block.text("\nhost ").text(clipped(&escaped(holder.host()), HOST_MAX));
+                // The pid stands in the owner too; its line is for people.
+                block.text("\npid ").number(holder.pid());
+                block.text("\nsince ").time(holder.since()).text("\nuntil ").time(holder.until());
+                block.text("\nlife ").number(life.generation).text(" inode ").number(life.inode).text("\n")
+            }
         };
         block.seal(b'\n');
-        bytes
     }
 
     /// `None`: the block is torn.
@@ -131,8 +135,9 @@ impl State {
             "held" => {
                 let (token, owner) = (token(next("token")?)?, next("owner")?.parse().ok()?);
                 let (host, _pid) = (next("host")?, next("pid")?);
-                let (since, until) = (Stamp::parse(next("since")?)?, Stamp::parse(next("until")?)?);
-                let life = next("life")?.parse().ok()?;
+                let (since, until) = (parse_stamp(next("since")?)?, parse_stamp(next("until")?)?);
+                let (generation, inode) = next("life")?.split_once(" inode ")?;
+                let life = LifeId { generation: generation.parse().ok()?, inode: inode.parse().ok()? };
                 LeaseState::Held { holder: Holder::new(owner, token, host, since, until), life }
             }
             _ => return None,
@@ -189,15 +194,15 @@ impl<'a> Claim<'a> {
         self.column(KEY) == key.0
     }
 
-    /// Whether it was written by a grant that did not come to its end: its token is above `last_claim`, as
+    /// Whether it was written by a grant that did not come to its end, if the last that did has this token, as
     /// [`token_text`] writes it. True as well of much that is not a claim.
     pub(super) fn is_above(self, last_claim: &str) -> bool {
         self.column(TOKEN) > last_claim.as_bytes()
     }
 
-    /// Whether it is still good, should it be whole, at the time that a [`Stamp`] wrote as `now`.
-    pub(super) fn seems_live(self, now: &str) -> bool {
-        self.column(UNTIL) > now.as_bytes()
+    /// Whether it is still good, should it be whole, at a time as [`stamp`] writes it.
+    pub(super) fn seems_live(self, now: &[u8]) -> bool {
+        self.column(UNTIL) > now
     }
 
     /// Who claimed; `None`: the slot is empty or torn.
@@ -210,7 +215,7 @@ impl<'a> Claim<'a> {
         let (owner, text) = text.split_once(" host ")?;
         let (host, _label) = text.split_once(" for ")?;
         let token = FencingToken::new(token.parse().ok()?);
-        Some(Holder::new(owner.parse().ok()?, token, host, Stamp::parse(since)?, Stamp::parse(until)?))
+        Some(Holder::new(owner.parse().ok()?, token, host, parse_stamp(since)?, parse_stamp(until)?))
     }
 }
 
@@ -220,18 +225,14 @@ pub(super) fn claim_block(name: &MutexName, key: ClaimKey, holder: &Holder) -> [
     const HOST_MAX: usize = 64;
     let mut bytes = [0; CLAIM_LEN];
     let mut block = Block::new(&mut bytes);
-    let _ = write!(
-        block,
-        "claim {} token {:020} until {} since {} owner {} host {} for ",
-        str::from_utf8(&key.0).unwrap_or_default(),
-        holder.token().get(),
-        Stamp(holder.until()),
-        Stamp(holder.since()),
-        holder.owner(),
-        clipped(&escaped(holder.host()), HOST_MAX),
-    );
+    block.text("claim ").text(str::from_utf8(&key.0).unwrap_or_default());
+    block.text(" token ").wide_number(holder.token().get());
+    block.text(" until ").time(holder.until()).text(" since ").time(holder.since());
+    let _ = write!(block, " owner {}", holder.owner());
+    block.text(" host ").text(clipped(&escaped(holder.host()), HOST_MAX)).text(" for ");
     if let (Some(occurrence), Some(event)) = (name.occurrence(), name.event()) {
-        let _ = write!(block, "{occurrence:?} {}", escaped(event));
+        let _ = write!(block, "{occurrence:?} ");
+        block.text(&escaped(event));
     }
     block.seal(b' ');
     bytes
@@ -246,6 +247,7 @@ pub(super) fn token_text(token: FencingToken) -> String {
 mod tests {
     use super::*;
     use crate::lease::Owner;
+    use crate::mutex::file::text::stamp;
     use chrono::DateTime;
 
     fn holder(host: &str) -> Holder {
@@ -253,23 +255,30 @@ mod tests {
         Holder::new(Owner::unique(), FencingToken::new(u64::MAX), host, since, DateTime::<chrono::Utc>::MAX_UTC)
     }
 
+    fn block_of(state: &State) -> [u8; STATE_LEN] {
+        let mut block = [0; STATE_LEN];
+        state.write_into(&mut block);
+        block
+    }
+
     fn longest() -> State {
         let owner = format!("{}-{}-{}", "f".repeat(32), u32::MAX, u64::MAX).parse().unwrap();
         let (token, end) = (FencingToken::new(u64::MAX), DateTime::from_timestamp_nanos(i64::MAX));
         let holder = Holder::new(owner, token, "h".repeat(HOST_MAX), end, end);
-        State { last: token, last_claim: token, lease: LeaseState::Held { holder, life: u32::MAX } }
+        let life = LifeId { generation: u32::MAX, inode: u64::MAX };
+        State { last: token, last_claim: token, lease: LeaseState::Held { holder, life } }
     }
 
     #[test]
     fn a_state_is_read_back_also_when_all_its_fields_are_as_long_as_they_can_be() {
         for state in [longest(), State::lost(FencingToken::new(0)), State { lease: LeaseState::Free, ..longest() }] {
-            assert_eq!(State::from_block(&state.to_block()), Some(state));
+            assert_eq!(State::from_block(&block_of(&state)), Some(state));
         }
     }
 
     #[test]
     fn a_state_that_is_cut_or_changed_anywhere_is_not_read() {
-        let whole = longest().to_block();
+        let whole = block_of(&longest());
         for len in 0..whole.len() {
             assert_eq!(State::from_block(&whole[..len]), None, "{len}");
             let mut flipped = whole;
@@ -289,8 +298,8 @@ mod tests {
         assert!(claim.has_key(ClaimKey::of(&name)));
         assert!(!claim.is_above(&token_text(FencingToken::new(u64::MAX))));
         assert!(claim.is_above(&token_text(FencingToken::new(u64::MAX - 1))));
-        assert!(!claim.seems_live(&Stamp(noon).to_string()));
-        assert!(claim.seems_live(&Stamp(noon - chrono::TimeDelta::nanoseconds(1)).to_string()));
+        assert!(!claim.seems_live(&stamp(noon)));
+        assert!(claim.seems_live(&stamp(noon - chrono::TimeDelta::nanoseconds(1))));
         assert!(str::from_utf8(&block).unwrap().contains(" host web-1 for 2026-03-01T12:00:00Z import%0Aall  "));
     }
 

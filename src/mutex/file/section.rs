@@ -4,13 +4,15 @@ use std::fs::File;
 
 use chrono::{DateTime, Utc};
 
-use super::life::{self, Life};
+use super::life::{self, Life, Spare};
 use super::place::{Fault, Place};
 use super::position;
 use super::record::{
-    CLAIM_LEN, Claim, ClaimKey, Front, HEADER_MAX, LeaseState, STATE_LEN, State, claim_block, front, token_text,
+    CLAIM_LEN, Claim, ClaimKey, Front, HEADER_MAX, LeaseState, LifeId, NAME_GRAIN, STATE_LEN, State, claim_block,
+    front, token_text,
 };
-use super::text::Stamp;
+use super::record_file::Seen;
+use super::text::stamp;
 use super::turn::Turn;
 use crate::lease::{FencingToken, Holder, Lease, MutexName, Owner};
 use crate::mutex::{Admission, Admitted, Grant};
@@ -21,8 +23,9 @@ const CLAIMS_MAX: u64 = 1 << 17;
 
 /// A locked record and what it says. Nobody else looks at it or changes it before this is dropped.
 pub(super) struct Section<'a> {
-    record: &'a File,
+    file: &'a File,
     place: &'a Place,
+    seen: &'a mut Seen,
     state: State,
     /// Not all of the name block was ever written; it goes with the next state.
     unnamed: bool,
@@ -51,7 +54,7 @@ pub(super) enum Verdict {
 
 /// Which part of the record an owner's entry is.
 enum Entry {
-    Lease(Holder, u32),
+    Lease(Holder, LifeId),
     Claim(Holder, Slot),
 }
 
@@ -60,36 +63,57 @@ enum Entry {
 struct Slot(u64);
 
 impl<'a> Section<'a> {
-    /// Waits for its turn at `record` and reads it.
-    pub(super) fn enter(record: &'a File, place: &'a Place) -> Result<Self, Fault> {
-        let turn = Turn::at(record).map_err(Fault::at(place.record()))?;
-        let lost = State::lost(FencingToken::new(0));
-        let mut section = Self { record, place, state: lost, unnamed: false, _turn: turn };
-        section.read()?;
+    /// Reads the record whose turn this is.
+    pub(super) fn read(turn: Turn<'a>, file: &'a File, place: &'a Place, seen: &'a mut Seen) -> Result<Self, Fault> {
+        let state = State::lost(FencingToken::new(0));
+        let mut section = Self { file, place, seen, state, unnamed: false, _turn: turn };
+        if !section.read_as_expected()? {
+            section.read_with_care()?;
+        }
         Ok(section)
     }
 
-    fn read(&mut self) -> Result<(), Fault> {
-        let mut buffer = [0; HEADER_MAX];
-        let name_len = self.place.name_block().len();
-        let mut header = self.read_at(&mut buffer[..name_len + STATE_LEN], 0)?;
-        if front(header, self.place.name_block()) != Front::Ours {
-            // Another name's block can be longer than the one that was expected.
-            header = self.read_at(&mut buffer, 0)?;
+    /// Reads a whole record of ours whose name is not very long. `false`: it is not one.
+    fn read_as_expected(&mut self) -> Result<bool, Fault> {
+        let mut buffer = [0; NAME_GRAIN + STATE_LEN];
+        let name = self.place.name_block();
+        let Some(buffer) = buffer.get_mut(..name.len() + STATE_LEN) else { return Ok(false) };
+        let Some(block) = self.read_at(buffer, 0)?.strip_prefix(name) else { return Ok(false) };
+        match self.state_of(block) {
+            None => Ok(false),
+            Some(state) => {
+                self.state = state;
+                Ok(true)
+            }
         }
+    }
+
+    fn read_with_care(&mut self) -> Result<(), Fault> {
+        let mut buffer = [0; HEADER_MAX];
+        let header = self.read_at(&mut buffer, 0)?;
+        let name = self.place.name_block();
         let unusable = |why| Err(Fault::unusable(self.place.record(), why));
-        match front(header, self.place.name_block()) {
+        match front(header, name) {
             Front::Ours => {}
             Front::Torn => self.unnamed = true,
             Front::Another(name) => return unusable(format!("it is the record of another name, {name}")),
             Front::Foreign => return unusable("it is not a record of this version, and is left as it is".into()),
         }
-        let state = header.get(name_len..).and_then(|rest| State::from_block(rest.get(..STATE_LEN)?));
-        self.state = match state {
+        let block = header.get(name.len()..).and_then(|rest| rest.get(..STATE_LEN));
+        self.state = match block.and_then(|block| self.state_of(block)) {
             Some(state) => state,
             None => State::lost(self.highest_claim()?),
         };
         Ok(())
+    }
+
+    fn state_of(&mut self, block: &[u8]) -> Option<State> {
+        if let Some(state) = self.seen.state_of(block) {
+            return Some(state);
+        }
+        let state = State::from_block(block)?;
+        self.seen.note(block, &state);
+        Some(state)
     }
 
     /// Who holds `name` at this time.
@@ -111,7 +135,12 @@ impl<'a> Section<'a> {
 
     /// Grants all of `admission` or nothing. The claim is asked first: a server that comes late is told so, also while
     /// another one runs.
-    pub(super) fn admit(&mut self, admission: &Admission, now: DateTime<Utc>) -> Result<Verdict, Fault> {
+    pub(super) fn admit(
+        &mut self,
+        admission: &Admission,
+        spare: &mut Option<Spare>,
+        now: DateTime<Utc>,
+    ) -> Result<Verdict, Fault> {
         let mut room = None;
         if let Some(claim) = admission.claim() {
             let search = self.find_claim(claim.name(), now)?;
@@ -123,7 +152,7 @@ impl<'a> Section<'a> {
         let mut life = None;
         if let Some(lease) = admission.lease() {
             match self.occupant(lease.name(), now)? {
-                Occupant::Nobody => life = Some(Life::take(self.place)?),
+                Occupant::Nobody => life = Some(Life::take(self.place, spare.take())?),
                 Occupant::Known(holder) => return Ok(Verdict::Refused(Admitted::LeaseTaken(Some(holder)))),
                 Occupant::Unknown => return Ok(Verdict::Refused(Admitted::LeaseTaken(None))),
             }
@@ -147,8 +176,8 @@ impl<'a> Section<'a> {
             self.write_claim(slot, &block)?;
             state.last_claim = grant.token();
         }
-        if let (Some(lease), Some(life)) = (grant.lease(), life) {
-            state.lease = LeaseState::Held { holder: Holder::of(lease, now), life: life.generation() };
+        if let (Some(lease), Some(life)) = (grant.lease(), life.and_then(Life::id)) {
+            state.lease = LeaseState::Held { holder: Holder::of(lease, now), life };
         }
         let superseded = match &self.state.lease {
             LeaseState::Held { holder, .. } if grant.lease().is_some() => Some(holder.owner()),
@@ -215,8 +244,8 @@ impl<'a> Section<'a> {
         }
         let alive = match &entry {
             Entry::Claim(..) => true,
-            Entry::Lease(_, generation) if life.is_some_and(|life| life.generation() == *generation) => true,
-            Entry::Lease(_, generation) => life::is_alive(self.place, *generation)?,
+            Entry::Lease(_, id) if life.is_some_and(|life| life.id() == Some(*id)) => true,
+            Entry::Lease(_, id) => life::is_alive(self.place, *id)?,
         };
         Ok(alive.then_some(entry))
     }
@@ -239,7 +268,7 @@ struct Search {
 impl Section<'_> {
     fn find_claim(&self, name: &MutexName, now: DateTime<Utc>) -> Result<Search, Fault> {
         let key = ClaimKey::of(name);
-        let (last_claim, now) = (token_text(self.state.last_claim), Stamp(now).to_string());
+        let (last_claim, now) = (token_text(self.state.last_claim), stamp(now));
         let (mut taken, mut ungranted, mut empty) = (None, None, None);
         let end = self.for_each_claim(|slot, claim| {
             if claim.is_above(&last_claim) {
@@ -290,26 +319,23 @@ impl Section<'_> {
     }
 
     fn read_at<'b>(&self, buffer: &'b mut [u8], offset: u64) -> Result<&'b [u8], Fault> {
-        let len = position::read(self.record, buffer, offset).map_err(Fault::at(self.place.record()))?;
+        let len = position::read(self.file, buffer, offset).map_err(Fault::at(self.place.record()))?;
         Ok(&buffer[..len])
     }
 
     fn write_claim(&self, slot: Slot, block: &[u8; CLAIM_LEN]) -> Result<(), Fault> {
-        self.write_at(block, self.claim_offset(slot))
+        position::write(self.file, block, self.claim_offset(slot)).map_err(Fault::at(self.place.record()))
     }
 
     fn write_state(&mut self, state: State) -> Result<(), Fault> {
-        let (name, block) = (self.place.name_block(), state.to_block());
-        if self.unnamed {
-            self.write_at(&[name, &block].concat(), 0)?;
+        let (name, block) = (self.place.name_block(), self.seen.block_of(&state));
+        let written = if self.unnamed {
+            position::write(self.file, &[name, block].concat(), 0)
         } else {
-            self.write_at(&block, name.len() as u64)?;
-        }
+            position::write(self.file, block, name.len() as u64)
+        };
+        written.map_err(Fault::at(self.place.record()))?;
         (self.state, self.unnamed) = (state, false);
         Ok(())
-    }
-
-    fn write_at(&self, bytes: &[u8], offset: u64) -> Result<(), Fault> {
-        position::write(self.record, bytes, offset).map_err(Fault::at(self.place.record()))
     }
 }

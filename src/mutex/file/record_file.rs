@@ -1,0 +1,91 @@
+//! An open record, and what is remembered of it.
+
+use std::fs::File;
+use std::io;
+
+use super::place::{Fault, FileId, Place, is_deleted, open_if_there, open_or_make};
+use super::record::{STATE_LEN, State};
+use super::section::Section;
+use super::turn::Turn;
+
+/// An open record. One thread uses it at a time, because a lock does not exclude those who share its handle.
+pub(super) struct RecordFile {
+    place: Place,
+    file: File,
+    id: FileId,
+    seen: Seen,
+}
+
+/// The state as it was last read or written, so that one that nobody changed is not read letter by letter.
+pub(super) struct Seen {
+    block: [u8; STATE_LEN],
+    state: Option<State>,
+}
+
+impl Seen {
+    fn nothing() -> Self {
+        Self { block: [0; STATE_LEN], state: None }
+    }
+
+    /// The state in this block, if it is the one that was seen.
+    pub(super) fn state_of(&self, block: &[u8]) -> Option<State> {
+        if self.block == block { self.state.clone() } else { None }
+    }
+
+    pub(super) fn note(&mut self, block: &[u8], state: &State) {
+        if block.len() == STATE_LEN {
+            self.block.copy_from_slice(block);
+            self.state = Some(state.clone());
+        }
+    }
+
+    /// The block of a state that is being written.
+    pub(super) fn block_of(&mut self, state: &State) -> &[u8] {
+        state.write_into(&mut self.block);
+        self.state = Some(state.clone());
+        &self.block
+    }
+}
+
+impl RecordFile {
+    /// The record at this place, made if it is not there. The directory is not made: whoever holds the mutex may live
+    /// in the one that is gone.
+    pub(super) fn open_or_make(place: Place) -> Result<Self, Fault> {
+        let file = open_or_make(place.record())?;
+        Self::opened(place, file)
+    }
+
+    /// The record at this place, or `None` if this mutex was never asked for.
+    pub(super) fn open(place: Place) -> Result<Option<Self>, Fault> {
+        match open_if_there(place.record())? {
+            Some(file) => Self::opened(place, file).map(Some),
+            None => place.expect_directory().map(|()| None),
+        }
+    }
+
+    fn opened(place: Place, file: File) -> Result<Self, Fault> {
+        let id = FileId::of(&file).map_err(Fault::at(place.record()))?;
+        Ok(Self { id, place, file, seen: Seen::nothing() })
+    }
+
+    /// Whether others who open the record now meet this one: nobody has deleted or moved it, or its directory.
+    pub(super) fn is_in_place(&self) -> bool {
+        FileId::at(self.place.record()).is_ok_and(|id| id == self.id)
+    }
+
+    /// An error if somebody has deleted the record, so that others who took the mutex since did not meet its holder.
+    pub(super) fn expect_not_deleted(&self) -> Result<(), Fault> {
+        if is_deleted(&self.file) {
+            let gone = io::Error::new(io::ErrorKind::NotFound, "it was deleted while it was held");
+            return Err(Fault::at(self.place.record())(gone));
+        }
+        Ok(())
+    }
+
+    /// Waits for the record's lock, and reads it.
+    pub(super) fn enter(&mut self) -> Result<Section<'_>, Fault> {
+        let Self { place, file, seen, .. } = self;
+        let turn = Turn::at(file).map_err(Fault::at(place.record()))?;
+        Section::read(turn, file, place, seen)
+    }
+}

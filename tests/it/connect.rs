@@ -1,0 +1,85 @@
+//! Opening a store by its URL.
+
+use std::error::Error;
+
+use soloist::{Clock, LeaseRequest, MutexName, Scope, Term, connect};
+
+#[track_caller]
+fn refused(url: &str) -> String {
+    let error = connect(url).expect_err("the url was accepted");
+    assert!(!format!("{error} {error:?}").contains("secret"), "{error:?}");
+    error.to_string()
+}
+
+#[test]
+fn a_store_in_memory_is_a_new_one_each_time() {
+    let name = MutexName::lease("reports").unwrap();
+    let first = connect("memory:").unwrap();
+    first.create(&LeaseRequest::new(name.clone(), Term::MAX, &Clock::system())).unwrap().unwrap();
+    assert!(first.exists(&name).unwrap());
+    assert!(!connect("MEMORY:").unwrap().exists(&name).unwrap());
+    assert_eq!(first.scope(), Scope::Process);
+}
+
+#[test]
+fn all_ways_to_write_a_path_mean_the_same_directory() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = format!("{}/b 1%é", dir.path().to_str().unwrap());
+    let written = path.replace('%', "%25").replace(' ', "%20");
+    let name = MutexName::lease("reports").unwrap();
+    let first = connect(&format!("file:{written}")).unwrap();
+    first.create(&LeaseRequest::new(name.clone(), Term::MAX, &Clock::system())).unwrap().unwrap();
+    for url in [format!("file://{written}"), format!("file://localhost{written}"), format!("FILE:{written}")] {
+        assert!(connect(&url).unwrap().exists(&name).unwrap(), "{url}");
+    }
+    assert!(std::path::Path::new(&path).is_dir());
+    assert_eq!(first.scope(), Scope::Host);
+}
+
+#[test]
+fn a_url_that_opens_no_store_is_told_why() {
+    let known = "memory, file, redis, rediss, redis+unix, mysql, mariadb, postgres and postgresql";
+    assert_eq!(refused("zookeeper://a"), format!("no store has the scheme zookeeper; there are {known}"));
+    assert_eq!(refused("redis://user:secret@cache/0"), "a store at redis: needs a soloist with the feature `redis`");
+    assert_eq!(refused("rediss://secret@cache"), "a store at rediss: needs a soloist with the feature `redis`");
+    assert_eq!(refused("redis+unix:///run/r"), "a store at redis+unix: needs a soloist with the feature `redis`");
+    assert_eq!(refused("mysql://a/b?password=secret"), "a store at mysql: needs a soloist with the feature `mysql`");
+    assert_eq!(refused("mariadb://a/b"), "a store at mariadb: needs a soloist with the feature `mysql`");
+    assert_eq!(refused("postgres://a/b"), "a store at postgres: needs a soloist with the feature `postgres`");
+    assert_eq!(refused("postgresql://a/b"), "a store at postgresql: needs a soloist with the feature `postgres`");
+    let no_scheme = format!("the url of a store has no scheme; there are {known}");
+    for url in ["", "locks", "host=db password=secret", "//user:secret@host/a", "/a?password=secret", ":memory", "1:a"]
+    {
+        assert_eq!(refused(url), no_scheme, "{url}");
+    }
+    assert_eq!(refused("/var/locks"), "the url of a store has no scheme; did you mean file:/var/locks");
+}
+
+#[test]
+fn a_url_that_is_not_a_plain_path_is_refused() {
+    assert_eq!(refused("memory:a"), "the url of a store in memory is memory: and nothing else");
+    let relative = "the url of a store on file needs an absolute path, as in file:/var/lib/myapp/locks";
+    for url in ["file:", "file:locks", "file:./locks", "file://", "file://locks"] {
+        assert_eq!(refused(url), relative, "{url}");
+    }
+    assert_eq!(
+        refused("file://server/locks"),
+        "the url of a store on file names a host; files are on this one: write file:/path"
+    );
+    assert_eq!(
+        refused("file:/locks?mode=secret"),
+        "the url of a store on file has no options; in a path, ? is written as %3F and # as %23"
+    );
+    for url in ["file:/locks%", "file:/locks%2", "file:/locks%+1", "file:/locks%é"] {
+        let said = "the path in the url of a store has a % that is not followed by two hexadecimal digits";
+        assert_eq!(refused(url), said, "{url}");
+    }
+}
+
+#[test]
+fn a_store_that_cannot_be_opened_says_what_failed_and_why() {
+    let error = connect("file:/dev/null/locks").unwrap_err();
+    assert_eq!(error.to_string(), "could not open the directory /dev/null/locks");
+    assert_eq!(error.source().unwrap().to_string(), "Not a directory (os error 20)");
+    assert!(connect("file:/tmp/a%00b").is_err());
+}

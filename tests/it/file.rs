@@ -1,0 +1,425 @@
+//! The store on file: what a directory, its files and the processes that share it can do to it.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use chrono::{DateTime, TimeDelta, Utc};
+use soloist::{
+    Admission, Admitted, Clock, EventMutex, FencingToken, FileMutex, Grant, Lease, LeaseRequest, ManualClock,
+    MutexError, MutexName, Term,
+};
+use tempfile::TempDir;
+
+mod child;
+mod crash;
+mod fault;
+mod torn;
+
+/// A directory of its own, and a clock that stands still.
+struct Store {
+    dir: TempDir,
+    clock: ManualClock,
+    mutex: FileMutex,
+}
+
+impl Store {
+    fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let clock = ManualClock::at(Utc::now());
+        let mutex = FileMutex::builder(dir.path()).clock(&clock).open().unwrap();
+        Self { dir, clock, mutex }
+    }
+
+    /// Another handle, as another process would have it.
+    fn other(&self) -> FileMutex {
+        FileMutex::builder(self.dir.path()).clock(&self.clock).open().unwrap()
+    }
+
+    fn path(&self) -> &Path {
+        self.dir.path()
+    }
+
+    fn request(&self, name: &MutexName) -> LeaseRequest {
+        LeaseRequest::new(name.clone(), minute(), &Clock::from(&self.clock))
+    }
+
+    fn both(&self, name: &MutexName, claim: &MutexName) -> Admission {
+        let lease = self.request(name);
+        Admission::both(lease.clone(), lease.with(claim.clone(), minute()))
+    }
+
+    #[track_caller]
+    fn take(&self, name: &MutexName) -> Lease {
+        take(&self.mutex, &self.request(name))
+    }
+
+    #[track_caller]
+    fn assert_free(&self, name: &MutexName) {
+        let lease = self.take(name);
+        assert!(self.mutex.forget(&lease).unwrap(), "{name} could not be given back");
+    }
+
+    #[track_caller]
+    fn assert_held(&self, name: &MutexName) {
+        assert!(self.mutex.exists(name).unwrap(), "{name} is not held");
+        assert!(self.other().create(&self.request(name)).unwrap().is_none(), "{name} was granted");
+    }
+
+    /// The only file with this ending.
+    #[track_caller]
+    fn file(&self, ending: &str) -> PathBuf {
+        let mut files = files(self.path());
+        files.retain(|path| path.to_str().unwrap().ends_with(ending));
+        assert_eq!(files.len(), 1, "{files:?}");
+        files.remove(0)
+    }
+
+    fn record(&self) -> PathBuf {
+        self.file(".record")
+    }
+}
+
+fn minute() -> Term {
+    Term::new(Duration::from_secs(60)).unwrap()
+}
+
+fn reports() -> MutexName {
+    MutexName::lease("reports").unwrap()
+}
+
+fn noon() -> DateTime<Utc> {
+    DateTime::from_timestamp(1_772_366_400, 0).unwrap()
+}
+
+fn files(dir: &Path) -> Vec<PathBuf> {
+    let mut files: Vec<_> = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.sort();
+    files
+}
+
+#[track_caller]
+fn take(mutex: &FileMutex, request: &LeaseRequest) -> Lease {
+    mutex.create(request).unwrap().unwrap_or_else(|| panic!("{} is held", request.name()))
+}
+
+#[track_caller]
+fn admitted(mutex: &FileMutex, admission: &Admission) -> Grant {
+    match mutex.admit(std::slice::from_ref(admission)).remove(0).unwrap() {
+        Admitted::Granted(grant) => grant,
+        refused => panic!("{refused:?}"),
+    }
+}
+
+#[track_caller]
+fn extended(mutex: &FileMutex, lease: &Lease) -> bool {
+    mutex.extend(std::slice::from_ref(lease), minute()).remove(0).unwrap()
+}
+
+/// Every way to ask for `name` fails, naming `path`, and none says "held" or "free".
+#[track_caller]
+fn assert_unavailable(mutex: &FileMutex, request: &LeaseRequest, path: &Path) -> MutexError {
+    let answers = [
+        mutex.exists(request.name()).map(|_| ()),
+        mutex.holder(request.name()).map(|_| ()),
+        mutex.break_lease(request.name()).map(|_| ()),
+        mutex.admit(&[Admission::lease_only(request.clone())]).remove(0).map(|_| ()),
+        mutex.extend(&[request.granted(FencingToken::new(1))], minute()).remove(0).map(|_| ()),
+        mutex.forget(&request.granted(FencingToken::new(1))).map(|_| ()),
+        mutex.create(request).map(|_| ()),
+    ];
+    answers.map(|answer| assert_names(answer.expect_err("it was answered"), path)).into_iter().next_back().unwrap()
+}
+
+#[track_caller]
+fn assert_names(error: MutexError, path: &Path) -> MutexError {
+    assert!(error.is_unavailable());
+    assert!(error.to_string().contains(path.to_str().unwrap()), "{error} does not name {}", path.display());
+    let source = std::error::Error::source(&error).expect("the error has a source");
+    assert!(source.is::<std::io::Error>());
+    error
+}
+
+#[test]
+fn what_was_never_asked_for_is_free_and_looking_makes_no_file() {
+    let store = Store::new();
+    let (name, claim) = (reports(), reports().claim("reports", noon()));
+    for name in [&name, &claim] {
+        assert!(!store.mutex.exists(name).unwrap());
+        assert_eq!(store.mutex.holder(name).unwrap(), None);
+        assert!(!store.mutex.break_lease(name).unwrap());
+        assert!(!store.mutex.forget(&store.request(name).granted(FencingToken::new(1))).unwrap());
+    }
+    assert!(files(store.path()).is_empty());
+}
+
+#[test]
+fn looking_writes_nothing() {
+    let store = Store::new();
+    let claim = reports().claim("reports", noon());
+    admitted(&store.mutex, &store.both(&reports(), &claim));
+    let before: Vec<_> = files(store.path()).iter().map(|file| fs::read(file).unwrap()).collect();
+    for mutex in [&store.mutex, &store.other()] {
+        assert!(mutex.exists(&reports()).unwrap() && mutex.exists(&claim).unwrap());
+        assert!(mutex.holder(&reports()).unwrap().is_some() && mutex.holder(&claim).unwrap().is_some());
+    }
+    let after: Vec<_> = files(store.path()).iter().map(|file| fs::read(file).unwrap()).collect();
+    assert_eq!(before, after);
+}
+
+#[test]
+fn two_handles_in_one_process_exclude_each_other() {
+    let store = Store::new();
+    let (here, there) = (store.mutex.clone(), store.other());
+    let lease = store.take(&reports());
+    store.assert_held(&reports());
+    assert!(here.create(&store.request(&reports())).unwrap().is_none());
+    assert!(there.exists(&reports()).unwrap());
+    assert_eq!(there.holder(&reports()).unwrap(), here.holder(&reports()).unwrap());
+    assert!(extended(&there, &lease));
+    assert!(there.forget(&lease).unwrap(), "another handle knows the owner too");
+    assert!(!here.forget(&lease).unwrap());
+    store.assert_free(&reports());
+}
+
+#[test]
+fn the_holder_is_named_with_host_pid_and_since_and_a_person_reads_it_in_the_file() {
+    let store = Store::new();
+    let name = MutexName::lease("50 %\nreports").unwrap();
+    let claim = name.claim("weekly\tplan", noon());
+    let lease = admitted(&store.mutex, &store.both(&name, &claim)).lease().unwrap().clone();
+    let now = Clock::from(&store.clock).now();
+    for name in [&name, &claim] {
+        let holder = store.other().holder(name).unwrap().unwrap();
+        assert_eq!((holder.owner(), holder.token()), (lease.owner(), lease.token()));
+        assert_eq!(holder.pid(), std::process::id());
+        assert_eq!(holder.host(), soloist::Holder::of(&lease, now).host());
+        assert_eq!((holder.since(), holder.until()), (now, now + TimeDelta::seconds(60)));
+    }
+    let text = fs::read_to_string(store.record()).unwrap();
+    assert!(text.starts_with("soloist-mutex 1\nname 50 %25%0Areports\n"), "{text}");
+    assert!(text.contains(&format!("\nlease held\ntoken {}\nowner {}\nhost ", lease.token(), lease.owner())), "{text}");
+    assert!(text.contains(&format!("\npid {}\nsince {}", std::process::id(), now.format("%Y-%m-%dT"))), "{text}");
+    assert!(text.contains(" for 2026-03-01T12:00:00Z weekly%09plan "), "{text}");
+    assert!(store.mutex.forget(&lease).unwrap());
+    assert!(fs::read_to_string(store.record()).unwrap().contains("\nlease free\n"));
+    assert!(store.mutex.exists(&claim).unwrap(), "a claim outlives its lease");
+}
+
+#[test]
+fn a_holder_that_outlived_its_term_is_taken_over_and_leaves_the_next_one_alone() {
+    let store = Store::new();
+    let old = store.take(&reports());
+    store.clock.advance(Duration::from_secs(60));
+    assert!(!store.mutex.exists(&reports()).unwrap());
+    let other = store.other();
+    let new = take(&other, &store.request(&reports()));
+    assert!(new.token() > old.token());
+    assert!(store.file(".life-1").exists(), "the old holder still has its life file");
+    let alone = |what: &str| {
+        assert_eq!(other.holder(&reports()).unwrap().unwrap().owner(), new.owner(), "after a late {what}");
+        store.assert_held(&reports());
+    };
+    alone("nothing");
+    assert!(!extended(&store.mutex, &old));
+    alone("extend");
+    assert!(!store.mutex.forget(&old).unwrap());
+    alone("forget");
+    assert!(!store.mutex.forget(&old).unwrap());
+    alone("second forget");
+    assert!(other.forget(&new).unwrap());
+    store.assert_free(&reports());
+}
+
+#[test]
+fn a_holder_whose_lease_was_broken_is_told_and_leaves_the_next_one_alone() {
+    let store = Store::new();
+    let old = store.take(&reports());
+    assert!(store.other().break_lease(&reports()).unwrap());
+    assert!(!store.other().break_lease(&reports()).unwrap());
+    assert!(!store.mutex.exists(&reports()).unwrap());
+    let new = store.take(&reports());
+    assert!(new.token() > old.token());
+    assert!(!extended(&store.mutex, &old));
+    assert!(!store.mutex.forget(&old).unwrap());
+    store.assert_held(&reports());
+    assert!(store.mutex.forget(&new).unwrap());
+}
+
+#[test]
+fn life_files_are_used_again_and_do_not_pile_up() {
+    let store = Store::new();
+    for _ in 0..50 {
+        let old = store.take(&reports());
+        store.clock.advance(Duration::from_secs(60));
+        let new = store.take(&reports());
+        assert!(!store.mutex.forget(&old).unwrap());
+        assert!(store.mutex.forget(&new).unwrap());
+    }
+    assert!(files(store.path()).len() <= 3, "{:?}", files(store.path()));
+}
+
+#[test]
+fn leases_that_nobody_gave_back_leave_no_open_file_behind() {
+    let open = |dir: &Path| {
+        let descriptors = fs::read_dir("/proc/self/fd").unwrap();
+        descriptors.flatten().filter(|entry| fs::read_link(entry.path()).is_ok_and(|to| to.starts_with(dir))).count()
+    };
+    let store = Store::new();
+    for round in 0..20 {
+        store.take(&reports());
+        store.clock.advance(Duration::from_secs(60));
+        assert!(open(store.path()) <= 4, "{} in round {round}", open(store.path()));
+    }
+    for at in 0..200 {
+        store.assert_free(&MutexName::lease(format!("event {at}")).unwrap());
+    }
+    assert!(open(store.path()) <= 2 * 64 + 4, "{}", open(store.path()));
+}
+
+#[test]
+fn a_lease_ends_with_the_last_handle_that_has_it_in_hand() {
+    let store = Store::new();
+    let handle = store.other();
+    let lease = take(&handle, &store.request(&reports()));
+    drop(handle.clone());
+    store.assert_held(&reports());
+    drop(handle);
+    assert!(!store.mutex.exists(&reports()).unwrap());
+    assert!(!extended(&store.mutex, &lease));
+    assert!(!store.mutex.forget(&lease).unwrap());
+    store.assert_free(&reports());
+}
+
+#[test]
+fn extending_moves_the_end_either_way() {
+    let store = Store::new();
+    let claim = reports().claim("reports", noon());
+    let grant = admitted(&store.mutex, &store.both(&reports(), &claim));
+    let both = [grant.lease().unwrap().clone(), grant.claim().unwrap().clone()];
+    store.clock.advance(Duration::from_secs(59));
+    assert!(store.mutex.extend(&both, minute()).into_iter().all(Result::unwrap));
+    store.clock.advance(Duration::from_secs(59));
+    assert!(store.mutex.exists(&reports()).unwrap() && store.mutex.exists(&claim).unwrap());
+    assert!(store.mutex.extend(&both, Term::MIN).into_iter().all(Result::unwrap));
+    store.clock.advance(Duration::from_millis(1));
+    assert!(!store.mutex.exists(&reports()).unwrap() && !store.mutex.exists(&claim).unwrap());
+    assert!(!store.mutex.extend(&both, minute()).into_iter().any(Result::unwrap));
+}
+
+#[test]
+fn a_refused_admission_takes_nothing_and_says_which_part_was_taken() {
+    let store = Store::new();
+    let (first, second) = (reports().claim("reports", noon()), reports().claim("other", noon()));
+    let held = admitted(&store.mutex, &store.both(&reports(), &first));
+    let answers = store.other().admit(&[store.both(&reports(), &second), store.both(&reports(), &first)]);
+    let holder = |answer: &Result<Admitted, MutexError>| match answer {
+        Ok(Admitted::LeaseTaken(Some(holder)) | Admitted::ClaimTaken(Some(holder))) => holder.owner(),
+        other => panic!("{other:?}"),
+    };
+    assert!(matches!(answers[0], Ok(Admitted::LeaseTaken(_))));
+    assert!(matches!(answers[1], Ok(Admitted::ClaimTaken(_))));
+    assert!(answers.iter().all(|answer| holder(answer) == held.lease().unwrap().owner()));
+    assert!(!store.mutex.exists(&second).unwrap(), "a refusal consumed an occurrence");
+    assert!(store.mutex.forget(held.lease().unwrap()).unwrap());
+    admitted(&store.mutex, &store.both(&reports(), &second));
+}
+
+#[test]
+fn a_lease_and_a_claim_of_two_mutexes_are_admitted_together_too() {
+    let store = Store::new();
+    let claim = MutexName::lease("other").unwrap().claim("reports", noon());
+    let grant = admitted(&store.mutex, &store.both(&reports(), &claim));
+    assert!(store.mutex.forget(grant.lease().unwrap()).unwrap());
+    let refused = store.mutex.admit(&[store.both(&reports(), &claim)]).remove(0).unwrap();
+    assert!(matches!(refused, Admitted::ClaimTaken(Some(_))));
+    store.assert_free(&reports());
+}
+
+#[test]
+fn ten_thousand_claims_use_the_room_of_those_that_expired() {
+    let store = Store::new();
+    let mut last = FencingToken::new(0);
+    for at in 0..10_000 {
+        let claim = reports().claim("reports", noon() + TimeDelta::seconds(at));
+        let token = take(&store.mutex, &store.request(&claim)).token();
+        assert!(token > last);
+        last = token;
+        store.clock.advance(Duration::from_secs(1));
+    }
+    assert_eq!(fs::metadata(store.record()).unwrap().len(), 768 + 60 * 384);
+    let live = |at: i64| store.mutex.exists(&reports().claim("reports", noon() + TimeDelta::seconds(at))).unwrap();
+    assert_eq!((0..10_000).filter(|at| live(*at)).collect::<Vec<_>>(), (9_941..10_000).collect::<Vec<_>>());
+}
+
+#[test]
+fn only_the_owner_gives_a_claim_back() {
+    let store = Store::new();
+    let claim = reports().claim("reports", noon());
+    let old = store.take(&claim);
+    store.clock.advance(Duration::from_secs(60));
+    let new = store.take(&claim);
+    assert!(!store.other().forget(&old).unwrap());
+    assert!(!extended(&store.other(), &old));
+    assert!(store.mutex.exists(&claim).unwrap());
+    assert!(store.other().forget(&new).unwrap());
+    assert!(!store.mutex.exists(&claim).unwrap());
+    store.take(&claim);
+    assert!(store.mutex.break_lease(&claim).unwrap());
+    assert!(!store.mutex.exists(&claim).unwrap());
+}
+
+#[test]
+fn looking_without_end_never_makes_a_create_fail() {
+    let store = Store::new();
+    let stop = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for _ in 0..3 {
+            scope.spawn(|| {
+                let mutex = store.other();
+                while !stop.load(std::sync::atomic::Ordering::Relaxed) {
+                    mutex.exists(&reports()).unwrap();
+                    mutex.holder(&reports()).unwrap();
+                }
+            });
+        }
+        let mutex = store.other();
+        let failed = (0..2_000).filter(|_| {
+            let Some(lease) = mutex.create(&store.request(&reports())).unwrap() else { return true };
+            !mutex.forget(&lease).unwrap()
+        });
+        let failed = failed.count();
+        stop.store(true, std::sync::atomic::Ordering::Relaxed);
+        assert_eq!(failed, 0);
+    });
+    assert!(!files(store.path()).iter().any(|file| file.to_str().unwrap().ends_with(".life-1")));
+}
+
+#[test]
+fn of_many_threads_one_wins() {
+    let store = Store::new();
+    for round in 0..200 {
+        let claim = reports().claim("reports", noon() + TimeDelta::seconds(round));
+        let gate = std::sync::Barrier::new(4);
+        let won: Vec<Grant> = std::thread::scope(|scope| {
+            let ask = |own: bool| {
+                let mutex = if own { store.other() } else { store.mutex.clone() };
+                let admission = store.both(&reports(), &claim);
+                gate.wait();
+                match mutex.admit(&[admission]).remove(0).unwrap() {
+                    // A handle of its own would take the lease with it.
+                    Admitted::Granted(grant) => Some((grant, mutex)),
+                    _ => None,
+                }
+            };
+            let threads: Vec<_> = [true, true, false, false].map(|own| scope.spawn(move || ask(own))).into();
+            let won: Vec<_> = threads.into_iter().filter_map(|thread| thread.join().unwrap()).collect();
+            won.into_iter()
+                .inspect(|(grant, mutex)| assert!(mutex.forget(grant.lease().unwrap()).unwrap()))
+                .unzip::<_, _, Vec<_>, Vec<_>>()
+                .0
+        });
+        assert_eq!(won.len(), 1, "in round {round}");
+        store.clock.advance(Duration::from_secs(60));
+    }
+}

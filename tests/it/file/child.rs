@@ -1,0 +1,200 @@
+//! Other processes: this test binary, started again to do as it is told.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read, Write, stdin, stdout};
+use std::path::Path;
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::time::Duration;
+
+use soloist::{Admission, Admitted, Clock, EventMutex, FileMutex, LeaseRequest, MutexName, Term};
+
+const TOLD: &str = "SOLOIST_TEST_CHILD";
+
+/// What a child is told.
+pub(super) enum Told<'a> {
+    /// Takes a lease of an hour, says so, and waits.
+    Hold(&'a Path, &'a str),
+    /// Locks this file, says so, and waits.
+    Lock(&'a Path),
+    /// Takes and gives back all it can, forever, and says each token.
+    Churn(&'a Path),
+    /// Takes and gives back one lease 100 times.
+    Gates(&'a Path),
+    /// Asks for a lease, a claim beside it and the lease again, and says the answers.
+    Ask(&'a Path),
+}
+
+/// A child process, which ends with this at the latest.
+pub(super) struct Doing {
+    child: Child,
+    said: Option<BufReader<ChildStdout>>,
+}
+
+/// This binary, told to do one thing. `through`: a program that starts it.
+pub(super) fn told(told: &Told<'_>, through: &[&str]) -> Command {
+    let exe = std::env::current_exe().unwrap();
+    let mut words: Vec<&std::ffi::OsStr> = through.iter().map(std::ffi::OsStr::new).collect();
+    words.push(exe.as_os_str());
+    let mut command = Command::new(words[0]);
+    command.args(&words[1..]).args(["--exact", "file::child::a_child_does_as_it_is_told", "--nocapture"]);
+    let (word, path, name) = match told {
+        Told::Hold(dir, name) => ("hold", dir, *name),
+        Told::Lock(path) => ("lock", path, ""),
+        Told::Churn(dir) => ("churn", dir, ""),
+        Told::Gates(dir) => ("gates", dir, ""),
+        Told::Ask(dir) => ("ask", dir, ""),
+    };
+    command.env(TOLD, format!("{word}\n{}\n{name}", path.display()));
+    command.stdin(Stdio::piped()).stdout(Stdio::piped());
+    command
+}
+
+impl Doing {
+    #[track_caller]
+    pub(super) fn start(mut command: Command) -> Self {
+        let mut child = command.spawn().unwrap();
+        let said = child.stdout.take().map(BufReader::new);
+        Self { child, said }
+    }
+
+    pub(super) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// The next thing that it says; `None`: it has ended.
+    pub(super) fn says(&mut self) -> Option<String> {
+        next_said(self.said.as_mut().expect("somebody else listens"))
+    }
+
+    /// What it says, for a thread that listens.
+    pub(super) fn listen(&mut self) -> BufReader<ChildStdout> {
+        self.said.take().expect("somebody else listens")
+    }
+
+    pub(super) fn signal(&self, signal: &str) {
+        let pid = self.pid().to_string();
+        assert!(Command::new("kill").args([signal, &pid]).status().unwrap().success());
+    }
+
+    pub(super) fn kill(mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    /// Waits until it has done all it was told.
+    #[track_caller]
+    pub(super) fn finish(mut self) {
+        drop(self.child.stdin.take());
+        assert!(self.child.wait().unwrap().success());
+    }
+}
+
+impl Drop for Doing {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The test harness of the child says things as well; its own lines begin with `>`.
+pub(super) fn next_said(from: &mut impl BufRead) -> Option<String> {
+    from.lines().map_while(Result::ok).find_map(|line| line.strip_prefix('>').map(str::to_owned))
+}
+
+fn say(what: &str) {
+    let mut out = stdout().lock();
+    // One write, so that a killed child says all of it or nothing.
+    out.write_all(format!("\n>{what}\n").as_bytes()).and_then(|()| out.flush()).unwrap();
+}
+
+fn wait_for_the_parent() {
+    let _ = stdin().read_to_end(&mut Vec::new());
+}
+
+#[test]
+fn a_child_does_as_it_is_told() {
+    let Ok(told) = std::env::var(TOLD) else { return };
+    let mut words = told.split('\n');
+    let (word, path, name) = (words.next().unwrap(), Path::new(words.next().unwrap()), words.next().unwrap());
+    match word {
+        "hold" => {
+            let mutex = FileMutex::in_dir(path).unwrap();
+            let hour = Term::new(Duration::from_secs(3600)).unwrap();
+            let request = LeaseRequest::new(MutexName::lease(name).unwrap(), hour, &Clock::system());
+            let lease = super::take(&mutex, &request);
+            say(&lease.token().to_string());
+            wait_for_the_parent();
+        }
+        "lock" => {
+            let file = File::options().read(true).write(true).open(path).unwrap();
+            file.lock().unwrap();
+            say("locked");
+            wait_for_the_parent();
+        }
+        "gates" => {
+            let mutex = FileMutex::in_dir(path).unwrap();
+            for _ in 0..100 {
+                let lease = super::take(&mutex, &request("reports"));
+                assert!(mutex.forget(&lease).unwrap());
+            }
+        }
+        "ask" => ask(path),
+        "churn" => {
+            std::thread::spawn(|| {
+                wait_for_the_parent();
+                std::process::exit(0);
+            });
+            churn(path);
+        }
+        _ => panic!("{word}"),
+    }
+}
+
+fn request(name: &str) -> LeaseRequest {
+    LeaseRequest::new(MutexName::lease(name).unwrap(), super::minute(), &Clock::system())
+}
+
+fn ask(dir: &Path) {
+    let mutex = FileMutex::in_dir(dir).unwrap();
+    let lease = request("reports");
+    let claim = lease.with(lease.name().claim("reports", super::noon()), super::minute());
+    for admission in [Admission::lease_only(lease.clone()), Admission::both(lease.clone(), claim)] {
+        say(&match mutex.admit(&[admission]).remove(0) {
+            Ok(Admitted::Granted(grant)) => {
+                if let Some(lease) = grant.lease() {
+                    mutex.forget(lease).unwrap();
+                }
+                "granted".to_owned()
+            }
+            Ok(refused) => format!("{refused:?}"),
+            Err(error) => format!("{error}: {}", std::error::Error::source(&error).unwrap()),
+        });
+    }
+    say(&format!("{:?}", mutex.exists(lease.name()).map_err(|error| error.to_string())));
+}
+
+/// The names that all of them fight for.
+pub(super) const NAMES: [&str; 4] = ["a", "b", "c", "d"];
+
+fn churn(dir: &Path) {
+    let mutex = FileMutex::in_dir(dir).unwrap();
+    for at in 0_u32.. {
+        let name = NAMES[(at.wrapping_mul(std::process::id()) / 3 % 4) as usize];
+        let lease = request(name);
+        // Of 16 claims, all of which expire soon, so that their slots are written again and again.
+        let occurrence = super::noon() + chrono::TimeDelta::seconds(i64::from(at % 16));
+        let claim = lease.with(lease.name().claim(name, occurrence), Term::new(Duration::from_millis(2)).unwrap());
+        let admission = if at % 3 == 0 { Admission::lease_only(lease) } else { Admission::both(lease, claim) };
+        let Admitted::Granted(grant) = mutex.admit(&[admission]).remove(0).unwrap() else { continue };
+        // An independent witness that nobody else is in here.
+        let witness = File::create(dir.with_extension(name)).unwrap();
+        if witness.try_lock().is_err() {
+            say("overlap");
+        }
+        say(&format!("{name} {}", grant.token()));
+        let lease = grant.lease().unwrap().clone();
+        assert!(mutex.extend(std::slice::from_ref(&lease), super::minute()).remove(0).unwrap());
+        witness.unlock().unwrap();
+        assert!(mutex.forget(&lease).unwrap());
+    }
+}

@@ -1,0 +1,121 @@
+//! Processes that are killed, or stopped, at any point.
+
+use std::collections::{HashMap, HashSet};
+use std::fs;
+use std::sync::Mutex;
+use std::time::Duration;
+
+use soloist::{Clock, EventMutex, FileMutex, LeaseRequest, MutexName};
+
+use super::child::{Doing, NAMES, Told, next_said, told};
+use super::{Store, assert_names, files, minute, reports, take};
+
+#[test]
+fn a_killed_process_frees_its_lease_at_once() {
+    let store = Store::new();
+    let mutex = FileMutex::in_dir(store.path()).unwrap();
+    let ask = || LeaseRequest::new(reports(), minute(), &Clock::system());
+    let mut child = Doing::start(told(&Told::Hold(store.path(), "reports"), &[]));
+    let token: u64 = child.says().unwrap().parse().unwrap();
+    assert!(mutex.create(&ask()).unwrap().is_none());
+    assert_eq!(mutex.holder(&reports()).unwrap().unwrap().pid(), child.pid());
+    child.kill();
+    assert!(!mutex.exists(&reports()).unwrap());
+    assert_eq!(mutex.holder(&reports()).unwrap(), None);
+    let lease = take(&mutex, &ask());
+    assert!(lease.token().get() > token);
+    assert!(mutex.forget(&lease).unwrap());
+    assert_eq!(files(store.path()).len(), 2, "the life file of the dead is used again");
+}
+
+#[test]
+fn a_stopped_process_that_has_the_record_locked_is_named_after_a_bounded_wait() {
+    let store = Store::new();
+    store.assert_free(&reports());
+    let record = store.record();
+    let mut child = Doing::start(told(&Told::Lock(&record), &[]));
+    assert_eq!(child.says().unwrap(), "locked");
+    child.signal("-STOP");
+    let error = assert_names(store.mutex.create(&store.request(&reports())).unwrap_err(), &record);
+    let source = std::error::Error::source(&error).unwrap().to_string();
+    assert_eq!(source, format!("it has been locked by pid {} for 2 s", child.pid()));
+    assert_names(store.mutex.exists(&reports()).unwrap_err(), &record);
+    child.signal("-CONT");
+    child.kill();
+    store.assert_free(&reports());
+}
+
+#[test]
+fn a_lease_that_cannot_be_given_back_because_the_record_stays_locked_ends_all_the_same() {
+    let store = Store::new();
+    let lease = store.take(&reports());
+    let mut child = Doing::start(told(&Told::Lock(&store.record()), &[]));
+    assert_eq!(child.says().unwrap(), "locked");
+    assert_names(store.mutex.forget(&lease).unwrap_err(), &store.record());
+    child.kill();
+    store.assert_free(&reports());
+}
+
+#[test]
+fn ten_processes_that_are_killed_two_hundred_times_leave_the_directory_whole() {
+    let store = Store::new();
+    let dir = store.path().join("locks");
+    let mutex = FileMutex::in_dir(&dir).unwrap();
+    let said = Mutex::new(Vec::new());
+    std::thread::scope(|scope| {
+        let start = || {
+            let mut child = Doing::start(told(&Told::Churn(&dir), &[]));
+            let mut words = child.listen();
+            let said = &said;
+            scope.spawn(move || {
+                while let Some(word) = next_said(&mut words) {
+                    said.lock().unwrap().push(word);
+                }
+            });
+            child
+        };
+        let mut children: Vec<_> = (0..10).map(|_| start()).collect();
+        for round in 0..200_usize {
+            std::thread::sleep(Duration::from_millis(20 + (round as u64 * 7919) % 17));
+            // Each in its turn; where each of them stands just then is chance enough.
+            std::mem::replace(&mut children[round % 10], start()).kill();
+        }
+        children.into_iter().for_each(Doing::kill);
+    });
+    let said = said.into_inner().unwrap();
+    assert!(!said.iter().any(|word| word == "overlap"), "two were in at once");
+    let mut tokens: HashMap<&str, HashSet<u64>> = HashMap::new();
+    for word in &said {
+        let (name, token) = word.split_once(' ').unwrap();
+        assert!(tokens.entry(name).or_default().insert(token.parse().unwrap()), "{word} was given twice");
+    }
+    for name in NAMES {
+        let request = LeaseRequest::new(MutexName::lease(name).unwrap(), minute(), &Clock::system());
+        let lease = take(&mutex, &request);
+        let highest = tokens[name].iter().max().unwrap();
+        assert!(lease.token().get() > *highest, "the tokens of {name} fell");
+        assert!(mutex.forget(&lease).unwrap());
+    }
+    for record in files(&dir).into_iter().filter(|file| file.extension().is_some_and(|ending| ending == "record")) {
+        let text = String::from_utf8(fs::read(&record).unwrap()).unwrap();
+        assert!(text.contains("\nlease free\n") && text.len() <= 768 + 17 * 384, "{text}");
+    }
+    // Each was taken over from a dead one often enough for this to mean something.
+    assert!(said.len() > 1_000, "only {} leases", said.len());
+}
+
+#[test]
+fn a_hundred_gates_and_releases_unlink_and_truncate_nothing() {
+    let store = Store::new();
+    let trace = store.path().join("trace");
+    let calls = "trace=/^(open|creat|unlink|rename|link|truncate|ftruncate|fallocate|flock|pwrite)";
+    let strace = ["strace", "-f", "-e", calls, "-o", trace.to_str().unwrap()];
+    Doing::start(told(&Told::Gates(&store.path().join("locks")), &strace)).finish();
+    let text = fs::read_to_string(trace).unwrap();
+    let count = |call: &str| text.matches(call).count();
+    assert_eq!(count(" pwrite64("), 200, "{text}");
+    assert_eq!(count("LOCK_EX|LOCK_NB"), 300);
+    for call in [" unlink", " rename", " link", "truncate", "O_TRUNC", " creat", "fallocate"] {
+        assert_eq!(count(call), 0, "{call}");
+    }
+}

@@ -1,0 +1,188 @@
+//! A directory that fails, and files that are not ours.
+
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+use soloist::{EventMutex, FileMutex, MutexName};
+
+use super::child::{Doing, Told, told};
+use super::{Store, admitted, assert_names, assert_unavailable, extended, minute, noon, reports};
+
+#[test]
+fn a_directory_that_has_gone_is_an_error_and_is_not_made_again() {
+    let store = Store::new();
+    store.assert_free(&reports());
+    let (lease, record) = (store.take(&reports()), store.record());
+    fs::remove_dir_all(store.path()).unwrap();
+    assert_unavailable(&store.mutex, &store.request(&reports()), &record);
+    assert_unavailable(&store.mutex, &store.request(&MutexName::lease("new").unwrap()), store.path());
+    assert_names(store.mutex.extend(std::slice::from_ref(&lease), minute()).remove(0).unwrap_err(), &record);
+    assert_names(store.mutex.forget(&lease).unwrap_err(), &record);
+    assert!(!store.path().exists());
+}
+
+#[test]
+fn a_directory_that_was_replaced_is_noticed_by_all_who_used_the_old_one() {
+    let store = Store::new();
+    store.assert_free(&reports());
+    let lease = store.take(&reports());
+    for old in ["old", "older"] {
+        fs::rename(store.path(), store.path().with_extension(old)).unwrap();
+        fs::create_dir(store.path()).unwrap();
+        store.assert_free(&reports());
+        assert!(store.record().exists(), "the new directory is used");
+        assert!(!extended(&store.mutex, &lease));
+    }
+    for old in ["old", "older"] {
+        fs::remove_dir_all(store.path().with_extension(old)).unwrap();
+    }
+}
+
+#[test]
+fn a_record_that_was_deleted_while_it_was_held_is_told_to_its_holder() {
+    let store = Store::new();
+    let lease = store.take(&reports());
+    let record = store.record();
+    fs::remove_file(&record).unwrap();
+    let error = assert_names(store.mutex.forget(&lease).unwrap_err(), &record);
+    assert_eq!(std::error::Error::source(&error).unwrap().to_string(), "it was deleted while it was held");
+}
+
+#[test]
+fn a_life_file_that_was_deleted_while_it_was_held_makes_no_second_winner() {
+    let store = Store::new();
+    let lease = store.take(&reports());
+    fs::remove_file(store.file(".life")).unwrap();
+    store.assert_held(&reports());
+    fs::write(store.path().join(store.record().with_extension("life")), "").unwrap();
+    store.assert_held(&reports());
+    assert!(extended(&store.mutex, &lease));
+    assert!(store.mutex.forget(&lease).unwrap());
+    store.assert_free(&reports());
+    let lease = store.take(&reports());
+    store.clock.advance(Duration::from_secs(60));
+    store.assert_free(&reports());
+    assert!(!store.mutex.forget(&lease).unwrap());
+}
+
+#[test]
+fn a_file_in_place_of_the_directory_is_an_error_that_names_the_path() {
+    let store = Store::new();
+    store.assert_free(&reports());
+    fs::remove_dir_all(store.path()).unwrap();
+    fs::write(store.path(), "").unwrap();
+    let error = assert_unavailable(&store.mutex, &store.request(&reports()), store.path());
+    assert_eq!(std::error::Error::source(&error).unwrap().to_string(), "Not a directory (os error 20)");
+    fs::remove_file(store.path()).unwrap();
+}
+
+#[test]
+fn a_directory_that_takes_no_files_is_an_error_also_for_root() {
+    // Nobody creates files there, whoever they are.
+    let dir = Path::new("/sys/kernel");
+    let mutex = FileMutex::in_dir(dir).unwrap();
+    let store = Store::new();
+    assert_names(mutex.create(&store.request(&reports())).unwrap_err(), dir);
+    assert!(!mutex.exists(&reports()).unwrap());
+}
+
+#[test]
+fn a_directory_in_place_of_a_file_is_an_error_that_names_it() {
+    let store = Store::new();
+    store.assert_free(&reports());
+    let (record, life) = (store.record(), store.file(".life"));
+    fs::remove_file(&life).unwrap();
+    fs::create_dir(&life).unwrap();
+    assert_names(store.other().create(&store.request(&reports())).unwrap_err(), &life);
+    fs::remove_dir(&life).unwrap();
+    store.assert_free(&reports());
+    fs::remove_file(&record).unwrap();
+    fs::create_dir(&record).unwrap();
+    assert_unavailable(&store.mutex, &store.request(&reports()), &record);
+}
+
+#[test]
+fn a_foreign_file_is_an_error_that_names_it_and_is_left_as_it_is() {
+    let store = Store::new();
+    store.assert_free(&reports());
+    let (record, claim) = (store.record(), reports().claim("reports", noon()));
+    for foreign in
+        ["hello\n".to_owned(), "soloist-mutex 2\n".to_owned(), format!("{}x", "\0".repeat(767)), " ".repeat(5000)]
+    {
+        fs::write(&record, &foreign).unwrap();
+        let error = assert_unavailable(&store.mutex, &store.request(&reports()), &record);
+        assert_unavailable(&store.mutex, &store.request(&claim), &record);
+        let said = "it is not a record of this version, and is left as it is";
+        assert_eq!(std::error::Error::source(&error).unwrap().to_string(), said);
+        assert_eq!(fs::read_to_string(&record).unwrap(), foreign);
+    }
+}
+
+#[test]
+fn the_record_of_another_name_is_an_error_that_names_both() {
+    let store = Store::new();
+    store.assert_free(&reports());
+    let record = store.record();
+    let others = [MutexName::lease("bills").unwrap(), MutexName::lease("b".repeat(512)).unwrap()];
+    for other in &others {
+        fs::remove_file(&record).unwrap();
+        let elsewhere = Store::new();
+        elsewhere.assert_free(other);
+        fs::copy(elsewhere.record(), &record).unwrap();
+        let before = fs::read(&record).unwrap();
+        let error = assert_unavailable(&store.mutex, &store.request(&reports()), &record);
+        let said = format!("it is the record of another name, {}", other.mutex());
+        assert_eq!(std::error::Error::source(&error).unwrap().to_string(), said);
+        assert_eq!(fs::read(&record).unwrap(), before);
+    }
+}
+
+/// Has a child, whose files may have `bytes` at most, ask for a lease, a lease with a claim, and whether it is held.
+#[track_caller]
+fn ask_with_room_for(bytes: u64, store: &Store) -> [String; 3] {
+    let limited = format!("trap '' XFSZ; exec prlimit --fsize={bytes} \"$0\" \"$@\"");
+    let mut child = Doing::start(told(&Told::Ask(store.path()), &["sh", "-c", &limited]));
+    let said = [(); 3].map(|()| child.says().unwrap());
+    child.finish();
+    said
+}
+
+#[test]
+fn a_full_disk_is_an_error_that_grants_nothing_and_heals() {
+    let store = Store::new();
+    let full = |said: &str| {
+        assert!(said.starts_with("could not create lease/reports in /"), "{said}");
+        assert!(said.ends_with(".record: File too large (os error 27)"), "{said}");
+    };
+    for room in [0, 1, 300, 767] {
+        let [lease, claim, held] = ask_with_room_for(room, &store);
+        full(&lease);
+        full(&claim);
+        assert_eq!(held, "Ok(false)");
+    }
+    for room in [768, 900, 768 + 383] {
+        let [lease, claim, held] = ask_with_room_for(room, &store);
+        assert_eq!(lease, "granted");
+        full(&claim);
+        assert_eq!(held, "Ok(false)");
+        assert!(!store.mutex.exists(&reports().claim("reports", noon())).unwrap());
+    }
+    let [lease, claim, held] = ask_with_room_for(768 + 384, &store);
+    assert_eq!([&*lease, &*claim, &*held], ["granted", "granted", "Ok(false)"]);
+    assert!(store.mutex.exists(&reports().claim("reports", noon())).unwrap());
+    admitted(&store.mutex, &store.both(&reports(), &reports().claim("other", noon())));
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_disk_without_any_room_is_an_error_too() {
+    let store = Store::new();
+    store.assert_free(&reports());
+    let record = store.record();
+    fs::remove_file(&record).unwrap();
+    std::os::unix::fs::symlink("/dev/full", &record).unwrap();
+    let claim = reports().claim("reports", noon());
+    assert_names(store.mutex.create(&store.request(&reports())).unwrap_err(), &record);
+    assert_names(store.mutex.create(&store.request(&claim)).unwrap_err(), &record);
+}
