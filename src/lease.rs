@@ -805,7 +805,7 @@ impl fmt::Display for Holder {
 }
 
 /// The name of this host, asked once.
-fn this_host() -> Arc<str> {
+pub(crate) fn this_host() -> Arc<str> {
     static HOST: OnceLock<Arc<str>> = OnceLock::new();
     Arc::clone(HOST.get_or_init(|| gethostname::gethostname().to_string_lossy().into()))
 }

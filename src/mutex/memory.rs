@@ -6,12 +6,13 @@ use std::collections::HashMap;
 use std::fmt;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 
 use crate::clock::{Clock, Moment, wall_plus};
 use crate::error::MutexError;
-use crate::lease::{FencingToken, Holder, Lease, LeaseRequest, MutexName, Term};
+use crate::lease::{FencingToken, Holder, Lease, LeaseRequest, MutexName, Owner, Term, this_host};
 use crate::mutex::{Admission, Admitted, EventMutex, Scope};
 
 /// Mutexes within one process; the store of [`Schedule::in_process`](crate::Schedule::in_process).
@@ -65,23 +66,25 @@ impl Hasher for Prehashed {
     }
 }
 
+/// Who holds a name: somebody in this process.
 struct Held {
-    holder: Holder,
+    owner: Owner,
+    token: FencingToken,
+    since: DateTime<Utc>,
     /// `None`: it was given back.
     until: Option<Moment>,
 }
 
 impl Held {
-    fn is_live(&self, now: Now) -> bool {
-        self.until.is_some_and(|until| now.moment < until)
+    fn is_live(&self, now: Moment) -> bool {
+        self.until.is_some_and(|until| now < until)
     }
-}
 
-/// Both clocks, read once for one decision.
-#[derive(Clone, Copy)]
-struct Now {
-    moment: Moment,
-    wall: DateTime<Utc>,
+    /// As a person wants to read it, with the end of the term on the wall clock as that is set now.
+    fn holder(&self, clock: &Clock, now: Moment) -> Holder {
+        let left = self.until.map_or(Duration::ZERO, |until| until.since(now));
+        Holder::new(self.owner, self.token, this_host(), self.since, wall_plus(clock.now(), left))
+    }
 }
 
 impl MemoryMutex {
@@ -115,33 +118,52 @@ impl MemoryMutex {
     }
 
     /// One decision: the state, for nobody else meanwhile, and the time.
-    fn decide<T>(&self, decide: impl FnOnce(&mut State, Now) -> T) -> T {
+    fn decide<T>(&self, decide: impl FnOnce(&mut State, Moment) -> T) -> T {
         // No code that can panic runs while the state is half-changed, so a poisoned one is whole.
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        decide(&mut state, Now { moment: self.clock.moment(), wall: self.clock.now() })
+        decide(&mut state, self.clock.moment())
+    }
+
+    fn admit_one(&self, state: &mut State, admission: &Admission, now: Moment) -> Admitted {
+        if let Some(claim) = admission.claim()
+            && let Some(held) = state.live(claim.name(), now)
+        {
+            return Admitted::ClaimTaken(Some(held.holder(&self.clock, now)));
+        }
+        if let Some(lease) = admission.lease()
+            && let Some(held) = state.live(lease.name(), now)
+        {
+            return Admitted::LeaseTaken(Some(held.holder(&self.clock, now)));
+        }
+        let wall = self.clock.now();
+        let grant = admission.granted(state.next_token(wall));
+        for lease in [grant.lease(), grant.claim()].into_iter().flatten() {
+            state.keep(lease, wall, now);
+        }
+        Admitted::Granted(grant)
     }
 }
 
 impl State {
-    fn holder(&self, name: &MutexName, now: Now) -> Option<&Holder> {
-        self.names.get(name).filter(|held| held.is_live(now)).map(|held| &held.holder)
+    fn live(&self, name: &MutexName, now: Moment) -> Option<&Held> {
+        self.names.get(name).filter(|held| held.is_live(now))
     }
 
     /// What `lease` still holds.
-    fn held_by(&mut self, lease: &Lease, now: Now) -> Option<&mut Held> {
-        let ours = |held: &&mut Held| held.is_live(now) && held.holder.owner() == lease.owner();
+    fn held_by(&mut self, lease: &Lease, now: Moment) -> Option<&mut Held> {
+        let ours = |held: &&mut Held| held.is_live(now) && held.owner == lease.owner();
         self.names.get_mut(lease.name()).filter(ours)
     }
 
-    fn next_token(&mut self, now: Now) -> FencingToken {
-        let token = FencingToken::after(self.last_token, now.wall);
+    fn next_token(&mut self, wall: DateTime<Utc>) -> FencingToken {
+        let token = FencingToken::after(self.last_token, wall);
         self.last_token = Some(token);
         token
     }
 
-    fn keep(&mut self, lease: &Lease, now: Now) {
-        let until = Some(now.moment.plus(lease.term().get()));
-        let held = Held { holder: Holder::of(lease, now.wall), until };
+    fn keep(&mut self, lease: &Lease, since: DateTime<Utc>, now: Moment) {
+        let until = Some(now.plus(lease.term().get()));
+        let held = Held { owner: lease.owner(), token: lease.token(), since, until };
         if let Some(before) = self.names.get_mut(lease.name()) {
             *before = held;
             return;
@@ -152,40 +174,23 @@ impl State {
         }
         self.names.insert(lease.name().clone(), held);
     }
-
-    fn admit(&mut self, admission: &Admission, now: Now) -> Admitted {
-        if let Some(claim) = admission.claim()
-            && let Some(holder) = self.holder(claim.name(), now)
-        {
-            return Admitted::ClaimTaken(Some(holder.clone()));
-        }
-        if let Some(lease) = admission.lease()
-            && let Some(holder) = self.holder(lease.name(), now)
-        {
-            return Admitted::LeaseTaken(Some(holder.clone()));
-        }
-        let grant = admission.granted(self.next_token(now));
-        for lease in [grant.lease(), grant.claim()].into_iter().flatten() {
-            self.keep(lease, now);
-        }
-        Admitted::Granted(grant)
-    }
 }
 
 impl EventMutex for MemoryMutex {
     fn create(&self, request: &LeaseRequest) -> Result<Option<Lease>, MutexError> {
         self.decide(|state, now| {
-            if state.holder(request.name(), now).is_some() {
+            if state.live(request.name(), now).is_some() {
                 return Ok(None);
             }
-            let lease = request.granted(state.next_token(now));
-            state.keep(&lease, now);
+            let wall = self.clock.now();
+            let lease = request.granted(state.next_token(wall));
+            state.keep(&lease, wall, now);
             Ok(Some(lease))
         })
     }
 
     fn exists(&self, name: &MutexName) -> Result<bool, MutexError> {
-        self.decide(|state, now| Ok(state.holder(name, now).is_some()))
+        self.decide(|state, now| Ok(state.live(name, now).is_some()))
     }
 
     fn forget(&self, lease: &Lease) -> Result<bool, MutexError> {
@@ -197,22 +202,19 @@ impl EventMutex for MemoryMutex {
     }
 
     fn admit(&self, admissions: &[Admission]) -> Vec<Result<Admitted, MutexError>> {
-        self.decide(|state, now| admissions.iter().map(|admission| Ok(state.admit(admission, now))).collect())
+        self.decide(|state, now| admissions.iter().map(|admission| Ok(self.admit_one(state, admission, now))).collect())
     }
 
     fn extend(&self, leases: &[Lease], term: Term) -> Vec<Result<bool, MutexError>> {
-        let extend = |held: &mut Held, now: Now| {
-            held.until = Some(now.moment.plus(term.get()));
-            held.holder = held.holder.clone().held_until(wall_plus(now.wall, term.get()));
-        };
         self.decide(|state, now| {
-            let answer = |lease| Ok(state.held_by(lease, now).map(|held| extend(held, now)).is_some());
+            let until = Some(now.plus(term.get()));
+            let answer = |lease| Ok(state.held_by(lease, now).map(|held| held.until = until).is_some());
             leases.iter().map(answer).collect()
         })
     }
 
     fn holder(&self, name: &MutexName) -> Result<Option<Holder>, MutexError> {
-        self.decide(|state, now| Ok(state.holder(name, now).cloned()))
+        self.decide(|state, now| Ok(state.live(name, now).map(|held| held.holder(&self.clock, now))))
     }
 
     fn break_lease(&self, name: &MutexName) -> Result<bool, MutexError> {
