@@ -51,9 +51,9 @@ impl Life {
         self.0.as_ref().map(|life| life.id)
     }
 
-    /// Unlocks it. What is left is open for the next lease, if it is of the first generation: the others are an exception.
+    /// Unlocks it, and leaves it open for the next lease.
     pub(super) fn end(mut self) -> Option<Spare> {
-        self.unlock().filter(|spare| spare.id.generation == 0)
+        self.unlock()
     }
 
     fn unlock(&mut self) -> Option<Spare> {
