@@ -22,7 +22,7 @@ use chrono::{DateTime, Utc};
 
 use crate::clock::{Clock, wall_plus};
 use crate::error::MutexError;
-use crate::lease::{Holder, Lease, LeaseRequest, MutexName, Term};
+use crate::lease::{Holder, Lease, LeaseRequest, MutexName, Owner, Term};
 use crate::mutex::{Admission, Admitted, EventMutex, Scope, admit_in_steps};
 
 mod handles;
@@ -49,14 +49,14 @@ use section::{Occupant, Section, Verdict};
 /// is told so when the lease is extended or given back.
 ///
 /// A cheap handle: clones see the same leases in hand. These end with the last handle, as they do with the process.
-/// Claims only expire. They are not synced to the disk, so a power loss may take back those of the last seconds.
+/// Up to 64 mutexes keep their two files open between leases. Claims only expire. They are not synced to the disk, so a power loss may take back those of the last seconds.
 ///
 /// Terms are measured on the wall clock, because only that is the same for all processes: when it is set forward by
 /// more than what is left of a term, a lease ends early.
 ///
 /// ```
 /// use std::time::Duration;
-/// use soloist::{Clock, EventMutex, FileMutex, LeaseRequest, MutexName, Term};
+/// use soloist::{Clock, EventMutex, FileMutex, LeaseRequest, MutexName, Owner, Term};
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let dir = tempfile::tempdir()?;
@@ -149,18 +149,19 @@ impl FileMutex {
     }
 
     /// The files of a mutex, from those that lie ready if nobody has deleted or moved them.
-    fn files(&self, name: &MutexName) -> Result<Box<Files>, Fault> {
-        let idle = self.handles().idle(name);
+    fn files(&self, name: &MutexName, owner: Owner) -> Result<Box<Files>, Fault> {
+        let idle = self.handles().idle(name, owner.pid());
         match idle.filter(|files| files.record.is_in_place()) {
             Some(files) => Ok(files),
-            None => Files::open_or_make(self.place(name)),
+            None => Files::open_or_make(self.place(name), owner.pid()),
         }
     }
 
     /// Decides on one admission, whose parts are of one mutex, in one critical section.
-    fn admit_at_once(&self, admission: &Admission, name: &MutexName) -> Result<Admitted, Fault> {
-        let mut files = self.files(name)?;
-        let Files { record, spare } = &mut *files;
+    fn admit_at_once(&self, admission: &Admission, request: &LeaseRequest) -> Result<Admitted, Fault> {
+        let name = request.name();
+        let mut files = self.files(name, request.owner())?;
+        let Files { record, spare, .. } = &mut *files;
         let verdict = record.enter()?.admit(admission, spare, self.now())?;
         let mut handles = self.handles();
         match verdict {
@@ -182,19 +183,19 @@ impl FileMutex {
     }
 
     fn admit_one(&self, admission: &Admission) -> Result<Admitted, MutexError> {
-        match (admission.lease().map(LeaseRequest::name), admission.claim().map(LeaseRequest::name)) {
-            (Some(name), None) if !name.is_claim() => Some(name),
-            (None, Some(name)) if name.is_claim() => Some(name),
-            (Some(name), Some(claim)) if !name.is_claim() && claim.is_claim() && name.mutex() == claim.mutex() => {
-                Some(name)
+        let (lease, claim) = (admission.lease(), admission.claim());
+        let in_one_record = match (lease.map(LeaseRequest::name), claim.map(LeaseRequest::name)) {
+            (Some(lease), Some(claim)) => !lease.is_claim() && claim.is_claim() && lease.mutex() == claim.mutex(),
+            (Some(lease), None) => !lease.is_claim(),
+            (None, Some(claim)) => claim.is_claim(),
+            (None, None) => false,
+        };
+        match lease.or(claim) {
+            Some(request) if in_one_record => {
+                self.admit_at_once(admission, request).map_err(|fault| fault.while_trying_to("create", request.name()))
             }
-            // A lease and a claim of two mutexes are in two records.
-            _ => None,
+            _ => admit_in_steps(self, admission),
         }
-        .map_or_else(
-            || admit_in_steps(self, admission),
-            |name| self.admit_at_once(admission, name).map_err(|fault| fault.while_trying_to("create", name)),
-        )
     }
 
     /// What `section` answers on the record of `name`, or `absent` if there is none.

@@ -11,7 +11,10 @@ use crate::lease::{MutexName, Owner};
 const IDLE_MAX: usize = 64;
 
 /// The files of one mutex, which one thread uses at a time.
+///
+/// Both sides of a `fork` share the locks of what was open, so that these exclude neither: each process has its own.
 pub(super) struct Files {
+    pid: u32,
     pub(super) record: RecordFile,
     pub(super) spare: Option<Spare>,
 }
@@ -29,20 +32,20 @@ pub(super) struct Handles {
 }
 
 impl Files {
-    pub(super) fn open_or_make(place: Place) -> Result<Box<Self>, Fault> {
-        Ok(Box::new(Self { record: RecordFile::open_or_make(place)?, spare: None }))
+    pub(super) fn open_or_make(place: Place, pid: u32) -> Result<Box<Self>, Fault> {
+        Ok(Box::new(Self { pid, record: RecordFile::open_or_make(place)?, spare: None }))
     }
 }
 
 impl Handles {
-    /// The files that lie ready for this lease. Others may have deleted them since.
-    pub(super) fn idle(&mut self, name: &MutexName) -> Option<Box<Files>> {
-        self.idle.remove(name)
+    /// The files that this process has ready for a lease. Others may have deleted them since.
+    pub(super) fn idle(&mut self, name: &MutexName, pid: u32) -> Option<Box<Files>> {
+        self.idle.remove(name).filter(|files| files.pid == pid)
     }
 
-    /// Keeps the files ready for the next lease of this name.
+    /// Keeps the files ready for the next lease of this name. Nobody asks for the same claim again.
     pub(super) fn put_back(&mut self, name: &MutexName, files: Box<Files>) {
-        if self.idle.len() < IDLE_MAX {
+        if self.idle.len() < IDLE_MAX && !name.is_claim() {
             self.idle.insert(name.clone(), files);
         }
     }
@@ -53,10 +56,45 @@ impl Handles {
 
     /// Takes out what is kept for a lease that is being given back, or that was found to be another's.
     pub(super) fn let_go(&mut self, owner: Owner, name: &MutexName) -> Option<InHand> {
-        self.in_hand.remove(&(owner, name.clone()))
+        self.in_hand.remove(&(owner, name.clone())).filter(|in_hand| in_hand.life.is_of_this_process())
     }
 
     pub(super) fn names_in_hand(&self) -> Vec<String> {
         self.in_hand.keys().map(|(_, name)| name.to_string()).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_other_side_of_a_fork_opens_its_own_files() {
+        let dir = tempfile::tempdir().unwrap();
+        let name = MutexName::lease("reports").unwrap();
+        let files = |pid| Files::open_or_make(Place::of(dir.path(), &name), pid).unwrap();
+        let mut handles = Handles::default();
+        handles.put_back(&name, files(1));
+        assert!(handles.idle(&name, 1).is_some());
+        handles.put_back(&name, files(1));
+        assert!(handles.idle(&name, 2).is_none());
+
+        let owner = Owner::unique();
+        let mut hold = |pid| {
+            let life = Life::take(&Place::of(dir.path(), &name), pid, None).unwrap();
+            handles.hold(owner, &name, InHand { files: files(pid), life });
+            handles.let_go(owner, &name).is_some()
+        };
+        assert!(hold(owner.pid()));
+        assert!(!hold(owner.pid() + 1));
+    }
+
+    #[test]
+    fn a_claim_takes_no_room_from_the_leases() {
+        let dir = tempfile::tempdir().unwrap();
+        let claim = MutexName::lease("reports").unwrap().claim("reports", chrono::DateTime::UNIX_EPOCH);
+        let mut handles = Handles::default();
+        handles.put_back(&claim, Files::open_or_make(Place::of(dir.path(), &claim), 1).unwrap());
+        assert!(handles.idle(&claim, 1).is_none());
     }
 }

@@ -15,7 +15,12 @@ const GENERATIONS: u32 = 1000;
 /// Each acquisition has a handle of its own, because one handle can be locked twice. No child process inherits the
 /// descriptor; one that is to keep the lease when this process dies would be given a duplicate of it here.
 #[derive(Debug)]
-pub(super) struct Life(Option<Spare>);
+pub(super) struct Life {
+    /// Gone when it was unlocked.
+    locked: Option<Spare>,
+    /// The other side of a `fork` has the lock too, and must not end it.
+    pid: u32,
+}
 
 /// An open life file that is not locked, kept for the next lease.
 #[derive(Debug)]
@@ -25,12 +30,12 @@ pub(super) struct Spare {
 }
 
 impl Life {
-    /// Locks the `spare` one, or the first life file that nobody has locked.
-    pub(super) fn take(place: &Place, spare: Option<Spare>) -> Result<Self, Fault> {
+    /// Locks the `spare` one, or the first life file that nobody has locked, for this process.
+    pub(super) fn take(place: &Place, pid: u32, spare: Option<Spare>) -> Result<Self, Fault> {
         if let Some(spare) = spare
             && spare.file.try_lock().is_ok()
         {
-            return Ok(Self(Some(spare)));
+            return Ok(Self { locked: Some(spare), pid });
         }
         for generation in 0..GENERATIONS {
             let path = place.life(generation);
@@ -38,7 +43,7 @@ impl Life {
             match file.try_lock() {
                 Ok(()) => {
                     let inode = inode(&file).map_err(Fault::at(&path))?;
-                    return Ok(Self(Some(Spare { file, id: LifeId { generation, inode } })));
+                    return Ok(Self { locked: Some(Spare { file, id: LifeId { generation, inode } }), pid });
                 }
                 Err(TryLockError::WouldBlock) => {}
                 Err(TryLockError::Error(error)) => return Err(Fault::at(&path)(error)),
@@ -48,23 +53,29 @@ impl Life {
     }
 
     pub(super) fn id(&self) -> Option<LifeId> {
-        self.0.as_ref().map(|life| life.id)
+        self.locked.as_ref().map(|life| life.id)
     }
 
-    /// Unlocks it. What is left is open for the next lease, if it is of the first generation: the others are an exception.
+    pub(super) fn is_of_this_process(&self) -> bool {
+        self.pid == std::process::id()
+    }
+
+    /// Unlocks it, and leaves it open for the next lease.
     pub(super) fn end(mut self) -> Option<Spare> {
-        self.unlock().filter(|spare| spare.id.generation == 0)
+        self.unlock()
     }
 
     fn unlock(&mut self) -> Option<Spare> {
         // Closing alone would leave it locked while a child that another thread is just starting has a duplicate.
-        self.0.take().filter(|life| life.file.unlock().is_ok())
+        self.locked.take().filter(|life| life.file.unlock().is_ok())
     }
 }
 
 impl Drop for Life {
     fn drop(&mut self) {
-        self.unlock();
+        if self.locked.is_some() && self.is_of_this_process() {
+            self.unlock();
+        }
     }
 }
 
@@ -98,6 +109,27 @@ fn is_locked(place: &Place, generation: u32, life: &File) -> Result<bool, Fault>
         Ok(()) => {
             let _ = life.unlock();
             Ok(false)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lease::MutexName;
+
+    #[test]
+    fn only_the_process_that_locked_a_life_file_unlocks_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let place = Place::of(dir.path(), &MutexName::lease("reports").unwrap());
+        for (pid, alive) in [(std::process::id(), false), (std::process::id() + 1, true)] {
+            let life = Life::take(&place, pid, None).unwrap();
+            let id = life.id().unwrap();
+            let on_the_other_side_of_a_fork = life.locked.as_ref().unwrap().file.try_clone().unwrap();
+            drop(life);
+            assert_eq!(is_alive(&place, id).unwrap(), alive, "{pid}");
+            drop(on_the_other_side_of_a_fork);
+            assert!(!is_alive(&place, id).unwrap());
         }
     }
 }

@@ -152,7 +152,7 @@ impl<'a> Section<'a> {
         let mut life = None;
         if let Some(lease) = admission.lease() {
             match self.occupant(lease.name(), now)? {
-                Occupant::Nobody => life = Some(Life::take(self.place, spare.take())?),
+                Occupant::Nobody => life = Some(Life::take(self.place, lease.owner().pid(), spare.take())?),
                 Occupant::Known(holder) => return Ok(Verdict::Refused(Admitted::LeaseTaken(Some(holder)))),
                 Occupant::Unknown => return Ok(Verdict::Refused(Admitted::LeaseTaken(None))),
             }

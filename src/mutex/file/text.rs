@@ -35,11 +35,7 @@ impl<'a> Block<'a> {
     }
 
     pub(super) fn text(&mut self, text: &str) -> &mut Self {
-        let text = clipped(text, self.text.len() - 1 - self.len);
-        let end = self.len + text.len();
-        self.text[self.len..end].copy_from_slice(text.as_bytes());
-        self.len = end;
-        self
+        self.ascii(clipped(text, self.room()).as_bytes())
     }
 
     pub(super) fn number(&mut self, number: impl Into<u64>) -> &mut Self {
@@ -60,8 +56,17 @@ impl<'a> Block<'a> {
         self.ascii(&stamp(time))
     }
 
+    /// Text that can be cut anywhere.
     fn ascii(&mut self, text: &[u8]) -> &mut Self {
-        self.text(std::str::from_utf8(text).unwrap_or_default())
+        let text = &text[..text.len().min(self.room())];
+        let end = self.len + text.len();
+        self.text[self.len..end].copy_from_slice(text);
+        self.len = end;
+        self
+    }
+
+    fn room(&self) -> usize {
+        self.text.len() - 1 - self.len
     }
 }
 

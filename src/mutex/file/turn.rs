@@ -61,13 +61,14 @@ fn who_locks(record: &File) -> Option<u32> {
     use std::os::unix::fs::MetadataExt;
 
     let inode = format!(":{}", record.metadata().ok()?.ino());
-    let locks = std::fs::read_to_string("/proc/locks").ok()?;
     // 1: FLOCK  ADVISORY  WRITE 4242 fe:00:131074 0 EOF
-    locks.lines().find_map(|line| {
+    let pid = |line: &str| {
         let mut fields = line.split_ascii_whitespace().skip(1);
         let (kind, pid, file) = (fields.next()?, fields.nth(2)?, fields.next()?);
         if kind == "FLOCK" && file.ends_with(&inode) { pid.parse().ok() } else { None }
-    })
+    };
+    // The list is read in pieces, and skips some where others come and go meanwhile.
+    (0..10).find_map(|_| std::fs::read_to_string("/proc/locks").ok()?.lines().find_map(pid))
 }
 
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
