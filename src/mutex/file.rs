@@ -45,8 +45,8 @@ use section::{Occupant, Section, Verdict};
 ///
 /// A killed process frees its leases at once, whatever their term. `cat DIR/*.record` shows who holds what, since when
 /// and until when. The files are small and stay: one record and one life file for each name that was ever asked for.
-/// Do not delete them while a process uses the directory; whoever holds a deleted one no longer excludes anybody, and
-/// is told so when the lease is extended or given back.
+/// Do not delete or replace them while a process uses the directory: whoever holds a deleted one no longer excludes
+/// anybody, and is told so when a lease that is older than a second is extended or given back.
 ///
 /// A cheap handle: clones see the same leases in hand. These end with the last handle, as they do with the process.
 /// Up to 64 mutexes keep their two files open between leases. Claims only expire. They are not synced to the disk, so a power loss may take back those of the last seconds.
@@ -150,11 +150,13 @@ impl FileMutex {
 
     /// The files of a mutex, from those that lie ready if nobody has deleted or moved them.
     fn files(&self, name: &MutexName, owner: Owner) -> Result<Box<Files>, Fault> {
-        let idle = self.handles().idle(name, owner.pid());
-        match idle.filter(|files| files.record.is_in_place()) {
-            Some(files) => Ok(files),
-            None => Files::open_or_make(self.place(name), owner.pid()),
+        let now = self.shared.clock.moment();
+        if let Some(mut files) = self.handles().idle(name, owner.pid())
+            && files.record.is_in_place(now)
+        {
+            return Ok(files);
         }
+        Files::open_or_make(self.place(name), owner.pid(), now)
     }
 
     /// Decides on one admission, whose parts are of one mutex, in one critical section.
@@ -205,7 +207,7 @@ impl FileMutex {
         absent: T,
         section: impl FnOnce(Section<'_>) -> Result<T, Fault>,
     ) -> Result<T, Fault> {
-        match RecordFile::open(self.place(name))? {
+        match RecordFile::open(self.place(name), self.shared.clock.moment())? {
             None => Ok(absent),
             Some(mut record) => section(record.enter()?),
         }
@@ -219,7 +221,7 @@ impl FileMutex {
     /// Gives back a lease that is in hand, without opening a file. Whatever is answered, its life file is unlocked.
     fn forget_in_hand(&self, lease: &Lease, in_hand: InHand) -> Result<bool, Fault> {
         let InHand { mut files, life } = in_hand;
-        files.record.expect_not_deleted()?;
+        files.record.expect_not_deleted(self.shared.clock.moment())?;
         let mut section = files.record.enter()?;
         let ours = section.release(lease, Some(&life), self.now());
         // Before the next one's turn, or that would have to start a new generation.

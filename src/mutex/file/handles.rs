@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use super::life::{Life, Spare};
 use super::place::{Fault, Place};
 use super::record_file::RecordFile;
+use crate::clock::Moment;
 use crate::lease::{MutexName, Owner};
 
 /// How many mutexes have files open although no lease of theirs is in hand. There are two for each.
@@ -32,8 +33,8 @@ pub(super) struct Handles {
 }
 
 impl Files {
-    pub(super) fn open_or_make(place: Place, pid: u32) -> Result<Box<Self>, Fault> {
-        Ok(Box::new(Self { pid, record: RecordFile::open_or_make(place)?, spare: None }))
+    pub(super) fn open_or_make(place: Place, pid: u32, now: Moment) -> Result<Box<Self>, Fault> {
+        Ok(Box::new(Self { pid, record: RecordFile::open_or_make(place, now)?, spare: None }))
     }
 }
 
@@ -68,11 +69,15 @@ impl Handles {
 mod tests {
     use super::*;
 
+    fn now() -> Moment {
+        crate::clock::Clock::system().moment()
+    }
+
     #[test]
     fn the_other_side_of_a_fork_opens_its_own_files() {
         let dir = tempfile::tempdir().unwrap();
         let name = MutexName::lease("reports").unwrap();
-        let files = |pid| Files::open_or_make(Place::of(dir.path(), &name), pid).unwrap();
+        let files = |pid| Files::open_or_make(Place::of(dir.path(), &name), pid, now()).unwrap();
         let mut handles = Handles::default();
         handles.put_back(&name, files(1));
         assert!(handles.idle(&name, 1).is_some());
@@ -94,7 +99,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let claim = MutexName::lease("reports").unwrap().claim("reports", chrono::DateTime::UNIX_EPOCH);
         let mut handles = Handles::default();
-        handles.put_back(&claim, Files::open_or_make(Place::of(dir.path(), &claim), 1).unwrap());
+        handles.put_back(&claim, Files::open_or_make(Place::of(dir.path(), &claim), 1, now()).unwrap());
         assert!(handles.idle(&claim, 1).is_none());
     }
 }

@@ -102,7 +102,9 @@ impl<'a> Section<'a> {
         let block = header.get(name.len()..).and_then(|rest| rest.get(..STATE_LEN));
         self.state = match block.and_then(|block| self.state_of(block)) {
             Some(state) => state,
-            None => State::lost(self.highest_claim()?),
+            None if life::is_any_alive(self.place)? => State::lost(self.highest_claim()?),
+            // Also a record that was just made.
+            None => State { lease: LeaseState::Free, ..State::lost(self.highest_claim()?) },
         };
         Ok(())
     }

@@ -9,6 +9,9 @@ use soloist::{EventMutex, FileMutex, MutexName};
 use super::child::{Doing, Told, told};
 use super::{Store, admitted, assert_names, assert_unavailable, extended, minute, noon, reports};
 
+/// How long it may take until it is noticed that a file which was open has been replaced.
+const A_LOOK: Duration = Duration::from_secs(1);
+
 #[test]
 fn a_directory_that_has_gone_is_an_error_and_is_not_made_again() {
     let store = Store::new();
@@ -18,6 +21,7 @@ fn a_directory_that_has_gone_is_an_error_and_is_not_made_again() {
     assert_unavailable(&store.mutex, &store.request(&reports()), &record);
     assert_unavailable(&store.mutex, &store.request(&MutexName::lease("new").unwrap()), store.path());
     assert_names(store.mutex.extend(std::slice::from_ref(&lease), minute()).remove(0).unwrap_err(), &record);
+    store.clock.advance(A_LOOK);
     assert_names(store.mutex.forget(&lease).unwrap_err(), &record);
     assert!(!store.path().exists());
 }
@@ -30,6 +34,7 @@ fn a_directory_that_was_replaced_is_noticed_by_all_who_used_the_old_one() {
     for old in ["old", "older"] {
         fs::rename(store.path(), store.path().with_extension(old)).unwrap();
         fs::create_dir(store.path()).unwrap();
+        store.clock.advance(A_LOOK);
         store.assert_free(&reports());
         assert!(store.record().exists(), "the new directory is used");
         assert!(!extended(&store.mutex, &lease));
@@ -45,6 +50,7 @@ fn a_record_that_was_deleted_while_it_was_held_is_told_to_its_holder() {
     let lease = store.take(&reports());
     let record = store.record();
     fs::remove_file(&record).unwrap();
+    store.clock.advance(A_LOOK);
     let error = assert_names(store.mutex.forget(&lease).unwrap_err(), &record);
     assert_eq!(std::error::Error::source(&error).unwrap().to_string(), "it was deleted while it was held");
 }
