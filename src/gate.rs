@@ -1,28 +1,20 @@
 //! What decides whether a due event is admitted: its filters, then its lease and its claim together.
 
-use std::sync::Arc;
-
 use crate::error::MutexError;
-use crate::guard::LeaseGuard;
 use crate::mutex::{Admission, Admitted, EventMutex, Grant};
 use crate::outcome::SkipReason;
 use crate::protection::CLAIM_WINDOW;
 use crate::run::Turn;
 use crate::task::contain;
 
-/// What an admitted run holds.
-pub(crate) struct Pass {
-    pub(crate) grant: Option<Grant>,
-    pub(crate) guard: Option<LeaseGuard>,
-}
-
-/// Admits the event, or says why not. No I/O before the last step.
-pub(crate) fn admit(turn: &Turn<'_>) -> Result<Pass, SkipReason> {
+/// Admits the event and gives what it holds, which is nothing without a protection, or says why not. No I/O before the
+/// last step.
+pub(crate) fn admit(turn: &Turn<'_>) -> Result<Option<Grant>, SkipReason> {
     ask_filters(turn)?;
     refuse_late_claims(turn)?;
     match turn.event.protection.admission(turn.claimed(), turn.round.owners, turn.clock) {
-        None => Ok(Pass { grant: None, guard: None }),
-        Some(admission) => ask_store(turn.mutex, &admission),
+        None => Ok(None),
+        Some(admission) => ask_store(turn.mutex, &admission).map(Some),
     }
 }
 
@@ -41,16 +33,13 @@ fn refuse_late_claims(turn: &Turn<'_>) -> Result<(), SkipReason> {
     if claims && turn.clock.moment().since(turn.round.began) > CLAIM_WINDOW { Err(SkipReason::TooLate) } else { Ok(()) }
 }
 
-fn ask_store(mutex: &Arc<dyn EventMutex>, admission: &Admission) -> Result<Pass, SkipReason> {
+fn ask_store(mutex: &dyn EventMutex, admission: &Admission) -> Result<Grant, SkipReason> {
     let answer = contain(|| mutex.admit(std::slice::from_ref(admission)).pop());
     let attempted = || format!("admit {}", admission.name());
     let answer = answer.unwrap_or_else(|message| Some(Err(MutexError::panicked(attempted(), &message))));
     let answer = answer.unwrap_or_else(|| Err(MutexError::unavailable(attempted(), "the store gave no answer")));
     match answer.map_err(SkipReason::StoreUnavailable)? {
-        Admitted::Granted(grant) => {
-            let guard = grant.lease().map(|lease| LeaseGuard::over(Arc::clone(mutex), lease.clone()));
-            Ok(Pass { grant: Some(grant), guard })
-        }
+        Admitted::Granted(grant) => Ok(grant),
         Admitted::LeaseTaken(holder) => Err(SkipReason::Overlapping(holder)),
         Admitted::ClaimTaken(holder) => Err(SkipReason::RanElsewhere(holder)),
     }

@@ -1,5 +1,6 @@
 //! The only RAII code: a lease that is given back on every way out.
 
+use std::borrow::Borrow;
 use std::sync::Arc;
 
 use crate::clock::Clock;
@@ -29,11 +30,7 @@ use crate::task::contain;
 /// ```
 #[derive(Debug)]
 #[must_use = "the lease is given back as soon as the guard is dropped"]
-pub struct LeaseGuard {
-    mutex: Arc<dyn EventMutex>,
-    lease: Lease,
-    given_back: bool,
-}
+pub struct LeaseGuard(Held<Arc<dyn EventMutex>, Lease>);
 
 impl LeaseGuard {
     /// Takes the name for a term. `Ok(None)`: somebody else holds it.
@@ -56,12 +53,7 @@ impl LeaseGuard {
         M: EventMutex + Clone + 'static,
     {
         let lease = mutex.create(&LeaseRequest::new(name, term, &Clock::system()))?;
-        Ok(lease.map(|lease| Self::over(Arc::new(mutex.clone()), lease)))
-    }
-
-    /// Guards a lease that was just granted.
-    pub(crate) fn over(mutex: Arc<dyn EventMutex>, lease: Lease) -> Self {
-        Self { mutex, lease, given_back: false }
+        Ok(lease.map(|lease| Self(Held::new(Arc::new(mutex.clone()), lease))))
     }
 
     /// What is held.
@@ -76,7 +68,7 @@ impl LeaseGuard {
     /// # }
     /// ```
     pub fn lease(&self) -> &Lease {
-        &self.lease
+        &self.0.lease
     }
 
     /// Gives the name back and says how that went. `Ok(false)`: it was not ours any more, and was left alone.
@@ -94,23 +86,42 @@ impl LeaseGuard {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn release(mut self) -> Result<bool, MutexError> {
+    pub fn release(self) -> Result<bool, MutexError> {
+        self.0.release()
+    }
+}
+
+/// A lease that is given back when this goes, owned or borrowed with its store.
+#[derive(Debug)]
+pub(crate) struct Held<M: EventMutex, L: Borrow<Lease>> {
+    mutex: M,
+    lease: L,
+    given_back: bool,
+}
+
+impl<M: EventMutex, L: Borrow<Lease>> Held<M, L> {
+    /// Holds a lease that was just granted.
+    pub(crate) fn new(mutex: M, lease: L) -> Self {
+        Self { mutex, lease, given_back: false }
+    }
+
+    pub(crate) fn release(mut self) -> Result<bool, MutexError> {
         self.give_back()
     }
 
     fn give_back(&mut self) -> Result<bool, MutexError> {
         self.given_back = true;
-        let name = self.lease.name();
-        let answer = contain(|| self.mutex.forget(&self.lease))
-            .unwrap_or_else(|message| Err(MutexError::panicked(format!("forget {name}"), &message)));
+        let lease = self.lease.borrow();
+        let answer = contain(|| self.mutex.forget(lease))
+            .unwrap_or_else(|message| Err(MutexError::panicked(format!("forget {}", lease.name()), &message)));
         if let Err(error) = &answer {
-            tracing::error!(target: "soloist", mutex = %name, error = %Chain(error), "lease not given back");
+            tracing::error!(target: "soloist", mutex = %lease.name(), error = %Chain(error), "lease not given back");
         }
         answer
     }
 }
 
-impl Drop for LeaseGuard {
+impl<M: EventMutex, L: Borrow<Lease>> Drop for Held<M, L> {
     fn drop(&mut self) {
         if !self.given_back {
             // What comes of it has been told; a drop has nobody else to tell.

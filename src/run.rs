@@ -7,8 +7,8 @@ use chrono::{DateTime, Utc};
 
 use crate::clock::{Clock, Moment};
 use crate::event::Definition;
-use crate::gate::{self, Pass};
-use crate::guard::LeaseGuard;
+use crate::gate;
+use crate::guard::Held;
 use crate::lease::{FencingToken, Lease, Owners};
 use crate::mutex::{EventMutex, Grant};
 use crate::outcome::{Ended, Hook, HookFailure, Release, RunOutcome};
@@ -106,7 +106,7 @@ pub(crate) struct Turn<'a> {
     pub(crate) event: &'a Definition,
     pub(crate) tick: Tick,
     pub(crate) round: Round,
-    pub(crate) mutex: &'a Arc<dyn EventMutex>,
+    pub(crate) mutex: &'a dyn EventMutex,
     pub(crate) clock: &'a Clock,
 }
 
@@ -130,7 +130,7 @@ impl<'a> Turn<'a> {
         let _in_span = span.enter();
         let verdict = match gate::admit(self) {
             Err(reason) => Verdict::Skipped(reason),
-            Ok(pass) => Verdict::Ran(self.perform(pass)),
+            Ok(grant) => Verdict::Ran(self.perform(grant)),
         };
         let entry = Entry {
             event: Arc::clone(&self.event.name),
@@ -142,9 +142,10 @@ impl<'a> Turn<'a> {
         entry
     }
 
-    fn perform(&self, Pass { grant, guard }: Pass) -> RunOutcome {
+    fn perform(&self, grant: Option<Grant>) -> RunOutcome {
         let inner = Inner { name: Arc::clone(&self.event.name), occurrence: self.occurrence(), grant };
         let run = Run(Arc::new(inner));
+        let held = run.lease().map(|lease| Held::new(self.mutex, lease));
         let token = run.fencing_token();
         tracing::debug!(target: "soloist", token = token.map(FencingToken::get), "started");
 
@@ -164,7 +165,7 @@ impl<'a> Turn<'a> {
             outcome.took = self.clock.moment().since(started);
         }
         self.follow_up(&run, &mut outcome);
-        outcome.release = guard.map(give_back);
+        outcome.release = held.map(give_back);
         outcome
     }
 
@@ -193,8 +194,8 @@ impl<'a> Turn<'a> {
     }
 }
 
-fn give_back(guard: LeaseGuard) -> Release {
-    match guard.release() {
+fn give_back(held: Held<&dyn EventMutex, &Lease>) -> Release {
+    match held.release() {
         Ok(true) => Release::Released,
         Ok(false) => Release::Lost,
         Err(error) => Release::Failed(error),

@@ -229,8 +229,8 @@ impl Schedule {
         Turn { event, tick, round, mutex: self.mutex_of(event), clock: &self.clock }
     }
 
-    fn mutex_of<'a>(&'a self, event: &'a Definition) -> &'a Arc<dyn EventMutex> {
-        event.mutex.as_ref().unwrap_or(&self.mutex)
+    fn mutex_of<'a>(&'a self, event: &'a Definition) -> &'a dyn EventMutex {
+        &**event.mutex.as_ref().unwrap_or(&self.mutex)
     }
 }
 

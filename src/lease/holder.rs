@@ -1,0 +1,162 @@
+//! Who holds a name, for people.
+
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+
+use chrono::{DateTime, SecondsFormat, Utc};
+
+use super::{FencingToken, Lease, Owner};
+use crate::clock::wall_plus;
+
+/// Who holds a name, as a person wants to read it. `Display`: `web-1, pid 4242, since 2026-03-01T12:00:00Z`.
+///
+/// ```
+/// use soloist::{Clock, EventMutex, LeaseRequest, MemoryMutex, MutexName, Term};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let mutex = MemoryMutex::new();
+/// let name = MutexName::lease("reports")?;
+/// mutex.create(&LeaseRequest::new(name.clone(), Term::MAX, &Clock::system()))?;
+/// let holder = mutex.holder(&name)?.expect("it was just created");
+/// assert_eq!(holder.pid(), std::process::id());
+/// println!("held by {holder}");
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Holder {
+    owner: Owner,
+    token: FencingToken,
+    host: Arc<str>,
+    since: DateTime<Utc>,
+    until: DateTime<Utc>,
+}
+
+impl Holder {
+    /// The holder that a store has on record.
+    ///
+    /// ```
+    /// use chrono::{DateTime, TimeDelta};
+    /// use soloist::{FencingToken, Holder, Owner};
+    ///
+    /// let since = DateTime::UNIX_EPOCH;
+    /// let holder = Holder::new(Owner::unique(), FencingToken::new(7), "web-1", since, since + TimeDelta::minutes(1));
+    /// assert_eq!(holder.host(), "web-1");
+    /// ```
+    pub fn new(
+        owner: Owner,
+        token: FencingToken,
+        host: impl Into<Arc<str>>,
+        since: DateTime<Utc>,
+        until: DateTime<Utc>,
+    ) -> Self {
+        Self { owner, token, host: host.into(), since, until }
+    }
+
+    /// This process, which was granted `lease` when its store's clock showed `since`.
+    ///
+    /// ```
+    /// # use soloist::{Clock, FencingToken, Holder, LeaseRequest, MutexName, Term};
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let clock = Clock::system();
+    /// let lease = LeaseRequest::new(MutexName::lease("reports")?, Term::MAX, &clock).granted(FencingToken::new(1));
+    /// let holder = Holder::of(&lease, clock.now());
+    /// assert_eq!(holder.until() - holder.since(), chrono::TimeDelta::days(3650));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn of(lease: &Lease, since: DateTime<Utc>) -> Self {
+        Self::new(lease.owner(), lease.token(), this_host(), since, wall_plus(since, lease.term().get()))
+    }
+
+    /// The same holder after its lease was extended or shortened.
+    pub(crate) fn held_until(self, until: DateTime<Utc>) -> Self {
+        Self { until, ..self }
+    }
+
+    /// The acquisition that holds it.
+    ///
+    /// ```
+    /// # use soloist::{FencingToken, Holder, Owner};
+    /// # use chrono::DateTime;
+    /// let owner = Owner::unique();
+    /// let holder = Holder::new(owner, FencingToken::new(7), "web-1", DateTime::UNIX_EPOCH, DateTime::UNIX_EPOCH);
+    /// assert_eq!(holder.owner(), owner);
+    /// ```
+    pub fn owner(&self) -> Owner {
+        self.owner
+    }
+
+    /// The token of its grant.
+    ///
+    /// ```
+    /// # use soloist::{FencingToken, Holder, Owner};
+    /// # use chrono::DateTime;
+    /// # let holder = Holder::new(Owner::unique(), FencingToken::new(7), "web-1", DateTime::UNIX_EPOCH, DateTime::UNIX_EPOCH);
+    /// assert_eq!(holder.token().get(), 7);
+    /// ```
+    pub fn token(&self) -> FencingToken {
+        self.token
+    }
+
+    /// The name of its host.
+    ///
+    /// ```
+    /// # use soloist::{FencingToken, Holder, Owner};
+    /// # use chrono::DateTime;
+    /// # let holder = Holder::new(Owner::unique(), FencingToken::new(7), "web-1", DateTime::UNIX_EPOCH, DateTime::UNIX_EPOCH);
+    /// assert_eq!(holder.host(), "web-1");
+    /// ```
+    pub fn host(&self) -> &str {
+        &self.host
+    }
+
+    /// Its process, as its host counts processes.
+    ///
+    /// ```
+    /// # use soloist::{FencingToken, Holder, Owner};
+    /// # use chrono::DateTime;
+    /// # let holder = Holder::new(Owner::unique(), FencingToken::new(7), "web-1", DateTime::UNIX_EPOCH, DateTime::UNIX_EPOCH);
+    /// assert_eq!(holder.pid(), std::process::id());
+    /// ```
+    pub fn pid(&self) -> u32 {
+        self.owner.pid()
+    }
+
+    /// Since when, on the store's clock.
+    ///
+    /// ```
+    /// # use soloist::{FencingToken, Holder, Owner};
+    /// # use chrono::DateTime;
+    /// # let holder = Holder::new(Owner::unique(), FencingToken::new(7), "web-1", DateTime::UNIX_EPOCH, DateTime::UNIX_EPOCH);
+    /// assert_eq!(holder.since(), DateTime::UNIX_EPOCH);
+    /// ```
+    pub fn since(&self) -> DateTime<Utc> {
+        self.since
+    }
+
+    /// Until when at the latest, on the store's clock, unless it is extended.
+    ///
+    /// ```
+    /// # use soloist::{FencingToken, Holder, Owner};
+    /// # use chrono::DateTime;
+    /// # let holder = Holder::new(Owner::unique(), FencingToken::new(7), "web-1", DateTime::UNIX_EPOCH, DateTime::UNIX_EPOCH);
+    /// assert_eq!(holder.until(), DateTime::UNIX_EPOCH);
+    /// ```
+    pub fn until(&self) -> DateTime<Utc> {
+        self.until
+    }
+}
+
+impl fmt::Display for Holder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let since = self.since.to_rfc3339_opts(SecondsFormat::Secs, true);
+        write!(f, "{}, pid {}, since {since}", self.host, self.owner.pid())
+    }
+}
+
+/// The name of this host, asked once.
+pub(crate) fn this_host() -> Arc<str> {
+    static HOST: OnceLock<Arc<str>> = OnceLock::new();
+    Arc::clone(HOST.get_or_init(|| gethostname::gethostname().to_string_lossy().into()))
+}

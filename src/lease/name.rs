@@ -1,0 +1,246 @@
+//! What a mutex is called.
+
+use std::fmt;
+use std::hash::{BuildHasher, Hash, Hasher, RandomState};
+use std::sync::{Arc, OnceLock};
+
+use chrono::{DateTime, SecondsFormat, Utc};
+
+use crate::error::InvalidName;
+
+/// The name of one entry in a store: a lease, or a claim on one occurrence of an event.
+///
+/// Names are compared byte by byte: nothing is trimmed, folded or normalised. A lease and a claim are never the
+/// same name, whatever they are called. `Display` gives the text that a store may use as its key; it is different
+/// for different names: `lease/NAME`, or `claim/NAME/EVENT/OCCURRENCE`, with `%` and `/` inside a part written as
+/// `%25` and `%2F`.
+///
+/// ```
+/// use chrono::{TimeZone, Utc};
+/// use soloist::MutexName;
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let lease = MutexName::lease("reports")?;
+/// assert_eq!(lease.to_string(), "lease/reports");
+/// let noon = Utc.with_ymd_and_hms(2026, 3, 1, 12, 0, 0).unwrap();
+/// assert_eq!(lease.claim("reports", noon).to_string(), "claim/reports/reports/2026-03-01T12:00:00Z");
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct MutexName(Arc<Name>);
+
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct Name {
+    mutex: Arc<str>,
+    claim: Option<ClaimKey>,
+    /// Worked out once: the names of events are looked up at each of their runs. It differs from process to process,
+    /// so it stands last, where it has no say in the order of names.
+    hash: u64,
+}
+
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct ClaimKey {
+    event: Arc<str>,
+    occurrence: DateTime<Utc>,
+}
+
+impl MutexName {
+    /// The longest name, in characters: 512, which are at most 2,048 bytes.
+    ///
+    /// ```
+    /// use soloist::MutexName;
+    ///
+    /// assert!(MutexName::lease("x".repeat(MutexName::MAX_CHARS)).is_ok());
+    /// ```
+    pub const MAX_CHARS: usize = 512;
+
+    /// The lease that is called `name`; any text of 1 to [`MAX_CHARS`](Self::MAX_CHARS) characters is a name.
+    ///
+    /// # Errors
+    ///
+    /// An empty name, or one that is too long.
+    ///
+    /// ```
+    /// use soloist::MutexName;
+    ///
+    /// assert!(MutexName::lease("db:backup").is_ok());
+    /// assert!(MutexName::lease("").is_err());
+    /// ```
+    pub fn lease(name: impl Into<Arc<str>>) -> Result<Self, InvalidName> {
+        let mutex = name.into();
+        // A character takes at most four bytes, so only a text of more bytes than characters allowed need be counted.
+        let chars = if mutex.len() <= Self::MAX_CHARS { mutex.len() } else { mutex.chars().count() };
+        match chars {
+            0 => Err(InvalidName::Empty),
+            chars if chars > Self::MAX_CHARS => Err(InvalidName::TooLong { chars }),
+            _ => Ok(Self(Arc::new(Name { hash: hash_of(&mutex), mutex, claim: None }))),
+        }
+    }
+
+    /// The claim on one occurrence of `event`, kept beside this name: events that share a mutex have claims of
+    /// their own.
+    ///
+    /// ```
+    /// use chrono::{TimeZone, Utc};
+    /// use soloist::MutexName;
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let shared = MutexName::lease("warehouse")?;
+    /// let noon = Utc.with_ymd_and_hms(2026, 3, 1, 12, 0, 0).unwrap();
+    /// assert_ne!(shared.claim("import", noon), shared.claim("export", noon));
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use = "the name itself stays as it is"]
+    pub fn claim(&self, event: impl Into<Arc<str>>, occurrence: DateTime<Utc>) -> Self {
+        // What tells the claims of one occurrence apart is left to `==`.
+        let hash = self.0.hash ^ occurrence.timestamp().cast_unsigned().wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        let claim = Some(ClaimKey { event: event.into(), occurrence });
+        Self(Arc::new(Name { hash, mutex: Arc::clone(&self.0.mutex), claim }))
+    }
+
+    /// The name without the kind: what the lease is called, and what a claim is kept beside.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// assert_eq!(soloist::MutexName::lease("reports")?.mutex(), "reports");
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn mutex(&self) -> &str {
+        &self.0.mutex
+    }
+
+    /// Whether this names a claim; otherwise it names a lease.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let lease = soloist::MutexName::lease("reports")?;
+    /// assert!(!lease.is_claim());
+    /// assert!(lease.claim("reports", chrono::DateTime::UNIX_EPOCH).is_claim());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn is_claim(&self) -> bool {
+        self.0.claim.is_some()
+    }
+
+    /// The event whose occurrence a claim is for; `None` for a lease.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let claim = soloist::MutexName::lease("warehouse")?.claim("import", chrono::DateTime::UNIX_EPOCH);
+    /// assert_eq!(claim.event(), Some("import"));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn event(&self) -> Option<&str> {
+        self.0.claim.as_ref().map(|claim| &*claim.event)
+    }
+
+    /// The occurrence that a claim is for; `None` for a lease.
+    ///
+    /// ```
+    /// # use chrono::DateTime;
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let claim = soloist::MutexName::lease("reports")?.claim("reports", DateTime::UNIX_EPOCH);
+    /// assert_eq!(claim.occurrence(), Some(DateTime::UNIX_EPOCH));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn occurrence(&self) -> Option<DateTime<Utc>> {
+        self.0.claim.as_ref().map(|claim| claim.occurrence)
+    }
+}
+
+impl Hash for MutexName {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write_u64(self.0.hash);
+    }
+}
+
+/// Keyed at random, as a map's own hashes are, so that nobody can make up names that all fall into one place.
+fn hash_of(text: &str) -> u64 {
+    static KEY: OnceLock<RandomState> = OnceLock::new();
+    KEY.get_or_init(RandomState::new).hash_one(text)
+}
+
+impl fmt::Display for MutexName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0.claim {
+            None => write!(f, "lease/{}", Part(&self.0.mutex)),
+            Some(claim) => write!(
+                f,
+                "claim/{}/{}/{}",
+                Part(&self.0.mutex),
+                Part(&claim.event),
+                claim.occurrence.to_rfc3339_opts(SecondsFormat::AutoSi, true)
+            ),
+        }
+    }
+}
+
+impl fmt::Debug for MutexName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "MutexName({:?})", self.to_string())
+    }
+}
+
+/// One part of a name's text, in which the separator can't appear.
+struct Part<'a>(&'a str);
+
+impl fmt::Display for Part<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut rest = self.0;
+        while let Some(at) = rest.find(['%', '/']) {
+            f.write_str(&rest[..at])?;
+            f.write_str(if rest.as_bytes()[at] == b'%' { "%25" } else { "%2F" })?;
+            rest = &rest[at + 1..];
+        }
+        f.write_str(rest)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lease(name: &str) -> MutexName {
+        MutexName::lease(name).unwrap()
+    }
+
+    #[test]
+    fn the_texts_of_different_names_differ() {
+        let noon = DateTime::from_timestamp(1_772_366_400, 0).unwrap();
+        let names = [
+            lease("a"),
+            lease("a/a/2026-03-01T12:00:00Z"),
+            lease("a%2Fa"),
+            lease("a/a"),
+            lease("A"),
+            lease("a "),
+            lease("a\0"),
+            lease("a").claim("a", noon),
+            lease("a").claim("a", DateTime::from_timestamp_nanos(1_772_366_400_000_000_001)),
+            lease("a/b").claim("c", noon),
+            lease("a").claim("b/c", noon),
+            lease("claim/a"),
+        ];
+        for (at, name) in names.iter().enumerate() {
+            for other in &names[at + 1..] {
+                assert_ne!(name, other);
+                assert_ne!(name.to_string(), other.to_string());
+            }
+        }
+    }
+
+    #[test]
+    fn a_name_has_1_to_512_characters_of_any_width() {
+        assert!(MutexName::lease("x").is_ok());
+        assert!(MutexName::lease("😀".repeat(512)).is_ok());
+        assert_eq!(MutexName::lease("").unwrap_err().to_string(), "the name is empty");
+        let error = MutexName::lease("😀".repeat(513)).unwrap_err();
+        assert_eq!(error.to_string(), "the name has 513 characters, the limit is 512");
+    }
+}

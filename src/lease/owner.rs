@@ -1,0 +1,121 @@
+//! Who acquires: a process, and which of its acquisitions it is.
+
+use std::fmt;
+use std::str::FromStr;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use uuid::Uuid;
+
+/// The id of one acquisition. No two are the same, on any host, in any process, in any thread.
+///
+/// Only the owner of a lease can release or extend it. The host's name plays no part in it.
+///
+/// ```
+/// use soloist::Owner;
+///
+/// let owner = Owner::unique();
+/// assert_ne!(owner, Owner::unique());
+/// assert_eq!(owner.to_string().parse::<Owner>().unwrap(), owner);
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Owner {
+    process: Uuid,
+    pid: u32,
+    serial: u64,
+}
+
+impl Owner {
+    /// A new owner: one random id per process, this process's pid and a counter.
+    ///
+    /// The pid is asked anew each time, so that the two sides of a `fork` differ although they share the rest.
+    ///
+    /// ```
+    /// assert_eq!(soloist::Owner::unique().pid(), std::process::id());
+    /// ```
+    pub fn unique() -> Self {
+        Owners::of_this_process().unique()
+    }
+
+    /// The process that acquired, as its own host counts processes.
+    ///
+    /// ```
+    /// println!("held by process {}", soloist::Owner::unique().pid());
+    /// ```
+    pub fn pid(self) -> u32 {
+        self.pid
+    }
+}
+
+/// Makes the owners of one tick: the process is asked for its pid, which costs a system call, once for all of them.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Owners {
+    process: Uuid,
+    pid: u32,
+}
+
+impl Owners {
+    pub(crate) fn of_this_process() -> Self {
+        static PROCESS: OnceLock<Uuid> = OnceLock::new();
+        Self { process: *PROCESS.get_or_init(Uuid::new_v4), pid: std::process::id() }
+    }
+
+    pub(crate) fn unique(self) -> Owner {
+        static SERIAL: AtomicU64 = AtomicU64::new(1);
+        Owner { process: self.process, pid: self.pid, serial: SERIAL.fetch_add(1, Ordering::Relaxed) }
+    }
+}
+
+impl fmt::Display for Owner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}-{}-{}", self.process.simple(), self.pid, self.serial)
+    }
+}
+
+impl fmt::Debug for Owner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Owner({self})")
+    }
+}
+
+impl FromStr for Owner {
+    type Err = InvalidOwner;
+
+    /// Reads what `Display` wrote, for stores that keep an owner as text.
+    fn from_str(text: &str) -> Result<Self, InvalidOwner> {
+        let parse = || {
+            let mut parts = text.split('-');
+            let owner = Self {
+                process: Uuid::try_parse(parts.next().filter(|process| process.len() == 32)?).ok()?,
+                pid: parts.next()?.parse().ok()?,
+                serial: parts.next()?.parse().ok()?,
+            };
+            parts.next().is_none().then_some(owner)
+        };
+        parse().ok_or(InvalidOwner)
+    }
+}
+
+/// The text is not an owner.
+///
+/// ```
+/// assert_eq!("nobody".parse::<soloist::Owner>().unwrap_err().to_string(), "not the id of an owner");
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("not the id of an owner")]
+pub struct InvalidOwner;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_owner_is_read_back_and_nothing_else_is() {
+        let owner = Owner::unique();
+        assert_eq!(owner.to_string().parse(), Ok(owner));
+        let text = owner.to_string();
+        for wrong in ["", "-", "a-1-2", &text[1..], &format!("{text}-1"), &text.replace('-', "")] {
+            assert_eq!(wrong.parse::<Owner>(), Err(InvalidOwner), "{wrong}");
+        }
+    }
+}

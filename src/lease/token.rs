@@ -1,0 +1,89 @@
+//! What tells a late holder from the present one.
+
+use std::fmt;
+
+use chrono::{DateTime, Utc};
+
+/// A number that rises with every grant of a name.
+///
+/// Hand it to the resource that the task writes to. A resource that remembers the highest token it has seen, and
+/// refuses a lower one, is safe from a task that was suspended past its lease and does not know it yet.
+///
+/// ```
+/// use soloist::{Event, Schedule};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # fn write_report(_if_newer_than: u64) {}
+/// let mut schedule = Schedule::in_process();
+/// schedule.add(
+///     Event::call("reports", |run| {
+///         let token = run.fencing_token().expect("the event is protected");
+///         write_report(token.get());
+///     })
+///     .every_minute()
+///     .without_overlapping(),
+/// )?;
+/// schedule.run("reports", chrono::Utc::now())?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct FencingToken(u64);
+
+impl FencingToken {
+    /// The token with this number, as a store counts them.
+    ///
+    /// ```
+    /// use soloist::FencingToken;
+    ///
+    /// assert!(FencingToken::new(8) > FencingToken::new(7));
+    /// ```
+    pub const fn new(number: u64) -> Self {
+        Self(number)
+    }
+
+    /// The next token of a name: one more than the `last`, and at least the microseconds of `now`, so that a store
+    /// that came back empty does not take its tokens back.
+    ///
+    /// ```
+    /// use chrono::DateTime;
+    /// use soloist::FencingToken;
+    ///
+    /// let now = DateTime::from_timestamp(1, 0).unwrap();
+    /// assert_eq!(FencingToken::after(None, now).get(), 1_000_000);
+    /// assert_eq!(FencingToken::after(Some(FencingToken::new(2_000_000)), now).get(), 2_000_001);
+    /// ```
+    pub fn after(last: Option<Self>, now: DateTime<Utc>) -> Self {
+        let next = last.map_or(1, |last| last.0.saturating_add(1));
+        Self(next.max(u64::try_from(now.timestamp_micros()).unwrap_or(0)))
+    }
+
+    /// The number.
+    ///
+    /// ```
+    /// assert_eq!(soloist::FencingToken::new(7).get(), 7);
+    /// ```
+    pub const fn get(self) -> u64 {
+        self.0
+    }
+}
+
+impl fmt::Display for FencingToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_rises_also_when_the_clock_went_back() {
+        let now = DateTime::from_timestamp(1_000, 0).unwrap();
+        let first = FencingToken::after(None, now);
+        let second = FencingToken::after(Some(first), now);
+        let third = FencingToken::after(Some(second), DateTime::from_timestamp(-5, 0).unwrap());
+        assert!(first < second && second < third);
+    }
+}
