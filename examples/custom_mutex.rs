@@ -1,5 +1,5 @@
 //! A store of your own, and the suite that tells whether it keeps the contract. This one is a folder that processes
-//! share: `cargo run --example custom_mutex --features contract-tests`.
+//! share: `cargo run --example custom_mutex`.
 
 use std::path::{Path, PathBuf};
 use std::{env, fs, io};
