@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::crontab::Crontab;
-use crate::error::{AddError, AddErrorKind};
 use crate::frequency::FrequencyError;
 use crate::lease::{MutexName, Term};
 use crate::mutex::EventMutex;
@@ -16,6 +15,10 @@ use crate::task::{Task, TaskOutcome, TaskResult, callback};
 use crate::tick::Tick;
 use crate::timetable::Timetable;
 use crate::zone::{UnknownZone, Zone};
+
+mod add_error;
+
+pub use add_error::{AddError, AddErrorKind};
 
 /// A named task, its timetable and its protections; [`Schedule::add`](crate::Schedule::add) takes it.
 ///

@@ -1,11 +1,11 @@
 //! What decides whether a due event is admitted: its filters, then its lease and its claim together.
 
 use crate::error::MutexError;
+use crate::fault::contain;
 use crate::mutex::{Admission, Admitted, EventMutex, Grant};
 use crate::outcome::SkipReason;
 use crate::protection::CLAIM_WINDOW;
 use crate::run::Turn;
-use crate::task::contain;
 
 /// Admits the event and gives what it holds, which is nothing without a protection, or says why not. No I/O before the
 /// last step.

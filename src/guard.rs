@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use crate::clock::Clock;
 use crate::error::{Chain, MutexError};
+use crate::fault::contain;
 use crate::lease::{Lease, LeaseRequest, MutexName, Term};
 use crate::mutex::EventMutex;
-use crate::task::contain;
 
 /// A lease in hand, for a task that runs under some other scheduler; dropping it gives the name back.
 ///

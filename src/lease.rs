@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use crate::clock::{Clock, Moment};
-use crate::error::InvalidTerm;
 
 mod name;
 mod owner;
@@ -12,7 +11,7 @@ mod holder;
 
 pub use holder::Holder;
 pub(crate) use holder::this_host;
-pub use name::MutexName;
+pub use name::{InvalidName, MutexName};
 pub(crate) use owner::Owners;
 pub use owner::{InvalidOwner, Owner};
 pub use token::FencingToken;
@@ -72,6 +71,20 @@ impl Term {
     pub const fn get(self) -> Duration {
         self.0
     }
+}
+
+/// The length is not one that a lease can have, see [`Term`].
+///
+/// ```
+/// use std::time::Duration;
+/// use soloist::Term;
+///
+/// assert!(Term::new(Duration::ZERO).is_err());
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a lease of {length:?} is outside of {:?} to ten years", Term::MIN.get())]
+pub struct InvalidTerm {
+    length: Duration,
 }
 
 /// What a store is asked for: a name, for a term, by an owner.

@@ -96,6 +96,7 @@ mod mutex;
 mod lease;
 mod guard;
 mod task;
+mod fault;
 mod outcome;
 mod report;
 mod clock;
@@ -103,11 +104,14 @@ mod error;
 
 pub use clock::{Clock, ManualClock, Moment};
 pub use crontab::{Crontab, CrontabError};
-pub use error::{AddError, AddErrorKind, BoxError, InvalidName, InvalidTerm, MutexError, MutexErrorKind, UnknownEvent};
-pub use event::Event;
+pub use error::{BoxError, MutexError, MutexErrorKind};
+pub use event::{AddError, AddErrorKind, Event};
+pub use fault::Fault;
 pub use frequency::FrequencyError;
 pub use guard::LeaseGuard;
-pub use lease::{FencingToken, Holder, InvalidOwner, Lease, LeaseRequest, MutexName, Owner, Term};
+pub use lease::{
+    FencingToken, Holder, InvalidName, InvalidOwner, InvalidTerm, Lease, LeaseRequest, MutexName, Owner, Term,
+};
 pub use mutex::connect::{ConnectError, connect};
 #[cfg(feature = "contract-tests")]
 #[cfg_attr(docsrs, doc(cfg(feature = "contract-tests")))]
@@ -115,10 +119,10 @@ pub use mutex::contract;
 pub use mutex::file::{FileMutex, FileMutexBuilder, NetworkFilesystem};
 pub use mutex::memory::MemoryMutex;
 pub use mutex::{Admission, Admitted, EventMutex, Grant, Scope};
-pub use outcome::{Ended, Fault, Hook, HookFailure, Release, RunOutcome, SkipReason};
+pub use outcome::{Ended, Hook, HookFailure, Release, RunOutcome, SkipReason};
 pub use report::{Entry, Report, Verdict};
 pub use run::Run;
-pub use schedule::Schedule;
+pub use schedule::{Schedule, UnknownEvent};
 pub use task::{TaskOutcome, TaskResult};
 pub use tick::Tick;
 pub use zone::{UnknownZone, Zone};

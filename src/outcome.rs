@@ -1,11 +1,11 @@
 //! How one run ended, or why there was none.
 
-use std::error::Error;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::error::{Chain, MutexError};
+use crate::fault::Fault;
 use crate::lease::{FencingToken, Holder};
 
 /// How one run ended; `then` and its kin receive it, and the report keeps it.
@@ -200,31 +200,6 @@ pub enum Ended {
     Faulted(Fault),
     /// It was not called, because a `before` hook failed.
     NotStarted,
-}
-
-/// What somebody's code did instead of succeeding.
-///
-/// ```
-/// use soloist::Fault;
-///
-/// assert_eq!(Fault::Panicked("out of range".into()).to_string(), "panicked: out of range");
-/// ```
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub enum Fault {
-    /// It returned this error.
-    Failed(Arc<dyn Error + Send + Sync>),
-    /// It panicked with this message.
-    Panicked(Arc<str>),
-}
-
-impl fmt::Display for Fault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Failed(error) => write!(f, "failed: {}", Chain(&**error)),
-            Self::Panicked(message) => write!(f, "panicked: {message}"),
-        }
-    }
 }
 
 /// A hook that failed.

@@ -7,13 +7,14 @@ use chrono::{DateTime, Utc};
 
 use crate::clock::{Clock, Moment};
 use crate::event::Definition;
+use crate::fault::attempt;
 use crate::gate;
 use crate::guard::Held;
 use crate::lease::{FencingToken, Lease, Owners};
 use crate::mutex::{EventMutex, Grant};
 use crate::outcome::{Ended, Hook, HookFailure, Release, RunOutcome};
 use crate::report::{Entry, Verdict};
-use crate::task::{Task, attempt};
+use crate::task::Task;
 use crate::tick::Tick;
 
 /// One run of an event, as its task and its hooks see it. An owned, cheap handle: clone it into threads and futures.

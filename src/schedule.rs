@@ -11,8 +11,8 @@ use chrono::{DateTime, Utc};
 
 use crate::agenda::Agenda;
 use crate::clock::Clock;
-use crate::error::{AddError, AddErrorKind, Quoted, UnknownEvent};
-use crate::event::{Definition, Event};
+use crate::error::Quoted;
+use crate::event::{AddError, AddErrorKind, Definition, Event};
 use crate::mutex::memory::MemoryMutex;
 use crate::mutex::{EventMutex, Scope};
 use crate::report::{Entry, Report};
@@ -243,6 +243,20 @@ impl fmt::Debug for Schedule {
             .field("events", &names)
             .finish_non_exhaustive()
     }
+}
+
+/// The schedule has no event of this name.
+///
+/// ```
+/// use soloist::Schedule;
+///
+/// let error = Schedule::in_process().run("reports", chrono::Utc::now()).unwrap_err();
+/// assert_eq!(error.to_string(), "there is no event `reports` in the schedule");
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("there is no event {name} in the schedule")]
+pub struct UnknownEvent {
+    name: Quoted,
 }
 
 /// Lets each turn be taken, the background ones on threads beside the others; the entries are in the turns' order.

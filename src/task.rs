@@ -1,10 +1,6 @@
-//! What an event does: a callback, whose errors and panics stay within it.
-
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
+//! What an event does: a callback.
 
 use crate::error::BoxError;
-use crate::outcome::Fault;
 use crate::run::Run;
 
 /// What a closure that uses `?` returns.
@@ -70,27 +66,4 @@ pub(crate) type Task = Box<dyn Fn(&Run) -> TaskOutcome + Send + Sync>;
 
 pub(crate) fn callback<R: TaskResult>(task: impl Fn(&Run) -> R + Send + Sync + 'static) -> Task {
     Box::new(move |run| task(run).into_outcome())
-}
-
-/// Runs a task or a hook: an error and a panic are both a fault of it, and of nobody else.
-pub(crate) fn attempt(code: impl FnOnce() -> TaskOutcome) -> Result<(), Fault> {
-    match contain(code) {
-        Ok(outcome) => outcome.map_err(|error| Fault::Failed(error.into())),
-        Err(message) => Err(Fault::Panicked(message)),
-    }
-}
-
-/// Runs somebody's code and goes on, with its result or with the message of its panic.
-pub(crate) fn contain<T>(code: impl FnOnce() -> T) -> Result<T, Arc<str>> {
-    // Unwind safety: what the code left half-done is its own; nothing of ours is borrowed mutably by it.
-    catch_unwind(AssertUnwindSafe(code)).map_err(|payload| {
-        let text = payload.downcast_ref::<&str>().copied();
-        let text = text.or_else(|| payload.downcast_ref::<String>().map(String::as_str));
-        let message = text.unwrap_or("with something that is not a text").into();
-        // A payload may panic when it is dropped: what comes of that is leaked, so that it ends here.
-        if let Err(payload) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
-            std::mem::forget(payload);
-        }
-        message
-    })
 }

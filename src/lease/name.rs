@@ -6,8 +6,6 @@ use std::sync::{Arc, OnceLock};
 
 use chrono::{DateTime, SecondsFormat, Utc};
 
-use crate::error::InvalidName;
-
 /// The name of one entry in a store: a lease, or a claim on one occurrence of an event.
 ///
 /// Names are compared byte by byte: nothing is trimmed, folded or normalised. A lease and a claim are never the
@@ -200,6 +198,27 @@ impl fmt::Display for Part<'_> {
         }
         f.write_str(rest)
     }
+}
+
+/// Why a text is not the name of a mutex.
+///
+/// ```
+/// use soloist::{InvalidName, MutexName};
+///
+/// assert_eq!(MutexName::lease("").unwrap_err(), InvalidName::Empty);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum InvalidName {
+    /// It has no character.
+    #[error("the name is empty")]
+    Empty,
+    /// It has more than [`MutexName::MAX_CHARS`] characters.
+    #[error("the name has {chars} characters, the limit is {}", MutexName::MAX_CHARS)]
+    TooLong {
+        /// How many it has.
+        chars: usize,
+    },
 }
 
 #[cfg(test)]

@@ -33,6 +33,7 @@ mod position;
 mod record;
 mod record_file;
 mod section;
+mod seen;
 mod text;
 mod turn;
 

@@ -1,10 +1,11 @@
 //! One fault stays one fault: the others run, the report says what and where, the lease is free.
 
 use std::panic::panic_any;
+use std::path::{Path, PathBuf};
 
 use soloist::{
-    Admission, Admitted, Event, EventMutex, Lease, LeaseRequest, MemoryMutex, MutexError, MutexName, Report, Schedule,
-    SkipReason,
+    Admission, Admitted, Event, EventMutex, FileMutex, Lease, LeaseGuard, LeaseRequest, MemoryMutex, MutexError,
+    MutexName, Report, Schedule, SkipReason, Term,
 };
 
 use crate::support::{Diary, noon, ran, skipped};
@@ -177,4 +178,58 @@ fn a_release_that_fails_is_in_the_report() {
         assert!(text.ends_with(message), "{text}");
         assert_eq!(diary.lines(), ["first", "task", "last"]);
     }
+}
+
+#[test]
+fn a_directory_that_vanished_or_takes_no_files_or_holds_a_foreign_one_is_a_store_that_is_out() {
+    let vanished = tempfile::tempdir().unwrap();
+    let vanishing = FileMutex::in_dir(vanished.path()).unwrap();
+    vanished.close().unwrap();
+
+    let foreign = tempfile::tempdir().unwrap();
+    let mutex = FileMutex::in_dir(foreign.path()).unwrap();
+    drop(LeaseGuard::acquire(&mutex, MutexName::lease("faulty").unwrap(), Term::MAX).unwrap());
+    let record = the_record_in(foreign.path());
+    std::fs::write(&record, "somebody's shopping list").unwrap();
+
+    // Nobody creates files there, whoever they are.
+    let read_only = FileMutex::in_dir("/sys/kernel").unwrap();
+    for (mutex, said) in [
+        (vanishing, "No such file or directory"),
+        (mutex, &*format!("in {}: it is not a record of this version, and is left as it is", record.display())),
+        (read_only, "/sys/kernel/faulty-"),
+    ] {
+        let diary = Diary::default();
+        let report = tick(mutex, Event::call("faulty", diary.task("task")), &diary);
+        assert!(matches!(skipped(&report, "faulty"), SkipReason::StoreUnavailable(_)));
+        let text = skipped(&report, "faulty").to_string();
+        assert!(text.starts_with("the store did not answer: could not create lease/faulty in /"), "{text}");
+        assert!(text.contains(said), "{text}");
+        assert_eq!(diary.lines(), ["first", "last"]);
+    }
+}
+
+#[test]
+fn a_torn_record_heals() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut schedule = Schedule::new(FileMutex::in_dir(dir.path()).unwrap());
+    schedule.add(Event::call("e", |_| {}).every_minute().without_overlapping()).unwrap();
+    let first = ran(&schedule.run_due(noon()), "e").fencing_token();
+    let record = the_record_in(dir.path());
+    let whole = std::fs::read(&record).unwrap();
+    for length in [0, 1, whole.len() / 2, whole.len() - 1] {
+        std::fs::write(&record, &whole[..length]).unwrap();
+        let report = schedule.run_due(noon());
+        assert!(!report.is_failure(), "{report}");
+        assert!(ran(&report, "e").fencing_token() > first, "tokens rise over what was lost");
+    }
+}
+
+#[track_caller]
+fn the_record_in(dir: &Path) -> PathBuf {
+    let files = std::fs::read_dir(dir).unwrap().map(|file| file.unwrap().path());
+    let mut records = files.filter(|path| path.extension().is_some_and(|kind| kind == "record"));
+    let record = records.next().expect("there is a record");
+    assert_eq!(records.next(), None, "there is one record");
+    record
 }

@@ -2,6 +2,7 @@
 
 mod support;
 
+mod auto_traits;
 mod connect;
 mod contract;
 mod crontab;

@@ -5,8 +5,8 @@ use std::io;
 use std::time::Duration;
 
 use super::place::{Fault, FileId, Place, is_deleted, open_if_there, open_or_make};
-use super::record::{STATE_LEN, State};
 use super::section::Section;
+use super::seen::Seen;
 use super::turn::Turn;
 use crate::clock::Moment;
 
@@ -21,37 +21,6 @@ pub(super) struct RecordFile {
     id: FileId,
     found_at: Moment,
     seen: Seen,
-}
-
-/// The state as it was last read or written, so that one that nobody changed is not read letter by letter.
-pub(super) struct Seen {
-    block: [u8; STATE_LEN],
-    state: Option<State>,
-}
-
-impl Seen {
-    fn nothing() -> Self {
-        Self { block: [0; STATE_LEN], state: None }
-    }
-
-    /// The state in this block, if it is the one that was seen.
-    pub(super) fn state_of(&self, block: &[u8]) -> Option<State> {
-        if self.block == block { self.state.clone() } else { None }
-    }
-
-    pub(super) fn note(&mut self, block: &[u8], state: &State) {
-        if block.len() == STATE_LEN {
-            self.block.copy_from_slice(block);
-            self.state = Some(state.clone());
-        }
-    }
-
-    /// The block of a state that is being written.
-    pub(super) fn block_of(&mut self, state: &State) -> &[u8] {
-        state.write_into(&mut self.block);
-        self.state = Some(state.clone());
-        &self.block
-    }
 }
 
 impl RecordFile {

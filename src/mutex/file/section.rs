@@ -11,7 +11,7 @@ use super::record::{
     CLAIM_LEN, Claim, ClaimKey, Front, HEADER_MAX, LeaseState, LifeId, NAME_GRAIN, STATE_LEN, State, claim_block,
     front, token_text,
 };
-use super::record_file::Seen;
+use super::seen::Seen;
 use super::text::stamp;
 use super::turn::Turn;
 use crate::lease::{FencingToken, Holder, Lease, MutexName, Owner};

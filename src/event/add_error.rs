@@ -1,0 +1,112 @@
+//! Why a schedule refused an event.
+
+use std::error::Error;
+use std::fmt;
+use std::sync::Arc;
+
+use crate::crontab::CrontabError;
+use crate::error::Quoted;
+use crate::frequency::FrequencyError;
+use crate::lease::{InvalidName, InvalidTerm};
+use crate::zone::UnknownZone;
+
+/// Why a schedule refused an event. The schedule is as it was before.
+///
+/// ```
+/// use soloist::{AddErrorKind, Event, Schedule};
+///
+/// let mut schedule = Schedule::in_process();
+/// let error = schedule.add(Event::call("reports", |_| {})).unwrap_err();
+/// assert_eq!(error.event(), "reports");
+/// assert!(matches!(error.kind(), AddErrorKind::NoTimetable));
+/// ```
+#[derive(Clone, Debug)]
+pub struct AddError {
+    event: Arc<str>,
+    kind: AddErrorKind,
+}
+
+impl AddError {
+    pub(crate) fn new(event: &Arc<str>, kind: AddErrorKind) -> Self {
+        Self { event: Arc::clone(event), kind }
+    }
+
+    /// The name of the event.
+    ///
+    /// ```
+    /// # use soloist::{Event, Schedule};
+    /// let error = Schedule::in_process().add(Event::call("", |_| {}).daily()).unwrap_err();
+    /// assert_eq!(error.event(), "");
+    /// ```
+    pub fn event(&self) -> &str {
+        &self.event
+    }
+
+    /// What is wrong with it.
+    ///
+    /// ```
+    /// # use soloist::{AddErrorKind, Event, InvalidName, Schedule};
+    /// let error = Schedule::in_process().add(Event::call("", |_| {}).daily()).unwrap_err();
+    /// assert!(matches!(error.kind(), AddErrorKind::Name(InvalidName::Empty)));
+    /// ```
+    pub fn kind(&self) -> &AddErrorKind {
+        &self.kind
+    }
+}
+
+impl fmt::Display for AddError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "event {}: {}", Quoted::new(&self.event), self.kind)
+    }
+}
+
+impl Error for AddError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        // The message of the kind is the cause's own, so what comes next is what lies below that.
+        self.kind.source()
+    }
+}
+
+/// What is wrong with an event.
+///
+/// ```
+/// use std::time::Duration;
+/// use soloist::{AddErrorKind, Event, Schedule};
+///
+/// let event = Event::call("reports", |_| {}).daily().without_overlapping_for(Duration::ZERO);
+/// let error = Schedule::in_process().add(event).unwrap_err();
+/// assert!(matches!(error.kind(), AddErrorKind::Term(_)));
+/// ```
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum AddErrorKind {
+    /// Its name is not one.
+    #[error(transparent)]
+    Name(InvalidName),
+    /// Another event of the schedule has its name.
+    #[error("there is already an event of this name in the schedule")]
+    Duplicate,
+    /// Nothing was said about when it runs.
+    #[error(
+        "it has no timetable: say when it runs, with `every_minute()`, `daily_at(\"02:30\")`, `cron(\"*/5 * * * *\")` …"
+    )]
+    NoTimetable,
+    /// Its expression is malformed, or there is no such day.
+    #[error(transparent)]
+    Crontab(CrontabError),
+    /// A frequency was given a time that does not exist.
+    #[error(transparent)]
+    Frequency(FrequencyError),
+    /// Its zone is not known.
+    #[error(transparent)]
+    Zone(UnknownZone),
+    /// The term of its lease is too short or too long.
+    #[error(transparent)]
+    Term(InvalidTerm),
+    /// The name of its mutex is not one.
+    #[error("mutex name: {0}")]
+    MutexName(InvalidName),
+    /// It says which mutex to use, and uses none.
+    #[error("it names a mutex, and has no protection that uses it: add `without_overlapping()` or `on_one_server()`")]
+    MutexWithoutProtection,
+}
