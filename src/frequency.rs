@@ -1,12 +1,15 @@
 //! Timetables in words: sugar over the crontab.
 
-use std::fmt;
-
 use chrono::Weekday;
 
 use crate::crontab::{Crontab, Field, Set};
 use crate::error::Quoted;
 use crate::event::Event;
+
+mod error;
+
+pub use error::FrequencyError;
+use error::Problem;
 
 /// How often, in words. Each call changes the fields of the crontab that it speaks of, and leaves to the others what
 /// was said before: `weekdays().daily_at("07:00")` is `0 7 * * 1-5`, in this order or the other.
@@ -325,51 +328,6 @@ impl Event {
             crontab.set(Field::DayOfWeek, day_of_week(Weekday::Sat).with(day_of_week(Weekday::Sun)));
             Ok(())
         })
-    }
-}
-
-/// A time or a day that does not exist, or an interval that no hour has room for.
-///
-/// ```
-/// use soloist::{Event, Schedule};
-///
-/// let mut schedule = Schedule::in_process();
-/// let error = schedule.add(Event::call("db:backup", |_| {}).daily_at("24:00")).unwrap_err();
-/// assert!(error.to_string().contains("`24:00` is not a time of day from 00:00 to 23:59"));
-/// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FrequencyError(Problem);
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Problem {
-    TimeOfDay { text: Quoted },
-    Number { field: Field, number: u32 },
-    Interval { n: u32 },
-    NeverComes { crontab: Crontab },
-}
-
-impl fmt::Display for FrequencyError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.0 {
-            Problem::TimeOfDay { text } => write!(f, "{text} is not a time of day from 00:00 to 23:59"),
-            Problem::Number { field, number } => {
-                write!(f, "{} {number} is outside of {}-{}", field.name(), field.first(), field.last())
-            }
-            Problem::Interval { n: n @ 1..60 } => write!(
-                f,
-                "{n} minutes do not divide an hour; if its last interval may be shorter, write cron(\"*/{n} * * * *\")"
-            ),
-            Problem::Interval { n } => write!(f, "an interval of {n} minutes is outside of 1-60"),
-            Problem::NeverComes { crontab } => write!(f, "`{crontab}` is due on a date that never comes"),
-        }
-    }
-}
-
-impl std::error::Error for FrequencyError {}
-
-impl From<Problem> for FrequencyError {
-    fn from(problem: Problem) -> Self {
-        Self(problem)
     }
 }
 

@@ -5,7 +5,7 @@ use crate::fault::contain;
 use crate::mutex::{Admission, Admitted, EventMutex, Grant};
 use crate::outcome::SkipReason;
 use crate::protection::CLAIM_WINDOW;
-use crate::run::Turn;
+use crate::turn::Turn;
 
 /// Admits the event and gives what it holds, which is nothing without a protection, or says why not. No I/O before the
 /// last step.

@@ -89,6 +89,7 @@ mod zone;
 mod timetable;
 mod agenda;
 mod tick;
+mod turn;
 mod run;
 mod gate;
 mod protection;
@@ -121,9 +122,8 @@ pub use mutex::memory::MemoryMutex;
 pub use mutex::{Admission, Admitted, EventMutex, Grant, Scope};
 pub use outcome::{Ended, Hook, HookFailure, Release, RunOutcome, SkipReason};
 pub use report::{Entry, Report, Verdict};
-pub use run::Run;
 pub use schedule::{Schedule, UnknownEvent};
-pub use task::{TaskOutcome, TaskResult};
+pub use task::{Run, TaskOutcome, TaskResult};
 pub use tick::Tick;
 pub use zone::{UnknownZone, Zone};
 

@@ -3,127 +3,17 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use chrono::{DateTime, Utc};
-
-use crate::clock::{Clock, Moment};
-use crate::event::Definition;
 use crate::fault::attempt;
 use crate::gate;
 use crate::guard::Held;
-use crate::lease::{FencingToken, Lease, Owners};
+use crate::lease::{FencingToken, Lease};
 use crate::mutex::{EventMutex, Grant};
 use crate::outcome::{Ended, Hook, HookFailure, Release, RunOutcome};
 use crate::report::{Entry, Verdict};
-use crate::task::Task;
-use crate::tick::Tick;
+use crate::task::{Run, Task};
+use crate::turn::Turn;
 
-/// One run of an event, as its task and its hooks see it. An owned, cheap handle: clone it into threads and futures.
-///
-/// ```
-/// use soloist::{Event, Run, Schedule};
-///
-/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// fn import(run: &Run) {
-///     let run = run.clone();
-///     std::thread::spawn(move || println!("{} for {}", run.name(), run.occurrence())).join().expect("it only prints");
-/// }
-/// Schedule::in_process().add(Event::call("import", import).hourly())?;
-/// # Ok(())
-/// # }
-/// ```
-#[derive(Clone, Debug)]
-pub struct Run(Arc<Inner>);
-
-#[derive(Debug)]
-struct Inner {
-    name: Arc<str>,
-    occurrence: DateTime<Utc>,
-    /// `None`: the event has no protection.
-    grant: Option<Grant>,
-}
-
-impl Run {
-    /// The event's name.
-    ///
-    /// ```
-    /// let event = soloist::Event::call("reports", |run| assert_eq!(run.name(), "reports"));
-    /// ```
-    pub fn name(&self) -> &str {
-        &self.0.name
-    }
-
-    /// The instant this run was scheduled for, the same on every server; by hand, the instant that was given.
-    ///
-    /// ```
-    /// let event = soloist::Event::call("reports", |run| println!("the report of {}", run.occurrence().date_naive()));
-    /// ```
-    pub fn occurrence(&self) -> DateTime<Utc> {
-        self.0.occurrence
-    }
-
-    /// The lease it runs under; `None` without `without_overlapping`.
-    ///
-    /// ```
-    /// let event = soloist::Event::call("reports", |run| assert!(run.lease().is_some())).without_overlapping();
-    /// ```
-    pub fn lease(&self) -> Option<&Lease> {
-        self.0.grant.as_ref()?.lease()
-    }
-
-    /// The token of what it was granted; `None` without any protection.
-    ///
-    /// ```
-    /// let event = soloist::Event::call("reports", |run| assert!(run.fencing_token().is_some())).on_one_server();
-    /// ```
-    pub fn fencing_token(&self) -> Option<FencingToken> {
-        self.0.grant.as_ref().map(Grant::token)
-    }
-}
-
-/// What the turns of one tick have in common.
-#[derive(Clone, Copy)]
-pub(crate) struct Round {
-    pub(crate) cause: Cause,
-    /// When the tick began.
-    pub(crate) began: Moment,
-    pub(crate) owners: Owners,
-}
-
-/// Why it is an event's turn.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Cause {
-    Due,
-    ByHand,
-}
-
-impl Round {
-    pub(crate) fn begin(cause: Cause, clock: &Clock) -> Self {
-        Self { cause, began: clock.moment(), owners: Owners::of_this_process() }
-    }
-}
-
-/// An event whose turn it is, and all that its run needs.
-pub(crate) struct Turn<'a> {
-    pub(crate) event: &'a Definition,
-    pub(crate) tick: Tick,
-    pub(crate) round: Round,
-    pub(crate) mutex: &'a dyn EventMutex,
-    pub(crate) clock: &'a Clock,
-}
-
-impl<'a> Turn<'a> {
-    /// The event and the occurrence that a claim would be for; nothing by hand, which runs whoever else did.
-    pub(crate) fn claimed(&self) -> Option<(&'a Arc<str>, DateTime<Utc>)> {
-        (self.round.cause == Cause::Due).then(|| (&self.event.name, self.occurrence()))
-    }
-
-    fn occurrence(&self) -> DateTime<Utc> {
-        match self.round.cause {
-            Cause::Due => self.tick.occurrence(),
-            Cause::ByHand => self.tick.now(),
-        }
-    }
-
+impl Turn<'_> {
     /// Takes the turn: gate, `before`, task, `then`, release. Nothing that a user's code does ends it early.
     pub(crate) fn take(&self) -> Entry {
         let span =
@@ -144,8 +34,7 @@ impl<'a> Turn<'a> {
     }
 
     fn perform(&self, grant: Option<Grant>) -> RunOutcome {
-        let inner = Inner { name: Arc::clone(&self.event.name), occurrence: self.occurrence(), grant };
-        let run = Run(Arc::new(inner));
+        let run = Run::new(Arc::clone(&self.event.name), self.occurrence(), grant);
         let held = run.lease().map(|lease| Held::new(self.mutex, lease));
         let token = run.fencing_token();
         tracing::debug!(target: "soloist", token = token.map(FencingToken::get), "started");

@@ -16,8 +16,8 @@ use crate::event::{AddError, AddErrorKind, Definition, Event};
 use crate::mutex::memory::MemoryMutex;
 use crate::mutex::{EventMutex, Scope};
 use crate::report::{Entry, Report};
-use crate::run::{Cause, Round, Turn};
 use crate::tick::Tick;
+use crate::turn::{Cause, Round, Turn};
 
 /// The most threads that the background events of one tick run on.
 const BACKGROUND_THREADS: usize = 64;

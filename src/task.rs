@@ -1,7 +1,79 @@
-//! What an event does: a callback.
+//! What an event does: a callback, and what it is called with.
+
+use std::sync::Arc;
+
+use chrono::{DateTime, Utc};
 
 use crate::error::BoxError;
-use crate::run::Run;
+use crate::lease::{FencingToken, Lease};
+use crate::mutex::Grant;
+
+/// One run of an event, as its task and its hooks see it. An owned, cheap handle: clone it into threads and futures.
+///
+/// ```
+/// use soloist::{Event, Run, Schedule};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// fn import(run: &Run) {
+///     let run = run.clone();
+///     std::thread::spawn(move || println!("{} for {}", run.name(), run.occurrence())).join().expect("it only prints");
+/// }
+/// Schedule::in_process().add(Event::call("import", import).hourly())?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct Run(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    name: Arc<str>,
+    occurrence: DateTime<Utc>,
+    /// `None`: the event has no protection.
+    grant: Option<Grant>,
+}
+
+impl Run {
+    pub(crate) fn new(name: Arc<str>, occurrence: DateTime<Utc>, grant: Option<Grant>) -> Self {
+        Self(Arc::new(Inner { name, occurrence, grant }))
+    }
+
+    /// The event's name.
+    ///
+    /// ```
+    /// let event = soloist::Event::call("reports", |run| assert_eq!(run.name(), "reports"));
+    /// ```
+    pub fn name(&self) -> &str {
+        &self.0.name
+    }
+
+    /// The instant this run was scheduled for, the same on every server; by hand, the instant that was given.
+    ///
+    /// ```
+    /// let event = soloist::Event::call("reports", |run| println!("the report of {}", run.occurrence().date_naive()));
+    /// ```
+    pub fn occurrence(&self) -> DateTime<Utc> {
+        self.0.occurrence
+    }
+
+    /// The lease it runs under; `None` without `without_overlapping`.
+    ///
+    /// ```
+    /// let event = soloist::Event::call("reports", |run| assert!(run.lease().is_some())).without_overlapping();
+    /// ```
+    pub fn lease(&self) -> Option<&Lease> {
+        self.0.grant.as_ref()?.lease()
+    }
+
+    /// The token of what it was granted; `None` without any protection.
+    ///
+    /// ```
+    /// let event = soloist::Event::call("reports", |run| assert!(run.fencing_token().is_some())).on_one_server();
+    /// ```
+    pub fn fencing_token(&self) -> Option<FencingToken> {
+        self.0.grant.as_ref().map(Grant::token)
+    }
+}
 
 /// What a closure that uses `?` returns.
 ///

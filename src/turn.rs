@@ -1,0 +1,56 @@
+//! Whose turn it is in a tick.
+
+use std::sync::Arc;
+
+use chrono::{DateTime, Utc};
+
+use crate::clock::{Clock, Moment};
+use crate::event::Definition;
+use crate::lease::Owners;
+use crate::mutex::EventMutex;
+use crate::tick::Tick;
+
+/// What the turns of one tick have in common.
+#[derive(Clone, Copy)]
+pub(crate) struct Round {
+    pub(crate) cause: Cause,
+    /// When the tick began.
+    pub(crate) began: Moment,
+    pub(crate) owners: Owners,
+}
+
+/// Why it is an event's turn.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Cause {
+    Due,
+    ByHand,
+}
+
+impl Round {
+    pub(crate) fn begin(cause: Cause, clock: &Clock) -> Self {
+        Self { cause, began: clock.moment(), owners: Owners::of_this_process() }
+    }
+}
+
+/// An event whose turn it is, and all that its run needs.
+pub(crate) struct Turn<'a> {
+    pub(crate) event: &'a Definition,
+    pub(crate) tick: Tick,
+    pub(crate) round: Round,
+    pub(crate) mutex: &'a dyn EventMutex,
+    pub(crate) clock: &'a Clock,
+}
+
+impl<'a> Turn<'a> {
+    /// The event and the occurrence that a claim would be for; nothing by hand, which runs whoever else did.
+    pub(crate) fn claimed(&self) -> Option<(&'a Arc<str>, DateTime<Utc>)> {
+        (self.round.cause == Cause::Due).then(|| (&self.event.name, self.occurrence()))
+    }
+
+    pub(crate) fn occurrence(&self) -> DateTime<Utc> {
+        match self.round.cause {
+            Cause::Due => self.tick.occurrence(),
+            Cause::ByHand => self.tick.now(),
+        }
+    }
+}
