@@ -1,6 +1,6 @@
 //! One tick of a small schedule, protected by files in the system's temporary directory.
 //!
-//! Run it in two terminals within the same minute: the second one says who holds what, and since when.
+//! Start it in a second terminal while it is at work in the first: the second one says who holds what, and since when.
 
 use std::error::Error;
 use std::thread;
@@ -15,7 +15,7 @@ fn main() -> Result<Report, Box<dyn Error>> {
 
     // Takes its time: while it is at work, no second run of it starts, in this process or in any other.
     schedule.add(
-        Event::call("reports:generate", |run| work(run, Duration::from_secs(3)))
+        Event::call("reports:generate", |run| work(run, Duration::from_secs(5)))
             .every_minute()
             .without_overlapping()
             .then(|run, outcome| println!("{}: {outcome}", run.name())),

@@ -22,7 +22,7 @@ pub type BoxError = Box<dyn Error + Send + Sync>;
 /// assert_eq!(error.to_string(), "could not create lease/reports");
 /// assert_eq!(std::error::Error::source(&error).unwrap().to_string(), "connection refused");
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct MutexError {
     kind: MutexErrorKind,
     attempted: Arc<str>,
@@ -117,6 +117,21 @@ impl Error for MutexError {
         self.source.as_deref().map(|source| source as &(dyn Error + 'static))
     }
 }
+
+/// Shows an error to developers as to everybody else: an error that `main` returns, or that is unwrapped, is printed by
+/// its `Debug`, and what it says is for people.
+macro_rules! debug_as_display {
+    ($($error:ty),*) => {$(
+        impl std::fmt::Debug for $error {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                write!(f, "{}", $crate::error::Chain(self))
+            }
+        }
+    )*};
+}
+pub(crate) use debug_as_display;
+
+debug_as_display!(MutexError);
 
 /// An error and what caused it, in one line: `could not create lease/reports: permission denied`.
 pub(crate) struct Chain<'a>(pub(crate) &'a (dyn Error + 'static));

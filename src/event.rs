@@ -74,10 +74,20 @@ impl Event {
     /// An event that calls `task`. The name is its identity: its lease and its claims are called after it, on every
     /// server, so a name is used once in a schedule and is kept from version to version.
     ///
-    /// ```
-    /// use soloist::Event;
+    /// The task returns nothing, or a `Result` whose error is `Send + Sync`. A closure that uses `?` says that it
+    /// returns a [`TaskOutcome`], and so does a function whose errors are of several kinds.
     ///
-    /// let event = Event::call("greet", |run| println!("hello from {}", run.name())).every_minute();
+    /// ```
+    /// use soloist::{Event, Run, TaskOutcome};
+    ///
+    /// let greet = Event::call("greet", |run| println!("hello from {}", run.name())).every_minute();
+    ///
+    /// fn import(run: &Run) -> TaskOutcome {
+    ///     let rows: u32 = std::fs::read_to_string("/var/lib/myapp/rows")?.trim().parse()?;
+    ///     println!("{rows} rows for {}", run.occurrence());
+    ///     Ok(())
+    /// }
+    /// let import = Event::call("import", import).hourly();
     /// ```
     pub fn call<R: TaskResult>(name: impl Into<Arc<str>>, task: impl Fn(&Run) -> R + Send + Sync + 'static) -> Self {
         Self {
@@ -173,7 +183,7 @@ impl Event {
     }
 
     /// Called before the task, once the gate has admitted the run. If it fails, the task is not started, and the
-    /// hooks after the task are told.
+    /// hooks after the task are told. The occurrence counts as run: no other server tries it again.
     ///
     /// ```
     /// use soloist::Event;
@@ -250,7 +260,8 @@ impl Event {
     }
 
     /// Each occurrence starts on exactly one of the servers that share the store, whichever comes first. It needs a
-    /// store that all of them see. Alone it does not keep a long task from being overlapped by its next occurrence:
+    /// store that all of them see. The claim lasts for 65 minutes, and a server asks for it within 60 minutes after its
+    /// tick began, or not at all; so servers may be up to 5 minutes apart. Alone it does not keep a long task from being overlapped by its next occurrence:
     /// that is [`without_overlapping`](Self::without_overlapping).
     ///
     /// A process that dies after the gate has used up the occurrence: it starts at most once.
@@ -265,7 +276,8 @@ impl Event {
         self
     }
 
-    /// Calls its lease so, instead of after the event: events with the same mutex name never run at the same time.
+    /// Calls its lease so, instead of after the event: events with the same mutex name never run at the same time. It
+    /// goes with [`without_overlapping`](Self::without_overlapping), which takes the lease.
     ///
     /// ```
     /// use soloist::{Event, Schedule};
@@ -294,8 +306,8 @@ impl Event {
         self
     }
 
-    /// Runs on a thread of its own beside the other events of the tick, up to 64 at a time; the tick ends when all
-    /// have ended. Otherwise events run one after another.
+    /// Runs on a thread beside the other events of the tick, of which there are up to 64; the thread that ticks takes
+    /// part when it has nothing else to do. The tick ends when all have ended. Otherwise events run one after another.
     ///
     /// ```
     /// use soloist::Event;
@@ -356,9 +368,11 @@ impl Event {
         let lease = self.lease.map(Term::new).transpose().map_err(|error| refuse(AddErrorKind::Term(error)))?;
         let mutex_name = self.mutex_name.as_ref().map(|name| MutexName::lease(Arc::clone(name))).transpose();
         let mutex_name = mutex_name.map_err(|error| refuse(AddErrorKind::MutexName(error)))?;
-        let has_mutex = mutex_name.is_some() || self.mutex.is_some();
+        if mutex_name.is_some() && lease.is_none() {
+            return Err(refuse(AddErrorKind::MutexNameWithoutLease));
+        }
         let protection = Protection { mutex: mutex_name.unwrap_or(own_name), lease, one_server: self.one_server };
-        if has_mutex && !protection.is_some() {
+        if self.mutex.is_some() && !protection.is_some() {
             return Err(refuse(AddErrorKind::MutexWithoutProtection));
         }
         Ok(Definition {

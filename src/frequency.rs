@@ -464,7 +464,10 @@ mod tests {
             " 2:30", "2:30 ", "2.30", "-1:00", "٢:30", "12:é",
         ] {
             let error = TimeOfDay::try_from(text).unwrap_err();
-            assert_eq!(error.to_string(), format!("`{text}` is not a time of day from 00:00 to 23:59"));
+            assert_eq!(
+                error.to_string(),
+                format!("`{text}` is not a time of day from 00:00 to 23:59, write it as `02:30`")
+            );
         }
     }
 

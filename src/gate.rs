@@ -39,7 +39,11 @@ fn ask_store(mutex: &dyn EventMutex, admission: &Admission) -> Result<Grant, Ski
     let answer = answer.unwrap_or_else(|message| Some(Err(MutexError::panicked(attempted(), &message))));
     let answer = answer.unwrap_or_else(|| Err(MutexError::unavailable(attempted(), "the store gave no answer")));
     match answer.map_err(SkipReason::StoreUnavailable)? {
-        Admitted::Granted(grant) => Ok(grant),
+        Admitted::Granted(grant) if grant.is_for(admission) => Ok(grant),
+        Admitted::Granted(_) => {
+            let error = MutexError::unavailable(attempted(), "the store granted something else than was asked for");
+            Err(SkipReason::StoreUnavailable(error))
+        }
         Admitted::LeaseTaken(holder) => Err(SkipReason::Overlapping(holder)),
         Admitted::ClaimTaken(holder) => Err(SkipReason::RanElsewhere(holder)),
     }

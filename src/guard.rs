@@ -11,7 +11,9 @@ use crate::mutex::EventMutex;
 
 /// A lease in hand, for a task that runs under some other scheduler; dropping it gives the name back.
 ///
-/// It is held for its term and not renewed: choose a term that the task stays within.
+/// It is held for its term and not renewed: choose a term that the task stays within. Who holds a name that is refused
+/// is told by [`EventMutex::holder`]. `MutexName::lease("reports")` is also what the lease of an event `reports` is
+/// called. A store that can't be cloned, or a `dyn EventMutex`, goes in as `&Arc<_>`.
 ///
 /// ```
 /// use std::time::Duration;
@@ -105,6 +107,15 @@ impl<M: EventMutex, L: Borrow<Lease>> Held<M, L> {
         Self { mutex, lease, given_back: false }
     }
 
+    /// Leaves the lease to whoever gets it from here.
+    pub(crate) fn keep(mut self) -> L
+    where
+        L: Clone,
+    {
+        self.given_back = true;
+        self.lease.clone()
+    }
+
     pub(crate) fn release(mut self) -> Result<bool, MutexError> {
         self.give_back()
     }
@@ -115,7 +126,9 @@ impl<M: EventMutex, L: Borrow<Lease>> Held<M, L> {
         let answer = contain(|| self.mutex.forget(lease))
             .unwrap_or_else(|message| Err(MutexError::panicked(format!("forget {}", lease.name()), &message)));
         if let Err(error) = &answer {
-            tracing::error!(target: "soloist", mutex = %lease.name(), error = %Chain(error), "lease not given back");
+            // In a drop, a panic of the error's own code would end the process.
+            let error = contain(|| Chain(error).to_string()).unwrap_or_else(|message| message.to_string());
+            tracing::error!(target: "soloist", mutex = %lease.name(), error, "lease not given back");
         }
         answer
     }

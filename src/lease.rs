@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::clock::{Clock, Moment};
+use crate::error::debug_as_display;
 
 mod name;
 mod owner;
@@ -81,11 +82,13 @@ impl Term {
 ///
 /// assert!(Term::new(Duration::ZERO).is_err());
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("a lease of {length:?} is outside of {:?} to ten years", Term::MIN.get())]
 pub struct InvalidTerm {
     length: Duration,
 }
+
+debug_as_display!(InvalidTerm);
 
 /// What a store is asked for: a name, for a term, by an owner.
 ///
@@ -297,7 +300,7 @@ impl Lease {
         self.term
     }
 
-    /// Until when the owner may rely on it: the moment before it was asked for, plus the term.
+    /// Until when the owner may rely on this grant: the moment before it was asked for, plus the term.
     ///
     /// ```
     /// # use soloist::{Clock, FencingToken, LeaseRequest, MutexName, Term};

@@ -36,8 +36,8 @@
 //!
 //! - [`Event::without_overlapping`] takes a **lease** that is called after the event: while it is held, no second run
 //!   of the event is admitted, on any thread, process or host that shares the store.
-//! - [`Event::on_one_server`] takes a **claim** that is called after the event *and* the scheduled instant: whatever
-//!   the skew between the servers' ticks, each occurrence starts at most once. Lease and claim are taken together or
+//! - [`Event::on_one_server`] takes a **claim** that is called after the event *and* the scheduled instant: each
+//!   occurrence starts at most once, as long as the servers' ticks are less than five minutes apart. Lease and claim are taken together or
 //!   not at all, so that a lost race never consumes an occurrence.
 //! - Every way out gives the lease back: a return, an error, a panic. After `SIGKILL` the file store frees it at once,
 //!   other stores when its term is over.
@@ -76,6 +76,7 @@
 //! | `skipped` | info | `reason`, `holder` |
 //! | `no decision` | error | `reason`, `error` |
 //! | `lease lost` | error | `token` |
+//! | `error that can't be shown` | error | `error` |
 //! | `lease not given back` | error | `mutex`, `error` |
 //! | `protection reaches further than its store` | warn | `event`, `scope` |
 //! | `no thread for background events: they run on fewer` | warn | `error` |

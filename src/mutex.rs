@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::error::MutexError;
+use crate::guard::Held;
 use crate::lease::{FencingToken, Holder, Lease, LeaseRequest, MutexName, Term};
 
 pub(crate) mod connect;
@@ -86,6 +87,17 @@ pub trait EventMutex: fmt::Debug + Send + Sync {
     /// # Errors
     ///
     /// Whether it was taken is not known.
+    ///
+    /// ```
+    /// use soloist::{Clock, EventMutex, LeaseRequest, MemoryMutex, MutexName, Term};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let (mutex, name) = (MemoryMutex::new(), MutexName::lease("reports")?);
+    /// assert!(mutex.create(&LeaseRequest::new(name.clone(), Term::MAX, &Clock::system()))?.is_some());
+    /// assert!(mutex.create(&LeaseRequest::new(name, Term::MAX, &Clock::system()))?.is_none());
+    /// # Ok(())
+    /// # }
+    /// ```
     fn create(&self, request: &LeaseRequest) -> Result<Option<Lease>, MutexError>;
 
     /// Whether the name is held. Advisory: it looks, changes nothing, and never admits a run.
@@ -93,6 +105,18 @@ pub trait EventMutex: fmt::Debug + Send + Sync {
     /// # Errors
     ///
     /// Whether it is held is not known.
+    ///
+    /// ```
+    /// use soloist::{Clock, EventMutex, LeaseRequest, MemoryMutex, MutexName, Term};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let (mutex, name) = (MemoryMutex::new(), MutexName::lease("reports")?);
+    /// let lease = mutex.create(&LeaseRequest::new(name.clone(), Term::MAX, &Clock::system()))?.expect("it is free");
+    /// assert!(mutex.exists(&name)?);
+    /// # mutex.forget(&lease)?;
+    /// # Ok(())
+    /// # }
+    /// ```
     fn exists(&self, name: &MutexName) -> Result<bool, MutexError>;
 
     /// Gives the name back. `Ok(false)`: it was not ours any more, and was left alone.
@@ -100,6 +124,18 @@ pub trait EventMutex: fmt::Debug + Send + Sync {
     /// # Errors
     ///
     /// Whether it was given back is not known; it expires with its term.
+    ///
+    /// ```
+    /// use soloist::{Clock, EventMutex, LeaseRequest, MemoryMutex, MutexName, Term};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let (mutex, name) = (MemoryMutex::new(), MutexName::lease("reports")?);
+    /// let lease = mutex.create(&LeaseRequest::new(name.clone(), Term::MAX, &Clock::system()))?.expect("it is free");
+    /// assert!(mutex.forget(&lease)?);
+    /// assert!(!mutex.forget(&lease)?);
+    /// # Ok(())
+    /// # }
+    /// ```
     fn forget(&self, lease: &Lease) -> Result<bool, MutexError>;
 
     /// How far the store's word reaches. The default is [`Scope::Unknown`], which is never warned of.
@@ -119,6 +155,17 @@ pub trait EventMutex: fmt::Debug + Send + Sync {
     }
 
     /// Gives back several names, one answer for each, in their order.
+    ///
+    /// ```
+    /// use soloist::{Clock, EventMutex, LeaseRequest, MemoryMutex, MutexName, Term};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let (mutex, name) = (MemoryMutex::new(), MutexName::lease("reports")?);
+    /// let lease = mutex.create(&LeaseRequest::new(name.clone(), Term::MAX, &Clock::system()))?.expect("it is free");
+    /// assert!(mutex.release(&[lease]).remove(0)?);
+    /// # Ok(())
+    /// # }
+    /// ```
     fn release(&self, leases: &[Lease]) -> Vec<Result<bool, MutexError>> {
         leases.iter().map(|lease| self.forget(lease)).collect()
     }
@@ -127,6 +174,17 @@ pub trait EventMutex: fmt::Debug + Send + Sync {
     /// more, and was left alone.
     ///
     /// The default is [`MutexError::unsupported`].
+    ///
+    /// ```
+    /// use soloist::{Clock, EventMutex, LeaseRequest, MemoryMutex, MutexName, Term};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let (mutex, name) = (MemoryMutex::new(), MutexName::lease("reports")?);
+    /// let lease = mutex.create(&LeaseRequest::new(name.clone(), Term::MAX, &Clock::system()))?.expect("it is free");
+    /// assert!(mutex.extend(&[lease], Term::MIN).remove(0)?);
+    /// # Ok(())
+    /// # }
+    /// ```
     fn extend(&self, leases: &[Lease], term: Term) -> Vec<Result<bool, MutexError>> {
         let _ = term;
         leases.iter().map(|_| Err(MutexError::unsupported("extend a lease"))).collect()
@@ -137,6 +195,17 @@ pub trait EventMutex: fmt::Debug + Send + Sync {
     /// # Errors
     ///
     /// Who holds it is not known.
+    ///
+    /// ```
+    /// use soloist::{Clock, EventMutex, LeaseRequest, MemoryMutex, MutexName, Term};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let (mutex, name) = (MemoryMutex::new(), MutexName::lease("reports")?);
+    /// let lease = mutex.create(&LeaseRequest::new(name.clone(), Term::MAX, &Clock::system()))?.expect("it is free");
+    /// assert_eq!(mutex.holder(&name)?.map(|holder| holder.owner()), Some(lease.owner()));
+    /// # Ok(())
+    /// # }
+    /// ```
     fn holder(&self, name: &MutexName) -> Result<Option<Holder>, MutexError> {
         let _ = name;
         Ok(None)
@@ -148,6 +217,18 @@ pub trait EventMutex: fmt::Debug + Send + Sync {
     /// # Errors
     ///
     /// The default is [`MutexError::unsupported`].
+    ///
+    /// ```
+    /// use soloist::{Clock, EventMutex, LeaseRequest, MemoryMutex, MutexName, Term};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let (mutex, name) = (MemoryMutex::new(), MutexName::lease("reports")?);
+    /// let lease = mutex.create(&LeaseRequest::new(name.clone(), Term::MAX, &Clock::system()))?.expect("it is free");
+    /// assert!(mutex.break_lease(&name)?);
+    /// assert!(!mutex.forget(&lease)?, "it is not the old holder's any more");
+    /// # Ok(())
+    /// # }
+    /// ```
     fn break_lease(&self, name: &MutexName) -> Result<bool, MutexError> {
         let _ = name;
         Err(MutexError::unsupported("break a lease"))
@@ -374,6 +455,16 @@ impl Grant {
         self.claim.as_ref()
     }
 
+    /// Whether it is the answer to this admission.
+    pub(crate) fn is_for(&self, admission: &Admission) -> bool {
+        let same = |granted: Option<&Lease>, asked: Option<&LeaseRequest>| match (granted, asked) {
+            (None, None) => true,
+            (Some(granted), Some(asked)) => granted.owner() == asked.owner() && granted.name() == asked.name(),
+            _ => false,
+        };
+        same(self.lease(), admission.lease()) && same(self.claim(), admission.claim())
+    }
+
     /// The token that the run carries: the lease's, or the claim's where there is no lease.
     ///
     /// ```
@@ -390,37 +481,43 @@ impl Grant {
     }
 }
 
-/// The default of [`EventMutex::admit`]: claim looked at, lease, claim, and the lease given back if the claim was lost.
+/// The default of [`EventMutex::admit`]: claim looked at, lease, claim; and whatever may be ours is given back unless
+/// all of it is.
 fn admit_in_steps<M: EventMutex + ?Sized>(mutex: &M, admission: &Admission) -> Result<Admitted, MutexError> {
-    let claim_taken = |name| Ok(Admitted::ClaimTaken(mutex.holder(name)?));
+    // That it is taken is certain; who has it is for people.
+    let holder = |name| mutex.holder(name).unwrap_or(None);
     if let Some(claim) = &admission.claim
         && mutex.exists(claim.name())?
     {
-        return claim_taken(claim.name());
+        return Ok(Admitted::ClaimTaken(holder(claim.name())));
     }
     let lease = match &admission.lease {
         None => None,
-        Some(request) => match mutex.create(request)? {
-            None => return Ok(Admitted::LeaseTaken(mutex.holder(request.name())?)),
-            lease => lease,
+        Some(request) => match create_or_give_back(mutex, request)? {
+            None => return Ok(Admitted::LeaseTaken(holder(request.name()))),
+            // Goes back by itself, also if the store panics, until the claim is there as well.
+            Some(lease) => Some(Held::new(mutex, lease)),
         },
     };
     let claim = match &admission.claim {
         None => None,
-        Some(request) => match mutex.create(request) {
-            Ok(Some(claim)) => Some(claim),
-            refused => {
-                if let Some(lease) = &lease {
-                    // What the give-back says changes nothing: the run is not admitted, and the lease expires by itself.
-                    let _ = mutex.forget(lease);
-                }
-                refused?;
-                return claim_taken(request.name());
-            }
+        Some(request) => match create_or_give_back(mutex, request)? {
+            None => return Ok(Admitted::ClaimTaken(holder(request.name()))),
+            claim => claim,
         },
     };
+    let lease = lease.map(Held::keep);
     let token = lease.as_ref().or(claim.as_ref()).map_or(FencingToken::new(0), Lease::token);
     Ok(Admitted::Granted(Grant { lease, claim, token }))
+}
+
+/// If the store does not answer, it may have created it all the same; nothing has started under it, so it is given back
+/// as far as the store lets us.
+fn create_or_give_back<M: EventMutex + ?Sized>(mutex: &M, request: &LeaseRequest) -> Result<Option<Lease>, MutexError> {
+    mutex.create(request).inspect_err(|_| {
+        // What the store says to that changes nothing: it is ours or nobody's, and expires by itself.
+        let _ = mutex.forget(&request.granted(FencingToken::new(0)));
+    })
 }
 
 macro_rules! forward {

@@ -162,15 +162,18 @@ impl fmt::Display for RunOutcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.ended {
             Ended::Succeeded => write!(f, "succeeded in {}", Took(self.took))?,
-            Ended::Faulted(fault) => write!(f, "{fault} after {}", Took(self.took))?,
+            Ended::Faulted(Fault::Failed(error)) => write!(f, "failed after {}: {}", Took(self.took), Chain(&**error))?,
+            Ended::Faulted(Fault::Panicked(message)) => write!(f, "panicked after {}: {message}", Took(self.took))?,
             Ended::NotStarted => write!(f, "not started")?,
         }
+        let mut link = if self.is_success() { ", but " } else { "; " };
         for failure in &self.hook_failures {
-            write!(f, "; {failure}")?;
+            write!(f, "{link}{failure}")?;
+            link = "; ";
         }
         match &self.release {
             None | Some(Release::Released) => Ok(()),
-            Some(release) => write!(f, "; {release}"),
+            Some(release) => write!(f, "{link}{release}"),
         }
     }
 }
@@ -211,7 +214,7 @@ pub enum Ended {
 /// schedule.add(Event::call("reports", |_| {}).every_minute().then(|_, _| Err("nobody to notify")))?;
 /// let entry = schedule.run("reports", chrono::Utc::now())?;
 /// let Verdict::Ran(outcome) = entry.verdict() else { unreachable!("nothing refuses it") };
-/// assert_eq!(outcome.hook_failures()[0].to_string(), "then hook 1 failed: nobody to notify");
+/// assert_eq!(outcome.hook_failures()[0].to_string(), "`then` hook 1 failed: nobody to notify");
 /// # Ok(())
 /// # }
 /// ```
@@ -277,7 +280,7 @@ impl HookFailure {
 
 impl fmt::Display for HookFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} hook {} {}", self.hook, self.number, self.fault)
+        write!(f, "`{}` hook {} {}", self.hook, self.number, self.fault)
     }
 }
 
@@ -418,7 +421,7 @@ impl fmt::Display for SkipReason {
             Self::Overlapping(Some(holder)) => write!(f, "still running: {holder}"),
             Self::Overlapping(None) => f.write_str("still running"),
             Self::RanElsewhere(Some(holder)) => write!(f, "taken by {holder}"),
-            Self::RanElsewhere(None) => f.write_str("taken by another server"),
+            Self::RanElsewhere(None) => f.write_str("its occurrence is taken"),
             Self::StoreUnavailable(error) => write!(f, "the store did not answer: {}", Chain(error)),
             Self::TooLate => f.write_str("asked too late after its tick began"),
         }
@@ -475,7 +478,7 @@ mod tests {
         };
         assert_eq!(
             outcome.to_string(),
-            "failed: no paper after 12 ms; then hook 2 panicked: gone; \
+            "failed after 12 ms: no paper; `then` hook 2 panicked: gone; \
              the lease was not given back: could not forget lease/reports: timed out"
         );
     }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use chrono::{DateTime, Utc};
 
 use crate::error::{Chain, Quoted};
-use crate::lease::FencingToken;
+use crate::lease::{FencingToken, Holder};
 use crate::outcome::{Ended, Release, RunOutcome, SkipReason};
 use crate::zone::Zone;
 
@@ -145,6 +145,7 @@ impl Termination for Report {
 /// # }
 /// ```
 #[derive(Clone, Debug)]
+#[must_use = "an entry says whether the event ran and how that ended: print it, or ask `is_failure()`"]
 pub struct Entry {
     pub(crate) event: Arc<str>,
     pub(crate) zone: Zone,
@@ -256,11 +257,24 @@ impl Entry {
         self.verdict.is_failure()
     }
 
-    /// The occurrence as the event's own zone writes it: `2026-03-01 12:00 UTC`.
-    fn time(&self) -> String {
-        let local = self.zone.at(self.occurrence);
-        let seconds = if self.occurrence.timestamp() % 60 == 0 { "" } else { ":%S" };
-        format!("{} {}", local.format(&format!("%F %H:%M{seconds}")), self.zone.abbreviation_at(self.occurrence))
+    /// An instant as the event's own zone writes it: `2026-03-01 12:00 UTC`, with seconds where it has any.
+    fn time(&self, instant: DateTime<Utc>) -> String {
+        let seconds = if instant.timestamp() % 60 == 0 { "" } else { ":%S" };
+        let local = self.zone.at(instant);
+        format!("{} {}", local.format(&format!("%F %H:%M{seconds}")), self.zone.abbreviation_at(instant))
+    }
+
+    /// What became of it, with all times in the event's zone.
+    fn verdict_in_zone(&self) -> String {
+        let held = |what: &str, holder: &Holder| {
+            let since = self.time(holder.since());
+            format!("skipped, {what} {}, pid {}, since {since}", holder.host(), holder.pid())
+        };
+        match &self.verdict {
+            Verdict::Skipped(SkipReason::Overlapping(Some(holder))) => held("still running:", holder),
+            Verdict::Skipped(SkipReason::RanElsewhere(Some(holder))) => held("taken by", holder),
+            verdict => verdict.to_string(),
+        }
     }
 
     /// Tells subscribers of `tracing`; the fields are documented at the crate's root.
@@ -316,10 +330,16 @@ struct Table<'a>(Vec<&'a Entry>);
 
 impl Table<'_> {
     fn lines(&self) -> impl Iterator<Item = String> {
-        let rows: Vec<_> = self.0.iter().map(|entry| (name_cell(&entry.event), entry.time(), &entry.verdict)).collect();
-        let width = |cell: fn(&(String, String, &Verdict)) -> usize| rows.iter().map(cell).max().unwrap_or(0);
-        let (names, times) = (width(|row| row.0.chars().count()), width(|row| row.1.chars().count()));
-        rows.into_iter().map(move |(name, time, verdict)| format!("  {name:names$}  {time:times$}  {verdict}"))
+        let row = |entry: &&Entry| [name_cell(&entry.event), entry.time(entry.occurrence), entry.verdict_in_zone()];
+        let rows: Vec<[String; 3]> = self.0.iter().map(row).collect();
+        let width = |cell: usize| rows.iter().map(|row| row[cell].chars().count()).max().unwrap_or(0);
+        let (names, times) = (width(0), width(1));
+        rows.into_iter().map(move |[name, time, verdict]| {
+            let start = format!("  {name:names$}  {time:times$}  ");
+            // What has several lines, as a failed assertion has, stays within its column.
+            let below = format!("\n{:1$}", "", start.chars().count());
+            start + &verdict.trim_end().replace('\n', &below)
+        })
     }
 }
 

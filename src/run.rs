@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::fault::attempt;
+use crate::fault::{attempt, contain};
 use crate::gate;
 use crate::guard::Held;
 use crate::lease::{FencingToken, Lease};
@@ -29,7 +29,9 @@ impl Turn<'_> {
             occurrence: self.occurrence(),
             verdict,
         };
-        entry.trace();
+        if let Err(message) = contain(|| entry.trace()) {
+            tracing::error!(target: "soloist", error = &*message, "error that can't be shown");
+        }
         entry
     }
 
@@ -37,9 +39,6 @@ impl Turn<'_> {
         let run = Run::new(Arc::clone(&self.event.name), self.occurrence(), grant);
         let held = run.lease().map(|lease| Held::new(self.mutex, lease));
         let token = run.fencing_token();
-        tracing::debug!(target: "soloist", token = token.map(FencingToken::get), "started");
-
-        let started = self.clock.moment();
         let mut outcome = RunOutcome {
             ended: Ended::NotStarted,
             took: Duration::ZERO,
@@ -48,15 +47,21 @@ impl Turn<'_> {
             release: None,
         };
         if outcome.hook_failures.is_empty() {
-            outcome.ended = match attempt(|| (self.event.task)(&run)) {
-                Ok(()) => Ended::Succeeded,
-                Err(fault) => Ended::Faulted(fault),
-            };
-            outcome.took = self.clock.moment().since(started);
+            (outcome.ended, outcome.took) = self.work(&run);
         }
         self.follow_up(&run, &mut outcome);
         outcome.release = held.map(give_back);
         outcome
+    }
+
+    fn work(&self, run: &Run) -> (Ended, Duration) {
+        tracing::debug!(target: "soloist", token = run.fencing_token().map(FencingToken::get), "started");
+        let started = self.clock.moment();
+        let ended = match attempt(|| (self.event.task)(run)) {
+            Ok(()) => Ended::Succeeded,
+            Err(fault) => Ended::Faulted(fault),
+        };
+        (ended, self.clock.moment().since(started))
     }
 
     /// The `before` hooks, up to the first that fails.

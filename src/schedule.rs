@@ -11,7 +11,7 @@ use chrono::{DateTime, Utc};
 
 use crate::agenda::Agenda;
 use crate::clock::Clock;
-use crate::error::Quoted;
+use crate::error::{Quoted, debug_as_display};
 use crate::event::{AddError, AddErrorKind, Definition, Event};
 use crate::mutex::memory::MemoryMutex;
 use crate::mutex::{EventMutex, Scope};
@@ -25,7 +25,26 @@ const BACKGROUND_THREADS: usize = 64;
 /// Events, and the store whose mutexes protect them.
 ///
 /// A clone shares the events and the store, and is changed on its own: to change a schedule that is in use, clone it,
-/// change the clone, and swap.
+/// change the clone, and swap. Whoever ticks takes the present one out of its lock first:
+///
+/// ```
+/// use std::sync::{Arc, RwLock};
+/// use soloist::{Event, Schedule};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let shared = RwLock::new(Arc::new(Schedule::in_process()));
+///
+/// let present = Arc::clone(&shared.read().expect("nothing panics under this lock"));
+/// let mut changed = Schedule::clone(&present);
+/// changed.add(Event::call("reports", |_| {}).hourly())?;
+/// *shared.write().expect("nothing panics under this lock") = Arc::new(changed);
+///
+/// let present = Arc::clone(&shared.read().expect("nothing panics under this lock"));
+/// let report = present.run_due(chrono::Utc::now());
+/// # assert!(!report.is_failure());
+/// # Ok(())
+/// # }
+/// ```
 ///
 /// ```
 /// use soloist::{Event, Schedule};
@@ -72,7 +91,8 @@ impl Schedule {
         }
     }
 
-    /// An empty schedule whose mutexes live in this process: its threads don't overlap, other processes are not seen.
+    /// An empty schedule whose mutexes live in this process: its threads don't overlap, other processes are not seen. An
+    /// event that is to run on one server needs another store; `add` warns of it.
     ///
     /// ```
     /// let mut schedule = soloist::Schedule::in_process();
@@ -171,9 +191,11 @@ impl Schedule {
 
     /// One tick: runs every event that is due in the minute of `now`, and returns when all have ended.
     ///
-    /// Call it once a minute, from cron or from a loop. Events run one after another in the order in which they were
-    /// added, those [`in_background`](Event::in_background) beside them. `now` is used for every event of the tick,
-    /// however long it takes.
+    /// Call it once a minute, from cron or from a loop. It remembers nothing: called twice within a minute, it runs twice
+    /// what [`on_one_server`](Event::on_one_server) does not protect; and minutes that pass while a loop waits for it are
+    /// not made up for, so that a long event of a loop belongs [`in_background`](Event::in_background) of a thread of its
+    /// own, or under cron. Events run one after another in the order in which they were added, those in the background
+    /// beside them. `now` is used for every event of the tick, however long it takes.
     ///
     /// ```
     /// use soloist::{Event, Schedule};
@@ -253,11 +275,13 @@ impl fmt::Debug for Schedule {
 /// let error = Schedule::in_process().run("reports", chrono::Utc::now()).unwrap_err();
 /// assert_eq!(error.to_string(), "there is no event `reports` in the schedule");
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[error("there is no event {name} in the schedule")]
 pub struct UnknownEvent {
     name: Quoted,
 }
+
+debug_as_display!(UnknownEvent);
 
 /// Lets each turn be taken, the background ones on threads beside the others; the entries are in the turns' order.
 fn take_turns(turns: &[Turn<'_>]) -> Vec<Entry> {

@@ -9,6 +9,7 @@ use crate::lease::{FencingToken, Lease};
 use crate::mutex::Grant;
 
 /// One run of an event, as its task and its hooks see it. An owned, cheap handle: clone it into threads and futures.
+/// The lease is given back when the task and its hooks have returned, whoever still has a clone: wait for what you start.
 ///
 /// ```
 /// use soloist::{Event, Run, Schedule};
@@ -96,6 +97,11 @@ pub type TaskOutcome = Result<(), BoxError>;
 /// let io = Event::call("touch", |_| std::fs::write("/tmp/touched", ""));
 /// let never = Event::call("broken", |_| panic!("not today"));
 /// ```
+#[diagnostic::on_unimplemented(
+    message = "a task or a hook returns `()` or `Result<(), E>` with an error that is `Send + Sync`, not `{Self}`",
+    note = "a closure that uses `?` says what it returns: `|run| -> soloist::TaskOutcome {{ .. Ok(()) }}`",
+    note = "a value that nobody wants is dropped with `;` or `.map(drop)`; a future is run by your runtime's `block_on`"
+)]
 pub trait TaskResult {
     /// Success, or what went wrong.
     ///

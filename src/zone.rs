@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use chrono::{DateTime, FixedOffset, Local, NaiveDateTime, Offset, TimeZone, Utc};
 
-use crate::error::Quoted;
+use crate::error::{Quoted, debug_as_display};
 
 /// A time zone: [`Zone::UTC`], [`Zone::local`], a fixed offset, or, with the feature `chrono-tz`, a name of the IANA
 /// database.
@@ -205,6 +205,22 @@ impl FromStr for Zone {
     }
 }
 
+impl TryFrom<String> for Zone {
+    type Error = UnknownZone;
+
+    fn try_from(text: String) -> Result<Self, UnknownZone> {
+        text.parse()
+    }
+}
+
+impl TryFrom<&String> for Zone {
+    type Error = UnknownZone;
+
+    fn try_from(text: &String) -> Result<Self, UnknownZone> {
+        text.parse()
+    }
+}
+
 impl TryFrom<&str> for Zone {
     type Error = UnknownZone;
 
@@ -221,11 +237,13 @@ impl TryFrom<&str> for Zone {
 /// let error = "utc".parse::<Zone>().unwrap_err();
 /// assert_eq!(error.to_string(), "`utc` is not a time zone, write `UTC`");
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct UnknownZone {
     text: Quoted,
     meant: Option<&'static str>,
 }
+
+debug_as_display!(UnknownZone);
 
 impl fmt::Display for UnknownZone {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -5,7 +5,7 @@ use std::fmt;
 use std::ops::Range;
 
 use super::Field;
-use crate::error::Quoted;
+use crate::error::{Quoted, debug_as_display};
 
 /// A text that is not a [`Crontab`](crate::Crontab). `Display` quotes it, names the field and says what is wrong there.
 ///
@@ -19,7 +19,7 @@ use crate::error::Quoted;
 /// );
 /// assert_eq!(error.range(), 12..15);
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct CrontabError {
     text: Quoted,
     part: Quoted,
@@ -27,6 +27,8 @@ pub struct CrontabError {
     field: Option<Field>,
     problem: Problem,
 }
+
+debug_as_display!(CrontabError);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Problem {

@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::crontab::CrontabError;
-use crate::error::Quoted;
+use crate::error::{Quoted, debug_as_display};
 use crate::frequency::FrequencyError;
 use crate::lease::{InvalidName, InvalidTerm};
 use crate::zone::UnknownZone;
@@ -20,7 +20,7 @@ use crate::zone::UnknownZone;
 /// assert_eq!(error.event(), "reports");
 /// assert!(matches!(error.kind(), AddErrorKind::NoTimetable));
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct AddError {
     event: Arc<str>,
     kind: AddErrorKind,
@@ -59,6 +59,8 @@ impl fmt::Display for AddError {
         write!(f, "event {}: {}", Quoted::new(&self.event), self.kind)
     }
 }
+
+debug_as_display!(AddError);
 
 impl Error for AddError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
@@ -106,7 +108,12 @@ pub enum AddErrorKind {
     /// The name of its mutex is not one.
     #[error("mutex name: {0}")]
     MutexName(InvalidName),
-    /// It says which mutex to use, and uses none.
-    #[error("it names a mutex, and has no protection that uses it: add `without_overlapping()` or `on_one_server()`")]
+    /// It says what its lease is called, and takes none.
+    #[error("it has a mutex name, and no lease that is called so: add `without_overlapping()`")]
+    MutexNameWithoutLease,
+    /// It has a store of its own, and keeps nothing there.
+    #[error(
+        "it has a mutex of its own, and no protection that uses it: add `without_overlapping()` or `on_one_server()`"
+    )]
     MutexWithoutProtection,
 }

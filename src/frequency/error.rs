@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::crontab::{Crontab, Field};
-use crate::error::Quoted;
+use crate::error::{Quoted, debug_as_display};
 
 /// A time or a day that does not exist, or an interval that no hour has room for.
 ///
@@ -12,10 +12,12 @@ use crate::error::Quoted;
 ///
 /// let mut schedule = Schedule::in_process();
 /// let error = schedule.add(Event::call("db:backup", |_| {}).daily_at("24:00")).unwrap_err();
-/// assert!(error.to_string().contains("`24:00` is not a time of day from 00:00 to 23:59"));
+/// assert!(error.to_string().contains("`24:00` is not a time of day from 00:00 to 23:59, write it as `02:30`"));
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct FrequencyError(Problem);
+
+debug_as_display!(FrequencyError);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Problem {
@@ -28,7 +30,9 @@ pub(super) enum Problem {
 impl fmt::Display for FrequencyError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
-            Problem::TimeOfDay { text } => write!(f, "{text} is not a time of day from 00:00 to 23:59"),
+            Problem::TimeOfDay { text } => {
+                write!(f, "{text} is not a time of day from 00:00 to 23:59, write it as `02:30`")
+            }
             Problem::Number { field, number } => {
                 write!(f, "{} {number} is outside of {}-{}", field.name(), field.first(), field.last())
             }

@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use crate::error::MutexError;
+use crate::error::{MutexError, debug_as_display};
 use crate::mutex::EventMutex;
 use crate::mutex::file::FileMutex;
 use crate::mutex::memory::MemoryMutex;
@@ -51,9 +51,11 @@ pub fn connect(url: &str) -> Result<Arc<dyn EventMutex>, ConnectError> {
 /// let error = soloist::connect("/var/lib/myapp/locks").unwrap_err();
 /// assert_eq!(error.to_string(), "the url of a store has no scheme; did you mean file:/var/lib/myapp/locks");
 /// ```
-#[derive(Clone, Debug, thiserror::Error)]
+#[derive(Clone, thiserror::Error)]
 #[error(transparent)]
 pub struct ConnectError(#[from] Problem);
+
+debug_as_display!(ConnectError);
 
 #[derive(Clone, Debug, thiserror::Error)]
 enum Problem {
@@ -87,7 +89,8 @@ const KNOWN: &str = "memory, file, redis, rediss, redis+unix, mysql, mariadb, po
 impl Problem {
     fn of_scheme(scheme: String) -> Self {
         let feature = match &*scheme {
-            "redis" | "rediss" | "redis+unix" => "redis",
+            "redis" | "redis+unix" => "redis",
+            "rediss" => "redis-tls",
             "mysql" | "mariadb" => "mysql",
             "postgres" | "postgresql" => "postgres",
             _ => return Self::UnknownScheme { scheme },

@@ -45,7 +45,7 @@ use section::{Occupant, Section, Verdict};
 /// Mutexes between the processes of one host, in a directory. It can do all that an [`EventMutex`] can.
 ///
 /// A killed process frees its leases at once, whatever their term. `cat DIR/*.record` shows who holds what, since when
-/// and until when. The files are small and stay: one record and one life file for each name that was ever asked for.
+/// and until when; the record of a process that was killed stays as it was, and counts for nothing once its pid has gone. The files are small and stay: one record and one life file for each name that was ever asked for.
 /// Do not delete or replace them while a process uses the directory: whoever holds a deleted one no longer excludes
 /// anybody, and is told so when a lease that is older than a second is extended or given back.
 ///
@@ -263,7 +263,7 @@ pub struct FileMutexBuilder {
     network: NetworkFilesystem,
 }
 
-/// What to do with a directory on a network filesystem: NFS, SMB, AFS, Coda, 9P, Ceph, Lustre or GPFS.
+/// What to do with a directory on a network filesystem: NFS, SMB, AFS, Coda, 9P, FUSE, Ceph, Lustre or GPFS.
 ///
 /// ```
 /// use soloist::{FileMutex, NetworkFilesystem};

@@ -41,7 +41,7 @@ fn a_url_that_opens_no_store_is_told_why() {
     let known = "memory, file, redis, rediss, redis+unix, mysql, mariadb, postgres and postgresql";
     assert_eq!(refused("zookeeper://a"), format!("no store has the scheme zookeeper; there are {known}"));
     assert_eq!(refused("redis://user:secret@cache/0"), "a store at redis: needs a soloist with the feature `redis`");
-    assert_eq!(refused("rediss://secret@cache"), "a store at rediss: needs a soloist with the feature `redis`");
+    assert_eq!(refused("rediss://secret@cache"), "a store at rediss: needs a soloist with the feature `redis-tls`");
     assert_eq!(refused("redis+unix:///run/r"), "a store at redis+unix: needs a soloist with the feature `redis`");
     assert_eq!(refused("mysql://a/b?password=secret"), "a store at mysql: needs a soloist with the feature `mysql`");
     assert_eq!(refused("mariadb://a/b"), "a store at mariadb: needs a soloist with the feature `mysql`");

@@ -193,6 +193,10 @@ fn the_quick_start_does_the_main_job() {
         command.env("TMPDIR", directory.path()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command.spawn().expect("it starts")
     };
+    // Not over the change of a minute, which would be two occurrences.
+    while chrono::Utc::now().timestamp() % 60 > 55 {
+        std::thread::sleep(Duration::from_millis(200));
+    }
     let reports: Vec<String> = [quick_start(), quick_start()]
         .map(|child| {
             let output = child.wait_with_output().expect("it ends");

@@ -41,13 +41,12 @@ fn a_wrong_definition_is_refused_with_its_own_message() {
         ),
         (event("e").daily().mutex_name("").without_overlapping(), "event `e`: mutex name: the name is empty"),
         (
-            event("e").daily().mutex_name("shared"),
-            "event `e`: it names a mutex, and has no protection that uses it: add `without_overlapping()` or \
-             `on_one_server()`",
+            event("e").daily().mutex_name("shared").on_one_server(),
+            "event `e`: it has a mutex name, and no lease that is called so: add `without_overlapping()`",
         ),
         (
             event("e").daily().mutex(MemoryMutex::new()),
-            "event `e`: it names a mutex, and has no protection that uses it: add `without_overlapping()` or \
+            "event `e`: it has a mutex of its own, and no protection that uses it: add `without_overlapping()` or \
              `on_one_server()`",
         ),
         (
@@ -69,8 +68,14 @@ fn a_wrong_definition_is_refused_with_its_own_message() {
             event("e").cron("5/10 * * * *"),
             "event `e`: `5/10 * * * *`: minute `5/10` has a step but no range, write `5-59/10` (column 1)",
         ),
-        (event("e").daily_at("24:00"), "event `e`: `24:00` is not a time of day from 00:00 to 23:59"),
-        (event("e").weekly_on(Weekday::Mon, "8:60"), "event `e`: `8:60` is not a time of day from 00:00 to 23:59"),
+        (
+            event("e").daily_at("24:00"),
+            "event `e`: `24:00` is not a time of day from 00:00 to 23:59, write it as `02:30`",
+        ),
+        (
+            event("e").weekly_on(Weekday::Mon, "8:60"),
+            "event `e`: `8:60` is not a time of day from 00:00 to 23:59, write it as `02:30`",
+        ),
         (event("e").monthly_on(32, "02:00"), "event `e`: day of month 32 is outside of 1-31"),
         (event("e").hourly_at(60), "event `e`: minute 60 is outside of 0-59"),
         (
@@ -290,14 +295,17 @@ fn events_that_share_a_mutex_exclude_one_another_and_keep_their_own_occurrences(
     let report = schedule.run_due(noon());
     assert!(ran(&report, "a").is_success() && ran(&report, "b").is_success(), "one after the other: {report}");
 
-    // In the background they are at work at the same time: both tasks wait for each other, and only one comes.
+    // In the background both are asked for while one is at work.
     let (entered, entries) = mpsc::channel();
-    let mut schedule = Schedule::in_process();
+    let store = Counted::default();
+    let mut schedule = Schedule::new(store.clone());
     for name in ["a", "b"] {
-        let entered = entered.clone();
+        let (entered, store) = (entered.clone(), store.clone());
         let task = move |_: &soloist::Run| {
             entered.send(()).unwrap();
-            std::thread::sleep(Duration::from_millis(100)); // both gates are asked meanwhile
+            while store.calls() < 2 {
+                std::thread::yield_now(); // until both gates were asked
+            }
         };
         schedule.add(Event::call(name, task).apply(shared).in_background()).unwrap();
     }
@@ -459,4 +467,27 @@ fn an_idle_tick_allocates_nothing() {
     let now = noon();
     let counted = allocation_counter::measure(|| assert!(schedule.run_due(now).entries().is_empty()));
     assert_eq!(counted.count_total, 0);
+}
+
+#[test]
+fn the_time_of_the_hooks_is_not_the_tasks() {
+    let clock = ManualClock::at(noon());
+    let mut schedule = Schedule::new(MemoryMutex::with_clock(&clock)).with_clock(&clock);
+    let pass = |seconds: u64| {
+        let clock = clock.clone();
+        move || clock.advance(Duration::from_secs(seconds))
+    };
+    let (before, task, then) = (pass(1), pass(20), pass(300));
+    let event = Event::call("e", move |_| task()).every_minute().before(move |_| before());
+    schedule.add(event.then(move |_, _| then())).unwrap();
+    assert_eq!(ran(&schedule.run_due(noon()), "e").took(), Duration::from_secs(20));
+}
+
+#[test]
+fn an_error_that_main_returns_reads_as_its_message() {
+    let error = Schedule::in_process().add(event("e").cron("61 * * * *")).unwrap_err();
+    assert_eq!(format!("{error:?}"), error.to_string());
+    let error = soloist::FileMutex::in_dir("/proc/nowhere").unwrap_err();
+    let said = "could not open the directory /proc/nowhere: No such file or directory (os error 2)";
+    assert_eq!(format!("{error:?}"), said);
 }

@@ -127,7 +127,9 @@ pub(crate) fn example(name: &str) -> PathBuf {
     let example = target.join("examples").join(name);
     let built = std::fs::metadata(&example).and_then(|example| example.modified()).ok();
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let fresh = built.is_some_and(|built| newest(&root.join("src")).max(newest(&root.join("examples"))) < built);
+    let source = root.join("examples").join(name).with_extension("rs");
+    let source = std::fs::metadata(source).and_then(|source| source.modified()).expect("the source is there");
+    let fresh = built.is_some_and(|built| newest(&root.join("src")).max(source) < built);
     assert!(fresh, "{} is missing or older than its source: run `cargo build --examples`", example.display());
     example
 }

@@ -29,6 +29,8 @@ fn named(magic: u32) -> Option<&'static str> {
         0x5346_414F | 0x6B41_4653 => "AFS",
         0x7375_7245 => "Coda",
         0x0102_1997 => "9P",
+        // sshfs, Gluster and many more; those that are local can't be told from them.
+        0x6573_5546 => "FUSE",
         0x00C3_6400 => "Ceph",
         0x0BD0_0BD0 => "Lustre",
         0x4750_4653 => "GPFS",

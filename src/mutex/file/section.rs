@@ -286,6 +286,12 @@ impl Section<'_> {
         // A claim that was written but not granted is overwritten by the next one, before a higher token in the state
         // could make it look granted. So there is never more than one.
         let room = ungranted.or(empty).unwrap_or(end);
+        if taken.is_none() && room.0 >= CLAIMS_MAX {
+            return Err(Fault::unusable(
+                self.place.record(),
+                format!("it has {CLAIMS_MAX} claims that are still good"),
+            ));
+        }
         Ok(Search { taken, room })
     }
 
@@ -313,7 +319,7 @@ impl Section<'_> {
                 return Ok(Slot(next));
             }
         }
-        Err(Fault::unusable(self.place.record(), format!("it has more than {CLAIMS_MAX} claims")))
+        Ok(Slot(CLAIMS_MAX))
     }
 
     fn claim_offset(&self, slot: Slot) -> u64 {

@@ -76,7 +76,10 @@ impl Doing {
         assert!(Command::new("kill").args([signal, &pid]).status().unwrap().success());
     }
 
+    /// Ends it in the middle of what it does.
+    #[track_caller]
     pub(super) fn kill(mut self) {
+        assert_eq!(self.child.try_wait().unwrap(), None, "it ended by itself; what it met is on stderr");
         self.child.kill().unwrap();
         self.child.wait().unwrap();
     }
