@@ -1,12 +1,17 @@
 //! How one run ended, or why there was none.
 
 use std::fmt;
-use std::sync::Arc;
 use std::time::Duration;
 
 use crate::error::{Chain, MutexError};
 use crate::fault::Fault;
-use crate::lease::{FencingToken, Holder};
+use crate::lease::FencingToken;
+
+mod hook;
+mod skip_reason;
+
+pub use hook::{Hook, HookFailure};
+pub use skip_reason::SkipReason;
 
 /// How one run ended; `then` and its kin receive it, and the report keeps it.
 ///
@@ -205,114 +210,6 @@ pub enum Ended {
     NotStarted,
 }
 
-/// A hook that failed.
-///
-/// ```
-/// # use soloist::{Event, Schedule, Verdict};
-/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # let mut schedule = Schedule::in_process();
-/// schedule.add(Event::call("reports", |_| {}).every_minute().then(|_, _| Err("nobody to notify")))?;
-/// let entry = schedule.run("reports", chrono::Utc::now())?;
-/// let Verdict::Ran(outcome) = entry.verdict() else { unreachable!("nothing refuses it") };
-/// assert_eq!(outcome.hook_failures()[0].to_string(), "`then` hook 1 failed: nobody to notify");
-/// # Ok(())
-/// # }
-/// ```
-#[derive(Clone, Debug)]
-pub struct HookFailure {
-    pub(crate) hook: Hook,
-    pub(crate) number: usize,
-    pub(crate) fault: Fault,
-}
-
-impl HookFailure {
-    /// Which kind of hook it was.
-    ///
-    /// ```
-    /// # use soloist::{Event, Hook, Schedule};
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let mut schedule = Schedule::in_process();
-    /// # schedule.add(Event::call("reports", |_| {}).every_minute().before(|_| Err("no paper")).then(|_, outcome| {
-    /// assert_eq!(outcome.hook_failures()[0].hook(), Hook::Before);
-    /// # }))?;
-    /// # schedule.run_due(chrono::Utc::now());
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn hook(&self) -> Hook {
-        self.hook
-    }
-
-    /// Which one of its kind, counted from 1 in the order in which they were added to the event.
-    ///
-    /// ```
-    /// # use soloist::{Event, Schedule};
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let mut schedule = Schedule::in_process();
-    /// # schedule.add(Event::call("reports", |_| {}).every_minute().before(|_| Err("no paper")).then(|_, outcome| {
-    /// assert_eq!(outcome.hook_failures()[0].number(), 1);
-    /// # }))?;
-    /// # schedule.run_due(chrono::Utc::now());
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn number(&self) -> usize {
-        self.number
-    }
-
-    /// What it did.
-    ///
-    /// ```
-    /// # use soloist::{Event, Schedule};
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let mut schedule = Schedule::in_process();
-    /// # schedule.add(Event::call("reports", |_| {}).every_minute().before(|_| Err("no paper")).then(|_, outcome| {
-    /// assert_eq!(outcome.hook_failures()[0].fault().to_string(), "failed: no paper");
-    /// # }))?;
-    /// # schedule.run_due(chrono::Utc::now());
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn fault(&self) -> &Fault {
-        &self.fault
-    }
-}
-
-impl fmt::Display for HookFailure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "`{}` hook {} {}", self.hook, self.number, self.fault)
-    }
-}
-
-/// The kinds of hooks, by the method of [`Event`](crate::Event) that adds them.
-///
-/// ```
-/// assert_eq!(soloist::Hook::OnSuccess.to_string(), "on_success");
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Hook {
-    /// [`Event::before`](crate::Event::before)
-    Before,
-    /// [`Event::then`](crate::Event::then)
-    Then,
-    /// [`Event::on_success`](crate::Event::on_success)
-    OnSuccess,
-    /// [`Event::on_failure`](crate::Event::on_failure)
-    OnFailure,
-}
-
-impl fmt::Display for Hook {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Before => "before",
-            Self::Then => "then",
-            Self::OnSuccess => "on_success",
-            Self::OnFailure => "on_failure",
-        })
-    }
-}
-
 /// How giving a lease back went.
 ///
 /// ```
@@ -340,94 +237,6 @@ impl fmt::Display for Release {
     }
 }
 
-/// Why a due event did not run here.
-///
-/// ```
-/// use soloist::{Event, Schedule, SkipReason, Verdict};
-///
-/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// let mut schedule = Schedule::in_process();
-/// schedule.add(Event::call("reports", |_| {}).every_minute().skip(|_| true))?;
-/// let entry = schedule.run("reports", chrono::Utc::now())?;
-/// assert!(matches!(entry.verdict(), Verdict::Skipped(SkipReason::Filtered)));
-/// # Ok(())
-/// # }
-/// ```
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub enum SkipReason {
-    /// A `when` said no, or a `skip` said yes.
-    Filtered,
-    /// A filter panicked with this message, so what it would have said is not known.
-    FilterPanicked(Arc<str>),
-    /// The previous run, or another event that shares the mutex, is still at work.
-    Overlapping(Option<Holder>),
-    /// Another server, or another tick, has this occurrence.
-    RanElsewhere(Option<Holder>),
-    /// The store did not answer, so whether the event may run is not known.
-    StoreUnavailable(MutexError),
-    /// The events before it took so long that the claims on its occurrence may have expired.
-    TooLate,
-}
-
-impl SkipReason {
-    /// The reason as one lower-case word, the same in every version: `filtered`, `filter_panicked`, `overlapping`,
-    /// `ran_elsewhere`, `store_unavailable`, `too_late`.
-    ///
-    /// ```
-    /// assert_eq!(soloist::SkipReason::TooLate.keyword(), "too_late");
-    /// ```
-    pub fn keyword(&self) -> &'static str {
-        match self {
-            Self::Filtered => "filtered",
-            Self::FilterPanicked(_) => "filter_panicked",
-            Self::Overlapping(_) => "overlapping",
-            Self::RanElsewhere(_) => "ran_elsewhere",
-            Self::StoreUnavailable(_) => "store_unavailable",
-            Self::TooLate => "too_late",
-        }
-    }
-
-    /// Whether this is a fault rather than the schedule working as it was told to.
-    ///
-    /// ```
-    /// use soloist::SkipReason;
-    ///
-    /// assert!(!SkipReason::Overlapping(None).is_failure());
-    /// assert!(SkipReason::FilterPanicked("out of range".into()).is_failure());
-    /// ```
-    pub fn is_failure(&self) -> bool {
-        matches!(self, Self::FilterPanicked(_) | Self::StoreUnavailable(_))
-    }
-
-    /// Who holds what the event asked for, where that is the reason and the store knows it.
-    ///
-    /// ```
-    /// assert!(soloist::SkipReason::Overlapping(None).holder().is_none());
-    /// ```
-    pub fn holder(&self) -> Option<&Holder> {
-        match self {
-            Self::Overlapping(holder) | Self::RanElsewhere(holder) => holder.as_ref(),
-            _ => None,
-        }
-    }
-}
-
-impl fmt::Display for SkipReason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Filtered => f.write_str("filtered out"),
-            Self::FilterPanicked(message) => write!(f, "a filter panicked: {message}"),
-            Self::Overlapping(Some(holder)) => write!(f, "still running: {holder}"),
-            Self::Overlapping(None) => f.write_str("still running"),
-            Self::RanElsewhere(Some(holder)) => write!(f, "taken by {holder}"),
-            Self::RanElsewhere(None) => f.write_str("its occurrence is taken"),
-            Self::StoreUnavailable(error) => write!(f, "the store did not answer: {}", Chain(error)),
-            Self::TooLate => f.write_str("asked too late after its tick began"),
-        }
-    }
-}
-
 /// A duration as a person says it: `950 µs`, `12 ms`, `1.5 s`, `2 min 5 s`, `1 h 30 min`.
 pub(crate) struct Took(pub(crate) Duration);
 
@@ -446,6 +255,8 @@ impl fmt::Display for Took {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
     use crate::error::BoxError;
 

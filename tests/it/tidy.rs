@@ -61,7 +61,8 @@ fn no_driver_is_named_outside_the_stores() {
 
 #[test]
 fn a_store_sees_names_and_terms_and_never_an_event() {
-    let elsewhere = |path: &Path| !path.starts_with("src/mutex");
+    // The steps of the default are no store's: they hold a lease while they ask for the claim.
+    let elsewhere = |path: &Path| !path.starts_with("src/mutex") || path.ends_with("mutex/steps.rs");
     // The last is the list of the suite's cases, a macro, which lives at the root of its crate.
     let allowed = ["mutex", "lease", "error", "clock", "__contract_cases"];
     nowhere("a store imports a room that is not its own", elsewhere, |line| {

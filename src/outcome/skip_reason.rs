@@ -1,0 +1,95 @@
+//! Why an event that was due did not run.
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::error::{Chain, MutexError};
+use crate::lease::Holder;
+
+/// Why a due event did not run here.
+///
+/// ```
+/// use soloist::{Event, Schedule, SkipReason, Verdict};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let mut schedule = Schedule::in_process();
+/// schedule.add(Event::call("reports", |_| {}).every_minute().skip(|_| true))?;
+/// let entry = schedule.run("reports", chrono::Utc::now())?;
+/// assert!(matches!(entry.verdict(), Verdict::Skipped(SkipReason::Filtered)));
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum SkipReason {
+    /// A `when` said no, or a `skip` said yes.
+    Filtered,
+    /// A filter panicked with this message, so what it would have said is not known.
+    FilterPanicked(Arc<str>),
+    /// The previous run, or another event that shares the mutex, is still at work.
+    Overlapping(Option<Holder>),
+    /// Another server, or another tick, has this occurrence.
+    RanElsewhere(Option<Holder>),
+    /// The store did not answer, so whether the event may run is not known.
+    StoreUnavailable(MutexError),
+    /// The events before it took so long that the claims on its occurrence may have expired.
+    TooLate,
+}
+
+impl SkipReason {
+    /// The reason as one lower-case word, the same in every version: `filtered`, `filter_panicked`, `overlapping`,
+    /// `ran_elsewhere`, `store_unavailable`, `too_late`.
+    ///
+    /// ```
+    /// assert_eq!(soloist::SkipReason::TooLate.keyword(), "too_late");
+    /// ```
+    pub fn keyword(&self) -> &'static str {
+        match self {
+            Self::Filtered => "filtered",
+            Self::FilterPanicked(_) => "filter_panicked",
+            Self::Overlapping(_) => "overlapping",
+            Self::RanElsewhere(_) => "ran_elsewhere",
+            Self::StoreUnavailable(_) => "store_unavailable",
+            Self::TooLate => "too_late",
+        }
+    }
+
+    /// Whether this is a fault rather than the schedule working as it was told to.
+    ///
+    /// ```
+    /// use soloist::SkipReason;
+    ///
+    /// assert!(!SkipReason::Overlapping(None).is_failure());
+    /// assert!(SkipReason::FilterPanicked("out of range".into()).is_failure());
+    /// ```
+    pub fn is_failure(&self) -> bool {
+        matches!(self, Self::FilterPanicked(_) | Self::StoreUnavailable(_))
+    }
+
+    /// Who holds what the event asked for, where that is the reason and the store knows it.
+    ///
+    /// ```
+    /// assert!(soloist::SkipReason::Overlapping(None).holder().is_none());
+    /// ```
+    pub fn holder(&self) -> Option<&Holder> {
+        match self {
+            Self::Overlapping(holder) | Self::RanElsewhere(holder) => holder.as_ref(),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for SkipReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Filtered => f.write_str("filtered out"),
+            Self::FilterPanicked(message) => write!(f, "a filter panicked: {message}"),
+            Self::Overlapping(Some(holder)) => write!(f, "still running: {holder}"),
+            Self::Overlapping(None) => f.write_str("still running"),
+            Self::RanElsewhere(Some(holder)) => write!(f, "taken by {holder}"),
+            Self::RanElsewhere(None) => f.write_str("its occurrence is taken"),
+            Self::StoreUnavailable(error) => write!(f, "the store did not answer: {}", Chain(error)),
+            Self::TooLate => f.write_str("asked too late after its tick began"),
+        }
+    }
+}
