@@ -217,8 +217,12 @@ impl Schedule {
         let _in_span = span.enter();
         let round = Round::begin(Cause::Due, &self.clock);
         let turn = |(event, tick): (usize, Tick)| self.turn(&self.events[event], tick, round);
-        let turns: Vec<Turn<'_>> = due.into_iter().map(turn).collect();
-        Report::new(now, take_turns(&turns))
+        let entries = if due.iter().any(|(event, _)| self.events[*event].background) {
+            take_turns_beside_one_another(&due.into_iter().map(turn).collect::<Vec<_>>())
+        } else {
+            due.into_iter().map(|due| turn(due).take()).collect()
+        };
+        Report::new(now, entries)
     }
 
     /// Runs one event by hand, due or not, through its filters and its lease. It makes no claim: it runs whether or
@@ -284,10 +288,7 @@ pub struct UnknownEvent {
 debug_as_display!(UnknownEvent);
 
 /// Lets each turn be taken, the background ones on threads beside the others; the entries are in the turns' order.
-fn take_turns(turns: &[Turn<'_>]) -> Vec<Entry> {
-    if !turns.iter().any(|turn| turn.event.background) {
-        return turns.iter().map(Turn::take).collect();
-    }
+fn take_turns_beside_one_another(turns: &[Turn<'_>]) -> Vec<Entry> {
     let (background, foreground): (Vec<usize>, Vec<usize>) =
         (0..turns.len()).partition(|turn| turns[*turn].event.background);
     let entries: Vec<OnceLock<Entry>> = turns.iter().map(|_| OnceLock::new()).collect();
