@@ -12,10 +12,10 @@ const PAIRS: [(&str, &str, Option<f64>); 13] = [
     ("idle/soloist, worst minute/100000", "idle/raw masks/100000", Some(4.0 / 1.1)),
     ("idle/soloist/100000", "idle/clokwerk/100000", None),
     ("idle/soloist/10000", "idle/cron crate/10000", None),
-    ("due/bare", "due/clokwerk", None),
-    ("due/lease", "due/clokwerk", Some(3.0)),
-    ("due/claim", "due/clokwerk", None),
-    ("due/lease and claim", "due/clokwerk", Some(6.0)),
+    ("due/bare", "due/clokwerk beside bare", None),
+    ("due/lease", "due/clokwerk beside lease", Some(3.0)),
+    ("due/claim", "due/clokwerk beside claim", None),
+    ("due/lease and claim", "due/clokwerk beside lease and claim", Some(6.0)),
     ("file/gate and release", "file/floor", Some(1.5)),
     ("file/gate and release, with a claim", "file/floor", None),
     ("parse/soloist", "parse/cron crate", Some(0.4)),
@@ -40,13 +40,13 @@ fn things(name: &str) -> f64 {
 }
 
 fn main() {
-    println!("{:36} {:>10}   {:24} {:>10}   {:>6}  promised", "each", "ns", "beside", "ns", "ratio");
+    println!("{:36} {:>10}   {:36} {:>10}   {:>6}  promised", "each", "ns", "beside", "ns", "ratio");
     for (ours, theirs, promised) in PAIRS {
         let (Some(our), Some(their)) = (median(ours), median(theirs)) else {
             println!("{ours:36} not measured yet: run benches/run");
             continue;
         };
         let promised = promised.map_or_else(String::new, |ratio| format!("at most {ratio:.2}"));
-        println!("{ours:36} {our:>10.2}   {theirs:24} {their:>10.2}   {:>6.2}  {promised}", our / their);
+        println!("{ours:36} {our:>10.2}   {theirs:36} {their:>10.2}   {:>6.2}  {promised}", our / their);
     }
 }
