@@ -62,16 +62,14 @@ fn clokwerk(criterion: &mut Criterion, beside: &str) {
 }
 
 fn due(criterion: &mut Criterion) {
-    let protections: [(&str, fn(Event) -> Event); 4] = [
-        ("bare", |event| event),
-        ("lease", Event::without_overlapping),
-        ("claim", Event::on_one_server),
-        ("lease and claim", |event| event.without_overlapping().on_one_server()),
-    ];
-    for (name, attributes) in protections {
+    let mut beside_clokwerk = |name: &str, attributes: fn(Event) -> Event| {
         soloist(criterion, name, attributes);
         clokwerk(criterion, name);
-    }
+    };
+    beside_clokwerk("bare", |event| event);
+    beside_clokwerk("lease", Event::without_overlapping);
+    beside_clokwerk("claim", Event::on_one_server);
+    beside_clokwerk("lease and claim", |event| event.without_overlapping().on_one_server());
 }
 
 criterion_group!(benches, due);
