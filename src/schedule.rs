@@ -192,10 +192,10 @@ impl Schedule {
     /// One tick: runs every event that is due in the minute of `now`, and returns when all have ended.
     ///
     /// Call it once a minute, from cron or from a loop. It remembers nothing: called twice within a minute, it runs twice
-    /// what [`on_one_server`](Event::on_one_server) does not protect; and minutes that pass while a loop waits for it are
-    /// not made up for, so that a long event of a loop belongs [`in_background`](Event::in_background) of a thread of its
-    /// own, or under cron. Events run one after another in the order in which they were added, those in the background
-    /// beside them. `now` is used for every event of the tick, however long it takes.
+    /// what [`on_one_server`](Event::on_one_server) does not protect, and a loop that waits for it makes up for none of
+    /// the minutes that pass meanwhile. Events run one after another in the order in which they were added, those
+    /// [`in_background`](Event::in_background) beside them. `now` is used for every event of the tick, however long it
+    /// takes.
     ///
     /// ```
     /// use soloist::{Event, Schedule};

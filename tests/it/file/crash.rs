@@ -76,6 +76,7 @@ fn ten_processes_that_are_killed_two_hundred_times_leave_the_directory_whole() {
         };
         let mut children: Vec<_> = (0..10).map(|_| start()).collect();
         for round in 0..200_usize {
+            // Real processes do real work meanwhile; there is no clock of theirs to move.
             std::thread::sleep(Duration::from_millis(20 + (round as u64 * 7919) % 17));
             // Each in its turn; where each of them stands just then is chance enough.
             std::mem::replace(&mut children[round % 10], start()).kill();
