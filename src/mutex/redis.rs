@@ -1,10 +1,10 @@
 //! Scope: the fleet that is connected to the server. Clock: the server's. A crash leaves a lease for the rest of its term
 //! at most, and a claim until it expires.
 //!
-//! Each mutex has a key for its lease, one for each claim, and one for its last token, all on one slot of a cluster. A
-//! script decides on an admission in one step: it looks at the claim and at the lease before it writes either, and hands
-//! out the larger of the last token plus one and the server's time in microseconds, so that tokens rise over an empty
-//! restart too. Releasing and extending compare the owner.
+//! Each mutex has a key for its lease and one for each claim, on one slot of a cluster. A script decides on admissions in
+//! one step: it sets the claim and then the lease, each if there is none, and takes the claim back if there was a lease.
+//! Each call hands out the larger of the last token plus one and the server's time in microseconds, so that tokens rise
+//! over an empty restart too. Releasing and extending compare the owner.
 //!
 //! A request carries the time of the server from which on nobody waits for its answer, and does nothing from then on: one
 //! that was on its way to a server that had stopped leaves nothing behind. An answer that is lost on a connection is asked
@@ -38,7 +38,7 @@ mod stream;
 mod tls;
 
 pub use builder::RedisMutexBuilder;
-use client::Client;
+use client::{Chunk, Client};
 use connection::ServerClock;
 use failure::Failure;
 use owed::Debt;
@@ -58,7 +58,7 @@ use script::{Asked, Decision, Held};
 /// | --- | --- | --- |
 /// | `soloist:lease:{reports}` | who holds the lease of `reports` | with the lease |
 /// | `soloist:claim:{reports}:reports/2026-03-01T02:30:00Z` | who ran this occurrence | with the claim |
-/// | `soloist:token:{reports}` | the last fencing token | 30 days after the last grant |
+/// | `soloist:token` | the last fencing token; on a cluster one for each mutex, `soloist:token:{reports}` | 30 days after it |
 ///
 /// A value reads `OWNER token=1772366400000000 since=2026-03-01T02:30:00.000Z pid=4711 host=web-1`. Bytes of a name that
 /// are not plain ASCII, and `/ % { } " ' \` and the space, are written as `%XX`. To free a name by hand, delete its key,
@@ -138,13 +138,15 @@ impl RedisMutex {
         RedisMutexBuilder::new(url)
     }
 
-    /// Decides on admissions whose lease and claim are of one mutex, in one step.
+    /// Decides on admissions whose lease and claim are of one mutex and one owner, each in one step.
     fn admit_at_once(&self, admissions: &[Admission]) -> Vec<Result<Admitted, MutexError>> {
         let names: Vec<&MutexName> = admissions.iter().map(Admission::name).collect();
         let asked: Vec<Asked> = admissions.iter().map(|admission| Asked::new(admission, &self.client.prefix)).collect();
         let decisions = self.client.ask_about(
             &names,
-            |chunk, clock, until| script::admit(chunk.iter().map(|at| &asked[*at]), clock, until),
+            |chunk, clock, until| {
+                script::admit(chunk.names.iter().map(|at| &asked[*at]), &chunk.token_key, clock, until)
+            },
             script::decisions,
         );
         let unknown = |decision: &Result<_, Failure>| decision.as_ref().is_err_and(Failure::may_have_been_done);
@@ -166,11 +168,11 @@ impl RedisMutex {
         let terms = [admission.claim(), admission.lease()].into_iter().flatten().map(LeaseRequest::term).max();
         let longest = terms.map_or(Duration::ZERO, Term::get).saturating_add(self.client.server.timeout);
         let until = Clock::system().moment().plus(longest);
-        asked.may_be_held().map(|held| Debt { held: held.clone(), until }).collect()
+        asked.may_be_held().map(|held| Debt { held, until }).collect()
     }
 
     fn held(&self, leases: &[Lease]) -> Vec<Held> {
-        leases.iter().map(|lease| Held::by(lease, &self.client.prefix)).collect()
+        leases.iter().map(|lease| Held::new(lease.name(), lease.owner(), &self.client.prefix)).collect()
     }
 
     fn failed(&self, verb: &str, name: &MutexName, failure: Failure) -> MutexError {
@@ -208,7 +210,9 @@ impl EventMutex for RedisMutex {
 
     fn admit(&self, admissions: &[Admission]) -> Vec<Result<Admitted, MutexError>> {
         let of_one_mutex = |admission: &Admission| match (admission.lease(), admission.claim()) {
-            (Some(lease), Some(claim)) => lease.name().mutex() == claim.name().mutex(),
+            (Some(lease), Some(claim)) => {
+                lease.name().mutex() == claim.name().mutex() && lease.owner() == claim.owner()
+            }
             _ => true,
         };
         if admissions.iter().all(of_one_mutex) {
@@ -220,7 +224,7 @@ impl EventMutex for RedisMutex {
     fn release(&self, leases: &[Lease]) -> Vec<Result<bool, MutexError>> {
         let names: Vec<&MutexName> = leases.iter().map(Lease::name).collect();
         let held = self.held(leases);
-        let call = |chunk: &[usize], _: ServerClock, _: Moment| script::release(chunk.iter().map(|at| &held[*at]));
+        let call = |chunk: &Chunk, _: ServerClock, _: Moment| script::release(chunk.names.iter().map(|at| &held[*at]));
         let answers = self.client.ask_about(&names, call, |answer, names, _| script::owned(answer, names));
         let left = leases.iter().zip(&held).zip(&answers).filter(|(_, answer)| answer.is_err());
         let debt = |((lease, held), _): ((&Lease, &Held), _)| Debt { held: held.clone(), until: lease.deadline() };
@@ -233,7 +237,8 @@ impl EventMutex for RedisMutex {
     fn extend(&self, leases: &[Lease], term: Term) -> Vec<Result<bool, MutexError>> {
         let names: Vec<&MutexName> = leases.iter().map(Lease::name).collect();
         let held = self.held(leases);
-        let call = |chunk: &[usize], _: ServerClock, _: Moment| script::extend(chunk.iter().map(|at| &held[*at]), term);
+        let call =
+            |chunk: &Chunk, _: ServerClock, _: Moment| script::extend(chunk.names.iter().map(|at| &held[*at]), term);
         let answers = self.client.ask_about(&names, call, |answer, names, _| script::owned(answer, names));
         let answer =
             |(answer, name): (Result<_, _>, &MutexName)| answer.map_err(|failure| self.failed("extend", name, failure));

@@ -1,6 +1,6 @@
 //! What is asked of a server: in which calls, with what is owed before them, and what is owed after them.
 
-use std::collections::BTreeMap;
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -43,14 +43,14 @@ impl Client {
     pub(super) fn ask_about<T>(
         self: &Arc<Self>,
         names: &[&MutexName],
-        call: impl Fn(&[usize], ServerClock, Moment) -> Cmd,
+        call: impl Fn(&Chunk, ServerClock, Moment) -> Cmd,
         read: impl Fn(Value, usize, &mut ServerClock) -> Result<Vec<T>, Failure>,
     ) -> Vec<Result<T, Failure>> {
         let answers = self.server.ask(|connection, until| {
             let chunks = self.chunks(names);
             let calls: Vec<Cmd> = chunks.iter().map(|chunk| call(chunk, *connection.clock(), until)).collect();
             let answers = self.converse(connection, &calls, until)?;
-            let read = |(chunk, answer): (&Vec<usize>, Value)| read(answer, chunk.len(), connection.clock());
+            let read = |(chunk, answer): (&Chunk, Value)| read(answer, chunk.names.len(), connection.clock());
             let answers: Vec<Result<Vec<T>, Failure>> = chunks.iter().zip(answers).map(read).collect();
             let mut failures = answers.iter().filter_map(|answer| answer.as_ref().err());
             if let Some(failure) = failures.find(|failure| failure.may_pass_on_another(connection.is_fresh())) {
@@ -105,24 +105,46 @@ impl Client {
         }
     }
 
-    /// Which names go into which call: about a hundred, and on a cluster only what lies on one slot.
-    fn chunks(&self, names: &[&MutexName]) -> Vec<Vec<usize>> {
-        let mut groups: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
-        let slot_by_slot = self.slot_by_slot.load(Ordering::Relaxed);
-        for (at, name) in names.iter().enumerate() {
-            groups.entry(if slot_by_slot { name.mutex() } else { "" }).or_default().push(at);
+    /// Which names go into which call: about a hundred, no two of one mutex, and on a cluster one.
+    fn chunks(&self, names: &[&MutexName]) -> Vec<Chunk> {
+        if self.slot_by_slot.load(Ordering::Relaxed) {
+            let alone =
+                |(at, name): (usize, &&MutexName)| Chunk { names: vec![at], token_key: self.prefix.token_key_of(name) };
+            return names.iter().enumerate().map(alone).collect();
         }
-        groups.values().flat_map(|group| group.chunks(CHUNK)).map(<[usize]>::to_vec).collect()
+        let mut chunks = Vec::new();
+        let mut mutexes = HashSet::new();
+        for (at, name) in names.iter().enumerate() {
+            if mutexes.is_empty() || mutexes.len() == CHUNK || mutexes.contains(name.mutex()) {
+                chunks.push(Chunk {
+                    names: Vec::with_capacity(CHUNK.min(names.len() - at)),
+                    token_key: self.prefix.token_key(),
+                });
+                mutexes.clear();
+            }
+            mutexes.insert(name.mutex());
+            if let Some(chunk) = chunks.last_mut() {
+                chunk.names.push(at);
+            }
+        }
+        chunks
     }
 }
 
+/// What goes into one call of a script.
+pub(super) struct Chunk {
+    /// Their places among the names that were asked for.
+    pub(super) names: Vec<usize>,
+    pub(super) token_key: String,
+}
+
 /// The answers to chunks, as answers to what was in them.
-fn in_order<T>(chunks: &[Vec<usize>], answers: Vec<Result<Vec<T>, Failure>>, names: usize) -> Vec<Result<T, Failure>> {
+fn in_order<T>(chunks: &[Chunk], answers: Vec<Result<Vec<T>, Failure>>, names: usize) -> Vec<Result<T, Failure>> {
     let mut told: Vec<Option<Result<T, Failure>>> = (0..names).map(|_| None).collect();
     for (chunk, answer) in chunks.iter().zip(answers) {
         match answer {
-            Ok(answers) => chunk.iter().zip(answers).for_each(|(at, answer)| told[*at] = Some(Ok(answer))),
-            Err(failure) => chunk.iter().for_each(|at| told[*at] = Some(Err(failure.clone()))),
+            Ok(answers) => chunk.names.iter().zip(answers).for_each(|(at, answer)| told[*at] = Some(Ok(answer))),
+            Err(failure) => chunk.names.iter().for_each(|at| told[*at] = Some(Err(failure.clone()))),
         }
     }
     told.into_iter().map(|answer| answer.unwrap_or_else(|| Err(Failure::not_understood("nothing")))).collect()

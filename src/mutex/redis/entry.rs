@@ -5,7 +5,12 @@ use std::time::Duration;
 use chrono::{DateTime, SecondsFormat, Utc};
 
 use crate::clock::wall_plus;
-use crate::lease::{FencingToken, Holder, Term, this_host};
+use crate::lease::{FencingToken, Holder, Owner, Term, this_host};
+
+/// How an entry of this owner begins.
+pub(super) fn owned_by(owner: Owner) -> String {
+    format!("{owner} ")
+}
 
 /// What an entry of ours says behind its owner and its token; `since` is the server's time.
 pub(super) fn about(since: DateTime<Utc>) -> String {
@@ -29,13 +34,12 @@ pub(super) fn holder(entry: &str, left_ms: i64, now: DateTime<Utc>) -> Option<Ho
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::lease::Owner;
 
     #[test]
     fn an_entry_is_read_back_and_nothing_else_is() {
         let now = DateTime::from_timestamp(1_772_366_400, 0).unwrap();
         let owner = Owner::unique();
-        let entry = format!("{owner} token=17{}", about(now));
+        let entry = format!("{}token=17{}", owned_by(owner), about(now));
         let holder_of = |entry: &str| holder(entry, 1_500, now);
         let read = holder_of(&entry).unwrap();
         assert_eq!((read.owner(), read.token().get(), read.since()), (owner, 17, now));

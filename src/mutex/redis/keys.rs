@@ -1,8 +1,9 @@
 //! Which keys a name has in Redis.
 //!
-//! `PREFIXlease:{MUTEX}`, `PREFIXclaim:{MUTEX}:EVENT/INSTANT` and `PREFIXtoken:{MUTEX}`, with `%XX` for each byte that
-//! could be mistaken. What stands between the first braces decides on a cluster's slot, so that all keys of a mutex
-//! lie on one (<https://redis.io/docs/latest/operate/oss_and_stack/reference/cluster-spec/#hash-tags>).
+//! `PREFIXlease:{MUTEX}` and `PREFIXclaim:{MUTEX}:EVENT/INSTANT`, with `%XX` for each byte that could be mistaken, and
+//! `PREFIXtoken`, which on a cluster is `PREFIXtoken:{MUTEX}`. What stands between the first braces decides on a
+//! cluster's slot, so that all keys of a mutex lie on one
+//! (<https://redis.io/docs/latest/operate/oss_and_stack/reference/cluster-spec/#hash-tags>).
 
 use chrono::SecondsFormat;
 use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
@@ -47,8 +48,13 @@ impl Prefix {
         }
     }
 
-    /// The key of the last token of the mutex that a name belongs to.
-    pub(super) fn token_key(&self, name: &MutexName) -> String {
+    /// The key of the last token of all.
+    pub(super) fn token_key(&self) -> String {
+        format!("{}token", self.0)
+    }
+
+    /// The key of the last token of a mutex, for a cluster: there it must lie on the slot of the mutex.
+    pub(super) fn token_key_of(&self, name: &MutexName) -> String {
         self.of_mutex("token:{", name)
     }
 
@@ -73,7 +79,7 @@ mod tests {
         let claim = name.claim("a {b}/c", chrono::DateTime::UNIX_EPOCH);
         assert_eq!(prefix.key(&name), "soloist:lease:{reports:generate}");
         assert_eq!(prefix.key(&claim), "soloist:claim:{reports:generate}:a%20%7Bb%7D%2Fc/1970-01-01T00:00:00Z");
-        assert_eq!(prefix.token_key(&claim), "soloist:token:{reports:generate}");
+        assert_eq!(prefix.token_key_of(&claim), "soloist:token:{reports:generate}");
         assert_eq!(prefix.key(&MutexName::lease("100% ü}").unwrap()), "soloist:lease:{100%25%20%C3%BC%7D}");
     }
 
