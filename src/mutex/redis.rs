@@ -13,7 +13,6 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
 
 use redis::cmd;
 
@@ -38,11 +37,11 @@ mod stream;
 mod tls;
 
 pub use builder::RedisMutexBuilder;
-use client::{Chunk, Client};
+use client::Client;
 use connection::ServerClock;
 use failure::Failure;
 use owed::Debt;
-use script::{Asked, Decision, Held};
+use script::{Decision, Held};
 
 /// Mutexes between all processes that reach one Redis server, 6.2 or newer, or Valkey. It can do all that an
 /// [`EventMutex`] can.
@@ -140,18 +139,17 @@ impl RedisMutex {
 
     /// Decides on admissions whose lease and claim are of one mutex and one owner, each in one step.
     fn admit_at_once(&self, admissions: &[Admission]) -> Vec<Result<Admitted, MutexError>> {
+        let (client, prefix) = (&self.client, &self.client.prefix);
         let names: Vec<&MutexName> = admissions.iter().map(Admission::name).collect();
-        let asked: Vec<Asked> = admissions.iter().map(|admission| Asked::new(admission, &self.client.prefix)).collect();
-        let decisions = self.client.ask_about(
-            &names,
-            |chunk, clock, until| {
-                script::admit(chunk.names.iter().map(|at| &asked[*at]), &chunk.token_key, clock, until)
-            },
-            script::decisions,
-        );
+        let call = |chunk: &[usize], clock: ServerClock, until: Moment| {
+            // On a cluster there is one name in each call.
+            let token = if client.is_cluster() { prefix.token_key_of(names[chunk[0]]) } else { prefix.token_key() };
+            script::admit(chunk.iter().map(|at| &admissions[*at]), token, prefix, clock, until)
+        };
+        let decisions = client.ask_about(&names, call, script::decisions);
         let unknown = |decision: &Result<_, Failure>| decision.as_ref().is_err_and(Failure::may_have_been_done);
-        let unknown = asked.iter().zip(admissions).zip(&decisions).filter(|(_, decision)| unknown(decision));
-        self.client.owe(unknown.flat_map(|((asked, admission), _)| self.debts(asked, admission)).collect());
+        let unknown = admissions.iter().zip(&decisions).filter(|(_, decision)| unknown(decision));
+        client.owe(unknown.flat_map(|(admission, _)| self.debts(admission)).collect());
         let answer = |(decision, admission): (Result<Decision, Failure>, &Admission)| match decision
             .map_err(|failure| self.failed("admit", admission.name(), failure))?
         {
@@ -163,16 +161,13 @@ impl RedisMutex {
         decisions.into_iter().zip(admissions).map(answer).collect()
     }
 
-    /// What may be ours of an admission whose answer was lost, and until when.
-    fn debts(&self, asked: &Asked, admission: &Admission) -> Vec<Debt> {
-        let terms = [admission.claim(), admission.lease()].into_iter().flatten().map(LeaseRequest::term).max();
-        let longest = terms.map_or(Duration::ZERO, Term::get).saturating_add(self.client.server.timeout);
-        let until = Clock::system().moment().plus(longest);
-        asked.may_be_held().map(|held| Debt { held, until }).collect()
-    }
-
-    fn held(&self, leases: &[Lease]) -> Vec<Held> {
-        leases.iter().map(|lease| Held::new(lease.name(), lease.owner(), &self.client.prefix)).collect()
+    /// What may be ours of an admission whose answer was lost, and until when at the latest.
+    fn debts(&self, admission: &Admission) -> impl Iterator<Item = Debt> {
+        let now = Clock::system().moment().plus(self.client.server.timeout);
+        [admission.claim(), admission.lease()].into_iter().flatten().map(move |request| Debt {
+            held: Held { name: request.name().clone(), owner: request.owner() },
+            until: now.plus(request.term().get()),
+        })
     }
 
     fn failed(&self, verb: &str, name: &MutexName, failure: Failure) -> MutexError {
@@ -223,8 +218,10 @@ impl EventMutex for RedisMutex {
 
     fn release(&self, leases: &[Lease]) -> Vec<Result<bool, MutexError>> {
         let names: Vec<&MutexName> = leases.iter().map(Lease::name).collect();
-        let held = self.held(leases);
-        let call = |chunk: &Chunk, _: ServerClock, _: Moment| script::release(chunk.names.iter().map(|at| &held[*at]));
+        let held: Vec<Held> = leases.iter().map(Held::of).collect();
+        let call = |chunk: &[usize], _: ServerClock, _: Moment| {
+            script::release(chunk.iter().map(|at| &held[*at]), &self.client.prefix)
+        };
         let answers = self.client.ask_about(&names, call, |answer, names, _| script::owned(answer, names));
         let left = leases.iter().zip(&held).zip(&answers).filter(|(_, answer)| answer.is_err());
         let debt = |((lease, held), _): ((&Lease, &Held), _)| Debt { held: held.clone(), until: lease.deadline() };
@@ -236,9 +233,10 @@ impl EventMutex for RedisMutex {
 
     fn extend(&self, leases: &[Lease], term: Term) -> Vec<Result<bool, MutexError>> {
         let names: Vec<&MutexName> = leases.iter().map(Lease::name).collect();
-        let held = self.held(leases);
-        let call =
-            |chunk: &Chunk, _: ServerClock, _: Moment| script::extend(chunk.names.iter().map(|at| &held[*at]), term);
+        let held: Vec<Held> = leases.iter().map(Held::of).collect();
+        let call = |chunk: &[usize], _: ServerClock, _: Moment| {
+            script::extend(chunk.iter().map(|at| &held[*at]), term, &self.client.prefix)
+        };
         let answers = self.client.ask_about(&names, call, |answer, names, _| script::owned(answer, names));
         let answer =
             |(answer, name): (Result<_, _>, &MutexName)| answer.map_err(|failure| self.failed("extend", name, failure));
@@ -247,7 +245,7 @@ impl EventMutex for RedisMutex {
 
     fn holder(&self, name: &MutexName) -> Result<Option<Holder>, MutexError> {
         let verb = "look up the holder of";
-        let answer = self.client.ask(&script::look(&self.client.prefix.key(name)));
+        let answer = self.client.ask(&script::look(self.client.prefix.key(name)));
         match answer.and_then(script::looked).map_err(|failure| self.failed(verb, name, failure))? {
             None => Ok(None),
             Some(Ok(holder)) => Ok(Some(holder)),

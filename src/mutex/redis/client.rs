@@ -43,14 +43,14 @@ impl Client {
     pub(super) fn ask_about<T>(
         self: &Arc<Self>,
         names: &[&MutexName],
-        call: impl Fn(&Chunk, ServerClock, Moment) -> Cmd,
+        call: impl Fn(&[usize], ServerClock, Moment) -> Cmd,
         read: impl Fn(Value, usize, &mut ServerClock) -> Result<Vec<T>, Failure>,
     ) -> Vec<Result<T, Failure>> {
         let answers = self.server.ask(|connection, until| {
             let chunks = self.chunks(names);
             let calls: Vec<Cmd> = chunks.iter().map(|chunk| call(chunk, *connection.clock(), until)).collect();
             let answers = self.converse(connection, &calls, until)?;
-            let read = |(chunk, answer): (&Chunk, Value)| read(answer, chunk.names.len(), connection.clock());
+            let read = |(chunk, answer): (&Vec<usize>, Value)| read(answer, chunk.len(), connection.clock());
             let answers: Vec<Result<Vec<T>, Failure>> = chunks.iter().zip(answers).map(read).collect();
             let mut failures = answers.iter().filter_map(|answer| answer.as_ref().err());
             if let Some(failure) = failures.find(|failure| failure.may_pass_on_another(connection.is_fresh())) {
@@ -86,7 +86,7 @@ impl Client {
         let mut commands = Commands::default();
         // One call each: they may lie on different slots.
         for debt in &debts {
-            commands.push(&script::release([&debt.held].into_iter()));
+            commands.push(&script::release([&debt.held].into_iter(), &self.prefix));
         }
         for call in calls {
             commands.push(call);
@@ -106,45 +106,36 @@ impl Client {
     }
 
     /// Which names go into which call: about a hundred, no two of one mutex, and on a cluster one.
-    fn chunks(&self, names: &[&MutexName]) -> Vec<Chunk> {
-        if self.slot_by_slot.load(Ordering::Relaxed) {
-            let alone =
-                |(at, name): (usize, &&MutexName)| Chunk { names: vec![at], token_key: self.prefix.token_key_of(name) };
-            return names.iter().enumerate().map(alone).collect();
-        }
-        let mut chunks = Vec::new();
-        let mut mutexes = HashSet::new();
+    fn chunks(&self, names: &[&MutexName]) -> Vec<Vec<usize>> {
+        let most = if self.is_cluster() { 1 } else { CHUNK };
+        let mut chunks: Vec<Vec<usize>> = Vec::new();
+        let mut mutexes = HashSet::with_capacity(names.len().min(most));
         for (at, name) in names.iter().enumerate() {
-            if mutexes.is_empty() || mutexes.len() == CHUNK || mutexes.contains(name.mutex()) {
-                chunks.push(Chunk {
-                    names: Vec::with_capacity(CHUNK.min(names.len() - at)),
-                    token_key: self.prefix.token_key(),
-                });
-                mutexes.clear();
-            }
-            mutexes.insert(name.mutex());
-            if let Some(chunk) = chunks.last_mut() {
-                chunk.names.push(at);
+            match chunks.last_mut() {
+                Some(chunk) if chunk.len() < most && mutexes.insert(name.mutex()) => chunk.push(at),
+                _ => {
+                    chunks.push(vec![at]);
+                    mutexes.clear();
+                    mutexes.insert(name.mutex());
+                }
             }
         }
         chunks
     }
-}
 
-/// What goes into one call of a script.
-pub(super) struct Chunk {
-    /// Their places among the names that were asked for.
-    pub(super) names: Vec<usize>,
-    pub(super) token_key: String,
+    /// Whether the server was seen to be a node of a cluster, which takes the keys of one slot at a time.
+    pub(super) fn is_cluster(&self) -> bool {
+        self.slot_by_slot.load(Ordering::Relaxed)
+    }
 }
 
 /// The answers to chunks, as answers to what was in them.
-fn in_order<T>(chunks: &[Chunk], answers: Vec<Result<Vec<T>, Failure>>, names: usize) -> Vec<Result<T, Failure>> {
+fn in_order<T>(chunks: &[Vec<usize>], answers: Vec<Result<Vec<T>, Failure>>, names: usize) -> Vec<Result<T, Failure>> {
     let mut told: Vec<Option<Result<T, Failure>>> = (0..names).map(|_| None).collect();
     for (chunk, answer) in chunks.iter().zip(answers) {
         match answer {
-            Ok(answers) => chunk.names.iter().zip(answers).for_each(|(at, answer)| told[*at] = Some(Ok(answer))),
-            Err(failure) => chunk.names.iter().for_each(|at| told[*at] = Some(Err(failure.clone()))),
+            Ok(answers) => chunk.iter().zip(answers).for_each(|(at, answer)| told[*at] = Some(Ok(answer))),
+            Err(failure) => chunk.iter().for_each(|at| told[*at] = Some(Err(failure.clone()))),
         }
     }
     told.into_iter().map(|answer| answer.unwrap_or_else(|| Err(Failure::not_understood("nothing")))).collect()

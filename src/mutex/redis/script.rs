@@ -6,12 +6,12 @@ use chrono::{DateTime, Utc};
 use redis::{Cmd, Script, Value, cmd};
 
 use super::connection::{ServerClock, instant};
-use super::entry;
+use super::entry::{self, OwnedBy};
 use super::failure::Failure;
-use super::keys::Prefix;
+use super::keys::{Key, Prefix};
 use crate::clock::Moment;
 use crate::error::Quoted;
-use crate::lease::{FencingToken, Holder, LeaseRequest, MutexName, Owner, Term};
+use crate::lease::{FencingToken, Holder, Lease, MutexName, Owner, Term};
 use crate::mutex::Admission;
 
 /// A script, and the name under which servers keep it.
@@ -52,29 +52,28 @@ impl Stored {
 /// One name that an owner holds, or may hold.
 #[derive(Clone, Debug)]
 pub(super) struct Held {
-    pub(super) key: String,
-    /// With the space that ends it in an entry.
-    owner: String,
+    pub(super) name: MutexName,
+    pub(super) owner: Owner,
 }
 
 impl Held {
-    pub(super) fn new(name: &MutexName, owner: Owner, prefix: &Prefix) -> Self {
-        Self { key: prefix.key(name), owner: entry::owned_by(owner) }
+    pub(super) fn of(lease: &Lease) -> Self {
+        Self { name: lease.name().clone(), owner: lease.owner() }
     }
 }
 
-pub(super) fn release<'a>(held: impl ExactSizeIterator<Item = &'a Held> + Clone) -> Cmd {
+pub(super) fn release<'a>(held: impl ExactSizeIterator<Item = &'a Held> + Clone, prefix: &Prefix) -> Cmd {
     let mut call = RELEASE.call(held.len());
-    held.clone().for_each(|held| _ = call.arg(&held.key));
-    held.for_each(|held| _ = call.arg(&held.owner));
+    held.clone().for_each(|held| _ = call.arg(prefix.key(&held.name)));
+    held.for_each(|held| _ = call.arg(OwnedBy(held.owner)));
     call
 }
 
-pub(super) fn extend<'a>(held: impl ExactSizeIterator<Item = &'a Held> + Clone, term: Term) -> Cmd {
+pub(super) fn extend<'a>(held: impl ExactSizeIterator<Item = &'a Held> + Clone, term: Term, prefix: &Prefix) -> Cmd {
     let mut call = EXTEND.call(held.len());
-    held.clone().for_each(|held| _ = call.arg(&held.key));
+    held.clone().for_each(|held| _ = call.arg(prefix.key(&held.name)));
     call.arg(millis(term));
-    held.for_each(|held| _ = call.arg(&held.owner));
+    held.for_each(|held| _ = call.arg(OwnedBy(held.owner)));
     call
 }
 
@@ -90,49 +89,26 @@ pub(super) fn owned(answer: Value, names: usize) -> Result<Vec<bool>, Failure> {
     Ok(owned)
 }
 
-/// An admission, with its keys: its lease and its claim are of one mutex and of one owner.
-pub(super) struct Asked {
-    owner: String,
-    claim: Option<(String, u64)>,
-    lease: Option<(String, u64)>,
-}
-
-impl Asked {
-    pub(super) fn new(admission: &Admission, prefix: &Prefix) -> Self {
-        let part = |request: &LeaseRequest| (prefix.key(request.name()), millis(request.term()));
-        Self {
-            owner: entry::owned_by(admission.owner()),
-            claim: admission.claim().map(part),
-            lease: admission.lease().map(part),
-        }
-    }
-
-    fn keys(&self) -> impl Iterator<Item = &str> {
-        [&self.claim, &self.lease].into_iter().flatten().map(|(key, _)| &**key)
-    }
-
-    /// What may be ours if the answer is lost.
-    pub(super) fn may_be_held(&self) -> impl Iterator<Item = Held> {
-        self.keys().map(|key| Held { key: key.to_owned(), owner: self.owner.clone() })
-    }
-}
-
-/// One call of the script for all of these, no two of one mutex; nobody waits for its answer from `until` on.
+/// One call of the script for all of these, no two of one mutex, and each of one owner; nobody waits for its answer from
+/// `until` on.
 pub(super) fn admit<'a>(
-    asked: impl Iterator<Item = &'a Asked> + Clone,
-    token_key: &str,
+    admissions: impl Iterator<Item = &'a Admission> + Clone,
+    token_key: Key<'_>,
+    prefix: &Prefix,
     clock: ServerClock,
     until: Moment,
 ) -> Cmd {
-    let mut call = ADMIT.call(1 + asked.clone().map(|asked| asked.keys().count()).sum::<usize>());
+    let parts = |admission: &'a Admission| [admission.claim(), admission.lease()];
+    let requests = admissions.clone().flat_map(parts).flatten();
+    let mut call = ADMIT.call(1 + requests.clone().count());
     call.arg(token_key);
-    asked.clone().flat_map(Asked::keys).for_each(|key| _ = call.arg(key));
+    requests.for_each(|request| _ = call.arg(prefix.key(request.name())));
     call.arg(clock.at(until)).arg(entry::about(clock.now())).arg(TOKEN_KEPT_MS);
-    for Asked { owner, claim, lease } in asked {
-        call.arg(owner);
-        for part in [claim, lease] {
+    for admission in admissions {
+        call.arg(OwnedBy(admission.owner()));
+        for part in parts(admission) {
             match part {
-                Some((_, term)) => call.arg(*term),
+                Some(request) => call.arg(millis(request.term())),
                 None => call.arg(""),
             };
         }
@@ -198,7 +174,7 @@ fn fencing_token(token: i64) -> Result<FencingToken, Failure> {
 }
 
 /// A call of the script that looks at a name.
-pub(super) fn look(key: &str) -> Cmd {
+pub(super) fn look(key: Key<'_>) -> Cmd {
     let mut call = LOOK.call(1);
     call.arg(key);
     call
