@@ -1,6 +1,6 @@
 //! What is asked of a store for one run, and its answer.
 
-use crate::lease::{FencingToken, Holder, Lease, LeaseRequest, MutexName};
+use crate::lease::{FencingToken, Holder, Lease, LeaseRequest, MutexName, Owner};
 
 /// What one run asks of the gate: a lease, a claim, or both at once.
 ///
@@ -99,6 +99,11 @@ impl Admission {
     /// ```
     pub fn claim(&self) -> Option<&LeaseRequest> {
         self.claim.as_ref()
+    }
+
+    /// Who asks: a lease and a claim that are asked for together have one owner.
+    pub(crate) fn owner(&self) -> Option<Owner> {
+        self.lease.as_ref().or(self.claim.as_ref()).map(LeaseRequest::owner)
     }
 
     /// What it is called in messages: the lease, or the claim where there is no lease.
