@@ -3,12 +3,14 @@
 mod support;
 
 mod auto_traits;
+mod background;
 mod connect;
 mod contract;
 mod crontab;
 mod faults;
 mod file;
 mod fleet;
+mod outage;
 mod report;
 mod schedule;
 mod tidy;
