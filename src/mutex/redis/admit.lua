@@ -32,7 +32,7 @@ if last and (#last ~= #now or last >= now) then
   token = string.format('%.0f', math.max((tonumber(last) or 0) + 1, tonumber(now)))
   call('SET', keys[1], token, 'PX', args[3])
 end
-local entry = 'token=' .. token .. args[2]
+local entry = ' token=' .. token .. args[2]
 
 local answer = { now, token }
 
@@ -41,47 +41,47 @@ local function taken(number, what, key, owner)
   local found = redis.pcall('GET', key)
   if type(found) ~= 'string' then
     answer[#answer + 1] = { number, 'foreign', key }
-  elseif string.find(found, owner, 1, true) == 1 then
+  elseif string.find(found, owner .. ' ', 1, true) == 1 then
     return found
   else
     answer[#answer + 1] = { number, what, found, call('PTTL', key) }
   end
 end
 
+local byte, sub = string.byte, string.sub
 local at, number = 1, 0
 local process, claim_term, lease_term = '', nil, nil
 for arg = 4, #args do
-  local first, rest = string.byte(args[arg]), nil
-  if first > 57 then -- no digit
-    rest = string.sub(args[arg], 2)
-  end
-  if first == 64 then -- @
-    process = rest
-  elseif first == 99 then -- c
-    claim_term = rest ~= '' and rest
-  elseif first == 108 then -- l
-    lease_term = rest ~= '' and rest
+  local text = args[arg]
+  local kind = byte(text)
+  if kind == 64 then -- @
+    process = sub(text, 2)
+  elseif kind == 99 then -- c
+    claim_term = #text > 1 and sub(text, 2)
+  elseif kind == 108 then -- l
+    lease_term = #text > 1 and sub(text, 2)
   else
     number = number + 1
-    local owner = process .. args[arg] .. ' '
-    local mine, claim, lease = owner .. entry, nil, nil
-    local claim_key, lease_key
+    local mine = process .. text .. entry
+    local claim_key, lease_key, claim, lease
     if claim_term then
       at = at + 1
       claim_key = keys[at]
-      claim = call('SET', claim_key, mine, 'NX', 'PX', claim_term) and mine or taken(number, 'claim', claim_key, owner)
+      claim = call('SET', claim_key, mine, 'NX', 'PX', claim_term) and mine
+        or taken(number, 'claim', claim_key, process .. text)
     end
     if lease_term then
       at = at + 1
-      lease_key = keys[at]
-      if claim or not claim_key then
-        lease = call('SET', lease_key, mine, 'NX', 'PX', lease_term) and mine or taken(number, 'lease', lease_key, owner)
-        if not lease and claim then
+      if claim or not claim_term then
+        lease_key = keys[at]
+        lease = call('SET', lease_key, mine, 'NX', 'PX', lease_term) and mine
+          or taken(number, 'lease', lease_key, process .. text)
+        if claim and not lease then
           call('DEL', claim_key)
         end
       end
     end
-    local held = lease or (not lease_key and claim)
+    local held = lease or (not lease_term and claim)
     if held and held ~= mine then
       answer[#answer + 1] = { number, 'ours', held }
     end
