@@ -11,5 +11,6 @@ mod file;
 mod fleet;
 mod report;
 mod schedule;
+mod servers;
 mod tidy;
 mod tracing_events;
