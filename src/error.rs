@@ -118,6 +118,28 @@ impl Error for MutexError {
     }
 }
 
+/// What is wrong with the options that a store was to be opened with: its URL, a prefix, a time-out, a certificate. It
+/// shows no user, no password and no key.
+///
+/// ```
+/// # #[cfg(feature = "redis")] {
+/// let error = soloist::RedisMutex::new("redis:/cache").unwrap_err();
+/// assert_eq!(error.to_string(), "the url of a redis server has no host, as in redis://host:6379");
+/// # }
+/// ```
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{what}")]
+pub struct InvalidOptions {
+    what: Box<str>,
+}
+
+impl InvalidOptions {
+    #[cfg(feature = "redis")]
+    pub(crate) fn new(what: impl Into<Box<str>>) -> Self {
+        Self { what: what.into() }
+    }
+}
+
 /// Shows an error to developers as to everybody else: an error that `main` returns, or that is unwrapped, is printed by
 /// its `Debug`, and what it says is for people.
 macro_rules! debug_as_display {
@@ -131,7 +153,7 @@ macro_rules! debug_as_display {
 }
 pub(crate) use debug_as_display;
 
-debug_as_display!(MutexError);
+debug_as_display!(MutexError, InvalidOptions);
 
 /// An error and what caused it, in one line: `could not create lease/reports: permission denied`.
 pub(crate) struct Chain<'a>(pub(crate) &'a (dyn Error + 'static));

@@ -106,7 +106,7 @@ mod error;
 
 pub use clock::{Clock, ManualClock, Moment};
 pub use crontab::{Crontab, CrontabError};
-pub use error::{BoxError, MutexError, MutexErrorKind};
+pub use error::{BoxError, InvalidOptions, MutexError, MutexErrorKind};
 pub use event::{AddError, AddErrorKind, Event};
 pub use fault::Fault;
 pub use frequency::FrequencyError;
@@ -120,7 +120,10 @@ pub use mutex::connect::{ConnectError, connect};
 pub use mutex::contract;
 pub use mutex::file::{FileMutex, FileMutexBuilder, NetworkFilesystem};
 pub use mutex::memory::MemoryMutex;
-pub use mutex::{Admission, Admitted, EventMutex, Grant, Scope};
+#[cfg(feature = "redis")]
+#[cfg_attr(docsrs, doc(cfg(feature = "redis")))]
+pub use mutex::redis::{RedisMutex, RedisMutexBuilder};
+pub use mutex::{Admission, Admitted, EventMutex, Grant, Scope, StoreWarning};
 pub use outcome::{Ended, Hook, HookFailure, Release, RunOutcome, SkipReason};
 pub use report::{Entry, Report, Verdict};
 pub use schedule::{Schedule, UnknownEvent};

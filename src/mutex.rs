@@ -13,9 +13,13 @@ pub(crate) mod connect;
 pub mod contract;
 pub(crate) mod file;
 pub(crate) mod memory;
+#[cfg(feature = "redis")]
+pub(crate) mod redis;
+mod warning;
 
 pub use admission::{Admission, Admitted, Grant};
 pub(crate) use steps::admit_in_steps;
+pub use warning::StoreWarning;
 
 /// A store of mutexes: it gates every run with atomic create, exists and forget.
 ///
@@ -237,6 +241,27 @@ pub trait EventMutex: fmt::Debug + Send + Sync {
         let _ = name;
         Err(MutexError::unsupported("break a lease"))
     }
+
+    /// Looks at the store, before it is trusted, for what lets it promise less than its documentation says. For a
+    /// deployment or a page about the service's health; no gate asks for it. The default knows nothing to warn of.
+    ///
+    /// # Errors
+    ///
+    /// The store did not answer.
+    ///
+    /// ```
+    /// use soloist::{EventMutex, MemoryMutex};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// for warning in MemoryMutex::new().check()? {
+    ///     eprintln!("{warning}");
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    fn check(&self) -> Result<Vec<StoreWarning>, MutexError> {
+        Ok(Vec::new())
+    }
 }
 
 /// How far a store's word reaches.
@@ -288,6 +313,9 @@ macro_rules! forward {
             }
             fn break_lease(&self, name: &MutexName) -> Result<bool, MutexError> {
                 (**self).break_lease(name)
+            }
+            fn check(&self) -> Result<Vec<StoreWarning>, MutexError> {
+                (**self).check()
             }
         }
     )*};

@@ -4,10 +4,14 @@ use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+#[cfg(feature = "redis")]
+use crate::error::InvalidOptions;
 use crate::error::{MutexError, debug_as_display};
 use crate::mutex::EventMutex;
 use crate::mutex::file::FileMutex;
 use crate::mutex::memory::MemoryMutex;
+#[cfg(feature = "redis")]
+use crate::mutex::redis::RedisMutex;
 
 /// Opens the store that `url` names.
 ///
@@ -15,8 +19,9 @@ use crate::mutex::memory::MemoryMutex;
 /// | --- | --- |
 /// | `memory:` | a new, empty [`MemoryMutex`] |
 /// | `file:/var/lib/myapp/locks` | the [`FileMutex`] in this directory; `file:///…` and `file://localhost/…` mean the same |
+/// | `redis://user:password@host:6379/0` | the `RedisMutex` on this server, with the feature `redis`; `rediss://…` over TLS, with the feature `redis-tls`; `redis+unix:///run/redis.sock` on this host |
 ///
-/// The path is absolute, so that two programs with the same URL meet, wherever they were started. `%XX` in it is the
+/// The path of a file store is absolute, so that two programs with the same URL meet, wherever they were started. `%XX` in it is the
 /// byte `XX`; `%`, `?` and `#` themselves are written as `%25`, `%3F` and `%23`.
 ///
 /// # Errors
@@ -31,8 +36,8 @@ use crate::mutex::memory::MemoryMutex;
 /// let mutex = soloist::connect("memory:")?;
 /// assert!(!mutex.exists(&MutexName::lease("reports")?)?);
 ///
-/// let error = soloist::connect("redis://user:secret@cache/0").unwrap_err();
-/// assert_eq!(error.to_string(), "a store at redis: needs a soloist with the feature `redis`");
+/// let error = soloist::connect("mysql://user:secret@db/app").unwrap_err();
+/// assert_eq!(error.to_string(), "a store at mysql: needs a soloist with the feature `mysql`");
 /// # Ok(())
 /// # }
 /// ```
@@ -41,6 +46,10 @@ pub fn connect(url: &str) -> Result<Arc<dyn EventMutex>, ConnectError> {
     match &*scheme {
         "memory" => memory(rest),
         "file" => file(rest),
+        #[cfg(feature = "redis")]
+        "redis" | "redis+unix" => redis(url),
+        #[cfg(feature = "redis-tls")]
+        "rediss" => redis(url),
         _ => Err(Problem::of_scheme(scheme).into()),
     }
 }
@@ -78,6 +87,9 @@ enum Problem {
     #[cfg(not(unix))]
     #[error("the path in the url of a store is not text, and on this system paths are")]
     NotText,
+    #[cfg(feature = "redis")]
+    #[error(transparent)]
+    BadOptions(#[from] InvalidOptions),
     // The message of what failed stands here, so that its own source is ours.
     #[error(transparent)]
     NotOpened(#[from] MutexError),
@@ -151,6 +163,11 @@ fn file(rest: &str) -> Result<Arc<dyn EventMutex>, ConnectError> {
         return Err(Problem::NotAbsolute.into());
     }
     Ok(Arc::new(FileMutex::in_dir(path_of(percent_decoded(path)?)?).map_err(Problem::from)?))
+}
+
+#[cfg(feature = "redis")]
+fn redis(url: &str) -> Result<Arc<dyn EventMutex>, ConnectError> {
+    Ok(Arc::new(RedisMutex::new(url).map_err(Problem::from)?))
 }
 
 fn percent_decoded(text: &str) -> Result<Vec<u8>, Problem> {

@@ -40,9 +40,13 @@ fn all_ways_to_write_a_path_mean_the_same_directory() {
 fn a_url_that_opens_no_store_is_told_why() {
     let known = "memory, file, redis, rediss, redis+unix, mysql, mariadb, postgres and postgresql";
     assert_eq!(refused("zookeeper://a"), format!("no store has the scheme zookeeper; there are {known}"));
-    assert_eq!(refused("redis://user:secret@cache/0"), "a store at redis: needs a soloist with the feature `redis`");
-    assert_eq!(refused("rediss://secret@cache"), "a store at rediss: needs a soloist with the feature `redis-tls`");
-    assert_eq!(refused("redis+unix:///run/r"), "a store at redis+unix: needs a soloist with the feature `redis`");
+    if cfg!(not(feature = "redis")) {
+        assert_eq!(refused("redis://user:secret@h/0"), "a store at redis: needs a soloist with the feature `redis`");
+        assert_eq!(refused("redis+unix:///run/r"), "a store at redis+unix: needs a soloist with the feature `redis`");
+    }
+    if cfg!(not(feature = "redis-tls")) {
+        assert_eq!(refused("rediss://secret@h"), "a store at rediss: needs a soloist with the feature `redis-tls`");
+    }
     assert_eq!(refused("mysql://a/b?password=secret"), "a store at mysql: needs a soloist with the feature `mysql`");
     assert_eq!(refused("mariadb://a/b"), "a store at mariadb: needs a soloist with the feature `mysql`");
     assert_eq!(refused("postgres://a/b"), "a store at postgres: needs a soloist with the feature `postgres`");
@@ -82,4 +86,21 @@ fn a_store_that_cannot_be_opened_says_what_failed_and_why() {
     assert_eq!(error.to_string(), "could not open the directory /dev/null/locks");
     assert_eq!(error.source().unwrap().to_string(), "Not a directory (os error 20)");
     assert!(connect("file:/tmp/a%00b").is_err());
+}
+
+#[cfg(feature = "redis-tls")]
+#[test]
+fn a_store_on_redis_is_not_asked_for_anything_when_it_is_opened() {
+    // Nobody listens at the port 1.
+    for url in
+        ["redis://user:secret@127.0.0.1:1/3", "REDISS://:secret@localhost:1", "redis+unix:///nowhere?pass=secret"]
+    {
+        let mutex = connect(url).unwrap();
+        assert_eq!(mutex.scope(), Scope::Fleet);
+        assert!(!format!("{mutex:?}").contains("secret"), "{mutex:?}");
+        let error = mutex.exists(&MutexName::lease("reports").unwrap()).unwrap_err();
+        assert!(error.is_unavailable() && !format!("{error:?}").contains("secret"), "{error:?}");
+    }
+    let wrong = "the url of a redis server has something else than a number as its database, as in redis://host:6379/0";
+    assert_eq!(refused("redis://h/secret"), wrong);
 }

@@ -55,7 +55,8 @@ fn no_driver_is_named_outside_the_stores() {
     nowhere(
         "a driver is named",
         |path| path.starts_with("src/mutex"),
-        |line| drivers.iter().any(|driver| line.contains(driver)),
+        // Our own rooms are called after them.
+        |line| drivers.iter().any(|driver| line.replace(&format!("mutex::{driver}"), "").contains(driver)),
     );
 }
 

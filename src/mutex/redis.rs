@@ -1,0 +1,277 @@
+//! Scope: the fleet that is connected to the server. Clock: the server's. A crash leaves a lease for the rest of its term
+//! at most, and a claim until it expires.
+//!
+//! Each mutex has a key for its lease, one for each claim, and one for its last token, all on one slot of a cluster. A
+//! script decides on an admission in one step: it looks at the claim and at the lease before it writes either, and hands
+//! out the larger of the last token plus one and the server's time in microseconds, so that tokens rise over an empty
+//! restart too. Releasing and extending compare the owner.
+//!
+//! A request carries the time of the server from which on nobody waits for its answer, and does nothing from then on: one
+//! that was on its way to a server that had stopped leaves nothing behind. An answer that is lost on a connection is asked
+//! for once more on another by the same owner, who is known again. What may be ours after all is given back as soon as
+//! the server answers.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use redis::cmd;
+
+use crate::clock::{Clock, Moment};
+use crate::error::{InvalidOptions, MutexError};
+use crate::lease::{Holder, Lease, LeaseRequest, MutexName, Term};
+use crate::mutex::{Admission, Admitted, EventMutex, Scope, StoreWarning, admit_in_steps};
+
+mod address;
+mod builder;
+mod client;
+mod connection;
+mod entry;
+mod failure;
+mod health;
+mod keys;
+mod owed;
+mod script;
+mod server;
+mod stream;
+#[cfg(feature = "redis-tls")]
+mod tls;
+
+pub use builder::RedisMutexBuilder;
+use client::Client;
+use connection::ServerClock;
+use failure::Failure;
+use owed::Debt;
+use script::{Asked, Decision, Held};
+
+/// Mutexes between all processes that reach one Redis server, 6.2 or newer, or Valkey. It can do all that an
+/// [`EventMutex`] can.
+///
+/// A protected run costs two commands: one script at the gate, one at the release. Nothing is connected before the first
+/// of them, so that a tick in which nothing is due opens no connection.
+///
+/// # Keys
+///
+/// In the URL's database, behind a prefix that is `soloist:` unless it is set:
+///
+/// | key | value | expires |
+/// | --- | --- | --- |
+/// | `soloist:lease:{reports}` | who holds the lease of `reports` | with the lease |
+/// | `soloist:claim:{reports}:reports/2026-03-01T02:30:00Z` | who ran this occurrence | with the claim |
+/// | `soloist:token:{reports}` | the last fencing token | 30 days after the last grant |
+///
+/// A value reads `OWNER token=1772366400000000 since=2026-03-01T02:30:00.000Z pid=4711 host=web-1`. Bytes of a name that
+/// are not plain ASCII, and `/ % { } " ' \` and the space, are written as `%XX`. To free a name by hand, delete its key,
+/// or call [`break_lease`](EventMutex::break_lease).
+///
+/// # What it promises, and what Redis does not
+///
+/// Terms are measured on the server's clock. A killed process leaves its lease until the term ends. Redis copies to its
+/// replicas after it has answered: a failover, or a restart without its data, can lose a lease or a claim that was
+/// granted a moment before, and a second holder then gets a higher [fencing token](crate::FencingToken). The server
+/// must not evict: [`check`](EventMutex::check) warns of that. A node of a cluster is served if all keys are on it;
+/// others are not followed.
+///
+/// A call takes two seconds at most, or what [`timeout`](RedisMutexBuilder::timeout) says, the look-up of the host and the
+/// handshake included. If an answer is lost, it is asked for once more on a new connection; what this process may then
+/// hold without knowing it is given back as soon as the server answers, by a thread that lives as long as that takes.
+///
+/// The server's user needs `+@connection +evalsha +script|load +time +get +set +del +exists +pttl +pexpire` on the keys
+/// `~soloist:*`, and `+info` for [`check`](EventMutex::check).
+///
+/// A cheap handle: clones share up to four connections at rest.
+///
+/// ```no_run
+/// use soloist::{Event, RedisMutex, Schedule};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let mut schedule = Schedule::new(RedisMutex::new("redis://user:secret@cache.internal:6379/0")?);
+/// schedule.add(Event::call("reports", |_| println!("once in the whole fleet")).hourly().on_one_server())?;
+/// schedule.run_due(chrono::Utc::now());
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct RedisMutex {
+    client: Arc<Client>,
+}
+
+impl RedisMutex {
+    /// The mutexes in the server and database of a URL. Nothing is connected yet.
+    ///
+    /// | URL | server |
+    /// | --- | --- |
+    /// | `redis://[[USER]:PASSWORD@]HOST[:PORT][/DATABASE]` | over TCP; port 6379, database 0 |
+    /// | `rediss://…` | the same over TLS, with the feature `redis-tls` |
+    /// | `redis+unix:///PATH[?db=DATABASE&user=USER&pass=PASSWORD]` | over a socket of this host |
+    ///
+    /// # Errors
+    ///
+    /// The URL is none of these. No message shows its user or its password.
+    ///
+    /// ```
+    /// use soloist::RedisMutex;
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let mutex = RedisMutex::new("redis://127.0.0.1/2")?;
+    /// assert_eq!(format!("{mutex:?}"), r#"RedisMutex { server: "redis://127.0.0.1:6379/2", prefix: "soloist:" }"#);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn new(url: &str) -> Result<Self, InvalidOptions> {
+        Self::builder(url).build()
+    }
+
+    /// The same with options.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use soloist::RedisMutex;
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let mutex =
+    ///     RedisMutex::builder("redis://127.0.0.1").prefix("billing:").timeout(Duration::from_millis(500)).build()?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn builder(url: &str) -> RedisMutexBuilder {
+        RedisMutexBuilder::new(url)
+    }
+
+    /// Decides on admissions whose lease and claim are of one mutex, in one step.
+    fn admit_at_once(&self, admissions: &[Admission]) -> Vec<Result<Admitted, MutexError>> {
+        let names: Vec<&MutexName> = admissions.iter().map(Admission::name).collect();
+        let asked: Vec<Asked> = admissions.iter().map(|admission| Asked::new(admission, &self.client.prefix)).collect();
+        let decisions = self.client.ask_about(
+            &names,
+            |chunk, clock, until| script::admit(chunk.iter().map(|at| &asked[*at]), clock, until),
+            script::decisions,
+        );
+        let unknown = |decision: &Result<_, Failure>| decision.as_ref().is_err_and(Failure::may_have_been_done);
+        let unknown = asked.iter().zip(admissions).zip(&decisions).filter(|(_, decision)| unknown(decision));
+        self.client.owe(unknown.flat_map(|((asked, admission), _)| self.debts(asked, admission)).collect());
+        let answer = |(decision, admission): (Result<Decision, Failure>, &Admission)| match decision
+            .map_err(|failure| self.failed("admit", admission.name(), failure))?
+        {
+            Decision::Granted(token) => Ok(Admitted::Granted(admission.granted(token))),
+            Decision::LeaseTaken(holder) => Ok(Admitted::LeaseTaken(Some(holder))),
+            Decision::ClaimTaken(holder) => Ok(Admitted::ClaimTaken(Some(holder))),
+            Decision::Foreign(what) => Err(self.foreign("admit", admission.name(), what)),
+        };
+        decisions.into_iter().zip(admissions).map(answer).collect()
+    }
+
+    /// What may be ours of an admission whose answer was lost, and until when.
+    fn debts(&self, asked: &Asked, admission: &Admission) -> Vec<Debt> {
+        let terms = [admission.claim(), admission.lease()].into_iter().flatten().map(LeaseRequest::term).max();
+        let longest = terms.map_or(Duration::ZERO, Term::get).saturating_add(self.client.server.timeout);
+        let until = Clock::system().moment().plus(longest);
+        asked.may_be_held().map(|held| Debt { held: held.clone(), until }).collect()
+    }
+
+    fn held(&self, leases: &[Lease]) -> Vec<Held> {
+        leases.iter().map(|lease| Held::by(lease, &self.client.prefix)).collect()
+    }
+
+    fn failed(&self, verb: &str, name: &MutexName, failure: Failure) -> MutexError {
+        MutexError::unavailable(format!("{verb} {name} in {}", self.client.server), failure)
+    }
+
+    fn foreign(&self, verb: &str, name: &MutexName, what: String) -> MutexError {
+        MutexError::unavailable(format!("{verb} {name} in {}", self.client.server), what)
+    }
+}
+
+impl EventMutex for RedisMutex {
+    fn create(&self, request: &LeaseRequest) -> Result<Option<Lease>, MutexError> {
+        let admission = if request.name().is_claim() { Admission::claim_only } else { Admission::lease_only };
+        let answer = self.admit_at_once(&[admission(request.clone())]).pop();
+        match answer.unwrap_or_else(|| Err(self.foreign("create", request.name(), "no answer".to_owned())))? {
+            Admitted::Granted(grant) => Ok(Some(request.granted(grant.token()))),
+            Admitted::LeaseTaken(_) | Admitted::ClaimTaken(_) => Ok(None),
+        }
+    }
+
+    fn exists(&self, name: &MutexName) -> Result<bool, MutexError> {
+        let found = self.client.ask(cmd("EXISTS").arg(self.client.prefix.key(name)));
+        found.and_then(script::flag).map_err(|failure| self.failed("look at", name, failure))
+    }
+
+    fn forget(&self, lease: &Lease) -> Result<bool, MutexError> {
+        let answer = self.release(std::slice::from_ref(lease)).pop();
+        answer.unwrap_or_else(|| Err(self.foreign("forget", lease.name(), "no answer".to_owned())))
+    }
+
+    fn scope(&self) -> Scope {
+        Scope::Fleet
+    }
+
+    fn admit(&self, admissions: &[Admission]) -> Vec<Result<Admitted, MutexError>> {
+        let of_one_mutex = |admission: &Admission| match (admission.lease(), admission.claim()) {
+            (Some(lease), Some(claim)) => lease.name().mutex() == claim.name().mutex(),
+            _ => true,
+        };
+        if admissions.iter().all(of_one_mutex) {
+            return self.admit_at_once(admissions);
+        }
+        admissions.iter().map(|admission| admit_in_steps(self, admission)).collect()
+    }
+
+    fn release(&self, leases: &[Lease]) -> Vec<Result<bool, MutexError>> {
+        let names: Vec<&MutexName> = leases.iter().map(Lease::name).collect();
+        let held = self.held(leases);
+        let call = |chunk: &[usize], _: ServerClock, _: Moment| script::release(chunk.iter().map(|at| &held[*at]));
+        let answers = self.client.ask_about(&names, call, |answer, names, _| script::owned(answer, names));
+        let left = leases.iter().zip(&held).zip(&answers).filter(|(_, answer)| answer.is_err());
+        let debt = |((lease, held), _): ((&Lease, &Held), _)| Debt { held: held.clone(), until: lease.deadline() };
+        self.client.owe(left.map(debt).collect());
+        let answer =
+            |(answer, name): (Result<_, _>, &MutexName)| answer.map_err(|failure| self.failed("forget", name, failure));
+        answers.into_iter().zip(names).map(answer).collect()
+    }
+
+    fn extend(&self, leases: &[Lease], term: Term) -> Vec<Result<bool, MutexError>> {
+        let names: Vec<&MutexName> = leases.iter().map(Lease::name).collect();
+        let held = self.held(leases);
+        let call = |chunk: &[usize], _: ServerClock, _: Moment| script::extend(chunk.iter().map(|at| &held[*at]), term);
+        let answers = self.client.ask_about(&names, call, |answer, names, _| script::owned(answer, names));
+        let answer =
+            |(answer, name): (Result<_, _>, &MutexName)| answer.map_err(|failure| self.failed("extend", name, failure));
+        answers.into_iter().zip(names).map(answer).collect()
+    }
+
+    fn holder(&self, name: &MutexName) -> Result<Option<Holder>, MutexError> {
+        let verb = "look up the holder of";
+        let answer = self.client.ask(&script::look(&self.client.prefix.key(name)));
+        match answer.and_then(script::looked).map_err(|failure| self.failed(verb, name, failure))? {
+            None => Ok(None),
+            Some(Ok(holder)) => Ok(Some(holder)),
+            Some(Err(foreign)) => Err(self.foreign(verb, name, foreign)),
+        }
+    }
+
+    fn break_lease(&self, name: &MutexName) -> Result<bool, MutexError> {
+        let deleted = self.client.ask(cmd("DEL").arg(self.client.prefix.key(name)));
+        deleted.and_then(script::flag).map_err(|failure| self.failed("break", name, failure))
+    }
+
+    fn check(&self) -> Result<Vec<StoreWarning>, MutexError> {
+        let look = || {
+            let asked = Clock::system().now();
+            let time = self.client.ask(&cmd("TIME")).and_then(script::time)?;
+            let heard = Clock::system().now();
+            let apart = (asked - time).max(time - heard).to_std().unwrap_or_default();
+            health::warnings(&self.client.ask(&cmd("INFO"))?, apart)
+        };
+        look().map_err(|failure| MutexError::unavailable(format!("check {}", self.client.server), failure))
+    }
+}
+
+impl fmt::Debug for RedisMutex {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RedisMutex")
+            .field("server", &self.client.server.to_string())
+            .field("prefix", &self.client.prefix.as_str())
+            .finish()
+    }
+}

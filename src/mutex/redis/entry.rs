@@ -1,0 +1,48 @@
+//! What stands in a key: `OWNER token=N since=INSTANT pid=N host=NAME`.
+
+use std::time::Duration;
+
+use chrono::{DateTime, SecondsFormat, Utc};
+
+use crate::clock::wall_plus;
+use crate::lease::{FencingToken, Holder, Term, this_host};
+
+/// What an entry of ours says behind its owner and its token; `since` is the server's time.
+pub(super) fn about(since: DateTime<Utc>) -> String {
+    let since = since.to_rfc3339_opts(SecondsFormat::Millis, true);
+    format!(" since={since} pid={} host={}", std::process::id(), this_host())
+}
+
+/// Who holds what an entry stands for, and how long from `now` on by what the server says is left of it; nothing if
+/// the text is no entry.
+pub(super) fn holder(entry: &str, left_ms: i64, now: DateTime<Utc>) -> Option<Holder> {
+    let (owner, rest) = entry.split_once(' ')?;
+    let (rest, host) = rest.split_once(" host=")?;
+    let field = |name: &str| rest.split(' ').find_map(|field| field.strip_prefix(name)?.strip_prefix('='));
+    let token = FencingToken::new(field("token")?.parse().ok()?);
+    let since = DateTime::parse_from_rfc3339(field("since")?).ok()?.to_utc();
+    // An entry that somebody took the end from is held for good.
+    let left = u64::try_from(left_ms).map_or(Term::MAX.get(), Duration::from_millis);
+    Some(Holder::new(owner.parse().ok()?, token, host, since, wall_plus(now, left)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lease::Owner;
+
+    #[test]
+    fn an_entry_is_read_back_and_nothing_else_is() {
+        let now = DateTime::from_timestamp(1_772_366_400, 0).unwrap();
+        let owner = Owner::unique();
+        let entry = format!("{owner} token=17{}", about(now));
+        let holder_of = |entry: &str| holder(entry, 1_500, now);
+        let read = holder_of(&entry).unwrap();
+        assert_eq!((read.owner(), read.token().get(), read.since()), (owner, 17, now));
+        assert_eq!((read.host(), read.until()), (&*this_host(), now + Duration::from_millis(1_500)));
+        assert_eq!(holder(&entry, -1, now).unwrap().until(), now + Term::MAX.get());
+        for wrong in ["", "1", &entry[1..], &entry.replace("token", "t"), &entry.replace("since=", "since=x")] {
+            assert_eq!(holder_of(wrong), None, "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,12 @@
+-- Looks at a name and changes nothing.
+--
+-- KEYS[1]  the lease or the claim
+--
+-- Returns its entry, the milliseconds it has left, and the time of this server in microseconds; nothing if it is free.
+
+local entry = redis.call('GET', KEYS[1])
+if not entry then
+  return false
+end
+local time = redis.call('TIME')
+return { entry, redis.call('PTTL', KEYS[1]), time[1] * 1000000 + time[2] }

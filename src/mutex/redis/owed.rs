@@ -1,0 +1,78 @@
+//! What this process may hold without knowing it, because an answer was lost: given back as soon as the server answers.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use super::script::Held;
+use crate::clock::{Clock, Moment};
+
+/// How long after a failure the server is asked for the first time, and how long at most later on.
+const FIRST_PAUSE: Duration = Duration::from_millis(100);
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+
+#[derive(Default)]
+pub(super) struct Owed {
+    entries: Mutex<Vec<Debt>>,
+    /// Whether a thread is at work on them.
+    attended: AtomicBool,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Debt {
+    pub(super) held: Held,
+    /// When it has expired by itself.
+    pub(super) until: Moment,
+}
+
+impl Owed {
+    pub(super) fn is_empty(&self) -> bool {
+        self.entries().is_empty()
+    }
+
+    /// All that has not expired by now. Who takes it gives it back, or adds it again.
+    pub(super) fn take(&self) -> Vec<Debt> {
+        let mut entries = std::mem::take(&mut *self.entries());
+        if !entries.is_empty() {
+            let now = Clock::system().moment();
+            entries.retain(|debt| now < debt.until);
+        }
+        entries
+    }
+
+    pub(super) fn add(&self, debts: impl IntoIterator<Item = Debt>) {
+        self.entries().extend(debts);
+    }
+
+    fn entries(&self) -> MutexGuard<'_, Vec<Debt>> {
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Lets a thread call `settle` until nothing is owed, if there is none that does.
+    pub(super) fn attend(self: &Arc<Self>, settle: impl Fn() + Send + 'static) {
+        if self.attended.swap(true, Ordering::SeqCst) {
+            return;
+        }
+        let owed = Arc::clone(self);
+        let attend = move || {
+            let mut pause = FIRST_PAUSE;
+            loop {
+                thread::sleep(pause);
+                settle();
+                pause = (pause * 2).min(LONGEST_PAUSE);
+                if owed.is_empty() {
+                    owed.attended.store(false, Ordering::SeqCst);
+                    // Somebody may have added to it in between, and have left it to this thread.
+                    if owed.is_empty() || owed.attended.swap(true, Ordering::SeqCst) {
+                        return;
+                    }
+                }
+            }
+        };
+        if thread::Builder::new().name("soloist-give-back".to_owned()).spawn(attend).is_err() {
+            // The next call that the server answers gives it back; else it expires.
+            self.attended.store(false, Ordering::SeqCst);
+        }
+    }
+}

@@ -1,0 +1,180 @@
+//! A socket on which everything ends in time: the look-up of the name, the connecting, the handshake, each read and
+//! each write. The driver's own connection leaves the first and the third without a limit, and starts the others anew
+//! with every byte that arrives.
+
+use std::io::{self, Read, Write};
+use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs};
+#[cfg(unix)]
+use std::os::unix::net::UnixStream;
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+use super::address::{Encryption, Place};
+use super::server::Server;
+use crate::clock::{Clock, Moment};
+
+pub(super) enum Stream {
+    Plain(Timed),
+    #[cfg(feature = "redis-tls")]
+    Encrypted(Box<rustls::StreamOwned<rustls::ClientConnection, Timed>>),
+}
+
+impl Stream {
+    pub(super) fn open(server: &Server, until: Moment) -> io::Result<Self> {
+        match &server.address.place {
+            #[cfg(unix)]
+            Place::Unix(path) => Ok(Self::Plain(Timed { socket: Socket::Unix(connect_unix(path, until)?), until })),
+            #[cfg(not(unix))]
+            Place::Unix(_) => Err(io::Error::new(io::ErrorKind::Unsupported, "this system has no such sockets")),
+            Place::Tcp { host, port, encryption } => {
+                let socket = connect_tcp(host, *port, until)?;
+                socket.set_nodelay(true)?;
+                let timed = Timed { socket: Socket::Tcp(socket), until };
+                match encryption {
+                    Encryption::None => Ok(Self::Plain(timed)),
+                    #[cfg(feature = "redis-tls")]
+                    Encryption::Tls => Ok(Self::Encrypted(Box::new(server.tls.wrap(host, timed)?))),
+                    #[cfg(not(feature = "redis-tls"))]
+                    Encryption::Tls => Err(io::Error::new(io::ErrorKind::Unsupported, "there is no TLS in this build")),
+                }
+            }
+        }
+    }
+
+    /// Nothing waits beyond `until` from now on.
+    pub(super) fn give_until(&mut self, until: Moment) {
+        match self {
+            Self::Plain(timed) => timed.until = until,
+            #[cfg(feature = "redis-tls")]
+            Self::Encrypted(stream) => stream.sock.until = until,
+        }
+    }
+}
+
+impl Read for Stream {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Self::Plain(timed) => timed.read(into),
+            #[cfg(feature = "redis-tls")]
+            Self::Encrypted(stream) => stream.read(into),
+        }
+    }
+}
+
+impl Write for Stream {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Self::Plain(timed) => timed.write(bytes),
+            #[cfg(feature = "redis-tls")]
+            Self::Encrypted(stream) => stream.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Self::Plain(timed) => timed.flush(),
+            #[cfg(feature = "redis-tls")]
+            Self::Encrypted(stream) => stream.flush(),
+        }
+    }
+}
+
+/// A socket and the moment at which whoever uses it stops waiting.
+pub(super) struct Timed {
+    socket: Socket,
+    until: Moment,
+}
+
+enum Socket {
+    Tcp(TcpStream),
+    #[cfg(unix)]
+    Unix(UnixStream),
+}
+
+impl Read for Timed {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        loop {
+            let left = Some(left(self.until)?);
+            let read = match &mut self.socket {
+                Socket::Tcp(socket) => socket.set_read_timeout(left).and_then(|()| socket.read(into)),
+                #[cfg(unix)]
+                Socket::Unix(socket) => socket.set_read_timeout(left).and_then(|()| socket.read(into)),
+            };
+            match read {
+                Err(error) if is_pause(&error) => {}
+                read => return read,
+            }
+        }
+    }
+}
+
+impl Write for Timed {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        loop {
+            let left = Some(left(self.until)?);
+            let written = match &mut self.socket {
+                Socket::Tcp(socket) => socket.set_write_timeout(left).and_then(|()| socket.write(bytes)),
+                #[cfg(unix)]
+                Socket::Unix(socket) => socket.set_write_timeout(left).and_then(|()| socket.write(bytes)),
+            };
+            match written {
+                Err(error) if is_pause(&error) => {}
+                written => return written,
+            }
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(()) // Nothing is kept here.
+    }
+}
+
+/// Whether to look at the clock again: a signal, or a system that calls its time-out so.
+fn is_pause(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::Interrupted | io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)
+}
+
+/// How long is left, if anything.
+fn left(until: Moment) -> io::Result<Duration> {
+    match until.since(Clock::system().moment()) {
+        Duration::ZERO => Err(io::ErrorKind::TimedOut.into()),
+        // A socket counts in microseconds, and takes none of them for "for ever".
+        left => Ok(left.max(Duration::from_micros(1))),
+    }
+}
+
+fn connect_tcp(host: &str, port: u16, until: Moment) -> io::Result<TcpStream> {
+    let addresses = look_up(host, port, until)?;
+    let mut failed = io::Error::new(io::ErrorKind::NotFound, "the name of the host has no address");
+    for (at, address) in addresses.iter().enumerate() {
+        // An address that swallows everything leaves time for the next.
+        let share = left(until)? / u32::try_from(addresses.len() - at).unwrap_or(u32::MAX);
+        match TcpStream::connect_timeout(address, share.max(Duration::from_micros(1))) {
+            Ok(socket) => return Ok(socket),
+            Err(error) => failed = error,
+        }
+    }
+    Err(failed)
+}
+
+/// The system's own look-up knows no time limit, so it is left to a thread that ends whenever it does.
+fn look_up(host: &str, port: u16, until: Moment) -> io::Result<Vec<SocketAddr>> {
+    if let Ok(address) = host.parse::<IpAddr>() {
+        return Ok(vec![(address, port).into()]);
+    }
+    let (tell, told) = mpsc::channel();
+    let name = host.to_owned();
+    thread::Builder::new().name("soloist-look-up".to_owned()).spawn(move || {
+        // Nobody listens any more if it took too long.
+        let _ = tell.send((&*name, port).to_socket_addrs().map(Iterator::collect));
+    })?;
+    told.recv_timeout(left(until)?).unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
+}
+
+#[cfg(unix)]
+fn connect_unix(path: &std::path::Path, until: Moment) -> io::Result<UnixStream> {
+    let socket = socket2::Socket::new(socket2::Domain::UNIX, socket2::Type::STREAM, None)?;
+    socket.connect_timeout(&socket2::SockAddr::unix(path)?, left(until)?)?;
+    Ok(std::os::fd::OwnedFd::from(socket).into())
+}
