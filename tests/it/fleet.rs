@@ -23,6 +23,12 @@ impl Fleet {
         Self { store: format!("file:{}", directory.path().join("store").display()), directory }
     }
 
+    /// On the store with this URL, where nobody else uses the event of `worker`.
+    #[cfg(feature = "redis")]
+    pub(crate) fn on(store: String) -> Self {
+        Self { store, ..Self::new() }
+    }
+
     pub(crate) fn worker(&self, log: &str, options: &[&str]) -> Command {
         let mut command = Command::new(example("worker"));
         command.args(["--store", &self.store, "--log"]).arg(self.log(log)).args(options);

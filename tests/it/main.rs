@@ -9,6 +9,8 @@ mod crontab;
 mod faults;
 mod file;
 mod fleet;
+#[cfg(feature = "redis")]
+mod redis;
 mod report;
 mod schedule;
 mod servers;

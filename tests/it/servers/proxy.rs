@@ -23,6 +23,8 @@ pub(crate) enum Fault {
     Cut,
     /// The server never hears of it; these bytes are the answer: an error, or something that is no answer.
     Answer(&'static [u8]),
+    /// The server hears of it when this fault is mended, whether anybody waits for the answer then or not.
+    RequestHeld,
     /// The server acts, and nothing is answered.
     ReplyLost,
     /// The server acts, and the connection ends.
@@ -56,8 +58,12 @@ struct Inner {
     fault: Option<Fault>,
     /// The fault meets a client that sets up its connection, too.
     from_the_start: bool,
-    /// How many commands a fault has met, and is done with as far as the server hears of them.
+    /// The fault meets the next command, and no other.
+    once: bool,
+    /// How many commands the fault has met; where the server hears of them, it has acted on them.
     met: usize,
+    /// How many replies the server has given.
+    replies: usize,
     /// Both ends of all connections that there were.
     connections: Vec<[TcpStream; 2]>,
     closed: bool,
@@ -90,12 +96,24 @@ impl Proxy {
 
     /// From here on this happens to each command.
     pub(crate) fn fault(&self, fault: Fault) {
-        self.state.change(|inner| (inner.fault, inner.from_the_start, inner.met) = (Some(fault), false, 0));
+        self.begin(fault, false, false);
+    }
+
+    /// This happens to the next command, and to no other.
+    pub(crate) fn fault_once(&self, fault: Fault) {
+        self.begin(fault, false, true);
     }
 
     /// From here on this happens to all that a client says, also when it sets up its connection.
     pub(crate) fn fault_from_the_start(&self, fault: Fault) {
-        self.state.change(|inner| (inner.fault, inner.from_the_start, inner.met) = (Some(fault), true, 0));
+        self.begin(fault, true, false);
+    }
+
+    fn begin(&self, fault: Fault, from_the_start: bool, once: bool) {
+        self.state.change(|inner| {
+            inner.fault = Some(fault);
+            (inner.from_the_start, inner.once, inner.met) = (from_the_start, once, 0);
+        });
     }
 
     /// From here on all goes well.
@@ -116,13 +134,29 @@ impl Proxy {
         }
     }
 
-    /// Waits until the fault has met a command; where the server acts on it, it has.
+    /// How many replies the server has given.
+    pub(crate) fn replies(&self) -> usize {
+        self.state.inner().replies
+    }
+
+    /// Waits until the fault has met a command; where the server hears of it, it has acted.
     #[track_caller]
     pub(crate) fn wait_until_met(&self) {
+        self.wait_until("the fault has met a command", |inner| inner.met > 0);
+    }
+
+    /// Waits until the server has given so many replies.
+    #[track_caller]
+    pub(crate) fn wait_for_replies(&self, count: usize) {
+        self.wait_until("the server has replied", |inner| inner.replies >= count);
+    }
+
+    #[track_caller]
+    fn wait_until(&self, what: &str, happens: impl Fn(&Inner) -> bool) {
         let inner = self.state.inner();
-        let waited = self.state.changed.wait_timeout_while(inner, PATIENCE, |inner| inner.met == 0);
-        let (inner, _) = waited.unwrap_or_else(PoisonError::into_inner);
-        assert!(inner.met > 0, "the fault {:?} met no command", inner.fault);
+        let waited = self.state.changed.wait_timeout_while(inner, PATIENCE, |inner| !happens(inner));
+        let (inner, waited) = waited.unwrap_or_else(PoisonError::into_inner);
+        assert!(!waited.timed_out(), "waited for {PATIENCE:?} until {what}; the fault is {:?}", inner.fault);
     }
 }
 
@@ -162,20 +196,22 @@ impl State {
         loop {
             let request = frame(&mut requests)?;
             let fault = self.fault_for(&request);
-            if let Some(fault @ (Fault::Silence | Fault::Cut | Fault::Answer(_))) = fault {
-                self.has_met();
-                match fault {
-                    Fault::Answer(bytes) => client.write_all(bytes)?,
-                    Fault::Cut => return Ok(()),
-                    _ => {}
+            match fault {
+                Some(Fault::Silence) => continue,
+                Some(Fault::Cut) => return Ok(()),
+                Some(Fault::Answer(bytes)) => {
+                    client.write_all(bytes)?;
+                    continue;
                 }
-                continue;
+                Some(Fault::RequestHeld) => self.wait_until_mended(Fault::RequestHeld),
+                _ => {}
             }
             server.write_all(&request)?;
             let reply = frame(&mut replies)?;
-            if fault.is_some() {
-                self.has_met();
-            }
+            self.change(|inner| {
+                inner.replies += 1;
+                inner.met += usize::from(fault.is_some_and(|fault| !fault.is_before_the_server()));
+            });
             match fault {
                 Some(Fault::ReplyLost) => {}
                 Some(Fault::ReplyCut) => return Ok(()),
@@ -184,7 +220,7 @@ impl State {
                 Some(Fault::Dribble) => return without_end(client, b"1", Duration::from_millis(100)),
                 Some(Fault::Endless) => return without_end(client, &[b'1'; 4096], Duration::ZERO),
                 Some(Fault::ReplyHeld) => {
-                    self.wait_until_mended();
+                    self.wait_until_mended(Fault::ReplyHeld);
                     client.write_all(&reply)?;
                 }
                 _ => client.write_all(&reply)?,
@@ -192,19 +228,28 @@ impl State {
         }
     }
 
+    /// What happens to this request. Where the server does not hear of it, it has met its fault here.
     fn fault_for(&self, request: &[u8]) -> Option<Fault> {
-        let inner = self.inner();
+        let mut inner = self.inner();
         let is_set_up = words(request).first().is_some_and(|command| is_set_up(command));
-        inner.fault.filter(|_| inner.from_the_start || !is_set_up)
+        let fault = inner.fault.filter(|_| inner.from_the_start || !is_set_up)?;
+        if inner.once {
+            inner.fault = None;
+        }
+        inner.met += usize::from(fault.is_before_the_server());
+        self.changed.notify_all();
+        Some(fault)
     }
 
-    fn has_met(&self) {
-        self.change(|inner| inner.met += 1);
-    }
-
-    fn wait_until_mended(&self) {
-        let waited = self.changed.wait_while(self.inner(), |inner| inner.fault == Some(Fault::ReplyHeld));
+    fn wait_until_mended(&self, fault: Fault) {
+        let waited = self.changed.wait_while(self.inner(), |inner| inner.fault == Some(fault));
         drop(waited.unwrap_or_else(PoisonError::into_inner));
+    }
+}
+
+impl Fault {
+    fn is_before_the_server(self) -> bool {
+        matches!(self, Self::Silence | Self::Cut | Self::Answer(_) | Self::RequestHeld)
     }
 }
 

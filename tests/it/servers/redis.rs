@@ -26,8 +26,16 @@ impl Redis {
     /// The one that all tests of this process may use which leave it and the names of others alone.
     pub(crate) fn shared() -> &'static Self {
         static SHARED: OnceLock<Redis> = OnceLock::new();
-        assert!(env::var_os("SOLOIST_CONTRACT_ROLE").is_none(), "this process was started to use another's server");
+        assert_may_start_servers();
         SHARED.get_or_init(Self::start)
+    }
+
+    /// The same, as the only node of a cluster.
+    #[cfg(feature = "redis")]
+    pub(crate) fn shared_cluster_node() -> &'static Self {
+        static SHARED: OnceLock<Redis> = OnceLock::new();
+        assert_may_start_servers();
+        SHARED.get_or_init(Self::cluster_node)
     }
 
     pub(crate) fn start() -> Self {
@@ -230,6 +238,12 @@ impl Redis {
             self.process.wait_until("its cluster is whole", is_ok);
         }
     }
+}
+
+/// Not in a process that was started to use a server of this one.
+#[track_caller]
+fn assert_may_start_servers() {
+    assert!(env::var_os("SOLOIST_CONTRACT_ROLE").is_none(), "this process was started to use another's server");
 }
 
 /// Writes what the server reads when it starts; how it is started.

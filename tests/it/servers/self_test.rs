@@ -315,6 +315,34 @@ fn a_proxy_fails_as_it_is_told_once_the_connection_is_set_up() {
 }
 
 #[test]
+fn a_proxy_holds_a_request_until_it_is_mended_and_the_client_gone() {
+    let server = Redis::start();
+    let proxy = Proxy::of(&server);
+    proxy.fault(Fault::RequestHeld);
+    let mut client = Client::of(&proxy.url());
+    client.asks("CLIENT SETNAME store", "+OK\r\n");
+    let replies = proxy.replies();
+    client.say("SET key value");
+    proxy.wait_until_met();
+    drop(client);
+    assert_eq!(server.ask(&["DBSIZE"]).number(), 0);
+    proxy.mend();
+    proxy.wait_for_replies(replies + 1);
+    assert_eq!(server.ask(&["DBSIZE"]).number(), 1);
+}
+
+#[test]
+fn a_proxy_fails_once_where_it_is_told_to() {
+    let server = Redis::start();
+    let proxy = Proxy::of(&server);
+    proxy.fault_once(Fault::ReplyCut);
+    let mut client = Client::of(&proxy.url());
+    client.say("SET key value");
+    assert_eq!(client.hear(), (String::new(), true));
+    Client::of(&proxy.url()).asks("GET key", "$5\r\nvalue\r\n");
+}
+
+#[test]
 fn a_proxy_fails_from_the_start_where_it_is_told_to() {
     let server = Redis::start();
     let proxy = Proxy::of(&server);
