@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 use soloist::{Entry, Event, Run, Schedule, Verdict};
 
 const USAGE: &str = "usage: worker --store URL [options]
-  --store URL                      memory: or file:/path
+  --store URL                      memory:, file:/path, or redis://host with the feature redis
   --event NAME                     the name of the event (report)
   --cron EXPR                      its timetable (* * * * *)
   --now RFC3339                    the instant of the first tick; each further one is a minute later

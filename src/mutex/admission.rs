@@ -1,5 +1,7 @@
 //! What is asked of a store for one run, and its answer.
 
+#[cfg(feature = "redis")]
+use crate::lease::Owner;
 use crate::lease::{FencingToken, Holder, Lease, LeaseRequest, MutexName};
 
 /// What one run asks of the gate: a lease, a claim, or both at once.
@@ -103,8 +105,18 @@ impl Admission {
 
     /// What it is called in messages: the lease, or the claim where there is no lease.
     pub(crate) fn name(&self) -> &MutexName {
+        self.request().name()
+    }
+
+    /// Who asks, where the lease and the claim are of one owner.
+    #[cfg(feature = "redis")]
+    pub(crate) fn owner(&self) -> Owner {
+        self.request().owner()
+    }
+
+    fn request(&self) -> &LeaseRequest {
         let request = self.lease.as_ref().or(self.claim.as_ref());
-        request.expect("an admission is made with a lease, a claim, or both").name()
+        request.expect("an admission is made with a lease, a claim, or both")
     }
 
     /// Grants all that was asked for, under one token. For stores that decide in one step.

@@ -1,10 +1,10 @@
 //! Scope: the fleet that is connected to the server. Clock: the server's. A crash leaves a lease for the rest of its term
 //! at most, and a claim until it expires.
 //!
-//! Each mutex has a key for its lease, one for each claim, and one for its last token, all on one slot of a cluster. A
-//! script decides on an admission in one step: it looks at the claim and at the lease before it writes either, and hands
-//! out the larger of the last token plus one and the server's time in microseconds, so that tokens rise over an empty
-//! restart too. Releasing and extending compare the owner.
+//! Each mutex has a key for its lease and one for each claim, on one slot of a cluster. A script decides on admissions in
+//! one step: it sets the claim and then the lease, each if there is none, and takes the claim back if there was a lease.
+//! Each call hands out the larger of the last token plus one and the server's time in microseconds, so that tokens rise
+//! over an empty restart too. Releasing and extending compare the owner.
 //!
 //! A request carries the time of the server from which on nobody waits for its answer, and does nothing from then on: one
 //! that was on its way to a server that had stopped leaves nothing behind. An answer that is lost on a connection is asked
@@ -13,7 +13,6 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
 
 use redis::cmd;
 
@@ -42,7 +41,7 @@ use client::Client;
 use connection::ServerClock;
 use failure::Failure;
 use owed::Debt;
-use script::{Asked, Decision, Held};
+use script::{Decision, Held};
 
 /// Mutexes between all processes that reach one Redis server, 6.2 or newer, or Valkey. It can do all that an
 /// [`EventMutex`] can.
@@ -58,7 +57,7 @@ use script::{Asked, Decision, Held};
 /// | --- | --- | --- |
 /// | `soloist:lease:{reports}` | who holds the lease of `reports` | with the lease |
 /// | `soloist:claim:{reports}:reports/2026-03-01T02:30:00Z` | who ran this occurrence | with the claim |
-/// | `soloist:token:{reports}` | the last fencing token | 30 days after the last grant |
+/// | `soloist:token` | the last fencing token; on a cluster one for each mutex, `soloist:token:{reports}` | 30 days after it |
 ///
 /// A value reads `OWNER token=1772366400000000 since=2026-03-01T02:30:00.000Z pid=4711 host=web-1`. Bytes of a name that
 /// are not plain ASCII, and `/ % { } " ' \` and the space, are written as `%XX`. To free a name by hand, delete its key,
@@ -138,18 +137,19 @@ impl RedisMutex {
         RedisMutexBuilder::new(url)
     }
 
-    /// Decides on admissions whose lease and claim are of one mutex, in one step.
+    /// Decides on admissions whose lease and claim are of one mutex and one owner, each in one step.
     fn admit_at_once(&self, admissions: &[Admission]) -> Vec<Result<Admitted, MutexError>> {
+        let (client, prefix) = (&self.client, &self.client.prefix);
         let names: Vec<&MutexName> = admissions.iter().map(Admission::name).collect();
-        let asked: Vec<Asked> = admissions.iter().map(|admission| Asked::new(admission, &self.client.prefix)).collect();
-        let decisions = self.client.ask_about(
-            &names,
-            |chunk, clock, until| script::admit(chunk.iter().map(|at| &asked[*at]), clock, until),
-            script::decisions,
-        );
+        let call = |chunk: &[usize], clock: ServerClock, until: Moment| {
+            // On a cluster there is one name in each call.
+            let token = if client.is_cluster() { prefix.token_key_of(names[chunk[0]]) } else { prefix.token_key() };
+            script::admit(chunk.iter().map(|at| &admissions[*at]), token, prefix, clock, until)
+        };
+        let decisions = client.ask_about(&names, call, script::decisions);
         let unknown = |decision: &Result<_, Failure>| decision.as_ref().is_err_and(Failure::may_have_been_done);
-        let unknown = asked.iter().zip(admissions).zip(&decisions).filter(|(_, decision)| unknown(decision));
-        self.client.owe(unknown.flat_map(|((asked, admission), _)| self.debts(asked, admission)).collect());
+        let unknown = admissions.iter().zip(&decisions).filter(|(_, decision)| unknown(decision));
+        client.owe(unknown.flat_map(|(admission, _)| self.debts(admission)).collect());
         let answer = |(decision, admission): (Result<Decision, Failure>, &Admission)| match decision
             .map_err(|failure| self.failed("admit", admission.name(), failure))?
         {
@@ -161,16 +161,13 @@ impl RedisMutex {
         decisions.into_iter().zip(admissions).map(answer).collect()
     }
 
-    /// What may be ours of an admission whose answer was lost, and until when.
-    fn debts(&self, asked: &Asked, admission: &Admission) -> Vec<Debt> {
-        let terms = [admission.claim(), admission.lease()].into_iter().flatten().map(LeaseRequest::term).max();
-        let longest = terms.map_or(Duration::ZERO, Term::get).saturating_add(self.client.server.timeout);
-        let until = Clock::system().moment().plus(longest);
-        asked.may_be_held().map(|held| Debt { held: held.clone(), until }).collect()
-    }
-
-    fn held(&self, leases: &[Lease]) -> Vec<Held> {
-        leases.iter().map(|lease| Held::by(lease, &self.client.prefix)).collect()
+    /// What may be ours of an admission whose answer was lost, and until when at the latest.
+    fn debts(&self, admission: &Admission) -> impl Iterator<Item = Debt> {
+        let now = Clock::system().moment().plus(self.client.server.timeout);
+        [admission.claim(), admission.lease()].into_iter().flatten().map(move |request| Debt {
+            held: Held { name: request.name().clone(), owner: request.owner() },
+            until: now.plus(request.term().get()),
+        })
     }
 
     fn failed(&self, verb: &str, name: &MutexName, failure: Failure) -> MutexError {
@@ -208,7 +205,9 @@ impl EventMutex for RedisMutex {
 
     fn admit(&self, admissions: &[Admission]) -> Vec<Result<Admitted, MutexError>> {
         let of_one_mutex = |admission: &Admission| match (admission.lease(), admission.claim()) {
-            (Some(lease), Some(claim)) => lease.name().mutex() == claim.name().mutex(),
+            (Some(lease), Some(claim)) => {
+                lease.name().mutex() == claim.name().mutex() && lease.owner() == claim.owner()
+            }
             _ => true,
         };
         if admissions.iter().all(of_one_mutex) {
@@ -219,8 +218,10 @@ impl EventMutex for RedisMutex {
 
     fn release(&self, leases: &[Lease]) -> Vec<Result<bool, MutexError>> {
         let names: Vec<&MutexName> = leases.iter().map(Lease::name).collect();
-        let held = self.held(leases);
-        let call = |chunk: &[usize], _: ServerClock, _: Moment| script::release(chunk.iter().map(|at| &held[*at]));
+        let held: Vec<Held> = leases.iter().map(Held::of).collect();
+        let call = |chunk: &[usize], _: ServerClock, _: Moment| {
+            script::release(chunk.iter().map(|at| &held[*at]), &self.client.prefix)
+        };
         let answers = self.client.ask_about(&names, call, |answer, names, _| script::owned(answer, names));
         let left = leases.iter().zip(&held).zip(&answers).filter(|(_, answer)| answer.is_err());
         let debt = |((lease, held), _): ((&Lease, &Held), _)| Debt { held: held.clone(), until: lease.deadline() };
@@ -232,8 +233,10 @@ impl EventMutex for RedisMutex {
 
     fn extend(&self, leases: &[Lease], term: Term) -> Vec<Result<bool, MutexError>> {
         let names: Vec<&MutexName> = leases.iter().map(Lease::name).collect();
-        let held = self.held(leases);
-        let call = |chunk: &[usize], _: ServerClock, _: Moment| script::extend(chunk.iter().map(|at| &held[*at]), term);
+        let held: Vec<Held> = leases.iter().map(Held::of).collect();
+        let call = |chunk: &[usize], _: ServerClock, _: Moment| {
+            script::extend(chunk.iter().map(|at| &held[*at]), term, &self.client.prefix)
+        };
         let answers = self.client.ask_about(&names, call, |answer, names, _| script::owned(answer, names));
         let answer =
             |(answer, name): (Result<_, _>, &MutexName)| answer.map_err(|failure| self.failed("extend", name, failure));
@@ -242,7 +245,7 @@ impl EventMutex for RedisMutex {
 
     fn holder(&self, name: &MutexName) -> Result<Option<Holder>, MutexError> {
         let verb = "look up the holder of";
-        let answer = self.client.ask(&script::look(&self.client.prefix.key(name)));
+        let answer = self.client.ask(&script::look(self.client.prefix.key(name)));
         match answer.and_then(script::looked).map_err(|failure| self.failed(verb, name, failure))? {
             None => Ok(None),
             Some(Ok(holder)) => Ok(Some(holder)),

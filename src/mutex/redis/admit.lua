@@ -1,84 +1,73 @@
 -- Decides on admissions: each is a lease, a claim, or both, and is granted whole or not at all.
 --
--- KEYS     for each admission its claim and its lease, as far as it has them, and the token of its mutex
+-- KEYS[1]  the last token that was granted
+-- KEYS     behind it for each admission its claim and its lease, as far as it has them
 -- ARGV[1]  the time of this server, in microseconds, from which on nobody waits for the answer
 -- ARGV[2]  what an entry says about its holder, behind the owner and the token
--- ARGV[3]  how long a token outlives its grant, in milliseconds
--- ARGV     for each admission: 'both', 'claim' or 'lease', and for each of the two that it has, claim first, its owner
---          and its term in milliseconds
+-- ARGV[3]  how long the token outlives its grant, in milliseconds
+-- ARGV     behind it for each admission its owner with a space, and the terms of its claim and of its lease in
+--          milliseconds, or '' for the one that it has not
 --
--- Returns the time of this server in microseconds, and behind it for each admission its token if it was granted, or
--- else what was in the way ('claim', 'lease', or 'error'), its entry, and the milliseconds it has left. Whoever asked
--- too late gets the time alone: nothing was done.
+-- Returns the time of this server in microseconds, the token of all that is granted, and for each exception its number
+-- from 1 on, and why: 'claim' or 'lease' was taken, with its entry and the milliseconds that it has left; 'foreign', with
+-- the key at which something else is; 'ours', with its entry, was granted before to the same owner, whose answer was
+-- lost. Whoever asked too late gets the time alone: nothing was done.
 
-local time = redis.call('TIME')
+local call, keys, args = redis.call, KEYS, ARGV
+
+local time = call('TIME')
 local now = time[1] * 1000000 + time[2]
-if now >= tonumber(ARGV[1]) then
+if now >= tonumber(args[1]) then
   return { now }
 end
 
-local about, token_kept = ARGV[2], ARGV[3]
-
-local function is_of(entry, owner)
-  return string.sub(entry, 1, #owner + 1) == owner .. ' '
+local token, text = now, string.format('%.0f', now)
+local last = tonumber(call('SET', keys[1], text, 'PX', args[3], 'GET') or 0) or 0
+if last >= now then
+  -- The clock was set back, or does not tell two calls apart.
+  token = last + 1
+  text = string.format('%.0f', token)
+  call('SET', keys[1], text, 'PX', args[3])
 end
+local entry = 'token=' .. text .. args[2]
 
-local function foreign(key, found)
-  return type(found) == 'table' and { 'error', key, found.err }
-end
+local answer = { now, token }
 
-local function decide(claim, claim_owner, claim_term, lease, lease_owner, lease_term, token_key)
-  -- Looked at before anything is written: a key that holds something else spoils this admission and no other.
-  local claimed = claim and redis.pcall('GET', claim)
-  local leased = lease and redis.pcall('GET', lease)
-  local last = redis.pcall('GET', token_key)
-  local spoiled = foreign(claim, claimed) or foreign(lease, leased) or foreign(token_key, last)
-  if spoiled then
-    return spoiled
+-- What is at a key that can't be written: an exception, unless it is ours.
+local function taken(number, what, key, owner)
+  local found = redis.pcall('GET', key)
+  if type(found) ~= 'string' then
+    answer[#answer + 1] = { number, 'foreign', key }
+  elseif string.find(found, owner, 1, true) == 1 then
+    return found
+  else
+    answer[#answer + 1] = { number, what, found, call('PTTL', key) }
   end
-  if claimed and not is_of(claimed, claim_owner) then
-    return { 'claim', claimed, redis.call('PTTL', claim) }
-  end
-  if leased and not is_of(leased, lease_owner) then
-    return { 'lease', leased, redis.call('PTTL', lease) }
-  end
-  -- Asked again because the first answer was lost: what is ours already stays as it is.
-  local ours = leased or claimed
-  local token = ours and tonumber(string.match(ours, ' token=(%d+) '))
-  if not token then
-    token = math.max((tonumber(last) or 0) + 1, now)
-    redis.call('SET', token_key, string.format('%.0f', token), 'PX', token_kept)
-  end
-  local entry = ' token=' .. string.format('%.0f', token) .. about
-  if lease and not leased then
-    redis.call('SET', lease, lease_owner .. entry, 'NX', 'PX', lease_term)
-  end
-  if claim and not claimed then
-    redis.call('SET', claim, claim_owner .. entry, 'NX', 'PX', claim_term)
-  end
-  return token
 end
 
-local answers = { now }
-local key, arg = 0, 3
-local function next_key()
-  key = key + 1
-  return KEYS[key]
-end
-local function next_arg()
-  arg = arg + 1
-  return ARGV[arg]
-end
-while arg < #ARGV do
-  local kind = next_arg()
-  local claim, claim_owner, claim_term, lease, lease_owner, lease_term
-  if kind ~= 'lease' then
-    claim, claim_owner, claim_term = next_key(), next_arg(), next_arg()
+local at = 1
+for arg = 4, #args, 3 do
+  local number, owner, claim_term, lease_term = (arg - 1) / 3, args[arg], args[arg + 1], args[arg + 2]
+  local mine, claim, lease = owner .. entry, nil, nil
+  local claim_key, lease_key
+  if claim_term ~= '' then
+    at = at + 1
+    claim_key = keys[at]
+    claim = call('SET', claim_key, mine, 'NX', 'PX', claim_term) and mine or taken(number, 'claim', claim_key, owner)
   end
-  if kind ~= 'claim' then
-    lease, lease_owner, lease_term = next_key(), next_arg(), next_arg()
+  if lease_term ~= '' then
+    at = at + 1
+    lease_key = keys[at]
+    if claim or not claim_key then
+      lease = call('SET', lease_key, mine, 'NX', 'PX', lease_term) and mine or taken(number, 'lease', lease_key, owner)
+      if not lease and claim then
+        call('DEL', claim_key)
+      end
+    end
   end
-  local token_key = next_key()
-  answers[#answers + 1] = decide(claim, claim_owner, claim_term, lease, lease_owner, lease_term, token_key)
+  local held = lease or (not lease_key and claim)
+  if held and held ~= mine then
+    answer[#answer + 1] = { number, 'ours', held }
+  end
 end
-return answers
+return answer

@@ -1,6 +1,6 @@
 //! What is asked of a server: in which calls, with what is owed before them, and what is owed after them.
 
-use std::collections::BTreeMap;
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -86,7 +86,7 @@ impl Client {
         let mut commands = Commands::default();
         // One call each: they may lie on different slots.
         for debt in &debts {
-            commands.push(&script::release([&debt.held].into_iter()));
+            commands.push(&script::release([&debt.held].into_iter(), &self.prefix));
         }
         for call in calls {
             commands.push(call);
@@ -105,14 +105,27 @@ impl Client {
         }
     }
 
-    /// Which names go into which call: about a hundred, and on a cluster only what lies on one slot.
+    /// Which names go into which call: about a hundred, no two of one mutex, and on a cluster one.
     fn chunks(&self, names: &[&MutexName]) -> Vec<Vec<usize>> {
-        let mut groups: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
-        let slot_by_slot = self.slot_by_slot.load(Ordering::Relaxed);
+        let most = if self.is_cluster() { 1 } else { CHUNK };
+        let mut chunks: Vec<Vec<usize>> = Vec::new();
+        let mut mutexes = HashSet::with_capacity(names.len().min(most));
         for (at, name) in names.iter().enumerate() {
-            groups.entry(if slot_by_slot { name.mutex() } else { "" }).or_default().push(at);
+            match chunks.last_mut() {
+                Some(chunk) if chunk.len() < most && mutexes.insert(name.mutex()) => chunk.push(at),
+                _ => {
+                    chunks.push(vec![at]);
+                    mutexes.clear();
+                    mutexes.insert(name.mutex());
+                }
+            }
         }
-        groups.values().flat_map(|group| group.chunks(CHUNK)).map(<[usize]>::to_vec).collect()
+        chunks
+    }
+
+    /// Whether the server was seen to be a node of a cluster, which takes the keys of one slot at a time.
+    pub(super) fn is_cluster(&self) -> bool {
+        self.slot_by_slot.load(Ordering::Relaxed)
     }
 }
 

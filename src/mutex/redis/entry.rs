@@ -1,11 +1,29 @@
 //! What stands in a key: `OWNER token=N since=INSTANT pid=N host=NAME`.
 
+use std::fmt;
 use std::time::Duration;
 
 use chrono::{DateTime, SecondsFormat, Utc};
+use redis::{RedisWrite, ToRedisArgs};
 
 use crate::clock::wall_plus;
-use crate::lease::{FencingToken, Holder, Term, this_host};
+use crate::lease::{FencingToken, Holder, Owner, Term, this_host};
+
+/// How an entry of this owner begins, written straight into a command.
+#[derive(Clone, Copy)]
+pub(super) struct OwnedBy(pub(super) Owner);
+
+impl fmt::Display for OwnedBy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ", self.0)
+    }
+}
+
+impl ToRedisArgs for OwnedBy {
+    fn write_redis_args<W: ?Sized + RedisWrite>(&self, out: &mut W) {
+        out.write_arg_fmt(self);
+    }
+}
 
 /// What an entry of ours says behind its owner and its token; `since` is the server's time.
 pub(super) fn about(since: DateTime<Utc>) -> String {
@@ -29,13 +47,12 @@ pub(super) fn holder(entry: &str, left_ms: i64, now: DateTime<Utc>) -> Option<Ho
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::lease::Owner;
 
     #[test]
     fn an_entry_is_read_back_and_nothing_else_is() {
         let now = DateTime::from_timestamp(1_772_366_400, 0).unwrap();
         let owner = Owner::unique();
-        let entry = format!("{owner} token=17{}", about(now));
+        let entry = format!("{}token=17{}", OwnedBy(owner), about(now));
         let holder_of = |entry: &str| holder(entry, 1_500, now);
         let read = holder_of(&entry).unwrap();
         assert_eq!((read.owner(), read.token().get(), read.since()), (owner, 17, now));

@@ -2,17 +2,16 @@
 --
 -- KEYS     the leases
 -- ARGV[1]  the term in milliseconds
--- ARGV     behind it their owners, in the same order
+-- ARGV     behind it their owners, each with a space, in the same order
 --
--- Returns for each 1 if it was extended, 0 if it was somebody else's or nobody's.
+-- Returns the numbers, from 1 on, of those that were somebody else's or nobody's.
 
-local answers = {}
+local found = redis.call('MGET', unpack(KEYS))
+local answer = {}
 for at, key in ipairs(KEYS) do
-  local entry, owner = redis.pcall('GET', key), ARGV[at + 1]
-  if type(entry) == 'string' and string.sub(entry, 1, #owner + 1) == owner .. ' ' then
-    answers[at] = redis.call('PEXPIRE', key, ARGV[1])
-  else
-    answers[at] = 0
+  local ours = found[at] and string.find(found[at], ARGV[at + 1], 1, true) == 1
+  if not ours or redis.call('PEXPIRE', key, ARGV[1]) == 0 then
+    answer[#answer + 1] = at
   end
 end
-return answers
+return answer

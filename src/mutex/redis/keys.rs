@@ -1,11 +1,15 @@
 //! Which keys a name has in Redis.
 //!
-//! `PREFIXlease:{MUTEX}`, `PREFIXclaim:{MUTEX}:EVENT/INSTANT` and `PREFIXtoken:{MUTEX}`, with `%XX` for each byte that
-//! could be mistaken. What stands between the first braces decides on a cluster's slot, so that all keys of a mutex
-//! lie on one (<https://redis.io/docs/latest/operate/oss_and_stack/reference/cluster-spec/#hash-tags>).
+//! `PREFIXlease:{MUTEX}` and `PREFIXclaim:{MUTEX}:EVENT/INSTANT`, with `%XX` for each byte that could be mistaken, and
+//! `PREFIXtoken`, which on a cluster is `PREFIXtoken:{MUTEX}`. What stands between the first braces decides on a
+//! cluster's slot, so that all keys of a mutex lie on one
+//! (<https://redis.io/docs/latest/operate/oss_and_stack/reference/cluster-spec/#hash-tags>).
+
+use std::fmt;
 
 use chrono::SecondsFormat;
 use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
+use redis::{RedisWrite, ToRedisArgs};
 
 use crate::error::InvalidOptions;
 use crate::lease::MutexName;
@@ -33,32 +37,48 @@ impl Prefix {
     }
 
     /// The key of a lease or a claim.
-    pub(super) fn key(&self, name: &MutexName) -> String {
-        match (name.event(), name.occurrence()) {
-            (Some(event), Some(occurrence)) => {
-                let mut key = self.of_mutex("claim:{", name);
-                key.push(':');
-                key.extend(utf8_percent_encode(event, ENCODED));
-                key.push('/');
-                key.push_str(&occurrence.to_rfc3339_opts(SecondsFormat::AutoSi, true));
-                key
+    pub(super) fn key<'a>(&'a self, name: &'a MutexName) -> Key<'a> {
+        Key { prefix: self, kind: if name.is_claim() { "claim" } else { "lease" }, of: Some(name) }
+    }
+
+    /// The key of the last token of all.
+    pub(super) fn token_key(&self) -> Key<'_> {
+        Key { prefix: self, kind: "token", of: None }
+    }
+
+    /// The key of the last token of a mutex, for a cluster: there it must lie on the slot of the mutex.
+    pub(super) fn token_key_of<'a>(&'a self, name: &'a MutexName) -> Key<'a> {
+        Key { prefix: self, kind: "token", of: Some(name) }
+    }
+}
+
+/// A key, written straight into a command.
+#[derive(Clone, Copy)]
+pub(super) struct Key<'a> {
+    prefix: &'a Prefix,
+    kind: &'static str,
+    of: Option<&'a MutexName>,
+}
+
+impl fmt::Display for Key<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.prefix.0)?;
+        f.write_str(self.kind)?;
+        let Some(name) = self.of else { return Ok(()) };
+        write!(f, ":{{{}}}", utf8_percent_encode(name.mutex(), ENCODED))?;
+        match (self.kind, name.event(), name.occurrence()) {
+            ("claim", Some(event), Some(occurrence)) => {
+                let occurrence = occurrence.to_rfc3339_opts(SecondsFormat::AutoSi, true);
+                write!(f, ":{}/{occurrence}", utf8_percent_encode(event, ENCODED))
             }
-            _ => self.of_mutex("lease:{", name),
+            _ => Ok(()),
         }
     }
+}
 
-    /// The key of the last token of the mutex that a name belongs to.
-    pub(super) fn token_key(&self, name: &MutexName) -> String {
-        self.of_mutex("token:{", name)
-    }
-
-    fn of_mutex(&self, kind: &str, name: &MutexName) -> String {
-        let mut key = String::with_capacity(self.0.len() + kind.len() + 2 * name.mutex().len() + 32);
-        key.push_str(&self.0);
-        key.push_str(kind);
-        key.extend(utf8_percent_encode(name.mutex(), ENCODED));
-        key.push('}');
-        key
+impl ToRedisArgs for Key<'_> {
+    fn write_redis_args<W: ?Sized + RedisWrite>(&self, out: &mut W) {
+        out.write_arg_fmt(self);
     }
 }
 
@@ -71,10 +91,14 @@ mod tests {
         let prefix = Prefix::new("soloist:".to_owned()).unwrap();
         let name = MutexName::lease("reports:generate").unwrap();
         let claim = name.claim("a {b}/c", chrono::DateTime::UNIX_EPOCH);
-        assert_eq!(prefix.key(&name), "soloist:lease:{reports:generate}");
-        assert_eq!(prefix.key(&claim), "soloist:claim:{reports:generate}:a%20%7Bb%7D%2Fc/1970-01-01T00:00:00Z");
-        assert_eq!(prefix.token_key(&claim), "soloist:token:{reports:generate}");
-        assert_eq!(prefix.key(&MutexName::lease("100% ü}").unwrap()), "soloist:lease:{100%25%20%C3%BC%7D}");
+        assert_eq!(prefix.key(&name).to_string(), "soloist:lease:{reports:generate}");
+        assert_eq!(
+            prefix.key(&claim).to_string(),
+            "soloist:claim:{reports:generate}:a%20%7Bb%7D%2Fc/1970-01-01T00:00:00Z"
+        );
+        assert_eq!(prefix.token_key_of(&claim).to_string(), "soloist:token:{reports:generate}");
+        assert_eq!(prefix.token_key().to_string(), "soloist:token");
+        assert_eq!(prefix.key(&MutexName::lease("100% ü}").unwrap()).to_string(), "soloist:lease:{100%25%20%C3%BC%7D}");
     }
 
     #[test]

@@ -1,17 +1,20 @@
 -- Gives names back, each if it is still its owner's.
 --
--- KEYS  the leases and claims
--- ARGV  their owners, in the same order
+-- KEYS  the leases and claims, each of them once
+-- ARGV  their owners, each with a space, in the same order
 --
--- Returns for each 1 if it was given back, 0 if it was somebody else's or nobody's.
+-- Returns the numbers, from 1 on, of those that were somebody else's or nobody's.
 
-local answers = {}
+local found = redis.call('MGET', unpack(KEYS))
+local answer, ours = {}, {}
 for at, key in ipairs(KEYS) do
-  local entry = redis.pcall('GET', key)
-  if type(entry) == 'string' and string.sub(entry, 1, #ARGV[at] + 1) == ARGV[at] .. ' ' then
-    answers[at] = redis.call('DEL', key)
+  if found[at] and string.find(found[at], ARGV[at], 1, true) == 1 then
+    ours[#ours + 1] = key
   else
-    answers[at] = 0
+    answer[#answer + 1] = at
   end
 end
-return answers
+if #ours > 0 then
+  redis.call('DEL', unpack(ours))
+end
+return answer

@@ -6,12 +6,12 @@ use chrono::{DateTime, Utc};
 use redis::{Cmd, Script, Value, cmd};
 
 use super::connection::{ServerClock, instant};
-use super::entry;
+use super::entry::{self, OwnedBy};
 use super::failure::Failure;
-use super::keys::Prefix;
+use super::keys::{Key, Prefix};
 use crate::clock::Moment;
 use crate::error::Quoted;
-use crate::lease::{FencingToken, Holder, Lease, LeaseRequest, Owner, Term};
+use crate::lease::{FencingToken, Holder, Lease, MutexName, Owner, Term};
 use crate::mutex::Admission;
 
 /// A script, and the name under which servers keep it.
@@ -52,95 +52,66 @@ impl Stored {
 /// One name that an owner holds, or may hold.
 #[derive(Clone, Debug)]
 pub(super) struct Held {
-    pub(super) key: String,
+    pub(super) name: MutexName,
     pub(super) owner: Owner,
 }
 
 impl Held {
-    pub(super) fn by(lease: &Lease, prefix: &Prefix) -> Self {
-        Self { key: prefix.key(lease.name()), owner: lease.owner() }
+    pub(super) fn of(lease: &Lease) -> Self {
+        Self { name: lease.name().clone(), owner: lease.owner() }
     }
 }
 
-pub(super) fn release<'a>(held: impl ExactSizeIterator<Item = &'a Held> + Clone) -> Cmd {
+pub(super) fn release<'a>(held: impl ExactSizeIterator<Item = &'a Held> + Clone, prefix: &Prefix) -> Cmd {
     let mut call = RELEASE.call(held.len());
-    held.clone().for_each(|held| _ = call.arg(&held.key));
-    held.for_each(|held| _ = call.arg(held.owner.to_string()));
+    held.clone().for_each(|held| _ = call.arg(prefix.key(&held.name)));
+    held.for_each(|held| _ = call.arg(OwnedBy(held.owner)));
     call
 }
 
-pub(super) fn extend<'a>(held: impl ExactSizeIterator<Item = &'a Held> + Clone, term: Term) -> Cmd {
+pub(super) fn extend<'a>(held: impl ExactSizeIterator<Item = &'a Held> + Clone, term: Term, prefix: &Prefix) -> Cmd {
     let mut call = EXTEND.call(held.len());
-    held.clone().for_each(|held| _ = call.arg(&held.key));
+    held.clone().for_each(|held| _ = call.arg(prefix.key(&held.name)));
     call.arg(millis(term));
-    held.for_each(|held| _ = call.arg(held.owner.to_string()));
+    held.for_each(|held| _ = call.arg(OwnedBy(held.owner)));
     call
 }
 
 /// What `release` and `extend` answer: for each name whether it was the owner's.
 pub(super) fn owned(answer: Value, names: usize) -> Result<Vec<bool>, Failure> {
-    let answers = sequence(answer)?;
-    if answers.len() != names {
-        return Err(Failure::not_understood(answers));
-    }
-    let was = |answer| match answer {
-        Value::Int(0) => Ok(false),
-        Value::Int(1) => Ok(true),
-        other => Err(Failure::not_understood(other)),
-    };
-    answers.into_iter().map(was).collect()
-}
-
-/// An admission, with its keys.
-pub(super) struct Asked {
-    claim: Option<Part>,
-    lease: Option<Part>,
-    token: String,
-}
-
-struct Part {
-    held: Held,
-    term: u64,
-}
-
-impl Asked {
-    pub(super) fn new(admission: &Admission, prefix: &Prefix) -> Self {
-        let part = |request: &LeaseRequest| Part {
-            held: Held { key: prefix.key(request.name()), owner: request.owner() },
-            term: millis(request.term()),
-        };
-        Self {
-            claim: admission.claim().map(part),
-            lease: admission.lease().map(part),
-            token: prefix.token_key(admission.name()),
+    let mut owned = vec![true; names];
+    for exception in sequence(answer)? {
+        match number(&exception, names) {
+            Some(at) => owned[at] = false,
+            None => return Err(Failure::not_understood(exception)),
         }
     }
-
-    fn parts(&self) -> impl Iterator<Item = &Part> {
-        [&self.claim, &self.lease].into_iter().flatten()
-    }
-
-    /// What may be ours if the answer is lost.
-    pub(super) fn may_be_held(&self) -> impl Iterator<Item = &Held> {
-        self.parts().map(|part| &part.held)
-    }
+    Ok(owned)
 }
 
-/// One call of the script for all of these; nobody waits for its answer from `until` on.
-pub(super) fn admit<'a>(asked: impl Iterator<Item = &'a Asked> + Clone, clock: ServerClock, until: Moment) -> Cmd {
-    let mut call = ADMIT.call(asked.clone().map(|asked| asked.parts().count() + 1).sum());
-    for asked in asked.clone() {
-        asked.parts().for_each(|part| _ = call.arg(&part.held.key));
-        call.arg(&asked.token);
-    }
+/// One call of the script for all of these, no two of one mutex, and each of one owner; nobody waits for its answer from
+/// `until` on.
+pub(super) fn admit<'a>(
+    admissions: impl Iterator<Item = &'a Admission> + Clone,
+    token_key: Key<'_>,
+    prefix: &Prefix,
+    clock: ServerClock,
+    until: Moment,
+) -> Cmd {
+    let parts = |admission: &'a Admission| [admission.claim(), admission.lease()];
+    let requests = admissions.clone().flat_map(parts).flatten();
+    let mut call = ADMIT.call(1 + requests.clone().count());
+    call.arg(token_key);
+    requests.for_each(|request| _ = call.arg(prefix.key(request.name())));
     call.arg(clock.at(until)).arg(entry::about(clock.now())).arg(TOKEN_KEPT_MS);
-    for asked in asked {
-        call.arg(match (&asked.claim, &asked.lease) {
-            (Some(_), None) => "claim",
-            (None, _) => "lease",
-            (Some(_), Some(_)) => "both",
-        });
-        asked.parts().for_each(|part| _ = call.arg(part.held.owner.to_string()).arg(part.term));
+    for admission in admissions {
+        call.arg(OwnedBy(admission.owner()));
+        for part in parts(admission) {
+            match part {
+                Some(request) => call.arg(millis(request.term())),
+                None => call.arg(""),
+            };
+        }
     }
     call
 }
@@ -150,51 +121,60 @@ pub(super) enum Decision {
     Granted(FencingToken),
     LeaseTaken(Holder),
     ClaimTaken(Holder),
-    /// There is something else where the entry or the token should be.
+    /// There is something else where the entry should be.
     Foreign(String),
 }
 
 /// What `admit` answers; what the server's clock showed goes into `clock`.
 pub(super) fn decisions(answer: Value, admissions: usize, clock: &mut ServerClock) -> Result<Vec<Decision>, Failure> {
-    let mut answers = sequence(answer)?.into_iter();
-    let time = match answers.next() {
-        Some(Value::Int(micros)) => micros,
-        other => return Err(Failure::not_understood(other)),
+    let answers = sequence(answer)?;
+    let (time, token, exceptions) = match &answers[..] {
+        [Value::Int(_)] => return Err(Failure::too_late()),
+        [Value::Int(time), Value::Int(token), exceptions @ ..] => (*time, fencing_token(*token)?, exceptions),
+        _ => return Err(Failure::not_understood(answers)),
     };
-    if answers.len() == 0 && admissions > 0 {
-        return Err(Failure::too_late());
-    }
-    if answers.len() != admissions {
-        return Err(Failure::not_understood(format!("{} decisions on {admissions}", answers.len())));
-    }
     *clock = ServerClock::read(time);
-    answers.map(|answer| decision(answer, time)).collect()
+    let mut decisions: Vec<Decision> = (0..admissions).map(|_| Decision::Granted(token)).collect();
+    for exception in exceptions {
+        let (at, decision) = exceptional(exception, admissions, time)?;
+        decisions[at] = decision;
+    }
+    Ok(decisions)
 }
 
-fn decision(answer: Value, time: i64) -> Result<Decision, Failure> {
-    if let Value::Int(token) = answer {
-        let token = u64::try_from(token).map_err(|_| Failure::not_understood(token))?;
-        return Ok(Decision::Granted(FencingToken::new(token)));
-    }
-    let parts = sequence(answer)?;
-    match &parts[..] {
-        [Value::BulkString(what), Value::BulkString(key), Value::BulkString(error)] if what == b"error" => {
-            Ok(Decision::Foreign(format!("{}: {}", String::from_utf8_lossy(key), String::from_utf8_lossy(error))))
+fn exceptional(exception: &Value, admissions: usize, time: i64) -> Result<(usize, Decision), Failure> {
+    let Value::Array(parts) = exception else { return Err(Failure::not_understood(exception)) };
+    let (at, what, text, left) = match &parts[..] {
+        [at, Value::BulkString(what), Value::BulkString(text)] => (at, what, text, 0),
+        [at, Value::BulkString(what), Value::BulkString(text), Value::Int(left)] => (at, what, text, *left),
+        _ => return Err(Failure::not_understood(exception)),
+    };
+    let at = number(at, admissions).ok_or_else(|| Failure::not_understood(exception))?;
+    let decision = match (&what[..], holder(text, left, time)) {
+        (b"foreign", _) => {
+            Decision::Foreign(format!("what is at the key {} is not ours", Quoted::new(&String::from_utf8_lossy(text))))
         }
-        [Value::BulkString(what), Value::BulkString(entry), Value::Int(left)] => {
-            Ok(match (holder(entry, *left, time), &what[..]) {
-                (Ok(holder), b"lease") => Decision::LeaseTaken(holder),
-                (Ok(holder), b"claim") => Decision::ClaimTaken(holder),
-                (Ok(_), _) => return Err(Failure::not_understood(parts)),
-                (Err(foreign), _) => Decision::Foreign(foreign),
-            })
-        }
-        _ => Err(Failure::not_understood(parts)),
-    }
+        (_, Err(foreign)) => Decision::Foreign(foreign),
+        (b"lease", Ok(holder)) => Decision::LeaseTaken(holder),
+        (b"claim", Ok(holder)) => Decision::ClaimTaken(holder),
+        (b"ours", Ok(holder)) => Decision::Granted(holder.token()),
+        _ => return Err(Failure::not_understood(exception)),
+    };
+    Ok((at, decision))
+}
+
+/// A place from 0 on, of `of`, that a script counts from 1 on.
+fn number(value: &Value, of: usize) -> Option<usize> {
+    let Value::Int(number) = value else { return None };
+    usize::try_from(*number).ok()?.checked_sub(1).filter(|at| *at < of)
+}
+
+fn fencing_token(token: i64) -> Result<FencingToken, Failure> {
+    u64::try_from(token).map(FencingToken::new).map_err(|_| Failure::not_understood(token))
 }
 
 /// A call of the script that looks at a name.
-pub(super) fn look(key: &str) -> Cmd {
+pub(super) fn look(key: Key<'_>) -> Cmd {
     let mut call = LOOK.call(1);
     call.arg(key);
     call
