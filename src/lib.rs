@@ -49,6 +49,11 @@
 //! | --- | --- | --- | --- |
 //! | [`MemoryMutex`] | this process | monotonic | gone with the process |
 //! | [`FileMutex`] | this host | the kernel's lock for life, the wall clock for terms | freed at once |
+#![cfg_attr(feature = "redis", doc = "| [`RedisMutex`] | the fleet | the server's | when the term is over |")]
+#![cfg_attr(
+    not(feature = "redis"),
+    doc = "| `RedisMutex`, with the feature `redis` | the fleet | the server's | when the term is over |"
+)]
 //! | your own [`EventMutex`] | as far as it does | its own | when the term is over |
 //!
 //! [`connect`] opens the one that a URL names. [`LeaseGuard`] is the protection alone, for a task under some other

@@ -75,7 +75,7 @@ use script::{Decision, Held};
 /// handshake included. If an answer is lost, it is asked for once more on a new connection; what this process may then
 /// hold without knowing it is given back as soon as the server answers, by a thread that lives as long as that takes.
 ///
-/// The server's user needs `+@connection +evalsha +script|load +time +get +set +del +exists +pttl +pexpire` on the keys
+/// The server's user needs `+@connection +evalsha +script|load +time +get +mget +set +del +exists +pttl +pexpire` on the keys
 /// `~soloist:*`, and `+info` for [`check`](EventMutex::check).
 ///
 /// A cheap handle: clones share up to four connections at rest.

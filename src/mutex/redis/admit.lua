@@ -2,7 +2,7 @@
 --
 -- KEYS[1]  the last token that was granted
 -- KEYS     behind it for each admission its claim and its lease, as far as it has them
--- ARGV[1]  the time of this server, in microseconds, from which on nobody waits for the answer
+-- ARGV[1]  the time of this server, in microseconds with 16 digits, from which on nobody waits for the answer
 -- ARGV[2]  what an entry says about its holder, behind the owner and the token
 -- ARGV[3]  how long the token outlives its grant, in milliseconds
 -- ARGV     behind it for each admission its owner with a space, and the terms of its claim and of its lease in
@@ -12,24 +12,26 @@
 -- from 1 on, and why: 'claim' or 'lease' was taken, with its entry and the milliseconds that it has left; 'foreign', with
 -- the key at which something else is; 'ours', with its entry, was granted before to the same owner, whose answer was
 -- lost. Whoever asked too late gets the time alone: nothing was done.
+--
+-- Times and tokens are texts of 16 digits until the year 2286, and are compared as such: that is much faster than making
+-- numbers of them and texts again.
 
 local call, keys, args = redis.call, KEYS, ARGV
 
 local time = call('TIME')
-local now = time[1] * 1000000 + time[2]
-if now >= tonumber(args[1]) then
+local now = time[1] .. string.sub('000000' .. time[2], -6)
+if now >= args[1] then
   return { now }
 end
 
-local token, text = now, string.format('%.0f', now)
-local last = tonumber(call('SET', keys[1], text, 'PX', args[3], 'GET') or 0) or 0
-if last >= now then
+local token = now
+local last = call('SET', keys[1], token, 'PX', args[3], 'GET')
+if last and (#last ~= #now or last >= now) then
   -- The clock was set back, or does not tell two calls apart.
-  token = last + 1
-  text = string.format('%.0f', token)
-  call('SET', keys[1], text, 'PX', args[3])
+  token = string.format('%.0f', math.max((tonumber(last) or 0) + 1, tonumber(now)))
+  call('SET', keys[1], token, 'PX', args[3])
 end
-local entry = 'token=' .. text .. args[2]
+local entry = 'token=' .. token .. args[2]
 
 local answer = { now, token }
 

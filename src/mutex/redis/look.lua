@@ -9,4 +9,4 @@ if not entry then
   return false
 end
 local time = redis.call('TIME')
-return { entry, redis.call('PTTL', KEYS[1]), time[1] * 1000000 + time[2] }
+return { entry, redis.call('PTTL', KEYS[1]), time[1] .. string.sub('000000' .. time[2], -6) }

@@ -103,7 +103,7 @@ pub(super) fn admit<'a>(
     let mut call = ADMIT.call(1 + requests.clone().count());
     call.arg(token_key);
     requests.for_each(|request| _ = call.arg(prefix.key(request.name())));
-    call.arg(clock.at(until)).arg(entry::about(clock.now())).arg(TOKEN_KEPT_MS);
+    call.arg(format!("{:016}", clock.at(until))).arg(entry::about(clock.now())).arg(TOKEN_KEPT_MS);
     for admission in admissions {
         call.arg(OwnedBy(admission.owner()));
         for part in parts(admission) {
@@ -129,10 +129,11 @@ pub(super) enum Decision {
 pub(super) fn decisions(answer: Value, admissions: usize, clock: &mut ServerClock) -> Result<Vec<Decision>, Failure> {
     let answers = sequence(answer)?;
     let (time, token, exceptions) = match &answers[..] {
-        [Value::Int(_)] => return Err(Failure::too_late()),
-        [Value::Int(time), Value::Int(token), exceptions @ ..] => (*time, fencing_token(*token)?, exceptions),
+        [_] => return Err(Failure::too_late()),
+        [time, token, exceptions @ ..] => (digits(time)?, digits(token)?, exceptions),
         _ => return Err(Failure::not_understood(answers)),
     };
+    let token = FencingToken::new(token.unsigned_abs());
     *clock = ServerClock::read(time);
     let mut decisions: Vec<Decision> = (0..admissions).map(|_| Decision::Granted(token)).collect();
     for exception in exceptions {
@@ -169,8 +170,11 @@ fn number(value: &Value, of: usize) -> Option<usize> {
     usize::try_from(*number).ok()?.checked_sub(1).filter(|at| *at < of)
 }
 
-fn fencing_token(token: i64) -> Result<FencingToken, Failure> {
-    u64::try_from(token).map(FencingToken::new).map_err(|_| Failure::not_understood(token))
+/// A time or a token that a script gives as text.
+fn digits(value: &Value) -> Result<i64, Failure> {
+    let Value::BulkString(digits) = value else { return Err(Failure::not_understood(value)) };
+    let number = str::from_utf8(digits).ok().and_then(|digits| digits.parse().ok());
+    number.filter(|number| *number >= 0).ok_or_else(|| Failure::not_understood(value))
 }
 
 /// A call of the script that looks at a name.
@@ -187,7 +191,7 @@ pub(super) fn looked(answer: Value) -> Result<Option<Result<Holder, String>>, Fa
     }
     let parts = sequence(answer)?;
     match &parts[..] {
-        [Value::BulkString(entry), Value::Int(left), Value::Int(time)] => Ok(Some(holder(entry, *left, *time))),
+        [Value::BulkString(entry), Value::Int(left), time] => Ok(Some(holder(entry, *left, digits(time)?))),
         _ => Err(Failure::not_understood(parts)),
     }
 }
