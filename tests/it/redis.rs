@@ -34,7 +34,7 @@ fn report(diary: &Diary) -> Event {
 fn entries(server: &Redis) -> Vec<String> {
     let Reply::Many(keys) = server.ask(&["KEYS", "soloist:*"]) else { panic!("KEYS answers a list") };
     let mut keys: Vec<String> = keys.iter().map(|key| key.text().to_owned()).collect();
-    keys.retain(|key| !key.starts_with("soloist:token:"));
+    keys.retain(|key| !key.starts_with("soloist:token"));
     keys.sort();
     keys
 }
