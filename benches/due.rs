@@ -1,5 +1,5 @@
 //! A tick in which a hundred events are due, in memory and with the report kept, beside `clokwerk`, which protects
-//! nothing and reports nothing.
+//! nothing and reports nothing; and one with a thousand, in the background beside one after another.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
@@ -11,17 +11,18 @@ use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use soloist::{Event, ManualClock, MemoryMutex, Report, Schedule};
 
 const EVENTS: u64 = 100;
+const MANY: u64 = 1_000;
 
 /// Ticks once a minute, on a clock that moves with it, so that claims expire as they do in life.
-fn soloist(criterion: &mut Criterion, name: &str, attributes: fn(Event) -> Event) {
+fn soloist(criterion: &mut Criterion, group: &str, events: u64, name: &str, attributes: fn(Event) -> Event) {
     let clock = ManualClock::at(DateTime::UNIX_EPOCH);
     let mut schedule = Schedule::new(MemoryMutex::with_clock(&clock)).with_clock(&clock);
-    for number in 0..EVENTS {
+    for number in 0..events {
         let event = Event::call(format!("event {number}"), |_| {}).every_minute().apply(attributes);
         schedule.add(event).expect("the event is in order");
     }
-    let mut group = criterion.benchmark_group("due");
-    group.throughput(Throughput::Elements(EVENTS));
+    let mut group = criterion.benchmark_group(group);
+    group.throughput(Throughput::Elements(events));
     let mut now = DateTime::UNIX_EPOCH;
     let mut kept: Option<Report> = None;
     group.bench_function(name, |bencher| {
@@ -31,7 +32,7 @@ fn soloist(criterion: &mut Criterion, name: &str, attributes: fn(Event) -> Event
             kept = Some(schedule.run_due(now));
         });
     });
-    assert!(kept.is_some_and(|report| !report.is_failure() && report.entries().len() == 100));
+    assert!(kept.is_none_or(|report| !report.is_failure() && report.entries().len() as u64 == events));
 }
 
 /// The minute that `clokwerk` is told.
@@ -63,7 +64,7 @@ fn clokwerk(criterion: &mut Criterion, beside: &str) {
 
 fn due(criterion: &mut Criterion) {
     let mut beside_clokwerk = |name: &str, attributes: fn(Event) -> Event| {
-        soloist(criterion, name, attributes);
+        soloist(criterion, "due", EVENTS, name, attributes);
         clokwerk(criterion, name);
     };
     beside_clokwerk("bare", |event| event);
@@ -72,5 +73,18 @@ fn due(criterion: &mut Criterion) {
     beside_clokwerk("lease and claim", |event| event.without_overlapping().on_one_server());
 }
 
-criterion_group!(benches, due);
+fn background(criterion: &mut Criterion) {
+    let mut beside_the_foreground = |name: &str, attributes: fn(Event) -> Event, background: fn(Event) -> Event| {
+        soloist(criterion, "background", MANY, name, background);
+        soloist(criterion, "background", MANY, &format!("{name}, one after another"), attributes);
+    };
+    beside_the_foreground("bare", |event| event, Event::in_background);
+    beside_the_foreground(
+        "lease and claim",
+        |event| event.without_overlapping().on_one_server(),
+        |event| event.without_overlapping().on_one_server().in_background(),
+    );
+}
+
+criterion_group!(benches, due, background);
 criterion_main!(benches);

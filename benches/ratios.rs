@@ -5,7 +5,7 @@ use std::path::Path;
 use serde_json::Value;
 
 /// What is compared, by how many things one iteration of each handles, and the ratio that is promised.
-const PAIRS: [(&str, &str, Option<f64>); 13] = [
+const PAIRS: [(&str, &str, Option<f64>); 15] = [
     ("idle/soloist/100", "idle/raw masks/100", None),
     ("idle/soloist/10000", "idle/raw masks/10000", None),
     ("idle/soloist/100000", "idle/raw masks/100000", Some(2.5 / 1.1)),
@@ -16,6 +16,8 @@ const PAIRS: [(&str, &str, Option<f64>); 13] = [
     ("due/lease", "due/clokwerk beside lease", Some(3.0)),
     ("due/claim", "due/clokwerk beside claim", None),
     ("due/lease and claim", "due/clokwerk beside lease and claim", Some(6.0)),
+    ("background/bare", "background/bare, one after another", None),
+    ("background/lease and claim", "background/lease and claim, one after another", None),
     ("file/gate and release", "file/floor", Some(1.5)),
     ("file/gate and release, with a claim", "file/floor", None),
     ("parse/soloist", "parse/cron crate", Some(0.4)),
@@ -34,6 +36,7 @@ fn things(name: &str) -> f64 {
     match name.split_once('/') {
         Some(("idle", rest)) => rest.rsplit('/').next().and_then(|count| count.parse().ok()).unwrap_or(1.0),
         Some(("due", _)) => 100.0,
+        Some(("background", _)) => 1_000.0,
         Some(("parse", _)) => 8.0,
         _ => 1.0,
     }

@@ -10,7 +10,7 @@
 
 use std::collections::BTreeMap;
 use std::error::Error;
-use std::io::{BufRead, BufReader, Lines};
+use std::io::{BufRead, BufReader};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::mpsc;
 use std::thread;
@@ -85,8 +85,8 @@ fn lead(store: &str) -> Result<(), Box<dyn Error>> {
     let (tell, told) = mpsc::channel();
     let mut workers = Vec::new();
     for number in 1..=WORKERS {
-        let (child, lines) = start_worker(store, start)?;
-        let tell = tell.clone();
+        let (child, told) = start_worker(store, start)?;
+        let (tell, lines) = (tell.clone(), BufReader::new(told).lines());
         thread::spawn(move || lines.map_while(Result::ok).try_for_each(|line| tell.send((number, line))));
         workers.push(child);
     }
@@ -114,10 +114,10 @@ fn lead(store: &str) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-fn start_worker(store: &str, start: DateTime<Utc>) -> Result<(Child, Lines<BufReader<ChildStdout>>), Box<dyn Error>> {
+fn start_worker(store: &str, start: DateTime<Utc>) -> Result<(Child, ChildStdout), Box<dyn Error>> {
     let mut command = Command::new(std::env::current_exe()?);
     command.args(["--worker", store, &start.to_rfc3339()]).stdout(Stdio::piped());
     let mut child = command.spawn()?;
-    let stdout = child.stdout.take().ok_or("a worker without its standard output")?;
-    Ok((child, BufReader::new(stdout).lines()))
+    let told = child.stdout.take().ok_or("a worker without its standard output")?;
+    Ok((child, told))
 }

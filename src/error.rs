@@ -39,14 +39,17 @@ pub struct MutexError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum MutexErrorKind {
-    /// The store could not be asked, or what it said could not be used. Whether the name is held is not known.
+    /// The store as a whole gave no answer: it could not be reached, or not in time. Asking it for another name now would
+    /// be in vain too, so a tick does not ask it again.
     Unavailable,
+    /// What the store keeps under this name, or says of it, can't be used. Other names have nothing to do with it.
+    Unusable,
     /// The store has no way of doing this, now or later.
     Unsupported,
 }
 
 impl MutexError {
-    /// The store could not be asked. `attempted` completes "could not …" and names the mutex.
+    /// The store as a whole could not be asked. `attempted` completes "could not …" and names the mutex.
     ///
     /// ```
     /// let error = soloist::MutexError::unavailable("look at lease/reports", "timed out");
@@ -55,6 +58,18 @@ impl MutexError {
     pub fn unavailable(attempted: impl Into<Arc<str>>, source: impl Into<BoxError>) -> Self {
         let source: BoxError = source.into();
         Self { kind: MutexErrorKind::Unavailable, attempted: attempted.into(), source: Some(source.into()) }
+    }
+
+    /// What the store keeps under this one name can't be used; other names are as good as ever. `attempted` completes
+    /// "could not …" and names the mutex.
+    ///
+    /// ```
+    /// let error = soloist::MutexError::unusable("create lease/reports", "it is a list, not a lease");
+    /// assert!(error.is_unusable() && !error.is_unavailable());
+    /// assert_eq!(error.to_string(), "could not create lease/reports");
+    /// ```
+    pub fn unusable(attempted: impl Into<Arc<str>>, source: impl Into<BoxError>) -> Self {
+        Self { kind: MutexErrorKind::Unusable, ..Self::unavailable(attempted, source) }
     }
 
     /// The store has no way of doing this. `what` completes "this store can't …".
@@ -67,9 +82,14 @@ impl MutexError {
         Self { kind: MutexErrorKind::Unsupported, attempted: what.into(), source: None }
     }
 
-    /// The store's own code panicked.
+    /// The store's own code panicked, which says nothing of other names.
     pub(crate) fn panicked(attempted: impl Into<Arc<str>>, message: &str) -> Self {
-        Self::unavailable(attempted, format!("the store panicked: {message}"))
+        Self::unusable(attempted, format!("the store panicked: {message}"))
+    }
+
+    /// The store was not asked, because it had just said this to somebody else.
+    pub(crate) fn not_asked_again(attempted: impl Into<Arc<str>>, first: &Self) -> Self {
+        Self::unavailable(attempted, NotAskedAgain(first.clone()))
     }
 
     /// What sort of error it is.
@@ -82,7 +102,7 @@ impl MutexError {
         self.kind
     }
 
-    /// Whether asking again later may help.
+    /// Whether the store as a whole gave no answer. Asking again later may help.
     ///
     /// ```
     /// # use soloist::MutexError;
@@ -90,6 +110,16 @@ impl MutexError {
     /// ```
     pub fn is_unavailable(&self) -> bool {
         self.kind == MutexErrorKind::Unavailable
+    }
+
+    /// Whether it is about this one name. Somebody has to look at what the store keeps under it.
+    ///
+    /// ```
+    /// # use soloist::MutexError;
+    /// assert!(MutexError::unusable("create lease/reports", "it is a list, not a lease").is_unusable());
+    /// ```
+    pub fn is_unusable(&self) -> bool {
+        self.kind == MutexErrorKind::Unusable
     }
 
     /// Whether the store will never be able to do this.
@@ -106,7 +136,7 @@ impl MutexError {
 impl fmt::Display for MutexError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.kind {
-            MutexErrorKind::Unavailable => write!(f, "could not {}", self.attempted),
+            MutexErrorKind::Unavailable | MutexErrorKind::Unusable => write!(f, "could not {}", self.attempted),
             MutexErrorKind::Unsupported => write!(f, "this store can't {}", self.attempted),
         }
     }
@@ -139,6 +169,11 @@ impl InvalidOptions {
         Self { what: what.into() }
     }
 }
+
+/// Why a store is spared a question.
+#[derive(Debug, thiserror::Error)]
+#[error("the store was not asked again, because it gave no answer a moment ago")]
+struct NotAskedAgain(#[source] MutexError);
 
 /// Shows an error to developers as to everybody else: an error that `main` returns, or that is unwrapped, is printed by
 /// its `Debug`, and what it says is for people.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::crontab::Crontab;
 use crate::frequency::FrequencyError;
 use crate::lease::{MutexName, Term};
-use crate::mutex::EventMutex;
+use crate::mutex::{EventMutex, Store};
 use crate::outcome::{Hook, RunOutcome};
 use crate::protection::{DEFAULT_TERM, Protection};
 use crate::task::{Run, Task, TaskOutcome, TaskResult, callback};
@@ -53,7 +53,7 @@ pub struct Event {
     lease: Option<Duration>,
     one_server: bool,
     mutex_name: Option<Arc<str>>,
-    mutex: Option<Arc<dyn EventMutex>>,
+    mutex: Option<Store>,
     background: bool,
     /// The first thing that is wrong with it.
     wrong: Option<AddErrorKind>,
@@ -294,7 +294,8 @@ impl Event {
         self
     }
 
-    /// Keeps its lease and claims in a store of its own, instead of the schedule's.
+    /// Keeps its lease and claims in a store of its own, instead of the schedule's. Events that are given handles of one
+    /// store share it, see [`EventMutex::identity`].
     ///
     /// ```
     /// use soloist::{Event, MemoryMutex};
@@ -302,12 +303,16 @@ impl Event {
     /// let event = Event::call("cache", |_| {}).every_minute().mutex(MemoryMutex::new()).without_overlapping();
     /// ```
     pub fn mutex(mut self, mutex: impl EventMutex + 'static) -> Self {
-        self.mutex = Some(Arc::new(mutex));
+        self.mutex = Some(Store::new(mutex));
         self
     }
 
-    /// Runs on a thread beside the other events of the tick, of which there are up to 64; the thread that ticks takes
-    /// part when it has nothing else to do. The tick ends when all have ended. Otherwise events run one after another.
+    /// Runs on a thread beside the other events of the tick, of which there are as many as are needed, up to 200. The
+    /// tick ends when all have ended. Otherwise events run one after another.
+    ///
+    /// What is due in the background in one tick is gated together, a hundred events at a time, and what ends together is
+    /// released together: a lease is given back at once if nothing else is at work, and otherwise a few milliseconds
+    /// after its run has ended, 50 at the most. No event waits for another's task.
     ///
     /// ```
     /// use soloist::Event;
@@ -414,6 +419,6 @@ pub(crate) struct Definition {
     pub(crate) before: Vec<Task>,
     pub(crate) after: Vec<AfterHook>,
     pub(crate) protection: Protection,
-    pub(crate) mutex: Option<Arc<dyn EventMutex>>,
+    pub(crate) mutex: Option<Store>,
     pub(crate) background: bool,
 }

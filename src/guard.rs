@@ -120,18 +120,57 @@ impl<M: EventMutex, L: Borrow<Lease>> Held<M, L> {
         self.give_back()
     }
 
+    /// The store was asked elsewhere to take it back, and said this.
+    fn given_back(mut self, answer: Result<bool, MutexError>) -> Result<bool, MutexError> {
+        self.given_back = true;
+        tell(self.lease.borrow(), &answer);
+        answer
+    }
+
     fn give_back(&mut self) -> Result<bool, MutexError> {
         self.given_back = true;
         let lease = self.lease.borrow();
         let answer = contain(|| self.mutex.forget(lease))
             .unwrap_or_else(|message| Err(MutexError::panicked(format!("forget {}", lease.name()), &message)));
-        if let Err(error) = &answer {
-            // In a drop, a panic of the error's own code would end the process.
-            let error = contain(|| Chain(error).to_string()).unwrap_or_else(|message| message.to_string());
-            tracing::error!(target: "soloist", mutex = %lease.name(), error, "lease not given back");
-        }
+        tell(lease, &answer);
         answer
     }
+}
+
+fn tell(lease: &Lease, answer: &Result<bool, MutexError>) {
+    if let Err(error) = answer {
+        // In a drop, a panic of the error's own code would end the process.
+        let error = contain(|| Chain(error).to_string()).unwrap_or_else(|message| message.to_string());
+        tracing::error!(target: "soloist", mutex = %lease.name(), error, "lease not given back");
+    }
+}
+
+/// Gives several leases of one store back at once, and says of each how that went.
+pub(crate) fn release_together<M: EventMutex>(mutex: M, held: Vec<Held<M, Lease>>) -> Vec<Result<bool, MutexError>> {
+    if held.len() < 2 {
+        return held.into_iter().map(Held::release).collect();
+    }
+    let leases: Vec<Lease> = held.iter().map(|held| held.lease.clone()).collect();
+    let attempted = |lease: &Lease| format!("forget {}", lease.name());
+    let wrong: Box<dyn Fn(&Lease) -> MutexError> = match contain(|| mutex.release(&leases)) {
+        Ok(answers) if answers.len() == leases.len() => {
+            return held.into_iter().zip(answers).map(|(held, answer)| held.given_back(answer)).collect();
+        }
+        Ok(answers) => {
+            let count = format!("the store gave {} answers to {} leases", answers.len(), leases.len());
+            Box::new(move |lease| MutexError::unusable(attempted(lease), &*count))
+        }
+        Err(message) => Box::new(move |lease| MutexError::panicked(attempted(lease), &message)),
+    };
+    // Which of them went back is not known, so each is tried again alone. What is not ours any more may be one that did.
+    let release = |held: Held<M, Lease>| {
+        let wrong = wrong(&held.lease);
+        match held.release() {
+            Ok(false) => Err(wrong),
+            answer => answer,
+        }
+    };
+    held.into_iter().map(release).collect()
 }
 
 impl<M: EventMutex, L: Borrow<Lease>> Drop for Held<M, L> {

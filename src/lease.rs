@@ -116,7 +116,8 @@ pub struct LeaseRequest {
 impl LeaseRequest {
     /// Asks for `name` for a `term`, with an owner of its own.
     ///
-    /// Make it right before it is sent: the lease's deadline counts from here.
+    /// Make it right before it is sent: the lease's deadline counts from here. It is sent once: after an error a store may
+    /// give the name back at any later time, so whoever asks again makes a new one.
     ///
     /// ```
     /// use soloist::{Clock, LeaseRequest, MutexName, Term};

@@ -96,8 +96,10 @@ mod timetable;
 mod agenda;
 mod tick;
 mod turn;
+mod background;
 mod run;
 mod gate;
+mod outage;
 mod protection;
 mod mutex;
 mod lease;
@@ -128,7 +130,7 @@ pub use mutex::memory::MemoryMutex;
 #[cfg(feature = "redis")]
 #[cfg_attr(docsrs, doc(cfg(feature = "redis")))]
 pub use mutex::redis::{RedisMutex, RedisMutexBuilder};
-pub use mutex::{Admission, Admitted, EventMutex, Grant, Scope, StoreWarning};
+pub use mutex::{Admission, Admitted, EventMutex, Grant, Scope, StoreId, StoreWarning};
 pub use outcome::{Ended, Hook, HookFailure, Release, RunOutcome, SkipReason};
 pub use report::{Entry, Report, Verdict};
 pub use schedule::{Schedule, UnknownEvent};

@@ -8,6 +8,7 @@ use crate::lease::{Holder, Lease, LeaseRequest, MutexName, Term};
 
 mod admission;
 mod steps;
+mod store;
 pub(crate) mod connect;
 #[cfg(feature = "contract-tests")]
 pub mod contract;
@@ -19,6 +20,8 @@ mod warning;
 
 pub use admission::{Admission, Admitted, Grant};
 pub(crate) use steps::admit_in_steps;
+pub(crate) use store::Store;
+pub use store::StoreId;
 pub use warning::StoreWarning;
 
 /// A store of mutexes: it gates every run with atomic create, exists and forget.
@@ -42,7 +45,9 @@ pub use warning::StoreWarning;
 /// 6. **Tokens rise** strictly with every grant of a name, also after it expired, was forgotten or broken. That holds
 ///    over all leases and claims of one [`MutexName::mutex`].
 /// 7. **`Err` means "not known".** A name held by another is `Ok(None)`, `Ok(true)` or `Ok(false)`, never `Err`; a
-///    store that did not answer is `Err`, never `Ok`. Nothing blocks for longer than a few seconds.
+///    store that did not answer is `Err`, never `Ok`. Nothing blocks for longer than a few seconds. Where the store as
+///    a whole gave no answer, that is [`MutexError::unavailable`], and whoever is due in the same tick is told so
+///    without another wait; where one name is the trouble, it is [`MutexError::unusable`], and the others are asked for.
 /// 8. **An admission is all or nothing**: of a lease and a claim that are asked for together, both are granted or
 ///    neither; a refusal consumes no occurrence.
 ///
@@ -94,7 +99,8 @@ pub trait EventMutex: fmt::Debug + Send + Sync {
     ///
     /// # Errors
     ///
-    /// Whether it was taken is not known.
+    /// Whether it was taken is not known: the store may have taken it, and may give it back at any later time. So
+    /// whoever tries again makes a new request, and never sends the same one twice.
     ///
     /// ```
     /// use soloist::{Clock, EventMutex, LeaseRequest, MemoryMutex, MutexName, Term};
@@ -146,23 +152,44 @@ pub trait EventMutex: fmt::Debug + Send + Sync {
     /// ```
     fn forget(&self, lease: &Lease) -> Result<bool, MutexError>;
 
+    /// Which store this is, whatever handle it is asked through: the events of a tick whose stores are the same are gated
+    /// together, and an outage of one is the other's.
+    ///
+    /// The default is the place of this value in memory, so that what is shared in an `Arc` is one store, and clones
+    /// are different ones. Handles that share their store say so with [`StoreId::of`] what they share.
+    ///
+    /// ```
+    /// use soloist::{EventMutex, MemoryMutex};
+    ///
+    /// let mutex = MemoryMutex::new();
+    /// assert_eq!(mutex.identity(), mutex.clone().identity());
+    /// assert_ne!(mutex.identity(), MemoryMutex::new().identity());
+    /// ```
+    fn identity(&self) -> StoreId {
+        StoreId::of(self)
+    }
+
     /// How far the store's word reaches. The default is [`Scope::Unknown`], which is never warned of.
     fn scope(&self) -> Scope {
         Scope::Unknown
     }
 
     /// Decides on each admission, one answer for each, in their order. They are independent of one another, and are
-    /// granted in their order where they ask for the same name.
+    /// granted in their order where they ask for the same name. A tick asks for up to a hundred at once.
     ///
     /// The default asks step by step: it looks at the claim, takes the lease, takes the claim, and gives the lease
     /// back if the claim was taken. No race consumes an occurrence, and a late server does not disturb the one that
-    /// runs. A process that is killed between two steps blocks the event for one term at most. Override it where the
-    /// store can decide in one step.
+    /// runs. A process that is killed between two steps blocks the event for one term at most. Once the store is
+    /// [unavailable](MutexError::unavailable) it asks for none of the rest. Override it where the store can decide in
+    /// one step.
     fn admit(&self, admissions: &[Admission]) -> Vec<Result<Admitted, MutexError>> {
-        admissions.iter().map(|admission| admit_in_steps(self, admission)).collect()
+        steps::admit_each(self, admissions)
     }
 
-    /// Gives back several names, one answer for each, in their order.
+    /// Gives back several names, one answer for each, in their order. A tick gives back up to two hundred at once.
+    ///
+    /// The default forgets one after another, up to the first error that says that the store is
+    /// [unavailable](MutexError::unavailable).
     ///
     /// ```
     /// use soloist::{Clock, EventMutex, LeaseRequest, MemoryMutex, MutexName, Term};
@@ -175,7 +202,7 @@ pub trait EventMutex: fmt::Debug + Send + Sync {
     /// # }
     /// ```
     fn release(&self, leases: &[Lease]) -> Vec<Result<bool, MutexError>> {
-        leases.iter().map(|lease| self.forget(lease)).collect()
+        steps::release_each(self, leases)
     }
 
     /// Lets each lease end one `term` from now, be that later or earlier than before. `Ok(false)`: it was not ours any
@@ -295,6 +322,9 @@ macro_rules! forward {
             }
             fn forget(&self, lease: &Lease) -> Result<bool, MutexError> {
                 (**self).forget(lease)
+            }
+            fn identity(&self) -> StoreId {
+                (**self).identity()
             }
             fn scope(&self) -> Scope {
                 (**self).scope()

@@ -39,6 +39,11 @@ pub struct RunOutcome {
 }
 
 impl RunOutcome {
+    /// A run of which no more is known yet.
+    pub(crate) fn new(ended: Ended, token: Option<FencingToken>) -> Self {
+        Self { ended, took: Duration::ZERO, token, hook_failures: Vec::new(), release: None }
+    }
+
     /// How the task ended.
     ///
     /// ```

@@ -3,11 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tracing::Span;
+
+use crate::error::MutexError;
 use crate::fault::{attempt, contain};
 use crate::gate;
 use crate::guard::Held;
-use crate::lease::{FencingToken, Lease};
-use crate::mutex::{EventMutex, Grant};
+use crate::lease::FencingToken;
+use crate::mutex::Grant;
 use crate::outcome::{Ended, Hook, HookFailure, Release, RunOutcome};
 use crate::report::{Entry, Verdict};
 use crate::task::{Run, Task};
@@ -16,13 +19,27 @@ use crate::turn::Turn;
 impl Turn<'_> {
     /// Takes the turn: gate, `before`, task, `then`, release. Nothing that a user's code does ends it early.
     pub(crate) fn take(&self) -> Entry {
-        let span =
-            tracing::info_span!(target: "soloist", "run", event = &*self.event.name, occurrence = %self.occurrence());
+        let span = self.span();
         let _in_span = span.enter();
-        let verdict = match gate::admit(self) {
+        self.conclude(match gate::admit(self) {
             Err(reason) => Verdict::Skipped(reason),
-            Ok(grant) => Verdict::Ran(self.perform(grant)),
-        };
+            Ok(grant) => {
+                let run = self.begin(grant);
+                let held = run.lease().map(|lease| Held::new(self.mutex, lease));
+                let mut outcome = self.perform(&run);
+                outcome.release = held.map(|held| self.released(held.release()));
+                Verdict::Ran(outcome)
+            }
+        })
+    }
+
+    /// What the events of `tracing` that belong to this run lie within.
+    pub(crate) fn span(&self) -> Span {
+        tracing::info_span!(target: "soloist", "run", event = &*self.event.name, occurrence = %self.occurrence())
+    }
+
+    /// What became of the turn, as it is told and kept.
+    pub(crate) fn conclude(&self, verdict: Verdict) -> Entry {
         let entry = Entry {
             event: Arc::clone(&self.event.name),
             zone: self.event.timetable.zone.clone(),
@@ -35,23 +52,33 @@ impl Turn<'_> {
         entry
     }
 
-    fn perform(&self, grant: Option<Grant>) -> RunOutcome {
-        let run = Run::new(Arc::clone(&self.event.name), self.occurrence(), grant);
-        let held = run.lease().map(|lease| Held::new(self.mutex, lease));
-        let token = run.fencing_token();
-        let mut outcome = RunOutcome {
-            ended: Ended::NotStarted,
-            took: Duration::ZERO,
-            token,
-            hook_failures: self.prepare(&run),
-            release: None,
-        };
+    pub(crate) fn begin(&self, grant: Option<Grant>) -> Run {
+        Run::new(Arc::clone(&self.event.name), self.occurrence(), grant)
+    }
+
+    /// `before`, task, `then`, while somebody holds the lease.
+    pub(crate) fn perform(&self, run: &Run) -> RunOutcome {
+        let mut outcome = RunOutcome::new(Ended::NotStarted, run.fencing_token());
+        outcome.hook_failures = self.prepare(run);
         if outcome.hook_failures.is_empty() {
-            (outcome.ended, outcome.took) = self.work(&run);
+            (outcome.ended, outcome.took) = self.work(run);
         }
-        self.follow_up(&run, &mut outcome);
-        outcome.release = held.map(give_back);
+        self.follow_up(run, &mut outcome);
         outcome
+    }
+
+    /// What the store's answer to a release means; an outage is one for the rest of the tick.
+    pub(crate) fn released(&self, answer: Result<bool, MutexError>) -> Release {
+        match answer {
+            Ok(true) => Release::Released,
+            Ok(false) => Release::Lost,
+            Err(error) => {
+                if error.is_unavailable() {
+                    self.round.outages.heard(self.store, self.clock, Some(&error));
+                }
+                Release::Failed(error)
+            }
+        }
     }
 
     fn work(&self, run: &Run) -> (Ended, Duration) {
@@ -86,13 +113,5 @@ impl Turn<'_> {
                 outcome.hook_failures.push(HookFailure { hook: after.hook, number: earlier + 1, fault });
             }
         }
-    }
-}
-
-fn give_back(held: Held<&dyn EventMutex, &Lease>) -> Release {
-    match held.release() {
-        Ok(true) => Release::Released,
-        Ok(false) => Release::Lost,
-        Err(error) => Release::Failed(error),
     }
 }

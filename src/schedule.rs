@@ -3,24 +3,20 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
-use std::sync::OnceLock;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread;
 
 use chrono::{DateTime, Utc};
 
 use crate::agenda::Agenda;
+use crate::background;
 use crate::clock::Clock;
 use crate::error::{Quoted, debug_as_display};
 use crate::event::{AddError, AddErrorKind, Definition, Event};
 use crate::mutex::memory::MemoryMutex;
-use crate::mutex::{EventMutex, Scope};
+use crate::mutex::{EventMutex, Scope, Store};
+use crate::outage::Outages;
 use crate::report::{Entry, Report};
 use crate::tick::Tick;
 use crate::turn::{Cause, Round, Turn};
-
-/// The most threads that the background events of one tick run on.
-const BACKGROUND_THREADS: usize = 64;
 
 /// Events, and the store whose mutexes protect them.
 ///
@@ -62,7 +58,7 @@ const BACKGROUND_THREADS: usize = 64;
 /// ```
 #[derive(Clone)]
 pub struct Schedule {
-    mutex: Arc<dyn EventMutex>,
+    mutex: Store,
     clock: Clock,
     events: Vec<Arc<Definition>>,
     /// Where in `events` a name is.
@@ -83,7 +79,7 @@ impl Schedule {
     /// ```
     pub fn new(mutex: impl EventMutex + 'static) -> Self {
         Self {
-            mutex: Arc::new(mutex),
+            mutex: Store::new(mutex),
             clock: Clock::system(),
             events: Vec::new(),
             names: HashMap::new(),
@@ -139,7 +135,7 @@ impl Schedule {
         if self.names.contains_key(&event.name) {
             return Err(AddError::new(&event.name, AddErrorKind::Duplicate));
         }
-        let scope = self.mutex_of(&event).scope();
+        let scope = self.store_of(&event).mutex.scope();
         if event.protection.one_server && scope == Scope::Process {
             let event = &*event.name;
             tracing::warn!(target: "soloist", event, ?scope, "protection reaches further than its store");
@@ -215,10 +211,11 @@ impl Schedule {
         }
         let span = tracing::info_span!(target: "soloist", "tick", now = %now, due = due.len());
         let _in_span = span.enter();
-        let round = Round::begin(Cause::Due, &self.clock);
-        let turn = |(event, tick): (usize, Tick)| self.turn(&self.events[event], tick, round);
-        let entries = if due.iter().any(|(event, _)| self.events[*event].background) {
-            take_turns_beside_one_another(&due.into_iter().map(turn).collect::<Vec<_>>())
+        let background = due.len() > 1 && due.iter().any(|(event, _)| self.events[*event].background);
+        let round = Round::begin(Cause::Due, &self.clock, Outages::none(background));
+        let turn = |(event, tick): (usize, Tick)| self.turn(&self.events[event], tick, &round);
+        let entries = if background {
+            background::take_turns(&due.into_iter().map(turn).collect::<Vec<_>>())
         } else {
             due.into_iter().map(|due| turn(due).take()).collect()
         };
@@ -248,15 +245,16 @@ impl Schedule {
         let at = self.names.get(name).ok_or_else(|| UnknownEvent { name: Quoted::new(name) })?;
         let event = &*self.events[*at];
         let tick = Tick::at(now, &event.timetable.zone);
-        Ok(self.turn(event, tick, Round::begin(Cause::ByHand, &self.clock)).take())
+        Ok(self.turn(event, tick, &Round::begin(Cause::ByHand, &self.clock, Outages::none(false))).take())
     }
 
-    fn turn<'a>(&'a self, event: &'a Definition, tick: Tick, round: Round) -> Turn<'a> {
-        Turn { event, tick, round, mutex: self.mutex_of(event), clock: &self.clock }
+    fn turn<'a>(&'a self, event: &'a Definition, tick: Tick, round: &'a Round) -> Turn<'a> {
+        let Store { mutex, id } = self.store_of(event);
+        Turn { event, tick, round, mutex: &**mutex, store: *id, clock: &self.clock }
     }
 
-    fn mutex_of<'a>(&'a self, event: &'a Definition) -> &'a dyn EventMutex {
-        &**event.mutex.as_ref().unwrap_or(&self.mutex)
+    fn store_of<'a>(&'a self, event: &'a Definition) -> &'a Store {
+        event.mutex.as_ref().unwrap_or(&self.mutex)
     }
 }
 
@@ -264,7 +262,7 @@ impl fmt::Debug for Schedule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names: Vec<&str> = self.events.iter().map(|event| &*event.name).collect();
         f.debug_struct("Schedule")
-            .field("mutex", &self.mutex)
+            .field("mutex", &self.mutex.mutex)
             .field("clock", &self.clock)
             .field("events", &names)
             .finish_non_exhaustive()
@@ -286,35 +284,3 @@ pub struct UnknownEvent {
 }
 
 debug_as_display!(UnknownEvent);
-
-/// Lets each turn be taken, the background ones on threads beside the others; the entries are in the turns' order.
-fn take_turns_beside_one_another(turns: &[Turn<'_>]) -> Vec<Entry> {
-    let (background, foreground): (Vec<usize>, Vec<usize>) =
-        (0..turns.len()).partition(|turn| turns[*turn].event.background);
-    let entries: Vec<OnceLock<Entry>> = turns.iter().map(|_| OnceLock::new()).collect();
-    let take = |turn: usize| entries[turn].get_or_init(|| turns[turn].take());
-
-    let next = AtomicUsize::new(0);
-    let drain = || {
-        while let Some(turn) = background.get(next.fetch_add(1, Ordering::Relaxed)) {
-            take(*turn);
-        }
-    };
-    let span = tracing::Span::current();
-    thread::scope(|scope| {
-        for number in 0..background.len().min(BACKGROUND_THREADS) {
-            let spawned =
-                thread::Builder::new().name(format!("soloist-{number}")).spawn_scoped(scope, || span.in_scope(drain));
-            if let Err(error) = spawned {
-                tracing::warn!(target: "soloist", %error, "no thread for background events: they run on fewer");
-                break;
-            }
-        }
-        for turn in foreground {
-            take(turn);
-        }
-        // Helps with what is left, and does all of it where no thread could be started.
-        drain();
-    });
-    entries.into_iter().map(|entry| entry.into_inner().expect("the queue gave every turn to a thread")).collect()
-}

@@ -7,16 +7,17 @@ use chrono::{DateTime, Utc};
 use crate::clock::{Clock, Moment};
 use crate::event::Definition;
 use crate::lease::Owners;
-use crate::mutex::EventMutex;
+use crate::mutex::{EventMutex, StoreId};
+use crate::outage::Outages;
 use crate::tick::Tick;
 
 /// What the turns of one tick have in common.
-#[derive(Clone, Copy)]
 pub(crate) struct Round {
     pub(crate) cause: Cause,
     /// When the tick began.
     pub(crate) began: Moment,
     pub(crate) owners: Owners,
+    pub(crate) outages: Outages,
 }
 
 /// Why it is an event's turn.
@@ -27,8 +28,8 @@ pub(crate) enum Cause {
 }
 
 impl Round {
-    pub(crate) fn begin(cause: Cause, clock: &Clock) -> Self {
-        Self { cause, began: clock.moment(), owners: Owners::of_this_process() }
+    pub(crate) fn begin(cause: Cause, clock: &Clock, outages: Outages) -> Self {
+        Self { cause, began: clock.moment(), owners: Owners::of_this_process(), outages }
     }
 }
 
@@ -36,8 +37,9 @@ impl Round {
 pub(crate) struct Turn<'a> {
     pub(crate) event: &'a Definition,
     pub(crate) tick: Tick,
-    pub(crate) round: Round,
+    pub(crate) round: &'a Round,
     pub(crate) mutex: &'a dyn EventMutex,
+    pub(crate) store: StoreId,
     pub(crate) clock: &'a Clock,
 }
 

@@ -1,8 +1,6 @@
 //! What is asked of a store for one run, and its answer.
 
-#[cfg(feature = "redis")]
-use crate::lease::Owner;
-use crate::lease::{FencingToken, Holder, Lease, LeaseRequest, MutexName};
+use crate::lease::{FencingToken, Holder, Lease, LeaseRequest, MutexName, Owner};
 
 /// What one run asks of the gate: a lease, a claim, or both at once.
 ///
@@ -109,7 +107,6 @@ impl Admission {
     }
 
     /// Who asks, where the lease and the claim are of one owner.
-    #[cfg(feature = "redis")]
     pub(crate) fn owner(&self) -> Owner {
         self.request().owner()
     }

@@ -23,7 +23,7 @@ use chrono::{DateTime, Utc};
 use crate::clock::{Clock, wall_plus};
 use crate::error::MutexError;
 use crate::lease::{Holder, Lease, LeaseRequest, MutexName, Owner, Term};
-use crate::mutex::{Admission, Admitted, EventMutex, Scope, admit_in_steps};
+use crate::mutex::{Admission, Admitted, EventMutex, Scope, StoreId, admit_in_steps};
 
 mod handles;
 mod life;
@@ -384,6 +384,10 @@ impl EventMutex for FileMutex {
             None => self.on_record(lease.name(), false, |mut section| section.release(lease, None, self.now())),
         }
         .map_err(|fault| fault.while_trying_to("forget", lease.name()))
+    }
+
+    fn identity(&self) -> StoreId {
+        StoreId::of(&*self.shared)
     }
 
     fn scope(&self) -> Scope {

@@ -13,7 +13,7 @@ use chrono::{DateTime, Utc};
 use crate::clock::{Clock, Moment, wall_plus};
 use crate::error::MutexError;
 use crate::lease::{FencingToken, Holder, Lease, LeaseRequest, MutexName, Owner, Term, this_host};
-use crate::mutex::{Admission, Admitted, EventMutex, Scope};
+use crate::mutex::{Admission, Admitted, EventMutex, Scope, StoreId};
 
 /// Mutexes within one process; the store of [`Schedule::in_process`](crate::Schedule::in_process).
 ///
@@ -195,6 +195,10 @@ impl EventMutex for MemoryMutex {
 
     fn forget(&self, lease: &Lease) -> Result<bool, MutexError> {
         self.decide(|state, now| Ok(state.held_by(lease, now).map(|held| held.until = None).is_some()))
+    }
+
+    fn identity(&self) -> StoreId {
+        StoreId::of(&*self.state)
     }
 
     fn scope(&self) -> Scope {

@@ -19,7 +19,7 @@ use redis::cmd;
 use crate::clock::{Clock, Moment};
 use crate::error::{InvalidOptions, MutexError};
 use crate::lease::{Holder, Lease, LeaseRequest, MutexName, Term};
-use crate::mutex::{Admission, Admitted, EventMutex, Scope, StoreWarning, admit_in_steps};
+use crate::mutex::{Admission, Admitted, EventMutex, Scope, StoreId, StoreWarning, admit_in_steps};
 
 mod address;
 mod builder;
@@ -175,7 +175,7 @@ impl RedisMutex {
     }
 
     fn foreign(&self, verb: &str, name: &MutexName, what: String) -> MutexError {
-        MutexError::unavailable(format!("{verb} {name} in {}", self.client.server), what)
+        MutexError::unusable(format!("{verb} {name} in {}", self.client.server), what)
     }
 }
 
@@ -201,6 +201,10 @@ impl EventMutex for RedisMutex {
 
     fn scope(&self) -> Scope {
         Scope::Fleet
+    }
+
+    fn identity(&self) -> StoreId {
+        StoreId::of(&*self.client)
     }
 
     fn admit(&self, admissions: &[Admission]) -> Vec<Result<Admitted, MutexError>> {

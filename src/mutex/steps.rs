@@ -1,12 +1,46 @@
-//! An admission step by step, for stores that can't decide in one.
+//! Admissions and releases step by step, for stores that can't decide in one.
 
 use super::{Admission, Admitted, EventMutex, Grant};
 use crate::error::MutexError;
+use crate::fault::contain;
 use crate::guard::Held;
 use crate::lease::{FencingToken, Lease, LeaseRequest};
 
-/// The default of [`EventMutex::admit`]: claim looked at, lease, claim; and whatever may be ours is given back unless
-/// all of it is.
+/// The default of [`EventMutex::admit`].
+pub(crate) fn admit_each<M: EventMutex + ?Sized>(
+    mutex: &M,
+    admissions: &[Admission],
+) -> Vec<Result<Admitted, MutexError>> {
+    let attempted = |admission: &Admission| format!("admit {}", admission.name());
+    ask_for_each(admissions, attempted, |admission| admit_in_steps(mutex, admission))
+}
+
+/// The default of [`EventMutex::release`].
+pub(crate) fn release_each<M: EventMutex + ?Sized>(mutex: &M, leases: &[Lease]) -> Vec<Result<bool, MutexError>> {
+    ask_for_each(leases, |lease| format!("forget {}", lease.name()), |lease| mutex.forget(lease))
+}
+
+/// Asks one after another, up to the first outage: whoever waits for a store that is out waits once. A panic is an
+/// answer to one question.
+fn ask_for_each<Q, A>(
+    questions: &[Q],
+    attempted: impl Fn(&Q) -> String,
+    ask: impl Fn(&Q) -> Result<A, MutexError>,
+) -> Vec<Result<A, MutexError>> {
+    let mut outage: Option<MutexError> = None;
+    let answer = |question| {
+        if let Some(first) = &outage {
+            return Err(MutexError::not_asked_again(attempted(question), first));
+        }
+        let answer = contain(|| ask(question));
+        let answer = answer.unwrap_or_else(|message| Err(MutexError::panicked(attempted(question), &message)));
+        outage = answer.as_ref().err().filter(|error| error.is_unavailable()).cloned();
+        answer
+    };
+    questions.iter().map(answer).collect()
+}
+
+/// One admission: claim looked at, lease, claim; and whatever may be ours is given back unless all of it is.
 pub(crate) fn admit_in_steps<M: EventMutex + ?Sized>(mutex: &M, admission: &Admission) -> Result<Admitted, MutexError> {
     // That it is taken is certain; who has it is for people.
     let holder = |name| mutex.holder(name).unwrap_or(None);

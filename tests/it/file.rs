@@ -9,7 +9,7 @@ use std::time::Duration;
 use chrono::{DateTime, TimeDelta, Utc};
 use soloist::{
     Admission, Admitted, Clock, EventMutex, FencingToken, FileMutex, Grant, Lease, LeaseRequest, ManualClock,
-    MutexError, MutexName, Term,
+    MutexError, MutexErrorKind, MutexName, Term,
 };
 use tempfile::TempDir;
 
@@ -118,9 +118,9 @@ fn extended(mutex: &FileMutex, lease: &Lease) -> bool {
     mutex.extend(std::slice::from_ref(lease), minute()).remove(0).unwrap()
 }
 
-/// Every way to ask for `name` fails, naming `path`, and none says "held" or "free".
+/// Every way to ask for `name` fails so, naming `path`, and none says "held" or "free".
 #[track_caller]
-fn assert_unavailable(mutex: &FileMutex, request: &LeaseRequest, path: &Path) -> MutexError {
+fn assert_no_answer(kind: MutexErrorKind, mutex: &FileMutex, request: &LeaseRequest, path: &Path) -> MutexError {
     let answers = [
         mutex.exists(request.name()).map(|_| ()),
         mutex.holder(request.name()).map(|_| ()),
@@ -130,12 +130,16 @@ fn assert_unavailable(mutex: &FileMutex, request: &LeaseRequest, path: &Path) ->
         mutex.forget(&request.granted(FencingToken::new(1))).map(|_| ()),
         mutex.create(request).map(|_| ()),
     ];
-    answers.map(|answer| assert_names(answer.expect_err("it was answered"), path)).into_iter().next_back().unwrap()
+    answers
+        .map(|answer| assert_names(kind, answer.expect_err("it was answered"), path))
+        .into_iter()
+        .next_back()
+        .unwrap()
 }
 
 #[track_caller]
-fn assert_names(error: MutexError, path: &Path) -> MutexError {
-    assert!(error.is_unavailable());
+fn assert_names(kind: MutexErrorKind, error: MutexError, path: &Path) -> MutexError {
+    assert_eq!(error.kind(), kind, "{error}");
     assert!(error.to_string().contains(path.to_str().unwrap()), "{error} does not name {}", path.display());
     let source = std::error::Error::source(&error).expect("the error has a source");
     assert!(source.is::<std::io::Error>());

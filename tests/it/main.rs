@@ -3,12 +3,14 @@
 mod support;
 
 mod auto_traits;
+mod background;
 mod connect;
 mod contract;
 mod crontab;
 mod faults;
 mod file;
 mod fleet;
+mod outage;
 #[cfg(feature = "redis")]
 mod redis;
 mod report;

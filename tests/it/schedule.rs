@@ -1,7 +1,6 @@
 //! What is added, what is due, and whose turn it is.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::time::Duration;
 
@@ -11,9 +10,6 @@ use soloist::{
 };
 
 use crate::support::{Counted, Diary, at, noon, ran, skipped};
-
-/// No answer between threads takes that long, unless none will come.
-const PATIENCE: Duration = Duration::from_secs(20);
 
 fn event(name: &str) -> Event {
     Event::call(name, |_| {})
@@ -298,28 +294,6 @@ fn events_that_share_a_mutex_exclude_one_another_and_keep_their_own_occurrences(
     schedule.add(event("a").apply(shared)).unwrap().add(event("b").apply(shared)).unwrap();
     let report = schedule.run_due(noon());
     assert!(ran(&report, "a").is_success() && ran(&report, "b").is_success(), "one after the other: {report}");
-
-    // In the background both are asked for while one is at work.
-    let (entered, entries) = mpsc::channel();
-    let store = Counted::default();
-    let mut schedule = Schedule::new(store.clone());
-    for name in ["a", "b"] {
-        let (entered, store) = (entered.clone(), store.clone());
-        let task = move |_: &soloist::Run| {
-            entered.send(()).unwrap();
-            while store.calls() < 2 {
-                std::thread::yield_now(); // until both gates were asked
-            }
-        };
-        schedule.add(Event::call(name, task).apply(shared).in_background()).unwrap();
-    }
-    let report = schedule.run_due(noon());
-    let overlapping = report.entries().iter().filter(|entry| match entry.verdict() {
-        Verdict::Skipped(SkipReason::Overlapping(_)) => true,
-        Verdict::Skipped(reason) => panic!("{reason}"),
-        Verdict::Ran(_) => false,
-    });
-    assert_eq!((entries.try_iter().count(), overlapping.count()), (1, 1), "{report}");
 }
 
 #[test]
@@ -329,57 +303,6 @@ fn an_event_may_keep_its_mutex_in_a_store_of_its_own() {
     schedule.add(event("e").every_minute().mutex(own.clone()).without_overlapping()).unwrap();
     assert!(!schedule.run_due(noon()).is_failure());
     assert_eq!((own.calls(), others.calls()), (2, 0));
-}
-
-#[test]
-fn background_events_run_beside_the_others_and_the_tick_waits_for_them() {
-    let (to_background, from_foreground) = mpsc::channel();
-    let (to_foreground, from_background) = mpsc::channel();
-    let (from_foreground, from_background) =
-        (std::sync::Mutex::new(from_foreground), std::sync::Mutex::new(from_background));
-    let diary = Diary::default();
-    let (a, b) = (diary.clone(), diary.clone());
-    let mut schedule = Schedule::in_process();
-    // Each waits for the other: neither order one after the other would end.
-    let background = move |_: &soloist::Run| {
-        to_foreground.send(()).unwrap();
-        from_foreground.lock().unwrap().recv_timeout(PATIENCE).unwrap();
-        a.note("background");
-    };
-    let foreground = move |_: &soloist::Run| {
-        from_background.lock().unwrap().recv_timeout(PATIENCE).unwrap();
-        to_background.send(()).unwrap();
-        b.note("foreground");
-    };
-    schedule.add(Event::call("background", background).every_minute().in_background()).unwrap();
-    schedule.add(Event::call("foreground", foreground).every_minute()).unwrap();
-    let report = schedule.run_due(noon());
-    assert!(!report.is_failure(), "{report}");
-    assert_eq!(diary.lines().len(), 2);
-    assert!(report.entries().iter().map(soloist::Entry::event).eq(["background", "foreground"]), "{report}");
-}
-
-#[test]
-fn background_events_run_on_a_bounded_number_of_threads() {
-    let (at_work, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
-    let mut schedule = Schedule::in_process();
-    for number in 0..130 {
-        let (at_work, most) = (Arc::clone(&at_work), Arc::clone(&most));
-        let task = move |_: &soloist::Run| {
-            most.fetch_max(at_work.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
-            // Long enough for more to come, if more could.
-            let patience = Clock::system().moment().plus(Duration::from_millis(200));
-            while most.load(Ordering::SeqCst) <= 65 && Clock::system().moment() < patience {
-                std::thread::yield_now();
-            }
-            at_work.fetch_sub(1, Ordering::SeqCst);
-        };
-        schedule.add(Event::call(format!("e{number}"), task).every_minute().in_background()).unwrap();
-    }
-    let report = schedule.run_due(noon());
-    assert!(!report.is_failure() && report.entries().len() == 130, "{report}");
-    let most = most.load(Ordering::SeqCst);
-    assert!((2..=65).contains(&most), "64 threads, and the one that ticks: {most}");
 }
 
 #[test]

@@ -9,7 +9,7 @@ use std::time::SystemTime;
 use chrono::{DateTime, Utc};
 use soloist::{
     Admission, Admitted, Entry, EventMutex, Holder, Lease, LeaseRequest, MemoryMutex, MutexError, MutexName, Report,
-    RunOutcome, Scope, SkipReason, Term, Verdict,
+    RunOutcome, Scope, SkipReason, StoreId, Term, Verdict,
 };
 
 /// `at("2026-03-01T12:00:00Z")`.
@@ -69,16 +69,28 @@ pub(crate) fn skipped<'a>(report: &'a Report, event: &str) -> &'a SkipReason {
     }
 }
 
-/// A store that counts how often it is asked for something.
+/// A store that counts how often it is asked for something, and for how much at once.
 #[derive(Clone, Default)]
 pub(crate) struct Counted {
     inner: MemoryMutex,
     calls: Arc<AtomicUsize>,
+    admissions: Arc<Mutex<Vec<usize>>>,
+    releases: Arc<Mutex<Vec<usize>>>,
 }
 
 impl Counted {
     pub(crate) fn calls(&self) -> usize {
         self.calls.load(Ordering::SeqCst)
+    }
+
+    /// How much each call of `admit` asked for.
+    pub(crate) fn admissions(&self) -> Vec<usize> {
+        self.admissions.lock().expect("nothing panics while it is held").clone()
+    }
+
+    /// How much each call of `release` or `forget` gave back.
+    pub(crate) fn releases(&self) -> Vec<usize> {
+        self.releases.lock().expect("nothing panics while it is held").clone()
     }
 
     fn asked(&self) -> &MemoryMutex {
@@ -94,6 +106,9 @@ impl fmt::Debug for Counted {
 }
 
 impl EventMutex for Counted {
+    fn identity(&self) -> StoreId {
+        self.inner.identity()
+    }
     fn create(&self, request: &LeaseRequest) -> Result<Option<Lease>, MutexError> {
         self.asked().create(request)
     }
@@ -101,15 +116,18 @@ impl EventMutex for Counted {
         self.asked().exists(name)
     }
     fn forget(&self, lease: &Lease) -> Result<bool, MutexError> {
+        self.releases.lock().expect("nothing panics while it is held").push(1);
         self.asked().forget(lease)
     }
     fn scope(&self) -> Scope {
         Scope::Fleet
     }
     fn admit(&self, admissions: &[Admission]) -> Vec<Result<Admitted, MutexError>> {
+        self.admissions.lock().expect("nothing panics while it is held").push(admissions.len());
         self.asked().admit(admissions)
     }
     fn release(&self, leases: &[Lease]) -> Vec<Result<bool, MutexError>> {
+        self.releases.lock().expect("nothing panics while it is held").push(leases.len());
         self.asked().release(leases)
     }
     fn extend(&self, leases: &[Lease], term: Term) -> Vec<Result<bool, MutexError>> {

@@ -10,6 +10,7 @@ use tracing::field::{Field, Visit};
 use tracing::span::Attributes;
 use tracing::{Id, Subscriber};
 use tracing_subscriber::layer::{Context, SubscriberExt};
+use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::{Layer, Registry};
 
 use crate::support::noon;
@@ -134,4 +135,54 @@ fn the_documented_table_is_what_subscribers_are_told() {
         assert_eq!(told.remove(name).as_ref(), Some(expected), "{name}");
     }
     assert_eq!(told, Told::new(), "these are not in the table");
+}
+
+#[test]
+fn what_is_gated_and_released_together_is_told_within_the_span_of_each_run() {
+    /// The event that a span names.
+    struct Named(String);
+
+    impl Visit for Named {
+        fn record_debug(&mut self, _: &Field, _: &dyn std::fmt::Debug) {}
+        fn record_str(&mut self, field: &Field, value: &str) {
+            if field.name() == "event" {
+                value.clone_into(&mut self.0);
+            }
+        }
+    }
+
+    /// Which message came within the span of which event.
+    #[derive(Clone, Default)]
+    struct Within(Arc<Mutex<BTreeSet<(String, String)>>>);
+
+    impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Within {
+        fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, context: Context<'_, S>) {
+            let mut named = Named(String::new());
+            attributes.record(&mut named);
+            context.span(id).expect("it is new").extensions_mut().insert(named);
+        }
+
+        fn on_event(&self, event: &tracing::Event<'_>, context: Context<'_, S>) {
+            let mut fields = Fields::default();
+            event.record(&mut fields);
+            let spans = context.event_scope(event).into_iter().flatten();
+            let names: Vec<String> = spans.map(|span| span.extensions().get::<Named>().unwrap().0.clone()).collect();
+            self.0.lock().unwrap().insert((names.join(" in "), fields.message.expect("every event has a message")));
+        }
+    }
+
+    let within = Within::default();
+    tracing::subscriber::with_default(Registry::default().with(within.clone()), || {
+        let mut schedule = Schedule::in_process();
+        for name in ["a", "b"] {
+            schedule.add(Event::call(name, |_| {}).every_minute().without_overlapping().in_background()).unwrap();
+        }
+        schedule.add(Event::call("c", |_| {}).every_minute().in_background().skip(|_| true)).unwrap();
+        assert!(!schedule.run_due(noon()).is_failure());
+    });
+    let told = within.0.lock().unwrap().clone();
+    // The outer one is the tick's.
+    let expected = [("a in ", "succeeded"), ("b in ", "succeeded"), ("c in ", "skipped")];
+    let expected: BTreeSet<_> = expected.map(|(span, message)| (span.to_owned(), message.to_owned())).into();
+    assert!(told.is_superset(&expected), "{told:?}");
 }

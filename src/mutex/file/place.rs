@@ -148,8 +148,14 @@ impl Fault {
         Self::at(path)(io::Error::new(io::ErrorKind::InvalidData, why))
     }
 
+    /// What goes wrong with one file says nothing of the other names, unless their directory can't be entered either.
     pub(super) fn while_trying_to(self, verb: &str, name: &MutexName) -> MutexError {
-        MutexError::unavailable(format!("{verb} {name} in {}", self.path.display()), self.source)
+        let attempted = format!("{verb} {name} in {}", self.path.display());
+        let directory = self.path.parent().map_or(Ok(()), |dir| dir.join(".").metadata().map(drop));
+        match directory {
+            Ok(()) => MutexError::unusable(attempted, self.source),
+            Err(_) => MutexError::unavailable(attempted, self.source),
+        }
     }
 }
 

@@ -24,13 +24,13 @@ impl Stream {
     pub(super) fn open(server: &Server, until: Moment) -> io::Result<Self> {
         match &server.address.place {
             #[cfg(unix)]
-            Place::Unix(path) => Ok(Self::Plain(Timed { socket: Socket::Unix(connect_unix(path, until)?), until })),
+            Place::Unix(path) => Ok(Self::Plain(Timed::new(Socket::Unix(connect_unix(path, until)?), until))),
             #[cfg(not(unix))]
             Place::Unix(_) => Err(io::Error::new(io::ErrorKind::Unsupported, "this system has no such sockets")),
             Place::Tcp { host, port, encryption } => {
                 let socket = connect_tcp(host, *port, until)?;
                 socket.set_nodelay(true)?;
-                let timed = Timed { socket: Socket::Tcp(socket), until };
+                let timed = Timed::new(Socket::Tcp(socket), until);
                 match encryption {
                     Encryption::None => Ok(Self::Plain(timed)),
                     #[cfg(feature = "redis-tls")]
@@ -84,6 +84,8 @@ impl Write for Stream {
 pub(super) struct Timed {
     socket: Socket,
     until: Moment,
+    /// How long the socket itself waits, for a read and for a write.
+    waits: [Option<Duration>; 2],
 }
 
 enum Socket {
@@ -92,14 +94,44 @@ enum Socket {
     Unix(UnixStream),
 }
 
+#[derive(Clone, Copy)]
+enum Way {
+    In = 0,
+    Out = 1,
+}
+
+impl Timed {
+    fn new(socket: Socket, until: Moment) -> Self {
+        Self { socket, until, waits: [None; 2] }
+    }
+
+    /// Lets the socket wait for as long as is left. That costs a system call, so it is not told of less than a hundredth.
+    fn set_wait(&mut self, way: Way) -> io::Result<()> {
+        let left = left(self.until)?;
+        let wait = &mut self.waits[way as usize];
+        if wait.is_some_and(|wait| left <= wait && wait.saturating_sub(left) <= wait / 100) {
+            return Ok(());
+        }
+        *wait = Some(left);
+        match (&self.socket, way) {
+            (Socket::Tcp(socket), Way::In) => socket.set_read_timeout(*wait),
+            (Socket::Tcp(socket), Way::Out) => socket.set_write_timeout(*wait),
+            #[cfg(unix)]
+            (Socket::Unix(socket), Way::In) => socket.set_read_timeout(*wait),
+            #[cfg(unix)]
+            (Socket::Unix(socket), Way::Out) => socket.set_write_timeout(*wait),
+        }
+    }
+}
+
 impl Read for Timed {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         loop {
-            let left = Some(left(self.until)?);
+            self.set_wait(Way::In)?;
             let read = match &mut self.socket {
-                Socket::Tcp(socket) => socket.set_read_timeout(left).and_then(|()| socket.read(into)),
+                Socket::Tcp(socket) => socket.read(into),
                 #[cfg(unix)]
-                Socket::Unix(socket) => socket.set_read_timeout(left).and_then(|()| socket.read(into)),
+                Socket::Unix(socket) => socket.read(into),
             };
             match read {
                 Err(error) if is_pause(&error) => {}
@@ -112,11 +144,11 @@ impl Read for Timed {
 impl Write for Timed {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         loop {
-            let left = Some(left(self.until)?);
+            self.set_wait(Way::Out)?;
             let written = match &mut self.socket {
-                Socket::Tcp(socket) => socket.set_write_timeout(left).and_then(|()| socket.write(bytes)),
+                Socket::Tcp(socket) => socket.write(bytes),
                 #[cfg(unix)]
-                Socket::Unix(socket) => socket.set_write_timeout(left).and_then(|()| socket.write(bytes)),
+                Socket::Unix(socket) => socket.write(bytes),
             };
             match written {
                 Err(error) if is_pause(&error) => {}

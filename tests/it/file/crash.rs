@@ -5,6 +5,7 @@ use std::fs;
 use std::sync::Mutex;
 use std::time::Duration;
 
+use soloist::MutexErrorKind::Unusable;
 use soloist::{Clock, EventMutex, FileMutex, LeaseRequest, MutexName};
 
 use super::child::{Doing, NAMES, Told, next_said, told};
@@ -36,10 +37,10 @@ fn a_stopped_process_that_has_the_record_locked_is_named_after_a_bounded_wait() 
     let mut child = Doing::start(told(&Told::Lock(&record), &[]));
     assert_eq!(child.says().unwrap(), "locked");
     child.signal("-STOP");
-    let error = assert_names(store.mutex.create(&store.request(&reports())).unwrap_err(), &record);
+    let error = assert_names(Unusable, store.mutex.create(&store.request(&reports())).unwrap_err(), &record);
     let source = std::error::Error::source(&error).unwrap().to_string();
     assert_eq!(source, format!("it has been locked by pid {} for 2 s", child.pid()));
-    assert_names(store.mutex.exists(&reports()).unwrap_err(), &record);
+    assert_names(Unusable, store.mutex.exists(&reports()).unwrap_err(), &record);
     child.signal("-CONT");
     child.kill();
     store.assert_free(&reports());
@@ -51,7 +52,7 @@ fn a_lease_that_cannot_be_given_back_because_the_record_stays_locked_ends_all_th
     let lease = store.take(&reports());
     let mut child = Doing::start(told(&Told::Lock(&store.record()), &[]));
     assert_eq!(child.says().unwrap(), "locked");
-    assert_names(store.mutex.forget(&lease).unwrap_err(), &store.record());
+    assert_names(Unusable, store.mutex.forget(&lease).unwrap_err(), &store.record());
     child.kill();
     store.assert_free(&reports());
 }

@@ -4,10 +4,11 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
+use soloist::MutexErrorKind::{Unavailable, Unusable};
 use soloist::{EventMutex, FileMutex, MutexName};
 
 use super::child::{Doing, Told, told};
-use super::{Store, admitted, assert_names, assert_unavailable, extended, minute, noon, reports};
+use super::{Store, admitted, assert_names, assert_no_answer, extended, minute, noon, reports};
 
 /// How long it may take until it is noticed that a file which was open has been replaced.
 const A_LOOK: Duration = Duration::from_secs(1);
@@ -18,11 +19,15 @@ fn a_directory_that_has_gone_is_an_error_and_is_not_made_again() {
     store.assert_free(&reports());
     let (lease, record) = (store.take(&reports()), store.record());
     fs::remove_dir_all(store.path()).unwrap();
-    assert_unavailable(&store.mutex, &store.request(&reports()), &record);
-    assert_unavailable(&store.mutex, &store.request(&MutexName::lease("new").unwrap()), store.path());
-    assert_names(store.mutex.extend(std::slice::from_ref(&lease), minute()).remove(0).unwrap_err(), &record);
+    assert_no_answer(Unavailable, &store.mutex, &store.request(&reports()), &record);
+    assert_no_answer(Unavailable, &store.mutex, &store.request(&MutexName::lease("new").unwrap()), store.path());
+    assert_names(
+        Unavailable,
+        store.mutex.extend(std::slice::from_ref(&lease), minute()).remove(0).unwrap_err(),
+        &record,
+    );
     store.clock.advance(A_LOOK);
-    assert_names(store.mutex.forget(&lease).unwrap_err(), &record);
+    assert_names(Unavailable, store.mutex.forget(&lease).unwrap_err(), &record);
     assert!(!store.path().exists());
 }
 
@@ -51,7 +56,7 @@ fn a_record_that_was_deleted_while_it_was_held_is_told_to_its_holder() {
     let record = store.record();
     fs::remove_file(&record).unwrap();
     store.clock.advance(A_LOOK);
-    let error = assert_names(store.mutex.forget(&lease).unwrap_err(), &record);
+    let error = assert_names(Unusable, store.mutex.forget(&lease).unwrap_err(), &record);
     assert_eq!(std::error::Error::source(&error).unwrap().to_string(), "it was deleted while it was held");
 }
 
@@ -78,7 +83,7 @@ fn a_file_in_place_of_the_directory_is_an_error_that_names_the_path() {
     store.assert_free(&reports());
     fs::remove_dir_all(store.path()).unwrap();
     fs::write(store.path(), "").unwrap();
-    let error = assert_unavailable(&store.mutex, &store.request(&reports()), store.path());
+    let error = assert_no_answer(Unavailable, &store.mutex, &store.request(&reports()), store.path());
     assert_eq!(std::error::Error::source(&error).unwrap().to_string(), "Not a directory (os error 20)");
     fs::remove_file(store.path()).unwrap();
 }
@@ -89,7 +94,7 @@ fn a_directory_that_takes_no_files_is_an_error_also_for_root() {
     let dir = Path::new("/sys/kernel");
     let mutex = FileMutex::in_dir(dir).unwrap();
     let store = Store::new();
-    assert_names(mutex.create(&store.request(&reports())).unwrap_err(), dir);
+    assert_names(Unusable, mutex.create(&store.request(&reports())).unwrap_err(), dir);
     assert!(!mutex.exists(&reports()).unwrap());
 }
 
@@ -100,12 +105,12 @@ fn a_directory_in_place_of_a_file_is_an_error_that_names_it() {
     let (record, life) = (store.record(), store.file(".life"));
     fs::remove_file(&life).unwrap();
     fs::create_dir(&life).unwrap();
-    assert_names(store.other().create(&store.request(&reports())).unwrap_err(), &life);
+    assert_names(Unusable, store.other().create(&store.request(&reports())).unwrap_err(), &life);
     fs::remove_dir(&life).unwrap();
     store.assert_free(&reports());
     fs::remove_file(&record).unwrap();
     fs::create_dir(&record).unwrap();
-    assert_unavailable(&store.mutex, &store.request(&reports()), &record);
+    assert_no_answer(Unusable, &store.mutex, &store.request(&reports()), &record);
 }
 
 #[test]
@@ -117,8 +122,8 @@ fn a_foreign_file_is_an_error_that_names_it_and_is_left_as_it_is() {
         ["hello\n".to_owned(), "soloist-mutex 2\n".to_owned(), format!("{}x", "\0".repeat(767)), " ".repeat(5000)]
     {
         fs::write(&record, &foreign).unwrap();
-        let error = assert_unavailable(&store.mutex, &store.request(&reports()), &record);
-        assert_unavailable(&store.mutex, &store.request(&claim), &record);
+        let error = assert_no_answer(Unusable, &store.mutex, &store.request(&reports()), &record);
+        assert_no_answer(Unusable, &store.mutex, &store.request(&claim), &record);
         let said = "it is not a record of this version, and is left as it is";
         assert_eq!(std::error::Error::source(&error).unwrap().to_string(), said);
         assert_eq!(fs::read_to_string(&record).unwrap(), foreign);
@@ -137,7 +142,7 @@ fn the_record_of_another_name_is_an_error_that_names_both() {
         elsewhere.assert_free(other);
         fs::copy(elsewhere.record(), &record).unwrap();
         let before = fs::read(&record).unwrap();
-        let error = assert_unavailable(&store.mutex, &store.request(&reports()), &record);
+        let error = assert_no_answer(Unusable, &store.mutex, &store.request(&reports()), &record);
         let said = format!("it is the record of another name, {}", other.mutex());
         assert_eq!(std::error::Error::source(&error).unwrap().to_string(), said);
         assert_eq!(fs::read(&record).unwrap(), before);
@@ -189,6 +194,6 @@ fn a_disk_without_any_room_is_an_error_too() {
     fs::remove_file(&record).unwrap();
     std::os::unix::fs::symlink("/dev/full", &record).unwrap();
     let claim = reports().claim("reports", noon());
-    assert_names(store.mutex.create(&store.request(&reports())).unwrap_err(), &record);
-    assert_names(store.mutex.create(&store.request(&claim)).unwrap_err(), &record);
+    assert_names(Unusable, store.mutex.create(&store.request(&reports())).unwrap_err(), &record);
+    assert_names(Unusable, store.mutex.create(&store.request(&claim)).unwrap_err(), &record);
 }

@@ -1,0 +1,251 @@
+//! A tick's background events: gated together, run by as many hands as they need, released together.
+//!
+//! One thread gates and releases, so that a store is asked once for up to a hundred events; it is the caller's own where
+//! nothing is due in the foreground. It gates no more than there are hands for, because a lease runs down while its
+//! event waits, and it runs nothing itself, so that no event waits for another that is slow.
+
+use std::collections::{HashMap, VecDeque};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::OnceLock;
+use std::thread::{self, Scope};
+
+use tracing::Span;
+
+use crate::error::MutexError;
+use crate::fault::{Fault, contain};
+use crate::gate;
+use crate::guard::{Held, release_together};
+use crate::lease::Lease;
+use crate::mutex::{EventMutex, Grant, StoreId};
+use crate::outcome::{Ended, RunOutcome, SkipReason};
+use crate::report::{Entry, Verdict};
+use crate::turn::Turn;
+
+mod desk;
+
+use desk::{Call, Desk, News};
+
+/// How many admissions are asked for at once.
+const TOGETHER: usize = 100;
+
+/// Lets each turn be taken, the background ones beside the others; the entries are in the turns' order.
+pub(crate) fn take_turns(turns: &[Turn<'_>]) -> Vec<Entry> {
+    let (background, foreground): (Vec<usize>, Vec<usize>) =
+        (0..turns.len()).partition(|turn| turns[*turn].event.background);
+    let entries = turns.iter().map(|_| OnceLock::new()).collect();
+    let office = Office { turns, background, entries, desk: Desk::new(), tick: Span::current() };
+    thread::scope(|scope| {
+        let crew = Crew { scope, office: &office };
+        let beside = !foreground.is_empty() && crew.start("soloist", Crew::gate_and_release);
+        for turn in foreground {
+            office.enter(turn, turns[turn].take());
+        }
+        if !beside {
+            crew.gate_and_release();
+        }
+    });
+    office.entries.into_iter().map(|entry| entry.into_inner().expect("every turn was taken")).collect()
+}
+
+/// What the threads of one tick share.
+struct Office<'a> {
+    turns: &'a [Turn<'a>],
+    background: Vec<usize>,
+    entries: Vec<OnceLock<Entry>>,
+    desk: Desk<Admitted<'a>, Done<'a>>,
+    tick: Span,
+}
+
+type HeldLease<'a> = Held<&'a dyn EventMutex, Lease>;
+
+/// A turn that the gate let in, and the lease that it holds from there on.
+struct Admitted<'a> {
+    turn: usize,
+    span: Span,
+    grant: Option<Grant>,
+    held: Option<HeldLease<'a>>,
+}
+
+/// A turn that was taken, but for its release.
+struct Done<'a> {
+    turn: usize,
+    span: Span,
+    outcome: RunOutcome,
+    held: Option<HeldLease<'a>>,
+}
+
+/// A turn that the gate did not let in.
+struct Refused {
+    turn: usize,
+    span: Span,
+    reason: SkipReason,
+}
+
+/// The threads of one tick.
+#[derive(Clone, Copy)]
+struct Crew<'scope, 'env, 'a> {
+    scope: &'scope Scope<'scope, 'env>,
+    office: &'scope Office<'a>,
+}
+
+impl<'scope> Crew<'scope, '_, '_> {
+    /// Starts a thread, or says that there is none to be had.
+    fn start(self, name: &str, work: impl FnOnce(Self) + Send + 'scope) -> bool {
+        let work = move || self.office.tick.in_scope(|| work(self));
+        let started = thread::Builder::new().name(name.into()).spawn_scoped(self.scope, work);
+        if let Err(error) = &started {
+            tracing::warn!(target: "soloist", %error, "no thread for background events: they run on fewer");
+        }
+        started.is_ok()
+    }
+
+    fn gate_and_release(self) {
+        let Office { turns, background, desk, .. } = self.office;
+        if let [alone] = **background {
+            return self.office.enter(alone, turns[alone].take());
+        }
+        let all = catch_unwind(AssertUnwindSafe(|| self.attend(by_store(turns, background))));
+        // Whatever happened: the hands wait for it.
+        desk.close();
+        all.unwrap_or_else(|panic| resume_unwind(panic));
+    }
+
+    /// Puts turns on the desk as long as there are any, and clears away what has ended.
+    fn attend(self, mut queues: VecDeque<VecDeque<usize>>) {
+        let Office { desk, .. } = self.office;
+        loop {
+            match desk.wait(queues.front().map(|queue| queue.len().min(TOGETHER))) {
+                News::Room(room) => {
+                    let queue = queues.front_mut().expect("there is room for what is in the first queue");
+                    let (admitted, refused) = self.office.gate(queue, room);
+                    if queue.is_empty() {
+                        queues.pop_front();
+                    }
+                    self.call(desk.put(admitted));
+                    for refused in refused {
+                        self.office.refuse(refused);
+                    }
+                }
+                News::Ended(done) => self.office.release(done),
+                News::NoHandFor(admitted) => {
+                    let done = self.office.run(admitted);
+                    desk.done_without_a_hand();
+                    self.office.release(vec![done]);
+                }
+                News::AllDone => return,
+            }
+        }
+    }
+
+    /// Takes one turn after another.
+    fn lend_a_hand(self) {
+        let mut done = None;
+        while let Some((admitted, call)) = self.office.desk.exchange(done) {
+            self.call(call);
+            done = Some(self.office.run(admitted));
+        }
+    }
+
+    fn call(self, call: Call) {
+        if call == Call::NewHand && !self.start("soloist-hand", Self::lend_a_hand) {
+            self.office.desk.no_more_hands();
+        }
+    }
+}
+
+impl<'a> Office<'a> {
+    /// Asks the filters of up to `most` turns, and the store, which these have in common, for all whose filters agree.
+    fn gate(&self, queue: &mut VecDeque<usize>, most: usize) -> (Vec<Admitted<'a>>, Vec<Refused>) {
+        let (mut admitted, mut refused) = (Vec::with_capacity(most), Vec::new());
+        let mut agreed = Vec::with_capacity(most);
+        while agreed.len() < most
+            && let Some(turn) = queue.pop_front()
+        {
+            let span = self.turns[turn].span();
+            match span.in_scope(|| gate::ask_filters(&self.turns[turn])) {
+                Ok(()) => agreed.push((turn, span)),
+                Err(reason) => refused.push(Refused { turn, span, reason }),
+            }
+        }
+        let (mut asking, mut admissions) = (Vec::with_capacity(agreed.len()), Vec::with_capacity(agreed.len()));
+        for (turn, span) in agreed {
+            match gate::admission(&self.turns[turn]) {
+                Ok(Some(admission)) => {
+                    asking.push((turn, span));
+                    admissions.push(admission);
+                }
+                Ok(None) => admitted.push(Admitted { turn, span, grant: None, held: None }),
+                Err(reason) => refused.push(Refused { turn, span, reason }),
+            }
+        }
+        if let Some((first, _)) = asking.first() {
+            let first = &self.turns[*first];
+            let mut asking = asking.into_iter();
+            gate::ask_store(first, &admissions, |decision| {
+                let (turn, span) = asking.next().expect("there are as many decisions as admissions");
+                match decision {
+                    Err(reason) => refused.push(Refused { turn, span, reason }),
+                    Ok(grant) => {
+                        let held = grant.lease().map(|lease| Held::new(first.mutex, lease.clone()));
+                        admitted.push(Admitted { turn, span, grant: Some(grant), held });
+                    }
+                }
+            });
+        }
+        (admitted, refused)
+    }
+
+    fn refuse(&self, Refused { turn, span, reason }: Refused) {
+        self.enter(turn, span.in_scope(|| self.turns[turn].conclude(Verdict::Skipped(reason))));
+    }
+
+    fn run(&self, Admitted { turn, span, grant, held }: Admitted<'a>) -> Done<'a> {
+        let token = grant.as_ref().map(Grant::token);
+        let run = self.turns[turn].begin(grant);
+        // What panics here is nobody's task or hook: a subscriber of `tracing`. The others' runs go on.
+        let outcome = contain(|| span.in_scope(|| self.turns[turn].perform(&run)));
+        let outcome =
+            outcome.unwrap_or_else(|message| RunOutcome::new(Ended::Faulted(Fault::Panicked(message)), token));
+        Done { turn, span, outcome, held }
+    }
+
+    /// Gives back what is held, at once for each store, and enters what became of each turn.
+    fn release(&self, mut done: Vec<Done<'a>>) {
+        let mut answers: Vec<_> = done.iter().map(|_| None).collect();
+        while let Some(holder) = done.iter().find(|done| done.held.is_some()) {
+            let Turn { mutex, store, .. } = self.turns[holder.turn];
+            let of_this_store = done.iter_mut().enumerate().filter(|(_, done)| self.turns[done.turn].store == store);
+            let (at, held): (Vec<_>, Vec<_>) =
+                of_this_store.filter_map(|(at, done)| done.held.take().map(|held| (at, held))).unzip();
+            at.into_iter().zip(release_together(mutex, held)).for_each(|(at, answer)| answers[at] = Some(answer));
+        }
+        done.into_iter().zip(answers).for_each(|(done, answer)| self.conclude(done, answer));
+    }
+
+    fn conclude(&self, done: Done<'a>, release: Option<Result<bool, MutexError>>) {
+        let Done { turn, span, mut outcome, .. } = done;
+        outcome.release = release.map(|answer| self.turns[turn].released(answer));
+        self.enter(turn, span.in_scope(|| self.turns[turn].conclude(Verdict::Ran(outcome))));
+    }
+
+    fn enter(&self, turn: usize, entry: Entry) {
+        // A turn is taken once, so nothing was entered for it before.
+        let _ = self.entries[turn].set(entry);
+    }
+}
+
+/// Which turns ask the same store, in the order in which each store is first asked; those that ask none come first.
+fn by_store(turns: &[Turn<'_>], of: &[usize]) -> VecDeque<VecDeque<usize>> {
+    let mut queues = VecDeque::from([VecDeque::new()]);
+    let mut queue_of: HashMap<StoreId, usize> = HashMap::new();
+    for turn in of {
+        let Turn { event, store, .. } = turns[*turn];
+        let queue = if event.protection.is_some() { *queue_of.entry(store).or_insert(queues.len()) } else { 0 };
+        if queue == queues.len() {
+            queues.push_back(VecDeque::new());
+        }
+        queues[queue].push_back(*turn);
+    }
+    queues.retain(|queue| !queue.is_empty());
+    queues
+}

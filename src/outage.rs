@@ -1,0 +1,92 @@
+//! What a tick remembers of its stores: one that gave no answer is not asked again.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use crate::clock::{Clock, Moment};
+use crate::error::MutexError;
+use crate::mutex::StoreId;
+
+/// How long a store that was out is left alone: a tick may last for hours, and the store is back by then.
+const LEFT_ALONE: Duration = Duration::from_secs(60);
+
+/// The outages of one tick.
+pub(crate) struct Outages {
+    /// Events of this tick ask beside one another. Until a store has given its first answer, one of them asks and the
+    /// others listen, so that an outage makes all of them wait once.
+    beside: bool,
+    /// Whether there was any, so that nobody else need look.
+    any: AtomicBool,
+    known: Mutex<Vec<(StoreId, Word)>>,
+    heard: Condvar,
+}
+
+/// What was heard of a store.
+enum Word {
+    /// Somebody is asking it for the first time.
+    Awaited,
+    Answers,
+    Out {
+        first: MutexError,
+        at: Moment,
+    },
+}
+
+impl Outages {
+    pub(crate) fn none(beside: bool) -> Self {
+        Self { beside, any: AtomicBool::new(false), known: Mutex::default(), heard: Condvar::new() }
+    }
+
+    /// Whether a store may be asked, or what it said when it was out. Whoever may ask calls
+    /// [`heard`](Self::heard) afterwards, whatever came of it.
+    pub(crate) fn may_ask(&self, store: StoreId, clock: &Clock) -> Result<(), MutexError> {
+        if !self.beside && !self.any.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        let mut known = self.known();
+        loop {
+            let at = known.iter().position(|(known, _)| *known == store);
+            match at.map(|at| &known[at].1) {
+                Some(Word::Answers) => return Ok(()),
+                Some(Word::Out { first, at }) if clock.moment().since(*at) < LEFT_ALONE => return Err(first.clone()),
+                Some(Word::Awaited) => known = self.heard.wait(known).unwrap_or_else(PoisonError::into_inner),
+                Some(Word::Out { .. }) | None => {
+                    put(&mut known, store, Word::Awaited);
+                    return Ok(());
+                }
+            }
+        }
+    }
+
+    /// Says what came of asking a store: an outage, or anything else.
+    pub(crate) fn heard(&self, store: StoreId, clock: &Clock, outage: Option<&MutexError>) {
+        if outage.is_none() && !self.beside && !self.any.load(Ordering::Acquire) {
+            return;
+        }
+        let mut known = self.known();
+        let was_out = known.iter().any(|(known, word)| *known == store && matches!(word, Word::Out { .. }));
+        match outage {
+            // What answers to one and not to another is out as long as the other remembers it.
+            None if was_out => {}
+            None => put(&mut known, store, Word::Answers),
+            Some(first) => {
+                self.any.store(true, Ordering::Release);
+                put(&mut known, store, Word::Out { first: first.clone(), at: clock.moment() });
+            }
+        }
+        self.heard.notify_all();
+    }
+
+    fn known(&self) -> MutexGuard<'_, Vec<(StoreId, Word)>> {
+        // No code that can panic runs while it is half-changed.
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn put(known: &mut Vec<(StoreId, Word)>, store: StoreId, word: Word) {
+    match known.iter_mut().find(|(known, _)| *known == store) {
+        Some((_, before)) => *before = word,
+        None => known.push((store, word)),
+    }
+}

@@ -1,0 +1,460 @@
+//! Events that run beside one another: gated together, released together, and none waits for another.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
+
+use soloist::{
+    Admission, Admitted, Clock, Entry, Event, EventMutex, FencingToken, Lease, LeaseRequest, MemoryMutex, MutexError,
+    MutexName, Release, Report, Schedule, SkipReason, Verdict,
+};
+
+use crate::support::{Counted, Diary, entry, noon, ran, skipped};
+
+/// No answer between threads takes that long, unless none will come.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+fn protected(event: Event) -> Event {
+    event.every_minute().without_overlapping().on_one_server().in_background()
+}
+
+fn background(name: impl Into<Arc<str>>) -> Event {
+    Event::call(name, |_| {}).apply(protected)
+}
+
+fn schedule(mutex: impl EventMutex + 'static, events: impl IntoIterator<Item = Event>) -> Schedule {
+    let mut schedule = Schedule::new(mutex);
+    for event in events {
+        schedule.add(event).unwrap();
+    }
+    schedule
+}
+
+/// Waits until `done` says so; what is not done within the patience of this test is an error.
+fn until(done: impl Fn() -> bool) -> Result<(), &'static str> {
+    let patience = Clock::system().moment().plus(PATIENCE);
+    while !done() {
+        if Clock::system().moment() > patience {
+            return Err("waited in vain");
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    Ok(())
+}
+
+#[test]
+fn a_thousand_events_ask_their_store_twenty_times() {
+    let store = Counted::default();
+    let schedule = schedule(store.clone(), (0..1_000).map(|number| background(format!("e{number}"))));
+    let report = schedule.run_due(noon());
+    assert!(!report.is_failure(), "{report}");
+    assert!(report.entries().iter().map(Entry::event).eq((0..1_000).map(|number| format!("e{number}"))));
+    assert!(report.entries().iter().all(|entry| matches!(entry.verdict(), Verdict::Ran(outcome)
+        if outcome.fencing_token().is_some() && matches!(outcome.release(), Some(Release::Released)))));
+    assert_eq!(store.admissions(), [100; 10]);
+    assert_eq!(store.releases().iter().sum::<usize>(), 1_000);
+    assert!(store.releases().len() <= 10, "{:?}", store.releases());
+    assert_eq!(store.calls(), store.admissions().len() + store.releases().len(), "nothing else was asked");
+}
+
+#[test]
+fn the_lease_of_a_quick_task_is_given_back_while_a_slow_one_runs() {
+    let store = MemoryMutex::new();
+    let quick: Vec<MutexName> = (0..250).map(|number| MutexName::lease(format!("quick {number}")).unwrap()).collect();
+    let mut events: Vec<Event> = quick.iter().map(|name| background(name.mutex())).collect();
+    for (number, place) in [0, 1, 120, 200, 253].into_iter().enumerate() {
+        let (store, quick) = (store.clone(), quick.clone());
+        // It ends only when all the others were released, also those that the gate has not let in yet.
+        let slow = move |_: &soloist::Run| {
+            until(|| quick.iter().all(|name| store.holder(name).unwrap().is_none()))?;
+            until(|| quick.iter().all(|name| store.exists(&name.claim(name.mutex(), noon())).unwrap()))
+        };
+        events.insert(place, Event::call(format!("slow {number}"), slow).apply(protected));
+    }
+    let report = schedule(store, events).run_due(noon());
+    assert!(!report.is_failure(), "{report}");
+    assert_eq!(report.entries().len(), 255);
+}
+
+#[test]
+fn all_that_are_due_run_at_once_up_to_two_hundred_and_no_lease_waits_for_a_hand() {
+    let (store, at_work, most) = (Counted::default(), Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let task = |number: usize| {
+        let (store, at_work, most) = (store.clone(), Arc::clone(&at_work), Arc::clone(&most));
+        move |_: &soloist::Run| {
+            most.fetch_max(at_work.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+            // The first two hundred leave together.
+            let all_are_there = until(|| most.load(Ordering::SeqCst) >= 200);
+            let gated: usize = store.admissions().iter().sum();
+            let left = at_work.fetch_sub(1, Ordering::SeqCst);
+            all_are_there?;
+            if number < 200 && left == 200 && gated != 200 {
+                Err("more were gated than there are hands")
+            } else {
+                Ok(())
+            }
+        }
+    };
+    let events = (0..450).map(|number| Event::call(format!("e{number}"), task(number)).apply(protected));
+    let report = schedule(store.clone(), events).run_due(noon());
+    assert!(!report.is_failure() && report.entries().len() == 450, "{report}");
+    assert_eq!(most.load(Ordering::SeqCst), 200);
+    assert_eq!(store.admissions(), [100, 100, 100, 100, 50]);
+}
+
+#[test]
+fn of_two_that_share_a_mutex_the_first_runs_and_the_other_is_overlapping() {
+    let shared = |name: &str| background(name).mutex_name("shared");
+    let report = schedule(MemoryMutex::new(), [shared("a"), shared("b"), background("c")]).run_due(noon());
+    assert!(ran(&report, "a").is_success() && ran(&report, "c").is_success(), "{report}");
+    assert!(matches!(skipped(&report, "b"), SkipReason::Overlapping(Some(_))), "{report}");
+}
+
+#[test]
+fn each_store_is_asked_for_its_own_events_whatever_handle_they_have() {
+    let (own, others) = (Counted::default(), Counted::default());
+    let shared: Arc<dyn EventMutex> = Arc::new(own.clone());
+    let event = |number: usize| match number % 3 {
+        0 => background(format!("e{number}")),
+        1 => background(format!("e{number}")).mutex(own.clone()),
+        _ => background(format!("e{number}")).mutex(Arc::clone(&shared)),
+    };
+    let report = schedule(others.clone(), (0..180).map(event)).run_due(noon());
+    assert!(!report.is_failure(), "{report}");
+    assert_eq!((own.admissions(), others.admissions()), (vec![100, 20], vec![60]));
+    assert_eq!((own.releases().iter().sum::<usize>(), others.releases().iter().sum()), (120, 60));
+}
+
+#[test]
+fn what_is_filtered_or_unprotected_or_not_let_in_is_told_as_in_the_foreground() {
+    let store = Counted::default();
+    let held = LeaseRequest::new(MutexName::lease("held").unwrap(), soloist::Term::MAX, &Clock::system());
+    store.create(&held).unwrap().expect("nobody holds it");
+    let diary = Diary::default();
+    let events = [
+        background("filtered").skip(|_| true),
+        background("filter panics").skip(|_| panic!("no such flag")),
+        Event::call("unprotected", diary.task("unprotected")).every_minute().in_background(),
+        Event::call("task panics", |_| panic!("no paper")).apply(protected),
+        background("held"),
+        Event::call("hooks", diary.task("task")).apply(protected).before(diary.task("before")).then(diary.hook("then")),
+    ];
+    let report = schedule(store.clone(), events).run_due(noon());
+    assert!(matches!(skipped(&report, "filtered"), SkipReason::Filtered));
+    assert_eq!(skipped(&report, "filter panics").to_string(), "a filter panicked: no such flag");
+    assert!(ran(&report, "unprotected").release().is_none());
+    assert!(ran(&report, "task panics").to_string().ends_with(": no paper"));
+    assert!(matches!(ran(&report, "task panics").release(), Some(Release::Released)));
+    assert!(matches!(skipped(&report, "held"), SkipReason::Overlapping(Some(_))));
+    let lines = diary.lines();
+    assert_eq!(lines.iter().filter(|line| *line != "unprotected").collect::<Vec<_>>(), ["before", "task", "then"]);
+    assert_eq!(store.admissions(), [3]);
+    assert!(report.failures().map(Entry::event).eq(["filter panics", "task panics"]));
+}
+
+#[test]
+fn hooks_run_while_the_lease_is_held() {
+    let store = MemoryMutex::new();
+    let held = |store: &MemoryMutex| {
+        let store = store.clone();
+        move |run: &soloist::Run| match store.exists(run.lease().unwrap().name()) {
+            Ok(true) => Ok(()),
+            other => Err(format!("{other:?}")),
+        }
+    };
+    let (before, task, then) = (held(&store), held(&store), held(&store));
+    let event = Event::call("a", task).apply(protected).before(before).then(move |run, _| then(run));
+    let report = schedule(store.clone(), [event, background("b")]).run_due(noon());
+    assert!(!report.is_failure(), "{report}");
+    assert!(!store.exists(&MutexName::lease("a").unwrap()).unwrap());
+}
+
+#[test]
+fn background_events_run_beside_the_others_and_the_tick_waits_for_them() {
+    let (to_background, from_foreground) = mpsc::channel();
+    let (to_foreground, from_background) = mpsc::channel();
+    let (from_foreground, from_background) =
+        (std::sync::Mutex::new(from_foreground), std::sync::Mutex::new(from_background));
+    let diary = Diary::default();
+    let (a, b) = (diary.clone(), diary.clone());
+    let mut schedule = Schedule::in_process();
+    // Each waits for the other: neither order one after the other would end.
+    let background = move |_: &soloist::Run| {
+        to_foreground.send(()).unwrap();
+        from_foreground.lock().unwrap().recv_timeout(PATIENCE).unwrap();
+        a.note("background");
+    };
+    let foreground = move |_: &soloist::Run| {
+        from_background.lock().unwrap().recv_timeout(PATIENCE).unwrap();
+        to_background.send(()).unwrap();
+        b.note("foreground");
+    };
+    schedule.add(Event::call("background", background).every_minute().in_background()).unwrap();
+    schedule.add(Event::call("foreground", foreground).every_minute()).unwrap();
+    let report = schedule.run_due(noon());
+    assert!(!report.is_failure(), "{report}");
+    assert_eq!(diary.lines().len(), 2);
+    assert!(report.entries().iter().map(soloist::Entry::event).eq(["background", "foreground"]), "{report}");
+}
+
+/// A store that answers as it is told to.
+struct Odd<A, R> {
+    inner: MemoryMutex,
+    admit: A,
+    release: R,
+}
+
+type Answers<T> = Vec<Result<T, MutexError>>;
+
+impl<A, R> fmt::Debug for Odd<A, R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Odd")
+    }
+}
+
+impl<A, R> EventMutex for Odd<A, R>
+where
+    A: Fn(&[Admission], Answers<Admitted>) -> Answers<Admitted> + Send + Sync,
+    R: Fn(&MemoryMutex, &[Lease]) -> Answers<bool> + Send + Sync,
+{
+    fn create(&self, request: &LeaseRequest) -> Result<Option<Lease>, MutexError> {
+        self.inner.create(request)
+    }
+    fn exists(&self, name: &MutexName) -> Result<bool, MutexError> {
+        self.inner.exists(name)
+    }
+    fn forget(&self, lease: &Lease) -> Result<bool, MutexError> {
+        self.inner.forget(lease)
+    }
+    fn admit(&self, admissions: &[Admission]) -> Answers<Admitted> {
+        (self.admit)(admissions, self.inner.admit(admissions))
+    }
+    fn release(&self, leases: &[Lease]) -> Answers<bool> {
+        (self.release)(&self.inner, leases)
+    }
+}
+
+/// Runs `a`, `b` and `c` on the odd store, beside one on another, and sees that nothing is held afterwards.
+#[track_caller]
+fn tick(
+    admit: impl Fn(&[Admission], Answers<Admitted>) -> Answers<Admitted> + Send + Sync + 'static,
+) -> (Report, MemoryMutex) {
+    let inner = MemoryMutex::new();
+    let odd = Odd { inner: inner.clone(), admit, release: EventMutex::release };
+    let others = background("another's").mutex(MemoryMutex::new());
+    let report = schedule(odd, [background("a"), background("b"), others, background("c")]).run_due(noon());
+    assert!(ran(&report, "another's").is_success());
+    (report, inner)
+}
+
+/// Lets `a`, `b` and `c` end together, and their store release them oddly.
+#[track_caller]
+fn tick_and_release(
+    release: impl Fn(&MemoryMutex, &[Lease]) -> Answers<bool> + Send + Sync + 'static,
+) -> HashMap<&'static str, (String, bool)> {
+    let (inner, ended) = (MemoryMutex::new(), Arc::new(AtomicUsize::new(0)));
+    let odd = Odd { inner: inner.clone(), admit: |_: &[Admission], answers| answers, release };
+    let event = |name| {
+        let ended = Arc::clone(&ended);
+        background(name).then(move |_, _| {
+            ended.fetch_add(1, Ordering::SeqCst);
+        })
+    };
+    // Nobody looks at what has ended while this store makes up its mind.
+    let waits = {
+        let ended = Arc::clone(&ended);
+        move |_: &[Admission], answers: Answers<Admitted>| {
+            until(|| ended.load(Ordering::SeqCst) == 3).unwrap();
+            answers
+        }
+    };
+    let waits = Odd { inner: MemoryMutex::new(), admit: waits, release: EventMutex::release };
+    let events = [event("a"), event("b"), event("c"), background("another's").mutex(waits)];
+    let report = schedule(odd, events).run_due(noon());
+    assert!(ran(&report, "another's").is_success());
+    told(&report, &inner)
+}
+
+/// What the report says of each event, and whether its occurrence is still to be had. No lease is left behind.
+#[track_caller]
+fn told(report: &Report, inner: &MemoryMutex) -> HashMap<&'static str, (String, bool)> {
+    for name in ["a", "b", "c"] {
+        assert!(!inner.exists(&MutexName::lease(name).unwrap()).unwrap(), "{name} is held: {report}");
+    }
+    let told = |name: &'static str| {
+        let text = match entry(report, name).verdict() {
+            Verdict::Ran(outcome) => outcome.release().unwrap().to_string(),
+            Verdict::Skipped(reason) => reason.to_string(),
+        };
+        let claim = MutexName::lease(name).unwrap().claim(name, noon());
+        (name, (text, !inner.exists(&claim).unwrap()))
+    };
+    ["a", "b", "c"].map(told).into()
+}
+
+#[test]
+fn an_answer_that_does_not_fit_its_admission_is_that_ones_alone_and_leaves_nothing_behind() {
+    let ran = || ("the lease was given back".to_owned(), false);
+    let out = |name: &str, why: &str| (format!("the store did not answer: could not admit lease/{name}: {why}"), true);
+    let something_else = "the store granted something else than was asked for";
+
+    let (report, inner) = tick(|_, answers| answers.into_iter().take(2).collect());
+    let short = "the store gave 2 answers to 3 admissions";
+    assert_eq!(told(&report, &inner), [("a", ran()), ("b", ran()), ("c", out("c", short))].into());
+
+    let (report, inner) = tick(|_, answers| answers.into_iter().skip(1).collect());
+    let wrong = [("a", out("a", something_else)), ("b", out("b", something_else)), ("c", out("c", short))];
+    assert_eq!(told(&report, &inner), wrong.into());
+
+    let (report, inner) = tick(|_, _| Vec::new());
+    let none = ["a", "b", "c"].map(|name| (name, out(name, "the store gave no answer")));
+    assert_eq!(told(&report, &inner), none.into());
+
+    let swap = |_: &[Admission], mut answers: Answers<Admitted>| {
+        answers.swap(1, 2);
+        answers
+    };
+    let (report, inner) = tick(swap);
+    let swapped = [("a", ran()), ("b", out("b", something_else)), ("c", out("c", something_else))];
+    assert_eq!(told(&report, &inner), swapped.into());
+
+    // The same grant twice: it stays with the one that asked for it.
+    let twice = |_: &[Admission], mut answers: Answers<Admitted>| {
+        answers[1] = answers[0].clone();
+        answers
+    };
+    let (report, inner) = tick(twice);
+    assert_eq!(told(&report, &inner), [("a", ran()), ("b", out("b", something_else)), ("c", ran())].into());
+
+    // One answer too few, and a refusal among them: nobody knows whose.
+    let refused = |_: &[Admission], _: Answers<Admitted>| vec![Ok(Admitted::LeaseTaken(None)); 2];
+    let (report, inner) = tick(refused);
+    let refused = ["a", "b", "c"].map(|name| (name, out(name, short)));
+    assert_eq!(told(&report, &inner), refused.into());
+
+    let (report, inner) = tick(|_, _| panic!("index out of bounds"));
+    let panicked = ["a", "b", "c"].map(|name| (name, out(name, "the store panicked: index out of bounds")));
+    assert_eq!(told(&report, &inner), panicked.into());
+}
+
+#[test]
+fn a_grant_of_another_name_to_us_is_given_back_too() {
+    let another = MutexName::lease("another").unwrap();
+    let inner = MemoryMutex::new();
+    let mixed_up = {
+        let (inner, another) = (inner.clone(), another.clone());
+        move |admissions: &[Admission], mut answers: Answers<Admitted>| {
+            let request = admissions[0].lease().unwrap().with(another.clone(), soloist::Term::MAX);
+            assert!(inner.create(&request).unwrap().is_some());
+            answers[0] = Ok(Admitted::Granted(Admission::lease_only(request).granted(FencingToken::new(1))));
+            answers
+        }
+    };
+    let odd = Odd { inner: inner.clone(), admit: mixed_up, release: EventMutex::release };
+    let report = schedule(odd, [background("a"), background("b")]).run_due(noon());
+    assert!(matches!(skipped(&report, "a"), SkipReason::StoreUnavailable(_)));
+    assert!(ran(&report, "b").is_success());
+    assert!(!inner.exists(&another).unwrap());
+}
+
+#[test]
+fn a_release_that_goes_wrong_is_tried_again_for_each_alone() {
+    let failed =
+        |name: &str, why: &str| (format!("the lease was not given back: could not forget lease/{name}: {why}"), false);
+    let released = || ("the lease was given back".to_owned(), false);
+
+    // They were given back, but what is answered is not known to be about this one or that.
+    let told = tick_and_release(|inner, leases| inner.release(leases).into_iter().take(2).collect());
+    let short = ["a", "b", "c"].map(|name| (name, failed(name, "the store gave 2 answers to 3 leases")));
+    assert_eq!(told, short.into());
+
+    let told = tick_and_release(|_, _| panic!("index out of bounds"));
+    assert_eq!(told, ["a", "b", "c"].map(|name| (name, released())).into());
+
+    let told = tick_and_release(|inner, leases| {
+        let answer = |(lease, answer): (&Lease, _)| match lease.name().mutex() {
+            "b" => Err(MutexError::unusable("forget lease/b", "it is a list")),
+            _ => answer,
+        };
+        leases.iter().zip(inner.release(leases)).map(answer).collect()
+    });
+    assert_eq!(told, [("a", released()), ("b", failed("b", "it is a list")), ("c", released())].into());
+}
+
+#[test]
+fn a_store_that_panics_for_one_name_step_by_step_takes_no_other_with_it() {
+    /// Only the three methods that every store has.
+    #[derive(Debug)]
+    struct Plain(MemoryMutex);
+
+    impl EventMutex for Plain {
+        fn create(&self, request: &LeaseRequest) -> Result<Option<Lease>, MutexError> {
+            assert!(request.name().mutex() != "b", "b is too much");
+            self.0.create(request)
+        }
+        fn exists(&self, name: &MutexName) -> Result<bool, MutexError> {
+            self.0.exists(name)
+        }
+        fn forget(&self, lease: &Lease) -> Result<bool, MutexError> {
+            let answer = self.0.forget(lease);
+            assert!(lease.name().mutex() != "c", "c is too much");
+            answer
+        }
+    }
+
+    let inner = MemoryMutex::new();
+    let report = schedule(Plain(inner.clone()), ["a", "b", "c", "d"].map(background)).run_due(noon());
+    for name in ["a", "d"] {
+        assert!(matches!(ran(&report, name).release(), Some(Release::Released)), "{report}");
+    }
+    let text = skipped(&report, "b").to_string();
+    assert_eq!(text, "the store did not answer: could not admit lease/b: the store panicked: b is too much");
+    let text = ran(&report, "c").release().unwrap().to_string();
+    assert_eq!(text, "the lease was not given back: could not forget lease/c: the store panicked: c is too much");
+    assert!(["a", "b", "c", "d"].iter().all(|name| !inner.exists(&MutexName::lease(*name).unwrap()).unwrap()));
+}
+
+#[test]
+fn where_no_thread_can_be_started_the_caller_does_it_all() {
+    const CHILD: &str = "SOLOIST_TEST_WITHOUT_THREADS";
+    if std::env::var_os(CHILD).is_none() {
+        let name = "background::where_no_thread_can_be_started_the_caller_does_it_all";
+        let mut child = std::process::Command::new(std::env::current_exe().unwrap());
+        // No machine has a stack of that size for a thread.
+        child.args([name, "--exact", "--test-threads=1"]).env(CHILD, "1");
+        let said = child.env("RUST_MIN_STACK", (1_u64 << 46).to_string()).output().unwrap();
+        let text = String::from_utf8_lossy(&said.stdout);
+        assert!(said.status.success() && text.contains("1 passed"), "{text}{}", String::from_utf8_lossy(&said.stderr));
+        return;
+    }
+    assert!(std::thread::Builder::new().spawn(|| ()).is_err(), "there are threads");
+    for with_foreground in [false, true] {
+        let (store, diary) = (Counted::default(), Diary::default());
+        let events = (0..130).map(|number| {
+            let name = format!("e{number}");
+            let event = Event::call(name.as_str(), diary.task(&name)).apply(protected);
+            let seen = store.clone();
+            event.before(move |_| {
+                let gated: usize = seen.admissions().iter().sum();
+                let released: usize = seen.releases().iter().sum();
+                // The first hundred were gated before anybody knew.
+                if gated > 100 && gated - released > 1 {
+                    Err("it holds leases that nobody works under")
+                } else {
+                    Ok(())
+                }
+            })
+        });
+        let foreground = Event::call("foreground", diary.task("foreground")).every_minute();
+        let mut schedule = schedule(store.clone(), events);
+        if with_foreground {
+            schedule.add(foreground).unwrap();
+        }
+        let report = schedule.run_due(noon());
+        assert!(!report.is_failure(), "{report}");
+        assert_eq!(diary.lines().len(), 130 + usize::from(with_foreground));
+        assert_eq!(store.releases().iter().sum::<usize>(), 130);
+    }
+}

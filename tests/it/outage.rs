@@ -1,0 +1,254 @@
+//! A store that is out costs a tick one wait, and only those whose store it is; one bad name costs that name.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use soloist::{
+    Admission, Admitted, Event, EventMutex, FileMutex, Lease, LeaseGuard, LeaseRequest, ManualClock, MemoryMutex,
+    MutexError, MutexName, Release, Report, Schedule, SkipReason, Term,
+};
+
+use crate::support::{Diary, noon, ran, skipped};
+
+/// A store that gives no answer while it is told to be out, and counts who waited for one.
+#[derive(Clone, Default)]
+struct Flaky {
+    inner: MemoryMutex,
+    out: Arc<AtomicBool>,
+    waits: Arc<AtomicUsize>,
+    /// Whether only releases are out.
+    releases_only: bool,
+}
+
+impl Flaky {
+    fn out() -> Self {
+        let flaky = Self::default();
+        flaky.out.store(true, Ordering::SeqCst);
+        flaky
+    }
+
+    fn waits(&self) -> usize {
+        self.waits.load(Ordering::SeqCst)
+    }
+
+    fn ask(&self, attempted: &str) -> Result<&MemoryMutex, MutexError> {
+        if !self.out.load(Ordering::SeqCst) || (self.releases_only && !attempted.starts_with("forget")) {
+            return Ok(&self.inner);
+        }
+        self.waits.fetch_add(1, Ordering::SeqCst);
+        // Long enough for others to come and wait too, if they could.
+        std::thread::sleep(Duration::from_millis(50));
+        Err(MutexError::unavailable(attempted, "timed out"))
+    }
+}
+
+impl fmt::Debug for Flaky {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Flaky")
+    }
+}
+
+/// Only the three methods that every store has.
+impl EventMutex for Flaky {
+    fn create(&self, request: &LeaseRequest) -> Result<Option<Lease>, MutexError> {
+        self.ask(&format!("create {}", request.name()))?.create(request)
+    }
+    fn exists(&self, name: &MutexName) -> Result<bool, MutexError> {
+        self.ask(&format!("look at {name}"))?.exists(name)
+    }
+    fn forget(&self, lease: &Lease) -> Result<bool, MutexError> {
+        self.ask(&format!("forget {}", lease.name()))?.forget(lease)
+    }
+    fn identity(&self) -> soloist::StoreId {
+        self.inner.identity()
+    }
+}
+
+/// Where an event runs, by its number.
+type Place = fn(Event, usize) -> Event;
+
+/// What a store does when it is asked for a bad name.
+type Fault = fn() -> MutexError;
+
+fn protected(name: impl Into<Arc<str>>) -> Event {
+    Event::call(name, |_| {}).every_minute().without_overlapping().on_one_server()
+}
+
+fn schedule(mutex: impl EventMutex + 'static, events: impl IntoIterator<Item = Event>) -> Schedule {
+    let mut schedule = Schedule::new(mutex);
+    for event in events {
+        schedule.add(event).unwrap();
+    }
+    schedule
+}
+
+#[track_caller]
+fn error<'a>(report: &'a Report, event: &str) -> &'a MutexError {
+    match skipped(report, event) {
+        SkipReason::StoreUnavailable(error) => error,
+        reason => panic!("{event}: {reason}"),
+    }
+}
+
+#[test]
+fn a_hundred_events_wait_once_for_a_store_that_is_out_and_the_others_run() {
+    let foreground = |event: Event, _: usize| event;
+    let background = |event: Event, _: usize| event.in_background();
+    let both = |event: Event, number: usize| if number.is_multiple_of(2) { event } else { event.in_background() };
+    let kinds: [(&str, Place); 3] = [("foreground", foreground), ("background", background), ("both at once", both)];
+    for (kind, place) in kinds {
+        let (store, diary) = (Flaky::out(), Diary::default());
+        let mut events: Vec<Event> = (0..250).map(|number| place(protected(format!("e{number}")), number)).collect();
+        events.insert(100, place(Event::call("unprotected", diary.task("unprotected")).every_minute(), 0));
+        events.insert(101, place(protected("elsewhere").before(diary.task("elsewhere")).mutex(MemoryMutex::new()), 0));
+        let schedule = schedule(store.clone(), events);
+        let report = schedule.run_due(noon());
+        assert_eq!(store.waits(), 1, "{kind}");
+        assert_eq!(report.failures().count(), 250, "{kind}");
+        assert!(ran(&report, "unprotected").is_success() && ran(&report, "elsewhere").is_success());
+        assert_eq!(diary.lines().len(), 2, "{kind}");
+        let first = "the store did not answer: could not look at claim/";
+        let not_again =
+            ": the store was not asked again, because it gave no answer a moment ago: could not look at claim/";
+        let texts = (0..250).map(|number| (number, skipped(&report, &format!("e{number}")).to_string()));
+        let (first, again): (Vec<_>, Vec<_>) = texts
+            .inspect(|(_, text)| assert!(text.ends_with(": timed out"), "{text}"))
+            .partition(|(_, text)| text.starts_with(first));
+        assert_eq!((first.len(), again.len()), (1, 249), "{kind}");
+        for (number, text) in again {
+            let start = format!("the store did not answer: could not admit lease/e{number}");
+            assert!(text.starts_with(&start) && text[start.len()..].starts_with(not_again), "{text}");
+        }
+
+        store.out.store(false, Ordering::SeqCst);
+        assert!(!schedule.run_due(noon()).is_failure(), "the next tick asks again: {kind}");
+    }
+}
+
+#[test]
+fn a_release_that_gets_no_answer_is_an_outage_too() {
+    let store = Flaky { releases_only: true, ..Flaky::out() };
+    let report = schedule(store.clone(), (0..3).map(|number| protected(format!("e{number}")))).run_due(noon());
+    assert!(matches!(ran(&report, "e0").release(), Some(Release::Failed(error)) if error.is_unavailable()));
+    for name in ["e1", "e2"] {
+        assert!(error(&report, name).is_unavailable());
+        let text = skipped(&report, name).to_string();
+        assert!(text.ends_with("a moment ago: could not forget lease/e0: timed out"), "{text}");
+    }
+    assert_eq!(store.waits(), 1);
+
+    // Together, they wait once.
+    let store = Flaky { releases_only: true, ..Flaky::out() };
+    let (ended, all) = (Arc::new(AtomicUsize::new(0)), 3);
+    let event = |number: usize| {
+        let ended = Arc::clone(&ended);
+        let task = move |_: &soloist::Run| {
+            ended.fetch_add(1, Ordering::SeqCst);
+            while ended.load(Ordering::SeqCst) < all {
+                std::thread::yield_now();
+            }
+        };
+        Event::call(format!("e{number}"), task).every_minute().without_overlapping().in_background()
+    };
+    let report = schedule(store.clone(), (0..all).map(event)).run_due(noon());
+    assert_eq!(report.failures().count(), 3, "{report}");
+    assert!((0..all).all(|number| matches!(ran(&report, &format!("e{number}")).release(), Some(Release::Failed(_)))));
+    assert!(store.waits() < 3, "all were released one by one");
+}
+
+#[test]
+fn a_store_that_was_out_is_asked_again_when_a_minute_has_passed() {
+    let (store, clock) = (Flaky::out(), ManualClock::at(noon()));
+    let slow = {
+        let (store, clock) = (store.clone(), clock.clone());
+        move |_: &soloist::Run| {
+            store.out.store(false, Ordering::SeqCst);
+            clock.advance(Duration::from_secs(60));
+        }
+    };
+    let events = [protected("waits"), protected("not asked"), Event::call("slow", slow).every_minute(), protected("e")];
+    let schedule = schedule(store.clone(), events).with_clock(&clock);
+    let report = schedule.run_due(noon());
+    assert!(error(&report, "waits").is_unavailable() && error(&report, "not asked").is_unavailable());
+    assert!(ran(&report, "e").is_success());
+    assert_eq!(store.waits(), 1);
+}
+
+#[test]
+fn a_fault_of_one_name_takes_no_other_with_it() {
+    /// Answers for all names but one.
+    #[derive(Debug)]
+    struct Bad(MemoryMutex, Fault);
+
+    impl EventMutex for Bad {
+        fn create(&self, request: &LeaseRequest) -> Result<Option<Lease>, MutexError> {
+            if request.name().mutex() == "bad" { Err((self.1)()) } else { self.0.create(request) }
+        }
+        fn exists(&self, name: &MutexName) -> Result<bool, MutexError> {
+            self.0.exists(name)
+        }
+        fn forget(&self, lease: &Lease) -> Result<bool, MutexError> {
+            self.0.forget(lease)
+        }
+    }
+
+    let faults: [(Fault, &str); 3] = [
+        (|| MutexError::unusable("create lease/bad", "it is a list"), "could not create lease/bad: it is a list"),
+        (|| panic!("not that one"), "could not admit lease/bad: the store panicked: not that one"),
+        (|| MutexError::unsupported("keep this name"), "this store can't keep this name"),
+    ];
+    for place in [|event: Event| event, Event::in_background] {
+        for (fault, text) in faults {
+            let events = ["a", "bad", "b", "c"].map(|name| protected(name).apply(place));
+            let report = schedule(Bad(MemoryMutex::new(), fault), events).run_due(noon());
+            assert_eq!(skipped(&report, "bad").to_string(), format!("the store did not answer: {text}"));
+            assert!(!error(&report, "bad").is_unavailable());
+            assert!(["a", "b", "c"].iter().all(|name| ran(&report, name).is_success()), "{report}");
+        }
+    }
+}
+
+#[test]
+fn a_foreign_record_takes_no_other_event_with_it_and_a_missing_directory_does() {
+    for place in [|event: Event| event, Event::in_background] {
+        let dir = tempfile::tempdir().unwrap();
+        let mutex = FileMutex::in_dir(dir.path()).unwrap();
+        drop(LeaseGuard::acquire(&mutex, MutexName::lease("bad").unwrap(), Term::MAX).unwrap());
+        let files = std::fs::read_dir(dir.path()).unwrap().map(|file| file.unwrap().path());
+        let mut records = files.filter(|path| path.extension().is_some_and(|kind| kind == "record"));
+        std::fs::write(records.next().expect("there is one"), "somebody's shopping list").unwrap();
+        let events = ["a", "bad", "b"].map(|name| protected(name).apply(place));
+        let schedule = schedule(mutex, events);
+        let report = schedule.run_due(noon());
+        assert!(error(&report, "bad").is_unusable());
+        assert!(ran(&report, "a").is_success() && ran(&report, "b").is_success(), "{report}");
+
+        dir.close().unwrap();
+        let report = schedule.run_due("2026-03-01T12:01:00Z".parse().unwrap());
+        for name in ["a", "bad", "b"] {
+            assert!(error(&report, name).is_unavailable(), "{report}");
+        }
+    }
+}
+
+#[test]
+fn the_answers_of_the_default_end_with_the_outage() {
+    let store = Flaky::out();
+    let clock = soloist::Clock::system();
+    let request = |name: &str| LeaseRequest::new(MutexName::lease(name).unwrap(), Term::MAX, &clock);
+    let answers = store.release(&[
+        request("a").granted(soloist::FencingToken::new(1)),
+        request("b").granted(soloist::FencingToken::new(1)),
+    ]);
+    assert_eq!(store.waits(), 1);
+    let texts: Vec<String> = answers.into_iter().map(|answer| format!("{:?}", answer.unwrap_err())).collect();
+    let again = "could not forget lease/b: the store was not asked again, because it gave no answer a moment ago: ";
+    assert_eq!(texts, ["could not forget lease/a: timed out", &format!("{again}could not forget lease/a: timed out")]);
+
+    // A panic, and an error about one name, end nothing.
+    let admissions: Vec<Admission> = ["a", "b"].map(|name| Admission::lease_only(request(name))).into();
+    store.out.store(false, Ordering::SeqCst);
+    assert!(store.admit(&admissions).iter().all(|answer| matches!(answer, Ok(Admitted::Granted(_)))));
+}
