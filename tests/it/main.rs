@@ -11,7 +11,10 @@ mod faults;
 mod file;
 mod fleet;
 mod outage;
+#[cfg(feature = "redis")]
+mod redis;
 mod report;
 mod schedule;
+mod servers;
 mod tidy;
 mod tracing_events;

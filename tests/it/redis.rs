@@ -1,0 +1,51 @@
+//! The store on Redis: real servers, what they can do to it, and how much it asks of them.
+
+use chrono::{DateTime, TimeDelta, Utc};
+use soloist::{Event, Report, Schedule};
+
+use crate::servers::redis::Redis;
+use crate::servers::resp::Reply;
+use crate::support::{Diary, noon};
+
+mod address;
+mod commands;
+mod contract;
+mod fleet;
+mod outage;
+
+/// The `number`th minute after noon.
+fn minute(number: i64) -> DateTime<Utc> {
+    noon() + TimeDelta::minutes(number)
+}
+
+/// A schedule of one event, `report`, that writes `ran` into the diary, with both protections.
+fn schedule(url: &str, diary: &Diary) -> Schedule {
+    let mut schedule = Schedule::new(soloist::connect(url).expect("a url"));
+    schedule.add(report(diary)).expect("an event");
+    schedule
+}
+
+fn report(diary: &Diary) -> Event {
+    Event::call("report", diary.task("ran")).every_minute().on_one_server().without_overlapping()
+}
+
+/// The leases and claims that there are, past the store's own code.
+#[track_caller]
+fn entries(server: &Redis) -> Vec<String> {
+    let Reply::Many(keys) = server.ask(&["KEYS", "soloist:*"]) else { panic!("KEYS answers a list") };
+    let mut keys: Vec<String> = keys.iter().map(|key| key.text().to_owned()).collect();
+    keys.retain(|key| !key.starts_with("soloist:token"));
+    keys.sort();
+    keys
+}
+
+/// What a run of `report` at this minute leaves: its claim.
+fn claim(minute: i64) -> String {
+    format!("soloist:claim:{{report}}:report/2026-03-01T12:{minute:02}:00Z")
+}
+
+#[track_caller]
+fn assert_ran(report: &Report) {
+    crate::support::ran(report, "report");
+    assert!(!report.is_failure(), "{report}");
+}

@@ -1,0 +1,78 @@
+//! The ways to a server, and what its user needs to be allowed.
+
+use std::fs;
+
+use chrono::Utc;
+use soloist::{Admission, Admitted, Clock, EventMutex, LeaseRequest, MutexName, RedisMutex, Term};
+
+use super::assert_ran;
+use crate::servers::redis::Redis;
+use crate::support::{Diary, noon};
+
+#[test]
+fn a_server_is_reached_by_its_socket_by_its_database_and_with_its_password() {
+    let server = Redis::with("requirepass secret");
+    let (port, socket) = (server.port(), server.socket());
+    let urls = [
+        format!("redis://:secret@127.0.0.1:{port}"),
+        format!("redis://default:secret@localhost:{port}/7"),
+        format!("redis+unix://{}?db=8&pass=secret", socket.display()),
+    ];
+    let diary = Diary::default();
+    for url in &urls {
+        // Each database has an occurrence of its own.
+        assert_ran(&super::schedule(url, &diary).run_due(noon()));
+    }
+    assert_eq!(diary.lines().len(), urls.len());
+    for database in ["0", "7", "8"] {
+        let claims = "return #redis.call('KEYS', 'soloist:claim:*')";
+        let counted = server.ask(&["EVAL", &format!("redis.call('SELECT', {database}) {claims}"), "0"]);
+        assert_eq!(counted.number(), 1, "database {database}");
+    }
+}
+
+#[cfg(feature = "redis-tls")]
+#[test]
+fn a_server_is_reached_over_tls_if_its_authority_is_known() {
+    let server = Redis::with_tls();
+    let mutex = |authority: &Redis| {
+        let pem = fs::read(authority.ca()).expect("the authority has a certificate");
+        RedisMutex::builder(&server.tls_url()).root_certificates(pem).build().expect("all is well-formed")
+    };
+    let name = MutexName::lease("report").unwrap();
+    let request = LeaseRequest::new(name.clone(), Term::MAX, &Clock::system());
+    let lease = mutex(&server).create(&request).unwrap().expect("it is free");
+    assert!(mutex(&server).exists(&name).unwrap());
+    assert!(mutex(&server).forget(&lease).unwrap());
+
+    let error = mutex(&Redis::with_tls()).create(&request).expect_err("another authority does not vouch for it");
+    assert!(error.is_unavailable(), "{error}");
+    let error = RedisMutex::new(&server.tls_url()).unwrap().create(&request).expect_err("nor does the system's");
+    assert!(error.is_unavailable(), "{error}");
+}
+
+#[test]
+fn a_user_needs_no_more_than_the_documentation_says() {
+    let server = Redis::start();
+    let documentation = include_str!("../../../src/mutex/redis.rs").replace("\n///", "");
+    let rights = documentation.split(['`', ' ']).filter(|word| word.starts_with('+') || word.starts_with("~soloist"));
+    let user = [&["ACL", "SETUSER", "scheduler", "on", ">secret"], &*rights.collect::<Vec<_>>()];
+    server.ask(&user.concat());
+    let mutex = RedisMutex::new(&format!("redis://scheduler:secret@127.0.0.1:{}", server.port())).unwrap();
+
+    let name = MutexName::lease("report").unwrap();
+    let term = Term::MAX;
+    let lease = LeaseRequest::new(name.clone(), term, &Clock::system());
+    let claim = lease.with(name.claim("report", Utc::now()), term);
+    let Admitted::Granted(grant) = mutex.admit(&[Admission::both(lease, claim)]).remove(0).unwrap() else {
+        panic!("it is free");
+    };
+    let (lease, claim) = (grant.lease().unwrap().clone(), grant.claim().unwrap().clone());
+    assert!(mutex.exists(&name).unwrap());
+    assert!(mutex.holder(claim.name()).unwrap().is_some());
+    assert!(mutex.extend(std::slice::from_ref(&lease), term).remove(0).unwrap());
+    assert!(mutex.release(&[lease]).remove(0).unwrap());
+    assert!(mutex.break_lease(claim.name()).unwrap());
+    mutex.check().unwrap();
+    assert_eq!(server.ask(&["ACL", "LOG"]), crate::servers::resp::Reply::Many(vec![]), "something was refused");
+}

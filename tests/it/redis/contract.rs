@@ -1,0 +1,65 @@
+//! The behaviour suite, with a witness that speaks the protocol itself.
+
+use soloist::contract::Harness;
+use soloist::{MutexName, RedisMutex};
+
+use crate::servers::redis::Redis;
+
+struct OnRedis {
+    url: String,
+    /// `None` in the processes that a case starts.
+    server: Option<&'static Redis>,
+}
+
+impl OnRedis {
+    fn on(server: &'static Redis) -> Self {
+        Self { url: server.url(), server: Some(server) }
+    }
+}
+
+impl Harness for OnRedis {
+    type Mutex = RedisMutex;
+
+    fn mutex(&self) -> RedisMutex {
+        RedisMutex::new(&self.url).expect("a url")
+    }
+
+    /// What a person does: derives the key from the name, and looks.
+    fn witness(&self, name: &MutexName) -> Option<bool> {
+        Some(self.server?.ask(&["EXISTS", &key(name)]).number() == 1)
+    }
+
+    fn address(&self) -> Option<String> {
+        Some(self.url.clone())
+    }
+
+    fn at(address: &str) -> Self {
+        Self { url: address.to_owned(), server: None }
+    }
+}
+
+fn key(name: &MutexName) -> String {
+    let mutex = encoded(name.mutex());
+    match (name.event(), name.occurrence()) {
+        (Some(event), Some(occurrence)) => {
+            format!("soloist:claim:{{{mutex}}}:{}/{}", encoded(event), occurrence.format("%Y-%m-%dT%H:%M:%S%.fZ"))
+        }
+        _ => format!("soloist:lease:{{{mutex}}}"),
+    }
+}
+
+fn encoded(text: &str) -> String {
+    let encode = |byte: u8| match byte {
+        b'!'..=b'~' if !b"%/{}\"'\\".contains(&byte) => char::from(byte).to_string(),
+        _ => format!("%{byte:02X}"),
+    };
+    text.bytes().map(encode).collect()
+}
+
+mod on_a_server {
+    soloist::contract_tests!(super::OnRedis::on(super::Redis::shared()));
+}
+
+mod on_the_node_of_a_cluster {
+    soloist::contract_tests!(super::OnRedis::on(super::Redis::shared_cluster_node()));
+}

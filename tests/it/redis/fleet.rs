@@ -1,0 +1,28 @@
+//! Eight servers that share one Redis.
+
+use crate::fleet::{Fleet, OCCURRENCES, Start, eight_workers_share_each_occurrence};
+use crate::servers::burners::Burners;
+use crate::servers::redis::Redis;
+
+#[test]
+fn eight_workers_on_one_redis_double_nothing_and_lose_nothing() {
+    let server = Redis::start();
+    let started = eight_workers_share_each_occurrence(&Fleet::on(server.url()), Start::Together);
+    assert!(started >= 190, "only {started} of {OCCURRENCES} started, because of overlaps");
+}
+
+#[test]
+fn eight_workers_that_start_one_after_another_share_a_redis_as_well() {
+    let server = Redis::start();
+    let started = eight_workers_share_each_occurrence(&Fleet::on(server.url()), Start::Staggered);
+    assert!(started >= 190, "only {started} of {OCCURRENCES} started, because of overlaps");
+}
+
+#[test]
+fn eight_workers_on_a_busy_machine_double_nothing_and_lose_nothing() {
+    let server = Redis::start();
+    let burners = Burners::start(4);
+    let started = eight_workers_share_each_occurrence(&Fleet::on(server.url()), Start::Staggered);
+    drop(burners);
+    assert!(started > 0);
+}

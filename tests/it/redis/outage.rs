@@ -1,0 +1,412 @@
+//! A server that is out, or half out: no run that was not admitted, no hang, and nothing left behind.
+
+use std::process::Child;
+use std::sync::{Arc, Mutex, mpsc};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use chrono::{DateTime, Utc};
+use soloist::{Event, LeaseGuard, MutexName, RedisMutex, Schedule, SkipReason, Term};
+
+use super::{assert_ran, claim, entries, minute, report, schedule};
+use crate::fleet::{Fleet, read, succeeded};
+use crate::servers::proxy::{Fault, Proxy, REFUSING};
+use crate::servers::redis::Redis;
+use crate::support::{Diary, noon, ran, skipped};
+
+/// The time-out of two seconds, and what a busy machine may add to it.
+const IN_TIME: Duration = Duration::from_secs(3);
+
+/// The tick runs nothing, because the store did not answer, and is over in time; what it says.
+#[track_caller]
+fn assert_out(schedule: &Schedule, at: DateTime<Utc>, diary: &Diary) -> String {
+    let (began, ran) = (Instant::now(), diary.lines().len());
+    let report = schedule.run_due(at);
+    let took = began.elapsed();
+    let reason = skipped(&report, "report");
+    assert!(matches!(reason, SkipReason::StoreUnavailable(_)), "{reason}");
+    assert!(report.is_failure());
+    assert_eq!(diary.lines().len(), ran, "a task ran");
+    assert!(took < IN_TIME, "the tick took {took:?}: {reason}");
+    reason.to_string()
+}
+
+#[track_caller]
+fn wait_until(what: &str, happens: impl Fn() -> bool) {
+    let began = Instant::now();
+    while !happens() {
+        assert!(began.elapsed() < Duration::from_secs(30), "waited for 30 seconds until {what}");
+        thread::sleep(Duration::from_millis(5)); // between two looks at a server
+    }
+}
+
+#[test]
+fn a_server_that_refuses_connections_is_out() {
+    let diary = Diary::default();
+    let said = assert_out(&schedule(REFUSING, &diary), noon(), &diary);
+    let expected = "the store did not answer: could not admit lease/report in redis://127.0.0.1:1";
+    assert!(said.starts_with(expected) && said.contains("refused"), "{said}");
+}
+
+/// Whether the schedule has asked the server before.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Acquainted {
+    No,
+    Yes,
+}
+
+/// From where on the server is out.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum From {
+    Connecting,
+    Admission,
+}
+
+/// The fault costs its tick the time-out at most, runs nothing and leaves nothing behind: the same occurrence runs
+/// when the server is back.
+#[track_caller]
+fn a_tick_survives(fault: Fault, from: From, acquainted: Acquainted) -> String {
+    let server = Redis::start();
+    let (proxy, diary) = (Proxy::of(&server), Diary::default());
+    let schedule = schedule(&proxy.url(), &diary);
+    if acquainted == Acquainted::Yes {
+        assert_ran(&schedule.run_due(noon()));
+    }
+    let runs_before = diary.lines().len();
+    match from {
+        From::Connecting => proxy.fault_from_the_start(fault),
+        From::Admission => proxy.fault(fault),
+    }
+    let said = assert_out(&schedule, minute(1), &diary);
+    proxy.mend();
+    assert_ran(&schedule.run_due(minute(1)));
+    assert_eq!(diary.lines().len(), runs_before + 1, "{fault:?} {from:?} {acquainted:?}");
+    assert_eq!(entries(&server).last(), Some(&claim(1)), "{fault:?} {from:?} {acquainted:?}");
+    said
+}
+
+#[track_caller]
+fn a_tick_survives_everywhere(fault: Fault) {
+    for from in [From::Connecting, From::Admission] {
+        for acquainted in [Acquainted::No, Acquainted::Yes] {
+            a_tick_survives(fault, from, acquainted);
+        }
+    }
+}
+
+#[test]
+fn a_server_that_accepts_and_never_answers_costs_one_time_out() {
+    a_tick_survives_everywhere(Fault::Silence);
+}
+
+#[test]
+fn a_server_that_closes_every_connection_is_out() {
+    a_tick_survives_everywhere(Fault::Cut);
+}
+
+#[test]
+fn a_server_that_acts_and_never_answers_keeps_nothing_of_ours() {
+    a_tick_survives_everywhere(Fault::ReplyLost);
+}
+
+#[test]
+fn a_server_that_acts_and_closes_the_connection_keeps_nothing_of_ours() {
+    a_tick_survives_everywhere(Fault::ReplyCut);
+}
+
+#[test]
+fn a_reply_that_comes_too_late_is_taken_for_no_other() {
+    a_tick_survives_everywhere(Fault::ReplyHeld);
+}
+
+#[test]
+fn half_a_reply_is_no_reply() {
+    a_tick_survives_everywhere(Fault::HalfAReply);
+    a_tick_survives_everywhere(Fault::ReplyCutInHalf);
+}
+
+#[test]
+fn a_reply_that_dribbles_without_end_costs_one_time_out() {
+    a_tick_survives_everywhere(Fault::Dribble);
+}
+
+#[test]
+fn a_reply_without_end_costs_one_time_out() {
+    a_tick_survives_everywhere(Fault::Endless);
+}
+
+#[test]
+fn an_answer_that_makes_no_sense_is_no_answer() {
+    let answers: [&[u8]; 8] = [
+        b"HTTP/1.1 400 Bad Request\r\n\r\n",
+        b"+OK\r\n",
+        b":1\r\n",
+        b"$-1\r\n",
+        b"*0\r\n",
+        b"*2\r\n:1\r\n$4\r\nlast\r\n",
+        b"*-7\r\n",
+        b"\0\x16\x03\x01\xff\xfe\n\n",
+    ];
+    for answer in answers {
+        for from in [From::Connecting, From::Admission] {
+            a_tick_survives(Fault::Answer(answer), from, Acquainted::Yes);
+        }
+    }
+}
+
+#[test]
+fn a_reply_that_is_lost_once_is_asked_for_again_and_the_event_runs_once() {
+    for fault in [Fault::ReplyCut, Fault::ReplyCutInHalf, Fault::ReplyLost, Fault::Cut, Fault::Silence] {
+        let server = Redis::start();
+        let (proxy, diary) = (Proxy::of(&server), Diary::default());
+        let schedule = schedule(&proxy.url(), &diary);
+        assert_ran(&schedule.run_due(noon()));
+        proxy.fault_once(fault);
+        assert_ran(&schedule.run_due(minute(1)));
+        assert_eq!(diary.lines().len(), 2, "{fault:?}");
+        assert_eq!(entries(&server), [claim(0), claim(1)], "{fault:?}");
+    }
+}
+
+#[test]
+fn what_was_granted_without_an_answer_is_given_back_by_itself_and_admits_nobody_meanwhile() {
+    let server = Redis::start();
+    let (proxy, diary) = (Proxy::of(&server), Diary::default());
+    let ours = schedule(&proxy.url(), &diary);
+    proxy.fault(Fault::ReplyLost);
+    assert_out(&ours, noon(), &diary);
+    assert_eq!(entries(&server).len(), 2, "the server has granted what nobody knows of");
+    let theirs = schedule(&server.url(), &diary);
+    assert_eq!(skipped(&theirs.run_due(noon()), "report").keyword(), "ran_elsewhere");
+    proxy.mend();
+    wait_until("all was given back", || entries(&server).is_empty());
+    assert_ran(&theirs.run_due(noon()));
+    assert_eq!(skipped(&ours.run_due(noon()), "report").keyword(), "ran_elsewhere");
+    assert_eq!(diary.lines().len(), 1);
+}
+
+#[test]
+fn a_release_without_an_answer_is_made_up_for() {
+    for fault in [Fault::Silence, Fault::ReplyLost] {
+        let server = Redis::start();
+        let (proxy, diary) = (Arc::new(Proxy::of(&server)), Diary::default());
+        let mut schedule = Schedule::new(soloist::connect(&proxy.url()).unwrap());
+        // The hook comes before the release.
+        schedule
+            .add(report(&diary).then({
+                let proxy = Arc::clone(&proxy);
+                move |_, _| proxy.fault(fault)
+            }))
+            .unwrap();
+        let began = Instant::now();
+        let report = schedule.run_due(noon());
+        assert!(began.elapsed() < IN_TIME);
+        let outcome = ran(&report, "report").to_string();
+        assert!(outcome.contains("the lease was not given back"), "{outcome}");
+        proxy.mend();
+        wait_until("the lease was given back", || entries(&server) == [claim(0)]);
+    }
+}
+
+#[test]
+fn a_server_that_dies_with_an_admission_in_hand_is_out_until_it_is_back() {
+    let server = Redis::with("appendonly yes");
+    let (proxy, diary) = (Proxy::of(&server), Diary::default());
+    let schedule = schedule(&proxy.url(), &diary);
+    assert_ran(&schedule.run_due(noon()));
+
+    proxy.fault(Fault::RequestHeld);
+    thread::scope(|scope| {
+        let tick = scope.spawn(|| assert_out(&schedule, minute(1), &diary));
+        proxy.wait_until_met();
+        server.pause();
+        proxy.mend(); // The server has the request, and no turn to act on it.
+        server.kill();
+        tick.join().unwrap();
+    });
+    assert_out(&schedule, minute(1), &diary);
+    server.start_again();
+    assert_ran(&schedule.run_due(minute(1)));
+    assert_eq!(entries(&server), [claim(0), claim(1)]);
+}
+
+#[test]
+fn an_admission_that_a_stopped_server_finds_when_it_goes_on_grants_nothing() {
+    let (server, diary) = (Redis::start(), Diary::default());
+    let schedule = schedule(&server.url(), &diary);
+    assert_ran(&schedule.run_due(noon()));
+    server.pause();
+    assert_out(&schedule, minute(1), &diary);
+    server.resume();
+    assert_eq!(entries(&server), [claim(0)], "nobody waits for the admission any more");
+    assert_ran(&schedule.run_due(minute(1)));
+    assert_eq!(entries(&server), [claim(0), claim(1)]);
+}
+
+/// A worker that asks for its second tick at a server which has stopped, and is gone when the server goes on.
+#[test]
+fn an_admission_of_a_process_that_is_gone_grants_nothing_when_a_stopped_server_goes_on() {
+    let server = Redis::start();
+    let proxy = Proxy::of(&server);
+    let fleet = Fleet::on(proxy.url());
+    proxy.fault(Fault::RequestHeld);
+    let gone = worker(&fleet, "gone", &[]);
+    proxy.wait_until_met();
+    let replies = proxy.replies();
+    server.pause();
+    proxy.mend(); // The server has the request, and no turn to act on it.
+    assert_eq!(gone.wait_with_output().expect("it ends").status.code(), Some(1));
+    assert_eq!(reasons(&fleet, "gone"), ["store_unavailable"]);
+    server.resume();
+    proxy.wait_for_replies(replies + 1);
+    assert_eq!(entries(&server), [""; 0], "nobody waits for the admission any more");
+
+    succeeded(&worker(&fleet, "next", &[]).wait_with_output().expect("it ends"));
+    assert_eq!(reasons(&fleet, "next"), [""; 0]);
+}
+
+#[test]
+fn the_lease_of_a_process_that_died_before_it_heard_of_it_ends_with_its_term() {
+    let server = Redis::start();
+    let proxy = Proxy::of(&server);
+    let fleet = Fleet::on(proxy.url());
+    proxy.fault(Fault::ReplyLost);
+    let mut gone = worker(&fleet, "gone", &["--without-overlapping=3"]);
+    proxy.wait_until_met();
+    gone.kill().expect("it waits for the answer");
+    gone.wait().expect("it is ours");
+    proxy.mend();
+    assert_eq!(entries(&server), ["soloist:lease:{report}"]);
+
+    let next = ["--without-overlapping=3", "--ticks", "40", "--every-ms", "250"];
+    succeeded(&worker(&fleet, "next", &next).wait_with_output().expect("it ends"));
+    let lines = read(&fleet.log("next"));
+    let overlapping = lines.iter().take_while(|line| line.reason.as_deref() == Some("overlapping")).count();
+    let ran = lines[overlapping..].iter().filter(|line| line.what == "start").count();
+    assert!(overlapping > 0, "the lease was not there");
+    assert_eq!(overlapping + ran, 40, "it was free from one tick on: {lines:?}");
+    assert!(ran > 0, "the lease outlived its term");
+}
+
+#[track_caller]
+fn worker(fleet: &Fleet, log: &str, options: &[&str]) -> Child {
+    let lease = if options.is_empty() { &["--without-overlapping", "--on-one-server"][..] } else { options };
+    let now = ["--now", "2026-03-01T12:00:00Z"];
+    fleet.worker(log, &[&now[..], lease].concat()).spawn().expect("a worker starts")
+}
+
+/// Why ticks of the worker ran nothing.
+fn reasons(fleet: &Fleet, log: &str) -> Vec<String> {
+    read(&fleet.log(log)).into_iter().filter_map(|line| line.reason).collect()
+}
+
+#[test]
+fn a_server_that_was_restarted_without_its_data_runs_the_next_tick_with_a_higher_token() {
+    let (server, diary) = (Redis::start(), Diary::default());
+    let schedule = schedule(&server.url(), &diary);
+    let mut last = None;
+    for number in 0..3 {
+        let report = schedule.run_due(minute(number));
+        assert_ran(&report);
+        let token = ran(&report, "report").fencing_token();
+        assert!(token > last, "{token:?} came after {last:?}");
+        last = token;
+        server.restart();
+        assert_eq!(server.ask(&["DBSIZE"]).number(), 0);
+    }
+}
+
+#[test]
+fn a_server_that_lost_its_scripts_is_given_them_again() {
+    let (server, diary) = (Redis::start(), Diary::default());
+    let schedule = schedule(&server.url(), &diary);
+    for number in 0..3 {
+        assert_ran(&schedule.run_due(minute(number)));
+        server.ask(&["SCRIPT", "FLUSH"]);
+    }
+}
+
+#[test]
+fn a_run_whose_lease_went_with_the_servers_data_ends_without_harm_to_the_next() {
+    let server = Redis::start();
+    let diary = Diary::default();
+    let theirs = schedule(&server.url(), &diary);
+    thread::scope(|scope| {
+        let mut ours = Schedule::new(soloist::connect(&server.url()).unwrap());
+        let (started, starts) = mpsc::channel();
+        let (end, ends) = mpsc::channel::<()>();
+        let ends = Mutex::new(ends);
+        let task = move |_: &soloist::Run| {
+            started.send(()).expect("the test listens");
+            let _ = ends.lock().expect("one run at a time").recv();
+        };
+        ours.add(Event::call("report", task).every_minute().without_overlapping()).unwrap();
+        let tick = scope.spawn(move || ours.run_due(noon()));
+        starts.recv().expect("the task starts");
+        server.restart();
+        let mutex = RedisMutex::new(&server.url()).unwrap();
+        let name = MutexName::lease("report").unwrap();
+        let held = LeaseGuard::acquire(&mutex, name, Term::MAX).unwrap().expect("it is free");
+        drop(end);
+        let report = tick.join().unwrap();
+        let outcome = ran(&report, "report").to_string();
+        assert!(outcome.contains("not ours any more") || report.is_failure(), "{outcome}");
+        assert_eq!(skipped(&theirs.run_due(noon()), "report").keyword(), "overlapping");
+        assert!(held.release().unwrap(), "the next holder was left alone");
+    });
+}
+
+/// The server answers with this error while `out` says so, and runs the same occurrence when it is `back`.
+#[track_caller]
+fn an_error_is_no_answer(server: &Redis, error: &str, back: impl Fn()) {
+    let diary = Diary::default();
+    let schedule = schedule(&server.url(), &diary);
+    for _ in 0..2 {
+        let said = assert_out(&schedule, noon(), &diary);
+        assert!(said.contains(error), "{said}");
+    }
+    back();
+    assert_ran(&schedule.run_due(noon()));
+    assert_eq!(entries(server), [claim(0)]);
+}
+
+#[test]
+fn a_server_without_memory_is_out_until_it_has_some() {
+    let server = Redis::start();
+    server.ask(&["CONFIG", "SET", "maxmemory", "1"]);
+    an_error_is_no_answer(&server, "OOM", || _ = server.ask(&["CONFIG", "SET", "maxmemory", "0"]));
+}
+
+#[test]
+fn a_replica_is_out_until_it_is_the_primary() {
+    let primary = Redis::start();
+    let replica = Redis::replica_of(&primary);
+    an_error_is_no_answer(&replica, "READONLY", || _ = replica.ask(&["REPLICAOF", "NO", "ONE"]));
+}
+
+#[test]
+fn a_server_that_asks_for_a_password_is_out_without_it() {
+    let server = Redis::with("requirepass secret");
+    an_error_is_no_answer(&server, "NOAUTH", || _ = server.ask(&["CONFIG", "SET", "requirepass", ""]));
+}
+
+#[test]
+fn a_server_that_loads_its_data_is_out_until_it_has() {
+    let server = Redis::start();
+    server.restart_loading();
+    an_error_is_no_answer(&server, "LOADING", || server.finish_loading());
+}
+
+#[test]
+fn a_server_that_came_to_its_limits_between_two_ticks_is_out_and_says_so() {
+    let (server, diary) = (Redis::start(), Diary::default());
+    let schedule = schedule(&server.url(), &diary);
+    assert_ran(&schedule.run_due(noon()));
+    server.ask(&["CONFIG", "SET", "maxmemory", "1"]);
+    assert!(assert_out(&schedule, minute(1), &diary).contains("OOM"));
+    server.ask(&["CONFIG", "SET", "maxmemory", "0"]);
+    server.ask(&["REPLICAOF", "127.0.0.1", "1"]);
+    assert!(assert_out(&schedule, minute(1), &diary).contains("READONLY"));
+    server.ask(&["REPLICAOF", "NO", "ONE"]);
+    assert_ran(&schedule.run_due(minute(1)));
+}

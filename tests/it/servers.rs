@@ -1,0 +1,12 @@
+//! Real servers of the tests' own: on loopback ports that nobody else has, in directories that go with them.
+//!
+//! A server ends with the test that started it, also when the test process is killed. What a real server can't be
+//! made to do, a proxy in front of it does.
+
+pub(crate) mod burners;
+mod process;
+pub(crate) mod proxy;
+pub(crate) mod redis;
+pub(crate) mod resp;
+mod self_test;
+mod tls;

@@ -1,0 +1,148 @@
+//! A server process that never outlives the test process.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::net::{Ipv4Addr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::atomic::{AtomicU16, Ordering};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// How long a server may take for what it does in a fraction of a second.
+pub(super) const PATIENCE: Duration = Duration::from_secs(30);
+
+/// One server in a directory of its own; dropping it ends the one and removes the other.
+pub(super) struct Process {
+    directory: PathBuf,
+    supervisor: Mutex<Supervisor>,
+}
+
+struct Supervisor {
+    shell: Child,
+    words: Option<ChildStdin>,
+    answers: BufReader<ChildStdout>,
+    server: Option<u32>,
+}
+
+impl Process {
+    /// Prepares a server that will run `command`, which gives the directory; it is not started yet.
+    pub(super) fn new(command: impl FnOnce(&Path) -> Vec<PathBuf>) -> Self {
+        let directory = tempfile::tempdir().expect("a temporary directory").keep();
+        let mut shell = Command::new("sh");
+        shell.args(["-c", include_str!("supervise.sh"), "supervise"]).arg(&directory).args(command(&directory));
+        let mut shell = shell.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("there is a shell");
+        let words = shell.stdin.take();
+        let answers = BufReader::new(shell.stdout.take().expect("its output is piped"));
+        Self { directory, supervisor: Mutex::new(Supervisor { shell, words, answers, server: None }) }
+    }
+
+    pub(super) fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// What the server has written on its output.
+    pub(super) fn log(&self) -> String {
+        fs::read_to_string(self.directory.join("log")).unwrap_or_default()
+    }
+
+    #[track_caller]
+    pub(super) fn pid(&self) -> u32 {
+        self.supervisor().server.expect("the server was started")
+    }
+
+    /// Starts the server and returns when it is `ready`.
+    #[track_caller]
+    pub(super) fn start(&self, ready: impl Fn() -> bool) {
+        let mut supervisor = self.supervisor();
+        assert_eq!(supervisor.server, None, "the server was not ended");
+        let pid = supervisor.tell("start");
+        supervisor.server = Some(pid.parse().expect("the supervisor says which process it started"));
+        drop(supervisor);
+        self.wait_until("the server is ready", ready);
+    }
+
+    /// Ends the server without a chance to do anything about it, as SIGKILL does, and waits for its end.
+    #[track_caller]
+    pub(super) fn kill(&self) {
+        let mut supervisor = self.supervisor();
+        supervisor.tell("end");
+        supervisor.server = None;
+    }
+
+    /// Stops the server where it stands; it does not know.
+    #[track_caller]
+    pub(super) fn pause(&self) {
+        self.supervisor().tell("STOP");
+        self.wait_until("the server stands still", || state(self.pid()) == Some('T'));
+    }
+
+    #[track_caller]
+    pub(super) fn resume(&self) {
+        self.supervisor().tell("CONT");
+        self.wait_until("the server goes on", || state(self.pid()) != Some('T'));
+    }
+
+    /// Looks again and again; fails, with the server's log, when it has ended or `PATIENCE` has.
+    #[track_caller]
+    pub(super) fn wait_until(&self, what: &str, happens: impl Fn() -> bool) {
+        let began = Instant::now();
+        let pid = self.pid();
+        while !happens() {
+            let gone = matches!(state(pid), None | Some('Z'));
+            assert!(!gone, "waited until {what}, but it has ended:\n{}", self.log());
+            assert!(began.elapsed() < PATIENCE, "waited for {PATIENCE:?} until {what}:\n{}", self.log());
+            thread::sleep(Duration::from_millis(5)); // between two looks at another process
+        }
+    }
+
+    fn supervisor(&self) -> MutexGuard<'_, Supervisor> {
+        self.supervisor.lock().expect("a conversation with the supervisor does not fail")
+    }
+}
+
+impl Supervisor {
+    /// Says a word and hears that it is done.
+    #[track_caller]
+    fn tell(&mut self, word: &str) -> String {
+        let words = self.words.as_mut().expect("the supervisor hears until the end");
+        writeln!(words, "{word}").expect("the supervisor hears until the end");
+        let mut answer = String::new();
+        self.answers.read_line(&mut answer).expect("the supervisor answers in text");
+        assert!(!answer.is_empty(), "the supervisor of a server did not answer to {word}");
+        answer.trim_end().to_owned()
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let supervisor = self.supervisor.get_mut().unwrap_or_else(PoisonError::into_inner);
+        // The end of its input.
+        supervisor.words = None;
+        let _ = supervisor.shell.wait();
+    }
+}
+
+/// The letter by which the kernel tells how a process is: `T` stopped, `Z` ended and not yet waited for.
+pub(super) fn state(pid: u32) -> Option<char> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    stat.rsplit_once(") ")?.1.chars().next()
+}
+
+/// A port on which nobody listens, and which no other server of this process gets, so that a server which was ended
+/// finds its own again.
+///
+/// All lie below the ports that the kernel gives to clients, and so do those 10,000 above, which a Redis in a cluster
+/// listens on too.
+pub(super) fn free_port() -> u16 {
+    const FIRST: u16 = 10_000;
+    const COUNT: u16 = 10_000;
+
+    static NEXT: OnceLock<AtomicU16> = OnceLock::new();
+    // Other processes begin elsewhere.
+    let next = NEXT.get_or_init(|| AtomicU16::new(fastrand::u16(..COUNT)));
+    let is_free = |port: u16| TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok();
+    let mut ports = (0..COUNT).map(|_| FIRST + next.fetch_add(1, Ordering::Relaxed) % COUNT);
+    ports.find(|port| is_free(*port) && is_free(port + COUNT)).expect("a port is free")
+}

@@ -1,0 +1,263 @@
+//! What stands between a store and its server, and goes wrong when it is told to.
+
+use std::io::{self, BufReader, Write};
+use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use super::process::PATIENCE;
+use super::redis::Redis;
+use super::resp::{frame, is_set_up, words};
+
+/// The URL of a port that refuses connections.
+pub(crate) const REFUSING: &str = "redis://127.0.0.1:1";
+
+/// What happens to a command and its reply. A client that sets up its connection is served first, unless it is said
+/// otherwise.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Fault {
+    /// The server never hears of it, and nothing is answered.
+    Silence,
+    /// The server never hears of it, and the connection ends.
+    Cut,
+    /// The server never hears of it; these bytes are the answer: an error, or something that is no answer.
+    Answer(&'static [u8]),
+    /// The server hears of it when this fault is mended, whether anybody waits for the answer then or not.
+    RequestHeld,
+    /// The server acts, and nothing is answered.
+    ReplyLost,
+    /// The server acts, and the connection ends.
+    ReplyCut,
+    /// The server acts, half of its reply arrives, and nothing more.
+    HalfAReply,
+    /// The server acts, half of its reply arrives, and the connection ends.
+    ReplyCutInHalf,
+    /// The server acts, and its reply arrives when this fault is mended.
+    ReplyHeld,
+    /// The server acts, and a reply begins that goes on by a byte now and then, without end.
+    Dribble,
+    /// The server acts, and a reply begins that goes on as fast as it is read, without end.
+    Endless,
+}
+
+/// Passes on what clients of a server and the server say to each other, one request after another.
+pub(crate) struct Proxy {
+    port: u16,
+    state: Arc<State>,
+}
+
+struct State {
+    server: u16,
+    inner: Mutex<Inner>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct Inner {
+    fault: Option<Fault>,
+    /// The fault meets a client that sets up its connection, too.
+    from_the_start: bool,
+    /// The fault meets the next command, and no other.
+    once: bool,
+    /// How many commands the fault has met; where the server hears of them, it has acted on them.
+    met: usize,
+    /// How many replies the server has given.
+    replies: usize,
+    /// Both ends of all connections that there were.
+    connections: Vec<[TcpStream; 2]>,
+    closed: bool,
+}
+
+impl Proxy {
+    /// In front of this server, and without fault.
+    pub(crate) fn of(server: &Redis) -> Self {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("there is a free port");
+        let port = listener.local_addr().expect("it listens").port();
+        let state = Arc::new(State { server: server.port(), inner: Mutex::default(), changed: Condvar::new() });
+        thread::spawn({
+            let state = Arc::clone(&state);
+            move || {
+                for client in listener.incoming().map_while(Result::ok) {
+                    if state.inner().closed {
+                        break;
+                    }
+                    let state = Arc::clone(&state);
+                    thread::spawn(move || state.serve(&client));
+                }
+            }
+        });
+        Self { port, state }
+    }
+
+    pub(crate) fn url(&self) -> String {
+        format!("redis://127.0.0.1:{}", self.port)
+    }
+
+    /// From here on this happens to each command.
+    pub(crate) fn fault(&self, fault: Fault) {
+        self.begin(fault, false, false);
+    }
+
+    /// This happens to the next command, and to no other.
+    pub(crate) fn fault_once(&self, fault: Fault) {
+        self.begin(fault, false, true);
+    }
+
+    /// From here on this happens to all that a client says, also when it sets up its connection.
+    pub(crate) fn fault_from_the_start(&self, fault: Fault) {
+        self.begin(fault, true, false);
+    }
+
+    fn begin(&self, fault: Fault, from_the_start: bool, once: bool) {
+        self.state.change(|inner| {
+            inner.fault = Some(fault);
+            (inner.from_the_start, inner.once, inner.met) = (from_the_start, once, 0);
+        });
+    }
+
+    /// From here on all goes well.
+    pub(crate) fn mend(&self) {
+        self.state.change(|inner| inner.fault = None);
+    }
+
+    /// How many connections clients have opened.
+    pub(crate) fn connections(&self) -> usize {
+        self.state.inner().connections.len()
+    }
+
+    /// Ends all connections.
+    pub(crate) fn cut(&self) {
+        for stream in self.state.inner().connections.iter().flatten() {
+            // One that has ended already can't be ended.
+            let _ = stream.shutdown(Shutdown::Both);
+        }
+    }
+
+    /// How many replies the server has given.
+    pub(crate) fn replies(&self) -> usize {
+        self.state.inner().replies
+    }
+
+    /// Waits until the fault has met a command; where the server hears of it, it has acted.
+    #[track_caller]
+    pub(crate) fn wait_until_met(&self) {
+        self.wait_until("the fault has met a command", |inner| inner.met > 0);
+    }
+
+    /// Waits until the server has given so many replies.
+    #[track_caller]
+    pub(crate) fn wait_for_replies(&self, count: usize) {
+        self.wait_until("the server has replied", |inner| inner.replies >= count);
+    }
+
+    #[track_caller]
+    fn wait_until(&self, what: &str, happens: impl Fn(&Inner) -> bool) {
+        let inner = self.state.inner();
+        let waited = self.state.changed.wait_timeout_while(inner, PATIENCE, |inner| !happens(inner));
+        let (inner, waited) = waited.unwrap_or_else(PoisonError::into_inner);
+        assert!(!waited.timed_out(), "waited for {PATIENCE:?} until {what}; the fault is {:?}", inner.fault);
+    }
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        self.state.change(|inner| (inner.fault, inner.closed) = (None, true));
+        self.cut();
+        // Whoever accepts looks up.
+        let _ = TcpStream::connect((Ipv4Addr::LOCALHOST, self.port));
+    }
+}
+
+impl State {
+    fn inner(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn change(&self, change: impl FnOnce(&mut Inner)) {
+        change(&mut self.inner());
+        self.changed.notify_all();
+    }
+
+    /// Ends with the connection, whoever ends it.
+    fn serve(&self, client: &TcpStream) {
+        let _ = TcpStream::connect((Ipv4Addr::LOCALHOST, self.server)).and_then(|server| {
+            let ends = [client.try_clone()?, server.try_clone()?];
+            self.inner().connections.push(ends);
+            let served = self.pass_on(client, &server);
+            let _ = client.shutdown(Shutdown::Both);
+            let _ = server.shutdown(Shutdown::Both);
+            served
+        });
+    }
+
+    fn pass_on(&self, mut client: &TcpStream, mut server: &TcpStream) -> io::Result<()> {
+        let (mut requests, mut replies) = (BufReader::new(client), BufReader::new(server));
+        loop {
+            let request = frame(&mut requests)?;
+            let fault = self.fault_for(&request);
+            match fault {
+                Some(Fault::Silence) => continue,
+                Some(Fault::Cut) => return Ok(()),
+                Some(Fault::Answer(bytes)) => {
+                    client.write_all(bytes)?;
+                    continue;
+                }
+                Some(Fault::RequestHeld) => self.wait_until_mended(Fault::RequestHeld),
+                _ => {}
+            }
+            server.write_all(&request)?;
+            let reply = frame(&mut replies)?;
+            self.change(|inner| {
+                inner.replies += 1;
+                inner.met += usize::from(fault.is_some_and(|fault| !fault.is_before_the_server()));
+            });
+            match fault {
+                Some(Fault::ReplyLost) => {}
+                Some(Fault::ReplyCut) => return Ok(()),
+                Some(Fault::HalfAReply) => client.write_all(&reply[..reply.len() / 2])?,
+                Some(Fault::ReplyCutInHalf) => return client.write_all(&reply[..reply.len() / 2]),
+                Some(Fault::Dribble) => return without_end(client, b"1", Duration::from_millis(100)),
+                Some(Fault::Endless) => return without_end(client, &[b'1'; 4096], Duration::ZERO),
+                Some(Fault::ReplyHeld) => {
+                    self.wait_until_mended(Fault::ReplyHeld);
+                    client.write_all(&reply)?;
+                }
+                _ => client.write_all(&reply)?,
+            }
+        }
+    }
+
+    /// What happens to this request. Where the server does not hear of it, it has met its fault here.
+    fn fault_for(&self, request: &[u8]) -> Option<Fault> {
+        let mut inner = self.inner();
+        let is_set_up = words(request).first().is_some_and(|command| is_set_up(command));
+        let fault = inner.fault.filter(|_| inner.from_the_start || !is_set_up)?;
+        if inner.once {
+            inner.fault = None;
+        }
+        inner.met += usize::from(fault.is_before_the_server());
+        self.changed.notify_all();
+        Some(fault)
+    }
+
+    fn wait_until_mended(&self, fault: Fault) {
+        let waited = self.changed.wait_while(self.inner(), |inner| inner.fault == Some(fault));
+        drop(waited.unwrap_or_else(PoisonError::into_inner));
+    }
+}
+
+impl Fault {
+    fn is_before_the_server(self) -> bool {
+        matches!(self, Self::Silence | Self::Cut | Self::Answer(_) | Self::RequestHeld)
+    }
+}
+
+/// A text that is longer than any client waits for.
+fn without_end(mut client: &TcpStream, bytes: &[u8], pause: Duration) -> io::Result<()> {
+    client.write_all(b"$500000000\r\n")?;
+    loop {
+        client.write_all(bytes)?;
+        thread::sleep(pause);
+    }
+}

@@ -1,0 +1,306 @@
+//! A Redis of the test's own, or a Valkey where `SOLOIST_TEST_REDIS` is `valkey-server`.
+
+use std::env;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use super::process::{PATIENCE, Process, free_port};
+use super::resp::{Raw, Reply, is_set_up};
+use super::tls;
+
+/// A server on a port and a Unix socket of its own, empty, and ended when this is dropped.
+pub(crate) struct Redis {
+    process: Process,
+    port: u16,
+    /// Where it speaks TLS, if it does.
+    tls_port: Option<u16>,
+    password: Option<String>,
+    is_cluster: bool,
+}
+
+impl Redis {
+    /// The one that all tests of this process may use which leave it and the names of others alone.
+    pub(crate) fn shared() -> &'static Self {
+        static SHARED: OnceLock<Redis> = OnceLock::new();
+        assert_may_start_servers();
+        SHARED.get_or_init(Self::start)
+    }
+
+    /// The same, as the only node of a cluster.
+    #[cfg(feature = "redis")]
+    pub(crate) fn shared_cluster_node() -> &'static Self {
+        static SHARED: OnceLock<Redis> = OnceLock::new();
+        assert_may_start_servers();
+        SHARED.get_or_init(Self::cluster_node)
+    }
+
+    pub(crate) fn start() -> Self {
+        Self::with("")
+    }
+
+    /// Started with these lines in its configuration.
+    ///
+    /// Of interest are `appendonly yes`, with which a restart keeps the data, and `requirepass secret`.
+    #[track_caller]
+    pub(crate) fn with(configuration: &str) -> Self {
+        let port = free_port();
+        let process = Process::new(|directory| {
+            let directives = [
+                &format!("port {port}"),
+                "bind 127.0.0.1",
+                "unixsocket socket",
+                "save ''",
+                "appendfsync always",
+                "repl-diskless-sync-delay 0",
+                configuration,
+            ];
+            prepare(directory, &directives.join("\n"))
+        });
+        let has = |line: &str| configuration.lines().any(|directive| directive == line);
+        let password = configuration.lines().find_map(|line| line.strip_prefix("requirepass ")).map(str::to_owned);
+        let is_cluster = has("cluster-enabled yes");
+        let tls_port = configuration.lines().find_map(|line| line.strip_prefix("tls-port ")?.parse().ok());
+        let redis = Self { process, port, tls_port, password, is_cluster };
+        redis.process.start(|| redis.answers());
+        if is_cluster {
+            let slots: Vec<String> = (0..16_384).map(|slot| slot.to_string()).collect();
+            redis.ask(&[&["CLUSTER", "ADDSLOTS"], &*slots.iter().map(String::as_str).collect::<Vec<_>>()].concat());
+        }
+        redis.wait_for_its_cluster();
+        redis
+    }
+
+    /// The only node of a cluster: it has all slots, and refuses what would need several.
+    #[track_caller]
+    pub(crate) fn cluster_node() -> Self {
+        Self::with("cluster-enabled yes")
+    }
+
+    /// A server that follows another, and takes no writes.
+    #[track_caller]
+    pub(crate) fn replica_of(other: &Self) -> Self {
+        let replica = Self::with(&format!("replicaof 127.0.0.1 {}", other.port));
+        let follows = || replica.ask(&["INFO", "replication"]).text().contains("master_link_status:up");
+        replica.process.wait_until("it follows the other", follows);
+        replica
+    }
+
+    /// A server that speaks TLS too, with a certificate by [`ca`](Self::ca) for 127.0.0.1 and localhost.
+    #[track_caller]
+    pub(crate) fn with_tls() -> Self {
+        let lines = [
+            &format!("tls-port {}", free_port()),
+            "tls-cert-file server.pem",
+            "tls-key-file server.key",
+            "tls-ca-cert-file ca.pem",
+            "tls-auth-clients no",
+        ];
+        Self::with(&lines.join("\n"))
+    }
+
+    pub(crate) fn url(&self) -> String {
+        format!("redis://127.0.0.1:{}", self.port)
+    }
+
+    #[track_caller]
+    pub(crate) fn tls_url(&self) -> String {
+        format!("rediss://127.0.0.1:{}", self.tls_port.expect("it speaks TLS"))
+    }
+
+    /// The certificate of the authority that vouches for the server, as a PEM file.
+    pub(crate) fn ca(&self) -> PathBuf {
+        self.process.directory().join("ca.pem")
+    }
+
+    pub(crate) fn port(&self) -> u16 {
+        self.port
+    }
+
+    pub(crate) fn socket(&self) -> PathBuf {
+        self.process.directory().join("socket")
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.process.pid()
+    }
+
+    pub(crate) fn directory(&self) -> &Path {
+        self.process.directory()
+    }
+
+    /// Asks past every driver; an answer that is an error fails the test.
+    #[track_caller]
+    pub(crate) fn ask(&self, words: &[&str]) -> Reply {
+        match self.try_ask(words) {
+            Ok(Reply::Error(error)) => panic!("{words:.80?}: {error}"),
+            Ok(reply) => reply,
+            Err(error) => panic!("{words:.80?}: {error}"),
+        }
+    }
+
+    /// Asks past every driver. Each question has a connection of its own.
+    pub(crate) fn try_ask(&self, words: &[&str]) -> io::Result<Reply> {
+        self.connection(PATIENCE)?.ask(words)
+    }
+
+    /// Whether it answers a question within this time.
+    pub(crate) fn answers_within(&self, timeout: Duration) -> bool {
+        self.connection(timeout).is_ok_and(|mut connection| connection.ask(&["PING"]).is_ok())
+    }
+
+    /// Ends the server at once; its port refuses connections from here on.
+    #[track_caller]
+    pub(crate) fn kill(&self) {
+        self.process.kill();
+    }
+
+    /// Starts it again where it was, with the data that its configuration keeps: none by itself.
+    #[track_caller]
+    pub(crate) fn start_again(&self) {
+        self.process.start(|| self.answers());
+        self.wait_for_its_cluster();
+    }
+
+    #[track_caller]
+    pub(crate) fn restart(&self) {
+        self.kill();
+        self.start_again();
+    }
+
+    /// Starts it again so that it loads its data for minutes; what it is asked for meanwhile it answers with `LOADING`.
+    #[track_caller]
+    pub(crate) fn restart_loading(&self) {
+        // It looks up from its loading after each of these.
+        let fill = "for i = 1, 5000 do redis.call('SET', 'ballast:' .. i, string.rep('1', 1100)) end";
+        self.ask(&["EVAL", fill, "0"]);
+        self.ask(&["CONFIG", "SET", "rdbcompression", "no"]);
+        self.ask(&["SAVE"]);
+        self.kill();
+        let slow = "\nkey-load-delay 20000\nloading-process-events-interval-bytes 1024\n";
+        let configuration = self.directory().join("configuration");
+        let usual = fs::read_to_string(&configuration).expect("it was written");
+        fs::write(&configuration, usual.clone() + slow).expect("it can be written");
+        self.process.start(|| self.is_loading());
+        fs::write(&configuration, usual).expect("it can be written");
+    }
+
+    /// Lets a server that loads its data come to the end of it.
+    #[track_caller]
+    pub(crate) fn finish_loading(&self) {
+        self.ask(&["CONFIG", "SET", "key-load-delay", "0"]);
+        self.process.wait_until("it has loaded its data", || !self.is_loading());
+    }
+
+    /// Stops it where it stands: connections are accepted, and nothing is answered.
+    #[track_caller]
+    pub(crate) fn pause(&self) {
+        self.process.pause();
+    }
+
+    #[track_caller]
+    pub(crate) fn resume(&self) {
+        self.process.resume();
+    }
+
+    /// Hears from here on what the server is asked.
+    #[track_caller]
+    pub(crate) fn monitor(&self) -> Monitor<'_> {
+        let mut connection = self.connection(PATIENCE).expect("the server is there");
+        assert_eq!(connection.ask(&["MONITOR"]).expect("it answers"), Reply::Text("OK".into()));
+        Monitor { server: self, connection }
+    }
+
+    fn connection(&self, timeout: Duration) -> io::Result<Raw> {
+        let mut connection = Raw::connect(&self.socket(), timeout)?;
+        if let Some(password) = &self.password {
+            connection.ask(&["AUTH", password])?;
+        }
+        Ok(connection)
+    }
+
+    fn answers(&self) -> bool {
+        self.try_ask(&["PING"]).is_ok_and(|reply| reply == Reply::Text("PONG".into()))
+    }
+
+    fn is_loading(&self) -> bool {
+        let reply = self.try_ask(&["PING"]);
+        reply.is_ok_and(|reply| matches!(reply, Reply::Error(error) if error.starts_with("LOADING ")))
+    }
+
+    #[track_caller]
+    fn wait_for_its_cluster(&self) {
+        let is_ok = || self.ask(&["CLUSTER", "INFO"]).text().contains("cluster_state:ok");
+        if self.is_cluster {
+            self.process.wait_until("its cluster is whole", is_ok);
+        }
+    }
+}
+
+/// Not in a process that was started to use a server of this one.
+#[track_caller]
+fn assert_may_start_servers() {
+    assert!(env::var_os("SOLOIST_CONTRACT_ROLE").is_none(), "this process was started to use another's server");
+}
+
+/// Writes what the server reads when it starts; how it is started.
+fn prepare(directory: &Path, configuration: &str) -> Vec<PathBuf> {
+    let file = directory.join("configuration");
+    let own = format!("dir {}\n", directory.display());
+    if configuration.contains("tls-port") {
+        tls::write_certificates(directory);
+    }
+    fs::write(&file, own + configuration).expect("the directory takes a file");
+    // The program looks at the name by which it was started.
+    let program = directory.join("redis-server");
+    std::os::unix::fs::symlink(installed(), &program).expect("the directory takes a link");
+    vec![program, file]
+}
+
+/// The server's program. Debian's package of tools has it, as the check of a dump, without the package that starts a
+/// server for the whole system.
+fn installed() -> PathBuf {
+    let name = env::var("SOLOIST_TEST_REDIS").unwrap_or_else(|_| "redis-server".into());
+    let names = [name.clone(), name.replace("-server", "-check-rdb")];
+    let path = env::var_os("PATH").unwrap_or_default();
+    let candidates = names.iter().flat_map(|name| env::split_paths(&path).map(move |folder| folder.join(name)));
+    candidates
+        .into_iter()
+        .find(|candidate| candidate.is_file())
+        .unwrap_or_else(|| panic!("{name} is not installed; tests/run installs it, or says what to install"))
+}
+
+/// A connection that is told every command which its server carries out.
+pub(crate) struct Monitor<'a> {
+    server: &'a Redis,
+    connection: Raw,
+}
+
+impl Monitor<'_> {
+    /// The commands of a store's clients since the last time, each as `[0 127.0.0.1:40000] "set" "key" "value"`.
+    ///
+    /// Not what scripts do, not what a client says to set its connection up, and not what the tests themselves ask.
+    #[track_caller]
+    pub(crate) fn commands(&mut self) -> Vec<String> {
+        static MARKERS: AtomicUsize = AtomicUsize::new(0);
+        let marker = format!("marker {}", MARKERS.fetch_add(1, Ordering::Relaxed));
+        self.server.ask(&["ECHO", &marker]);
+        let mut commands = Vec::new();
+        loop {
+            let line = self.connection.hear().expect("the server tells what it does");
+            let (_time, command) = line.text().split_once(' ').expect("a line begins with its time");
+            if command.ends_with(&format!("\"{marker}\"")) {
+                return commands;
+            }
+            let (client, words) = command.split_once("] ").expect("a line says whose command it is");
+            let word = words.split('"').nth(1).expect("a command has a name");
+            let is_a_stores = !client.ends_with(" lua") && !client.contains(" unix:");
+            if is_a_stores && !is_set_up(word) {
+                commands.push(command.to_owned());
+            }
+        }
+    }
+}
