@@ -181,7 +181,7 @@ impl<'a> Office<'a> {
         if let Some((first, _)) = asking.first() {
             let first = &self.turns[*first];
             let mut asking = asking.into_iter();
-            gate::ask_store(first, &admissions, |decision| {
+            gate::decide_together(first, &admissions, |decision| {
                 let (turn, span) = asking.next().expect("there are as many decisions as admissions");
                 match decision {
                     Err(reason) => refused.push(Refused { turn, span, reason }),
