@@ -94,7 +94,8 @@ impl Server {
     }
 
     fn wake(&self) -> Option<Connection> {
-        self.at_rest.lock().unwrap_or_else(PoisonError::into_inner).pop()
+        let mut at_rest = self.at_rest.lock().unwrap_or_else(PoisonError::into_inner);
+        std::iter::from_fn(|| at_rest.pop()).find(|connection| !connection.is_closed())
     }
 
     fn rest(&self, connection: Connection) {
