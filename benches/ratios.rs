@@ -5,7 +5,7 @@ use std::path::Path;
 use serde_json::Value;
 
 /// What is compared, by how many things one iteration of each handles, and the ratio that is promised.
-const PAIRS: [(&str, &str, Option<f64>); 15] = [
+const PAIRS: [(&str, &str, Option<f64>); 18] = [
     ("idle/soloist/100", "idle/raw masks/100", None),
     ("idle/soloist/10000", "idle/raw masks/10000", None),
     ("idle/soloist/100000", "idle/raw masks/100000", Some(2.5 / 1.1)),
@@ -21,6 +21,9 @@ const PAIRS: [(&str, &str, Option<f64>); 15] = [
     ("file/gate and release", "file/floor", Some(1.5)),
     ("file/gate and release, with a claim", "file/floor", None),
     ("parse/soloist", "parse/cron crate", Some(0.4)),
+    ("redis/in order", "redis/raw client beside in order", Some(0.65)),
+    ("redis/in background", "redis/raw client beside in background", Some(1.3)),
+    ("redis/alone", "redis/raw client beside alone", None),
 ];
 
 /// The median of a benchmark in nanoseconds per thing it handles.
@@ -38,6 +41,8 @@ fn things(name: &str) -> f64 {
         Some(("due", _)) => 100.0,
         Some(("background", _)) => 1_000.0,
         Some(("parse", _)) => 8.0,
+        Some(("redis", rest)) if rest.ends_with("in order") => 100.0,
+        Some(("redis", rest)) if rest.ends_with("in background") => 1000.0,
         _ => 1.0,
     }
 }

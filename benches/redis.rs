@@ -1,0 +1,123 @@
+//! A tick of protected events on a server of the bench's own, over loopback, beside what a raw client does for them:
+//! in exact order, with four round trips for each (is it held, claim, create, forget); and in a pipeline of a hundred.
+
+use std::time::Instant;
+
+use chrono::{DateTime, TimeDelta, Utc};
+use criterion::{Criterion, Throughput, criterion_group, criterion_main};
+use redis::{Connection, Pipeline, Value, cmd};
+use soloist::{Event, RedisMutex, Schedule};
+
+/// The servers of the tests.
+#[allow(dead_code)]
+#[path = "../tests/it/servers"]
+mod servers {
+    mod process;
+    pub(crate) mod redis;
+    pub(crate) mod resp;
+    mod tls;
+}
+
+const IN_ORDER: u64 = 100;
+const IN_BACKGROUND: u64 = 1000;
+const PIPELINE: u64 = 100;
+
+fn schedule(url: &str, prefix: &str, events: u64, attributes: fn(Event) -> Event) -> Schedule {
+    let mut schedule = Schedule::new(RedisMutex::builder(url).prefix(prefix).build().expect("the url is in order"));
+    for number in 0..events {
+        let event = Event::call(format!("event:{number}"), |_| {}).every_minute().on_one_server().without_overlapping();
+        schedule.add(event.apply(attributes)).expect("the event is in order");
+    }
+    schedule
+}
+
+fn names(number: u64, minute: i64) -> (String, String) {
+    (format!("raw:lease:{{event:{number}}}"), format!("raw:claim:{{event:{number}}}:{minute}"))
+}
+
+fn set(pipeline: &mut Pipeline, key: &str) {
+    pipeline.cmd("SET").arg(key).arg("our owner").arg("NX").arg("PX").arg(60_000);
+}
+
+fn four_round_trips(raw: &mut Connection, minute: i64) {
+    for number in 0..IN_ORDER {
+        let (lease, claim) = names(number, minute);
+        let mut ask = |command: &redis::Cmd| command.query::<Value>(raw).expect("the server answers");
+        ask(cmd("EXISTS").arg(&lease));
+        ask(cmd("SET").arg(&claim).arg("our owner").arg("NX").arg("PX").arg(60_000));
+        ask(cmd("SET").arg(&lease).arg("our owner").arg("NX").arg("PX").arg(60_000));
+        ask(cmd("DEL").arg(&lease));
+    }
+}
+
+fn pipelined(raw: &mut Connection, minute: i64) {
+    for first in (0..IN_BACKGROUND).step_by(usize::try_from(PIPELINE).expect("it is a hundred")) {
+        let (mut gate, mut release) = (redis::pipe(), redis::pipe());
+        for number in first..first + PIPELINE {
+            let (lease, claim) = names(number, minute);
+            set(&mut gate, &claim);
+            set(&mut gate, &lease);
+            release.cmd("DEL").arg(&lease);
+        }
+        for pipeline in [gate, release] {
+            pipeline.query::<Value>(raw).expect("the server answers");
+        }
+    }
+}
+
+/// Ours and the raw client's take turns within one measurement, since the speed of a virtual machine changes within a
+/// minute; each is timed alone.
+fn beside(
+    criterion: &mut Criterion,
+    name: &str,
+    events: u64,
+    mut ours: impl FnMut(DateTime<Utc>),
+    mut raws: impl FnMut(i64),
+) {
+    let mut group = criterion.benchmark_group("redis");
+    group.throughput(Throughput::Elements(events)).sample_size(30);
+    let mut minute = 0;
+    let mut now = || {
+        minute += 1;
+        (DateTime::UNIX_EPOCH + TimeDelta::minutes(minute), minute)
+    };
+    let mut both = |timed_is_ours: bool, iterations: u64| {
+        let mut took = std::time::Duration::ZERO;
+        for _ in 0..iterations {
+            let (instant, minute) = now();
+            let began = Instant::now();
+            ours(instant);
+            let between = Instant::now();
+            raws(minute);
+            took += if timed_is_ours { between - began } else { between.elapsed() };
+        }
+        took
+    };
+    group.bench_function(name, |bencher| bencher.iter_custom(|iterations| both(true, iterations)));
+    group.bench_function(format!("raw client beside {name}"), |bencher| {
+        bencher.iter_custom(|iterations| both(false, iterations));
+    });
+}
+
+fn redis(criterion: &mut Criterion) {
+    let server = servers::redis::Redis::start();
+    let mut raw = redis::Client::open(server.url()).and_then(|client| client.get_connection()).expect("it answers");
+
+    let in_order = schedule(&server.url(), "order:", IN_ORDER, |event| event);
+    let ours = |now| assert!(!in_order.run_due(now).is_failure());
+    beside(criterion, "in order", IN_ORDER, ours, |minute| four_round_trips(&mut raw, minute));
+
+    let in_background = schedule(&server.url(), "background:", IN_BACKGROUND, Event::in_background);
+    let ours = |now| assert!(!in_background.run_due(now).is_failure());
+    beside(criterion, "in background", IN_BACKGROUND, ours, |minute| pipelined(&mut raw, minute));
+
+    let alone = schedule(&server.url(), "alone:", 1, |event| event);
+    let ours = |now| assert!(!alone.run_due(now).is_failure());
+    beside(criterion, "alone", 1, ours, |minute| {
+        let _: Value =
+            cmd("SET").arg(format!("raw:{minute}")).arg(1).arg("PX").arg(1).query(&mut raw).expect("it answers");
+    });
+}
+
+criterion_group!(benches, redis);
+criterion_main!(benches);
