@@ -104,6 +104,10 @@ impl<'scope> Crew<'scope, '_, '_> {
         if let [alone] = **background {
             return self.office.enter(alone, turns[alone].take());
         }
+        // While the store decides on the next hundred, another thread gives back what ended.
+        if background.len() > TOGETHER && self.start("soloist-release", Crew::release_what_ends) {
+            desk.has_a_clearer();
+        }
         let all = catch_unwind(AssertUnwindSafe(|| self.attend(by_store(turns, background))));
         // Whatever happened: the hands wait for it.
         desk.close();
@@ -134,6 +138,12 @@ impl<'scope> Crew<'scope, '_, '_> {
                 }
                 News::AllDone => return,
             }
+        }
+    }
+
+    fn release_what_ends(self) {
+        while let Some(done) = self.office.desk.wait_for_ends() {
+            self.office.release(done);
         }
     }
 

@@ -8,8 +8,8 @@ use std::time::Duration;
 /// The most threads that the background events of one tick run on.
 pub(super) const HANDS: usize = 200;
 
-/// So many ended runs are released at once without waiting for more: as many as can be at work.
-const ENOUGH: usize = HANDS;
+/// So many ended runs are released at once without waiting for more.
+const ENOUGH: usize = super::TOGETHER;
 
 /// How long nothing more ends before what has ended is released, and how often that is looked at.
 const LINGER: Duration = Duration::from_millis(5);
@@ -20,8 +20,10 @@ pub(super) struct Desk<W, E> {
     state: Mutex<State<W, E>>,
     /// For hands: there is work, or the desk closes.
     work: Condvar,
-    /// For the one who waits at the desk.
+    /// For the one who gates.
     news: Condvar,
+    /// For the one who releases, if that is another.
+    ends: Condvar,
 }
 
 struct State<W, E> {
@@ -37,8 +39,10 @@ struct State<W, E> {
     on_its_way: Option<Coming>,
     /// How much more work there is to put, for which there must be hands.
     wanted: Option<usize>,
-    /// Somebody waits for news.
+    /// Whoever gates waits for news.
     watched: bool,
+    /// Somebody else than the one who gates releases what ends.
+    clearer: bool,
     closing: bool,
 }
 
@@ -83,9 +87,10 @@ impl<W, E> Desk<W, E> {
             on_its_way: None,
             wanted: None,
             watched: false,
+            clearer: false,
             closing: false,
         };
-        Self { state: Mutex::new(state), work: Condvar::new(), news: Condvar::new() }
+        Self { state: Mutex::new(state), work: Condvar::new(), news: Condvar::new(), ends: Condvar::new() }
     }
 
     pub(super) fn put(&self, work: impl IntoIterator<Item = W>) -> Call {
@@ -96,6 +101,11 @@ impl<W, E> Desk<W, E> {
         self.call(&mut state)
     }
 
+    /// From now on, somebody else clears away what ended.
+    pub(super) fn has_a_clearer(&self) {
+        self.state().clearer = true;
+    }
+
     /// Waits until there is something to do, if `wanted` more are to be put. What ended is handed out together: as soon
     /// as nothing else is at work, and otherwise when nothing more ends for a moment.
     pub(super) fn wait(&self, wanted: Option<usize>) -> News<W, E> {
@@ -103,14 +113,15 @@ impl<W, E> Desk<W, E> {
         state.wanted = wanted;
         let mut looks = 0;
         loop {
-            if state.ended.len() >= ENOUGH {
+            if !state.clearer && state.ended.len() >= ENOUGH {
                 return News::Ended(state.take_ended());
             }
             if let Some(room) = state.room() {
                 return News::Room(room);
             }
             if state.at_work == 0 {
-                return if state.ended.is_empty() { News::AllDone } else { News::Ended(state.take_ended()) };
+                let none_to_release = state.clearer || state.ended.is_empty();
+                return if none_to_release { News::AllDone } else { News::Ended(state.take_ended()) };
             }
             if state.most_hands == 0
                 && let Some(work) = state.work.pop_front()
@@ -118,19 +129,39 @@ impl<W, E> Desk<W, E> {
                 return News::NoHandFor(work);
             }
             state.watched = true;
-            if state.ended.is_empty() {
+            if state.clearer || state.ended.is_empty() {
                 state = self.news.wait(state).unwrap_or_else(PoisonError::into_inner);
             } else {
-                let ended = state.ended.len();
-                let look = self.news.wait_timeout(state, LINGER).unwrap_or_else(PoisonError::into_inner);
-                state = look.0;
-                looks += 1;
-                let nothing_moves = state.ended.len() == ended && state.work.is_empty();
-                if look.1.timed_out() && (nothing_moves || looks >= LOOKS) {
+                let moved;
+                (state, moved) = linger(&self.news, state, &mut looks);
+                if !moved {
                     return News::Ended(state.take_ended());
                 }
             }
             state.watched = false;
+        }
+    }
+
+    /// Waits for what is to be cleared away, together as [`wait`](Self::wait) hands it out. `None`: no more will end.
+    pub(super) fn wait_for_ends(&self) -> Option<Vec<E>> {
+        let mut state = self.state();
+        let mut looks = 0;
+        loop {
+            if state.ended.len() >= ENOUGH || (state.at_work == 0 && !state.ended.is_empty()) {
+                return Some(state.take_ended());
+            }
+            if state.closing && state.at_work == 0 {
+                return None;
+            }
+            if state.ended.is_empty() {
+                state = self.ends.wait(state).unwrap_or_else(PoisonError::into_inner);
+            } else {
+                let moved;
+                (state, moved) = linger(&self.ends, state, &mut looks);
+                if !moved {
+                    return Some(state.take_ended());
+                }
+            }
         }
     }
 
@@ -148,6 +179,9 @@ impl<W, E> Desk<W, E> {
             Some(ended) => {
                 state.ended.push(ended);
                 state.at_work -= 1;
+                if state.clearer && state.is_end_of_several() {
+                    self.ends.notify_one();
+                }
                 if state.watched && state.is_news() {
                     state.watched = false;
                     self.news.notify_one();
@@ -181,6 +215,7 @@ impl<W, E> Desk<W, E> {
     pub(super) fn close(&self) {
         self.state().closing = true;
         self.work.notify_all();
+        self.ends.notify_one();
     }
 
     /// Sees to it that somebody comes for the work that is left.
@@ -215,10 +250,34 @@ impl<W, E> State<W, E> {
     }
 
     fn is_news(&self) -> bool {
-        self.ended.len() == 1 || self.ended.len() >= ENOUGH || self.at_work == 0 || self.room().is_some()
+        (!self.clearer && self.is_end_of_several()) || self.at_work == 0 || self.room().is_some()
     }
 
-    fn take_ended(&mut self) -> Vec<E> {
-        mem::replace(&mut self.ended, Vec::with_capacity(ENOUGH))
+    /// Whether what ended is the first, or enough, or all.
+    fn is_end_of_several(&self) -> bool {
+        self.ended.len() == 1 || self.ended.len() >= ENOUGH || self.at_work == 0
     }
+
+    /// What is to be released at once: all, or as many as make a full call.
+    fn take_ended(&mut self) -> Vec<E> {
+        if self.ended.len() <= ENOUGH {
+            return mem::replace(&mut self.ended, Vec::with_capacity(ENOUGH));
+        }
+        let later = self.ended.split_off(ENOUGH);
+        mem::replace(&mut self.ended, later)
+    }
+}
+
+/// Waits a moment for more to end; `false` if nothing moved meanwhile, or if that was long enough.
+fn linger<'a, W, E>(
+    told: &Condvar,
+    state: MutexGuard<'a, State<W, E>>,
+    looks: &mut usize,
+) -> (MutexGuard<'a, State<W, E>>, bool) {
+    let ended = state.ended.len();
+    let (state, look) = told.wait_timeout(state, LINGER).unwrap_or_else(PoisonError::into_inner);
+    *looks += 1;
+    let nothing_moves = state.ended.len() == ended && state.work.is_empty();
+    let enough = look.timed_out() && (nothing_moves || *looks >= LOOKS);
+    (state, !enough)
 }

@@ -56,7 +56,8 @@ use script::{Decision, Held};
 /// | key | value | expires |
 /// | --- | --- | --- |
 /// | `soloist:lease:{reports}` | who holds the lease of `reports` | with the lease |
-/// | `soloist:claim:{reports}:reports/2026-03-01T02:30:00Z` | who ran this occurrence | with the claim |
+/// | `soloist:claim:{reports}:2026-03-01T02:30:00Z` | who ran this occurrence | with the claim |
+/// | `soloist:claim:{reports}:weekly/2026-03-01T02:30:00Z` | the same for `weekly`, which shares this mutex | with the claim |
 /// | `soloist:token` | the last fencing token; on a cluster one for each mutex, `soloist:token:{reports}` | 30 days after it |
 ///
 /// A value reads `OWNER token=1772366400000000 since=2026-03-01T02:30:00.000Z pid=4711 host=web-1`. Bytes of a name that

@@ -5,8 +5,9 @@
 -- ARGV[1]  the time of this server, in microseconds with 16 digits, from which on nobody waits for the answer
 -- ARGV[2]  what an entry says about its holder, behind the owner and the token
 -- ARGV[3]  how long the token outlives its grant, in milliseconds
--- ARGV     behind it for each admission its owner with a space, and the terms of its claim and of its lease in
---          milliseconds, or '' for the one that it has not
+-- ARGV     behind it for each admission the number at the end of its owner; before that, as far as it is not as it was
+--          for the one before: '@' and the rest of the owner, 'c' and the term of its claim in milliseconds, 'l' and the
+--          term of its lease; 'c' or 'l' alone if it has none. Few are different, and each text costs its time.
 --
 -- Returns the time of this server in microseconds, the token of all that is granted, and for each exception its number
 -- from 1 on, and why: 'claim' or 'lease' was taken, with its entry and the milliseconds that it has left; 'foreign', with
@@ -31,7 +32,7 @@ if last and (#last ~= #now or last >= now) then
   token = string.format('%.0f', math.max((tonumber(last) or 0) + 1, tonumber(now)))
   call('SET', keys[1], token, 'PX', args[3])
 end
-local entry = 'token=' .. token .. args[2]
+local entry = ' token=' .. token .. args[2]
 
 local answer = { now, token }
 
@@ -40,36 +41,50 @@ local function taken(number, what, key, owner)
   local found = redis.pcall('GET', key)
   if type(found) ~= 'string' then
     answer[#answer + 1] = { number, 'foreign', key }
-  elseif string.find(found, owner, 1, true) == 1 then
+  elseif string.find(found, owner .. ' ', 1, true) == 1 then
     return found
   else
     answer[#answer + 1] = { number, what, found, call('PTTL', key) }
   end
 end
 
-local at = 1
-for arg = 4, #args, 3 do
-  local number, owner, claim_term, lease_term = (arg - 1) / 3, args[arg], args[arg + 1], args[arg + 2]
-  local mine, claim, lease = owner .. entry, nil, nil
-  local claim_key, lease_key
-  if claim_term ~= '' then
-    at = at + 1
-    claim_key = keys[at]
-    claim = call('SET', claim_key, mine, 'NX', 'PX', claim_term) and mine or taken(number, 'claim', claim_key, owner)
-  end
-  if lease_term ~= '' then
-    at = at + 1
-    lease_key = keys[at]
-    if claim or not claim_key then
-      lease = call('SET', lease_key, mine, 'NX', 'PX', lease_term) and mine or taken(number, 'lease', lease_key, owner)
-      if not lease and claim then
-        call('DEL', claim_key)
+local byte, sub = string.byte, string.sub
+local at, number = 1, 0
+local process, claim_term, lease_term = '', nil, nil
+for arg = 4, #args do
+  local text = args[arg]
+  local kind = byte(text)
+  if kind == 64 then -- @
+    process = sub(text, 2)
+  elseif kind == 99 then -- c
+    claim_term = #text > 1 and sub(text, 2)
+  elseif kind == 108 then -- l
+    lease_term = #text > 1 and sub(text, 2)
+  else
+    number = number + 1
+    local mine = process .. text .. entry
+    local claim_key, lease_key, claim, lease
+    if claim_term then
+      at = at + 1
+      claim_key = keys[at]
+      claim = call('SET', claim_key, mine, 'NX', 'PX', claim_term) and mine
+        or taken(number, 'claim', claim_key, process .. text)
+    end
+    if lease_term then
+      at = at + 1
+      if claim or not claim_term then
+        lease_key = keys[at]
+        lease = call('SET', lease_key, mine, 'NX', 'PX', lease_term) and mine
+          or taken(number, 'lease', lease_key, process .. text)
+        if claim and not lease then
+          call('DEL', claim_key)
+        end
       end
     end
-  end
-  local held = lease or (not lease_key and claim)
-  if held and held ~= mine then
-    answer[#answer + 1] = { number, 'ours', held }
+    local held = lease or (not lease_term and claim)
+    if held and held ~= mine then
+      answer[#answer + 1] = { number, 'ours', held }
+    end
   end
 end
 return answer

@@ -1,7 +1,8 @@
 //! Which keys a name has in Redis.
 //!
-//! `PREFIXlease:{MUTEX}` and `PREFIXclaim:{MUTEX}:EVENT/INSTANT`, with `%XX` for each byte that could be mistaken, and
-//! `PREFIXtoken`, which on a cluster is `PREFIXtoken:{MUTEX}`. What stands between the first braces decides on a
+//! `PREFIXlease:{MUTEX}`, `PREFIXclaim:{MUTEX}:INSTANT`, and `PREFIXclaim:{MUTEX}:EVENT/INSTANT` for an event that is not
+//! called as its mutex is, with `%XX` for each byte that could be mistaken; and `PREFIXtoken`, which on a cluster is
+//! `PREFIXtoken:{MUTEX}`. What stands between the first braces decides on a
 //! cluster's slot, so that all keys of a mutex lie on one
 //! (<https://redis.io/docs/latest/operate/oss_and_stack/reference/cluster-spec/#hash-tags>).
 
@@ -68,8 +69,11 @@ impl fmt::Display for Key<'_> {
         write!(f, ":{{{}}}", utf8_percent_encode(name.mutex(), ENCODED))?;
         match (self.kind, name.event(), name.occurrence()) {
             ("claim", Some(event), Some(occurrence)) => {
-                let occurrence = occurrence.to_rfc3339_opts(SecondsFormat::AutoSi, true);
-                write!(f, ":{}/{occurrence}", utf8_percent_encode(event, ENCODED))
+                f.write_str(":")?;
+                if event != name.mutex() {
+                    write!(f, "{}/", utf8_percent_encode(event, ENCODED))?;
+                }
+                f.write_str(&occurrence.to_rfc3339_opts(SecondsFormat::AutoSi, true))
             }
             _ => Ok(()),
         }
@@ -90,6 +94,8 @@ mod tests {
     fn the_keys_of_a_mutex_are_readable_and_share_a_hash_tag() {
         let prefix = Prefix::new("soloist:".to_owned()).unwrap();
         let name = MutexName::lease("reports:generate").unwrap();
+        let own = name.claim("reports:generate", chrono::DateTime::UNIX_EPOCH);
+        assert_eq!(prefix.key(&own).to_string(), "soloist:claim:{reports:generate}:1970-01-01T00:00:00Z");
         let claim = name.claim("a {b}/c", chrono::DateTime::UNIX_EPOCH);
         assert_eq!(prefix.key(&name).to_string(), "soloist:lease:{reports:generate}");
         assert_eq!(

@@ -5,11 +5,13 @@
 --
 -- Returns the numbers, from 1 on, of those that were somebody else's or nobody's.
 
-local found = redis.call('MGET', unpack(KEYS))
+local keys, owners, find = KEYS, ARGV, string.find
+local found = redis.call('MGET', unpack(keys))
 local answer, ours = {}, {}
-for at, key in ipairs(KEYS) do
-  if found[at] and string.find(found[at], ARGV[at], 1, true) == 1 then
-    ours[#ours + 1] = key
+for at = 1, #keys do
+  local entry = found[at]
+  if entry and find(entry, owners[at], 1, true) == 1 then
+    ours[#ours + 1] = keys[at]
   else
     answer[#answer + 1] = at
   end

@@ -1,5 +1,6 @@
 //! The scripts: what is sent to each, and what its answer means.
 
+use std::fmt::Write;
 use std::sync::LazyLock;
 
 use chrono::{DateTime, Utc};
@@ -104,14 +105,23 @@ pub(super) fn admit<'a>(
     call.arg(token_key);
     requests.for_each(|request| _ = call.arg(prefix.key(request.name())));
     call.arg(format!("{:016}", clock.at(until))).arg(entry::about(clock.now())).arg(TOKEN_KEPT_MS);
+    let (mut process, mut terms, mut owner) = (String::new(), [None; 2], String::new());
     for admission in admissions {
-        call.arg(OwnedBy(admission.owner()));
-        for part in parts(admission) {
-            match part {
-                Some(request) => call.arg(millis(request.term())),
-                None => call.arg(""),
-            };
+        owner.clear();
+        let _ = write!(owner, "{}", admission.owner()); // A text takes all that is written to it.
+        let serial = owner.rfind('-').map_or(0, |dash| dash + 1);
+        if owner[..serial] != process {
+            owner[..serial].clone_into(&mut process);
+            call.arg(format!("@{process}"));
         }
+        for (at, kind) in ["c", "l"].into_iter().enumerate() {
+            let wanted = parts(admission)[at].map(|request| millis(request.term()));
+            if terms[at] != wanted {
+                terms[at] = wanted;
+                call.arg(wanted.map_or_else(|| kind.to_owned(), |wanted| format!("{kind}{wanted}")));
+            }
+        }
+        call.arg(&owner[serial..]);
     }
     call
 }
