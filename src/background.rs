@@ -91,7 +91,11 @@ struct Crew<'scope, 'env, 'a> {
 impl<'scope> Crew<'scope, '_, '_> {
     /// Starts a thread, or says that there is none to be had.
     fn start(self, name: &str, work: impl FnOnce(Self) + Send + 'scope) -> bool {
-        let work = move || self.office.tick.in_scope(|| work(self));
+        // A subscriber of `tracing` that panics does not keep a thread from what others wait for.
+        let work = move || {
+            let _in_span = contain(|| self.office.tick.enter());
+            work(self);
+        };
         let started = thread::Builder::new().name(name.into()).spawn_scoped(self.scope, work);
         if let Err(error) = &started {
             tracing::warn!(target: "soloist", %error, "no thread for background events: they run on fewer");
@@ -151,7 +155,7 @@ impl<'scope> Crew<'scope, '_, '_> {
     fn lend_a_hand(self) {
         let mut done = None;
         while let Some((admitted, call)) = self.office.desk.exchange(done) {
-            self.call(call);
+            let _ = contain(|| self.call(call));
             done = Some(self.office.run(admitted));
         }
     }
@@ -191,7 +195,7 @@ impl<'a> Office<'a> {
         if let Some((first, _)) = asking.first() {
             let first = &self.turns[*first];
             let mut asking = asking.into_iter();
-            gate::ask_store(first, &admissions, |decision| {
+            gate::decide_together(first, &admissions, |decision| {
                 let (turn, span) = asking.next().expect("there are as many decisions as admissions");
                 match decision {
                     Err(reason) => refused.push(Refused { turn, span, reason }),

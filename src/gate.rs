@@ -1,8 +1,9 @@
 //! What decides whether a due event is admitted: its filters, then its lease and its claim together.
 
 use std::slice;
+use std::sync::Arc;
 
-use crate::error::MutexError;
+use crate::error::{BoxError, MutexError};
 use crate::fault::contain;
 use crate::guard::Held;
 use crate::lease::{FencingToken, Lease};
@@ -15,10 +16,15 @@ use crate::turn::Turn;
 /// last step.
 pub(crate) fn admit(turn: &Turn<'_>) -> Result<Option<Grant>, SkipReason> {
     ask_filters(turn)?;
-    let Some(admission) = admission(turn)? else { return Ok(None) };
-    let mut decision = None;
-    ask_store(turn, slice::from_ref(&admission), |decided| decision = Some(decided));
-    decision.expect("each admission is decided on").map(Some)
+    refuse_late_claims(turn)?;
+    let Some(admission) = asked_of_the_store(turn) else { return Ok(None) };
+    match ask_store(turn, slice::from_ref(&admission)) {
+        Err(silence) => Err(silence.about(turn, &admission)),
+        Ok(mut answers) => {
+            let count = Count { asked: 1, given: answers.len() };
+            judge(turn, &admission, answers.pop(), count).map(Some)
+        }
+    }
 }
 
 pub(crate) fn ask_filters(turn: &Turn<'_>) -> Result<(), SkipReason> {
@@ -32,8 +38,11 @@ pub(crate) fn ask_filters(turn: &Turn<'_>) -> Result<(), SkipReason> {
 
 /// What the event asks the store for, right before that is asked; nothing without a protection.
 pub(crate) fn admission(turn: &Turn<'_>) -> Result<Option<Admission>, SkipReason> {
-    refuse_late_claims(turn)?;
-    Ok(turn.event.protection.admission(turn.claimed(), turn.round.owners, turn.clock))
+    refuse_late_claims(turn).map(|()| asked_of_the_store(turn))
+}
+
+fn asked_of_the_store(turn: &Turn<'_>) -> Option<Admission> {
+    turn.event.protection.admission(turn.claimed(), turn.round.owners, turn.clock)
 }
 
 /// Past the window, the claim of whoever ran this occurrence may have expired, and the store would grant it again.
@@ -42,60 +51,97 @@ fn refuse_late_claims(turn: &Turn<'_>) -> Result<(), SkipReason> {
     if claims && turn.clock.moment().since(turn.round.began) > CLAIM_WINDOW { Err(SkipReason::TooLate) } else { Ok(()) }
 }
 
-/// Asks the store of this turn for all of `admissions` at once, and decides on each, in their order. A fault of one is
-/// no fault of another; an outage is everybody's for the rest of the tick.
-pub(crate) fn ask_store(turn: &Turn<'_>, admissions: &[Admission], mut decide: impl FnMut(Result<Grant, SkipReason>)) {
-    let Turn { mutex, store, clock, round, .. } = *turn;
-    if let Err(first) = round.outages.may_ask(store, clock) {
-        for admission in admissions {
-            decide(Err(SkipReason::StoreUnavailable(MutexError::not_asked_again(attempted(admission), &first))));
+/// Asks the store, which these turns have in common, for all of `admissions` at once, and decides on each in their order.
+/// A fault of one is no fault of another; an outage is everybody's.
+pub(crate) fn decide_together(
+    turn: &Turn<'_>,
+    admissions: &[Admission],
+    mut decide: impl FnMut(Result<Grant, SkipReason>),
+) {
+    match ask_store(turn, admissions) {
+        Err(silence) => admissions.iter().for_each(|admission| decide(Err(silence.about(turn, admission)))),
+        Ok(answers) => {
+            let count = Count { asked: admissions.len(), given: answers.len() };
+            let mut answers = answers.into_iter();
+            for admission in admissions {
+                decide(judge(turn, admission, answers.next(), count));
+            }
         }
-        return;
     }
+}
+
+/// Why there are no answers at all.
+enum Silence {
+    /// The store was out a moment ago, and said this.
+    NotAsked(MutexError),
+    Panicked(Arc<str>),
+}
+
+/// How many answers were given to how many admissions.
+#[derive(Clone, Copy)]
+struct Count {
+    asked: usize,
+    given: usize,
+}
+
+/// Asks the store, unless it was out a moment ago, and remembers if it is.
+#[expect(clippy::inline_always, reason = "an answer that is moved once more costs each due event several nanoseconds")]
+#[inline(always)]
+fn ask_store(turn: &Turn<'_>, admissions: &[Admission]) -> Result<Vec<Result<Admitted, MutexError>>, Silence> {
+    let Turn { mutex, store, clock, round, .. } = turn;
+    round.outages.may_ask(*store, clock).map_err(Silence::NotAsked)?;
     let answers = contain(|| mutex.admit(admissions));
-    let outage = answers.iter().flatten().filter_map(|answer| answer.as_ref().err()).find(|e| e.is_unavailable());
-    round.outages.heard(store, clock, outage);
-    let panicked = answers.as_ref().err().cloned();
-    let mut answers = answers.unwrap_or_default().into_iter();
-    let given = answers.len();
-    for admission in admissions {
-        let wrong = || match &panicked {
-            Some(message) => MutexError::panicked(attempted(admission), message),
-            None if given == 0 => MutexError::unusable(attempted(admission), "the store gave no answer"),
-            None => {
-                let count = format!("the store gave {given} answers to {} admissions", admissions.len());
-                MutexError::unusable(attempted(admission), count)
-            }
-        };
-        decide(match answers.next() {
-            Some(Ok(Admitted::Granted(grant))) => accept(turn, admission, grant),
-            // An error is the store's last word on it, whoever else it may have mixed up.
-            Some(Err(error)) => Err(SkipReason::StoreUnavailable(error)),
-            Some(Ok(Admitted::LeaseTaken(holder))) if given == admissions.len() => Err(SkipReason::Overlapping(holder)),
-            Some(Ok(Admitted::ClaimTaken(holder))) if given == admissions.len() => {
-                Err(SkipReason::RanElsewhere(holder))
-            }
-            None | Some(Ok(Admitted::LeaseTaken(_) | Admitted::ClaimTaken(_))) => {
+    let errors = answers.iter().flatten().filter_map(|answer| answer.as_ref().err());
+    round.outages.heard(*store, clock, errors.into_iter().find(|error| error.is_unavailable()));
+    answers.map_err(Silence::Panicked)
+}
+
+impl Silence {
+    fn about(&self, turn: &Turn<'_>, admission: &Admission) -> SkipReason {
+        SkipReason::StoreUnavailable(match self {
+            Self::NotAsked(first) => MutexError::not_asked_again(attempted(admission), first),
+            Self::Panicked(message) => {
                 give_back(turn, asked_for(admission));
-                Err(SkipReason::StoreUnavailable(wrong()))
+                MutexError::panicked(attempted(admission), message)
             }
-        });
+        })
+    }
+}
+
+/// What an answer means for the turn. Where their number is wrong, a refusal may be somebody else's.
+#[expect(clippy::inline_always, reason = "an answer that is moved once more costs each due event several nanoseconds")]
+#[inline(always)]
+fn judge(
+    turn: &Turn<'_>,
+    admission: &Admission,
+    answer: Option<Result<Admitted, MutexError>>,
+    Count { asked, given }: Count,
+) -> Result<Grant, SkipReason> {
+    let unusable = |why: BoxError| SkipReason::StoreUnavailable(MutexError::unusable(attempted(admission), why));
+    match answer {
+        Some(Ok(Admitted::Granted(grant))) if grant.is_for(admission) => Ok(grant),
+        Some(Ok(Admitted::Granted(grant))) => {
+            let ours = |lease: &&Lease| lease.owner() == admission.owner();
+            give_back(turn, [grant.lease(), grant.claim()].into_iter().flatten().filter(ours).cloned());
+            give_back(turn, asked_for(admission));
+            Err(unusable("the store granted something else than was asked for".into()))
+        }
+        Some(Ok(Admitted::LeaseTaken(holder))) if asked == given => Err(SkipReason::Overlapping(holder)),
+        Some(Ok(Admitted::ClaimTaken(holder))) if asked == given => Err(SkipReason::RanElsewhere(holder)),
+        // The store knows of it, and gives back what it may have granted.
+        Some(Err(error)) => Err(SkipReason::StoreUnavailable(error)),
+        None | Some(Ok(_)) => {
+            give_back(turn, asked_for(admission));
+            Err(unusable(match given {
+                0 => "the store gave no answer".into(),
+                _ => format!("the store gave {given} answers to {asked} admissions").into(),
+            }))
+        }
     }
 }
 
 fn attempted(admission: &Admission) -> String {
     format!("admit {}", admission.name())
-}
-
-fn accept(turn: &Turn<'_>, admission: &Admission, grant: Grant) -> Result<Grant, SkipReason> {
-    if grant.is_for(admission) {
-        return Ok(grant);
-    }
-    let ours = |lease: &&Lease| lease.owner() == admission.owner();
-    give_back(turn, [grant.lease(), grant.claim()].into_iter().flatten().filter(ours).cloned());
-    give_back(turn, asked_for(admission));
-    let why = "the store granted something else than was asked for";
-    Err(SkipReason::StoreUnavailable(MutexError::unusable(attempted(admission), why)))
 }
 
 /// All that the store may have granted to this admission.

@@ -41,7 +41,10 @@
 //!   not at all, so that a lost race never consumes an occurrence.
 //! - Every way out gives the lease back: a return, an error, a panic. After `SIGKILL` the file store frees it at once,
 //!   other stores when its term is over.
-//! - A store that does not answer is never taken for a free mutex: the event is skipped, and the report says why.
+//! - A store that does not answer is never taken for a free mutex: the event is skipped, and the report says why. The
+//!   tick waits for it once; whoever else needs it is skipped at once, and the others run.
+//! - Events [`in_background`](Event::in_background) that are due in one tick are gated together, a hundred in one round
+//!   trip, and released together.
 //!
 //! # Which store
 //!

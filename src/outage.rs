@@ -40,10 +40,26 @@ impl Outages {
 
     /// Whether a store may be asked, or what it said when it was out. Whoever may ask calls
     /// [`heard`](Self::heard) afterwards, whatever came of it.
+    #[inline]
     pub(crate) fn may_ask(&self, store: StoreId, clock: &Clock) -> Result<(), MutexError> {
-        if !self.beside && !self.any.load(Ordering::Acquire) {
-            return Ok(());
+        if self.nothing_to_look_up() { Ok(()) } else { self.look_up(store, clock) }
+    }
+
+    /// Says what came of asking a store: an outage, or anything else.
+    #[inline]
+    pub(crate) fn heard(&self, store: StoreId, clock: &Clock, outage: Option<&MutexError>) {
+        if outage.is_some() || !self.nothing_to_look_up() {
+            self.write_down(store, clock, outage);
         }
+    }
+
+    /// As long as nothing was out and nobody waits for another's answer, which is so in most ticks.
+    #[inline]
+    fn nothing_to_look_up(&self) -> bool {
+        !self.beside && !self.any.load(Ordering::Acquire)
+    }
+
+    fn look_up(&self, store: StoreId, clock: &Clock) -> Result<(), MutexError> {
         let mut known = self.known();
         loop {
             let at = known.iter().position(|(known, _)| *known == store);
@@ -59,11 +75,7 @@ impl Outages {
         }
     }
 
-    /// Says what came of asking a store: an outage, or anything else.
-    pub(crate) fn heard(&self, store: StoreId, clock: &Clock, outage: Option<&MutexError>) {
-        if outage.is_none() && !self.beside && !self.any.load(Ordering::Acquire) {
-            return;
-        }
+    fn write_down(&self, store: StoreId, clock: &Clock, outage: Option<&MutexError>) {
         let mut known = self.known();
         let was_out = known.iter().any(|(known, word)| *known == store && matches!(word, Word::Out { .. }));
         match outage {

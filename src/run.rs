@@ -34,11 +34,13 @@ impl Turn<'_> {
     }
 
     /// What the events of `tracing` that belong to this run lie within.
+    #[inline]
     pub(crate) fn span(&self) -> Span {
         tracing::info_span!(target: "soloist", "run", event = &*self.event.name, occurrence = %self.occurrence())
     }
 
     /// What became of the turn, as it is told and kept.
+    #[inline]
     pub(crate) fn conclude(&self, verdict: Verdict) -> Entry {
         let entry = Entry {
             event: Arc::clone(&self.event.name),
@@ -52,14 +54,21 @@ impl Turn<'_> {
         entry
     }
 
+    #[inline]
     pub(crate) fn begin(&self, grant: Option<Grant>) -> Run {
         Run::new(Arc::clone(&self.event.name), self.occurrence(), grant)
     }
 
     /// `before`, task, `then`, while somebody holds the lease.
+    #[inline]
     pub(crate) fn perform(&self, run: &Run) -> RunOutcome {
-        let mut outcome = RunOutcome::new(Ended::NotStarted, run.fencing_token());
-        outcome.hook_failures = self.prepare(run);
+        let mut outcome = RunOutcome {
+            ended: Ended::NotStarted,
+            took: Duration::ZERO,
+            token: run.fencing_token(),
+            hook_failures: self.prepare(run),
+            release: None,
+        };
         if outcome.hook_failures.is_empty() {
             (outcome.ended, outcome.took) = self.work(run);
         }
@@ -68,6 +77,7 @@ impl Turn<'_> {
     }
 
     /// What the store's answer to a release means; an outage is one for the rest of the tick.
+    #[inline]
     pub(crate) fn released(&self, answer: Result<bool, MutexError>) -> Release {
         match answer {
             Ok(true) => Release::Released,
@@ -81,6 +91,7 @@ impl Turn<'_> {
         }
     }
 
+    #[inline]
     fn work(&self, run: &Run) -> (Ended, Duration) {
         tracing::debug!(target: "soloist", token = run.fencing_token().map(FencingToken::get), "started");
         let started = self.clock.moment();
@@ -92,6 +103,7 @@ impl Turn<'_> {
     }
 
     /// The `before` hooks, up to the first that fails.
+    #[inline]
     fn prepare(&self, run: &Run) -> Vec<HookFailure> {
         let failed = |(at, hook): (usize, &Task)| {
             let fault = attempt(|| hook(run)).err()?;
@@ -101,6 +113,7 @@ impl Turn<'_> {
     }
 
     /// The hooks after the task, each whatever the others did.
+    #[inline]
     fn follow_up(&self, run: &Run, outcome: &mut RunOutcome) {
         for (at, after) in self.event.after.iter().enumerate() {
             let wanted = match after.hook {

@@ -30,7 +30,8 @@ pub enum SkipReason {
     Overlapping(Option<Holder>),
     /// Another server, or another tick, has this occurrence.
     RanElsewhere(Option<Holder>),
-    /// The store did not answer, so whether the event may run is not known.
+    /// The store did not answer, to this event or to another one of this tick a moment ago, or what it keeps under this
+    /// name can't be used; so whether the event may run is not known.
     StoreUnavailable(MutexError),
     /// The events before it took so long that the claims on its occurrence may have expired.
     TooLate,

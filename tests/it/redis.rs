@@ -42,7 +42,7 @@ fn entries(server: &Redis) -> Vec<String> {
 
 /// What a run of `report` at this minute leaves: its claim.
 fn claim(minute: i64) -> String {
-    format!("soloist:claim:{{report}}:report/2026-03-01T12:{minute:02}:00Z")
+    format!("soloist:claim:{{report}}:2026-03-01T12:{minute:02}:00Z")
 }
 
 #[track_caller]
