@@ -13,6 +13,7 @@ use tracing::Span;
 
 use crate::error::MutexError;
 use crate::fault::{Fault, contain};
+use crate::foreground;
 use crate::gate;
 use crate::guard::{Held, release_together};
 use crate::lease::Lease;
@@ -37,9 +38,10 @@ pub(crate) fn take_turns(turns: &[Turn<'_>]) -> Vec<Entry> {
     thread::scope(|scope| {
         let crew = Crew { scope, office: &office };
         let beside = !foreground.is_empty() && crew.start("soloist", Crew::gate_and_release);
-        for turn in foreground {
-            office.enter(turn, turns[turn].take());
-        }
+        let mut entered = foreground.iter();
+        foreground::take_turns(foreground.iter().map(|turn| &turns[*turn]), |entry| {
+            office.enter(*entered.next().expect("each turn has one entry"), entry);
+        });
         if !beside {
             crew.gate_and_release();
         }

@@ -12,9 +12,12 @@ use crate::outcome::SkipReason;
 use crate::protection::CLAIM_WINDOW;
 use crate::turn::Turn;
 
+/// What an admitted event holds, which is nothing without a protection, or why it is not admitted.
+type Admittance = Result<Option<Grant>, SkipReason>;
+
 /// Admits the event and gives what it holds, which is nothing without a protection, or says why not. No I/O before the
 /// last step.
-pub(crate) fn admit(turn: &Turn<'_>) -> Result<Option<Grant>, SkipReason> {
+pub(crate) fn admit(turn: &Turn<'_>) -> Admittance {
     ask_filters(turn)?;
     refuse_late_claims(turn)?;
     let Some(admission) = asked_of_the_store(turn) else { return Ok(None) };
@@ -23,6 +26,36 @@ pub(crate) fn admit(turn: &Turn<'_>) -> Result<Option<Grant>, SkipReason> {
         Ok(mut answers) => {
             let count = Count { asked: 1, given: answers.len() };
             judge(turn, &admission, answers.pop(), count).map(Some)
+        }
+    }
+}
+
+/// Admits an event without filters, and gives back in the same breath what the one before held. The answer to that comes
+/// first; there is none if the store gave none, or was not asked.
+pub(crate) fn admit_after(turn: &Turn<'_>, ended: &Lease) -> (Option<Result<bool, MutexError>>, Admittance) {
+    let admission = match admission(turn) {
+        Ok(Some(admission)) => admission,
+        Ok(None) => return (None, Ok(None)),
+        Err(reason) => return (None, Err(reason)),
+    };
+    let Turn { mutex, store, clock, round, .. } = turn;
+    if let Err(first) = round.outages.may_ask(*store, clock) {
+        return (None, Err(Silence::NotAsked(first).about(turn, &admission)));
+    }
+    let answers = contain(|| mutex.release_then_admit(slice::from_ref(ended), slice::from_ref(&admission)));
+    let errors = answers.iter().flat_map(|(released, admitted)| {
+        released
+            .iter()
+            .filter_map(|answer| answer.as_ref().err())
+            .chain(admitted.iter().filter_map(|a| a.as_ref().err()))
+    });
+    round.outages.heard(*store, clock, errors.into_iter().find(|error| error.is_unavailable()));
+    match answers {
+        Err(message) => (None, Err(Silence::Panicked(message).about(turn, &admission))),
+        Ok((mut released, mut admitted)) => {
+            let count = Count { asked: 1, given: admitted.len() };
+            let decision = judge(turn, &admission, admitted.pop(), count).map(Some);
+            (released.pop().filter(|_| released.is_empty()), decision)
         }
     }
 }

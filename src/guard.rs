@@ -120,8 +120,12 @@ impl<M: EventMutex, L: Borrow<Lease>> Held<M, L> {
         self.give_back()
     }
 
+    pub(crate) fn lease(&self) -> &Lease {
+        self.lease.borrow()
+    }
+
     /// The store was asked elsewhere to take it back, and said this.
-    fn given_back(mut self, answer: Result<bool, MutexError>) -> Result<bool, MutexError> {
+    pub(crate) fn given_back(mut self, answer: Result<bool, MutexError>) -> Result<bool, MutexError> {
         self.given_back = true;
         tell(self.lease.borrow(), &answer);
         answer

@@ -99,6 +99,7 @@ mod timetable;
 mod agenda;
 mod tick;
 mod turn;
+mod foreground;
 mod background;
 mod run;
 mod gate;
@@ -133,7 +134,7 @@ pub use mutex::memory::MemoryMutex;
 #[cfg(feature = "redis")]
 #[cfg_attr(docsrs, doc(cfg(feature = "redis")))]
 pub use mutex::redis::{RedisMutex, RedisMutexBuilder};
-pub use mutex::{Admission, Admitted, EventMutex, Grant, Scope, StoreId, StoreWarning};
+pub use mutex::{Admission, Admitted, Answers, EventMutex, Grant, Scope, StoreId, StoreWarning};
 pub use outcome::{Ended, Hook, HookFailure, Release, RunOutcome, SkipReason};
 pub use report::{Entry, Report, Verdict};
 pub use schedule::{Schedule, UnknownEvent};

@@ -182,7 +182,7 @@ pub trait EventMutex: fmt::Debug + Send + Sync {
     /// runs. A process that is killed between two steps blocks the event for one term at most. Once the store is
     /// [unavailable](MutexError::unavailable) it asks for none of the rest. Override it where the store can decide in
     /// one step.
-    fn admit(&self, admissions: &[Admission]) -> Vec<Result<Admitted, MutexError>> {
+    fn admit(&self, admissions: &[Admission]) -> Answers<Admitted> {
         steps::admit_each(self, admissions)
     }
 
@@ -201,8 +201,31 @@ pub trait EventMutex: fmt::Debug + Send + Sync {
     /// # Ok(())
     /// # }
     /// ```
-    fn release(&self, leases: &[Lease]) -> Vec<Result<bool, MutexError>> {
+    fn release(&self, leases: &[Lease]) -> Answers<bool> {
         steps::release_each(self, leases)
+    }
+
+    /// Gives back what ended, and then decides on what is asked for: [`release`](Self::release) and
+    /// [`admit`](Self::admit), in this order.
+    ///
+    /// A tick asks this of a store whose [`scope`](Self::scope) is a fleet, when one event has ended and the next is due.
+    /// The default does one after the other; override it where both are one round trip.
+    ///
+    /// ```
+    /// use soloist::{Admission, Admitted, Clock, EventMutex, LeaseRequest, MemoryMutex, MutexName, Term};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let (mutex, name) = (MemoryMutex::new(), MutexName::lease("reports")?);
+    /// let request = || LeaseRequest::new(name.clone(), Term::MAX, &Clock::system());
+    /// let lease = mutex.create(&request())?.expect("it is free");
+    /// let (released, admitted) = mutex.release_then_admit(&[lease], &[Admission::lease_only(request())]);
+    /// assert!(released[0].as_ref().is_ok_and(|released| *released));
+    /// assert!(matches!(admitted[0], Ok(Admitted::Granted(_))));
+    /// # Ok(())
+    /// # }
+    /// ```
+    fn release_then_admit(&self, ended: &[Lease], admissions: &[Admission]) -> (Answers<bool>, Answers<Admitted>) {
+        steps::release_then_admit(self, ended, admissions)
     }
 
     /// Lets each lease end one `term` from now, be that later or earlier than before. `Ok(false)`: it was not ours any
@@ -220,7 +243,7 @@ pub trait EventMutex: fmt::Debug + Send + Sync {
     /// # Ok(())
     /// # }
     /// ```
-    fn extend(&self, leases: &[Lease], term: Term) -> Vec<Result<bool, MutexError>> {
+    fn extend(&self, leases: &[Lease], term: Term) -> Answers<bool> {
         let _ = term;
         leases.iter().map(|_| Err(MutexError::unsupported("extend a lease"))).collect()
     }
@@ -291,6 +314,16 @@ pub trait EventMutex: fmt::Debug + Send + Sync {
     }
 }
 
+/// What a store answers to several questions: one answer for each, in their order.
+///
+/// ```
+/// use soloist::{Answers, EventMutex, MemoryMutex};
+///
+/// let answers: Answers<bool> = MemoryMutex::new().release(&[]);
+/// assert!(answers.is_empty());
+/// ```
+pub type Answers<T> = Vec<Result<T, MutexError>>;
+
 /// How far a store's word reaches.
 ///
 /// ```
@@ -329,13 +362,20 @@ macro_rules! forward {
             fn scope(&self) -> Scope {
                 (**self).scope()
             }
-            fn admit(&self, admissions: &[Admission]) -> Vec<Result<Admitted, MutexError>> {
+            fn admit(&self, admissions: &[Admission]) -> Answers<Admitted> {
                 (**self).admit(admissions)
             }
-            fn release(&self, leases: &[Lease]) -> Vec<Result<bool, MutexError>> {
+            fn release(&self, leases: &[Lease]) -> Answers<bool> {
                 (**self).release(leases)
             }
-            fn extend(&self, leases: &[Lease], term: Term) -> Vec<Result<bool, MutexError>> {
+            fn release_then_admit(
+                &self,
+                ended: &[Lease],
+                admissions: &[Admission],
+            ) -> (Answers<bool>, Answers<Admitted>) {
+                (**self).release_then_admit(ended, admissions)
+            }
+            fn extend(&self, leases: &[Lease], term: Term) -> Answers<bool> {
                 (**self).extend(leases, term)
             }
             fn holder(&self, name: &MutexName) -> Result<Option<Holder>, MutexError> {

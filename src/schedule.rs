@@ -11,6 +11,7 @@ use crate::background;
 use crate::clock::Clock;
 use crate::error::{Quoted, debug_as_display};
 use crate::event::{AddError, AddErrorKind, Definition, Event};
+use crate::foreground;
 use crate::mutex::memory::MemoryMutex;
 use crate::mutex::{EventMutex, Scope, Store};
 use crate::outage::Outages;
@@ -217,7 +218,9 @@ impl Schedule {
         let entries = if background {
             background::take_turns(&due.into_iter().map(turn).collect::<Vec<_>>())
         } else {
-            due.into_iter().map(|due| turn(due).take()).collect()
+            let mut entries = Vec::with_capacity(due.len());
+            foreground::take_turns(due.into_iter().map(turn), |entry| entries.push(entry));
+            entries
         };
         Report::new(now, entries)
     }

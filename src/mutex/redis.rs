@@ -19,7 +19,7 @@ use redis::cmd;
 use crate::clock::{Clock, Moment};
 use crate::error::{InvalidOptions, MutexError};
 use crate::lease::{Holder, Lease, LeaseRequest, MutexName, Term};
-use crate::mutex::{Admission, Admitted, EventMutex, Scope, StoreId, StoreWarning, admit_in_steps};
+use crate::mutex::{Admission, Admitted, Answers, EventMutex, Scope, StoreId, StoreWarning, admit_in_steps};
 
 mod address;
 mod builder;
@@ -37,7 +37,7 @@ mod stream;
 mod tls;
 
 pub use builder::RedisMutexBuilder;
-use client::Client;
+use client::{Client, Heard, Inquiry};
 use connection::ServerClock;
 use failure::Failure;
 use owed::Debt;
@@ -138,19 +138,55 @@ impl RedisMutex {
         RedisMutexBuilder::new(url)
     }
 
-    /// Decides on admissions whose lease and claim are of one mutex and one owner, each in one step.
-    fn admit_at_once(&self, admissions: &[Admission]) -> Vec<Result<Admitted, MutexError>> {
+    /// Gives back, and then decides on admissions whose lease and claim are of one mutex and one owner, each in one step.
+    fn release_and_admit_at_once(
+        &self,
+        leases: &[Lease],
+        admissions: &[Admission],
+    ) -> (Answers<bool>, Answers<Admitted>) {
+        let Heard { first, second, again } =
+            self.client.ask_in_turn(&self.release_of(leases), &self.admission_of(admissions));
+        (self.released(leases, first, again), self.admitted(admissions, second))
+    }
+
+    fn release_of<'a>(&'a self, leases: &'a [Lease]) -> Inquiry<'a, bool> {
+        let held: Vec<Held> = leases.iter().map(Held::of).collect();
+        Inquiry {
+            names: leases.iter().map(Lease::name).collect(),
+            call: Box::new(move |chunk, _, _| script::release(chunk.iter().map(|at| &held[*at]), &self.client.prefix)),
+            meaning: script::owned,
+        }
+    }
+
+    fn admission_of<'a>(&'a self, admissions: &'a [Admission]) -> Inquiry<'a, Decision> {
         let (client, prefix) = (&self.client, &self.client.prefix);
-        let names: Vec<&MutexName> = admissions.iter().map(Admission::name).collect();
         let call = |chunk: &[usize], clock: ServerClock, until: Moment| {
             // On a cluster there is one name in each call.
-            let token = if client.is_cluster() { prefix.token_key_of(names[chunk[0]]) } else { prefix.token_key() };
+            let of_first = || prefix.token_key_of(admissions[chunk[0]].name());
+            let token = if client.is_cluster() { of_first() } else { prefix.token_key() };
             script::admit(chunk.iter().map(|at| &admissions[*at]), token, prefix, clock, until)
         };
-        let decisions = client.ask_about(&names, call, script::decisions);
+        let names = admissions.iter().map(Admission::name).collect();
+        Inquiry { names, call: Box::new(call), meaning: script::decisions }
+    }
+
+    fn released(&self, leases: &[Lease], answers: Vec<Result<bool, Failure>>, again: bool) -> Answers<bool> {
+        let left = leases.iter().zip(&answers).filter(|(_, answer)| answer.is_err());
+        let debt = |(lease, _): (&Lease, _)| Debt { held: Held::of(lease), until: lease.deadline() };
+        self.client.owe(left.map(debt).collect());
+        let now = Clock::system().moment();
+        let answer = |(answer, lease): (Result<bool, Failure>, &Lease)| match answer {
+            // It went back when it was asked for the first time, unless it had gone before.
+            Ok(false) if again => Ok(now < lease.deadline()),
+            answer => answer.map_err(|failure| self.failed("forget", lease.name(), failure)),
+        };
+        answers.into_iter().zip(leases).map(answer).collect()
+    }
+
+    fn admitted(&self, admissions: &[Admission], decisions: Vec<Result<Decision, Failure>>) -> Answers<Admitted> {
         let unknown = |decision: &Result<_, Failure>| decision.as_ref().is_err_and(Failure::may_have_been_done);
         let unknown = admissions.iter().zip(&decisions).filter(|(_, decision)| unknown(decision));
-        client.owe(unknown.flat_map(|(admission, _)| self.debts(admission)).collect());
+        self.client.owe(unknown.flat_map(|(admission, _)| self.debts(admission)).collect());
         let answer = |(decision, admission): (Result<Decision, Failure>, &Admission)| match decision
             .map_err(|failure| self.failed("admit", admission.name(), failure))?
         {
@@ -183,7 +219,7 @@ impl RedisMutex {
 impl EventMutex for RedisMutex {
     fn create(&self, request: &LeaseRequest) -> Result<Option<Lease>, MutexError> {
         let admission = if request.name().is_claim() { Admission::claim_only } else { Admission::lease_only };
-        let answer = self.admit_at_once(&[admission(request.clone())]).pop();
+        let answer = self.admit(&[admission(request.clone())]).pop();
         match answer.unwrap_or_else(|| Err(self.foreign("create", request.name(), "no answer".to_owned())))? {
             Admitted::Granted(grant) => Ok(Some(request.granted(grant.token()))),
             Admitted::LeaseTaken(_) | Admitted::ClaimTaken(_) => Ok(None),
@@ -208,7 +244,15 @@ impl EventMutex for RedisMutex {
         StoreId::of(&*self.client)
     }
 
-    fn admit(&self, admissions: &[Admission]) -> Vec<Result<Admitted, MutexError>> {
+    fn admit(&self, admissions: &[Admission]) -> Answers<Admitted> {
+        self.release_then_admit(&[], admissions).1
+    }
+
+    fn release(&self, leases: &[Lease]) -> Answers<bool> {
+        self.release_then_admit(leases, &[]).0
+    }
+
+    fn release_then_admit(&self, ended: &[Lease], admissions: &[Admission]) -> (Answers<bool>, Answers<Admitted>) {
         let of_one_mutex = |admission: &Admission| match (admission.lease(), admission.claim()) {
             (Some(lease), Some(claim)) => {
                 lease.name().mutex() == claim.name().mutex() && lease.owner() == claim.owner()
@@ -216,36 +260,23 @@ impl EventMutex for RedisMutex {
             _ => true,
         };
         if admissions.iter().all(of_one_mutex) {
-            return self.admit_at_once(admissions);
+            return self.release_and_admit_at_once(ended, admissions);
         }
-        admissions.iter().map(|admission| admit_in_steps(self, admission)).collect()
+        let released = self.release(ended);
+        (released, admissions.iter().map(|admission| admit_in_steps(self, admission)).collect())
     }
 
-    fn release(&self, leases: &[Lease]) -> Vec<Result<bool, MutexError>> {
-        let names: Vec<&MutexName> = leases.iter().map(Lease::name).collect();
-        let held: Vec<Held> = leases.iter().map(Held::of).collect();
-        let call = |chunk: &[usize], _: ServerClock, _: Moment| {
-            script::release(chunk.iter().map(|at| &held[*at]), &self.client.prefix)
-        };
-        let answers = self.client.ask_about(&names, call, |answer, names, _| script::owned(answer, names));
-        let left = leases.iter().zip(&held).zip(&answers).filter(|(_, answer)| answer.is_err());
-        let debt = |((lease, held), _): ((&Lease, &Held), _)| Debt { held: held.clone(), until: lease.deadline() };
-        self.client.owe(left.map(debt).collect());
-        let answer =
-            |(answer, name): (Result<_, _>, &MutexName)| answer.map_err(|failure| self.failed("forget", name, failure));
-        answers.into_iter().zip(names).map(answer).collect()
-    }
-
-    fn extend(&self, leases: &[Lease], term: Term) -> Vec<Result<bool, MutexError>> {
-        let names: Vec<&MutexName> = leases.iter().map(Lease::name).collect();
+    fn extend(&self, leases: &[Lease], term: Term) -> Answers<bool> {
         let held: Vec<Held> = leases.iter().map(Held::of).collect();
         let call = |chunk: &[usize], _: ServerClock, _: Moment| {
             script::extend(chunk.iter().map(|at| &held[*at]), term, &self.client.prefix)
         };
-        let answers = self.client.ask_about(&names, call, |answer, names, _| script::owned(answer, names));
-        let answer =
-            |(answer, name): (Result<_, _>, &MutexName)| answer.map_err(|failure| self.failed("extend", name, failure));
-        answers.into_iter().zip(names).map(answer).collect()
+        let names = leases.iter().map(Lease::name).collect();
+        let answers = self.client.ask_about(&Inquiry { names, call: Box::new(call), meaning: script::owned });
+        let answer = |(answer, lease): (Result<_, _>, &Lease)| {
+            answer.map_err(|failure| self.failed("extend", lease.name(), failure))
+        };
+        answers.into_iter().zip(leases).map(answer).collect()
     }
 
     fn holder(&self, name: &MutexName) -> Result<Option<Holder>, MutexError> {

@@ -1,23 +1,38 @@
 //! Admissions and releases step by step, for stores that can't decide in one.
 
-use super::{Admission, Admitted, EventMutex, Grant};
+use super::{Admission, Admitted, Answers, EventMutex, Grant};
 use crate::error::MutexError;
 use crate::fault::contain;
 use crate::guard::Held;
 use crate::lease::{FencingToken, Lease, LeaseRequest};
 
 /// The default of [`EventMutex::admit`].
-pub(crate) fn admit_each<M: EventMutex + ?Sized>(
-    mutex: &M,
-    admissions: &[Admission],
-) -> Vec<Result<Admitted, MutexError>> {
+pub(crate) fn admit_each<M: EventMutex + ?Sized>(mutex: &M, admissions: &[Admission]) -> Answers<Admitted> {
     let attempted = |admission: &Admission| format!("admit {}", admission.name());
     ask_for_each(admissions, attempted, |admission| admit_in_steps(mutex, admission))
 }
 
 /// The default of [`EventMutex::release`].
-pub(crate) fn release_each<M: EventMutex + ?Sized>(mutex: &M, leases: &[Lease]) -> Vec<Result<bool, MutexError>> {
+pub(crate) fn release_each<M: EventMutex + ?Sized>(mutex: &M, leases: &[Lease]) -> Answers<bool> {
     ask_for_each(leases, |lease| format!("forget {}", lease.name()), |lease| mutex.forget(lease))
+}
+
+/// The default of [`EventMutex::release_then_admit`]: a store that is out at the first is not waited for at the second.
+pub(crate) fn release_then_admit<M: EventMutex + ?Sized>(
+    mutex: &M,
+    ended: &[Lease],
+    admissions: &[Admission],
+) -> (Answers<bool>, Answers<Admitted>) {
+    let released = mutex.release(ended);
+    let outage = released.iter().filter_map(|answer| answer.as_ref().err()).find(|error| error.is_unavailable());
+    let admitted = match outage {
+        None => mutex.admit(admissions),
+        Some(first) => {
+            let attempted = |admission: &Admission| format!("admit {}", admission.name());
+            admissions.iter().map(|asked| Err(MutexError::not_asked_again(attempted(asked), first))).collect()
+        }
+    };
+    (released, admitted)
 }
 
 /// Asks one after another, up to the first outage: whoever waits for a store that is out waits once. A panic is an
@@ -26,7 +41,7 @@ fn ask_for_each<Q, A>(
     questions: &[Q],
     attempted: impl Fn(&Q) -> String,
     ask: impl Fn(&Q) -> Result<A, MutexError>,
-) -> Vec<Result<A, MutexError>> {
+) -> Answers<A> {
     let mut outage: Option<MutexError> = None;
     let answer = |question| {
         if let Some(first) = &outage {

@@ -131,6 +131,24 @@ fn each_store_is_asked_for_its_own_events_whatever_handle_they_have() {
 }
 
 #[test]
+fn what_asks_no_store_waits_for_none() {
+    let ran_beside = Arc::new(AtomicUsize::new(0));
+    let seen = Arc::clone(&ran_beside);
+    let slow = move |_: &[Admission], answers: Answers<Admitted>| {
+        until(|| seen.load(Ordering::SeqCst) == 1).expect("the unprotected event runs while the store is asked");
+        answers
+    };
+    let store = Odd { inner: MemoryMutex::new(), admit: slow, release: EventMutex::release };
+    let task = move |_: &soloist::Run| {
+        ran_beside.fetch_add(1, Ordering::SeqCst);
+    };
+    let unprotected = Event::call("unprotected", task).every_minute().in_background();
+    let report = schedule(store, [background("a"), unprotected, background("b")]).run_due(noon());
+    assert!(!report.is_failure(), "{report}");
+    assert!(report.entries().iter().map(Entry::event).eq(["a", "unprotected", "b"]));
+}
+
+#[test]
 fn what_is_filtered_or_unprotected_or_not_let_in_is_told_as_in_the_foreground() {
     let store = Counted::default();
     let held = LeaseRequest::new(MutexName::lease("held").unwrap(), soloist::Term::MAX, &Clock::system());

@@ -60,6 +60,11 @@ impl Connection {
         self.fresh
     }
 
+    /// Whether it ended while it was at rest. What is sent on one that has not may still be lost.
+    pub(super) fn is_closed(&self) -> bool {
+        self.stream.is_closed()
+    }
+
     /// The same, from now on at rest.
     pub(super) fn rested(self) -> Self {
         Self { fresh: false, ..self }

@@ -79,7 +79,7 @@ pub(super) fn extend<'a>(held: impl ExactSizeIterator<Item = &'a Held> + Clone, 
 }
 
 /// What `release` and `extend` answer: for each name whether it was the owner's.
-pub(super) fn owned(answer: Value, names: usize) -> Result<Vec<bool>, Failure> {
+pub(super) fn owned(answer: Value, names: usize, _: &mut ServerClock) -> Result<Vec<bool>, Failure> {
     let mut owned = vec![true; names];
     for exception in sequence(answer)? {
         match number(&exception, names) {

@@ -23,6 +23,15 @@ pub(super) struct Server {
     at_rest: Mutex<Vec<Connection>>,
 }
 
+/// One of at most two attempts to get an answer.
+#[derive(Clone, Copy)]
+pub(super) struct Attempt {
+    /// When nobody waits for it any more.
+    pub(super) until: Moment,
+    /// Whether the same was asked before, and may have been done.
+    pub(super) again: bool,
+}
+
 impl Server {
     pub(super) fn new(address: Address, timeout: Duration, #[cfg(feature = "redis-tls")] tls: Tls) -> Self {
         Self {
@@ -34,25 +43,29 @@ impl Server {
         }
     }
 
-    /// Lets `exchange` ask and hear the server, until the moment that it is given; a second time, on a connection that
-    /// was just made, where that may help. So whatever it asks must be asked by an owner, who is known again.
+    /// Lets `exchange` ask and hear the server; a second time, on a connection that was just made, where that may help.
+    /// So whatever it asks must be asked by an owner, who is known again.
     pub(super) fn ask<T>(
         &self,
-        exchange: impl Fn(&mut Connection, Moment) -> Result<T, Failure>,
+        exchange: impl Fn(&mut Connection, Attempt) -> Result<T, Failure>,
     ) -> Result<T, Failure> {
         let now = Clock::system().moment();
         let until = now.plus(self.timeout);
         let first = match self.wake() {
             // A connection at rest may have died without a word, so that half of the time is kept for a fresh one.
-            Some(connection) => self.attempt(connection, now.plus(self.timeout / 2), &exchange).map_err(|failure| {
-                self.forget_those_at_rest();
-                (failure, false)
-            }),
-            None => self.attempt_afresh(until, &exchange).map_err(|failure| (failure, true)),
+            Some(connection) => {
+                let attempt = Attempt { until: now.plus(self.timeout / 2), again: false };
+                self.attempt(connection, attempt, &exchange).map_err(|failure| {
+                    self.forget_those_at_rest();
+                    (failure, false)
+                })
+            }
+            None => self.attempt_afresh(Attempt { until, again: false }, &exchange).map_err(|failure| (failure, true)),
         };
         let answer = first.or_else(|(failure, was_fresh)| {
             if failure.may_pass_on_another(was_fresh) && Clock::system().moment() < until {
-                self.attempt_afresh(until, &exchange).map_err(|second| second.after(&failure))
+                let attempt = Attempt { until, again: failure.may_have_been_done() };
+                self.attempt_afresh(attempt, &exchange).map_err(|second| second.after(&failure))
             } else {
                 Err(failure)
             }
@@ -62,26 +75,27 @@ impl Server {
 
     fn attempt_afresh<T>(
         &self,
-        until: Moment,
-        exchange: &impl Fn(&mut Connection, Moment) -> Result<T, Failure>,
+        attempt: Attempt,
+        exchange: &impl Fn(&mut Connection, Attempt) -> Result<T, Failure>,
     ) -> Result<T, Failure> {
-        self.attempt(Connection::open(self, until)?, until, exchange)
+        self.attempt(Connection::open(self, attempt.until)?, attempt, exchange)
     }
 
     /// A connection on which something failed is not used again: its next answer might belong to this question.
     fn attempt<T>(
         &self,
         mut connection: Connection,
-        until: Moment,
-        exchange: &impl Fn(&mut Connection, Moment) -> Result<T, Failure>,
+        attempt: Attempt,
+        exchange: &impl Fn(&mut Connection, Attempt) -> Result<T, Failure>,
     ) -> Result<T, Failure> {
-        let answer = exchange(&mut connection, until)?;
+        let answer = exchange(&mut connection, attempt)?;
         self.rest(connection);
         Ok(answer)
     }
 
     fn wake(&self) -> Option<Connection> {
-        self.at_rest.lock().unwrap_or_else(PoisonError::into_inner).pop()
+        let mut at_rest = self.at_rest.lock().unwrap_or_else(PoisonError::into_inner);
+        std::iter::from_fn(|| at_rest.pop()).find(|connection| !connection.is_closed())
     }
 
     fn rest(&self, connection: Connection) {

@@ -42,6 +42,15 @@ impl Stream {
         }
     }
 
+    /// Whether the other end has closed it, as far as this end has heard.
+    pub(super) fn is_closed(&self) -> bool {
+        match self {
+            Self::Plain(timed) => timed.is_closed(),
+            #[cfg(feature = "redis-tls")]
+            Self::Encrypted(stream) => stream.sock.is_closed(),
+        }
+    }
+
     /// Nothing waits beyond `until` from now on.
     pub(super) fn give_until(&mut self, until: Moment) {
         match self {
@@ -103,6 +112,22 @@ enum Way {
 impl Timed {
     fn new(socket: Socket, until: Moment) -> Self {
         Self { socket, until, waits: [None; 2] }
+    }
+
+    #[cfg(unix)]
+    fn is_closed(&self) -> bool {
+        use rustix::net::{RecvFlags, recv};
+        let look = RecvFlags::PEEK | RecvFlags::DONTWAIT;
+        let seen = match &self.socket {
+            Socket::Tcp(socket) => recv(socket, &mut [0; 1], look),
+            Socket::Unix(socket) => recv(socket, &mut [0; 1], look),
+        };
+        !matches!(seen, Ok((1.., _)) | Err(rustix::io::Errno::WOULDBLOCK | rustix::io::Errno::INTR))
+    }
+
+    #[cfg(not(unix))]
+    fn is_closed(&self) -> bool {
+        false
     }
 
     /// Lets the socket wait for as long as is left. That costs a system call, so it is not told of less than a hundredth.
