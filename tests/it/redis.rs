@@ -1,7 +1,7 @@
 //! The store on Redis: real servers, what they can do to it, and how much it asks of them.
 
 use chrono::{DateTime, TimeDelta, Utc};
-use soloist::{Event, Report, Schedule};
+use soloist::{Event, MutexName, Report, Schedule};
 
 use crate::servers::redis::Redis;
 use crate::servers::resp::Reply;
@@ -12,6 +12,7 @@ mod commands;
 mod contract;
 mod fleet;
 mod outage;
+mod together;
 
 /// The `number`th minute after noon.
 fn minute(number: i64) -> DateTime<Utc> {
@@ -39,9 +40,9 @@ fn entries(server: &Redis) -> Vec<String> {
     keys
 }
 
-/// What a run of `report` at this minute leaves: its claim.
-fn claim(minute: i64) -> String {
-    format!("soloist:claim:{{report}}:2026-03-01T12:{minute:02}:00Z")
+/// The key of what a run of `report` in this minute leaves: its claim.
+fn claim(number: i64) -> String {
+    contract::key(&MutexName::lease("report").expect("a name").claim("report", minute(number)))
 }
 
 #[track_caller]

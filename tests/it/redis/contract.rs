@@ -38,14 +38,14 @@ impl Harness for OnRedis {
     }
 }
 
-fn key(name: &MutexName) -> String {
+/// Where a name is, by the documentation.
+pub(super) fn key(name: &MutexName) -> String {
     let mutex = encoded(name.mutex());
-    match (name.event(), name.occurrence()) {
-        (Some(event), Some(occurrence)) => {
-            format!("soloist:claim:{{{mutex}}}:{}/{}", encoded(event), occurrence.format("%Y-%m-%dT%H:%M:%S%.fZ"))
-        }
-        _ => format!("soloist:lease:{{{mutex}}}"),
-    }
+    let (Some(event), Some(occurrence)) = (name.event(), name.occurrence()) else {
+        return format!("soloist:lease:{{{mutex}}}");
+    };
+    let event = if event == name.mutex() { String::new() } else { encoded(event) + "/" };
+    format!("soloist:claim:{{{mutex}}}:{event}{}", occurrence.format("%Y-%m-%dT%H:%M:%S%.fZ"))
 }
 
 fn encoded(text: &str) -> String {

@@ -37,7 +37,8 @@ pub(crate) enum Fault {
     ReplyHeld,
     /// The server acts, and a reply begins that goes on by a byte now and then, without end.
     Dribble,
-    /// The server acts, and a reply begins that goes on as fast as it is read, without end.
+    /// The server acts, and a reply begins that goes on by thousands of bytes without a pause to speak of, and without
+    /// end.
     Endless,
 }
 
@@ -218,7 +219,7 @@ impl State {
                 Some(Fault::HalfAReply) => client.write_all(&reply[..reply.len() / 2])?,
                 Some(Fault::ReplyCutInHalf) => return client.write_all(&reply[..reply.len() / 2]),
                 Some(Fault::Dribble) => return without_end(client, b"1", Duration::from_millis(100)),
-                Some(Fault::Endless) => return without_end(client, &[b'1'; 4096], Duration::ZERO),
+                Some(Fault::Endless) => return without_end(client, &[b'1'; 4096], Duration::from_millis(1)),
                 Some(Fault::ReplyHeld) => {
                     self.wait_until_mended(Fault::ReplyHeld);
                     client.write_all(&reply)?;
