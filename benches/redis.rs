@@ -1,9 +1,10 @@
-//! A tick of protected events on a server of the bench's own, over loopback, beside what a raw client does for them:
-//! in exact order, with four round trips for each (is it held, claim, create, forget); and in a pipeline of a hundred.
+//! A tick of protected events on a server of the bench's own, over loopback, beside a raw client that writes the same
+//! entries: in exact order, with four round trips for each (is it held, claim, create, forget); and in pipelines of a
+//! hundred. The raw client compares no owner, hands out no token, and does not take back a claim whose lease is held.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use chrono::{DateTime, TimeDelta, Utc};
+use chrono::{DateTime, SecondsFormat, TimeDelta, Utc};
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use redis::{Connection, Pipeline, Value, cmd};
 use soloist::{Event, RedisMutex, Schedule};
@@ -31,26 +32,31 @@ fn schedule(url: &str, prefix: &str, events: u64, attributes: fn(Event) -> Event
     schedule
 }
 
-fn names(number: u64, minute: i64) -> (String, String) {
+/// What an entry says: who holds it, under which token, since when.
+const ENTRY: &str = "2f4a9f0e8f0b4b0c9a570e7a6f3d51c8-4711-1234 token=1772366400000000 since=2026-03-01T12:00:00.000Z \
+                     pid=4711 host=web-1";
+
+fn names(number: u64, minute: DateTime<Utc>) -> (String, String) {
+    let minute = minute.to_rfc3339_opts(SecondsFormat::Secs, true);
     (format!("raw:lease:{{event:{number}}}"), format!("raw:claim:{{event:{number}}}:{minute}"))
 }
 
 fn set(pipeline: &mut Pipeline, key: &str) {
-    pipeline.cmd("SET").arg(key).arg("our owner").arg("NX").arg("PX").arg(60_000);
+    pipeline.cmd("SET").arg(key).arg(ENTRY).arg("NX").arg("PX").arg(60_000);
 }
 
-fn four_round_trips(raw: &mut Connection, minute: i64) {
+fn four_round_trips(raw: &mut Connection, minute: DateTime<Utc>) {
     for number in 0..IN_ORDER {
         let (lease, claim) = names(number, minute);
         let mut ask = |command: &redis::Cmd| command.query::<Value>(raw).expect("the server answers");
         ask(cmd("EXISTS").arg(&lease));
-        ask(cmd("SET").arg(&claim).arg("our owner").arg("NX").arg("PX").arg(60_000));
-        ask(cmd("SET").arg(&lease).arg("our owner").arg("NX").arg("PX").arg(60_000));
+        ask(cmd("SET").arg(&claim).arg(ENTRY).arg("NX").arg("PX").arg(60_000));
+        ask(cmd("SET").arg(&lease).arg(ENTRY).arg("NX").arg("PX").arg(60_000));
         ask(cmd("DEL").arg(&lease));
     }
 }
 
-fn pipelined(raw: &mut Connection, minute: i64) {
+fn pipelined(raw: &mut Connection, minute: DateTime<Utc>) {
     for first in (0..IN_BACKGROUND).step_by(usize::try_from(PIPELINE).expect("it is a hundred")) {
         let (mut gate, mut release) = (redis::pipe(), redis::pipe());
         for number in first..first + PIPELINE {
@@ -72,21 +78,17 @@ fn beside(
     name: &str,
     events: u64,
     mut ours: impl FnMut(DateTime<Utc>),
-    mut raws: impl FnMut(i64),
+    mut raws: impl FnMut(DateTime<Utc>),
 ) {
     let mut group = criterion.benchmark_group("redis");
     group.throughput(Throughput::Elements(events)).sample_size(30);
-    let mut minute = 0;
-    let mut now = || {
-        minute += 1;
-        (DateTime::UNIX_EPOCH + TimeDelta::minutes(minute), minute)
-    };
+    let mut minute = DateTime::UNIX_EPOCH;
     let mut both = |timed_is_ours: bool, iterations: u64| {
-        let mut took = std::time::Duration::ZERO;
+        let mut took = Duration::ZERO;
         for _ in 0..iterations {
-            let (instant, minute) = now();
+            minute += TimeDelta::minutes(1);
             let began = Instant::now();
-            ours(instant);
+            ours(minute);
             let between = Instant::now();
             raws(minute);
             took += if timed_is_ours { between - began } else { between.elapsed() };
