@@ -71,6 +71,25 @@ fn pipelined(raw: &mut Connection, minute: DateTime<Utc>) {
     }
 }
 
+/// The processor time of this process so far, all its threads together, in clock ticks of ten milliseconds.
+fn processor_time() -> Duration {
+    let stat = std::fs::read_to_string("/proc/self/stat").expect("Linux says how long a process has run");
+    let fields: Vec<&str> = stat.rsplit(") ").next().expect("there is a name in it").split(' ').collect();
+    let ticks: u64 = [11, 12].map(|at: usize| fields[at].parse::<u64>().expect("it is a count")).iter().sum();
+    Duration::from_millis(ticks * 10)
+}
+
+/// What the client itself costs, which the time that it waits for the server hides.
+fn print_client_cost(name: &str, events: u64, mut tick: impl FnMut(DateTime<Utc>)) {
+    let ticks = 20_000 / events;
+    let began = processor_time();
+    for minute in 0..ticks {
+        tick(Utc::now() + TimeDelta::minutes(i64::try_from(minute).expect("it is a small number")));
+    }
+    let each = processor_time().saturating_sub(began).as_secs_f64() * 1e6;
+    println!("redis/{name}: {:.1} µs of processor time in the client for each event", each / 20_000.0);
+}
+
 /// Ours and the raw client's take turns within one measurement, since the speed of a virtual machine changes within a
 /// minute; each is timed alone.
 fn beside(
@@ -108,10 +127,14 @@ fn redis(criterion: &mut Criterion) {
     let in_order = schedule(&server.url(), "order:", IN_ORDER, |event| event);
     let ours = |now| assert!(!in_order.run_due(now).is_failure());
     beside(criterion, "in order", IN_ORDER, ours, |minute| four_round_trips(&mut raw, minute));
+    print_client_cost("in order", IN_ORDER, ours);
+    print_client_cost("raw client beside in order", IN_ORDER, |minute| four_round_trips(&mut raw, minute));
 
     let in_background = schedule(&server.url(), "background:", IN_BACKGROUND, Event::in_background);
     let ours = |now| assert!(!in_background.run_due(now).is_failure());
     beside(criterion, "in background", IN_BACKGROUND, ours, |minute| pipelined(&mut raw, minute));
+    print_client_cost("in background", IN_BACKGROUND, ours);
+    print_client_cost("raw client beside in background", IN_BACKGROUND, |minute| pipelined(&mut raw, minute));
 
     let alone = schedule(&server.url(), "alone:", 1, |event| event);
     let ours = |now| assert!(!alone.run_due(now).is_failure());
