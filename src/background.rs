@@ -100,7 +100,9 @@ impl<'scope> Crew<'scope, '_, '_> {
         };
         let started = thread::Builder::new().name(name.into()).spawn_scoped(self.scope, work);
         if let Err(error) = &started {
-            tracing::warn!(target: "soloist", %error, "no thread for background events: they run on fewer");
+            let _ = contain(|| {
+                tracing::warn!(target: "soloist", %error, "no thread for background events: they run on fewer");
+            });
         }
         started.is_ok()
     }

@@ -312,7 +312,8 @@ impl Event {
     ///
     /// What is due in the background in one tick is gated together, a hundred events at a time, and what ends together is
     /// released together: a lease is given back at once if nothing else is at work, and otherwise a few milliseconds
-    /// after its run has ended, 50 at the most. No event waits for another's task.
+    /// after its run has ended, 50 at the most. Up to two hundred
+    /// are at work at once, and none of them waits for another's task; the next are gated when there is room for a hundred.
     ///
     /// ```
     /// use soloist::Event;

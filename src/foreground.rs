@@ -29,19 +29,23 @@ pub(crate) fn take_turns<'a, T: Borrow<Turn<'a>>>(turns: impl Iterator<Item = T>
             continue;
         }
         let span = this.span();
-        let decision = match last.take() {
-            None => span.in_scope(|| gate::admit(this)),
-            Some(ended) => {
-                let (released, decision) = span.in_scope(|| gate::admit_after(this, ended.held.lease()));
-                enter(ended.conclude(released));
-                decision
-            }
-        };
-        match decision {
+        let ended = last.take();
+        let (released, decision) = span.in_scope(|| match &ended {
+            None => (None, gate::admit(this)),
+            Some(ended) => gate::admit_after(this, ended.held.lease()),
+        });
+        // Held before anything else is done.
+        let admitted = decision.map(|grant| {
+            let run = this.begin(grant);
+            let held = run.lease().map(|lease| Held::new(this.mutex, lease.clone()));
+            (run, held)
+        });
+        if let Some(ended) = ended {
+            enter(ended.conclude(released));
+        }
+        match admitted {
             Err(reason) => enter(span.in_scope(|| this.conclude(Verdict::Skipped(reason)))),
-            Ok(grant) => {
-                let run = this.begin(grant);
-                let held = run.lease().map(|lease| Held::new(this.mutex, lease.clone()));
+            Ok((run, held)) => {
                 let outcome = span.in_scope(|| this.perform(&run));
                 match held {
                     None => enter(span.in_scope(|| this.conclude(Verdict::Ran(outcome)))),

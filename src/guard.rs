@@ -145,7 +145,7 @@ fn tell(lease: &Lease, answer: &Result<bool, MutexError>) {
     if let Err(error) = answer {
         // In a drop, a panic of the error's own code would end the process.
         let error = contain(|| Chain(error).to_string()).unwrap_or_else(|message| message.to_string());
-        tracing::error!(target: "soloist", mutex = %lease.name(), error, "lease not given back");
+        let _ = contain(|| tracing::error!(target: "soloist", mutex = %lease.name(), error, "lease not given back"));
     }
 }
 

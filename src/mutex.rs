@@ -19,14 +19,15 @@ pub(crate) mod redis;
 mod warning;
 
 pub use admission::{Admission, Admitted, Grant};
-pub(crate) use steps::admit_in_steps;
+pub(crate) use steps::{admit_each, admit_in_steps};
 pub(crate) use store::Store;
 pub use store::StoreId;
 pub use warning::StoreWarning;
 
 /// A store of mutexes: it gates every run with atomic create, exists and forget.
 ///
-/// [`MemoryMutex`](crate::MemoryMutex) and [`FileMutex`](crate::FileMutex) are built in. A store of your own needs
+/// [`MemoryMutex`](crate::MemoryMutex), [`FileMutex`](crate::FileMutex) and, with the feature `redis`, `RedisMutex` are
+/// built in. A store of your own needs
 /// three methods; the others have defaults that are honest about what they can't do. Handles are shared between
 /// threads: `&M`, `Box<M>` and `Arc<M>` are stores where `M` is one.
 ///
@@ -186,7 +187,7 @@ pub trait EventMutex: fmt::Debug + Send + Sync {
         steps::admit_each(self, admissions)
     }
 
-    /// Gives back several names, one answer for each, in their order. A tick gives back up to two hundred at once.
+    /// Gives back several names, one answer for each, in their order. A tick gives back up to a hundred at once.
     ///
     /// The default forgets one after another, up to the first error that says that the store is
     /// [unavailable](MutexError::unavailable).

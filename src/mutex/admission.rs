@@ -1,5 +1,7 @@
 //! What is asked of a store for one run, and its answer.
 
+#[cfg(feature = "redis")]
+use crate::clock::Moment;
 use crate::lease::{FencingToken, Holder, Lease, LeaseRequest, MutexName, Owner};
 
 /// What one run asks of the gate: a lease, a claim, or both at once.
@@ -109,6 +111,14 @@ impl Admission {
     /// Who asks, where the lease and the claim are of one owner.
     pub(crate) fn owner(&self) -> Owner {
         self.request().owner()
+    }
+
+    /// When the first that it asks for is over, if it is granted.
+    #[cfg(feature = "redis")]
+    pub(crate) fn ends_first(&self) -> Moment {
+        let asked = [&self.lease, &self.claim].into_iter().flatten();
+        let ends = asked.map(|request| request.granted(FencingToken::new(0)).deadline());
+        ends.min().expect("an admission is made with a lease, a claim, or both")
     }
 
     fn request(&self) -> &LeaseRequest {

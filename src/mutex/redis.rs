@@ -6,20 +6,21 @@
 //! Each call hands out the larger of the last token plus one and the server's time in microseconds, so that tokens rise
 //! over an empty restart too. Releasing and extending compare the owner.
 //!
-//! A request carries the time of the server from which on nobody waits for its answer, and does nothing from then on: one
-//! that was on its way to a server that had stopped leaves nothing behind. An answer that is lost on a connection is asked
+//! An admission carries the time of the server from which on nobody waits for its answer, and does nothing from then on:
+//! one that was on its way to a server that had stopped leaves nothing behind. An answer that is lost on a connection is asked
 //! for once more on another by the same owner, who is known again. What may be ours after all is given back as soon as
 //! the server answers.
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use redis::cmd;
 
 use crate::clock::{Clock, Moment};
 use crate::error::{InvalidOptions, MutexError};
 use crate::lease::{Holder, Lease, LeaseRequest, MutexName, Term};
-use crate::mutex::{Admission, Admitted, Answers, EventMutex, Scope, StoreId, StoreWarning, admit_in_steps};
+use crate::mutex::{Admission, Admitted, Answers, EventMutex, Scope, StoreId, StoreWarning, admit_each};
 
 mod address;
 mod builder;
@@ -42,6 +43,9 @@ use connection::ServerClock;
 use failure::Failure;
 use owed::Debt;
 use script::{Decision, Held};
+
+/// For how long a release that the server did not answer is tried again at most.
+const RELEASE_OWED: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Mutexes between all processes that reach one Redis server, 6.2 or newer, or Valkey. It can do all that an
 /// [`EventMutex`] can.
@@ -73,8 +77,10 @@ use script::{Decision, Held};
 /// others are not followed.
 ///
 /// A call takes two seconds at most, or what [`timeout`](RedisMutexBuilder::timeout) says, the look-up of the host and the
-/// handshake included. If an answer is lost, it is asked for once more on a new connection; what this process may then
-/// hold without knowing it is given back as soon as the server answers, by a thread that lives as long as that takes.
+/// handshake included; [`break_lease`](EventMutex::break_lease) is two. If an answer is lost, it is asked for once more on
+/// a new connection. What this process may then hold without knowing it is given back as soon as the server answers, by a
+/// thread that lives as long as there is a handle; the last handle tries once more when it goes. A process that ends
+/// without an answer leaves the lease to its term, and the claim.
 ///
 /// The server's user needs `+@connection +evalsha +script|load +time +get +mget +set +del +exists +pttl +pexpire` on the keys
 /// `~soloist:*`, and `+info` for [`check`](EventMutex::check).
@@ -172,9 +178,10 @@ impl RedisMutex {
 
     fn released(&self, leases: &[Lease], answers: Vec<Result<bool, Failure>>, again: bool) -> Answers<bool> {
         let left = leases.iter().zip(&answers).filter(|(_, answer)| answer.is_err());
-        let debt = |(lease, _): (&Lease, _)| Debt { held: Held::of(lease), until: lease.deadline() };
-        self.client.owe(left.map(debt).collect());
         let now = Clock::system().moment();
+        // It may have been extended, so that only the server knows when it ends.
+        let debt = |(lease, _): (&Lease, _)| Debt { held: Held::of(lease), until: now.plus(RELEASE_OWED) };
+        self.client.owe(left.map(debt).collect());
         let answer = |(answer, lease): (Result<bool, Failure>, &Lease)| match answer {
             // It went back when it was asked for the first time, unless it had gone before.
             Ok(false) if again => Ok(now < lease.deadline()),
@@ -184,12 +191,21 @@ impl RedisMutex {
     }
 
     fn admitted(&self, admissions: &[Admission], decisions: Vec<Result<Decision, Failure>>) -> Answers<Admitted> {
-        let unknown = |decision: &Result<_, Failure>| decision.as_ref().is_err_and(Failure::may_have_been_done);
-        let unknown = admissions.iter().zip(&decisions).filter(|(_, decision)| unknown(decision));
+        let now = Clock::system().moment();
+        let is_over = |admission: &Admission| admission.ends_first() <= now;
+        let unknown = |admission: &Admission, decision: &Result<Decision, Failure>| match decision {
+            Err(failure) => failure.may_have_been_done(),
+            Ok(decision) => matches!(decision, Decision::Granted(_)) && is_over(admission),
+        };
+        let unknown = admissions.iter().zip(&decisions).filter(|(admission, decision)| unknown(admission, decision));
         self.client.owe(unknown.flat_map(|(admission, _)| self.debts(admission)).collect());
         let answer = |(decision, admission): (Result<Decision, Failure>, &Admission)| match decision
             .map_err(|failure| self.failed("admit", admission.name(), failure))?
         {
+            Decision::Granted(_) if is_over(admission) => {
+                let why = "its term was over before the answer came; choose one that is longer than the time-out";
+                Err(self.foreign("admit", admission.name(), why.to_owned()))
+            }
             Decision::Granted(token) => Ok(Admitted::Granted(admission.granted(token))),
             Decision::LeaseTaken(holder) => Ok(Admitted::LeaseTaken(Some(holder))),
             Decision::ClaimTaken(holder) => Ok(Admitted::ClaimTaken(Some(holder))),
@@ -262,8 +278,7 @@ impl EventMutex for RedisMutex {
         if admissions.iter().all(of_one_mutex) {
             return self.release_and_admit_at_once(ended, admissions);
         }
-        let released = self.release(ended);
-        (released, admissions.iter().map(|admission| admit_in_steps(self, admission)).collect())
+        (self.release(ended), admit_each(self, admissions))
     }
 
     fn extend(&self, leases: &[Lease], term: Term) -> Answers<bool> {
@@ -272,7 +287,7 @@ impl EventMutex for RedisMutex {
             script::extend(chunk.iter().map(|at| &held[*at]), term, &self.client.prefix)
         };
         let names = leases.iter().map(Lease::name).collect();
-        let answers = self.client.ask_about(&Inquiry { names, call: Box::new(call), meaning: script::owned });
+        let answers = self.client.ask_about(&Inquiry { names, call: Box::new(call), meaning: script::owned }).first;
         let answer = |(answer, lease): (Result<_, _>, &Lease)| {
             answer.map_err(|failure| self.failed("extend", lease.name(), failure))
         };
@@ -290,17 +305,25 @@ impl EventMutex for RedisMutex {
     }
 
     fn break_lease(&self, name: &MutexName) -> Result<bool, MutexError> {
-        let deleted = self.client.ask(cmd("DEL").arg(self.client.prefix.key(name)));
-        deleted.and_then(script::flag).map_err(|failure| self.failed("break", name, failure))
+        let Some(holder) = self.holder(name)? else { return Ok(false) };
+        // Only this holder is broken, however late the request arrives and however often.
+        let held = Held { name: name.clone(), owner: holder.owner() };
+        let call = |_: &[usize], _: ServerClock, _: Moment| script::release([&held].into_iter(), &self.client.prefix);
+        let Heard { mut first, again, .. } =
+            self.client.ask_about(&Inquiry { names: vec![name], call: Box::new(call), meaning: script::owned });
+        let broken = first.pop().unwrap_or(Ok(false)).map_err(|failure| self.failed("break", name, failure))?;
+        Ok(broken || again)
     }
 
     fn check(&self) -> Result<Vec<StoreWarning>, MutexError> {
         let look = || {
             let asked = Clock::system().now();
-            let time = self.client.ask(&cmd("TIME")).and_then(script::time)?;
+            let mut answers = self.client.ask_each(&[cmd("TIME"), cmd("INFO")])?;
             let heard = Clock::system().now();
+            let info = answers.pop().unwrap_or_default();
+            let time = script::time(answers.pop().unwrap_or_default())?;
             let apart = (asked - time).max(time - heard).to_std().unwrap_or_default();
-            health::warnings(&self.client.ask(&cmd("INFO"))?, apart)
+            health::warnings(&info, apart)
         };
         look().map_err(|failure| MutexError::unavailable(format!("check {}", self.client.server), failure))
     }

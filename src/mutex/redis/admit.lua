@@ -20,16 +20,23 @@
 local call, keys, args = redis.call, KEYS, ARGV
 
 local time = call('TIME')
-local now = time[1] .. string.sub('000000' .. time[2], -6)
+local now = string.sub('0000000000' .. time[1], -10) .. string.sub('000000' .. time[2], -6)
 if now >= args[1] then
   return { now }
 end
 
 local token = now
-local last = call('SET', keys[1], token, 'PX', args[3], 'GET')
+local last = redis.pcall('SET', keys[1], token, 'PX', args[3], 'GET')
 if last and (#last ~= #now or last >= now) then
-  -- The clock was set back, or does not tell two calls apart.
-  token = string.format('%.0f', math.max((tonumber(last) or 0) + 1, tonumber(now)))
+  -- The clock was set back, or does not tell two calls apart. Above 2^53, numbers here don't count by one.
+  local after = type(last) == 'string' and string.match(last, '^%d+$') and tonumber(last) + 1
+  if not after or after > 9007199254740991 then
+    if type(last) == 'string' then
+      call('SET', keys[1], last)
+    end
+    return redis.error_reply((last.err or 'ERR it is no token') .. ', at the key ' .. keys[1] .. ': delete that')
+  end
+  token = string.format('%.0f', math.max(after, tonumber(now)))
   call('SET', keys[1], token, 'PX', args[3])
 end
 local entry = ' token=' .. token .. args[2]
@@ -44,7 +51,8 @@ local function taken(number, what, key, owner)
   elseif string.find(found, owner .. ' ', 1, true) == 1 then
     return found
   else
-    answer[#answer + 1] = { number, what, found, call('PTTL', key) }
+    local left = redis.pcall('PTTL', key)
+    answer[#answer + 1] = { number, what, found, type(left) == 'number' and left or -1 }
   end
 end
 

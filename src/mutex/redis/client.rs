@@ -1,6 +1,8 @@
 //! What is asked of a server: in which calls, with what is owed before them, and what is owed after them.
 
+use std::cell::RefCell;
 use std::collections::HashSet;
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -9,7 +11,7 @@ use redis::{Cmd, Value, cmd};
 use super::connection::{Commands, Connection, ServerClock};
 use super::failure::Failure;
 use super::keys::Prefix;
-use super::owed::{Debt, Owed};
+use super::owed::{Attended, Debt, Owed};
 use super::script;
 use super::server::{Attempt, Server};
 use crate::clock::Moment;
@@ -31,17 +33,23 @@ impl Client {
         Self { server, prefix, owed: Arc::default(), slot_by_slot: AtomicBool::new(false) }
     }
 
-    /// Asks one command, which changes nothing or may be done twice.
+    /// Asks one command, which changes nothing.
     pub(super) fn ask(self: &Arc<Self>, command: &Cmd) -> Result<Value, Failure> {
+        let answer = self.ask_each(std::slice::from_ref(command))?.pop();
+        answer.ok_or_else(|| Failure::not_understood("nothing"))
+    }
+
+    /// Asks commands which change nothing, all at once.
+    pub(super) fn ask_each(self: &Arc<Self>, commands: &[Cmd]) -> Result<Vec<Value>, Failure> {
         self.server.ask(|connection, attempt| {
-            let answer = self.converse(connection, std::slice::from_ref(command), attempt.until)?.pop();
-            answer.map_or_else(|| Err(Failure::not_understood("nothing")), script::unless_refused)
+            let answers = self.converse(connection, commands, attempt.until)?;
+            answers.into_iter().map(script::unless_refused).collect()
         })
     }
 
     /// Asks a script about several names, in as many calls as it takes, and answers for each name.
-    pub(super) fn ask_about<T>(self: &Arc<Self>, inquiry: &Inquiry<'_, T>) -> Vec<Result<T, Failure>> {
-        self.ask_in_turn(inquiry, &Inquiry::<()>::about_nothing()).first
+    pub(super) fn ask_about<T>(self: &Arc<Self>, inquiry: &Inquiry<'_, T>) -> Heard<T, ()> {
+        self.ask_in_turn(inquiry, &Inquiry::about_nothing())
     }
 
     /// Asks a script about several names, and then another about others, all at once.
@@ -49,34 +57,44 @@ impl Client {
         if first.names.is_empty() && second.names.is_empty() {
             return Heard { first: Vec::new(), second: Vec::new(), again: false };
         }
-        let answers = self.server.ask(|connection, Attempt { until, again }| {
-            let chunks = [self.chunks(&first.names), self.chunks(&second.names)];
+        // What was answered to the first counts, also where the second has to be asked once more.
+        let first_heard = RefCell::new(None);
+        let second_heard = self.server.ask(|connection, Attempt { until, again }| {
+            let of_first = if first_heard.borrow().is_none() { self.chunks(&first.names) } else { Vec::new() };
+            let of_second = self.chunks(&second.names);
             let clock = *connection.clock();
-            let mut calls: Vec<Cmd> = chunks[0].iter().map(|chunk| (first.call)(chunk, clock, until)).collect();
-            calls.extend(chunks[1].iter().map(|chunk| (second.call)(chunk, clock, until)));
+            let mut calls: Vec<Cmd> = of_first.iter().map(|chunk| (first.call)(chunk, clock, until)).collect();
+            calls.extend(of_second.iter().map(|chunk| (second.call)(chunk, clock, until)));
             let mut answers = self.converse(connection, &calls, until)?.into_iter();
-            let first_answers = first.read(&chunks[0], &mut answers, connection.clock());
-            let second_answers = second.read(&chunks[1], &mut answers, connection.clock());
-            let failures = first_answers.iter().filter_map(|answer| answer.as_ref().err());
-            let mut failures = failures.chain(second_answers.iter().filter_map(|answer| answer.as_ref().err()));
-            if let Some(failure) = failures.find(|failure| failure.may_pass_on_another(connection.is_fresh())) {
+            let to_first = first.read(&of_first, &mut answers, connection.clock());
+            let to_second = second.read(&of_second, &mut answers, connection.clock());
+
+            let was_fresh = connection.is_fresh();
+            let worth_another = |failure: &&Failure| failure.may_pass_on_another(was_fresh);
+            let first_again = to_first.iter().filter_map(|answer| answer.as_ref().err()).find(worth_another).cloned();
+            let second_again = to_second.iter().filter_map(|answer| answer.as_ref().err()).find(worth_another).cloned();
+            let done = to_first.iter().any(Result::is_ok) || to_second.iter().any(Result::is_ok);
+            if first_again.is_none() && first_heard.borrow().is_none() {
+                first_heard.replace(Some((in_order(&of_first, to_first, first.names.len(), again), again)));
+            }
+            if let Some(failure) = first_again.or(second_again) {
                 if failure.is_of_many_slots() {
                     self.slot_by_slot.store(true, Ordering::Relaxed);
                 }
-                let done = first_answers.iter().any(Result::is_ok) || second_answers.iter().any(Result::is_ok);
-                return Err(failure.clone().beside_others(done));
+                return Err(failure.perhaps_done(done));
             }
-            Ok(Heard {
-                first: in_order(&chunks[0], first_answers, first.names.len()),
-                second: in_order(&chunks[1], second_answers, second.names.len()),
-                again,
-            })
+            Ok(in_order(&of_second, to_second, second.names.len(), again))
         });
-        answers.unwrap_or_else(|failure| Heard {
-            first: first.names.iter().map(|_| Err(failure.clone())).collect(),
-            second: second.names.iter().map(|_| Err(failure.clone())).collect(),
-            again: false,
-        })
+        let failed = |names: usize, failure: &Failure| (0..names).map(|_| failure.clone()).collect::<Vec<_>>();
+        let (second_answers, failure) = match second_heard {
+            Ok(answers) => (answers, None),
+            Err(failure) => (failed(second.names.len(), &failure).into_iter().map(Err).collect(), Some(failure)),
+        };
+        let (first_answers, again) = first_heard.into_inner().unwrap_or_else(|| {
+            let failure = failure.unwrap_or_else(|| Failure::not_understood("nothing"));
+            (failed(first.names.len(), &failure).into_iter().map(Err).collect(), false)
+        });
+        Heard { first: first_answers, second: second_answers, again }
     }
 
     /// Remembers what may be ours, and sees to it that it is given back.
@@ -85,9 +103,13 @@ impl Client {
             return;
         }
         self.owed.add(debts);
-        let client = Arc::clone(self);
-        // What is owed goes before whatever is asked; the answer to that is of no interest.
-        self.owed.attend(move || _ = client.ask(&cmd("PING")));
+        let client = Arc::downgrade(self);
+        self.owed.attend(move || {
+            let Some(client) = client.upgrade() else { return Attended::NobodyLeft };
+            // What is owed goes before whatever is asked; the answer to that is of no interest.
+            let _ = client.ask(&cmd("PING"));
+            Attended::Tried
+        });
     }
 
     /// Sends the commands, what is owed before them, and hears the answers.
@@ -98,27 +120,41 @@ impl Client {
         until: Moment,
     ) -> Result<Vec<Value>, Failure> {
         let debts = self.owed.take();
+        match self.settle(connection, &debts, calls, until) {
+            Ok((left, answers)) => {
+                if !left.is_empty() {
+                    connection.spoil();
+                }
+                self.owe(left);
+                Ok(answers)
+            }
+            Err(error) => {
+                self.owe(debts);
+                Err(Failure::unanswered(error))
+            }
+        }
+    }
+
+    /// Gives back what is owed, and asks `calls` behind it. What could not be given back comes first.
+    fn settle(
+        &self,
+        connection: &mut Connection,
+        debts: &[Debt],
+        calls: &[Cmd],
+        until: Moment,
+    ) -> io::Result<(Vec<Debt>, Vec<Value>)> {
         let mut commands = Commands::default();
         // One call each: they may lie on different slots.
-        for debt in &debts {
+        for debt in debts {
             commands.push(&script::release([&debt.held].into_iter(), &self.prefix));
         }
         for call in calls {
             commands.push(call);
         }
-        match connection.ask(&commands, until) {
-            Err(error) => {
-                self.owe(debts);
-                Err(Failure::unanswered(error))
-            }
-            Ok(mut answers) => {
-                let settled =
-                    answers.drain(..debts.len()).map(|answer| script::owned(answer, 1, connection.clock()).is_ok());
-                let left = debts.iter().zip(settled).filter(|(_, settled)| !settled);
-                self.owe(left.map(|(debt, _)| debt.clone()).collect());
-                Ok(answers)
-            }
-        }
+        let mut answers = connection.ask(&commands, until)?;
+        let settled = answers.drain(..debts.len()).map(|answer| matches!(answer, Value::Array(_)));
+        let left = debts.iter().zip(settled).filter(|(_, settled)| !settled).map(|(debt, _)| debt.clone());
+        Ok((left.collect(), answers))
     }
 
     /// Which names go into which call: about a hundred, no two of one mutex, and on a cluster one.
@@ -180,17 +216,41 @@ impl<T> Inquiry<'_, T> {
 pub(super) struct Heard<A, B> {
     pub(super) first: Vec<Result<A, Failure>>,
     pub(super) second: Vec<Result<B, Failure>>,
-    /// Whether all of it had been asked before, and may have been done then.
+    /// Whether the first was asked before as well, and may have been done then.
     pub(super) again: bool,
 }
 
+/// A process that ends goes through here, so that it tries once more to give back what it may hold.
+impl Drop for Client {
+    fn drop(&mut self) {
+        let debts = self.owed.take();
+        if !debts.is_empty() {
+            // What comes of it, nobody is there to be told: what stays expires.
+            let _ = self.server.ask(|connection, attempt| {
+                self.settle(connection, &debts, &[], attempt.until).map_err(Failure::unanswered)
+            });
+        }
+    }
+}
+
 /// The answers to chunks, as answers to what was in them.
-fn in_order<T>(chunks: &[Vec<usize>], answers: Vec<Result<Vec<T>, Failure>>, names: usize) -> Vec<Result<T, Failure>> {
+fn in_order<T>(
+    chunks: &[Vec<usize>],
+    answers: Vec<Result<Vec<T>, Failure>>,
+    names: usize,
+    again: bool,
+) -> Vec<Result<T, Failure>> {
     let mut told: Vec<Option<Result<T, Failure>>> = (0..names).map(|_| None).collect();
     for (chunk, answer) in chunks.iter().zip(answers) {
         match answer {
             Ok(answers) => chunk.iter().zip(answers).for_each(|(at, answer)| told[*at] = Some(Ok(answer))),
-            Err(failure) => chunk.iter().for_each(|at| told[*at] = Some(Err(failure.clone()))),
+            // Whatever it says about this time: the time before, it may have been done.
+            Err(failure) => {
+                let failure = failure.perhaps_done(again);
+                for at in chunk {
+                    told[*at] = Some(Err(failure.clone()));
+                }
+            }
         }
     }
     told.into_iter().map(|answer| answer.unwrap_or_else(|| Err(Failure::not_understood("nothing")))).collect()

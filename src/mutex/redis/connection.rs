@@ -17,13 +17,16 @@ pub(super) struct Connection {
     clock: ServerClock,
     /// Whether it was just made, and never at rest.
     fresh: bool,
+    /// Whether it is not to be used again.
+    spoilt: bool,
 }
 
 impl Connection {
     /// Connects, logs in, and leaves the scripts with the server. Whatever goes wrong, nothing was asked.
     pub(super) fn open(server: &Server, until: Moment) -> Result<Self, Failure> {
         let stream = Stream::open(server, until).map_err(Failure::not_asked)?;
-        let mut connection = Self { stream, parser: Parser::new(), clock: ServerClock::read(0), fresh: true };
+        let mut connection =
+            Self { stream, parser: Parser::new(), clock: ServerClock::read(0), fresh: true, spoilt: false };
         let address = &server.address;
         let mut commands = Commands::default();
         if let Some(password) = &address.password {
@@ -44,7 +47,7 @@ impl Connection {
         answers.truncate(needed);
         for answer in &answers {
             if let Value::ServerError(error) = answer {
-                return Err(Failure::refused(error.clone()));
+                return Err(Failure::refused(error.clone()).while_connecting());
             }
         }
         let time = script::time(answers.pop().unwrap_or_default())?;
@@ -58,6 +61,15 @@ impl Connection {
 
     pub(super) fn is_fresh(&self) -> bool {
         self.fresh
+    }
+
+    /// Keeps it from being used again: another may lead to a server that is in a better state.
+    pub(super) fn spoil(&mut self) {
+        self.spoilt = true;
+    }
+
+    pub(super) fn is_spoilt(&self) -> bool {
+        self.spoilt
     }
 
     /// Whether it ended while it was at rest. What is sent on one that has not may still be lost.

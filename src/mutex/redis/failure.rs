@@ -23,6 +23,24 @@ enum Cause {
     NotUnderstood(Box<str>),
 }
 
+/// Errors that the server gives before a script starts, or at the first of its writes.
+const BEFORE_ANY_WRITE: [&str; 14] = [
+    "BUSY",
+    "CLUSTERDOWN",
+    "CROSSSLOT",
+    "LOADING",
+    "MASTERDOWN",
+    "MISCONF",
+    "MOVED",
+    "NOAUTH",
+    "NOREPLICAS",
+    "NOSCRIPT",
+    "OOM",
+    "READONLY",
+    "WRONGPASS",
+    "WRONGTYPE",
+];
+
 impl Failure {
     /// No connection came about, so nothing was asked.
     pub(super) fn not_asked(error: io::Error) -> Self {
@@ -40,9 +58,16 @@ impl Failure {
         Self { cause: Cause::NotUnderstood(shown.into()), unanswered: true }
     }
 
-    /// The server answered that it did nothing.
+    /// The server answered with an error. A script is not undone that fails on its way, so that only an error from before
+    /// its first write says that nothing was done.
     pub(super) fn refused(error: ServerError) -> Self {
-        Self { cause: Cause::Refused(error), unanswered: false }
+        let unanswered = !BEFORE_ANY_WRITE.contains(&error.code());
+        Self { cause: Cause::Refused(error), unanswered }
+    }
+
+    /// The same, of a question that nothing was asked with.
+    pub(super) fn while_connecting(self) -> Self {
+        Self { unanswered: false, ..self }
     }
 
     /// The server got the request when nobody waited for it any more by its clock, and did nothing.
@@ -72,8 +97,8 @@ impl Failure {
         !was_fresh || helps
     }
 
-    /// This failure of one part of a request, of which other parts may have been done.
-    pub(super) fn beside_others(self, done: bool) -> Self {
+    /// This failure of a request, of which something may have been done, if `done`, apart from what it says.
+    pub(super) fn perhaps_done(self, done: bool) -> Self {
         Self { unanswered: self.unanswered || done, ..self }
     }
 
@@ -132,7 +157,10 @@ impl std::error::Error for Failure {}
 fn advice(error: &ServerError) -> Option<&'static str> {
     // Before 7.0 a script's error carries the code inside of its own words.
     let says = |code: &str| {
-        error.code() == code || error.details().is_some_and(|details| details.contains(&format!("-{code} ")))
+        let in_details = |words: &str| error.details().is_some_and(|details| details.contains(words));
+        // Since 7.0 a script is refused a command in words alone.
+        let not_permitted = code == "NOPERM" && in_details("can't run this command");
+        error.code() == code || in_details(&format!("-{code} ")) || not_permitted
     };
     let known = [
         ("NOAUTH", "put the user and the password into the url"),

@@ -12,6 +12,13 @@ use crate::clock::{Clock, Moment};
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
+/// Whether there is anybody left for whom to settle.
+#[derive(PartialEq, Eq)]
+pub(super) enum Attended {
+    Tried,
+    NobodyLeft,
+}
+
 #[derive(Default)]
 pub(super) struct Owed {
     entries: Mutex<Vec<Debt>>,
@@ -28,17 +35,12 @@ pub(super) struct Debt {
 
 impl Owed {
     pub(super) fn is_empty(&self) -> bool {
-        self.entries().is_empty()
+        self.live_entries().is_empty()
     }
 
     /// All that has not expired by now. Who takes it gives it back, or adds it again.
     pub(super) fn take(&self) -> Vec<Debt> {
-        let mut entries = std::mem::take(&mut *self.entries());
-        if !entries.is_empty() {
-            let now = Clock::system().moment();
-            entries.retain(|debt| now < debt.until);
-        }
-        entries
+        std::mem::take(&mut *self.live_entries())
     }
 
     pub(super) fn add(&self, debts: impl IntoIterator<Item = Debt>) {
@@ -49,8 +51,17 @@ impl Owed {
         self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Lets a thread call `settle` until nothing is owed, if there is none that does.
-    pub(super) fn attend(self: &Arc<Self>, settle: impl Fn() + Send + 'static) {
+    fn live_entries(&self) -> MutexGuard<'_, Vec<Debt>> {
+        let mut entries = self.entries();
+        if !entries.is_empty() {
+            let now = Clock::system().moment();
+            entries.retain(|debt| now < debt.until);
+        }
+        entries
+    }
+
+    /// Lets a thread call `settle` until nothing is owed or nobody is left, if there is none that does.
+    pub(super) fn attend(self: &Arc<Self>, settle: impl Fn() -> Attended + Send + 'static) {
         if self.attended.swap(true, Ordering::SeqCst) {
             return;
         }
@@ -59,7 +70,9 @@ impl Owed {
             let mut pause = FIRST_PAUSE;
             loop {
                 thread::sleep(pause);
-                settle();
+                if settle() == Attended::NobodyLeft {
+                    return;
+                }
                 pause = (pause * 2).min(LONGEST_PAUSE);
                 if owed.is_empty() {
                     owed.attended.store(false, Ordering::SeqCst);

@@ -199,6 +199,9 @@ pub(super) fn looked(answer: Value) -> Result<Option<Result<Holder, String>>, Fa
     if answer == Value::Nil {
         return Ok(None);
     }
+    if answer == Value::BulkString(b"foreign".to_vec()) {
+        return Ok(Some(Err("what is at its key is not ours".to_owned())));
+    }
     let parts = sequence(answer)?;
     match &parts[..] {
         [Value::BulkString(entry), Value::Int(left), time] => Ok(Some(holder(entry, *left, digits(time)?))),
@@ -211,7 +214,7 @@ fn holder(entry: &[u8], left_ms: i64, time: i64) -> Result<Holder, String> {
     entry::holder(&entry, left_ms, instant(time)).ok_or_else(|| format!("{} is no entry of ours", Quoted::new(&entry)))
 }
 
-/// What `EXISTS` and `DEL` answer for one key.
+/// What `EXISTS` answers for one key.
 pub(super) fn flag(answer: Value) -> Result<bool, Failure> {
     match answer {
         Value::Int(number @ 0..=1) => Ok(number == 1),

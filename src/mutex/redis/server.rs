@@ -100,7 +100,7 @@ impl Server {
 
     fn rest(&self, connection: Connection) {
         let mut at_rest = self.at_rest.lock().unwrap_or_else(PoisonError::into_inner);
-        if at_rest.len() < AT_REST {
+        if at_rest.len() < AT_REST && !connection.is_spoilt() {
             at_rest.push(connection.rested());
         }
     }
