@@ -424,3 +424,31 @@ fn an_error_that_main_returns_reads_as_its_message() {
     let said = "could not open the directory /proc/nowhere: No such file or directory (os error 2)";
     assert_eq!(format!("{error:?}"), said);
 }
+
+#[test]
+fn on_a_fleets_store_an_event_is_released_before_the_next_one_runs_or_is_filtered() {
+    let (store, diary) = (Counted::default(), Diary::default());
+    let holds = {
+        let store = store.clone();
+        move |event: &str| store.exists(&MutexName::lease(event).unwrap()).unwrap()
+    };
+    let mut schedule = Schedule::new(store.clone());
+    let protected = |event: Event| event.every_minute().without_overlapping();
+    schedule.add(protected(Event::call("first", diary.task("first")))).unwrap();
+    let (seen, note) = (holds.clone(), diary.clone());
+    let second = Event::call("second", move |_| note.note(format!("first is held: {}", seen("first"))));
+    schedule.add(protected(second)).unwrap();
+    let (seen, note) = (holds, diary.clone());
+    let third = Event::call("third", diary.task("third")).when(move |_| {
+        note.note(format!("second is held: {}", seen("second")));
+        true
+    });
+    schedule.add(protected(third)).unwrap();
+
+    let report = schedule.run_due(noon());
+    assert_eq!(diary.lines(), ["first", "first is held: false", "second is held: false", "third"]);
+    assert!(report.entries().iter().map(soloist::Entry::event).eq(["first", "second", "third"]));
+    for event in ["first", "second", "third"] {
+        assert!(matches!(ran(&report, event).release(), Some(soloist::Release::Released)), "{event}");
+    }
+}

@@ -14,6 +14,9 @@ use super::address::{Encryption, Place};
 use super::server::Server;
 use crate::clock::{Clock, Moment};
 
+/// How many bytes are read for one question: many times what a thousand refusals take.
+const LONGEST_ANSWER: usize = 8 * 1024 * 1024;
+
 pub(super) enum Stream {
     Plain(Timed),
     #[cfg(feature = "redis-tls")]
@@ -51,13 +54,14 @@ impl Stream {
         }
     }
 
-    /// Nothing waits beyond `until` from now on.
+    /// Nothing waits beyond `until` from now on, and what is heard until then is not without end.
     pub(super) fn give_until(&mut self, until: Moment) {
-        match self {
-            Self::Plain(timed) => timed.until = until,
+        let timed = match self {
+            Self::Plain(timed) => timed,
             #[cfg(feature = "redis-tls")]
-            Self::Encrypted(stream) => stream.sock.until = until,
-        }
+            Self::Encrypted(stream) => &mut stream.sock,
+        };
+        (timed.until, timed.allowance) = (until, LONGEST_ANSWER);
     }
 }
 
@@ -93,6 +97,8 @@ impl Write for Stream {
 pub(super) struct Timed {
     socket: Socket,
     until: Moment,
+    /// How many bytes may still be read.
+    allowance: usize,
     /// How long the socket itself waits, for a read and for a write.
     waits: [Option<Duration>; 2],
 }
@@ -111,7 +117,7 @@ enum Way {
 
 impl Timed {
     fn new(socket: Socket, until: Moment) -> Self {
-        Self { socket, until, waits: [None; 2] }
+        Self { socket, until, allowance: LONGEST_ANSWER, waits: [None; 2] }
     }
 
     #[cfg(unix)]
@@ -153,6 +159,11 @@ impl Read for Timed {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         loop {
             self.set_wait(Way::In)?;
+            let most = into.len().min(self.allowance);
+            if most == 0 && !into.is_empty() {
+                return Err(io::Error::other("the answer has no end"));
+            }
+            let into = &mut into[..most];
             let read = match &mut self.socket {
                 Socket::Tcp(socket) => socket.read(into),
                 #[cfg(unix)]
@@ -160,7 +171,7 @@ impl Read for Timed {
             };
             match read {
                 Err(error) if is_pause(&error) => {}
-                read => return read,
+                read => return read.inspect(|read| self.allowance -= read),
             }
         }
     }

@@ -1,12 +1,14 @@
 //! A server that is out, or half out: no run that was not admitted, no hang, and nothing left behind.
 
+use std::io::Write;
+use std::net::TcpListener;
 use std::process::Child;
 use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use chrono::{DateTime, Utc};
-use soloist::{Event, LeaseGuard, MutexName, RedisMutex, Schedule, SkipReason, Term};
+use soloist::{Event, EventMutex, LeaseGuard, MutexName, RedisMutex, Schedule, SkipReason, Term};
 
 use super::{assert_ran, claim, entries, minute, report, schedule};
 use crate::fleet::{Fleet, read, succeeded};
@@ -410,4 +412,72 @@ fn a_server_that_came_to_its_limits_between_two_ticks_is_out_and_says_so() {
     assert!(assert_out(&schedule, minute(1), &diary).contains("READONLY"));
     server.ask(&["REPLICAOF", "NO", "ONE"]);
     assert_ran(&schedule.run_due(minute(1)));
+}
+
+#[test]
+fn what_a_lost_answer_granted_is_given_back_also_when_it_is_refused_the_second_time() {
+    let server = Redis::start();
+    let (proxy, diary) = (Proxy::of(&server), Diary::default());
+    let schedule = schedule(&proxy.url(), &diary);
+    assert_ran(&schedule.run_due(noon()));
+    proxy.fault_once(Fault::ReplyLost);
+    thread::scope(|scope| {
+        // Between the first attempt, which is carried out, and the second.
+        scope.spawn(|| {
+            wait_until("the lease was granted", || entries(&server).len() == 3);
+            server.ask(&["CONFIG", "SET", "maxmemory", "1"]);
+        });
+        let said = assert_out(&schedule, minute(1), &diary);
+        assert!(said.contains("OOM"), "{said}");
+    });
+    wait_until("all was given back", || entries(&server) == [claim(0)]);
+    server.ask(&["CONFIG", "SET", "maxmemory", "0"]);
+    assert_ran(&schedule.run_due(minute(1)));
+}
+
+#[test]
+fn the_last_handle_gives_back_what_it_may_hold() {
+    let server = Redis::start();
+    let proxy = Proxy::of(&server);
+    let mutex = RedisMutex::new(&proxy.url()).unwrap();
+    let name = MutexName::lease("report").unwrap();
+    proxy.fault(Fault::ReplyLost);
+    LeaseGuard::acquire(&mutex, name, Term::MAX).expect_err("the answer is lost");
+    assert_eq!(entries(&server).len(), 1, "the server has granted what nobody knows of");
+    proxy.mend();
+    drop(mutex);
+    assert!(entries(&server).is_empty());
+}
+
+#[test]
+fn a_grant_whose_term_was_over_when_its_answer_came_is_not_run() {
+    let server = Redis::start();
+    let (proxy, diary) = (Proxy::of(&server), Diary::default());
+    let mut schedule = Schedule::new(soloist::connect(&proxy.url()).unwrap());
+    let event = Event::call("report", diary.task("ran")).every_minute();
+    schedule.add(event.on_one_server().without_overlapping_for(Duration::from_millis(500))).unwrap();
+    assert_ran(&schedule.run_due(noon()));
+    // Asked again after a second, and found to be ours: but half a second after the first question it was over.
+    proxy.fault_once(Fault::ReplyLost);
+    let report = schedule.run_due(minute(1));
+    assert!(skipped(&report, "report").to_string().contains("over before the answer came"), "{report}");
+    wait_until("all was given back", || entries(&server) == [claim(0)]);
+    assert_ran(&schedule.run_due(minute(1)));
+}
+
+#[test]
+fn an_answer_without_end_is_not_read_to_the_end_of_the_memory() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
+    let url = format!("redis://{}", listener.local_addr().expect("it has an address"));
+    thread::spawn(move || {
+        for connection in listener.incoming() {
+            let mut connection = connection.expect("somebody connects");
+            let zeros = [0; 8192];
+            // Until the other end has had enough.
+            let _ = connection.write_all(b"$1000000000\r\n");
+            while connection.write_all(&zeros).is_ok() {}
+        }
+    });
+    let error = RedisMutex::new(&url).unwrap().exists(&MutexName::lease("report").unwrap()).expect_err("no answer");
+    assert!(format!("{error:?}").ends_with("the answer has no end"), "{error:?}");
 }
