@@ -19,7 +19,9 @@ pub(crate) mod redis;
 mod warning;
 
 pub use admission::{Admission, Admitted, Grant};
-pub(crate) use steps::{admit_each, admit_in_steps};
+#[cfg(feature = "redis")]
+pub(crate) use steps::admit_each;
+pub(crate) use steps::admit_in_steps;
 pub(crate) use store::Store;
 pub use store::StoreId;
 pub use warning::StoreWarning;
