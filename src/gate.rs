@@ -7,7 +7,7 @@ use crate::error::{BoxError, MutexError};
 use crate::fault::contain;
 use crate::guard::Held;
 use crate::lease::{FencingToken, Lease};
-use crate::mutex::{Admission, Admitted, Grant};
+use crate::mutex::{Admission, Admitted, Grant, outage_in};
 use crate::outcome::SkipReason;
 use crate::protection::CLAIM_WINDOW;
 use crate::turn::Turn;
@@ -43,13 +43,8 @@ pub(crate) fn admit_after(turn: &Turn<'_>, ended: &Lease) -> (Option<Result<bool
         return (None, Err(Silence::NotAsked(first).about(turn, &admission)));
     }
     let answers = contain(|| mutex.release_then_admit(slice::from_ref(ended), slice::from_ref(&admission)));
-    let errors = answers.iter().flat_map(|(released, admitted)| {
-        released
-            .iter()
-            .filter_map(|answer| answer.as_ref().err())
-            .chain(admitted.iter().filter_map(|a| a.as_ref().err()))
-    });
-    round.outages.heard(*store, clock, errors.into_iter().find(|error| error.is_unavailable()));
+    let outage = answers.as_ref().ok().and_then(|(released, admitted)| outage_in(released).or(outage_in(admitted)));
+    round.outages.heard(*store, clock, outage);
     match answers {
         Err(message) => (None, Err(Silence::Panicked(message).about(turn, &admission))),
         Ok((mut released, mut admitted)) => {
@@ -124,18 +119,17 @@ fn ask_store(turn: &Turn<'_>, admissions: &[Admission]) -> Result<Vec<Result<Adm
     let Turn { mutex, store, clock, round, .. } = turn;
     round.outages.may_ask(*store, clock).map_err(Silence::NotAsked)?;
     let answers = contain(|| mutex.admit(admissions));
-    let errors = answers.iter().flatten().filter_map(|answer| answer.as_ref().err());
-    round.outages.heard(*store, clock, errors.into_iter().find(|error| error.is_unavailable()));
+    round.outages.heard(*store, clock, answers.as_ref().ok().and_then(|answers| outage_in(answers)));
     answers.map_err(Silence::Panicked)
 }
 
 impl Silence {
     fn about(&self, turn: &Turn<'_>, admission: &Admission) -> SkipReason {
         SkipReason::StoreUnavailable(match self {
-            Self::NotAsked(first) => MutexError::not_asked_again(attempted(admission), first),
+            Self::NotAsked(first) => MutexError::not_asked_again(admission.attempted(), first),
             Self::Panicked(message) => {
                 give_back(turn, asked_for(admission));
-                MutexError::panicked(attempted(admission), message)
+                MutexError::panicked(admission.attempted(), message)
             }
         })
     }
@@ -150,7 +144,7 @@ fn judge(
     answer: Option<Result<Admitted, MutexError>>,
     Count { asked, given }: Count,
 ) -> Result<Grant, SkipReason> {
-    let unusable = |why: BoxError| SkipReason::StoreUnavailable(MutexError::unusable(attempted(admission), why));
+    let unusable = |why: BoxError| SkipReason::StoreUnavailable(MutexError::unusable(admission.attempted(), why));
     match answer {
         Some(Ok(Admitted::Granted(grant))) if grant.is_for(admission) => Ok(grant),
         Some(Ok(Admitted::Granted(grant))) => {
@@ -171,10 +165,6 @@ fn judge(
             }))
         }
     }
-}
-
-fn attempted(admission: &Admission) -> String {
-    format!("admit {}", admission.name())
 }
 
 /// All that the store may have granted to this admission.

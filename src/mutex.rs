@@ -21,7 +21,7 @@ mod warning;
 pub use admission::{Admission, Admitted, Grant};
 #[cfg(feature = "redis")]
 pub(crate) use steps::admit_each;
-pub(crate) use steps::admit_in_steps;
+pub(crate) use steps::{admit_in_steps, outage_in};
 pub(crate) use store::Store;
 pub use store::StoreId;
 pub use warning::StoreWarning;

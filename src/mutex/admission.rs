@@ -108,6 +108,11 @@ impl Admission {
         self.request().name()
     }
 
+    /// What is attempted with it, as errors say it.
+    pub(crate) fn attempted(&self) -> String {
+        format!("admit {}", self.name())
+    }
+
     /// Who asks, where the lease and the claim are of one owner.
     pub(crate) fn owner(&self) -> Owner {
         self.request().owner()

@@ -8,8 +8,7 @@ use crate::lease::{FencingToken, Lease, LeaseRequest};
 
 /// The default of [`EventMutex::admit`].
 pub(crate) fn admit_each<M: EventMutex + ?Sized>(mutex: &M, admissions: &[Admission]) -> Answers<Admitted> {
-    let attempted = |admission: &Admission| format!("admit {}", admission.name());
-    ask_for_each(admissions, attempted, |admission| admit_in_steps(mutex, admission))
+    ask_for_each(admissions, Admission::attempted, |admission| admit_in_steps(mutex, admission))
 }
 
 /// The default of [`EventMutex::release`].
@@ -24,15 +23,18 @@ pub(crate) fn release_then_admit<M: EventMutex + ?Sized>(
     admissions: &[Admission],
 ) -> (Answers<bool>, Answers<Admitted>) {
     let released = mutex.release(ended);
-    let outage = released.iter().filter_map(|answer| answer.as_ref().err()).find(|error| error.is_unavailable());
-    let admitted = match outage {
+    let admitted = match outage_in(&released) {
         None => mutex.admit(admissions),
         Some(first) => {
-            let attempted = |admission: &Admission| format!("admit {}", admission.name());
-            admissions.iter().map(|asked| Err(MutexError::not_asked_again(attempted(asked), first))).collect()
+            admissions.iter().map(|asked| Err(MutexError::not_asked_again(asked.attempted(), first))).collect()
         }
     };
     (released, admitted)
+}
+
+/// The error that says that the store as a whole is out, if there is one among the answers.
+pub(crate) fn outage_in<T>(answers: &[Result<T, MutexError>]) -> Option<&MutexError> {
+    answers.iter().filter_map(|answer| answer.as_ref().err()).find(|error| error.is_unavailable())
 }
 
 /// Asks one after another, up to the first outage: whoever waits for a store that is out waits once. A panic is an

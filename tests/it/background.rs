@@ -39,7 +39,7 @@ fn until(done: impl Fn() -> bool) -> Result<(), &'static str> {
         if Clock::system().moment() > patience {
             return Err("waited in vain");
         }
-        std::thread::sleep(Duration::from_millis(1));
+        std::thread::sleep(Duration::from_millis(1)); // between two looks at other threads
     }
     Ok(())
 }

@@ -69,7 +69,7 @@ impl Owed {
         let attend = move || {
             let mut pause = FIRST_PAUSE;
             loop {
-                thread::sleep(pause);
+                thread::sleep(pause); // between two questions to a server that was out; nobody waits for this thread
                 if settle() == Attended::NobodyLeft {
                     return;
                 }

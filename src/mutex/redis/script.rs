@@ -24,7 +24,6 @@ pub(super) struct Stored {
 static ADMIT: LazyLock<Stored> = LazyLock::new(|| Stored::new(include_str!("admit.lua")));
 static RELEASE: LazyLock<Stored> = LazyLock::new(|| Stored::new(include_str!("release.lua")));
 static EXTEND: LazyLock<Stored> = LazyLock::new(|| Stored::new(include_str!("extend.lua")));
-
 static LOOK: LazyLock<Stored> = LazyLock::new(|| Stored::new(include_str!("look.lua")));
 
 pub(super) static ALL: [&LazyLock<Stored>; 4] = [&ADMIT, &RELEASE, &EXTEND, &LOOK];

@@ -8,7 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use chrono::{DateTime, Utc};
-use soloist::{Event, EventMutex, LeaseGuard, MutexName, RedisMutex, Schedule, SkipReason, Term};
+use soloist::{Event, EventMutex, LeaseGuard, MutexName, RedisMutex, Schedule, SkipReason, StoreWarning, Term};
 
 use super::{assert_ran, claim, entries, minute, report, schedule};
 use crate::fleet::{Fleet, read, succeeded};
@@ -480,4 +480,40 @@ fn an_answer_without_end_is_not_read_to_the_end_of_the_memory() {
     });
     let error = RedisMutex::new(&url).unwrap().exists(&MutexName::lease("report").unwrap()).expect_err("no answer");
     assert!(format!("{error:?}").ends_with("the answer has no end"), "{error:?}");
+}
+
+#[test]
+fn a_token_that_is_none_is_an_error_that_names_its_key_and_stays() {
+    let server = Redis::start();
+    let diary = Diary::default();
+    let schedule = schedule(&server.url(), &diary);
+    for (damage, left) in [
+        (["SET", "soloist:token", "99999999999999999999"], "99999999999999999999"),
+        (["SET", "soloist:token", "a shopping list of us"], "a shopping list of us"),
+        (["RPUSH", "soloist:token", "milk"], "milk"),
+    ] {
+        server.ask(&["DEL", "soloist:token"]);
+        server.ask(&damage);
+        let said = assert_out(&schedule, noon(), &diary);
+        assert!(said.contains("at the key soloist:token: delete that"), "{said}");
+        let kept = if damage[0] == "SET" {
+            server.ask(&["GET", "soloist:token"])
+        } else {
+            server.ask(&["LPOP", "soloist:token"])
+        };
+        assert_eq!(kept.text(), left);
+        assert!(entries(&server).is_empty(), "nothing was granted");
+    }
+    server.ask(&["DEL", "soloist:token"]);
+    assert_ran(&schedule.run_due(noon()));
+}
+
+#[test]
+fn a_look_at_a_server_warns_of_what_it_can_not_be_trusted_with() {
+    let server = Redis::start();
+    let check = |server: &Redis| RedisMutex::new(&server.url()).unwrap().check().expect("it answers");
+    assert_eq!(check(&server), []);
+    server.ask(&["CONFIG", "SET", "maxmemory-policy", "allkeys-lru"]);
+    assert_eq!(check(&server), [StoreWarning::Evicts { policy: "allkeys-lru".to_owned() }]);
+    assert_eq!(check(&Redis::replica_of(&server)), [StoreWarning::Replica]);
 }

@@ -259,6 +259,6 @@ fn without_end(mut client: &TcpStream, bytes: &[u8], pause: Duration) -> io::Res
     client.write_all(b"$500000000\r\n")?;
     loop {
         client.write_all(bytes)?;
-        thread::sleep(pause);
+        thread::sleep(pause); // it is the fault to be slow
     }
 }
