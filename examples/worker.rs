@@ -7,6 +7,7 @@
 //! ```
 
 use std::error::Error;
+use std::ffi::OsString;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -15,8 +16,9 @@ use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use chrono::{DateTime, SecondsFormat, TimeDelta, Utc};
+use lexopt::ValueExt;
 use serde_json::{Value, json};
-use soloist::{Entry, Event, Run, Schedule, Verdict};
+use soloist::{Entry, Event, Run, Schedule, TaskOutcome, Verdict};
 
 const USAGE: &str = "usage: worker --store URL [options]
   --store URL                      memory:, file:/path, or redis://host with the feature redis
@@ -24,7 +26,9 @@ const USAGE: &str = "usage: worker --store URL [options]
   --cron EXPR                      its timetable (* * * * *)
   --now RFC3339                    the instant of the first tick; each further one is a minute later
                                    (without it, every tick is at the real time)
-  --without-overlapping[=SECONDS]  one run at a time, for so long at the most
+  --without-overlapping[=SECONDS]  one run at a time; for so long at the most, if it is said
+  --term SECONDS                   how long its lease is, which is renewed while the task runs (60)
+  --hold-at-least SECONDS          for how long it is held, however soon the task has ended
   --on-one-server                  each occurrence starts once
   --work-ms N                      how long the task takes (0)
   --log FILE                       appended to (standard output)
@@ -65,8 +69,10 @@ struct Options {
     cron: String,
     now: Option<DateTime<Utc>>,
     without_overlapping: bool,
-    /// How long the lease is; the library's own default unless it is said.
+    /// How long the lease is, if it is not renewed.
+    fixed_term: Option<Duration>,
     term: Option<Duration>,
+    hold_at_least: Option<Duration>,
     on_one_server: bool,
     work: Duration,
     log: Arc<Log>,
@@ -86,7 +92,9 @@ impl Options {
             cron: "* * * * *".into(),
             now: None,
             without_overlapping: false,
+            fixed_term: None,
             term: None,
+            hold_at_least: None,
             on_one_server: false,
             work: Duration::ZERO,
             log: Arc::new(Log::StandardOutput),
@@ -101,10 +109,11 @@ impl Options {
                 Long("cron") => options.cron = arguments.value()?.string()?,
                 Long("now") => options.now = Some(arguments.value()?.parse()?),
                 Long("without-overlapping") => {
-                    let seconds = arguments.optional_value().map(|value| value.parse::<f64>()).transpose()?;
                     options.without_overlapping = true;
-                    options.term = seconds.map(Duration::try_from_secs_f64).transpose()?;
+                    options.fixed_term = arguments.optional_value().map(seconds).transpose()?;
                 }
+                Long("term") => options.term = Some(seconds(arguments.value()?)?),
+                Long("hold-at-least") => options.hold_at_least = Some(seconds(arguments.value()?)?),
                 Long("on-one-server") => options.on_one_server = true,
                 Long("work-ms") => options.work = Duration::from_millis(arguments.value()?.parse()?),
                 Long("log") => options.log = Arc::new(Log::append_to(&arguments.value()?.string()?)?),
@@ -119,19 +128,35 @@ impl Options {
     }
 }
 
+fn seconds(value: OsString) -> Result<Duration, Box<dyn Error>> {
+    Ok(Duration::try_from_secs_f64(value.parse()?)?)
+}
+
 fn schedule(options: &Options) -> Result<Schedule, Box<dyn Error>> {
     let (log, work) = (Arc::clone(&options.log), options.work);
-    let task = move |run: &Run| -> io::Result<()> {
-        log.write(&line(run.name(), run.occurrence(), "start", run_details(run)))?;
-        thread::sleep(work);
-        log.write(&line(run.name(), run.occurrence(), "end", run_details(run)))
+    let task = move |run: &Run| -> TaskOutcome {
+        let say = |what, details| log.write(&line(run.name(), run.occurrence(), what, details));
+        say("start", run_details(run))?;
+        if let Some(reason) = run.cancelled(work) {
+            let mut details = run_details(run);
+            details["reason"] = reason.keyword().into();
+            say("cancelled", details)?;
+            run.check()?;
+        }
+        Ok(say("end", run_details(run))?)
     };
     let mut event = Event::call(options.event.as_str(), task).cron(&options.cron);
     if options.without_overlapping {
-        event = match options.term {
+        event = match options.fixed_term {
             None => event.without_overlapping(),
             Some(term) => event.without_overlapping_for(term),
         };
+    }
+    if let Some(term) = options.term {
+        event = event.lease_term(term);
+    }
+    if let Some(length) = options.hold_at_least {
+        event = event.hold_at_least(length);
     }
     if options.on_one_server {
         event = event.on_one_server();

@@ -11,15 +11,14 @@ use std::thread::{self, Scope};
 
 use tracing::Span;
 
-use crate::error::MutexError;
 use crate::fault::{Fault, contain};
 use crate::foreground;
-use crate::gate;
+use crate::gate::{self, Pass};
 use crate::guard::{Held, release_together};
-use crate::lease::Lease;
-use crate::mutex::{EventMutex, Grant, StoreId};
-use crate::outcome::{Ended, RunOutcome, SkipReason};
+use crate::mutex::{EventMutex, StoreId};
+use crate::outcome::{Ended, Release, RunOutcome, SkipReason};
 use crate::report::{Entry, Verdict};
+use crate::task::Run;
 use crate::turn::Turn;
 
 mod desk;
@@ -58,14 +57,11 @@ struct Office<'a> {
     tick: Span,
 }
 
-type HeldLease<'a> = Held<&'a dyn EventMutex, Lease>;
-
-/// A turn that the gate let in, and the lease that it holds from there on.
+/// A turn that the gate let in.
 struct Admitted<'a> {
     turn: usize,
     span: Span,
-    grant: Option<Grant>,
-    held: Option<HeldLease<'a>>,
+    pass: Pass<'a>,
 }
 
 /// A turn that was taken, but for its release.
@@ -73,7 +69,21 @@ struct Done<'a> {
     turn: usize,
     span: Span,
     outcome: RunOutcome,
-    held: Option<HeldLease<'a>>,
+    pass: Pass<'a>,
+}
+
+/// What is left of a turn when its lease is given back.
+struct Taken {
+    turn: usize,
+    span: Span,
+    outcome: RunOutcome,
+}
+
+impl<'a> Done<'a> {
+    fn apart(self) -> (Taken, Held<&'a dyn EventMutex, Run>) {
+        let Self { turn, span, outcome, pass } = self;
+        (Taken { turn, span, outcome }, pass.held)
+    }
 }
 
 /// A turn that the gate did not let in.
@@ -192,24 +202,19 @@ impl<'a> Office<'a> {
                     asking.push((turn, span));
                     admissions.push(admission);
                 }
-                Ok(None) => admitted.push(Admitted { turn, span, grant: None, held: None }),
+                Ok(None) => admitted.push(Admitted { pass: gate::pass(&self.turns[turn], None), turn, span }),
                 Err(reason) => refused.push(Refused { turn, span, reason }),
             }
         }
-        if let Some((first, _)) = asking.first() {
-            let first = &self.turns[*first];
-            let mut asking = asking.into_iter();
-            gate::decide_together(first, &admissions, |decision| {
-                let (turn, span) = asking.next().expect("there are as many decisions as admissions");
-                match decision {
-                    Err(reason) => refused.push(Refused { turn, span, reason }),
-                    Ok(grant) => {
-                        let held = grant.lease().map(|lease| Held::new(first.mutex, lease.clone()));
-                        admitted.push(Admitted { turn, span, grant: Some(grant), held });
-                    }
-                }
-            });
-        }
+        let turns: Vec<_> = asking.iter().map(|(turn, _)| &self.turns[*turn]).collect();
+        let mut asking = asking.into_iter();
+        gate::decide_together(&turns, &admissions, |decision| {
+            let (turn, span) = asking.next().expect("there are as many decisions as admissions");
+            match decision {
+                Err(reason) => refused.push(Refused { turn, span, reason }),
+                Ok(pass) => admitted.push(Admitted { turn, span, pass }),
+            }
+        });
         (admitted, refused)
     }
 
@@ -217,32 +222,32 @@ impl<'a> Office<'a> {
         self.enter(turn, span.in_scope(|| self.turns[turn].conclude(Verdict::Skipped(reason))));
     }
 
-    fn run(&self, Admitted { turn, span, grant, held }: Admitted<'a>) -> Done<'a> {
-        let token = grant.as_ref().map(Grant::token);
-        let run = self.turns[turn].begin(grant);
+    fn run(&self, Admitted { turn, span, pass }: Admitted<'a>) -> Done<'a> {
         // What panics here is nobody's task or hook: a subscriber of `tracing`. The others' runs go on.
-        let outcome = contain(|| span.in_scope(|| self.turns[turn].perform(&run)));
-        let outcome =
-            outcome.unwrap_or_else(|message| RunOutcome::new(Ended::Faulted(Fault::Panicked(message)), token));
-        Done { turn, span, outcome, held }
+        let outcome = contain(|| span.in_scope(|| self.turns[turn].perform(&pass)));
+        let outcome = outcome.unwrap_or_else(|message| {
+            RunOutcome::new(Ended::Faulted(Fault::Panicked(message)), pass.run().fencing_token())
+        });
+        Done { turn, span, outcome, pass }
     }
 
     /// Gives back what is held, at once for each store, and enters what became of each turn.
-    fn release(&self, mut done: Vec<Done<'a>>) {
-        let mut answers: Vec<_> = done.iter().map(|_| None).collect();
-        while let Some(holder) = done.iter().find(|done| done.held.is_some()) {
-            let Turn { mutex, store, .. } = self.turns[holder.turn];
-            let of_this_store = done.iter_mut().enumerate().filter(|(_, done)| self.turns[done.turn].store == store);
-            let (at, held): (Vec<_>, Vec<_>) =
-                of_this_store.filter_map(|(at, done)| done.held.take().map(|held| (at, held))).unzip();
-            at.into_iter().zip(release_together(mutex, held)).for_each(|(at, answer)| answers[at] = Some(answer));
+    fn release(&self, done: Vec<Done<'a>>) {
+        let mut done: VecDeque<_> = done.into();
+        while let Some(first) = done.front() {
+            let Turn { store, .. } = self.turns[first.turn];
+            let of_this_store = |done: &Done<'_>| self.turns[done.turn].store.id == store.id;
+            let (these, others) = done.into_iter().partition::<VecDeque<_>, _>(of_this_store);
+            done = others;
+            let (these, held): (Vec<_>, Vec<_>) = these.into_iter().map(Done::apart).unzip();
+            for (taken, release) in these.into_iter().zip(release_together(&*store.mutex, held)) {
+                self.conclude(taken, release);
+            }
         }
-        done.into_iter().zip(answers).for_each(|(done, answer)| self.conclude(done, answer));
     }
 
-    fn conclude(&self, done: Done<'a>, release: Option<Result<bool, MutexError>>) {
-        let Done { turn, span, mut outcome, .. } = done;
-        outcome.release = release.map(|answer| self.turns[turn].released(answer));
+    fn conclude(&self, Taken { turn, span, mut outcome }: Taken, release: Option<Release>) {
+        outcome.release = release.inspect(|release| self.turns[turn].heard(release));
         self.enter(turn, span.in_scope(|| self.turns[turn].conclude(Verdict::Ran(outcome))));
     }
 
@@ -258,7 +263,7 @@ fn by_store(turns: &[Turn<'_>], of: &[usize]) -> VecDeque<VecDeque<usize>> {
     let mut queue_of: HashMap<StoreId, usize> = HashMap::new();
     for turn in of {
         let Turn { event, store, .. } = turns[*turn];
-        let queue = if event.protection.is_some() { *queue_of.entry(store).or_insert(queues.len()) } else { 0 };
+        let queue = if event.protection.is_some() { *queue_of.entry(store.id).or_insert(queues.len()) } else { 0 };
         if queue == queues.len() {
             queues.push_back(VecDeque::new());
         }

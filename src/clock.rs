@@ -73,7 +73,36 @@ impl Clock {
             Source::Manual(time) => Moment(time.moment_nanos.load(Ordering::SeqCst)),
         }
     }
+
+    /// What the wall clock showed at a moment that has passed, by how it is set now.
+    pub(crate) fn wall_at(&self, moment: Moment) -> DateTime<Utc> {
+        wall_minus(self.now(), self.moment().since(moment))
+    }
+
+    /// How long a thread that waits for `until` may sleep before it looks at this clock again: not for long, because a
+    /// thread's sleep does not count the time the machine is suspended, and nobody wakes it when a test moves the clock.
+    pub(crate) fn patience(&self, until: Moment) -> Duration {
+        match &self.0 {
+            Source::System => until.since(self.moment()).min(LONGEST_SLEEP),
+            Source::Manual(_) => LOOK_AT_MANUAL,
+        }
+    }
+
+    /// Whether both show the same time, now and later.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        match (&self.0, &other.0) {
+            (Source::System, Source::System) => true,
+            (Source::Manual(time), Source::Manual(other)) => Arc::ptr_eq(time, other),
+            _ => false,
+        }
+    }
 }
+
+/// After a suspend, whoever waits finds out this much later at most.
+const LONGEST_SLEEP: Duration = Duration::from_secs(5);
+
+/// How often whoever waits looks whether a test has moved the clock.
+const LOOK_AT_MANUAL: Duration = Duration::from_millis(5);
 
 impl fmt::Debug for Clock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -195,6 +224,23 @@ impl Moment {
     pub fn since(self, earlier: Self) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }
+
+    /// The point `earlier` before this one.
+    pub(crate) fn minus(self, earlier: Duration) -> Self {
+        Self(self.0.saturating_sub(Self::at(earlier).0))
+    }
+
+    /// As a number of 63 bits, which last for 292 years.
+    pub(crate) fn to_bits(self) -> u64 {
+        self.0.min(Self::NEVER.0)
+    }
+
+    pub(crate) fn from_bits(bits: u64) -> Self {
+        Self(bits)
+    }
+
+    /// A moment that does not come.
+    pub(crate) const NEVER: Self = Self(u64::MAX >> 1);
 }
 
 /// `instant` plus `later`, kept within what can be written down.
@@ -203,6 +249,14 @@ pub(crate) fn wall_plus(instant: DateTime<Utc>, later: Duration) -> DateTime<Utc
         .ok()
         .and_then(|later| instant.checked_add_signed(later))
         .unwrap_or(DateTime::<Utc>::MAX_UTC)
+}
+
+/// `instant` minus `earlier`, kept within what can be written down.
+fn wall_minus(instant: DateTime<Utc>, earlier: Duration) -> DateTime<Utc> {
+    TimeDelta::from_std(earlier)
+        .ok()
+        .and_then(|earlier| instant.checked_sub_signed(earlier))
+        .unwrap_or(DateTime::<Utc>::MIN_UTC)
 }
 
 #[cfg(any(target_os = "linux", target_os = "android"))]

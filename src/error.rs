@@ -87,6 +87,12 @@ impl MutexError {
         Self::unusable(attempted, format!("the store panicked: {message}"))
     }
 
+    /// The store granted it, when the term was over already.
+    pub(crate) fn granted_too_late(attempted: impl Into<Arc<str>>) -> Self {
+        let why = "its term was over before the answer came; choose one that is longer than the store's time-out";
+        Self::unusable(attempted, why)
+    }
+
     /// The store was not asked, because it had just said this to somebody else.
     pub(crate) fn not_asked_again(attempted: impl Into<Arc<str>>, first: &Self) -> Self {
         Self::unavailable(attempted, NotAskedAgain(first.clone()))

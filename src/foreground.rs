@@ -8,10 +8,9 @@ use std::borrow::Borrow;
 use tracing::Span;
 
 use crate::error::MutexError;
-use crate::gate;
-use crate::guard::Held;
+use crate::gate::{self, Pass};
 use crate::lease::Lease;
-use crate::mutex::{EventMutex, Scope};
+use crate::mutex::Scope;
 use crate::outcome::RunOutcome;
 use crate::report::{Entry, Verdict};
 use crate::turn::Turn;
@@ -24,33 +23,25 @@ pub(crate) fn take_turns<'a, T: Borrow<Turn<'a>>>(turns: impl Iterator<Item = T>
         if let Some(ended) = last.take_if(|last| !last.is_released_with(this)) {
             enter(ended.release());
         }
-        if this.mutex.scope() != Scope::Fleet {
+        if this.store.scope != Scope::Fleet {
             enter(this.take());
             continue;
         }
         let span = this.span();
         let ended = last.take();
-        let (released, decision) = span.in_scope(|| match &ended {
+        let lease = ended.as_ref().and_then(|ended| ended.pass.held.end());
+        let (released, admitted) = span.in_scope(|| match &lease {
             None => (None, gate::admit(this)),
-            Some(ended) => gate::admit_after(this, ended.held.lease()),
-        });
-        // Held before anything else is done.
-        let admitted = decision.map(|grant| {
-            let run = this.begin(grant);
-            let held = run.lease().map(|lease| Held::new(this.mutex, lease.clone()));
-            (run, held)
+            Some(lease) => gate::admit_after(this, lease),
         });
         if let Some(ended) = ended {
-            enter(ended.conclude(released));
+            enter(ended.conclude(lease.zip(released)));
         }
         match admitted {
             Err(reason) => enter(span.in_scope(|| this.conclude(Verdict::Skipped(reason)))),
-            Ok((run, held)) => {
-                let outcome = span.in_scope(|| this.perform(&run));
-                match held {
-                    None => enter(span.in_scope(|| this.conclude(Verdict::Ran(outcome)))),
-                    Some(held) => last = Some(Ended { turn, span, outcome, held }),
-                }
+            Ok(pass) => {
+                let outcome = span.in_scope(|| this.perform(&pass));
+                last = Some(Ended { turn, span, outcome, pass });
             }
         }
     }
@@ -64,28 +55,29 @@ struct Ended<'a, T> {
     turn: T,
     span: Span,
     outcome: RunOutcome,
-    held: Held<&'a dyn EventMutex, Lease>,
+    pass: Pass<'a>,
 }
 
 impl<'a, T: Borrow<Turn<'a>>> Ended<'a, T> {
-    /// Whether the next turn asks the same store, and nobody's code before that.
+    /// Whether what it holds is given back now, and the next turn asks the same store, and nobody's code before that.
     fn is_released_with(&self, next: &Turn<'_>) -> bool {
-        self.turn.borrow().store == next.store && next.event.protection.is_some() && next.event.filters.is_empty()
+        let is_asked_next = next.event.protection.is_some() && next.event.filters.is_empty();
+        is_asked_next && self.turn.borrow().store.id == next.store.id && self.pass.held.is_released_now()
     }
 
     fn release(self) -> Entry {
         self.conclude(None)
     }
 
-    /// The store was asked to take it back and said `released`, or is asked now.
-    fn conclude(self, released: Option<Result<bool, MutexError>>) -> Entry {
-        let Self { turn, span, mut outcome, held } = self;
+    /// The store was asked to take the lease back and said this, or is asked now.
+    fn conclude(self, released: Option<(Lease, Result<bool, MutexError>)>) -> Entry {
+        let Self { turn, span, mut outcome, pass } = self;
         span.in_scope(|| {
-            let answer = match released {
-                Some(answer) => held.given_back(answer),
-                None => held.release(),
+            let release = match released {
+                Some((lease, answer)) => Some(pass.held.given_back(&lease, answer)),
+                None => pass.held.release(),
             };
-            outcome.release = Some(turn.borrow().released(answer));
+            outcome.release = release.inspect(|release| turn.borrow().heard(release));
             turn.borrow().conclude(Verdict::Ran(outcome))
         })
     }

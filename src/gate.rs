@@ -3,54 +3,70 @@
 use std::slice;
 use std::sync::Arc;
 
-use crate::error::{BoxError, MutexError};
+use crate::error::{BoxError, Chain, MutexError};
 use crate::fault::contain;
 use crate::guard::Held;
 use crate::lease::{FencingToken, Lease};
-use crate::mutex::{Admission, Admitted, Grant, outage_in};
-use crate::outcome::SkipReason;
-use crate::protection::CLAIM_WINDOW;
+use crate::mutex::{Admission, Admitted, EventMutex, Grant, outage_in};
+use crate::outcome::{Release, SkipReason};
+use crate::protection::{CLAIM_WINDOW, Outage};
+use crate::task::Run;
+use crate::tenure::Tenure;
 use crate::turn::Turn;
 
-/// What an admitted event holds, which is nothing without a protection, or why it is not admitted.
-type Admittance = Result<Option<Grant>, SkipReason>;
+/// What an admitted event gets: its run, with all that this holds, which is given back on every way out.
+pub(crate) struct Pass<'a> {
+    pub(crate) held: Held<&'a dyn EventMutex, Run>,
+    /// Why it holds nothing although it should: the store gave no decision, and the event chose to run all the same.
+    pub(crate) unprotected: Option<MutexError>,
+}
 
-/// Admits the event and gives what it holds, which is nothing without a protection, or says why not. No I/O before the
-/// last step.
-pub(crate) fn admit(turn: &Turn<'_>) -> Admittance {
+impl Pass<'_> {
+    #[inline]
+    pub(crate) fn run(&self) -> &Run {
+        self.held.holding()
+    }
+}
+
+/// Admits the event, or says why not. No I/O before the last step.
+pub(crate) fn admit<'a>(turn: &Turn<'a>) -> Result<Pass<'a>, SkipReason> {
     ask_filters(turn)?;
     refuse_late_claims(turn)?;
-    let Some(admission) = asked_of_the_store(turn) else { return Ok(None) };
-    match ask_store(turn, slice::from_ref(&admission)) {
+    let Some(admission) = asked_of_the_store(turn) else { return Ok(pass(turn, None)) };
+    let decision = match ask_store(turn, slice::from_ref(&admission)) {
         Err(silence) => Err(silence.about(turn, &admission)),
         Ok(mut answers) => {
             let count = Count { asked: 1, given: answers.len() };
-            judge(turn, &admission, answers.pop(), count).map(Some)
+            judge(turn, &admission, answers.pop(), count)
         }
-    }
+    };
+    let_in(turn, decision)
 }
 
 /// Admits an event without filters, and gives back in the same breath what the one before held. The answer to that comes
 /// first; there is none if the store gave none, or was not asked.
-pub(crate) fn admit_after(turn: &Turn<'_>, ended: &Lease) -> (Option<Result<bool, MutexError>>, Admittance) {
+pub(crate) fn admit_after<'a>(
+    turn: &Turn<'a>,
+    ended: &Lease,
+) -> (Option<Result<bool, MutexError>>, Result<Pass<'a>, SkipReason>) {
     let admission = match admission(turn) {
         Ok(Some(admission)) => admission,
-        Ok(None) => return (None, Ok(None)),
+        Ok(None) => return (None, Ok(pass(turn, None))),
         Err(reason) => return (None, Err(reason)),
     };
-    let Turn { mutex, store, clock, round, .. } = turn;
-    if let Err(first) = round.outages.may_ask(*store, clock) {
-        return (None, Err(Silence::NotAsked(first).about(turn, &admission)));
+    let Turn { store, clock, round, .. } = turn;
+    if let Err(first) = round.outages.may_ask(store.id, clock) {
+        return (None, let_in(turn, Err(Silence::NotAsked(first).about(turn, &admission))));
     }
-    let answers = contain(|| mutex.release_then_admit(slice::from_ref(ended), slice::from_ref(&admission)));
+    let answers = contain(|| store.mutex.release_then_admit(slice::from_ref(ended), slice::from_ref(&admission)));
     let outage = answers.as_ref().ok().and_then(|(released, admitted)| outage_in(released).or(outage_in(admitted)));
-    round.outages.heard(*store, clock, outage);
+    round.outages.heard(store.id, clock, outage);
     match answers {
-        Err(message) => (None, Err(Silence::Panicked(message).about(turn, &admission))),
+        Err(message) => (None, let_in(turn, Err(Silence::Panicked(message).about(turn, &admission)))),
         Ok((mut released, mut admitted)) => {
             let count = Count { asked: 1, given: admitted.len() };
-            let decision = judge(turn, &admission, admitted.pop(), count).map(Some);
-            (released.pop().filter(|_| released.is_empty()), decision)
+            let decision = judge(turn, &admission, admitted.pop(), count);
+            (released.pop().filter(|_| released.is_empty()), let_in(turn, decision))
         }
     }
 }
@@ -79,23 +95,74 @@ fn refuse_late_claims(turn: &Turn<'_>) -> Result<(), SkipReason> {
     if claims && turn.clock.moment().since(turn.round.began) > CLAIM_WINDOW { Err(SkipReason::TooLate) } else { Ok(()) }
 }
 
-/// Asks the store, which these turns have in common, for all of `admissions` at once, and decides on each in their order.
-/// A fault of one is no fault of another; an outage is everybody's.
-pub(crate) fn decide_together(
-    turn: &Turn<'_>,
+/// Asks the store, which these turns have in common, for all of their `admissions` at once, and decides on each in their
+/// order. A fault of one is no fault of another; an outage is everybody's.
+pub(crate) fn decide_together<'a>(
+    turns: &[&Turn<'a>],
     admissions: &[Admission],
-    mut decide: impl FnMut(Result<Grant, SkipReason>),
+    mut decide: impl FnMut(Result<Pass<'a>, SkipReason>),
 ) {
-    match ask_store(turn, admissions) {
-        Err(silence) => admissions.iter().for_each(|admission| decide(Err(silence.about(turn, admission)))),
+    let Some(first) = turns.first() else { return };
+    let asked = turns.iter().zip(admissions);
+    match ask_store(first, admissions) {
+        Err(silence) => asked.for_each(|(turn, admission)| decide(let_in(turn, Err(silence.about(turn, admission))))),
         Ok(answers) => {
             let count = Count { asked: admissions.len(), given: answers.len() };
             let mut answers = answers.into_iter();
-            for admission in admissions {
-                decide(judge(turn, admission, answers.next(), count));
-            }
+            asked.for_each(|(turn, admission)| decide(let_in(turn, judge(turn, admission, answers.next(), count))));
         }
     }
+}
+
+/// What the store's decision means for the event.
+#[expect(clippy::inline_always, reason = "a grant that is moved once more costs each due event several nanoseconds")]
+#[inline(always)]
+fn let_in<'a>(turn: &Turn<'a>, decision: Result<Grant, SkipReason>) -> Result<Pass<'a>, SkipReason> {
+    match decision {
+        Ok(grant) => take_up(turn, grant),
+        Err(reason) => without_protection(turn, reason),
+    }
+}
+
+/// Nothing is known of who else runs it: the event says whether that keeps it from running.
+fn without_protection<'a>(turn: &Turn<'a>, reason: SkipReason) -> Result<Pass<'a>, SkipReason> {
+    match (reason, turn.event.protection.on_outage) {
+        (SkipReason::StoreUnavailable(error), Outage::RunUnprotected) => {
+            let _ = contain(|| tracing::warn!(target: "soloist", error = %Chain(&error), "running unprotected"));
+            Ok(Pass { unprotected: Some(error), ..pass(turn, None) })
+        }
+        (reason, _) => Err(reason),
+    }
+}
+
+/// Begins the run, unless what was granted is worth nothing.
+#[expect(clippy::inline_always, reason = "a grant that is moved once more costs each due event several nanoseconds")]
+#[inline(always)]
+fn take_up<'a>(turn: &Turn<'a>, grant: Grant) -> Result<Pass<'a>, SkipReason> {
+    let pass = pass(turn, Some(grant));
+    let tenure = pass.run().tenure();
+    let Some(terms) = turn.event.protection.lease else { return Ok(pass) };
+    if tenure.gone_since().is_some() {
+        let error = MutexError::granted_too_late(turn.event.protection.mutex.to_string());
+        give_back(turn, tenure.claim().cloned().into_iter());
+        return without_protection(turn, SkipReason::StoreUnavailable(error));
+    }
+    match turn.round.keepers.with(turn.store, turn.clock, |keeper| keeper.keep(tenure, terms.renewal)) {
+        Ok(()) => Ok(pass),
+        Err(holder) => {
+            give_back(turn, tenure.claim().cloned().into_iter());
+            Err(SkipReason::Overlapping(holder))
+        }
+    }
+}
+
+#[expect(clippy::inline_always, reason = "a grant that is moved once more costs each due event several nanoseconds")]
+#[inline(always)]
+pub(crate) fn pass<'a>(turn: &Turn<'a>, grant: Option<Grant>) -> Pass<'a> {
+    let at_least = turn.event.protection.lease.and_then(|terms| terms.at_least);
+    let tenure = Tenure::new(turn.clock.clone(), grant, turn.clock.moment(), at_least);
+    let run = Run::new(Arc::clone(&turn.event.name), turn.occurrence(), tenure);
+    Pass { held: Held::new(turn.mutex(), run), unprotected: None }
 }
 
 /// Why there are no answers at all.
@@ -116,10 +183,10 @@ struct Count {
 #[expect(clippy::inline_always, reason = "an answer that is moved once more costs each due event several nanoseconds")]
 #[inline(always)]
 fn ask_store(turn: &Turn<'_>, admissions: &[Admission]) -> Result<Vec<Result<Admitted, MutexError>>, Silence> {
-    let Turn { mutex, store, clock, round, .. } = turn;
-    round.outages.may_ask(*store, clock).map_err(Silence::NotAsked)?;
-    let answers = contain(|| mutex.admit(admissions));
-    round.outages.heard(*store, clock, answers.as_ref().ok().and_then(|answers| outage_in(answers)));
+    let Turn { store, clock, round, .. } = turn;
+    round.outages.may_ask(store.id, clock).map_err(Silence::NotAsked)?;
+    let answers = contain(|| store.mutex.admit(admissions));
+    round.outages.heard(store.id, clock, answers.as_ref().ok().and_then(|answers| outage_in(answers)));
     answers.map_err(Silence::Panicked)
 }
 
@@ -176,11 +243,11 @@ fn asked_for(admission: &Admission) -> impl Iterator<Item = Lease> {
 /// Gives back what the store may have granted without saying so. Nothing has started under it, and what is not ours is
 /// left alone.
 fn give_back(turn: &Turn<'_>, leases: impl Iterator<Item = Lease>) {
-    let Turn { mutex, store, clock, round, .. } = *turn;
+    let Turn { store, clock, round, .. } = *turn;
     for lease in leases {
-        if round.outages.may_ask(store, clock).is_ok() {
-            let answer = Held::new(mutex, lease).release();
-            round.outages.heard(store, clock, answer.as_ref().err().filter(|error| error.is_unavailable()));
+        if round.outages.may_ask(store.id, clock).is_ok() {
+            let released = Held::new(&store.mutex, lease).release();
+            round.outages.heard(store.id, clock, released.as_ref().and_then(Release::outage));
         }
     }
 }

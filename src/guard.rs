@@ -1,19 +1,27 @@
 //! The only RAII code: a lease that is given back on every way out.
 
-use std::borrow::Borrow;
+use std::borrow::Cow;
+use std::slice;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::clock::Clock;
 use crate::error::{Chain, MutexError};
 use crate::fault::contain;
+use crate::keeper::Keeper;
 use crate::lease::{Lease, LeaseRequest, MutexName, Term};
-use crate::mutex::EventMutex;
+use crate::mutex::{Answers, EventMutex, Grant, Store};
+use crate::outcome::Release;
+use crate::protection::{Renewal, SHORTEST_RENEWED};
+use crate::task::Run;
+use crate::tenure::Tenure;
 
 /// A lease in hand, for a task that runs under some other scheduler; dropping it gives the name back.
 ///
-/// It is held for its term and not renewed: choose a term that the task stays within. Who holds a name that is refused
-/// is told by [`EventMutex::holder`]. `MutexName::lease("reports")` is also what the lease of an event `reports` is
-/// called. A store that can't be cloned, or a `dyn EventMutex`, goes in as `&Arc<_>`.
+/// It is renewed for as long as it is there, so a short term is enough: a killed process leaves the name blocked for
+/// that long at most. A task that works for longer asks [`is_lost`](Self::is_lost) now and then, and stops if it is.
+/// Who holds a name that is refused is told by [`EventMutex::holder`]. `MutexName::lease("reports")` is also what the
+/// lease of an event `reports` is called. A store that can't be cloned, or a `dyn EventMutex`, goes in as `&Arc<_>`.
 ///
 /// ```
 /// use std::time::Duration;
@@ -22,7 +30,7 @@ use crate::mutex::EventMutex;
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let mutex = MemoryMutex::new();
 /// let name = MutexName::lease("reports")?;
-/// let term = Term::new(Duration::from_secs(600))?;
+/// let term = Term::new(Duration::from_secs(60))?;
 /// if let Some(guard) = LeaseGuard::acquire(&mutex, name.clone(), term)? {
 ///     println!("working under token {}", guard.lease().token());
 ///     assert!(LeaseGuard::acquire(&mutex, name, term)?.is_none(), "one at a time");
@@ -32,20 +40,29 @@ use crate::mutex::EventMutex;
 /// ```
 #[derive(Debug)]
 #[must_use = "the lease is given back as soon as the guard is dropped"]
-pub struct LeaseGuard(Held<Arc<dyn EventMutex>, Lease>);
+pub struct LeaseGuard {
+    lease: Lease,
+    held: Held<Arc<dyn EventMutex>, Arc<Tenure>>,
+    /// Renews the lease for as long as it is there.
+    keeper: Arc<Keeper>,
+}
 
 impl LeaseGuard {
-    /// Takes the name for a term. `Ok(None)`: somebody else holds it.
+    /// Takes the name, and renews the lease before its term is over, from 100 milliseconds to ten years. `Ok(None)`:
+    /// somebody else holds it.
     ///
     /// # Errors
     ///
-    /// The store did not answer; whether the name is held is not known.
+    /// The store did not answer, or not before the term was over; whether the name is held is not known. The store
+    /// can't extend a lease: [`acquire_for`](Self::acquire_for) is for it.
     ///
     /// ```
+    /// use std::time::Duration;
     /// use soloist::{LeaseGuard, MemoryMutex, MutexName, Term};
     ///
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let guard = LeaseGuard::acquire(&MemoryMutex::new(), MutexName::lease("reports")?, Term::MAX)?;
+    /// let term = Term::new(Duration::from_secs(60))?;
+    /// let guard = LeaseGuard::acquire(&MemoryMutex::new(), MutexName::lease("reports")?, term)?;
     /// assert!(guard.is_some());
     /// # Ok(())
     /// # }
@@ -54,11 +71,59 @@ impl LeaseGuard {
     where
         M: EventMutex + Clone + 'static,
     {
-        let lease = mutex.create(&LeaseRequest::new(name, term, &Clock::system()))?;
-        Ok(lease.map(|lease| Self(Held::new(Arc::new(mutex.clone()), lease))))
+        if !mutex.can_extend() {
+            return Err(MutexError::unsupported("extend a lease, and so renew it: use `acquire_for`"));
+        }
+        if term.get() < SHORTEST_RENEWED {
+            let why = format!("a renewed lease is {SHORTEST_RENEWED:?} or longer; use `acquire_for`");
+            return Err(MutexError::unusable(format!("create {name}"), why));
+        }
+        Self::take(Store::new(mutex.clone()), name, term, Renewal::WhileItRuns)
     }
 
-    /// What is held.
+    /// Takes the name for a fixed term, which is not renewed: choose one that the task stays within. For stores that
+    /// can't extend a lease.
+    ///
+    /// # Errors
+    ///
+    /// The store did not answer, or not before the term was over; whether the name is held is not known.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use soloist::{LeaseGuard, MemoryMutex, MutexName, Term};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let term = Term::new(Duration::from_secs(4 * 3600))?;
+    /// let guard = LeaseGuard::acquire_for(&MemoryMutex::new(), MutexName::lease("reports")?, term)?;
+    /// assert!(guard.is_some());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn acquire_for<M>(mutex: &M, name: MutexName, term: Term) -> Result<Option<Self>, MutexError>
+    where
+        M: EventMutex + Clone + 'static,
+    {
+        Self::take(Store::new(mutex.clone()), name, term, Renewal::Never)
+    }
+
+    fn take(store: Store, name: MutexName, term: Term, renewal: Renewal) -> Result<Option<Self>, MutexError> {
+        let clock = Clock::system();
+        let request = LeaseRequest::new(name, term, &clock);
+        let Some(lease) = store.mutex.create(&request)? else { return Ok(None) };
+        let now = clock.moment();
+        if lease.deadline() <= now {
+            Held::new(&store.mutex, lease).release();
+            return Err(MutexError::granted_too_late(format!("create {}", request.name())));
+        }
+        let keeper = Keeper::of(&store, &clock);
+        let tenure = Arc::new(Tenure::new(clock, Some(Grant::of(lease.clone())), now, None));
+        let guard = Self { lease, held: Held::new(store.mutex, tenure), keeper };
+        // Whoever in this process has the name already has the better right.
+        let kept = guard.keeper.keep(&guard.held.holding, renewal);
+        Ok(kept.is_ok().then_some(guard))
+    }
+
+    /// What is held, as it was granted.
     ///
     /// ```
     /// # use soloist::{LeaseGuard, MemoryMutex, MutexName, Term};
@@ -70,7 +135,44 @@ impl LeaseGuard {
     /// # }
     /// ```
     pub fn lease(&self) -> &Lease {
-        &self.0.lease
+        &self.lease
+    }
+
+    /// Whether the lease is not ours any more: it could not be renewed in time, or somebody broke it. Somebody else may
+    /// be at work, so the task should stop. Once it is lost, it stays so.
+    ///
+    /// ```
+    /// # use soloist::{EventMutex, LeaseGuard, MemoryMutex, MutexName, Term};
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let mutex = MemoryMutex::new();
+    /// let guard = LeaseGuard::acquire(&mutex, MutexName::lease("reports")?, Term::MAX)?.expect("nobody holds it");
+    /// for row in 0..1000 {
+    ///     if guard.is_lost() {
+    ///         return Err(format!("another one is at work: stopped before row {row}").into());
+    ///     }
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn is_lost(&self) -> bool {
+        self.held.holding.gone_since().is_some()
+    }
+
+    /// Waits until the lease is lost, for `timeout` at most: a sleep that ends early. `false`: the time is over, and it
+    /// is still ours.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// # use soloist::{EventMutex, LeaseGuard, MemoryMutex, MutexName, Term};
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let mutex = MemoryMutex::new();
+    /// let guard = LeaseGuard::acquire(&mutex, MutexName::lease("reports")?, Term::MAX)?.expect("nobody holds it");
+    /// assert!(!guard.lost(Duration::from_millis(1)));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn lost(&self, timeout: Duration) -> bool {
+        self.held.holding.wait(timeout).is_some()
     }
 
     /// Gives the name back and says how that went. `Ok(false)`: it was not ours any more, and was left alone.
@@ -89,76 +191,162 @@ impl LeaseGuard {
     /// # }
     /// ```
     pub fn release(self) -> Result<bool, MutexError> {
-        self.0.release()
+        match self.held.release() {
+            Some(Release::Failed(error)) => Err(error),
+            Some(Release::Lost) => Ok(false),
+            _ => Ok(true),
+        }
     }
 }
 
-/// A lease that is given back when this goes, owned or borrowed with its store.
+/// What a guard gives back: a lease, or all that a run holds.
+pub(crate) trait Holding {
+    /// The lease is about to be given back, and is not renewed from here on; now or after a while.
+    fn end(&self) -> Option<Ending<'_>>;
+}
+
+pub(crate) struct Ending<'a> {
+    lease: Cow<'a, Lease>,
+    /// How long it is to be held yet.
+    rest: Option<Term>,
+}
+
+impl Holding for Lease {
+    fn end(&self) -> Option<Ending<'_>> {
+        Some(Ending { lease: Cow::Borrowed(self), rest: None })
+    }
+}
+
+impl Holding for Arc<Tenure> {
+    #[inline]
+    fn end(&self) -> Option<Ending<'_>> {
+        let lease = self.lease()?;
+        let rest = self.rest();
+        let lease = self.end_renewal().map_or(Cow::Borrowed(lease), Cow::Owned);
+        if rest.is_some() {
+            self.wait_for_its_renewal();
+        }
+        Some(Ending { lease, rest })
+    }
+}
+
+impl Holding for Run {
+    #[inline]
+    fn end(&self) -> Option<Ending<'_>> {
+        self.tenure().end()
+    }
+}
+
+impl<M: EventMutex> Held<M, Run> {
+    /// Whether there is a lease among it that is not to be held any longer.
+    pub(crate) fn is_released_now(&self) -> bool {
+        self.holding.lease().is_some() && self.holding.tenure().rest().is_none()
+    }
+}
+
+/// What is given back when this goes, with its store.
 #[derive(Debug)]
-pub(crate) struct Held<M: EventMutex, L: Borrow<Lease>> {
+pub(crate) struct Held<M: EventMutex, H: Holding> {
     mutex: M,
-    lease: L,
+    holding: H,
     given_back: bool,
 }
 
-impl<M: EventMutex, L: Borrow<Lease>> Held<M, L> {
-    /// Holds a lease that was just granted.
-    pub(crate) fn new(mutex: M, lease: L) -> Self {
-        Self { mutex, lease, given_back: false }
+impl<M: EventMutex, H: Holding> Held<M, H> {
+    /// Holds what was just granted.
+    #[inline]
+    pub(crate) fn new(mutex: M, holding: H) -> Self {
+        Self { mutex, holding, given_back: false }
     }
 
-    /// Leaves the lease to whoever gets it from here.
-    pub(crate) fn keep(mut self) -> L
+    pub(crate) fn holding(&self) -> &H {
+        &self.holding
+    }
+
+    /// Leaves it to whoever gets it from here.
+    pub(crate) fn keep(mut self) -> H
     where
-        L: Clone,
+        H: Clone,
     {
         self.given_back = true;
-        self.lease.clone()
+        self.holding.clone()
     }
 
-    pub(crate) fn release(mut self) -> Result<bool, MutexError> {
+    /// `None`: there is no lease among it.
+    #[inline]
+    pub(crate) fn release(mut self) -> Option<Release> {
         self.give_back()
     }
 
-    pub(crate) fn lease(&self) -> &Lease {
-        self.lease.borrow()
+    /// The lease, which the store is asked elsewhere to take back now.
+    pub(crate) fn end(&self) -> Option<Lease> {
+        self.holding.end().map(|ending| ending.lease.into_owned())
     }
 
-    /// The store was asked elsewhere to take it back, and said this.
-    pub(crate) fn given_back(mut self, answer: Result<bool, MutexError>) -> Result<bool, MutexError> {
+    /// The store was asked elsewhere to take `lease` back, and said this.
+    pub(crate) fn given_back(mut self, lease: &Lease, answer: Result<bool, MutexError>) -> Release {
         self.given_back = true;
-        tell(self.lease.borrow(), &answer);
-        answer
+        concluded(lease, None, answer)
     }
 
-    fn give_back(&mut self) -> Result<bool, MutexError> {
+    #[inline]
+    fn give_back(&mut self) -> Option<Release> {
         self.given_back = true;
-        let lease = self.lease.borrow();
-        let answer = contain(|| self.mutex.forget(lease))
-            .unwrap_or_else(|message| Err(MutexError::panicked(format!("forget {}", lease.name()), &message)));
-        tell(lease, &answer);
-        answer
+        let Ending { lease, rest } = self.holding.end()?;
+        let answer = contain(|| match rest {
+            None => self.mutex.forget(&lease),
+            Some(rest) => only(self.mutex.release_after(slice::from_ref(&*lease), rest), &lease),
+        });
+        let answer = answer.unwrap_or_else(|message| Err(MutexError::panicked(attempted(&lease), &message)));
+        Some(concluded(&lease, rest, answer))
     }
 }
 
-fn tell(lease: &Lease, answer: &Result<bool, MutexError>) {
-    if let Err(error) = answer {
-        // In a drop, a panic of the error's own code would end the process.
-        let error = contain(|| Chain(error).to_string()).unwrap_or_else(|message| message.to_string());
-        let _ = contain(|| tracing::error!(target: "soloist", mutex = %lease.name(), error, "lease not given back"));
+fn attempted(lease: &Lease) -> String {
+    format!("forget {}", lease.name())
+}
+
+fn only(mut answers: Answers<bool>, lease: &Lease) -> Result<bool, MutexError> {
+    match answers.pop() {
+        Some(answer) if answers.is_empty() => answer,
+        _ => Err(MutexError::unusable(attempted(lease), "the store did not give one answer")),
     }
 }
 
-/// Gives several leases of one store back at once, and says of each how that went.
-pub(crate) fn release_together<M: EventMutex>(mutex: M, held: Vec<Held<M, Lease>>) -> Vec<Result<bool, MutexError>> {
+/// What the answer means. What did not go back is told, because a drop has nobody else to tell.
+#[inline]
+fn concluded(lease: &Lease, rest: Option<Term>, answer: Result<bool, MutexError>) -> Release {
+    match (answer, rest) {
+        (Ok(true), None) => Release::Released,
+        (Ok(true), Some(rest)) => Release::HeldFor(rest),
+        (Ok(false), _) => Release::Lost,
+        (Err(error), _) => {
+            // In a drop, a panic of the error's own code would end the process.
+            let text = contain(|| Chain(&error).to_string()).unwrap_or_else(|message| message.to_string());
+            let _ = contain(|| {
+                tracing::error!(target: "soloist", mutex = %lease.name(), error = text, "lease not given back");
+            });
+            Release::Failed(error)
+        }
+    }
+}
+
+/// Gives back what several runs hold in one store, at once where it can be, and says of each how that went.
+pub(crate) fn release_together<M: EventMutex>(mutex: M, held: Vec<Held<M, Run>>) -> Vec<Option<Release>> {
     if held.len() < 2 {
         return held.into_iter().map(Held::release).collect();
     }
-    let leases: Vec<Lease> = held.iter().map(|held| held.lease.clone()).collect();
-    let attempted = |lease: &Lease| format!("forget {}", lease.name());
+    let end = |held: &Held<M, Run>| if held.is_released_now() { held.end() } else { None };
+    let ended: Vec<Option<Lease>> = held.iter().map(end).collect();
+    let leases: Vec<Lease> = ended.iter().flatten().cloned().collect();
     let wrong: Box<dyn Fn(&Lease) -> MutexError> = match contain(|| mutex.release(&leases)) {
         Ok(answers) if answers.len() == leases.len() => {
-            return held.into_iter().zip(answers).map(|(held, answer)| held.given_back(answer)).collect();
+            let mut answers = answers.into_iter();
+            let release = |(held, lease): (Held<M, Run>, Option<Lease>)| match lease {
+                Some(lease) => answers.next().map(|answer| held.given_back(&lease, answer)),
+                None => held.release(),
+            };
+            return held.into_iter().zip(ended).map(release).collect();
         }
         Ok(answers) => {
             let count = format!("the store gave {} answers to {} leases", answers.len(), leases.len());
@@ -167,20 +355,17 @@ pub(crate) fn release_together<M: EventMutex>(mutex: M, held: Vec<Held<M, Lease>
         Err(message) => Box::new(move |lease| MutexError::panicked(attempted(lease), &message)),
     };
     // Which of them went back is not known, so each is tried again alone. What is not ours any more may be one that did.
-    let release = |held: Held<M, Lease>| {
-        let wrong = wrong(&held.lease);
-        match held.release() {
-            Ok(false) => Err(wrong),
-            answer => answer,
-        }
+    let release = |(held, lease): (Held<M, Run>, Option<Lease>)| match (held.release(), lease) {
+        (Some(Release::Lost), Some(lease)) => Some(Release::Failed(wrong(&lease))),
+        (release, _) => release,
     };
-    held.into_iter().map(release).collect()
+    held.into_iter().zip(ended).map(release).collect()
 }
 
-impl<M: EventMutex, L: Borrow<Lease>> Drop for Held<M, L> {
+impl<M: EventMutex, H: Holding> Drop for Held<M, H> {
     fn drop(&mut self) {
         if !self.given_back {
-            // What comes of it has been told; a drop has nobody else to tell.
+            // What comes of it has been told.
             let _ = self.give_back();
         }
     }

@@ -12,6 +12,7 @@ mod holder;
 
 pub use holder::Holder;
 pub(crate) use holder::this_host;
+pub(crate) use name::NameMap;
 pub use name::{InvalidName, MutexName};
 pub(crate) use owner::Owners;
 pub use owner::{InvalidOwner, Owner};
@@ -46,6 +47,14 @@ impl Term {
     /// assert_eq!(soloist::Term::MAX.get().as_secs(), 3650 * 24 * 60 * 60);
     /// ```
     pub const MAX: Self = Self(Duration::from_secs(3650 * 24 * 60 * 60));
+
+    /// The term of a lease that is renewed, unless another is said: 60 seconds. It is what a killed process leaves its
+    /// event blocked for.
+    ///
+    /// ```
+    /// assert_eq!(soloist::Term::DEFAULT.get().as_secs(), 60);
+    /// ```
+    pub const DEFAULT: Self = Self(Duration::from_secs(60));
 
     /// The term of this length.
     ///
@@ -313,5 +322,10 @@ impl Lease {
     /// ```
     pub fn deadline(&self) -> Moment {
         self.deadline
+    }
+
+    /// The same lease after it was extended.
+    pub(crate) fn held_until(&self, deadline: Moment) -> Self {
+        Self { deadline, ..self.clone() }
     }
 }

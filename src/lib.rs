@@ -79,15 +79,20 @@
 //! | `started` | debug | `token` |
 //! | `succeeded` | info | `token`, `took_ms` |
 //! | `failed` | error | `token`, `took_ms`, `error` |
+//! | `timed out` | error | `token`, `took_ms`, `limit_ms`, `error` |
+//! | `timed out and does not stop` | warn | `event`, `occurrence` |
 //! | `not started` | error | `token` |
 //! | `hook failed` | error | `hook`, `number`, `error` |
 //! | `skipped` | info | `reason`, `holder` |
 //! | `no decision` | error | `reason`, `error` |
-//! | `lease lost` | error | `token` |
+//! | `running unprotected` | warn | `error` |
+//! | `not renewed yet` | warn | `leases`, `error` |
+//! | `lease lost` | error | `mutex`, `token` |
 //! | `error that can't be shown` | error | `error` |
 //! | `lease not given back` | error | `mutex`, `error` |
 //! | `protection reaches further than its store` | warn | `event`, `scope` |
 //! | `no thread for background events: they run on fewer` | warn | `error` |
+//! | `no thread for renewals: leases end with their terms` | warn | `error` |
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod schedule;
@@ -103,6 +108,9 @@ mod foreground;
 mod background;
 mod run;
 mod gate;
+mod keeper;
+mod tenure;
+mod cancel;
 mod outage;
 mod protection;
 mod mutex;
@@ -113,8 +121,10 @@ mod fault;
 mod outcome;
 mod report;
 mod clock;
+mod sync;
 mod error;
 
+pub use cancel::{CancelReason, Cancelled};
 pub use clock::{Clock, ManualClock, Moment};
 pub use crontab::{Crontab, CrontabError};
 pub use error::{BoxError, InvalidOptions, MutexError, MutexErrorKind};
@@ -136,6 +146,7 @@ pub use mutex::memory::MemoryMutex;
 pub use mutex::redis::{RedisMutex, RedisMutexBuilder};
 pub use mutex::{Admission, Admitted, Answers, EventMutex, Grant, Scope, StoreId, StoreWarning};
 pub use outcome::{Ended, Hook, HookFailure, Release, RunOutcome, SkipReason};
+pub use protection::Outage;
 pub use report::{Entry, Report, Verdict};
 pub use schedule::{Schedule, UnknownEvent};
 pub use task::{Run, TaskOutcome, TaskResult};

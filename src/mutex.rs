@@ -231,8 +231,23 @@ pub trait EventMutex: fmt::Debug + Send + Sync {
         steps::release_then_admit(self, ended, admissions)
     }
 
+    /// Whether it can [`extend`](Self::extend), which renewal needs. A store that has an `extend` says `true` here.
+    ///
+    /// The default is `false`: an event asks for a fixed term then, with
+    /// [`without_overlapping_for`](crate::Event::without_overlapping_for).
+    ///
+    /// ```
+    /// use soloist::{EventMutex, MemoryMutex};
+    ///
+    /// assert!(MemoryMutex::new().can_extend());
+    /// ```
+    fn can_extend(&self) -> bool {
+        false
+    }
+
     /// Lets each lease end one `term` from now, be that later or earlier than before. `Ok(false)`: it was not ours any
-    /// more, and was left alone.
+    /// more, and was left alone. What is in hand is renewed so, all leases of one term at once, by a thread that no gate
+    /// waits for.
     ///
     /// The default is [`MutexError::unsupported`].
     ///
@@ -249,6 +264,27 @@ pub trait EventMutex: fmt::Debug + Send + Sync {
     fn extend(&self, leases: &[Lease], term: Term) -> Answers<bool> {
         let _ = term;
         leases.iter().map(|_| Err(MutexError::unsupported("extend a lease"))).collect()
+    }
+
+    /// Gives each lease back, not now but `rest` from now, whether or not this process is there then: what
+    /// [`hold_at_least`](crate::Event::hold_at_least) asks for. `Ok(false)`: it was not ours any more, and was left alone.
+    ///
+    /// The default is [`extend`](Self::extend). Override it where a lease ends with the process that holds it.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use soloist::{Clock, EventMutex, LeaseRequest, MemoryMutex, MutexName, Term};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let (mutex, name) = (MemoryMutex::new(), MutexName::lease("reports")?);
+    /// let lease = mutex.create(&LeaseRequest::new(name.clone(), Term::MAX, &Clock::system()))?.expect("it is free");
+    /// assert!(mutex.release_after(&[lease], Term::new(Duration::from_secs(5))?).remove(0)?);
+    /// assert!(mutex.exists(&name)?, "for five seconds more");
+    /// # Ok(())
+    /// # }
+    /// ```
+    fn release_after(&self, leases: &[Lease], rest: Term) -> Answers<bool> {
+        self.extend(leases, rest)
     }
 
     /// Who holds the name. `Ok(None)`: nobody does, or the store does not keep it. The default keeps nothing.
@@ -378,8 +414,14 @@ macro_rules! forward {
             ) -> (Answers<bool>, Answers<Admitted>) {
                 (**self).release_then_admit(ended, admissions)
             }
+            fn can_extend(&self) -> bool {
+                (**self).can_extend()
+            }
             fn extend(&self, leases: &[Lease], term: Term) -> Answers<bool> {
                 (**self).extend(leases, term)
+            }
+            fn release_after(&self, leases: &[Lease], rest: Term) -> Answers<bool> {
+                (**self).release_after(leases, rest)
             }
             fn holder(&self, name: &MutexName) -> Result<Option<Holder>, MutexError> {
                 (**self).holder(name)

@@ -3,9 +3,11 @@
 use std::fmt;
 use std::time::Duration;
 
+use chrono::{DateTime, SecondsFormat, Utc};
+
 use crate::error::{Chain, MutexError};
 use crate::fault::Fault;
-use crate::lease::FencingToken;
+use crate::lease::{FencingToken, Term};
 
 mod hook;
 mod skip_reason;
@@ -35,13 +37,23 @@ pub struct RunOutcome {
     pub(crate) took: Duration,
     pub(crate) token: Option<FencingToken>,
     pub(crate) hook_failures: Vec<HookFailure>,
+    pub(crate) lost_at: Option<DateTime<Utc>>,
+    pub(crate) unprotected: Option<MutexError>,
     pub(crate) release: Option<Release>,
 }
 
 impl RunOutcome {
     /// A run of which no more is known yet.
     pub(crate) fn new(ended: Ended, token: Option<FencingToken>) -> Self {
-        Self { ended, took: Duration::ZERO, token, hook_failures: Vec::new(), release: None }
+        Self {
+            ended,
+            took: Duration::ZERO,
+            token,
+            hook_failures: Vec::new(),
+            lost_at: None,
+            unprotected: None,
+            release: None,
+        }
     }
 
     /// How the task ended.
@@ -78,7 +90,8 @@ impl RunOutcome {
         matches!(self.ended, Ended::Succeeded)
     }
 
-    /// Whether anything went wrong: the task, a hook, the lease or its release.
+    /// Whether anything went wrong: the task, a hook, the lease or its release, or a store that was out, so that the
+    /// run had no protection.
     ///
     /// ```
     /// # use soloist::{Event, Schedule, Verdict};
@@ -94,7 +107,9 @@ impl RunOutcome {
     pub fn is_failure(&self) -> bool {
         !self.is_success()
             || !self.hook_failures.is_empty()
-            || self.release.as_ref().is_some_and(|release| !matches!(release, Release::Released))
+            || self.lost_at.is_some()
+            || self.unprotected.is_some()
+            || self.release.as_ref().is_some_and(Release::is_failure)
     }
 
     /// How long the task took, without its hooks.
@@ -150,6 +165,44 @@ impl RunOutcome {
         &self.hook_failures
     }
 
+    /// When the lease was lost, if it was while the task or its hooks were at work: it could not be renewed before its
+    /// deadline, or the store said that it was not ours any more. From then on another run may have been admitted.
+    ///
+    /// ```
+    /// # use soloist::{Event, Schedule};
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let mut schedule = Schedule::in_process();
+    /// schedule.add(Event::call("reports", |_| {}).every_minute().without_overlapping().then(|run, outcome| {
+    ///     if let Some(at) = outcome.lease_lost_at() {
+    ///         eprintln!("{}: what was written after {at} may be overwritten", run.name());
+    ///     }
+    /// }))?;
+    /// # assert!(!schedule.run_due(chrono::Utc::now()).is_failure());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn lease_lost_at(&self) -> Option<DateTime<Utc>> {
+        self.lost_at
+    }
+
+    /// Why it ran without its protection, if it did: the store gave no decision, and the event says
+    /// [`Outage::RunUnprotected`](crate::Outage::RunUnprotected).
+    ///
+    /// ```
+    /// # use soloist::{Event, Schedule};
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let mut schedule = Schedule::in_process();
+    /// schedule.add(Event::call("reports", |_| {}).every_minute().without_overlapping().then(|_, outcome| {
+    ///     assert!(outcome.unprotected().is_none());
+    /// }))?;
+    /// # assert!(!schedule.run_due(chrono::Utc::now()).is_failure());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn unprotected(&self) -> Option<&MutexError> {
+        self.unprotected.as_ref()
+    }
+
     /// How giving the lease back went; `None` without a lease, and in hooks, which run while it is still held.
     ///
     /// ```
@@ -170,23 +223,69 @@ impl RunOutcome {
 
 impl fmt::Display for RunOutcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.ended {
-            Ended::Succeeded => write!(f, "succeeded in {}", Took(self.took))?,
-            Ended::Faulted(Fault::Failed(error)) => write!(f, "failed after {}: {}", Took(self.took), Chain(&**error))?,
-            Ended::Faulted(Fault::Panicked(message)) => write!(f, "panicked after {}: {message}", Took(self.took))?,
+        self.read_with(&|at| at.to_rfc3339_opts(SecondsFormat::Secs, true)).fmt(f)
+    }
+}
+
+impl RunOutcome {
+    /// The outcome as a person reads it, with its times as `time` writes them.
+    pub(crate) fn read_with<'a>(&'a self, time: &'a dyn Fn(DateTime<Utc>) -> String) -> impl fmt::Display + 'a {
+        Reading { outcome: self, time }
+    }
+}
+
+struct Reading<'a> {
+    outcome: &'a RunOutcome,
+    time: &'a dyn Fn(DateTime<Utc>) -> String,
+}
+
+impl fmt::Display for Reading<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { outcome, time } = self;
+        match &outcome.ended {
+            Ended::Succeeded => write!(f, "succeeded in {}", Took(outcome.took))?,
+            Ended::Faulted(Fault::Failed(error)) => {
+                write!(f, "failed after {}: {}", Took(outcome.took), Chain(&**error))?;
+            }
+            Ended::Faulted(Fault::Panicked(message)) => {
+                write!(f, "panicked after {}: {message}", Took(outcome.took))?;
+            }
+            Ended::TimedOut { limit, fault } => {
+                write!(f, "timed out after {}", Took(*limit))?;
+                let late = outcome.took.saturating_sub(*limit);
+                if late >= STOPPED_AT_ONCE {
+                    write!(f, ", and did not stop for {} more", Took(late))?;
+                }
+                if let Some(fault) = fault {
+                    write!(f, "; {fault}")?;
+                }
+            }
             Ended::NotStarted => write!(f, "not started")?,
         }
-        let mut link = if self.is_success() { ", but " } else { "; " };
-        for failure in &self.hook_failures {
-            write!(f, "{link}{failure}")?;
+        let mut link = if outcome.is_success() { ", but " } else { "; " };
+        let mut add = |what: &dyn fmt::Display| {
+            write!(f, "{link}{what}")?;
             link = "; ";
+            Ok(())
+        };
+        if let Some(error) = &outcome.unprotected {
+            add(&format_args!("unprotected, because the store did not answer: {}", Chain(error)))?;
         }
-        match &self.release {
+        if let Some(at) = outcome.lost_at {
+            add(&format_args!("the lease was lost at {}", time(at)))?;
+        }
+        outcome.hook_failures.iter().try_for_each(|failure| add(failure))?;
+        match &outcome.release {
             None | Some(Release::Released) => Ok(()),
-            Some(release) => write!(f, "{link}{release}"),
+            Some(Release::Lost) if outcome.lost_at.is_some() => Ok(()),
+            Some(release @ Release::HeldFor(_)) => write!(f, "; {release}"),
+            Some(release) => add(release),
         }
     }
 }
+
+/// Whoever ends within this after it was told to has stopped when it was told to.
+const STOPPED_AT_ONCE: Duration = Duration::from_secs(1);
 
 /// How a task ended.
 ///
@@ -211,6 +310,14 @@ pub enum Ended {
     Succeeded,
     /// It returned an error, or panicked.
     Faulted(Fault),
+    /// It took longer than its [`timeout`](crate::Event::timeout) and was told to stop.
+    #[non_exhaustive]
+    TimedOut {
+        /// How long it might have taken.
+        limit: Duration,
+        /// What it did when it stopped, unless it returned without an error.
+        fault: Option<Fault>,
+    },
     /// It was not called, because a `before` hook failed.
     NotStarted,
 }
@@ -228,8 +335,29 @@ pub enum Release {
     /// It was not ours any more: it expired or was broken while the task was at work, so that another run may have
     /// been admitted beside it. The present holder was left alone.
     Lost,
+    /// It is held for so much longer, as [`hold_at_least`](crate::Event::hold_at_least) asks.
+    HeldFor(Term),
     /// The store did not answer; the lease expires with its term.
     Failed(MutexError),
+}
+
+impl Release {
+    /// Whether the name was not, or not by us, given back.
+    ///
+    /// ```
+    /// assert!(soloist::Release::Lost.is_failure());
+    /// ```
+    pub fn is_failure(&self) -> bool {
+        matches!(self, Self::Lost | Self::Failed(_))
+    }
+
+    /// What says that the store as a whole is out.
+    pub(crate) fn outage(&self) -> Option<&MutexError> {
+        match self {
+            Self::Failed(error) if error.is_unavailable() => Some(error),
+            _ => None,
+        }
+    }
 }
 
 impl fmt::Display for Release {
@@ -237,6 +365,7 @@ impl fmt::Display for Release {
         match self {
             Self::Released => f.write_str("the lease was given back"),
             Self::Lost => f.write_str("the lease was lost while the task was at work"),
+            Self::HeldFor(rest) => write!(f, "the lease is held for {} more", Took(rest.get())),
             Self::Failed(error) => write!(f, "the lease was not given back: {}", Chain(error)),
         }
     }
@@ -290,6 +419,8 @@ mod tests {
             took: Duration::from_millis(12),
             token: None,
             hook_failures: vec![HookFailure { hook: Hook::Then, number: 2, fault: Fault::Panicked("gone".into()) }],
+            lost_at: None,
+            unprotected: None,
             release: Some(Release::Failed(MutexError::unavailable("forget lease/reports", "timed out"))),
         };
         assert_eq!(

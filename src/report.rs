@@ -273,7 +273,8 @@ impl Entry {
         match &self.verdict {
             Verdict::Skipped(SkipReason::Overlapping(Some(holder))) => held("still running:", holder),
             Verdict::Skipped(SkipReason::RanElsewhere(Some(holder))) => held("taken by", holder),
-            verdict => verdict.to_string(),
+            Verdict::Ran(outcome) => outcome.read_with(&|at| self.time(at)).to_string(),
+            verdict @ Verdict::Skipped(_) => verdict.to_string(),
         }
     }
 
@@ -312,16 +313,20 @@ fn trace_run(outcome: &RunOutcome) {
     match &outcome.ended {
         Ended::Succeeded => tracing::info!(target: "soloist", token, took_ms, "succeeded"),
         Ended::Faulted(fault) => tracing::error!(target: "soloist", token, took_ms, error = %fault, "failed"),
+        Ended::TimedOut { limit, fault } => {
+            let limit_ms = u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
+            let error = fault.as_ref().map(tracing::field::display);
+            tracing::error!(target: "soloist", token, took_ms, limit_ms, error, "timed out");
+        }
         Ended::NotStarted => tracing::error!(target: "soloist", token, "not started"),
     }
     for failure in &outcome.hook_failures {
         let (hook, number) = (failure.hook, failure.number);
         tracing::error!(target: "soloist", hook = %hook, number, error = %failure.fault, "hook failed");
     }
-    match &outcome.release {
-        Some(Release::Lost) => tracing::error!(target: "soloist", token, "lease lost"),
-        // Of a failed one the guard has told.
-        None | Some(Release::Released | Release::Failed(_)) => {}
+    // Of a loss that was noticed before, and of a release that failed, has been told.
+    if outcome.lost_at.is_none() && matches!(outcome.release, Some(Release::Lost)) {
+        tracing::error!(target: "soloist", token, "lease lost");
     }
 }
 

@@ -3,14 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use chrono::{DateTime, Utc};
 use tracing::Span;
 
-use crate::error::MutexError;
 use crate::fault::{attempt, contain};
-use crate::gate;
-use crate::guard::Held;
+use crate::gate::{self, Pass};
 use crate::lease::FencingToken;
-use crate::mutex::Grant;
 use crate::outcome::{Ended, Hook, HookFailure, Release, RunOutcome};
 use crate::report::{Entry, Verdict};
 use crate::task::{Run, Task};
@@ -23,11 +21,9 @@ impl Turn<'_> {
         let _in_span = span.enter();
         self.conclude(match gate::admit(self) {
             Err(reason) => Verdict::Skipped(reason),
-            Ok(grant) => {
-                let run = self.begin(grant);
-                let held = run.lease().map(|lease| Held::new(self.mutex, lease));
-                let mut outcome = self.perform(&run);
-                outcome.release = held.map(|held| self.released(held.release()));
+            Ok(pass) => {
+                let mut outcome = self.perform(&pass);
+                outcome.release = pass.held.release().inspect(|release| self.heard(release));
                 Verdict::Ran(outcome)
             }
         })
@@ -54,52 +50,59 @@ impl Turn<'_> {
         entry
     }
 
-    #[inline]
-    pub(crate) fn begin(&self, grant: Option<Grant>) -> Run {
-        Run::new(Arc::clone(&self.event.name), self.occurrence(), grant)
-    }
-
     /// `before`, task, `then`, while somebody holds the lease.
     #[inline]
-    pub(crate) fn perform(&self, run: &Run) -> RunOutcome {
+    pub(crate) fn perform(&self, pass: &Pass<'_>) -> RunOutcome {
+        let run = pass.run();
         let mut outcome = RunOutcome {
-            ended: Ended::NotStarted,
-            took: Duration::ZERO,
-            token: run.fencing_token(),
             hook_failures: self.prepare(run),
-            release: None,
+            unprotected: pass.unprotected.clone(),
+            ..RunOutcome::new(Ended::NotStarted, run.fencing_token())
         };
         if outcome.hook_failures.is_empty() {
             (outcome.ended, outcome.took) = self.work(run);
         }
-        self.follow_up(run, &mut outcome);
+        outcome.lost_at = self.lost_at(run);
+        if !self.event.after.is_empty() {
+            self.follow_up(run, &mut outcome);
+            outcome.lost_at = self.lost_at(run);
+        }
         outcome
     }
 
-    /// What the store's answer to a release means; an outage is one for the rest of the tick.
+    /// Since when the lease has been lost, if it has.
     #[inline]
-    pub(crate) fn released(&self, answer: Result<bool, MutexError>) -> Release {
-        match answer {
-            Ok(true) => Release::Released,
-            Ok(false) => Release::Lost,
-            Err(error) => {
-                if error.is_unavailable() {
-                    self.round.outages.heard(self.store, self.clock, Some(&error));
-                }
-                Release::Failed(error)
-            }
+    fn lost_at(&self, run: &Run) -> Option<DateTime<Utc>> {
+        run.tenure().gone_since().map(|moment| self.clock.wall_at(moment))
+    }
+
+    /// An outage at the release is one for the rest of the tick.
+    #[inline]
+    pub(crate) fn heard(&self, release: &Release) {
+        if let Some(outage) = release.outage() {
+            self.round.outages.heard(self.store.id, self.clock, Some(outage));
         }
     }
 
     #[inline]
     fn work(&self, run: &Run) -> (Ended, Duration) {
         tracing::debug!(target: "soloist", token = run.fencing_token().map(FencingToken::get), "started");
-        let started = self.clock.moment();
-        let ended = match attempt(|| (self.event.task)(run)) {
-            Ok(()) => Ended::Succeeded,
-            Err(fault) => Ended::Faulted(fault),
+        let started = if self.event.before.is_empty() { run.tenure().began() } else { self.clock.moment() };
+        if let Some(limit) = self.event.timeout {
+            run.tenure().limit(limit, started);
+            self.round.keepers.with(self.store, self.clock, |keeper| keeper.expect_end(run, started.plus(limit)));
+        }
+        let fault = attempt(|| (self.event.task)(run)).err();
+        let took = self.clock.moment().since(started);
+        if self.event.timeout.is_some() {
+            self.round.keepers.with(self.store, self.clock, |keeper| keeper.has_ended(run));
+        }
+        let ended = match (self.event.timeout, fault) {
+            (Some(limit), fault) if limit <= took => Ended::TimedOut { limit, fault },
+            (_, None) => Ended::Succeeded,
+            (_, Some(fault)) => Ended::Faulted(fault),
         };
-        (ended, self.clock.moment().since(started))
+        (ended, took)
     }
 
     /// The `before` hooks, up to the first that fails.

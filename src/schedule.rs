@@ -12,9 +12,11 @@ use crate::clock::Clock;
 use crate::error::{Quoted, debug_as_display};
 use crate::event::{AddError, AddErrorKind, Definition, Event};
 use crate::foreground;
+use crate::lease::Term;
 use crate::mutex::memory::MemoryMutex;
 use crate::mutex::{EventMutex, Scope, Store};
 use crate::outage::Outages;
+use crate::protection::LeaseTerms;
 use crate::report::{Entry, Report};
 use crate::tick::Tick;
 use crate::turn::{Cause, Round, Turn};
@@ -61,6 +63,8 @@ use crate::turn::{Cause, Round, Turn};
 pub struct Schedule {
     mutex: Store,
     clock: Clock,
+    /// Of leases that are renewed.
+    lease_term: Term,
     events: Vec<Arc<Definition>>,
     /// Where in `events` a name is.
     names: HashMap<Arc<str>, usize>,
@@ -82,6 +86,7 @@ impl Schedule {
         Self {
             mutex: Store::new(mutex),
             clock: Clock::system(),
+            lease_term: Term::DEFAULT,
             events: Vec::new(),
             names: HashMap::new(),
             agenda: Agenda::default(),
@@ -111,6 +116,25 @@ impl Schedule {
         Self { clock: clock.into(), ..self }
     }
 
+    /// The same schedule with another term than 60 seconds for the leases of
+    /// [`without_overlapping`](Event::without_overlapping), of the events that are added from here on and don't say
+    /// theirs: how long a killed process leaves an event blocked.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use soloist::{Event, Schedule, Term};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let mut schedule = Schedule::in_process().with_lease_term(Term::new(Duration::from_secs(20))?);
+    /// schedule.add(Event::call("reports", |_| {}).every_minute().without_overlapping())?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use = "the term is that of the schedule which is returned"]
+    pub fn with_lease_term(self, term: Term) -> Self {
+        Self { lease_term: term, ..self }
+    }
+
     /// Adds an event at the end, if all of it is in order.
     ///
     /// Warns through `tracing` of a protection that needs to reach further than its store does: `on_one_server` on a
@@ -132,12 +156,15 @@ impl Schedule {
     /// # }
     /// ```
     pub fn add(&mut self, event: Event) -> Result<&mut Self, AddError> {
-        let event = event.define()?;
+        let event = event.define(self.lease_term)?;
         if self.names.contains_key(&event.name) {
             return Err(AddError::new(&event.name, AddErrorKind::Duplicate));
         }
-        let scope = self.store_of(&event).mutex.scope();
-        if event.protection.one_server && scope == Scope::Process {
+        let Store { mutex, scope, .. } = self.store_of(&event);
+        if event.protection.lease.is_some_and(LeaseTerms::need_extension) && !mutex.can_extend() {
+            return Err(AddError::new(&event.name, AddErrorKind::CannotExtend));
+        }
+        if event.protection.one_server && *scope == Scope::Process {
             let event = &*event.name;
             tracing::warn!(target: "soloist", event, ?scope, "protection reaches further than its store");
         }
@@ -252,8 +279,7 @@ impl Schedule {
     }
 
     fn turn<'a>(&'a self, event: &'a Definition, tick: Tick, round: &'a Round) -> Turn<'a> {
-        let Store { mutex, id } = self.store_of(event);
-        Turn { event, tick, round, mutex: &**mutex, store: *id, clock: &self.clock }
+        Turn { event, tick, round, store: self.store_of(event), clock: &self.clock }
     }
 
     fn store_of<'a>(&'a self, event: &'a Definition) -> &'a Store {

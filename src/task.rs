@@ -1,12 +1,14 @@
 //! What an event does: a callback, and what it is called with.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 
+use crate::cancel::{CancelReason, Cancelled};
 use crate::error::BoxError;
 use crate::lease::{FencingToken, Lease};
-use crate::mutex::Grant;
+use crate::tenure::Tenure;
 
 /// One run of an event, as its task and its hooks see it. An owned, cheap handle: clone it into threads and futures.
 /// The lease is given back when the task and its hooks have returned, whoever still has a clone: wait for what you start.
@@ -24,19 +26,21 @@ use crate::mutex::Grant;
 /// # }
 /// ```
 #[derive(Clone, Debug)]
-pub struct Run(Arc<Inner>);
-
-#[derive(Debug)]
-struct Inner {
-    name: Arc<str>,
+pub struct Run {
+    event: Arc<str>,
     occurrence: DateTime<Utc>,
-    /// `None`: the event has no protection.
-    grant: Option<Grant>,
+    tenure: Arc<Tenure>,
 }
 
 impl Run {
-    pub(crate) fn new(name: Arc<str>, occurrence: DateTime<Utc>, grant: Option<Grant>) -> Self {
-        Self(Arc::new(Inner { name, occurrence, grant }))
+    #[inline]
+    pub(crate) fn new(event: Arc<str>, occurrence: DateTime<Utc>, tenure: Tenure) -> Self {
+        Self { event, occurrence, tenure: Arc::new(tenure) }
+    }
+
+    #[inline]
+    pub(crate) fn tenure(&self) -> &Arc<Tenure> {
+        &self.tenure
     }
 
     /// The event's name.
@@ -45,7 +49,7 @@ impl Run {
     /// let event = soloist::Event::call("reports", |run| assert_eq!(run.name(), "reports"));
     /// ```
     pub fn name(&self) -> &str {
-        &self.0.name
+        &self.event
     }
 
     /// The instant this run was scheduled for, the same on every server; by hand, the instant that was given.
@@ -54,16 +58,17 @@ impl Run {
     /// let event = soloist::Event::call("reports", |run| println!("the report of {}", run.occurrence().date_naive()));
     /// ```
     pub fn occurrence(&self) -> DateTime<Utc> {
-        self.0.occurrence
+        self.occurrence
     }
 
-    /// The lease it runs under; `None` without `without_overlapping`.
+    /// The lease it runs under, as it was granted; `None` without `without_overlapping`. How long it lasts after its
+    /// renewals says [`remaining`](Self::remaining).
     ///
     /// ```
     /// let event = soloist::Event::call("reports", |run| assert!(run.lease().is_some())).without_overlapping();
     /// ```
     pub fn lease(&self) -> Option<&Lease> {
-        self.0.grant.as_ref()?.lease()
+        self.tenure.lease()
     }
 
     /// The token of what it was granted; `None` without any protection.
@@ -72,7 +77,92 @@ impl Run {
     /// let event = soloist::Event::call("reports", |run| assert!(run.fencing_token().is_some())).on_one_server();
     /// ```
     pub fn fencing_token(&self) -> Option<FencingToken> {
-        self.0.grant.as_ref().map(Grant::token)
+        self.tenure.token()
+    }
+
+    /// Whether the task should stop: its lease is lost, or it took too long. Once it is, it stays so.
+    ///
+    /// It compares the deadlines with the clock itself, so that it is right in the moment in which a process that was
+    /// suspended goes on. A task that works on after that may work beside another run.
+    ///
+    /// ```
+    /// use soloist::Event;
+    ///
+    /// let event = Event::call("import", |run| {
+    ///     for row in 0..1000 {
+    ///         if run.is_cancelled() {
+    ///             return println!("the rest is for the next run, from row {row} on");
+    ///         }
+    ///     }
+    /// });
+    /// ```
+    pub fn is_cancelled(&self) -> bool {
+        self.cancel_reason().is_some()
+    }
+
+    /// Why the task should stop, the first reason there was; `None`: it may go on.
+    ///
+    /// ```
+    /// use soloist::Event;
+    ///
+    /// let event = Event::call("reports", |run| assert_eq!(run.cancel_reason(), None)).without_overlapping();
+    /// ```
+    pub fn cancel_reason(&self) -> Option<CancelReason> {
+        self.tenure.reason()
+    }
+
+    /// Whether the task may go on, for loops that pass errors on.
+    ///
+    /// # Errors
+    ///
+    /// It should stop, for the reason that the error says.
+    ///
+    /// ```
+    /// use soloist::{Event, TaskOutcome};
+    ///
+    /// let event = Event::call("import", |run| -> TaskOutcome {
+    ///     for row in std::fs::read_to_string("/var/lib/myapp/rows")?.lines() {
+    ///         run.check()?;
+    ///         println!("importing {row}");
+    ///     }
+    ///     Ok(())
+    /// });
+    /// ```
+    pub fn check(&self) -> Result<(), Cancelled> {
+        self.cancel_reason().map_or(Ok(()), |reason| Err(Cancelled::new(reason)))
+    }
+
+    /// Waits until the task should stop, for `timeout` at most: a sleep that ends early. `None`: the time is over, and
+    /// the task may go on.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use soloist::Event;
+    ///
+    /// let event = Event::call("poll", |run| {
+    ///     while run.cancelled(Duration::from_secs(10)).is_none() {
+    ///         println!("anything new?");
+    ///     }
+    /// });
+    /// ```
+    pub fn cancelled(&self, timeout: Duration) -> Option<CancelReason> {
+        self.tenure.wait(timeout)
+    }
+
+    /// How long the task may go on as things are: until its lease ends or its timeout does. A lease that is renewed ends
+    /// later again and again. Zero when it is cancelled; `None`: nothing limits it.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use soloist::Event;
+    ///
+    /// let event = Event::call("import", |run| {
+    ///     let patience = run.remaining().unwrap_or(Duration::from_secs(30)).min(Duration::from_secs(30));
+    ///     println!("asking the other side, for {patience:?} at most");
+    /// });
+    /// ```
+    pub fn remaining(&self) -> Option<Duration> {
+        self.tenure.remaining()
     }
 }
 

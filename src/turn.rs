@@ -6,8 +6,9 @@ use chrono::{DateTime, Utc};
 
 use crate::clock::{Clock, Moment};
 use crate::event::Definition;
+use crate::keeper::Keepers;
 use crate::lease::Owners;
-use crate::mutex::{EventMutex, StoreId};
+use crate::mutex::{EventMutex, Store};
 use crate::outage::Outages;
 use crate::tick::Tick;
 
@@ -18,6 +19,7 @@ pub(crate) struct Round {
     pub(crate) began: Moment,
     pub(crate) owners: Owners,
     pub(crate) outages: Outages,
+    pub(crate) keepers: Keepers,
 }
 
 /// Why it is an event's turn.
@@ -29,7 +31,8 @@ pub(crate) enum Cause {
 
 impl Round {
     pub(crate) fn begin(cause: Cause, clock: &Clock, outages: Outages) -> Self {
-        Self { cause, began: clock.moment(), owners: Owners::of_this_process(), outages }
+        let keepers = Keepers::default();
+        Self { cause, began: clock.moment(), owners: Owners::of_this_process(), outages, keepers }
     }
 }
 
@@ -38,12 +41,16 @@ pub(crate) struct Turn<'a> {
     pub(crate) event: &'a Definition,
     pub(crate) tick: Tick,
     pub(crate) round: &'a Round,
-    pub(crate) mutex: &'a dyn EventMutex,
-    pub(crate) store: StoreId,
+    pub(crate) store: &'a Store,
     pub(crate) clock: &'a Clock,
 }
 
 impl<'a> Turn<'a> {
+    #[inline]
+    pub(crate) fn mutex(&self) -> &'a dyn EventMutex {
+        &*self.store.mutex
+    }
+
     /// The event and the occurrence that a claim would be for; nothing by hand, which runs whoever else did.
     pub(crate) fn claimed(&self) -> Option<(&'a Arc<str>, DateTime<Utc>)> {
         (self.round.cause == Cause::Due).then(|| (&self.event.name, self.occurrence()))

@@ -3,11 +3,13 @@
 use std::error::Error;
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::crontab::CrontabError;
 use crate::error::{Quoted, debug_as_display};
 use crate::frequency::FrequencyError;
-use crate::lease::{InvalidName, InvalidTerm};
+use crate::lease::{InvalidName, InvalidTerm, Term};
+use crate::protection::SHORTEST_RENEWED;
 use crate::zone::UnknownZone;
 
 /// Why a schedule refused an event. The schedule is as it was before.
@@ -111,6 +113,36 @@ pub enum AddErrorKind {
     /// It says what its lease is called, and takes none.
     #[error("it has a mutex name, and no lease that is called so: add `without_overlapping()`")]
     MutexNameWithoutLease,
+    /// Its lease is to be renewed, or held after its task has ended, and its store can't extend one.
+    #[error(
+        "its store can't extend a lease, and so can't renew one: use `without_overlapping_for(..)`, with a term that is \
+         longer than the task takes, and no `hold_at_least(..)`"
+    )]
+    CannotExtend,
+    /// Its lease would have to be renewed all the time.
+    #[error(
+        "a renewed lease of {:?} is shorter than {:?}: a lease is renewed while its task runs, so let \
+         the term be what a killed process may block it for", .0.get(), SHORTEST_RENEWED
+    )]
+    TooShortToRenew(Term),
+    /// It says what term its renewed lease has, and has none.
+    #[error(
+        "it has a `lease_term(..)`, and no lease that is renewed: add `without_overlapping()`, or say the fixed term with \
+         `without_overlapping_for(..)` alone"
+    )]
+    LeaseTermWithoutRenewal,
+    /// It says how long its lease is held at least, and has none.
+    #[error("it has a `hold_at_least(..)`, and no lease that is held: add `without_overlapping()`")]
+    HoldAtLeastWithoutLease,
+    /// Its timeout is too short or too long.
+    #[error("a timeout of {:?} is outside of {:?} to ten years", .0, Term::MIN.get())]
+    Timeout(Duration),
+    /// It says what to do when its store is out, and has nothing to ask a store for.
+    #[error(
+        "it has an `on_outage(..)`, and no protection that a store is asked for: add `without_overlapping()` or \
+         `on_one_server()`"
+    )]
+    OutageWithoutProtection,
     /// It has a store of its own, and keeps nothing there.
     #[error(
         "it has a mutex of its own, and no protection that uses it: add `without_overlapping()` or `on_one_server()`"

@@ -1,7 +1,8 @@
 //! What a mutex is called.
 
+use std::collections::HashMap;
 use std::fmt;
-use std::hash::{BuildHasher, Hash, Hasher, RandomState};
+use std::hash::{BuildHasher, BuildHasherDefault, Hash, Hasher, RandomState};
 use std::sync::{Arc, OnceLock};
 
 use chrono::{DateTime, SecondsFormat, Utc};
@@ -159,6 +160,29 @@ impl Hash for MutexName {
 }
 
 /// Keyed at random, as a map's own hashes are, so that nobody can make up names that all fall into one place.
+/// What is kept by name.
+pub(crate) type NameMap<V> = HashMap<MutexName, V, BuildHasherDefault<Prehashed>>;
+
+/// A name brings a hash of its own, keyed at random; it is good enough as it is.
+#[derive(Default)]
+pub(crate) struct Prehashed(u64);
+
+impl Hasher for Prehashed {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.0 = self.0.rotate_left(8) ^ u64::from(*byte);
+        }
+    }
+
+    fn write_u64(&mut self, hash: u64) {
+        self.0 = hash;
+    }
+}
+
 fn hash_of(text: &str) -> u64 {
     static KEY: OnceLock<RandomState> = OnceLock::new();
     KEY.get_or_init(RandomState::new).hash_one(text)

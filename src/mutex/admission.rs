@@ -1,7 +1,6 @@
 //! What is asked of a store for one run, and its answer.
 
 #[cfg(feature = "redis")]
-use crate::clock::Moment;
 use crate::lease::{FencingToken, Holder, Lease, LeaseRequest, MutexName, Owner};
 
 /// What one run asks of the gate: a lease, a claim, or both at once.
@@ -118,14 +117,6 @@ impl Admission {
         self.request().owner()
     }
 
-    /// When the first that it asks for is over, if it is granted.
-    #[cfg(feature = "redis")]
-    pub(crate) fn ends_first(&self) -> Moment {
-        let asked = [&self.lease, &self.claim].into_iter().flatten();
-        let ends = asked.map(|request| request.granted(FencingToken::new(0)).deadline());
-        ends.min().expect("an admission is made with a lease, a claim, or both")
-    }
-
     fn request(&self) -> &LeaseRequest {
         let request = self.lease.as_ref().or(self.claim.as_ref());
         request.expect("an admission is made with a lease, a claim, or both")
@@ -224,6 +215,10 @@ impl Grant {
     /// ```
     pub fn claim(&self) -> Option<&Lease> {
         self.claim.as_ref()
+    }
+
+    pub(crate) fn of(lease: Lease) -> Self {
+        Self { token: lease.token(), lease: Some(lease), claim: None }
     }
 
     /// Whether it is the answer to this admission.

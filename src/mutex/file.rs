@@ -4,7 +4,7 @@
 //! Each mutex has a *record* and a *life* file. The record is text: the name, the lease, the last token, the claims. A
 //! short lock of it makes each decision one critical section, also the ones that only look, so that a look waits for a
 //! create and never refuses it. The life file is locked by the holder for as long as the lease is in hand; a lease is
-//! held while its term lasts and its life file is locked. Who takes over an expired or broken lease whose holder still
+//! held while its term lasts and its life file is locked, or until the end that it was released to. Who takes over an expired or broken lease whose holder still
 //! lives locks another life file, a new generation.
 //!
 //! A grant is true with the write of the state: the claim beside it is written first, and one whose token is higher
@@ -38,6 +38,7 @@ mod text;
 mod turn;
 
 use handles::{Files, Handles, InHand};
+use life::Life;
 use place::{Fault, Place};
 use record_file::RecordFile;
 use section::{Occupant, Section, Verdict};
@@ -219,12 +220,20 @@ impl FileMutex {
             .map_err(|fault| fault.while_trying_to("look at", name))
     }
 
-    /// Gives back a lease that is in hand, without opening a file. Whatever is answered, its life file is unlocked.
-    fn forget_in_hand(&self, lease: &Lease, in_hand: InHand) -> Result<bool, Fault> {
-        let InHand { mut files, life } = in_hand;
+    /// Ends a lease, as `end` does it on the record. One that is in hand needs no file opened; whatever is answered, its
+    /// life file is unlocked.
+    fn end(
+        &self,
+        lease: &Lease,
+        end: impl FnOnce(&mut Section<'_>, Option<&Life>, DateTime<Utc>) -> Result<bool, Fault>,
+    ) -> Result<bool, Fault> {
+        let in_hand = self.handles().let_go(lease.owner(), lease.name());
+        let Some(InHand { mut files, life }) = in_hand else {
+            return self.on_record(lease.name(), false, |mut section| end(&mut section, None, self.now()));
+        };
         files.record.expect_not_deleted(self.shared.clock.moment())?;
         let mut section = files.record.enter()?;
-        let ours = section.release(lease, Some(&life), self.now());
+        let ours = end(&mut section, Some(&life), self.now());
         // Before the next one's turn, or that would have to start a new generation.
         let spare = life.end();
         drop(section);
@@ -378,12 +387,8 @@ impl EventMutex for FileMutex {
     }
 
     fn forget(&self, lease: &Lease) -> Result<bool, MutexError> {
-        let in_hand = self.handles().let_go(lease.owner(), lease.name());
-        match in_hand {
-            Some(in_hand) => self.forget_in_hand(lease, in_hand),
-            None => self.on_record(lease.name(), false, |mut section| section.release(lease, None, self.now())),
-        }
-        .map_err(|fault| fault.while_trying_to("forget", lease.name()))
+        self.end(lease, |section, life, now| section.release(lease, life, now))
+            .map_err(|fault| fault.while_trying_to("forget", lease.name()))
     }
 
     fn identity(&self) -> StoreId {
@@ -398,10 +403,22 @@ impl EventMutex for FileMutex {
         admissions.iter().map(|admission| self.admit_one(admission)).collect()
     }
 
+    fn can_extend(&self) -> bool {
+        true
+    }
+
     fn extend(&self, leases: &[Lease], term: Term) -> Vec<Result<bool, MutexError>> {
         let extend =
             |lease| self.extend_one(lease, term).map_err(|fault| fault.while_trying_to("extend", lease.name()));
         leases.iter().map(extend).collect()
+    }
+
+    fn release_after(&self, leases: &[Lease], rest: Term) -> Vec<Result<bool, MutexError>> {
+        let release = |lease| {
+            self.end(lease, |section, life, now| section.release_at(wall_plus(now, rest.get()), lease, life, now))
+                .map_err(|fault| fault.while_trying_to("release", lease.name()))
+        };
+        leases.iter().map(release).collect()
     }
 
     fn holder(&self, name: &MutexName) -> Result<Option<Holder>, MutexError> {

@@ -2,9 +2,7 @@
 //!
 //! The reference implementation: one map behind one lock, each decision a single critical section.
 
-use std::collections::HashMap;
 use std::fmt;
-use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -12,7 +10,7 @@ use chrono::{DateTime, Utc};
 
 use crate::clock::{Clock, Moment, wall_plus};
 use crate::error::MutexError;
-use crate::lease::{FencingToken, Holder, Lease, LeaseRequest, MutexName, Owner, Term, this_host};
+use crate::lease::{FencingToken, Holder, Lease, LeaseRequest, MutexName, NameMap, Owner, Term, this_host};
 use crate::mutex::{Admission, Admitted, EventMutex, Scope, StoreId};
 
 /// Mutexes within one process; the store of [`Schedule::in_process`](crate::Schedule::in_process).
@@ -40,30 +38,10 @@ const PURGE_NEVER_BELOW: usize = 1024;
 #[derive(Default)]
 struct State {
     /// Also what has expired or was given back, until it is looked for: a name is mostly asked for again.
-    names: HashMap<MutexName, Held, BuildHasherDefault<Prehashed>>,
+    names: NameMap<Held>,
     last_token: Option<FencingToken>,
     /// How many names there may be before the free ones are looked for.
     purge_above: usize,
-}
-
-/// A name brings a hash of its own, keyed at random; it is good enough as it is.
-#[derive(Default)]
-struct Prehashed(u64);
-
-impl Hasher for Prehashed {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            self.0 = self.0.rotate_left(8) ^ u64::from(*byte);
-        }
-    }
-
-    fn write_u64(&mut self, hash: u64) {
-        self.0 = hash;
-    }
 }
 
 /// Who holds a name: somebody in this process.
@@ -207,6 +185,10 @@ impl EventMutex for MemoryMutex {
 
     fn admit(&self, admissions: &[Admission]) -> Vec<Result<Admitted, MutexError>> {
         self.decide(|state, now| admissions.iter().map(|admission| Ok(self.admit_one(state, admission, now))).collect())
+    }
+
+    fn can_extend(&self) -> bool {
+        true
     }
 
     fn extend(&self, leases: &[Lease], term: Term) -> Vec<Result<bool, MutexError>> {

@@ -177,11 +177,8 @@ impl RedisMutex {
     }
 
     fn released(&self, leases: &[Lease], answers: Vec<Result<bool, Failure>>, again: bool) -> Answers<bool> {
-        let left = leases.iter().zip(&answers).filter(|(_, answer)| answer.is_err());
+        self.owe_what_failed(leases, &answers);
         let now = Clock::system().moment();
-        // It may have been extended, so that only the server knows when it ends.
-        let debt = |(lease, _): (&Lease, _)| Debt { held: Held::of(lease), until: now.plus(RELEASE_OWED) };
-        self.client.owe(left.map(debt).collect());
         let answer = |(answer, lease): (Result<bool, Failure>, &Lease)| match answer {
             // It went back when it was asked for the first time, unless it had gone before.
             Ok(false) if again => Ok(now < lease.deadline()),
@@ -190,22 +187,38 @@ impl RedisMutex {
         answers.into_iter().zip(leases).map(answer).collect()
     }
 
-    fn admitted(&self, admissions: &[Admission], decisions: Vec<Result<Decision, Failure>>) -> Answers<Admitted> {
-        let now = Clock::system().moment();
-        let is_over = |admission: &Admission| admission.ends_first() <= now;
-        let unknown = |admission: &Admission, decision: &Result<Decision, Failure>| match decision {
-            Err(failure) => failure.may_have_been_done(),
-            Ok(decision) => matches!(decision, Decision::Granted(_)) && is_over(admission),
+    /// What could not be given back is, as soon as the server answers.
+    fn owe_what_failed(&self, leases: &[Lease], answers: &[Result<bool, Failure>]) {
+        let left = leases.iter().zip(answers).filter(|(_, answer)| answer.is_err());
+        // It may have been extended, so that only the server knows when it ends.
+        let until = Clock::system().moment().plus(RELEASE_OWED);
+        self.client.owe(left.map(|(lease, _)| Debt { held: Held::of(lease), until }).collect());
+    }
+
+    fn extend_all(&self, leases: &[Lease], term: Term) -> Vec<Result<bool, Failure>> {
+        let held: Vec<Held> = leases.iter().map(Held::of).collect();
+        let call = |chunk: &[usize], clock: ServerClock, until: Moment| {
+            script::extend(chunk.iter().map(|at| &held[*at]), term, &self.client.prefix, clock, until)
         };
-        let unknown = admissions.iter().zip(&decisions).filter(|(admission, decision)| unknown(admission, decision));
+        let names = leases.iter().map(Lease::name).collect();
+        self.client.ask_about(&Inquiry { names, call: Box::new(call), meaning: script::extended }).first
+    }
+
+    fn extended(&self, leases: &[Lease], answers: Vec<Result<bool, Failure>>) -> Answers<bool> {
+        let answer = |(answer, lease): (Result<bool, Failure>, &Lease)| {
+            answer.map_err(|failure| self.failed("extend", lease.name(), failure))
+        };
+        answers.into_iter().zip(leases).map(answer).collect()
+    }
+
+    fn admitted(&self, admissions: &[Admission], decisions: Vec<Result<Decision, Failure>>) -> Answers<Admitted> {
+        let may_be_ours =
+            |decision: &Result<Decision, Failure>| decision.as_ref().err().is_some_and(Failure::may_have_been_done);
+        let unknown = admissions.iter().zip(&decisions).filter(|(_, decision)| may_be_ours(decision));
         self.client.owe(unknown.flat_map(|(admission, _)| self.debts(admission)).collect());
         let answer = |(decision, admission): (Result<Decision, Failure>, &Admission)| match decision
             .map_err(|failure| self.failed("admit", admission.name(), failure))?
         {
-            Decision::Granted(_) if is_over(admission) => {
-                let why = "its term was over before the answer came; choose one that is longer than the time-out";
-                Err(self.foreign("admit", admission.name(), why.to_owned()))
-            }
             Decision::Granted(token) => Ok(Admitted::Granted(admission.granted(token))),
             Decision::LeaseTaken(holder) => Ok(Admitted::LeaseTaken(Some(holder))),
             Decision::ClaimTaken(holder) => Ok(Admitted::ClaimTaken(Some(holder))),
@@ -281,17 +294,18 @@ impl EventMutex for RedisMutex {
         (self.release(ended), admit_each(self, admissions))
     }
 
+    fn can_extend(&self) -> bool {
+        true
+    }
+
     fn extend(&self, leases: &[Lease], term: Term) -> Answers<bool> {
-        let held: Vec<Held> = leases.iter().map(Held::of).collect();
-        let call = |chunk: &[usize], _: ServerClock, _: Moment| {
-            script::extend(chunk.iter().map(|at| &held[*at]), term, &self.client.prefix)
-        };
-        let names = leases.iter().map(Lease::name).collect();
-        let answers = self.client.ask_about(&Inquiry { names, call: Box::new(call), meaning: script::owned }).first;
-        let answer = |(answer, lease): (Result<_, _>, &Lease)| {
-            answer.map_err(|failure| self.failed("extend", lease.name(), failure))
-        };
-        answers.into_iter().zip(leases).map(answer).collect()
+        self.extended(leases, self.extend_all(leases, term))
+    }
+
+    fn release_after(&self, leases: &[Lease], rest: Term) -> Answers<bool> {
+        let answers = self.extend_all(leases, rest);
+        self.owe_what_failed(leases, &answers);
+        self.extended(leases, answers)
     }
 
     fn holder(&self, name: &MutexName) -> Result<Option<Holder>, MutexError> {

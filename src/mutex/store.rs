@@ -4,20 +4,21 @@ use std::any::type_name;
 use std::ptr;
 use std::sync::Arc;
 
-use super::EventMutex;
+use super::{EventMutex, Scope};
 
-/// A store and which it is, which its own code is asked once.
+/// A store, which it is, and how far it reaches, which its own code is asked once.
 #[derive(Clone, Debug)]
 pub(crate) struct Store {
     pub(crate) mutex: Arc<dyn EventMutex>,
     pub(crate) id: StoreId,
+    pub(crate) scope: Scope,
 }
 
 impl Store {
     pub(crate) fn new(mutex: impl EventMutex + 'static) -> Self {
         // Asked where it stays, because it may be known by its place.
         let mutex: Arc<dyn EventMutex> = Arc::new(mutex);
-        Self { id: mutex.identity(), mutex }
+        Self { id: mutex.identity(), scope: mutex.scope(), mutex }
     }
 }
 

@@ -11,13 +11,13 @@ use soloist::{
     MutexName, Release, Report, Schedule, SkipReason, Verdict,
 };
 
-use crate::support::{Counted, Diary, entry, noon, ran, skipped};
+use crate::support::{Counted, Diary, HOUR, entry, noon, ran, skipped};
 
 /// No answer between threads takes that long, unless none will come.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 fn protected(event: Event) -> Event {
-    event.every_minute().without_overlapping().on_one_server().in_background()
+    event.every_minute().without_overlapping_for(HOUR).on_one_server().in_background()
 }
 
 fn background(name: impl Into<Arc<str>>) -> Event {

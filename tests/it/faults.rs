@@ -8,14 +8,14 @@ use soloist::{
     MutexName, Report, Schedule, SkipReason, Term,
 };
 
-use crate::support::{Diary, noon, ran, skipped};
+use crate::support::{Diary, HOUR, noon, ran, skipped};
 
 /// Runs `faulty` between two events that have nothing to do with it, and sees that those run.
 #[track_caller]
 fn tick(mutex: impl EventMutex + 'static, faulty: Event, diary: &Diary) -> Report {
     let mut schedule = Schedule::new(mutex);
     schedule.add(Event::call("first", diary.task("first")).every_minute()).unwrap();
-    schedule.add(faulty.every_minute().without_overlapping().on_one_server()).unwrap();
+    schedule.add(faulty.every_minute().without_overlapping_for(HOUR).on_one_server()).unwrap();
     schedule.add(Event::call("last", diary.task("last")).every_minute()).unwrap();
     let report = schedule.run_due(noon());
     let lines = diary.lines();
@@ -213,7 +213,7 @@ fn a_directory_that_vanished_or_takes_no_files_or_holds_a_foreign_one_is_a_store
 fn a_torn_record_heals() {
     let dir = tempfile::tempdir().unwrap();
     let mut schedule = Schedule::new(FileMutex::in_dir(dir.path()).unwrap());
-    schedule.add(Event::call("e", |_| {}).every_minute().without_overlapping()).unwrap();
+    schedule.add(Event::call("e", |_| {}).every_minute().without_overlapping_for(HOUR)).unwrap();
     let first = ran(&schedule.run_due(noon()), "e").fencing_token();
     let record = the_record_in(dir.path());
     let whole = std::fs::read(&record).unwrap();
@@ -279,7 +279,7 @@ fn what_a_store_may_have_created_without_saying_so_is_given_back() {
     let mutex = MemoryMutex::new();
     let _held = LeaseGuard::acquire(&mutex, MutexName::lease("e").unwrap(), Term::MAX).unwrap();
     let mut schedule = Schedule::new(Lossy(mutex, ""));
-    schedule.add(Event::call("e", |_| {}).every_minute().without_overlapping()).unwrap();
+    schedule.add(Event::call("e", |_| {}).every_minute().without_overlapping_for(HOUR)).unwrap();
     let report = schedule.run_due(noon());
     assert!(matches!(skipped(&report, "e"), SkipReason::Overlapping(None)), "{report}");
 }

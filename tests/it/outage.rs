@@ -10,7 +10,7 @@ use soloist::{
     MutexError, MutexName, Release, Report, Schedule, SkipReason, Term,
 };
 
-use crate::support::{Diary, noon, ran, skipped};
+use crate::support::{Diary, HOUR, noon, ran, skipped};
 
 /// A store that gives no answer while it is told to be out, and counts who waited for one.
 #[derive(Clone, Default)]
@@ -73,7 +73,7 @@ type Place = fn(Event, usize) -> Event;
 type Fault = fn() -> MutexError;
 
 fn protected(name: impl Into<Arc<str>>) -> Event {
-    Event::call(name, |_| {}).every_minute().without_overlapping().on_one_server()
+    Event::call(name, |_| {}).every_minute().without_overlapping_for(HOUR).on_one_server()
 }
 
 fn schedule(mutex: impl EventMutex + 'static, events: impl IntoIterator<Item = Event>) -> Schedule {
@@ -150,7 +150,7 @@ fn a_release_that_gets_no_answer_is_an_outage_too() {
                 std::thread::yield_now();
             }
         };
-        Event::call(format!("e{number}"), task).every_minute().without_overlapping().in_background()
+        Event::call(format!("e{number}"), task).every_minute().without_overlapping_for(HOUR).in_background()
     };
     let report = schedule(store.clone(), (0..all).map(event)).run_due(noon());
     assert_eq!(report.failures().count(), 3, "{report}");

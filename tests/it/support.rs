@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use chrono::{DateTime, Utc};
 use soloist::{
@@ -21,6 +21,9 @@ pub(crate) fn at(text: &str) -> DateTime<Utc> {
 pub(crate) fn noon() -> DateTime<Utc> {
     at("2026-03-01T12:00:00Z")
 }
+
+/// A fixed term, for stores that can't extend a lease.
+pub(crate) const HOUR: Duration = Duration::from_secs(3600);
 
 /// A list that tasks and hooks write into.
 #[derive(Clone, Default)]
@@ -129,6 +132,9 @@ impl EventMutex for Counted {
     fn release(&self, leases: &[Lease]) -> Vec<Result<bool, MutexError>> {
         self.releases.lock().expect("nothing panics while it is held").push(leases.len());
         self.asked().release(leases)
+    }
+    fn can_extend(&self) -> bool {
+        true
     }
     fn extend(&self, leases: &[Lease], term: Term) -> Vec<Result<bool, MutexError>> {
         self.asked().extend(leases, term)

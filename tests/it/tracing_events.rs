@@ -13,7 +13,7 @@ use tracing_subscriber::layer::{Context, SubscriberExt};
 use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::{Layer, Registry};
 
-use crate::support::noon;
+use crate::support::{HOUR, noon};
 
 /// By name of the span or message of the event: its level, and every field that was ever set.
 type Told = BTreeMap<String, (String, BTreeSet<String>)>;
@@ -110,7 +110,7 @@ fn the_documented_table_is_what_subscribers_are_told() {
             Event::call("fails", |_| Err("no paper")).every_minute().on_one_server(),
             event("not started").before(|_| Err("no paper")).on_one_server(),
             event("filter panics").skip(|_| panic!("no flag")),
-            event("deaf").mutex(deaf).without_overlapping(),
+            event("deaf").mutex(deaf).without_overlapping_for(HOUR),
             Event::call("loses", over_its_term).every_minute().without_overlapping(),
             event("out").mutex(soloist::FileMutex::in_dir(vanishing.path()).unwrap()).without_overlapping(),
         ] {

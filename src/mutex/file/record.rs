@@ -83,7 +83,8 @@ pub(super) enum LeaseState {
     Free,
     Held {
         holder: Holder,
-        life: LifeId,
+        /// `None`: it is held until its end whether or not its holder lives, because it was released to end then.
+        life: Option<LifeId>,
     },
     /// It was lost when the state was torn. As long as somebody has any life file locked, that may be the holder.
     Unknown,
@@ -117,7 +118,12 @@ impl State {
                 // The pid stands in the owner too; its line is for people.
                 block.text("\npid ").number(holder.pid());
                 block.text("\nsince ").time(holder.since()).text("\nuntil ").time(holder.until());
-                block.text("\nlife ").number(life.generation).text(" inode ").number(life.inode).text("\n")
+                match life {
+                    Some(life) => {
+                        block.text("\nlife ").number(life.generation).text(" inode ").number(life.inode).text("\n")
+                    }
+                    None => block.text("\nlife ended\n"),
+                }
             }
         };
         block.seal(b'\n');
@@ -136,8 +142,13 @@ impl State {
                 let (token, owner) = (token(next("token")?)?, next("owner")?.parse().ok()?);
                 let (host, _pid) = (next("host")?, next("pid")?);
                 let (since, until) = (parse_stamp(next("since")?)?, parse_stamp(next("until")?)?);
-                let (generation, inode) = next("life")?.split_once(" inode ")?;
-                let life = LifeId { generation: generation.parse().ok()?, inode: inode.parse().ok()? };
+                let life = match next("life")? {
+                    "ended" => None,
+                    life => {
+                        let (generation, inode) = life.split_once(" inode ")?;
+                        Some(LifeId { generation: generation.parse().ok()?, inode: inode.parse().ok()? })
+                    }
+                };
                 LeaseState::Held { holder: Holder::new(owner, token, host, since, until), life }
             }
             _ => return None,
@@ -265,13 +276,16 @@ mod tests {
         let owner = format!("{}-{}-{}", "f".repeat(32), u32::MAX, u64::MAX).parse().unwrap();
         let (token, end) = (FencingToken::new(u64::MAX), DateTime::from_timestamp_nanos(i64::MAX));
         let holder = Holder::new(owner, token, "h".repeat(HOST_MAX), end, end);
-        let life = LifeId { generation: u32::MAX, inode: u64::MAX };
+        let life = Some(LifeId { generation: u32::MAX, inode: u64::MAX });
         State { last: token, last_claim: token, lease: LeaseState::Held { holder, life } }
     }
 
     #[test]
     fn a_state_is_read_back_also_when_all_its_fields_are_as_long_as_they_can_be() {
-        for state in [longest(), State::lost(FencingToken::new(0)), State { lease: LeaseState::Free, ..longest() }] {
+        let LeaseState::Held { holder, .. } = longest().lease else { unreachable!("it is held") };
+        let ended = LeaseState::Held { holder, life: None };
+        let others = [LeaseState::Free, ended].map(|lease| State { lease, ..longest() });
+        for state in [longest(), State::lost(FencingToken::new(0))].into_iter().chain(others) {
             assert_eq!(State::from_block(&block_of(&state)), Some(state));
         }
     }

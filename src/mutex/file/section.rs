@@ -54,7 +54,7 @@ pub(super) enum Verdict {
 
 /// Which part of the record an owner's entry is.
 enum Entry {
-    Lease(Holder, LifeId),
+    Lease(Holder, Option<LifeId>),
     Claim(Holder, Slot),
 }
 
@@ -130,7 +130,8 @@ impl<'a> Section<'a> {
             LeaseState::Unknown => nobody_unless(life::is_any_alive(self.place)?, Occupant::Unknown),
             LeaseState::Held { holder, .. } if holder.until() <= now => Occupant::Nobody,
             LeaseState::Held { holder, life } => {
-                nobody_unless(life::is_alive(self.place, *life)?, Occupant::Known(holder.clone()))
+                let alive = life.map_or(Ok(true), |life| life::is_alive(self.place, life))?;
+                nobody_unless(alive, Occupant::Known(holder.clone()))
             }
         })
     }
@@ -179,7 +180,7 @@ impl<'a> Section<'a> {
             state.last_claim = grant.token();
         }
         if let (Some(lease), Some(life)) = (grant.lease(), life.and_then(Life::id)) {
-            state.lease = LeaseState::Held { holder: Holder::of(lease, now), life };
+            state.lease = LeaseState::Held { holder: Holder::of(lease, now), life: Some(life) };
         }
         let superseded = match &self.state.lease {
             LeaseState::Held { holder, .. } if grant.lease().is_some() => Some(holder.owner()),
@@ -203,18 +204,37 @@ impl<'a> Section<'a> {
 
     /// Lets the lease end at `until`. `false`: it was not theirs.
     pub(super) fn extend(&mut self, lease: &Lease, until: DateTime<Utc>, now: DateTime<Utc>) -> Result<bool, Fault> {
-        match self.entry_of(lease, None, now)? {
+        let Some(entry) = self.entry_of(lease, None, now)? else { return Ok(false) };
+        self.move_end(lease, entry, until).map(|()| true)
+    }
+
+    /// Lets the lease end at `until`, whether or not its holder lives then. `false`: it was not theirs.
+    pub(super) fn release_at(
+        &mut self,
+        until: DateTime<Utc>,
+        lease: &Lease,
+        life: Option<&Life>,
+        now: DateTime<Utc>,
+    ) -> Result<bool, Fault> {
+        let entry = match self.entry_of(lease, life, now)? {
             None => return Ok(false),
-            Some(Entry::Lease(holder, life)) => {
+            Some(Entry::Lease(holder, _)) => Entry::Lease(holder, None),
+            Some(claim @ Entry::Claim(..)) => claim,
+        };
+        self.move_end(lease, entry, until).map(|()| true)
+    }
+
+    fn move_end(&mut self, lease: &Lease, entry: Entry, until: DateTime<Utc>) -> Result<(), Fault> {
+        match entry {
+            Entry::Lease(holder, life) => {
                 let lease = LeaseState::Held { holder: holder.held_until(until), life };
-                self.write_state(State { lease, ..self.state.clone() })?;
+                self.write_state(State { lease, ..self.state.clone() })
             }
-            Some(Entry::Claim(holder, slot)) => {
+            Entry::Claim(holder, slot) => {
                 let block = claim_block(lease.name(), ClaimKey::of(lease.name()), &holder.held_until(until));
-                self.write_claim(slot, &block)?;
+                self.write_claim(slot, &block)
             }
         }
-        Ok(true)
     }
 
     /// Frees the name, whoever holds it. `false`: nobody did.
@@ -245,9 +265,9 @@ impl<'a> Section<'a> {
             return Ok(None);
         }
         let alive = match &entry {
-            Entry::Claim(..) => true,
-            Entry::Lease(_, id) if life.is_some_and(|life| life.id() == Some(*id)) => true,
-            Entry::Lease(_, id) => life::is_alive(self.place, *id)?,
+            Entry::Claim(..) | Entry::Lease(_, None) => true,
+            Entry::Lease(_, id) if life.is_some_and(|life| life.id() == *id) => true,
+            Entry::Lease(_, Some(id)) => life::is_alive(self.place, *id)?,
         };
         Ok(alive.then_some(entry))
     }

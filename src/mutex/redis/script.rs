@@ -69,15 +69,27 @@ pub(super) fn release<'a>(held: impl ExactSizeIterator<Item = &'a Held> + Clone,
     call
 }
 
-pub(super) fn extend<'a>(held: impl ExactSizeIterator<Item = &'a Held> + Clone, term: Term, prefix: &Prefix) -> Cmd {
+/// One call of the script for all of these; nobody waits for its answer from `until` on.
+pub(super) fn extend<'a>(
+    held: impl ExactSizeIterator<Item = &'a Held> + Clone,
+    term: Term,
+    prefix: &Prefix,
+    clock: ServerClock,
+    until: Moment,
+) -> Cmd {
     let mut call = EXTEND.call(held.len());
     held.clone().for_each(|held| _ = call.arg(prefix.key(&held.name)));
-    call.arg(millis(term));
+    call.arg(format!("{:016}", clock.at(until))).arg(millis(term));
     held.for_each(|held| _ = call.arg(OwnedBy(held.owner)));
     call
 }
 
-/// What `release` and `extend` answer: for each name whether it was the owner's.
+/// What `extend` answers: as `release`, unless it was too late.
+pub(super) fn extended(answer: Value, names: usize, clock: &mut ServerClock) -> Result<Vec<bool>, Failure> {
+    if answer == Value::BulkString(b"late".to_vec()) { Err(Failure::too_late()) } else { owned(answer, names, clock) }
+}
+
+/// What `release` answers: for each name whether it was the owner's.
 pub(super) fn owned(answer: Value, names: usize, _: &mut ServerClock) -> Result<Vec<bool>, Failure> {
     let mut owned = vec![true; names];
     for exception in sequence(answer)? {

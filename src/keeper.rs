@@ -1,0 +1,169 @@
+//! Keeps the leases that this process has in hand: renews them while their tasks run, and notices the lost ones.
+//!
+//! Each store has a keeper of its own, so that an outage of one delays no renewal in another, and asks it on connections
+//! that no gate waits for. Its thread is there while there is something to renew.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::thread;
+use std::time::Duration;
+
+use crate::clock::{Clock, Moment};
+use crate::error::{Chain, MutexError};
+use crate::fault::contain;
+use crate::lease::{Holder, Lease};
+use crate::mutex::{Answers, Scope, Store};
+use crate::protection::Renewal;
+use crate::sync;
+use crate::task::Run;
+use crate::tenure::Tenure;
+
+mod plan;
+mod watch;
+
+use plan::{Batch, Errand, Plan};
+use watch::{Need, Watch};
+
+/// How long a task may take to stop before that is told.
+const TOLD_OF_AFTER: Duration = Duration::from_secs(5);
+
+/// The keeper of one store, on one clock, in one process.
+pub(crate) struct Keeper {
+    store: Store,
+    clock: Clock,
+    /// The other side of a `fork` has no thread, and needs a keeper of its own.
+    pid: u32,
+    watch: Watch<Plan>,
+}
+
+impl Keeper {
+    /// The keeper of this store. It lives as long as somebody has it, which whoever holds a lease does.
+    pub(crate) fn of(store: &Store, clock: &Clock) -> Arc<Self> {
+        static KEEPERS: Mutex<Vec<Weak<Keeper>>> = Mutex::new(Vec::new());
+
+        let pid = std::process::id();
+        let is_it = |keeper: &Self| keeper.store.id == store.id && keeper.clock.is_same(clock) && keeper.pid == pid;
+        let mut keepers = KEEPERS.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = keepers.iter().filter_map(Weak::upgrade).find(|keeper| is_it(keeper));
+        known.unwrap_or_else(|| {
+            keepers.retain(|keeper| keeper.strong_count() > 0);
+            let watch = Watch::new(Plan::default());
+            let keeper = Arc::new(Self { store: store.clone(), clock: clock.clone(), pid, watch });
+            keepers.push(Arc::downgrade(&keeper));
+            keeper
+        })
+    }
+
+    /// Keeps a lease that was just granted, until it ends.
+    ///
+    /// # Errors
+    ///
+    /// Who in this process holds the name still: the store has lost its memory, or it would not have granted it again.
+    #[inline]
+    pub(crate) fn keep(self: &Arc<Self>, tenure: &Arc<Tenure>, renewal: Renewal) -> Result<(), Option<Holder>> {
+        // What is in the memory of this process is lost with the leases in hand.
+        let may_forget = self.store.scope != Scope::Process;
+        if !may_forget && renewal == Renewal::Never {
+            return Ok(());
+        }
+        let (kept, need) = self.watch.change(|plan| {
+            let holder = if may_forget { tenure.lease().and_then(|lease| plan.holder(lease.name())) } else { None };
+            match holder {
+                Some(holder) => (Err(holder.holder()), None),
+                None => (Ok(()), plan.keep(tenure, renewal)),
+            }
+        });
+        if need == Need::Thread {
+            self.start();
+        }
+        kept
+    }
+
+    /// Tells of a task that is still at work when it has gone on for a while after its timeout.
+    pub(crate) fn expect_end(self: &Arc<Self>, run: &Run, timeout: Moment) {
+        let overdue = timeout.plus(TOLD_OF_AFTER);
+        if let ((), Need::Thread) = self.watch.change(|plan| (plan.expect_end(run, overdue), Some(overdue))) {
+            self.start();
+        }
+    }
+
+    /// The task of this run has ended.
+    pub(crate) fn has_ended(&self, run: &Run) {
+        let ((), _) = self.watch.change(|plan| (plan.has_ended(run), None));
+    }
+
+    #[cold]
+    fn start(self: &Arc<Self>) {
+        let keeper = Arc::clone(self);
+        let carry_out = |keeper: &Self, errand: &Errand| match errand {
+            Errand::Renew(batch) => keeper.renew(batch),
+            Errand::Tell(runs) => {
+                runs.iter().for_each(tell_of);
+                Answers::new()
+            }
+        };
+        let attend = move || keeper.watch.attend(&keeper.clock, |errand| carry_out(&keeper, errand));
+        if let Err(error) = thread::Builder::new().name("soloist-keeper".into()).spawn(attend) {
+            self.watch.is_unattended();
+            let _ = contain(|| {
+                tracing::warn!(target: "soloist", %error, "no thread for renewals: leases end with their terms");
+            });
+        }
+    }
+
+    fn renew(&self, batch: &Batch) -> Answers<bool> {
+        let leases = batch.leases();
+        let failed = |error: &MutexError| leases.iter().map(|_| Err(error.clone())).collect();
+        let answers = match contain(|| self.store.mutex.extend(&leases, batch.term)) {
+            Ok(answers) if answers.len() == leases.len() => answers,
+            Ok(answers) => {
+                let count = format!("the store gave {} answers to {} leases", answers.len(), leases.len());
+                failed(&MutexError::unusable(attempted(&leases), count))
+            }
+            Err(message) => failed(&MutexError::panicked(attempted(&leases), &message)),
+        };
+        if let Some(error) = answers.iter().find_map(|answer| answer.as_ref().err()) {
+            let failures = answers.iter().filter(|answer| answer.is_err()).count();
+            let _ = contain(|| {
+                tracing::warn!(target: "soloist", leases = failures, error = %Chain(error), "not renewed yet");
+            });
+        }
+        answers
+    }
+}
+
+impl fmt::Debug for Keeper {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Keeper").field("store", &self.store.mutex).finish_non_exhaustive()
+    }
+}
+
+fn tell_of(run: &Run) {
+    let _ = contain(|| {
+        let (event, occurrence) = (run.name(), run.occurrence());
+        tracing::warn!(target: "soloist", event, %occurrence, "timed out and does not stop");
+    });
+}
+
+/// What is attempted with these, as errors say it.
+fn attempted(leases: &[Lease]) -> String {
+    match leases {
+        [lease] => format!("extend {}", lease.name()),
+        _ => format!("extend {} leases", leases.len()),
+    }
+}
+
+/// The keepers that one tick needs. The first is at hand for all that follow; a tick mostly has one store.
+#[derive(Default)]
+pub(crate) struct Keepers {
+    first: OnceLock<Arc<Keeper>>,
+}
+
+impl Keepers {
+    /// Lets `keep` speak to the keeper of this store.
+    #[inline]
+    pub(crate) fn with<T>(&self, store: &Store, clock: &Clock, keep: impl FnOnce(&Arc<Keeper>) -> T) -> T {
+        let first = self.first.get_or_init(|| Keeper::of(store, clock));
+        if first.store.id == store.id { keep(first) } else { keep(&Keeper::of(store, clock)) }
+    }
+}

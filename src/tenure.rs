@@ -1,0 +1,274 @@
+//! What one run holds, and until when it may go on.
+//!
+//! The right to go on is one word: a deadline, or the moment since which it has gone. So whoever finds that the deadline
+//! has passed, and whoever moves it because the lease was renewed, agree on which of the two happened; and what has gone
+//! never comes back.
+
+use std::fmt;
+use std::sync::PoisonError;
+use std::time::Duration;
+
+use super::sync::{AtomicU64, Condvar, Mutex, Ordering};
+use crate::cancel::CancelReason;
+use crate::clock::{Clock, Moment};
+use crate::fault::contain;
+use crate::lease::{FencingToken, Holder, Lease, Term};
+use crate::mutex::Grant;
+
+/// What one run, or one guard, holds from its grant to its release.
+pub(crate) struct Tenure {
+    clock: Clock,
+    /// `None`: it has no protection, or runs without it.
+    grant: Option<Grant>,
+    /// When the grant was there.
+    began: Moment,
+    /// How long the lease is held from then on, however soon it is given back.
+    at_least: Option<Term>,
+    right: AtomicU64,
+    /// When the task has taken too long.
+    limit: AtomicU64,
+    /// Whether the store is just being asked for a renewal.
+    asking: Mutex<bool>,
+    /// Something changed that somebody may wait for.
+    told: Condvar,
+}
+
+/// The right to go on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Right {
+    Until(Moment),
+    GoneSince(Moment),
+}
+
+const GONE: u64 = 1 << 63;
+
+impl Right {
+    fn of(word: u64) -> Self {
+        let moment = Moment::from_bits(word & !GONE);
+        if word & GONE == 0 { Self::Until(moment) } else { Self::GoneSince(moment) }
+    }
+
+    fn word(self) -> u64 {
+        match self {
+            Self::Until(moment) => moment.to_bits(),
+            Self::GoneSince(moment) => moment.to_bits() | GONE,
+        }
+    }
+
+    /// What it is at this time, whether or not anybody has found out.
+    fn at(self, now: Moment) -> Self {
+        match self {
+            Self::Until(deadline) if deadline <= now => Self::GoneSince(deadline),
+            right => right,
+        }
+    }
+}
+
+impl Tenure {
+    #[inline]
+    pub(crate) fn new(clock: Clock, grant: Option<Grant>, began: Moment, at_least: Option<Term>) -> Self {
+        let until = grant.as_ref().and_then(Grant::lease).map_or(Moment::NEVER, Lease::deadline);
+        Self {
+            clock,
+            grant,
+            began,
+            at_least,
+            right: AtomicU64::new(Right::Until(until).word()),
+            limit: AtomicU64::new(Moment::NEVER.to_bits()),
+            asking: Mutex::new(false),
+            told: Condvar::new(),
+        }
+    }
+
+    /// The lease as it was granted.
+    pub(crate) fn lease(&self) -> Option<&Lease> {
+        self.grant.as_ref()?.lease()
+    }
+
+    pub(crate) fn claim(&self) -> Option<&Lease> {
+        self.grant.as_ref()?.claim()
+    }
+
+    pub(crate) fn token(&self) -> Option<FencingToken> {
+        self.grant.as_ref().map(Grant::token)
+    }
+
+    /// This process, as others are told who holds the lease.
+    pub(crate) fn holder(&self) -> Option<Holder> {
+        self.lease().map(|lease| Holder::of(lease, self.clock.wall_at(self.began)))
+    }
+
+    /// From now on the task may take so long.
+    pub(crate) fn limit(&self, limit: Duration, now: Moment) {
+        self.limit.store(now.plus(limit).to_bits(), Ordering::Release);
+    }
+
+    /// Why the run should stop; the first reason there was.
+    pub(crate) fn reason(&self) -> Option<CancelReason> {
+        let now = self.clock.moment();
+        self.reason_under(self.right_at(now), now)
+    }
+
+    fn reason_under(&self, right: Right, now: Moment) -> Option<CancelReason> {
+        let limit = Moment::from_bits(self.limit.load(Ordering::Acquire));
+        match right {
+            Right::GoneSince(lost) if lost <= limit => Some(CancelReason::LeaseLost),
+            _ if limit <= now => Some(CancelReason::TimedOut),
+            Right::GoneSince(_) => Some(CancelReason::LeaseLost),
+            Right::Until(_) => None,
+        }
+    }
+
+    /// Waits until there is a reason to stop, for `timeout` at most.
+    pub(crate) fn wait(&self, timeout: Duration) -> Option<CancelReason> {
+        let enough = self.clock.moment().plus(timeout);
+        let mut asking = self.asking.lock().unwrap_or_else(PoisonError::into_inner);
+        loop {
+            let now = self.clock.moment();
+            let right = Right::of(self.right.load(Ordering::Acquire)).at(now);
+            let Right::Until(deadline) = right else { break };
+            if now >= enough || self.reason_under(right, now).is_some() {
+                break;
+            }
+            let limit = Moment::from_bits(self.limit.load(Ordering::Acquire));
+            let patience = self.clock.patience(enough.min(deadline).min(limit));
+            (asking, _) = self.told.wait_timeout(asking, patience).unwrap_or_else(PoisonError::into_inner);
+        }
+        drop(asking);
+        self.reason()
+    }
+
+    /// When the grant was there.
+    #[inline]
+    pub(crate) fn began(&self) -> Moment {
+        self.began
+    }
+
+    /// How long it may go on as things are; `None`: without end.
+    pub(crate) fn remaining(&self) -> Option<Duration> {
+        let now = self.clock.moment();
+        let limit = Moment::from_bits(self.limit.load(Ordering::Acquire));
+        let end = match self.right_at(now) {
+            Right::Until(deadline) => deadline.min(limit),
+            Right::GoneSince(_) => now,
+        };
+        (end < Moment::NEVER).then(|| end.since(now))
+    }
+
+    /// Since when the lease is lost, or given back.
+    pub(crate) fn gone_since(&self) -> Option<Moment> {
+        match self.right_at(self.clock.moment()) {
+            Right::Until(_) => None,
+            Right::GoneSince(moment) => Some(moment),
+        }
+    }
+
+    /// Until when the lease may be relied on, and nothing if it has gone.
+    pub(crate) fn deadline_at(&self, now: Moment) -> Option<Moment> {
+        match self.right_at(now) {
+            Right::Until(deadline) => Some(deadline),
+            Right::GoneSince(_) => None,
+        }
+    }
+
+    /// The right at this time. Whoever finds that its deadline has passed makes that final.
+    fn right_at(&self, now: Moment) -> Right {
+        let mut word = self.right.load(Ordering::Acquire);
+        loop {
+            let (known, right) = (Right::of(word), Right::of(word).at(now));
+            if known == right {
+                return right;
+            }
+            match self.right.compare_exchange(word, right.word(), Ordering::AcqRel, Ordering::Acquire) {
+                Ok(_) => {
+                    self.tell_loss();
+                    return right;
+                }
+                Err(other) => word = other,
+            }
+        }
+    }
+
+    /// The store is about to be asked for a renewal. `false`: there is nothing to renew any more.
+    pub(crate) fn ask(&self, now: Moment) -> bool {
+        let live = self.deadline_at(now).is_some();
+        let mut asking = self.asking.lock().unwrap_or_else(PoisonError::into_inner);
+        // It may have ended before this was locked, and whoever ended it waits for a renewal that was asked for earlier.
+        *asking = live && matches!(Right::of(self.right.load(Ordering::Acquire)), Right::Until(_));
+        *asking
+    }
+
+    /// The store renewed it: it lasts until `deadline`, unless it was over when the answer came.
+    pub(crate) fn renewed_until(&self, deadline: Moment, now: Moment) {
+        if let right @ Right::Until(_) = self.right_at(now) {
+            // Whoever changed it meanwhile has ended it.
+            let renewed = Right::Until(deadline).word();
+            let _ = self.right.compare_exchange(right.word(), renewed, Ordering::AcqRel, Ordering::Acquire);
+        }
+        self.answered();
+    }
+
+    /// The store gave no answer to the renewal.
+    pub(crate) fn not_renewed(&self) {
+        self.answered();
+    }
+
+    /// The store says that the lease is not ours any more.
+    pub(crate) fn lose(&self, now: Moment) {
+        if let right @ Right::Until(_) = self.right_at(now) {
+            let lost = Right::GoneSince(now).word();
+            if self.right.compare_exchange(right.word(), lost, Ordering::AcqRel, Ordering::Acquire).is_ok() {
+                self.tell_loss();
+            }
+        }
+        self.answered();
+    }
+
+    fn answered(&self) {
+        *self.asking.lock().unwrap_or_else(PoisonError::into_inner) = false;
+        self.told.notify_all();
+    }
+
+    /// The lease is about to be given back: from here on it is not renewed. What it has become, if it was renewed before.
+    #[inline]
+    pub(crate) fn end_renewal(&self) -> Option<Lease> {
+        let now = self.clock.moment();
+        self.right_at(now);
+        let before = self.right.fetch_or(GONE, Ordering::AcqRel);
+        match (Right::of(before), self.lease()) {
+            (Right::Until(deadline), Some(lease)) if deadline != lease.deadline() => Some(lease.held_until(deadline)),
+            _ => None,
+        }
+    }
+
+    /// How much longer the lease is to be held; nothing if it has gone.
+    pub(crate) fn rest(&self) -> Option<Term> {
+        let at_least = self.at_least?.get();
+        let now = self.clock.moment();
+        let rest = self.began.plus(at_least).since(now);
+        self.deadline_at(now).and_then(|_| Term::new(rest).ok())
+    }
+
+    /// Waits for the answer to a renewal that is under way, so that it does not prolong what is shortened after it.
+    pub(crate) fn wait_for_its_renewal(&self) {
+        let mut asking = self.asking.lock().unwrap_or_else(PoisonError::into_inner);
+        while *asking {
+            asking = self.told.wait(asking).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    fn tell_loss(&self) {
+        let (mutex, token) = (self.lease().map(Lease::name), self.token().map(FencingToken::get));
+        // A subscriber that panics keeps nobody from stopping.
+        let _ = contain(|| {
+            tracing::error!(target: "soloist", mutex = mutex.map(tracing::field::display), token, "lease lost");
+        });
+    }
+}
+
+impl fmt::Debug for Tenure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let right = Right::of(self.right.load(Ordering::Acquire));
+        f.debug_struct("Tenure").field("grant", &self.grant).field("right", &right).finish_non_exhaustive()
+    }
+}
