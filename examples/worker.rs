@@ -110,10 +110,10 @@ impl Options {
                 Long("now") => options.now = Some(arguments.value()?.parse()?),
                 Long("without-overlapping") => {
                     options.without_overlapping = true;
-                    options.fixed_term = arguments.optional_value().map(seconds).transpose()?;
+                    options.fixed_term = arguments.optional_value().map(|value| seconds(&value)).transpose()?;
                 }
-                Long("term") => options.term = Some(seconds(arguments.value()?)?),
-                Long("hold-at-least") => options.hold_at_least = Some(seconds(arguments.value()?)?),
+                Long("term") => options.term = Some(seconds(&arguments.value()?)?),
+                Long("hold-at-least") => options.hold_at_least = Some(seconds(&arguments.value()?)?),
                 Long("on-one-server") => options.on_one_server = true,
                 Long("work-ms") => options.work = Duration::from_millis(arguments.value()?.parse()?),
                 Long("log") => options.log = Arc::new(Log::append_to(&arguments.value()?.string()?)?),
@@ -128,7 +128,7 @@ impl Options {
     }
 }
 
-fn seconds(value: OsString) -> Result<Duration, Box<dyn Error>> {
+fn seconds(value: &OsString) -> Result<Duration, Box<dyn Error>> {
     Ok(Duration::try_from_secs_f64(value.parse()?)?)
 }
 

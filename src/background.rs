@@ -16,8 +16,8 @@ use crate::foreground;
 use crate::gate::{self, Pass};
 use crate::guard::{Held, release_together};
 use crate::mutex::{EventMutex, StoreId};
-use crate::outcome::{Ended, Release, RunOutcome, SkipReason};
-use crate::report::{Entry, Verdict};
+use crate::outcome::{Ended, RunOutcome, SkipReason};
+use crate::report::Entry;
 use crate::task::Run;
 use crate::turn::Turn;
 
@@ -219,7 +219,7 @@ impl<'a> Office<'a> {
     }
 
     fn refuse(&self, Refused { turn, span, reason }: Refused) {
-        self.enter(turn, span.in_scope(|| self.turns[turn].conclude(Verdict::Skipped(reason))));
+        self.enter(turn, span.in_scope(|| self.turns[turn].skip(reason)));
     }
 
     fn run(&self, Admitted { turn, span, pass }: Admitted<'a>) -> Done<'a> {
@@ -240,15 +240,11 @@ impl<'a> Office<'a> {
             let (these, others) = done.into_iter().partition::<VecDeque<_>, _>(of_this_store);
             done = others;
             let (these, held): (Vec<_>, Vec<_>) = these.into_iter().map(Done::apart).unzip();
-            for (taken, release) in these.into_iter().zip(release_together(&*store.mutex, held)) {
-                self.conclude(taken, release);
+            for (taken, released) in these.into_iter().zip(release_together(&*store.mutex, held)) {
+                let Taken { turn, span, outcome } = taken;
+                self.enter(turn, span.in_scope(|| self.turns[turn].conclude(outcome, released)));
             }
         }
-    }
-
-    fn conclude(&self, Taken { turn, span, mut outcome }: Taken, release: Option<Release>) {
-        outcome.release = release.inspect(|release| self.turns[turn].heard(release));
-        self.enter(turn, span.in_scope(|| self.turns[turn].conclude(Verdict::Ran(outcome))));
     }
 
     fn enter(&self, turn: usize, entry: Entry) {

@@ -84,6 +84,7 @@ impl Clock {
     pub(crate) fn patience(&self, until: Moment) -> Duration {
         match &self.0 {
             Source::System => until.since(self.moment()).min(LONGEST_SLEEP),
+            Source::Manual(_) if until == Moment::BEGINNING => Duration::ZERO,
             Source::Manual(_) => LOOK_AT_MANUAL,
         }
     }
@@ -102,7 +103,7 @@ impl Clock {
 const LONGEST_SLEEP: Duration = Duration::from_secs(5);
 
 /// How often whoever waits looks whether a test has moved the clock.
-const LOOK_AT_MANUAL: Duration = Duration::from_millis(5);
+const LOOK_AT_MANUAL: Duration = Duration::from_millis(10);
 
 impl fmt::Debug for Clock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -238,6 +239,9 @@ impl Moment {
     pub(crate) fn from_bits(bits: u64) -> Self {
         Self(bits)
     }
+
+    /// A moment that has always passed.
+    pub(crate) const BEGINNING: Self = Self(0);
 
     /// A moment that does not come.
     pub(crate) const NEVER: Self = Self(u64::MAX >> 1);

@@ -12,7 +12,7 @@ use crate::gate::{self, Pass};
 use crate::lease::Lease;
 use crate::mutex::Scope;
 use crate::outcome::RunOutcome;
-use crate::report::{Entry, Verdict};
+use crate::report::Entry;
 use crate::turn::Turn;
 
 /// Takes the turns, and hands out an entry for each in their order.
@@ -38,7 +38,7 @@ pub(crate) fn take_turns<'a, T: Borrow<Turn<'a>>>(turns: impl Iterator<Item = T>
             enter(ended.conclude(lease.zip(released)));
         }
         match admitted {
-            Err(reason) => enter(span.in_scope(|| this.conclude(Verdict::Skipped(reason)))),
+            Err(reason) => enter(span.in_scope(|| this.skip(reason))),
             Ok(pass) => {
                 let outcome = span.in_scope(|| this.perform(&pass));
                 last = Some(Ended { turn, span, outcome, pass });
@@ -71,14 +71,13 @@ impl<'a, T: Borrow<Turn<'a>>> Ended<'a, T> {
 
     /// The store was asked to take the lease back and said this, or is asked now.
     fn conclude(self, released: Option<(Lease, Result<bool, MutexError>)>) -> Entry {
-        let Self { turn, span, mut outcome, pass } = self;
+        let Self { turn, span, outcome, pass } = self;
         span.in_scope(|| {
-            let release = match released {
-                Some((lease, answer)) => Some(pass.held.given_back(&lease, answer)),
+            let released = match released {
+                Some((lease, answer)) => pass.held.given_back(&lease, answer),
                 None => pass.held.release(),
             };
-            outcome.release = release.inspect(|release| turn.borrow().heard(release));
-            turn.borrow().conclude(Verdict::Ran(outcome))
+            turn.borrow().conclude(outcome, released)
         })
     }
 }

@@ -142,7 +142,7 @@ fn take_up<'a>(turn: &Turn<'a>, grant: Grant) -> Result<Pass<'a>, SkipReason> {
     let pass = pass(turn, Some(grant));
     let tenure = pass.run().tenure();
     let Some(terms) = turn.event.protection.lease else { return Ok(pass) };
-    if tenure.gone_since().is_some() {
+    if tenure.lease().is_some_and(|lease| lease.deadline() <= tenure.began()) {
         let error = MutexError::granted_too_late(turn.event.protection.mutex.to_string());
         give_back(turn, tenure.claim().cloned().into_iter());
         return without_protection(turn, SkipReason::StoreUnavailable(error));
@@ -185,7 +185,7 @@ struct Count {
 fn ask_store(turn: &Turn<'_>, admissions: &[Admission]) -> Result<Vec<Result<Admitted, MutexError>>, Silence> {
     let Turn { store, clock, round, .. } = turn;
     round.outages.may_ask(store.id, clock).map_err(Silence::NotAsked)?;
-    let answers = contain(|| store.mutex.admit(admissions));
+    let answers = contain(|| turn.mutex().admit(admissions));
     round.outages.heard(store.id, clock, answers.as_ref().ok().and_then(|answers| outage_in(answers)));
     answers.map_err(Silence::Panicked)
 }
@@ -246,8 +246,8 @@ fn give_back(turn: &Turn<'_>, leases: impl Iterator<Item = Lease>) {
     let Turn { store, clock, round, .. } = *turn;
     for lease in leases {
         if round.outages.may_ask(store.id, clock).is_ok() {
-            let released = Held::new(&store.mutex, lease).release();
-            round.outages.heard(store.id, clock, released.as_ref().and_then(Release::outage));
+            let (_, release) = Held::new(&store.mutex, lease).release();
+            round.outages.heard(store.id, clock, release.as_ref().and_then(Release::outage));
         }
     }
 }

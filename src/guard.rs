@@ -119,7 +119,7 @@ impl LeaseGuard {
         let tenure = Arc::new(Tenure::new(clock, Some(Grant::of(lease.clone())), now, None));
         let guard = Self { lease, held: Held::new(store.mutex, tenure), keeper };
         // Whoever in this process has the name already has the better right.
-        let kept = guard.keeper.keep(&guard.held.holding, renewal);
+        let kept = guard.keeper.keep(guard.held.holding(), renewal);
         Ok(kept.is_ok().then_some(guard))
     }
 
@@ -155,7 +155,7 @@ impl LeaseGuard {
     /// # }
     /// ```
     pub fn is_lost(&self) -> bool {
-        self.held.holding.gone_since().is_some()
+        self.held.holding().gone_since().is_some()
     }
 
     /// Waits until the lease is lost, for `timeout` at most: a sleep that ends early. `false`: the time is over, and it
@@ -172,7 +172,7 @@ impl LeaseGuard {
     /// # }
     /// ```
     pub fn lost(&self, timeout: Duration) -> bool {
-        self.held.holding.wait(timeout).is_some()
+        self.held.holding().wait(timeout).is_some()
     }
 
     /// Gives the name back and says how that went. `Ok(false)`: it was not ours any more, and was left alone.
@@ -191,7 +191,7 @@ impl LeaseGuard {
     /// # }
     /// ```
     pub fn release(self) -> Result<bool, MutexError> {
-        match self.held.release() {
+        match self.held.release().1 {
             Some(Release::Failed(error)) => Err(error),
             Some(Release::Lost) => Ok(false),
             _ => Ok(true),
@@ -240,7 +240,7 @@ impl Holding for Run {
 impl<M: EventMutex> Held<M, Run> {
     /// Whether there is a lease among it that is not to be held any longer.
     pub(crate) fn is_released_now(&self) -> bool {
-        self.holding.lease().is_some() && self.holding.tenure().rest().is_none()
+        self.holding().lease().is_some() && self.holding().tenure().rest().is_none()
     }
 }
 
@@ -248,51 +248,48 @@ impl<M: EventMutex> Held<M, Run> {
 #[derive(Debug)]
 pub(crate) struct Held<M: EventMutex, H: Holding> {
     mutex: M,
-    holding: H,
-    given_back: bool,
+    /// Gone when it was given back.
+    holding: Option<H>,
 }
 
 impl<M: EventMutex, H: Holding> Held<M, H> {
     /// Holds what was just granted.
     #[inline]
     pub(crate) fn new(mutex: M, holding: H) -> Self {
-        Self { mutex, holding, given_back: false }
+        Self { mutex, holding: Some(holding) }
     }
 
+    #[inline]
     pub(crate) fn holding(&self) -> &H {
-        &self.holding
+        self.holding.as_ref().expect("it is given back by what takes the whole of this")
     }
 
     /// Leaves it to whoever gets it from here.
-    pub(crate) fn keep(mut self) -> H
-    where
-        H: Clone,
-    {
-        self.given_back = true;
-        self.holding.clone()
+    #[inline]
+    pub(crate) fn keep(mut self) -> H {
+        self.holding.take().expect("it is given back by what takes the whole of this")
     }
 
-    /// `None`: there is no lease among it.
+    /// Gives back the lease, if there is one among it.
     #[inline]
-    pub(crate) fn release(mut self) -> Option<Release> {
-        self.give_back()
+    pub(crate) fn release(self) -> (H, Option<Release>) {
+        let release = self.give_back();
+        (self.keep(), release)
     }
 
     /// The lease, which the store is asked elsewhere to take back now.
     pub(crate) fn end(&self) -> Option<Lease> {
-        self.holding.end().map(|ending| ending.lease.into_owned())
+        self.holding().end().map(|ending| ending.lease.into_owned())
     }
 
     /// The store was asked elsewhere to take `lease` back, and said this.
-    pub(crate) fn given_back(mut self, lease: &Lease, answer: Result<bool, MutexError>) -> Release {
-        self.given_back = true;
-        concluded(lease, None, answer)
+    pub(crate) fn given_back(self, lease: &Lease, answer: Result<bool, MutexError>) -> (H, Option<Release>) {
+        (self.keep(), Some(concluded(lease, None, answer)))
     }
 
     #[inline]
-    fn give_back(&mut self) -> Option<Release> {
-        self.given_back = true;
-        let Ending { lease, rest } = self.holding.end()?;
+    fn give_back(&self) -> Option<Release> {
+        let Ending { lease, rest } = self.holding().end()?;
         let answer = contain(|| match rest {
             None => self.mutex.forget(&lease),
             Some(rest) => only(self.mutex.release_after(slice::from_ref(&*lease), rest), &lease),
@@ -332,7 +329,7 @@ fn concluded(lease: &Lease, rest: Option<Term>, answer: Result<bool, MutexError>
 }
 
 /// Gives back what several runs hold in one store, at once where it can be, and says of each how that went.
-pub(crate) fn release_together<M: EventMutex>(mutex: M, held: Vec<Held<M, Run>>) -> Vec<Option<Release>> {
+pub(crate) fn release_together<M: EventMutex>(mutex: M, held: Vec<Held<M, Run>>) -> Vec<(Run, Option<Release>)> {
     if held.len() < 2 {
         return held.into_iter().map(Held::release).collect();
     }
@@ -343,7 +340,7 @@ pub(crate) fn release_together<M: EventMutex>(mutex: M, held: Vec<Held<M, Run>>)
         Ok(answers) if answers.len() == leases.len() => {
             let mut answers = answers.into_iter();
             let release = |(held, lease): (Held<M, Run>, Option<Lease>)| match lease {
-                Some(lease) => answers.next().map(|answer| held.given_back(&lease, answer)),
+                Some(lease) => held.given_back(&lease, answers.next().expect("there are as many as leases")),
                 None => held.release(),
             };
             return held.into_iter().zip(ended).map(release).collect();
@@ -356,15 +353,15 @@ pub(crate) fn release_together<M: EventMutex>(mutex: M, held: Vec<Held<M, Run>>)
     };
     // Which of them went back is not known, so each is tried again alone. What is not ours any more may be one that did.
     let release = |(held, lease): (Held<M, Run>, Option<Lease>)| match (held.release(), lease) {
-        (Some(Release::Lost), Some(lease)) => Some(Release::Failed(wrong(&lease))),
-        (release, _) => release,
+        ((run, Some(Release::Lost)), Some(lease)) => (run, Some(Release::Failed(wrong(&lease)))),
+        (released, _) => released,
     };
     held.into_iter().zip(ended).map(release).collect()
 }
 
 impl<M: EventMutex, H: Holding> Drop for Held<M, H> {
     fn drop(&mut self) {
-        if !self.given_back {
+        if self.holding.is_some() {
             // What comes of it has been told.
             let _ = self.give_back();
         }

@@ -6,10 +6,11 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 use tracing::Span;
 
-use crate::fault::{attempt, contain};
+use crate::clock::Moment;
+use crate::fault::{Fault, attempt, contain};
 use crate::gate::{self, Pass};
 use crate::lease::FencingToken;
-use crate::outcome::{Ended, Hook, HookFailure, Release, RunOutcome};
+use crate::outcome::{Ended, Hook, HookFailure, Release, RunOutcome, SkipReason};
 use crate::report::{Entry, Verdict};
 use crate::task::{Run, Task};
 use crate::turn::Turn;
@@ -19,14 +20,13 @@ impl Turn<'_> {
     pub(crate) fn take(&self) -> Entry {
         let span = self.span();
         let _in_span = span.enter();
-        self.conclude(match gate::admit(self) {
-            Err(reason) => Verdict::Skipped(reason),
+        match gate::admit(self) {
+            Err(reason) => self.skip(reason),
             Ok(pass) => {
-                let mut outcome = self.perform(&pass);
-                outcome.release = pass.held.release().inspect(|release| self.heard(release));
-                Verdict::Ran(outcome)
+                let outcome = self.perform(&pass);
+                self.conclude(outcome, pass.held.release())
             }
-        })
+        }
     }
 
     /// What the events of `tracing` that belong to this run lie within.
@@ -35,15 +35,27 @@ impl Turn<'_> {
         tracing::info_span!(target: "soloist", "run", event = &*self.event.name, occurrence = %self.occurrence())
     }
 
+    #[inline]
+    pub(crate) fn skip(&self, reason: SkipReason) -> Entry {
+        self.enter(Arc::clone(&self.event.name), Verdict::Skipped(reason))
+    }
+
+    /// The run is over, and what it held was given back.
+    #[inline]
+    pub(crate) fn conclude(&self, mut outcome: RunOutcome, (run, release): (Run, Option<Release>)) -> Entry {
+        // An outage at the release is one for the rest of the tick.
+        if let Some(outage) = release.as_ref().and_then(Release::outage) {
+            self.round.outages.heard(self.store.id, self.clock, Some(outage));
+        }
+        outcome.release = release;
+        self.enter(run.into_event(), Verdict::Ran(outcome))
+    }
+
     /// What became of the turn, as it is told and kept.
     #[inline]
-    pub(crate) fn conclude(&self, verdict: Verdict) -> Entry {
-        let entry = Entry {
-            event: Arc::clone(&self.event.name),
-            zone: self.event.timetable.zone.clone(),
-            occurrence: self.occurrence(),
-            verdict,
-        };
+    fn enter(&self, event: Arc<str>, verdict: Verdict) -> Entry {
+        let zone = self.event.timetable.zone.clone();
+        let entry = Entry { event, zone, occurrence: self.occurrence(), verdict };
         if let Err(message) = contain(|| entry.trace()) {
             tracing::error!(target: "soloist", error = &*message, "error that can't be shown");
         }
@@ -59,50 +71,47 @@ impl Turn<'_> {
             unprotected: pass.unprotected.clone(),
             ..RunOutcome::new(Ended::NotStarted, run.fencing_token())
         };
+        let started = if self.event.before.is_empty() { run.tenure().began() } else { self.clock.moment() };
         if outcome.hook_failures.is_empty() {
-            (outcome.ended, outcome.took) = self.work(run);
+            outcome.ended = self.work(run, started);
         }
-        outcome.lost_at = self.lost_at(run);
+        let ended = self.clock.moment();
+        outcome.took = ended.since(started);
+        outcome.lost_at = self.lost_by(ended, run);
         if !self.event.after.is_empty() {
             self.follow_up(run, &mut outcome);
-            outcome.lost_at = self.lost_at(run);
+            outcome.lost_at = self.lost_by(self.clock.moment(), run);
         }
         outcome
     }
 
-    /// Since when the lease has been lost, if it has.
+    /// Since when the lease has been lost, if it has by now.
     #[inline]
-    fn lost_at(&self, run: &Run) -> Option<DateTime<Utc>> {
-        run.tenure().gone_since().map(|moment| self.clock.wall_at(moment))
-    }
-
-    /// An outage at the release is one for the rest of the tick.
-    #[inline]
-    pub(crate) fn heard(&self, release: &Release) {
-        if let Some(outage) = release.outage() {
-            self.round.outages.heard(self.store.id, self.clock, Some(outage));
-        }
+    fn lost_by(&self, now: Moment, run: &Run) -> Option<DateTime<Utc>> {
+        run.tenure().gone_by(now).map(|moment| self.clock.wall_at(moment))
     }
 
     #[inline]
-    fn work(&self, run: &Run) -> (Ended, Duration) {
+    fn work(&self, run: &Run, started: Moment) -> Ended {
         tracing::debug!(target: "soloist", token = run.fencing_token().map(FencingToken::get), "started");
-        let started = if self.event.before.is_empty() { run.tenure().began() } else { self.clock.moment() };
-        if let Some(limit) = self.event.timeout {
-            run.tenure().limit(limit, started);
-            self.round.keepers.with(self.store, self.clock, |keeper| keeper.expect_end(run, started.plus(limit)));
+        let fault = || attempt(|| (self.event.task)(run)).err();
+        match self.event.timeout {
+            None => fault().map_or(Ended::Succeeded, Ended::Faulted),
+            Some(limit) => self.timed(run, started, limit, fault),
         }
-        let fault = attempt(|| (self.event.task)(run)).err();
-        let took = self.clock.moment().since(started);
-        if self.event.timeout.is_some() {
-            self.round.keepers.with(self.store, self.clock, |keeper| keeper.has_ended(run));
+    }
+
+    /// The task whose `fault` this is takes no longer than its timeout, or it has failed.
+    fn timed(&self, run: &Run, started: Moment, limit: Duration, fault: impl FnOnce() -> Option<Fault>) -> Ended {
+        run.tenure().limit(limit, started);
+        self.round.keepers.with(self.store, self.clock, |keeper| keeper.expect_end(run, started.plus(limit)));
+        let fault = fault();
+        self.round.keepers.with(self.store, self.clock, |keeper| keeper.has_ended(run));
+        match fault {
+            fault if limit <= self.clock.moment().since(started) => Ended::TimedOut { limit, fault },
+            None => Ended::Succeeded,
+            Some(fault) => Ended::Faulted(fault),
         }
-        let ended = match (self.event.timeout, fault) {
-            (Some(limit), fault) if limit <= took => Ended::TimedOut { limit, fault },
-            (_, None) => Ended::Succeeded,
-            (_, Some(fault)) => Ended::Faulted(fault),
-        };
-        (ended, took)
     }
 
     /// The `before` hooks, up to the first that fails.

@@ -39,6 +39,11 @@ impl Run {
     }
 
     #[inline]
+    pub(crate) fn into_event(self) -> Arc<str> {
+        self.event
+    }
+
+    #[inline]
     pub(crate) fn tenure(&self) -> &Arc<Tenure> {
         &self.tenure
     }

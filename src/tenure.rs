@@ -157,7 +157,12 @@ impl Tenure {
 
     /// Since when the lease is lost, or given back.
     pub(crate) fn gone_since(&self) -> Option<Moment> {
-        match self.right_at(self.clock.moment()) {
+        self.gone_by(self.clock.moment())
+    }
+
+    #[inline]
+    pub(crate) fn gone_by(&self, now: Moment) -> Option<Moment> {
+        match self.right_at(now) {
             Right::Until(_) => None,
             Right::GoneSince(moment) => Some(moment),
         }
@@ -232,10 +237,10 @@ impl Tenure {
     /// The lease is about to be given back: from here on it is not renewed. What it has become, if it was renewed before.
     #[inline]
     pub(crate) fn end_renewal(&self) -> Option<Lease> {
-        let now = self.clock.moment();
-        self.right_at(now);
-        let before = self.right.fetch_or(GONE, Ordering::AcqRel);
-        match (Right::of(before), self.lease()) {
+        let word = self.right.load(Ordering::Acquire);
+        // A renewal that is noted between these two counts for nothing any more.
+        self.right.store(word | GONE, Ordering::Release);
+        match (Right::of(word), self.lease()) {
             (Right::Until(deadline), Some(lease)) if deadline != lease.deadline() => Some(lease.held_until(deadline)),
             _ => None,
         }

@@ -63,7 +63,7 @@ impl<D: Duty> Watch<D> {
         let (changed, due) = change(&mut state.duty);
         let Some(due) = due else { return (changed, Need::Nobody) };
         if !state.attended {
-            state.attended = true;
+            (state.attended, state.alarm) = (true, due);
             return (changed, Need::Thread);
         }
         if due < state.alarm {
@@ -82,21 +82,20 @@ impl<D: Duty> Watch<D> {
     pub(crate) fn attend(&self, clock: &Clock, mut carry_out: impl FnMut(&D::Errand) -> D::Answer) {
         let mut state = self.state();
         loop {
-            // What comes now is seen without being told.
-            let now = clock.moment();
-            state.alarm = now;
-            match state.duty.step(now) {
+            let patience = clock.patience(state.alarm);
+            if !patience.is_zero() {
+                (state, _) = self.woken.wait_timeout(state, patience).unwrap_or_else(PoisonError::into_inner);
+            }
+            match state.duty.step(clock.moment()) {
                 Step::Do(errand) => {
+                    // What comes meanwhile is seen afterwards without being told.
+                    state.alarm = Moment::BEGINNING;
                     drop(state);
                     let answer = carry_out(&errand);
                     state = self.state();
                     state.duty.done(&errand, answer, clock.moment());
                 }
-                Step::Wait(until) => {
-                    state.alarm = until;
-                    (state, _) =
-                        self.woken.wait_timeout(state, clock.patience(until)).unwrap_or_else(PoisonError::into_inner);
-                }
+                Step::Wait(until) => state.alarm = until,
                 Step::Rest => {
                     state.attended = false;
                     return;

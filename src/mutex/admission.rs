@@ -1,6 +1,5 @@
 //! What is asked of a store for one run, and its answer.
 
-#[cfg(feature = "redis")]
 use crate::lease::{FencingToken, Holder, Lease, LeaseRequest, MutexName, Owner};
 
 /// What one run asks of the gate: a lease, a claim, or both at once.
