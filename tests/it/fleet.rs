@@ -18,7 +18,7 @@ pub(crate) struct Fleet {
 
 impl Fleet {
     /// On a file store of its own.
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let directory = tempfile::tempdir().expect("a temporary directory");
         Self { store: format!("file:{}", directory.path().join("store").display()), directory }
     }

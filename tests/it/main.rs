@@ -11,6 +11,7 @@ mod faults;
 mod file;
 mod fleet;
 mod outage;
+mod recovery;
 #[cfg(feature = "redis")]
 mod redis;
 mod report;

@@ -12,6 +12,7 @@ mod commands;
 mod contract;
 mod fleet;
 mod outage;
+mod renewal;
 mod together;
 
 /// The `number`th minute after noon.
