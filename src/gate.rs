@@ -6,6 +6,7 @@ use std::sync::Arc;
 use crate::error::{BoxError, Chain, MutexError};
 use crate::fault::contain;
 use crate::guard::Held;
+use crate::keeper;
 use crate::lease::{FencingToken, Lease};
 use crate::mutex::{Admission, Admitted, EventMutex, Grant, outage_in};
 use crate::outcome::{Release, SkipReason};
@@ -18,7 +19,7 @@ use crate::turn::Turn;
 pub(crate) struct Pass<'a> {
     pub(crate) held: Held<&'a dyn EventMutex, Run>,
     /// Why it holds nothing although it should: the store gave no decision, and the event chose to run all the same.
-    pub(crate) unprotected: Option<MutexError>,
+    pub(crate) unprotected: Option<Box<MutexError>>,
 }
 
 impl Pass<'_> {
@@ -129,7 +130,7 @@ fn without_protection<'a>(turn: &Turn<'a>, reason: SkipReason) -> Result<Pass<'a
     match (reason, turn.event.protection.on_outage) {
         (SkipReason::StoreUnavailable(error), Outage::RunUnprotected) => {
             let _ = contain(|| tracing::warn!(target: "soloist", error = %Chain(&error), "running unprotected"));
-            Ok(Pass { unprotected: Some(error), ..pass(turn, None) })
+            Ok(Pass { unprotected: Some(Box::new(error)), ..pass(turn, None) })
         }
         (reason, _) => Err(reason),
     }
@@ -146,6 +147,9 @@ fn take_up<'a>(turn: &Turn<'a>, grant: Grant) -> Result<Pass<'a>, SkipReason> {
         let error = MutexError::granted_too_late(turn.event.protection.mutex.to_string());
         give_back(turn, tenure.claim().cloned().into_iter());
         return without_protection(turn, SkipReason::StoreUnavailable(error));
+    }
+    if !keeper::is_needed(turn.store, terms.renewal) {
+        return Ok(pass);
     }
     match turn.round.keepers.with(turn.store, turn.clock, |keeper| keeper.keep(tenure, terms.renewal)) {
         Ok(()) => Ok(pass),

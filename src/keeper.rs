@@ -61,11 +61,7 @@ impl Keeper {
     /// Who in this process holds the name still: the store has lost its memory, or it would not have granted it again.
     #[inline]
     pub(crate) fn keep(self: &Arc<Self>, tenure: &Arc<Tenure>, renewal: Renewal) -> Result<(), Option<Holder>> {
-        // What is in the memory of this process is lost with the leases in hand.
-        let may_forget = self.store.scope != Scope::Process;
-        if !may_forget && renewal == Renewal::Never {
-            return Ok(());
-        }
+        let may_forget = may_forget(&self.store);
         let (kept, need) = self.watch.change(|plan| {
             let holder = if may_forget { tenure.lease().and_then(|lease| plan.holder(lease.name())) } else { None };
             match holder {
@@ -138,6 +134,17 @@ impl fmt::Debug for Keeper {
     }
 }
 
+/// Whether the store may lose what it granted while this process lives, or give it to somebody else.
+fn may_forget(store: &Store) -> bool {
+    store.scope != Scope::Process
+}
+
+/// Whether a lease needs a keeper: to be renewed, or so that this process knows of it when the store has forgotten it.
+#[inline]
+pub(crate) fn is_needed(store: &Store, renewal: Renewal) -> bool {
+    renewal == Renewal::WhileItRuns || may_forget(store)
+}
+
 fn tell_of(run: &Run) {
     let _ = contain(|| {
         let (event, occurrence) = (run.name(), run.occurrence());
@@ -160,10 +167,14 @@ pub(crate) struct Keepers {
 }
 
 impl Keepers {
-    /// Lets `keep` speak to the keeper of this store.
+    /// Lets `speak` speak to the keeper of this store.
     #[inline]
-    pub(crate) fn with<T>(&self, store: &Store, clock: &Clock, keep: impl FnOnce(&Arc<Keeper>) -> T) -> T {
+    pub(crate) fn with<T>(&self, store: &Store, clock: &Clock, speak: impl FnOnce(&Arc<Keeper>) -> T) -> T {
         let first = self.first.get_or_init(|| Keeper::of(store, clock));
-        if first.store.id == store.id { keep(first) } else { keep(&Keeper::of(store, clock)) }
+        if Arc::ptr_eq(&first.store.mutex, &store.mutex) || first.store.id == store.id {
+            speak(first)
+        } else {
+            speak(&Keeper::of(store, clock))
+        }
     }
 }

@@ -141,6 +141,7 @@ impl LeaseRequest {
         Self::by(Owners::of_this_process(), name, term, clock)
     }
 
+    #[inline]
     pub(crate) fn by(owners: Owners, name: MutexName, term: Term, clock: &Clock) -> Self {
         Self { name, term, owner: owners.unique(), asked_at: clock.moment() }
     }

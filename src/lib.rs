@@ -30,8 +30,8 @@
 //! ```text
 //! run_due(now)
 //!   tick ─▶ due? ─▶ filters ─▶ gate ─────────▶ before ─▶ task ─▶ then ─▶ release ─▶ report
-//!        timetable  when/skip  lease + claim            the lease is held  owner-checked
-//!         (no I/O)   (no I/O)   1 round trip
+//!        timetable  when/skip  lease + claim       │ renewed by the keeper   owner-checked
+//!         (no I/O)   (no I/O)   1 round trip       └ cancelled when lost
 //! ```
 //!
 //! - [`Event::without_overlapping`] takes a **lease** that is called after the event: while it is held, no second run
@@ -39,8 +39,10 @@
 //! - [`Event::on_one_server`] takes a **claim** that is called after the event *and* the scheduled instant: each
 //!   occurrence starts at most once, as long as the servers' ticks are less than five minutes apart. Lease and claim are taken together or
 //!   not at all, so that a lost race never consumes an occurrence.
+//! - The lease has a short term, and a keeper renews it while the task runs. One that is lost is told to the task, at its
+//!   deadline at the latest: [`Run::is_cancelled`], [`Run::check`], [`Run::cancelled`].
 //! - Every way out gives the lease back: a return, an error, a panic. After `SIGKILL` the file store frees it at once,
-//!   other stores when its term is over.
+//!   other stores when its term is over: within a minute.
 //! - A store that does not answer is never taken for a free mutex: the event is skipped, and the report says why. The
 //!   tick waits for it once; whoever else needs it is skipped at once, and the others run.
 //! - Events [`in_background`](Event::in_background) that are due in one tick are gated together, a hundred in one round
@@ -61,6 +63,18 @@
 //!
 //! [`connect`] opens the one that a URL names. [`LeaseGuard`] is the protection alone, for a task under some other
 //! scheduler.
+//!
+//! # When a store or a process stops
+//!
+//! | what happens while a task runs | the run | the event |
+//! | --- | --- | --- |
+//! | the store is out for less than two thirds of the term | goes on; its renewal is retried | stays protected |
+//! | it is out for longer | is cancelled at the lease's deadline | may run elsewhere from then on |
+//! | it comes back without its data | is cancelled at the next renewal | other processes may run it; this one does not |
+//! | somebody breaks the lease | is cancelled at the next renewal | may run at once |
+//! | the process is suspended past the term | is cancelled before it does anything else with its lease | may run elsewhere meanwhile, under a higher token |
+//! | the process is killed | is gone | on file it runs at the next tick, elsewhere when the rest of the term is over |
+//! | the task hangs | is cancelled, if the event has a [`timeout`](Event::timeout) | stays protected until the task stops |
 //!
 //! # Daylight saving
 //!

@@ -38,7 +38,7 @@ pub struct RunOutcome {
     pub(crate) token: Option<FencingToken>,
     pub(crate) hook_failures: Vec<HookFailure>,
     pub(crate) lost_at: Option<DateTime<Utc>>,
-    pub(crate) unprotected: Option<MutexError>,
+    pub(crate) unprotected: Option<Box<MutexError>>,
     pub(crate) release: Option<Release>,
 }
 
@@ -200,7 +200,7 @@ impl RunOutcome {
     /// # }
     /// ```
     pub fn unprotected(&self) -> Option<&MutexError> {
-        self.unprotected.as_ref()
+        self.unprotected.as_deref()
     }
 
     /// How giving the lease back went; `None` without a lease, and in hooks, which run while it is still held.
@@ -268,7 +268,7 @@ impl fmt::Display for Reading<'_> {
             link = "; ";
             Ok(())
         };
-        if let Some(error) = &outcome.unprotected {
+        if let Some(error) = outcome.unprotected() {
             add(&format_args!("unprotected, because the store did not answer: {}", Chain(error)))?;
         }
         if let Some(at) = outcome.lost_at {

@@ -41,7 +41,11 @@ impl Turn<'_> {
     }
 
     /// The run is over, and what it held was given back.
-    #[inline]
+    #[expect(
+        clippy::inline_always,
+        reason = "an outcome that is moved once more costs each due event several nanoseconds"
+    )]
+    #[inline(always)]
     pub(crate) fn conclude(&self, mut outcome: RunOutcome, (run, release): (Run, Option<Release>)) -> Entry {
         // An outage at the release is one for the rest of the tick.
         if let Some(outage) = release.as_ref().and_then(Release::outage) {
@@ -52,7 +56,11 @@ impl Turn<'_> {
     }
 
     /// What became of the turn, as it is told and kept.
-    #[inline]
+    #[expect(
+        clippy::inline_always,
+        reason = "an outcome that is moved once more costs each due event several nanoseconds"
+    )]
+    #[inline(always)]
     fn enter(&self, event: Arc<str>, verdict: Verdict) -> Entry {
         let zone = self.event.timetable.zone.clone();
         let entry = Entry { event, zone, occurrence: self.occurrence(), verdict };
@@ -63,7 +71,11 @@ impl Turn<'_> {
     }
 
     /// `before`, task, `then`, while somebody holds the lease.
-    #[inline]
+    #[expect(
+        clippy::inline_always,
+        reason = "an outcome that is moved once more costs each due event several nanoseconds"
+    )]
+    #[inline(always)]
     pub(crate) fn perform(&self, pass: &Pass<'_>) -> RunOutcome {
         let run = pass.run();
         let mut outcome = RunOutcome {

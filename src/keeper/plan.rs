@@ -40,22 +40,24 @@ struct Entry {
 struct Next {
     term: Term,
     due: Moment,
-    /// How long to wait after the next failure.
-    pause: Duration,
+    /// How long to wait after the next failure, if there was one.
+    pause: Option<Duration>,
 }
 
 impl Next {
     /// A third of the term after it was asked for the last time, so that two more thirds are left for failures.
-    fn after(asked: Moment, term: Term) -> Self {
-        let pause = (term.get() / 300).clamp(Duration::from_millis(1), Duration::from_millis(200));
-        Self { term, due: asked.plus(term.get() / 3), pause }
+    #[inline]
+    fn before(deadline: Moment, term: Term) -> Self {
+        Self { term, due: deadline.minus(term.get() / 3 * 2), pause: None }
     }
 
     /// The next attempt after a failed one: not so soon that a store in trouble is flooded, and often enough that the
     /// rest of a term has room for a dozen.
     fn again(&mut self, now: Moment) {
-        self.due = now.plus(self.pause);
-        self.pause = (self.pause * 2).min(self.term.get() / 30);
+        let first = || (self.term.get() / 300).clamp(Duration::from_millis(1), Duration::from_millis(200));
+        let pause = self.pause.unwrap_or_else(first);
+        self.due = now.plus(pause);
+        self.pause = Some((pause * 2).min(self.term.get() / 30));
     }
 }
 
@@ -85,8 +87,7 @@ impl Plan {
     /// Keeps a lease that was just granted, and says when there is something to do for it, if ever.
     pub(super) fn keep(&mut self, tenure: &Arc<Tenure>, renewal: Renewal) -> Option<Moment> {
         let lease = tenure.lease()?;
-        let asked = lease.deadline().minus(lease.term().get());
-        let next = (renewal == Renewal::WhileItRuns).then(|| Next::after(asked, lease.term()));
+        let next = (renewal == Renewal::WhileItRuns).then(|| Next::before(lease.deadline(), lease.term()));
         let due = next.as_ref().map(|next| next.due);
         let entry = Entry { tenure: Arc::clone(tenure), next };
         if let Some(before) = self.entries.get_mut(lease.name()) {
@@ -158,9 +159,10 @@ impl Duty for Plan {
             let next = entry.and_then(|entry| entry.next.as_mut());
             match answer {
                 Ok(true) => {
-                    tenure.renewed_until(batch.asked.plus(batch.term.get()), now);
+                    let deadline = batch.asked.plus(batch.term.get());
+                    tenure.renewed_until(deadline, now);
                     if let Some(next) = next {
-                        *next = Next::after(batch.asked, batch.term);
+                        *next = Next::before(deadline, batch.term);
                     }
                 }
                 Ok(false) => tenure.lose(now),

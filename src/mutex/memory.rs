@@ -6,7 +6,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use chrono::{DateTime, Utc};
+use chrono::DateTime;
 
 use crate::clock::{Clock, Moment, wall_plus};
 use crate::error::MutexError;
@@ -48,7 +48,7 @@ struct State {
 struct Held {
     owner: Owner,
     token: FencingToken,
-    since: DateTime<Utc>,
+    since: Moment,
     /// `None`: it was given back.
     until: Option<Moment>,
 }
@@ -58,10 +58,10 @@ impl Held {
         self.until.is_some_and(|until| now < until)
     }
 
-    /// As a person wants to read it, with the end of the term on the wall clock as that is set now.
+    /// As a person wants to read it, with its times on the wall clock as that is set now.
     fn holder(&self, clock: &Clock, now: Moment) -> Holder {
         let left = self.until.map_or(Duration::ZERO, |until| until.since(now));
-        Holder::new(self.owner, self.token, this_host(), self.since, wall_plus(clock.now(), left))
+        Holder::new(self.owner, self.token, this_host(), clock.wall_at(self.since), wall_plus(clock.now(), left))
     }
 }
 
@@ -113,10 +113,9 @@ impl MemoryMutex {
         {
             return Admitted::LeaseTaken(Some(held.holder(&self.clock, now)));
         }
-        let wall = self.clock.now();
-        let grant = admission.granted(state.next_token(wall));
+        let grant = admission.granted(state.next_token(&self.clock));
         for lease in [grant.lease(), grant.claim()].into_iter().flatten() {
-            state.keep(lease, wall, now);
+            state.keep(lease, now);
         }
         Admitted::Granted(grant)
     }
@@ -133,15 +132,17 @@ impl State {
         self.names.get_mut(lease.name()).filter(ours)
     }
 
-    fn next_token(&mut self, wall: DateTime<Utc>) -> FencingToken {
-        let token = FencingToken::after(self.last_token, wall);
+    /// The first says when it was, so that the tokens of a process are higher than those of the one before it.
+    fn next_token(&mut self, clock: &Clock) -> FencingToken {
+        let now = if self.last_token.is_none() { clock.now() } else { DateTime::UNIX_EPOCH };
+        let token = FencingToken::after(self.last_token, now);
         self.last_token = Some(token);
         token
     }
 
-    fn keep(&mut self, lease: &Lease, since: DateTime<Utc>, now: Moment) {
+    fn keep(&mut self, lease: &Lease, now: Moment) {
         let until = Some(now.plus(lease.term().get()));
-        let held = Held { owner: lease.owner(), token: lease.token(), since, until };
+        let held = Held { owner: lease.owner(), token: lease.token(), since: now, until };
         if let Some(before) = self.names.get_mut(lease.name()) {
             *before = held;
             return;
@@ -160,9 +161,8 @@ impl EventMutex for MemoryMutex {
             if state.live(request.name(), now).is_some() {
                 return Ok(None);
             }
-            let wall = self.clock.now();
-            let lease = request.granted(state.next_token(wall));
-            state.keep(&lease, wall, now);
+            let lease = request.granted(state.next_token(&self.clock));
+            state.keep(&lease, now);
             Ok(Some(lease))
         })
     }
