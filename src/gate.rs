@@ -151,7 +151,7 @@ fn take_up<'a>(turn: &Turn<'a>, grant: Grant) -> Result<Pass<'a>, SkipReason> {
     if !keeper::is_needed(turn.store, terms.renewal) {
         return Ok(pass);
     }
-    match turn.round.keepers.with(turn.store, turn.clock, |keeper| keeper.keep(tenure, terms.renewal)) {
+    match turn.round.keepers.with(turn.store, turn.clock, |keeper| keeper.keep(turn.store, tenure, terms.renewal)) {
         Ok(()) => Ok(pass),
         Err(holder) => {
             give_back(turn, tenure.claim().cloned().into_iter());

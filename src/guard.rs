@@ -44,7 +44,7 @@ pub struct LeaseGuard {
     lease: Lease,
     held: Held<Arc<dyn EventMutex>, Arc<Tenure>>,
     /// Renews the lease for as long as it is there.
-    keeper: Arc<Keeper>,
+    _keeper: Arc<Keeper>,
 }
 
 impl LeaseGuard {
@@ -78,7 +78,7 @@ impl LeaseGuard {
             let why = format!("a renewed lease is {SHORTEST_RENEWED:?} or longer; use `acquire_for`");
             return Err(MutexError::unusable(format!("create {name}"), why));
         }
-        Self::take(Store::new(mutex.clone()), name, term, Renewal::WhileItRuns)
+        Self::take(&Store::new(mutex.clone()), name, term, Renewal::WhileItRuns)
     }
 
     /// Takes the name for a fixed term, which is not renewed: choose one that the task stays within. For stores that
@@ -103,10 +103,10 @@ impl LeaseGuard {
     where
         M: EventMutex + Clone + 'static,
     {
-        Self::take(Store::new(mutex.clone()), name, term, Renewal::Never)
+        Self::take(&Store::new(mutex.clone()), name, term, Renewal::Never)
     }
 
-    fn take(store: Store, name: MutexName, term: Term, renewal: Renewal) -> Result<Option<Self>, MutexError> {
+    fn take(store: &Store, name: MutexName, term: Term, renewal: Renewal) -> Result<Option<Self>, MutexError> {
         let clock = Clock::system();
         let request = LeaseRequest::new(name, term, &clock);
         let Some(lease) = store.mutex.create(&request)? else { return Ok(None) };
@@ -115,12 +115,12 @@ impl LeaseGuard {
             Held::new(&store.mutex, lease).release();
             return Err(MutexError::granted_too_late(format!("create {}", request.name())));
         }
-        let keeper = Keeper::of(&store, &clock);
+        let keeper = Keeper::of(store, &clock);
         let tenure = Arc::new(Tenure::new(clock, Some(Grant::of(lease.clone())), now, None));
-        let guard = Self { lease, held: Held::new(store.mutex, tenure), keeper };
+        let held = Held::new(Arc::clone(&store.mutex), tenure);
         // Whoever in this process has the name already has the better right.
-        let kept = guard.keeper.keep(guard.held.holding(), renewal);
-        Ok(kept.is_ok().then_some(guard))
+        let kept = keeper.keep(store, held.holding(), renewal);
+        Ok(kept.is_ok().then_some(Self { lease, held, _keeper: keeper }))
     }
 
     /// What is held, as it was granted.

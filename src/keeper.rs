@@ -12,15 +12,17 @@ use crate::clock::{Clock, Moment};
 use crate::error::{Chain, MutexError};
 use crate::fault::contain;
 use crate::lease::{Holder, Lease};
-use crate::mutex::{Answers, Scope, Store};
+use crate::mutex::{Answers, Scope, Store, StoreId};
 use crate::protection::Renewal;
 use crate::sync;
 use crate::task::Run;
 use crate::tenure::Tenure;
 
+mod handles;
 mod plan;
 mod watch;
 
+use handles::Handles;
 use plan::{Batch, Errand, Plan};
 use watch::{Need, Watch};
 
@@ -29,39 +31,55 @@ const TOLD_OF_AFTER: Duration = Duration::from_secs(5);
 
 /// The keeper of one store, on one clock, in one process.
 pub(crate) struct Keeper {
-    store: Store,
+    handles: Handles,
+    scope: Scope,
+    clock: Clock,
+    watch: Watch<Plan>,
+}
+
+/// A keeper, if somebody has it, and of what it is the keeper.
+struct Known {
+    store: StoreId,
     clock: Clock,
     /// The other side of a `fork` has no thread, and needs a keeper of its own.
     pid: u32,
-    watch: Watch<Plan>,
+    keeper: Weak<Keeper>,
 }
 
 impl Keeper {
     /// The keeper of this store. It lives as long as somebody has it, which whoever holds a lease does.
     pub(crate) fn of(store: &Store, clock: &Clock) -> Arc<Self> {
-        static KEEPERS: Mutex<Vec<Weak<Keeper>>> = Mutex::new(Vec::new());
+        static KNOWN: Mutex<Vec<Known>> = Mutex::new(Vec::new());
 
         let pid = std::process::id();
-        let is_it = |keeper: &Self| keeper.store.id == store.id && keeper.clock.is_same(clock) && keeper.pid == pid;
-        let mut keepers = KEEPERS.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = keepers.iter().filter_map(Weak::upgrade).find(|keeper| is_it(keeper));
-        known.unwrap_or_else(|| {
-            keepers.retain(|keeper| keeper.strong_count() > 0);
-            let watch = Watch::new(Plan::default());
-            let keeper = Arc::new(Self { store: store.clone(), clock: clock.clone(), pid, watch });
-            keepers.push(Arc::downgrade(&keeper));
+        let is_it = |known: &&Known| known.store == store.id && known.clock.is_same(clock) && known.pid == pid;
+        let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+        known.iter().filter(is_it).find_map(|known| known.keeper.upgrade()).unwrap_or_else(|| {
+            let handles = Handles::of(&store.mutex);
+            let (clock, watch) = (clock.clone(), Watch::new(Plan::default()));
+            let keeper = Arc::new(Self { handles, scope: store.scope, clock: clock.clone(), watch });
+            known.retain(|known| known.keeper.strong_count() > 0);
+            known.push(Known { store: store.id, clock, pid, keeper: Arc::downgrade(&keeper) });
             keeper
         })
     }
 
-    /// Keeps a lease that was just granted, until it ends.
+    /// Keeps a lease that was just granted by `store`, of which this is the keeper, until it ends.
     ///
     /// # Errors
     ///
     /// Who in this process holds the name still: the store has lost its memory, or it would not have granted it again.
     #[inline]
-    pub(crate) fn keep(self: &Arc<Self>, tenure: &Arc<Tenure>, renewal: Renewal) -> Result<(), Option<Holder>> {
-        let may_forget = may_forget(&self.store);
+    pub(crate) fn keep(
+        self: &Arc<Self>,
+        store: &Store,
+        tenure: &Arc<Tenure>,
+        renewal: Renewal,
+    ) -> Result<(), Option<Holder>> {
+        if !self.handles.begin_with(&store.mutex) {
+            self.handles.note(&store.mutex);
+        }
+        let may_forget = may_forget(self.scope);
         let (kept, need) = self.watch.change(|plan| {
             let holder = if may_forget { tenure.lease().and_then(|lease| plan.holder(lease.name())) } else { None };
             match holder {
@@ -109,8 +127,10 @@ impl Keeper {
 
     fn renew(&self, batch: &Batch) -> Answers<bool> {
         let leases = batch.leases();
+        // Whoever holds a lease has a handle; who has none is gone without giving it back.
+        let Some(mutex) = self.handles.any() else { return leases.iter().map(|_| Ok(false)).collect() };
         let failed = |error: &MutexError| leases.iter().map(|_| Err(error.clone())).collect();
-        let answers = match contain(|| self.store.mutex.extend(&leases, batch.term)) {
+        let answers = match contain(|| mutex.extend(&leases, batch.term)) {
             Ok(answers) if answers.len() == leases.len() => answers,
             Ok(answers) => {
                 let count = format!("the store gave {} answers to {} leases", answers.len(), leases.len());
@@ -130,19 +150,19 @@ impl Keeper {
 
 impl fmt::Debug for Keeper {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Keeper").field("store", &self.store.mutex).finish_non_exhaustive()
+        f.debug_struct("Keeper").field("store", &self.handles.any()).finish_non_exhaustive()
     }
 }
 
 /// Whether the store may lose what it granted while this process lives, or give it to somebody else.
-fn may_forget(store: &Store) -> bool {
-    store.scope != Scope::Process
+fn may_forget(scope: Scope) -> bool {
+    scope != Scope::Process
 }
 
 /// Whether a lease needs a keeper: to be renewed, or so that this process knows of it when the store has forgotten it.
 #[inline]
 pub(crate) fn is_needed(store: &Store, renewal: Renewal) -> bool {
-    renewal == Renewal::WhileItRuns || may_forget(store)
+    renewal == Renewal::WhileItRuns || may_forget(store.scope)
 }
 
 fn tell_of(run: &Run) {
@@ -163,16 +183,16 @@ fn attempted(leases: &[Lease]) -> String {
 /// The keepers that one tick needs. The first is at hand for all that follow; a tick mostly has one store.
 #[derive(Default)]
 pub(crate) struct Keepers {
-    first: OnceLock<Arc<Keeper>>,
+    first: OnceLock<(StoreId, Arc<Keeper>)>,
 }
 
 impl Keepers {
     /// Lets `speak` speak to the keeper of this store.
     #[inline]
     pub(crate) fn with<T>(&self, store: &Store, clock: &Clock, speak: impl FnOnce(&Arc<Keeper>) -> T) -> T {
-        let first = self.first.get_or_init(|| Keeper::of(store, clock));
-        if Arc::ptr_eq(&first.store.mutex, &store.mutex) || first.store.id == store.id {
-            speak(first)
+        let (first, keeper) = self.first.get_or_init(|| (store.id, Keeper::of(store, clock)));
+        if keeper.handles.begin_with(&store.mutex) || *first == store.id {
+            speak(keeper)
         } else {
             speak(&Keeper::of(store, clock))
         }

@@ -452,3 +452,41 @@ fn on_a_fleets_store_an_event_is_released_before_the_next_one_runs_or_is_filtere
         assert!(matches!(ran(&report, event).release(), Some(soloist::Release::Released)), "{event}");
     }
 }
+
+#[test]
+fn a_store_ends_with_its_schedule_although_a_lease_was_kept_in_it_a_moment_ago() {
+    #[derive(Debug)]
+    struct Dropped(MemoryMutex, Arc<std::sync::atomic::AtomicBool>);
+
+    impl Drop for Dropped {
+        fn drop(&mut self) {
+            self.1.store(true, std::sync::atomic::Ordering::SeqCst);
+        }
+    }
+
+    impl EventMutex for Dropped {
+        fn create(&self, request: &LeaseRequest) -> Result<Option<soloist::Lease>, soloist::MutexError> {
+            self.0.create(request)
+        }
+        fn exists(&self, name: &MutexName) -> Result<bool, soloist::MutexError> {
+            self.0.exists(name)
+        }
+        fn forget(&self, lease: &soloist::Lease) -> Result<bool, soloist::MutexError> {
+            self.0.forget(lease)
+        }
+        fn can_extend(&self) -> bool {
+            true
+        }
+        fn extend(&self, leases: &[soloist::Lease], term: Term) -> soloist::Answers<bool> {
+            self.0.extend(leases, term)
+        }
+    }
+
+    let dropped = Arc::default();
+    let mut schedule = Schedule::new(Dropped(MemoryMutex::new(), Arc::clone(&dropped)));
+    schedule.add(event("e").every_minute().without_overlapping()).unwrap();
+    ran(&schedule.run_due(noon()), "e");
+    drop(schedule);
+    // What a store does when it goes, such as to give back what it owes, is done before the process ends.
+    assert!(dropped.load(std::sync::atomic::Ordering::SeqCst));
+}
