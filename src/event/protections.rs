@@ -1,0 +1,206 @@
+//! What an event asks for so that it does not run twice, and what is wrong with that.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::{AddErrorKind, Event};
+use crate::lease::{MutexName, Term};
+use crate::mutex::{EventMutex, Store};
+use crate::protection::{LeaseTerms, Outage, Protection, Renewal, SHORTEST_RENEWED};
+
+/// The protections of an event as its builder was told.
+#[derive(Debug, Default)]
+pub(super) struct Asked {
+    lease: Option<Lease>,
+    lease_term: Option<Duration>,
+    hold_at_least: Option<Duration>,
+    on_outage: Option<Outage>,
+    one_server: bool,
+    mutex_name: Option<Arc<str>>,
+}
+
+/// How a lease was asked for.
+#[derive(Clone, Copy, Debug)]
+enum Lease {
+    Renewed,
+    Fixed(Duration),
+}
+
+impl Event {
+    /// Never runs while an earlier run of it is at work, however long that takes: it holds a lease, which is renewed
+    /// until the task has ended.
+    ///
+    /// The lease has a term of 60 seconds, unless [`lease_term`](Self::lease_term) or
+    /// [`Schedule::with_lease_term`](crate::Schedule::with_lease_term) says otherwise, and is renewed at a third of it.
+    /// So a process that is killed leaves its event blocked for a minute at most, and on the file store not at all. A
+    /// lease that can't be renewed in time is lost: the run is [cancelled](Run::is_cancelled), and the report says so.
+    ///
+    /// The store must be able to extend a lease, as all that are built in are. For one that can't, there is
+    /// [`without_overlapping_for`](Self::without_overlapping_for).
+    ///
+    /// A lease keeps runs apart that overlap. Two servers whose clocks differ by two seconds tick two seconds apart, and
+    /// a task of a millisecond has ended between them: it runs twice. That is what
+    /// [`on_one_server`](Self::on_one_server) and [`hold_at_least`](Self::hold_at_least) are for.
+    ///
+    /// ```
+    /// use soloist::Event;
+    ///
+    /// let event = Event::call("reports", |_| {}).every_minute().without_overlapping();
+    /// ```
+    pub fn without_overlapping(mut self) -> Self {
+        self.asked.lease = Some(Lease::Renewed);
+        self
+    }
+
+    /// Never runs while an earlier run of it is at work, for a fixed `term` at the most: from 1 millisecond to ten
+    /// years. The lease is not renewed: a task that is still at work when the term is over is
+    /// [cancelled](Run::is_cancelled) and may be overlapped; the report says that it lost its lease. A process that is
+    /// killed leaves its event blocked for the rest of the term, except on the file store.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use soloist::Event;
+    ///
+    /// let event = Event::call("backup", |_| {}).daily_at("02:30").without_overlapping_for(Duration::from_secs(4 * 3600));
+    /// ```
+    pub fn without_overlapping_for(mut self, term: Duration) -> Self {
+        self.asked.lease = Some(Lease::Fixed(term));
+        self
+    }
+
+    /// For how long the lease of [`without_overlapping`](Self::without_overlapping) is granted and renewed: from 100
+    /// milliseconds to ten years, 60 seconds unless it is said.
+    ///
+    /// That long a killed process leaves its event blocked. That long, less the third after which it is renewed, a store
+    /// may be out before a run is cancelled.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use soloist::Event;
+    ///
+    /// let event = Event::call("reports", |_| {}).every_minute().without_overlapping().lease_term(Duration::from_secs(20));
+    /// ```
+    pub fn lease_term(mut self, term: Duration) -> Self {
+        self.asked.lease_term = Some(term);
+        self
+    }
+
+    /// Holds its lease for at least so long, however soon the task has ended, and whether or not the process is there
+    /// then: from 1 millisecond to ten years.
+    ///
+    /// A task that is shorter than the difference between two servers' clocks would otherwise run on both, one after the
+    /// other: servers that are 2 s apart and a task of 1 ms make two runs, and with `hold_at_least` of 5 s one. It goes
+    /// with a lease. A process that is killed holds nothing longer than its term, and on the file store nothing at all.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use soloist::Event;
+    ///
+    /// let event = Event::call("ping", |_| {}).every_minute().without_overlapping().hold_at_least(Duration::from_secs(5));
+    /// ```
+    pub fn hold_at_least(mut self, length: Duration) -> Self {
+        self.asked.hold_at_least = Some(length);
+        self
+    }
+
+    /// What to do when the store gives no decision: it does not answer, or what it keeps under this name can't be used.
+    /// The default is not to run, see [`Outage`].
+    ///
+    /// ```
+    /// use soloist::{Event, Outage};
+    ///
+    /// let event = Event::call("heartbeat", |_| {}).every_minute().on_one_server().on_outage(Outage::RunUnprotected);
+    /// ```
+    pub fn on_outage(mut self, outage: Outage) -> Self {
+        self.asked.on_outage = Some(outage);
+        self
+    }
+
+    /// Each occurrence starts on exactly one of the servers that share the store, whichever comes first. It needs a
+    /// store that all of them see. The claim lasts for 65 minutes, and a server asks for it within 60 minutes after its
+    /// tick began, or not at all; so servers may be up to 5 minutes apart. Alone it does not keep a long task from being overlapped by its next occurrence:
+    /// that is [`without_overlapping`](Self::without_overlapping).
+    ///
+    /// A process that dies after the gate has used up the occurrence: it starts at most once.
+    ///
+    /// ```
+    /// use soloist::Event;
+    ///
+    /// let event = Event::call("reports", |_| {}).hourly().on_one_server().without_overlapping();
+    /// ```
+    pub fn on_one_server(mut self) -> Self {
+        self.asked.one_server = true;
+        self
+    }
+
+    /// Calls its lease so, instead of after the event: events with the same mutex name never run at the same time. It
+    /// goes with [`without_overlapping`](Self::without_overlapping), which takes the lease.
+    ///
+    /// ```
+    /// use soloist::{Event, Schedule};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let mut schedule = Schedule::in_process();
+    /// schedule.add(Event::call("import", |_| {}).hourly().mutex_name("warehouse").without_overlapping())?;
+    /// schedule.add(Event::call("export", |_| {}).daily().mutex_name("warehouse").without_overlapping())?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn mutex_name(mut self, name: impl Into<Arc<str>>) -> Self {
+        self.asked.mutex_name = Some(name.into());
+        self
+    }
+
+    /// Keeps its lease and claims in a store of its own, instead of the schedule's. Events that are given handles of one
+    /// store share it, see [`EventMutex::identity`].
+    ///
+    /// ```
+    /// use soloist::{Event, MemoryMutex};
+    ///
+    /// let event = Event::call("cache", |_| {}).every_minute().mutex(MemoryMutex::new()).without_overlapping();
+    /// ```
+    pub fn mutex(mut self, mutex: impl EventMutex + 'static) -> Self {
+        self.mutex = Some(Store::new(mutex));
+        self
+    }
+}
+
+impl Asked {
+    /// The protections of an event that is called `own_name`, if they are in order.
+    pub(super) fn protection(
+        self,
+        own_name: MutexName,
+        usual_term: Term,
+        has_own_mutex: bool,
+    ) -> Result<Protection, AddErrorKind> {
+        let lease = self.lease_terms(usual_term)?;
+        let mutex_name = self.mutex_name.map(MutexName::lease).transpose().map_err(AddErrorKind::MutexName)?;
+        if mutex_name.is_some() && lease.is_none() {
+            return Err(AddErrorKind::MutexNameWithoutLease);
+        }
+        let mutex = mutex_name.unwrap_or(own_name);
+        let on_outage = self.on_outage.unwrap_or_default();
+        let protection = Protection { mutex, lease, one_server: self.one_server, on_outage };
+        match protection.is_some() {
+            false if has_own_mutex => Err(AddErrorKind::MutexWithoutProtection),
+            false if self.on_outage.is_some() => Err(AddErrorKind::OutageWithoutProtection),
+            _ => Ok(protection),
+        }
+    }
+
+    fn lease_terms(&self, usual_term: Term) -> Result<Option<LeaseTerms>, AddErrorKind> {
+        let at_least = self.hold_at_least.map(Term::new).transpose().map_err(AddErrorKind::Term)?;
+        let (term, renewal) = match (self.lease, self.lease_term) {
+            (Some(Lease::Fixed(_)) | None, Some(_)) => return Err(AddErrorKind::LeaseTermWithoutRenewal),
+            (None, None) if at_least.is_some() => return Err(AddErrorKind::HoldAtLeastWithoutLease),
+            (None, None) => return Ok(None),
+            (Some(Lease::Fixed(term)), None) => (Term::new(term).map_err(AddErrorKind::Term)?, Renewal::Never),
+            (Some(Lease::Renewed), None) => (usual_term, Renewal::WhileItRuns),
+            (Some(Lease::Renewed), Some(term)) => (Term::new(term).map_err(AddErrorKind::Term)?, Renewal::WhileItRuns),
+        };
+        if renewal == Renewal::WhileItRuns && term.get() < SHORTEST_RENEWED {
+            return Err(AddErrorKind::TooShortToRenew(term));
+        }
+        Ok(Some(LeaseTerms { term, renewal, at_least }))
+    }
+}
