@@ -144,7 +144,7 @@ fn take_up<'a>(turn: &Turn<'a>, grant: Grant) -> Result<Pass<'a>, SkipReason> {
     let tenure = pass.run().tenure();
     let Some(terms) = turn.event.protection.lease else { return Ok(pass) };
     if tenure.lease().is_some_and(|lease| lease.deadline() <= tenure.began()) {
-        let error = MutexError::granted_too_late(turn.event.protection.mutex.to_string());
+        let error = MutexError::granted_too_late(format!("admit {}", turn.event.protection.mutex));
         give_back(turn, tenure.claim().cloned().into_iter());
         return without_protection(turn, SkipReason::StoreUnavailable(error));
     }

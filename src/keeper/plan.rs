@@ -91,6 +91,11 @@ impl Plan {
         let due = next.as_ref().map(|next| next.due);
         let entry = Entry { tenure: Arc::clone(tenure), next };
         if let Some(before) = self.entries.get_mut(lease.name()) {
+            // Whoever still relies on it here has lost it, or the store would not have granted it again.
+            let granted = tenure.began();
+            if before.tenure.deadline_at(granted).is_some() {
+                before.tenure.lose(granted);
+            }
             *before = entry;
             return due;
         }

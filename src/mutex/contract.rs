@@ -30,6 +30,7 @@ mod looking;
 mod ownership;
 mod names;
 mod extension;
+mod releasing;
 mod breaking;
 mod admission;
 mod tokens;

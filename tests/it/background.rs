@@ -4,17 +4,13 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
-use std::time::Duration;
 
 use soloist::{
     Admission, Admitted, Clock, Entry, Event, EventMutex, FencingToken, Lease, LeaseRequest, MemoryMutex, MutexError,
     MutexName, Release, Report, Schedule, SkipReason, Verdict,
 };
 
-use crate::support::{Counted, Diary, HOUR, entry, noon, ran, skipped};
-
-/// No answer between threads takes that long, unless none will come.
-const PATIENCE: Duration = Duration::from_secs(20);
+use crate::support::{Counted, Diary, HOUR, NO_THREADS, PATIENCE, entry, noon, ran, run_alone, skipped, until};
 
 fn protected(event: Event) -> Event {
     event.every_minute().without_overlapping_for(HOUR).on_one_server().in_background()
@@ -30,18 +26,6 @@ fn schedule(mutex: impl EventMutex + 'static, events: impl IntoIterator<Item = E
         schedule.add(event).unwrap();
     }
     schedule
-}
-
-/// Waits until `done` says so; what is not done within the patience of this test is an error.
-fn until(done: impl Fn() -> bool) -> Result<(), &'static str> {
-    let patience = Clock::system().moment().plus(PATIENCE);
-    while !done() {
-        if Clock::system().moment() > patience {
-            return Err("waited in vain");
-        }
-        std::thread::sleep(Duration::from_millis(1)); // between two looks at other threads
-    }
-    Ok(())
 }
 
 #[test]
@@ -439,15 +423,7 @@ fn a_store_that_panics_for_one_name_step_by_step_takes_no_other_with_it() {
 
 #[test]
 fn where_no_thread_can_be_started_the_caller_does_it_all() {
-    const CHILD: &str = "SOLOIST_TEST_WITHOUT_THREADS";
-    if std::env::var_os(CHILD).is_none() {
-        let name = "background::where_no_thread_can_be_started_the_caller_does_it_all";
-        let mut child = std::process::Command::new(std::env::current_exe().unwrap());
-        // No machine has a stack of that size for a thread.
-        child.args([name, "--exact", "--test-threads=1"]).env(CHILD, "1");
-        let said = child.env("RUST_MIN_STACK", (1_u64 << 46).to_string()).output().unwrap();
-        let text = String::from_utf8_lossy(&said.stdout);
-        assert!(said.status.success() && text.contains("1 passed"), "{text}{}", String::from_utf8_lossy(&said.stderr));
+    if run_alone("background::where_no_thread_can_be_started_the_caller_does_it_all", &[NO_THREADS]).is_some() {
         return;
     }
     assert!(std::thread::Builder::new().spawn(|| ()).is_err(), "there are threads");

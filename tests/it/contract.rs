@@ -86,6 +86,7 @@ mod file {
             let Some(lease) = lease else { return Some(false) };
             let life = lease.lines().find_map(|line| line.strip_prefix("life ")?.split(' ').next());
             let life = match life.expect("a lease has a life") {
+                "ended" => return Some(lease.lines().any(lasts)),
                 "0" => path.with_extension("life"),
                 generation => path.with_extension(format!("life-{generation}")),
             };

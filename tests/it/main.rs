@@ -10,6 +10,7 @@ mod crontab;
 mod faults;
 mod file;
 mod fleet;
+mod healing;
 mod outage;
 mod recovery;
 #[cfg(feature = "redis")]

@@ -6,13 +6,30 @@ use std::time::Duration;
 
 use chrono::Weekday;
 use soloist::{
-    Clock, Event, EventMutex, LeaseRequest, ManualClock, MemoryMutex, MutexName, Schedule, SkipReason, Term, Verdict,
+    AddErrorKind, Clock, Event, EventMutex, Lease, LeaseRequest, ManualClock, MemoryMutex, MutexError, MutexName,
+    Outage, Schedule, SkipReason, Term, Verdict,
 };
 
-use crate::support::{Counted, Diary, at, noon, ran, skipped};
+use crate::support::{Counted, Diary, HOUR, at, noon, ran, skipped};
 
 fn event(name: &str) -> Event {
     Event::call(name, |_| {})
+}
+
+/// A store that is never asked, because it can't do what events need.
+#[derive(Debug)]
+struct CanNotExtend;
+
+impl EventMutex for CanNotExtend {
+    fn create(&self, _: &LeaseRequest) -> Result<Option<Lease>, MutexError> {
+        Ok(None)
+    }
+    fn exists(&self, _: &MutexName) -> Result<bool, MutexError> {
+        Ok(true)
+    }
+    fn forget(&self, _: &Lease) -> Result<bool, MutexError> {
+        Ok(false)
+    }
 }
 
 #[test]
@@ -90,11 +107,87 @@ fn a_wrong_definition_is_refused_with_its_own_message() {
         ),
     ];
     for (event, message) in cases {
-        let mut schedule = Schedule::in_process();
-        schedule.add(Event::call("taken", |_| {}).daily()).unwrap();
-        assert_eq!(schedule.add(event).unwrap_err().to_string(), message);
-        assert_eq!(schedule.due(at("2026-03-01T00:00:00Z")).collect::<Vec<_>>(), ["taken"], "nothing else was added");
+        is_refused(event, message);
     }
+}
+
+#[test]
+fn a_lease_that_can_not_be_as_it_was_asked_for_is_refused() {
+    let cases: Vec<(Event, &str)> = vec![
+        (
+            event("e").daily().without_overlapping().mutex(CanNotExtend),
+            "event `e`: its store can't extend a lease, and so can't renew one: use `without_overlapping_for(..)`, with a \
+             term that is longer than the task takes, and no `hold_at_least(..)`",
+        ),
+        (
+            event("e").daily().without_overlapping_for(HOUR).hold_at_least(HOUR).mutex(CanNotExtend),
+            "event `e`: its store can't extend a lease, and so can't renew one: use `without_overlapping_for(..)`, with a \
+             term that is longer than the task takes, and no `hold_at_least(..)`",
+        ),
+        (
+            event("e").daily().without_overlapping().lease_term(Duration::from_millis(99)),
+            "event `e`: a renewed lease of 99ms is shorter than 100ms: a lease is renewed while its task runs, so let the \
+             term be what a killed process may block it for",
+        ),
+        (
+            event("e").daily().without_overlapping().lease_term(Duration::ZERO),
+            "event `e`: a lease of 0ns is outside of 1ms to ten years",
+        ),
+        (
+            event("e").daily().on_one_server().lease_term(HOUR),
+            "event `e`: it has a `lease_term(..)`, and no lease that is renewed: add `without_overlapping()`, or say the \
+             fixed term with `without_overlapping_for(..)` alone",
+        ),
+        (
+            event("e").daily().without_overlapping_for(HOUR).lease_term(HOUR),
+            "event `e`: it has a `lease_term(..)`, and no lease that is renewed: add `without_overlapping()`, or say the \
+             fixed term with `without_overlapping_for(..)` alone",
+        ),
+        (
+            event("e").daily().on_one_server().hold_at_least(HOUR),
+            "event `e`: it has a `hold_at_least(..)`, and no lease that is held: add `without_overlapping()`",
+        ),
+        (
+            event("e").daily().without_overlapping().hold_at_least(Duration::MAX),
+            "event `e`: a lease of 18446744073709551615.999999999s is outside of 1ms to ten years",
+        ),
+        (event("e").daily().timeout(Duration::ZERO), "event `e`: a timeout of 0ns is outside of 1ms to ten years"),
+        (
+            event("e").daily().on_outage(Outage::Skip),
+            "event `e`: it has an `on_outage(..)`, and no protection that a store is asked for: add \
+             `without_overlapping()` or `on_one_server()`",
+        ),
+    ];
+    for (event, message) in cases {
+        is_refused(event, message);
+    }
+}
+
+#[track_caller]
+fn is_refused(event: Event, message: &str) {
+    let mut schedule = Schedule::in_process();
+    schedule.add(Event::call("taken", |_| {}).daily()).unwrap();
+    assert_eq!(schedule.add(event).unwrap_err().to_string(), message);
+    assert_eq!(schedule.due(at("2026-03-01T00:00:00Z")).collect::<Vec<_>>(), ["taken"], "nothing else was added");
+}
+
+#[test]
+fn what_needs_no_extension_is_accepted_by_a_store_that_has_none() {
+    let mut schedule = Schedule::new(CanNotExtend);
+    schedule.add(event("fixed").daily().without_overlapping_for(HOUR)).unwrap();
+    schedule.add(event("claimed").daily().on_one_server().timeout(HOUR).on_outage(Outage::RunUnprotected)).unwrap();
+    let error = schedule.add(event("renewed").daily().without_overlapping()).unwrap_err();
+    assert!(matches!(error.kind(), AddErrorKind::CannotExtend));
+    schedule.add(event("elsewhere").daily().without_overlapping().mutex(MemoryMutex::new())).unwrap();
+}
+
+#[test]
+fn the_term_of_a_schedule_is_refused_where_it_is_too_short_to_be_renewed() {
+    let mut schedule = Schedule::in_process().with_lease_term(Term::MIN);
+    let error = schedule.add(event("renewed").daily().without_overlapping()).unwrap_err();
+    assert!(matches!(error.kind(), AddErrorKind::TooShortToRenew(Term::MIN)), "{error}");
+    schedule.add(event("its own").daily().without_overlapping().lease_term(HOUR)).unwrap();
+    schedule.add(event("fixed").daily().without_overlapping_for(Duration::from_millis(1))).unwrap();
 }
 
 #[test]

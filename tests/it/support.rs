@@ -8,8 +8,8 @@ use std::time::{Duration, SystemTime};
 
 use chrono::{DateTime, Utc};
 use soloist::{
-    Admission, Admitted, Entry, EventMutex, Holder, Lease, LeaseRequest, MemoryMutex, MutexError, MutexName, Report,
-    RunOutcome, Scope, SkipReason, StoreId, Term, Verdict,
+    Admission, Admitted, Clock, Entry, EventMutex, Holder, Lease, LeaseRequest, MemoryMutex, MutexError, MutexName,
+    Report, RunOutcome, Scope, SkipReason, StoreId, Term, Verdict,
 };
 
 /// `at("2026-03-01T12:00:00Z")`.
@@ -24,6 +24,21 @@ pub(crate) fn noon() -> DateTime<Utc> {
 
 /// A fixed term, for stores that can't extend a lease.
 pub(crate) const HOUR: Duration = Duration::from_secs(3600);
+
+/// No answer between threads takes that long, unless none will come.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Waits until `done` says so; what is not done within our patience is an error.
+pub(crate) fn until(done: impl Fn() -> bool) -> Result<(), &'static str> {
+    let patience = Clock::system().moment().plus(PATIENCE);
+    while !done() {
+        if Clock::system().moment() > patience {
+            return Err("waited in vain");
+        }
+        std::thread::sleep(Duration::from_millis(1)); // between two looks at other threads
+    }
+    Ok(())
+}
 
 /// A list that tasks and hooks write into.
 #[derive(Clone, Default)]
@@ -79,9 +94,14 @@ pub(crate) struct Counted {
     calls: Arc<AtomicUsize>,
     admissions: Arc<Mutex<Vec<usize>>>,
     releases: Arc<Mutex<Vec<usize>>>,
+    extensions: Arc<Mutex<Vec<usize>>>,
 }
 
 impl Counted {
+    pub(crate) fn with_clock(clock: impl Into<Clock>) -> Self {
+        Self { inner: MemoryMutex::with_clock(clock), ..Self::default() }
+    }
+
     pub(crate) fn calls(&self) -> usize {
         self.calls.load(Ordering::SeqCst)
     }
@@ -94,6 +114,11 @@ impl Counted {
     /// How much each call of `release` or `forget` gave back.
     pub(crate) fn releases(&self) -> Vec<usize> {
         self.releases.lock().expect("nothing panics while it is held").clone()
+    }
+
+    /// How much each call of `extend` prolonged or shortened.
+    pub(crate) fn extensions(&self) -> Vec<usize> {
+        self.extensions.lock().expect("nothing panics while it is held").clone()
     }
 
     fn asked(&self) -> &MemoryMutex {
@@ -137,12 +162,33 @@ impl EventMutex for Counted {
         true
     }
     fn extend(&self, leases: &[Lease], term: Term) -> Vec<Result<bool, MutexError>> {
+        self.extensions.lock().expect("nothing panics while it is held").push(leases.len());
         self.asked().extend(leases, term)
     }
     fn holder(&self, name: &MutexName) -> Result<Option<Holder>, MutexError> {
         self.asked().holder(name)
     }
 }
+
+/// What the test `name` writes when it is run again, alone in a process with `variables` of its own. `None`: this is that
+/// process.
+#[track_caller]
+pub(crate) fn run_alone(name: &str, variables: &[(&str, &str)]) -> Option<String> {
+    const ALONE: &str = "SOLOIST_TEST_ALONE";
+    if std::env::var_os(ALONE).is_some() {
+        return None;
+    }
+    let mut child = std::process::Command::new(std::env::current_exe().expect("a running program has a path"));
+    child.args([name, "--exact", "--nocapture", "--test-threads=1"]).env(ALONE, "1").envs(variables.iter().copied());
+    let output = child.output().expect("it runs");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let passed = output.status.success() && text.contains("1 passed");
+    assert!(passed, "{text}{}", String::from_utf8_lossy(&output.stderr));
+    Some(text)
+}
+
+/// Where this is said, no thread can be started: no machine has a stack of that size for one.
+pub(crate) const NO_THREADS: (&str, &str) = ("RUST_MIN_STACK", "70368744177664");
 
 /// The program `examples/{name}.rs`, which `cargo test` has built; `cargo test --test it` alone has not.
 pub(crate) fn example(name: &str) -> PathBuf {

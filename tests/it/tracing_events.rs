@@ -1,10 +1,13 @@
 //! What a subscriber of `tracing` is told, held against the table in the documentation.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use soloist::{
-    Clock, Event, EventMutex, LeaseRequest, ManualClock, MemoryMutex, MutexError, MutexName, Schedule, Term,
+    Answers, Clock, Event, EventMutex, Lease, LeaseGuard, LeaseRequest, ManualClock, MemoryMutex, MutexError,
+    MutexName, Outage, Run, Schedule, Term,
 };
 use tracing::field::{Field, Visit};
 use tracing::span::Attributes;
@@ -13,7 +16,7 @@ use tracing_subscriber::layer::{Context, SubscriberExt};
 use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::{Layer, Registry};
 
-use crate::support::{HOUR, noon};
+use crate::support::{HOUR, NO_THREADS, noon, run_alone, until};
 
 /// By name of the span or message of the event: its level, and every field that was ever set.
 type Told = BTreeMap<String, (String, BTreeSet<String>)>;
@@ -29,8 +32,10 @@ struct Fields {
 
 impl Visit for Fields {
     fn record_debug(&mut self, field: &Field, value: &dyn std::fmt::Debug) {
+        // As subscribers do that write it down.
+        let value = format!("{value:?}");
         if field.name() == "message" {
-            self.message = Some(format!("{value:?}"));
+            self.message = Some(value);
         } else {
             self.names.insert(field.name().to_owned());
         }
@@ -38,6 +43,10 @@ impl Visit for Fields {
 }
 
 impl Listener {
+    fn has_heard(&self, name: &str) -> bool {
+        self.0.lock().expect("nothing panics while it is held").contains_key(name)
+    }
+
     fn told(&self, name: String, level: tracing::Level, fields: Fields) {
         let mut told = self.0.lock().expect("nothing panics while it is held");
         let entry = told.entry(name).or_insert_with(|| (level.to_string().to_lowercase(), BTreeSet::new()));
@@ -61,80 +70,169 @@ impl<S: Subscriber> Layer<S> for Listener {
     }
 }
 
-/// A store that admits and then does not answer.
+/// A store that admits, and then does not answer.
 #[derive(Debug)]
 struct Deaf(MemoryMutex);
 
 impl EventMutex for Deaf {
-    fn create(&self, request: &LeaseRequest) -> Result<Option<soloist::Lease>, MutexError> {
+    fn create(&self, request: &LeaseRequest) -> Result<Option<Lease>, MutexError> {
         self.0.create(request)
     }
     fn exists(&self, name: &MutexName) -> Result<bool, MutexError> {
         self.0.exists(name)
     }
-    fn forget(&self, _: &soloist::Lease) -> Result<bool, MutexError> {
+    fn forget(&self, _: &Lease) -> Result<bool, MutexError> {
         Err(MutexError::unavailable("forget it", "timed out"))
     }
+    fn can_extend(&self) -> bool {
+        true
+    }
+    fn extend(&self, leases: &[Lease], _: Term) -> Answers<bool> {
+        leases.iter().map(|_| Err(MutexError::unavailable("extend it", "timed out"))).collect()
+    }
 }
+
+/// A store that panics.
+#[derive(Debug)]
+struct Broken;
+
+impl EventMutex for Broken {
+    fn create(&self, _: &LeaseRequest) -> Result<Option<Lease>, MutexError> {
+        panic!("index out of bounds")
+    }
+    fn exists(&self, _: &MutexName) -> Result<bool, MutexError> {
+        panic!("index out of bounds")
+    }
+    fn forget(&self, _: &Lease) -> Result<bool, MutexError> {
+        panic!("index out of bounds")
+    }
+}
+
+/// An error that can't be shown.
+#[derive(Debug)]
+struct Unspeakable;
+
+impl fmt::Display for Unspeakable {
+    fn fmt(&self, _: &mut fmt::Formatter<'_>) -> fmt::Result {
+        panic!("no words for it")
+    }
+}
+
+impl std::error::Error for Unspeakable {}
 
 /// The rows of the table in the documentation: name, level, fields.
 fn documented() -> Told {
     let text = include_str!("../../src/lib.rs");
-    let rows = text.lines().filter_map(|line| line.strip_prefix("//! | `"));
-    rows.map(|row| {
-        let cells: Vec<&str> = row.split('|').map(str::trim).collect();
-        let fields = cells[2].split(", ").filter(|field| !field.is_empty());
-        let fields = fields.map(|field| field.trim_matches('`').to_owned()).collect();
-        (cells[0].trim_end_matches('`').to_owned(), (cells[1].to_owned(), fields))
-    })
-    .collect()
+    text.lines().filter_map(|line| line.strip_prefix("//! | `")).map(row_of).collect()
 }
 
+/// A row of a table, from behind the mark that begins its name.
+fn row_of(row: &str) -> (String, (String, BTreeSet<String>)) {
+    let cells: Vec<&str> = row.split('|').map(str::trim).collect();
+    let fields = cells[2].split(", ").filter(|field| !field.is_empty());
+    let fields = fields.map(|field| field.trim_matches('`').to_owned()).collect();
+    (cells[0].trim_end_matches('`').to_owned(), (cells[1].to_owned(), fields))
+}
+
+/// What begins the lines that the processes of the next test write for it.
+const MARK: &str = "told | ";
+
+/// Everybody is listened to, also threads that no run lies on: so it happens in processes of its own, and in one of them
+/// no thread can be started.
 #[test]
 fn the_documented_table_is_what_subscribers_are_told() {
-    let listener = Listener::default();
-    let subscriber = Registry::default().with(listener.clone());
-    tracing::subscriber::with_default(subscriber, || {
-        let clock = ManualClock::at(noon());
-        let mutex = MemoryMutex::with_clock(&clock);
-        let request = LeaseRequest::new(MutexName::lease("held").unwrap(), Term::MAX, &Clock::from(&clock));
-        mutex.create(&request).unwrap().expect("nobody holds it");
-        let mut schedule = Schedule::new(mutex).with_clock(&clock);
-        let event = |name: &str| Event::call(name, |_| {}).every_minute();
-        let over_its_term = move |_: &soloist::Run| clock.advance(Term::MAX.get());
-        let deaf = Deaf(MemoryMutex::new());
-        let vanishing = tempfile::tempdir().unwrap();
-        for event in [
-            event("succeeds").on_one_server(),
-            event("held").without_overlapping(),
-            Event::call("fails", |_| Err("no paper")).every_minute().on_one_server(),
-            event("not started").before(|_| Err("no paper")).on_one_server(),
-            event("filter panics").skip(|_| panic!("no flag")),
-            event("deaf").mutex(deaf).without_overlapping_for(HOUR),
-            Event::call("loses", over_its_term).every_minute().without_overlapping(),
-            event("out").mutex(soloist::FileMutex::in_dir(vanishing.path()).unwrap()).without_overlapping(),
-        ] {
-            schedule.add(event).unwrap();
-        }
-        vanishing.close().unwrap();
-        assert!(schedule.run_due(noon()).is_failure());
-        let guard = soloist::LeaseGuard::acquire(
-            &Arc::new(Deaf(MemoryMutex::new())),
-            MutexName::lease("g").unwrap(),
-            Term::MAX,
-        );
-        drop(guard.unwrap().expect("nobody holds it"));
-    });
-    let mut told = listener.0.lock().unwrap().clone();
-    // Only said when the system has no thread left to give.
-    let mut documented = documented();
-    assert!(documented.remove("no thread for background events: they run on fewer").is_some());
-    // Only said of an error whose own code panics.
-    assert!(documented.remove("error that can't be shown").is_some());
-    for (name, expected) in &documented {
-        assert_eq!(told.remove(name).as_ref(), Some(expected), "{name}");
+    let name = "tracing_events::the_documented_table_is_what_subscribers_are_told";
+    let (Some(with_threads), Some(without)) = (run_alone(name, &[]), run_alone(name, &[NO_THREADS])) else {
+        return tell_everything();
+    };
+    let mut told = Told::new();
+    for row in with_threads.lines().chain(without.lines()).filter_map(|line| line.strip_prefix(MARK)) {
+        let (name, (level, fields)) = row_of(row);
+        let entry = told.entry(name).or_insert_with(|| (level.clone(), BTreeSet::new()));
+        assert_eq!(entry.0, level, "one message, one level");
+        entry.1.extend(fields);
+    }
+    for (name, expected) in documented() {
+        assert_eq!(told.remove(&name).as_ref(), Some(&expected), "{name}");
     }
     assert_eq!(told, Told::new(), "these are not in the table");
+}
+
+fn tell_everything() {
+    let listener = Listener::default();
+    tracing::subscriber::set_global_default(Registry::default().with(listener.clone())).expect("nobody else listens");
+    if std::thread::Builder::new().spawn(|| ()).is_err() {
+        tell_what_needs_no_thread();
+    } else {
+        tell_what_needs_threads(&listener);
+    }
+    println!(); // what libtest writes has no end yet
+    for (name, (level, fields)) in &*listener.0.lock().unwrap() {
+        let fields: Vec<String> = fields.iter().map(|field| format!("`{field}`")).collect();
+        println!("{MARK}{name}` | {level} | {} |", fields.join(", "));
+    }
+}
+
+fn event(name: &str) -> Event {
+    Event::call(name, |_| {}).every_minute()
+}
+
+fn tell_what_needs_no_thread() {
+    let mut schedule = Schedule::in_process();
+    for name in ["a", "b"] {
+        schedule.add(event(name).without_overlapping().in_background()).unwrap();
+    }
+    assert!(!schedule.run_due(noon()).is_failure());
+}
+
+fn tell_what_needs_threads(listener: &Listener) {
+    let clock = ManualClock::at(noon());
+    let mutex = MemoryMutex::with_clock(&clock);
+    let request = LeaseRequest::new(MutexName::lease("held").unwrap(), Term::MAX, &Clock::from(&clock));
+    mutex.create(&request).unwrap().expect("nobody holds it");
+    let mut schedule = Schedule::new(mutex).with_clock(&clock);
+    let vanishing = tempfile::tempdir().unwrap();
+    let takes = |length: Duration| {
+        let clock = clock.clone();
+        move |_: &Run| clock.advance(length)
+    };
+    let (moved, heard) = (clock.clone(), listener.clone());
+    let goes_on = move |_: &Run| {
+        moved.advance(Duration::from_secs(20));
+        until(|| heard.has_heard("timed out and does not stop"))?;
+        Err("no paper")
+    };
+    let (moved, heard) = (clock.clone(), listener.clone());
+    let is_not_renewed = move |_: &Run| {
+        moved.advance(Duration::from_secs(20));
+        until(|| heard.has_heard("not renewed yet"))
+    };
+    for event in [
+        event("succeeds").on_one_server(),
+        event("held").without_overlapping(),
+        Event::call("fails", |_| Err("no paper")).every_minute().on_one_server(),
+        Event::call("can't be shown", |_| Err(Unspeakable)).every_minute(),
+        event("not started").before(|_| Err("no paper")).on_one_server(),
+        event("filter panics").skip(|_| panic!("no flag")),
+        event("deaf").mutex(Deaf(MemoryMutex::with_clock(&clock))).without_overlapping_for(HOUR),
+        event("out").mutex(soloist::FileMutex::in_dir(vanishing.path()).unwrap()).without_overlapping(),
+        event("unprotected").mutex(Broken).without_overlapping_for(HOUR).on_outage(Outage::RunUnprotected),
+        Event::call("goes on", goes_on).every_minute().on_one_server().timeout(Duration::from_secs(10)),
+        Event::call("is not renewed", is_not_renewed)
+            .every_minute()
+            .mutex(Deaf(MemoryMutex::with_clock(&clock)))
+            .without_overlapping(),
+        Event::call("loses", takes(HOUR)).every_minute().without_overlapping(),
+    ] {
+        schedule.add(event).unwrap();
+    }
+    vanishing.close().unwrap();
+    assert!(schedule.run_due(noon()).is_failure());
+    for heard in ["timed out and does not stop", "not renewed yet"] {
+        assert!(listener.has_heard(heard), "{heard}");
+    }
+    let deaf = Arc::new(Deaf(MemoryMutex::new()));
+    drop(LeaseGuard::acquire_for(&deaf, MutexName::lease("g").unwrap(), Term::MAX).unwrap().expect("nobody holds it"));
 }
 
 #[test]

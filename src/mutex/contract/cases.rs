@@ -2,7 +2,8 @@
 
 use super::subject::{Subject, Verdict};
 use super::{
-    Harness, admission, breaking, contention, extension, holding, looking, names, ownership, processes, tokens,
+    Harness, admission, breaking, contention, extension, holding, looking, names, ownership, processes, releasing,
+    tokens,
 };
 
 pub(super) type Case<H> = fn(&Subject<H>) -> Verdict;
@@ -53,12 +54,21 @@ macro_rules! __contract_cases {
                 the_longest_names_are_told_apart_at_their_last_character
             }
             extension {
+                a_store_says_whether_it_can_extend
                 an_extension_moves_the_end_each_time
                 an_extension_can_shorten
                 an_extension_after_the_end_is_refused
                 an_extension_after_a_forget_is_refused
+                an_extension_after_a_break_is_refused
                 a_late_extension_leaves_the_new_holder_alone
                 several_extensions_are_independent
+            }
+            releasing {
+                a_name_that_is_released_later_is_held_until_then
+                a_later_release_shortens_and_lengthens
+                a_later_release_of_what_is_not_ours_any_more_takes_nothing
+                a_late_later_release_leaves_the_new_holder_alone
+                several_later_releases_are_independent
             }
             breaking {
                 a_broken_name_is_free_and_its_holder_can_not_come_back
@@ -94,6 +104,7 @@ macro_rules! __contract_cases {
                 no_update_is_lost_between_processes
                 the_name_of_a_killed_process_is_free_when_its_term_is_over
                 a_process_that_was_late_can_not_come_back
+                a_name_that_is_released_later_outlives_its_process
             }
         }
     };

@@ -100,6 +100,11 @@ impl Other {
         told.unwrap_or_else(|error| panic!("process {}, started for this case, is gone: {error}", self.pid()));
     }
 
+    /// Waits until it has ended by itself, as it was told to.
+    pub(super) fn leaves(&mut self) {
+        self.process.wait().expect("a child of this process can be waited for");
+    }
+
     /// Ends it without a chance to do anything about it.
     pub(super) fn kill(&mut self) {
         self.process.kill().expect("a child of this process can be killed");

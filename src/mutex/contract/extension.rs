@@ -5,6 +5,29 @@ use super::subject::{Subject, Verdict, long, must};
 use crate::lease::Lease;
 use crate::mutex::EventMutex;
 
+pub(super) fn a_store_says_whether_it_can_extend<H: Harness>(subject: &Subject<H>) {
+    let (can, lease) = (subject.mutex.can_extend(), subject.create(&subject.name("asked")));
+    let ask = || {
+        let leases = std::slice::from_ref(&lease);
+        [
+            ("extend", subject.mutex.extend(leases, long())),
+            ("release_after", subject.mutex.release_after(leases, long())),
+        ]
+    };
+    let held = ask();
+    subject.gives_back(&lease);
+    for (state, (verb, answers)) in held.map(|it| ("held", it)).into_iter().chain(ask().map(|it| ("free", it))) {
+        let unsupported = matches!(&answers[..], [Err(error)] if error.is_unsupported());
+        let happened = format_args!("can_extend answered {can}, and {verb} of what is {state} {answers:?}");
+        must(
+            unsupported != can,
+            "what can't be extended is always unsupported, and else never",
+            lease.name(),
+            happened,
+        );
+    }
+}
+
 pub(super) fn an_extension_moves_the_end_each_time<H: Harness>(subject: &Subject<H>) -> Verdict {
     if let Some(unsupported) = subject.can_not_extend() {
         return unsupported;
@@ -66,6 +89,23 @@ pub(super) fn an_extension_after_a_forget_is_refused<H: Harness>(subject: &Subje
     subject.gives_back(&lease);
     is_not_extended(subject, &lease);
     subject.is_free(lease.name(), "an extension after a forget takes nothing");
+    Verdict::Passed
+}
+
+pub(super) fn an_extension_after_a_break_is_refused<H: Harness>(subject: &Subject<H>) -> Verdict {
+    if let Some(unsupported) = subject.can_not_extend().or_else(|| subject.can_not_break()) {
+        return unsupported;
+    }
+    let name = subject.name("broken");
+    let broken = subject.create(&name);
+    subject.break_lease(&name);
+    is_not_extended(subject, &broken);
+    subject.is_free(&name, "an extension after a break takes nothing");
+    let holder = subject.create(&name);
+    let shortened = subject.extend(&broken, subject.short());
+    must(!shortened, "who was broken shortens nothing", &name, "extend answered true");
+    subject.let_pass(subject.short());
+    subject.is_held_by(&holder, "an extension after a break leaves the new holder alone");
     Verdict::Passed
 }
 

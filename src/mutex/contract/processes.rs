@@ -108,6 +108,47 @@ pub(super) fn a_process_that_was_late_can_not_come_back<H: Harness>(subject: &Su
     Verdict::Passed
 }
 
+pub(super) fn a_name_that_is_released_later_outlives_its_process<H: Harness>(subject: &Subject<H>) -> Verdict {
+    let Some(address) = subject.harness.address() else {
+        return ONE_PROCESS;
+    };
+    if let Some(unsupported) = subject.can_not_extend() {
+        return unsupported;
+    }
+    let rest = released_after(subject);
+    subject.in_time(|name| {
+        let mut other = Other::start(subject, &address, "hold");
+        must_hear(&other, "ready");
+        let asked = subject.clock.moment();
+        other.tell(&format!("hold {}", name.mutex()));
+        let token = other.hear();
+        let end = subject.clock.moment().plus(rest.get());
+        other.tell("release later");
+        let answer = other.hear();
+        // Too late to be its own, perhaps.
+        subject.before(asked.plus(held_term(subject).get()), ())?;
+        must(answer == "true", "the owner releases later what it holds", name, format_args!("it answered {answer}"));
+        other.tell("leave");
+        other.leaves();
+        // By now the term that it asked for is over, too.
+        subject.let_pass(held_term(subject));
+        let promise = "a name that is released later outlives its process";
+        let exists = subject.before(end, subject.exists(name))?;
+        must(exists, promise, name, "exists answered false");
+        let created = subject.before(end, subject.try_create(name))?;
+        must(created.is_none(), promise, name, format_args!("got {created:?}"));
+        if let Some(told) = subject.before(end, subject.holder(name))? {
+            let same = told.pid() == other.pid() && told.token().to_string() == token;
+            must(same, "the holder is told truly, also when it has gone", name, format_args!("told {told:?}"));
+        }
+        subject.let_pass(rest);
+        subject.is_free(name, "a name that was released later is free then, whoever is there");
+        subject.create(name);
+        Some(())
+    });
+    Verdict::Passed
+}
+
 /// A name that another process holds, as far as can be told before its term is over, and its token.
 fn held_by<H: Harness>(subject: &Subject<H>, other: &mut Other) -> (MutexName, u64) {
     must_hear(other, "ready");
@@ -189,8 +230,11 @@ fn hold<H: Harness>(subject: &Subject<H>, words: &Receiver<String>) {
                 Err(error) if error.is_unsupported() => say("unsupported"),
                 answer => say(&answered("extend", held.name(), answer).to_string()),
             },
+            ("release later", Some(held)) => say(&subject.release_after(held, released_after(subject)).to_string()),
+            ("leave", _) => return,
             (word, _) => {
-                let name = word.strip_prefix("hold ").map(lease).expect("a case says hold, extend or forget");
+                let name = word.strip_prefix("hold ").map(lease);
+                let name = name.expect("a case says hold, extend, forget, release later or leave");
                 let lease = subject.create_for(&name, held_term(subject));
                 say(&lease.token().to_string());
                 held = Some(lease);
@@ -226,6 +270,11 @@ fn guarded<H: Harness>(subject: &Subject<H>) -> MutexName {
 
 fn held_term<H: Harness>(subject: &Subject<H>) -> Term {
     subject.shorts(4)
+}
+
+/// When a process that is gone gives a name back: later than what it asked for would have ended.
+fn released_after<H: Harness>(subject: &Subject<H>) -> Term {
+    subject.shorts(8)
 }
 
 /// The file that the processes count in: how often, and with which token last.

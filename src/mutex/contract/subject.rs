@@ -133,6 +133,14 @@ impl<H: Harness> Subject<H> {
     }
 
     #[track_caller]
+    pub(super) fn release_after(&self, lease: &Lease, rest: Term) -> bool {
+        let mut answers = self.mutex.release_after(std::slice::from_ref(lease), rest);
+        let one = answers.len() == 1;
+        must(one, "each lease gets one answer", lease.name(), format_args!("release_after gave {answers:?}"));
+        answered("release_after", lease.name(), answers.remove(0))
+    }
+
+    #[track_caller]
     pub(super) fn break_lease(&self, name: &MutexName) -> bool {
         answered("break_lease", name, self.mutex.break_lease(name))
     }
@@ -203,20 +211,9 @@ impl<H: Harness> Subject<H> {
         })
     }
 
-    /// `None` where the store can extend; else that it can't, which it then has to say each time.
+    /// `None` where the store can extend, which it says truly, as another case sees to.
     pub(super) fn can_not_extend(&self) -> Option<Verdict> {
-        let lease = self.create(&self.name("whether leases are extended"));
-        let held = self.mutex.extend(std::slice::from_ref(&lease), long());
-        self.gives_back(&lease);
-        let free = self.mutex.extend(std::slice::from_ref(&lease), long());
-        let promise = "a store extends, or says each time that it can't";
-        match (&held[..], &free[..]) {
-            ([Ok(true)], [Ok(false)]) => None,
-            ([Err(held)], [Err(free)]) if held.is_unsupported() && free.is_unsupported() => {
-                Some(Verdict::DoesNotApply("the store can't extend a lease, and says so"))
-            }
-            _ => broken(promise, lease.name(), format_args!("held it answered {held:?}, given back {free:?}")),
-        }
+        (!self.mutex.can_extend()).then_some(Verdict::DoesNotApply("the store can't extend a lease, and says so"))
     }
 
     /// `None` where the store can break; else that it can't, which it then has to say each time.
