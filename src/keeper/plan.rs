@@ -174,3 +174,6 @@ impl Duty for Plan {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
