@@ -181,3 +181,6 @@ impl Duty for Plan {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
