@@ -6,11 +6,10 @@ use std::sync::Arc;
 use crate::error::{BoxError, Chain, MutexError};
 use crate::fault::contain;
 use crate::guard::Held;
-use crate::keeper;
 use crate::lease::{FencingToken, Lease};
 use crate::mutex::{Admission, Admitted, EventMutex, Grant, outage_in};
 use crate::outcome::{Release, SkipReason};
-use crate::protection::{CLAIM_WINDOW, Outage};
+use crate::protection::{CLAIM_WINDOW, Outage, Renewal};
 use crate::task::Run;
 use crate::tenure::Tenure;
 use crate::turn::Turn;
@@ -148,10 +147,10 @@ fn take_up<'a>(turn: &Turn<'a>, grant: Grant) -> Result<Pass<'a>, SkipReason> {
         give_back(turn, tenure.claim().cloned().into_iter());
         return without_protection(turn, SkipReason::StoreUnavailable(error));
     }
-    if !keeper::is_needed(turn.store, terms.renewal) {
+    if terms.renewal == Renewal::Never {
         return Ok(pass);
     }
-    match turn.round.keepers.with(turn.store, turn.clock, |keeper| keeper.keep(turn.store, tenure, terms.renewal)) {
+    match turn.round.keepers.with(turn.store, turn.clock, |keeper| keeper.keep(turn.store, tenure)) {
         Ok(()) => Ok(pass),
         Err(holder) => {
             give_back(turn, tenure.claim().cloned().into_iter());

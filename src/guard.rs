@@ -48,7 +48,7 @@ pub struct LeaseGuard {
     lease: Lease,
     held: Held<Arc<dyn EventMutex>, Arc<Tenure>>,
     /// Renews the lease for as long as it is there.
-    _keeper: Arc<Keeper>,
+    _keeper: Option<Arc<Keeper>>,
 }
 
 impl LeaseGuard {
@@ -119,11 +119,11 @@ impl LeaseGuard {
             Held::new(&store.mutex, lease).release();
             return Err(MutexError::granted_too_late(format!("create {}", request.name())));
         }
-        let keeper = Keeper::of(store, &clock);
+        let keeper = (renewal == Renewal::WhileItRuns).then(|| Keeper::of(store, &clock));
         let tenure = Arc::new(Tenure::new(clock, Some(Grant::of(lease.clone())), now, None));
         let held = Held::new(Arc::clone(&store.mutex), tenure);
         // Whoever in this process has the name already has the better right.
-        let kept = keeper.keep(store, held.holding(), renewal);
+        let kept = keeper.as_ref().map_or(Ok(()), |keeper| keeper.keep(store, held.holding()));
         Ok(kept.is_ok().then_some(Self { lease, held, _keeper: keeper }))
     }
 

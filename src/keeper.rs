@@ -13,7 +13,6 @@ use crate::error::{Chain, MutexError};
 use crate::fault::contain;
 use crate::lease::{Holder, Lease};
 use crate::mutex::{Answers, Scope, Store, StoreId};
-use crate::protection::Renewal;
 use crate::sync;
 use crate::task::Run;
 use crate::tenure::Tenure;
@@ -64,27 +63,24 @@ impl Keeper {
         })
     }
 
-    /// Keeps a lease that was just granted by `store`, of which this is the keeper, until it ends.
+    /// Keeps a lease that was just granted by `store`, of which this is the keeper, and renews it until it ends.
     ///
     /// # Errors
     ///
     /// Who in this process holds the name still: the store has lost its memory, or it would not have granted it again.
     #[inline]
-    pub(crate) fn keep(
-        self: &Arc<Self>,
-        store: &Store,
-        tenure: &Arc<Tenure>,
-        renewal: Renewal,
-    ) -> Result<(), Option<Holder>> {
+    pub(crate) fn keep(self: &Arc<Self>, store: &Store, tenure: &Arc<Tenure>) -> Result<(), Option<Holder>> {
+        let Some(lease) = tenure.lease() else { return Ok(()) };
         if !self.handles.begin_with(&store.mutex) {
             self.handles.note(&store.mutex);
         }
-        let may_forget = may_forget(self.scope);
+        // What is in the memory of this process is lost with the leases in hand.
+        let may_forget = self.scope != Scope::Process;
         let (kept, need) = self.watch.change(|plan| {
-            let holder = if may_forget { tenure.lease().and_then(|lease| plan.holder(lease.name())) } else { None };
+            let holder = if may_forget { plan.holder(lease.name()) } else { None };
             match holder {
                 Some(holder) => (Err(holder.holder()), None),
-                None => (Ok(()), plan.keep(tenure, renewal)),
+                None => (Ok(()), Some(plan.keep(tenure, lease))),
             }
         });
         if need == Need::Thread {
@@ -152,17 +148,6 @@ impl fmt::Debug for Keeper {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Keeper").field("store", &self.handles.any()).finish_non_exhaustive()
     }
-}
-
-/// Whether the store may lose what it granted while this process lives, or give it to somebody else.
-fn may_forget(scope: Scope) -> bool {
-    scope != Scope::Process
-}
-
-/// Whether a lease needs a keeper: to be renewed, or so that this process knows of it when the store has forgotten it.
-#[inline]
-pub(crate) fn is_needed(store: &Store, renewal: Renewal) -> bool {
-    renewal == Renewal::WhileItRuns || may_forget(store.scope)
 }
 
 fn tell_of(run: &Run) {

@@ -172,6 +172,12 @@ impl Tenure {
         }
     }
 
+    /// Whether it was given back, or found to be lost.
+    #[inline]
+    pub(crate) fn has_ended(&self) -> bool {
+        self.right.load(Ordering::Acquire) & GONE != 0
+    }
+
     /// Until when the lease may be relied on, and nothing if it has gone.
     pub(crate) fn deadline_at(&self, now: Moment) -> Option<Moment> {
         match self.right_at(now) {

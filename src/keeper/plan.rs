@@ -5,35 +5,34 @@ use std::time::Duration;
 
 use super::watch::{Duty, Step};
 use crate::clock::Moment;
-use crate::lease::{Lease, MutexName, NameMap, Term};
+use crate::lease::{Lease, MutexName, Term};
 use crate::mutex::Answers;
-use crate::protection::Renewal;
 use crate::task::Run;
 use crate::tenure::Tenure;
 
-/// All leases of one store that this process has in hand, by name.
+/// All leases of one store that this process has in hand and renews.
 #[derive(Default)]
 pub(super) struct Plan {
-    entries: NameMap<Entry>,
-    /// How many names there may be before those that were given back are looked for.
+    /// Also what was given back since this was looked at, which is soon replaced.
+    entries: Vec<Entry>,
+    /// How many there may be before those that were given back are looked for.
     purge_above: usize,
     /// Tasks that have a timeout.
     timed: Vec<Timed>,
+}
+
+/// More than are in hand at once, mostly.
+const PURGE_NEVER_BELOW: usize = 256;
+
+struct Entry {
+    tenure: Arc<Tenure>,
+    next: Next,
 }
 
 /// A task at work, and when it is told of because it did not stop.
 struct Timed {
     run: Run,
     overdue: Moment,
-}
-
-/// So many names are no burden: those of events come again, and are found in their place.
-const PURGE_NEVER_BELOW: usize = 1024;
-
-struct Entry {
-    tenure: Arc<Tenure>,
-    /// `None`: its term is fixed.
-    next: Option<Next>,
 }
 
 /// When a lease is renewed for the next time.
@@ -48,7 +47,7 @@ impl Next {
     /// A third of the term after it was asked for the last time, so that two more thirds are left for failures.
     #[inline]
     fn before(deadline: Moment, term: Term) -> Self {
-        Self { term, due: deadline.minus(term.get() / 3 * 2), pause: None }
+        Self { term, due: deadline.minus(term.get() - term.get() / 3), pause: None }
     }
 
     /// The next attempt after a failed one: not so soon that a store in trouble is flooded, and often enough that the
@@ -84,37 +83,38 @@ impl Batch {
 }
 
 impl Plan {
-    /// Keeps a lease that was just granted, and says when there is something to do for it, if ever.
-    pub(super) fn keep(&mut self, tenure: &Arc<Tenure>, renewal: Renewal) -> Option<Moment> {
-        let lease = tenure.lease()?;
-        let next = (renewal == Renewal::WhileItRuns).then(|| Next::before(lease.deadline(), lease.term()));
-        let due = next.as_ref().map(|next| next.due);
+    /// Keeps a lease that was just granted, and says when it is to be renewed.
+    #[inline]
+    pub(super) fn keep(&mut self, tenure: &Arc<Tenure>, lease: &Lease) -> Moment {
+        let next = Next::before(lease.deadline(), lease.term());
+        let due = next.due;
         let entry = Entry { tenure: Arc::clone(tenure), next };
-        if let Some(before) = self.entries.get_mut(lease.name()) {
-            // Whoever still relies on it here has lost it, or the store would not have granted it again.
-            let granted = tenure.began();
-            if before.tenure.deadline_at(granted).is_some() {
-                before.tenure.lose(granted);
-            }
-            *before = entry;
-            return due;
+        match self.entries.last_mut() {
+            // One run after another needs one place.
+            Some(last) if last.tenure.has_ended() => *last = entry,
+            _ => self.add(entry),
         }
+        due
+    }
+
+    fn add(&mut self, entry: Entry) {
         if self.entries.len() >= self.purge_above {
-            self.entries.retain(|_, entry| entry.tenure.gone_since().is_none());
+            self.entries.retain(|entry| !entry.tenure.has_ended());
             self.purge_above = (self.entries.len() * 2).max(PURGE_NEVER_BELOW);
         }
-        self.entries.insert(lease.name().clone(), entry);
-        due
+        self.entries.push(entry);
     }
 
     /// Who in this process holds the name, as far as it knows.
     pub(super) fn holder(&self, name: &MutexName) -> Option<Arc<Tenure>> {
-        let tenure = &self.entries.get(name)?.tenure;
-        tenure.gone_since().is_none().then(|| Arc::clone(tenure))
+        let has_it = |tenure: &&Arc<Tenure>| {
+            !tenure.has_ended()
+                && tenure.lease().is_some_and(|lease| lease.name() == name)
+                && tenure.gone_since().is_none()
+        };
+        self.entries.iter().map(|entry| &entry.tenure).find(has_it).cloned()
     }
-}
 
-impl Plan {
     /// Tells of a task that has not ended at this moment.
     pub(super) fn expect_end(&mut self, run: &Run, overdue: Moment) {
         self.timed.push(Timed { run: run.clone(), overdue });
@@ -140,28 +140,25 @@ impl Duty for Plan {
         if !overdue.is_empty() {
             return Step::Do(Errand::Tell(overdue));
         }
-        self.entries.retain(|_, entry| entry.tenure.deadline_at(now).is_some());
-        let kept = || self.entries.values().filter_map(|entry| Some((&entry.tenure, entry.next.as_ref()?)));
-        let first = kept().map(|(_, next)| next).min_by_key(|next| next.due);
+        self.entries.retain(|entry| entry.tenure.deadline_at(now).is_some());
+        let first = self.entries.iter().map(|entry| &entry.next).min_by_key(|next| next.due);
         if let Some(first) = first.filter(|first| first.due <= now) {
-            let together = kept().filter(|(tenure, next)| next.term == first.term && tenure.ask(now));
-            let tenures: Vec<_> = together.map(|(tenure, _)| Arc::clone(tenure)).collect();
+            let together = self.entries.iter().filter(|entry| entry.next.term == first.term && entry.tenure.ask(now));
+            let tenures: Vec<_> = together.map(|entry| Arc::clone(&entry.tenure)).collect();
             if !tenures.is_empty() {
                 return Step::Do(Errand::Renew(Batch { term: first.term, asked: now, tenures }));
             }
         }
         // Looked at when its deadline passes, too, so that a loss is told then.
-        let looks = kept().filter_map(|(tenure, next)| Some(next.due.min(tenure.deadline_at(now)?)));
+        let looks = self.entries.iter().filter_map(|entry| Some(entry.next.due.min(entry.tenure.deadline_at(now)?)));
         looks.chain(self.timed.iter().map(|timed| timed.overdue)).min().map_or(Step::Rest, Step::Wait)
     }
 
     fn done(&mut self, errand: &Errand, answers: Answers<bool>, now: Moment) {
         let Errand::Renew(batch) = errand else { return };
         for (tenure, answer) in batch.tenures.iter().zip(answers) {
-            let entry = tenure.lease().and_then(|lease| self.entries.get_mut(lease.name()));
-            // Another may have the name by now.
-            let entry = entry.filter(|entry| Arc::ptr_eq(&entry.tenure, tenure));
-            let next = entry.and_then(|entry| entry.next.as_mut());
+            let entry = self.entries.iter_mut().find(|entry| Arc::ptr_eq(&entry.tenure, tenure));
+            let next = entry.map(|entry| &mut entry.next);
             match answer {
                 Ok(true) => {
                     let deadline = batch.asked.plus(batch.term.get());

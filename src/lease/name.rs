@@ -29,7 +29,7 @@ use chrono::{DateTime, SecondsFormat, Utc};
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct MutexName(Arc<Name>);
 
-#[derive(PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Eq, PartialOrd, Ord)]
 struct Name {
     mutex: Arc<str>,
     claim: Option<ClaimKey>,
@@ -150,6 +150,13 @@ impl MutexName {
     /// ```
     pub fn occurrence(&self) -> Option<DateTime<Utc>> {
         self.0.claim.as_ref().map(|claim| claim.occurrence)
+    }
+}
+
+impl PartialEq for Name {
+    /// The hash is the same if the rest is, and mostly another one otherwise.
+    fn eq(&self, other: &Self) -> bool {
+        self.hash == other.hash && self.mutex == other.mutex && self.claim == other.claim
     }
 }
 

@@ -74,15 +74,12 @@ struct Known {
     run: Run,
     lease: Lease,
     name: usize,
-    renewal: Renewal,
     /// Until when the run may go on, counted from before the store was asked.
     deadline: Moment,
     /// From when, and by when it is renewed.
     due: (Moment, Moment),
     /// It was given back, or the store said that it is lost.
     over: bool,
-    /// Another has its place in the plan.
-    replaced: bool,
     /// Somebody has taken it away in the store.
     broken: bool,
     /// When its task is told of.
@@ -92,10 +89,6 @@ struct Known {
 impl Known {
     fn is_live(&self, now: Moment) -> bool {
         !self.over && now < self.deadline
-    }
-
-    fn is_kept(&self, now: Moment) -> bool {
-        self.is_live(now) && !self.replaced && self.renewal == Renewal::WhileItRuns
     }
 
     fn asked_for(&mut self, asked: Moment) {
@@ -153,7 +146,7 @@ impl World {
         let name = self.random.usize(..NAMES.len());
         let term = self.random.choice(TERMS).and_then(|term| Term::new(term).ok()).expect("the terms are terms");
         let mutex = MutexName::lease(NAMES[name]).expect("the names are names");
-        let held = self.known.iter().any(|known| known.name == name && !known.replaced && known.is_live(self.now()));
+        let held = self.known.iter().any(|known| known.name == name && known.is_live(self.now()));
         assert_eq!(self.plan.holder(&mutex).is_some(), held, "who holds the name here");
         let request = LeaseRequest::new(mutex, term, &self.clock);
         let asked = self.now();
@@ -171,15 +164,14 @@ impl World {
         let lease = request.granted(FencingToken::new(1));
         let tenure = Tenure::new(self.clock.clone(), Some(Grant::of(lease.clone())), self.now(), None);
         let run = Run::new("event".into(), DateTime::UNIX_EPOCH, tenure);
-        let renewal = if self.random.u8(..4) == 0 { Renewal::Never } else { Renewal::WhileItRuns };
-        let due = self.plan.keep(run.tenure(), renewal);
-        self.alarm = self.alarm.into_iter().chain(due).min();
-        self.known.iter_mut().filter(|known| known.name == name).for_each(|known| known.replaced = true);
-        let (over, replaced, broken, overdue) = (false, false, false, None);
-        let mut known =
-            Known { run, lease, name, renewal, deadline: asked, due: (asked, asked), over, replaced, broken, overdue };
+        let due = self.plan.keep(run.tenure(), &lease);
+        self.alarm = Some(self.alarm.map_or(due, |alarm| alarm.min(due)));
+        // Whoever has lost it in the store does not know yet.
+        self.known.iter_mut().filter(|known| known.name == name).for_each(|known| known.broken = true);
+        let (over, broken, overdue) = (false, false, None);
+        let mut known = Known { run, lease, name, deadline: asked, due: (asked, asked), over, broken, overdue };
         known.asked_for(asked);
-        assert_eq!(due, (renewal == Renewal::WhileItRuns).then_some(known.due.1));
+        assert_eq!(due, known.due.1);
         self.known.push(known);
     }
 
@@ -254,7 +246,7 @@ impl World {
             Step::Wait(until) => {
                 assert!(now < until, "the thread would not sleep");
                 let looks = |known: &Known| {
-                    let renewal = known.is_kept(now).then(|| known.due.1.min(known.deadline));
+                    let renewal = known.is_live(now).then(|| known.due.1.min(known.deadline));
                     renewal.into_iter().chain(known.overdue).min()
                 };
                 let first = self.known.iter().filter_map(looks).min();
@@ -263,7 +255,7 @@ impl World {
                 self.alarm = Some(until);
             }
             Step::Rest => {
-                let left = self.known.iter().filter(|known| known.is_kept(now) || known.overdue.is_some());
+                let left = self.known.iter().filter(|known| known.is_live(now) || known.overdue.is_some());
                 assert_eq!(left.count(), 0, "forgotten");
                 self.alarm = None;
             }
@@ -275,7 +267,7 @@ impl World {
     fn whose(&self, batch: &Batch, now: Moment) -> Vec<usize> {
         let place = |tenure: &Arc<Tenure>| self.known.iter().position(|known| Arc::ptr_eq(known.tenure(), tenure));
         let whose: Vec<_> = batch.tenures.iter().map(|tenure| place(tenure).expect("it was granted")).collect();
-        let held = |known: &Known| known.is_kept(now) && known.lease.term() == batch.term;
+        let held = |known: &Known| known.is_live(now) && known.lease.term() == batch.term;
         let mut sorted = whose.clone();
         sorted.sort_unstable();
         let expected = (0..self.known.len()).filter(|which| held(&self.known[*which]));
@@ -371,8 +363,8 @@ fn start() -> (ManualClock, Clock, Plan) {
 fn granted(plan: &mut Plan, name: &str, term: Duration, clock: &Clock) -> Arc<Tenure> {
     let (name, term) = (MutexName::lease(name).expect("a name"), Term::new(term).expect("a term"));
     let lease = LeaseRequest::new(name, term, clock).granted(FencingToken::new(1));
-    let tenure = Arc::new(Tenure::new(clock.clone(), Some(Grant::of(lease)), clock.moment(), None));
-    assert!(plan.keep(&tenure, Renewal::WhileItRuns).is_some());
+    let tenure = Arc::new(Tenure::new(clock.clone(), Some(Grant::of(lease.clone())), clock.moment(), None));
+    plan.keep(&tenure, &lease);
     tenure
 }
 
@@ -462,7 +454,7 @@ fn whatever_the_answer_nobody_waits_for_it_any_longer() {
 }
 
 #[test]
-fn names_that_do_not_come_again_are_not_remembered_for_ever() {
+fn what_was_given_back_is_not_remembered_for_ever() {
     let (_manual, clock, mut plan) = start();
     let kept = granted(&mut plan, "reports", TERMS[2], &clock);
     for name in 0..10 * PURGE_NEVER_BELOW {
