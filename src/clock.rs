@@ -84,7 +84,7 @@ impl Clock {
     pub(crate) fn patience(&self, until: Moment) -> Duration {
         match &self.0 {
             Source::System => until.since(self.moment()).min(LONGEST_SLEEP),
-            Source::Manual(_) if until == Moment::BEGINNING => Duration::ZERO,
+            Source::Manual(_) if until <= self.moment() => Duration::ZERO,
             Source::Manual(_) => LOOK_AT_MANUAL,
         }
     }

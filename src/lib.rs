@@ -171,3 +171,6 @@ pub use zone::{UnknownZone, Zone};
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;
+
+#[cfg(test)]
+mod interleavings;

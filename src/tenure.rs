@@ -126,20 +126,19 @@ impl Tenure {
     /// Waits until there is a reason to stop, for `timeout` at most.
     pub(crate) fn wait(&self, timeout: Duration) -> Option<CancelReason> {
         let enough = self.clock.moment().plus(timeout);
-        let mut asking = self.asking.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
-            let now = self.clock.moment();
-            let right = Right::of(self.right.load(Ordering::Acquire)).at(now);
-            let Right::Until(deadline) = right else { break };
-            if now >= enough || self.reason_under(right, now).is_some() {
-                break;
+            // Not while `asking` is locked: a loss is told from here.
+            let reason = self.reason();
+            if reason.is_some() || enough <= self.clock.moment() {
+                return reason;
             }
+            let asking = self.asking.lock().unwrap_or_else(PoisonError::into_inner);
+            // What is lost from here on is told once this thread waits.
+            let Right::Until(deadline) = Right::of(self.right.load(Ordering::Acquire)) else { continue };
             let limit = Moment::from_bits(self.limit.load(Ordering::Acquire));
             let patience = self.clock.patience(enough.min(deadline).min(limit));
-            (asking, _) = self.told.wait_timeout(asking, patience).unwrap_or_else(PoisonError::into_inner);
+            drop(self.told.wait_timeout(asking, patience));
         }
-        drop(asking);
-        self.reason()
     }
 
     /// When the grant was there.

@@ -104,13 +104,6 @@ impl<D: Duty> Watch<D> {
         }
     }
 
-    /// Lets it look, as it does when its time has come.
-    #[cfg(test)]
-    pub(crate) fn ring(&self) {
-        let _state = self.state();
-        self.woken.notify_one();
-    }
-
     fn state(&self) -> MutexGuard<'_, State<D>> {
         // No code that can panic runs while it is half-changed.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
