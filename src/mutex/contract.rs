@@ -10,8 +10,8 @@
 //! ```
 //!
 //! Every case uses names of its own, so the suite runs on a store that others use at the same time, and any number of
-//! cases beside one another. A case that a store can't be asked, because it keeps no holders, say, tests that the
-//! store says so each time, and prints why the rest does not apply. What a case leaves behind expires in ten minutes.
+//! cases beside one another. A case that a store can't be asked, because it can't extend a lease, say, prints why it does
+//! not apply; that the store says so each time is tested as well. What a case leaves behind expires in ten minutes.
 
 use std::thread;
 use std::time::Duration;
