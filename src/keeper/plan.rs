@@ -47,7 +47,7 @@ impl Next {
     /// A third of the term after it was asked for the last time, so that two more thirds are left for failures.
     #[inline]
     fn before(deadline: Moment, term: Term) -> Self {
-        Self { term, due: deadline.minus(term.get() - term.get() / 3), pause: None }
+        Self { term, due: deadline.minus(term.get()).plus(term.get() / 3), pause: None }
     }
 
     /// The next attempt after a failed one: not so soon that a store in trouble is flooded, and often enough that the

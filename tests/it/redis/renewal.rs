@@ -203,6 +203,25 @@ fn a_renewal_that_is_answered_late_does_not_stretch_the_deadline() {
 }
 
 #[test]
+fn the_deadline_counts_from_before_a_renewal_was_sent() {
+    let server = Redis::start();
+    let proxy = Proxy::of(&server);
+    let at_work = AtWork::on(RedisMutex::new(&proxy.url()).expect("a url"));
+    at_work.wait_for_a_renewal();
+    let before = at_work.deadline();
+    proxy.fault(Fault::ReplyHeld);
+    proxy.wait_until_met();
+    let held = held_by_the_server_until(&server);
+    thread::sleep(TERM / 6); // the answer is on its way for so long
+    proxy.mend();
+    while at_work.deadline() < before.plus(TERM / 6) {
+        thread::sleep(Duration::from_millis(1)); // between two looks at another thread
+    }
+    assert!(at_work.deadline() <= held.plus(TERM / 12), "the answer's time was added to the term");
+    assert_nothing_was_lost(at_work);
+}
+
+#[test]
 fn a_renewal_that_fails_ten_times_and_then_succeeds_keeps_the_lease() {
     let server = Redis::start();
     let proxy = Proxy::of(&server);

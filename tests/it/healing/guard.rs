@@ -1,0 +1,120 @@
+//! The protection alone.
+
+use super::*;
+
+fn millis(count: u64) -> Term {
+    Term::new(Duration::from_millis(count)).unwrap()
+}
+
+#[track_caller]
+fn acquired(store: &MemoryMutex, term: Term) -> LeaseGuard {
+    LeaseGuard::acquire(store, lease("g"), term).unwrap().expect("nobody holds it")
+}
+
+#[test]
+fn a_guard_is_renewed_for_as_long_as_it_is_there() {
+    let store = MemoryMutex::new();
+    let held_for_three_terms = || {
+        let guard = acquired(&store, millis(300));
+        let end = guard.lease().deadline().plus(2 * guard.lease().term().get());
+        while Clock::system().moment() < end {
+            let second = LeaseGuard::acquire(&store, lease("g"), millis(300)).unwrap();
+            if guard.is_lost() {
+                return None;
+            }
+            assert!(second.is_none(), "one at a time");
+            // It is a real lease, on the clock of the machine.
+            assert!(!guard.lost(Duration::from_millis(10)) || guard.is_lost());
+        }
+        Some(guard.release().unwrap())
+    };
+    // A machine that stands still for two thirds of a term proves nothing.
+    let released = (0..10).find_map(|_| held_for_three_terms());
+    assert_eq!(released, Some(true));
+    assert!(!store.exists(&lease("g")).unwrap());
+}
+
+#[test]
+fn a_guard_whose_lease_was_broken_knows_within_a_term() {
+    let store = MemoryMutex::new();
+    let guard = acquired(&store, millis(1_500));
+    assert!(store.break_lease(&lease("g")).unwrap());
+    assert!(!guard.is_lost(), "nobody knows yet");
+    assert!(guard.lost(PATIENCE));
+    assert!(Clock::system().moment() < guard.lease().deadline(), "it is told before its term is over");
+    assert!(guard.is_lost() && !guard.release().unwrap());
+}
+
+#[test]
+fn a_guard_knows_within_a_term_that_another_one_of_its_process_was_granted_its_name() {
+    let store = MemoryMutex::new();
+    let guard = acquired(&store, millis(1_500));
+    assert!(store.break_lease(&lease("g")).unwrap());
+    let other = acquired(&store, millis(1_500));
+    assert!(guard.lost(PATIENCE), "it is told at its next renewal");
+    assert!(Clock::system().moment() < guard.lease().deadline());
+    assert!(!guard.release().unwrap(), "it was not ours any more");
+    assert!(!other.lost(Duration::from_millis(1_500)), "the new holder is renewed");
+    assert!(other.release().unwrap(), "the new holder was left alone");
+}
+
+#[test]
+fn a_guard_that_is_not_lost_waits_for_as_long_as_it_is_told() {
+    let guard = acquired(&MemoryMutex::new(), Term::MAX);
+    let before = Clock::system().moment();
+    assert!(!guard.lost(Duration::from_millis(20)));
+    assert!(Clock::system().moment().since(before) >= Duration::from_millis(20));
+}
+
+#[test]
+fn a_fixed_guard_ends_with_its_term() {
+    let store = MemoryMutex::new();
+    let guard = LeaseGuard::acquire_for(&store, lease("g"), millis(50)).unwrap().expect("nobody holds it");
+    assert!(guard.lost(PATIENCE) && guard.is_lost());
+    let next = acquired(&store, Term::MAX);
+    assert!(!guard.release().unwrap());
+    assert!(next.release().unwrap());
+}
+
+#[test]
+fn a_store_that_can_not_extend_has_fixed_guards_only() {
+    let store = Arc::new(Plain(MemoryMutex::new()));
+    let error = LeaseGuard::acquire(&store, lease("g"), Term::MAX).unwrap_err();
+    let advice = "this store can't extend a lease, and so renew it: use `acquire_for`";
+    assert_eq!((error.is_unsupported(), format!("{error:?}")), (true, advice.to_owned()));
+    let guard = LeaseGuard::acquire_for(&store, lease("g"), Term::MAX).unwrap().expect("nobody holds it");
+    assert!(LeaseGuard::acquire_for(&store, lease("g"), Term::MAX).unwrap().is_none());
+    assert!(guard.release().unwrap());
+}
+
+#[test]
+fn a_term_that_would_be_renewed_all_the_time_is_refused() {
+    let error = LeaseGuard::acquire(&MemoryMutex::new(), lease("g"), millis(99)).unwrap_err();
+    let advice = "could not create lease/g: a renewed lease is 100ms or longer; use `acquire_for`";
+    assert_eq!(format!("{error:?}"), advice);
+    assert!(LeaseGuard::acquire(&MemoryMutex::new(), lease("g"), millis(100)).unwrap().is_some());
+}
+
+#[test]
+fn a_guard_whose_term_was_over_before_it_came_is_given_back() {
+    let store = Arc::new(Plain(MemoryMutex::new()));
+    // The store is slower than the term.
+    let error = LeaseGuard::acquire_for(&store, lease("slow"), millis(1)).unwrap_err();
+    let why = "could not create lease/slow: its term was over before the answer came; choose one that is longer than \
+               the store's time-out";
+    assert_eq!(format!("{error:?}"), why);
+    assert!(!store.exists(&lease("slow")).unwrap());
+}
+
+#[test]
+fn a_store_of_a_fleet_that_forgot_gives_no_second_guard_beside_one_of_this_process() {
+    let inner = MemoryMutex::new();
+    let admit = |inner: &MemoryMutex, admissions: &[Admission]| inner.admit(admissions);
+    let store = Arc::new(Odd::new(&inner, Scope::Fleet, admit));
+    let guard = LeaseGuard::acquire(&store, lease("g"), Term::MAX).unwrap().expect("nobody holds it");
+    assert!(inner.break_lease(&lease("g")).unwrap(), "the server has lost its memory");
+    assert!(LeaseGuard::acquire(&store, lease("g"), Term::MAX).unwrap().is_none());
+    assert!(!inner.exists(&lease("g")).unwrap(), "what it granted was given back");
+    drop(guard);
+    assert!(LeaseGuard::acquire(&store, lease("g"), Term::MAX).unwrap().is_some());
+}

@@ -1,0 +1,238 @@
+//! Leases that are lost, and who is told.
+
+use super::*;
+
+#[test]
+fn a_process_that_was_stopped_past_its_term_knows_before_anything_else_that_its_lease_is_lost() {
+    in_memory_and_on_file(|clock, store| {
+        let (entered, wait_for_entry) = mpsc::channel();
+        let (go_on, wait_to_go_on) = mpsc::channel::<()>();
+        let wait_to_go_on = Mutex::new(wait_to_go_on);
+        let second = move |run: &Run| -> TaskOutcome {
+            entered.send(run.clone())?;
+            wait_to_go_on.lock().unwrap().recv_timeout(PATIENCE)?;
+            Ok(run.check()?)
+        };
+        let second = schedule(store, clock, [Event::call("e", second).every_minute().without_overlapping()]);
+        let second = Mutex::new(Some(second));
+        let (beside, taken) = (Arc::new(Mutex::new(None)), Arc::new(Mutex::new(None)));
+        let first = {
+            let (seen, moved, beside, taken) =
+                (Arc::clone(store), clock.clone(), Arc::clone(&beside), Arc::clone(&taken));
+            let wait_for_entry = Mutex::new(wait_for_entry);
+            move |run: &Run| -> TaskOutcome {
+                // Everything stands still for longer than the term.
+                moved.advance(90 * SECOND);
+                assert_eq!(run.cancel_reason(), Some(CancelReason::LeaseLost));
+                assert!(run.is_cancelled() && run.remaining() == Some(Duration::ZERO));
+                let second = second.lock().unwrap().take().expect("it is called once");
+                let tick = now(&moved);
+                *beside.lock().unwrap() = Some(thread::spawn(move || second.run_due(tick)));
+                let other = wait_for_entry.lock().unwrap().recv_timeout(PATIENCE)?;
+                assert!(other.fencing_token() > run.fencing_token(), "tokens rise");
+                *taken.lock().unwrap() = Some((other.lease().expect("protected").owner(), holder(&*seen, "e")));
+                // A renewal for the first one would move the end by this.
+                moved.advance(5 * SECOND);
+                Ok(())
+            }
+        };
+        let report = tick(store, clock, Event::without_overlapping, first);
+        assert_eq!(
+            entry(&report, "e").to_string(),
+            "e  2026-03-01 12:00 UTC  succeeded in 1 min 35 s, but the lease was lost at 2026-03-01 12:01 UTC"
+        );
+        let outcome = ran(&report, "e");
+        assert_eq!(outcome.lease_lost_at(), Some(at("2026-03-01T12:01:00Z")), "its deadline");
+        assert!(outcome.is_success() && outcome.is_failure() && report.is_failure());
+        assert!(matches!(outcome.release(), Some(Release::Lost)));
+
+        let (owner, before) = taken.lock().unwrap().take().expect("the first one noted it");
+        let after = holder(&**store, "e");
+        assert_eq!((after.owner(), after.until()), (owner, before.until()), "the new holder is left alone");
+        go_on.send(()).unwrap();
+        let beside = beside.lock().unwrap().take().expect("it was started").join().unwrap();
+        assert!(!beside.is_failure(), "{beside}");
+    });
+}
+
+#[test]
+fn a_broken_lease_is_told_at_the_next_renewal() {
+    in_memory_and_on_file(|clock, store| {
+        let (seen, moved) = (Arc::clone(store), clock.clone());
+        let task = move |run: &Run| {
+            assert!(seen.break_lease(&lease("e")).unwrap());
+            assert!(!run.is_cancelled(), "nobody knows yet");
+            moved.advance(THIRD);
+            // The clock stands still: only the word of the store ends this.
+            assert_eq!(cancelled(run, HOUR), Some(CancelReason::LeaseLost));
+            assert!(run.is_cancelled());
+            Ok(())
+        };
+        let report = tick(store, clock, Event::without_overlapping, task);
+        let said = "succeeded in 20.0 s, but the lease was lost at 2026-03-01T12:00:20Z";
+        assert_eq!(ran(&report, "e").to_string(), said);
+        assert!(report.is_failure(), "the process fails");
+    });
+}
+
+#[test]
+fn a_run_past_its_deadline_has_lost_its_lease_also_where_the_clock_of_the_store_is_behind() {
+    let (clock, the_stores) = (ManualClock::at(noon()), ManualClock::at(noon()));
+    let hook = |_: &Run, outcome: &soloist::RunOutcome| {
+        assert!(outcome.is_success() && outcome.is_failure(), "hooks are told, too");
+        assert_eq!(outcome.lease_lost_at(), Some(at("2026-03-01T12:01:00Z")));
+    };
+    let event = |event: Event| event.without_overlapping_for(TERM).then(hook);
+    let report = tick(&in_memory(&the_stores), &clock, event, takes(&clock, TERM));
+    let outcome = ran(&report, "e");
+    assert_eq!(outcome.to_string(), "succeeded in 1 min 0 s, but the lease was lost at 2026-03-01T12:01:00Z");
+    assert!(matches!(outcome.release(), Some(Release::Released)) && outcome.is_failure());
+}
+
+#[test]
+fn whoever_waits_is_woken_when_the_term_of_its_lease_is_over() {
+    let clock = ManualClock::at(noon());
+    let moved = clock.clone();
+    let task = move |run: &Run| {
+        let _runs = let_it_run(&moved);
+        assert_eq!(cancelled(run, 10 * TERM), Some(CancelReason::LeaseLost));
+        assert_eq!(cancelled(run, 10 * TERM), Some(CancelReason::LeaseLost), "what is lost is lost");
+        Ok(())
+    };
+    let report = tick(&in_memory(&clock), &clock, |event| event.without_overlapping_for(5 * SECOND), task);
+    assert_eq!(ran(&report, "e").lease_lost_at(), Some(at("2026-03-01T12:00:05Z")));
+    assert!(ran(&report, "e").took() < 10 * TERM);
+}
+
+#[test]
+fn whoever_waits_for_a_loss_that_does_not_come_goes_on_when_the_time_is_over() {
+    let clock = ManualClock::at(noon());
+    for event in [|event: Event| event, |event: Event| event.without_overlapping_for(HOUR)] {
+        let moved = clock.clone();
+        let task = move |run: &Run| {
+            let (_runs, before) = (let_it_run(&moved), now(&moved));
+            assert_eq!(cancelled(run, 5 * SECOND), None);
+            assert!(now(&moved) >= before + 5 * SECOND);
+            Ok(())
+        };
+        let report = tick(&in_memory(&clock), &clock, event, task);
+        assert!(!report.is_failure(), "{report}");
+    }
+}
+
+#[test]
+fn a_task_that_checks_fails_with_the_reason() {
+    let clock = ManualClock::at(noon());
+    let moved = clock.clone();
+    let task = move |run: &Run| {
+        run.check()?;
+        moved.advance(TERM);
+        run.check()?;
+        panic!("it may not go on")
+    };
+    let report = tick(&in_memory(&clock), &clock, Event::without_overlapping, task);
+    assert_eq!(
+        entry(&report, "e").to_string(),
+        "e  2026-03-01 12:00 UTC  failed after 1 min 0 s: the run was cancelled, because its lease was lost; \
+         the lease was lost at 2026-03-01 12:01 UTC"
+    );
+}
+
+#[test]
+fn what_remains_ends_with_the_lease_or_the_timeout_whichever_is_first() {
+    let clock = ManualClock::at(noon());
+    let remaining = |event: Way| {
+        let (moved, seen) = (clock.clone(), Arc::new(Mutex::new(Vec::new())));
+        let noted = Arc::clone(&seen);
+        let task = move |run: &Run| {
+            for _ in 0..3 {
+                noted.lock().unwrap().push(run.remaining());
+                moved.advance(10 * SECOND);
+            }
+            Ok(())
+        };
+        let _ = tick(&in_memory(&clock), &clock, event, task);
+        let seconds = |left: &Option<Duration>| left.map(|left| left.as_secs());
+        seen.lock().unwrap().iter().map(seconds).collect::<Vec<_>>()
+    };
+    assert_eq!(remaining(|event| event), [None; 3]);
+    assert_eq!(remaining(|event| event.without_overlapping_for(15 * SECOND)), [Some(15), Some(5), Some(0)]);
+    assert_eq!(remaining(|event| event.timeout(15 * SECOND)), [Some(15), Some(5), Some(0)]);
+    let both = |event: Event| event.without_overlapping_for(25 * SECOND).timeout(35 * SECOND);
+    assert_eq!(remaining(both), [Some(25), Some(15), Some(5)]);
+    let both = |event: Event| event.without_overlapping_for(35 * SECOND).timeout(25 * SECOND);
+    assert_eq!(remaining(both), [Some(25), Some(15), Some(5)]);
+}
+
+#[test]
+fn a_store_of_a_fleet_that_forgot_admits_no_second_run_beside_one_of_this_process() {
+    for place in [|event: Event| event, Event::in_background] {
+        let clock = ManualClock::at(noon());
+        let (inner, grants) = (MemoryMutex::with_clock(&clock), Arc::new(AtomicUsize::new(0)));
+        let counted = Arc::clone(&grants);
+        let count = move |inner: &MemoryMutex, admissions: &[Admission]| {
+            let answers = inner.admit(admissions);
+            let granted = answers.iter().filter(|answer| matches!(answer, Ok(Admitted::Granted(_)))).count();
+            counted.fetch_add(granted, Ordering::SeqCst);
+            answers
+        };
+        let store: Store = Arc::new(Odd::new(&inner, Scope::Fleet, count));
+        let protect = move |event: Event| event.every_minute().without_overlapping().on_one_server().apply(place);
+        // One more makes several that are gated together.
+        let events = ["e", "f"].map(|name| Event::call(name, |_| {}).apply(protect));
+        let beside = schedule(&store, &clock, events);
+        let (seen, tick_at) = (inner.clone(), at("2026-03-01T12:01:00Z"));
+        let task = move |run: &Run| -> TaskOutcome {
+            assert!(seen.break_lease(&lease("e")).unwrap(), "the server has lost its memory");
+            let report = beside.run_due(tick_at);
+            let SkipReason::Overlapping(Some(holder)) = skipped(&report, "e") else { panic!("{report}") };
+            assert_eq!(Some(holder.owner()), run.lease().map(Lease::owner), "it is this run");
+            assert_eq!((Some(holder.token()), holder.pid()), (run.fencing_token(), std::process::id()));
+            assert!(ran(&report, "f").is_success() && !report.is_failure());
+            assert!(!seen.exists(&lease("e")).unwrap(), "the lease was given back");
+            assert!(!seen.exists(&lease("e").claim("e", tick_at)).unwrap(), "and the occurrence");
+            Ok(())
+        };
+        let report = tick(&store, &clock, protect, task);
+        assert_eq!(grants.load(Ordering::SeqCst), 3, "the store itself would have let it in");
+        let said = "succeeded in 0 µs, but the lease was lost while the task was at work";
+        assert_eq!(ran(&report, "e").to_string(), said);
+    }
+}
+
+#[test]
+fn a_grant_whose_term_was_over_before_it_came_is_given_back_and_not_used() {
+    for place in [|event: Event| event, Event::in_background] {
+        for outage in [Outage::Skip, Outage::RunUnprotected] {
+            let clock = ManualClock::at(noon());
+            let (inner, moved) = (MemoryMutex::with_clock(&clock), clock.clone());
+            // The way to the store takes longer than the term; there, it is as good as new.
+            let slow = move |inner: &MemoryMutex, admissions: &[Admission]| {
+                moved.advance(TERM);
+                inner.admit(admissions)
+            };
+            let store: Store = Arc::new(Odd::new(&inner, Scope::Fleet, slow));
+            let diary = Diary::default();
+            let event = |name: &str| {
+                let event = Event::call(name, diary.task(name)).every_minute().on_one_server();
+                event.without_overlapping().on_outage(outage).apply(place)
+            };
+            let report = schedule(&store, &clock, ["e", "f"].map(event)).run_due(noon());
+            let why = "could not admit lease/e: its term was over before the answer came; choose one that is longer \
+                       than the store's time-out";
+            if outage == Outage::Skip {
+                assert_eq!(skipped(&report, "e").to_string(), format!("the store did not answer: {why}"));
+                assert_eq!(diary.lines(), [""; 0]);
+            } else {
+                let outcome = ran(&report, "e");
+                assert!(outcome.to_string().ends_with(why), "{outcome}");
+                assert!(outcome.fencing_token().is_none() && outcome.release().is_none());
+            }
+            assert!(report.is_failure());
+            for name in ["e", "f"] {
+                assert!(!inner.exists(&lease(name)).unwrap(), "the lease was given back");
+                assert!(!inner.exists(&lease(name).claim(name, noon())).unwrap(), "and the occurrence");
+            }
+        }
+    }
+}
