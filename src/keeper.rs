@@ -176,10 +176,6 @@ impl Keepers {
     #[inline]
     pub(crate) fn with<T>(&self, store: &Store, clock: &Clock, speak: impl FnOnce(&Arc<Keeper>) -> T) -> T {
         let (first, keeper) = self.first.get_or_init(|| (store.id, Keeper::of(store, clock)));
-        if keeper.handles.begin_with(&store.mutex) || *first == store.id {
-            speak(keeper)
-        } else {
-            speak(&Keeper::of(store, clock))
-        }
+        if *first == store.id { speak(keeper) } else { speak(&Keeper::of(store, clock)) }
     }
 }
