@@ -33,12 +33,9 @@ pub(crate) fn admit<'a>(turn: &Turn<'a>) -> Result<Pass<'a>, SkipReason> {
     ask_filters(turn)?;
     refuse_late_claims(turn)?;
     let Some(admission) = asked_of_the_store(turn) else { return Ok(pass(turn, None)) };
-    let decision = match ask_store(turn, slice::from_ref(&admission)) {
+    let decision = match ask_store(turn, |mutex| mutex.admit_one(&admission), outage_of) {
         Err(silence) => Err(silence.about(turn, &admission)),
-        Ok(mut answers) => {
-            let count = Count { asked: 1, given: answers.len() };
-            judge(turn, &admission, answers.pop(), count)
-        }
+        Ok(answer) => judge(turn, &admission, Some(answer), Count { asked: 1, given: 1 }),
     };
     let_in(turn, decision)
 }
@@ -104,7 +101,7 @@ pub(crate) fn decide_together<'a>(
 ) {
     let Some(first) = turns.first() else { return };
     let asked = turns.iter().zip(admissions);
-    match ask_store(first, admissions) {
+    match ask_store(first, |mutex| mutex.admit(admissions), |answers| outage_in(answers)) {
         Err(silence) => asked.for_each(|(turn, admission)| decide(let_in(turn, Err(silence.about(turn, admission))))),
         Ok(answers) => {
             let count = Count { asked: admissions.len(), given: answers.len() };
@@ -185,12 +182,21 @@ struct Count {
 /// Asks the store, unless it was out a moment ago, and remembers if it is.
 #[expect(clippy::inline_always, reason = "an answer that is moved once more costs each due event several nanoseconds")]
 #[inline(always)]
-fn ask_store(turn: &Turn<'_>, admissions: &[Admission]) -> Result<Vec<Result<Admitted, MutexError>>, Silence> {
+fn ask_store<A>(
+    turn: &Turn<'_>,
+    ask: impl FnOnce(&dyn EventMutex) -> A,
+    outage: impl FnOnce(&A) -> Option<&MutexError>,
+) -> Result<A, Silence> {
     let Turn { store, clock, round, .. } = turn;
     round.outages.may_ask(store.id, clock).map_err(Silence::NotAsked)?;
-    let answers = contain(|| turn.mutex().admit(admissions));
-    round.outages.heard(store.id, clock, answers.as_ref().ok().and_then(|answers| outage_in(answers)));
-    answers.map_err(Silence::Panicked)
+    let answer = contain(|| ask(turn.mutex()));
+    round.outages.heard(store.id, clock, answer.as_ref().ok().and_then(outage));
+    answer.map_err(Silence::Panicked)
+}
+
+/// What says that the store as a whole is out.
+fn outage_of(answer: &Result<Admitted, MutexError>) -> Option<&MutexError> {
+    answer.as_ref().err().filter(|error| error.is_unavailable())
 }
 
 impl Silence {

@@ -189,6 +189,29 @@ pub trait EventMutex: fmt::Debug + Send + Sync {
         steps::admit_each(self, admissions)
     }
 
+    /// Decides on one admission: what a tick asks for where no other event is gated with this one.
+    ///
+    /// The default asks [`admit`](Self::admit) for it alone. Override it where one decision costs less than a list of one.
+    ///
+    /// # Errors
+    ///
+    /// Whether it was granted is not known.
+    ///
+    /// ```
+    /// use soloist::{Admission, Admitted, Clock, EventMutex, LeaseRequest, MemoryMutex, MutexName, Term};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let (mutex, name) = (MemoryMutex::new(), MutexName::lease("reports")?);
+    /// let request = || LeaseRequest::new(name.clone(), Term::MAX, &Clock::system());
+    /// assert!(matches!(mutex.admit_one(&Admission::lease_only(request()))?, Admitted::Granted(_)));
+    /// assert!(matches!(mutex.admit_one(&Admission::lease_only(request()))?, Admitted::LeaseTaken(Some(_))));
+    /// # Ok(())
+    /// # }
+    /// ```
+    fn admit_one(&self, admission: &Admission) -> Result<Admitted, MutexError> {
+        steps::admit_one(self, admission)
+    }
+
     /// Gives back several names, one answer for each, in their order. A tick gives back up to a hundred at once.
     ///
     /// The default forgets one after another, up to the first error that says that the store is
@@ -403,6 +426,9 @@ macro_rules! forward {
             }
             fn admit(&self, admissions: &[Admission]) -> Answers<Admitted> {
                 (**self).admit(admissions)
+            }
+            fn admit_one(&self, admission: &Admission) -> Result<Admitted, MutexError> {
+                (**self).admit_one(admission)
             }
             fn release(&self, leases: &[Lease]) -> Answers<bool> {
                 (**self).release(leases)

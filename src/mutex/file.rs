@@ -186,7 +186,7 @@ impl FileMutex {
         }
     }
 
-    fn admit_one(&self, admission: &Admission) -> Result<Admitted, MutexError> {
+    fn decide_on(&self, admission: &Admission) -> Result<Admitted, MutexError> {
         let (lease, claim) = (admission.lease(), admission.claim());
         let in_one_record = match (lease.map(LeaseRequest::name), claim.map(LeaseRequest::name)) {
             (Some(lease), Some(claim)) => !lease.is_claim() && claim.is_claim() && lease.mutex() == claim.mutex(),
@@ -376,7 +376,7 @@ impl EventMutex for FileMutex {
         let request = request.clone();
         let claim = request.name().is_claim();
         let admission = if claim { Admission::claim_only(request) } else { Admission::lease_only(request) };
-        Ok(match self.admit_one(&admission)? {
+        Ok(match self.decide_on(&admission)? {
             Admitted::Granted(grant) => if claim { grant.claim() } else { grant.lease() }.cloned(),
             Admitted::LeaseTaken(_) | Admitted::ClaimTaken(_) => None,
         })
@@ -400,7 +400,11 @@ impl EventMutex for FileMutex {
     }
 
     fn admit(&self, admissions: &[Admission]) -> Vec<Result<Admitted, MutexError>> {
-        admissions.iter().map(|admission| self.admit_one(admission)).collect()
+        admissions.iter().map(|admission| self.decide_on(admission)).collect()
+    }
+
+    fn admit_one(&self, admission: &Admission) -> Result<Admitted, MutexError> {
+        self.decide_on(admission)
     }
 
     fn can_extend(&self) -> bool {

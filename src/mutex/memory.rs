@@ -102,7 +102,7 @@ impl MemoryMutex {
         decide(&mut state, self.clock.moment())
     }
 
-    fn admit_one(&self, state: &mut State, admission: &Admission, now: Moment) -> Admitted {
+    fn decide_on(&self, state: &mut State, admission: &Admission, now: Moment) -> Admitted {
         if let Some(claim) = admission.claim()
             && let Some(held) = state.live(claim.name(), now)
         {
@@ -184,7 +184,11 @@ impl EventMutex for MemoryMutex {
     }
 
     fn admit(&self, admissions: &[Admission]) -> Vec<Result<Admitted, MutexError>> {
-        self.decide(|state, now| admissions.iter().map(|admission| Ok(self.admit_one(state, admission, now))).collect())
+        self.decide(|state, now| admissions.iter().map(|admission| Ok(self.decide_on(state, admission, now))).collect())
+    }
+
+    fn admit_one(&self, admission: &Admission) -> Result<Admitted, MutexError> {
+        self.decide(|state, now| Ok(self.decide_on(state, admission, now)))
     }
 
     fn can_extend(&self) -> bool {

@@ -1,5 +1,7 @@
 //! Admissions and releases step by step, for stores that can't decide in one.
 
+use std::slice;
+
 use super::{Admission, Admitted, Answers, EventMutex, Grant};
 use crate::error::MutexError;
 use crate::fault::contain;
@@ -9,6 +11,28 @@ use crate::lease::{FencingToken, Lease, LeaseRequest};
 /// The default of [`EventMutex::admit`].
 pub(crate) fn admit_each<M: EventMutex + ?Sized>(mutex: &M, admissions: &[Admission]) -> Answers<Admitted> {
     ask_for_each(admissions, Admission::attempted, |admission| admit_in_steps(mutex, admission))
+}
+
+/// The default of [`EventMutex::admit_one`]. A store that gives several answers to one question, or none, may have granted
+/// it all the same.
+pub(crate) fn admit_one<M: EventMutex + ?Sized>(mutex: &M, admission: &Admission) -> Result<Admitted, MutexError> {
+    let mut answers = mutex.admit(slice::from_ref(admission));
+    if answers.len() == 1 {
+        return answers.remove(0);
+    }
+    let count = answers.len();
+    let granted =
+        |answer: &Result<Admitted, _>| matches!(answer, Ok(Admitted::Granted(grant)) if grant.is_for(admission));
+    if let Some(granted) = answers.into_iter().find(granted) {
+        return granted;
+    }
+    for request in [admission.lease(), admission.claim()].into_iter().flatten() {
+        // What it says to that changes nothing: it is ours or nobody's, and expires by itself.
+        let _ = mutex.forget(&request.granted(FencingToken::new(0)));
+    }
+    let why =
+        if count == 0 { "the store gave no answer".into() } else { format!("the store gave {count} answers to one") };
+    Err(MutexError::unusable(admission.attempted(), why))
 }
 
 /// The default of [`EventMutex::release`].
