@@ -33,7 +33,7 @@ impl Event {
     /// The lease has a term of 60 seconds, unless [`lease_term`](Self::lease_term) or
     /// [`Schedule::with_lease_term`](crate::Schedule::with_lease_term) says otherwise, and is renewed at a third of it.
     /// So a process that is killed leaves its event blocked for a minute at most, and on the file store not at all. A
-    /// lease that can't be renewed in time is lost: the run is [cancelled](Run::is_cancelled), and the report says so.
+    /// lease that can't be renewed in time is lost: the run is [cancelled](crate::Run::is_cancelled), and the report says so.
     ///
     /// The store must be able to extend a lease, as all that are built in are. For one that can't, there is
     /// [`without_overlapping_for`](Self::without_overlapping_for).
@@ -54,7 +54,7 @@ impl Event {
 
     /// Never runs while an earlier run of it is at work, for a fixed `term` at the most: from 1 millisecond to ten
     /// years. The lease is not renewed: a task that is still at work when the term is over is
-    /// [cancelled](Run::is_cancelled) and may be overlapped; the report says that it lost its lease. A process that is
+    /// [cancelled](crate::Run::is_cancelled) and may be overlapped; the report says that it lost its lease. A process that is
     /// killed leaves its event blocked for the rest of the term, except on the file store.
     ///
     /// ```
