@@ -231,7 +231,7 @@ impl Moment {
         Self(self.0.saturating_sub(Self::at(earlier).0))
     }
 
-    /// As a number of 63 bits, which last for 292 years.
+    /// As a number of 62 bits, which last for 146 years.
     pub(crate) fn to_bits(self) -> u64 {
         self.0.min(Self::NEVER.0)
     }
@@ -244,7 +244,7 @@ impl Moment {
     pub(crate) const BEGINNING: Self = Self(0);
 
     /// A moment that does not come.
-    pub(crate) const NEVER: Self = Self(u64::MAX >> 1);
+    pub(crate) const NEVER: Self = Self(u64::MAX >> 2);
 }
 
 /// `instant` plus `later`, kept within what can be written down.

@@ -5,6 +5,7 @@ use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
+use crate::cancel::Cancelled;
 use crate::error::{BoxError, Chain};
 
 /// What somebody's code did instead of succeeding.
@@ -21,6 +22,13 @@ pub enum Fault {
     Failed(Arc<dyn Error + Send + Sync>),
     /// It panicked with this message.
     Panicked(Arc<str>),
+}
+
+impl Fault {
+    /// Whether it is what [`Run::check`](crate::Run::check) said, and the task passed on.
+    pub(crate) fn is_cancellation(&self) -> bool {
+        matches!(self, Self::Failed(error) if error.is::<Cancelled>())
+    }
 }
 
 impl fmt::Display for Fault {

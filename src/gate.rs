@@ -141,8 +141,14 @@ fn take_up<'a>(turn: &Turn<'a>, grant: Grant) -> Result<Pass<'a>, SkipReason> {
     let Some(terms) = turn.event.protection.lease else { return Ok(pass) };
     if tenure.lease().is_some_and(|lease| lease.deadline() <= tenure.began()) {
         let error = MutexError::granted_too_late(format!("admit {}", turn.event.protection.mutex));
-        give_back(turn, tenure.claim().cloned().into_iter());
-        return without_protection(turn, SkipReason::StoreUnavailable(error));
+        let claim = tenure.claim().cloned();
+        give_back(turn, pass.held.keep().lease().cloned().into_iter());
+        let decision = without_protection(turn, SkipReason::StoreUnavailable(error));
+        // Who runs all the same runs the occurrence for everybody.
+        if decision.is_err() {
+            give_back(turn, claim.into_iter());
+        }
+        return decision;
     }
     if terms.renewal == Renewal::Never {
         return Ok(pass);
@@ -150,7 +156,9 @@ fn take_up<'a>(turn: &Turn<'a>, grant: Grant) -> Result<Pass<'a>, SkipReason> {
     match turn.round.keepers.with(turn.store, turn.clock, |keeper| keeper.keep(turn.store, tenure)) {
         Ok(()) => Ok(pass),
         Err(holder) => {
-            give_back(turn, tenure.claim().cloned().into_iter());
+            // Nothing has started under it, so that nothing is to be held any longer.
+            let run = pass.held.keep();
+            give_back(turn, [run.lease(), run.tenure().claim()].into_iter().flatten().cloned());
             Err(SkipReason::Overlapping(holder))
         }
     }

@@ -57,8 +57,8 @@ impl LeaseGuard {
     ///
     /// # Errors
     ///
-    /// The store did not answer, or not before the term was over; whether the name is held is not known. The store
-    /// can't extend a lease: [`acquire_for`](Self::acquire_for) is for it.
+    /// The store did not answer, or not before the term was over; whether the name is held is not known. The term is
+    /// shorter than 100 milliseconds, or the store can't extend a lease: [`acquire_for`](Self::acquire_for) is for that.
     ///
     /// ```
     /// use std::time::Duration;
@@ -127,7 +127,7 @@ impl LeaseGuard {
         Ok(kept.is_ok().then_some(Self { lease, held, _keeper: keeper }))
     }
 
-    /// What is held, as it was granted.
+    /// What is held, as it was granted. How long it lasts after its renewals says [`remaining`](Self::remaining).
     ///
     /// ```
     /// # use soloist::{LeaseGuard, MemoryMutex, MutexName, Term};
@@ -160,6 +160,21 @@ impl LeaseGuard {
     /// ```
     pub fn is_lost(&self) -> bool {
         self.held.holding().gone_since().is_some()
+    }
+
+    /// How long the lease lasts as things are; it is renewed before. Zero when it is lost.
+    ///
+    /// ```
+    /// # use soloist::{LeaseGuard, MemoryMutex, MutexName, Term};
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let mutex = MemoryMutex::new();
+    /// let guard = LeaseGuard::acquire(&mutex, MutexName::lease("reports")?, Term::DEFAULT)?.expect("nobody holds it");
+    /// assert!(guard.remaining() <= Term::DEFAULT.get());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn remaining(&self) -> Duration {
+        self.held.holding().remaining().unwrap_or(Duration::MAX)
     }
 
     /// Waits until the lease is lost, for `timeout` at most: a sleep that ends early. `false`: the time is over, and it
@@ -210,7 +225,7 @@ impl Holding for Arc<Tenure> {
         let rest = self.rest();
         let lease = self.end_renewal().map_or(Cow::Borrowed(lease), Cow::Owned);
         if rest.is_some() {
-            self.wait_for_its_renewal();
+            self.wait_for_its_renewal(lease.deadline());
         }
         Some(Ending { lease, rest })
     }

@@ -18,30 +18,8 @@ use tenure::Tenure;
 use watch::{Duty, Need, Step, Watch};
 
 mod sync {
-    pub(crate) use loom::sync::atomic::Ordering;
+    pub(crate) use loom::sync::atomic::{AtomicU64, Ordering};
     pub(crate) use loom::sync::{Condvar, Mutex, MutexGuard};
-
-    /// What is stored after an exchange stays: the writes to one word have one order. `loom` knows that of exchanges,
-    /// and not of a plain store beside one.
-    pub(crate) struct AtomicU64(loom::sync::atomic::AtomicU64);
-
-    impl AtomicU64 {
-        pub(crate) fn new(word: u64) -> Self {
-            Self(loom::sync::atomic::AtomicU64::new(word))
-        }
-
-        pub(crate) fn load(&self, order: Ordering) -> u64 {
-            self.0.load(order)
-        }
-
-        pub(crate) fn store(&self, word: u64, order: Ordering) {
-            self.0.swap(word, order);
-        }
-
-        pub(crate) fn compare_exchange(&self, old: u64, new: u64, ok: Ordering, err: Ordering) -> Result<u64, u64> {
-            self.0.compare_exchange(old, new, ok, err)
-        }
-    }
 }
 
 #[path = "keeper/watch.rs"]
@@ -329,7 +307,7 @@ fn whoever_gives_it_back_waits_for_its_renewal_and_no_other_follows() {
                 }
             });
             let _ = tenure.end_renewal();
-            tenure.wait_for_its_renewal();
+            tenure.wait_for_its_renewal(Moment::NEVER);
             assert!(!under_way.load(Ordering::Acquire), "it is being renewed");
             keeper.join().expect("it ends");
         });

@@ -77,9 +77,10 @@ impl Keeper {
         // What is in the memory of this process is lost with the leases in hand.
         let may_forget = self.scope != Scope::Process;
         let (kept, need) = self.watch.change(|plan| {
-            let holder = if may_forget { plan.holder(lease.name()) } else { None };
-            match holder {
-                Some(holder) => (Err(holder.holder()), None),
+            let now = tenure.began();
+            match if may_forget { plan.holder(lease.name(), now) } else { None } {
+                // Whoever holds it is told without waiting for its turn.
+                Some(holder) => (Err(holder.holder()), Some(plan.doubt(lease.name(), now))),
                 None => (Ok(()), Some(plan.keep(tenure, lease))),
             }
         });
@@ -107,8 +108,14 @@ impl Keeper {
         let keeper = Arc::clone(self);
         let carry_out = |keeper: &Self, errand: &Errand| match errand {
             Errand::Renew(batch) => keeper.renew(batch),
-            Errand::Tell(runs) => {
-                runs.iter().for_each(tell_of);
+            Errand::TellOfOverdue(runs) => {
+                runs.iter().for_each(tell_of_overdue);
+                Answers::new()
+            }
+            Errand::TellOfLost(tenures) => {
+                for tenure in tenures {
+                    tenure.tell_of_its_loss();
+                }
                 Answers::new()
             }
         };
@@ -150,7 +157,7 @@ impl fmt::Debug for Keeper {
     }
 }
 
-fn tell_of(run: &Run) {
+fn tell_of_overdue(run: &Run) {
     let _ = contain(|| {
         let (event, occurrence) = (run.name(), run.occurrence());
         tracing::warn!(target: "soloist", event, %occurrence, "timed out and does not stop");

@@ -244,6 +244,10 @@ impl fmt::Display for Reading<'_> {
         let Self { outcome, time } = self;
         match &outcome.ended {
             Ended::Succeeded => write!(f, "succeeded in {}", Took(outcome.took))?,
+            // When its lease was lost follows.
+            Ended::Faulted(fault) if fault.is_cancellation() && outcome.lost_at.is_some() => {
+                write!(f, "cancelled after {}", Took(outcome.took))?;
+            }
             Ended::Faulted(Fault::Failed(error)) => {
                 write!(f, "failed after {}: {}", Took(outcome.took), Chain(&**error))?;
             }
@@ -254,9 +258,9 @@ impl fmt::Display for Reading<'_> {
                 write!(f, "timed out after {}", Took(*limit))?;
                 let late = outcome.took.saturating_sub(*limit);
                 if late >= STOPPED_AT_ONCE {
-                    write!(f, ", and did not stop for {} more", Took(late))?;
+                    write!(f, ", and stopped {} later", Took(late))?;
                 }
-                if let Some(fault) = fault {
+                if let Some(fault) = fault.as_ref().filter(|fault| !fault.is_cancellation()) {
                     write!(f, "; {fault}")?;
                 }
             }
@@ -269,7 +273,7 @@ impl fmt::Display for Reading<'_> {
             Ok(())
         };
         if let Some(error) = outcome.unprotected() {
-            add(&format_args!("unprotected, because the store did not answer: {}", Chain(error)))?;
+            add(&format_args!("unprotected, because the store gave no decision: {}", Chain(error)))?;
         }
         if let Some(at) = outcome.lost_at {
             add(&format_args!("the lease was lost at {}", time(at)))?;
@@ -285,7 +289,7 @@ impl fmt::Display for Reading<'_> {
 }
 
 /// Whoever ends within this after it was told to has stopped when it was told to.
-const STOPPED_AT_ONCE: Duration = Duration::from_secs(1);
+const STOPPED_AT_ONCE: Duration = Duration::from_millis(100);
 
 /// How a task ended.
 ///
@@ -318,7 +322,7 @@ pub enum Ended {
         /// What it did when it stopped, unless it returned without an error.
         fault: Option<Fault>,
     },
-    /// It was not called, because a `before` hook failed.
+    /// It was not called, because a `before` hook failed, or its lease was lost before.
     NotStarted,
 }
 

@@ -83,12 +83,15 @@ impl Turn<'_> {
             unprotected: pass.unprotected.clone(),
             ..RunOutcome::new(Ended::NotStarted, run.fencing_token())
         };
-        let started = if self.event.before.is_empty() { run.tenure().began() } else { self.clock.moment() };
-        if outcome.hook_failures.is_empty() {
+        let at_once = self.event.before.is_empty() && !self.event.background;
+        let started = if at_once { run.tenure().began() } else { self.clock.moment() };
+        let mut ended = started;
+        // Hooks, and the wait for a thread, may have taken longer than the lease lasted.
+        if outcome.hook_failures.is_empty() && run.tenure().gone_by(started).is_none() {
             outcome.ended = self.work(run, started);
+            ended = self.clock.moment();
+            outcome.took = ended.since(started);
         }
-        let ended = self.clock.moment();
-        outcome.took = ended.since(started);
         outcome.lost_at = self.lost_by(ended, run);
         if !self.event.after.is_empty() {
             self.follow_up(run, &mut outcome);
@@ -115,15 +118,16 @@ impl Turn<'_> {
 
     /// The task whose `fault` this is takes no longer than its timeout, or it has failed.
     fn timed(&self, run: &Run, started: Moment, limit: Duration, fault: impl FnOnce() -> Option<Fault>) -> Ended {
-        run.tenure().limit(limit, started);
+        run.tenure().limit_task_until(started.plus(limit));
         self.round.keepers.with(self.store, self.clock, |keeper| keeper.expect_end(run, started.plus(limit)));
         let fault = fault();
         self.round.keepers.with(self.store, self.clock, |keeper| keeper.has_ended(run));
-        match fault {
-            fault if limit <= self.clock.moment().since(started) => Ended::TimedOut { limit, fault },
-            None => Ended::Succeeded,
-            Some(fault) => Ended::Faulted(fault),
+        if limit <= self.clock.moment().since(started) {
+            return Ended::TimedOut { limit, fault };
         }
+        // Its hooks have no timeout.
+        run.tenure().limit_task_until(Moment::NEVER);
+        fault.map_or(Ended::Succeeded, Ended::Faulted)
     }
 
     /// The `before` hooks, up to the first that fails.

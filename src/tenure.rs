@@ -6,6 +6,7 @@
 
 use std::fmt;
 use std::sync::PoisonError;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use super::sync::{AtomicU64, Condvar, Mutex, Ordering};
@@ -27,6 +28,8 @@ pub(crate) struct Tenure {
     right: AtomicU64,
     /// When the task has taken too long.
     limit: AtomicU64,
+    /// Whether subscribers were told of its loss.
+    told_of: AtomicBool,
     /// Whether the store is just being asked for a renewal.
     asking: Mutex<bool>,
     /// Something changed that somebody may wait for.
@@ -42,9 +45,12 @@ enum Right {
 
 const GONE: u64 = 1 << 63;
 
+/// It has gone because it was given back. What it lasted until is still known then.
+const GIVEN_BACK: u64 = 1 << 62;
+
 impl Right {
     fn of(word: u64) -> Self {
-        let moment = Moment::from_bits(word & !GONE);
+        let moment = Moment::from_bits(word & !(GONE | GIVEN_BACK));
         if word & GONE == 0 { Self::Until(moment) } else { Self::GoneSince(moment) }
     }
 
@@ -79,6 +85,7 @@ impl Tenure {
             at_least,
             right: AtomicU64::new(Right::Until(until).word()),
             limit: AtomicU64::new(Moment::NEVER.to_bits()),
+            told_of: AtomicBool::new(false),
             asking: Mutex::new(false),
             told: Condvar::new(),
         }
@@ -102,15 +109,22 @@ impl Tenure {
         self.lease().map(|lease| Holder::of(lease, self.clock.wall_at(self.began)))
     }
 
-    /// From now on the task may take so long.
-    pub(crate) fn limit(&self, limit: Duration, now: Moment) {
-        self.limit.store(now.plus(limit).to_bits(), Ordering::Release);
+    /// The task may take until then.
+    pub(crate) fn limit_task_until(&self, limit: Moment) {
+        let asking = self.asking.lock().unwrap_or_else(PoisonError::into_inner);
+        self.limit.store(limit.to_bits(), Ordering::Release);
+        drop(asking);
+        self.told.notify_all();
     }
 
     /// Why the run should stop; the first reason there was.
     pub(crate) fn reason(&self) -> Option<CancelReason> {
         let now = self.clock.moment();
-        self.reason_under(self.right_at(now), now)
+        let reason = self.reason_under(self.right_at(now), now);
+        if reason == Some(CancelReason::LeaseLost) {
+            self.tell_of_its_loss();
+        }
+        reason
     }
 
     fn reason_under(&self, right: Right, now: Moment) -> Option<CancelReason> {
@@ -167,7 +181,10 @@ impl Tenure {
     pub(crate) fn gone_by(&self, now: Moment) -> Option<Moment> {
         match self.right_at(now) {
             Right::Until(_) => None,
-            Right::GoneSince(moment) => Some(moment),
+            Right::GoneSince(moment) => {
+                self.tell_of_its_loss();
+                Some(moment)
+            }
         }
     }
 
@@ -175,6 +192,10 @@ impl Tenure {
     #[inline]
     pub(crate) fn has_ended(&self) -> bool {
         self.right.load(Ordering::Acquire) & GONE != 0
+    }
+
+    pub(crate) fn is_lost(&self) -> bool {
+        self.right.load(Ordering::Acquire) & (GONE | GIVEN_BACK) == GONE
     }
 
     /// Until when the lease may be relied on, and nothing if it has gone.
@@ -194,10 +215,7 @@ impl Tenure {
                 return right;
             }
             match self.right.compare_exchange(word, right.word(), Ordering::AcqRel, Ordering::Acquire) {
-                Ok(_) => {
-                    self.tell_loss();
-                    return right;
-                }
+                Ok(_) => return right,
                 Err(other) => word = other,
             }
         }
@@ -230,10 +248,9 @@ impl Tenure {
     /// The store says that the lease is not ours any more.
     pub(crate) fn lose(&self, now: Moment) {
         if let right @ Right::Until(_) = self.right_at(now) {
+            // Whoever changed it meanwhile has ended it.
             let lost = Right::GoneSince(now).word();
-            if self.right.compare_exchange(right.word(), lost, Ordering::AcqRel, Ordering::Acquire).is_ok() {
-                self.tell_loss();
-            }
+            let _ = self.right.compare_exchange(right.word(), lost, Ordering::AcqRel, Ordering::Acquire);
         }
         self.answered();
     }
@@ -246,13 +263,16 @@ impl Tenure {
     /// The lease is about to be given back: from here on it is not renewed. What it has become, if it was renewed before.
     #[inline]
     pub(crate) fn end_renewal(&self) -> Option<Lease> {
-        let word = self.right.load(Ordering::Acquire);
-        // A renewal that is noted between these two counts for nothing any more.
-        self.right.store(word | GONE, Ordering::Release);
-        match (Right::of(word), self.lease()) {
-            (Right::Until(deadline), Some(lease)) if deadline != lease.deadline() => Some(lease.held_until(deadline)),
-            _ => None,
+        let mut word = self.right.load(Ordering::Acquire);
+        while word & GONE == 0 {
+            let ended = word | GONE | GIVEN_BACK;
+            match self.right.compare_exchange(word, ended, Ordering::AcqRel, Ordering::Acquire) {
+                Ok(_) => word = ended,
+                Err(other) => word = other,
+            }
         }
+        let deadline = (word & GIVEN_BACK != 0).then(|| Moment::from_bits(word & !(GONE | GIVEN_BACK)))?;
+        self.lease().filter(|lease| lease.deadline() != deadline).map(|lease| lease.held_until(deadline))
     }
 
     /// How much longer the lease is to be held; nothing if it has gone.
@@ -263,15 +283,23 @@ impl Tenure {
         self.deadline_at(now).and_then(|_| Term::new(rest).ok())
     }
 
-    /// Waits for the answer to a renewal that is under way, so that it does not prolong what is shortened after it.
-    pub(crate) fn wait_for_its_renewal(&self) {
+    /// Waits for the answer to a renewal that is under way, so that it does not prolong what is shortened after it; not
+    /// for longer than the lease lasts.
+    pub(crate) fn wait_for_its_renewal(&self, deadline: Moment) {
         let mut asking = self.asking.lock().unwrap_or_else(PoisonError::into_inner);
-        while *asking {
-            asking = self.told.wait(asking).unwrap_or_else(PoisonError::into_inner);
+        while *asking && self.clock.moment() < deadline {
+            let patience = self.clock.patience(deadline);
+            (asking, _) = self.told.wait_timeout(asking, patience).unwrap_or_else(PoisonError::into_inner);
         }
     }
 
-    fn tell_loss(&self) {
+    /// Tells subscribers that the lease is lost, if it is, and nobody has told them. Their code may take its time, so
+    /// nobody calls this while others wait.
+    #[cold]
+    pub(crate) fn tell_of_its_loss(&self) {
+        if !self.is_lost() || self.told_of.swap(true, std::sync::atomic::Ordering::AcqRel) {
+            return;
+        }
         let (mutex, token) = (self.lease().map(Lease::name), self.token().map(FencingToken::get));
         // A subscriber that panics keeps nobody from stopping.
         let _ = contain(|| {

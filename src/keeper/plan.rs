@@ -65,7 +65,9 @@ impl Next {
 pub(super) enum Errand {
     Renew(Batch),
     /// To tell of these, which did not stop.
-    Tell(Vec<Run>),
+    TellOfOverdue(Vec<Run>),
+    /// To tell of these, which were lost.
+    TellOfLost(Vec<Arc<Tenure>>),
 }
 
 /// Leases that are renewed together.
@@ -106,13 +108,15 @@ impl Plan {
     }
 
     /// Who in this process holds the name, as far as it knows.
-    pub(super) fn holder(&self, name: &MutexName) -> Option<Arc<Tenure>> {
-        let has_it = |tenure: &&Arc<Tenure>| {
-            !tenure.has_ended()
-                && tenure.lease().is_some_and(|lease| lease.name() == name)
-                && tenure.gone_since().is_none()
-        };
-        self.entries.iter().map(|entry| &entry.tenure).find(has_it).cloned()
+    pub(super) fn holder(&self, name: &MutexName, now: Moment) -> Option<Arc<Tenure>> {
+        self.entries.iter().map(|entry| &entry.tenure).find(|tenure| has(tenure, name, now)).cloned()
+    }
+
+    /// Asks the store as soon as possible whether the name is still ours, and says when that is.
+    pub(super) fn doubt(&mut self, name: &MutexName, now: Moment) -> Moment {
+        let doubted = self.entries.iter_mut().filter(|entry| has(&entry.tenure, name, now));
+        doubted.for_each(|entry| entry.next.due = now);
+        now
     }
 
     /// Tells of a task that has not ended at this moment.
@@ -138,9 +142,14 @@ impl Duty for Plan {
     fn step(&mut self, now: Moment) -> Step<Errand> {
         let overdue = self.take_overdue(now);
         if !overdue.is_empty() {
-            return Step::Do(Errand::Tell(overdue));
+            return Step::Do(Errand::TellOfOverdue(overdue));
         }
-        self.entries.retain(|entry| entry.tenure.deadline_at(now).is_some());
+        let is_live = |entry: &mut Entry| entry.tenure.deadline_at(now).is_some();
+        let gone = self.entries.extract_if(.., |entry| !is_live(entry)).map(|entry| entry.tenure);
+        let lost: Vec<_> = gone.filter(|tenure| tenure.is_lost()).collect();
+        if !lost.is_empty() {
+            return Step::Do(Errand::TellOfLost(lost));
+        }
         let first = self.entries.iter().map(|entry| &entry.next).min_by_key(|next| next.due);
         if let Some(first) = first.filter(|first| first.due <= now) {
             let together = self.entries.iter().filter(|entry| entry.next.term == first.term && entry.tenure.ask(now));
@@ -177,6 +186,10 @@ impl Duty for Plan {
             }
         }
     }
+}
+
+fn has(tenure: &Tenure, name: &MutexName, now: Moment) -> bool {
+    !tenure.has_ended() && tenure.lease().is_some_and(|lease| lease.name() == name) && tenure.deadline_at(now).is_some()
 }
 
 #[cfg(test)]

@@ -166,7 +166,6 @@ impl Hash for MutexName {
     }
 }
 
-/// Keyed at random, as a map's own hashes are, so that nobody can make up names that all fall into one place.
 /// What is kept by name.
 pub(crate) type NameMap<V> = HashMap<MutexName, V, BuildHasherDefault<Prehashed>>;
 
@@ -190,6 +189,7 @@ impl Hasher for Prehashed {
     }
 }
 
+/// Keyed at random, as a map's own hashes are, so that nobody can make up names that all fall into one place.
 fn hash_of(text: &str) -> u64 {
     static KEY: OnceLock<RandomState> = OnceLock::new();
     KEY.get_or_init(RandomState::new).hash_one(text)

@@ -177,8 +177,8 @@ impl RedisMutex {
     }
 
     fn released(&self, leases: &[Lease], answers: Vec<Result<bool, Failure>>, again: bool) -> Answers<bool> {
-        self.owe_what_failed(leases, &answers);
         let now = Clock::system().moment();
+        self.owe_what_failed(leases, &answers, now);
         let answer = |(answer, lease): (Result<bool, Failure>, &Lease)| match answer {
             // It went back when it was asked for the first time, unless it had gone before.
             Ok(false) if again => Ok(now < lease.deadline()),
@@ -187,12 +187,12 @@ impl RedisMutex {
         answers.into_iter().zip(leases).map(answer).collect()
     }
 
-    /// What could not be given back is, as soon as the server answers.
-    fn owe_what_failed(&self, leases: &[Lease], answers: &[Result<bool, Failure>]) {
+    /// What could not be given back is, as soon as the server answers, but not before `from`.
+    fn owe_what_failed(&self, leases: &[Lease], answers: &[Result<bool, Failure>], from: Moment) {
         let left = leases.iter().zip(answers).filter(|(_, answer)| answer.is_err());
         // It may have been extended, so that only the server knows when it ends.
-        let until = Clock::system().moment().plus(RELEASE_OWED);
-        self.client.owe(left.map(|(lease, _)| Debt { held: Held::of(lease), until }).collect());
+        let until = from.plus(RELEASE_OWED);
+        self.client.owe(left.map(|(lease, _)| Debt { held: Held::of(lease), from, until }).collect());
     }
 
     fn extend_all(&self, leases: &[Lease], term: Term) -> Vec<Result<bool, Failure>> {
@@ -229,9 +229,11 @@ impl RedisMutex {
 
     /// What may be ours of an admission whose answer was lost, and until when at the latest.
     fn debts(&self, admission: &Admission) -> impl Iterator<Item = Debt> {
-        let now = Clock::system().moment().plus(self.client.server.timeout);
+        let from = Clock::system().moment();
+        let now = from.plus(self.client.server.timeout);
         [admission.claim(), admission.lease()].into_iter().flatten().map(move |request| Debt {
             held: Held { name: request.name().clone(), owner: request.owner() },
+            from,
             until: now.plus(request.term().get()),
         })
     }
@@ -303,8 +305,9 @@ impl EventMutex for RedisMutex {
     }
 
     fn release_after(&self, leases: &[Lease], rest: Term) -> Answers<bool> {
+        let from = Clock::system().moment().plus(rest.get());
         let answers = self.extend_all(leases, rest);
-        self.owe_what_failed(leases, &answers);
+        self.owe_what_failed(leases, &answers, from);
         self.extended(leases, answers)
     }
 

@@ -121,7 +121,7 @@ fn a_process_that_was_stopped_past_its_term_leaves_its_successor_alone(fleet: &F
     assert_eq!(what(&lines), ["start", "cancelled", "failed"], "cancelled before anything else");
     assert_eq!(lines[1].reason.as_deref(), Some("lease_lost"));
     assert_eq!(lines[1].token, start.token);
-    assert!(said.contains("the run was cancelled, because its lease was lost; the lease was lost at 20"), "{said}");
+    assert!(said.contains("  cancelled after ") && said.contains("; the lease was lost at 20"), "{said}");
 
     // Neither what the first renewed nor what it released was its successor's.
     let third = Worker::start(fleet, "third", "--term 1 --ticks 4 --every-ms 400").succeeds();

@@ -147,7 +147,7 @@ impl World {
         let term = self.random.choice(TERMS).and_then(|term| Term::new(term).ok()).expect("the terms are terms");
         let mutex = MutexName::lease(NAMES[name]).expect("the names are names");
         let held = self.known.iter().any(|known| known.name == name && known.is_live(self.now()));
-        assert_eq!(self.plan.holder(&mutex).is_some(), held, "who holds the name here");
+        assert_eq!(self.plan.holder(&mutex, self.now()).is_some(), held, "who holds the name here");
         let request = LeaseRequest::new(mutex, term, &self.clock);
         let asked = self.now();
         self.hesitate();
@@ -227,13 +227,17 @@ impl World {
         let now = self.now();
         let overdue = self.known.iter().filter(|known| known.overdue.is_some_and(|overdue| overdue <= now)).count();
         match self.plan.step(now) {
-            Step::Do(Errand::Tell(told)) => {
+            Step::Do(Errand::TellOfOverdue(told)) => {
                 assert_eq!(told.len(), overdue, "all are told of that are overdue");
                 for run in told {
                     let known = self.known.iter_mut().find(|known| Arc::ptr_eq(known.tenure(), run.tenure()));
                     let overdue = known.and_then(|known| known.overdue.take());
                     assert!(overdue.is_some_and(|overdue| overdue <= now), "told of although it is not overdue");
                 }
+                self.alarm = Some(now);
+            }
+            Step::Do(Errand::TellOfLost(lost)) => {
+                assert!(lost.iter().all(|tenure| tenure.is_lost()), "what was given back is not lost");
                 self.alarm = Some(now);
             }
             Step::Do(Errand::Renew(batch)) => {
@@ -341,7 +345,8 @@ impl World {
     fn end(mut self) {
         (0..self.known.len()).for_each(|which| self.release_one(which));
         self.answer();
-        self.step();
+        // What was lost before is told of first, at the same look.
+        (0..2).for_each(|_| self.step());
         assert_eq!(self.alarm, None, "there is nothing to watch");
         self.check();
     }
@@ -373,6 +378,7 @@ fn next_batch(plan: &mut Plan, clock: &ManualClock) -> Option<Errand> {
     loop {
         let now = Clock::from(clock).moment();
         match plan.step(now) {
+            Step::Do(Errand::TellOfLost(_)) => {}
             Step::Do(errand) => return Some(errand),
             Step::Wait(until) => {
                 assert!(now < until, "the thread would not sleep");
@@ -446,7 +452,7 @@ fn whatever_the_answer_nobody_waits_for_it_any_longer() {
         plan.done(&errand, vec![answer.clone()], clock.moment());
         let (end, ended) = mpsc::channel();
         thread::spawn(move || {
-            tenure.wait_for_its_renewal();
+            tenure.wait_for_its_renewal(Moment::NEVER);
             end.send(())
         });
         assert_eq!(ended.recv_timeout(Duration::from_secs(30)), Ok(()), "{answer:?}");
@@ -461,6 +467,6 @@ fn what_was_given_back_is_not_remembered_for_ever() {
         granted(&mut plan, &format!("report {name}"), TERMS[2], &clock).end_renewal();
     }
     assert!(plan.entries.len() <= 2 * PURGE_NEVER_BELOW, "{} names", plan.entries.len());
-    let holder = plan.holder(kept.lease().expect("it was granted").name());
+    let holder = plan.holder(kept.lease().expect("it was granted").name(), clock.moment());
     assert!(holder.is_some_and(|holder| Arc::ptr_eq(&holder, &kept)));
 }

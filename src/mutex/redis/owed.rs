@@ -29,6 +29,8 @@ pub(super) struct Owed {
 #[derive(Clone, Debug)]
 pub(super) struct Debt {
     pub(super) held: Held,
+    /// From when on it is given back.
+    pub(super) from: Moment,
     /// When it has expired by itself.
     pub(super) until: Moment,
 }
@@ -38,9 +40,14 @@ impl Owed {
         self.live_entries().is_empty()
     }
 
-    /// All that has not expired by now. Who takes it gives it back, or adds it again.
+    /// All that is to be given back by now. Who takes it gives it back, or adds it again.
     pub(super) fn take(&self) -> Vec<Debt> {
-        std::mem::take(&mut *self.live_entries())
+        let mut entries = self.live_entries();
+        if entries.is_empty() {
+            return Vec::new();
+        }
+        let now = Clock::system().moment();
+        entries.extract_if(.., |debt| debt.from <= now).collect()
     }
 
     pub(super) fn add(&self, debts: impl IntoIterator<Item = Debt>) {

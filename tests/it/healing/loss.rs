@@ -133,8 +133,7 @@ fn a_task_that_checks_fails_with_the_reason() {
     let report = tick(&in_memory(&clock), &clock, Event::without_overlapping, task);
     assert_eq!(
         entry(&report, "e").to_string(),
-        "e  2026-03-01 12:00 UTC  failed after 1 min 0 s: the run was cancelled, because its lease was lost; \
-         the lease was lost at 2026-03-01 12:01 UTC"
+        "e  2026-03-01 12:00 UTC  cancelled after 1 min 0 s; the lease was lost at 2026-03-01 12:01 UTC"
     );
 }
 
@@ -177,7 +176,10 @@ fn a_store_of_a_fleet_that_forgot_admits_no_second_run_beside_one_of_this_proces
             answers
         };
         let store: Store = Arc::new(Odd::new(&inner, Scope::Fleet, count));
-        let protect = move |event: Event| event.every_minute().without_overlapping().on_one_server().apply(place);
+        // What never ran is not held any longer.
+        let protect = move |event: Event| {
+            event.every_minute().without_overlapping().on_one_server().hold_at_least(SECOND).apply(place)
+        };
         // One more makes several that are gated together.
         let events = ["e", "f"].map(|name| Event::call(name, |_| {}).apply(protect));
         let beside = schedule(&store, &clock, events);
@@ -191,11 +193,13 @@ fn a_store_of_a_fleet_that_forgot_admits_no_second_run_beside_one_of_this_proces
             assert!(ran(&report, "f").is_success() && !report.is_failure());
             assert!(!seen.exists(&lease("e")).unwrap(), "the lease was given back");
             assert!(!seen.exists(&lease("e").claim("e", tick_at)).unwrap(), "and the occurrence");
+            // What the second one met is told to the first without waiting for its next renewal.
+            assert_eq!(cancelled(run, PATIENCE), Some(CancelReason::LeaseLost));
             Ok(())
         };
         let report = tick(&store, &clock, protect, task);
         assert_eq!(grants.load(Ordering::SeqCst), 3, "the store itself would have let it in");
-        let said = "succeeded in 0 µs, but the lease was lost while the task was at work";
+        let said = "succeeded in 0 µs, but the lease was lost at 2026-03-01T12:00:00Z";
         assert_eq!(ran(&report, "e").to_string(), said);
     }
 }
@@ -231,8 +235,25 @@ fn a_grant_whose_term_was_over_before_it_came_is_given_back_and_not_used() {
             assert!(report.is_failure());
             for name in ["e", "f"] {
                 assert!(!inner.exists(&lease(name)).unwrap(), "the lease was given back");
-                assert!(!inner.exists(&lease(name).claim(name, noon())).unwrap(), "and the occurrence");
+                // Who runs all the same runs the occurrence for everybody.
+                let claimed = inner.exists(&lease(name).claim(name, noon())).unwrap();
+                assert_eq!(claimed, outage == Outage::RunUnprotected, "the occurrence");
             }
         }
+    }
+}
+
+#[test]
+fn a_task_whose_lease_was_lost_before_it_is_not_started() {
+    for term in [Event::without_overlapping, |event: Event| event.without_overlapping_for(TERM)] {
+        let clock = ManualClock::at(noon());
+        let (diary, moved) = (Diary::default(), clock.clone());
+        let event = Event::call("e", diary.task("ran")).every_minute().apply(term);
+        let event = event.before(move |_| moved.advance(TERM)).then(diary.hook("then"));
+        let report = schedule(&in_memory(&clock), &clock, [event]).run_due(noon());
+        assert_eq!(diary.lines(), ["then"]);
+        let said = "not started; the lease was lost at 2026-03-01T12:01:00Z";
+        assert_eq!(ran(&report, "e").to_string(), said);
+        assert!(report.is_failure());
     }
 }

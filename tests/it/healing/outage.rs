@@ -52,7 +52,7 @@ fn an_event_does_not_run_while_its_store_is_out_unless_it_says_so() {
             assert!(outcome.is_success() && outcome.is_failure());
             assert!(outcome.fencing_token().is_none() && outcome.release().is_none());
             let text = outcome.to_string();
-            let mark = "succeeded in 0 µs, but unprotected, because the store did not answer: could not admit ";
+            let mark = "succeeded in 0 µs, but unprotected, because the store gave no decision: could not admit ";
             assert!(text.starts_with(mark) && text.ends_with(": timed out"), "{text}");
         }
         assert_eq!(report.failures().count(), 4, "somebody has to learn of the outage");
@@ -77,7 +77,7 @@ fn a_store_that_panics_or_keeps_nonsense_gives_no_decision_either() {
             Ok(())
         };
         let report = tick(&store, &clock, unprotected, task);
-        let said = format!("succeeded in 0 µs, but unprotected, because the store did not answer: {why}");
+        let said = format!("succeeded in 0 µs, but unprotected, because the store gave no decision: {why}");
         assert_eq!(ran(&report, "e").to_string(), said);
         assert!(report.is_failure());
     }

@@ -236,7 +236,7 @@ fn a_renewal_that_fails_ten_times_and_then_succeeds_keeps_the_lease() {
 }
 
 #[test]
-fn a_server_that_restarted_empty_is_noticed_at_the_next_renewal_and_meanwhile_this_process_starts_no_second_run() {
+fn a_server_that_restarted_empty_is_noticed_and_this_process_starts_no_second_run_meanwhile() {
     let server = Redis::start();
     let at_work = AtWork::on(store(&server.url()));
     at_work.wait_for_a_renewal();
@@ -244,7 +244,6 @@ fn a_server_that_restarted_empty_is_noticed_at_the_next_renewal_and_meanwhile_th
     server.restart();
     assert_eq!(server.ask(&["EXISTS", LEASE]).number(), 0, "the server has forgotten it");
     let second = at_work.schedule.run_due(minute(1));
-    assert!(!at_work.run.is_cancelled(), "it was not noticed yet");
     match skipped(&second, "report") {
         SkipReason::Overlapping(Some(holder)) => assert_eq!(holder.pid(), pid),
         reason => panic!("{reason}"),
@@ -276,6 +275,27 @@ fn an_extension_that_nobody_waits_for_any_more_does_nothing() {
 }
 
 #[test]
+fn a_lease_that_could_not_be_shortened_is_held_as_long_as_it_was_asked_for_and_given_back_then() {
+    let server = Redis::start();
+    let proxy = Proxy::of(&server);
+    let mut schedule = Schedule::new(store(&proxy.url()));
+    let proxy = Arc::new(proxy);
+    let silence = Arc::clone(&proxy);
+    let task = move |_: &Run| silence.fault(Fault::Silence);
+    let event = Event::call("report", task).every_minute().without_overlapping();
+    schedule.add(event.hold_at_least(TERM)).unwrap();
+    let began = now();
+    let report = schedule.run_due(noon());
+    assert!(ran(&report, "report").to_string().contains("the lease was not given back"), "{report}");
+    proxy.mend();
+    while server.ask(&["EXISTS", LEASE]).number() == 1 {
+        assert!(now() < began.plus(TERM * 8), "it was not given back, although the server answers again");
+        thread::sleep(Duration::from_millis(5)); // between two looks at a server
+    }
+    assert!(now() >= began.plus(TERM), "it was given back before its time");
+}
+
+#[test]
 fn two_hundred_leases_in_hand_cost_two_commands_a_third_of_their_term() {
     let server = Redis::start();
     let mut schedule = Schedule::new(RedisMutex::new(&server.url()).unwrap());
@@ -299,4 +319,16 @@ fn two_hundred_leases_in_hand_cost_two_commands_a_third_of_their_term() {
     monitor.commands();
     thread::sleep(TERM / 2);
     assert!(monitor.commands().is_empty(), "nothing is in hand any more");
+}
+
+#[test]
+fn a_server_that_restarted_empty_is_noticed_at_the_next_renewal() {
+    let server = Redis::start();
+    let at_work = AtWork::on(store(&server.url()));
+    at_work.wait_for_a_renewal();
+    let deadline = at_work.deadline();
+    server.restart();
+    let cancelled = at_work.wait_until_cancelled();
+    assert!(cancelled.at < deadline, "{cancelled:?} was not noticed before the deadline, {deadline:?}");
+    assert_lost(&at_work.end());
 }
