@@ -69,6 +69,8 @@ fn due(criterion: &mut Criterion) {
     };
     beside_clokwerk("bare", |event| event);
     beside_clokwerk("lease", Event::without_overlapping);
+    // The same but for the renewal, which is never due here.
+    beside_clokwerk("lease for a fixed term", |event| event.without_overlapping_for(Duration::from_secs(60)));
     beside_clokwerk("claim", Event::on_one_server);
     beside_clokwerk("lease and claim", |event| event.without_overlapping().on_one_server());
 }

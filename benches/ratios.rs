@@ -5,7 +5,7 @@ use std::path::Path;
 use serde_json::Value;
 
 /// What is compared, by how many things one iteration of each handles, and the ratio that is promised.
-const PAIRS: [(&str, &str, Option<f64>); 18] = [
+const PAIRS: [(&str, &str, Option<f64>); 19] = [
     ("idle/soloist/100", "idle/raw masks/100", None),
     ("idle/soloist/10000", "idle/raw masks/10000", None),
     ("idle/soloist/100000", "idle/raw masks/100000", Some(2.5 / 1.1)),
@@ -14,6 +14,7 @@ const PAIRS: [(&str, &str, Option<f64>); 18] = [
     ("idle/soloist/10000", "idle/cron crate/10000", None),
     ("due/bare", "due/clokwerk beside bare", None),
     ("due/lease", "due/clokwerk beside lease", Some(3.0)),
+    ("due/lease", "due/lease for a fixed term", None),
     ("due/claim", "due/clokwerk beside claim", None),
     ("due/lease and claim", "due/clokwerk beside lease and claim", Some(6.0)),
     ("background/bare", "background/bare, one after another", None),

@@ -195,8 +195,8 @@ impl Event {
         self
     }
 
-    /// Called when the task has ended, however it ended, while the lease is still held. A hook that fails keeps no
-    /// other from running.
+    /// Called when the task has ended, however it ended, while the lease is still held, unless it was lost:
+    /// [`RunOutcome::lease_lost_at`]. A hook that fails keeps no other from running.
     ///
     /// ```
     /// use soloist::Event;
@@ -207,7 +207,7 @@ impl Event {
         self.after(Hook::Then, hook)
     }
 
-    /// Like [`then`](Self::then), if the task succeeded.
+    /// Like [`then`](Self::then), if the task succeeded, be its lease lost or not.
     ///
     /// ```
     /// use soloist::Event;
@@ -234,8 +234,8 @@ impl Event {
     ///
     /// A callback is not ended by force: it sees [`Run::is_cancelled`], [`Run::check`] and [`Run::cancelled`], and is
     /// waited for. Its lease is held until it has stopped. One that takes longer than its timeout counts as failed, even
-    /// if it succeeds then; the report says how much longer it took, and subscribers of `tracing` are told as soon as it
-    /// has gone on for five seconds.
+    /// if it succeeds then; the report says how much later it stopped, and subscribers of `tracing` are told as soon as it
+    /// has gone on for five seconds. Hooks have no timeout.
     ///
     /// ```
     /// use std::time::Duration;

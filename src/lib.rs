@@ -66,12 +66,14 @@
 //!
 //! # When a store or a process stops
 //!
+//! With a lease that is renewed:
+//!
 //! | what happens while a task runs | the run | the event |
 //! | --- | --- | --- |
 //! | the store is out for less than two thirds of the term | goes on; its renewal is retried | stays protected |
 //! | it is out for longer | is cancelled at the lease's deadline | may run elsewhere from then on |
 //! | it comes back without its data | is cancelled at the next renewal | other processes may run it; this one does not |
-//! | somebody breaks the lease | is cancelled at the next renewal | may run at once |
+//! | somebody breaks the lease | is cancelled at the next renewal | may run at once; in this process at the second tick |
 //! | the process is suspended past the term | is cancelled before it does anything else with its lease | may run elsewhere meanwhile, under a higher token |
 //! | the process is killed | is gone | on file it runs at the next tick, elsewhere when the rest of the term is over |
 //! | the task hangs | is cancelled, if the event has a [`timeout`](Event::timeout) | stays protected until the task stops |

@@ -128,7 +128,8 @@ impl RunOutcome {
         self.took
     }
 
-    /// The fencing token the run carried; `None` for an event without protection.
+    /// The fencing token the run carried; `None` for an event without protection, and where it was
+    /// [`unprotected`](Self::unprotected).
     ///
     /// ```
     /// # use soloist::{Event, Schedule};
@@ -165,8 +166,10 @@ impl RunOutcome {
         &self.hook_failures
     }
 
-    /// When the lease was lost, if it was while the task or its hooks were at work: it could not be renewed before its
-    /// deadline, or the store said that it was not ours any more. From then on another run may have been admitted.
+    /// When the lease was lost, if it was while the task or its hooks were at work: its deadline, if it could not be
+    /// renewed before; from then on another run may have been admitted. Or when the store said that it was not ours any
+    /// more, because somebody broke it, or the store lost its data: then another run may have been admitted since the
+    /// last renewal.
     ///
     /// ```
     /// # use soloist::{Event, Schedule};
@@ -174,7 +177,7 @@ impl RunOutcome {
     /// # let mut schedule = Schedule::in_process();
     /// schedule.add(Event::call("reports", |_| {}).every_minute().without_overlapping().then(|run, outcome| {
     ///     if let Some(at) = outcome.lease_lost_at() {
-    ///         eprintln!("{}: what was written after {at} may be overwritten", run.name());
+    ///         eprintln!("{}: lost its lease, as was found at {at}", run.name());
     ///     }
     /// }))?;
     /// # assert!(!schedule.run_due(chrono::Utc::now()).is_failure());

@@ -25,8 +25,9 @@ pub enum Outage {
     /// It does not run. The report says why, and the process fails.
     #[default]
     Skip,
-    /// It runs all the same, perhaps beside another run of it, here or elsewhere. Each time there is a warning, the
-    /// report is marked, and the process fails, so that somebody learns of the outage.
+    /// It runs all the same, perhaps beside another run of it, here or elsewhere, without a lease and without a fencing
+    /// token. Each time there is a warning, the report is marked, and the process fails, so that somebody learns of the
+    /// outage.
     RunUnprotected,
 }
 

@@ -70,7 +70,8 @@ impl Run {
         self.occurrence
     }
 
-    /// The lease it runs under, as it was granted; `None` without `without_overlapping`. How long it lasts after its
+    /// The lease it runs under, as it was granted; `None` without `without_overlapping`, and in a run that is
+    /// [unprotected](crate::Outage::RunUnprotected) because its store is out. How long it lasts after its
     /// renewals says [`remaining`](Self::remaining).
     ///
     /// ```
@@ -80,7 +81,8 @@ impl Run {
         self.tenure.lease()
     }
 
-    /// The token of what it was granted; `None` without any protection.
+    /// The token of what it was granted; `None` without any protection, and in a run that is
+    /// [unprotected](crate::Outage::RunUnprotected) because its store is out.
     ///
     /// ```
     /// let event = soloist::Event::call("reports", |run| assert!(run.fencing_token().is_some())).on_one_server();

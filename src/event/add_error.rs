@@ -115,8 +115,8 @@ pub enum AddErrorKind {
     MutexNameWithoutLease,
     /// Its lease is to be renewed, or held after its task has ended, and its store can't extend one.
     #[error(
-        "its store can't extend a lease, and so can't renew one: use `without_overlapping_for(..)`, with a term that is \
-         longer than the task takes, and no `hold_at_least(..)`"
+        "its store says that it can't extend a lease (`EventMutex::can_extend`), so that none is renewed or held longer \
+         than its task: use `without_overlapping_for(..)` alone, with a term that is longer than the task takes"
     )]
     CannotExtend,
     /// Its lease would have to be renewed all the time.
@@ -131,6 +131,9 @@ pub enum AddErrorKind {
          `without_overlapping_for(..)` alone"
     )]
     LeaseTermWithoutRenewal,
+    /// The time for which its lease is held at least is too short or too long.
+    #[error("a lease that is held for at least {:?} is outside of {:?} to ten years", .0, Term::MIN.get())]
+    HoldAtLeast(Duration),
     /// It says how long its lease is held at least, and has none.
     #[error("it has a `hold_at_least(..)`, and no lease that is held: add `without_overlapping()`")]
     HoldAtLeastWithoutLease,

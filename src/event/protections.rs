@@ -89,8 +89,8 @@ impl Event {
     /// then: from 1 millisecond to ten years.
     ///
     /// A task that is shorter than the difference between two servers' clocks would otherwise run on both, one after the
-    /// other: servers that are 2 s apart and a task of 1 ms make two runs, and with `hold_at_least` of 5 s one. It goes
-    /// with a lease. A process that is killed holds nothing longer than its term, and on the file store nothing at all.
+    /// other: servers that are 2 s apart and a task of 1 ms make two runs, and with `hold_at_least` of 5 s one. Until
+    /// it is over, others are told that it is still running. It goes with a lease. A process that is killed holds nothing longer than its term, and on the file store nothing at all.
     ///
     /// ```
     /// use std::time::Duration;
@@ -189,7 +189,8 @@ impl Asked {
     }
 
     fn lease_terms(&self, usual_term: Term) -> Result<Option<LeaseTerms>, AddErrorKind> {
-        let at_least = self.hold_at_least.map(Term::new).transpose().map_err(AddErrorKind::Term)?;
+        let at_least = |length| Term::new(length).map_err(|_| AddErrorKind::HoldAtLeast(length));
+        let at_least = self.hold_at_least.map(at_least).transpose()?;
         let (term, renewal) = match (self.lease, self.lease_term) {
             (Some(Lease::Fixed(_)) | None, Some(_)) => return Err(AddErrorKind::LeaseTermWithoutRenewal),
             (None, None) if at_least.is_some() => return Err(AddErrorKind::HoldAtLeastWithoutLease),

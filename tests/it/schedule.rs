@@ -54,7 +54,7 @@ fn a_wrong_definition_is_refused_with_its_own_message() {
         ),
         (
             event("e").daily().without_overlapping_for(Duration::MAX),
-            "event `e`: a lease of 18446744073709551615.999999999s is outside of 1ms to ten years",
+            "event `e`: a lease that is held for at least 18446744073709551615.999999999s is outside of 1ms to ten years",
         ),
         (event("e").daily().mutex_name("").without_overlapping(), "event `e`: mutex name: the name is empty"),
         (
@@ -116,13 +116,15 @@ fn a_lease_that_can_not_be_as_it_was_asked_for_is_refused() {
     let cases: Vec<(Event, &str)> = vec![
         (
             event("e").daily().without_overlapping().mutex(CanNotExtend),
-            "event `e`: its store can't extend a lease, and so can't renew one: use `without_overlapping_for(..)`, with a \
-             term that is longer than the task takes, and no `hold_at_least(..)`",
+            "event `e`: its store says that it can't extend a lease (`EventMutex::can_extend`), so that none is renewed or \
+             held longer than its task: use `without_overlapping_for(..)` alone, with a term that is longer than the task \
+             takes",
         ),
         (
             event("e").daily().without_overlapping_for(HOUR).hold_at_least(HOUR).mutex(CanNotExtend),
-            "event `e`: its store can't extend a lease, and so can't renew one: use `without_overlapping_for(..)`, with a \
-             term that is longer than the task takes, and no `hold_at_least(..)`",
+            "event `e`: its store says that it can't extend a lease (`EventMutex::can_extend`), so that none is renewed or \
+             held longer than its task: use `without_overlapping_for(..)` alone, with a term that is longer than the task \
+             takes",
         ),
         (
             event("e").daily().without_overlapping().lease_term(Duration::from_millis(99)),
@@ -149,7 +151,7 @@ fn a_lease_that_can_not_be_as_it_was_asked_for_is_refused() {
         ),
         (
             event("e").daily().without_overlapping().hold_at_least(Duration::MAX),
-            "event `e`: a lease of 18446744073709551615.999999999s is outside of 1ms to ten years",
+            "event `e`: a lease that is held for at least 18446744073709551615.999999999s is outside of 1ms to ten years",
         ),
         (event("e").daily().timeout(Duration::ZERO), "event `e`: a timeout of 0ns is outside of 1ms to ten years"),
         (
