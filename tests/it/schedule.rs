@@ -54,7 +54,7 @@ fn a_wrong_definition_is_refused_with_its_own_message() {
         ),
         (
             event("e").daily().without_overlapping_for(Duration::MAX),
-            "event `e`: a lease that is held for at least 18446744073709551615.999999999s is outside of 1ms to ten years",
+            "event `e`: a lease of 18446744073709551615.999999999s is outside of 1ms to ten years",
         ),
         (event("e").daily().mutex_name("").without_overlapping(), "event `e`: mutex name: the name is empty"),
         (
