@@ -188,10 +188,10 @@ impl Tenure {
         }
     }
 
-    /// Whether it was given back, or found to be lost.
+    /// Whether it was given back before it was lost.
     #[inline]
     pub(crate) fn has_ended(&self) -> bool {
-        self.right.load(Ordering::Acquire) & GONE != 0
+        self.right.load(Ordering::Acquire) & GIVEN_BACK != 0
     }
 
     pub(crate) fn is_lost(&self) -> bool {

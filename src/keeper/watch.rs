@@ -80,6 +80,7 @@ impl<D: Duty> Watch<D> {
 
     /// Does what is due until nothing is left.
     pub(crate) fn attend(&self, clock: &Clock, mut carry_out: impl FnMut(&D::Errand) -> D::Answer) {
+        let _left = Leaving(self);
         let mut state = self.state();
         loop {
             let patience = clock.patience(state.alarm);
@@ -107,5 +108,16 @@ impl<D: Duty> Watch<D> {
     fn state(&self) -> MutexGuard<'_, State<D>> {
         // No code that can panic runs while it is half-changed.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A thread that watches, and is missed if it panics: the next thing to watch starts another.
+struct Leaving<'a, D: Duty>(&'a Watch<D>);
+
+impl<D: Duty> Drop for Leaving<'_, D> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.is_unattended();
+        }
     }
 }
