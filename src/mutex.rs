@@ -332,7 +332,9 @@ pub trait EventMutex: fmt::Debug + Send + Sync {
     }
 
     /// Frees the name, whoever holds it: an operator's tool. `Ok(false)`: nobody held it. The old holder may still be
-    /// at work; it is told at its next renewal or release.
+    /// at work; it is told at its next renewal or release. Other processes are admitted at once. The one in which the old
+    /// holder renews its lease takes the next grant for a sign that the store has forgotten it: it gives that back, tells
+    /// the holder, and is admitted the time after.
     ///
     /// # Errors
     ///
