@@ -186,3 +186,34 @@ impl Keepers {
         if *first == store.id { speak(keeper) } else { speak(&Keeper::of(store, clock)) }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    use super::watch::{Duty, Step};
+    use super::*;
+
+    struct Broken;
+
+    impl Duty for Broken {
+        type Errand = ();
+        type Answer = ();
+
+        fn step(&mut self, _: Moment) -> Step<()> {
+            panic!("it can't go on")
+        }
+
+        fn done(&mut self, (): &(), (): (), _: Moment) {}
+    }
+
+    #[test]
+    fn a_thread_that_panicked_is_missed() {
+        let watch = Watch::new(Broken);
+        let due = |_: &mut Broken| ((), Some(Moment::BEGINNING));
+        assert_eq!(watch.change(due).1, Need::Thread);
+        assert_eq!(watch.change(due).1, Need::Nobody, "there is one");
+        catch_unwind(AssertUnwindSafe(|| watch.attend(&Clock::system(), |()| ()))).unwrap_err();
+        assert_eq!(watch.change(due).1, Need::Thread);
+    }
+}

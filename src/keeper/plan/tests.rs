@@ -470,3 +470,19 @@ fn what_was_given_back_is_not_remembered_for_ever() {
     let holder = plan.holder(kept.lease().expect("it was granted").name(), clock.moment());
     assert!(holder.is_some_and(|holder| Arc::ptr_eq(&holder, &kept)));
 }
+
+#[test]
+fn a_renewal_that_is_never_answered_is_waited_for_until_the_lease_is_over() {
+    let (manual, clock, mut plan) = start();
+    let tenure = granted(&mut plan, "reports", TERMS[1], &clock);
+    next_batch(&mut plan, &manual).expect("it is renewed");
+    let (end, ended) = mpsc::channel();
+    let deadline = tenure.lease().expect("it was granted").deadline();
+    thread::spawn(move || {
+        tenure.wait_for_its_renewal(deadline);
+        end.send(())
+    });
+    assert!(ended.recv_timeout(MILLISECOND * 50).is_err(), "it is waited for");
+    manual.advance(TERMS[1]);
+    assert_eq!(ended.recv_timeout(Duration::from_secs(30)), Ok(()));
+}
