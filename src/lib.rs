@@ -138,6 +138,8 @@ mod outcome;
 mod report;
 mod clock;
 mod sync;
+#[cfg(unix)]
+mod system;
 mod error;
 
 pub use cancel::{CancelReason, Cancelled};

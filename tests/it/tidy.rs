@@ -50,6 +50,11 @@ fn only_one_file_reads_a_clock() {
 }
 
 #[test]
+fn only_one_file_has_unsafe_code() {
+    nowhere("unsafe code", |path| path.ends_with("src/system.rs"), |line| line.contains("unsafe"));
+}
+
+#[test]
 fn no_driver_is_named_outside_the_stores() {
     let drivers = ["redis::", "mysql::", "postgres::", "rustix::fs"];
     nowhere(

@@ -1,0 +1,76 @@
+//! What only C's library does, and no crate does for us: the one file with unsafe code.
+
+use std::io::{self, PipeWriter};
+use std::os::fd::OwnedFd;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+
+use rustix::io::{FdFlags, fcntl_setfd, write};
+
+/// Calls `leave` when this process ends by `exit` or by a return from `main`, on the thread that ends it; `false`: it
+/// will not be called.
+#[expect(unsafe_code, reason = "atexit")]
+pub(crate) fn at_exit(leave: extern "C" fn()) -> bool {
+    // SAFETY: `leave` is a function of the program itself, and is there as long as the process.
+    unsafe { libc::atexit(leave) == 0 }
+}
+
+/// A thread, told apart from all others that are there at the same time. It is asked for without a thread-local, which
+/// may be gone when the thread ends its process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Thread(usize);
+
+impl Thread {
+    #[expect(unsafe_code, reason = "pthread_self")]
+    #[expect(clippy::cast_possible_truncation, reason = "it is an address or a small number")]
+    #[inline]
+    pub(crate) fn this() -> Self {
+        // SAFETY: it can be called at any time, and can't fail.
+        Self(unsafe { libc::pthread_self() } as usize)
+    }
+
+    /// Never zero.
+    #[inline]
+    pub(crate) fn number(self) -> usize {
+        self.0
+    }
+}
+
+/// Whether whoever started this process asked it to ignore the signal, as `nohup` does.
+#[cfg(feature = "signals")]
+#[expect(unsafe_code, reason = "sigaction")]
+pub(crate) fn is_ignored(signal: libc::c_int) -> bool {
+    let mut present = std::mem::MaybeUninit::<libc::sigaction>::uninit();
+    // SAFETY: nothing is changed, and what it is now is written where there is room for it.
+    let asked = unsafe { libc::sigaction(signal, std::ptr::null(), present.as_mut_ptr()) };
+    // SAFETY: it was written, because that succeeded.
+    asked == 0 && unsafe { present.assume_init() }.sa_sigaction == libc::SIG_IGN
+}
+
+/// Lets what `command` starts, and nothing else that is started meanwhile, inherit `inherited`, and tell its process id
+/// to `told` in a line before it begins.
+#[expect(unsafe_code, reason = "between fork and exec")]
+pub(crate) fn prepare(command: &mut Command, inherited: Option<OwnedFd>, told: Option<PipeWriter>) {
+    let in_the_child = move || -> io::Result<()> {
+        if let Some(inherited) = &inherited {
+            // Its flag is that of the child's own descriptor, not of what it leads to.
+            fcntl_setfd(inherited, FdFlags::empty())?;
+        }
+        if let Some(told) = &told {
+            let (mut line, mut start) = ([b'\n'; 21], 20);
+            let mut rest = std::process::id();
+            loop {
+                start -= 1;
+                line[start] = b'0' + (rest % 10) as u8;
+                rest /= 10;
+                if rest == 0 {
+                    break;
+                }
+            }
+            write(told, &line[start..21])?;
+        }
+        Ok(())
+    };
+    // SAFETY: it makes system calls and computes a number, and neither allocates nor locks.
+    unsafe { command.pre_exec(in_the_child) };
+}
