@@ -162,7 +162,7 @@ pub use mutex::memory::MemoryMutex;
 #[cfg(feature = "redis")]
 #[cfg_attr(docsrs, doc(cfg(feature = "redis")))]
 pub use mutex::redis::{RedisMutex, RedisMutexBuilder};
-pub use mutex::{Admission, Admitted, Answers, EventMutex, Grant, Scope, StoreId, StoreWarning};
+pub use mutex::{Admission, Admitted, Answers, EventMutex, Grant, Lifeline, Scope, StoreId, StoreWarning};
 pub use outcome::{Ended, Hook, HookFailure, Release, RunOutcome, SkipReason};
 pub use protection::Outage;
 pub use report::{Entry, Report, Verdict};

@@ -13,12 +13,14 @@ pub(crate) mod connect;
 #[cfg(feature = "contract-tests")]
 pub mod contract;
 pub(crate) mod file;
+mod lifeline;
 pub(crate) mod memory;
 #[cfg(feature = "redis")]
 pub(crate) mod redis;
 mod warning;
 
 pub use admission::{Admission, Admitted, Grant};
+pub use lifeline::Lifeline;
 #[cfg(feature = "redis")]
 pub(crate) use steps::admit_each;
 pub(crate) use steps::{admit_in_steps, outage_in};
@@ -44,13 +46,16 @@ pub use warning::StoreWarning;
 ///    `create` fail, and never prolong or end what they look at.
 /// 4. **Only the owner** releases and extends: [`forget`](Self::forget) and [`extend`](Self::extend) with a lease
 ///    whose owner is not the holder answer `Ok(false)` and leave the holder alone.
-/// 5. **Everything expires**, on the store's own clock, when its term is over.
+///    [`lifeline`](Self::lifeline) leaves it alone too, and never answers `Ok(Some(_))` then.
+/// 5. **Everything expires**, on the store's own clock, when its term is over; only a lease with a
+///    [`lifeline`](Self::lifeline) outlasts its term, and ends with those who have that.
 /// 6. **Tokens rise** strictly with every grant of a name, also after it expired, was forgotten or broken. That holds
 ///    over all leases and claims of one [`MutexName::mutex`].
-/// 7. **`Err` means "not known".** A name held by another is `Ok(None)`, `Ok(true)` or `Ok(false)`, never `Err`; a
-///    store that did not answer is `Err`, never `Ok`. Nothing blocks for longer than a few seconds. Where the store as
-///    a whole gave no answer, that is [`MutexError::unavailable`], and whoever is due in the same tick is told so
-///    without another wait; where one name is the trouble, it is [`MutexError::unusable`], and the others are asked for.
+/// 7. **`Err` means "not known".** A name held by another is `Ok(None)`, `Ok(true)` or `Ok(false)`, never `Err`, unless
+///    its lifeline is asked for; a store that did not answer is `Err`, never `Ok`. Nothing blocks for longer than a few
+///    seconds. Where the store as a whole gave no answer, that is [`MutexError::unavailable`], and whoever is due in the
+///    same tick is told so without another wait; where one name is the trouble, it is [`MutexError::unusable`], and the
+///    others are asked for.
 /// 8. **An admission is all or nothing**: of a lease and a claim that are asked for together, both are granted or
 ///    neither; a refusal consumes no occurrence.
 ///
@@ -310,6 +315,51 @@ pub trait EventMutex: fmt::Debug + Send + Sync {
         self.extend(leases, rest)
     }
 
+    /// What a process inherits that is to work under this lease, so that the lease lasts as long as that process, even if
+    /// this one is killed and nobody renews it any more. A scheduler asks for it once the lease is granted, and before it
+    /// starts a command.
+    ///
+    /// `Ok(Some(_))`: from now on the lease lasts, whatever its term, for as long as this process holds it and, if this
+    /// process goes without giving it back, for as long as anybody has the lifeline open. [`forget`](Self::forget),
+    /// [`release_after`](Self::release_after) and [`break_lease`](Self::break_lease) end it as ever, whoever has the
+    /// lifeline, and [`extend`](Self::extend) answers `Ok(true)`, whatever that changes.
+    ///
+    /// `Ok(None)`, the default: the store can't tell whether a process lives, and nothing about the lease has changed.
+    /// Whoever starts a command then has to see to it that the command ends when this process does.
+    ///
+    /// # Errors
+    ///
+    /// The lease is not this process's any more, or it is not known whether it lasts as long as a command. Nothing is to
+    /// be started under it.
+    ///
+    /// ```
+    /// # #[cfg(unix)]
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use std::time::Duration;
+    /// use soloist::{Clock, EventMutex, FileMutex, LeaseRequest, Lifeline, ManualClock, MutexName, Term};
+    ///
+    /// # let dir = tempfile::tempdir()?;
+    /// # let dir = dir.path();
+    /// let clock = ManualClock::at(chrono::DateTime::UNIX_EPOCH);
+    /// let mutex = FileMutex::builder(dir).clock(&clock).open()?;
+    /// let request = LeaseRequest::new(MutexName::lease("backup")?, Term::DEFAULT, &Clock::from(&clock));
+    /// let lease = mutex.create(&request)?.expect("it is free");
+    /// let inherited: Option<Lifeline> = mutex.lifeline(&lease)?;
+    /// clock.advance(Duration::from_secs(3600));
+    /// assert!(mutex.exists(lease.name())?, "its term of a minute does not count any more");
+    /// assert!(mutex.forget(&lease)?);
+    /// assert!(mutex.lifeline(&lease).is_err(), "nothing is to be started under it any more");
+    /// # drop(inherited);
+    /// # Ok(())
+    /// # }
+    /// # #[cfg(not(unix))]
+    /// # fn main() {}
+    /// ```
+    fn lifeline(&self, lease: &Lease) -> Result<Option<Lifeline>, MutexError> {
+        let _ = lease;
+        Ok(None)
+    }
+
     /// Who holds the name. `Ok(None)`: nobody does, or the store does not keep it. The default keeps nothing.
     ///
     /// # Errors
@@ -450,6 +500,9 @@ macro_rules! forward {
             }
             fn release_after(&self, leases: &[Lease], rest: Term) -> Answers<bool> {
                 (**self).release_after(leases, rest)
+            }
+            fn lifeline(&self, lease: &Lease) -> Result<Option<Lifeline>, MutexError> {
+                (**self).lifeline(lease)
             }
             fn holder(&self, name: &MutexName) -> Result<Option<Holder>, MutexError> {
                 (**self).holder(name)

@@ -135,7 +135,8 @@ impl Holder {
         self.since
     }
 
-    /// Until when at the latest, on the store's clock, unless it is extended.
+    /// Until when at the latest, on the store's clock, unless it is extended or has a
+    /// [`lifeline`](crate::EventMutex::lifeline).
     ///
     /// ```
     /// # use soloist::{FencingToken, Holder, Owner};

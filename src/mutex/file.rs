@@ -4,8 +4,14 @@
 //! Each mutex has a *record* and a *life* file. The record is text: the name, the lease, the last token, the claims. A
 //! short lock of it makes each decision one critical section, also the ones that only look, so that a look waits for a
 //! create and never refuses it. The life file is locked by the holder for as long as the lease is in hand; a lease is
-//! held while its term lasts and its life file is locked, or until the end that it was released to. Who takes over an expired or broken lease whose holder still
-//! lives locks another life file, a new generation.
+//! held while its term lasts and its life file is locked, or until the end that it was released to. Who takes over an
+//! expired or broken lease whose holder still lives locks another life file, a new generation.
+//!
+//! A command that works under a lease inherits a duplicate of the life file's descriptor, its lifeline. They share one
+//! lock: it stays until the last of them is closed, whoever was killed before, and ends at once when the holder unlocks
+//! it to give the lease back. From the first lifeline on the record says that the term does not count, because nobody
+//! renews it when the holder has gone: the lease is held while its life file is locked. Where that file was deleted
+//! nobody can tell who lives, and the term counts again.
 //!
 //! A grant is true with the write of the state: the claim beside it is written first, and one whose token is higher
 //! than that of the last grant was never granted. What is torn was never granted either, and is written anew. Blocks
@@ -23,6 +29,8 @@ use chrono::{DateTime, Utc};
 use crate::clock::{Clock, wall_plus};
 use crate::error::MutexError;
 use crate::lease::{Holder, Lease, LeaseRequest, MutexName, Owner, Term};
+#[cfg(unix)]
+use crate::mutex::Lifeline;
 use crate::mutex::{Admission, Admitted, EventMutex, Scope, StoreId, admit_in_steps};
 
 mod handles;
@@ -45,16 +53,23 @@ use section::{Occupant, Section, Verdict};
 
 /// Mutexes between the processes of one host, in a directory. It can do all that an [`EventMutex`] can.
 ///
-/// A killed process frees its leases at once, whatever their term. `cat DIR/*.record` shows who holds what, since when
-/// and until when; the record of a process that was killed stays as it was, and counts for nothing once its pid has gone. The files are small and stay: one record and one life file for each name that was ever asked for.
-/// Do not delete or replace them while a process uses the directory: whoever holds a deleted one no longer excludes
-/// anybody, and is told so when a lease that is older than a second is extended or given back.
+/// A killed process frees its leases at once, whatever their term. One whose [`lifeline`](EventMutex::lifeline) a command
+/// has is free when the command has ended, and all that it started and that inherited it; no sooner and no later,
+/// whatever the term.
 ///
-/// A cheap handle: clones see the same leases in hand. These end with the last handle, as they do with the process.
-/// Up to 64 mutexes keep their two files open between leases. Claims only expire. They are not synced to the disk, so a power loss may take back those of the last seconds.
+/// `cat DIR/*.record` shows who holds what, since when and until when; the record of a process that was killed stays as
+/// it was, and counts for nothing once its pid has gone, or, where the line `life` says `beyond until`, once its commands
+/// have, too; `fuser DIR/*.life` finds them. The files are small and stay: one record and one life file for
+/// each name that was ever asked for. Do not delete or replace them while a process uses the directory: whoever holds a
+/// deleted one no longer excludes anybody, and is told so when a lease that is older than a second is extended or given
+/// back.
+///
+/// A cheap handle: clones see the same leases in hand. These end with the last handle, as they do with the process. Up to
+/// 64 mutexes keep their two files open between leases. Claims only expire. They are not synced to the disk, so a power
+/// loss may take back those of the last seconds.
 ///
 /// Terms are measured on the wall clock, because only that is the same for all processes: when it is set forward by
-/// more than what is left of a term, a lease ends early.
+/// more than what is left of a term, a lease ends early, unless it has a lifeline.
 ///
 /// ```
 /// use std::time::Duration;
@@ -228,16 +243,17 @@ impl FileMutex {
         end: impl FnOnce(&mut Section<'_>, Option<&Life>, DateTime<Utc>) -> Result<bool, Fault>,
     ) -> Result<bool, Fault> {
         let in_hand = self.handles().let_go(lease.owner(), lease.name());
-        let Some(InHand { mut files, life }) = in_hand else {
+        let Some(InHand { mut files, mut life }) = in_hand else {
             return self.on_record(lease.name(), false, |mut section| end(&mut section, None, self.now()));
         };
-        files.record.expect_not_deleted(self.shared.clock.moment())?;
-        let mut section = files.record.enter()?;
-        let ours = end(&mut section, Some(&life), self.now());
-        // Before the next one's turn, or that would have to start a new generation.
-        let spare = life.end();
-        drop(section);
-        files.spare = spare;
+        let ours = files.record.expect_not_deleted(self.shared.clock.moment()).and_then(|()| {
+            let mut section = files.record.enter()?;
+            let ours = end(&mut section, Some(&life), self.now());
+            // Before the next one's turn, or that would have to start a new generation.
+            files.spare = life.end();
+            ours
+        });
+        life.end();
         self.handles().put_back(lease.name(), files);
         ours
     }
@@ -251,6 +267,23 @@ impl FileMutex {
             self.handles().let_go(lease.owner(), lease.name());
         }
         Ok(ours)
+    }
+}
+
+#[cfg(unix)]
+impl FileMutex {
+    /// Binds a lease that is in hand, and still its owner's, to its life file, and lends a duplicate of that.
+    fn lend(&self, lease: &Lease) -> Result<Lifeline, Fault> {
+        let place = self.place(lease.name());
+        let lent = self.handles().lend(lease.owner(), lease.name()).map_err(Fault::at(place.record()))?;
+        let Some(duplicate) = lent else {
+            return Err(Fault::unusable(place.record(), "it is not in hand here".into()));
+        };
+        if self.on_record(lease.name(), false, |mut section| section.bind(lease, self.now()))? {
+            return Ok(Lifeline::of(duplicate));
+        }
+        self.handles().let_go(lease.owner(), lease.name());
+        Err(Fault::unusable(place.record(), "it is not its owner's any more".into()))
     }
 }
 
@@ -423,6 +456,15 @@ impl EventMutex for FileMutex {
                 .map_err(|fault| fault.while_trying_to("release", lease.name()))
         };
         leases.iter().map(release).collect()
+    }
+
+    /// A claim has none: it ends with its term.
+    #[cfg(unix)]
+    fn lifeline(&self, lease: &Lease) -> Result<Option<Lifeline>, MutexError> {
+        if lease.name().is_claim() {
+            return Ok(None);
+        }
+        self.lend(lease).map(Some).map_err(|fault| fault.while_trying_to("hand on", lease.name()))
     }
 
     fn holder(&self, name: &MutexName) -> Result<Option<Holder>, MutexError> {

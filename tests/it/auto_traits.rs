@@ -27,6 +27,7 @@ fn everything_may_be_shared_between_threads_and_shown_to_a_developer() {
     shared::<soloist::Lease>();
     shared::<soloist::LeaseGuard>();
     shared::<soloist::LeaseRequest>();
+    shared::<soloist::Lifeline>();
     shared::<soloist::ManualClock>();
     shared::<soloist::MemoryMutex>();
     shared::<soloist::Moment>();

@@ -16,6 +16,7 @@ use tempfile::TempDir;
 mod child;
 mod crash;
 mod fault;
+mod lifeline;
 mod torn;
 
 /// A directory of its own, and a clock that stands still.

@@ -1,6 +1,8 @@
 //! The files that are kept open: those of leases in hand, and some for the next time.
 
 use std::collections::BTreeMap;
+#[cfg(unix)]
+use std::{fs::File, io};
 
 use super::life::{Life, Spare};
 use super::place::{Fault, Place};
@@ -60,6 +62,14 @@ impl Handles {
         self.in_hand.remove(&(owner, name.clone())).filter(|in_hand| in_hand.life.is_of_this_process())
     }
 
+    /// A duplicate of the life file of a lease, if this process has it in hand.
+    #[cfg(unix)]
+    pub(super) fn lend(&mut self, owner: Owner, name: &MutexName) -> io::Result<Option<File>> {
+        let in_hand = self.in_hand.get_mut(&(owner, name.clone()));
+        let in_hand = in_hand.filter(|in_hand| in_hand.life.is_of_this_process());
+        in_hand.map_or(Ok(None), |in_hand| in_hand.life.lend())
+    }
+
     pub(super) fn names_in_hand(&self) -> Vec<String> {
         self.in_hand.keys().map(|(_, name)| name.to_string()).collect()
     }
@@ -88,6 +98,8 @@ mod tests {
         let mut hold = |pid| {
             let life = Life::take(&Place::of(dir.path(), &name), pid, None).unwrap();
             handles.hold(owner, &name, InHand { files: files(pid), life });
+            #[cfg(unix)]
+            assert_eq!(handles.lend(owner, &name).unwrap().is_some(), pid == owner.pid());
             handles.let_go(owner, &name).is_some()
         };
         assert!(hold(owner.pid()));

@@ -13,11 +13,14 @@ const GENERATIONS: u32 = 1000;
 /// A life file that this process has locked: proof that the holder lives, for as long as this is kept.
 ///
 /// Each acquisition has a handle of its own, because one handle can be locked twice. No child process inherits the
-/// descriptor; one that is to keep the lease when this process dies would be given a duplicate of it here.
+/// descriptor; one that is to keep the lease when this process dies is [lent](Self::lend) a duplicate. The lock belongs
+/// to them all: it stays until the last is closed, or until one of them is unlocked.
 #[derive(Debug)]
 pub(super) struct Life {
     /// Gone when it was unlocked.
     locked: Option<Spare>,
+    /// Somebody else may have it open.
+    lent: bool,
     /// The other side of a `fork` has the lock too, and must not end it.
     pid: u32,
 }
@@ -35,7 +38,7 @@ impl Life {
         if let Some(spare) = spare
             && spare.file.try_lock().is_ok()
         {
-            return Ok(Self { locked: Some(spare), pid });
+            return Ok(Self::locked(spare, pid));
         }
         for generation in 0..GENERATIONS {
             let path = place.life(generation);
@@ -43,13 +46,17 @@ impl Life {
             match file.try_lock() {
                 Ok(()) => {
                     let inode = inode(&file).map_err(Fault::at(&path))?;
-                    return Ok(Self { locked: Some(Spare { file, id: LifeId { generation, inode } }), pid });
+                    return Ok(Self::locked(Spare { file, id: LifeId { generation, inode } }, pid));
                 }
                 Err(TryLockError::WouldBlock) => {}
                 Err(TryLockError::Error(error)) => return Err(Fault::at(&path)(error)),
             }
         }
         Err(Fault::unusable(place.record(), format!("{GENERATIONS} holders outlived their leases and are still alive")))
+    }
+
+    fn locked(life: Spare, pid: u32) -> Self {
+        Self { locked: Some(life), lent: false, pid }
     }
 
     pub(super) fn id(&self) -> Option<LifeId> {
@@ -60,9 +67,18 @@ impl Life {
         self.pid == std::process::id()
     }
 
-    /// Unlocks it, and leaves it open for the next lease.
-    pub(super) fn end(mut self) -> Option<Spare> {
-        self.unlock()
+    /// A duplicate for a process that is to keep the lease when this one has gone.
+    #[cfg(unix)]
+    pub(super) fn lend(&mut self) -> std::io::Result<Option<File>> {
+        let duplicate = self.locked.as_ref().map(|life| life.file.try_clone()).transpose()?;
+        self.lent |= duplicate.is_some();
+        Ok(duplicate)
+    }
+
+    /// Unlocks it, whoever has it open, and leaves it open for the next lease. Nothing is left to do the second time.
+    pub(super) fn end(&mut self) -> Option<Spare> {
+        // Who was lent a duplicate would share the next lock, and keep a lease that is not theirs.
+        self.unlock().filter(|_| !self.lent)
     }
 
     fn unlock(&mut self) -> Option<Spare> {
@@ -73,7 +89,8 @@ impl Life {
 
 impl Drop for Life {
     fn drop(&mut self) {
-        if self.locked.is_some() && self.is_of_this_process() {
+        // Nobody gave the lease back, so it stays with whoever was lent a duplicate.
+        if self.locked.is_some() && !self.lent && self.is_of_this_process() {
             self.unlock();
         }
     }
@@ -89,6 +106,17 @@ pub(super) fn is_alive(place: &Place, life: LifeId) -> Result<bool, Fault> {
     let path = place.life(life.generation);
     let Some(file) = open_if_there(&path)? else { return Ok(true) };
     Ok(is_locked(place, life.generation, &file)? || inode(&file).map_err(Fault::at(&path))? != life.inode)
+}
+
+/// Whether the holder lives, or anybody who was lent a duplicate of this life file. `None`: the file has gone, and nobody
+/// can tell.
+pub(super) fn is_locked_still(place: &Place, life: LifeId) -> Result<Option<bool>, Fault> {
+    let path = place.life(life.generation);
+    let Some(file) = open_if_there(&path)? else { return Ok(None) };
+    if inode(&file).map_err(Fault::at(&path))? != life.inode {
+        return Ok(None);
+    }
+    is_locked(place, life.generation, &file).map(Some)
 }
 
 /// Whether a holder of any generation lives.

@@ -83,11 +83,21 @@ pub(super) enum LeaseState {
     Free,
     Held {
         holder: Holder,
-        /// `None`: it is held until its end whether or not its holder lives, because it was released to end then.
-        life: Option<LifeId>,
+        bond: Bond,
     },
     /// It was lost when the state was torn. As long as somebody has any life file locked, that may be the holder.
     Unknown,
+}
+
+/// What a lease that nobody gives back ends with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Bond {
+    /// Its term or its holder's life, whichever is over first.
+    TermAndLife(LifeId),
+    /// The life alone of its holder and of whoever inherited its lifeline.
+    Life(LifeId),
+    /// Its term alone, because it was released to end then.
+    Term,
 }
 
 /// Which life file a holder has locked.
@@ -98,6 +108,10 @@ pub(super) struct LifeId {
     /// Which file it is, also after another one took its name; zero where the system does not tell.
     pub(super) inode: u64,
 }
+
+/// What stands behind the life file of a lease that outlasts the line `until`. A reader that does not know it takes the
+/// state for torn, and so the lease for held while that file is locked.
+const BEYOND: &str = " beyond until";
 
 impl State {
     /// What is known of a torn state, when `highest` is the highest token of a claim: each claim counts as granted.
@@ -111,18 +125,18 @@ impl State {
         match &self.lease {
             LeaseState::Free => block.text("free\n"),
             LeaseState::Unknown => block.text("unknown\n"),
-            LeaseState::Held { holder, life } => {
+            LeaseState::Held { holder, bond } => {
                 block.text("held\ntoken ").number(holder.token().get());
                 let _ = write!(block, "\nowner {}", holder.owner());
                 block.text("\nhost ").text(clipped(&escaped(holder.host()), HOST_MAX));
                 // The pid stands in the owner too; its line is for people.
                 block.text("\npid ").number(holder.pid());
                 block.text("\nsince ").time(holder.since()).text("\nuntil ").time(holder.until());
-                match life {
-                    Some(life) => {
-                        block.text("\nlife ").number(life.generation).text(" inode ").number(life.inode).text("\n")
-                    }
-                    None => block.text("\nlife ended\n"),
+                block.text("\nlife ");
+                match bond {
+                    Bond::TermAndLife(life) => life.write_to(&mut block).text("\n"),
+                    Bond::Life(life) => life.write_to(&mut block).text(BEYOND).text("\n"),
+                    Bond::Term => block.text("ended\n"),
                 }
             }
         };
@@ -142,18 +156,29 @@ impl State {
                 let (token, owner) = (token(next("token")?)?, next("owner")?.parse().ok()?);
                 let (host, _pid) = (next("host")?, next("pid")?);
                 let (since, until) = (parse_stamp(next("since")?)?, parse_stamp(next("until")?)?);
-                let life = match next("life")? {
-                    "ended" => None,
-                    life => {
-                        let (generation, inode) = life.split_once(" inode ")?;
-                        Some(LifeId { generation: generation.parse().ok()?, inode: inode.parse().ok()? })
-                    }
+                let bond = match next("life")? {
+                    "ended" => Bond::Term,
+                    life => match life.strip_suffix(BEYOND) {
+                        Some(life) => Bond::Life(LifeId::parse(life)?),
+                        None => Bond::TermAndLife(LifeId::parse(life)?),
+                    },
                 };
-                LeaseState::Held { holder: Holder::new(owner, token, host, since, until), life }
+                LeaseState::Held { holder: Holder::new(owner, token, host, since, until), bond }
             }
             _ => return None,
         };
         Some(Self { last, last_claim, lease })
+    }
+}
+
+impl LifeId {
+    fn write_to<'b, 'a>(self, block: &'b mut Block<'a>) -> &'b mut Block<'a> {
+        block.number(self.generation).text(" inode ").number(self.inode)
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        let (generation, inode) = text.split_once(" inode ")?;
+        Some(Self { generation: generation.parse().ok()?, inode: inode.parse().ok()? })
     }
 }
 
@@ -276,15 +301,16 @@ mod tests {
         let owner = format!("{}-{}-{}", "f".repeat(32), u32::MAX, u64::MAX).parse().unwrap();
         let (token, end) = (FencingToken::new(u64::MAX), DateTime::from_timestamp_nanos(i64::MAX));
         let holder = Holder::new(owner, token, "h".repeat(HOST_MAX), end, end);
-        let life = Some(LifeId { generation: u32::MAX, inode: u64::MAX });
-        State { last: token, last_claim: token, lease: LeaseState::Held { holder, life } }
+        let bond = Bond::Life(LifeId { generation: u32::MAX, inode: u64::MAX });
+        State { last: token, last_claim: token, lease: LeaseState::Held { holder, bond } }
     }
 
     #[test]
     fn a_state_is_read_back_also_when_all_its_fields_are_as_long_as_they_can_be() {
-        let LeaseState::Held { holder, .. } = longest().lease else { unreachable!("it is held") };
-        let ended = LeaseState::Held { holder, life: None };
-        let others = [LeaseState::Free, ended].map(|lease| State { lease, ..longest() });
+        let LeaseState::Held { holder, bond: Bond::Life(life) } = longest().lease else { unreachable!("it is held") };
+        let held = |bond| LeaseState::Held { holder: holder.clone(), bond };
+        let others = [LeaseState::Free, held(Bond::Term), held(Bond::TermAndLife(life))];
+        let others = others.map(|lease| State { lease, ..longest() });
         for state in [longest(), State::lost(FencingToken::new(0))].into_iter().chain(others) {
             assert_eq!(State::from_block(&block_of(&state)), Some(state));
         }

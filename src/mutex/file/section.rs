@@ -8,8 +8,8 @@ use super::life::{self, Life, Spare};
 use super::place::{Fault, Place};
 use super::position;
 use super::record::{
-    CLAIM_LEN, Claim, ClaimKey, Front, HEADER_MAX, LeaseState, LifeId, NAME_GRAIN, STATE_LEN, State, claim_block,
-    front, token_text,
+    Bond, CLAIM_LEN, Claim, ClaimKey, Front, HEADER_MAX, LeaseState, NAME_GRAIN, STATE_LEN, State, claim_block, front,
+    token_text,
 };
 use super::seen::Seen;
 use super::text::stamp;
@@ -54,7 +54,7 @@ pub(super) enum Verdict {
 
 /// Which part of the record an owner's entry is.
 enum Entry {
-    Lease(Holder, Option<LifeId>),
+    Lease(Holder, Bond),
     Claim(Holder, Slot),
 }
 
@@ -128,12 +128,23 @@ impl<'a> Section<'a> {
         Ok(match &self.state.lease {
             LeaseState::Free => Occupant::Nobody,
             LeaseState::Unknown => nobody_unless(life::is_any_alive(self.place)?, Occupant::Unknown),
-            LeaseState::Held { holder, .. } if holder.until() <= now => Occupant::Nobody,
-            LeaseState::Held { holder, life } => {
-                let alive = life.map_or(Ok(true), |life| life::is_alive(self.place, life))?;
-                nobody_unless(alive, Occupant::Known(holder.clone()))
+            LeaseState::Held { holder, bond } => {
+                nobody_unless(self.lasts(holder, *bond, None, now)?, Occupant::Known(holder.clone()))
             }
         })
+    }
+
+    /// Whether a lease is held at this time. Who has its life file in hand saves a look at it.
+    fn lasts(&self, holder: &Holder, bond: Bond, in_hand: Option<&Life>, now: DateTime<Utc>) -> Result<bool, Fault> {
+        let in_term = now < holder.until();
+        let shown = |life| in_hand.is_some_and(|in_hand| in_hand.id() == Some(life));
+        match bond {
+            Bond::Term => Ok(in_term),
+            Bond::TermAndLife(life) => Ok(in_term && (shown(life) || life::is_alive(self.place, life)?)),
+            Bond::Life(life) if in_term && shown(life) => Ok(true),
+            // Where nobody can tell who lives, the term counts again.
+            Bond::Life(life) => Ok(life::is_locked_still(self.place, life)?.unwrap_or(in_term)),
+        }
     }
 
     /// Grants all of `admission` or nothing. The claim is asked first: a server that comes late is told so, also while
@@ -180,7 +191,7 @@ impl<'a> Section<'a> {
             state.last_claim = grant.token();
         }
         if let (Some(lease), Some(life)) = (grant.lease(), life.and_then(Life::id)) {
-            state.lease = LeaseState::Held { holder: Holder::of(lease, now), life: Some(life) };
+            state.lease = LeaseState::Held { holder: Holder::of(lease, now), bond: Bond::TermAndLife(life) };
         }
         let superseded = match &self.state.lease {
             LeaseState::Held { holder, .. } if grant.lease().is_some() => Some(holder.owner()),
@@ -202,7 +213,21 @@ impl<'a> Section<'a> {
         self.clear(&entry).map(|()| true)
     }
 
-    /// Lets the lease end at `until`. `false`: it was not theirs.
+    /// Lets the lease last as long as its life file is locked, whatever its term. `false`: it was not theirs, or was
+    /// released to an end.
+    #[cfg(unix)]
+    pub(super) fn bind(&mut self, lease: &Lease, now: DateTime<Utc>) -> Result<bool, Fault> {
+        match self.entry_of(lease, None, now)? {
+            Some(Entry::Lease(_, Bond::Life(_))) => Ok(true),
+            Some(Entry::Lease(holder, Bond::TermAndLife(life))) => {
+                let lease = LeaseState::Held { holder, bond: Bond::Life(life) };
+                self.write_state(State { lease, ..self.state.clone() }).map(|()| true)
+            }
+            _ => Ok(false),
+        }
+    }
+
+    /// Lets the lease end at `until`, unless it is bound to its life alone. `false`: it was not theirs.
     pub(super) fn extend(&mut self, lease: &Lease, until: DateTime<Utc>, now: DateTime<Utc>) -> Result<bool, Fault> {
         let Some(entry) = self.entry_of(lease, None, now)? else { return Ok(false) };
         self.move_end(lease, entry, until).map(|()| true)
@@ -218,7 +243,7 @@ impl<'a> Section<'a> {
     ) -> Result<bool, Fault> {
         let entry = match self.entry_of(lease, life, now)? {
             None => return Ok(false),
-            Some(Entry::Lease(holder, _)) => Entry::Lease(holder, None),
+            Some(Entry::Lease(holder, _)) => Entry::Lease(holder, Bond::Term),
             Some(claim @ Entry::Claim(..)) => claim,
         };
         self.move_end(lease, entry, until).map(|()| true)
@@ -226,8 +251,8 @@ impl<'a> Section<'a> {
 
     fn move_end(&mut self, lease: &Lease, entry: Entry, until: DateTime<Utc>) -> Result<(), Fault> {
         match entry {
-            Entry::Lease(holder, life) => {
-                let lease = LeaseState::Held { holder: holder.held_until(until), life };
+            Entry::Lease(holder, bond) => {
+                let lease = LeaseState::Held { holder: holder.held_until(until), bond };
                 self.write_state(State { lease, ..self.state.clone() })
             }
             Entry::Claim(holder, slot) => {
@@ -255,7 +280,7 @@ impl<'a> Section<'a> {
             self.find_claim(lease.name(), now)?.taken.map(|(holder, slot)| Entry::Claim(holder, slot))
         } else {
             match &self.state.lease {
-                LeaseState::Held { holder, life } if now < holder.until() => Some(Entry::Lease(holder.clone(), *life)),
+                LeaseState::Held { holder, bond } => Some(Entry::Lease(holder.clone(), *bond)),
                 _ => None,
             }
         };
@@ -264,12 +289,11 @@ impl<'a> Section<'a> {
         if holder.owner() != lease.owner() {
             return Ok(None);
         }
-        let alive = match &entry {
-            Entry::Claim(..) | Entry::Lease(_, None) => true,
-            Entry::Lease(_, id) if life.is_some_and(|life| life.id() == *id) => true,
-            Entry::Lease(_, Some(id)) => life::is_alive(self.place, *id)?,
+        let lasts = match &entry {
+            Entry::Claim(..) => true,
+            Entry::Lease(holder, bond) => self.lasts(holder, *bond, life, now)?,
         };
-        Ok(alive.then_some(entry))
+        Ok(lasts.then_some(entry))
     }
 
     fn clear(&mut self, entry: &Entry) -> Result<(), Fault> {

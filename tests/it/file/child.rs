@@ -2,8 +2,9 @@
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Write, stdin, stdout};
+use std::os::fd::OwnedFd;
 use std::path::Path;
-use std::process::{Child, ChildStdout, Command, Stdio};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
 use soloist::{Admission, Admitted, Clock, EventMutex, FileMutex, LeaseRequest, MutexName, Term};
@@ -20,6 +21,8 @@ pub(super) enum Told<'a> {
     Churn(&'a Path),
     /// Takes and gives back one lease 100 times.
     Gates(&'a Path),
+    /// Takes a lease of a minute, starts this in a shell that has its lifeline, says the token, and waits.
+    Start(&'a Path, &'a str),
     /// Asks for a lease, a claim beside it and the lease again, and says the answers.
     Ask(&'a Path),
 }
@@ -37,14 +40,15 @@ pub(super) fn told(told: &Told<'_>, through: &[&str]) -> Command {
     words.push(exe.as_os_str());
     let mut command = Command::new(words[0]);
     command.args(&words[1..]).args(["--exact", "file::child::a_child_does_as_it_is_told", "--nocapture"]);
-    let (word, path, name) = match told {
+    let (word, path, more) = match told {
         Told::Hold(dir, name) => ("hold", dir, *name),
         Told::Lock(path) => ("lock", path, ""),
         Told::Churn(dir) => ("churn", dir, ""),
         Told::Gates(dir) => ("gates", dir, ""),
+        Told::Start(dir, script) => ("start", dir, *script),
         Told::Ask(dir) => ("ask", dir, ""),
     };
-    command.env(TOLD, format!("{word}\n{}\n{name}", path.display()));
+    command.env(TOLD, format!("{word}\n{}\n{more}", path.display()));
     command.stdin(Stdio::piped()).stdout(Stdio::piped());
     command
 }
@@ -84,6 +88,14 @@ impl Doing {
         self.child.wait().unwrap();
     }
 
+    /// Kills it alone: what it started has its input, which ends with what this answers.
+    #[track_caller]
+    pub(super) fn kill_alone(mut self) -> ChildStdin {
+        let input = self.child.stdin.take().expect("its input is piped");
+        self.kill();
+        input
+    }
+
     /// Waits until it has done all it was told.
     #[track_caller]
     pub(super) fn finish(mut self) {
@@ -118,12 +130,12 @@ fn wait_for_the_parent() {
 fn a_child_does_as_it_is_told() {
     let Ok(told) = std::env::var(TOLD) else { return };
     let mut words = told.split('\n');
-    let (word, path, name) = (words.next().unwrap(), Path::new(words.next().unwrap()), words.next().unwrap());
+    let (word, path, more) = (words.next().unwrap(), Path::new(words.next().unwrap()), words.next().unwrap());
     match word {
         "hold" => {
             let mutex = FileMutex::in_dir(path).unwrap();
             let hour = Term::new(Duration::from_secs(3600)).unwrap();
-            let request = LeaseRequest::new(MutexName::lease(name).unwrap(), hour, &Clock::system());
+            let request = LeaseRequest::new(MutexName::lease(more).unwrap(), hour, &Clock::system());
             let lease = super::take(&mutex, &request);
             say(&lease.token().to_string());
             wait_for_the_parent();
@@ -142,6 +154,7 @@ fn a_child_does_as_it_is_told() {
             }
         }
         "ask" => ask(path),
+        "start" => start(path, more),
         "churn" => {
             std::thread::spawn(|| {
                 wait_for_the_parent();
@@ -174,6 +187,19 @@ fn ask(dir: &Path) {
         });
     }
     say(&format!("{:?}", mutex.exists(lease.name()).map_err(|error| error.to_string())));
+}
+
+fn start(dir: &Path, script: &str) {
+    let mutex = FileMutex::in_dir(dir).unwrap();
+    let lease = super::take(&mutex, &request("reports"));
+    let lifeline = OwnedFd::from(mutex.lifeline(&lease).unwrap().unwrap());
+    let mut shell = Command::new("sh").args(["-c", script]).stdout(Stdio::null()).stderr(lifeline).spawn().unwrap();
+    if script.ends_with('&') {
+        assert!(shell.wait().unwrap().success());
+    }
+    say(&lease.token().to_string());
+    wait_for_the_parent();
+    shell.wait().unwrap();
 }
 
 /// The names that all of them fight for.

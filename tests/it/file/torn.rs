@@ -26,7 +26,7 @@ impl Before {
 }
 
 /// As `fs::write`, but without truncating first, after which some filesystems wait for the disk.
-fn put(record: &Path, bytes: &[u8]) {
+pub(super) fn put(record: &Path, bytes: &[u8]) {
     let mut file = File::options().write(true).open(record).unwrap();
     file.write_all(bytes).unwrap();
     file.set_len(bytes.len() as u64).unwrap();

@@ -1,0 +1,383 @@
+//! Leases that last as long as a command, whatever becomes of the scheduler that started it.
+
+use std::fs;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
+
+use soloist::MutexErrorKind::Unusable;
+use soloist::{EventMutex, FileMutex, Lease, MutexName};
+
+use super::child::{Doing, Told, told};
+use super::{Store, assert_names, extended, files, minute, noon, reports, take};
+use crate::support::until;
+
+const HOUR: Duration = Duration::from_secs(3600);
+
+#[track_caller]
+fn lifeline(mutex: &FileMutex, lease: &Lease) -> OwnedFd {
+    mutex.lifeline(lease).unwrap().expect("this store gives lifelines").into()
+}
+
+/// A command that runs until this goes.
+struct Running(Child);
+
+impl Running {
+    #[track_caller]
+    fn start(stderr: impl Into<Stdio>) -> Self {
+        let mut command = Command::new("cat");
+        Self(command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(stderr).spawn().unwrap())
+    }
+
+    #[track_caller]
+    fn assert_alive(&mut self) {
+        assert_eq!(self.0.try_wait().unwrap(), None, "the command has ended");
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Held, also by the word of another handle, and by this owner.
+#[track_caller]
+fn assert_held_by(store: &Store, lease: &Lease) {
+    store.assert_held(lease.name());
+    let holder = store.other().holder(lease.name()).unwrap().expect("it has a holder");
+    assert_eq!((holder.owner(), holder.token()), (lease.owner(), lease.token()));
+}
+
+/// Free as soon as a duplicate has gone that somebody else's child has until it starts its program.
+#[track_caller]
+fn assert_free_soon(store: &Store) {
+    until(|| !store.mutex.exists(&reports()).unwrap()).unwrap();
+    let other = store.other();
+    let lease = take(&other, &store.request(&reports()));
+    assert!(other.forget(&lease).unwrap());
+}
+
+#[test]
+fn a_lease_whose_scheduler_was_killed_lasts_as_long_as_its_command_or_what_that_started() {
+    // The second shell ends at once, and leaves behind what it started.
+    for script in ["exec cat", "exec 3<&0; cat <&3 &"] {
+        let store = Store::new();
+        let mut scheduler = Doing::start(told(&Told::Start(store.path(), script), &[]));
+        let token: u64 = scheduler.says().unwrap().parse().unwrap();
+        let pid = scheduler.pid();
+        let input = scheduler.kill_alone();
+        for _ in 0..2 {
+            store.assert_held(&reports());
+            let holder = store.other().holder(&reports()).unwrap().unwrap();
+            assert_eq!((holder.pid(), holder.token().get()), (pid, token), "{script}");
+            store.clock.advance(HOUR);
+        }
+        drop(input);
+        until(|| store.mutex.create(&store.request(&reports())).unwrap().is_some()).unwrap();
+        assert!(store.mutex.holder(&reports()).unwrap().unwrap().token().get() > token, "{script}");
+        assert_eq!(files(store.path()).len(), 2, "the life file of the dead is used again");
+    }
+}
+
+#[test]
+fn a_lease_that_is_given_back_is_free_at_once_although_a_command_has_its_lifeline() {
+    let store = Store::new();
+    let lease = store.take(&reports());
+    let mut command = Running::start(lifeline(&store.mutex, &lease));
+    store.clock.advance(HOUR);
+    assert_held_by(&store, &lease);
+    assert!(store.mutex.forget(&lease).unwrap());
+    let next = take(&store.other(), &store.request(&reports()));
+    assert!(next.token() > lease.token());
+    assert_eq!(files(store.path()).len(), 2, "the life file is used again");
+    command.assert_alive();
+}
+
+#[test]
+fn a_lease_with_a_lifeline_stays_its_owners_past_its_term() {
+    let store = Store::new();
+    let (lease, claim) = (store.take(&reports()), reports().claim("reports", noon()));
+    let _lifeline = lifeline(&store.mutex, &lease);
+    for _ in 0..2 {
+        store.clock.advance(HOUR);
+        assert_held_by(&store, &lease);
+        assert!(extended(&store.mutex, &lease));
+        assert!(extended(&store.other(), &lease), "another handle knows the owner too");
+        // A claim writes the state anew, and leaves the lease what it is.
+        take(&store.other(), &store.request(&claim));
+    }
+    store.clock.advance(HOUR);
+    assert_held_by(&store, &lease);
+    assert!(store.mutex.forget(&lease).unwrap());
+    assert!(!store.mutex.forget(&lease).unwrap());
+    store.assert_free(&reports());
+}
+
+#[test]
+fn another_handle_gives_back_a_lease_with_a_lifeline_too() {
+    let store = Store::new();
+    let lease = store.take(&reports());
+    let _lifeline = lifeline(&store.mutex, &lease);
+    store.clock.advance(HOUR);
+    assert!(store.other().forget(&lease).unwrap());
+    store.assert_free(&reports());
+    assert!(!store.mutex.forget(&lease).unwrap());
+}
+
+#[test]
+fn a_person_reads_in_the_record_that_the_term_does_not_count() {
+    let store = Store::new();
+    let lease = store.take(&reports());
+    let life = || {
+        let text = fs::read_to_string(store.record()).unwrap();
+        let lines = text.lines().skip_while(|line| !line.starts_with("until ")).skip(1);
+        lines.map(str::trim_end).next().unwrap().to_owned()
+    };
+    let before = life();
+    assert!(before.starts_with("life 0 inode "), "{before}");
+    let _lifeline = lifeline(&store.mutex, &lease);
+    assert_eq!(life(), format!("{before} beyond until"));
+    store.clock.advance(HOUR);
+    assert!(extended(&store.mutex, &lease));
+    assert_eq!(life(), format!("{before} beyond until"));
+    assert!(store.mutex.release_after(&[lease], minute()).remove(0).unwrap());
+    assert_eq!(life(), "life ended");
+}
+
+#[test]
+fn a_later_release_is_the_end_of_a_lease_whoever_has_its_lifeline() {
+    let store = Store::new();
+    let lease = store.take(&reports());
+    let _lifeline = lifeline(&store.mutex, &lease);
+    store.clock.advance(HOUR);
+    assert!(store.mutex.release_after(std::slice::from_ref(&lease), minute()).remove(0).unwrap());
+    store.clock.advance(Duration::from_secs(59));
+    assert_held_by(&store, &lease);
+    store.clock.advance(Duration::from_secs(1));
+    assert!(!store.mutex.exists(&reports()).unwrap());
+    store.assert_free(&reports());
+}
+
+#[test]
+fn a_broken_lease_is_free_whoever_has_its_lifeline_and_leaves_the_next_one_alone() {
+    let store = Store::new();
+    let old = store.take(&reports());
+    let _lifeline = lifeline(&store.mutex, &old);
+    store.clock.advance(HOUR);
+    assert!(store.other().break_lease(&reports()).unwrap());
+    let new = store.take(&reports());
+    assert!(store.file(".life-1").exists(), "the old command still has its life file");
+    assert!(!extended(&store.mutex, &old));
+    assert!(!store.mutex.forget(&old).unwrap());
+    assert_held_by(&store, &new);
+    assert!(store.mutex.forget(&new).unwrap());
+    store.assert_free(&reports());
+}
+
+#[test]
+fn what_is_not_in_hand_any_more_gets_no_lifeline_and_a_claim_never() {
+    let store = Store::new();
+    let refused = |mutex: &FileMutex, lease: &Lease, why: &str| {
+        let error = assert_names(Unusable, mutex.lifeline(lease).unwrap_err(), &store.record());
+        assert!(error.to_string().starts_with("could not hand on lease/reports in /"), "{error}");
+        assert_eq!(std::error::Error::source(&error).unwrap().to_string(), why);
+    };
+    let (gone, lost) = ("it is not in hand here", "it is not its owner's any more");
+
+    let lease = store.take(&reports());
+    refused(&store.other(), &lease, gone);
+    assert!(store.mutex.forget(&lease).unwrap());
+    refused(&store.mutex, &lease, gone);
+
+    let lease = store.take(&reports());
+    store.clock.advance(Duration::from_secs(60));
+    refused(&store.mutex, &lease, lost);
+    store.assert_free(&reports());
+
+    let lease = store.take(&reports());
+    assert!(store.other().break_lease(&reports()).unwrap());
+    let other = store.other();
+    let holder = take(&other, &store.request(&reports()));
+    refused(&store.mutex, &lease, lost);
+    refused(&store.mutex, &lease, gone);
+    assert_held_by(&store, &holder);
+    store.clock.advance(Duration::from_secs(60));
+    assert!(!store.mutex.exists(&reports()).unwrap(), "the holder's lease still has its term");
+
+    let claim = store.take(&reports().claim("reports", noon()));
+    assert!(store.mutex.lifeline(&claim).unwrap().is_none());
+    store.clock.advance(Duration::from_secs(60));
+    assert!(!store.mutex.exists(claim.name()).unwrap());
+}
+
+#[test]
+fn a_store_that_is_shared_gives_lifelines_as_its_own_does() {
+    let store = Store::new();
+    let lease = store.take(&reports());
+    let handles: [Box<dyn EventMutex>; 3] = [
+        Box::new(store.mutex.clone()),
+        Box::new(Box::new(store.mutex.clone())),
+        Box::new(Arc::new(store.mutex.clone())),
+    ];
+    for handle in &handles {
+        assert!(handle.lifeline(&lease).unwrap().is_some());
+        assert!((&handle).lifeline(&lease).unwrap().is_some());
+    }
+}
+
+#[test]
+fn each_of_several_lifelines_keeps_the_lease() {
+    let store = Store::new();
+    let handle = store.other();
+    let lease = take(&handle, &store.request(&reports()));
+    let (first, second) = (lifeline(&handle, &lease), lifeline(&handle, &lease));
+    assert_ne!(first.as_raw_fd(), second.as_raw_fd());
+    drop(handle);
+    store.clock.advance(HOUR);
+    assert_held_by(&store, &lease);
+    drop(first);
+    assert_held_by(&store, &lease);
+    drop(second);
+    assert_free_soon(&store);
+}
+
+#[test]
+fn a_lifeline_is_inherited_by_the_command_it_was_made_for_and_by_no_other() {
+    let store = Store::new();
+    let bills = MutexName::lease("bills").unwrap();
+    let handle = store.other();
+    let (one, two) = (take(&handle, &store.request(&reports())), take(&handle, &store.request(&bills)));
+    let (ours, theirs) = (lifeline(&handle, &one), lifeline(&handle, &two));
+    let mut other = Running::start(theirs);
+    let command = Running::start(ours);
+    drop(handle);
+    store.clock.advance(HOUR);
+    assert_held_by(&store, &one);
+    drop(command);
+    assert_free_soon(&store);
+    other.assert_alive();
+    assert_held_by(&store, &two);
+}
+
+#[test]
+fn what_an_earlier_command_left_behind_does_not_keep_the_next_lease() {
+    let store = Store::new();
+    let handle = store.other();
+    let earlier = take(&handle, &store.request(&reports()));
+    let mut left_behind = Running::start(lifeline(&handle, &earlier));
+    assert!(handle.forget(&earlier).unwrap());
+    let next = take(&handle, &store.request(&reports()));
+    drop(lifeline(&handle, &next));
+    assert_held_by(&store, &next);
+    drop(handle);
+    assert_free_soon(&store);
+    left_behind.assert_alive();
+}
+
+#[test]
+fn a_life_file_that_was_deleted_leaves_a_lease_with_a_lifeline_its_term() {
+    // The number of a file that is open is not another's.
+    let replace = |store: &Store| {
+        let life = store.file(".life");
+        fs::remove_file(&life).unwrap();
+        fs::write(&life, "").unwrap();
+    };
+    let delete = |store: &Store| fs::remove_file(store.file(".life")).unwrap();
+    for lose in [&delete as &dyn Fn(&Store), &replace] {
+        let store = Store::new();
+        let lease = store.take(&reports());
+        let _lifeline = lifeline(&store.mutex, &lease);
+        lose(&store);
+        assert_held_by(&store, &lease);
+        store.clock.advance(Duration::from_secs(59));
+        assert!(extended(&store.mutex, &lease));
+        store.clock.advance(Duration::from_secs(59));
+        assert_held_by(&store, &lease);
+        store.clock.advance(Duration::from_secs(1));
+        assert!(!store.mutex.exists(&reports()).unwrap(), "nobody can tell who lives");
+        assert!(!store.mutex.forget(&lease).unwrap());
+        store.assert_free(&reports());
+    }
+}
+
+#[test]
+fn a_record_of_which_any_byte_changed_frees_no_lease_that_a_command_keeps() {
+    let store = Store::new();
+    let handle = store.other();
+    let lease = take(&handle, &store.request(&reports()));
+    let before = fs::read(store.record()).unwrap();
+    let command = lifeline(&handle, &lease);
+    let bound = fs::read(store.record()).unwrap();
+    drop(handle);
+    let is_granted = |bytes: &[u8]| {
+        super::torn::put(&store.record(), bytes);
+        // What may be a foreign file is an error.
+        matches!(store.mutex.create(&store.request(&reports())), Ok(Some(_)))
+    };
+    for len in 0..bound.len() {
+        let half_written = [&bound[..len], &before[len..]].concat();
+        assert!(!is_granted(&half_written), "the first {len} bytes were written");
+    }
+    store.clock.advance(HOUR);
+    for at in 0..bound.len() {
+        assert!(!is_granted(&bound[..at]), "cut at {at}");
+        for change in [0x01, 0x20, 0x80, bound[at]] {
+            let mut bytes = bound.clone();
+            bytes[at] ^= change;
+            assert!(!is_granted(&bytes), "{at} ^ {change}");
+        }
+    }
+    super::torn::put(&store.record(), &bound);
+    assert_held_by(&store, &lease);
+    drop(command);
+    assert_free_soon(&store);
+}
+
+#[test]
+fn a_torn_record_stays_held_as_long_as_a_command_has_the_lifeline() {
+    let store = Store::new();
+    store.assert_free(&reports());
+    let whole = fs::read(store.record()).unwrap();
+    for torn in [0, 300, 700] {
+        let handle = store.other();
+        let lease = take(&handle, &store.request(&reports()));
+        let command = Running::start(lifeline(&handle, &lease));
+        drop(handle);
+        store.clock.advance(HOUR);
+        assert_held_by(&store, &lease);
+        super::torn::put(&store.record(), &whole[..torn]);
+        store.assert_held(&reports());
+        assert_eq!(store.mutex.holder(&reports()).unwrap(), None, "it is not known any more who");
+        drop(command);
+        assert_free_soon(&store);
+    }
+}
+
+#[test]
+fn a_lifeline_that_can_not_be_put_on_record_is_not_given() {
+    let store = Store::new();
+    let lease = store.take(&reports());
+    let mut child = Doing::start(told(&Told::Lock(&store.record()), &[]));
+    assert_eq!(child.says().unwrap(), "locked");
+    assert_names(Unusable, store.mutex.lifeline(&lease).unwrap_err(), &store.record());
+    child.kill();
+    assert_held_by(&store, &lease);
+    store.clock.advance(Duration::from_secs(60));
+    store.assert_free(&reports());
+}
+
+#[test]
+fn a_lease_with_a_lifeline_ends_also_when_its_release_can_not_be_put_on_record() {
+    let store = Store::new();
+    let lease = store.take(&reports());
+    let mut command = Running::start(lifeline(&store.mutex, &lease));
+    let mut child = Doing::start(told(&Told::Lock(&store.record()), &[]));
+    assert_eq!(child.says().unwrap(), "locked");
+    assert_names(Unusable, store.mutex.forget(&lease).unwrap_err(), &store.record());
+    child.kill();
+    store.assert_free(&reports());
+    command.assert_alive();
+}
