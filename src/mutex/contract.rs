@@ -31,6 +31,7 @@ mod ownership;
 mod names;
 mod extension;
 mod releasing;
+mod lifeline;
 mod breaking;
 mod admission;
 mod tokens;

@@ -5,6 +5,9 @@
 #[expect(dead_code, reason = "an example has a main function")]
 mod custom_mutex;
 
+#[cfg(unix)]
+mod lifelines;
+
 mod memory {
     use std::time::Duration;
 
@@ -84,14 +87,15 @@ mod file {
             }
             let lease = record.split("\nlease held\n").nth(1).map(|lease| lease.split("crc32").next().unwrap_or(lease));
             let Some(lease) = lease else { return Some(false) };
-            let life = lease.lines().find_map(|line| line.strip_prefix("life ")?.split(' ').next());
-            let life = match life.expect("a lease has a life") {
+            let life = lease.lines().find_map(|line| line.strip_prefix("life ")).expect("a lease has a life");
+            let outlasts_its_term = life.trim_end().ends_with(" beyond until");
+            let life = match life.split(' ').next().expect("it has a word") {
                 "ended" => return Some(lease.lines().any(lasts)),
                 "0" => path.with_extension("life"),
                 generation => path.with_extension(format!("life-{generation}")),
             };
             let locked = File::open(life).expect("the life file is there").try_lock().is_err();
-            Some(locked && lease.lines().any(lasts))
+            Some(locked && (outlasts_its_term || lease.lines().any(lasts)))
         }
 
         fn address(&self) -> Option<String> {

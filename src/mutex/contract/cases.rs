@@ -2,8 +2,8 @@
 
 use super::subject::{Subject, Verdict};
 use super::{
-    Harness, admission, breaking, contention, extension, holding, looking, names, ownership, processes, releasing,
-    tokens,
+    Harness, admission, breaking, contention, extension, holding, lifeline, looking, names, ownership, processes,
+    releasing, tokens,
 };
 
 pub(super) type Case<H> = fn(&Subject<H>) -> Verdict;
@@ -70,6 +70,15 @@ macro_rules! __contract_cases {
                 a_late_later_release_leaves_the_new_holder_alone
                 several_later_releases_are_independent
             }
+            lifeline {
+                a_lease_with_a_lifeline_outlasts_its_term
+                an_extension_does_not_end_a_lease_with_a_lifeline
+                a_forget_frees_a_name_whoever_has_its_lifeline
+                a_later_release_frees_a_name_whoever_has_its_lifeline
+                a_break_frees_a_name_whoever_has_its_lifeline
+                what_is_not_ours_any_more_gets_no_lifeline
+                a_lease_without_a_lifeline_is_as_it_was
+            }
             breaking {
                 a_broken_name_is_free_and_its_holder_can_not_come_back
                 breaking_a_free_name_changes_nothing
@@ -105,6 +114,8 @@ macro_rules! __contract_cases {
                 the_name_of_a_killed_process_is_free_when_its_term_is_over
                 a_process_that_was_late_can_not_come_back
                 a_name_that_is_released_later_outlives_its_process
+                a_lease_of_a_killed_process_lasts_as_long_as_a_command_has_its_lifeline
+                a_lease_of_a_killed_process_ends_when_nobody_has_its_lifeline
             }
         }
     };

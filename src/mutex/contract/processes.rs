@@ -3,6 +3,9 @@
 use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Child;
+#[cfg(unix)]
+use std::process::{Command, Stdio};
 use std::sync::mpsc::Receiver;
 use std::thread;
 
@@ -11,7 +14,7 @@ use super::child::{Other, say};
 use super::race::patiently;
 use super::subject::{Subject, Verdict, answered, broken, lease, long, must};
 use crate::lease::{Lease, MutexName, Term};
-use crate::mutex::EventMutex;
+use crate::mutex::{EventMutex, Lifeline};
 
 const PROCESSES: usize = 4;
 const NAMES: usize = 1_000;
@@ -149,6 +152,81 @@ pub(super) fn a_name_that_is_released_later_outlives_its_process<H: Harness>(sub
     Verdict::Passed
 }
 
+pub(super) fn a_lease_of_a_killed_process_lasts_as_long_as_a_command_has_its_lifeline<H: Harness>(
+    subject: &Subject<H>,
+) -> Verdict {
+    let Some(address) = subject.harness.address() else {
+        return ONE_PROCESS;
+    };
+    if let Some(none) = subject.gives_no_lifeline() {
+        return none;
+    }
+    subject.in_time(|name| {
+        let mut other = Other::start(subject, &address, "hold");
+        let token = held_with_lifeline(subject, &mut other, name, "hand on")?;
+        let pid = other.pid();
+        other.kill();
+        subject.let_pass(held_term(subject));
+        let promise = "a lease lasts, although its process was killed, as long as a command has its lifeline";
+        subject.is_held(name, promise);
+        subject.is_refused(name);
+        if let Some(told) = subject.holder(name) {
+            let same = told.pid() == pid && told.token().get() == token;
+            must(same, "the holder is told truly, also when it has gone", name, format_args!("told {told:?}"));
+        }
+        // The command ends with its input, which is that of the process that was killed.
+        drop(other);
+        let promise = "a lease of a killed process ends with the command that has its lifeline";
+        let next = patiently(promise, name, || subject.try_create(name));
+        let happened = format_args!("{} came after {token}", next.token());
+        must(next.token().get() > token, "tokens rise over the death of a command", name, happened);
+        subject.gives_back(&next);
+        Some(())
+    });
+    Verdict::Passed
+}
+
+pub(super) fn a_lease_of_a_killed_process_ends_when_nobody_has_its_lifeline<H: Harness>(
+    subject: &Subject<H>,
+) -> Verdict {
+    let Some(address) = subject.harness.address() else {
+        return ONE_PROCESS;
+    };
+    if let Some(none) = subject.gives_no_lifeline() {
+        return none;
+    }
+    subject.in_time(|name| {
+        let mut other = Other::start(subject, &address, "hold");
+        held_with_lifeline(subject, &mut other, name, "keep the lifeline")?;
+        other.kill();
+        subject.let_pass(held_term(subject));
+        let promise = "a lease of a killed process whose lifeline nobody has is over with its term";
+        subject.is_free(name, promise);
+        subject.create(name);
+        Some(())
+    });
+    Verdict::Passed
+}
+
+/// Has another process take this name and ask for its lifeline, as far as can be told before its term is over; the token.
+fn held_with_lifeline<H: Harness>(
+    subject: &Subject<H>,
+    other: &mut Other,
+    name: &MutexName,
+    word: &str,
+) -> Option<u64> {
+    must_hear(other, "ready");
+    let end = subject.clock.moment().plus(held_term(subject).get());
+    other.tell(&format!("hold {}", name.mutex()));
+    let token = other.hear();
+    other.tell(word);
+    let answer = other.hear();
+    subject.before(end, ())?;
+    let promise = "a process gets the lifeline of the lease that it holds";
+    must(answer == "done", promise, name, format_args!("lifeline answered {answer}"));
+    Some(token.parse().expect("a process says the token of its lease"))
+}
+
 /// A name that another process holds, as far as can be told before its term is over, and its token.
 fn held_by<H: Harness>(subject: &Subject<H>, other: &mut Other) -> (MutexName, u64) {
     must_hear(other, "ready");
@@ -223,6 +301,8 @@ fn count<H: Harness>(subject: &Subject<H>) {
 
 fn hold<H: Harness>(subject: &Subject<H>, words: &Receiver<String>) {
     let mut held = None;
+    // To the end of this process.
+    let (mut lifelines, mut commands) = (Vec::new(), Vec::new());
     for word in words {
         match (word.as_str(), &held) {
             ("forget", Some(held)) => say(&subject.forget(held).to_string()),
@@ -231,16 +311,40 @@ fn hold<H: Harness>(subject: &Subject<H>, words: &Receiver<String>) {
                 answer => say(&answered("extend", held.name(), answer).to_string()),
             },
             ("release later", Some(held)) => say(&subject.release_after(held, released_after(subject)).to_string()),
+            ("keep the lifeline" | "hand on", Some(held)) => match subject.mutex.lifeline(held) {
+                Ok(Some(lifeline)) => {
+                    if word == "hand on" {
+                        commands.push(command_with(lifeline));
+                    } else {
+                        lifelines.push(lifeline);
+                    }
+                    say("done");
+                }
+                answer => say(&format!("{answer:?}")),
+            },
             ("leave", _) => return,
             (word, _) => {
                 let name = word.strip_prefix("hold ").map(lease);
-                let name = name.expect("a case says hold, extend, forget, release later or leave");
+                let name = name.expect("a case says one of these words");
                 let lease = subject.create_for(&name, held_term(subject));
                 say(&lease.token().to_string());
                 held = Some(lease);
             }
         }
     }
+}
+
+/// Starts a command that has the lifeline, and that ends with the input of this process.
+#[cfg(unix)]
+fn command_with(lifeline: Lifeline) -> Child {
+    // It says nothing on stderr, and reads what this process was told nothing more on.
+    let command = Command::new("cat").stdout(Stdio::null()).stderr(lifeline.into_fd()).spawn();
+    command.expect("every Unix has a `cat`")
+}
+
+#[cfg(not(unix))]
+fn command_with(lifeline: Lifeline) -> Child {
+    unreachable!("there is no {lifeline:?} here")
 }
 
 fn start_together<H: Harness>(subject: &Subject<H>, address: &str, role: &str) -> Vec<Other> {

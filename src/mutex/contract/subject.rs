@@ -11,7 +11,7 @@ use super::child::Entry;
 use crate::clock::{Clock, Moment};
 use crate::error::{Chain, MutexError};
 use crate::lease::{Holder, Lease, LeaseRequest, MutexName, Owner, Term};
-use crate::mutex::{Admission, Admitted, EventMutex, Grant};
+use crate::mutex::{Admission, Admitted, EventMutex, Grant, Lifeline};
 
 /// How a case ended that did not panic.
 pub(super) enum Verdict {
@@ -230,6 +230,20 @@ impl<H: Harness> Subject<H> {
             }
             _ => broken(promise, lease.name(), format_args!("held it answered {held:?}, free {free:?}")),
         }
+    }
+
+    #[track_caller]
+    pub(super) fn lifeline(&self, lease: &Lease) -> Option<Lifeline> {
+        answered("lifeline", lease.name(), self.mutex.lifeline(lease))
+    }
+
+    /// `None` where the store gives lifelines.
+    pub(super) fn gives_no_lifeline(&self) -> Option<Verdict> {
+        let lease = self.create(&self.name("whether lifelines are given"));
+        let lifeline = self.lifeline(&lease);
+        self.gives_back(&lease);
+        let none = Verdict::DoesNotApply("the store gives no lifeline: it can't tell whether a process lives");
+        lifeline.is_none().then_some(none)
     }
 
     /// What has to be seen before a lease ends may come too late on a busy machine, which proves nothing: `attempt`

@@ -1,0 +1,265 @@
+//! Stores that break what they promise of lifelines: the suite finds each, and finds nothing in the one that keeps it.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::Read;
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Duration;
+
+use soloist::contract::{Harness, run_as_child, run_as_test};
+use soloist::{Answers, EventMutex, FileMutex, Lease, LeaseRequest, Lifeline, MutexError, MutexName, Scope, Term};
+
+/// What is wrong with a store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Flaw {
+    Nothing,
+    /// Its lifelines lead nowhere, and its leases end with their terms.
+    LeadsNowhere,
+    /// It gives them for any lease.
+    GivesToAll,
+    /// Who asks for a lease that is not theirs any more prolongs that of the holder.
+    ProlongsAnothers,
+    /// Who asks for a lease that is not theirs any more ends that of the holder.
+    EndsAnothers,
+    /// A lease ends when its lifeline is closed.
+    EndsWithItsLifeline,
+    /// The next lease of the name outlasts its term too.
+    KeepsTheNext,
+    /// An extension brings the end of the term back.
+    ExtendsToAnEnd,
+    /// It refuses to extend what has a lifeline.
+    RefusesToExtend,
+    /// What has a lifeline is not given back.
+    ForgetsNothing,
+    /// What has a lifeline is not given back later either.
+    ReleasesNothingLater,
+    /// What is to be given back later is given back now.
+    ReleasesAtOnce,
+    /// What has a lifeline is not broken.
+    BreaksNothing,
+    /// A lease that has a lifeline lasts for an hour, whoever lives.
+    OutlivesAll,
+    /// It gives none, and prolongs the lease.
+    GivesNoneAndProlongs,
+    /// It gives none, and ends the lease.
+    GivesNoneAndEnds,
+}
+
+/// The store on file, with a flaw.
+#[derive(Clone, Debug)]
+struct Flawed {
+    file: FileMutex,
+    flaw: Flaw,
+    /// The last lease of each name, and whether it has a lifeline.
+    leases: Arc<Mutex<BTreeMap<String, (Lease, bool)>>>,
+}
+
+impl Flawed {
+    fn open(file: FileMutex, flaw: Flaw) -> Self {
+        Self { file, flaw, leases: Arc::default() }
+    }
+
+    fn last(&self, name: &MutexName) -> Option<(Lease, bool)> {
+        self.leases.lock().unwrap().get(&name.to_string()).cloned()
+    }
+
+    fn has_lifeline(&self, name: &MutexName) -> bool {
+        self.last(name).is_some_and(|(_, has)| has)
+    }
+
+    fn hour() -> Term {
+        Term::new(Duration::from_secs(3600)).unwrap()
+    }
+
+    fn nowhere(&self) -> Lifeline {
+        Lifeline::of(File::open(self.file.dir()).unwrap())
+    }
+
+    fn prolong(&self, lease: &Lease) {
+        self.file.release_after(std::slice::from_ref(lease), Self::hour()).remove(0).unwrap();
+    }
+}
+
+impl EventMutex for Flawed {
+    fn create(&self, request: &LeaseRequest) -> Result<Option<Lease>, MutexError> {
+        let lease = self.file.create(request)?;
+        if let Some(lease) = &lease {
+            if self.flaw == Flaw::KeepsTheNext && self.has_lifeline(lease.name()) {
+                drop(self.file.lifeline(lease)?);
+            }
+            self.leases.lock().unwrap().insert(lease.name().to_string(), (lease.clone(), false));
+        }
+        Ok(lease)
+    }
+
+    fn exists(&self, name: &MutexName) -> Result<bool, MutexError> {
+        self.file.exists(name)
+    }
+
+    fn forget(&self, lease: &Lease) -> Result<bool, MutexError> {
+        if self.flaw == Flaw::ForgetsNothing && self.has_lifeline(lease.name()) {
+            return Ok(true);
+        }
+        self.file.forget(lease)
+    }
+
+    fn scope(&self) -> Scope {
+        self.file.scope()
+    }
+
+    fn can_extend(&self) -> bool {
+        true
+    }
+
+    fn extend(&self, leases: &[Lease], term: Term) -> Answers<bool> {
+        match self.flaw {
+            Flaw::RefusesToExtend if leases.iter().any(|lease| self.has_lifeline(lease.name())) => vec![Ok(false)],
+            Flaw::ExtendsToAnEnd => self.file.release_after(leases, term),
+            _ => self.file.extend(leases, term),
+        }
+    }
+
+    fn release_after(&self, leases: &[Lease], rest: Term) -> Answers<bool> {
+        match self.flaw {
+            Flaw::ReleasesNothingLater => self.file.extend(leases, rest),
+            Flaw::ReleasesAtOnce => self.file.release(leases),
+            _ => self.file.release_after(leases, rest),
+        }
+    }
+
+    fn lifeline(&self, lease: &Lease) -> Result<Option<Lifeline>, MutexError> {
+        let last = self.last(lease.name()).map(|(last, _)| last);
+        match self.flaw {
+            Flaw::LeadsNowhere => return Ok(self.file.exists(lease.name())?.then(|| self.nowhere())),
+            Flaw::GivesToAll => return Ok(Some(self.nowhere())),
+            Flaw::OutlivesAll => {
+                self.prolong(lease);
+                return Ok(Some(self.nowhere()));
+            }
+            Flaw::GivesNoneAndProlongs => {
+                self.prolong(lease);
+                return Ok(None);
+            }
+            Flaw::GivesNoneAndEnds => {
+                self.file.break_lease(lease.name())?;
+                return Ok(None);
+            }
+            _ => {}
+        }
+        let lifeline = self.file.lifeline(lease).inspect_err(|_| match (self.flaw, &last) {
+            (Flaw::ProlongsAnothers, Some(last)) if last != lease => self.prolong(last),
+            (Flaw::EndsAnothers, Some(last)) if last != lease => drop(self.file.break_lease(last.name())),
+            _ => {}
+        })?;
+        if self.flaw == Flaw::EndsWithItsLifeline {
+            let (mut open, inherited) = std::io::pipe().unwrap();
+            let (file, name) = (self.file.clone(), lease.name().clone());
+            thread::spawn(move || open.read_to_end(&mut Vec::new()).map(|_| file.break_lease(&name)));
+            return Ok(Some(Lifeline::of(inherited)));
+        }
+        if let Some(last) = self.leases.lock().unwrap().get_mut(&lease.name().to_string()) {
+            last.1 = true;
+        }
+        Ok(lifeline)
+    }
+
+    fn break_lease(&self, name: &MutexName) -> Result<bool, MutexError> {
+        if self.flaw == Flaw::BreaksNothing && self.has_lifeline(name) {
+            return Ok(true);
+        }
+        self.file.break_lease(name)
+    }
+}
+
+struct OnFile {
+    mutex: Flawed,
+    /// The directory goes with the harness that made it.
+    _ours: Option<tempfile::TempDir>,
+}
+
+impl OnFile {
+    fn with(flaw: Flaw) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        Self { mutex: Flawed::open(FileMutex::in_dir(dir.path()).unwrap(), flaw), _ours: Some(dir) }
+    }
+}
+
+impl Harness for OnFile {
+    type Mutex = Flawed;
+
+    fn mutex(&self) -> Flawed {
+        self.mutex.clone()
+    }
+
+    fn short_term(&self) -> Term {
+        Term::new(Duration::from_millis(100)).unwrap()
+    }
+
+    fn address(&self) -> Option<String> {
+        Some(format!("{:?} {}", self.mutex.flaw, self.mutex.file.dir().display()))
+    }
+
+    fn at(address: &str) -> Self {
+        let (flaw, dir) = address.split_once(' ').unwrap();
+        let flaws = [Flaw::Nothing, Flaw::LeadsNowhere, Flaw::OutlivesAll];
+        let flaw = flaws.into_iter().find(|it| format!("{it:?}") == flaw).unwrap();
+        Self { mutex: Flawed::open(FileMutex::in_dir(dir).unwrap(), flaw), _ours: None }
+    }
+}
+
+#[test]
+fn processes_of_other_cases_begin_here() {
+    run_as_child(|| OnFile::with(Flaw::Nothing));
+}
+
+/// What the case says of a store with this flaw.
+#[track_caller]
+fn says(case: &str, flaw: Flaw) -> String {
+    let run = || run_as_test(case, module_path!(), OnFile::with(flaw));
+    match std::panic::catch_unwind(run) {
+        Ok(()) => String::new(),
+        Err(panic) => *panic.downcast::<String>().expect("a case says what was promised"),
+    }
+}
+
+macro_rules! finds {
+    ($($case:ident: $($flaw:ident $said:literal),+;)+) => {$(
+        #[test]
+        fn $case() {
+            assert_eq!(says(stringify!($case), Flaw::Nothing), "");
+            $(
+                let said = says(stringify!($case), Flaw::$flaw);
+                assert!(said.starts_with(concat!("promised: ", $said, "; ")), "{:?}: {said}", Flaw::$flaw);
+            )+
+        }
+    )+};
+}
+
+finds! {
+    a_lease_with_a_lifeline_outlasts_its_term:
+        LeadsNowhere "a lease with a lifeline outlasts its term",
+        EndsWithItsLifeline "a lease with a lifeline lasts while its owner holds it, whoever has the lifeline";
+    an_extension_does_not_end_a_lease_with_a_lifeline:
+        ExtendsToAnEnd "an extension does not end a lease with a lifeline",
+        RefusesToExtend "the owner extends what it holds, also past its term";
+    a_forget_frees_a_name_whoever_has_its_lifeline:
+        ForgetsNothing "a name that was given back is free, whoever has its lifeline",
+        KeepsTheNext "a lifeline has nothing to do with the next lease";
+    a_later_release_frees_a_name_whoever_has_its_lifeline:
+        ReleasesAtOnce "a name that is released later is held until then",
+        ReleasesNothingLater "a name that was released later is free then, whoever has its lifeline";
+    a_break_frees_a_name_whoever_has_its_lifeline:
+        BreaksNothing "a broken name is free, whoever has its lifeline";
+    what_is_not_ours_any_more_gets_no_lifeline:
+        GivesToAll "what is not ours any more gets no lifeline",
+        ProlongsAnothers "to ask for the lifeline of another's lease does not prolong it",
+        EndsAnothers "to ask for the lifeline of another's lease leaves its holder alone";
+    a_lease_without_a_lifeline_is_as_it_was:
+        GivesNoneAndProlongs "a lease without a lifeline ends with its term",
+        GivesNoneAndEnds "its holder gives a name back";
+    a_lease_of_a_killed_process_lasts_as_long_as_a_command_has_its_lifeline:
+        LeadsNowhere "a lease lasts, although its process was killed, as long as a command has its lifeline";
+    a_lease_of_a_killed_process_ends_when_nobody_has_its_lifeline:
+        OutlivesAll "a lease of a killed process whose lifeline nobody has is over with its term";
+}
