@@ -2,6 +2,7 @@
 
 use std::slice;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::error::{BoxError, Chain, MutexError};
 use crate::fault::contain;
@@ -9,7 +10,7 @@ use crate::guard::Held;
 use crate::lease::{FencingToken, Lease};
 use crate::mutex::{Admission, Admitted, EventMutex, Grant, outage_in};
 use crate::outcome::{Release, SkipReason};
-use crate::protection::{CLAIM_WINDOW, Outage, Renewal};
+use crate::protection::{CLAIM_WINDOW, Outage};
 use crate::task::Run;
 use crate::tenure::Tenure;
 use crate::turn::Turn;
@@ -150,10 +151,7 @@ fn take_up<'a>(turn: &Turn<'a>, grant: Grant) -> Result<Pass<'a>, SkipReason> {
         }
         return decision;
     }
-    if terms.renewal == Renewal::Never {
-        return Ok(pass);
-    }
-    match turn.round.keepers.with(turn.store, turn.clock, |keeper| keeper.keep(turn.store, tenure)) {
+    match turn.round.keepers.with(turn.store, turn.clock, |keeper| keeper.keep(turn.store, tenure, terms.renewal)) {
         Ok(()) => Ok(pass),
         Err(holder) => {
             // Nothing has started under it, so that nothing is to be held any longer.
@@ -168,7 +166,7 @@ fn take_up<'a>(turn: &Turn<'a>, grant: Grant) -> Result<Pass<'a>, SkipReason> {
 #[inline(always)]
 pub(crate) fn pass<'a>(turn: &Turn<'a>, grant: Option<Grant>) -> Pass<'a> {
     let at_least = turn.event.protection.lease.and_then(|terms| terms.at_least);
-    let tenure = Tenure::new(turn.clock.clone(), grant, turn.clock.moment(), at_least);
+    let tenure = Tenure::new(turn.clock.clone(), grant, turn.clock.moment(), at_least, Duration::ZERO);
     let run = Run::new(Arc::clone(&turn.event.name), turn.occurrence(), tenure);
     Pass { held: Held::new(turn.mutex(), run), unprotected: None }
 }

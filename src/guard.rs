@@ -47,8 +47,8 @@ pub(crate) use held::{Ending, Held, Holding};
 pub struct LeaseGuard {
     lease: Lease,
     held: Held<Arc<dyn EventMutex>, Arc<Tenure>>,
-    /// Renews the lease for as long as it is there.
-    _keeper: Option<Arc<Keeper>>,
+    /// Has the lease in hand for as long as it is there.
+    _keeper: Arc<Keeper>,
 }
 
 impl LeaseGuard {
@@ -119,11 +119,11 @@ impl LeaseGuard {
             Held::new(&store.mutex, lease).release();
             return Err(MutexError::granted_too_late(format!("create {}", request.name())));
         }
-        let keeper = (renewal == Renewal::WhileItRuns).then(|| Keeper::of(store, &clock));
-        let tenure = Arc::new(Tenure::new(clock, Some(Grant::of(lease.clone())), now, None));
+        let keeper = Keeper::of(store, &clock);
+        let tenure = Arc::new(Tenure::new(clock, Some(Grant::of(lease.clone())), now, None, Duration::ZERO));
         let held = Held::new(Arc::clone(&store.mutex), tenure);
         // Whoever in this process has the name already has the better right.
-        let kept = keeper.as_ref().map_or(Ok(()), |keeper| keeper.keep(store, held.holding()));
+        let kept = keeper.keep(store, held.holding(), renewal);
         Ok(kept.is_ok().then_some(Self { lease, held, _keeper: keeper }))
     }
 

@@ -15,10 +15,10 @@ use crate::clock::{Clock, ManualClock, Moment};
 use crate::lease::{FencingToken, LeaseRequest, MutexName, Term};
 use crate::mutex::Grant;
 use tenure::Tenure;
-use watch::{Duty, Need, Step, Watch};
+use watch::{Duty, NOTHING, Need, Step, Watch};
 
 mod sync {
-    pub(crate) use loom::sync::atomic::{AtomicU64, Ordering};
+    pub(crate) use loom::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
     pub(crate) use loom::sync::{Condvar, Mutex, MutexGuard};
 }
 
@@ -54,6 +54,9 @@ struct Chores {
     due: Vec<Moment>,
     at_work: bool,
     done: Vec<Moment>,
+    /// Somebody called: the first is done now, whenever it is due.
+    hurry: bool,
+    heard: usize,
 }
 
 impl Duty for Chores {
@@ -62,14 +65,19 @@ impl Duty for Chores {
 
     fn step(&mut self, now: Moment) -> Step<Moment> {
         assert!(!self.at_work, "two attend to it");
+        let hurry = std::mem::take(&mut self.hurry);
         match self.due.iter().copied().min() {
-            Some(first) if first <= now => {
+            Some(first) if hurry || first <= now => {
                 self.due.retain(|due| *due != first);
                 self.at_work = true;
                 Step::Do(first)
             }
             first => first.map_or(Step::Rest, Step::Wait),
         }
+    }
+
+    fn hear(&mut self, said: usize) {
+        (self.hurry, self.heard) = (true, said);
     }
 
     fn done(&mut self, errand: &Moment, (): (), _now: Moment) {
@@ -202,10 +210,95 @@ fn after_a_thread_that_could_not_be_had_another_is_needed() {
     });
 }
 
+/// Calls the thread, and again until it has heeded that.
+fn call(watch: &Watch<Chores>, said: usize) {
+    watch.call(said);
+    while !watch.has_heeded() {
+        watch.call_again();
+        thread::yield_now();
+    }
+}
+
+#[test]
+fn a_call_is_heeded_by_a_thread_that_starts_or_falls_asleep() {
+    in_every_order(|| {
+        let (_manual, clock) = clock();
+        let watch = Arc::new(Watch::new(Chores::default()));
+        let late = clock.moment().plus(HOUR);
+        assert_eq!(hand_in(&watch, late), Need::Thread);
+        let attends = thread::spawn({
+            let (watch, clock) = (Arc::clone(&watch), clock.clone());
+            move || watch.attend(&clock, |_| ())
+        });
+        call(&watch, 1);
+        assert_done(&watch, &[late]);
+        attends.join().expect("it ends when all is done");
+    });
+}
+
+#[test]
+fn a_call_to_a_thread_that_is_at_work_is_heeded_when_it_is_done() {
+    in_every_order(|| {
+        let (_manual, clock) = clock();
+        let watch = Watch::new(Chores::default());
+        let (now, late) = (clock.moment(), clock.moment().plus(HOUR));
+        assert_eq!(hand_in(&watch, now), Need::Thread);
+        assert_eq!(hand_in(&watch, late), Need::Nobody);
+        watch.attend(&clock, |errand| {
+            if *errand == now {
+                watch.call(1);
+            }
+            assert!(!watch.has_heeded());
+        });
+        assert!(watch.has_heeded());
+        assert_done(&watch, &[now, late]);
+    });
+}
+
+#[test]
+fn whoever_calls_a_thread_that_is_about_to_rest_does_not_wait_for_ever() {
+    in_every_order(|| {
+        let (_manual, clock) = clock();
+        let watch = Arc::new(Watch::new(Chores::default()));
+        let now = clock.moment();
+        assert!(watch.has_heeded(), "there is nothing to heed");
+        assert_eq!(hand_in(&watch, now), Need::Thread);
+        let attends = thread::spawn({
+            let (watch, clock) = (Arc::clone(&watch), clock.clone());
+            move || watch.attend(&clock, |_| ())
+        });
+        call(&watch, 1);
+        assert_done(&watch, &[now]);
+        attends.join().expect("it ends when all is done");
+    });
+}
+
+#[test]
+fn two_that_call_are_both_heeded_and_what_one_said_stays_said() {
+    in_every_order(|| {
+        let (_manual, clock) = clock();
+        let watch = Arc::new(Watch::new(Chores::default()));
+        let late = clock.moment().plus(HOUR);
+        assert_eq!(hand_in(&watch, late), Need::Thread);
+        let other = thread::spawn({
+            let watch = Arc::clone(&watch);
+            move || watch.call(NOTHING)
+        });
+        watch.call(1);
+        other.join().expect("it only calls");
+        assert!(!watch.has_heeded());
+        watch.attend(&clock, |_| ());
+        assert!(watch.has_heeded());
+        let (heard, _) = watch.change(|chores| (chores.heard, None));
+        assert_eq!(heard, 1);
+        assert_done(&watch, &[late]);
+    });
+}
+
 fn granted(clock: &Clock) -> Arc<Tenure> {
     let (name, term) = (MutexName::lease("reports").expect("a name"), Term::new(TERM).expect("a term"));
     let lease = LeaseRequest::new(name, term, clock).granted(FencingToken::new(1));
-    Arc::new(Tenure::new(clock.clone(), Some(Grant::of(lease)), clock.moment(), None))
+    Arc::new(Tenure::new(clock.clone(), Some(Grant::of(lease)), clock.moment(), None, Duration::ZERO))
 }
 
 #[test]
@@ -222,6 +315,20 @@ fn whoever_waits_is_woken_by_the_loss() {
         for waiter in waiters {
             assert_eq!(waiter.join().expect("it waits"), Some(CancelReason::LeaseLost));
         }
+    });
+}
+
+#[test]
+fn whoever_waits_is_woken_when_the_lease_is_to_end_sooner() {
+    in_every_order(|| {
+        let (_manual, clock) = clock();
+        let tenure = granted(&clock);
+        let waiter = thread::spawn({
+            let tenure = Arc::clone(&tenure);
+            move || tenure.wait(HOUR)
+        });
+        tenure.shorten_until(clock.moment());
+        assert_eq!(waiter.join().expect("it waits"), Some(CancelReason::LeaseLost));
     });
 }
 

@@ -1,7 +1,8 @@
-//! Keeps the leases that this process has in hand: renews them while their tasks run, and notices the lost ones.
+//! Keeps the leases that this process has in hand: renews them while their tasks run, notices the lost ones, and lets go of
+//! all when the process ends.
 //!
 //! Each store has a keeper of its own, so that an outage of one delays no renewal in another, and asks it on connections
-//! that no gate waits for. Its thread is there while there is something to renew.
+//! that no gate waits for. Its thread is there while something is in hand.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
@@ -13,11 +14,15 @@ use crate::error::{Chain, MutexError};
 use crate::fault::contain;
 use crate::lease::{Holder, Lease};
 use crate::mutex::{Answers, Scope, Store, StoreId};
+use crate::protection::Renewal;
 use crate::sync;
 use crate::task::Run;
 use crate::tenure::Tenure;
 
+mod farewell;
 mod handles;
+#[cfg(unix)]
+pub(crate) mod leave;
 mod plan;
 mod watch;
 
@@ -36,6 +41,9 @@ pub(crate) struct Keeper {
     watch: Watch<Plan>,
 }
 
+/// All keepers of this process, and those of the one that it was forked from.
+static KNOWN: Mutex<Vec<Known>> = Mutex::new(Vec::new());
+
 /// A keeper, if somebody has it, and of what it is the keeper.
 struct Known {
     store: StoreId,
@@ -48,8 +56,6 @@ struct Known {
 impl Keeper {
     /// The keeper of this store. It lives as long as somebody has it, which whoever holds a lease does.
     pub(crate) fn of(store: &Store, clock: &Clock) -> Arc<Self> {
-        static KNOWN: Mutex<Vec<Known>> = Mutex::new(Vec::new());
-
         let pid = std::process::id();
         let is_it = |known: &&Known| known.store == store.id && known.clock.is_same(clock) && known.pid == pid;
         let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
@@ -63,25 +69,31 @@ impl Keeper {
         })
     }
 
-    /// Keeps a lease that was just granted by `store`, of which this is the keeper, and renews it until it ends.
+    /// Keeps a lease that was just granted by `store`, of which this is the keeper, and renews it until it ends, unless its
+    /// term is fixed.
     ///
     /// # Errors
     ///
     /// Who in this process holds the name still: the store has lost its memory, or it would not have granted it again.
     #[inline]
-    pub(crate) fn keep(self: &Arc<Self>, store: &Store, tenure: &Arc<Tenure>) -> Result<(), Option<Holder>> {
+    pub(crate) fn keep(
+        self: &Arc<Self>,
+        store: &Store,
+        tenure: &Arc<Tenure>,
+        renewal: Renewal,
+    ) -> Result<(), Option<Holder>> {
         let Some(lease) = tenure.lease() else { return Ok(()) };
         if !self.handles.begin_with(&store.mutex) {
             self.handles.note(&store.mutex);
         }
         // What is in the memory of this process is lost with the leases in hand.
-        let may_forget = self.scope != Scope::Process;
+        let may_forget = self.scope != Scope::Process && renewal == Renewal::WhileItRuns;
         let (kept, need) = self.watch.change(|plan| {
             let now = tenure.began();
             match if may_forget { plan.holder(lease.name(), now) } else { None } {
                 // Whoever holds it is told without waiting for its turn.
                 Some(holder) => (Err(holder.holder()), Some(plan.doubt(lease.name(), now))),
-                None => (Ok(()), Some(plan.keep(tenure, lease))),
+                None => (Ok(()), Some(plan.keep(tenure, lease, renewal))),
             }
         });
         if need == Need::Thread {
@@ -105,9 +117,17 @@ impl Keeper {
 
     #[cold]
     fn start(self: &Arc<Self>) {
+        #[cfg(unix)]
+        leave::expect_exit();
         let keeper = Arc::clone(self);
         let carry_out = |keeper: &Self, errand: &Errand| match errand {
             Errand::Renew(batch) => keeper.renew(batch),
+            Errand::Part(farewell) => {
+                if let Some(mutex) = keeper.handles.any() {
+                    farewell.say_to(&*mutex, &keeper.clock);
+                }
+                Answers::new()
+            }
             Errand::TellOfOverdue(runs) => {
                 runs.iter().for_each(tell_of_overdue);
                 Answers::new()
@@ -203,6 +223,8 @@ mod tests {
         fn step(&mut self, _: Moment) -> Step<()> {
             panic!("it can't go on")
         }
+
+        fn hear(&mut self, _: usize) {}
 
         fn done(&mut self, (): &(), (): (), _: Moment) {}
     }

@@ -41,8 +41,8 @@
 //!   not at all, so that a lost race never consumes an occurrence.
 //! - The lease has a short term, and a keeper renews it while the task runs. One that is lost is told to the task, at its
 //!   deadline at the latest: [`Run::is_cancelled`], [`Run::check`], [`Run::cancelled`].
-//! - Every way out gives the lease back: a return, an error, a panic. After `SIGKILL` the file store frees it at once,
-//!   other stores when its term is over: within a minute.
+//! - Every way out gives the lease back: a return, an error, a panic, and on Unix [`exit`](std::process::exit). After
+//!   `SIGKILL` the file store frees it at once, other stores when its term is over: within a minute.
 //! - A store that does not answer is never taken for a free mutex: the event is skipped, and the report says why. The
 //!   tick waits for it once; whoever else needs it is skipped at once, and the others run.
 //! - Events [`in_background`](Event::in_background) that are due in one tick are gated together, a hundred in one round
@@ -75,8 +75,14 @@
 //! | it comes back without its data | is cancelled at the next renewal | other processes may run it; this one does not |
 //! | somebody breaks the lease | is cancelled at the next renewal | may run at once; in this process at the second tick |
 //! | the process is suspended past the term | is cancelled before it does anything else with its lease | may run elsewhere meanwhile, under a higher token |
+//! | its own thread calls [`exit`](std::process::exit) | is gone | runs at the next tick |
+//! | another thread calls it, or `main` returns | is gone | on file it runs at the next tick, elsewhere within five seconds |
 //! | the process is killed | is gone | on file it runs at the next tick, elsewhere when the rest of the term is over |
 //! | the task hangs | is cancelled, if the event has a [`timeout`](Event::timeout) | stays protected until the task stops |
+//!
+//! A process that exits lets go of leases for a fixed term as well. It waits for its stores, three seconds at most; what
+//! could not be given back ends with its term. On other systems than Unix, and after [`abort`](std::process::abort), it is
+//! as if it were killed.
 //!
 //! # Daylight saving
 //!

@@ -275,7 +275,7 @@ pub trait EventMutex: fmt::Debug + Send + Sync {
 
     /// Lets each lease end one `term` from now, be that later or earlier than before. `Ok(false)`: it was not ours any
     /// more, and was left alone. What is in hand is renewed so, all leases of one term at once, by a thread that no gate
-    /// waits for.
+    /// waits for; and shortened so when the process exits.
     ///
     /// The default is [`MutexError::unsupported`].
     ///

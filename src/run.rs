@@ -78,6 +78,7 @@ impl Turn<'_> {
     #[inline(always)]
     pub(crate) fn perform(&self, pass: &Pass<'_>) -> RunOutcome {
         let run = pass.run();
+        run.tenure().is_performed_here();
         let mut outcome = RunOutcome {
             hook_failures: self.prepare(run),
             unprotected: pass.unprotected.clone(),
@@ -97,6 +98,7 @@ impl Turn<'_> {
             self.follow_up(run, &mut outcome);
             outcome.lost_at = self.lost_by(self.clock.moment(), run);
         }
+        run.tenure().has_been_performed();
         outcome
     }
 

@@ -6,7 +6,7 @@
 
 use std::fmt;
 use std::sync::PoisonError;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::time::Duration;
 
 use super::sync::{AtomicU64, Condvar, Mutex, Ordering};
@@ -25,6 +25,10 @@ pub(crate) struct Tenure {
     began: Moment,
     /// How long the lease is held from then on, however soon it is given back.
     at_least: Option<Term>,
+    /// How long it takes to stop what works under it.
+    stopping: Duration,
+    /// On which thread it is performed, while it is.
+    thread: AtomicUsize,
     right: AtomicU64,
     /// When the task has taken too long.
     limit: AtomicU64,
@@ -44,6 +48,9 @@ enum Right {
 }
 
 const GONE: u64 = 1 << 63;
+
+/// What no thread is called.
+pub(crate) const NO_THREAD: usize = 0;
 
 /// It has gone because it was given back. What it lasted until is still known then.
 const GIVEN_BACK: u64 = 1 << 62;
@@ -76,13 +83,21 @@ impl Tenure {
         reason = "a grant that is moved once more costs each due event several nanoseconds"
     )]
     #[inline(always)]
-    pub(crate) fn new(clock: Clock, grant: Option<Grant>, began: Moment, at_least: Option<Term>) -> Self {
+    pub(crate) fn new(
+        clock: Clock,
+        grant: Option<Grant>,
+        began: Moment,
+        at_least: Option<Term>,
+        stopping: Duration,
+    ) -> Self {
         let until = grant.as_ref().and_then(Grant::lease).map_or(Moment::NEVER, Lease::deadline);
         Self {
             clock,
             grant,
             began,
             at_least,
+            stopping,
+            thread: AtomicUsize::new(NO_THREAD),
             right: AtomicU64::new(Right::Until(until).word()),
             limit: AtomicU64::new(Moment::NEVER.to_bits()),
             told_of: AtomicBool::new(false),
@@ -107,6 +122,26 @@ impl Tenure {
     /// This process, as others are told who holds the lease.
     pub(crate) fn holder(&self) -> Option<Holder> {
         self.lease().map(|lease| Holder::of(lease, self.clock.wall_at(self.began)))
+    }
+
+    /// How long it takes to stop what works under it.
+    pub(crate) fn stopping(&self) -> Duration {
+        self.stopping
+    }
+
+    /// The run is performed on this thread from here on, until [`has_been_performed`](Self::has_been_performed).
+    #[inline]
+    pub(crate) fn is_performed_here(&self) {
+        self.thread.store(this_thread(), Ordering::Relaxed);
+    }
+
+    #[inline]
+    pub(crate) fn has_been_performed(&self) {
+        self.thread.store(NO_THREAD, Ordering::Relaxed);
+    }
+
+    pub(crate) fn is_performed_on(&self, thread: usize) -> bool {
+        thread != NO_THREAD && self.thread.load(Ordering::Relaxed) == thread
     }
 
     /// The task may take until then.
@@ -148,7 +183,8 @@ impl Tenure {
             }
             let asking = self.asking.lock().unwrap_or_else(PoisonError::into_inner);
             // What is lost from here on is told once this thread waits.
-            let Right::Until(deadline) = Right::of(self.right.load(Ordering::Acquire)) else { continue };
+            let right = Right::of(self.right.load(Ordering::Acquire)).at(self.clock.moment());
+            let Right::Until(deadline) = right else { continue };
             let limit = Moment::from_bits(self.limit.load(Ordering::Acquire));
             let patience = self.clock.patience(enough.min(deadline).min(limit));
             drop(self.told.wait_timeout(asking, patience));
@@ -240,6 +276,23 @@ impl Tenure {
         self.answered();
     }
 
+    /// The store is about to be asked to let it end at this moment: nobody relies on more than that from here on.
+    pub(crate) fn shorten_until(&self, deadline: Moment) {
+        let mut word = self.right.load(Ordering::Acquire);
+        while let Right::Until(until) = Right::of(word)
+            && deadline < until
+        {
+            let shortened = Right::Until(deadline).word();
+            match self.right.compare_exchange(word, shortened, Ordering::AcqRel, Ordering::Acquire) {
+                Ok(_) => word = shortened,
+                Err(other) => word = other,
+            }
+        }
+        // Whoever is about to wait until the later deadline is told once it does.
+        drop(self.asking.lock().unwrap_or_else(PoisonError::into_inner));
+        self.told.notify_all();
+    }
+
     /// The store gave no answer to the renewal.
     pub(crate) fn not_renewed(&self) {
         self.answered();
@@ -313,4 +366,16 @@ impl fmt::Debug for Tenure {
         let right = Right::of(self.right.load(Ordering::Acquire));
         f.debug_struct("Tenure").field("grant", &self.grant).field("right", &right).finish_non_exhaustive()
     }
+}
+
+#[cfg(unix)]
+#[inline]
+pub(crate) fn this_thread() -> usize {
+    crate::system::Thread::this().number()
+}
+
+/// Elsewhere nobody asks for it.
+#[cfg(not(unix))]
+pub(crate) fn this_thread() -> usize {
+    NO_THREAD
 }

@@ -1,16 +1,19 @@
-//! Which leases are renewed when: no thread, no store, no clock.
+//! Which leases are renewed when, and what becomes of them when this process ends: no thread, no store, no clock.
 
+use std::mem;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::farewell::Farewell;
 use super::watch::{Duty, Step};
 use crate::clock::Moment;
 use crate::lease::{Lease, MutexName, Term};
 use crate::mutex::Answers;
+use crate::protection::Renewal;
 use crate::task::Run;
 use crate::tenure::Tenure;
 
-/// All leases of one store that this process has in hand and renews.
+/// All leases of one store that this process has in hand.
 #[derive(Default)]
 pub(super) struct Plan {
     /// Also what was given back since this was looked at, which is soon replaced.
@@ -19,6 +22,8 @@ pub(super) struct Plan {
     purge_above: usize,
     /// Tasks that have a timeout.
     timed: Vec<Timed>,
+    /// This process ends, on this thread if it has a number: nothing is renewed any more.
+    ended_by: Option<usize>,
 }
 
 /// More than are in hand at once, mostly.
@@ -26,7 +31,10 @@ const PURGE_NEVER_BELOW: usize = 256;
 
 struct Entry {
     tenure: Arc<Tenure>,
-    next: Next,
+    /// `None`: it has a fixed term.
+    next: Option<Next>,
+    /// Whether the store was told that this process ends.
+    parted: bool,
 }
 
 /// A task at work, and when it is told of because it did not stop.
@@ -64,6 +72,8 @@ impl Next {
 #[derive(Debug)]
 pub(super) enum Errand {
     Renew(Batch),
+    /// What this process says to the store before it ends.
+    Part(Farewell),
     /// To tell of these, which did not stop.
     TellOfOverdue(Vec<Run>),
     /// To tell of these, which were lost.
@@ -85,18 +95,18 @@ impl Batch {
 }
 
 impl Plan {
-    /// Keeps a lease that was just granted, and says when it is to be renewed.
+    /// Keeps a lease that was just granted, and says when there is something to do for it.
     #[inline]
-    pub(super) fn keep(&mut self, tenure: &Arc<Tenure>, lease: &Lease) -> Moment {
-        let next = Next::before(lease.deadline(), lease.term());
-        let due = next.due;
-        let entry = Entry { tenure: Arc::clone(tenure), next };
+    pub(super) fn keep(&mut self, tenure: &Arc<Tenure>, lease: &Lease, renewal: Renewal) -> Moment {
+        let next = (renewal == Renewal::WhileItRuns).then(|| Next::before(lease.deadline(), lease.term()));
+        let due = next.as_ref().map_or(lease.deadline(), |next| next.due);
+        let entry = Entry { tenure: Arc::clone(tenure), next, parted: false };
         match self.entries.last_mut() {
             // One run after another needs one place.
             Some(last) if last.tenure.has_ended() => *last = entry,
             _ => self.add(entry),
         }
-        due
+        if self.ended_by.is_some() { Moment::BEGINNING } else { due }
     }
 
     fn add(&mut self, entry: Entry) {
@@ -107,15 +117,17 @@ impl Plan {
         self.entries.push(entry);
     }
 
-    /// Who in this process holds the name, as far as it knows.
+    /// Who in this process holds the name, as far as it knows, under a lease that is renewed. What was granted for a fixed
+    /// term is whoever's it is now: nobody asks the store whether that is still the first one.
     pub(super) fn holder(&self, name: &MutexName, now: Moment) -> Option<Arc<Tenure>> {
-        self.entries.iter().map(|entry| &entry.tenure).find(|tenure| has(tenure, name, now)).cloned()
+        let renewed = self.entries.iter().filter(|entry| entry.next.is_some());
+        renewed.map(|entry| &entry.tenure).find(|tenure| has(tenure, name, now)).cloned()
     }
 
     /// Asks the store as soon as possible whether the name is still ours, and says when that is.
     pub(super) fn doubt(&mut self, name: &MutexName, now: Moment) -> Moment {
         let doubted = self.entries.iter_mut().filter(|entry| has(&entry.tenure, name, now));
-        doubted.for_each(|entry| entry.next.due = now);
+        doubted.filter_map(|entry| entry.next.as_mut()).for_each(|next| next.due = now);
         now
     }
 
@@ -126,6 +138,26 @@ impl Plan {
 
     pub(super) fn has_ended(&mut self, run: &Run) {
         self.timed.retain(|timed| !Arc::ptr_eq(timed.run.tenure(), run.tenure()));
+    }
+
+    fn renewed(&self) -> impl Iterator<Item = (&Arc<Tenure>, &Next)> {
+        let entries = if self.ended_by.is_none() { &self.entries[..] } else { &[] };
+        entries.iter().filter_map(|entry| Some((&entry.tenure, entry.next.as_ref()?)))
+    }
+
+    /// What the store is told because this process ends: once of each lease, and again of what its last thread works under.
+    fn part(&mut self, now: Moment) -> Option<Farewell> {
+        let ended_by = self.ended_by?;
+        let mut farewell = Farewell::default();
+        for Entry { tenure, parted, .. } in &mut self.entries {
+            let Some(deadline) = tenure.deadline_at(now) else { continue };
+            if tenure.is_performed_on(ended_by) {
+                farewell.give_back(tenure);
+            } else if !mem::replace(parted, true) {
+                farewell.leave_behind(tenure, deadline, now);
+            }
+        }
+        (!farewell.is_empty()).then_some(farewell)
     }
 
     fn take_overdue(&mut self, now: Moment) -> Vec<Run> {
@@ -140,6 +172,9 @@ impl Duty for Plan {
     /// Who is due is renewed with all others of the same term, so that many leases become one batch for each third of
     /// the term, whenever they were granted. Whose deadline has passed is cancelled, and not renewed.
     fn step(&mut self, now: Moment) -> Step<Errand> {
+        if let Some(farewell) = self.part(now) {
+            return Step::Do(Errand::Part(farewell));
+        }
         let overdue = self.take_overdue(now);
         if !overdue.is_empty() {
             return Step::Do(Errand::TellOfOverdue(overdue));
@@ -150,24 +185,33 @@ impl Duty for Plan {
         if !lost.is_empty() {
             return Step::Do(Errand::TellOfLost(lost));
         }
-        let first = self.entries.iter().map(|entry| &entry.next).min_by_key(|next| next.due);
+        let first = self.renewed().map(|(_, next)| next).min_by_key(|next| next.due);
         if let Some(first) = first.filter(|first| first.due <= now) {
-            let together = self.entries.iter().filter(|entry| entry.next.term == first.term && entry.tenure.ask(now));
-            let tenures: Vec<_> = together.map(|entry| Arc::clone(&entry.tenure)).collect();
+            let together = self.renewed().filter(|(tenure, next)| next.term == first.term && tenure.ask(now));
+            let tenures: Vec<_> = together.map(|(tenure, _)| Arc::clone(tenure)).collect();
             if !tenures.is_empty() {
                 return Step::Do(Errand::Renew(Batch { term: first.term, asked: now, tenures }));
             }
         }
         // Looked at when its deadline passes, too, so that a loss is told then.
-        let looks = self.entries.iter().filter_map(|entry| Some(entry.next.due.min(entry.tenure.deadline_at(now)?)));
-        looks.chain(self.timed.iter().map(|timed| timed.overdue)).min().map_or(Step::Rest, Step::Wait)
+        let deadlines = self.entries.iter().filter_map(|entry| entry.tenure.deadline_at(now));
+        let renewals = self.renewed().filter(|(tenure, _)| tenure.deadline_at(now).is_some()).map(|(_, next)| next.due);
+        deadlines
+            .chain(renewals)
+            .chain(self.timed.iter().map(|timed| timed.overdue))
+            .min()
+            .map_or(Step::Rest, Step::Wait)
+    }
+
+    fn hear(&mut self, said: usize) {
+        self.ended_by = Some(said);
     }
 
     fn done(&mut self, errand: &Errand, answers: Answers<bool>, now: Moment) {
         let Errand::Renew(batch) = errand else { return };
         for (tenure, answer) in batch.tenures.iter().zip(answers) {
             let entry = self.entries.iter_mut().find(|entry| Arc::ptr_eq(&entry.tenure, tenure));
-            let next = entry.map(|entry| &mut entry.next);
+            let next = entry.and_then(|entry| entry.next.as_mut());
             match answer {
                 Ok(true) => {
                     let deadline = batch.asked.plus(batch.term.get());

@@ -7,6 +7,8 @@ mod background;
 mod connect;
 mod contract;
 mod crontab;
+#[cfg(unix)]
+mod exit;
 mod faults;
 mod file;
 mod fleet;

@@ -16,7 +16,7 @@ use tracing_subscriber::layer::{Context, SubscriberExt};
 use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::{Layer, Registry};
 
-use crate::support::{HOUR, NO_THREADS, noon, run_alone, until};
+use crate::support::{HOUR, NO_THREADS, noon, ran, run_alone, until};
 
 /// By name of the span or message of the event: its level, and every field that was ever set.
 type Told = BTreeMap<String, (String, BTreeSet<String>)>;
@@ -207,6 +207,11 @@ fn tell_what_needs_threads(listener: &Listener) {
         moved.advance(Duration::from_secs(20));
         until(|| heard.has_heard("not renewed yet"))
     };
+    let (moved, heard) = (clock.clone(), listener.clone());
+    let loses_a_fixed_term = move |_: &Run| {
+        moved.advance(Duration::from_secs(20));
+        until(|| heard.has_heard("lease lost"))
+    };
     for event in [
         event("succeeds").on_one_server(),
         event("held").without_overlapping(),
@@ -222,12 +227,17 @@ fn tell_what_needs_threads(listener: &Listener) {
             .every_minute()
             .mutex(Deaf(MemoryMutex::with_clock(&clock)))
             .without_overlapping(),
+        Event::call("loses a fixed term", loses_a_fixed_term)
+            .every_minute()
+            .without_overlapping_for(Duration::from_secs(10)),
         Event::call("loses", takes(HOUR)).every_minute().without_overlapping(),
     ] {
         schedule.add(event).unwrap();
     }
     vanishing.close().unwrap();
-    assert!(schedule.run_due(noon()).is_failure());
+    let report = schedule.run_due(noon());
+    assert!(report.is_failure());
+    assert!(ran(&report, "loses a fixed term").is_success(), "it is told at its deadline: {report}");
     for heard in ["timed out and does not stop", "not renewed yet"] {
         assert!(listener.has_heard(heard), "{heard}");
     }

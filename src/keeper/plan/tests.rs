@@ -1,17 +1,19 @@
 //! The plan beside a model that knows only what was granted, asked, answered and given back, and what the store has.
 
 use std::iter;
-use std::sync::mpsc;
+use std::sync::{Mutex, mpsc};
 use std::thread;
 
 use chrono::DateTime;
 use fastrand::Rng;
 
+use super::super::farewell::{FEW_SECONDS, MOMENTS};
 use super::*;
 use crate::clock::{Clock, ManualClock};
 use crate::error::MutexError;
 use crate::lease::{FencingToken, LeaseRequest, Owner};
-use crate::mutex::Grant;
+use crate::mutex::{EventMutex, Grant};
+use crate::tenure::{NO_THREAD, this_thread};
 
 const SEQUENCES: u64 = 20_000;
 const OPERATIONS: usize = 40;
@@ -45,6 +47,9 @@ impl Drop for Seed {
     }
 }
 
+/// Who holds each name, and until when.
+type Holders = [Option<(Owner, Moment)>; NAMES.len()];
+
 /// One plan, what its store has, and what is known of its leases.
 struct World {
     random: Rng,
@@ -54,9 +59,10 @@ struct World {
     /// When the plan wants to be looked at.
     alarm: Option<Moment>,
     asked: Option<Asked>,
-    /// Who holds each name, and until when.
-    store: [Option<(Owner, Moment)>; NAMES.len()],
+    store: Holders,
     known: Vec<Known>,
+    /// On which thread the process ends, once it does.
+    ended_by: Option<usize>,
 }
 
 /// A batch that was not answered yet.
@@ -70,10 +76,20 @@ struct Asked {
 }
 
 /// What is known of one lease.
+#[expect(clippy::struct_excessive_bools, reason = "each is something that has happened to it, or has not")]
 struct Known {
     run: Run,
     lease: Lease,
     name: usize,
+    renewal: Renewal,
+    /// When it was there, and how long it is held from then on.
+    began: Moment,
+    at_least: Option<Duration>,
+    stopping: Duration,
+    /// It is performed on the thread of the test.
+    here: bool,
+    /// The store was told that the process ends.
+    parted: bool,
     /// Until when the run may go on, counted from before the store was asked.
     deadline: Moment,
     /// From when, and by when it is renewed.
@@ -93,7 +109,15 @@ impl Known {
 
     fn asked_for(&mut self, asked: Moment) {
         let term = self.lease.term().get();
-        (self.deadline, self.due) = (asked.plus(term), (asked.plus(term / 3), asked.plus(term / 3)));
+        self.deadline = asked.plus(term);
+        let due = if self.renewal == Renewal::Never { self.deadline } else { asked.plus(term / 3) };
+        self.due = (due, due);
+    }
+
+    /// How long it is held yet.
+    fn rest(&self, now: Moment) -> Option<Duration> {
+        let rest = self.began.plus(self.at_least?).since(now);
+        (!rest.is_zero()).then_some(rest)
     }
 
     fn tenure(&self) -> &Arc<Tenure> {
@@ -105,7 +129,7 @@ impl World {
     fn new(random: Rng) -> Self {
         let (manual, clock, plan) = start();
         let store = [None; NAMES.len()];
-        Self { random, manual, clock, plan, alarm: None, asked: None, store, known: Vec::new() }
+        Self { random, manual, clock, plan, alarm: None, asked: None, store, known: Vec::new(), ended_by: None }
     }
 
     fn now(&self) -> Moment {
@@ -114,15 +138,16 @@ impl World {
 
     /// One operation. While a batch is under way, no other is made.
     fn go_on(&mut self) {
-        match self.random.u8(..16) {
+        match self.random.u8(..17) {
             0..=2 => self.grant(),
             3..=4 => self.let_time_pass(),
             5..=6 => self.sleep(),
             7 => self.release(),
             8 => self.break_one(),
             9 => self.expect_end(),
+            10 => self.perform_or_leave(),
             _ if self.asked.is_some() => self.answer(),
-            10..=11 => self.step(),
+            11..=12 => self.step(),
             _ => {
                 self.step();
                 self.answer();
@@ -146,7 +171,8 @@ impl World {
         let name = self.random.usize(..NAMES.len());
         let term = self.random.choice(TERMS).and_then(|term| Term::new(term).ok()).expect("the terms are terms");
         let mutex = MutexName::lease(NAMES[name]).expect("the names are names");
-        let held = self.known.iter().any(|known| known.name == name && known.is_live(self.now()));
+        let renewed = |known: &Known| known.renewal == Renewal::WhileItRuns;
+        let held = self.known.iter().any(|known| known.name == name && renewed(known) && known.is_live(self.now()));
         assert_eq!(self.plan.holder(&mutex, self.now()).is_some(), held, "who holds the name here");
         let request = LeaseRequest::new(mutex, term, &self.clock);
         let asked = self.now();
@@ -162,16 +188,35 @@ impl World {
             return;
         }
         let lease = request.granted(FencingToken::new(1));
-        let tenure = Tenure::new(self.clock.clone(), Some(Grant::of(lease.clone())), self.now(), None);
+        let renewal = if self.random.u8(..3) == 0 { Renewal::Never } else { Renewal::WhileItRuns };
+        let at_least = [None, None, Some(TERMS[1] * 2), Some(TERMS[2] * 2)][self.random.usize(..4)];
+        let stopping = [Duration::ZERO, TERMS[1] * 10][self.random.usize(..2)];
+        let (began, grant) = (self.now(), Grant::of(lease.clone()));
+        let held_for = at_least.and_then(|at_least| Term::new(at_least).ok());
+        let tenure = Tenure::new(self.clock.clone(), Some(grant), began, held_for, stopping);
         let run = Run::new("event".into(), DateTime::UNIX_EPOCH, tenure);
-        let due = self.plan.keep(run.tenure(), &lease);
+        let due = self.plan.keep(run.tenure(), &lease, renewal);
         self.alarm = Some(self.alarm.map_or(due, |alarm| alarm.min(due)));
         // Whoever has lost it in the store does not know yet.
         self.known.iter_mut().filter(|known| known.name == name).for_each(|known| known.broken = true);
-        let (over, broken, overdue) = (false, false, None);
-        let mut known = Known { run, lease, name, deadline: asked, due: (asked, asked), over, broken, overdue };
+        let mut known = Known {
+            run,
+            lease,
+            name,
+            renewal,
+            began,
+            at_least,
+            stopping,
+            here: false,
+            parted: false,
+            deadline: asked,
+            due: (asked, asked),
+            over: false,
+            broken: false,
+            overdue: None,
+        };
         known.asked_for(asked);
-        assert_eq!(due, known.due.1);
+        assert_eq!(due, if self.ended_by.is_some() { Moment::BEGINNING } else { known.due.1 });
         self.known.push(known);
     }
 
@@ -223,10 +268,77 @@ impl World {
         }
     }
 
+    /// A run begins to be performed here, or ends to be, or the process ends: here, elsewhere, or nobody knows where.
+    fn perform_or_leave(&mut self) {
+        if self.random.u8(..4) > 0 {
+            let Some(known) = self.known.last_mut() else { return };
+            known.here = !known.here;
+            if known.here {
+                known.tenure().is_performed_here();
+            } else {
+                known.tenure().has_been_performed();
+            }
+            return;
+        }
+        let said = [NO_THREAD, this_thread(), this_thread() + 1][self.random.usize(..3)];
+        self.plan.hear(said);
+        self.ended_by = Some(said);
+        self.alarm = Some(self.now());
+    }
+
+    /// What the store is to hold afterwards, and until when the runs are to go on.
+    fn part(&mut self, farewell: &Farewell) {
+        let (now, ended_by) = (self.now(), self.ended_by.expect("the process goes on"));
+        let mut expected = self.store;
+        for known in self.known.iter_mut().filter(|known| known.is_live(now)) {
+            let ours = |held: &(Owner, Moment)| held.0 == known.lease.owner() && now < held.1;
+            let held = expected[known.name].as_mut().filter(|held| ours(held));
+            let soon = FEW_SECONDS.max(known.stopping + MOMENTS);
+            let in_seconds = |rest: Duration| Duration::from_secs_f64(rest.as_secs_f64().ceil());
+            if known.here && ended_by == this_thread() {
+                known.over = true;
+                match (held, known.rest(now)) {
+                    (Some(held), Some(rest)) => held.1 = now.plus(in_seconds(rest)),
+                    (Some(_), None) => expected[known.name] = None,
+                    (None, _) => {}
+                }
+            } else if !known.parted {
+                known.parted = true;
+                let left = known.deadline.since(now);
+                let until = match known.rest(now) {
+                    Some(rest) => now.plus(in_seconds(rest.max(left.min(soon)))),
+                    None if left > soon => now.plus(soon),
+                    None => continue,
+                };
+                known.deadline = known.deadline.min(until);
+                if let Some(held) = held {
+                    held.1 = until;
+                }
+            }
+        }
+        farewell.say_to(&Remote(Mutex::new(&mut self.store), self.clock.clone()), &self.clock);
+        assert_eq!(self.store, expected);
+        self.alarm = Some(now);
+    }
+
+    /// Whether somebody is in hand whom the store is to be told of because the process ends.
+    fn has_somebody_to_part_with(&self, now: Moment) -> bool {
+        let Some(ended_by) = self.ended_by else { return false };
+        self.known.iter().filter(|known| known.is_live(now)).any(|known| {
+            let soon = FEW_SECONDS.max(known.stopping + MOMENTS);
+            let is_left = !known.parted && (known.rest(now).is_some() || known.deadline.since(now) > soon);
+            is_left || known.here && ended_by == this_thread()
+        })
+    }
+
     fn step(&mut self) {
         let now = self.now();
+        let parts = self.has_somebody_to_part_with(now);
         let overdue = self.known.iter().filter(|known| known.overdue.is_some_and(|overdue| overdue <= now)).count();
-        match self.plan.step(now) {
+        let step = self.plan.step(now);
+        assert_eq!(parts, matches!(step, Step::Do(Errand::Part(_))), "what the store is told comes first");
+        match step {
+            Step::Do(Errand::Part(farewell)) => self.part(&farewell),
             Step::Do(Errand::TellOfOverdue(told)) => {
                 assert_eq!(told.len(), overdue, "all are told of that are overdue");
                 for run in told {
@@ -241,6 +353,7 @@ impl World {
                 self.alarm = Some(now);
             }
             Step::Do(Errand::Renew(batch)) => {
+                assert_eq!(self.ended_by, None, "nothing is renewed any more");
                 let whose = self.whose(&batch, now);
                 let asked = Asked { errand: Errand::Renew(batch), at: now, whose, extended: None };
                 let extended = self.random.bool().then(|| self.extend(&asked.whose));
@@ -250,7 +363,8 @@ impl World {
             Step::Wait(until) => {
                 assert!(now < until, "the thread would not sleep");
                 let looks = |known: &Known| {
-                    let renewal = known.is_live(now).then(|| known.due.1.min(known.deadline));
+                    let due = if self.ended_by.is_some() { known.deadline } else { known.due.1.min(known.deadline) };
+                    let renewal = known.is_live(now).then_some(due);
                     renewal.into_iter().chain(known.overdue).min()
                 };
                 let first = self.known.iter().filter_map(looks).min();
@@ -271,7 +385,8 @@ impl World {
     fn whose(&self, batch: &Batch, now: Moment) -> Vec<usize> {
         let place = |tenure: &Arc<Tenure>| self.known.iter().position(|known| Arc::ptr_eq(known.tenure(), tenure));
         let whose: Vec<_> = batch.tenures.iter().map(|tenure| place(tenure).expect("it was granted")).collect();
-        let held = |known: &Known| known.is_live(now) && known.lease.term() == batch.term;
+        let renewed = |known: &Known| known.renewal == Renewal::WhileItRuns && known.lease.term() == batch.term;
+        let held = |known: &Known| known.is_live(now) && renewed(known);
         let mut sorted = whose.clone();
         sorted.sort_unstable();
         let expected = (0..self.known.len()).filter(|which| held(&self.known[*which]));
@@ -352,6 +467,41 @@ impl World {
     }
 }
 
+/// The store, for who asks it itself.
+#[derive(Debug)]
+struct Remote<'a>(Mutex<&'a mut Holders>, Clock);
+
+impl Remote<'_> {
+    /// Lets what is still this lease's end then, or now.
+    fn end(&self, lease: &Lease, until: Option<Moment>) -> bool {
+        let mut holders = self.0.lock().expect("nothing panics while it is held");
+        let name = NAMES.iter().position(|name| *name == lease.name().mutex()).expect("it has one of the names");
+        let ours = holders[name].is_some_and(|(owner, end)| owner == lease.owner() && self.1.moment() < end);
+        if ours {
+            holders[name] = until.map(|until| (lease.owner(), until));
+        }
+        ours
+    }
+}
+
+impl EventMutex for Remote<'_> {
+    fn create(&self, _: &LeaseRequest) -> Result<Option<Lease>, MutexError> {
+        unreachable!("nothing is taken")
+    }
+    fn exists(&self, _: &MutexName) -> Result<bool, MutexError> {
+        unreachable!("nobody looks")
+    }
+    fn forget(&self, lease: &Lease) -> Result<bool, MutexError> {
+        Ok(self.end(lease, None))
+    }
+    fn can_extend(&self) -> bool {
+        true
+    }
+    fn extend(&self, leases: &[Lease], term: Term) -> Answers<bool> {
+        leases.iter().map(|lease| Ok(self.end(lease, Some(self.1.moment().plus(term.get()))))).collect()
+    }
+}
+
 fn outage() -> MutexError {
     MutexError::unusable("extend lease/a".to_owned(), "no answer".to_owned())
 }
@@ -368,8 +518,9 @@ fn start() -> (ManualClock, Clock, Plan) {
 fn granted(plan: &mut Plan, name: &str, term: Duration, clock: &Clock) -> Arc<Tenure> {
     let (name, term) = (MutexName::lease(name).expect("a name"), Term::new(term).expect("a term"));
     let lease = LeaseRequest::new(name, term, clock).granted(FencingToken::new(1));
-    let tenure = Arc::new(Tenure::new(clock.clone(), Some(Grant::of(lease.clone())), clock.moment(), None));
-    plan.keep(&tenure, &lease);
+    let grant = Some(Grant::of(lease.clone()));
+    let tenure = Arc::new(Tenure::new(clock.clone(), grant, clock.moment(), None, Duration::ZERO));
+    plan.keep(&tenure, &lease, Renewal::WhileItRuns);
     tenure
 }
 

@@ -118,3 +118,18 @@ fn a_store_of_a_fleet_that_forgot_gives_no_second_guard_beside_one_of_this_proce
     drop(guard);
     assert!(LeaseGuard::acquire(&store, lease("g"), Term::MAX).unwrap().is_some());
 }
+
+#[test]
+fn a_fixed_guard_whose_lease_was_broken_stands_in_nobodys_way() {
+    let inner = MemoryMutex::new();
+    let store = Arc::new(Odd::new(&inner, Scope::Fleet, EventMutex::admit));
+    let broken = LeaseGuard::acquire_for(&store, lease("g"), Term::MAX).unwrap().expect("nobody holds it");
+    for acquire in [LeaseGuard::acquire_for, LeaseGuard::acquire] {
+        assert!(inner.break_lease(&lease("g")).unwrap());
+        let next = acquire(&store, lease("g"), Term::MAX).unwrap().expect("an operator has freed it");
+        assert!(!next.is_lost());
+        // The next one finds it as the first did.
+        std::mem::forget(next);
+    }
+    assert!(!broken.is_lost() && !broken.release().unwrap(), "it was never asked for");
+}

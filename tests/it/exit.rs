@@ -1,0 +1,520 @@
+//! Processes that end by `exit` in the middle of a task, or by a return from `main` while one runs, and what becomes of the
+//! leases that they had in hand.
+
+use std::fmt;
+use std::io::{BufRead, BufReader, Read, Write, stdin, stdout};
+use std::mem;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio, exit};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, mpsc};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use soloist::{
+    Answers, Event, EventMutex, FileMutex, Lease, LeaseGuard, LeaseRequest, MemoryMutex, MutexError, MutexName, Run,
+    Schedule, Scope, Term, connect,
+};
+
+use crate::support::{HOUR, PATIENCE, noon, until};
+
+/// What a child is told: where it exits, how its events are protected, and in which store.
+const TOLD: &str = "SOLOIST_TEST_EXIT";
+
+/// Where the thread exits on which the run is performed.
+const PLACES: [&str; 4] = ["before", "task", "background", "then"];
+
+/// How its events are protected, both for much longer than the process takes to end.
+const WAYS: [&str; 2] = ["renewed", "fixed"];
+
+/// What another run's lease lasts at most when the process has gone.
+const FEW_SECONDS: Duration = Duration::from_secs(5);
+
+/// A process in which `other` runs on and on, and which waits with its exit for a word.
+struct Leaving {
+    child: Child,
+    words: ChildStdin,
+    said: BufReader<ChildStdout>,
+}
+
+impl Leaving {
+    /// Waits until the child is where it is to exit.
+    #[track_caller]
+    fn start(place: &str, way: &str, store: &str) -> Self {
+        let mut command = Command::new(std::env::current_exe().expect("a running program has a path"));
+        command.args(["--exact", "exit::a_child_exits_as_it_is_told", "--nocapture", "--test-threads=1"]);
+        command.env(TOLD, format!("{place}\n{way}\n{store}")).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = command.spawn().expect("it runs");
+        let words = child.stdin.take().expect("its input is piped");
+        let said = BufReader::new(child.stdout.take().expect("its output is piped"));
+        let mut leaving = Self { child, words, said };
+        while leaving.hear().expect("it says that it is ready") != "ready" {}
+        leaving
+    }
+
+    fn hear(&mut self) -> Option<String> {
+        let mut lines = self.said.by_ref().lines().map_while(Result::ok);
+        lines.find_map(|line| line.strip_prefix('>').map(str::to_owned))
+    }
+
+    /// Lets it exit; its status and what it said meanwhile.
+    #[track_caller]
+    fn exit(mut self) -> (Option<i32>, Vec<String>) {
+        self.is_told_to_exit();
+        self.ends()
+    }
+
+    #[track_caller]
+    fn is_told_to_exit(&mut self) {
+        self.words.write_all(b"go\n").expect("it listens");
+    }
+
+    /// Waits for its end. One that hangs fails the test.
+    #[track_caller]
+    fn ends(mut self) -> (Option<i32>, Vec<String>) {
+        let status = Mutex::new((&mut self.child, None));
+        let ended = until(|| {
+            let (child, status) = &mut *status.lock().expect("one thread looks");
+            *status = child.try_wait().expect("it is ours");
+            status.is_some()
+        });
+        ended.expect("it does not hang");
+        let status = status.into_inner().expect("one thread looked").1.and_then(|status| status.code());
+        (status, std::iter::from_fn(|| self.hear()).collect())
+    }
+}
+
+impl Drop for Leaving {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn a_child_exits_as_it_is_told() {
+    let Ok(told) = std::env::var(TOLD) else { return };
+    let told: Vec<&'static str> = String::leak(told).split('\n').collect();
+    let [place, way, store] = told[..] else { panic!("{told:?}") };
+    let store: Arc<dyn EventMutex> = match store {
+        "talking" => Arc::new(Talking { inner: MemoryMutex::new(), can_extend: true }),
+        "talking, without extend" => Arc::new(Talking { inner: MemoryMutex::new(), can_extend: false }),
+        "stuck" => Arc::new(Stuck(MemoryMutex::new())),
+        url => connect(url).expect("a url"),
+    };
+    match place {
+        "nothing in hand" => leave_with_nothing_in_hand(store, way),
+        "a return from main" => return_from_main(store, way),
+        "extend" => exit_on_the_keepers_thread(store),
+        _ => {
+            let mut schedule = Schedule::new(Arc::clone(&store));
+            let (other, starts) = other(way);
+            schedule.add(other).unwrap();
+            let starts = Arc::new(Mutex::new(starts));
+            let leave = move || {
+                let _ = starts.lock().expect("it is locked once").recv();
+                exit_when_told();
+            };
+            schedule.add(report(place, way, &store, leave)).unwrap();
+            let _ = schedule.run_due(noon());
+        }
+    }
+}
+
+fn protect(event: Event, way: &str) -> Event {
+    let event = event.every_minute();
+    match way {
+        "renewed" => event.without_overlapping(),
+        "fixed" => event.without_overlapping_for(24 * HOUR),
+        "renewed and held" => event.without_overlapping().hold_at_least(Duration::from_secs(30)),
+        "fixed and held" => event.without_overlapping_for(24 * HOUR).hold_at_least(Duration::from_secs(30)),
+        _ => panic!("{way}"),
+    }
+}
+
+/// An event whose run does not end, and the news that it has begun.
+fn other(way: &str) -> (Event, mpsc::Receiver<()>) {
+    let (started, starts) = mpsc::channel();
+    let task = move |_: &Run| {
+        started.send(()).expect("somebody waits for it");
+        go_on_for_ever();
+    };
+    (protect(Event::call("other", task).in_background(), way), starts)
+}
+
+/// The event during whose run the process exits.
+fn report(
+    place: &str,
+    way: &str,
+    store: &Arc<dyn EventMutex>,
+    leave: impl Fn() + Clone + Send + Sync + 'static,
+) -> Event {
+    let event = match place {
+        "task" => Event::call("report", move |_| leave()),
+        "background" => Event::call("report", move |_| leave()).in_background(),
+        "before" => Event::call("report", |_| {}).before(move |_| leave()),
+        "then" => Event::call("report", |_| {}).then(move |_, _| leave()),
+        "a thread of the task's own" => Event::call("report", move |_| {
+            thread::spawn(leave.clone());
+            go_on_for_ever();
+        }),
+        "task, beside a guard" => {
+            let name = MutexName::lease("guarded").unwrap();
+            let guard = LeaseGuard::acquire_for(store, name, Term::MAX).unwrap().expect("nobody holds it");
+            mem::forget(guard);
+            Event::call("report", move |_| leave())
+        }
+        "task, beside a store that is stuck" => {
+            let stuck: Arc<dyn EventMutex> = Arc::new(Stuck(MemoryMutex::new()));
+            return protect(Event::call("report", move |_| leave()).mutex(stuck), way);
+        }
+        _ => panic!("{place}"),
+    };
+    protect(event, way)
+}
+
+/// A run has ended, and the thread that kept its lease is still there.
+fn leave_with_nothing_in_hand(store: Arc<dyn EventMutex>, way: &str) {
+    let mut schedule = Schedule::new(store);
+    schedule.add(protect(Event::call("report", |_| {}), way)).unwrap();
+    assert!(!schedule.run_due(noon()).is_failure());
+    exit_when_told();
+}
+
+/// The test's own harness returns from `main` when all of its tests have.
+fn return_from_main(store: Arc<dyn EventMutex>, way: &'static str) {
+    let (other, starts) = other(way);
+    thread::spawn(move || {
+        let mut schedule = Schedule::new(store);
+        schedule.add(other).unwrap();
+        schedule.run_due(noon())
+    });
+    starts.recv().expect("it starts");
+    wait_for_a_word();
+}
+
+/// A store that exits at the first renewal, and another one beside it.
+fn exit_on_the_keepers_thread(store: Arc<dyn EventMutex>) {
+    let mut schedule = Schedule::new(store);
+    let (other, starts) = other("renewed");
+    schedule.add(other).unwrap();
+    let starts = Mutex::new(starts);
+    let task = move |_: &Run| {
+        let _ = starts.lock().expect("it is locked once").recv();
+        wait_for_a_word();
+        EXITS.store(true, Ordering::SeqCst);
+        go_on_for_ever();
+    };
+    let exits: Arc<dyn EventMutex> = Arc::new(Exits(MemoryMutex::new()));
+    let event = Event::call("report", task).every_minute().mutex(exits).without_overlapping();
+    schedule.add(event.lease_term(Duration::from_millis(300))).unwrap();
+    let _ = schedule.run_due(noon());
+}
+
+fn exit_when_told() {
+    wait_for_a_word();
+    exit(3);
+}
+
+fn wait_for_a_word() {
+    say("ready");
+    stdin().read_line(&mut String::new()).expect("the parent is there");
+    STUCK.store(true, Ordering::SeqCst);
+}
+
+fn go_on_for_ever() {
+    loop {
+        thread::sleep(PATIENCE); // until the process has ended
+    }
+}
+
+fn say(what: &str) {
+    let mut out = stdout().lock();
+    out.write_all(format!("\n>{what}\n").as_bytes()).and_then(|()| out.flush()).expect("the parent listens");
+}
+
+/// A store that says what it is asked when leases end.
+struct Talking {
+    inner: MemoryMutex,
+    can_extend: bool,
+}
+
+impl fmt::Debug for Talking {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Talking")
+    }
+}
+
+impl Talking {
+    fn says(verb: &str, leases: &[Lease], term: Term) {
+        for lease in leases {
+            say(&format!("{verb} {} {:?}", lease.name().mutex(), term.get()));
+        }
+    }
+}
+
+impl EventMutex for Talking {
+    fn create(&self, request: &LeaseRequest) -> Result<Option<Lease>, MutexError> {
+        self.inner.create(request)
+    }
+    fn exists(&self, name: &MutexName) -> Result<bool, MutexError> {
+        self.inner.exists(name)
+    }
+    fn forget(&self, lease: &Lease) -> Result<bool, MutexError> {
+        say(&format!("forget {}", lease.name().mutex()));
+        self.inner.forget(lease)
+    }
+    fn scope(&self) -> Scope {
+        Scope::Fleet
+    }
+    fn can_extend(&self) -> bool {
+        self.can_extend
+    }
+    fn extend(&self, leases: &[Lease], term: Term) -> Answers<bool> {
+        Self::says("extend", leases, term);
+        self.inner.extend(leases, term)
+    }
+    fn release_after(&self, leases: &[Lease], rest: Term) -> Answers<bool> {
+        Self::says("release_after", leases, rest);
+        self.inner.extend(leases, rest)
+    }
+}
+
+/// Whether a store that is stuck has stopped to answer, and one that exits does so now.
+static STUCK: AtomicBool = AtomicBool::new(false);
+static EXITS: AtomicBool = AtomicBool::new(false);
+
+/// A store that does not answer any more.
+#[derive(Debug)]
+struct Stuck(MemoryMutex);
+
+impl Stuck {
+    fn asked(&self) -> &MemoryMutex {
+        if STUCK.load(Ordering::SeqCst) {
+            go_on_for_ever();
+        }
+        &self.0
+    }
+}
+
+impl EventMutex for Stuck {
+    fn create(&self, request: &LeaseRequest) -> Result<Option<Lease>, MutexError> {
+        self.asked().create(request)
+    }
+    fn exists(&self, name: &MutexName) -> Result<bool, MutexError> {
+        self.asked().exists(name)
+    }
+    fn forget(&self, lease: &Lease) -> Result<bool, MutexError> {
+        self.asked().forget(lease)
+    }
+    fn can_extend(&self) -> bool {
+        true
+    }
+    fn extend(&self, leases: &[Lease], term: Term) -> Answers<bool> {
+        self.asked().extend(leases, term)
+    }
+}
+
+/// A store whose own code exits.
+#[derive(Debug)]
+struct Exits(MemoryMutex);
+
+impl EventMutex for Exits {
+    fn create(&self, request: &LeaseRequest) -> Result<Option<Lease>, MutexError> {
+        self.0.create(request)
+    }
+    fn exists(&self, name: &MutexName) -> Result<bool, MutexError> {
+        self.0.exists(name)
+    }
+    fn forget(&self, lease: &Lease) -> Result<bool, MutexError> {
+        self.0.forget(lease)
+    }
+    fn can_extend(&self) -> bool {
+        true
+    }
+    fn extend(&self, leases: &[Lease], term: Term) -> Answers<bool> {
+        if EXITS.load(Ordering::SeqCst) {
+            exit(3);
+        }
+        self.0.extend(leases, term)
+    }
+}
+
+#[test]
+fn what_the_exiting_thread_performs_is_given_back_once_and_the_rest_ends_soon() {
+    for way in WAYS {
+        for place in PLACES {
+            let (status, said) = Leaving::start(place, way, "talking").exit();
+            assert_eq!(
+                (status, said),
+                (Some(3), vec!["forget report".into(), "extend other 5s".into()]),
+                "{place}, {way}"
+            );
+        }
+    }
+}
+
+#[test]
+fn what_a_task_works_under_whose_own_thread_exits_is_not_given_back_while_the_task_is_at_work() {
+    for way in WAYS {
+        let (status, mut said) = Leaving::start("a thread of the task's own", way, "talking").exit();
+        said.sort_unstable();
+        assert_eq!((status, said), (Some(3), vec!["extend other 5s".into(), "extend report 5s".into()]), "{way}");
+    }
+}
+
+#[test]
+fn what_is_to_be_held_longer_is_held_longer() {
+    for way in ["renewed and held", "fixed and held"] {
+        let (status, mut said) = Leaving::start("task", way, "talking").exit();
+        said.sort_unstable();
+        let held = vec!["release_after other 30s".into(), "release_after report 30s".into()];
+        assert_eq!((status, said), (Some(3), held), "{way}");
+    }
+}
+
+#[test]
+fn a_store_that_can_not_extend_is_asked_only_for_what_it_can() {
+    let (status, said) = Leaving::start("task", "fixed", "talking, without extend").exit();
+    assert_eq!((status, said), (Some(3), vec!["forget report".into()]));
+}
+
+#[test]
+fn a_guard_ends_soon() {
+    let (status, mut said) = Leaving::start("task, beside a guard", "renewed", "talking").exit();
+    said.sort_unstable();
+    let expected = ["extend guarded 5s", "extend other 5s", "forget report"].map(String::from);
+    assert_eq!((status, said), (Some(3), expected.to_vec()));
+}
+
+#[test]
+fn a_return_from_main_lets_the_runs_of_other_threads_end_soon() {
+    for way in WAYS {
+        let (status, said) = Leaving::start("a return from main", way, "talking").exit();
+        assert_eq!((status, said), (Some(0), vec!["extend other 5s".into()]), "{way}");
+    }
+}
+
+#[test]
+fn an_exit_with_nothing_in_hand_asks_nobody_and_waits_for_nobody() {
+    for way in WAYS {
+        // It would wait for as long as it may, because the store does not answer any more.
+        let leaving = Leaving::start("nothing in hand", way, "stuck");
+        let began = Instant::now();
+        assert_eq!(leaving.exit().0, Some(3), "{way}");
+        assert!(began.elapsed() < Duration::from_secs(2), "{way}: it took {:?}", began.elapsed());
+        assert_eq!(Leaving::start("nothing in hand", way, "talking").exit(), (Some(3), vec![]), "{way}");
+    }
+}
+
+#[test]
+fn an_exit_does_not_hang_in_a_store_that_does_not_answer() {
+    let mut leaving = PLACES.map(|place| Leaving::start(place, "renewed", "stuck"));
+    leaving.iter_mut().for_each(Leaving::is_told_to_exit);
+    for (leaving, place) in leaving.into_iter().zip(PLACES) {
+        assert_eq!(leaving.ends().0, Some(3), "{place}");
+    }
+}
+
+#[test]
+fn a_store_that_does_not_answer_keeps_no_other_from_what_it_is_asked() {
+    let (status, said) = Leaving::start("task, beside a store that is stuck", "renewed", "talking").exit();
+    assert_eq!((status, said), (Some(3), vec!["extend other 5s".into()]));
+}
+
+#[test]
+fn an_exit_on_the_thread_that_renews_does_not_hang_and_other_stores_are_asked() {
+    let (status, said) = Leaving::start("extend", "renewed", "talking").exit();
+    assert_eq!((status, said), (Some(3), vec!["extend other 5s".into()]));
+}
+
+#[test]
+fn on_file_nothing_stays_but_what_is_to_be_held_longer() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let (url, store) = (format!("file:{}", dir.path().display()), FileMutex::in_dir(dir.path()).unwrap());
+    let until = |name: &str| store.holder(&MutexName::lease(name).unwrap()).unwrap().map(|holder| holder.until());
+    for way in WAYS {
+        for place in PLACES {
+            assert_eq!(Leaving::start(place, way, &url).exit().0, Some(3), "{place}, {way}");
+            assert_eq!([until("report"), until("other")], [None, None], "{place}, {way}");
+        }
+    }
+    for way in ["renewed and held", "fixed and held"] {
+        assert_eq!(Leaving::start("task", way, &url).exit().0, Some(3), "{way}");
+        let soon = chrono::Utc::now() + Duration::from_secs(31);
+        for name in ["report", "other"] {
+            assert!(until(name).is_some_and(|until| until < soon), "{way}: {name} until {:?}", until(name));
+            store.break_lease(&MutexName::lease(name).unwrap()).unwrap();
+        }
+    }
+}
+
+#[cfg(feature = "redis")]
+mod on_redis {
+    use super::*;
+    use crate::servers::redis::Redis;
+
+    /// How long the server holds the lease of this event yet; `None`: it does not.
+    fn left(server: &Redis, event: &str) -> Option<Duration> {
+        let left = server.ask(&["PTTL", &format!("soloist:lease:{{{event}}}")]).number();
+        u64::try_from(left).ok().map(Duration::from_millis)
+    }
+
+    #[track_caller]
+    fn assert_ends_soon(server: &Redis, event: &str) {
+        let left = left(server, event);
+        assert!(left.is_some_and(|left| left <= FEW_SECONDS), "{event} is held for {left:?}");
+        server.ask(&["DEL", &format!("soloist:lease:{{{event}}}")]);
+    }
+
+    #[test]
+    fn the_lease_of_an_exiting_task_is_free_at_once_and_those_of_others_within_seconds() {
+        let server = Redis::start();
+        for way in WAYS {
+            for place in PLACES {
+                assert_eq!(Leaving::start(place, way, &server.url()).exit().0, Some(3), "{place}, {way}");
+                assert_eq!(left(&server, "report"), None, "{place}, {way}");
+                assert_ends_soon(&server, "other");
+            }
+            let place = "a thread of the task's own";
+            assert_eq!(Leaving::start(place, way, &server.url()).exit().0, Some(3), "{way}");
+            assert_ends_soon(&server, "report");
+            assert_ends_soon(&server, "other");
+        }
+    }
+
+    #[test]
+    fn what_is_to_be_held_longer_is_held_longer() {
+        let server = Redis::start();
+        for way in ["renewed and held", "fixed and held"] {
+            assert_eq!(Leaving::start("task", way, &server.url()).exit().0, Some(3), "{way}");
+            for event in ["report", "other"] {
+                let left = left(&server, event).expect("it is held");
+                assert!((FEW_SECONDS..=Duration::from_secs(30)).contains(&left), "{way}: {event} is held for {left:?}");
+                server.ask(&["DEL", &format!("soloist:lease:{{{event}}}")]);
+            }
+        }
+    }
+
+    /// One process for each place, all about to exit. The server forgets each when it is there, so that the next can be.
+    fn one_in_each_place(server: &Redis) -> [Leaving; PLACES.len()] {
+        PLACES.map(|place| {
+            let leaving = Leaving::start(place, "renewed", &server.url());
+            server.ask(&["FLUSHALL"]);
+            leaving
+        })
+    }
+
+    #[test]
+    fn an_exit_does_not_hang_while_the_server_is_stopped_or_gone() {
+        let server = Redis::start();
+        for silence in [Redis::pause, Redis::kill] {
+            let mut leaving = one_in_each_place(&server);
+            silence(&server);
+            leaving.iter_mut().for_each(Leaving::is_told_to_exit);
+            for (leaving, place) in leaving.into_iter().zip(PLACES) {
+                assert_eq!(leaving.ends().0, Some(3), "{place}");
+            }
+            server.restart();
+        }
+    }
+}
