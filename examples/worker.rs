@@ -1,4 +1,5 @@
-//! One server of a fleet: ticks a schedule of one event, and logs what becomes of it, one JSON object a line.
+//! One server of a fleet: ticks a schedule of one event, and logs what becomes of it, one JSON object a line. It ends in
+//! order on SIGTERM, SIGINT, SIGQUIT and SIGHUP.
 //!
 //! Start several on one store to see them share the work:
 //!
@@ -18,7 +19,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use chrono::{DateTime, SecondsFormat, TimeDelta, Utc};
 use lexopt::ValueExt;
 use serde_json::{Value, json};
-use soloist::{Entry, Event, Run, Schedule, TaskOutcome, Verdict};
+use soloist::{Entry, Event, Run, Schedule, Shutdown, TaskOutcome, Verdict};
 
 const USAGE: &str = "usage: worker --store URL [options]
   --store URL                      memory:, file:/path, or redis://host with the feature redis
@@ -31,7 +32,11 @@ const USAGE: &str = "usage: worker --store URL [options]
   --hold-at-least SECONDS          for how long it is held, however soon the task has ended
   --on-one-server                  each occurrence starts once
   --work-ms N                      how long the task takes (0)
-  --log FILE                       appended to (standard output)
+  --stubborn                       the task takes as long when it is cancelled
+  --exec LINE                      the task is this line of the shell
+  --grace-ms N                     how long a command may take to stop, and a callback at a shutdown (5000)
+  --in-background N                N such events, beside one another on threads of their own (NAME, NAME-2, NAME-3 …)
+  --log FILE                       appended to (standard output); `at` is in nanoseconds since 1970
   --ticks N                        how many ticks (1)
   --every-ms N                     how far apart they are in real time (60000)";
 
@@ -49,7 +54,9 @@ fn main() -> ExitCode {
         Ok(schedule) => schedule,
         Err(error) => return refuse(&*error),
     };
-    if tick(&options, &schedule, &log) { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+    let failed = tick(&options, &schedule, &log);
+    options.shutdown.finish();
+    if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }
 
 fn refuse(error: &dyn Error) -> ExitCode {
@@ -59,7 +66,7 @@ fn refuse(error: &dyn Error) -> ExitCode {
         eprint!(": {error}");
         cause = error.source();
     }
-    eprintln!("\n{USAGE}");
+    eprintln!(" (see --help)");
     ExitCode::from(2)
 }
 
@@ -75,6 +82,11 @@ struct Options {
     hold_at_least: Option<Duration>,
     on_one_server: bool,
     work: Duration,
+    stubborn: bool,
+    exec: Option<OsString>,
+    grace: Duration,
+    in_background: Option<u32>,
+    shutdown: Shutdown,
     log: Arc<Log>,
     ticks: u64,
     every: Duration,
@@ -97,6 +109,11 @@ impl Options {
             hold_at_least: None,
             on_one_server: false,
             work: Duration::ZERO,
+            stubborn: false,
+            exec: None,
+            grace: Duration::from_secs(5),
+            in_background: None,
+            shutdown: Shutdown::on_signals()?,
             log: Arc::new(Log::StandardOutput),
             ticks: 1,
             every: Duration::from_secs(60),
@@ -116,6 +133,10 @@ impl Options {
                 Long("hold-at-least") => options.hold_at_least = Some(seconds(&arguments.value()?)?),
                 Long("on-one-server") => options.on_one_server = true,
                 Long("work-ms") => options.work = Duration::from_millis(arguments.value()?.parse()?),
+                Long("stubborn") => options.stubborn = true,
+                Long("exec") => options.exec = Some(arguments.value()?),
+                Long("grace-ms") => options.grace = Duration::from_millis(arguments.value()?.parse()?),
+                Long("in-background") => options.in_background = Some(arguments.value()?.parse()?),
                 Long("log") => options.log = Arc::new(Log::append_to(&arguments.value()?.string()?)?),
                 Long("ticks") => options.ticks = arguments.value()?.parse()?,
                 Long("every-ms") => options.every = Duration::from_millis(arguments.value()?.parse()?),
@@ -124,6 +145,9 @@ impl Options {
             }
         }
         options.store = store.ok_or("--store is missing")?;
+        if options.exec.is_some() && (options.stubborn || !options.work.is_zero()) {
+            return Err("--exec goes with neither --work-ms nor --stubborn".into());
+        }
         Ok(Some(options))
     }
 }
@@ -133,19 +157,24 @@ fn seconds(value: &OsString) -> Result<Duration, Box<dyn Error>> {
 }
 
 fn schedule(options: &Options) -> Result<Schedule, Box<dyn Error>> {
-    let (log, work) = (Arc::clone(&options.log), options.work);
-    let task = move |run: &Run| -> TaskOutcome {
-        let say = |what, details| log.write(&line(run.name(), run.occurrence(), what, details));
-        say("start", run_details(run))?;
-        if let Some(reason) = run.cancelled(work) {
-            let mut details = run_details(run);
-            details["reason"] = reason.keyword().into();
-            say("cancelled", details)?;
-            run.check()?;
-        }
-        Ok(say("end", run_details(run))?)
-    };
-    let mut event = Event::call(options.event.as_str(), task).cron(&options.cron);
+    // Killing a command takes its time, and so does what comes after it.
+    let ending = Duration::from_secs(if options.exec.is_some() { 5 } else { 0 });
+    let shutdown = options.shutdown.clone().with_grace(options.grace + ending);
+    let mut schedule = Schedule::new(soloist::connect(&options.store)?).with_shutdown(&shutdown);
+    for number in 1..=options.in_background.unwrap_or(1) {
+        let name = if number == 1 { options.event.clone() } else { format!("{}-{number}", options.event) };
+        let event = event(options, name);
+        schedule.add(if options.in_background.is_some() { event.in_background() } else { event })?;
+    }
+    Ok(schedule)
+}
+
+fn event(options: &Options, name: String) -> Event {
+    let mut event = match &options.exec {
+        Some(line) => Event::exec(name, line).grace(options.grace),
+        None => Event::call(name, task(options)),
+    }
+    .cron(&options.cron);
     if options.without_overlapping {
         event = match options.fixed_term {
             None => event.without_overlapping(),
@@ -161,9 +190,25 @@ fn schedule(options: &Options) -> Result<Schedule, Box<dyn Error>> {
     if options.on_one_server {
         event = event.on_one_server();
     }
-    let mut schedule = Schedule::new(soloist::connect(&options.store)?);
-    schedule.add(event)?;
-    Ok(schedule)
+    event
+}
+
+/// A task that takes its time, and says when it starts and how it ends.
+fn task(options: &Options) -> impl Fn(&Run) -> TaskOutcome + Send + Sync + 'static {
+    let (log, work, stubborn) = (Arc::clone(&options.log), options.work, options.stubborn);
+    move |run: &Run| -> TaskOutcome {
+        let say = |what, details| log.write(&line(run.name(), run.occurrence(), what, details));
+        say("start", run_details(run))?;
+        if stubborn {
+            thread::sleep(work);
+        } else if let Some(reason) = run.cancelled(work) {
+            let mut details = run_details(run);
+            details["reason"] = reason.keyword().into();
+            say("cancelled", details)?;
+            run.check()?;
+        }
+        Ok(say("end", run_details(run))?)
+    }
 }
 
 /// Runs the ticks; whether any report was a failure.
@@ -171,7 +216,9 @@ fn tick(options: &Options, schedule: &Schedule, log: &Log) -> bool {
     let started = Instant::now();
     let mut failed = false;
     for tick in 0..u32::try_from(options.ticks).unwrap_or(u32::MAX) {
-        thread::sleep((options.every * tick).saturating_sub(started.elapsed()));
+        if options.shutdown.wait((options.every * tick).saturating_sub(started.elapsed())) {
+            break;
+        }
         let now = options.now.map_or_else(Utc::now, |first| first + TimeDelta::minutes(tick.into()));
         let report = schedule.run_due(now);
         failed |= report.is_failure();
@@ -198,6 +245,8 @@ fn report_line(entry: &Entry) -> Option<Value> {
             ("skipped", json!({ "reason": reason.keyword(), "holder": holder, "text": reason.to_string() }))
         }
         Verdict::Ran(outcome) if outcome.is_failure() => ("failed", json!({ "text": outcome.to_string() })),
+        // A command can't log.
+        Verdict::Ran(outcome) if outcome.exit_status().is_some() => ("ran", json!({ "text": outcome.to_string() })),
         Verdict::Ran(_) => return None,
     };
     Some(line(entry.event(), entry.occurrence(), what, details))

@@ -64,8 +64,10 @@ struct Admitted<'a> {
     pass: Pass<'a>,
 }
 
-/// A turn that was taken, but for its release.
-struct Done<'a> {
+/// A turn that was taken, but for its release; or nothing, if it was not let in after all, and is entered.
+struct Done<'a>(Option<Ran<'a>>);
+
+struct Ran<'a> {
     turn: usize,
     span: Span,
     outcome: RunOutcome,
@@ -79,7 +81,7 @@ struct Taken {
     outcome: RunOutcome,
 }
 
-impl<'a> Done<'a> {
+impl<'a> Ran<'a> {
     fn apart(self) -> (Taken, Held<&'a dyn EventMutex, Run>) {
         let Self { turn, span, outcome, pass } = self;
         (Taken { turn, span, outcome }, pass.held)
@@ -223,23 +225,30 @@ impl<'a> Office<'a> {
     }
 
     fn run(&self, Admitted { turn, span, pass }: Admitted<'a>) -> Done<'a> {
+        let pass = match span.in_scope(|| gate::may_still_start(&self.turns[turn], pass)) {
+            Ok(pass) => pass,
+            Err(reason) => {
+                self.refuse(Refused { turn, span, reason });
+                return Done(None);
+            }
+        };
         // What panics here is nobody's task or hook: a subscriber of `tracing`. The others' runs go on.
         let outcome = contain(|| span.in_scope(|| self.turns[turn].perform(&pass)));
         let outcome = outcome.unwrap_or_else(|message| {
             RunOutcome::new(Ended::Faulted(Fault::Panicked(message)), pass.run().fencing_token())
         });
-        Done { turn, span, outcome, pass }
+        Done(Some(Ran { turn, span, outcome, pass }))
     }
 
     /// Gives back what is held, at once for each store, and enters what became of each turn.
     fn release(&self, done: Vec<Done<'a>>) {
-        let mut done: VecDeque<_> = done.into();
+        let mut done: VecDeque<_> = done.into_iter().filter_map(|Done(ran)| ran).collect();
         while let Some(first) = done.front() {
             let Turn { store, .. } = self.turns[first.turn];
-            let of_this_store = |done: &Done<'_>| self.turns[done.turn].store.id == store.id;
+            let of_this_store = |done: &Ran<'_>| self.turns[done.turn].store.id == store.id;
             let (these, others) = done.into_iter().partition::<VecDeque<_>, _>(of_this_store);
             done = others;
-            let (these, held): (Vec<_>, Vec<_>) = these.into_iter().map(Done::apart).unzip();
+            let (these, held): (Vec<_>, Vec<_>) = these.into_iter().map(Ran::apart).unzip();
             for (taken, released) in these.into_iter().zip(release_together(&*store.mutex, held)) {
                 let Taken { turn, span, outcome } = taken;
                 self.enter(turn, span.in_scope(|| self.turns[turn].conclude(outcome, released)));

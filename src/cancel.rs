@@ -24,10 +24,13 @@ pub enum CancelReason {
     LeaseLost,
     /// The task took longer than its [`timeout`](crate::Event::timeout).
     TimedOut,
+    /// The process is about to end: a signal asked it to, or somebody called [`Shutdown::trigger`](crate::Shutdown::trigger).
+    ShuttingDown,
 }
 
 impl CancelReason {
-    /// The reason as one lower-case word, the same in every version: `lease_lost`, `timed_out`.
+    /// The reason as one lower-case word, the same in every version: `lease_lost`, `timed_out`,
+    /// `shutting_down`.
     ///
     /// ```
     /// assert_eq!(soloist::CancelReason::LeaseLost.keyword(), "lease_lost");
@@ -36,6 +39,7 @@ impl CancelReason {
         match self {
             Self::LeaseLost => "lease_lost",
             Self::TimedOut => "timed_out",
+            Self::ShuttingDown => "shutting_down",
         }
     }
 }
@@ -45,6 +49,7 @@ impl fmt::Display for CancelReason {
         f.write_str(match self {
             Self::LeaseLost => "its lease was lost",
             Self::TimedOut => "it took longer than its timeout",
+            Self::ShuttingDown => "the process is shutting down",
         })
     }
 }

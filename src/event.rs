@@ -9,13 +9,14 @@ use crate::frequency::FrequencyError;
 use crate::lease::{MutexName, Term};
 use crate::mutex::Store;
 use crate::outcome::{Hook, RunOutcome};
-use crate::protection::Protection;
-use crate::task::{Run, Task, TaskOutcome, TaskResult, callback};
+use crate::protection::{LeaseTerms, Protection};
+use crate::task::{Command, LONGEST_GRACE, Run, Task, TaskOutcome, TaskResult, Work, callback};
 use crate::tick::Tick;
 use crate::timetable::Timetable;
 use crate::zone::{UnknownZone, Zone};
 
 mod add_error;
+mod command;
 mod protections;
 
 pub use add_error::{AddError, AddErrorKind};
@@ -46,7 +47,7 @@ use protections::Asked;
 #[must_use = "an event does nothing until it is added to a schedule"]
 pub struct Event {
     name: Arc<str>,
-    task: Task,
+    work: Work,
     crontab: Option<Crontab>,
     zone: Zone,
     filters: Vec<Filter>,
@@ -91,9 +92,13 @@ impl Event {
     /// let import = Event::call("import", import).hourly();
     /// ```
     pub fn call<R: TaskResult>(name: impl Into<Arc<str>>, task: impl Fn(&Run) -> R + Send + Sync + 'static) -> Self {
+        Self::of(name.into(), Work::Callback(callback(task)))
+    }
+
+    fn of(name: Arc<str>, work: Work) -> Self {
         Self {
-            name: name.into(),
-            task: callback(task),
+            name,
+            work,
             crontab: None,
             zone: Zone::UTC,
             filters: Vec::new(),
@@ -229,13 +234,13 @@ impl Event {
         self.after(Hook::OnFailure, hook)
     }
 
-    /// Cancels the run when its task has taken so long: from 1 millisecond to ten years. There is no timeout unless it is
-    /// said.
+    /// Cancels the run when its task has taken so long: from 1 millisecond to ten years. There is no timeout unless it
+    /// is said.
     ///
-    /// A callback is not ended by force: it sees [`Run::is_cancelled`], [`Run::check`] and [`Run::cancelled`], and is
-    /// waited for. Its lease is held until it has stopped. One that takes longer than its timeout counts as failed, even
-    /// if it succeeds then; the report says how much later it stopped, and subscribers of `tracing` are told as soon as it
-    /// has gone on for five seconds. Hooks have no timeout.
+    /// A [command](Self::exec) is ended. A callback is not ended by force: it sees [`Run::is_cancelled`],
+    /// [`Run::check`] and [`Run::cancelled`], and is waited for. Its lease is held until it has stopped. One that takes
+    /// longer than its timeout counts as failed, even if it succeeds then; the report says how much later it stopped,
+    /// and subscribers of `tracing` are told as soon as it has gone on for five seconds. Hooks have no timeout.
     ///
     /// ```
     /// use std::time::Duration;
@@ -259,10 +264,10 @@ impl Event {
     /// Runs on a thread beside the other events of the tick, of which there are as many as are needed, up to 200. The
     /// tick ends when all have ended. Otherwise events run one after another.
     ///
-    /// What is due in the background in one tick is gated together, a hundred events at a time, and what ends together is
-    /// released together: a lease is given back at once if nothing else is at work, and otherwise a few milliseconds
-    /// after its run has ended, 50 at the most. Up to two hundred
-    /// are at work at once, and none of them waits for another's task; the next are gated when there is room for a hundred.
+    /// What is due in the background in one tick is gated together, a hundred events at a time, and what ends together
+    /// is released together: a lease is given back at once if nothing else is at work, and otherwise a few milliseconds
+    /// after its run has ended, 50 at the most. Up to two hundred are at work at once, and none of them waits for
+    /// another's task; the next are gated when there is room for a hundred.
     ///
     /// ```
     /// use soloist::Event;
@@ -326,9 +331,12 @@ impl Event {
             return Err(refuse(AddErrorKind::Timeout(limit)));
         }
         let protection = self.asked.protection(own_name, usual_term, self.mutex.is_some()).map_err(refuse)?;
+        if let Work::Command(command) = &self.work {
+            check_command(command, &self.name, protection.lease).map_err(refuse)?;
+        }
         Ok(Definition {
             name: self.name,
-            task: self.task,
+            work: self.work,
             timetable: Timetable { crontab, zone: self.zone },
             filters: self.filters,
             before: self.before,
@@ -338,6 +346,20 @@ impl Event {
             mutex: self.mutex,
             background: self.background,
         })
+    }
+}
+
+/// Whether the command can be run, and stopped before its lease ends.
+fn check_command(command: &Command, event: &str, lease: Option<LeaseTerms>) -> Result<(), AddErrorKind> {
+    command.check(event).map_err(AddErrorKind::Command)?;
+    if command.grace > LONGEST_GRACE {
+        return Err(AddErrorKind::Grace(command.grace));
+    }
+    match lease {
+        Some(LeaseTerms { term, .. }) if term.get() < command.stopping() * 2 => {
+            Err(AddErrorKind::TooShortToStop { term, grace: command.grace })
+        }
+        _ => Ok(()),
     }
 }
 
@@ -359,7 +381,7 @@ impl fmt::Debug for Event {
 /// An event that was found to be in order.
 pub(crate) struct Definition {
     pub(crate) name: Arc<str>,
-    pub(crate) task: Task,
+    pub(crate) work: Work,
     pub(crate) timetable: Timetable,
     pub(crate) filters: Vec<Filter>,
     pub(crate) before: Vec<Task>,

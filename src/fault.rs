@@ -3,9 +3,10 @@
 use std::error::Error;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::process::ExitStatus;
 use std::sync::Arc;
 
-use crate::cancel::Cancelled;
+use crate::cancel::{CancelReason, Cancelled};
 use crate::error::{BoxError, Chain};
 
 /// What somebody's code did instead of succeeding.
@@ -22,12 +23,17 @@ pub enum Fault {
     Failed(Arc<dyn Error + Send + Sync>),
     /// It panicked with this message.
     Panicked(Arc<str>),
+    /// It is a command, and ended with another status than 0, or by a signal that was not ours.
+    Exited(ExitStatus),
 }
 
 impl Fault {
-    /// Whether it is what [`Run::check`](crate::Run::check) said, and the task passed on.
-    pub(crate) fn is_cancellation(&self) -> bool {
-        matches!(self, Self::Failed(error) if error.is::<Cancelled>())
+    /// Why the run was cancelled, if this is what [`Run::check`](crate::Run::check) said, and the task passed on.
+    pub(crate) fn cancellation(&self) -> Option<CancelReason> {
+        match self {
+            Self::Failed(error) => error.downcast_ref::<Cancelled>().map(Cancelled::reason),
+            Self::Panicked(_) | Self::Exited(_) => None,
+        }
     }
 }
 
@@ -36,6 +42,19 @@ impl fmt::Display for Fault {
         match self {
             Self::Failed(error) => write!(f, "failed: {}", Chain(&**error)),
             Self::Panicked(message) => write!(f, "panicked: {message}"),
+            Self::Exited(status) => Exited(*status).fmt(f),
+        }
+    }
+}
+
+/// How a command ended, as a person says it: `exited with 3`, `ended by signal 9 (SIGKILL)`.
+pub(crate) struct Exited(pub(crate) ExitStatus);
+
+impl fmt::Display for Exited {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0.code() {
+            Some(code) => write!(f, "exited with {code}"),
+            None => write!(f, "ended by {}", self.0.to_string().replacen(": ", " ", 1)),
         }
     }
 }

@@ -2,7 +2,6 @@
 
 use std::slice;
 use std::sync::Arc;
-use std::time::Duration;
 
 use crate::error::{BoxError, Chain, MutexError};
 use crate::fault::contain;
@@ -70,6 +69,7 @@ pub(crate) fn admit_after<'a>(
 }
 
 pub(crate) fn ask_filters(turn: &Turn<'_>) -> Result<(), SkipReason> {
+    refuse_when_shutting_down(turn)?;
     for allows in &turn.event.filters {
         if !contain(|| allows(&turn.tick)).map_err(SkipReason::FilterPanicked)? {
             return Err(SkipReason::Filtered);
@@ -80,7 +80,31 @@ pub(crate) fn ask_filters(turn: &Turn<'_>) -> Result<(), SkipReason> {
 
 /// What the event asks the store for, right before that is asked; nothing without a protection.
 pub(crate) fn admission(turn: &Turn<'_>) -> Result<Option<Admission>, SkipReason> {
+    refuse_when_shutting_down(turn)?;
     refuse_late_claims(turn).map(|()| asked_of_the_store(turn))
+}
+
+/// What was admitted a while ago may start now, or all of it is given back.
+pub(crate) fn may_still_start<'a>(turn: &Turn<'a>, pass: Pass<'a>) -> Result<Pass<'a>, SkipReason> {
+    match refuse_when_shutting_down(turn) {
+        Ok(()) => Ok(pass),
+        Err(reason) => {
+            give_back_all(turn, pass);
+            Err(reason)
+        }
+    }
+}
+
+/// Nothing has started under it, so that nothing is to be held any longer.
+fn give_back_all(turn: &Turn<'_>, pass: Pass<'_>) {
+    let run = pass.held.keep();
+    let tenure = run.tenure();
+    let lease = tenure.lease().cloned().map(|lease| tenure.end_renewal().unwrap_or(lease));
+    give_back(turn, lease.into_iter().chain(tenure.claim().cloned()));
+}
+
+fn refuse_when_shutting_down(turn: &Turn<'_>) -> Result<(), SkipReason> {
+    if turn.round.is_shutting_down() { Err(SkipReason::ShuttingDown) } else { Ok(()) }
 }
 
 fn asked_of_the_store(turn: &Turn<'_>) -> Option<Admission> {
@@ -117,6 +141,10 @@ pub(crate) fn decide_together<'a>(
 #[inline(always)]
 fn let_in<'a>(turn: &Turn<'a>, decision: Result<Grant, SkipReason>) -> Result<Pass<'a>, SkipReason> {
     match decision {
+        Ok(grant) if turn.round.is_shutting_down() => {
+            give_back(turn, [grant.lease(), grant.claim()].into_iter().flatten().cloned());
+            Err(SkipReason::ShuttingDown)
+        }
         Ok(grant) => take_up(turn, grant),
         Err(reason) => without_protection(turn, reason),
     }
@@ -140,7 +168,7 @@ fn take_up<'a>(turn: &Turn<'a>, grant: Grant) -> Result<Pass<'a>, SkipReason> {
     let pass = pass(turn, Some(grant));
     let tenure = pass.run().tenure();
     let Some(terms) = turn.event.protection.lease else { return Ok(pass) };
-    if tenure.lease().is_some_and(|lease| lease.deadline() <= tenure.began()) {
+    if tenure.lease().is_some() && tenure.deadline_at(tenure.began()).is_none() {
         let error = MutexError::granted_too_late(format!("admit {}", turn.event.protection.mutex));
         let claim = tenure.claim().cloned();
         give_back(turn, pass.held.keep().lease().cloned().into_iter());
@@ -154,9 +182,7 @@ fn take_up<'a>(turn: &Turn<'a>, grant: Grant) -> Result<Pass<'a>, SkipReason> {
     match turn.round.keepers.with(turn.store, turn.clock, |keeper| keeper.keep(turn.store, tenure, terms.renewal)) {
         Ok(()) => Ok(pass),
         Err(holder) => {
-            // Nothing has started under it, so that nothing is to be held any longer.
-            let run = pass.held.keep();
-            give_back(turn, [run.lease(), run.tenure().claim()].into_iter().flatten().cloned());
+            give_back_all(turn, pass);
             Err(SkipReason::Overlapping(holder))
         }
     }
@@ -166,7 +192,8 @@ fn take_up<'a>(turn: &Turn<'a>, grant: Grant) -> Result<Pass<'a>, SkipReason> {
 #[inline(always)]
 pub(crate) fn pass<'a>(turn: &Turn<'a>, grant: Option<Grant>) -> Pass<'a> {
     let at_least = turn.event.protection.lease.and_then(|terms| terms.at_least);
-    let tenure = Tenure::new(turn.clock.clone(), grant, turn.clock.moment(), at_least, Duration::ZERO);
+    let stopping = turn.event.work.stopping();
+    let tenure = Tenure::new(turn.clock.clone(), grant, turn.clock.moment(), at_least, stopping);
     let run = Run::new(Arc::clone(&turn.event.name), turn.occurrence(), tenure);
     Pass { held: Held::new(turn.mutex(), run), unprotected: None }
 }

@@ -41,8 +41,10 @@
 //!   not at all, so that a lost race never consumes an occurrence.
 //! - The lease has a short term, and a keeper renews it while the task runs. One that is lost is told to the task, at its
 //!   deadline at the latest: [`Run::is_cancelled`], [`Run::check`], [`Run::cancelled`].
-//! - Every way out gives the lease back: a return, an error, a panic, and on Unix [`exit`](std::process::exit). After
-//!   `SIGKILL` the file store frees it at once, other stores when its term is over: within a minute.
+//! - A task is a callback, or a [command](Event::exec), which is ended with all that it has started before its lease is.
+//! - Every way out gives the lease back: a return, an error, a panic, [a signal](Shutdown),
+//!   [`process::exit`](std::process::exit). After `SIGKILL` the file store frees it at once, other stores when its term
+//!   is over: within a minute. The page [`ways_out`] has a row for each.
 //! - A store that does not answer is never taken for a free mutex: the event is skipped, and the report says why. The
 //!   tick waits for it once; whoever else needs it is skipped at once, and the others run.
 //! - Events [`in_background`](Event::in_background) that are due in one tick are gated together, a hundred in one round
@@ -82,7 +84,7 @@
 //!
 //! A process that exits lets go of leases for a fixed term as well. It waits for its stores, three seconds at most; what
 //! could not be given back ends with its term. On other systems than Unix, and after [`abort`](std::process::abort), it is
-//! as if it were killed.
+//! as if it were killed. Each way in which a run can end, by itself or not, has its row in [`ways_out`].
 //!
 //! # Daylight saving
 //!
@@ -110,6 +112,8 @@
 //! | `running unprotected` | warn | `error` |
 //! | `not renewed yet` | warn | `leases`, `error` |
 //! | `lease lost` | error | `mutex`, `token` |
+//! | `shutting down` | info | `signal`, `runs`, `grace_ms` |
+//! | `left behind` | warn | `event`, `occurrence` |
 //! | `error that can't be shown` | error | `error` |
 //! | `lease not given back` | error | `mutex`, `error` |
 //! | `protection reaches further than its store` | warn | `event`, `scope` |
@@ -142,6 +146,9 @@ mod task;
 mod fault;
 mod outcome;
 mod report;
+mod shutdown;
+#[doc = include_str!("ways_out.md")]
+pub mod ways_out {}
 mod clock;
 mod sync;
 #[cfg(unix)]
@@ -173,7 +180,8 @@ pub use outcome::{Ended, Hook, HookFailure, Release, RunOutcome, SkipReason};
 pub use protection::Outage;
 pub use report::{Entry, Report, Verdict};
 pub use schedule::{Schedule, UnknownEvent};
-pub use task::{Run, TaskOutcome, TaskResult};
+pub use shutdown::Shutdown;
+pub use task::{InvalidCommand, KeptOutput, Output, Run, TaskOutcome, TaskResult};
 pub use tick::Tick;
 pub use zone::{UnknownZone, Zone};
 

@@ -1,13 +1,16 @@
 //! How one run ended, or why there was none.
 
 use std::fmt;
+use std::process::ExitStatus;
 use std::time::Duration;
 
 use chrono::{DateTime, SecondsFormat, Utc};
 
+use crate::cancel::CancelReason;
 use crate::error::{Chain, MutexError};
-use crate::fault::Fault;
+use crate::fault::{Exited, Fault};
 use crate::lease::{FencingToken, Term};
+use crate::task::{Exit, KeptOutput};
 
 mod hook;
 mod skip_reason;
@@ -35,10 +38,12 @@ pub use skip_reason::SkipReason;
 pub struct RunOutcome {
     pub(crate) ended: Ended,
     pub(crate) took: Duration,
+    pub(crate) cancelled: Option<CancelReason>,
     pub(crate) token: Option<FencingToken>,
     pub(crate) hook_failures: Vec<HookFailure>,
     pub(crate) lost_at: Option<DateTime<Utc>>,
     pub(crate) unprotected: Option<Box<MutexError>>,
+    pub(crate) exit: Option<Box<Exit>>,
     pub(crate) release: Option<Release>,
 }
 
@@ -48,10 +53,12 @@ impl RunOutcome {
         Self {
             ended,
             took: Duration::ZERO,
+            cancelled: None,
             token,
             hook_failures: Vec::new(),
             lost_at: None,
             unprotected: None,
+            exit: None,
             release: None,
         }
     }
@@ -128,6 +135,25 @@ impl RunOutcome {
         self.took
     }
 
+    /// Why the task was told to stop, if it was while it was at work. One that returned without an error all the same has
+    /// succeeded: whether its work is done is for the task to say.
+    ///
+    /// ```
+    /// # use soloist::{Event, Schedule};
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let mut schedule = Schedule::in_process();
+    /// schedule.add(Event::call("reports", |_| {}).every_minute().on_success(|run, outcome| match outcome.cancel_reason() {
+    ///     None => println!("{} is done", run.name()),
+    ///     Some(reason) => println!("{} has ended, after it was told to because {reason}", run.name()),
+    /// }))?;
+    /// # assert!(!schedule.run_due(chrono::Utc::now()).is_failure());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn cancel_reason(&self) -> Option<CancelReason> {
+        self.cancelled
+    }
+
     /// The fencing token the run carried; `None` for an event without protection, and where it was
     /// [`unprotected`](Self::unprotected).
     ///
@@ -167,7 +193,8 @@ impl RunOutcome {
     }
 
     /// When the lease was lost, if it was while the task or its hooks were at work: its deadline, if it could not be
-    /// renewed before; from then on another run may have been admitted. Or when the store said that it was not ours any
+    /// renewed before; from then on another run may have been admitted. For a command that is when it was told to stop:
+    /// its [`grace`](crate::Event::grace) and a second before another run may be admitted. Or when the store said that it was not ours any
     /// more, because somebody broke it, or the store lost its data: then another run may have been admitted since the
     /// last renewal.
     ///
@@ -204,6 +231,36 @@ impl RunOutcome {
     /// ```
     pub fn unprotected(&self) -> Option<&MutexError> {
         self.unprotected.as_deref()
+    }
+
+    /// The exit code of its command, or the signal that ended it; `None` if it is a callback, or was not started. Also
+    /// there when the command was [cancelled](crate::CancelReason), however it took that.
+    ///
+    /// ```
+    /// use soloist::Event;
+    ///
+    /// let event = Event::exec("backup", "pg_dump app > /backup/app.sql").daily().on_failure(|run, outcome| {
+    ///     let code = outcome.exit_status().and_then(|status| status.code());
+    ///     eprintln!("{}: {code:?}", run.name());
+    /// });
+    /// ```
+    pub fn exit_status(&self) -> Option<ExitStatus> {
+        self.exit.as_ref().map(|exit| exit.status)
+    }
+
+    /// The end of what its command wrote; `None` unless [`Output::Keep`](crate::Output::Keep) asks for it.
+    ///
+    /// ```
+    /// use soloist::{Event, Output};
+    ///
+    /// let event = Event::exec("backup", "pg_dump app > /backup/app.sql").daily().output(Output::Keep(4096));
+    /// let event = event.on_failure(|run, outcome| match outcome.output() {
+    ///     Some(output) => eprintln!("{}: {output}", run.name()),
+    ///     None => eprintln!("{} was not started", run.name()),
+    /// });
+    /// ```
+    pub fn output(&self) -> Option<&KeptOutput> {
+        self.exit.as_ref()?.output.as_ref()
     }
 
     /// How giving the lease back went; `None` without a lease, and in hooks, which run while it is still held.
@@ -246,24 +303,33 @@ impl fmt::Display for Reading<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { outcome, time } = self;
         match &outcome.ended {
-            Ended::Succeeded => write!(f, "succeeded in {}", Took(outcome.took))?,
-            // When its lease was lost follows.
-            Ended::Faulted(fault) if fault.is_cancellation() && outcome.lost_at.is_some() => {
-                write!(f, "cancelled after {}", Took(outcome.took))?;
+            Ended::Succeeded => {
+                write!(f, "succeeded in {}", Took(outcome.took))?;
+                if outcome.cancelled == Some(CancelReason::ShuttingDown) {
+                    write!(f, ", after it was told to stop, because {}", CancelReason::ShuttingDown)?;
+                }
             }
-            Ended::Faulted(Fault::Failed(error)) => {
-                write!(f, "failed after {}: {}", Took(outcome.took), Chain(&**error))?;
-            }
+            Ended::Faulted(fault @ Fault::Failed(error)) => match fault.cancellation() {
+                None => write!(f, "failed after {}: {}", Took(outcome.took), Chain(&**error))?,
+                // When that was follows.
+                Some(CancelReason::LeaseLost) if outcome.lost_at.is_some() => {
+                    write!(f, "cancelled after {}", Took(outcome.took))?;
+                }
+                Some(reason) => write!(f, "cancelled after {}, because {reason}", Took(outcome.took))?,
+            },
             Ended::Faulted(Fault::Panicked(message)) => {
                 write!(f, "panicked after {}: {message}", Took(outcome.took))?;
             }
+            Ended::Faulted(Fault::Exited(status)) => write!(f, "{} after {}", Exited(*status), Took(outcome.took))?,
             Ended::TimedOut { limit, fault } => {
                 write!(f, "timed out after {}", Took(*limit))?;
                 let late = outcome.took.saturating_sub(*limit);
                 if late >= STOPPED_AT_ONCE {
                     write!(f, ", and stopped {} later", Took(late))?;
                 }
-                if let Some(fault) = fault.as_ref().filter(|fault| !fault.is_cancellation()) {
+                // How its command ended follows.
+                let said = |fault: &&Fault| fault.cancellation().is_some() || matches!(fault, Fault::Exited(_));
+                if let Some(fault) = fault.as_ref().filter(|fault| !said(fault)) {
                     write!(f, "; {fault}")?;
                 }
             }
@@ -275,6 +341,9 @@ impl fmt::Display for Reading<'_> {
             link = "; ";
             Ok(())
         };
+        if let Some(exit) = outcome.exit.as_ref().filter(|_| outcome.ended.was_cut_short()) {
+            add(&Exited(exit.status))?;
+        }
         if let Some(error) = outcome.unprotected() {
             add(&format_args!("unprotected, because the store gave no decision: {}", Chain(error)))?;
         }
@@ -287,6 +356,10 @@ impl fmt::Display for Reading<'_> {
             Some(Release::Lost) if outcome.lost_at.is_some() => Ok(()),
             Some(release @ Release::HeldFor(_)) => write!(f, "; {release}"),
             Some(release) => add(release),
+        }?;
+        match outcome.output() {
+            Some(output) if !outcome.is_success() && !output.bytes().is_empty() => write!(f, "; its output:\n{output}"),
+            _ => Ok(()),
         }
     }
 }
@@ -315,7 +388,7 @@ const STOPPED_AT_ONCE: Duration = Duration::from_millis(100);
 pub enum Ended {
     /// It returned without an error.
     Succeeded,
-    /// It returned an error, or panicked.
+    /// It returned an error, or panicked; or its command failed, or was [cancelled](crate::CancelReason).
     Faulted(Fault),
     /// It took longer than its [`timeout`](crate::Event::timeout) and was told to stop.
     #[non_exhaustive]
@@ -327,6 +400,17 @@ pub enum Ended {
     },
     /// It was not called, because a `before` hook failed, or its lease was lost before.
     NotStarted,
+}
+
+impl Ended {
+    /// Whether it was told to stop, and did.
+    fn was_cut_short(&self) -> bool {
+        match self {
+            Self::Faulted(fault) => fault.cancellation().is_some(),
+            Self::TimedOut { .. } => true,
+            Self::Succeeded | Self::NotStarted => false,
+        }
+    }
 }
 
 /// How giving a lease back went.
@@ -420,14 +504,31 @@ mod tests {
     }
 
     #[test]
+    #[cfg(unix)]
+    fn a_command_that_ended_by_itself_when_its_time_was_over_has_ended_once() {
+        use std::os::unix::process::ExitStatusExt;
+
+        let (limit, status) = (Duration::from_secs(30), ExitStatus::from_raw(3 << 8));
+        let fault = Some(Fault::Exited(status));
+        let outcome = RunOutcome {
+            exit: Some(Box::new(Exit { status, output: None })),
+            took: limit,
+            ..RunOutcome::new(Ended::TimedOut { limit, fault }, None)
+        };
+        assert_eq!(outcome.to_string(), "timed out after 30.0 s; exited with 3");
+    }
+
+    #[test]
     fn an_outcome_names_everything_that_went_wrong() {
         let outcome = RunOutcome {
             ended: Ended::Faulted(Fault::Failed(Arc::from(BoxError::from("no paper")))),
             took: Duration::from_millis(12),
+            cancelled: None,
             token: None,
             hook_failures: vec![HookFailure { hook: Hook::Then, number: 2, fault: Fault::Panicked("gone".into()) }],
             lost_at: None,
             unprotected: None,
+            exit: None,
             release: Some(Release::Failed(MutexError::unavailable("forget lease/reports", "timed out"))),
         };
         assert_eq!(

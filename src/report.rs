@@ -9,12 +9,14 @@ use chrono::{DateTime, Utc};
 use crate::error::{Chain, Quoted};
 use crate::lease::{FencingToken, Holder};
 use crate::outcome::{Ended, Release, RunOutcome, SkipReason};
+use crate::shutdown::Shutdown;
 use crate::zone::Zone;
 
 /// What one tick did: an entry for every event that was due, in the order in which they were added.
 ///
 /// Printed, it is a table for a terminal. Returned from `main`, it prints its failures, and only those, to stderr,
-/// and makes the process fail if there are any: what cron mails is what somebody should read.
+/// and makes the process fail if there are any: what cron mails is what somebody should read. If a signal has ended the
+/// tick, see [`Shutdown`], it ends the process by that signal.
 ///
 /// ```no_run
 /// use soloist::{Event, FileMutex, Report, Schedule};
@@ -30,11 +32,12 @@ use crate::zone::Zone;
 pub struct Report {
     at: DateTime<Utc>,
     entries: Vec<Entry>,
+    shutdown: Option<Shutdown>,
 }
 
 impl Report {
-    pub(crate) fn new(at: DateTime<Utc>, entries: Vec<Entry>) -> Self {
-        Self { at, entries }
+    pub(crate) fn new(at: DateTime<Utc>, entries: Vec<Entry>, shutdown: Option<&Shutdown>) -> Self {
+        Self { at, entries, shutdown: shutdown.cloned() }
     }
 
     /// The instant of the tick.
@@ -122,6 +125,9 @@ impl Termination for Report {
         let table = Table(self.failures().collect());
         for line in table.lines() {
             eprintln!("{line}");
+        }
+        if let Some(shutdown) = &self.shutdown {
+            shutdown.finish();
         }
         if self.is_failure() { ExitCode::FAILURE } else { ExitCode::SUCCESS }
     }

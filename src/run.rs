@@ -12,7 +12,7 @@ use crate::gate::{self, Pass};
 use crate::lease::FencingToken;
 use crate::outcome::{Ended, Hook, HookFailure, Release, RunOutcome, SkipReason};
 use crate::report::{Entry, Verdict};
-use crate::task::{Run, Task};
+use crate::task::{Afterlife, Command, Exit, Run, Task, Work};
 use crate::turn::Turn;
 
 impl Turn<'_> {
@@ -78,6 +78,7 @@ impl Turn<'_> {
     #[inline(always)]
     pub(crate) fn perform(&self, pass: &Pass<'_>) -> RunOutcome {
         let run = pass.run();
+        let _at_work = self.round.shutdown.map(|shutdown| shutdown.watch(run));
         run.tenure().is_performed_here();
         let mut outcome = RunOutcome {
             hook_failures: self.prepare(run),
@@ -89,9 +90,10 @@ impl Turn<'_> {
         let mut ended = started;
         // Hooks, and the wait for a thread, may have taken longer than the lease lasted.
         if outcome.hook_failures.is_empty() && run.tenure().gone_by(started).is_none() {
-            outcome.ended = self.work(run, started);
+            outcome.ended = self.work(run, started, &mut outcome.exit);
             ended = self.clock.moment();
             outcome.took = ended.since(started);
+            outcome.cancelled = run.tenure().reason_at(ended);
         }
         outcome.lost_at = self.lost_by(ended, run);
         if !self.event.after.is_empty() {
@@ -109,13 +111,34 @@ impl Turn<'_> {
     }
 
     #[inline]
-    fn work(&self, run: &Run, started: Moment) -> Ended {
+    fn work(&self, run: &Run, started: Moment, exit: &mut Option<Box<Exit>>) -> Ended {
         tracing::debug!(target: "soloist", token = run.fencing_token().map(FencingToken::get), "started");
-        let fault = || attempt(|| (self.event.task)(run)).err();
+        let mut fault = || match &self.event.work {
+            Work::Callback(task) => attempt(|| task(run)).err(),
+            Work::Command(command) => {
+                let (fault, ended) = self.run_command(command, run);
+                *exit = ended;
+                fault
+            }
+        };
         match self.event.timeout {
             None => fault().map_or(Ended::Succeeded, Ended::Faulted),
             Some(limit) => self.timed(run, started, limit, fault),
         }
+    }
+
+    /// Runs the command so that the lease lasts as long as it does, or that it ends with the lease.
+    fn run_command(&self, command: &Command, run: &Run) -> (Option<Fault>, Option<Box<Exit>>) {
+        let afterlife = match run.lease() {
+            None => Afterlife::Free,
+            Some(lease) => match contain(|| self.mutex().lifeline(lease)) {
+                Ok(Ok(Some(lifeline))) => Afterlife::Lifeline(lifeline),
+                Ok(Ok(None)) => Afterlife::Watchdog,
+                Ok(Err(error)) => return (Some(Fault::Failed(Arc::new(error))), None),
+                Err(message) => return (Some(Fault::Panicked(message)), None),
+            },
+        };
+        command.run(run, afterlife)
     }
 
     /// The task whose `fault` this is takes no longer than its timeout, or it has failed.

@@ -18,6 +18,7 @@ use crate::mutex::{EventMutex, Scope, Store};
 use crate::outage::Outages;
 use crate::protection::LeaseTerms;
 use crate::report::{Entry, Report};
+use crate::shutdown::Shutdown;
 use crate::tick::Tick;
 use crate::turn::{Cause, Round, Turn};
 
@@ -65,6 +66,7 @@ pub struct Schedule {
     clock: Clock,
     /// Of leases that are renewed.
     lease_term: Term,
+    shutdown: Option<Shutdown>,
     events: Vec<Arc<Definition>>,
     /// Where in `events` a name is.
     names: HashMap<Arc<str>, usize>,
@@ -87,6 +89,7 @@ impl Schedule {
             mutex: Store::new(mutex),
             clock: Clock::system(),
             lease_term: Term::DEFAULT,
+            shutdown: None,
             events: Vec::new(),
             names: HashMap::new(),
             agenda: Agenda::default(),
@@ -133,6 +136,19 @@ impl Schedule {
     #[must_use = "the term is that of the schedule which is returned"]
     pub fn with_lease_term(self, term: Term) -> Self {
         Self { lease_term: term, ..self }
+    }
+
+    /// The same schedule, which starts nothing more once the process shuts down, and whose runs are told to stop then.
+    ///
+    /// ```
+    /// use soloist::{Schedule, Shutdown};
+    ///
+    /// let shutdown = Shutdown::new();
+    /// let schedule = Schedule::in_process().with_shutdown(&shutdown);
+    /// ```
+    #[must_use = "the shutdown is that of the schedule which is returned"]
+    pub fn with_shutdown(self, shutdown: &Shutdown) -> Self {
+        Self { shutdown: Some(shutdown.clone()), ..self }
     }
 
     /// Adds an event at the end, if all of it is in order.
@@ -235,12 +251,13 @@ impl Schedule {
     pub fn run_due(&self, now: DateTime<Utc>) -> Report {
         let due = self.agenda.due(now);
         if due.is_empty() {
-            return Report::new(now, Vec::new());
+            return Report::new(now, Vec::new(), self.shutdown.as_ref());
         }
+        let _ticking = self.shutdown.as_ref().map(Shutdown::tick);
         let span = tracing::info_span!(target: "soloist", "tick", now = %now, due = due.len());
         let _in_span = span.enter();
         let background = due.len() > 1 && due.iter().any(|(event, _)| self.events[*event].background);
-        let round = Round::begin(Cause::Due, &self.clock, Outages::none(background));
+        let round = self.round(Cause::Due, background);
         let turn = |(event, tick): (usize, Tick)| self.turn(&self.events[event], tick, &round);
         let entries = if background {
             background::take_turns(&due.into_iter().map(turn).collect::<Vec<_>>())
@@ -249,7 +266,7 @@ impl Schedule {
             foreground::take_turns(due.into_iter().map(turn), |entry| entries.push(entry));
             entries
         };
-        Report::new(now, entries)
+        Report::new(now, entries, self.shutdown.as_ref())
     }
 
     /// Runs one event by hand, due or not, through its filters and its lease. It makes no claim: it runs whether or
@@ -275,10 +292,15 @@ impl Schedule {
         let at = self.names.get(name).ok_or_else(|| UnknownEvent { name: Quoted::new(name) })?;
         let event = &*self.events[*at];
         let tick = Tick::at(now, &event.timetable.zone);
-        Ok(self.turn(event, tick, &Round::begin(Cause::ByHand, &self.clock, Outages::none(false))).take())
+        let _ticking = self.shutdown.as_ref().map(Shutdown::tick);
+        Ok(self.turn(event, tick, &self.round(Cause::ByHand, false)).take())
     }
 
-    fn turn<'a>(&'a self, event: &'a Definition, tick: Tick, round: &'a Round) -> Turn<'a> {
+    fn round(&self, cause: Cause, background: bool) -> Round<'_> {
+        Round::begin(cause, &self.clock, Outages::none(background), self.shutdown.as_ref())
+    }
+
+    fn turn<'a>(&'a self, event: &'a Definition, tick: Tick, round: &'a Round<'a>) -> Turn<'a> {
         Turn { event, tick, round, store: self.store_of(event), clock: &self.clock }
     }
 

@@ -5,7 +5,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
-use rustix::io::{FdFlags, fcntl_setfd, write};
+use rustix::io::{FdFlags, fcntl_dupfd_cloexec, fcntl_setfd, write};
 
 /// Calls `leave` when this process ends by `exit` or by a return from `main`, on the thread that ends it; `false`: it
 /// will not be called.
@@ -47,14 +47,25 @@ pub(crate) fn is_ignored(signal: libc::c_int) -> bool {
     asked == 0 && unsafe { present.assume_init() }.sa_sigaction == libc::SIG_IGN
 }
 
+/// Where nobody's script has descriptors of its own, who would close what it has inherited by opening another.
+const OUT_OF_THE_WAY: i32 = 100;
+
 /// Lets what `command` starts, and nothing else that is started meanwhile, inherit `inherited`, and tell its process id
 /// to `told` in a line before it begins.
 #[expect(unsafe_code, reason = "between fork and exec")]
 pub(crate) fn prepare(command: &mut Command, inherited: Option<OwnedFd>, told: Option<PipeWriter>) {
     let in_the_child = move || -> io::Result<()> {
         if let Some(inherited) = &inherited {
-            // Its flag is that of the child's own descriptor, not of what it leads to.
-            fcntl_setfd(inherited, FdFlags::empty())?;
+            // The flag is that of the child's own descriptor, not of what it leads to.
+            match fcntl_dupfd_cloexec(inherited, OUT_OF_THE_WAY) {
+                Ok(moved) => {
+                    fcntl_setfd(&moved, FdFlags::empty())?;
+                    // It is the program's that is about to be.
+                    std::mem::forget(moved);
+                }
+                // There may be no more than a few.
+                Err(_) => fcntl_setfd(inherited, FdFlags::empty())?,
+            }
         }
         if let Some(told) = &told {
             let (mut line, mut start) = ([b'\n'; 21], 20);

@@ -1,4 +1,4 @@
-//! What an event does: a callback, and what it is called with.
+//! What an event does: a callback, and what it is called with, or a command.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,6 +9,19 @@ use crate::cancel::{CancelReason, Cancelled};
 use crate::error::BoxError;
 use crate::lease::{FencingToken, Lease};
 use crate::tenure::Tenure;
+
+mod command;
+mod output;
+#[cfg(unix)]
+mod process_group;
+#[cfg(not(unix))]
+mod process_alone;
+#[cfg(unix)]
+mod watchdog;
+
+pub use command::InvalidCommand;
+pub(crate) use command::{Afterlife, Command, Exit, KILLING_TAKES, LONGEST_GRACE};
+pub use output::{KeptOutput, Output};
 
 /// One run of an event, as its task and its hooks see it. An owned, cheap handle: clone it into threads and futures.
 /// The lease is given back when the task and its hooks have returned, whoever still has a clone: wait for what you start.
@@ -91,7 +104,8 @@ impl Run {
         self.tenure.token()
     }
 
-    /// Whether the task should stop: its lease is lost, or it took too long. Once it is, it stays so.
+    /// Whether the task should stop: its lease is lost, it took too long, or the process shuts down. Once it is, it stays
+    /// so.
     ///
     /// It compares the deadlines with the clock itself, so that it is right in the moment in which a process that was
     /// suspended goes on. A task that works on after that may work beside another run.
@@ -238,6 +252,24 @@ impl<T> Returns for fn() -> T {
 impl TaskResult for Never {
     fn into_outcome(self) -> TaskOutcome {
         self
+    }
+}
+
+/// What an event does.
+pub(crate) enum Work {
+    Callback(Task),
+    Command(Box<Command>),
+}
+
+impl Work {
+    /// How long before its lease ends it is told to stop.
+    #[inline]
+    pub(crate) fn stopping(&self) -> Duration {
+        match self {
+            // It has to see for itself.
+            Self::Callback(_) => Duration::ZERO,
+            Self::Command(command) => command.stopping(),
+        }
     }
 }
 

@@ -13,7 +13,7 @@ use super::sync::{AtomicU64, Condvar, Mutex, Ordering};
 use crate::cancel::CancelReason;
 use crate::clock::{Clock, Moment};
 use crate::fault::contain;
-use crate::lease::{FencingToken, Holder, Lease, Term};
+use crate::lease::{FencingToken, Holder, Lease, Owner, Term};
 use crate::mutex::Grant;
 
 /// What one run, or one guard, holds from its grant to its release.
@@ -25,13 +25,19 @@ pub(crate) struct Tenure {
     began: Moment,
     /// How long the lease is held from then on, however soon it is given back.
     at_least: Option<Term>,
-    /// How long it takes to stop what works under it.
+    /// How long before its lease ends the task is told to stop: what stopping takes.
     stopping: Duration,
     /// On which thread it is performed, while it is.
     thread: AtomicUsize,
     right: AtomicU64,
+    /// Whether the store said that it is not ours any more, before its time.
+    taken_away: AtomicBool,
     /// When the task has taken too long.
     limit: AtomicU64,
+    /// When the process began to shut down.
+    shut_down: AtomicU64,
+    /// When it will have ended, whatever is still at work.
+    gone_by: AtomicU64,
     /// Whether subscribers were told of its loss.
     told_of: AtomicBool,
     /// Whether the store is just being asked for a renewal.
@@ -90,7 +96,8 @@ impl Tenure {
         at_least: Option<Term>,
         stopping: Duration,
     ) -> Self {
-        let until = grant.as_ref().and_then(Grant::lease).map_or(Moment::NEVER, Lease::deadline);
+        let until =
+            grant.as_ref().and_then(Grant::lease).map_or(Moment::NEVER, |lease| lease.deadline().minus(stopping));
         Self {
             clock,
             grant,
@@ -99,7 +106,10 @@ impl Tenure {
             stopping,
             thread: AtomicUsize::new(NO_THREAD),
             right: AtomicU64::new(Right::Until(until).word()),
+            taken_away: AtomicBool::new(false),
             limit: AtomicU64::new(Moment::NEVER.to_bits()),
+            shut_down: AtomicU64::new(Moment::NEVER.to_bits()),
+            gone_by: AtomicU64::new(Moment::NEVER.to_bits()),
             told_of: AtomicBool::new(false),
             asking: Mutex::new(false),
             told: Condvar::new(),
@@ -113,6 +123,10 @@ impl Tenure {
 
     pub(crate) fn claim(&self) -> Option<&Lease> {
         self.grant.as_ref()?.claim()
+    }
+
+    pub(crate) fn owner(&self) -> Option<Owner> {
+        self.lease().or(self.claim()).map(Lease::owner)
     }
 
     pub(crate) fn token(&self) -> Option<FencingToken> {
@@ -146,49 +160,97 @@ impl Tenure {
 
     /// The task may take until then.
     pub(crate) fn limit_task_until(&self, limit: Moment) {
+        self.change(|| self.limit.store(limit.to_bits(), Ordering::Release));
+    }
+
+    /// The process shuts down, and will have ended when the `grace` is over: the task should stop.
+    pub(crate) fn shut_down(&self, grace: Duration) {
+        let now = self.clock.moment();
+        self.change(|| {
+            self.gone_by.store(now.plus(grace).to_bits(), Ordering::Release);
+            self.shut_down.store(now.to_bits(), Ordering::Release);
+        });
+    }
+
+    /// Wakes whoever waits for something that `change` may have brought about.
+    pub(crate) fn change(&self, change: impl FnOnce()) {
         let asking = self.asking.lock().unwrap_or_else(PoisonError::into_inner);
-        self.limit.store(limit.to_bits(), Ordering::Release);
+        change();
         drop(asking);
         self.told.notify_all();
     }
 
     /// Why the run should stop; the first reason there was.
     pub(crate) fn reason(&self) -> Option<CancelReason> {
-        let now = self.clock.moment();
-        let reason = self.reason_under(self.right_at(now), now);
+        let reason = self.reason_at(self.clock.moment());
         if reason == Some(CancelReason::LeaseLost) {
             self.tell_of_its_loss();
         }
         reason
     }
 
-    fn reason_under(&self, right: Right, now: Moment) -> Option<CancelReason> {
-        let limit = Moment::from_bits(self.limit.load(Ordering::Acquire));
-        match right {
-            Right::GoneSince(lost) if lost <= limit => Some(CancelReason::LeaseLost),
-            _ if limit <= now => Some(CancelReason::TimedOut),
-            Right::GoneSince(_) => Some(CancelReason::LeaseLost),
-            Right::Until(_) => None,
+    /// The same, for who tells nobody of a loss.
+    #[inline]
+    pub(crate) fn reason_at(&self, now: Moment) -> Option<CancelReason> {
+        let lost = match self.right_at(now) {
+            Right::Until(_) => Moment::NEVER,
+            // One that was given back would have lasted longer.
+            Right::GoneSince(lost) => lost.min(now),
+        };
+        let [limit, shut_down] =
+            [&self.limit, &self.shut_down].map(|moment| Moment::from_bits(moment.load(Ordering::Acquire)));
+        match lost.min(limit).min(shut_down) {
+            first if now < first => None,
+            first if first == lost => Some(CancelReason::LeaseLost),
+            first if first == limit => Some(CancelReason::TimedOut),
+            _ => Some(CancelReason::ShuttingDown),
         }
     }
 
     /// Waits until there is a reason to stop, for `timeout` at most.
     pub(crate) fn wait(&self, timeout: Duration) -> Option<CancelReason> {
         let enough = self.clock.moment().plus(timeout);
-        loop {
-            // Not while `asking` is locked: a loss is told from here.
-            let reason = self.reason();
-            if reason.is_some() || enough <= self.clock.moment() {
-                return reason;
-            }
-            let asking = self.asking.lock().unwrap_or_else(PoisonError::into_inner);
-            // What is lost from here on is told once this thread waits.
-            let right = Right::of(self.right.load(Ordering::Acquire)).at(self.clock.moment());
-            let Right::Until(deadline) = right else { continue };
-            let limit = Moment::from_bits(self.limit.load(Ordering::Acquire));
-            let patience = self.clock.patience(enough.min(deadline).min(limit));
-            drop(self.told.wait_timeout(asking, patience));
+        self.wait_while(|now| {
+            let patience = self.patience(now)?;
+            (now < enough).then(|| patience.min(self.clock.patience(enough)))
+        });
+        // Not while `asking` is locked: a loss is told from here.
+        self.reason()
+    }
+
+    /// Waits as long as `idle`, which is asked at every change, says for how long at most.
+    pub(crate) fn wait_while(&self, idle: impl Fn(Moment) -> Option<Duration>) {
+        let mut asking = self.asking.lock().unwrap_or_else(PoisonError::into_inner);
+        // What changes from here on is told once this thread waits.
+        while let Some(patience) = idle(self.clock.moment()) {
+            (asking, _) = self.told.wait_timeout(asking, patience).unwrap_or_else(PoisonError::into_inner);
         }
+    }
+
+    /// For how long there is no reason to stop, as things are; nothing if there is one.
+    pub(crate) fn patience(&self, now: Moment) -> Option<Duration> {
+        self.reason_at(now).is_none().then(|| self.clock.patience(self.end()))
+    }
+
+    /// When there will be a reason to stop, as things are.
+    fn end(&self) -> Moment {
+        let right = match Right::of(self.right.load(Ordering::Acquire)) {
+            Right::Until(deadline) => deadline,
+            Right::GoneSince(_) => Moment::BEGINNING,
+        };
+        let limit = Moment::from_bits(self.limit.load(Ordering::Acquire));
+        right.min(limit).min(Moment::from_bits(self.shut_down.load(Ordering::Acquire)))
+    }
+
+    /// For how long a task that was told to stop may go on: until its lease ends or its process does, and not at all if
+    /// the lease may be another's already.
+    pub(crate) fn last_patience(&self) -> Duration {
+        if self.taken_away.load(std::sync::atomic::Ordering::Acquire) {
+            return Duration::ZERO;
+        }
+        let (Right::Until(deadline) | Right::GoneSince(deadline)) = Right::of(self.right.load(Ordering::Acquire));
+        let end = Moment::from_bits(self.gone_by.load(Ordering::Acquire)).min(deadline.plus(self.stopping));
+        end.since(self.clock.moment())
     }
 
     /// When the grant was there.
@@ -199,13 +261,8 @@ impl Tenure {
 
     /// How long it may go on as things are; `None`: without end.
     pub(crate) fn remaining(&self) -> Option<Duration> {
-        let now = self.clock.moment();
-        let limit = Moment::from_bits(self.limit.load(Ordering::Acquire));
-        let end = match self.right_at(now) {
-            Right::Until(deadline) => deadline.min(limit),
-            Right::GoneSince(_) => now,
-        };
-        (end < Moment::NEVER).then(|| end.since(now))
+        let end = self.end();
+        (end < Moment::NEVER).then(|| end.since(self.clock.moment()))
     }
 
     /// Since when the lease is lost, or given back.
@@ -270,7 +327,7 @@ impl Tenure {
     pub(crate) fn renewed_until(&self, deadline: Moment, now: Moment) {
         if let right @ Right::Until(_) = self.right_at(now) {
             // Whoever changed it meanwhile has ended it.
-            let renewed = Right::Until(deadline).word();
+            let renewed = Right::Until(deadline.minus(self.stopping)).word();
             let _ = self.right.compare_exchange(right.word(), renewed, Ordering::AcqRel, Ordering::Acquire);
         }
         self.answered();
@@ -278,6 +335,7 @@ impl Tenure {
 
     /// The store is about to be asked to let it end at this moment: nobody relies on more than that from here on.
     pub(crate) fn shorten_until(&self, deadline: Moment) {
+        let deadline = deadline.minus(self.stopping);
         let mut word = self.right.load(Ordering::Acquire);
         while let Right::Until(until) = Right::of(word)
             && deadline < until
@@ -300,6 +358,10 @@ impl Tenure {
 
     /// The store says that the lease is not ours any more.
     pub(crate) fn lose(&self, now: Moment) {
+        if !self.has_ended() {
+            // Also when it was lost before: what is being stopped has no more time then.
+            self.taken_away.store(true, std::sync::atomic::Ordering::Release);
+        }
         if let right @ Right::Until(_) = self.right_at(now) {
             // Whoever changed it meanwhile has ended it.
             let lost = Right::GoneSince(now).word();
@@ -324,7 +386,8 @@ impl Tenure {
                 Err(other) => word = other,
             }
         }
-        let deadline = (word & GIVEN_BACK != 0).then(|| Moment::from_bits(word & !(GONE | GIVEN_BACK)))?;
+        let told = (word & GIVEN_BACK != 0).then(|| Moment::from_bits(word & !(GONE | GIVEN_BACK)))?;
+        let deadline = told.plus(self.stopping);
         self.lease().filter(|lease| lease.deadline() != deadline).map(|lease| lease.held_until(deadline))
     }
 

@@ -10,16 +10,18 @@ use crate::keeper::Keepers;
 use crate::lease::Owners;
 use crate::mutex::{EventMutex, Store};
 use crate::outage::Outages;
+use crate::shutdown::Shutdown;
 use crate::tick::Tick;
 
 /// What the turns of one tick have in common.
-pub(crate) struct Round {
+pub(crate) struct Round<'a> {
     pub(crate) cause: Cause,
     /// When the tick began.
     pub(crate) began: Moment,
     pub(crate) owners: Owners,
     pub(crate) outages: Outages,
     pub(crate) keepers: Keepers,
+    pub(crate) shutdown: Option<&'a Shutdown>,
 }
 
 /// Why it is an event's turn.
@@ -29,10 +31,16 @@ pub(crate) enum Cause {
     ByHand,
 }
 
-impl Round {
-    pub(crate) fn begin(cause: Cause, clock: &Clock, outages: Outages) -> Self {
+impl<'a> Round<'a> {
+    pub(crate) fn begin(cause: Cause, clock: &Clock, outages: Outages, shutdown: Option<&'a Shutdown>) -> Self {
         let keepers = Keepers::default();
-        Self { cause, began: clock.moment(), owners: Owners::of_this_process(), outages, keepers }
+        Self { cause, began: clock.moment(), owners: Owners::of_this_process(), outages, keepers, shutdown }
+    }
+
+    /// Whether nothing new may start.
+    #[inline]
+    pub(crate) fn is_shutting_down(&self) -> bool {
+        self.shutdown.is_some_and(Shutdown::has_begun)
     }
 }
 
@@ -40,7 +48,7 @@ impl Round {
 pub(crate) struct Turn<'a> {
     pub(crate) event: &'a Definition,
     pub(crate) tick: Tick,
-    pub(crate) round: &'a Round,
+    pub(crate) round: &'a Round<'a>,
     pub(crate) store: &'a Store,
     pub(crate) clock: &'a Clock,
 }

@@ -10,6 +10,7 @@ use crate::error::{Quoted, debug_as_display};
 use crate::frequency::FrequencyError;
 use crate::lease::{InvalidName, InvalidTerm, Term};
 use crate::protection::SHORTEST_RENEWED;
+use crate::task::{InvalidCommand, KILLING_TAKES};
 use crate::zone::UnknownZone;
 
 /// Why a schedule refused an event. The schedule is as it was before.
@@ -140,6 +141,28 @@ pub enum AddErrorKind {
     /// Its timeout is too short or too long.
     #[error("a timeout of {:?} is outside of {:?} to ten years", .0, Term::MIN.get())]
     Timeout(Duration),
+    /// It says something about its command, by this method, and has none.
+    #[error("`{0}(..)` is for commands, and this event calls a function: use `Event::exec` or `Event::command`")]
+    NotACommand(&'static str),
+    /// Its command can't be run.
+    #[error(transparent)]
+    Command(InvalidCommand),
+    /// Its command would have too long to stop.
+    #[error("a grace of {:?} is longer than an hour", .0)]
+    Grace(Duration),
+    /// Its lease would end before its command could be stopped.
+    #[error(
+        "a lease of {:?} is too short to stop its command in: a grace of {grace:?} and {:?} to kill it need twice as long, \
+         {:?}; let the lease be longer, or the `grace(..)` shorter",
+        term.get(), KILLING_TAKES, (*grace + KILLING_TAKES) * 2
+    )]
+    #[non_exhaustive]
+    TooShortToStop {
+        /// How long the lease is.
+        term: Term,
+        /// How long the command may take to stop.
+        grace: Duration,
+    },
     /// It says what to do when its store is out, and has nothing to ask a store for.
     #[error(
         "it has an `on_outage(..)`, and no protection that a store is asked for: add `without_overlapping()` or \

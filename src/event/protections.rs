@@ -33,7 +33,8 @@ impl Event {
     /// The lease has a term of 60 seconds, unless [`lease_term`](Self::lease_term) or
     /// [`Schedule::with_lease_term`](crate::Schedule::with_lease_term) says otherwise, and is renewed at a third of it.
     /// So a process that is killed leaves its event blocked for a minute at most, and on the file store not at all. A
-    /// lease that can't be renewed in time is lost: the run is [cancelled](crate::Run::is_cancelled), and the report says so.
+    /// lease that can't be renewed in time is lost: the run is [cancelled](crate::Run::is_cancelled), and the report
+    /// says so.
     ///
     /// The store must be able to extend a lease, as all that are built in are. For one that can't, there is
     /// [`without_overlapping_for`](Self::without_overlapping_for).
@@ -54,8 +55,8 @@ impl Event {
 
     /// Never runs while an earlier run of it is at work, for a fixed `term` at the most: from 1 millisecond to ten
     /// years. The lease is not renewed: a task that is still at work when the term is over is
-    /// [cancelled](crate::Run::is_cancelled) and may be overlapped; the report says that it lost its lease. A process that is
-    /// killed leaves its event blocked for the rest of the term, except on the file store.
+    /// [cancelled](crate::Run::is_cancelled) and may be overlapped; the report says that it lost its lease. A process
+    /// that is killed leaves its event blocked for the rest of the term, except on the file store.
     ///
     /// ```
     /// use std::time::Duration;
@@ -88,9 +89,10 @@ impl Event {
     /// Holds its lease for at least so long, however soon the task has ended, and whether or not the process is there
     /// then: from 1 millisecond to ten years.
     ///
-    /// A task that is shorter than the difference between two servers' clocks would otherwise run on both, one after the
-    /// other: servers that are 2 s apart and a task of 1 ms make two runs, and with `hold_at_least` of 5 s one. Until
-    /// it is over, others are told that it is still running. It goes with a lease. A process that is killed holds nothing longer than its term, and on the file store nothing at all.
+    /// A task that is shorter than the difference between two servers' clocks would otherwise run on both, one after
+    /// the other: servers that are 2 s apart and a task of 1 ms make two runs, and with `hold_at_least` of 5 s one.
+    /// Until it is over, others are told that it is still running. It goes with a lease. A process that is killed holds
+    /// nothing longer than its term, and on the file store nothing at all.
     ///
     /// ```
     /// use std::time::Duration;
@@ -118,8 +120,8 @@ impl Event {
 
     /// Each occurrence starts on exactly one of the servers that share the store, whichever comes first. It needs a
     /// store that all of them see. The claim lasts for 65 minutes, and a server asks for it within 60 minutes after its
-    /// tick began, or not at all; so servers may be up to 5 minutes apart. Alone it does not keep a long task from being overlapped by its next occurrence:
-    /// that is [`without_overlapping`](Self::without_overlapping).
+    /// tick began, or not at all; so servers may be up to 5 minutes apart. Alone it does not keep a long task from
+    /// being overlapped by its next occurrence: that is [`without_overlapping`](Self::without_overlapping).
     ///
     /// A process that dies after the gate has used up the occurrence: it starts at most once.
     ///

@@ -16,14 +16,12 @@ use crate::tenure::Tenure;
 /// A process that ends has gone after that.
 pub(super) const FEW_SECONDS: Duration = Duration::from_secs(5);
 
-/// The same, from when all that takes longer to stop has stopped.
-pub(super) const MOMENTS: Duration = Duration::from_secs(2);
-
 #[derive(Debug, Default)]
 pub(super) struct Farewell {
     pub(super) given_back: Vec<Lease>,
     /// How much longer these are to be held, as was asked for.
     pub(super) held: BTreeMap<Term, Vec<Lease>>,
+    /// When these are to end.
     pub(super) shortened: BTreeMap<Term, Vec<Arc<Tenure>>>,
 }
 
@@ -35,28 +33,28 @@ impl Farewell {
         let lease = tenure.end_renewal().unwrap_or_else(|| lease.clone());
         match rest {
             None => self.given_back.push(lease),
-            Some(rest) => self.hold(lease, in_full_seconds(rest.get())),
+            Some(rest) => put(&mut self.held, in_full_seconds(rest.get()), lease),
         }
     }
 
-    /// It lasts until `deadline`, and somebody works under it until this process has ended.
+    /// Somebody works under it until this process has ended, and is told to stop at `deadline` as things are. What takes
+    /// longer to stop does so after the process has ended.
     pub(super) fn leave_behind(&mut self, tenure: &Arc<Tenure>, deadline: Moment, now: Moment) {
         let Some(lease) = tenure.lease() else { return };
-        let (left, soon) = (deadline.since(now), FEW_SECONDS.max(tenure.stopping() + MOMENTS));
-        match tenure.rest() {
-            Some(rest) => {
-                let rest = in_full_seconds(rest.get().max(left.min(soon)));
+        let left = deadline.since(now) + tenure.stopping();
+        let soon = in_full_seconds(FEW_SECONDS + tenure.stopping());
+        let rest = tenure.rest().map(|rest| in_full_seconds(rest.get().max(left.min(soon))));
+        match rest {
+            // A command outlives the process, and may keep its lease by that: it is not given back to end then.
+            Some(rest) if tenure.stopping().is_zero() => {
                 tenure.shorten_until(now.plus(rest));
-                self.hold(lease.clone(), rest);
+                put(&mut self.held, rest, lease.clone());
             }
+            Some(rest) => put(&mut self.shortened, rest, Arc::clone(tenure)),
             // What ends sooner is not prolonged.
             None if left <= soon => {}
             None => put(&mut self.shortened, soon, Arc::clone(tenure)),
         }
-    }
-
-    fn hold(&mut self, lease: Lease, rest: Duration) {
-        put(&mut self.held, rest, lease);
     }
 
     pub(super) fn is_empty(&self) -> bool {

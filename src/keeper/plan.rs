@@ -52,10 +52,12 @@ struct Next {
 }
 
 impl Next {
-    /// A third of the term after it was asked for the last time, so that two more thirds are left for failures.
+    /// When a third of the time has passed for which the last asking lets the run go on, so that two more thirds are left
+    /// for failures. What stopping takes is not among it.
     #[inline]
-    fn before(deadline: Moment, term: Term) -> Self {
-        Self { term, due: deadline.minus(term.get()).plus(term.get() / 3), pause: None }
+    fn after(asked: Moment, term: Term, tenure: &Tenure) -> Self {
+        let useful = term.get().saturating_sub(tenure.stopping());
+        Self { term, due: asked.plus(useful / 3), pause: None }
     }
 
     /// The next attempt after a failed one: not so soon that a store in trouble is flooded, and often enough that the
@@ -98,8 +100,9 @@ impl Plan {
     /// Keeps a lease that was just granted, and says when there is something to do for it.
     #[inline]
     pub(super) fn keep(&mut self, tenure: &Arc<Tenure>, lease: &Lease, renewal: Renewal) -> Moment {
-        let next = (renewal == Renewal::WhileItRuns).then(|| Next::before(lease.deadline(), lease.term()));
-        let due = next.as_ref().map_or(lease.deadline(), |next| next.due);
+        let next = (renewal == Renewal::WhileItRuns)
+            .then(|| Next::after(lease.deadline().minus(lease.term().get()), lease.term(), tenure));
+        let due = next.as_ref().map_or_else(|| lease.deadline().minus(tenure.stopping()), |next| next.due);
         let entry = Entry { tenure: Arc::clone(tenure), next, parted: false };
         match self.entries.last_mut() {
             // One run after another needs one place.
@@ -214,10 +217,9 @@ impl Duty for Plan {
             let next = entry.and_then(|entry| entry.next.as_mut());
             match answer {
                 Ok(true) => {
-                    let deadline = batch.asked.plus(batch.term.get());
-                    tenure.renewed_until(deadline, now);
+                    tenure.renewed_until(batch.asked.plus(batch.term.get()), now);
                     if let Some(next) = next {
-                        *next = Next::before(deadline, batch.term);
+                        *next = Next::after(batch.asked, batch.term, tenure);
                     }
                 }
                 Ok(false) => tenure.lose(now),

@@ -35,11 +35,13 @@ pub enum SkipReason {
     StoreUnavailable(MutexError),
     /// The events before it took so long that the claims on its occurrence may have expired.
     TooLate,
+    /// The process is about to end, so that nothing new is started.
+    ShuttingDown,
 }
 
 impl SkipReason {
     /// The reason as one lower-case word, the same in every version: `filtered`, `filter_panicked`, `overlapping`,
-    /// `ran_elsewhere`, `store_unavailable`, `too_late`.
+    /// `ran_elsewhere`, `store_unavailable`, `too_late`, `shutting_down`.
     ///
     /// ```
     /// assert_eq!(soloist::SkipReason::TooLate.keyword(), "too_late");
@@ -52,6 +54,7 @@ impl SkipReason {
             Self::RanElsewhere(_) => "ran_elsewhere",
             Self::StoreUnavailable(_) => "store_unavailable",
             Self::TooLate => "too_late",
+            Self::ShuttingDown => "shutting_down",
         }
     }
 
@@ -91,6 +94,7 @@ impl fmt::Display for SkipReason {
             Self::RanElsewhere(None) => f.write_str("its occurrence is taken"),
             Self::StoreUnavailable(error) => write!(f, "the store did not answer: {}", Chain(error)),
             Self::TooLate => f.write_str("asked too late after its tick began"),
+            Self::ShuttingDown => f.write_str("the process is shutting down"),
         }
     }
 }

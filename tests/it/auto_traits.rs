@@ -11,6 +11,8 @@ fn error<T: Error + Send + Sync + 'static>() {}
 fn everything_may_be_shared_between_threads_and_shown_to_a_developer() {
     shared::<soloist::Admission>();
     shared::<soloist::Admitted>();
+    shared::<soloist::CancelReason>();
+    shared::<soloist::Cancelled>();
     shared::<soloist::Clock>();
     shared::<soloist::Crontab>();
     shared::<soloist::Ended>();
@@ -24,6 +26,7 @@ fn everything_may_be_shared_between_threads_and_shown_to_a_developer() {
     shared::<soloist::Holder>();
     shared::<soloist::Hook>();
     shared::<soloist::HookFailure>();
+    shared::<soloist::KeptOutput>();
     shared::<soloist::Lease>();
     shared::<soloist::LeaseGuard>();
     shared::<soloist::LeaseRequest>();
@@ -32,6 +35,8 @@ fn everything_may_be_shared_between_threads_and_shown_to_a_developer() {
     shared::<soloist::MemoryMutex>();
     shared::<soloist::Moment>();
     shared::<soloist::MutexName>();
+    shared::<soloist::Outage>();
+    shared::<soloist::Output>();
     shared::<soloist::Owner>();
     shared::<soloist::Release>();
     shared::<soloist::Report>();
@@ -50,9 +55,11 @@ fn everything_may_be_shared_between_threads_and_shown_to_a_developer() {
 fn every_error_is_one_that_a_question_mark_passes_on() {
     error::<soloist::AddError>();
     error::<soloist::AddErrorKind>();
+    error::<soloist::Cancelled>();
     error::<soloist::ConnectError>();
     error::<soloist::CrontabError>();
     error::<soloist::FrequencyError>();
+    error::<soloist::InvalidCommand>();
     error::<soloist::InvalidName>();
     error::<soloist::InvalidOwner>();
     error::<soloist::InvalidTerm>();

@@ -4,6 +4,7 @@
 use std::fmt;
 use std::io::{BufRead, BufReader, Read, Write, stdin, stdout};
 use std::mem;
+use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio, exit};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
@@ -11,14 +12,17 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use soloist::{
-    Answers, Event, EventMutex, FileMutex, Lease, LeaseGuard, LeaseRequest, MemoryMutex, MutexError, MutexName, Run,
-    Schedule, Scope, Term, connect,
+    Answers, Event, EventMutex, FileMutex, Lease, LeaseGuard, LeaseRequest, ManualClock, MemoryMutex, MutexError,
+    MutexName, Output, Run, Schedule, Scope, Term, connect,
 };
 
-use crate::support::{HOUR, PATIENCE, noon, until};
+use crate::support::{HOUR, PATIENCE, group_lives, noon, number_in, until};
 
 /// What a child is told: where it exits, how its events are protected, and in which store.
 const TOLD: &str = "SOLOIST_TEST_EXIT";
+
+/// Where `other` writes the number of its group, if it is a command.
+const GROUP: &str = "SOLOIST_TEST_GROUP";
 
 /// Where the thread exits on which the run is performed.
 const PLACES: [&str; 4] = ["before", "task", "background", "then"];
@@ -40,9 +44,25 @@ impl Leaving {
     /// Waits until the child is where it is to exit.
     #[track_caller]
     fn start(place: &str, way: &str, store: &str) -> Self {
+        Self::with(place, way, store, None)
+    }
+
+    /// The same, in which `other` is a command that does not hear TERM; and the number of its group.
+    #[track_caller]
+    fn beside_a_command(way: &str, store: &str) -> (Self, u32) {
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        let file = directory.path().join("group");
+        (Self::with("task", way, store, Some(&file)), number_in(&file))
+    }
+
+    #[track_caller]
+    fn with(place: &str, way: &str, store: &str, group: Option<&Path>) -> Self {
         let mut command = Command::new(std::env::current_exe().expect("a running program has a path"));
         command.args(["--exact", "exit::a_child_exits_as_it_is_told", "--nocapture", "--test-threads=1"]);
         command.env(TOLD, format!("{place}\n{way}\n{store}")).stdin(Stdio::piped()).stdout(Stdio::piped());
+        if let Some(file) = group {
+            command.env(GROUP, file);
+        }
         let mut child = command.spawn().expect("it runs");
         let words = child.stdin.take().expect("its input is piped");
         let said = BufReader::new(child.stdout.take().expect("its output is piped"));
@@ -134,6 +154,13 @@ fn protect(event: Event, way: &str) -> Event {
 /// An event whose run does not end, and the news that it has begun.
 fn other(way: &str) -> (Event, mpsc::Receiver<()>) {
     let (started, starts) = mpsc::channel();
+    if let Some(file) = std::env::var_os(GROUP) {
+        let line = format!("trap '' TERM; sleep 600 & echo $$ > {}; sleep 600", file.display());
+        // What it writes to would stay open as long as it lives.
+        let event = Event::exec("other", line).grace(Duration::from_secs(1)).output(Output::Discard);
+        let event = event.before(move |_| started.send(()).expect("somebody waits for it"));
+        return (protect(event.in_background(), way), starts);
+    }
     let task = move |_: &Run| {
         started.send(()).expect("somebody waits for it");
         go_on_for_ever();
@@ -428,6 +455,22 @@ fn an_exit_on_the_thread_that_renews_does_not_hang_and_other_stores_are_asked() 
 }
 
 #[test]
+fn a_command_of_another_thread_keeps_its_lease_on_file() {
+    for way in ["renewed", "fixed", "renewed and held", "fixed and held"] {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let later = ManualClock::at(chrono::Utc::now() + Duration::from_secs(30 * 24 * 3600));
+        let store = FileMutex::builder(dir.path()).clock(&later).open().unwrap();
+        let other = MutexName::lease("other").unwrap();
+        let (leaving, group) = Leaving::beside_a_command(way, &format!("file:{}", dir.path().display()));
+        assert_eq!(leaving.exit().0, Some(3), "{way}");
+        assert!(group_lives(group) && store.exists(&other).unwrap(), "{way}: a month later");
+        assert!(Command::new("kill").args(["-KILL", "--", &format!("-{group}")]).status().unwrap().success());
+        until(|| !store.exists(&other).unwrap()).unwrap_or_else(|why| panic!("{way}: {why}"));
+        assert!(!group_lives(group), "{way}");
+    }
+}
+
+#[test]
 fn on_file_nothing_stays_but_what_is_to_be_held_longer() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let (url, store) = (format!("file:{}", dir.path().display()), FileMutex::in_dir(dir.path()).unwrap());
@@ -479,6 +522,32 @@ mod on_redis {
             assert_eq!(Leaving::start(place, way, &server.url()).exit().0, Some(3), "{way}");
             assert_ends_soon(&server, "report");
             assert_ends_soon(&server, "other");
+        }
+    }
+
+    #[test]
+    fn a_signal_that_nobody_handles_lets_leases_end_with_their_terms() {
+        let server = Redis::start();
+        let mut leaving = Leaving::start("task", "renewed", &server.url());
+        let pid = leaving.child.id().to_string();
+        assert!(Command::new("kill").args(["-TERM", &pid]).status().expect("there is kill").success());
+        leaving.child.wait().expect("it is ours");
+        for event in ["report", "other"] {
+            assert!(left(&server, event) > Some(FEW_SECONDS), "{event}: {:?}", left(&server, event));
+        }
+    }
+
+    #[test]
+    fn the_lease_of_a_command_outlasts_its_watchdog() {
+        let server = Redis::start();
+        for way in WAYS {
+            let (leaving, group) = Leaving::beside_a_command(way, &server.url());
+            assert_eq!(leaving.exit().0, Some(3), "{way}");
+            let soon = FEW_SECONDS + Duration::from_secs(2);
+            assert!(left(&server, "other").is_some_and(|left| left <= soon), "{way}: {:?}", left(&server, "other"));
+            until(|| !group_lives(group)).expect("the watchdog ends it");
+            assert!(left(&server, "other").is_some(), "{way}: its lease ended first");
+            server.ask(&["FLUSHALL"]);
         }
     }
 

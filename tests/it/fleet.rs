@@ -30,7 +30,9 @@ impl Fleet {
     }
 
     pub(crate) fn worker(&self, log: &str, options: &[&str]) -> Command {
-        let mut command = Command::new(example("worker"));
+        // Whoever started the tests may have had some signals ignored, as a shell does for what runs in its background.
+        let mut command = Command::new("env");
+        command.arg("--default-signal=HUP,INT,QUIT,TERM").arg(example("worker"));
         command.args(["--store", &self.store, "--log"]).arg(self.log(log)).args(options);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
         command

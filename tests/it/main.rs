@@ -4,6 +4,8 @@ mod support;
 
 mod auto_traits;
 mod background;
+#[cfg(unix)]
+mod command;
 mod connect;
 mod contract;
 mod crontab;
@@ -21,4 +23,7 @@ mod report;
 mod schedule;
 mod servers;
 mod tidy;
+mod shutdown;
 mod tracing_events;
+mod ways_out;
+mod worker;

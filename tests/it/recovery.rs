@@ -1,100 +1,18 @@
 //! Processes that are stopped or killed in the middle of a task, and what becomes of their leases.
 
-use std::process::{Child, Command};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::fleet::{Fleet, Line, read, succeeded};
+use crate::fleet::Fleet;
 #[cfg(feature = "redis")]
 use crate::servers::redis::Redis;
-
-const PATIENCE: Duration = Duration::from_secs(30);
-
-/// One worker of a fleet, under way.
-struct Worker<'a> {
-    fleet: &'a Fleet,
-    log: &'static str,
-    child: Child,
-}
-
-impl<'a> Worker<'a> {
-    /// A worker of which only one runs at a time, and which writes the log of this name.
-    fn start(fleet: &'a Fleet, log: &'static str, options: &str) -> Self {
-        let options: Vec<&str> = options.split(' ').collect();
-        let child = fleet.worker(log, &[&["--without-overlapping"], &options[..]].concat()).spawn();
-        Self { fleet, log, child: child.expect("a worker starts") }
-    }
-
-    fn log(&self) -> Vec<Line> {
-        read(&self.fleet.log(self.log))
-    }
-
-    /// Waits until its log has this line.
-    #[track_caller]
-    fn wait_for(&mut self, what: &str) -> Line {
-        let began = Instant::now();
-        loop {
-            if let Some(line) = self.log().into_iter().find(|line| line.what == what) {
-                return line;
-            }
-            let ended = self.child.try_wait().expect("it is ours");
-            assert_eq!(ended, None, "{} ended before it logged {what}: {:#?}", self.log, self.log());
-            assert!(began.elapsed() < PATIENCE, "waited for {PATIENCE:?} until {} logs {what}", self.log);
-            thread::sleep(Duration::from_millis(5)); // between two looks at another process
-        }
-    }
-
-    #[track_caller]
-    fn signal(&self, signal: &str) {
-        let pid = self.child.id().to_string();
-        assert!(Command::new("kill").args([signal, &pid]).status().expect("there is kill").success());
-    }
-
-    /// Waits for its end; what it logged, and what it said about its failures.
-    #[track_caller]
-    fn fails(self) -> (Vec<Line>, String) {
-        let log = self.fleet.log(self.log);
-        let output = self.child.wait_with_output().expect("it is ours");
-        assert_eq!(output.status.code(), Some(1), "{output:?}");
-        (read(&log), String::from_utf8_lossy(&output.stderr).into_owned())
-    }
-
-    #[track_caller]
-    fn succeeds(self) -> Vec<Line> {
-        let log = self.fleet.log(self.log);
-        succeeded(&self.child.wait_with_output().expect("it is ours"));
-        read(&log)
-    }
-
-    #[track_caller]
-    fn kill(mut self) {
-        assert_eq!(self.child.try_wait().expect("it is ours"), None, "{} has ended by itself", self.log);
-        self.child.kill().expect("it is at work");
-        self.child.wait().expect("it is ours");
-    }
-}
-
-fn what(lines: &[Line]) -> Vec<&str> {
-    lines.iter().map(|line| &*line.what).collect()
-}
-
-/// How often this worker was skipped, each time because this process is at work.
-#[track_caller]
-fn skipped_because_of(lines: &[Line], pid: u32) -> usize {
-    let skips: Vec<&Line> = lines.iter().filter(|line| line.what == "skipped").collect();
-    for skip in &skips {
-        assert_eq!(skip.reason.as_deref(), Some("overlapping"));
-        let holder = skip.holder.as_deref().expect("the store knows its holder");
-        assert!(holder.contains(&format!(", pid {pid}, ")), "{holder} is not pid {pid}");
-    }
-    skips.len()
-}
+use crate::worker::{Worker, skipped_because_of, what};
 
 /// Its lease of a second is renewed, and the other process is skipped for as long as the task takes.
 #[track_caller]
 fn a_task_of_three_terms_runs_under_one_lease(fleet: &Fleet) {
     let mut first = Worker::start(fleet, "first", "--term 1 --work-ms 3300");
-    let (start, pid) = (first.wait_for("start"), first.child.id());
+    let (start, pid) = (first.wait_for("start"), first.pid());
     let second = Worker::start(fleet, "second", "--term 1 --ticks 10 --every-ms 300").succeeds();
     assert_eq!(skipped_because_of(&second, pid), 10, "{:?}", what(&second));
     let first = first.succeeds();
@@ -114,7 +32,7 @@ fn a_process_that_was_stopped_past_its_term_leaves_its_successor_alone(fleet: &F
     let mut second = Worker::start(fleet, "second", "--term 1 --work-ms 4000 --ticks 60 --every-ms 100");
     let successor = second.wait_for("start");
     assert!(successor.token > start.token, "tokens rise");
-    let pid = second.child.id();
+    let pid = second.pid();
 
     first.signal("-CONT");
     let (lines, said) = first.fails();
@@ -152,7 +70,7 @@ fn a_short_task_runs_once_on_two_servers_whose_clocks_differ_if_its_lease_is_hel
 fn ticks_until_taken_over(fleet: &Fleet) -> usize {
     let mut first = Worker::start(fleet, "first", "--work-ms 600000");
     first.wait_for("start");
-    let pid = first.child.id();
+    let pid = first.pid();
     first.kill();
     let mut second = Worker::start(fleet, "second", "--ticks 90 --every-ms 1000 --work-ms 100000");
     let began = Instant::now();

@@ -174,17 +174,22 @@ impl EventMutex for Counted {
 /// process.
 #[track_caller]
 pub(crate) fn run_alone(name: &str, variables: &[(&str, &str)]) -> Option<String> {
+    let output = output_alone(name, variables)?;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let passed = output.status.success() && text.contains("1 passed");
+    assert!(passed, "{text}{}", String::from_utf8_lossy(&output.stderr));
+    Some(text)
+}
+
+/// The same, for a process that need not end well.
+pub(crate) fn output_alone(name: &str, variables: &[(&str, &str)]) -> Option<std::process::Output> {
     const ALONE: &str = "SOLOIST_TEST_ALONE";
     if std::env::var_os(ALONE).is_some() {
         return None;
     }
     let mut child = std::process::Command::new(std::env::current_exe().expect("a running program has a path"));
     child.args([name, "--exact", "--nocapture", "--test-threads=1"]).env(ALONE, "1").envs(variables.iter().copied());
-    let output = child.output().expect("it runs");
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    let passed = output.status.success() && text.contains("1 passed");
-    assert!(passed, "{text}{}", String::from_utf8_lossy(&output.stderr));
-    Some(text)
+    Some(child.output().expect("it runs"))
 }
 
 /// Where this is said, no thread can be started: no machine has a stack of that size for one.
@@ -211,4 +216,23 @@ fn newest(folder: &Path) -> SystemTime {
         data => data.and_then(|data| data.modified()).expect("files have times"),
     };
     items.map(time).max().unwrap_or(SystemTime::UNIX_EPOCH)
+}
+
+/// Whether anything of this process group is alive. What has ended counts no more, whether or not it was noticed.
+pub(crate) fn group_lives(group: u32) -> bool {
+    let group = group.to_string();
+    std::fs::read_dir("/proc").expect("the list of processes").flatten().any(|process| {
+        let stat = std::fs::read_to_string(process.path().join("stat")).unwrap_or_default();
+        let mut fields = stat.rsplit(')').next().unwrap_or_default().split_ascii_whitespace();
+        let (state, of) = (fields.next(), fields.nth(1));
+        of == Some(&*group) && state != Some("Z")
+    })
+}
+
+/// The number that a command has written into this file: `echo $$ > FILE`.
+#[track_caller]
+pub(crate) fn number_in(file: &Path) -> u32 {
+    let read = || std::fs::read_to_string(file).ok().filter(|text| text.ends_with('\n'))?.trim().parse().ok();
+    until(|| read().is_some()).unwrap_or_else(|why| panic!("{why} for {}", file.display()));
+    read().expect("it was there")
 }

@@ -2,12 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::os::unix::process::ExitStatusExt;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use signal_hook::consts::SIGTERM;
 use soloist::{
     Answers, Clock, Event, EventMutex, Lease, LeaseGuard, LeaseRequest, ManualClock, MemoryMutex, MutexError,
-    MutexName, Outage, Run, Schedule, Term,
+    MutexName, Outage, Run, Schedule, Shutdown, Term,
 };
 use tracing::field::{Field, Visit};
 use tracing::span::Attributes;
@@ -16,7 +18,7 @@ use tracing_subscriber::layer::{Context, SubscriberExt};
 use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::{Layer, Registry};
 
-use crate::support::{HOUR, NO_THREADS, noon, ran, run_alone, until};
+use crate::support::{HOUR, NO_THREADS, noon, output_alone, ran, run_alone, until};
 
 /// By name of the span or message of the event: its level, and every field that was ever set.
 type Told = BTreeMap<String, (String, BTreeSet<String>)>;
@@ -47,6 +49,14 @@ impl Listener {
         self.0.lock().expect("nothing panics while it is held").contains_key(name)
     }
 
+    fn write_down(&self) {
+        println!(); // what libtest writes has no end yet
+        for (name, (level, fields)) in &*self.0.lock().unwrap() {
+            let fields: Vec<String> = fields.iter().map(|field| format!("`{field}`")).collect();
+            println!("{MARK}{name}` | {level} | {} |", fields.join(", "));
+        }
+    }
+
     fn told(&self, name: String, level: tracing::Level, fields: Fields) {
         let mut told = self.0.lock().expect("nothing panics while it is held");
         let entry = told.entry(name).or_insert_with(|| (level.to_string().to_lowercase(), BTreeSet::new()));
@@ -66,7 +76,11 @@ impl<S: Subscriber> Layer<S> for Listener {
         let mut fields = Fields::default();
         event.record(&mut fields);
         let message = fields.message.clone().expect("every event has a message");
+        let is_last = message == "left behind";
         self.told(message, *event.metadata().level(), fields);
+        if is_last {
+            self.write_down();
+        }
     }
 }
 
@@ -137,16 +151,24 @@ fn row_of(row: &str) -> (String, (String, BTreeSet<String>)) {
 /// What begins the lines that the processes of the next test write for it.
 const MARK: &str = "told | ";
 
+/// Says to one of them that it is to end.
+const ENDS: &str = "SOLOIST_TEST_ENDS";
+
 /// Everybody is listened to, also threads that no run lies on: so it happens in processes of its own, and in one of them
 /// no thread can be started.
 #[test]
 fn the_documented_table_is_what_subscribers_are_told() {
     let name = "tracing_events::the_documented_table_is_what_subscribers_are_told";
-    let (Some(with_threads), Some(without)) = (run_alone(name, &[]), run_alone(name, &[NO_THREADS])) else {
+    let (Some(with_threads), Some(without), Some(ended)) =
+        (run_alone(name, &[]), run_alone(name, &[NO_THREADS]), output_alone(name, &[(ENDS, "1")]))
+    else {
         return tell_everything();
     };
+    assert_eq!(ended.status.signal(), Some(SIGTERM), "{ended:?}");
+    let ended = String::from_utf8_lossy(&ended.stdout);
     let mut told = Told::new();
-    for row in with_threads.lines().chain(without.lines()).filter_map(|line| line.strip_prefix(MARK)) {
+    let lines = with_threads.lines().chain(without.lines()).chain(ended.lines());
+    for row in lines.filter_map(|line| line.strip_prefix(MARK)) {
         let (name, (level, fields)) = row_of(row);
         let entry = told.entry(name).or_insert_with(|| (level.clone(), BTreeSet::new()));
         assert_eq!(entry.0, level, "one message, one level");
@@ -161,16 +183,26 @@ fn the_documented_table_is_what_subscribers_are_told() {
 fn tell_everything() {
     let listener = Listener::default();
     tracing::subscriber::set_global_default(Registry::default().with(listener.clone())).expect("nobody else listens");
-    if std::thread::Builder::new().spawn(|| ()).is_err() {
+    if std::env::var_os(ENDS).is_some() {
+        tell_of_the_end();
+    } else if std::thread::Builder::new().spawn(|| ()).is_err() {
         tell_what_needs_no_thread();
     } else {
         tell_what_needs_threads(&listener);
     }
-    println!(); // what libtest writes has no end yet
-    for (name, (level, fields)) in &*listener.0.lock().unwrap() {
-        let fields: Vec<String> = fields.iter().map(|field| format!("`{field}`")).collect();
-        println!("{MARK}{name}` | {level} | {} |", fields.join(", "));
-    }
+    listener.write_down();
+}
+
+/// A process that is asked to end, and whose task does not.
+fn tell_of_the_end() {
+    let shutdown = Shutdown::on_signals().unwrap().with_grace(Duration::from_millis(500));
+    let mut schedule = Schedule::in_process().with_shutdown(&shutdown);
+    let is_left_behind = |_: &Run| {
+        signal_hook::low_level::raise(SIGTERM)?;
+        until(|| false).map_err(std::io::Error::other)
+    };
+    schedule.add(Event::call("is left behind", is_left_behind).every_minute()).unwrap();
+    unreachable!("it has ended: {:?}", schedule.run_due(noon()));
 }
 
 fn event(name: &str) -> Event {

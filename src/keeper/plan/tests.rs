@@ -7,7 +7,7 @@ use std::thread;
 use chrono::DateTime;
 use fastrand::Rng;
 
-use super::super::farewell::{FEW_SECONDS, MOMENTS};
+use super::super::farewell::FEW_SECONDS;
 use super::*;
 use crate::clock::{Clock, ManualClock};
 use crate::error::MutexError;
@@ -90,7 +90,7 @@ struct Known {
     here: bool,
     /// The store was told that the process ends.
     parted: bool,
-    /// Until when the run may go on, counted from before the store was asked.
+    /// Until when the run may go on, counted from before the store was asked, and less what stopping takes.
     deadline: Moment,
     /// From when, and by when it is renewed.
     due: (Moment, Moment),
@@ -109,8 +109,12 @@ impl Known {
 
     fn asked_for(&mut self, asked: Moment) {
         let term = self.lease.term().get();
-        self.deadline = asked.plus(term);
-        let due = if self.renewal == Renewal::Never { self.deadline } else { asked.plus(term / 3) };
+        self.deadline = asked.plus(term).minus(self.stopping);
+        let due = if self.renewal == Renewal::Never {
+            self.deadline
+        } else {
+            asked.plus(term.saturating_sub(self.stopping) / 3)
+        };
         self.due = (due, due);
     }
 
@@ -123,6 +127,10 @@ impl Known {
     fn tenure(&self) -> &Arc<Tenure> {
         self.run.tenure()
     }
+}
+
+fn in_seconds(rest: Duration) -> Duration {
+    Duration::from_secs_f64(rest.as_secs_f64().ceil())
 }
 
 impl World {
@@ -190,7 +198,7 @@ impl World {
         let lease = request.granted(FencingToken::new(1));
         let renewal = if self.random.u8(..3) == 0 { Renewal::Never } else { Renewal::WhileItRuns };
         let at_least = [None, None, Some(TERMS[1] * 2), Some(TERMS[2] * 2)][self.random.usize(..4)];
-        let stopping = [Duration::ZERO, TERMS[1] * 10][self.random.usize(..2)];
+        let stopping = [Duration::ZERO, term.get() / 4][self.random.usize(..2)];
         let (began, grant) = (self.now(), Grant::of(lease.clone()));
         let held_for = at_least.and_then(|at_least| Term::new(at_least).ok());
         let tenure = Tenure::new(self.clock.clone(), Some(grant), began, held_for, stopping);
@@ -239,7 +247,8 @@ impl World {
         let ended = known.tenure().end_renewal();
         if known.is_live(now) {
             let lease = ended.unwrap_or_else(|| known.lease.clone());
-            assert_eq!(lease.deadline(), known.deadline, "the lease as it was renewed is given back");
+            let deadline = known.deadline.plus(known.stopping);
+            assert_eq!(lease.deadline(), deadline, "the lease as it was renewed is given back");
         }
         known.over = true;
         if known.overdue.take().is_some() {
@@ -293,8 +302,7 @@ impl World {
         for known in self.known.iter_mut().filter(|known| known.is_live(now)) {
             let ours = |held: &(Owner, Moment)| held.0 == known.lease.owner() && now < held.1;
             let held = expected[known.name].as_mut().filter(|held| ours(held));
-            let soon = FEW_SECONDS.max(known.stopping + MOMENTS);
-            let in_seconds = |rest: Duration| Duration::from_secs_f64(rest.as_secs_f64().ceil());
+            let soon = in_seconds(FEW_SECONDS + known.stopping);
             if known.here && ended_by == this_thread() {
                 known.over = true;
                 match (held, known.rest(now)) {
@@ -304,13 +312,13 @@ impl World {
                 }
             } else if !known.parted {
                 known.parted = true;
-                let left = known.deadline.since(now);
+                let left = known.deadline.since(now) + known.stopping;
                 let until = match known.rest(now) {
                     Some(rest) => now.plus(in_seconds(rest.max(left.min(soon)))),
                     None if left > soon => now.plus(soon),
                     None => continue,
                 };
-                known.deadline = known.deadline.min(until);
+                known.deadline = known.deadline.min(until.minus(known.stopping));
                 if let Some(held) = held {
                     held.1 = until;
                 }
@@ -325,8 +333,9 @@ impl World {
     fn has_somebody_to_part_with(&self, now: Moment) -> bool {
         let Some(ended_by) = self.ended_by else { return false };
         self.known.iter().filter(|known| known.is_live(now)).any(|known| {
-            let soon = FEW_SECONDS.max(known.stopping + MOMENTS);
-            let is_left = !known.parted && (known.rest(now).is_some() || known.deadline.since(now) > soon);
+            let soon = in_seconds(FEW_SECONDS + known.stopping);
+            let left = known.deadline.since(now) + known.stopping;
+            let is_left = !known.parted && (known.rest(now).is_some() || left > soon);
             is_left || known.here && ended_by == this_thread()
         })
     }
@@ -451,7 +460,10 @@ impl World {
             assert_eq!(known.tenure().reason().is_none(), live, "whether {which} may go on");
             if live && !known.broken {
                 let held = self.store[known.name].filter(|(owner, _)| *owner == known.lease.owner());
-                assert!(held.is_some_and(|(_, until)| known.deadline <= until), "{which} relies on more than it has");
+                assert!(
+                    held.is_some_and(|(_, until)| known.deadline.plus(known.stopping) <= until),
+                    "{which} relies on more than it has"
+                );
             }
         }
     }

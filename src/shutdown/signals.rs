@@ -1,0 +1,147 @@
+//! The four signals that ask a process to end.
+
+use std::io::{self, Write};
+use std::sync::{Mutex, PoisonError, mpsc};
+use std::thread::Builder;
+use std::time::Duration;
+
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
+use signal_hook::iterator::Signals;
+use signal_hook::low_level;
+
+use super::Shutdown;
+use crate::clock::{Clock, Moment};
+use crate::fault::contain;
+use crate::keeper::leave::leave;
+use crate::system;
+use crate::task::Run;
+
+/// What comes so soon after the first signal is the same wish: a closed terminal sends two.
+const SAME_WISH: Duration = Duration::from_millis(100);
+
+/// How long `main` may take to say its last words when all ticks have ended.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+
+/// How long commands may take to end that are killed by a second signal.
+const KILLING: Duration = Duration::from_millis(500);
+
+/// How long it may take to tell of what is left behind.
+const TELLING: Duration = Duration::from_millis(500);
+
+/// The one that the signals of this process set off.
+pub(super) fn of_this_process() -> io::Result<Shutdown> {
+    static PROCESS: Mutex<Option<Shutdown>> = Mutex::new(None);
+
+    let mut process = PROCESS.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(shutdown) = &*process {
+        return Ok(shutdown.clone());
+    }
+    let heeded = [SIGTERM, SIGINT, SIGQUIT, SIGHUP].into_iter().filter(|signal| !system::is_ignored(*signal));
+    let mut signals = Signals::new(heeded)?;
+    let shutdown = Shutdown::new();
+    let attending = shutdown.clone();
+    let attend = move || {
+        let mut first = None;
+        for signal in &mut signals {
+            attending.hear(signal, &mut first);
+        }
+    };
+    Builder::new().name("soloist-signals".into()).spawn(attend)?;
+    Ok(process.insert(shutdown).clone())
+}
+
+impl Shutdown {
+    /// Nobody waits for this for longer than it takes to note it, whatever else is stuck: a second signal must be heard.
+    fn hear(&self, signal: i32, first: &mut Option<Moment>) {
+        let now = Clock::system().moment();
+        match first {
+            None => {
+                *first = Some(now);
+                let begun = self.begin(Some(signal));
+                if begun.is_none() {
+                    // It was set off otherwise, and the signal says that the process is to end as well.
+                    self.state().signal = Some(signal);
+                }
+                let closing = self.clone();
+                if !aside(move || closing.close(signal)) {
+                    self.close(signal);
+                }
+                if let Some(begun) = begun {
+                    aside(move || begun.tell());
+                }
+            }
+            Some(first) if now.since(*first) < SAME_WISH => {}
+            Some(_) => self.end_at_once(signal),
+        }
+    }
+
+    /// Ends the process, and commands before it: whoever asks twice does not want them to go on.
+    fn end_at_once(&self, signal: i32) {
+        let at_work = self.state().at_work.clone();
+        for run in &at_work {
+            run.tenure().shut_down(Duration::ZERO);
+        }
+        if at_work.iter().any(|run| !run.tenure().stopping().is_zero()) {
+            let enough = Clock::system().moment().plus(KILLING);
+            self.wait_until(enough, |state| state.at_work.iter().all(|run| run.tenure().stopping().is_zero()));
+        }
+        die_of(signal);
+    }
+
+    /// Ends the process when nothing is at work any more, or when the grace is over.
+    fn close(&self, signal: i32) {
+        let gone_by = self.state().gone_by.unwrap_or(Moment::BEGINNING);
+        if self.wait_until(gone_by, |state| state.ticks == 0) {
+            // `main` ends before this, if it has no more to do.
+            let last_words = Clock::system().moment().plus(LAST_WORDS);
+            if self.wait_until(last_words.min(gone_by), |state| state.heeded) {
+                self.wait_until(gone_by, |_| false);
+            }
+        }
+        let left_behind = self.state().at_work.clone();
+        if !left_behind.is_empty() {
+            tell_of(left_behind);
+        }
+        leave(None);
+        die_of(signal);
+    }
+}
+
+/// Tells of these, which no report will. Standard error and subscribers may be stuck themselves: nobody waits for long.
+fn tell_of(left_behind: Vec<Run>) {
+    let (told, is_told) = mpsc::channel::<()>();
+    aside(move || {
+        for run in &left_behind {
+            eprintln!("{}: left behind, still at work when the process was to have ended", run.name());
+        }
+        for run in left_behind {
+            let _ = contain(|| {
+                let (event, occurrence) = (run.name(), run.occurrence());
+                tracing::warn!(target: "soloist", event, %occurrence, "left behind");
+            });
+        }
+        drop(told);
+    });
+    let _ = is_told.recv_timeout(TELLING);
+}
+
+/// On a thread that nobody waits for; `false`: there is none.
+fn aside(work: impl FnOnce() + Send + 'static) -> bool {
+    Builder::new().name("soloist-shutdown".into()).spawn(work).is_ok()
+}
+
+/// Ends the process by this signal, when `main` has said all it has to say.
+pub(super) fn end_by(signal: i32) {
+    // What was printed without an end of line.
+    let _ = io::stdout().flush();
+    leave(None);
+    die_of(signal);
+}
+
+fn die_of(signal: i32) {
+    // The signals' default does nothing to process 1.
+    if std::process::id() != 1 {
+        let _ = low_level::emulate_default_handler(signal);
+    }
+    low_level::exit(128 + signal);
+}

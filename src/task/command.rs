@@ -1,0 +1,338 @@
+//! A command as a task: a process of its own, with all that it starts.
+
+use std::ffi::{OsStr, OsString};
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{self, ExitStatus, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, Builder};
+use std::time::Duration;
+
+use chrono::SecondsFormat;
+
+use super::Run;
+use super::output::{KeptOutput, Listener, Output, because};
+#[cfg(not(unix))]
+use super::process_alone::{Leader, ProcessAlone as Processes};
+#[cfg(unix)]
+use super::process_group::{Leader, ProcessGroup as Processes};
+use crate::cancel::{CancelReason, Cancelled};
+use crate::clock::{Clock, Moment};
+use crate::error::{Quoted, debug_as_display};
+use crate::fault::Fault;
+use crate::mutex::Lifeline;
+use crate::tenure::Tenure;
+
+/// What is run, and how.
+#[derive(Debug)]
+pub(crate) struct Command {
+    program: Program,
+    pub(crate) directory: Option<PathBuf>,
+    pub(crate) environment: Vec<(OsString, OsString)>,
+    pub(crate) output: Output,
+    /// How long it may take to stop after it was told to.
+    pub(crate) grace: Duration,
+}
+
+#[derive(Debug)]
+enum Program {
+    Line(OsString),
+    Path(OsString, Vec<OsString>),
+}
+
+/// What becomes of the command when this process is killed.
+pub(crate) enum Afterlife {
+    /// It runs on, as what no lease protects.
+    Free,
+    /// It runs on, and keeps the lease.
+    Lifeline(Lifeline),
+    /// It is ended.
+    Watchdog,
+}
+
+/// How a command ended.
+#[derive(Clone, Debug)]
+pub(crate) struct Exit {
+    pub(crate) status: ExitStatus,
+    pub(crate) output: Option<KeptOutput>,
+}
+
+/// What it knows of its run.
+const OURS: [&str; 4] = ["SOLOIST_EVENT", "SOLOIST_OCCURRENCE", "SOLOIST_OWNER", "SOLOIST_TOKEN"];
+
+/// How long a command may take to stop, unless it is said.
+pub(crate) const USUAL_GRACE: Duration = Duration::from_secs(5);
+
+/// The longest grace: a lease ends so much earlier for the task that runs under it.
+pub(crate) const LONGEST_GRACE: Duration = Duration::from_secs(60 * 60);
+
+/// What is left for a command to end in when it is killed.
+pub(crate) const KILLING_TAKES: Duration = Duration::from_secs(1);
+
+/// How often is looked whether what the command left behind has ended.
+const FIRST_LOOK: Duration = Duration::from_millis(1);
+const LAST_LOOK: Duration = Duration::from_millis(500);
+
+/// From this on each look is a thorough one.
+const THOROUGH_LOOK: Duration = Duration::from_millis(16);
+
+impl Command {
+    pub(crate) fn line(line: OsString) -> Self {
+        Self::new(Program::Line(line))
+    }
+
+    pub(crate) fn program(program: OsString, arguments: Vec<OsString>) -> Self {
+        Self::new(Program::Path(program, arguments))
+    }
+
+    fn new(program: Program) -> Self {
+        let (directory, environment, output) = (None, Vec::new(), Output::default());
+        Self { program, directory, environment, output, grace: USUAL_GRACE }
+    }
+
+    /// How long before its lease ends it is told to stop.
+    pub(crate) fn stopping(&self) -> Duration {
+        self.grace + KILLING_TAKES
+    }
+
+    /// Whether it can be run for the event of this name.
+    pub(crate) fn check(&self, event: &str) -> Result<(), InvalidCommand> {
+        let invalid = |what: String| Err(InvalidCommand { what: what.into() });
+        let texts: Vec<&OsStr> = match &self.program {
+            Program::Line(line) => vec![line],
+            Program::Path(program, arguments) => {
+                let arguments = arguments.iter().map(OsString::as_os_str);
+                [program.as_os_str()].into_iter().chain(arguments).collect()
+            }
+        };
+        if texts[0].to_string_lossy().trim().is_empty() {
+            return invalid("it has nothing to run".into());
+        }
+        let directory = self.directory.as_ref().map(|path| path.as_os_str());
+        let file = self.output.file().map(Path::as_os_str);
+        if directory.is_some_and(OsStr::is_empty) || file.is_some_and(OsStr::is_empty) {
+            return invalid("a directory or a file that it names has no name".into());
+        }
+        let values = self.environment.iter().map(|(_, value)| value.as_os_str());
+        let texts = texts.into_iter().chain(directory).chain(file).chain(values).chain([OsStr::new(event)]);
+        if let Some(text) = texts.into_iter().find(|text| has(text, 0)) {
+            return invalid(format!(
+                "no process can be given a text with a NUL: {}",
+                Quoted::new(&text.to_string_lossy())
+            ));
+        }
+        let is_ours = |name: &OsStr| OURS.iter().any(|ours| name == *ours);
+        if let Some((name, _)) = self.environment.iter().find(|(name, _)| is_ours(name)) {
+            return invalid(format!("{} is said by the scheduler", name.display()));
+        }
+        let no_name = |name: &&OsString| name.is_empty() || has(name, 0) || has(name, b'=');
+        match self.environment.iter().map(|(name, _)| name).find(no_name) {
+            Some(name) => {
+                invalid(format!("an environment variable can't be called {}", Quoted::new(&name.to_string_lossy())))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Runs it, and returns when nothing is left of its group. It is told to stop when the run is cancelled, and killed
+    /// when it does not.
+    pub(crate) fn run(&self, run: &Run, afterlife: Afterlife) -> (Option<Fault>, Option<Box<Exit>>) {
+        match self.carry_out(run, afterlife) {
+            Err(error) => (Some(Fault::Failed(Arc::new(error))), None),
+            Ok((exit, stopped)) => {
+                let fault = match stopped {
+                    Some(reason) => Some(Fault::Failed(Arc::new(Cancelled::new(reason)))),
+                    None => (!exit.status.success()).then_some(Fault::Exited(exit.status)),
+                };
+                (fault, Some(Box::new(exit)))
+            }
+        }
+    }
+
+    fn carry_out(&self, run: &Run, afterlife: Afterlife) -> io::Result<(Exit, Option<CancelReason>)> {
+        thread::scope(|scope| {
+            let mut command = self.prepared(run);
+            let listener = self.output.connect(&mut command, scope)?;
+            let mut group =
+                Processes::start(command, afterlife, self.grace).map_err(|error| self.not_started(&error))?;
+            let mut end = End { leader: group.leader(), is_told: false, has_come: Arc::default() };
+            let (leader, has_come, tenure) = (group.leader(), Arc::clone(&end.has_come), Arc::clone(run.tenure()));
+            let wait = move || {
+                leader.wait();
+                tenure.change(|| has_come.store(true, Ordering::Release));
+            };
+            end.is_told = Builder::new().name("soloist-command".into()).spawn_scoped(scope, wait).is_ok();
+            let stopped = self.attend(&mut group, run.tenure(), &end);
+            let status = group.end().map_err(|error| because(&error, format_args!("could not learn how {self} ended")));
+            let output = listener.map(Listener::heard);
+            Ok((Exit { status: status?, output }, stopped))
+        })
+    }
+
+    /// What is to be started. It reads nothing, and knows for what it runs.
+    fn prepared(&self, run: &Run) -> process::Command {
+        let mut command = match &self.program {
+            Program::Line(line) => shell(line),
+            Program::Path(program, arguments) => {
+                let mut command = process::Command::new(program);
+                command.args(arguments);
+                command
+            }
+        };
+        command.stdin(Stdio::null());
+        if let Some(directory) = &self.directory {
+            command.current_dir(directory);
+        }
+        command.envs(self.environment.iter().map(|(name, value)| (name, value)));
+        let values = [
+            Some(run.name().to_owned()),
+            Some(run.occurrence().to_rfc3339_opts(SecondsFormat::AutoSi, true)),
+            run.tenure().owner().map(|owner| owner.to_string()),
+            run.fencing_token().map(|token| token.to_string()),
+        ];
+        for (name, value) in OURS.into_iter().zip(values) {
+            match value {
+                Some(value) => command.env(name, value),
+                // It would be that of the command which has started this process.
+                None => command.env_remove(name),
+            };
+        }
+        command
+    }
+
+    fn not_started(&self, error: &io::Error) -> io::Error {
+        // The system says the same of a program and of a directory.
+        match self.directory.as_ref().and_then(|directory| Some((directory, no_directory(directory)?))) {
+            Some((directory, error)) => {
+                because(&error, format_args!("could not start {self} in {}", directory.display()))
+            }
+            None => because(error, format_args!("could not start {self}")),
+        }
+    }
+
+    /// Waits until nothing is left of the group, and ends it if the run is cancelled. Why it did so, if it did.
+    fn attend(&self, group: &mut Processes, tenure: &Tenure, end: &End) -> Option<CancelReason> {
+        let clock = Clock::system();
+        let mut stopping: Option<Stopping> = None;
+        let mut look = FIRST_LOOK;
+        loop {
+            let has_ended = end.has_come();
+            if has_ended && group.has_gone(look >= THOROUGH_LOOK) {
+                return stopping.map(|stopping| stopping.reason);
+            }
+            if stopping.is_none()
+                && let Some(reason) = tenure.reason()
+            {
+                group.terminate();
+                stopping = Some(Stopping { reason, kill_at: clock.moment().plus(self.grace), killed: false });
+                look = FIRST_LOOK;
+            }
+            if let Some(stopping) = &mut stopping
+                && stopping.patience(&clock, tenure).is_zero()
+            {
+                group.kill();
+                if !stopping.killed {
+                    (stopping.killed, look) = (true, FIRST_LOOK);
+                }
+            }
+            let killed = stopping.as_ref().is_some_and(|stopping| stopping.killed);
+            let next_look = if has_ended || killed || !end.is_told { clock.moment().plus(look) } else { Moment::NEVER };
+            look = (look * 2).min(LAST_LOOK);
+            tenure.wait_while(|now| {
+                let patience = match &stopping {
+                    None => tenure.patience(now)?,
+                    Some(stopping) if stopping.killed => Duration::MAX,
+                    Some(stopping) => stopping.patience(&clock, tenure),
+                };
+                let patience = patience.min(clock.patience(next_look));
+                (end.has_come() == has_ended && !patience.is_zero()).then_some(patience)
+            });
+        }
+    }
+}
+
+/// As it is called in errors.
+impl fmt::Display for Command {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (Program::Line(program) | Program::Path(program, _)) = &self.program;
+        Quoted::new(&program.to_string_lossy()).fmt(f)
+    }
+}
+
+/// A command that was told to stop.
+struct Stopping {
+    reason: CancelReason,
+    /// On the machine's clock, which is the command's.
+    kill_at: Moment,
+    killed: bool,
+}
+
+impl Stopping {
+    /// How long it may go on.
+    fn patience(&self, clock: &Clock, tenure: &Tenure) -> Duration {
+        self.kill_at.since(clock.moment()).min(tenure.last_patience().saturating_sub(KILLING_TAKES))
+    }
+}
+
+/// How the end of the process that was started is learned of.
+struct End {
+    leader: Leader,
+    /// Whether a thread waits for it. Without one it is looked for now and then.
+    is_told: bool,
+    has_come: Arc<AtomicBool>,
+}
+
+impl End {
+    fn has_come(&self) -> bool {
+        if self.is_told { self.has_come.load(Ordering::Acquire) } else { self.leader.has_ended() }
+    }
+}
+
+#[cfg(unix)]
+fn shell(line: &OsStr) -> process::Command {
+    let mut command = process::Command::new("/bin/sh");
+    // A line that begins with a dash would be taken for an option.
+    command.arg("-c").arg("--").arg(line);
+    command
+}
+
+#[cfg(windows)]
+fn shell(line: &OsStr) -> process::Command {
+    use std::os::windows::process::CommandExt;
+
+    let mut command = process::Command::new("cmd");
+    // What stands between the outer quotes is the line as it is.
+    command.arg("/D").arg("/S").arg("/C").raw_arg("\"").raw_arg(line).raw_arg("\"");
+    command
+}
+
+/// Why this is no directory, if it is none.
+fn no_directory(path: &Path) -> Option<io::Error> {
+    match path.metadata() {
+        Ok(found) if found.is_dir() => None,
+        Ok(_) => Some(io::ErrorKind::NotADirectory.into()),
+        Err(error) => Some(error),
+    }
+}
+
+fn has(text: &OsStr, byte: u8) -> bool {
+    text.as_encoded_bytes().contains(&byte)
+}
+
+/// The command is not one that can be run, see [`AddErrorKind::Command`](crate::AddErrorKind::Command).
+///
+/// ```
+/// use soloist::{Event, Schedule};
+///
+/// let error = Schedule::in_process().add(Event::exec("backup", "").daily()).unwrap_err();
+/// assert_eq!(error.to_string(), "event `backup`: it has nothing to run");
+/// ```
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{what}")]
+pub struct InvalidCommand {
+    what: Box<str>,
+}
+
+debug_as_display!(InvalidCommand);

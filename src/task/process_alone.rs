@@ -1,0 +1,57 @@
+//! A command where there are no process groups: what it starts is neither ended nor waited for.
+
+use std::io;
+use std::process::{Child, Command, ExitStatus};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use super::command::Afterlife;
+
+pub(super) struct ProcessAlone(Leader);
+
+#[derive(Clone)]
+pub(super) struct Leader(Arc<Mutex<Child>>);
+
+impl ProcessAlone {
+    pub(super) fn start(mut command: Command, _: Afterlife, _: Duration) -> io::Result<Self> {
+        Ok(Self(Leader(Arc::new(Mutex::new(command.spawn()?)))))
+    }
+
+    pub(super) fn leader(&self) -> Leader {
+        self.0.clone()
+    }
+
+    /// There is no way to ask.
+    pub(super) fn terminate(&mut self) {}
+
+    pub(super) fn kill(&self) {
+        // An error says that it has ended.
+        let _ = self.0.child().kill();
+    }
+
+    pub(super) fn has_gone(&mut self, _thorough: bool) -> bool {
+        true
+    }
+
+    pub(super) fn end(self) -> io::Result<ExitStatus> {
+        self.0.child().wait()
+    }
+}
+
+impl Leader {
+    pub(super) fn wait(self) {
+        while !self.has_ended() {
+            thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    pub(super) fn has_ended(&self) -> bool {
+        !matches!(self.child().try_wait(), Ok(None))
+    }
+
+    fn child(&self) -> MutexGuard<'_, Child> {
+        // No code that can panic runs while it is held.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

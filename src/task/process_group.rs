@@ -1,0 +1,144 @@
+//! A command and all that it starts, which are signalled together, and waited for together.
+//!
+//! Whatever leaves the group, by `setsid` or as a job of an interactive shell, is a part of it no more.
+
+use std::io;
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, ExitStatus};
+use std::time::Duration;
+
+use rustix::io::Errno;
+use rustix::process::{
+    Pid, Signal, WaitId, WaitIdOptions, WaitOptions, kill_process_group, test_kill_process_group, waitid, waitpgid,
+};
+
+use super::command::Afterlife;
+use super::watchdog::Watchdog;
+use crate::system;
+
+#[cfg(target_os = "linux")]
+mod dead;
+
+pub(super) struct ProcessGroup {
+    leader: Child,
+    id: Pid,
+    watchdog: Option<Watchdog>,
+    /// How the leader ended, once it was reaped.
+    status: Option<io::Result<ExitStatus>>,
+    /// What had ended without being noticed, if nothing else was left, when this was looked at for the last time.
+    #[cfg(target_os = "linux")]
+    dead: Vec<u32>,
+}
+
+/// The process that was started, which gave the group its number.
+#[derive(Clone, Copy)]
+pub(super) struct Leader(Pid);
+
+impl ProcessGroup {
+    /// Starts the command in a group of its own.
+    pub(super) fn start(mut command: Command, afterlife: Afterlife, grace: Duration) -> io::Result<Self> {
+        let (watchdog, lifeline) = match afterlife {
+            Afterlife::Free => (None, None),
+            Afterlife::Lifeline(lifeline) => (None, Some(lifeline.into_fd())),
+            Afterlife::Watchdog => (Some(Watchdog::start(grace)?), None),
+        };
+        command.process_group(0);
+        let told = watchdog.as_ref().map(Watchdog::line).transpose();
+        let started = told.and_then(|told| {
+            if lifeline.is_some() || told.is_some() {
+                system::prepare(&mut command, lifeline, told);
+            }
+            command.spawn()
+        });
+        match started {
+            Ok(leader) => {
+                let id = i32::try_from(leader.id()).ok().and_then(Pid::from_raw);
+                let id = id.expect("a process has a positive number that fits");
+                Ok(Self {
+                    leader,
+                    id,
+                    watchdog,
+                    status: None,
+                    #[cfg(target_os = "linux")]
+                    dead: Vec::new(),
+                })
+            }
+            Err(error) => {
+                if let Some(watchdog) = watchdog {
+                    watchdog.dismiss();
+                }
+                Err(error)
+            }
+        }
+    }
+
+    pub(super) fn leader(&self) -> Leader {
+        Leader(self.id)
+    }
+
+    pub(super) fn terminate(&mut self) {
+        if let Some(watchdog) = &mut self.watchdog {
+            watchdog.hear_of_the_end();
+        }
+        self.signal(Signal::TERM);
+    }
+
+    pub(super) fn kill(&self) {
+        self.signal(Signal::KILL);
+    }
+
+    /// The number is the group's as long as anything of it is there. When the leader was noticed to have ended, whatever
+    /// else was there at the last look may have gone since: that its number is another's by then is a matter of chance.
+    fn signal(&self, signal: Signal) {
+        // An error says that nothing of it is left, or that it has become somebody else's, as `sudo` does.
+        let _ = kill_process_group(self.id, signal);
+    }
+
+    /// Whether nothing of it is left, asked once the leader has ended. `thorough`: also if that means to look at every
+    /// process there is.
+    pub(super) fn has_gone(&mut self, thorough: bool) -> bool {
+        let Self { leader, status, .. } = self;
+        status.get_or_insert_with(|| leader.wait());
+        // What the leader left behind is a child of this process, if that is the one that adopts: in a container.
+        while let Ok(Some(_)) = waitpgid(self.id, WaitOptions::NOHANG) {}
+        test_kill_process_group(self.id) == Err(Errno::SRCH) || (thorough && self.is_dead())
+    }
+
+    /// How the leader ended, when nothing of it is left.
+    pub(super) fn end(self) -> io::Result<ExitStatus> {
+        let Self { mut leader, watchdog, status, .. } = self;
+        if let Some(watchdog) = watchdog {
+            watchdog.dismiss();
+        }
+        status.unwrap_or_else(|| leader.wait())
+    }
+
+    /// Whether all that is left has ended, and waits for somebody to notice who may never do it: what adopts in a
+    /// container.
+    #[cfg(target_os = "linux")]
+    fn is_dead(&mut self) -> bool {
+        let dead = dead::all_of(self.id).unwrap_or_default();
+        // Whoever ended after it was listed may have started another that was not. What had ended before has not.
+        let had_ended = !dead.is_empty() && dead.iter().all(|id| self.dead.contains(id));
+        self.dead = dead;
+        had_ended
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    fn is_dead(&mut self) -> bool {
+        false
+    }
+}
+
+impl Leader {
+    /// Waits until it has ended, and leaves it to be reaped: as long as it is not, its number is nobody else's.
+    pub(super) fn wait(self) {
+        let ended = || waitid(WaitId::Pid(self.0), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT);
+        while matches!(ended(), Err(Errno::INTR)) {}
+    }
+
+    pub(super) fn has_ended(self) -> bool {
+        let ended = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
+        !matches!(waitid(WaitId::Pid(self.0), ended), Ok(None) | Err(Errno::INTR))
+    }
+}

@@ -1,0 +1,250 @@
+//! Commands as tasks, on real processes. What is asked of a clock is asked of one that tests move; what a process takes
+//! is real.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use soloist::{
+    AddErrorKind, Answers, CancelReason, Cancelled, Ended, Event, EventMutex, Fault, Holder, Lease, LeaseRequest,
+    ManualClock, MemoryMutex, MutexError, MutexName, Outage, Output, Release, Report, Run, RunOutcome, Schedule, Term,
+};
+
+use crate::support::{Diary, HOUR, NO_THREADS, PATIENCE, at, entry, noon, ran, run_alone, until};
+
+mod environment;
+mod group;
+mod killed;
+mod loss;
+mod many;
+mod output;
+mod program;
+mod refused;
+mod stop;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// A minute's lease is renewed after this.
+const THIRD: Duration = Duration::from_secs(20);
+
+/// What a machine under load may take beyond what is promised.
+const SLACK: Duration = Duration::from_secs(8);
+
+/// A directory that commands run in and tell of themselves.
+struct Place(tempfile::TempDir);
+
+impl Place {
+    fn new() -> Self {
+        Self(tempfile::tempdir().expect("a temporary directory"))
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    /// A line of the shell that is run here.
+    fn exec(&self, line: &str) -> Event {
+        Event::exec("e", line).every_minute().current_dir(self.0.path())
+    }
+
+    fn read(&self, name: &str) -> String {
+        fs::read_to_string(self.path(name)).unwrap_or_default()
+    }
+
+    fn has(&self, name: &str) -> bool {
+        self.path(name).exists()
+    }
+
+    fn touch(&self, name: &str) {
+        fs::write(self.path(name), "").expect("it is ours");
+    }
+
+    /// The process id that a command wrote into this file, once it has.
+    #[track_caller]
+    fn pid(&self, name: &str) -> u32 {
+        until(|| self.read(name).ends_with('\n')).unwrap_or_else(|error| panic!("no {name}: {error}"));
+        self.read(name).trim().parse().expect("it is a number")
+    }
+}
+
+/// One tick at noon, on a clock that stands still.
+fn tick(event: Event) -> Report {
+    tick_on(MemoryMutex::with_clock(ManualClock::at(noon())), event)
+}
+
+fn tick_on(store: impl EventMutex + 'static, event: Event) -> Report {
+    let mut schedule = Schedule::new(store).with_clock(ManualClock::at(noon()));
+    schedule.add(event).unwrap();
+    schedule.run_due(noon())
+}
+
+/// What became of the event `e` in such a tick.
+#[track_caller]
+fn outcome(event: Event) -> RunOutcome {
+    ran(&tick(event), "e").clone()
+}
+
+/// How that reads.
+#[track_caller]
+fn said(event: Event) -> String {
+    outcome(event).to_string()
+}
+
+/// What this line writes, which must succeed.
+#[track_caller]
+fn written(event: Event) -> String {
+    let outcome = outcome(event.output(Output::Keep(1 << 20)));
+    assert!(!outcome.is_failure(), "{outcome}");
+    text_of(&outcome)
+}
+
+#[track_caller]
+fn text_of(outcome: &RunOutcome) -> String {
+    String::from_utf8(outcome.output().expect("it is kept").bytes().to_vec()).expect("it is text")
+}
+
+/// A process as the kernel tells of it.
+struct Process {
+    id: u32,
+    parent: u32,
+    group: u32,
+    is_alive: bool,
+}
+
+fn processes() -> Vec<Process> {
+    let ids = fs::read_dir("/proc").expect("Linux has one").flatten();
+    let ids = ids.filter_map(|item| item.file_name().to_str()?.parse().ok());
+    ids.filter_map(|id| {
+        let stat = fs::read(format!("/proc/{id}/stat")).ok()?;
+        let stat = String::from_utf8_lossy(&stat).into_owned();
+        let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
+        let is_alive = !["Z", "X"].contains(&fields[0]);
+        Some(Process { id, parent: fields[1].parse().ok()?, group: fields[2].parse().ok()?, is_alive })
+    })
+    .collect()
+}
+
+/// Whether anything of this group lives.
+fn lives(group: u32) -> bool {
+    processes().iter().any(|process| process.group == group && process.is_alive)
+}
+
+/// Whether this process lives.
+fn is_alive(id: u32) -> bool {
+    processes().iter().any(|process| process.id == id && process.is_alive)
+}
+
+fn signal(signal: &str, id: u32) {
+    let status = Command::new("kill").args(["-s", signal, "--", &id.to_string()]).status();
+    assert!(status.expect("there is kill").success(), "{signal} {id}");
+}
+
+/// A store that looks whether anything of a command is left when its lease is given back.
+#[derive(Clone)]
+struct Witness {
+    inner: MemoryMutex,
+    /// Where the command writes the id of its group.
+    file: PathBuf,
+    seen: Diary,
+    /// Whether it gives no answer to renewals.
+    is_out: Arc<AtomicBool>,
+}
+
+impl Witness {
+    fn of(place: &Place, clock: &ManualClock) -> Self {
+        Self {
+            inner: MemoryMutex::with_clock(clock),
+            file: place.path("pid"),
+            seen: Diary::default(),
+            is_out: Arc::default(),
+        }
+    }
+
+    fn note(&self, what: &str) {
+        let group = fs::read_to_string(&self.file).ok().and_then(|text| text.trim().parse().ok());
+        let group = match group.map(lives) {
+            None => "before its group was known",
+            Some(true) => "while its group lived",
+            Some(false) => "when its group had gone",
+        };
+        self.seen.note(format!("{what} {group}"));
+    }
+}
+
+impl std::fmt::Debug for Witness {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Witness")
+    }
+}
+
+impl EventMutex for Witness {
+    fn create(&self, request: &LeaseRequest) -> Result<Option<Lease>, MutexError> {
+        self.note("asked for");
+        self.inner.create(request)
+    }
+    fn exists(&self, name: &MutexName) -> Result<bool, MutexError> {
+        self.inner.exists(name)
+    }
+    fn forget(&self, lease: &Lease) -> Result<bool, MutexError> {
+        self.note("given back");
+        self.inner.forget(lease)
+    }
+    fn can_extend(&self) -> bool {
+        true
+    }
+    fn extend(&self, leases: &[Lease], term: Term) -> Answers<bool> {
+        if self.is_out.load(Ordering::SeqCst) {
+            return leases.iter().map(|_| Err(MutexError::unavailable("extend it", "timed out"))).collect();
+        }
+        self.inner.extend(leases, term)
+    }
+    fn release_after(&self, leases: &[Lease], rest: Term) -> Answers<bool> {
+        self.note("held on");
+        self.inner.release_after(leases, rest)
+    }
+    fn holder(&self, name: &MutexName) -> Result<Option<Holder>, MutexError> {
+        self.inner.holder(name)
+    }
+    fn break_lease(&self, name: &MutexName) -> Result<bool, MutexError> {
+        self.inner.break_lease(name)
+    }
+}
+
+/// A run that a test moves the time of.
+struct Told {
+    outcome: RunOutcome,
+    report: String,
+    /// How long it took from the moment in which the test let the time pass.
+    took: Duration,
+    seen: Vec<String>,
+}
+
+/// Runs the event under a lease, waits until its command has written its process id, and lets happen what `then` does.
+#[track_caller]
+fn told(place: &Place, event: Event, then: impl FnOnce(&ManualClock, &Witness)) -> Told {
+    let clock = ManualClock::at(noon());
+    let witness = Witness::of(place, &clock);
+    let mut schedule = Schedule::new(witness.clone()).with_clock(&clock);
+    schedule.add(event).unwrap();
+    let running = thread::spawn(move || schedule.run_due(noon()));
+    let pid = place.pid("pid");
+    let before = Instant::now();
+    then(&clock, &witness);
+    until(|| running.is_finished()).unwrap_or_else(|_| panic!("the run does not end; its group lives: {}", lives(pid)));
+    let took = before.elapsed();
+    let report = running.join().expect("a tick does not panic");
+    let told = Told {
+        outcome: ran(&report, "e").clone(),
+        report: entry(&report, "e").to_string(),
+        took,
+        seen: witness.seen.lines(),
+    };
+    assert!(!lives(pid), "something of it is left");
+    told
+}

@@ -1,0 +1,150 @@
+//! A command and all that it starts: what a run waits for, and what it does not.
+
+use super::*;
+
+/// Keeps what it writes, and takes no lease before all of it has gone.
+#[track_caller]
+fn outlasted(place: &Place, line: &str) -> (RunOutcome, Vec<String>) {
+    let event = place.exec(line).without_overlapping().output(Output::Keep(1000));
+    let told = told(place, event, |_, _| ());
+    (told.outcome, told.seen)
+}
+
+const RELEASED: [&str; 2] = ["asked for before its group was known", "given back when its group had gone"];
+
+#[test]
+fn a_run_lasts_until_what_the_command_left_behind_has_ended() {
+    let place = Place::new();
+    let (outcome, seen) = outlasted(&place, "echo $$ >pid; (sleep 0.3; echo late) & echo early; exit 0");
+    assert!(outcome.is_success(), "{outcome}");
+    assert_eq!(text_of(&outcome), "early\nlate\n");
+    assert_eq!(seen, RELEASED);
+}
+
+#[test]
+fn its_exit_status_is_that_of_the_process_that_was_started() {
+    let place = Place::new();
+    let (outcome, seen) = outlasted(&place, "echo $$ >pid; (sleep 0.2; exit 7) & exit 3");
+    assert_eq!(outcome.to_string(), "exited with 3 after 0 µs");
+    assert_eq!(seen, RELEASED);
+    let place = Place::new();
+    let (outcome, _) = outlasted(&place, "echo $$ >pid; (sleep 0.2; kill -s KILL $$) & exit 0");
+    assert!(outcome.is_success(), "{outcome}");
+}
+
+#[test]
+fn a_run_lasts_as_long_as_any_of_many() {
+    let place = Place::new();
+    let line = "echo $$ >pid; for i in 1 2 3; do (sleep 0.$i; (sleep 0.1; echo $i) &) & done";
+    let (outcome, seen) = outlasted(&place, line);
+    assert_eq!(text_of(&outcome), "1\n2\n3\n");
+    assert_eq!(seen, RELEASED);
+}
+
+#[test]
+fn a_run_lasts_as_long_as_a_process_whose_name_is_no_text() {
+    let sleep = ["/bin/sleep", "/usr/bin/sleep"].iter().find(|path| Path::new(path).exists()).expect("there is one");
+    // The kernel keeps the first 15 bytes, and cuts the last letter of the second one in two.
+    for name in [b"\xff) S 1 1".as_slice(), "zw\u{f6}lf Buchsta\u{e4}".as_bytes()] {
+        let place = Place::new();
+        let program = place.0.path().join(OsStr::from_bytes(name));
+        fs::copy(sleep, &program).unwrap();
+        let event = place.exec("echo $$ >pid; \"$PROGRAM\" 0.6 & exit 0").env("PROGRAM", &program);
+        let told = told(&place, event.without_overlapping(), |_, _| ());
+        assert_eq!(told.seen, RELEASED, "{}", program.display());
+    }
+}
+
+/// Its process id is in this file, and it is ended with this.
+struct Escaped<'a>(&'a Place);
+
+impl Escaped<'_> {
+    fn is_there(&self) -> bool {
+        is_alive(self.0.pid("escaped"))
+    }
+}
+
+impl Drop for Escaped<'_> {
+    fn drop(&mut self) {
+        if let Ok(id) = self.0.read("escaped").trim().parse()
+            && is_alive(id)
+        {
+            signal("KILL", id);
+        }
+    }
+}
+
+#[test]
+fn what_has_left_the_group_holds_up_neither_the_run_nor_its_output() {
+    for output in [Output::Keep(1000), Output::Discard] {
+        let place = Place::new();
+        // It has the output open, and says so to the end.
+        let line = "echo $$ >pid; setsid sh -c 'echo $$ >escaped; echo escaped; exec sleep 60' &
+            until [ -s escaped ]; do sleep 0.01; done; sleep 0.1; echo done; exit 5";
+        let event = place.exec(line).without_overlapping().output(output.clone());
+        let escaped = Escaped(&place);
+        let told = told(&place, event, |_, _| ());
+        assert!(escaped.is_there());
+        assert_eq!(told.outcome.exit_status().unwrap().code(), Some(5));
+        assert_eq!(told.seen, RELEASED);
+        if output != Output::Discard {
+            assert_eq!(text_of(&told.outcome), "escaped\ndone\n");
+        }
+    }
+}
+
+#[test]
+fn what_has_left_the_group_and_writes_on_does_not_hold_up_the_run() {
+    let place = Place::new();
+    let line = "echo $$ >pid; setsid sh -c 'echo $$ >escaped; exec yes' & until [ -s escaped ]; do sleep 0.01; done";
+    let escaped = Escaped(&place);
+    let (outcome, _) = outlasted(&place, line);
+    assert!(outcome.is_success() && outcome.output().unwrap().bytes().len() == 1000, "{outcome}");
+    drop(escaped);
+}
+
+/// One that has ended, and that nobody notices, as long as the process in this file sleeps: it has left the group, and
+/// waits for no child.
+const UNNOTICED: &str = r#"echo $$ >pid
+    left='until [ -s escaped ]; do sleep 0.01; done; echo $$ >dead'; export left
+    sh -c 'sh -c "$left" & exec setsid sh -c "echo \$\$ >escaped; exec sleep 60"' &
+    until [ -s dead ]; do sleep 0.01; done; "#;
+
+#[test]
+fn what_has_ended_and_is_not_noticed_by_its_parent_does_not_hold_up_the_run() {
+    for (line, said) in [("exit 3", "exited with 3 after 0 µs"), ("sleep 0.3", "succeeded in 0 µs")] {
+        let place = Place::new();
+        let escaped = Escaped(&place);
+        let (outcome, seen) = outlasted(&place, &(UNNOTICED.to_owned() + line));
+        assert_eq!(outcome.to_string(), said);
+        assert_eq!(seen, RELEASED);
+        let (group, dead) = (place.pid("pid"), place.pid("dead"));
+        let left = processes().into_iter().find(|process| process.id == dead).expect("nobody has noticed its end");
+        assert!(left.group == group && left.parent == place.pid("escaped") && !left.is_alive);
+        assert!(escaped.is_there());
+    }
+}
+
+#[test]
+fn a_killed_group_of_which_one_is_not_noticed_by_its_parent_has_gone() {
+    let place = Place::new();
+    let escaped = Escaped(&place);
+    let line = format!("trap '' TERM; {UNNOTICED} : >ready; sleep 60");
+    let event = place.exec(&line).timeout(30 * SECOND).grace(Duration::ZERO).without_overlapping();
+    let told = told(&place, event, |clock, _| {
+        until(|| place.has("ready")).unwrap();
+        clock.advance(30 * SECOND);
+    });
+    assert_eq!(told.outcome.to_string(), "timed out after 30.0 s; ended by signal 9 (SIGKILL)");
+    assert_eq!(told.seen, RELEASED);
+    assert!(told.took < SECOND + SLACK && escaped.is_there());
+}
+
+#[test]
+fn a_lease_that_is_held_for_longer_is_held_from_when_the_group_has_gone() {
+    let place = Place::new();
+    let event = place.exec("echo $$ >pid; sleep 0.2 & exit 0").without_overlapping().hold_at_least(HOUR);
+    let told = told(&place, event, |_, _| ());
+    assert!(matches!(told.outcome.release(), Some(Release::HeldFor(_))), "{}", told.report);
+    assert_eq!(told.seen, [RELEASED[0], "held on when its group had gone"]);
+}

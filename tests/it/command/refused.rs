@@ -1,0 +1,139 @@
+//! Commands that a schedule does not take.
+
+use super::*;
+
+/// Why a schedule whose renewed leases last for a minute refuses it.
+#[track_caller]
+fn refused(event: Event) -> (AddErrorKind, String) {
+    let error = Schedule::in_process().add(event).map(drop).unwrap_err();
+    let text = error.to_string();
+    let what = text.strip_prefix("event `e`: ").unwrap_or_else(|| panic!("{text}"));
+    (error.kind().clone(), what.to_owned())
+}
+
+#[track_caller]
+fn is_taken(event: Event) {
+    Schedule::in_process().add(event).map(drop).unwrap();
+}
+
+fn line(line: &str) -> Event {
+    Event::exec("e", line).every_minute()
+}
+
+#[test]
+fn a_command_that_is_none() {
+    let none: [&str; 0] = [];
+    for event in [line(""), line(" \n\t"), Event::command("e", "", none).every_minute()] {
+        let (kind, text) = refused(event);
+        assert!(matches!(kind, AddErrorKind::Command(_)), "{kind:?}");
+        assert_eq!(text, "it has nothing to run");
+    }
+}
+
+#[test]
+fn a_text_that_has_a_nul() {
+    for event in [
+        line("a\0b"),
+        Event::command("e", "a\0b", ["c"]).every_minute(),
+        Event::command("e", "c", ["d", "a\0b"]).every_minute(),
+        line("c").current_dir("a\0b"),
+        line("c").env("D", "a\0b"),
+        line("c").output(Output::File("a\0b".into())),
+        line("c").output(Output::Append("a\0b".into())),
+    ] {
+        let (kind, text) = refused(event);
+        assert!(matches!(kind, AddErrorKind::Command(_)), "{kind:?}");
+        assert_eq!(text, "no process can be given a text with a NUL: `a\\0b`");
+    }
+}
+
+#[test]
+fn a_variable_that_can_not_be_called_so() {
+    for (name, shown) in [("", ""), ("A=B", "A=B"), ("=", "="), ("a\0b", "a\\0b")] {
+        let (kind, text) = refused(line("c").env("FINE", "a=b").env(name, "x"));
+        assert!(matches!(kind, AddErrorKind::Command(_)), "{kind:?}");
+        assert_eq!(text, format!("an environment variable can't be called `{shown}`"));
+    }
+}
+
+#[test]
+fn a_variable_that_tells_the_command_of_its_run() {
+    for name in ["SOLOIST_EVENT", "SOLOIST_OCCURRENCE", "SOLOIST_OWNER", "SOLOIST_TOKEN"] {
+        assert_eq!(refused(line("c").env(name, "mine")).1, format!("{name} is said by the scheduler"));
+    }
+    is_taken(line("c").env("SOLOIST_OF_OUR_OWN", "fine"));
+}
+
+#[test]
+fn what_has_no_name_or_one_that_the_command_can_not_be_told() {
+    for event in [line("c").current_dir(""), line("c").output(Output::File("".into()))] {
+        assert_eq!(refused(event).1, "a directory or a file that it names has no name");
+    }
+    let event = Event::exec("a\0b", "true").every_minute();
+    let said = Schedule::in_process().add(event).unwrap_err().to_string();
+    assert_eq!(said, "event `a\\0b`: no process can be given a text with a NUL: `a\\0b`");
+}
+
+#[test]
+fn a_grace_of_more_than_an_hour() {
+    is_taken(line("c").grace(HOUR));
+    is_taken(line("c").grace(Duration::ZERO));
+    let (kind, text) = refused(line("c").grace(HOUR + Duration::from_millis(1)));
+    assert!(matches!(kind, AddErrorKind::Grace(_)), "{kind:?}");
+    assert_eq!(text, "a grace of 3600.001s is longer than an hour");
+    assert_eq!(
+        refused(line("c").grace(Duration::MAX).without_overlapping()).1,
+        format!("a grace of {:?} is longer than an hour", Duration::MAX)
+    );
+}
+
+#[test]
+fn a_lease_that_ends_before_the_command_can_be_stopped() {
+    let half_a_minute = |term: &str| {
+        format!(
+            "a lease of {term} is too short to stop its command in: a grace of 30s and 1s to kill it need twice as \
+             long, 62s; let the lease be longer, or the `grace(..)` shorter"
+        )
+    };
+    let (grace, too_long) = (|event: Event| event.grace(29 * SECOND), |event: Event| event.grace(30 * SECOND));
+    is_taken(line("c").apply(grace).without_overlapping());
+    is_taken(line("c").apply(too_long));
+    is_taken(line("c").apply(too_long).on_one_server());
+    is_taken(line("c").apply(too_long).without_overlapping_for(62 * SECOND));
+    is_taken(line("c").apply(too_long).without_overlapping().lease_term(62 * SECOND));
+    for (event, term) in [
+        (line("c").without_overlapping(), "60s"),
+        (line("c").without_overlapping_for(Duration::from_millis(61_999)), "61.999s"),
+        (line("c").without_overlapping().lease_term(31 * SECOND), "31s"),
+        (line("c").without_overlapping().on_one_server(), "60s"),
+    ] {
+        let (kind, text) = refused(event.apply(too_long));
+        assert!(matches!(kind, AddErrorKind::TooShortToStop { grace, .. } if grace == 30 * SECOND), "{kind:?}");
+        assert_eq!(text, half_a_minute(term));
+    }
+    // The usual grace is five seconds, and the usual term is the schedule's.
+    is_taken(line("c").without_overlapping_for(12 * SECOND));
+    assert!(refused(line("c").without_overlapping_for(Duration::from_millis(11_999))).1.contains("grace of 5s"));
+    let term = |seconds: u64| Term::new(Duration::from_secs(seconds)).unwrap();
+    let short = || Schedule::in_process().with_lease_term(term(11));
+    assert!(short().add(line("c").without_overlapping()).is_err());
+    assert!(short().add(line("c").without_overlapping().grace(4 * SECOND)).is_ok());
+}
+
+#[test]
+fn what_is_said_of_a_command_that_is_a_callback() {
+    type Way = fn(Event) -> Event;
+    let ways: [(&str, Way); 4] = [
+        ("current_dir", |event| event.current_dir("/")),
+        ("env", |event| event.env("A", "B")),
+        ("output", |event| event.output(Output::Discard)),
+        ("grace", |event| event.grace(SECOND)),
+    ];
+    for (method, way) in ways {
+        let (kind, text) = refused(Event::call("e", |_| {}).every_minute().apply(way));
+        assert!(matches!(kind, AddErrorKind::NotACommand(name) if name == method), "{kind:?}");
+        let advice = "is for commands, and this event calls a function: use `Event::exec` or `Event::command`";
+        assert_eq!(text, format!("`{method}(..)` {advice}"));
+        is_taken(line("c").apply(way));
+    }
+}

@@ -1,0 +1,354 @@
+//! An orderly end: nothing new starts, what is at work is told to stop, and nothing stays held.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Duration;
+
+use soloist::{
+    Admission, Admitted, Answers, CancelReason, Clock, Ended, Event, EventMutex, Lease, LeaseRequest, ManualClock,
+    MemoryMutex, MutexError, MutexName, Release, Run, Schedule, Shutdown, SkipReason, Term,
+};
+
+use crate::support::{
+    Counted, Diary, HOUR, NO_THREADS, PATIENCE, entry, group_lives, noon, number_in, ran, run_alone, skipped, until,
+};
+
+/// A task that says that it has begun, and goes on until it is told to stop.
+fn until_told(
+    diary: &Diary,
+    name: &'static str,
+) -> impl Fn(&Run) -> Result<(), soloist::Cancelled> + Send + Sync + use<> {
+    let diary = diary.clone();
+    move |run| {
+        diary.note(format!("{name} begins"));
+        let reason = run.cancelled(PATIENCE);
+        diary.note(format!("{name} is told: {}", reason.map_or("nothing", CancelReason::keyword)));
+        run.check()
+    }
+}
+
+/// Sets it off when the diary has this line.
+fn trigger_after(shutdown: &Shutdown, diary: &Diary, line: &'static str) -> thread::JoinHandle<()> {
+    let (shutdown, diary) = (shutdown.clone(), diary.clone());
+    thread::spawn(move || {
+        until(|| diary.lines().iter().any(|noted| noted == line)).expect("it is noted");
+        shutdown.trigger();
+    })
+}
+
+#[test]
+fn what_is_due_after_a_shutdown_began_is_skipped_and_its_store_is_not_asked() {
+    let (store, shutdown, diary) = (Counted::default(), Shutdown::new(), Diary::default());
+    let mut schedule = Schedule::new(store.clone()).with_shutdown(&shutdown);
+    let triggers = shutdown.clone();
+    schedule.add(Event::call("first", move |_| triggers.trigger()).every_minute()).unwrap();
+    schedule.add(Event::call("lease", diary.task("lease")).every_minute().without_overlapping()).unwrap();
+    let filter = diary.clone();
+    let asked = move |_: &soloist::Tick| {
+        filter.note("asked");
+        true
+    };
+    schedule.add(Event::call("filter", diary.task("filter")).every_minute().when(asked)).unwrap();
+
+    let report = schedule.run_due(noon());
+    assert!(ran(&report, "first").is_success());
+    for event in ["lease", "filter"] {
+        assert!(matches!(skipped(&report, event), SkipReason::ShuttingDown), "{report}");
+    }
+    assert!(!report.is_failure(), "that is how it should be:\n{report}");
+    assert_eq!(skipped(&report, "lease").to_string(), "the process is shutting down");
+    assert_eq!(skipped(&report, "lease").keyword(), "shutting_down");
+    assert_eq!(diary.lines(), <[&str; 0]>::default(), "neither a filter nor a task is called");
+    assert_eq!(store.calls(), 0);
+    let by_hand = schedule.run("lease", noon()).unwrap();
+    assert_eq!(by_hand.verdict().to_string(), "skipped, the process is shutting down");
+}
+
+#[test]
+fn in_the_background_too_nothing_new_starts() {
+    let (shutdown, diary) = (Shutdown::new(), Diary::default());
+    let mut schedule = Schedule::in_process().with_shutdown(&shutdown);
+    for name in ["one", "two", "three"] {
+        let event = Event::call(name, diary.task(name)).every_minute().without_overlapping().in_background();
+        schedule.add(event).unwrap();
+    }
+    shutdown.trigger();
+    let report = schedule.run_due(noon());
+    for name in ["one", "two", "three"] {
+        assert!(matches!(skipped(&report, name), SkipReason::ShuttingDown), "{report}");
+    }
+    assert_eq!(diary.lines(), <[&str; 0]>::default());
+}
+
+#[test]
+fn a_callback_is_told_its_hooks_run_and_its_lease_goes_back_last() {
+    let (store, shutdown, diary) = (MemoryMutex::new(), Shutdown::new(), Diary::default());
+    let mut schedule = Schedule::new(store.clone()).with_shutdown(&shutdown);
+    let (hook, held) = (diary.clone(), store.clone());
+    let name = MutexName::lease("reports").unwrap();
+    let asked = name.clone();
+    schedule
+        .add(
+            Event::call("reports", until_told(&diary, "reports"))
+                .every_minute()
+                .without_overlapping_for(Duration::from_secs(24 * 3600))
+                .then(move |run, outcome| {
+                    hook.note(format!("held: {}", held.exists(&asked).unwrap()));
+                    hook.note(outcome.to_string().split(" after ").next().unwrap());
+                    assert_eq!(run.remaining(), Some(Duration::ZERO));
+                }),
+        )
+        .unwrap();
+    let trigger = trigger_after(&shutdown, &diary, "reports begins");
+    let report = schedule.run_due(noon());
+    trigger.join().unwrap();
+    assert_eq!(
+        diary.lines(),
+        ["reports begins", "reports is told: shutting_down", "held: true", "cancelled"],
+        "{report}"
+    );
+    let outcome = ran(&report, "reports");
+    assert!(outcome.to_string().ends_with(", because the process is shutting down"), "{outcome}");
+    assert!(matches!(outcome.release(), Some(Release::Released)));
+    assert!(!store.exists(&name).unwrap());
+    assert!(report.is_failure(), "its work was not done");
+}
+
+#[test]
+fn every_run_at_work_is_told_in_the_background_too() {
+    let (shutdown, diary) = (Shutdown::new(), Diary::default());
+    let mut schedule = Schedule::in_process().with_shutdown(&shutdown);
+    for name in ["one", "two", "three"] {
+        schedule.add(Event::call(name, until_told(&diary, name)).every_minute().in_background()).unwrap();
+    }
+    let (triggers, begun) = (shutdown.clone(), diary.clone());
+    let trigger = thread::spawn(move || {
+        until(|| begun.lines().iter().filter(|line| line.ends_with("begins")).count() == 3).unwrap();
+        triggers.trigger();
+    });
+    let report = schedule.run_due(noon());
+    trigger.join().unwrap();
+    assert_eq!(diary.lines().iter().filter(|line| line.ends_with("is told: shutting_down")).count(), 3, "{report}");
+}
+
+#[test]
+fn a_task_that_ends_well_all_the_same_has_succeeded() {
+    let (shutdown, diary) = (Shutdown::new(), Diary::default());
+    let mut schedule = Schedule::in_process().with_shutdown(&shutdown);
+    let triggers = shutdown.clone();
+    let task = move |run: &Run| {
+        triggers.trigger();
+        assert_eq!(run.cancel_reason(), Some(CancelReason::ShuttingDown));
+    };
+    schedule.add(Event::call("reports", task).every_minute().on_success(diary.hook("success"))).unwrap();
+    let report = schedule.run_due(noon());
+    let outcome = ran(&report, "reports");
+    assert!(matches!(outcome.ended(), Ended::Succeeded), "{report}");
+    assert_eq!(outcome.cancel_reason(), Some(CancelReason::ShuttingDown));
+    let text = outcome.to_string();
+    assert!(text.ends_with(", after it was told to stop, because the process is shutting down"), "{text}");
+    assert_eq!(diary.lines(), ["success"]);
+}
+
+#[test]
+fn the_first_reason_to_stop_stays_the_reason() {
+    for shut_down_first in [true, false] {
+        let clock = ManualClock::at(noon());
+        let (shutdown, moved) = (Shutdown::new(), clock.clone());
+        let mut schedule = Schedule::new(MemoryMutex::with_clock(&clock)).with_clock(&clock).with_shutdown(&shutdown);
+        let triggers = shutdown.clone();
+        let task = move |run: &Run| {
+            let (time_out, ask) = (|| moved.advance(Duration::from_secs(60)), || triggers.trigger());
+            let reasons: [&dyn Fn(); 2] = [&ask, &time_out];
+            reasons[usize::from(!shut_down_first)]();
+            moved.advance(Duration::from_secs(1));
+            reasons[usize::from(shut_down_first)]();
+            let first = if shut_down_first { CancelReason::ShuttingDown } else { CancelReason::TimedOut };
+            assert_eq!(run.cancel_reason(), Some(first));
+        };
+        schedule.add(Event::call("reports", task).every_minute().timeout(Duration::from_secs(30))).unwrap();
+        let report = schedule.run_due(noon());
+        assert!(matches!(ran(&report, "reports").ended(), Ended::TimedOut { fault: None, .. }), "{report}");
+    }
+}
+
+/// A store that is asked while the process begins to shut down.
+struct ShutsDown {
+    inner: MemoryMutex,
+    shutdown: Shutdown,
+}
+
+impl fmt::Debug for ShutsDown {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ShutsDown")
+    }
+}
+
+impl EventMutex for ShutsDown {
+    fn create(&self, request: &LeaseRequest) -> Result<Option<Lease>, MutexError> {
+        self.inner.create(request)
+    }
+    fn exists(&self, name: &MutexName) -> Result<bool, MutexError> {
+        self.inner.exists(name)
+    }
+    fn forget(&self, lease: &Lease) -> Result<bool, MutexError> {
+        self.inner.forget(lease)
+    }
+    fn admit(&self, admissions: &[Admission]) -> Answers<Admitted> {
+        let answers = self.inner.admit(admissions);
+        self.shutdown.trigger();
+        answers
+    }
+    fn can_extend(&self) -> bool {
+        true
+    }
+    fn extend(&self, leases: &[Lease], term: Term) -> Answers<bool> {
+        self.inner.extend(leases, term)
+    }
+}
+
+#[test]
+fn what_was_admitted_while_it_began_is_given_back_with_its_occurrence() {
+    for beside in [false, true] {
+        let (inner, shutdown, diary) = (MemoryMutex::new(), Shutdown::new(), Diary::default());
+        let store = Arc::new(ShutsDown { inner: inner.clone(), shutdown: shutdown.clone() });
+        let mut schedule = Schedule::new(store).with_shutdown(&shutdown);
+        let names = if beside { vec!["one", "two"] } else { vec!["one"] };
+        for name in &names {
+            let event = Event::call(*name, diary.task(name)).every_minute().without_overlapping().on_one_server();
+            schedule.add(if beside { event.in_background() } else { event }).unwrap();
+        }
+        let report = schedule.run_due(noon());
+        for name in names {
+            assert!(matches!(skipped(&report, name), SkipReason::ShuttingDown), "{report}");
+            let lease = MutexName::lease(name).unwrap();
+            assert!(!inner.exists(&lease).unwrap());
+            assert!(!inner.exists(&lease.claim(name, noon())).unwrap(), "another server may have it");
+        }
+        assert_eq!(diary.lines(), <[&str; 0]>::default());
+    }
+}
+
+#[test]
+fn what_was_admitted_and_waited_for_a_thread_does_not_start_and_its_occurrence_is_given_back() {
+    // Without threads, what was admitted together runs one after another.
+    if run_alone(
+        "shutdown::what_was_admitted_and_waited_for_a_thread_does_not_start_and_its_occurrence_is_given_back",
+        &[NO_THREADS],
+    )
+    .is_some()
+    {
+        return;
+    }
+    let (store, shutdown, diary) = (MemoryMutex::new(), Shutdown::new(), Diary::default());
+    let mut schedule = Schedule::new(store.clone()).with_shutdown(&shutdown);
+    let protected = |event: Event| {
+        let held = event.every_minute().without_overlapping().hold_at_least(HOUR);
+        held.on_one_server().in_background()
+    };
+    let triggers = shutdown.clone();
+    schedule.add(Event::call("first", move |_| triggers.trigger()).apply(protected)).unwrap();
+    schedule.add(Event::call("second", diary.task("second")).apply(protected).before(diary.task("before"))).unwrap();
+    let report = schedule.run_due(noon());
+    assert!(ran(&report, "first").is_success(), "{report}");
+    assert!(matches!(skipped(&report, "second"), SkipReason::ShuttingDown), "{report}");
+    assert!(!report.is_failure(), "{report}");
+    assert_eq!(diary.lines(), <[&str; 0]>::default());
+    for (name, claimed) in [("first", true), ("second", false)] {
+        let lease = MutexName::lease(name).unwrap();
+        assert_eq!(store.exists(&lease).unwrap(), claimed, "what did not start is held no longer");
+        assert_eq!(store.exists(&lease.claim(name, noon())).unwrap(), claimed, "{name}");
+    }
+}
+
+/// A store that is asked to take a lease back only when nothing is left of a process group.
+struct AfterTheGroup {
+    inner: MemoryMutex,
+    /// Where the command has written its number.
+    file: PathBuf,
+    lives: Arc<Mutex<Vec<bool>>>,
+}
+
+impl fmt::Debug for AfterTheGroup {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("AfterTheGroup")
+    }
+}
+
+impl EventMutex for AfterTheGroup {
+    fn create(&self, request: &LeaseRequest) -> Result<Option<Lease>, MutexError> {
+        self.inner.create(request)
+    }
+    fn exists(&self, name: &MutexName) -> Result<bool, MutexError> {
+        self.inner.exists(name)
+    }
+    fn forget(&self, lease: &Lease) -> Result<bool, MutexError> {
+        self.lives.lock().unwrap().push(group_lives(number_in(&self.file)));
+        self.inner.forget(lease)
+    }
+    fn can_extend(&self) -> bool {
+        true
+    }
+    fn extend(&self, leases: &[Lease], term: Term) -> Answers<bool> {
+        self.inner.extend(leases, term)
+    }
+}
+
+/// Runs a command that does not obey, and shuts down; what is known of the group when the lease went back.
+#[track_caller]
+fn shut_down_beside(directory: &Path, grace: Duration, shutdown: &Shutdown) -> (soloist::Report, Vec<bool>) {
+    let (file, lives) = (directory.join("group"), Arc::default());
+    let store = AfterTheGroup { inner: MemoryMutex::new(), file: file.clone(), lives: Arc::clone(&lives) };
+    let mut schedule = Schedule::new(Arc::new(store)).with_shutdown(shutdown);
+    let line = format!("trap '' TERM; (sleep 600 & echo $$ > {}; sleep 600)", file.display());
+    let event = Event::exec("stubborn", line).every_minute().without_overlapping_for(Duration::from_secs(24 * 3600));
+    schedule.add(event.grace(grace)).unwrap();
+    let (triggers, started) = (shutdown.clone(), file.clone());
+    let trigger = thread::spawn(move || {
+        number_in(&started);
+        triggers.trigger();
+    });
+    let report = schedule.run_due(noon());
+    trigger.join().unwrap();
+    assert!(!group_lives(number_in(&file)));
+    let lives = lives.lock().unwrap().clone();
+    (report, lives)
+}
+
+#[test]
+fn the_lease_of_a_command_goes_back_when_nothing_is_left_of_its_group() {
+    let directory = tempfile::tempdir().unwrap();
+    let (report, lives) = shut_down_beside(directory.path(), Duration::from_millis(200), &Shutdown::new());
+    assert_eq!(lives, [false], "{report}");
+    let outcome = ran(&report, "stubborn");
+    let text = outcome.to_string();
+    assert!(text.starts_with("cancelled after ") && text.contains(", because the process is shutting down"), "{text}");
+    assert!(text.ends_with("; ended by signal 9 (SIGKILL)"), "{text}");
+    assert!(matches!(outcome.release(), Some(Release::Released)));
+}
+
+#[test]
+fn a_command_has_no_more_time_to_stop_than_the_process_has() {
+    let (directory, shutdown) = (tempfile::tempdir().unwrap(), Shutdown::new().with_grace(Duration::from_secs(2)));
+    let began = Clock::system().moment();
+    let (report, lives) = shut_down_beside(directory.path(), Duration::from_secs(3000), &shutdown);
+    assert_eq!(lives, [false], "{report}");
+    assert!(Clock::system().moment().since(began) < Duration::from_secs(600), "it was not waited for");
+    assert!(entry(&report, "stubborn").is_failure());
+}
+
+#[test]
+fn whoever_waits_for_it_is_woken_and_whoever_does_not_want_it_waits_in_vain() {
+    let shutdown = Shutdown::new();
+    assert!(!shutdown.wait(Duration::from_millis(1)));
+    let waits = shutdown.clone();
+    let waiting = thread::spawn(move || waits.wait(PATIENCE));
+    shutdown.trigger();
+    shutdown.trigger();
+    assert!(waiting.join().unwrap());
+    assert!(shutdown.is_triggered() && shutdown.clone().is_triggered() && shutdown.wait(Duration::ZERO));
+    shutdown.finish();
+    assert_eq!(format!("{shutdown:?}"), "Shutdown { triggered: true, .. }");
+}

@@ -1,0 +1,112 @@
+//! One worker of a fleet, while it is at work.
+
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::fleet::{Fleet, Line, read, succeeded};
+
+/// No answer of another process takes that long, unless none will come.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// One worker of a fleet, under way.
+pub(crate) struct Worker<'a> {
+    fleet: &'a Fleet,
+    log: &'static str,
+    child: Child,
+}
+
+impl<'a> Worker<'a> {
+    /// A worker of which only one runs at a time, and which writes the log of this name.
+    pub(crate) fn start(fleet: &'a Fleet, log: &'static str, options: &str) -> Self {
+        let options: Vec<&str> = options.split(' ').collect();
+        Self::with(fleet, log, &[&["--without-overlapping"], &options[..]].concat())
+    }
+
+    /// A worker with these options, and no others.
+    pub(crate) fn with(fleet: &'a Fleet, log: &'static str, options: &[&str]) -> Self {
+        Self::of(fleet, log, fleet.worker(log, options))
+    }
+
+    pub(crate) fn of(fleet: &'a Fleet, log: &'static str, mut command: Command) -> Self {
+        Self { fleet, log, child: command.stderr(Stdio::piped()).spawn().expect("a worker starts") }
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    pub(crate) fn log(&self) -> Vec<Line> {
+        read(&self.fleet.log(self.log))
+    }
+
+    /// Waits until its log has this line.
+    #[track_caller]
+    pub(crate) fn wait_for(&mut self, what: &str) -> Line {
+        let began = Instant::now();
+        loop {
+            if let Some(line) = self.log().into_iter().find(|line| line.what == what) {
+                return line;
+            }
+            let ended = self.child.try_wait().expect("it is ours");
+            assert_eq!(ended, None, "{} ended before it logged {what}: {:#?}", self.log, self.log());
+            assert!(began.elapsed() < PATIENCE, "waited for {PATIENCE:?} until {} logs {what}", self.log);
+            thread::sleep(Duration::from_millis(5)); // between two looks at another process
+        }
+    }
+
+    #[track_caller]
+    pub(crate) fn signal(&self, signal: &str) {
+        let pid = self.child.id().to_string();
+        assert!(Command::new("kill").args([signal, &pid]).status().expect("there is kill").success());
+    }
+
+    /// Waits for its end; what it logged, and what it said about its failures.
+    #[track_caller]
+    pub(crate) fn fails(self) -> (Vec<Line>, String) {
+        let log = self.fleet.log(self.log);
+        let output = self.child.wait_with_output().expect("it is ours");
+        assert_eq!(output.status.code(), Some(1), "{output:?}");
+        (read(&log), String::from_utf8_lossy(&output.stderr).into_owned())
+    }
+
+    /// Waits for its end by this signal; what it logged, and what it said about its failures.
+    #[track_caller]
+    pub(crate) fn ended_by(self, signal: i32) -> (Vec<Line>, String) {
+        let log = self.fleet.log(self.log);
+        let output = self.child.wait_with_output().expect("it is ours");
+        assert_eq!(output.status.signal(), Some(signal), "{output:?}");
+        (read(&log), String::from_utf8_lossy(&output.stderr).into_owned())
+    }
+
+    #[track_caller]
+    pub(crate) fn succeeds(self) -> Vec<Line> {
+        let log = self.fleet.log(self.log);
+        succeeded(&self.child.wait_with_output().expect("it is ours"));
+        read(&log)
+    }
+
+    #[track_caller]
+    pub(crate) fn kill(mut self) {
+        assert_eq!(self.child.try_wait().expect("it is ours"), None, "{} has ended by itself", self.log);
+        self.child.kill().expect("it is at work");
+        self.child.wait().expect("it is ours");
+    }
+}
+
+pub(crate) fn what(lines: &[Line]) -> Vec<&str> {
+    lines.iter().map(|line| &*line.what).collect()
+}
+
+/// How often this worker was skipped, each time because this process is at work.
+#[track_caller]
+pub(crate) fn skipped_because_of(lines: &[Line], pid: u32) -> usize {
+    let skips: Vec<&Line> = lines.iter().filter(|line| line.what == "skipped").collect();
+    for skip in &skips {
+        assert_eq!(skip.reason.as_deref(), Some("overlapping"));
+        let holder = skip.holder.as_deref().expect("the store knows its holder");
+        assert!(holder.contains(&format!(", pid {pid}, ")), "{holder} is not pid {pid}");
+    }
+    skips.len()
+}
