@@ -79,7 +79,7 @@
 //! | the process is suspended past the term | is cancelled before it does anything else with its lease | may run elsewhere meanwhile, under a higher token |
 //! | its own thread calls [`exit`](std::process::exit) | is gone | runs at the next tick |
 //! | another thread calls it, or `main` returns | is gone | on file it runs at the next tick, elsewhere within five seconds |
-//! | the process is killed | is gone | on file it runs at the next tick, elsewhere when the rest of the term is over |
+//! | the process is killed | is gone; a command keeps its lease on file, and is ended elsewhere | on file it runs at the next tick, elsewhere when the rest of the term is over |
 //! | the task hangs | is cancelled, if the event has a [`timeout`](Event::timeout) | stays protected until the task stops |
 //!
 //! A process that exits lets go of leases for a fixed term as well. It waits for its stores, three seconds at most; what

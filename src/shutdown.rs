@@ -225,8 +225,12 @@ impl Shutdown {
     /// ```
     pub fn finish(&self) {
         #[cfg(all(unix, feature = "signals"))]
-        if let Some(signal) = self.state().signal {
-            signals::end_by(signal);
+        {
+            // A second signal is heard meanwhile.
+            let signal = self.state().signal;
+            if let Some(signal) = signal {
+                signals::end_by(signal);
+            }
         }
     }
 
