@@ -42,7 +42,7 @@ impl ProcessAlone {
 impl Leader {
     pub(super) fn wait(self) {
         while !self.has_ended() {
-            thread::sleep(Duration::from_millis(20));
+            thread::sleep(Duration::from_millis(20)); // between two looks: whoever waits in the child can't end it
         }
     }
 

@@ -16,7 +16,9 @@ use soloist::{
     ManualClock, MemoryMutex, MutexError, MutexName, Outage, Output, Release, Report, Run, RunOutcome, Schedule, Term,
 };
 
-use crate::support::{Diary, HOUR, NO_THREADS, PATIENCE, at, entry, noon, ran, run_alone, until};
+use crate::support::{
+    Diary, HOUR, NO_THREADS, PATIENCE, at, entry, group_lives, noon, processes, ran, run_alone, until,
+};
 
 mod environment;
 mod group;
@@ -109,32 +111,6 @@ fn text_of(outcome: &RunOutcome) -> String {
     String::from_utf8(outcome.output().expect("it is kept").bytes().to_vec()).expect("it is text")
 }
 
-/// A process as the kernel tells of it.
-struct Process {
-    id: u32,
-    parent: u32,
-    group: u32,
-    is_alive: bool,
-}
-
-fn processes() -> Vec<Process> {
-    let ids = fs::read_dir("/proc").expect("Linux has one").flatten();
-    let ids = ids.filter_map(|item| item.file_name().to_str()?.parse().ok());
-    ids.filter_map(|id| {
-        let stat = fs::read(format!("/proc/{id}/stat")).ok()?;
-        let stat = String::from_utf8_lossy(&stat).into_owned();
-        let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
-        let is_alive = !["Z", "X"].contains(&fields[0]);
-        Some(Process { id, parent: fields[1].parse().ok()?, group: fields[2].parse().ok()?, is_alive })
-    })
-    .collect()
-}
-
-/// Whether anything of this group lives.
-fn lives(group: u32) -> bool {
-    processes().iter().any(|process| process.group == group && process.is_alive)
-}
-
 /// Whether this process lives.
 fn is_alive(id: u32) -> bool {
     processes().iter().any(|process| process.id == id && process.is_alive)
@@ -168,7 +144,7 @@ impl Witness {
 
     fn note(&self, what: &str) {
         let group = fs::read_to_string(&self.file).ok().and_then(|text| text.trim().parse().ok());
-        let group = match group.map(lives) {
+        let group = match group.map(group_lives) {
             None => "before its group was known",
             Some(true) => "while its group lived",
             Some(false) => "when its group had gone",
@@ -236,7 +212,8 @@ fn told(place: &Place, event: Event, then: impl FnOnce(&ManualClock, &Witness)) 
     let pid = place.pid("pid");
     let before = Instant::now();
     then(&clock, &witness);
-    until(|| running.is_finished()).unwrap_or_else(|_| panic!("the run does not end; its group lives: {}", lives(pid)));
+    until(|| running.is_finished())
+        .unwrap_or_else(|_| panic!("the run does not end; its group lives: {}", group_lives(pid)));
     let took = before.elapsed();
     let report = running.join().expect("a tick does not panic");
     let told = Told {
@@ -245,6 +222,6 @@ fn told(place: &Place, event: Event, then: impl FnOnce(&ManualClock, &Witness)) 
         took,
         seen: witness.seen.lines(),
     };
-    assert!(!lives(pid), "something of it is left");
+    assert!(!group_lives(pid), "something of it is left");
     told
 }

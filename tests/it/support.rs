@@ -218,15 +218,30 @@ fn newest(folder: &Path) -> SystemTime {
     items.map(time).max().unwrap_or(SystemTime::UNIX_EPOCH)
 }
 
+/// A process as the kernel tells of it.
+pub(crate) struct Process {
+    pub(crate) id: u32,
+    pub(crate) parent: u32,
+    pub(crate) group: u32,
+    pub(crate) is_alive: bool,
+}
+
+pub(crate) fn processes() -> Vec<Process> {
+    let ids = std::fs::read_dir("/proc").expect("Linux has one").flatten();
+    let ids = ids.filter_map(|item| item.file_name().to_str()?.parse().ok());
+    ids.filter_map(|id| {
+        let stat = std::fs::read(format!("/proc/{id}/stat")).ok()?;
+        let stat = String::from_utf8_lossy(&stat).into_owned();
+        let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
+        let is_alive = !["Z", "X"].contains(&fields[0]);
+        Some(Process { id, parent: fields[1].parse().ok()?, group: fields[2].parse().ok()?, is_alive })
+    })
+    .collect()
+}
+
 /// Whether anything of this process group is alive. What has ended counts no more, whether or not it was noticed.
 pub(crate) fn group_lives(group: u32) -> bool {
-    let group = group.to_string();
-    std::fs::read_dir("/proc").expect("the list of processes").flatten().any(|process| {
-        let stat = std::fs::read_to_string(process.path().join("stat")).unwrap_or_default();
-        let mut fields = stat.rsplit(')').next().unwrap_or_default().split_ascii_whitespace();
-        let (state, of) = (fields.next(), fields.nth(1));
-        of == Some(&*group) && state != Some("Z")
-    })
+    processes().iter().any(|process| process.group == group && process.is_alive)
 }
 
 /// The number that a command has written into this file: `echo $$ > FILE`.

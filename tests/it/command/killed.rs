@@ -46,7 +46,7 @@ impl Scheduler {
     /// All processes that it started, and what these did, whatever group or parent they have.
     fn left(&self) -> Vec<(u32, String)> {
         let mark = format!("{MARK}={}", self.mark);
-        let is_marked = |process: &Process| {
+        let is_marked = |process: &crate::support::Process| {
             let environment = fs::read(format!("/proc/{}/environ", process.id)).unwrap_or_default();
             environment.split(|byte| *byte == 0).any(|variable| variable == mark.as_bytes())
         };
@@ -99,7 +99,7 @@ fn a_protected_command_ends_with_its_scheduler() {
     assert_eq!(scheduler.watchdogs(), 1);
     let before = Instant::now();
     scheduler.kill();
-    until(|| !lives(group)).unwrap();
+    until(|| !group_lives(group)).unwrap();
     assert!(before.elapsed() < SECOND + SLACK, "its grace is not waited for");
     scheduler.leaves_nothing();
     assert!(before.elapsed() < 2 * SECOND + SLACK, "nor is it by the watchdog");
@@ -126,7 +126,7 @@ fn a_command_that_does_not_hear_has_its_grace_when_its_scheduler_is_killed() {
     let before = Instant::now();
     scheduler.kill();
     until(|| place.has("told")).unwrap();
-    until(|| !lives(group)).unwrap();
+    until(|| !group_lives(group)).unwrap();
     let took = before.elapsed();
     assert!(took >= SECOND && took < 2 * SECOND + SLACK, "{took:?}");
     scheduler.leaves_nothing();
@@ -138,7 +138,7 @@ fn what_a_command_left_behind_ends_with_the_scheduler() {
     let mut scheduler = Scheduler::start(&place, &Job("sleep 60 & echo $$ >pid; exit 0", 1_000, true));
     let group = place.pid("pid");
     until(|| !is_alive(group)).unwrap();
-    assert!(lives(group));
+    assert!(group_lives(group));
     scheduler.kill();
     scheduler.leaves_nothing();
 }

@@ -30,7 +30,7 @@ fn a_command_is_told_to_stop_while_its_lease_still_lasts_for_its_grace_and_a_sec
             clock.advance((seconds - 1) * SECOND);
             clock.advance(Duration::from_millis(999));
             assert_eq!(run.remaining(), Some(Duration::from_millis(1)));
-            assert!(!run.is_cancelled() && lives(place.pid("pid")));
+            assert!(!run.is_cancelled() && group_lives(place.pid("pid")));
             clock.advance(Duration::from_millis(1));
             assert_eq!(run.cancelled(PATIENCE), Some(CancelReason::LeaseLost));
             let held = store.holder(&MutexName::lease("e").unwrap()).unwrap();
