@@ -170,7 +170,7 @@ pub struct InvalidOptions {
 }
 
 impl InvalidOptions {
-    #[cfg(feature = "redis")]
+    #[cfg(any(feature = "redis", feature = "mysql", feature = "postgres"))]
     pub(crate) fn new(what: impl Into<Box<str>>) -> Self {
         Self { what: what.into() }
     }

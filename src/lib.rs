@@ -172,6 +172,12 @@ pub use mutex::connect::{ConnectError, connect};
 pub use mutex::contract;
 pub use mutex::file::{FileMutex, FileMutexBuilder, NetworkFilesystem};
 pub use mutex::memory::MemoryMutex;
+#[cfg(feature = "mysql")]
+#[cfg_attr(docsrs, doc(cfg(feature = "mysql")))]
+pub use mutex::mysql::{MysqlMutex, MysqlMutexBuilder};
+#[cfg(feature = "postgres")]
+#[cfg_attr(docsrs, doc(cfg(feature = "postgres")))]
+pub use mutex::postgres::{PostgresMutex, PostgresMutexBuilder};
 #[cfg(feature = "redis")]
 #[cfg_attr(docsrs, doc(cfg(feature = "redis")))]
 pub use mutex::redis::{RedisMutex, RedisMutexBuilder};

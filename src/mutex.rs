@@ -15,13 +15,21 @@ pub mod contract;
 pub(crate) mod file;
 mod lifeline;
 pub(crate) mod memory;
+#[cfg(feature = "mysql")]
+pub(crate) mod mysql;
+#[cfg(feature = "postgres")]
+pub(crate) mod postgres;
 #[cfg(feature = "redis")]
 pub(crate) mod redis;
+#[cfg(any(feature = "redis", feature = "mysql", feature = "postgres"))]
+mod remote;
+#[cfg(any(feature = "mysql", feature = "postgres"))]
+mod sql;
 mod warning;
 
 pub use admission::{Admission, Admitted, Grant};
 pub use lifeline::Lifeline;
-#[cfg(feature = "redis")]
+#[cfg(any(feature = "redis", feature = "mysql", feature = "postgres"))]
 pub(crate) use steps::admit_each;
 pub(crate) use steps::{admit_in_steps, outage_in};
 pub(crate) use store::Store;
@@ -458,63 +466,84 @@ pub enum Scope {
     Unknown,
 }
 
+/// What is asked of a handle is asked of the store behind it.
 macro_rules! forward {
-    ($($handle:ty),*) => {$(
-        impl<M: EventMutex + ?Sized> EventMutex for $handle {
+    (impl$(<$store:ident>)? EventMutex for $handle:ty, |$this:ident| $inner:expr) => {
+        impl$(<$store: EventMutex + ?Sized>)? EventMutex for $handle {
             fn create(&self, request: &LeaseRequest) -> Result<Option<Lease>, MutexError> {
-                (**self).create(request)
+                let $this = self;
+                $inner.create(request)
             }
             fn exists(&self, name: &MutexName) -> Result<bool, MutexError> {
-                (**self).exists(name)
+                let $this = self;
+                $inner.exists(name)
             }
             fn forget(&self, lease: &Lease) -> Result<bool, MutexError> {
-                (**self).forget(lease)
+                let $this = self;
+                $inner.forget(lease)
             }
             fn identity(&self) -> StoreId {
-                (**self).identity()
+                let $this = self;
+                $inner.identity()
             }
             fn scope(&self) -> Scope {
-                (**self).scope()
+                let $this = self;
+                $inner.scope()
             }
             fn admit(&self, admissions: &[Admission]) -> Answers<Admitted> {
-                (**self).admit(admissions)
+                let $this = self;
+                $inner.admit(admissions)
             }
             fn admit_one(&self, admission: &Admission) -> Result<Admitted, MutexError> {
-                (**self).admit_one(admission)
+                let $this = self;
+                $inner.admit_one(admission)
             }
             fn release(&self, leases: &[Lease]) -> Answers<bool> {
-                (**self).release(leases)
+                let $this = self;
+                $inner.release(leases)
             }
             fn release_then_admit(
                 &self,
                 ended: &[Lease],
                 admissions: &[Admission],
             ) -> (Answers<bool>, Answers<Admitted>) {
-                (**self).release_then_admit(ended, admissions)
+                let $this = self;
+                $inner.release_then_admit(ended, admissions)
             }
             fn can_extend(&self) -> bool {
-                (**self).can_extend()
+                let $this = self;
+                $inner.can_extend()
             }
             fn extend(&self, leases: &[Lease], term: Term) -> Answers<bool> {
-                (**self).extend(leases, term)
+                let $this = self;
+                $inner.extend(leases, term)
             }
             fn release_after(&self, leases: &[Lease], rest: Term) -> Answers<bool> {
-                (**self).release_after(leases, rest)
+                let $this = self;
+                $inner.release_after(leases, rest)
             }
             fn lifeline(&self, lease: &Lease) -> Result<Option<Lifeline>, MutexError> {
-                (**self).lifeline(lease)
+                let $this = self;
+                $inner.lifeline(lease)
             }
             fn holder(&self, name: &MutexName) -> Result<Option<Holder>, MutexError> {
-                (**self).holder(name)
+                let $this = self;
+                $inner.holder(name)
             }
             fn break_lease(&self, name: &MutexName) -> Result<bool, MutexError> {
-                (**self).break_lease(name)
+                let $this = self;
+                $inner.break_lease(name)
             }
             fn check(&self) -> Result<Vec<StoreWarning>, MutexError> {
-                (**self).check()
+                let $this = self;
+                $inner.check()
             }
         }
-    )*};
+    };
 }
+#[cfg(any(feature = "mysql", feature = "postgres"))]
+use forward;
 
-forward!(&M, Box<M>, Arc<M>);
+forward!(impl<M> EventMutex for &M, |this| **this);
+forward!(impl<M> EventMutex for Box<M>, |this| **this);
+forward!(impl<M> EventMutex for Arc<M>, |this| **this);

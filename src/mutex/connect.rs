@@ -4,12 +4,16 @@ use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-#[cfg(feature = "redis")]
+#[cfg(any(feature = "redis", feature = "mysql", feature = "postgres"))]
 use crate::error::InvalidOptions;
 use crate::error::{MutexError, debug_as_display};
 use crate::mutex::EventMutex;
 use crate::mutex::file::FileMutex;
 use crate::mutex::memory::MemoryMutex;
+#[cfg(feature = "mysql")]
+use crate::mutex::mysql::MysqlMutex;
+#[cfg(feature = "postgres")]
+use crate::mutex::postgres::PostgresMutex;
 #[cfg(feature = "redis")]
 use crate::mutex::redis::RedisMutex;
 
@@ -20,6 +24,8 @@ use crate::mutex::redis::RedisMutex;
 /// | `memory:` | a new, empty [`MemoryMutex`] |
 /// | `file:/var/lib/myapp/locks` | the [`FileMutex`] in this directory; `file:///…` and `file://localhost/…` mean the same |
 /// | `redis://user:password@host:6379/0` | the `RedisMutex` on this server, with the feature `redis`; `rediss://…` over TLS, with the feature `redis-tls`; `redis+unix:///run/redis.sock` on this host |
+/// | `mysql://user:password@host:3306/database` | the `MysqlMutex` in this database, with the feature `mysql`, over TLS with `?ssl-mode=REQUIRED` and `mysql-tls`; `mariadb://…` means the same |
+/// | `postgres://user:password@host:5432/database` | the `PostgresMutex` in this database, with the feature `postgres`, over TLS with `?sslmode=require` and `postgres-tls`; `postgresql://…` means the same |
 ///
 /// The path of a file store is absolute, so that two programs with the same URL meet, wherever they were started. `%XX` in it is the
 /// byte `XX`; `%`, `?` and `#` themselves are written as `%25`, `%3F` and `%23`.
@@ -36,8 +42,8 @@ use crate::mutex::redis::RedisMutex;
 /// let mutex = soloist::connect("memory:")?;
 /// assert!(!mutex.exists(&MutexName::lease("reports")?)?);
 ///
-/// let error = soloist::connect("mysql://user:secret@db/app").unwrap_err();
-/// assert_eq!(error.to_string(), "a store at mysql: needs a soloist with the feature `mysql`");
+/// let error = soloist::connect("consul://user:secret@host").unwrap_err();
+/// assert!(error.to_string().starts_with("no store has the scheme consul; there are memory, file, redis,"));
 /// # Ok(())
 /// # }
 /// ```
@@ -47,9 +53,13 @@ pub fn connect(url: &str) -> Result<Arc<dyn EventMutex>, ConnectError> {
         "memory" => memory(rest),
         "file" => file(rest),
         #[cfg(feature = "redis")]
-        "redis" | "redis+unix" => redis(url),
+        "redis" | "redis+unix" => Ok(Arc::new(RedisMutex::new(url).map_err(Problem::from)?)),
         #[cfg(feature = "redis-tls")]
-        "rediss" => redis(url),
+        "rediss" => Ok(Arc::new(RedisMutex::new(url).map_err(Problem::from)?)),
+        #[cfg(feature = "mysql")]
+        "mysql" | "mariadb" => Ok(Arc::new(MysqlMutex::new(url).map_err(Problem::from)?)),
+        #[cfg(feature = "postgres")]
+        "postgres" | "postgresql" => Ok(Arc::new(PostgresMutex::new(url).map_err(Problem::from)?)),
         _ => Err(Problem::of_scheme(scheme).into()),
     }
 }
@@ -87,7 +97,7 @@ enum Problem {
     #[cfg(not(unix))]
     #[error("the path in the url of a store is not text, and on this system paths are")]
     NotText,
-    #[cfg(feature = "redis")]
+    #[cfg(any(feature = "redis", feature = "mysql", feature = "postgres"))]
     #[error(transparent)]
     BadOptions(#[from] InvalidOptions),
     // The message of what failed stands here, so that its own source is ours.
@@ -163,11 +173,6 @@ fn file(rest: &str) -> Result<Arc<dyn EventMutex>, ConnectError> {
         return Err(Problem::NotAbsolute.into());
     }
     Ok(Arc::new(FileMutex::in_dir(path_of(percent_decoded(path)?)?).map_err(Problem::from)?))
-}
-
-#[cfg(feature = "redis")]
-fn redis(url: &str) -> Result<Arc<dyn EventMutex>, ConnectError> {
-    Ok(Arc::new(RedisMutex::new(url).map_err(Problem::from)?))
 }
 
 fn percent_decoded(text: &str) -> Result<Vec<u8>, Problem> {

@@ -20,6 +20,7 @@ use redis::cmd;
 use crate::clock::{Clock, Moment};
 use crate::error::{InvalidOptions, MutexError};
 use crate::lease::{Holder, Lease, LeaseRequest, MutexName, Term};
+use crate::mutex::remote::{Debt, Failure, Held, ServerClock};
 use crate::mutex::{Admission, Admitted, Answers, EventMutex, Scope, StoreId, StoreWarning, admit_each};
 
 mod address;
@@ -30,19 +31,12 @@ mod entry;
 mod failure;
 mod health;
 mod keys;
-mod owed;
 mod script;
-mod server;
 mod stream;
-#[cfg(feature = "redis-tls")]
-mod tls;
 
 pub use builder::RedisMutexBuilder;
 use client::{Client, Heard, Inquiry};
-use connection::ServerClock;
-use failure::Failure;
-use owed::Debt;
-use script::{Decision, Held};
+use script::Decision;
 
 /// For how long a release that the server did not answer is tried again at most.
 const RELEASE_OWED: Duration = Duration::from_secs(24 * 60 * 60);

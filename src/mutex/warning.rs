@@ -31,12 +31,34 @@ pub enum StoreWarning {
         /// The oldest that is known to do.
         needed: &'static str,
     },
+    /// What holds a table of mutexes forgets what was granted, or part of it, when the server ends.
+    Forgets {
+        /// What is so about the table, as in "its engine is MEMORY".
+        how: String,
+    },
+    /// A table of mutexes is not as it should be, so that names may be mixed up or granted twice.
+    WrongTable {
+        /// What is wrong with it, as in "it has no primary key".
+        what: String,
+    },
     /// The clocks of the server and of this host differ: one of them is wrong, and hosts that disagree tick at
     /// different times. A claim bears five minutes.
     ClocksDiffer {
         /// How far they are apart.
         by: Duration,
     },
+}
+
+/// How far clocks that follow the same time are apart at most.
+#[cfg(any(feature = "redis", feature = "mysql", feature = "postgres"))]
+const CLOCKS_DIFFER: Duration = Duration::from_secs(10);
+
+impl StoreWarning {
+    /// What is to be said of a server's clock that is so far from ours.
+    #[cfg(any(feature = "redis", feature = "mysql", feature = "postgres"))]
+    pub(super) fn of_clocks(apart: Duration) -> Option<Self> {
+        (apart > CLOCKS_DIFFER).then_some(Self::ClocksDiffer { by: apart })
+    }
 }
 
 impl fmt::Display for StoreWarning {
@@ -46,6 +68,13 @@ impl fmt::Display for StoreWarning {
                 f,
                 "the server evicts keys when its memory is full (maxmemory-policy {policy}), also those of live leases: \
                  set it to noeviction, or use a server of its own"
+            ),
+            Self::Forgets { how } => {
+                write!(f, "the table forgets leases when the server ends, because {how}: make it a durable one")
+            }
+            Self::WrongTable { what } => write!(
+                f,
+                "the table is not as it should be: {what}; drop it while nothing runs, and create it with create_table()"
             ),
             Self::Replica => f.write_str("the server is a replica and can't be written to: connect to its primary"),
             Self::OldVersion { found, needed } => {

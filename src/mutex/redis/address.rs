@@ -7,6 +7,15 @@ use std::path::PathBuf;
 use redis::{ConnectionAddr, IntoConnectionInfo};
 
 use crate::error::InvalidOptions;
+#[cfg(feature = "redis-tls")]
+use crate::mutex::remote::Tls;
+
+/// A server, and how it is reached.
+pub(super) struct Target {
+    pub(super) address: Address,
+    #[cfg(feature = "redis-tls")]
+    pub(super) tls: Tls,
+}
 
 /// What a URL says.
 #[derive(Clone)]
@@ -84,6 +93,12 @@ impl fmt::Display for Address {
                 }
             }
         }
+    }
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.address.fmt(f)
     }
 }
 

@@ -5,13 +5,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::RedisMutex;
-use super::address::Address;
+use super::address::{Address, Target};
 use super::client::Client;
 use super::keys::Prefix;
-use super::server::Server;
-#[cfg(feature = "redis-tls")]
-use super::tls::TlsOptions;
 use crate::error::InvalidOptions;
+use crate::mutex::remote::Server;
+#[cfg(feature = "redis-tls")]
+use crate::mutex::remote::TlsOptions;
 
 /// Options of a [`RedisMutex`]; what is wrong with them is told by [`build`](Self::build).
 ///
@@ -133,13 +133,12 @@ impl RedisMutexBuilder {
             let what = format!("a time-out of {:?} for redis is outside of a millisecond to ten minutes", self.timeout);
             return Err(InvalidOptions::new(what));
         }
-        let server = Server::new(
+        let target = Target {
             address,
-            self.timeout,
             #[cfg(feature = "redis-tls")]
-            self.tls.check()?,
-        );
-        Ok(RedisMutex { client: Arc::new(Client::new(server, prefix)) })
+            tls: self.tls.check()?,
+        };
+        Ok(RedisMutex { client: Arc::new(Client::new(Server::new(target, self.timeout), prefix)) })
     }
 }
 

@@ -8,20 +8,19 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use redis::{Cmd, Value, cmd};
 
-use super::connection::{Commands, Connection, ServerClock};
-use super::failure::Failure;
+use super::connection::{Commands, Connection};
+use super::failure::{is_of_many_slots, not_understood};
 use super::keys::Prefix;
-use super::owed::{Attended, Debt, Owed};
 use super::script;
-use super::server::{Attempt, Server};
 use crate::clock::Moment;
 use crate::lease::MutexName;
+use crate::mutex::remote::{Attempt, Attended, Debt, Failure, Line, Owed, Server, ServerClock};
 
 /// How many names one call of a script is about; it keeps the server for less than a millisecond.
 const CHUNK: usize = 100;
 
 pub(super) struct Client {
-    pub(super) server: Server,
+    pub(super) server: Server<Connection>,
     pub(super) prefix: Prefix,
     owed: Arc<Owed>,
     /// The server is a node of a cluster, and takes the keys of one slot at a time.
@@ -29,20 +28,20 @@ pub(super) struct Client {
 }
 
 impl Client {
-    pub(super) fn new(server: Server, prefix: Prefix) -> Self {
+    pub(super) fn new(server: Server<Connection>, prefix: Prefix) -> Self {
         Self { server, prefix, owed: Arc::default(), slot_by_slot: AtomicBool::new(false) }
     }
 
     /// Asks one command, which changes nothing.
     pub(super) fn ask(self: &Arc<Self>, command: &Cmd) -> Result<Value, Failure> {
         let answer = self.ask_each(std::slice::from_ref(command))?.pop();
-        answer.ok_or_else(|| Failure::not_understood("nothing"))
+        answer.ok_or_else(|| not_understood("nothing"))
     }
 
     /// Asks commands which change nothing, all at once.
     pub(super) fn ask_each(self: &Arc<Self>, commands: &[Cmd]) -> Result<Vec<Value>, Failure> {
-        self.server.ask(|connection, attempt| {
-            let answers = self.converse(connection, commands, attempt.until)?;
+        self.server.ask(|line, attempt| {
+            let answers = self.converse(line, commands, attempt.until)?;
             answers.into_iter().map(script::unless_refused).collect()
         })
     }
@@ -59,17 +58,17 @@ impl Client {
         }
         // What was answered to the first counts, also where the second has to be asked once more.
         let first_heard = RefCell::new(None);
-        let second_heard = self.server.ask(|connection, Attempt { until, again }| {
+        let second_heard = self.server.ask(|line, Attempt { until, again }| {
             let of_first = if first_heard.borrow().is_none() { self.chunks(&first.names) } else { Vec::new() };
             let of_second = self.chunks(&second.names);
-            let clock = *connection.clock();
+            let clock = *line.connection.clock();
             let mut calls: Vec<Cmd> = of_first.iter().map(|chunk| (first.call)(chunk, clock, until)).collect();
             calls.extend(of_second.iter().map(|chunk| (second.call)(chunk, clock, until)));
-            let mut answers = self.converse(connection, &calls, until)?.into_iter();
-            let to_first = first.read(&of_first, &mut answers, connection.clock());
-            let to_second = second.read(&of_second, &mut answers, connection.clock());
+            let mut answers = self.converse(line, &calls, until)?.into_iter();
+            let to_first = first.read(&of_first, &mut answers, line.connection.clock());
+            let to_second = second.read(&of_second, &mut answers, line.connection.clock());
 
-            let was_fresh = connection.is_fresh();
+            let was_fresh = line.is_fresh;
             let worth_another = |failure: &&Failure| failure.may_pass_on_another(was_fresh);
             let first_again = to_first.iter().filter_map(|answer| answer.as_ref().err()).find(worth_another).cloned();
             let second_again = to_second.iter().filter_map(|answer| answer.as_ref().err()).find(worth_another).cloned();
@@ -78,7 +77,7 @@ impl Client {
                 first_heard.replace(Some((in_order(&of_first, to_first, first.names.len(), again), again)));
             }
             if let Some(failure) = first_again.or(second_again) {
-                if failure.is_of_many_slots() {
+                if is_of_many_slots(&failure) {
                     self.slot_by_slot.store(true, Ordering::Relaxed);
                 }
                 return Err(failure.perhaps_done(done));
@@ -91,7 +90,7 @@ impl Client {
             Err(failure) => (failed(second.names.len(), &failure).into_iter().map(Err).collect(), Some(failure)),
         };
         let (first_answers, again) = first_heard.into_inner().unwrap_or_else(|| {
-            let failure = failure.unwrap_or_else(|| Failure::not_understood("nothing"));
+            let failure = failure.unwrap_or_else(|| not_understood("nothing"));
             (failed(first.names.len(), &failure).into_iter().map(Err).collect(), false)
         });
         Heard { first: first_answers, second: second_answers, again }
@@ -115,16 +114,14 @@ impl Client {
     /// Sends the commands, what is owed before them, and hears the answers.
     fn converse(
         self: &Arc<Self>,
-        connection: &mut Connection,
+        line: &mut Line<Connection>,
         calls: &[Cmd],
         until: Moment,
     ) -> Result<Vec<Value>, Failure> {
         let debts = self.owed.take();
-        match self.settle(connection, &debts, calls, until) {
+        match self.settle(&mut line.connection, &debts, calls, until) {
             Ok((left, answers)) => {
-                if !left.is_empty() {
-                    connection.spoil();
-                }
+                line.is_spoilt |= !left.is_empty();
                 self.owe(left);
                 Ok(answers)
             }
@@ -226,8 +223,8 @@ impl Drop for Client {
         let debts = self.owed.take();
         if !debts.is_empty() {
             // What comes of it, nobody is there to be told: what stays expires.
-            let _ = self.server.ask(|connection, attempt| {
-                self.settle(connection, &debts, &[], attempt.until).map_err(Failure::unanswered)
+            let _ = self.server.ask(|line, attempt| {
+                self.settle(&mut line.connection, &debts, &[], attempt.until).map_err(Failure::unanswered)
             });
         }
     }
@@ -253,5 +250,5 @@ fn in_order<T>(
             }
         }
     }
-    told.into_iter().map(|answer| answer.unwrap_or_else(|| Err(Failure::not_understood("nothing")))).collect()
+    told.into_iter().map(|answer| answer.unwrap_or_else(|| Err(not_understood("nothing")))).collect()
 }

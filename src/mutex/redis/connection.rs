@@ -2,32 +2,29 @@
 
 use std::io::{self, Write};
 
-use chrono::{DateTime, Utc};
 use redis::{Cmd, Parser, Value, cmd};
 
-use super::failure::Failure;
+use super::address::Target;
+use super::failure::refused;
 use super::script;
-use super::server::Server;
 use super::stream::Stream;
-use crate::clock::{Clock, Moment};
+use crate::clock::Moment;
+use crate::mutex::remote::{Connect, Failure, ServerClock};
 
 pub(super) struct Connection {
     stream: Stream,
     parser: Parser,
     clock: ServerClock,
-    /// Whether it was just made, and never at rest.
-    fresh: bool,
-    /// Whether it is not to be used again.
-    spoilt: bool,
 }
 
-impl Connection {
-    /// Connects, logs in, and leaves the scripts with the server. Whatever goes wrong, nothing was asked.
-    pub(super) fn open(server: &Server, until: Moment) -> Result<Self, Failure> {
-        let stream = Stream::open(server, until).map_err(Failure::not_asked)?;
-        let mut connection =
-            Self { stream, parser: Parser::new(), clock: ServerClock::read(0), fresh: true, spoilt: false };
-        let address = &server.address;
+impl Connect for Connection {
+    type Target = Target;
+
+    /// Leaves the scripts with the server, too.
+    fn open(target: &Target, until: Moment) -> Result<Self, Failure> {
+        let stream = Stream::open(target, until).map_err(Failure::not_asked)?;
+        let mut connection = Self { stream, parser: Parser::new(), clock: ServerClock::read(0) };
+        let address = &target.address;
         let mut commands = Commands::default();
         if let Some(password) = &address.password {
             commands.push(cmd("AUTH").arg(address.user.as_deref()).arg(&**password));
@@ -47,7 +44,7 @@ impl Connection {
         answers.truncate(needed);
         for answer in &answers {
             if let Value::ServerError(error) = answer {
-                return Err(Failure::refused(error.clone()).while_connecting());
+                return Err(refused(error).undone());
             }
         }
         let time = script::time(answers.pop().unwrap_or_default())?;
@@ -55,31 +52,14 @@ impl Connection {
         Ok(connection)
     }
 
-    pub(super) fn clock(&mut self) -> &mut ServerClock {
-        &mut self.clock
-    }
-
-    pub(super) fn is_fresh(&self) -> bool {
-        self.fresh
-    }
-
-    /// Keeps it from being used again: another may lead to a server that is in a better state.
-    pub(super) fn spoil(&mut self) {
-        self.spoilt = true;
-    }
-
-    pub(super) fn is_spoilt(&self) -> bool {
-        self.spoilt
-    }
-
-    /// Whether it ended while it was at rest. What is sent on one that has not may still be lost.
-    pub(super) fn is_closed(&self) -> bool {
+    fn is_closed(&mut self) -> bool {
         self.stream.is_closed()
     }
+}
 
-    /// The same, from now on at rest.
-    pub(super) fn rested(self) -> Self {
-        Self { fresh: false, ..self }
+impl Connection {
+    pub(super) fn clock(&mut self) -> &mut ServerClock {
+        &mut self.clock
     }
 
     /// Sends all commands and hears all answers; `until` ends it, however little is missing.
@@ -116,32 +96,4 @@ impl Commands {
         command.write_packed_command(&mut self.packed);
         self.count += 1;
     }
-}
-
-/// What a server's clock showed, and when it had been heard: later than it was read, so that its time is never taken
-/// for later than it is.
-#[derive(Clone, Copy)]
-pub(super) struct ServerClock {
-    micros: i64,
-    heard: Moment,
-}
-
-impl ServerClock {
-    pub(super) fn read(micros: i64) -> Self {
-        Self { micros, heard: Clock::system().moment() }
-    }
-
-    /// The server's time at a moment of ours, in microseconds.
-    pub(super) fn at(self, moment: Moment) -> i64 {
-        let later = i64::try_from(moment.since(self.heard).as_micros()).unwrap_or(i64::MAX);
-        self.micros.saturating_add(later)
-    }
-
-    pub(super) fn now(self) -> DateTime<Utc> {
-        instant(self.at(Clock::system().moment()))
-    }
-}
-
-pub(super) fn instant(micros: i64) -> DateTime<Utc> {
-    DateTime::from_timestamp_micros(micros).unwrap_or(DateTime::UNIX_EPOCH)
 }

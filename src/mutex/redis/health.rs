@@ -4,18 +4,16 @@ use std::time::Duration;
 
 use redis::Value;
 
-use super::failure::Failure;
+use super::failure::not_understood;
 use crate::mutex::StoreWarning;
+use crate::mutex::remote::Failure;
 
 /// The oldest version that is tested.
 const NEEDED: &str = "6.2";
 
-/// How far clocks that follow the same time are apart at most.
-const CLOCKS_DIFFER: Duration = Duration::from_secs(10);
-
 /// What is to be said about a server that answers so, and whose clock is `apart` from ours.
 pub(super) fn warnings(info: &Value, apart: Duration) -> Result<Vec<StoreWarning>, Failure> {
-    let Value::BulkString(info) = info else { return Err(Failure::not_understood(info)) };
+    let Value::BulkString(info) = info else { return Err(not_understood(info)) };
     let info = String::from_utf8_lossy(info);
     let field = |name: &str| info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
     let mut warnings = Vec::new();
@@ -30,9 +28,7 @@ pub(super) fn warnings(info: &Value, apart: Duration) -> Result<Vec<StoreWarning
     if version(found) < version(NEEDED) {
         warnings.push(StoreWarning::OldVersion { found: found.to_owned(), needed: NEEDED });
     }
-    if apart > CLOCKS_DIFFER {
-        warnings.push(StoreWarning::ClocksDiffer { by: apart });
-    }
+    warnings.extend(StoreWarning::of_clocks(apart));
     Ok(warnings)
 }
 

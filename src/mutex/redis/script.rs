@@ -6,14 +6,14 @@ use std::sync::LazyLock;
 use chrono::{DateTime, Utc};
 use redis::{Cmd, Script, Value, cmd};
 
-use super::connection::{ServerClock, instant};
 use super::entry::{self, OwnedBy};
-use super::failure::Failure;
+use super::failure::{not_understood, refused};
 use super::keys::{Key, Prefix};
 use crate::clock::Moment;
 use crate::error::Quoted;
-use crate::lease::{FencingToken, Holder, Lease, MutexName, Owner, Term};
+use crate::lease::{FencingToken, Holder, Term};
 use crate::mutex::Admission;
+use crate::mutex::remote::{Failure, Held, ServerClock, instant};
 
 /// A script, and the name under which servers keep it.
 pub(super) struct Stored {
@@ -46,19 +46,6 @@ impl Stored {
         let mut call = cmd("EVALSHA");
         call.arg(self.script.get_hash()).arg(keys);
         call
-    }
-}
-
-/// One name that an owner holds, or may hold.
-#[derive(Clone, Debug)]
-pub(super) struct Held {
-    pub(super) name: MutexName,
-    pub(super) owner: Owner,
-}
-
-impl Held {
-    pub(super) fn of(lease: &Lease) -> Self {
-        Self { name: lease.name().clone(), owner: lease.owner() }
     }
 }
 
@@ -95,7 +82,7 @@ pub(super) fn owned(answer: Value, names: usize, _: &mut ServerClock) -> Result<
     for exception in sequence(answer)? {
         match number(&exception, names) {
             Some(at) => owned[at] = false,
-            None => return Err(Failure::not_understood(exception)),
+            None => return Err(not_understood(exception)),
         }
     }
     Ok(owned)
@@ -152,7 +139,7 @@ pub(super) fn decisions(answer: Value, admissions: usize, clock: &mut ServerCloc
     let (time, token, exceptions) = match &answers[..] {
         [_] => return Err(Failure::too_late()),
         [time, token, exceptions @ ..] => (digits(time)?, digits(token)?, exceptions),
-        _ => return Err(Failure::not_understood(answers)),
+        _ => return Err(not_understood(answers)),
     };
     let token = FencingToken::new(token.unsigned_abs());
     *clock = ServerClock::read(time);
@@ -165,13 +152,13 @@ pub(super) fn decisions(answer: Value, admissions: usize, clock: &mut ServerCloc
 }
 
 fn exceptional(exception: &Value, admissions: usize, time: i64) -> Result<(usize, Decision), Failure> {
-    let Value::Array(parts) = exception else { return Err(Failure::not_understood(exception)) };
+    let Value::Array(parts) = exception else { return Err(not_understood(exception)) };
     let (at, what, text, left) = match &parts[..] {
         [at, Value::BulkString(what), Value::BulkString(text)] => (at, what, text, 0),
         [at, Value::BulkString(what), Value::BulkString(text), Value::Int(left)] => (at, what, text, *left),
-        _ => return Err(Failure::not_understood(exception)),
+        _ => return Err(not_understood(exception)),
     };
-    let at = number(at, admissions).ok_or_else(|| Failure::not_understood(exception))?;
+    let at = number(at, admissions).ok_or_else(|| not_understood(exception))?;
     let decision = match (&what[..], holder(text, left, time)) {
         (b"foreign", _) => {
             Decision::Foreign(format!("what is at the key {} is not ours", Quoted::new(&String::from_utf8_lossy(text))))
@@ -180,7 +167,7 @@ fn exceptional(exception: &Value, admissions: usize, time: i64) -> Result<(usize
         (b"lease", Ok(holder)) => Decision::LeaseTaken(holder),
         (b"claim", Ok(holder)) => Decision::ClaimTaken(holder),
         (b"ours", Ok(holder)) => Decision::Granted(holder.token()),
-        _ => return Err(Failure::not_understood(exception)),
+        _ => return Err(not_understood(exception)),
     };
     Ok((at, decision))
 }
@@ -193,9 +180,9 @@ fn number(value: &Value, of: usize) -> Option<usize> {
 
 /// A time or a token that a script gives as text.
 fn digits(value: &Value) -> Result<i64, Failure> {
-    let Value::BulkString(digits) = value else { return Err(Failure::not_understood(value)) };
+    let Value::BulkString(digits) = value else { return Err(not_understood(value)) };
     let number = str::from_utf8(digits).ok().and_then(|digits| digits.parse().ok());
-    number.filter(|number| *number >= 0).ok_or_else(|| Failure::not_understood(value))
+    number.filter(|number| *number >= 0).ok_or_else(|| not_understood(value))
 }
 
 /// A call of the script that looks at a name.
@@ -216,7 +203,7 @@ pub(super) fn looked(answer: Value) -> Result<Option<Result<Holder, String>>, Fa
     let parts = sequence(answer)?;
     match &parts[..] {
         [Value::BulkString(entry), Value::Int(left), time] => Ok(Some(holder(entry, *left, digits(time)?))),
-        _ => Err(Failure::not_understood(parts)),
+        _ => Err(not_understood(parts)),
     }
 }
 
@@ -229,27 +216,27 @@ fn holder(entry: &[u8], left_ms: i64, time: i64) -> Result<Holder, String> {
 pub(super) fn flag(answer: Value) -> Result<bool, Failure> {
     match answer {
         Value::Int(number @ 0..=1) => Ok(number == 1),
-        other => Err(Failure::not_understood(other)),
+        other => Err(not_understood(other)),
     }
 }
 
 /// What `TIME` answers.
 pub(super) fn time(answer: Value) -> Result<DateTime<Utc>, Failure> {
     let shown = format!("{answer:?}");
-    let (seconds, micros): (i64, i64) = redis::from_redis_value(answer).map_err(|_| Failure::not_understood(shown))?;
+    let (seconds, micros): (i64, i64) = redis::from_redis_value(answer).map_err(|_| not_understood(shown))?;
     Ok(instant(seconds.saturating_mul(1_000_000).saturating_add(micros)))
 }
 
 fn sequence(answer: Value) -> Result<Vec<Value>, Failure> {
     match unless_refused(answer)? {
         Value::Array(values) => Ok(values),
-        other => Err(Failure::not_understood(other)),
+        other => Err(not_understood(other)),
     }
 }
 
 pub(super) fn unless_refused(answer: Value) -> Result<Value, Failure> {
     match answer {
-        Value::ServerError(error) => Err(Failure::refused(error)),
+        Value::ServerError(error) => Err(refused(&error)),
         answer => Ok(answer),
     }
 }

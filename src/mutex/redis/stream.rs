@@ -10,8 +10,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use super::address::{Encryption, Place};
-use super::server::Server;
+use super::address::{Encryption, Place, Target};
 use crate::clock::{Clock, Moment};
 
 /// How many bytes are read for one question: many times what a thousand refusals take.
@@ -24,8 +23,8 @@ pub(super) enum Stream {
 }
 
 impl Stream {
-    pub(super) fn open(server: &Server, until: Moment) -> io::Result<Self> {
-        match &server.address.place {
+    pub(super) fn open(target: &Target, until: Moment) -> io::Result<Self> {
+        match &target.address.place {
             #[cfg(unix)]
             Place::Unix(path) => Ok(Self::Plain(Timed::new(Socket::Unix(connect_unix(path, until)?), until))),
             #[cfg(not(unix))]
@@ -37,7 +36,7 @@ impl Stream {
                 match encryption {
                     Encryption::None => Ok(Self::Plain(timed)),
                     #[cfg(feature = "redis-tls")]
-                    Encryption::Tls => Ok(Self::Encrypted(Box::new(server.tls.wrap(host, timed)?))),
+                    Encryption::Tls => Ok(Self::Encrypted(Box::new(encrypt(target, host, timed)?))),
                     #[cfg(not(feature = "redis-tls"))]
                     Encryption::Tls => Err(io::Error::new(io::ErrorKind::Unsupported, "there is no TLS in this build")),
                 }
@@ -91,6 +90,18 @@ impl Write for Stream {
             Self::Encrypted(stream) => stream.flush(),
         }
     }
+}
+
+/// The handshake takes place with the first byte that is sent.
+#[cfg(feature = "redis-tls")]
+fn encrypt(
+    target: &Target,
+    host: &str,
+    socket: Timed,
+) -> io::Result<rustls::StreamOwned<rustls::ClientConnection, Timed>> {
+    let host = rustls::pki_types::ServerName::try_from(host.to_owned()).map_err(io::Error::other)?;
+    let connection = rustls::ClientConnection::new(target.tls.config()?, host).map_err(io::Error::other)?;
+    Ok(rustls::StreamOwned::new(connection, socket))
 }
 
 /// A socket and the moment at which whoever uses it stops waiting.

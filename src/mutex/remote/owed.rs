@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use super::script::Held;
+use super::held::Held;
 use crate::clock::{Clock, Moment};
 
 /// How long after a failure the server is asked for the first time, and how long at most later on.
@@ -14,34 +14,34 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
 /// Whether there is anybody left for whom to settle.
 #[derive(PartialEq, Eq)]
-pub(super) enum Attended {
+pub(in crate::mutex) enum Attended {
     Tried,
     NobodyLeft,
 }
 
 #[derive(Default)]
-pub(super) struct Owed {
+pub(in crate::mutex) struct Owed {
     entries: Mutex<Vec<Debt>>,
     /// Whether a thread is at work on them.
     attended: AtomicBool,
 }
 
 #[derive(Clone, Debug)]
-pub(super) struct Debt {
-    pub(super) held: Held,
+pub(in crate::mutex) struct Debt {
+    pub(in crate::mutex) held: Held,
     /// From when on it is given back.
-    pub(super) from: Moment,
+    pub(in crate::mutex) from: Moment,
     /// When it has expired by itself.
-    pub(super) until: Moment,
+    pub(in crate::mutex) until: Moment,
 }
 
 impl Owed {
-    pub(super) fn is_empty(&self) -> bool {
+    pub(in crate::mutex) fn is_empty(&self) -> bool {
         self.live_entries().is_empty()
     }
 
     /// All that is to be given back by now. Who takes it gives it back, or adds it again.
-    pub(super) fn take(&self) -> Vec<Debt> {
+    pub(in crate::mutex) fn take(&self) -> Vec<Debt> {
         let mut entries = self.live_entries();
         if entries.is_empty() {
             return Vec::new();
@@ -50,7 +50,7 @@ impl Owed {
         entries.extract_if(.., |debt| debt.from <= now).collect()
     }
 
-    pub(super) fn add(&self, debts: impl IntoIterator<Item = Debt>) {
+    pub(in crate::mutex) fn add(&self, debts: impl IntoIterator<Item = Debt>) {
         self.entries().extend(debts);
     }
 
@@ -68,7 +68,7 @@ impl Owed {
     }
 
     /// Lets a thread call `settle` until nothing is owed or nobody is left, if there is none that does.
-    pub(super) fn attend(self: &Arc<Self>, settle: impl Fn() -> Attended + Send + 'static) {
+    pub(in crate::mutex) fn attend(self: &Arc<Self>, settle: impl Fn() -> Attended + Send + 'static) {
         if self.attended.swap(true, Ordering::SeqCst) {
             return;
         }

@@ -1,0 +1,206 @@
+//! A `MySQL` or `MariaDB` server: how it is reached, the statements, and what its errors mean. How mutexes are kept in
+//! a table is told at `mutex::sql`.
+
+use std::fmt;
+
+use crate::error::{InvalidOptions, MutexError};
+use crate::lease::{Holder, Lease, LeaseRequest, MutexName, Term};
+use crate::mutex::sql::SqlMutex;
+use crate::mutex::{Admission, Admitted, Answers, EventMutex, Lifeline, Scope, StoreId, StoreWarning, forward};
+
+mod address;
+mod builder;
+mod connection;
+mod failure;
+mod health;
+#[cfg(feature = "mysql-tls")]
+mod tls;
+
+pub use builder::MysqlMutexBuilder;
+use connection::Connection;
+
+/// Mutexes between all processes that reach one table of a `MySQL` 5.7 or newer, or `MariaDB` 10.3 or newer. It can do all
+/// that an [`EventMutex`] can.
+///
+/// Nothing is connected before the first question, so that a tick in which nothing is due opens no connection. It may be
+/// used inside an asynchronous runtime, and blocks there as any task does; each call is then made from another thread.
+///
+/// # The table
+///
+/// [`create_table`](Self::create_table) makes it, or [`SCHEMA`](Self::SCHEMA) in a migration of yours. Without it, the
+/// first error says what to run.
+///
+/// ```sql
+#[doc = include_str!("mysql/schema.sql")]
+/// ```
+///
+/// | name | row |
+/// | --- | --- |
+/// | `lease/reports` | the lease of `reports` |
+/// | `claim/reports/reports/2026-03-01T02:30:00Z` | who ran this occurrence of the event `reports` |
+/// | `claim/warehouse/import/2026-03-01T02:30:00Z` | the same for `import`, whose mutex is called `warehouse` |
+///
+/// In a name, `%` and `/` stand as `%25` and `%2F`, and `%XX` for each byte that is not plain ASCII. One of more than 500
+/// characters is cut, and ends in `/~` and an id that is made of all of it. What is held now:
+///
+/// ```sql
+/// SELECT name, host, pid, acquired_at, expires_at FROM soloist_mutexes WHERE expires_at > UTC_TIMESTAMP(6);
+/// ```
+///
+/// To free a name by hand, call [`break_lease`](EventMutex::break_lease), or set its `expires_at` to now.
+///
+/// Its user needs `SELECT, INSERT, UPDATE, DELETE` on the table, and nothing else; for `create_table` also `CREATE` and `INDEX`.
+///
+/// # What it costs
+///
+/// | | round trips | transactions that write |
+/// | --- | --- | --- |
+/// | a gate that wins, of up to a hundred events | 2 | 1 |
+/// | a gate that loses | 1 | 0 |
+/// | a release, of up to a hundred leases | 1 | 1 |
+/// | a renewal of all leases of a term | 1 | 1 |
+///
+/// Rows that have ended are deleted two minutes later, in batches of 500, by a thread that a process starts once a minute
+/// at most, when something was granted to it; no gate waits for that, and none looks at more rows because there are many.
+/// [`purge`](Self::purge) does the same at once.
+///
+/// # What it promises, and what the server does not
+///
+/// Terms are measured on the server's clock. A killed process leaves its lease until the term ends. With
+/// `innodb_flush_log_at_trx_commit` other than 1, a server whose host loses its power can forget what was granted in the
+/// second before; so can a failover to a replica that was behind. A second holder
+/// then gets a higher [fencing token](crate::FencingToken). [`check`](EventMutex::check) looks at the server and the table.
+///
+/// A call takes four seconds at most, or what [`timeout`](MysqlMutexBuilder::timeout) says, the look-up of the host and
+/// the handshake included; [`break_lease`](EventMutex::break_lease) is two. A row that somebody's open transaction has is
+/// waited for a quarter of that, but a second at least, and then is an error of that name alone. If an answer is lost, it is asked for once
+/// more on a new connection. What this process may then hold without knowing it is given back as soon as the server
+/// answers, by a thread that lives as long as there is a handle; the last handle tries once more when it goes. A process
+/// that ends without an answer leaves the lease to its term, and the claim.
+///
+/// A cheap handle: clones share up to four connections at rest.
+///
+/// ```no_run
+/// use soloist::{Event, MysqlMutex, Schedule};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let mutex = MysqlMutex::new("mysql://app:secret@db.internal/app")?;
+/// mutex.create_table()?;
+/// let mut schedule = Schedule::new(mutex);
+/// schedule.add(Event::call("reports", |_| println!("once in the whole fleet")).hourly().on_one_server())?;
+/// schedule.run_due(chrono::Utc::now());
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct MysqlMutex(SqlMutex<Connection>);
+
+impl MysqlMutex {
+    /// The statements that make the table, for people who keep their own migrations. They do nothing where there is one.
+    ///
+    /// ```
+    /// assert!(soloist::MysqlMutex::SCHEMA.contains("CREATE TABLE IF NOT EXISTS soloist_mutexes"));
+    /// ```
+    pub const SCHEMA: &'static str = include_str!("mysql/schema.sql");
+
+    /// The mutexes in the table `soloist_mutexes` of a URL's database. Nothing is connected yet.
+    ///
+    /// | URL | server |
+    /// | --- | --- |
+    /// | `mysql://USER:PASSWORD@HOST[:PORT]/DATABASE` | over TCP; port 3306. `mariadb://…` means the same |
+    /// | `…?ssl-mode=REQUIRED` | the same over TLS, with the feature `mysql-tls`; the certificate and the host's name in it are looked at |
+    /// | `…?socket=/run/mysqld/mysqld.sock` | over a socket of this host |
+    ///
+    /// # Errors
+    ///
+    /// The URL is none of these. No message shows its user or its password.
+    ///
+    /// ```
+    /// use soloist::MysqlMutex;
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let mutex = MysqlMutex::new("mysql://app:secret@127.0.0.1/app")?;
+    /// assert_eq!(
+    ///     format!("{mutex:?}"),
+    ///     r#"MysqlMutex { server: "mysql://127.0.0.1:3306/app", table: "soloist_mutexes" }"#
+    /// );
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn new(url: &str) -> Result<Self, InvalidOptions> {
+        Self::builder(url).build()
+    }
+
+    /// The same with options.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use soloist::MysqlMutex;
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let builder = MysqlMutex::builder("mysql://app:secret@127.0.0.1/app");
+    /// let mutex = builder.table("billing_mutexes").timeout(Duration::from_secs(2)).build()?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn builder(url: &str) -> MysqlMutexBuilder {
+        MysqlMutexBuilder::new(url)
+    }
+
+    /// Makes the table, if there is none of this name. Any number of processes may do so at once.
+    ///
+    /// # Errors
+    ///
+    /// The server did not answer, or the user may not.
+    ///
+    /// ```no_run
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// soloist::MysqlMutex::new("mysql://app:secret@db.internal/app")?.create_table()?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn create_table(&self) -> Result<(), MutexError> {
+        self.0.create_table()
+    }
+
+    /// What [`create_table`](Self::create_table) has the server do: [`SCHEMA`](Self::SCHEMA), for the table of this name.
+    ///
+    /// ```
+    /// use soloist::MysqlMutex;
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let mutex = MysqlMutex::builder("mysql://app:secret@127.0.0.1/app").table("billing_mutexes").build()?;
+    /// assert!(mutex.schema().contains("CREATE TABLE IF NOT EXISTS `billing_mutexes`"));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn schema(&self) -> &str {
+        self.0.schema()
+    }
+
+    /// Deletes all rows that have ended more than two minutes ago, batch by batch, and says how many that were. It is
+    /// done now and then without it: this is for a time of day when the server has nothing else to do.
+    ///
+    /// # Errors
+    ///
+    /// The server did not answer. What was deleted until then stays so.
+    ///
+    /// ```no_run
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let deleted = soloist::MysqlMutex::new("mysql://app:secret@db.internal/app")?.purge()?;
+    /// println!("{deleted} rows");
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn purge(&self) -> Result<u64, MutexError> {
+        self.0.purge()
+    }
+}
+
+forward!(impl EventMutex for MysqlMutex, |this| this.0);
+
+impl fmt::Debug for MysqlMutex {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}

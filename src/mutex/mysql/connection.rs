@@ -1,0 +1,107 @@
+//! One connection, and the statements that are sent on it.
+
+use std::io;
+use std::time::Duration;
+
+use mysql_async::prelude::Queryable;
+use mysql_async::{Conn, OptsBuilder, Row as Found, Value};
+
+use super::address::Target;
+use super::failure::{failed, not_connected};
+use super::health;
+use crate::clock::{Clock, Moment};
+use crate::mutex::StoreWarning;
+use crate::mutex::remote::{Connect, Failure, Outlook};
+use crate::mutex::sql::{Dialect, Row, Session, Waiting};
+
+/// How long the end of a connection may take.
+const FAREWELL: Duration = Duration::from_millis(100);
+
+pub(super) struct Connection {
+    /// Gone when it was left in words.
+    conn: Option<Conn>,
+    waiting: Waiting,
+}
+
+impl Connect for Connection {
+    type Target = Target;
+
+    fn open(target: &Target, until: Moment) -> Result<Self, Failure> {
+        let waiting = Waiting::new().map_err(Failure::not_asked)?;
+        let wait = target.lock_timeout;
+        // Its own time-outs are 50 seconds and a day.
+        let limits = format!("SET autocommit = 1, innodb_lock_wait_timeout = {wait}, lock_wait_timeout = {wait}");
+        let options = OptsBuilder::from_opts(target.address.options.clone()).init(vec![limits]);
+        #[cfg(feature = "mysql-tls")]
+        let options = super::tls::encrypted(options, target).map_err(Failure::not_asked)?;
+        let connected = waiting.until(until, Conn::new(options)).map_err(Failure::not_asked)?;
+        Ok(Self { conn: Some(connected.map_err(not_connected)?), waiting })
+    }
+
+    /// What it is at rest tells when it is asked.
+    fn is_closed(&mut self) -> bool {
+        self.conn.is_none()
+    }
+}
+
+impl Session for Connection {
+    const DIALECT: Dialect = Dialect {
+        kind: "mysql",
+        store: "MysqlMutex",
+        quote: '`',
+        schema: include_str!("schema.sql"),
+        look: include_str!("look.sql"),
+        admit: include_str!("admit.sql"),
+        row: include_str!("row.sql"),
+        end: include_str!("end.sql"),
+        clean_up: include_str!("clean_up.sql"),
+        health: include_str!("health.sql"),
+        no_table: &["1146"],
+    };
+
+    fn query(&mut self, statements: &str, until: Moment) -> Result<Vec<Row>, Failure> {
+        let Some(conn) = &mut self.conn else { return Err(Failure::not_asked(io::ErrorKind::NotConnected.into())) };
+        let answered = self.waiting.until(until, rows(conn, statements)).map_err(Failure::unanswered)?;
+        answered.map_err(failed).or_else(|failure| {
+            if failure.outlook() == Some(Outlook::Refused) {
+                return Err(failure);
+            }
+            // What it had begun is still open, and has what it has locked.
+            let undone = self.waiting.until(until, conn.query_drop("ROLLBACK")).map_err(Failure::not_asked)?;
+            Err(undone.map_or_else(not_connected, |()| failure))
+        })
+    }
+
+    fn warnings(health: &[Row]) -> Vec<StoreWarning> {
+        health::warnings(health)
+    }
+}
+
+/// The rows of all statements, one behind the other.
+async fn rows(conn: &mut Conn, statements: &str) -> mysql_async::Result<Vec<Row>> {
+    let mut answer = conn.query_iter(statements).await?;
+    let mut rows = Vec::new();
+    while !answer.is_empty() {
+        let found: Vec<Found> = answer.collect().await?;
+        rows.extend(found.iter().map(|row| (0..row.len()).map(|at| text(row.as_ref(at))).collect::<Row>()));
+    }
+    Ok(rows)
+}
+
+/// All that is asked for is sent as text.
+fn text(value: Option<&Value>) -> String {
+    match value {
+        Some(Value::Bytes(bytes)) => String::from_utf8_lossy(bytes).into_owned(),
+        _ => String::new(),
+    }
+}
+
+/// A server notes connections that it loses, so that this one is left in words, if the server hears them at once.
+impl Drop for Connection {
+    fn drop(&mut self) {
+        if let Some(conn) = self.conn.take() {
+            let until = Clock::system().moment().plus(FAREWELL);
+            let _ = self.waiting.until(until, conn.disconnect()); // However that goes, it is closed.
+        }
+    }
+}

@@ -1,0 +1,11 @@
+-- Lets what is ours end at another time, be that now or later.
+--
+-- {ours}    the names with their owners, as conditions, in the order of the names
+-- {micros}  how many microseconds from now on it ends
+--
+-- Returns the name and the owner of each that was ours and had not ended.
+SET @soloist_now = UTC_TIMESTAMP(6);
+UPDATE soloist_mutexes SET expires_at = CAST(@soloist_now AS DATETIME(6)) + INTERVAL {micros} MICROSECOND
+WHERE expires_at > CAST(@soloist_now AS DATETIME(6)) AND ({ours});
+SELECT name, owner FROM soloist_mutexes
+WHERE expires_at = CAST(@soloist_now AS DATETIME(6)) + INTERVAL {micros} MICROSECOND AND ({ours})

@@ -1,0 +1,69 @@
+//! What the errors of a server mean.
+
+use std::borrow::Cow;
+use std::io;
+
+use mysql_async::{Error, IoError, ServerError};
+
+use crate::mutex::remote::{Failure, Outlook, Refusal};
+
+/// What went wrong with statements that were sent.
+pub(super) fn failed(error: Error) -> Failure {
+    match error {
+        Error::Server(refusal) => refused(&refusal),
+        other => Failure::unanswered(io_error(other)),
+    }
+}
+
+/// What kept a connection from coming about.
+pub(super) fn not_connected(error: Error) -> Failure {
+    match error {
+        Error::Server(refusal) => refused(&refusal).undone(),
+        other => Failure::not_asked(io_error(other)),
+    }
+}
+
+fn io_error(error: Error) -> io::Error {
+    match error {
+        Error::Io(IoError::Io(error)) => error,
+        Error::Driver(mysql_async::DriverError::ConnectionClosed) => io::ErrorKind::UnexpectedEof.into(),
+        other => io::Error::other(other.to_string()),
+    }
+}
+
+/// What the server says instead of an answer. It comes before the commit; only of a connection that somebody ended, nobody
+/// knows how far it was.
+/// (<https://dev.mysql.com/doc/mysql-errors/8.4/en/server-error-reference.html>)
+fn refused(error: &ServerError) -> Failure {
+    let outlook = match error.code {
+        // A unique key was taken; two transactions waited for each other, or were in each other's way.
+        1020 | 1062 | 1213 | 1614 => Outlook::MayPass,
+        1205 => Outlook::Locked,
+        _ => Outlook::Refused,
+    };
+    let failure = Failure::refused(Refusal {
+        code: error.code.to_string().into(),
+        details: error.message.as_str().into(),
+        advice: advice(error.code).map(Cow::Borrowed),
+        outlook,
+    });
+    // The server is going down, or somebody has killed the statement or the connection.
+    if matches!(error.code, 1053 | 1077 | 1078 | 1079 | 1080 | 1317 | 1927 | 3169 | 4031) {
+        failure
+    } else {
+        failure.undone()
+    }
+}
+
+fn advice(code: u16) -> Option<&'static str> {
+    Some(match code {
+        1040 | 1203 | 1226 => "raise max_connections, or let fewer clients connect",
+        1044 | 1142 | 1143 | 1227 => "the documentation of MysqlMutex lists what its user must be allowed",
+        1045 => "the user or the password in the url is wrong",
+        1049 => "create the database, or name another in the url",
+        1205 => "somebody's open transaction has locked it: look into information_schema.innodb_trx",
+        1290 | 1792 | 1836 => "it takes no writes: connect to the primary",
+        1366 | 1406 => "the table is not as it should be: create it with create_table()",
+        _ => return None,
+    })
+}

@@ -1,0 +1,13 @@
+-- Tells of the server and the table: what, and how it is.
+--
+-- {schema}  the database that the table is in, or nothing if it is the one of the connection
+-- {table}   what it is called there
+SELECT 'time', TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6));
+SELECT 'version', VERSION();
+SELECT 'read_only', @@global.read_only;
+SELECT 'engine', engine FROM information_schema.tables
+WHERE table_schema = COALESCE(NULLIF('{schema}', ''), DATABASE()) AND table_name = '{table}';
+SELECT 'key', column_name FROM information_schema.key_column_usage
+WHERE constraint_name = 'PRIMARY' AND table_schema = COALESCE(NULLIF('{schema}', ''), DATABASE()) AND table_name = '{table}';
+SELECT 'collation', collation_name FROM information_schema.columns
+WHERE column_name = 'name' AND table_schema = COALESCE(NULLIF('{schema}', ''), DATABASE()) AND table_name = '{table}'

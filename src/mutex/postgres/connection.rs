@@ -1,0 +1,81 @@
+//! One connection, and the statements that are sent on it.
+
+use std::fmt::Write;
+
+use tokio_postgres::{Client, SimpleQueryMessage};
+
+use super::address::Target;
+use super::failure::{failed, not_connected};
+use super::health;
+use crate::clock::Moment;
+use crate::mutex::StoreWarning;
+use crate::mutex::remote::{Connect, Failure};
+use crate::mutex::sql::{Dialect, Row, Session, Waiting};
+
+pub(super) struct Connection {
+    client: Client,
+    waiting: Waiting,
+    /// What each call begins with: the limits in time of what it does, which end with it.
+    limits: String,
+}
+
+impl Connect for Connection {
+    type Target = Target;
+
+    fn open(target: &Target, until: Moment) -> Result<Self, Failure> {
+        let waiting = Waiting::new().map_err(Failure::not_asked)?;
+        let mut limits = String::new();
+        let (lock, statement) = (target.lock_timeout, target.statement_timeout);
+        let _ = write!(limits, "SET LOCAL lock_timeout = {lock}; SET LOCAL statement_timeout = {statement}; ");
+        #[cfg(feature = "postgres-tls")]
+        if target.config.get_ssl_mode() != tokio_postgres::config::SslMode::Disable {
+            let config = target.tls.config().map_err(Failure::not_asked)?;
+            let tls = tokio_postgres_rustls::MakeRustlsConnect::new((*config).clone());
+            let connected = waiting.until(until, target.config.connect(tls)).map_err(Failure::not_asked)?;
+            let (client, connection) = connected.map_err(|error| not_connected(&error))?;
+            waiting.beside(async move { _ = connection.await });
+            return Ok(Self { client, waiting, limits });
+        }
+        let connected =
+            waiting.until(until, target.config.connect(tokio_postgres::NoTls)).map_err(Failure::not_asked)?;
+        let (client, connection) = connected.map_err(|error| not_connected(&error))?;
+        // What ends it is told to whoever asks next.
+        waiting.beside(async move { _ = connection.await });
+        Ok(Self { client, waiting, limits })
+    }
+
+    fn is_closed(&mut self) -> bool {
+        self.client.is_closed()
+    }
+}
+
+impl Session for Connection {
+    const DIALECT: Dialect = Dialect {
+        kind: "postgres",
+        store: "PostgresMutex",
+        quote: '"',
+        schema: include_str!("schema.sql"),
+        look: include_str!("look.sql"),
+        admit: include_str!("admit.sql"),
+        row: include_str!("row.sql"),
+        end: include_str!("end.sql"),
+        clean_up: include_str!("clean_up.sql"),
+        health: include_str!("health.sql"),
+        no_table: &["42P01"],
+    };
+
+    fn query(&mut self, statements: &str, until: Moment) -> Result<Vec<Row>, Failure> {
+        let statements = format!("{}{statements}", self.limits);
+        let answered = self.waiting.until(until, self.client.simple_query(&statements)).map_err(Failure::unanswered)?;
+        let messages = answered.map_err(|error| failed(&error))?;
+        let rows = messages.into_iter().filter_map(|message| match message {
+            SimpleQueryMessage::Row(row) => Some(row),
+            _ => None,
+        });
+        Ok(rows.map(|row| (0..row.len()).map(|at| row.get(at).unwrap_or_default().to_owned()).collect()).collect())
+    }
+
+    fn warnings(health: &[Row]) -> Vec<StoreWarning> {
+        health::warnings(health)
+    }
+}

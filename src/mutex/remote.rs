@@ -1,0 +1,18 @@
+//! What the stores on a server have in common: how it is met, what an answer that never came means, and what is owed to
+//! it after that.
+
+mod failure;
+mod held;
+mod owed;
+mod server;
+mod server_clock;
+#[cfg(any(feature = "redis-tls", feature = "mysql-tls", feature = "postgres-tls"))]
+mod tls;
+
+pub(super) use failure::{Failure, Outlook, Refusal};
+pub(super) use held::Held;
+pub(super) use owed::{Attended, Debt, Owed};
+pub(super) use server::{Attempt, Connect, Line, Server};
+pub(super) use server_clock::{ServerClock, instant};
+#[cfg(any(feature = "redis-tls", feature = "mysql-tls", feature = "postgres-tls"))]
+pub(super) use tls::{Tls, TlsOptions};

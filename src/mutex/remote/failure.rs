@@ -1,0 +1,192 @@
+//! Why there is no answer, or none of use.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Why there is no answer, and whether what was asked may have been done all the same.
+#[derive(Clone, Debug)]
+pub(in crate::mutex) struct Failure {
+    cause: Cause,
+    unanswered: bool,
+}
+
+#[derive(Clone, Debug)]
+enum Cause {
+    Io(Arc<io::Error>),
+    TimedOut(Option<Duration>),
+    Refused(Refusal),
+    #[cfg(feature = "redis")]
+    TooLate,
+    NotUnderstood(Box<str>),
+}
+
+/// What a server answered in the place of what it was asked for.
+#[derive(Clone, Debug)]
+pub(in crate::mutex) struct Refusal {
+    pub(in crate::mutex) code: Box<str>,
+    pub(in crate::mutex) details: Box<str>,
+    /// What to do about it, where its own words don't say it.
+    pub(in crate::mutex) advice: Option<Cow<'static, str>>,
+    pub(in crate::mutex) outlook: Outlook,
+}
+
+/// What comes of asking a server again that refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::mutex) enum Outlook {
+    /// The same.
+    Refused,
+    /// Perhaps something else, at once, also where the connection had just been made.
+    MayPass,
+    /// Somebody else's transaction has it, for as long as that lasts.
+    #[cfg(any(feature = "mysql", feature = "postgres"))]
+    Locked,
+}
+
+impl Failure {
+    /// No connection came about, so nothing was asked.
+    pub(in crate::mutex) fn not_asked(error: io::Error) -> Self {
+        Self { cause: Cause::of(error), unanswered: false }
+    }
+
+    /// What was sent may have been carried out, or not.
+    pub(in crate::mutex) fn unanswered(error: io::Error) -> Self {
+        Self { cause: Cause::of(error), unanswered: true }
+    }
+
+    /// The server answered what makes no sense here; `kind` is what it should be, as in "redis".
+    pub(in crate::mutex) fn not_understood(answer: impl fmt::Debug, kind: &str) -> Self {
+        let shown: String = format!("{answer:?}").chars().take(80).collect();
+        let what = format!("the answer makes no sense: {shown}; is it a {kind} server?");
+        Self { cause: Cause::NotUnderstood(what.into()), unanswered: true }
+    }
+
+    /// The server answered with an error; what it was asked for has perhaps been done, or part of it.
+    pub(in crate::mutex) fn refused(refusal: Refusal) -> Self {
+        Self { cause: Cause::Refused(refusal), unanswered: true }
+    }
+
+    /// The same, where nothing can have been done.
+    pub(in crate::mutex) fn undone(self) -> Self {
+        Self { unanswered: false, ..self }
+    }
+
+    /// The server got the request when nobody waited for it any more by its clock, and did nothing.
+    #[cfg(feature = "redis")]
+    pub(in crate::mutex) fn too_late() -> Self {
+        Self { cause: Cause::TooLate, unanswered: false }
+    }
+
+    pub(in crate::mutex) fn may_have_been_done(&self) -> bool {
+        self.unanswered
+    }
+
+    /// The server's own name for why it refused, if it did.
+    pub(in crate::mutex) fn code(&self) -> Option<&str> {
+        match &self.cause {
+            Cause::Refused(refusal) => Some(&refusal.code),
+            _ => None,
+        }
+    }
+
+    /// The same, and what to do about it.
+    #[cfg(any(feature = "mysql", feature = "postgres"))]
+    pub(in crate::mutex) fn advised(mut self, advice: String) -> Self {
+        if let Cause::Refused(refusal) = &mut self.cause {
+            refusal.advice = Some(advice.into());
+        }
+        self
+    }
+
+    /// The same, where what is locked is not one name, but all of them.
+    #[cfg(any(feature = "mysql", feature = "postgres"))]
+    pub(in crate::mutex) fn of_all(mut self) -> Self {
+        if let Cause::Refused(refusal) = &mut self.cause {
+            refusal.outlook = Outlook::Refused;
+        }
+        self
+    }
+
+    /// What comes of asking again, where the server refused.
+    pub(in crate::mutex) fn outlook(&self) -> Option<Outlook> {
+        match &self.cause {
+            Cause::Refused(refusal) => Some(refusal.outlook),
+            _ => None,
+        }
+    }
+
+    /// Whether the same question is worth another connection. One that was at rest may have been out of order, or
+    /// belong to a server that is not the right one any more; after one that was just made, a second one helps if that
+    /// broke, if the refusal says so, and where clocks had drifted apart because it compares them anew.
+    pub(in crate::mutex) fn may_pass_on_another(&self, was_fresh: bool) -> bool {
+        let helps = match &self.cause {
+            Cause::Refused(_) => self.outlook() == Some(Outlook::MayPass),
+            #[cfg(feature = "redis")]
+            Cause::TooLate => true,
+            Cause::Io(_) | Cause::TimedOut(_) | Cause::NotUnderstood(_) => self.unanswered,
+        };
+        !was_fresh || helps
+    }
+
+    /// This failure of a request, of which something may have been done, if `done`, apart from what it says.
+    pub(in crate::mutex) fn perhaps_done(self, done: bool) -> Self {
+        Self { unanswered: self.unanswered || done, ..self }
+    }
+
+    /// This failure, after another one on the way to the same answer.
+    pub(in crate::mutex) fn after(self, earlier: &Self) -> Self {
+        self.perhaps_done(earlier.unanswered)
+    }
+
+    /// The same, with the time in it that was given in all.
+    pub(in crate::mutex) fn within(self, timeout: Duration) -> Self {
+        let cause = match self.cause {
+            Cause::TimedOut(_) => Cause::TimedOut(Some(timeout)),
+            cause => cause,
+        };
+        Self { cause, ..self }
+    }
+}
+
+impl Cause {
+    fn of(error: io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::TimedOut => Self::TimedOut(None),
+            _ => Self::Io(Arc::new(error)),
+        }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.cause {
+            Cause::Io(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
+                f.write_str("the server closed the connection before it answered")
+            }
+            Cause::Io(error) => error.fmt(f),
+            Cause::TimedOut(None) => f.write_str("no answer in time"),
+            Cause::TimedOut(Some(timeout)) => write!(f, "no answer within {timeout:?}"),
+            #[cfg(feature = "redis")]
+            Cause::TooLate => f.write_str("the server's clock says that the request came too late; does it step?"),
+            Cause::NotUnderstood(what) => f.write_str(what),
+            Cause::Refused(refusal) => refusal.fmt(f),
+        }
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the server answered {}", self.code)?;
+        if !self.details.is_empty() {
+            write!(f, " {}", self.details)?;
+        }
+        match &self.advice {
+            Some(advice) => write!(f, "; {advice}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl std::error::Error for Failure {}

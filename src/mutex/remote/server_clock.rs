@@ -1,0 +1,34 @@
+//! A server's clock, as far as we have heard of it.
+
+use chrono::{DateTime, Utc};
+
+use crate::clock::{Clock, Moment};
+
+/// What a server's clock showed, and when it had been heard: later than it was read, so that its time is never taken
+/// for later than it is.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::mutex) struct ServerClock {
+    micros: i64,
+    heard: Moment,
+}
+
+impl ServerClock {
+    pub(in crate::mutex) fn read(micros: i64) -> Self {
+        Self { micros, heard: Clock::system().moment() }
+    }
+
+    /// The server's time at a moment of ours, in microseconds.
+    pub(in crate::mutex) fn at(self, moment: Moment) -> i64 {
+        let later = i64::try_from(moment.since(self.heard).as_micros()).unwrap_or(i64::MAX);
+        self.micros.saturating_add(later)
+    }
+
+    #[cfg(feature = "redis")]
+    pub(in crate::mutex) fn now(self) -> DateTime<Utc> {
+        instant(self.at(Clock::system().moment()))
+    }
+}
+
+pub(in crate::mutex) fn instant(micros: i64) -> DateTime<Utc> {
+    DateTime::from_timestamp_micros(micros).unwrap_or(DateTime::UNIX_EPOCH)
+}

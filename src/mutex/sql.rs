@@ -1,0 +1,284 @@
+//! What the stores on a server that speaks SQL have in common. They differ in how they connect and in their statements.
+//!
+//! Scope: the fleet that is connected to the server. Clock: the server's. A crash leaves a lease for the rest of its term
+//! at most, and a claim until it expires.
+//!
+//! Each name is a row of one table, which stays when it has ended, until it is taken over or cleaned away. An admission
+//! looks at its rows first, and locks nothing; whoever loses has written nothing. What is free is written in one
+//! transaction, all names of all admissions, in their order: each row is inserted, or takes the place of one that has ended
+//! and has a lower token. Then, before the commit, the statements try to insert a second time each row that is not as we
+//! asked for it, which a primary key refuses. So nobody who lost commits anything, whatever the isolation level is, and no
+//! count of rows is relied on. Who is refused so looks again.
+//!
+//! Tokens are the larger of the server's time in microseconds and one more than the highest in the table; the row that has
+//! that is never cleaned away.
+//!
+//! An admission carries the time of the server from which on nobody waits for its answer, and commits nothing from then on.
+//! An answer that is lost on a connection is asked for once more on another by the same owner, who is known again. What may
+//! be ours after all is given back as soon as the server answers.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::clock::{Clock, Moment};
+use crate::error::MutexError;
+use crate::lease::{Holder, Lease, LeaseRequest, MutexName, Term};
+use crate::mutex::remote::{Debt, Failure, Held, Outlook, Server};
+use crate::mutex::{Admission, Admitted, Answers, EventMutex, Scope, StoreId, StoreWarning, admit_each};
+
+mod clean_up;
+mod client;
+mod key;
+mod options;
+mod plan;
+mod session;
+mod table;
+mod text;
+mod waiting;
+
+use client::{Client, Ended};
+pub(super) use options::{CheckedOptions, SqlOptions};
+pub(super) use session::{Dialect, Row, Session};
+use table::Table;
+use text::TableName;
+pub(super) use waiting::Waiting;
+
+/// For how long a release that the server did not answer is tried again at most.
+const RELEASE_OWED: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// The mutexes in a table, for whichever kind of server.
+pub(super) struct SqlMutex<S: Session> {
+    client: Arc<Client<S>>,
+}
+
+impl<S: Session> Clone for SqlMutex<S> {
+    fn clone(&self) -> Self {
+        Self { client: Arc::clone(&self.client) }
+    }
+}
+
+impl<S: Session> SqlMutex<S> {
+    pub(super) fn new(target: S::Target, options: CheckedOptions) -> Self {
+        let server = Server::new(target, options.timeout);
+        Self { client: Arc::new(Client::new(Table::new(server, options.table))) }
+    }
+
+    pub(super) fn server(&self) -> &Server<S> {
+        &self.client.table.server
+    }
+
+    pub(super) fn table(&self) -> &TableName {
+        &self.client.table.name
+    }
+
+    /// The statements that make the table.
+    pub(super) fn schema(&self) -> &str {
+        &self.client.table.texts.schema
+    }
+
+    pub(super) fn create_table(&self) -> Result<(), MutexError> {
+        let table = &self.client.table;
+        let made = table.ask_for(&table.texts.create.with(&[]));
+        made.map(drop).map_err(|failure| self.of_the_table("create", failure))
+    }
+
+    /// Deletes what has ended, batch by batch; how many rows that were.
+    pub(super) fn purge(&self) -> Result<u64, MutexError> {
+        let mut purged = 0;
+        loop {
+            let deleted = self.client.table.clean_up().map_err(|failure| self.of_the_table("purge", failure))?;
+            purged += deleted;
+            if deleted < clean_up::BATCH {
+                return Ok(purged);
+            }
+        }
+    }
+
+    fn admit_at_once(&self, admissions: &[Admission]) -> Answers<Admitted> {
+        let decisions = self.client.admit(admissions);
+        let may_be_ours = |failure: &Failure| failure.may_have_been_done();
+        let unknown =
+            admissions.iter().zip(&decisions).filter(|(_, decision)| decision.as_ref().is_err_and(may_be_ours));
+        self.client.owe(unknown.flat_map(|(admission, _)| self.debts(admission)).collect());
+        let answer = |(decision, admission): (Result<_, Failure>, &Admission)| match decision {
+            Ok(Ok(admitted)) => Ok(admitted),
+            Ok(Err(foreign)) => Err(MutexError::unusable(self.attempted("admit", admission.name()), foreign)),
+            Err(failure) => Err(self.failed("admit", admission.name(), failure)),
+        };
+        decisions.into_iter().zip(admissions).map(answer).collect()
+    }
+
+    /// What may be ours of an admission whose answer was lost, and until when at the latest. The server may still be at
+    /// work on it, for as long as a call lasts, so that it is given back a second time after that.
+    fn debts(&self, admission: &Admission) -> impl Iterator<Item = Debt> {
+        let now = Clock::system().moment();
+        let at_rest = now.plus(2 * self.server().timeout);
+        let requests = [admission.claim(), admission.lease()].into_iter().flatten();
+        let each = requests.flat_map(move |request| {
+            [now, at_rest].map(|from| Debt {
+                held: Held { name: request.name().clone(), owner: request.owner() },
+                from,
+                until: at_rest.plus(request.term().get()),
+            })
+        });
+        each.collect::<Vec<_>>().into_iter()
+    }
+
+    fn released(&self, leases: &[Lease], answers: Vec<Result<Ended, Failure>>) -> Answers<bool> {
+        let now = Clock::system().moment();
+        self.owe_what_failed(leases, &answers, now);
+        let answer = |(answer, lease): (Result<Ended, Failure>, &Lease)| match answer {
+            // It went back when it was asked for the first time, unless it had gone before.
+            Ok(Ended { was_ours: false, again: true }) => Ok(now < lease.deadline()),
+            Ok(Ended { was_ours, .. }) => Ok(was_ours),
+            Err(failure) => Err(self.failed("forget", lease.name(), failure)),
+        };
+        answers.into_iter().zip(leases).map(answer).collect()
+    }
+
+    /// What could not be given back is, as soon as the server answers, but not before `from`.
+    fn owe_what_failed(&self, leases: &[Lease], answers: &[Result<Ended, Failure>], from: Moment) {
+        let left = leases.iter().zip(answers).filter(|(_, answer)| answer.is_err());
+        // It may have been extended, so that only the server knows when it ends.
+        let until = from.plus(RELEASE_OWED);
+        self.client.owe(left.map(|(lease, _)| Debt { held: Held::of(lease), from, until }).collect());
+    }
+
+    fn end_all(&self, leases: &[Lease], rest: Duration) -> Vec<Result<Ended, Failure>> {
+        let held: Vec<Held> = leases.iter().map(Held::of).collect();
+        if held.is_empty() { Vec::new() } else { self.client.end(&held, rest.as_micros()) }
+    }
+
+    fn extended(&self, leases: &[Lease], answers: Vec<Result<Ended, Failure>>) -> Answers<bool> {
+        let answer = |(answer, lease): (Result<Ended, Failure>, &Lease)| {
+            answer.map(|ended| ended.was_ours).map_err(|failure| self.failed("extend", lease.name(), failure))
+        };
+        answers.into_iter().zip(leases).map(answer).collect()
+    }
+
+    fn attempted(&self, verb: &str, name: &MutexName) -> String {
+        format!("{verb} {name} in {}", self.server())
+    }
+
+    fn failed(&self, verb: &str, name: &MutexName, failure: Failure) -> MutexError {
+        let attempted = self.attempted(verb, name);
+        match failure.outlook() {
+            Some(Outlook::Locked) => MutexError::unusable(attempted, self.explained(failure)),
+            _ => MutexError::unavailable(attempted, self.explained(failure)),
+        }
+    }
+
+    fn of_the_table(&self, verb: &str, failure: Failure) -> MutexError {
+        MutexError::unavailable(
+            format!("{verb} the table {} in {}", self.table(), self.server()),
+            self.explained(failure),
+        )
+    }
+
+    /// The same; and what makes the table, if that is missing.
+    fn explained(&self, failure: Failure) -> Failure {
+        if failure.code().is_some_and(|code| S::DIALECT.no_table.contains(&code)) {
+            return failure
+                .advised(format!("create it, by create_table() or by {}", self.client.table.texts.create.with(&[])));
+        }
+        failure
+    }
+}
+
+impl<S: Session> fmt::Debug for SqlMutex<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct(S::DIALECT.store)
+            .field("server", &self.server().to_string())
+            .field("table", &self.table().to_string())
+            .finish()
+    }
+}
+
+impl<S: Session> EventMutex for SqlMutex<S> {
+    fn create(&self, request: &LeaseRequest) -> Result<Option<Lease>, MutexError> {
+        let admission = if request.name().is_claim() { Admission::claim_only } else { Admission::lease_only };
+        match self.admit_at_once(&[admission(request.clone())]).remove(0)? {
+            Admitted::Granted(grant) => Ok(Some(request.granted(grant.token()))),
+            Admitted::LeaseTaken(_) | Admitted::ClaimTaken(_) => Ok(None),
+        }
+    }
+
+    fn exists(&self, name: &MutexName) -> Result<bool, MutexError> {
+        let look = self.client.look(name).map_err(|failure| self.failed("look at", name, failure))?;
+        Ok(look.holder(name).is_some())
+    }
+
+    fn forget(&self, lease: &Lease) -> Result<bool, MutexError> {
+        self.release(std::slice::from_ref(lease)).remove(0)
+    }
+
+    fn scope(&self) -> Scope {
+        Scope::Fleet
+    }
+
+    fn identity(&self) -> StoreId {
+        StoreId::of(&*self.client)
+    }
+
+    fn admit(&self, admissions: &[Admission]) -> Answers<Admitted> {
+        let of_one_owner = |admission: &Admission| match (admission.lease(), admission.claim()) {
+            (Some(lease), Some(claim)) => lease.owner() == claim.owner(),
+            _ => true,
+        };
+        match admissions {
+            [] => Vec::new(),
+            _ if admissions.iter().all(of_one_owner) => self.admit_at_once(admissions),
+            _ => admit_each(self, admissions),
+        }
+    }
+
+    fn release(&self, leases: &[Lease]) -> Answers<bool> {
+        self.released(leases, self.end_all(leases, Duration::ZERO))
+    }
+
+    fn can_extend(&self) -> bool {
+        true
+    }
+
+    fn extend(&self, leases: &[Lease], term: Term) -> Answers<bool> {
+        self.extended(leases, self.end_all(leases, term.get()))
+    }
+
+    fn release_after(&self, leases: &[Lease], rest: Term) -> Answers<bool> {
+        let from = Clock::system().moment().plus(rest.get());
+        let answers = self.end_all(leases, rest.get());
+        self.owe_what_failed(leases, &answers, from);
+        self.extended(leases, answers)
+    }
+
+    fn holder(&self, name: &MutexName) -> Result<Option<Holder>, MutexError> {
+        let verb = "look up the holder of";
+        let look = self.client.look(name).map_err(|failure| self.failed(verb, name, failure))?;
+        let unusable = |foreign| MutexError::unusable(self.attempted(verb, name), foreign);
+        look.holder(name).transpose().map_err(unusable)
+    }
+
+    fn break_lease(&self, name: &MutexName) -> Result<bool, MutexError> {
+        let Some(holder) = self.holder(name)? else { return Ok(false) };
+        // Only this holder is broken, however late the request arrives and however often.
+        let held = Held { name: name.clone(), owner: holder.owner() };
+        let ended = self.client.end(&[held], 0).remove(0).map_err(|failure| self.failed("break", name, failure))?;
+        Ok(ended.was_ours || ended.again)
+    }
+
+    fn check(&self) -> Result<Vec<StoreWarning>, MutexError> {
+        let table = &self.client.table;
+        let asked = Clock::system().now();
+        let (schema, name) = table.name.parts();
+        let health = table.ask_for(&table.texts.health.with(&[("schema", &schema), ("table", &name)]));
+        let heard = Clock::system().now();
+        let health = health.map_err(|failure| self.of_the_table("check", failure))?;
+        let mut warnings = S::warnings(&health);
+        if let Some(time) = S::time(&health) {
+            let apart = (asked - time).max(time - heard).to_std().unwrap_or_default();
+            warnings.extend(StoreWarning::of_clocks(apart));
+        }
+        Ok(warnings)
+    }
+}

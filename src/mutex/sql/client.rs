@@ -1,0 +1,129 @@
+//! What is asked of a table: with what is owed before it, and what is owed after it.
+
+use std::slice;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::clean_up::{BATCH, CleanUp};
+use super::key::Key;
+use super::plan::{Decision, Plan};
+use super::session::Session;
+use super::table::{Exchange, Look, Table};
+use crate::clock::Clock;
+use crate::lease::MutexName;
+use crate::mutex::Admission;
+use crate::mutex::remote::{Attempt, Attended, Debt, Failure, Held, Line, Outlook, Owed};
+
+/// When what could not be given back, because somebody's transaction has it, is given back before a call again.
+const LATER: Duration = Duration::from_secs(5);
+
+pub(super) struct Client<S: Session> {
+    pub(super) table: Arc<Table<S>>,
+    owed: Arc<Owed>,
+    clean_up: CleanUp,
+}
+
+impl<S: Session> Client<S> {
+    pub(super) fn new(table: Table<S>) -> Self {
+        Self { table: Arc::new(table), owed: Arc::default(), clean_up: CleanUp::default() }
+    }
+
+    pub(super) fn look(self: &Arc<Self>, name: &MutexName) -> Result<Look, Failure> {
+        let keys = [Key::of(name)];
+        self.ask(&|line, attempt| self.table.look(line, &keys, attempt.until))
+    }
+
+    /// Decides on admissions, all at once; or, where somebody's transaction has one of them, on each alone.
+    pub(super) fn admit(self: &Arc<Self>, admissions: &[Admission]) -> Vec<Result<Decision, Failure>> {
+        match self.ask(&|line, attempt| self.table.admit(line, admissions, attempt.until)) {
+            Ok(Plan { decisions, rows, .. }) => {
+                if !rows.is_empty() {
+                    let table = Arc::clone(&self.table);
+                    self.clean_up.now_and_then(move || table.clean_up().is_ok_and(|deleted| deleted >= BATCH));
+                }
+                decisions.into_iter().map(Ok).collect()
+            }
+            Err(failure) => each_alone(admissions, &failure, |admission| self.admit(admission)),
+        }
+    }
+
+    /// Lets what is ours end so many microseconds from now: what it was, and whether that was asked before.
+    pub(super) fn end(self: &Arc<Self>, held: &[Held], micros: u128) -> Vec<Result<Ended, Failure>> {
+        let end = |line: &mut Line<S>, attempt: Attempt| {
+            let ours = self.table.end(line, held, micros, attempt.until)?;
+            Ok(ours.into_iter().map(|was_ours| Ended { was_ours, again: attempt.again }).collect::<Vec<_>>())
+        };
+        match self.ask(&end) {
+            Ok(ended) => ended.into_iter().map(Ok).collect(),
+            Err(failure) => each_alone(held, &failure, |held| self.end(held, micros)),
+        }
+    }
+
+    /// Remembers what may be ours, and sees to it that it is given back.
+    pub(super) fn owe(self: &Arc<Self>, debts: Vec<Debt>) {
+        if debts.is_empty() {
+            return;
+        }
+        self.owed.add(debts);
+        let client = Arc::downgrade(self);
+        self.owed.attend(move || {
+            let Some(client) = client.upgrade() else { return Attended::NobodyLeft };
+            // What is owed goes before whatever is asked, which is nothing here.
+            let _ = client.ask(&|_, _| Ok(()));
+            Attended::Tried
+        });
+    }
+
+    /// Asks, and gives back before that what is owed.
+    pub(super) fn ask<T: Send>(self: &Arc<Self>, ask: Exchange<'_, S, T>) -> Result<T, Failure> {
+        self.table.ask(&|line, attempt| {
+            let debts = self.owed.take();
+            if let Err(failure) = self.table.settle(line, &debts, attempt.until) {
+                let is_locked = failure.outlook() == Some(Outlook::Locked);
+                self.owe(if is_locked { postponed(debts) } else { debts });
+                if !is_locked {
+                    return Err(failure.undone());
+                }
+            }
+            ask(line, attempt)
+        })
+    }
+}
+
+/// What came of letting one name end.
+pub(super) struct Ended {
+    pub(super) was_ours: bool,
+    /// The same was asked before, and may have been done then.
+    pub(super) again: bool,
+}
+
+/// What somebody's transaction has is no trouble of the others that were asked for at once.
+fn each_alone<Q, A>(
+    asked: &[Q],
+    failure: &Failure,
+    ask: impl Fn(&[Q]) -> Vec<Result<A, Failure>>,
+) -> Vec<Result<A, Failure>> {
+    match asked {
+        [_, _, ..] if failure.outlook() == Some(Outlook::Locked) => {
+            asked.iter().flat_map(|one| ask(slice::from_ref(one))).collect()
+        }
+        _ => asked.iter().map(|_| Err(failure.clone())).collect(),
+    }
+}
+
+fn postponed(debts: Vec<Debt>) -> Vec<Debt> {
+    let from = Clock::system().moment().plus(LATER);
+    debts.into_iter().map(|debt| Debt { from, ..debt }).collect()
+}
+
+/// A process that ends goes through here, so that it tries once more to give back what it may hold.
+impl<S: Session> Drop for Client<S> {
+    fn drop(&mut self) {
+        self.clean_up.finish(self.table.server.timeout);
+        let debts = self.owed.take();
+        if !debts.is_empty() {
+            // What comes of it, nobody is there to be told: what stays expires.
+            let _ = self.table.ask(&|line, attempt| self.table.settle(line, &debts, attempt.until));
+        }
+    }
+}

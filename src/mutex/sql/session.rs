@@ -1,0 +1,49 @@
+//! What differs between servers that are asked in SQL.
+
+use chrono::{DateTime, Utc};
+
+use crate::clock::Moment;
+use crate::mutex::StoreWarning;
+use crate::mutex::remote::{Connect, Failure};
+
+/// What one row says, column by column, as text.
+pub(in crate::mutex) type Row = Vec<String>;
+
+/// One connection to a server.
+pub(in crate::mutex) trait Session: Connect<Target: Send + Sync> + Send + 'static {
+    const DIALECT: Dialect;
+
+    /// Has the statements carried out, all or none, and hears the rows of all of them, one behind the other. It ends at
+    /// `until`, however little is missing. A refusal that may pass leaves the session as it was.
+    fn query(&mut self, statements: &str, until: Moment) -> Result<Vec<Row>, Failure>;
+
+    /// What is to be said of a server and a table of which `health` tells so.
+    fn warnings(health: &[Row]) -> Vec<StoreWarning>;
+
+    /// The server's time, which `health` tells as well.
+    fn time(health: &[Row]) -> Option<DateTime<Utc>> {
+        let told = health.iter().find(|row| row.first().is_some_and(|what| what == "time"))?;
+        DateTime::from_timestamp_micros(told.get(1)?.parse().ok()?)
+    }
+}
+
+/// What is said to a server of one kind. All statements are about a table that is called `soloist_mutexes`.
+pub(in crate::mutex) struct Dialect {
+    /// What it is called, as in "is it a mysql server?".
+    pub(in crate::mutex) kind: &'static str,
+    /// What the store is called.
+    pub(in crate::mutex) store: &'static str,
+    /// What stands around a table's name.
+    pub(in crate::mutex) quote: char,
+    /// Makes the table.
+    pub(in crate::mutex) schema: &'static str,
+    pub(in crate::mutex) look: &'static str,
+    pub(in crate::mutex) admit: &'static str,
+    /// One of the rows that `admit` writes.
+    pub(in crate::mutex) row: &'static str,
+    pub(in crate::mutex) end: &'static str,
+    pub(in crate::mutex) clean_up: &'static str,
+    pub(in crate::mutex) health: &'static str,
+    /// The codes that say that there is no such table.
+    pub(in crate::mutex) no_table: &'static [&'static str],
+}

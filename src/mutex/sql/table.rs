@@ -1,0 +1,192 @@
+//! A table on a server, and what can be done with it.
+
+use std::collections::HashMap;
+
+use super::clean_up::{BATCH, KEPT_SECONDS};
+use super::key::Key;
+use super::plan::Plan;
+use super::session::{Row, Session};
+use super::text::{TableName, Texts, list};
+use super::waiting::outside;
+use crate::clock::Moment;
+use crate::error::Quoted;
+use crate::lease::{FencingToken, Holder, MutexName, Owner};
+use crate::mutex::Admission;
+use crate::mutex::remote::{Attempt, Debt, Failure, Held, Line, Outlook, Server, ServerClock, instant};
+
+/// How often somebody else may come first, or a deadlock be dissolved at our cost, before that is an error.
+const TRIES: usize = 10;
+
+pub(super) struct Table<S: Session> {
+    pub(super) server: Server<S>,
+    pub(super) name: TableName,
+    pub(super) texts: Texts,
+}
+
+/// What is asked and heard on one connection.
+pub(super) type Exchange<'a, S, T> = &'a (dyn Fn(&mut Line<S>, Attempt) -> Result<T, Failure> + Sync);
+
+impl<S: Session> Table<S> {
+    pub(super) fn new(server: Server<S>, name: TableName) -> Self {
+        Self { server, texts: Texts::new(&S::DIALECT, &name), name }
+    }
+
+    /// Lets `ask` ask the server, a second time where that may help, and in a runtime of the application's own from
+    /// another thread.
+    pub(super) fn ask<T: Send>(&self, ask: Exchange<'_, S, T>) -> Result<T, Failure> {
+        let answer = outside(|| self.server.ask(ask));
+        answer.unwrap_or_else(|error| Err(Failure::not_asked(error)))
+    }
+
+    /// Asks these statements, which may be carried out twice.
+    pub(super) fn ask_for(&self, statements: &str) -> Result<Vec<Row>, Failure> {
+        self.ask(&|line, attempt| patiently(line, statements, attempt.until))
+    }
+
+    pub(super) fn look(&self, line: &mut Line<S>, keys: &[Key], until: Moment) -> Result<Look, Failure> {
+        let rows = line.connection.query(&self.texts.look.with(&[("names", &list(keys))]), until)?;
+        Look::read(&rows).ok_or_else(|| Failure::not_understood(rows, S::DIALECT.kind))
+    }
+
+    /// Looks, and writes what follows from that, until nobody comes first.
+    pub(super) fn admit(&self, line: &mut Line<S>, admissions: &[Admission], until: Moment) -> Result<Plan, Failure> {
+        let asked = admissions.iter().flat_map(|admission| [admission.claim(), admission.lease()]).flatten();
+        let mut keys: Vec<Key> = asked.map(|request| Key::of(request.name())).collect();
+        keys.sort();
+        keys.dedup();
+        let mut tries = 1;
+        loop {
+            let look = self.look(line, &keys, until).map_err(|failure| failure.undone().of_all())?;
+            let plan = Plan::new(admissions, &look);
+            if plan.rows.is_empty() {
+                return Ok(plan);
+            }
+            match line.connection.query(&plan.statements(&self.texts, look.clock.at(until)), until) {
+                Err(failure) if failure.outlook() == Some(Outlook::MayPass) && tries < TRIES => tries += 1,
+                answer => return answer.map(|_| plan),
+            }
+        }
+    }
+
+    /// Lets what is ours end so many microseconds from now, and says what was.
+    pub(super) fn end(
+        &self,
+        line: &mut Line<S>,
+        held: &[Held],
+        micros: u128,
+        until: Moment,
+    ) -> Result<Vec<bool>, Failure> {
+        let asked: Vec<(Key, String)> = held.iter().map(|held| (Key::of(&held.name), held.owner.to_string())).collect();
+        let mut in_order: Vec<&(Key, String)> = asked.iter().collect();
+        in_order.sort();
+        let ours = in_order.iter().map(|(key, owner)| format!("(name = '{key}' AND owner = '{owner}')"));
+        let ours = ours.collect::<Vec<_>>().join(" OR ");
+        let rows = patiently(line, &self.texts.end.with(&[("ours", &ours), ("micros", &micros)]), until)?;
+        let was_ours = |(key, owner): &(Key, String)| {
+            rows.iter().any(|row| matches!(&row[..], [name, of] if name == key.as_str() && of == owner))
+        };
+        Ok(asked.iter().map(was_ours).collect())
+    }
+
+    /// Gives back what is owed.
+    pub(super) fn settle(&self, line: &mut Line<S>, debts: &[Debt], until: Moment) -> Result<(), Failure> {
+        if debts.is_empty() {
+            return Ok(());
+        }
+        let held: Vec<Held> = debts.iter().map(|debt| debt.held.clone()).collect();
+        self.end(line, &held, 0, until).map(drop)
+    }
+
+    /// Deletes rows that have ended, at most a batch of them; how many that were.
+    pub(super) fn clean_up(&self) -> Result<u64, Failure> {
+        let rows = self.ask_for(&self.texts.clean_up.with(&[("kept", &KEPT_SECONDS), ("batch", &BATCH)]))?;
+        let deleted = rows.last().and_then(|row| row.first()?.parse().ok());
+        deleted.ok_or_else(|| Failure::not_understood(rows, S::DIALECT.kind))
+    }
+}
+
+/// A connection goes where it can be left in words.
+impl<S: Session> Drop for Table<S> {
+    fn drop(&mut self) {
+        let at_rest = self.server.take_those_at_rest();
+        let _ = outside(|| drop(at_rest)); // Where no thread can be started, it goes without a word.
+    }
+}
+
+/// Asks until nobody comes in between.
+fn patiently<S: Session>(line: &mut Line<S>, statements: &str, until: Moment) -> Result<Vec<Row>, Failure> {
+    let mut tries = 1;
+    loop {
+        match line.connection.query(statements, until) {
+            Err(failure) if failure.outlook() == Some(Outlook::MayPass) && tries < TRIES => tries += 1,
+            answer => return answer,
+        }
+    }
+}
+
+/// What a look at several names told.
+pub(super) struct Look {
+    pub(super) clock: ServerClock,
+    /// The server's time, in microseconds.
+    pub(super) now: i64,
+    /// The highest token of all.
+    last: FencingToken,
+    /// What is held.
+    entries: HashMap<Box<str>, Entry>,
+}
+
+/// A row that has not ended.
+pub(super) struct Entry {
+    owner: String,
+    pub(super) token: FencingToken,
+    host: String,
+    since: i64,
+    until: i64,
+}
+
+impl Look {
+    /// Reads what the statement for it returns, unless that makes no sense.
+    fn read(rows: &[Row]) -> Option<Self> {
+        let (first, rows) = rows.split_first()?;
+        let [now, last] = &first[..] else { return None };
+        let (now, last) = (now.parse().ok()?, FencingToken::new(last.parse().ok()?));
+        let mut entries = HashMap::with_capacity(rows.len());
+        for row in rows {
+            let [name, owner, token, host, since, until] = &row[..] else { return None };
+            let (owner, host, token) = (owner.clone(), host.clone(), FencingToken::new(token.parse().ok()?));
+            let (since, until) = (since.parse().ok()?, until.parse().ok()?);
+            if until > now {
+                entries.insert(name.as_str().into(), Entry { owner, token, host, since, until });
+            }
+        }
+        Some(Self { clock: ServerClock::read(now), now, last, entries })
+    }
+
+    /// The token of all that is granted by this look.
+    pub(super) fn next_token(&self) -> FencingToken {
+        FencingToken::after(Some(self.last), instant(self.now))
+    }
+
+    /// Who holds a name, if somebody does; a text says why that can't be told.
+    pub(super) fn holder(&self, name: &MutexName) -> Option<Result<Holder, String>> {
+        Some(self.holds(&Key::of(name))?.holder(name))
+    }
+
+    pub(super) fn holds(&self, key: &Key) -> Option<&Entry> {
+        self.entries.get(key.as_str())
+    }
+}
+
+impl Entry {
+    pub(super) fn is_of(&self, owner: Owner) -> bool {
+        self.owner == owner.to_string()
+    }
+
+    /// Who holds it, unless somebody else than a store has written it.
+    pub(super) fn holder(&self, name: &MutexName) -> Result<Holder, String> {
+        let foreign =
+            |_| format!("{name} has the owner {} in the table, which is none of ours", Quoted::new(&self.owner));
+        let owner = self.owner.parse().map_err(foreign)?;
+        Ok(Holder::new(owner, self.token, &*self.host, instant(self.since), instant(self.until)))
+    }
+}

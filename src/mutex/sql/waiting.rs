@@ -1,0 +1,57 @@
+//! Waiting for an asynchronous driver, and no longer than until a given moment.
+
+use std::future::Future;
+use std::io;
+use std::thread;
+
+use tokio::runtime::{Builder, Handle, Runtime};
+
+use crate::clock::{Clock, Moment};
+
+/// What a connection's future is waited for with, on the thread that asks.
+pub(in crate::mutex) struct Waiting {
+    /// Taken when it goes.
+    runtime: Option<Runtime>,
+}
+
+impl Waiting {
+    pub(in crate::mutex) fn new() -> io::Result<Self> {
+        Ok(Self { runtime: Some(Builder::new_current_thread().enable_io().enable_time().build()?) })
+    }
+
+    /// What comes of it, or that time is up. Called [`outside`] of any runtime.
+    pub(in crate::mutex) fn until<T>(&self, until: Moment, future: impl Future<Output = T>) -> io::Result<T> {
+        let runtime = self.runtime.as_ref().ok_or_else(|| io::Error::other("the connection was closed"))?;
+        let left = until.since(Clock::system().moment());
+        let waited = runtime.block_on(async { tokio::time::timeout(left, future).await });
+        waited.map_err(|_| io::ErrorKind::TimedOut.into())
+    }
+
+    /// Lets a future go on whenever something is waited for.
+    #[cfg(feature = "postgres")]
+    pub(in crate::mutex) fn beside(&self, future: impl Future<Output = ()> + Send + 'static) {
+        if let Some(runtime) = &self.runtime {
+            runtime.spawn(future);
+        }
+    }
+}
+
+/// It does not wait for what still runs, such as a look-up of a host's name, which knows no time limit.
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+/// Calls this where a runtime can be waited for: in a task of one of the application's own, that is another thread.
+pub(super) fn outside<T: Send>(call: impl FnOnce() -> T + Send) -> io::Result<T> {
+    if Handle::try_current().is_err() {
+        return Ok(call());
+    }
+    thread::scope(|scope| {
+        let thread = thread::Builder::new().name("soloist-sql".to_owned()).spawn_scoped(scope, call)?;
+        Ok(thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+    })
+}
