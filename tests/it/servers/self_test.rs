@@ -51,8 +51,10 @@ fn servers_and_their_directories_go_when_the_test_process_is_killed() {
     let [redis, mariadb, postgres, directories @ ..] = &*kept else { panic!("it says what it keeps: {kept:?}") };
     let listed =
         [redis, mariadb, postgres].map(|pids| pids.to_str().expect("numbers").split(' ')).into_iter().flatten();
-    let processes: Vec<u32> = listed.map(|pid| pid.parse().expect("a number")).collect();
-    assert!(processes.len() > 3 && processes.iter().all(|process| state(*process).is_some()), "{processes:?}");
+    let mut processes: Vec<u32> = listed.map(|pid| pid.parse().expect("a number")).collect();
+    // What served a connection may have ended with it.
+    processes.retain(|process| state(*process).is_some());
+    assert!(processes.len() > 3, "{processes:?}");
     assert!(directories.len() == 3 && directories.iter().all(|directory| directory.is_dir()), "{directories:?}");
 
     keeper.kill().expect("it waits");

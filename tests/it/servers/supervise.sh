@@ -22,9 +22,13 @@ is() {
 
 end() {
   [ -n "$server" ] || return 0
-  # Once it stands still it starts no further process.
+  # Once it stands still it starts no further process. The kernel lets it go on when the test process ends, and with it
+  # the last of their group who has a parent outside.
   kill -STOP "$server"
-  while is RSDI "$server"; do sleep 0.01; done
+  while is RSDI "$server"; do
+    sleep 0.01
+    kill -STOP "$server"
+  done
   children=$(children)
   # The list is of numbers.
   # shellcheck disable=SC2086
