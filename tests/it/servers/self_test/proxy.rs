@@ -1,9 +1,18 @@
 //! Proxies.
 
 use std::net::TcpStream;
+use std::sync::mpsc;
+use std::thread;
 
+use mysql::prelude::Queryable;
+use postgres::NoTls;
+
+use super::super::mariadb::Mariadb;
+use super::super::postgres::Postgres;
+use super::super::process::PATIENCE;
 use super::super::proxy::{Fault, Proxy, REFUSING};
 use super::super::redis::Redis;
+use super::A_WHILE;
 use super::redis::{Client, text};
 
 #[test]
@@ -98,4 +107,82 @@ fn a_proxy_fails_from_the_start_where_it_is_told_to() {
     proxy.fault_from_the_start(Fault::Answer(b"HTTP/1.1 400 Bad Request\r\n"));
     Client::of(&proxy.url()).asks("CLIENT SETNAME store", "HTTP/1.1 400 Bad Request\r\n");
     assert!(TcpStream::connect(REFUSING.strip_prefix("redis://").unwrap()).is_err());
+}
+
+/// How a statement of a store that has signed in before the fault came ended: as it should, with an error, or not at
+/// all within a while. And how when the fault was mended, which is the same but for the last.
+type Ends = [Option<bool>; 2];
+
+/// The fault; how the statement ends; whether the server acted before it was mended.
+const SQL_FAULTS: [(Fault, Ends, bool); 9] = [
+    (Fault::Silence, [None, None], false),
+    (Fault::Cut, [Some(false), Some(false)], false),
+    (Fault::RequestHeld, [None, Some(true)], false),
+    (Fault::ReplyLost, [None, None], true),
+    (Fault::ReplyCut, [Some(false), Some(false)], true),
+    (Fault::HalfAReply, [None, None], true),
+    (Fault::ReplyCutInHalf, [Some(false), Some(false)], true),
+    (Fault::ReplyHeld, [None, Some(true)], true),
+    (Fault::Dribble, [None, None], true),
+];
+
+/// Signs in through the proxy, meets each fault with a statement that inserts one row, and looks at how it ends.
+#[track_caller]
+fn fails_as_it_is_told(
+    proxy: &Proxy,
+    insert: impl Fn(&str) -> Box<dyn FnOnce() -> bool + Send>,
+    rows: impl Fn() -> String,
+) {
+    for (fault, ends, acts) in SQL_FAULTS {
+        let insert = insert(&proxy.url());
+        let before = rows();
+        proxy.fault(fault);
+        let (says, hears) = mpsc::channel();
+        thread::spawn(move || says.send(insert()));
+        proxy.wait_until_met();
+        let at_first = hears.recv_timeout(A_WHILE).ok();
+        assert_eq!((at_first, rows() != before), (ends[0], acts), "{fault:?}");
+        proxy.mend();
+        let patience = if ends[1].is_some() { PATIENCE } else { A_WHILE };
+        assert_eq!(at_first.or_else(|| hears.recv_timeout(patience).ok()), ends[1], "{fault:?}, mended");
+        proxy.cut();
+    }
+}
+
+#[test]
+fn a_proxy_of_mariadb_fails_as_it_is_told_once_the_connection_is_set_up() {
+    let server = Mariadb::start();
+    server.ask("CREATE TABLE things (number INT)");
+    let insert = |url: &str| -> Box<dyn FnOnce() -> bool + Send> {
+        let mut store = super::mariadb::client(url);
+        Box::new(move || store.query_drop("INSERT INTO things VALUES (1)").is_ok())
+    };
+    let rows = || server.ask("SELECT COUNT(*) FROM things")[0][0].clone().unwrap();
+    fails_as_it_is_told(&Proxy::of(&server), insert, rows);
+}
+
+#[test]
+fn a_proxy_of_postgresql_fails_as_it_is_told_once_the_connection_is_set_up() {
+    let server = Postgres::start();
+    server.ask("CREATE TABLE things (number INT); ALTER TABLE things OWNER TO owner");
+    let insert = |url: &str| -> Box<dyn FnOnce() -> bool + Send> {
+        let mut store = postgres::Client::connect(url, NoTls).unwrap();
+        Box::new(move || store.batch_execute("INSERT INTO things VALUES (1)").is_ok())
+    };
+    let rows = || server.ask("SELECT COUNT(*) FROM things")[0][0].clone().unwrap();
+    fails_as_it_is_told(&Proxy::of(&server), insert, rows);
+}
+
+#[test]
+fn a_proxy_accepts_silently_where_it_is_told_to() {
+    let (mariadb, postgres) = (Mariadb::shared(), Postgres::shared());
+    for proxy in [Proxy::of(mariadb), Proxy::of(postgres)] {
+        proxy.fault_from_the_start(Fault::Silence);
+        let mut client = Client::of(&proxy.url());
+        // A version of PostgreSQL's protocol, and no user.
+        client.asks_in_vain("\0\0\0\u{8}\0\u{3}\0\0");
+        assert_eq!(proxy.connections(), 1);
+        proxy.cut();
+        assert!(client.hear().1, "the connection was cut");
+    }
 }

@@ -17,7 +17,9 @@ pub(super) struct Client(TcpStream);
 impl Client {
     #[track_caller]
     pub(super) fn of(url: &str) -> Self {
-        let stream = TcpStream::connect(url.strip_prefix("redis://").expect("a URL")).expect("it accepts");
+        let (_, rest) = url.split_once("://").expect("a URL");
+        let address = rest.split('/').next().and_then(|authority| authority.rsplit('@').next()).expect("an address");
+        let stream = TcpStream::connect(address).expect("it accepts");
         Self(stream)
     }
 
