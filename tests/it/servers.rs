@@ -3,10 +3,14 @@
 //! A server ends with the test that started it, also when the test process is killed. What a real server can't be
 //! made to do, a proxy in front of it does.
 
+mod account;
 pub(crate) mod burners;
+pub(crate) mod mariadb;
+pub(crate) mod postgres;
 mod process;
 pub(crate) mod proxy;
 pub(crate) mod redis;
 pub(crate) mod resp;
 mod self_test;
+mod template;
 mod tls;

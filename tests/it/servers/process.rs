@@ -1,5 +1,7 @@
 //! A server process that never outlives the test process.
 
+use std::env;
+use std::ffi::OsStr;
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::net::{Ipv4Addr, TcpListener};
@@ -28,7 +30,7 @@ struct Supervisor {
 
 impl Process {
     /// Prepares a server that will run `command`, which gives the directory; it is not started yet.
-    pub(super) fn new(command: impl FnOnce(&Path) -> Vec<PathBuf>) -> Self {
+    pub(super) fn new<Word: AsRef<OsStr>>(command: impl FnOnce(&Path) -> Vec<Word>) -> Self {
         let directory = tempfile::tempdir().expect("a temporary directory").keep();
         let mut shell = Command::new("sh");
         shell.args(["-c", include_str!("supervise.sh"), "supervise"]).arg(&directory).args(command(&directory));
@@ -63,7 +65,8 @@ impl Process {
         self.wait_until("the server is ready", ready);
     }
 
-    /// Ends the server without a chance to do anything about it, as SIGKILL does, and waits for its end.
+    /// Ends the server without a chance to do anything about it, as SIGKILL does, and waits for the end of all its
+    /// processes.
     #[track_caller]
     pub(super) fn kill(&self) {
         let mut supervisor = self.supervisor();
@@ -71,17 +74,31 @@ impl Process {
         supervisor.server = None;
     }
 
-    /// Stops the server where it stands; it does not know.
+    /// Stops the server where it stands, in all its processes; it does not know.
     #[track_caller]
     pub(super) fn pause(&self) {
-        self.supervisor().tell("STOP");
-        self.wait_until("the server stands still", || state(self.pid()) == Some('T'));
+        self.wait_until("the server stands still", || {
+            // What was started meanwhile hears it the next time.
+            self.supervisor().tell("STOP");
+            self.processes().into_iter().all(|process| state(process).is_none_or(|state| "TZ".contains(state)))
+        });
     }
 
     #[track_caller]
     pub(super) fn resume(&self) {
         self.supervisor().tell("CONT");
-        self.wait_until("the server goes on", || state(self.pid()) != Some('T'));
+        self.wait_until("the server goes on", || {
+            self.processes().into_iter().all(|process| state(process) != Some('T'))
+        });
+    }
+
+    /// The server's process, and those that it has started.
+    #[track_caller]
+    pub(super) fn processes(&self) -> Vec<u32> {
+        let server = self.pid();
+        let items = fs::read_dir("/proc").expect("Linux has one").flatten();
+        let all = items.filter_map(|item| item.file_name().to_str()?.parse().ok());
+        all.filter(|&process| process == server || parent(process) == Some(server)).collect()
     }
 
     /// Looks again and again; fails, with the server's log, when it has ended or `PATIENCE` has.
@@ -126,8 +143,17 @@ impl Drop for Process {
 
 /// The letter by which the kernel tells how a process is: `T` stopped, `Z` ended and not yet waited for.
 pub(super) fn state(pid: u32) -> Option<char> {
+    status(pid)?.chars().next()
+}
+
+fn parent(pid: u32) -> Option<u32> {
+    status(pid)?.split(' ').nth(1)?.parse().ok()
+}
+
+/// What the kernel says of a process after its name, in which anything may stand.
+fn status(pid: u32) -> Option<String> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    stat.rsplit_once(") ")?.1.chars().next()
+    Some(stat.rsplit_once(") ")?.1.to_owned())
 }
 
 /// A port on which nobody listens, and which no other server of this process gets, so that a server which was ended
@@ -145,4 +171,10 @@ pub(super) fn free_port() -> u16 {
     let is_free = |port: u16| TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok();
     let mut ports = (0..COUNT).map(|_| FIRST + next.fetch_add(1, Ordering::Relaxed) % COUNT);
     ports.find(|port| is_free(*port) && is_free(port + COUNT)).expect("a port is free")
+}
+
+/// Not in a process that was started to use a server of this one.
+#[track_caller]
+pub(super) fn assert_may_start_servers() {
+    assert!(env::var_os("SOLOIST_CONTRACT_ROLE").is_none(), "this process was started to use another's server");
 }

@@ -1,17 +1,55 @@
 //! What stands between a store and its server, and goes wrong when it is told to.
 
+mod bytes;
+
 use std::io::{self, BufReader, Write};
 use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
+use super::mariadb::Mariadb;
+use super::postgres::Postgres;
 use super::process::PATIENCE;
 use super::redis::Redis;
 use super::resp::{frame, is_set_up, words};
 
+use bytes::Protocol;
+
 /// The URL of a port that refuses connections.
 pub(crate) const REFUSING: &str = "redis://127.0.0.1:1";
+
+/// A server that a proxy can stand in front of.
+pub(crate) trait Behind {
+    /// Its protocol, where that is passed on as bytes.
+    const PROTOCOL: Option<Protocol>;
+
+    fn address(&self) -> (String, u16);
+}
+
+impl Behind for Redis {
+    const PROTOCOL: Option<Protocol> = None;
+
+    fn address(&self) -> (String, u16) {
+        (self.url(), self.port())
+    }
+}
+
+impl Behind for Mariadb {
+    const PROTOCOL: Option<Protocol> = Some(Protocol::Mysql);
+
+    fn address(&self) -> (String, u16) {
+        (self.url(), self.port())
+    }
+}
+
+impl Behind for Postgres {
+    const PROTOCOL: Option<Protocol> = Some(Protocol::Postgres);
+
+    fn address(&self) -> (String, u16) {
+        (self.url(), self.port())
+    }
+}
 
 /// What happens to a command and its reply. A client that sets up its connection is served first, unless it is said
 /// otherwise.
@@ -44,12 +82,15 @@ pub(crate) enum Fault {
 
 /// Passes on what clients of a server and the server say to each other, one request after another.
 pub(crate) struct Proxy {
+    url: String,
     port: u16,
     state: Arc<State>,
 }
 
 struct State {
     server: u16,
+    /// Where it is passed on as bytes.
+    protocol: Option<Protocol>,
     inner: Mutex<Inner>,
     changed: Condvar,
 }
@@ -72,10 +113,13 @@ struct Inner {
 
 impl Proxy {
     /// In front of this server, and without fault.
-    pub(crate) fn of(server: &Redis) -> Self {
+    pub(crate) fn of<Server: Behind>(server: &Server) -> Self {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("there is a free port");
         let port = listener.local_addr().expect("it listens").port();
-        let state = Arc::new(State { server: server.port(), inner: Mutex::default(), changed: Condvar::new() });
+        let (url, server) = server.address();
+        let url = url.replace(&format!(":{server}"), &format!(":{port}"));
+        let (inner, changed) = (Mutex::default(), Condvar::new());
+        let state = Arc::new(State { server, protocol: Server::PROTOCOL, inner, changed });
         thread::spawn({
             let state = Arc::clone(&state);
             move || {
@@ -88,11 +132,12 @@ impl Proxy {
                 }
             }
         });
-        Self { port, state }
+        Self { url, port, state }
     }
 
+    /// The server's, by way of this.
     pub(crate) fn url(&self) -> String {
-        format!("redis://127.0.0.1:{}", self.port)
+        self.url.clone()
     }
 
     /// From here on this happens to each command.
@@ -191,7 +236,10 @@ impl State {
         let _ = TcpStream::connect((Ipv4Addr::LOCALHOST, self.server)).and_then(|server| {
             let ends = [client.try_clone()?, server.try_clone()?];
             self.inner().connections.push(ends);
-            let served = self.pass_on(client, &server);
+            let served = match self.protocol {
+                None => self.pass_on(client, &server),
+                Some(protocol) => self.pass_on_bytes(protocol, client, &server),
+            };
             let _ = client.shutdown(Shutdown::Both);
             let _ = server.shutdown(Shutdown::Both);
             served
@@ -224,8 +272,8 @@ impl State {
                 Some(Fault::ReplyCut) => return Ok(()),
                 Some(Fault::HalfAReply) => client.write_all(&reply[..reply.len() / 2])?,
                 Some(Fault::ReplyCutInHalf) => return client.write_all(&reply[..reply.len() / 2]),
-                Some(Fault::Dribble) => return without_end(client, b"1", Duration::from_millis(100)),
-                Some(Fault::Endless) => return without_end(client, &[b'1'; 4096], Duration::from_millis(1)),
+                Some(Fault::Dribble) => return dribble(client, b"$500000000\r\n"),
+                Some(Fault::Endless) => return flood(client, b"$500000000\r\n"),
                 Some(Fault::ReplyHeld) => {
                     self.wait_until_mended(Fault::ReplyHeld);
                     client.write_all(&reply)?;
@@ -238,7 +286,10 @@ impl State {
     /// What happens to this request. Where the server does not hear of it, it has met its fault here.
     fn fault_for(&self, request: &[u8]) -> Option<Fault> {
         let mut inner = self.inner();
-        let is_set_up = words(request).first().is_some_and(|command| is_set_up(command));
+        let is_set_up = match self.protocol {
+            None => words(request).first().is_some_and(|command| is_set_up(command)),
+            Some(protocol) => protocol.is_set_up(request),
+        };
         let fault = inner.fault.filter(|_| inner.from_the_start || !is_set_up)?;
         if inner.once {
             inner.fault = None;
@@ -260,9 +311,18 @@ impl Fault {
     }
 }
 
-/// A text that is longer than any client waits for.
-fn without_end(mut client: &TcpStream, bytes: &[u8], pause: Duration) -> io::Result<()> {
-    client.write_all(b"$500000000\r\n")?;
+/// What begins like this goes on by a byte now and then.
+fn dribble(client: &TcpStream, head: &[u8]) -> io::Result<()> {
+    without_end(client, head, b"1", Duration::from_millis(100))
+}
+
+/// What begins like this goes on by thousands of bytes.
+fn flood(client: &TcpStream, head: &[u8]) -> io::Result<()> {
+    without_end(client, head, &[b'1'; 4096], Duration::from_millis(1))
+}
+
+fn without_end(mut client: &TcpStream, head: &[u8], bytes: &[u8], pause: Duration) -> io::Result<()> {
+    client.write_all(head)?;
     loop {
         client.write_all(bytes)?;
         thread::sleep(pause); // it is the fault to be slow

@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use super::process::{PATIENCE, Process, free_port};
+use super::process::{PATIENCE, Process, assert_may_start_servers, free_port};
 use super::resp::{Raw, Reply, is_set_up};
 use super::tls;
 
@@ -238,12 +238,6 @@ impl Redis {
             self.process.wait_until("its cluster is whole", is_ok);
         }
     }
-}
-
-/// Not in a process that was started to use a server of this one.
-#[track_caller]
-fn assert_may_start_servers() {
-    assert!(env::var_os("SOLOIST_CONTRACT_ROLE").is_none(), "this process was started to use another's server");
 }
 
 /// Writes what the server reads when it starts; how it is started.

@@ -1,72 +1,25 @@
 //! The servers do what the tests rely on.
 
+mod mariadb;
+mod postgres;
+mod proxy;
+mod redis;
+
 use std::fs;
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{Ipv4Addr, TcpStream};
+use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use super::burners::Burners;
+use super::mariadb::Mariadb;
+use super::postgres::Postgres;
 use super::process::{PATIENCE, state};
-use super::proxy::{Fault, Proxy, REFUSING};
 use super::redis::Redis;
-use super::resp::Reply;
 
 /// Long for an answer that comes, short for one that does not.
 const A_WHILE: Duration = Duration::from_millis(300);
-
-/// A store's connection, by the address of a URL.
-struct Client(TcpStream);
-
-impl Client {
-    #[track_caller]
-    fn of(url: &str) -> Self {
-        let stream = TcpStream::connect(url.strip_prefix("redis://").expect("a URL")).expect("it accepts");
-        Self(stream)
-    }
-
-    fn say(&mut self, words: &str) {
-        let _ = write!(self.0, "{words}\r\n");
-    }
-
-    /// Hears this next.
-    #[track_caller]
-    fn hears(&mut self, answer: &str) {
-        let mut bytes = vec![0; answer.len()];
-        self.0.set_read_timeout(Some(PATIENCE)).expect("it has a timeout");
-        self.0.read_exact(&mut bytes).unwrap_or_else(|error| panic!("{error} instead of {answer:?}"));
-        assert_eq!(String::from_utf8_lossy(&bytes), answer);
-    }
-
-    /// All that comes within a while, up to the end; and whether that came.
-    fn hear(&mut self) -> (String, bool) {
-        self.0.set_read_timeout(Some(A_WHILE)).expect("it has a timeout");
-        let mut heard = Vec::new();
-        let mut bytes = [0; 4096];
-        let began = Instant::now();
-        let mut ended = false;
-        while !ended && began.elapsed() < A_WHILE {
-            let Ok(count) = self.0.read(&mut bytes) else { break };
-            heard.extend_from_slice(&bytes[..count]);
-            ended = count == 0;
-        }
-        (String::from_utf8_lossy(&heard).into_owned(), ended)
-    }
-
-    #[track_caller]
-    fn asks(&mut self, words: &str, answer: &str) {
-        self.say(words);
-        self.hears(answer);
-    }
-
-    #[track_caller]
-    fn asks_in_vain(&mut self, words: &str) {
-        self.say(words);
-        assert_eq!(self.hear(), (String::new(), false), "{words} was answered");
-    }
-}
 
 fn wait_until(what: &str, happens: impl Fn() -> bool) {
     let began = Instant::now();
@@ -76,281 +29,52 @@ fn wait_until(what: &str, happens: impl Fn() -> bool) {
     }
 }
 
-fn text(text: &str) -> Reply {
-    Reply::Text(text.into())
-}
-
-#[test]
-fn a_server_answers_until_it_is_killed_and_again_when_it_was_started_again() {
-    let server = Redis::start();
-    Client::of(&server.url()).asks("SET key value", "+OK\r\n");
-    let pid = server.pid();
-
-    server.kill();
-    assert_eq!(state(pid), None, "it is gone");
-    assert!(TcpStream::connect((Ipv4Addr::LOCALHOST, server.port())).is_err());
-    assert!(server.try_ask(&["PING"]).is_err());
-
-    server.start_again();
-    Client::of(&server.url()).asks("GET key", "$-1\r\n");
-    assert_eq!(server.ask(&["DBSIZE"]).number(), 0, "it keeps nothing");
-}
-
-#[test]
-fn a_server_that_is_told_to_keeps_its_data_over_a_restart() {
-    let server = Redis::with("appendonly yes");
-    server.ask(&["SET", "key", "value"]);
-    server.restart();
-    assert_eq!(server.ask(&["GET", "key"]), text("value"));
-}
-
-#[test]
-fn a_paused_server_accepts_and_answers_when_it_goes_on() {
-    let server = Redis::start();
-    server.pause();
-    let mut client = Client::of(&server.url());
-    client.asks_in_vain("SET key value");
-    assert!(!server.answers_within(A_WHILE));
-    server.resume();
-    client.hears("+OK\r\n");
-    assert_eq!(server.ask(&["GET", "key"]), text("value"), "it carried out what it was sent meanwhile");
-    assert!(server.answers_within(PATIENCE));
-}
-
-#[test]
-fn a_paused_server_can_be_killed() {
-    let server = Redis::start();
-    server.pause();
-    server.kill();
-    assert!(TcpStream::connect((Ipv4Addr::LOCALHOST, server.port())).is_err());
-}
-
-#[test]
-fn a_server_and_its_directory_go_with_the_value() {
-    let server = Redis::start();
-    let (pid, directory) = (server.pid(), server.directory().to_owned());
-    assert!(state(pid).is_some() && directory.is_dir());
-    drop(server);
-    assert!(state(pid).is_none() && !directory.exists());
+/// Whether this authority vouches for the server that speaks TLS after this protocol's greeting.
+fn verifies(protocol: &str, port: u16, authority: &Path) -> bool {
+    let mut command = Command::new("openssl");
+    command.args(["s_client", "-starttls", protocol, "-verify_return_error", "-verify_ip", "127.0.0.1", "-connect"]);
+    command.arg(format!("127.0.0.1:{port}")).arg("-CAfile").arg(authority).stdin(Stdio::null());
+    let output = command.output().expect("openssl is installed");
+    String::from_utf8_lossy(&output.stdout).contains("Verify return code: 0 (ok)") && output.status.success()
 }
 
 /// Set for the process that the next test starts.
-const KEEPS_A_SERVER: &str = "SOLOIST_TEST_KEEPS_A_SERVER";
+const KEEPS_SERVERS: &str = "SOLOIST_TEST_KEEPS_SERVERS";
 
 #[test]
-fn a_server_and_its_directory_go_when_the_test_process_is_killed() {
+fn servers_and_their_directories_go_when_the_test_process_is_killed() {
     let mut command = Command::new(std::env::current_exe().expect("a running program has a path"));
-    command.args(["--exact", "servers::self_test::a_process_keeps_a_server", "--nocapture"]);
-    let mut keeper = command.env(KEEPS_A_SERVER, "1").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-    let said = BufReader::new(keeper.stdout.take().expect("its output is piped"));
-    let said = said.lines().map_while(Result::ok).find_map(|line| line.strip_prefix('>').map(str::to_owned));
-    let said = said.expect("it says what it keeps");
-    let (pid, directory) = said.split_once(' ').expect("a process and a directory");
-    let (pid, directory): (u32, PathBuf) = (pid.parse().expect("a number"), directory.into());
-    assert!(state(pid).is_some() && directory.is_dir());
+    command.args(["--exact", "servers::self_test::a_process_keeps_servers", "--nocapture"]);
+    let mut keeper = command.env(KEEPS_SERVERS, "1").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let said = BufReader::new(keeper.stdout.take().expect("its output is piped")).lines().map_while(Result::ok);
+    let kept: Vec<PathBuf> = said.filter_map(|line| Some(line.strip_prefix('>')?.into())).take(6).collect();
+    let [redis, mariadb, postgres, directories @ ..] = &*kept else { panic!("it says what it keeps: {kept:?}") };
+    let listed =
+        [redis, mariadb, postgres].map(|pids| pids.to_str().expect("numbers").split(' ')).into_iter().flatten();
+    let mut processes: Vec<u32> = listed.map(|pid| pid.parse().expect("a number")).collect();
+    // What served a connection may have ended with it.
+    processes.retain(|process| state(*process).is_some());
+    assert!(processes.len() > 3, "{processes:?}");
+    assert!(directories.len() == 3 && directories.iter().all(|directory| directory.is_dir()), "{directories:?}");
 
     keeper.kill().expect("it waits");
     keeper.wait().expect("it is ours");
-    wait_until("the server is gone", || state(pid).is_none());
-    wait_until("its directory is gone", || !directory.exists());
+    let is_gone = |process: &u32| matches!(state(*process), None | Some('Z'));
+    wait_until("the servers are gone", || processes.iter().all(is_gone));
+    wait_until("their directories are gone", || directories.iter().all(|directory| !directory.exists()));
 }
 
 #[test]
-fn a_process_keeps_a_server() {
-    if std::env::var_os(KEEPS_A_SERVER).is_some() {
-        let server = Redis::shared();
-        println!("\n>{} {}", server.pid(), server.directory().display());
+fn a_process_keeps_servers() {
+    if std::env::var_os(KEEPS_SERVERS).is_some() {
+        let (redis, mariadb, postgres) = (Redis::shared(), Mariadb::shared(), Postgres::shared());
+        let processes: Vec<String> = postgres.processes().iter().map(ToString::to_string).collect();
+        println!("\n>{}\n>{}\n>{}", redis.pid(), mariadb.pid(), processes.join(" "));
+        for directory in [redis.directory(), mariadb.directory(), postgres.directory()] {
+            println!(">{}", directory.display());
+        }
         let _ = std::io::stdin().read(&mut [0]);
     }
-}
-
-#[test]
-#[should_panic(expected = "no-such-directive yes")]
-fn a_server_that_does_not_start_shows_its_log() {
-    let _ = Redis::with("no-such-directive yes");
-}
-
-#[test]
-fn a_password_is_asked_for() {
-    let server = Redis::with("requirepass secret");
-    Client::of(&server.url()).asks("GET key", "-NOAUTH Authentication required.\r\n");
-    Client::of(&server.url()).asks("AUTH secret", "+OK\r\n");
-    assert_eq!(server.ask(&["GET", "key"]), Reply::Nothing);
-}
-
-#[test]
-fn a_cluster_node_has_all_slots_and_refuses_keys_of_two() {
-    let server = Redis::cluster_node();
-    for _ in 0..2 {
-        assert!(server.ask(&["CLUSTER", "INFO"]).text().contains("cluster_slots_ok:16384"));
-        assert_eq!(server.ask(&["MSET", "{tag}1", "a", "{tag}2", "b"]), text("OK"));
-        let Reply::Error(error) = server.try_ask(&["MSET", "one", "a", "other", "b"]).unwrap() else {
-            panic!("it took keys of two slots");
-        };
-        assert!(error.starts_with("CROSSSLOT "), "{error}");
-        server.restart();
-    }
-}
-
-#[test]
-fn a_replica_reads_and_does_not_write() {
-    let server = Redis::start();
-    let replica = Redis::replica_of(&server);
-    server.ask(&["SET", "key", "value"]);
-    wait_until("the replica has heard", || replica.ask(&["GET", "key"]) == text("value"));
-    Client::of(&replica.url()).asks("SET key other", "-READONLY You can't write against a read only replica.\r\n");
-}
-
-#[test]
-fn a_server_without_memory_says_so() {
-    let server = Redis::start();
-    server.ask(&["CONFIG", "SET", "maxmemory", "1"]);
-    let mut client = Client::of(&server.url());
-    client.asks("SET key value", "-OOM ");
-    client = Client::of(&server.url());
-    server.ask(&["CONFIG", "SET", "maxmemory", "0"]);
-    client.asks("SET key value", "+OK\r\n");
-}
-
-#[test]
-fn a_server_that_loads_its_data_says_so_until_it_has() {
-    let server = Redis::start();
-    server.restart_loading();
-    let mut client = Client::of(&server.url());
-    client.asks("SET key value", "-LOADING ");
-    server.finish_loading();
-    client = Client::of(&server.url());
-    client.asks("SET key value", "+OK\r\n");
-    assert_eq!(server.ask(&["STRLEN", "ballast:5000"]).number(), 1100);
-    server.restart();
-}
-
-#[test]
-fn a_server_speaks_tls_with_a_certificate_of_its_authority() {
-    let server = Redis::with_tls();
-    let address = server.tls_url().replace("rediss://", "");
-    let shake_hands = |authority: &Path| {
-        let mut command = Command::new("openssl");
-        command.args(["s_client", "-quiet", "-verify_return_error", "-verify_ip", "127.0.0.1", "-connect", &address]);
-        command.arg("-CAfile").arg(authority).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
-        let mut client = command.spawn().expect("openssl is installed");
-        let mut input = client.stdin.take().expect("its input is piped");
-        let _ = input.write_all(b"PING\r\nQUIT\r\n");
-        String::from_utf8(client.wait_with_output().expect("it ends").stdout).expect("an answer is a text")
-    };
-    assert_eq!(shake_hands(&server.ca()), "+PONG\r\n+OK\r\n");
-    assert_eq!(shake_hands(&Redis::with_tls().ca()), "", "another authority does not vouch for it");
-}
-
-#[test]
-fn a_monitor_tells_the_commands_of_stores_and_nothing_else() {
-    let server = Redis::start();
-    let mut monitor = server.monitor();
-    let mut client = Client::of(&server.url());
-    client.asks("CLIENT SETNAME store", "+OK\r\n");
-    client.asks("SELECT 0", "+OK\r\n");
-    client.asks("EVAL \"return redis.call('SET', KEYS[1], '] 1')\" 1 key", "+OK\r\n");
-    server.ask(&["GET", "key"]);
-    let commands = monitor.commands();
-    assert_eq!(commands.len(), 1, "{commands:?}");
-    assert!(commands[0].to_lowercase().contains("\"eval\""), "{commands:?}");
-    assert_eq!(monitor.commands(), [""; 0]);
-    client.asks("GET key", "$3\r\n] 1\r\n");
-    assert!(monitor.commands()[0].ends_with("] \"GET\" \"key\""));
-}
-
-#[test]
-fn a_proxy_passes_on_what_is_said_and_counts_who_says_it() {
-    let server = Redis::start();
-    let proxy = Proxy::of(&server);
-    assert_eq!(proxy.connections(), 0);
-    let mut client = Client::of(&proxy.url());
-    client.asks("SET key value", "+OK\r\n");
-    client.asks("MGET key none", "*2\r\n$5\r\nvalue\r\n$-1\r\n");
-    client.asks("SET", "-ERR wrong number of arguments for 'set' command\r\n");
-    client.say("HELLO 3");
-    assert!(client.hear().0.starts_with('%'), "a reply of the newer protocol");
-    client.asks("CONFIG GET port", &format!("%1\r\n$4\r\nport\r\n$5\r\n{}\r\n", server.port()));
-    Client::of(&proxy.url()).asks("PING", "+PONG\r\n");
-    assert_eq!(proxy.connections(), 2);
-    proxy.cut();
-    assert!(client.hear().1, "the connection was cut");
-    assert_eq!(server.ask(&["GET", "key"]), text("value"));
-}
-
-#[test]
-fn a_proxy_fails_as_it_is_told_once_the_connection_is_set_up() {
-    let server = Redis::start();
-    let proxy = Proxy::of(&server);
-    // The fault; what the client hears; whether the connection ends; whether the server acted.
-    let cases = [
-        (Fault::Silence, "", false, false),
-        (Fault::Cut, "", true, false),
-        (Fault::Answer(b"-OOM no room\r\n"), "-OOM no room\r\n", false, false),
-        (Fault::ReplyLost, "", false, true),
-        (Fault::ReplyCut, "", true, true),
-        (Fault::HalfAReply, "+O", false, true),
-        (Fault::ReplyCutInHalf, "+O", true, true),
-        (Fault::ReplyHeld, "", false, true),
-        (Fault::Dribble, "$500000000\r\n1", false, true),
-        (Fault::Endless, "$500000000\r\n1111", false, true),
-    ];
-    for (fault, heard, ends, acted) in cases {
-        server.ask(&["FLUSHALL"]);
-        proxy.fault(fault);
-        let mut client = Client::of(&proxy.url());
-        client.asks("CLIENT SETNAME store", "+OK\r\n");
-        client.say("SET key value");
-        proxy.wait_until_met();
-        assert_eq!(server.ask(&["DBSIZE"]).number() == 1, acted, "{fault:?}");
-        let endless = matches!(fault, Fault::Dribble | Fault::Endless);
-        let (text, ended) = client.hear();
-        assert_eq!((if endless { &text[..heard.len()] } else { &*text }, ended), (heard, ends), "{fault:?}");
-        proxy.mend();
-        if fault == Fault::ReplyHeld {
-            client.hears("+OK\r\n");
-        }
-        Client::of(&proxy.url()).asks("PING", "+PONG\r\n");
-    }
-}
-
-#[test]
-fn a_proxy_holds_a_request_until_it_is_mended_and_the_client_gone() {
-    let server = Redis::start();
-    let proxy = Proxy::of(&server);
-    proxy.fault(Fault::RequestHeld);
-    let mut client = Client::of(&proxy.url());
-    client.asks("CLIENT SETNAME store", "+OK\r\n");
-    let replies = proxy.replies();
-    client.say("SET key value");
-    proxy.wait_until_met();
-    drop(client);
-    assert_eq!(server.ask(&["DBSIZE"]).number(), 0);
-    proxy.mend();
-    proxy.wait_for_replies(replies + 1);
-    assert_eq!(server.ask(&["DBSIZE"]).number(), 1);
-}
-
-#[test]
-fn a_proxy_fails_once_where_it_is_told_to() {
-    let server = Redis::start();
-    let proxy = Proxy::of(&server);
-    proxy.fault_once(Fault::ReplyCut);
-    let mut client = Client::of(&proxy.url());
-    client.say("SET key value");
-    assert_eq!(client.hear(), (String::new(), true));
-    Client::of(&proxy.url()).asks("GET key", "$5\r\nvalue\r\n");
-}
-
-#[test]
-fn a_proxy_fails_from_the_start_where_it_is_told_to() {
-    let server = Redis::start();
-    let proxy = Proxy::of(&server);
-    proxy.fault_from_the_start(Fault::Silence);
-    Client::of(&proxy.url()).asks_in_vain("CLIENT SETNAME store");
-    proxy.fault_from_the_start(Fault::Answer(b"HTTP/1.1 400 Bad Request\r\n"));
-    Client::of(&proxy.url()).asks("CLIENT SETNAME store", "HTTP/1.1 400 Bad Request\r\n");
-    assert!(TcpStream::connect(REFUSING.strip_prefix("redis://").unwrap()).is_err());
 }
 
 #[test]

@@ -1,0 +1,56 @@
+//! Servers that refuse to run as root, as which tests run in a container.
+
+use std::env;
+use std::fs;
+use std::os::unix::fs::chown;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Who owns nothing, by the numbers that the kernel gives to such: `nobody`.
+const NOBODY: u32 = 65_534;
+
+fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
+/// The command line of such a server: as root, it is started as nobody; else as oneself.
+pub(super) fn ordinary(command: impl IntoIterator<Item = String>) -> Vec<String> {
+    let (user, group) = (format!("--reuid={NOBODY}"), format!("--regid={NOBODY}"));
+    let turn =
+        if is_root() { vec!["setpriv".into(), user, group, "--clear-groups".into(), "--".into()] } else { vec![] };
+    turn.into_iter().chain(command).collect()
+}
+
+/// Makes such a server the owner of a path and of all that lies under it.
+pub(super) fn give(path: &Path) {
+    if !is_root() {
+        return;
+    }
+    chown(path, Some(NOBODY), Some(NOBODY)).expect("root may give away");
+    if path.is_dir() {
+        for item in fs::read_dir(path).expect("root may look at everything") {
+            give(&item.expect("root may look at everything").path());
+        }
+    }
+}
+
+/// A program under one of these folders, which need not be on the `PATH`, or on that.
+pub(super) fn installed(name: &str, folders: &[PathBuf]) -> PathBuf {
+    let path = env::var_os("PATH").unwrap_or_default();
+    let mut candidates = folders.iter().cloned().chain(env::split_paths(&path)).map(|folder| folder.join(name));
+    candidates
+        .find(|candidate| candidate.is_file())
+        .unwrap_or_else(|| panic!("{name} is not installed; tests/run installs it, or says what to install"))
+}
+
+/// Runs such a command line to its end, with this on its input.
+pub(super) fn run(directory: &Path, command: impl IntoIterator<Item = String>, input: &str) {
+    let file = directory.join("input");
+    fs::write(&file, input).expect("the directory takes a file");
+    let input = fs::File::open(&file).expect("it was written");
+    let words = ordinary(command);
+    let output = Command::new(&words[0]).args(&words[1..]).current_dir(directory).stdin(input).output();
+    let output = output.unwrap_or_else(|error| panic!("{words:?}: {error}"));
+    let said = [output.stdout, output.stderr].map(|said| String::from_utf8_lossy(&said).into_owned()).concat();
+    assert!(output.status.success(), "{words:?}: {}\n{said}", output.status);
+}
