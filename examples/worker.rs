@@ -19,7 +19,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use chrono::{DateTime, SecondsFormat, TimeDelta, Utc};
 use lexopt::ValueExt;
 use serde_json::{Value, json};
-use soloist::{Entry, Event, Run, Schedule, Shutdown, TaskOutcome, Verdict};
+use soloist::{Entry, Event, Period, Run, Schedule, Shutdown, TaskOutcome, Verdict};
 
 const USAGE: &str = "usage: worker --store URL [options]
   --store URL                      memory:, file:/path, or redis://host with the feature redis
@@ -31,6 +31,7 @@ const USAGE: &str = "usage: worker --store URL [options]
   --term SECONDS                   how long its lease is, which is renewed while the task runs (60)
   --hold-at-least SECONDS          for how long it is held, however soon the task has ended
   --on-one-server                  each occurrence starts once
+  --once-per PERIOD                of the occurrences in an hour, day, week or month one starts
   --work-ms N                      how long the task takes (0)
   --stubborn                       the task takes as long when it is cancelled
   --exec LINE                      the task is this line of the shell
@@ -81,6 +82,7 @@ struct Options {
     term: Option<Duration>,
     hold_at_least: Option<Duration>,
     on_one_server: bool,
+    once_per: Option<Period>,
     work: Duration,
     stubborn: bool,
     exec: Option<OsString>,
@@ -108,6 +110,7 @@ impl Options {
             term: None,
             hold_at_least: None,
             on_one_server: false,
+            once_per: None,
             work: Duration::ZERO,
             stubborn: false,
             exec: None,
@@ -132,6 +135,7 @@ impl Options {
                 Long("term") => options.term = Some(seconds(&arguments.value()?)?),
                 Long("hold-at-least") => options.hold_at_least = Some(seconds(&arguments.value()?)?),
                 Long("on-one-server") => options.on_one_server = true,
+                Long("once-per") => options.once_per = Some(period(&arguments.value()?.string()?)?),
                 Long("work-ms") => options.work = Duration::from_millis(arguments.value()?.parse()?),
                 Long("stubborn") => options.stubborn = true,
                 Long("exec") => options.exec = Some(arguments.value()?),
@@ -154,6 +158,16 @@ impl Options {
 
 fn seconds(value: &OsString) -> Result<Duration, Box<dyn Error>> {
     Ok(Duration::try_from_secs_f64(value.parse()?)?)
+}
+
+fn period(name: &str) -> Result<Period, Box<dyn Error>> {
+    match name {
+        "hour" => Ok(Period::Hour),
+        "day" => Ok(Period::Day),
+        "week" => Ok(Period::Week),
+        "month" => Ok(Period::Month),
+        _ => Err(format!("--once-per {name:?} is none of hour, day, week and month").into()),
+    }
 }
 
 fn schedule(options: &Options) -> Result<Schedule, Box<dyn Error>> {
@@ -189,6 +203,9 @@ fn event(options: &Options, name: String) -> Event {
     }
     if options.on_one_server {
         event = event.on_one_server();
+    }
+    if let Some(period) = &options.once_per {
+        event = event.once_per(period.clone());
     }
     event
 }

@@ -108,12 +108,12 @@ fn refuse_when_shutting_down(turn: &Turn<'_>) -> Result<(), SkipReason> {
 }
 
 fn asked_of_the_store(turn: &Turn<'_>) -> Option<Admission> {
-    turn.event.protection.admission(turn.claimed(), turn.round.owners, turn.clock)
+    turn.event.protection.admission(turn.claimant(), turn.round.owners, turn.clock)
 }
 
-/// Past the window, the claim of whoever ran this occurrence may have expired, and the store would grant it again.
+/// Past the window, the claim of whoever ran in this occurrence or period may have expired, and the store would grant it again.
 fn refuse_late_claims(turn: &Turn<'_>) -> Result<(), SkipReason> {
-    let claims = turn.event.protection.one_server && turn.claimed().is_some();
+    let claims = turn.event.protection.claim.is_some() && turn.claimant().is_some();
     if claims && turn.clock.moment().since(turn.round.began) > CLAIM_WINDOW { Err(SkipReason::TooLate) } else { Ok(()) }
 }
 
@@ -173,7 +173,7 @@ fn take_up<'a>(turn: &Turn<'a>, grant: Grant) -> Result<Pass<'a>, SkipReason> {
         let claim = tenure.claim().cloned();
         give_back(turn, pass.held.keep().lease().cloned().into_iter());
         let decision = without_protection(turn, SkipReason::StoreUnavailable(error));
-        // Who runs all the same runs the occurrence for everybody.
+        // Who runs all the same runs for everybody, in this occurrence or period.
         if decision.is_err() {
             give_back(turn, claim.into_iter());
         }

@@ -39,6 +39,8 @@
 //! - [`Event::on_one_server`] takes a **claim** that is called after the event *and* the scheduled instant: each
 //!   occurrence starts at most once, as long as the servers' ticks are less than five minutes apart. Lease and claim are taken together or
 //!   not at all, so that a lost race never consumes an occurrence.
+//! - [`Event::once_per`] takes its claim on a civil period instead, a **permit**: of all occurrences in an hour, a day, a
+//!   week or a month one starts, on whichever server asks first.
 //! - The lease has a short term, and a keeper renews it while the task runs. One that is lost is told to the task, at its
 //!   deadline at the latest: [`Run::is_cancelled`], [`Run::check`], [`Run::cancelled`].
 //! - A task is a callback, or a [command](Event::exec), which is ended with all that it has started before its lease is.
@@ -89,7 +91,8 @@
 //! # Daylight saving
 //!
 //! An event is due in the minutes in which the clocks of its zone show what its timetable says. A time that a zone
-//! skips does not come, and a time that it repeats comes twice, as two occurrences. A zone is UTC unless it is set.
+//! skips does not come, and a time that it repeats comes twice, as two occurrences. An hour that comes twice is two
+//! [periods](Period), and a day of 25 hours is one. A zone is UTC unless it is set.
 //!
 //! # Tracing
 //!
@@ -138,6 +141,7 @@ mod keeper;
 mod tenure;
 mod cancel;
 mod outage;
+mod period;
 mod protection;
 mod mutex;
 mod lease;
@@ -183,6 +187,7 @@ pub use mutex::postgres::{PostgresMutex, PostgresMutexBuilder};
 pub use mutex::redis::{RedisMutex, RedisMutexBuilder};
 pub use mutex::{Admission, Admitted, Answers, EventMutex, Grant, Lifeline, Scope, StoreId, StoreWarning};
 pub use outcome::{Ended, Hook, HookFailure, Release, RunOutcome, SkipReason};
+pub use period::{InvalidPeriod, Period};
 pub use protection::Outage;
 pub use report::{Entry, Report, Verdict};
 pub use schedule::{Schedule, UnknownEvent};

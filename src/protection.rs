@@ -3,11 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use chrono::{DateTime, Utc};
-
 use crate::clock::Clock;
 use crate::lease::{LeaseRequest, MutexName, Owners, Term};
 use crate::mutex::Admission;
+use crate::period::Period;
+use crate::tick::Tick;
+use crate::zone::Zone;
 
 /// A renewed lease of less would keep its store busy, and be lost to any hesitation.
 pub(crate) const SHORTEST_RENEWED: Duration = Duration::from_millis(100);
@@ -47,7 +48,22 @@ pub(crate) struct LeaseTerms {
     pub(crate) at_least: Option<Term>,
 }
 
-/// How long after its tick began an event may still ask for its occurrence: as long as every claim lives for certain.
+/// What an event claims with each admission, so that nobody else has it.
+#[derive(Clone, Debug)]
+pub(crate) enum Claim {
+    Occurrence,
+    Period(Period),
+}
+
+/// Who claims, and at what time where.
+#[derive(Clone, Copy)]
+pub(crate) struct Claimant<'a> {
+    pub(crate) event: &'a Arc<str>,
+    pub(crate) tick: &'a Tick,
+    pub(crate) zone: &'a Zone,
+}
+
+/// How long after its tick began an event may still ask for what it claims: as long as every claim lives for certain.
 pub(crate) const CLAIM_WINDOW: Duration = Duration::from_secs(60 * 60);
 
 /// What a claim outlives the window by, so that servers whose ticks or clocks differ still meet it.
@@ -66,37 +82,41 @@ pub(crate) struct Protection {
     /// The name of the lease, and what the claims are kept beside.
     pub(crate) mutex: MutexName,
     pub(crate) lease: Option<LeaseTerms>,
-    pub(crate) one_server: bool,
+    pub(crate) claim: Option<Claim>,
     pub(crate) on_outage: Outage,
 }
 
 impl Protection {
-    /// The claim's term: the window and its margin.
-    fn claim_term() -> Term {
-        Term::new(CLAIM_WINDOW + CLAIM_MARGIN).expect("65 minutes lie between a millisecond and ten years")
-    }
-
     pub(crate) fn is_some(&self) -> bool {
-        self.lease.is_some() || self.one_server
+        self.lease.is_some() || self.claim.is_some()
     }
 
-    /// What one run asks the store for. `claimed`: the event and the occurrence, unless it is run by hand.
-    pub(crate) fn admission(
-        &self,
-        claimed: Option<(&Arc<str>, DateTime<Utc>)>,
-        owners: Owners,
-        clock: &Clock,
-    ) -> Option<Admission> {
-        let claim = claimed.filter(|_| self.one_server);
-        let claim = claim.map(|(event, occurrence)| self.mutex.claim(Arc::clone(event), occurrence));
+    /// What the claim of one run is called, and its term: the window and its margin, from when nobody whose clock is right
+    /// is in the occurrence or the period any more.
+    fn claim(&self, Claimant { event, tick, zone }: Claimant<'_>) -> Option<(MutexName, Term)> {
+        let (event, occurrence) = (Arc::clone(event), tick.occurrence());
+        let (name, rest) = match self.claim.as_ref()? {
+            Claim::Occurrence => (self.mutex.claim(event, occurrence), Duration::ZERO),
+            Claim::Period(period) => {
+                let permit = period.at(occurrence, zone);
+                let rest = (permit.end - tick.now()).to_std().unwrap_or_default();
+                (self.mutex.permit(event, permit.period), rest)
+            }
+        };
+        Some((name, Term::new(rest + CLAIM_WINDOW + CLAIM_MARGIN).unwrap_or(Term::MAX)))
+    }
+
+    /// What one run asks the store for. `claimant`: nobody if it is run by hand.
+    pub(crate) fn admission(&self, claimant: Option<Claimant<'_>>, owners: Owners, clock: &Clock) -> Option<Admission> {
+        let claim = claimant.and_then(|claimant| self.claim(claimant));
         let request = |name, term| LeaseRequest::by(owners, name, term, clock);
         match (self.lease.map(|lease| lease.term), claim) {
             (None, None) => None,
             (Some(term), None) => Some(Admission::lease_only(request(self.mutex.clone(), term))),
-            (None, Some(claim)) => Some(Admission::claim_only(request(claim, Self::claim_term()))),
-            (Some(term), Some(claim)) => {
+            (None, Some((claim, term))) => Some(Admission::claim_only(request(claim, term))),
+            (Some(term), Some((claim, claim_term))) => {
                 let lease = request(self.mutex.clone(), term);
-                let claim = lease.with(claim, Self::claim_term());
+                let claim = lease.with(claim, claim_term);
                 Some(Admission::both(lease, claim))
             }
         }

@@ -153,8 +153,8 @@ impl Schedule {
 
     /// Adds an event at the end, if all of it is in order.
     ///
-    /// Warns through `tracing` of a protection that needs to reach further than its store does: `on_one_server` on a
-    /// store that only this process sees.
+    /// Warns through `tracing` of a protection that needs to reach further than its store does: `on_one_server` and
+    /// `once_per` on a store that only this process sees.
     ///
     /// # Errors
     ///
@@ -180,7 +180,7 @@ impl Schedule {
         if event.protection.lease.is_some_and(LeaseTerms::need_extension) && !mutex.can_extend() {
             return Err(AddError::new(&event.name, AddErrorKind::CannotExtend));
         }
-        if event.protection.one_server && *scope == Scope::Process {
+        if event.protection.claim.is_some() && *scope == Scope::Process {
             let event = &*event.name;
             tracing::warn!(target: "soloist", event, ?scope, "protection reaches further than its store");
         }
@@ -232,8 +232,8 @@ impl Schedule {
     /// One tick: runs every event that is due in the minute of `now`, and returns when all have ended.
     ///
     /// Call it once a minute, from cron or from a loop. It remembers nothing: called twice within a minute, it runs twice
-    /// what [`on_one_server`](Event::on_one_server) does not protect, and a loop that waits for it makes up for none of
-    /// the minutes that pass meanwhile. Events run one after another in the order in which they were added, those
+    /// what neither [`on_one_server`](Event::on_one_server) nor [`once_per`](Event::once_per) protects, and a loop that
+    /// waits for it makes up for none of the minutes that pass meanwhile. Events run one after another in the order in which they were added, those
     /// [`in_background`](Event::in_background) beside them. `now` is used for every event of the tick, however long it
     /// takes.
     ///
@@ -270,7 +270,8 @@ impl Schedule {
     }
 
     /// Runs one event by hand, due or not, through its filters and its lease. It makes no claim: it runs whether or
-    /// not another server ran the present occurrence.
+    /// not another server ran the present occurrence, or anybody in the present period, and leaves the permit of
+    /// [`once_per`](Event::once_per) where it is.
     ///
     /// # Errors
     ///

@@ -13,9 +13,6 @@ use crate::zone::Zone;
 /// side of the date line, and an hour or two of daylight saving.
 const REACH: i64 = 26 * 3600;
 
-/// Shorter than the shortest time for which a zone kept an offset.
-const STRIDE: i64 = 6 * 3600;
-
 /// The first civil second that the `cron` crate knows, 1970-01-01 00:00, and the first that it does not, 2101-01-01.
 const KNOWN: std::ops::Range<i64> = 0..4_133_980_800;
 
@@ -33,13 +30,13 @@ impl Timetable {
         // Occurrences are whole seconds; from here on, the first one at `from` or later is looked for.
         let mut from = after.timestamp() + 1;
         loop {
-            let offset = self.offset_at(from);
+            let offset = self.zone.seconds_ahead_at(from);
             let found = civil.at_or_after(from + offset)? - offset;
             // Between two instants at which the offset is the same it may have been another one for a while. That
             // matters only within reach of `from`, where a time before it may come again, and of `found`, where its
             // own time may have come already.
             let near = found - from <= 2 * REACH;
-            if let Some(change) = self.first_change(from, if near { found } else { from + REACH }) {
+            if let Some(change) = self.zone.first_change(from, if near { found } else { from + REACH }) {
                 from = change;
             } else if near {
                 return DateTime::from_timestamp(found, 0);
@@ -55,10 +52,10 @@ impl Timetable {
         // The mirror image of `next`: the last occurrence at `until` or earlier is looked for.
         let mut until = before.timestamp() - i64::from(before.timestamp_subsec_nanos() == 0);
         loop {
-            let offset = self.offset_at(until);
+            let offset = self.zone.seconds_ahead_at(until);
             let found = civil.at_or_before(until + offset)? - offset;
             let near = until - found <= 2 * REACH;
-            if let Some(change) = self.last_change(if near { found } else { until - REACH }, until) {
+            if let Some(change) = self.zone.last_change(if near { found } else { until - REACH }, until) {
                 until = change - 1;
             } else if near {
                 return DateTime::from_timestamp(found, 0);
@@ -66,55 +63,6 @@ impl Timetable {
                 until = found + REACH;
             }
         }
-    }
-
-    /// The first second in `from..=to` that has another offset than `from`.
-    fn first_change(&self, from: i64, to: i64) -> Option<i64> {
-        let offset = self.offset_at(from);
-        let mut same = from;
-        while same < to {
-            let at = to.min(same + STRIDE);
-            if self.offset_at(at) != offset {
-                return Some(self.change_between(same, at));
-            }
-            same = at;
-        }
-        None
-    }
-
-    /// The first second of the offset that `to` has, where that is not the one of `from`.
-    fn last_change(&self, from: i64, to: i64) -> Option<i64> {
-        let offset = self.offset_at(to);
-        let mut same = to;
-        while same > from {
-            let at = from.max(same - STRIDE);
-            if self.offset_at(at) != offset {
-                return Some(self.change_between(at, same));
-            }
-            same = at;
-        }
-        None
-    }
-
-    /// The one change between two seconds whose offsets differ: the first second that has the later one.
-    fn change_between(&self, mut before: i64, mut after: i64) -> i64 {
-        let offset = self.offset_at(before);
-        while after - before > 1 {
-            let middle = before + (after - before) / 2;
-            if self.offset_at(middle) == offset {
-                before = middle;
-            } else {
-                after = middle;
-            }
-        }
-        after
-    }
-
-    /// In seconds. Beyond the ends of time the offset there goes on.
-    fn offset_at(&self, second: i64) -> i64 {
-        let end = if second < 0 { DateTime::<Utc>::MIN_UTC } else { DateTime::<Utc>::MAX_UTC };
-        let instant = DateTime::from_timestamp(second, 0).unwrap_or(end);
-        i64::from(self.zone.offset_at(instant).local_minus_utc())
     }
 }
 

@@ -1,7 +1,5 @@
 //! Whose turn it is in a tick.
 
-use std::sync::Arc;
-
 use chrono::{DateTime, Utc};
 
 use crate::clock::{Clock, Moment};
@@ -10,6 +8,7 @@ use crate::keeper::Keepers;
 use crate::lease::Owners;
 use crate::mutex::{EventMutex, Store};
 use crate::outage::Outages;
+use crate::protection::Claimant;
 use crate::shutdown::Shutdown;
 use crate::tick::Tick;
 
@@ -59,9 +58,10 @@ impl<'a> Turn<'a> {
         &*self.store.mutex
     }
 
-    /// The event and the occurrence that a claim would be for; nothing by hand, which runs whoever else did.
-    pub(crate) fn claimed(&self) -> Option<(&'a Arc<str>, DateTime<Utc>)> {
-        (self.round.cause == Cause::Due).then(|| (&self.event.name, self.occurrence()))
+    /// Who claims, if the event does; nobody by hand, which runs whoever else did.
+    pub(crate) fn claimant(&self) -> Option<Claimant<'_>> {
+        let zone = &self.event.timetable.zone;
+        (self.round.cause == Cause::Due).then_some(Claimant { event: &self.event.name, tick: &self.tick, zone })
     }
 
     pub(crate) fn occurrence(&self) -> DateTime<Utc> {

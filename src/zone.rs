@@ -8,6 +8,8 @@ use chrono::{DateTime, FixedOffset, Local, NaiveDateTime, Offset, TimeZone, Utc}
 
 use crate::error::{Quoted, debug_as_display};
 
+mod changes;
+
 /// A time zone: [`Zone::UTC`], [`Zone::local`], a fixed offset, or, with the feature `chrono-tz`, a name of the IANA
 /// database.
 ///

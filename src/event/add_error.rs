@@ -9,6 +9,7 @@ use crate::crontab::CrontabError;
 use crate::error::{Quoted, debug_as_display};
 use crate::frequency::FrequencyError;
 use crate::lease::{InvalidName, InvalidTerm, Term};
+use crate::period::InvalidPeriod;
 use crate::protection::SHORTEST_RENEWED;
 use crate::task::{InvalidCommand, KILLING_TAKES};
 use crate::zone::UnknownZone;
@@ -163,15 +164,19 @@ pub enum AddErrorKind {
         /// How long the command may take to stop.
         grace: Duration,
     },
+    /// The pattern of its period tells no periods apart.
+    #[error(transparent)]
+    Period(InvalidPeriod),
     /// It says what to do when its store is out, and has nothing to ask a store for.
     #[error(
-        "it has an `on_outage(..)`, and no protection that a store is asked for: add `without_overlapping()` or \
-         `on_one_server()`"
+        "it has an `on_outage(..)`, and no protection that a store is asked for: add `without_overlapping()`, \
+         `on_one_server()` or `once_per(..)`"
     )]
     OutageWithoutProtection,
     /// It has a store of its own, and keeps nothing there.
     #[error(
-        "it has a mutex of its own, and no protection that uses it: add `without_overlapping()` or `on_one_server()`"
+        "it has a mutex of its own, and no protection that uses it: add `without_overlapping()`, `on_one_server()` or \
+         `once_per(..)`"
     )]
     MutexWithoutProtection,
 }

@@ -6,7 +6,8 @@ use std::time::Duration;
 use super::{AddErrorKind, Event};
 use crate::lease::{MutexName, Term};
 use crate::mutex::{EventMutex, Store};
-use crate::protection::{LeaseTerms, Outage, Protection, Renewal, SHORTEST_RENEWED};
+use crate::period::Period;
+use crate::protection::{Claim, LeaseTerms, Outage, Protection, Renewal, SHORTEST_RENEWED};
 
 /// The protections of an event as its builder was told.
 #[derive(Debug, Default)]
@@ -16,6 +17,7 @@ pub(super) struct Asked {
     hold_at_least: Option<Duration>,
     on_outage: Option<Outage>,
     one_server: bool,
+    once_per: Option<Period>,
     mutex_name: Option<Arc<str>>,
 }
 
@@ -135,6 +137,37 @@ impl Event {
         self
     }
 
+    /// Starts at most once in each civil [`Period`], in its [`timezone`](Self::timezone), on whichever server asks first:
+    /// there is one permit for the hour, the day, the week or the month, and it is never released. With [`Period::Hour`]
+    /// an event that is asked for at 15:01 here and at 15:02 there runs once; one at 15:59 and at 16:00 runs twice. The
+    /// period is that of the occurrence, so its timetable says when it may start, and the permit that it does so once.
+    ///
+    /// The permit is a claim as that of [`on_one_server`](Self::on_one_server), and stands in its place where both are
+    /// said: on a store that all servers see, taken together with the lease or not at all, and asked for within 60 minutes
+    /// after a tick began. It outlives its period by 65 minutes. Who comes later is told who took it:
+    /// [`RanElsewhere`](crate::SkipReason::RanElsewhere), also when that was this very process.
+    ///
+    /// The start uses up the period, and not the success: a task that fails, or whose process dies after the gate, runs
+    /// again in the next period. Only [by hand](crate::Schedule::run) it runs whoever has the permit.
+    ///
+    /// ```
+    /// use soloist::{Event, Period, Schedule, Verdict};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let mut schedule = Schedule::in_process();
+    /// schedule.add(Event::call("digest", |_| {}).every_minute().once_per(Period::Hour))?;
+    /// for (time, runs) in [("15:01", true), ("15:02", false), ("15:59", false), ("16:00", true)] {
+    ///     let report = schedule.run_due(format!("2026-03-01T{time}:00Z").parse()?);
+    ///     assert_eq!(matches!(report.entries()[0].verdict(), Verdict::Ran(_)), runs, "{time}");
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn once_per(mut self, period: Period) -> Self {
+        self.asked.once_per = Some(period);
+        self
+    }
+
     /// Calls its lease so, instead of after the event: events with the same mutex name never run at the same time. It
     /// goes with [`without_overlapping`](Self::without_overlapping), which takes the lease.
     ///
@@ -182,7 +215,14 @@ impl Asked {
         }
         let mutex = mutex_name.unwrap_or(own_name);
         let on_outage = self.on_outage.unwrap_or_default();
-        let protection = Protection { mutex, lease, one_server: self.one_server, on_outage };
+        let claim = match self.once_per {
+            Some(period) => {
+                period.check().map_err(AddErrorKind::Period)?;
+                Some(Claim::Period(period))
+            }
+            None => self.one_server.then_some(Claim::Occurrence),
+        };
+        let protection = Protection { mutex, lease, claim, on_outage };
         match protection.is_some() {
             false if has_own_mutex => Err(AddErrorKind::MutexWithoutProtection),
             false if self.on_outage.is_some() => Err(AddErrorKind::OutageWithoutProtection),

@@ -7,12 +7,13 @@ use std::sync::{Arc, OnceLock};
 
 use chrono::{DateTime, SecondsFormat, Utc};
 
-/// The name of one entry in a store: a lease, or a claim on one occurrence of an event.
+/// The name of one entry in a store: a lease, or a claim on one occurrence of an event, or on one period, which is a
+/// permit.
 ///
-/// Names are compared byte by byte: nothing is trimmed, folded or normalised. A lease and a claim are never the
-/// same name, whatever they are called. `Display` gives the text that a store may use as its key; it is different
-/// for different names: `lease/NAME`, or `claim/NAME/EVENT/OCCURRENCE`, with `%` and `/` inside a part written as
-/// `%25` and `%2F`.
+/// Names are compared byte by byte: nothing is trimmed, folded or normalised. A lease, a claim on an occurrence and a
+/// permit are never the same name, whatever they are called. `Display` gives the text that a store may use as its key; it
+/// is different for different names: `lease/NAME`, `claim/NAME/EVENT/OCCURRENCE`, or `permit/NAME/EVENT/PERIOD`, with `%`
+/// and `/` inside a part written as `%25` and `%2F`.
 ///
 /// ```
 /// use chrono::{TimeZone, Utc};
@@ -23,6 +24,8 @@ use chrono::{DateTime, SecondsFormat, Utc};
 /// assert_eq!(lease.to_string(), "lease/reports");
 /// let noon = Utc.with_ymd_and_hms(2026, 3, 1, 12, 0, 0).unwrap();
 /// assert_eq!(lease.claim("reports", noon).to_string(), "claim/reports/reports/2026-03-01T12:00:00Z");
+/// let permit = lease.permit("reports", "day@2026-03-01T00:00:00+01:00");
+/// assert_eq!(permit.to_string(), "permit/reports/reports/day@2026-03-01T00:00:00+01:00");
 /// # Ok(())
 /// # }
 /// ```
@@ -41,7 +44,14 @@ struct Name {
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct ClaimKey {
     event: Arc<str>,
-    occurrence: DateTime<Utc>,
+    on: Claimed,
+}
+
+/// What is claimed of an event.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+enum Claimed {
+    Occurrence(DateTime<Utc>),
+    Period(Arc<str>),
 }
 
 impl MutexName {
@@ -95,8 +105,31 @@ impl MutexName {
     pub fn claim(&self, event: impl Into<Arc<str>>, occurrence: DateTime<Utc>) -> Self {
         // What tells the claims of one occurrence apart is left to `==`.
         let hash = self.0.hash ^ occurrence.timestamp().cast_unsigned().wrapping_mul(0x9E37_79B9_7F4A_7C15);
-        let claim = Some(ClaimKey { event: event.into(), occurrence });
-        Self(Arc::new(Name { hash, mutex: Arc::clone(&self.0.mutex), claim }))
+        self.with(hash, ClaimKey { event: event.into(), on: Claimed::Occurrence(occurrence) })
+    }
+
+    /// The claim on one period of `event`, kept beside this name. Any text may say which period it is; a
+    /// schedule's have at most 128 characters.
+    ///
+    /// ```
+    /// use soloist::MutexName;
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let name = MutexName::lease("reports")?;
+    /// let [first, second] = ["+02:00", "+01:00"].map(|offset| format!("hour@2026-10-25T02:00:00{offset}"));
+    /// assert_ne!(name.permit("reports", first), name.permit("reports", second));
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use = "the name itself stays as it is"]
+    pub fn permit(&self, event: impl Into<Arc<str>>, period: impl Into<Arc<str>>) -> Self {
+        let period = period.into();
+        let hash = self.0.hash ^ hash_of(&period);
+        self.with(hash, ClaimKey { event: event.into(), on: Claimed::Period(period) })
+    }
+
+    fn with(&self, hash: u64, claim: ClaimKey) -> Self {
+        Self(Arc::new(Name { hash, mutex: Arc::clone(&self.0.mutex), claim: Some(claim) }))
     }
 
     /// The name without the kind: what the lease is called, and what a claim is kept beside.
@@ -111,7 +144,7 @@ impl MutexName {
         &self.0.mutex
     }
 
-    /// Whether this names a claim; otherwise it names a lease.
+    /// Whether this names a claim, on an occurrence or on a period; otherwise it names a lease.
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -125,7 +158,7 @@ impl MutexName {
         self.0.claim.is_some()
     }
 
-    /// The event whose occurrence a claim is for; `None` for a lease.
+    /// The event whose occurrence or period a claim is for; `None` for a lease.
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -138,7 +171,7 @@ impl MutexName {
         self.0.claim.as_ref().map(|claim| &*claim.event)
     }
 
-    /// The occurrence that a claim is for; `None` for a lease.
+    /// The occurrence that a claim is for; `None` for a lease and for a permit.
     ///
     /// ```
     /// # use chrono::DateTime;
@@ -149,7 +182,27 @@ impl MutexName {
     /// # }
     /// ```
     pub fn occurrence(&self) -> Option<DateTime<Utc>> {
-        self.0.claim.as_ref().map(|claim| claim.occurrence)
+        match self.0.claim.as_ref()?.on {
+            Claimed::Occurrence(occurrence) => Some(occurrence),
+            Claimed::Period(_) => None,
+        }
+    }
+
+    /// The period that a permit is for; `None` for a lease and for a claim on an occurrence.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let permit = soloist::MutexName::lease("reports")?.permit("reports", "day@2026-03-01T00:00:00+01:00");
+    /// assert_eq!(permit.period(), Some("day@2026-03-01T00:00:00+01:00"));
+    /// assert!(permit.is_claim() && permit.occurrence().is_none());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn period(&self) -> Option<&str> {
+        match &self.0.claim.as_ref()?.on {
+            Claimed::Occurrence(_) => None,
+            Claimed::Period(period) => Some(period),
+        }
     }
 }
 
@@ -197,15 +250,15 @@ fn hash_of(text: &str) -> u64 {
 
 impl fmt::Display for MutexName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.0.claim {
-            None => write!(f, "lease/{}", Part(&self.0.mutex)),
-            Some(claim) => write!(
-                f,
-                "claim/{}/{}/{}",
-                Part(&self.0.mutex),
-                Part(&claim.event),
-                claim.occurrence.to_rfc3339_opts(SecondsFormat::AutoSi, true)
-            ),
+        let mutex = Part(&self.0.mutex);
+        let Some(ClaimKey { event, on }) = &self.0.claim else { return write!(f, "lease/{mutex}") };
+        let event = Part(event);
+        match on {
+            Claimed::Occurrence(occurrence) => {
+                let occurrence = occurrence.to_rfc3339_opts(SecondsFormat::AutoSi, true);
+                write!(f, "claim/{mutex}/{event}/{occurrence}")
+            }
+            Claimed::Period(period) => write!(f, "permit/{mutex}/{event}/{}", Part(period)),
         }
     }
 }
@@ -275,6 +328,15 @@ mod tests {
             lease("a").claim("a", DateTime::from_timestamp_nanos(1_772_366_400_000_000_001)),
             lease("a/b").claim("c", noon),
             lease("a").claim("b/c", noon),
+            lease("a").permit("a", "2026-03-01T12:00:00Z"),
+            lease("a").permit("a", "day@2026-03-01T00:00:00+00:00"),
+            lease("a").permit("a", "day@2026-03-01T00:00:00+01:00"),
+            lease("a").permit("a", ""),
+            lease("a").permit("a/b", "c"),
+            lease("a").permit("a", "b/c"),
+            lease("a/a").permit("b", "c"),
+            lease("a").permit("a%2Fb", "c"),
+            lease("permit/a/a/c"),
             lease("claim/a"),
         ];
         for (at, name) in names.iter().enumerate() {

@@ -28,12 +28,13 @@ pub enum SkipReason {
     FilterPanicked(Arc<str>),
     /// The previous run, or another event that shares the mutex, is still at work.
     Overlapping(Option<Holder>),
-    /// Another server, or another tick, has this occurrence.
+    /// Another server, or another tick, has this occurrence, or ran in the present period of
+    /// [`once_per`](crate::Event::once_per).
     RanElsewhere(Option<Holder>),
     /// The store did not answer, to this event or to another one of this tick a moment ago, or what it keeps under this
     /// name can't be used; so whether the event may run is not known.
     StoreUnavailable(MutexError),
-    /// The events before it took so long that the claims on its occurrence may have expired.
+    /// The events before it took so long that the claims on its occurrence or period may have expired.
     TooLate,
     /// The process is about to end, so that nothing new is started.
     ShuttingDown,
@@ -91,7 +92,7 @@ impl fmt::Display for SkipReason {
             Self::Overlapping(Some(holder)) => write!(f, "still running: {holder}"),
             Self::Overlapping(None) => f.write_str("still running"),
             Self::RanElsewhere(Some(holder)) => write!(f, "taken by {holder}"),
-            Self::RanElsewhere(None) => f.write_str("its occurrence is taken"),
+            Self::RanElsewhere(None) => f.write_str("its occurrence or period is taken"),
             Self::StoreUnavailable(error) => write!(f, "the store did not answer: {}", Chain(error)),
             Self::TooLate => f.write_str("asked too late after its tick began"),
             Self::ShuttingDown => f.write_str("the process is shutting down"),

@@ -16,6 +16,7 @@ mod file;
 mod fleet;
 mod healing;
 mod outage;
+mod period;
 mod recovery;
 #[cfg(feature = "redis")]
 mod redis;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use chrono::Weekday;
 use soloist::{
     AddErrorKind, Clock, Event, EventMutex, Lease, LeaseRequest, ManualClock, MemoryMutex, MutexError, MutexName,
-    Outage, Schedule, SkipReason, Term, Verdict,
+    Outage, Period, Schedule, SkipReason, Term, Verdict,
 };
 
 use crate::support::{Counted, Diary, HOUR, at, noon, ran, skipped};
@@ -63,8 +63,8 @@ fn a_wrong_definition_is_refused_with_its_own_message() {
         ),
         (
             event("e").daily().mutex(MemoryMutex::new()),
-            "event `e`: it has a mutex of its own, and no protection that uses it: add `without_overlapping()` or \
-             `on_one_server()`",
+            "event `e`: it has a mutex of its own, and no protection that uses it: add `without_overlapping()`, \
+             `on_one_server()` or `once_per(..)`",
         ),
         (
             event("e").cron("30 2 31 2 *"),
@@ -153,11 +153,24 @@ fn a_lease_that_can_not_be_as_it_was_asked_for_is_refused() {
             event("e").daily().without_overlapping().hold_at_least(Duration::MAX),
             "event `e`: a lease that is held for at least 18446744073709551615.999999999s is outside of 1ms to ten years",
         ),
+        (
+            event("e").daily().once_per(Period::pattern("%Y-%!", HOUR)),
+            "event `e`: `%Y-%!` is not a pattern of periods: it has a `%` that `chrono` does not know, write one such as \
+             `%Y-%m-%d %p`",
+        ),
+        (
+            event("e").daily().once_per(Period::pattern("%F", Duration::ZERO)),
+            "event `e`: periods of `%F` that last 0ns at most are outside of a minute to nine years",
+        ),
+        (
+            event("e").daily().mutex_name("shared").once_per(Period::Day),
+            "event `e`: it has a mutex name, and no lease that is called so: add `without_overlapping()`",
+        ),
         (event("e").daily().timeout(Duration::ZERO), "event `e`: a timeout of 0ns is outside of 1ms to ten years"),
         (
             event("e").daily().on_outage(Outage::Skip),
             "event `e`: it has an `on_outage(..)`, and no protection that a store is asked for: add \
-             `without_overlapping()` or `on_one_server()`",
+             `without_overlapping()`, `on_one_server()` or `once_per(..)`",
         ),
     ];
     for (event, message) in cases {

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use soloist::{
     Admission, Admitted, Answers, CancelReason, Clock, Ended, Event, EventMutex, Lease, LeaseRequest, ManualClock,
-    MemoryMutex, MutexError, MutexName, Release, Run, Schedule, Shutdown, SkipReason, Term,
+    MemoryMutex, MutexError, MutexName, Period, Release, Run, Schedule, Shutdown, SkipReason, Term,
 };
 
 use crate::support::{
@@ -229,6 +229,22 @@ fn what_was_admitted_while_it_began_is_given_back_with_its_occurrence() {
         }
         assert_eq!(diary.lines(), <[&str; 0]>::default());
     }
+}
+
+#[test]
+fn a_permit_that_was_admitted_while_it_began_is_given_back_with_its_lease() {
+    let (inner, shutdown, diary) = (MemoryMutex::new(), Shutdown::new(), Diary::default());
+    let store = Arc::new(ShutsDown { inner: inner.clone(), shutdown: shutdown.clone() });
+    let mut schedule = Schedule::new(store).with_shutdown(&shutdown);
+    let event = || Event::call("e", diary.task("ran")).every_minute().without_overlapping().once_per(Period::Day);
+    schedule.add(event()).unwrap();
+    let report = schedule.run_due(noon());
+    assert!(matches!(skipped(&report, "e"), SkipReason::ShuttingDown), "{report}");
+    let mut elsewhere = Schedule::new(inner);
+    elsewhere.add(event()).unwrap();
+    let report = elsewhere.run_due(noon());
+    assert!(ran(&report, "e").is_success(), "another server has it: {report}");
+    assert_eq!(diary.lines(), ["ran"]);
 }
 
 #[test]

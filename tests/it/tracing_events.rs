@@ -9,7 +9,7 @@ use std::time::Duration;
 use signal_hook::consts::SIGTERM;
 use soloist::{
     Answers, Clock, Event, EventMutex, Lease, LeaseGuard, LeaseRequest, ManualClock, MemoryMutex, MutexError,
-    MutexName, Outage, Run, Schedule, Shutdown, Term,
+    MutexName, Outage, Period, Run, Schedule, Shutdown, Term,
 };
 use tracing::field::{Field, Visit};
 use tracing::span::Attributes;
@@ -275,6 +275,21 @@ fn tell_what_needs_threads(listener: &Listener) {
     }
     let deaf = Arc::new(Deaf(MemoryMutex::new()));
     drop(LeaseGuard::acquire_for(&deaf, MutexName::lease("g").unwrap(), Term::MAX).unwrap().expect("nobody holds it"));
+}
+
+#[test]
+fn a_claim_on_a_store_that_only_this_process_sees_is_warned_of_when_it_is_added() {
+    for (event, is_warned_of) in [
+        (event("on one server").on_one_server(), true),
+        (event("once per day").once_per(Period::Day), true),
+        (event("held").without_overlapping(), false),
+    ] {
+        let (listener, what) = (Listener::default(), format!("{event:?}"));
+        tracing::subscriber::with_default(Registry::default().with(listener.clone()), || {
+            Schedule::in_process().add(event).unwrap();
+        });
+        assert_eq!(listener.has_heard("protection reaches further than its store"), is_warned_of, "{what}");
+    }
 }
 
 #[test]

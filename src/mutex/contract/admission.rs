@@ -77,6 +77,39 @@ pub(super) fn a_taken_claim_leaves_the_lease_free<H: Harness>(subject: &Subject<
     }
 }
 
+pub(super) fn a_permit_is_a_claim_like_any_other<H: Harness>(subject: &Subject<H>) {
+    let name = subject.name("permitted");
+    let [first, second] = ["day@1970-01-01T00:00:00+00:00", "day@1970-01-02T00:00:00+00:00"];
+    let of_period = |period: &'static str| subject.both(&name, &name.permit("event", period));
+    let granted = subject.is_admitted(&of_period(first));
+    let held: Vec<&Lease> = [granted.lease(), granted.claim()].into_iter().flatten().collect();
+    must(held.len() == 2, "a lease and a permit are granted together", &name, format_args!("got {granted:?}"));
+    for held in &held {
+        subject.is_held_by(held, "what was admitted is held");
+    }
+    is_lease_taken(subject, held[0], &of_period(second));
+    subject.gives_back(held[0]);
+    for _ in 0..2 {
+        is_claim_taken(subject, held[1], &of_period(first));
+        subject.is_free(&name, "an admission that lost the permit leaves the lease free");
+    }
+    subject.is_held_by(held[1], "an admission that was refused leaves the permit alone");
+    // A permit that was asked for while the lease was held was not used up.
+    let grant = subject.is_admitted(&of_period(second));
+    must(grant.token() > granted.token(), "tokens rise", &name, format_args!("{grant:?} came after {granted:?}"));
+    // The process gives a permit back while its task has not started.
+    grant.claim().iter().for_each(|claim| subject.gives_back(claim));
+
+    let short = subject.request_for(&name.permit("event", "short"), subject.short());
+    let late = subject.is_admitted(&Admission::claim_only(short));
+    subject.let_pass(subject.short());
+    let again = subject.is_admitted(&Admission::claim_only(subject.request(&name.permit("event", "short"))));
+    late.claim().iter().for_each(|late| {
+        must(!subject.forget(late), "a permit that has expired is nobody's", late.name(), "forget answered true");
+    });
+    again.claim().iter().for_each(|again| subject.is_held_by(again, "a late forget leaves the new holder alone"));
+}
+
 pub(super) fn an_expired_lease_and_claim_are_granted_again<H: Harness>(subject: &Subject<H>) {
     let name = subject.name("expired");
     let claim = name.claim("event", occurrence(0));

@@ -51,6 +51,7 @@ macro_rules! __contract_cases {
                 one_name_has_nothing_to_do_with_another
                 odd_names_are_all_different_and_all_work
                 a_lease_and_a_claim_never_collide
+                a_permit_collides_with_nothing_else
                 the_longest_names_are_told_apart_at_their_last_character
             }
             extension {
@@ -87,6 +88,7 @@ macro_rules! __contract_cases {
                 an_admission_is_granted_as_it_was_asked_for
                 a_taken_lease_leaves_the_claim_free
                 a_taken_claim_leaves_the_lease_free
+                a_permit_is_a_claim_like_any_other
                 an_expired_lease_and_claim_are_granted_again
                 several_admissions_are_independent_and_in_order
                 of_two_admissions_of_a_name_in_one_call_the_first_wins

@@ -83,6 +83,48 @@ pub(super) fn a_lease_and_a_claim_never_collide<H: Harness>(subject: &Subject<H>
     all_are_held_at_once(subject, &names);
 }
 
+pub(super) fn a_permit_collides_with_nothing_else<H: Harness>(subject: &Subject<H>) {
+    let at = occurrence(0);
+    let (a, b) = (subject.name("a"), subject.name("b"));
+    let permit = a.permit("a", "day@1970-01-01T00:00:00+00:00");
+    let text = permit.to_string();
+    let mut names = vec![
+        permit,
+        a.permit("a", "day@1970-01-02T00:00:00+00:00"),
+        a.permit("a", "day@1970-01-01T00:00:00+01:00"),
+        a.permit("a", "week@1970-01-01T00:00:00+00:00"),
+        a.permit("a", "Day@1970-01-01T00:00:00+00:00"),
+        a.permit("a", "day@1970-01-01T00:00:00+00:00 "),
+        a.permit("b", "day@1970-01-01T00:00:00+00:00"),
+        a.permit("A", "day@1970-01-01T00:00:00+00:00"),
+        b.permit("a", "day@1970-01-01T00:00:00+00:00"),
+        // The occurrences of which these texts speak, and the texts in which a store may keep them.
+        a.claim("a", at),
+        a.permit("a", "1970-01-01T00:00:00Z"),
+        a.permit("a", at.to_rfc3339()),
+        a.permit("a", format!("{at}")),
+        a.permit("a", at.timestamp().to_string()),
+        a.permit("a", "a/1970-01-01T00:00:00Z"),
+        a.claim("day@1970-01-01T00:00:00+00:00", at),
+        // Where one part ends and the next begins.
+        a.permit("b", "c/d"),
+        a.permit("b/c", "d"),
+        a.permit("b%2Fc", "d"),
+        subject.name("a/b").permit("c", "d"),
+        a.permit("", "b"),
+        a.permit("b", ""),
+        a.permit("", ""),
+        a.permit("b", "\0"),
+        a.permit("b", "%"),
+        a.permit("b", "{}"),
+        a.permit("b", "\u{e9}"),
+        a.permit("b", "e\u{301}"),
+    ];
+    names.extend([text.replace('/', ":"), text.trim_start_matches("permit/").to_owned(), text].map(lease));
+    names.extend([a, b]);
+    all_are_held_at_once(subject, &names);
+}
+
 pub(super) fn the_longest_names_are_told_apart_at_their_last_character<H: Harness>(subject: &Subject<H>) {
     let prefix = |chars: usize, fill: char| -> String {
         subject.run.chars().chain(std::iter::repeat(fill)).take(chars).collect()
@@ -99,6 +141,8 @@ pub(super) fn the_longest_names_are_told_apart_at_their_last_character<H: Harnes
     let longest = lease(wide('\u{1f602}'));
     for last in ['\u{1f600}', '\u{1f601}'] {
         names.extend([0, 1].map(|number| longest.claim(wide(last), occurrence(number))));
+        // As long as a schedule's are.
+        names.extend(['a', 'b'].map(|end| longest.permit(wide(last), "\u{1f600}".repeat(127) + &end.to_string())));
     }
     names.push(longest);
     all_are_held_at_once(subject, &names);

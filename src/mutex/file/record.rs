@@ -204,7 +204,8 @@ pub(super) fn hashed(name: &str) -> Uuid {
 #[derive(Clone, Copy)]
 pub(super) struct Claim<'a>(&'a [u8]);
 
-/// `claim KEY token TOKEN until TIME since TIME owner OWNER host HOST for OCCURRENCE EVENT`, on one line.
+/// `claim KEY token TOKEN until TIME since TIME owner OWNER host HOST for OCCURRENCE EVENT`, on one line; a permit has its
+/// period for the occurrence.
 const KEY: std::ops::Range<usize> = 6..38;
 const TOKEN: std::ops::Range<usize> = 45..65;
 const UNTIL: std::ops::Range<usize> = 72..102;
@@ -266,10 +267,15 @@ pub(super) fn claim_block(name: &MutexName, key: ClaimKey, holder: &Holder) -> [
     block.text(" until ").time(holder.until()).text(" since ").time(holder.since());
     let _ = write!(block, " owner {}", holder.owner());
     block.text(" host ").text(clipped(&escaped(holder.host()), HOST_MAX)).text(" for ");
-    if let (Some(occurrence), Some(event)) = (name.occurrence(), name.event()) {
-        let _ = write!(block, "{occurrence:?} ");
-        block.text(&escaped(event));
+    match (name.occurrence(), name.period()) {
+        (Some(occurrence), _) => {
+            let _ = write!(block, "{occurrence:?}");
+        }
+        (None, period) => {
+            block.text(&escaped(period.unwrap_or_default()));
+        }
     }
+    block.text(" ").text(&escaped(name.event().unwrap_or_default()));
     block.seal(b' ');
     bytes
 }
@@ -349,6 +355,21 @@ mod tests {
         let long = holder(&"h".repeat(300));
         let block = claim_block(&name, ClaimKey::of(&name), &long);
         assert_eq!(Claim::on(&block).holder().map(|read| read.owner()), Some(long.owner()));
+    }
+
+    #[test]
+    fn a_permit_says_in_words_which_period_it_is_for_however_long_that_is() {
+        let warehouse = MutexName::lease("warehouse").unwrap();
+        let day = warehouse.permit("import", "day@2026-03-01T00:00:00+01:00");
+        let block = claim_block(&day, ClaimKey::of(&day), &holder("web-1"));
+        assert!(str::from_utf8(&block).unwrap().contains(" host web-1 for day@2026-03-01T00:00:00+01:00 import  "));
+        let long = holder(&"h".repeat(300));
+        let [one, other] =
+            ['a', 'b'].map(|last| warehouse.permit("\n".repeat(512), "\u{85}".repeat(127) + &last.to_string()));
+        let block = claim_block(&one, ClaimKey::of(&one), &long);
+        let claim = Claim::on(&block);
+        assert_eq!(claim.holder().map(|read| read.owner()), Some(long.owner()));
+        assert!(claim.has_key(ClaimKey::of(&one)) && !claim.has_key(ClaimKey::of(&other)));
     }
 
     #[test]

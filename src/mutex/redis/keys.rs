@@ -1,9 +1,9 @@
 //! Which keys a name has in Redis.
 //!
-//! `PREFIXlease:{MUTEX}`, `PREFIXclaim:{MUTEX}:INSTANT`, and `PREFIXclaim:{MUTEX}:EVENT/INSTANT` for an event that is not
-//! called as its mutex is, with `%XX` for each byte that could be mistaken; and `PREFIXtoken`, which on a cluster is
-//! `PREFIXtoken:{MUTEX}`. What stands between the first braces decides on a
-//! cluster's slot, so that all keys of a mutex lie on one
+//! `PREFIXlease:{MUTEX}`, `PREFIXclaim:{MUTEX}:INSTANT`, `PREFIXpermit:{MUTEX}:PERIOD`, and `EVENT/INSTANT` or
+//! `EVENT/PERIOD` behind the colon for an event that is not called as its mutex is, with `%XX` for each byte that could be
+//! mistaken; and `PREFIXtoken`, which on a cluster is `PREFIXtoken:{MUTEX}`. What stands between the first braces decides
+//! on a cluster's slot, so that all keys of a mutex lie on one
 //! (<https://redis.io/docs/latest/operate/oss_and_stack/reference/cluster-spec/#hash-tags>).
 
 use std::fmt;
@@ -39,7 +39,12 @@ impl Prefix {
 
     /// The key of a lease or a claim.
     pub(super) fn key<'a>(&'a self, name: &'a MutexName) -> Key<'a> {
-        Key { prefix: self, kind: if name.is_claim() { "claim" } else { "lease" }, of: Some(name) }
+        let kind = match (name.is_claim(), name.period()) {
+            (false, _) => "lease",
+            (true, None) => "claim",
+            (true, Some(_)) => "permit",
+        };
+        Key { prefix: self, kind, of: Some(name) }
     }
 
     /// The key of the last token of all.
@@ -67,15 +72,14 @@ impl fmt::Display for Key<'_> {
         f.write_str(self.kind)?;
         let Some(name) = self.of else { return Ok(()) };
         write!(f, ":{{{}}}", utf8_percent_encode(name.mutex(), ENCODED))?;
-        match (self.kind, name.event(), name.occurrence()) {
-            ("claim", Some(event), Some(occurrence)) => {
-                f.write_str(":")?;
-                if event != name.mutex() {
-                    write!(f, "{}/", utf8_percent_encode(event, ENCODED))?;
-                }
-                f.write_str(&occurrence.to_rfc3339_opts(SecondsFormat::AutoSi, true))
-            }
-            _ => Ok(()),
+        let ("claim" | "permit", Some(event)) = (self.kind, name.event()) else { return Ok(()) };
+        f.write_str(":")?;
+        if event != name.mutex() {
+            write!(f, "{}/", utf8_percent_encode(event, ENCODED))?;
+        }
+        match (name.occurrence(), name.period()) {
+            (Some(occurrence), _) => f.write_str(&occurrence.to_rfc3339_opts(SecondsFormat::AutoSi, true)),
+            (None, period) => write!(f, "{}", utf8_percent_encode(period.unwrap_or_default(), ENCODED)),
         }
     }
 }
@@ -102,6 +106,12 @@ mod tests {
             prefix.key(&claim).to_string(),
             "soloist:claim:{reports:generate}:a%20%7Bb%7D%2Fc/1970-01-01T00:00:00Z"
         );
+        let permit = name.permit("reports:generate", "day@2026-03-01T00:00:00+01:00");
+        let key = "soloist:permit:{reports:generate}:day@2026-03-01T00:00:00+01:00";
+        assert_eq!(prefix.key(&permit).to_string(), key);
+        let permit = name.permit("weekly", "pattern@1/2 é");
+        assert_eq!(prefix.key(&permit).to_string(), "soloist:permit:{reports:generate}:weekly/pattern@1%2F2%20%C3%A9");
+        assert_eq!(prefix.token_key_of(&permit).to_string(), "soloist:token:{reports:generate}");
         assert_eq!(prefix.token_key_of(&claim).to_string(), "soloist:token:{reports:generate}");
         assert_eq!(prefix.token_key().to_string(), "soloist:token");
         assert_eq!(prefix.key(&MutexName::lease("100% ü}").unwrap()).to_string(), "soloist:lease:{100%25%20%C3%BC%7D}");

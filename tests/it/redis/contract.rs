@@ -41,11 +41,12 @@ impl Harness for OnRedis {
 /// Where a name is, by the documentation.
 pub(super) fn key(name: &MutexName) -> String {
     let mutex = encoded(name.mutex());
-    let (Some(event), Some(occurrence)) = (name.event(), name.occurrence()) else {
-        return format!("soloist:lease:{{{mutex}}}");
-    };
+    let Some(event) = name.event() else { return format!("soloist:lease:{{{mutex}}}") };
     let event = if event == name.mutex() { String::new() } else { encoded(event) + "/" };
-    format!("soloist:claim:{{{mutex}}}:{event}{}", occurrence.format("%Y-%m-%dT%H:%M:%S%.fZ"))
+    match (name.occurrence(), name.period()) {
+        (Some(at), _) => format!("soloist:claim:{{{mutex}}}:{event}{}", at.format("%Y-%m-%dT%H:%M:%S%.fZ")),
+        (None, period) => format!("soloist:permit:{{{mutex}}}:{event}{}", encoded(period.expect("it is a permit"))),
+    }
 }
 
 fn encoded(text: &str) -> String {
