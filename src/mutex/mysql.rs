@@ -110,6 +110,7 @@ impl MysqlMutex {
     /// | `mysql://USER:PASSWORD@HOST[:PORT]/DATABASE` | over TCP; port 3306. `mariadb://…` means the same |
     /// | `…?ssl-mode=REQUIRED` | the same over TLS, with the feature `mysql-tls`; the certificate and the host's name in it are looked at |
     /// | `…?socket=/run/mysqld/mysqld.sock` | over a socket of this host |
+    /// | `…?client_found_rows=true` | on a connection that counts rows as `CLIENT_FOUND_ROWS` says; no such count is relied on |
     ///
     /// # Errors
     ///

@@ -23,6 +23,8 @@ mod redis;
 mod report;
 mod schedule;
 mod servers;
+#[cfg(all(feature = "mysql", feature = "postgres"))]
+mod sql;
 mod tidy;
 mod shutdown;
 mod tracing_events;

@@ -43,7 +43,7 @@ impl Address {
         }
         let (place, asked) = rest.split_once('?').unwrap_or((rest, ""));
         let mut encryption = Encryption::None;
-        let mut socket = String::new();
+        let mut passed_on = Vec::new();
         for option in asked.split('&').filter(|option| !option.is_empty()) {
             match option.split_once('=') {
                 Some(("ssl-mode", mode)) => match &*mode.to_ascii_lowercase() {
@@ -55,15 +55,17 @@ impl Address {
                         return Err(wrong(&format!("has another ssl-mode than {modes}")));
                     }
                 },
-                Some(("socket", _)) => socket = format!("?{option}"),
-                _ => return Err(wrong("has another option behind the ? than ssl-mode and socket")),
+                Some(("socket" | "client_found_rows", _)) => passed_on.push(option),
+                _ => {
+                    return Err(wrong("has another option behind the ? than ssl-mode, socket and client_found_rows"));
+                }
             }
         }
         if encryption == Encryption::Tls && !cfg!(feature = "mysql-tls") {
             return Err(wrong("asks for TLS, which needs a soloist with the feature `mysql-tls`"));
         }
         let form = "is not well-formed, as in mysql://user:password@host:3306/database";
-        let options = Opts::from_url(&format!("mysql:{place}{socket}")).map_err(|_| wrong(form))?;
+        let options = Opts::from_url(&format!("mysql:{place}?{}", passed_on.join("&"))).map_err(|_| wrong(form))?;
         match (options.user(), options.db_name()) {
             (None | Some(""), _) => Err(wrong("has no user, as in mysql://user:password@host/database")),
             (_, None | Some("")) => Err(wrong("has no database, as in mysql://user:password@host/database")),
@@ -86,6 +88,7 @@ fn with_a_look_up_in_time(options: &Opts) -> Opts {
         .pass(options.pass())
         .db_name(options.db_name())
         .socket(options.socket())
+        .client_found_rows(options.client_found_rows())
         // What is asked of a server otherwise when a connection has been made.
         .prefer_socket(false)
         .max_allowed_packet(Some(16 * 1024 * 1024))
@@ -150,7 +153,14 @@ mod tests {
             ("mysql://h/app", "has no user, as in mysql://user:password@host/database"),
             ("mysql://u:secret@h", "has no database, as in mysql://user:password@host/database"),
             ("mysql://u:sec#ret@h/app", "has a fragment; in a password, # is written as %23"),
-            ("mysql://u:p@h/app?pass=secret", "has another option behind the ? than ssl-mode and socket"),
+            (
+                "mysql://u:p@h/app?pass=secret",
+                "has another option behind the ? than ssl-mode, socket and client_found_rows",
+            ),
+            (
+                "mysql://u:p@h/app?client_found_rows=secret",
+                "is not well-formed, as in mysql://user:password@host:3306/database",
+            ),
             ("mysql://u:p@h/app?ssl-mode=secret", modes),
         ];
         for (url, wrong) in cases {

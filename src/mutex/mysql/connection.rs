@@ -81,11 +81,15 @@ impl Session for Connection {
 async fn rows(conn: &mut Conn, statements: &str) -> mysql_async::Result<Vec<Row>> {
     let mut answer = conn.query_iter(statements).await?;
     let mut rows = Vec::new();
-    while !answer.is_empty() {
+    loop {
+        // Asked once more when there is nothing left: that tells the error of a statement which followed others.
+        let was_empty = answer.is_empty();
         let found: Vec<Found> = answer.collect().await?;
         rows.extend(found.iter().map(|row| (0..row.len()).map(|at| text(row.as_ref(at))).collect::<Row>()));
+        if was_empty {
+            return Ok(rows);
+        }
     }
-    Ok(rows)
 }
 
 /// All that is asked for is sent as text.

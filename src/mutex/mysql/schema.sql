@@ -7,7 +7,7 @@ CREATE TABLE IF NOT EXISTS soloist_mutexes (
     host VARCHAR(255) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
     pid BIGINT NOT NULL,
     acquired_at DATETIME(6) NOT NULL COMMENT 'UTC',
-    expires_at DATETIME(6) NOT NULL COMMENT 'UTC; it is held until then, by the clock of the server',
+    expires_at DATETIME(6) NOT NULL COMMENT 'UTC, by the clock of the server: it is held until then',
     PRIMARY KEY (name),
     KEY soloist_mutexes_expires_at (expires_at),
     KEY soloist_mutexes_token (token)

@@ -1,0 +1,159 @@
+//! The stores in tables of `MariaDB` and `PostgreSQL`: real servers, what they can do to them, and how much they ask of
+//! them. What is asserted of both is written once.
+
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use soloist::{EventMutex, MutexError, MutexName, MysqlMutex, PostgresMutex};
+
+use crate::servers::mariadb::Mariadb;
+use crate::servers::postgres::Postgres;
+
+mod contract;
+mod table;
+
+/// A server of either kind.
+pub(crate) trait SqlServer: Sized + Send + Sync + 'static {
+    type Mutex: EventMutex + Clone + 'static;
+
+    /// The one that all tests of this process may use which leave the names of others alone. It has the table.
+    fn shared() -> &'static Self;
+    /// Empty, without the table.
+    fn with(options: &[&str]) -> Self;
+    fn url(&self) -> String;
+    fn ask(&self, sql: &str) -> Vec<Vec<Option<String>>>;
+
+    fn open(url: &str, timeout: Duration) -> Self::Mutex;
+    fn named(url: &str, table: &str) -> Self::Mutex;
+    fn create_table(mutex: &Self::Mutex) -> Result<(), MutexError>;
+    fn purge(mutex: &Self::Mutex) -> Result<u64, MutexError>;
+    fn schema(mutex: &Self::Mutex) -> &str;
+
+    /// A server of the test's own that has the table.
+    fn start() -> Self {
+        let server = Self::with(&[]);
+        Self::create_table(&server.mutex()).expect("the table is made");
+        server
+    }
+
+    /// A handle of its own on the table.
+    fn mutex(&self) -> Self::Mutex {
+        Self::open(&self.url(), Duration::from_secs(4))
+    }
+
+    /// How many rows a query counts.
+    #[track_caller]
+    fn count(&self, sql: &str) -> u64 {
+        let rows = self.ask(sql);
+        rows[0][0].as_deref().expect("it counts").parse().expect("a number")
+    }
+}
+
+impl SqlServer for Mariadb {
+    type Mutex = MysqlMutex;
+
+    fn shared() -> &'static Self {
+        static READY: OnceLock<()> = OnceLock::new();
+        let server = Mariadb::shared();
+        READY.get_or_init(|| server.mutex().create_table().expect("the table is made"));
+        server
+    }
+
+    fn with(options: &[&str]) -> Self {
+        Mariadb::with(options)
+    }
+
+    fn url(&self) -> String {
+        Mariadb::url(self)
+    }
+
+    fn ask(&self, sql: &str) -> Vec<Vec<Option<String>>> {
+        Mariadb::ask(self, sql)
+    }
+
+    fn open(url: &str, timeout: Duration) -> MysqlMutex {
+        MysqlMutex::builder(url).timeout(timeout).build().expect("a url")
+    }
+
+    fn named(url: &str, table: &str) -> MysqlMutex {
+        MysqlMutex::builder(url).table(table).build().expect("a url")
+    }
+
+    fn create_table(mutex: &MysqlMutex) -> Result<(), MutexError> {
+        mutex.create_table()
+    }
+
+    fn purge(mutex: &MysqlMutex) -> Result<u64, MutexError> {
+        mutex.purge()
+    }
+
+    fn schema(mutex: &MysqlMutex) -> &str {
+        mutex.schema()
+    }
+}
+
+impl SqlServer for Postgres {
+    type Mutex = PostgresMutex;
+
+    fn shared() -> &'static Self {
+        static READY: OnceLock<()> = OnceLock::new();
+        let server = Postgres::shared();
+        READY.get_or_init(|| server.mutex().create_table().expect("the table is made"));
+        server
+    }
+
+    fn with(options: &[&str]) -> Self {
+        Postgres::with(options)
+    }
+
+    fn url(&self) -> String {
+        Postgres::url(self)
+    }
+
+    fn ask(&self, sql: &str) -> Vec<Vec<Option<String>>> {
+        Postgres::ask(self, sql)
+    }
+
+    fn open(url: &str, timeout: Duration) -> PostgresMutex {
+        PostgresMutex::builder(url).timeout(timeout).build().expect("a url")
+    }
+
+    fn named(url: &str, table: &str) -> PostgresMutex {
+        PostgresMutex::builder(url).table(table).build().expect("a url")
+    }
+
+    fn create_table(mutex: &PostgresMutex) -> Result<(), MutexError> {
+        mutex.create_table()
+    }
+
+    fn purge(mutex: &PostgresMutex) -> Result<u64, MutexError> {
+        mutex.purge()
+    }
+
+    fn schema(mutex: &PostgresMutex) -> &str {
+        mutex.schema()
+    }
+}
+
+/// Each of these cases on a server of either kind.
+macro_rules! on_both {
+    ($($case:ident),* $(,)?) => {
+        mod on_mariadb {
+            $(#[test] fn $case() { super::$case::<crate::servers::mariadb::Mariadb>(); })*
+        }
+
+        mod on_postgres {
+            $(#[test] fn $case() { super::$case::<crate::servers::postgres::Postgres>(); })*
+        }
+    };
+}
+use on_both;
+
+/// What a name is called in the table, by the documentation.
+fn key(name: &MutexName) -> String {
+    let plain = |byte: u8| match byte {
+        b'!'..=b'~' if !b"\"'\\".contains(&byte) => char::from(byte).to_string(),
+        _ => format!("%{byte:02X}"),
+    };
+    name.to_string().bytes().map(plain).collect()
+}

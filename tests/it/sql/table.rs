@@ -1,0 +1,53 @@
+//! The table: who makes it, what is said where there is none, and what its users must be allowed.
+
+use soloist::{Clock, EventMutex, LeaseRequest, MutexName, Term};
+
+use super::{SqlServer, on_both};
+
+fn request(name: &str) -> LeaseRequest {
+    LeaseRequest::new(MutexName::lease(name).expect("a name"), Term::MAX, &Clock::system())
+}
+
+on_both!(a_missing_table_is_an_error_that_contains_what_makes_it, a_table_is_made_once, a_table_may_have_another_name);
+
+/// The statements without their comments, as the error shows them: in one line.
+fn one_line(sql: &str) -> String {
+    let lines = sql.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with("--"));
+    lines.collect::<Vec<_>>().join(" ")
+}
+
+fn a_missing_table_is_an_error_that_contains_what_makes_it<S: SqlServer>() {
+    let server = S::with(&[]);
+    let mutex = server.mutex();
+    let error = mutex.create(&request("reports")).unwrap_err();
+    assert!(error.is_unavailable());
+    let said = format!("{error:?}");
+    let statements = one_line(S::schema(&mutex));
+    assert!(said.contains(&format!("; create it, by create_table() or by {statements}")), "{said}");
+    let as_its_user = if server.url().starts_with("postgres") { "SET ROLE owner; " } else { "" };
+    server.ask(&format!("{as_its_user}{statements}"));
+    assert!(mutex.create(&request("reports")).unwrap().is_some());
+}
+
+fn a_table_is_made_once<S: SqlServer>() {
+    let server = S::with(&[]);
+    std::thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| S::create_table(&server.mutex()).unwrap());
+        }
+    });
+    let lease = server.mutex().create(&request("reports")).unwrap().unwrap();
+    S::create_table(&server.mutex()).unwrap();
+    assert!(server.mutex().exists(lease.name()).unwrap(), "what is in the table stays");
+    assert_eq!(server.mutex().check().unwrap(), []);
+}
+
+fn a_table_may_have_another_name<S: SqlServer>() {
+    let server = S::start();
+    let other = S::named(&server.url(), "order");
+    assert!(format!("{:?}", other.create(&request("reports")).unwrap_err()).contains("create it"));
+    S::create_table(&other).unwrap();
+    assert!(other.create(&request("reports")).unwrap().is_some());
+    assert!(!server.mutex().exists(request("reports").name()).unwrap(), "tables don't see each other");
+    assert_eq!((other.check().unwrap(), S::purge(&other).unwrap()), (vec![], 0));
+}
