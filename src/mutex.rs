@@ -38,9 +38,10 @@ pub use warning::StoreWarning;
 
 /// A store of mutexes: it gates every run with atomic create, exists and forget.
 ///
-/// [`MemoryMutex`](crate::MemoryMutex), [`FileMutex`](crate::FileMutex) and, with the feature `redis`, `RedisMutex` are
-/// built in. A store of your own needs
-/// three methods; the others have defaults that are honest about what they can't do. Handles are shared between
+/// Built in are [`MemoryMutex`](crate::MemoryMutex) and [`FileMutex`](crate::FileMutex) and, with the features that are
+/// called so, `RedisMutex`, `MysqlMutex` and `PostgresMutex`. A store of your own needs
+/// three methods; the others have defaults that are honest about what they can't do. One that is put around another, to
+/// count or to log, names that as its [`inner`](Self::inner). Handles are shared between
 /// threads: `&M`, `Box<M>` and `Arc<M>` are stores where `M` is one.
 ///
 /// # Contract
@@ -168,6 +169,64 @@ pub trait EventMutex: fmt::Debug + Send + Sync {
     /// ```
     fn forget(&self, lease: &Lease) -> Result<bool, MutexError>;
 
+    /// The store that this one is put around. Whatever it does not override is asked of that one, now and when stores learn
+    /// more: a decorator without it can't extend, has no lifeline and takes its admissions in steps, whatever the other can.
+    ///
+    /// Two methods are made of others, and lead there: [`admit_one`](Self::admit_one) to [`admit`](Self::admit), and
+    /// [`release_then_admit`](Self::release_then_admit) to [`release`](Self::release) and `admit`. So all that the gate of a
+    /// tick asks for is seen in `admit`, and what a [`LeaseGuard`](crate::LeaseGuard) asks for in `create`. Override
+    /// `release_then_admit` too where the other store is a server: there it is one round trip.
+    ///
+    /// A decorated handle is the same store to a schedule as the bare one, by its [`identity`](Self::identity): give the
+    /// events of one schedule the same of the two.
+    ///
+    /// The default is that there is none.
+    ///
+    /// ```
+    /// use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+    /// use soloist::{
+    ///     Admission, Admitted, Answers, Event, EventMutex, Lease, LeaseRequest, MemoryMutex, MutexError, MutexName, Schedule,
+    /// };
+    ///
+    /// /// Counts how often a store said no.
+    /// #[derive(Debug, Default)]
+    /// struct Refusals<M>(M, AtomicUsize);
+    ///
+    /// impl<M: EventMutex> EventMutex for Refusals<M> {
+    ///     fn inner(&self) -> Option<&dyn EventMutex> {
+    ///         Some(&self.0)
+    ///     }
+    ///
+    ///     fn admit(&self, admissions: &[Admission]) -> Answers<Admitted> {
+    ///         let answers = self.0.admit(admissions);
+    ///         let refused = answers.iter().flatten().filter(|answer| !matches!(answer, Admitted::Granted(_)));
+    ///         self.1.fetch_add(refused.count(), Relaxed);
+    ///         answers
+    ///     }
+    ///
+    ///     fn create(&self, request: &LeaseRequest) -> Result<Option<Lease>, MutexError> {
+    ///         self.0.create(request)
+    ///     }
+    ///
+    ///     fn exists(&self, name: &MutexName) -> Result<bool, MutexError> {
+    ///         self.0.exists(name)
+    ///     }
+    ///
+    ///     fn forget(&self, lease: &Lease) -> Result<bool, MutexError> {
+    ///         self.0.forget(lease)
+    ///     }
+    /// }
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let mut schedule = Schedule::new(Refusals::<MemoryMutex>::default());
+    /// schedule.add(Event::call("reports", |_| {}).hourly().without_overlapping())?; // renewed: a MemoryMutex can extend
+    /// # Ok(())
+    /// # }
+    /// ```
+    fn inner(&self) -> Option<&dyn EventMutex> {
+        None
+    }
+
     /// Which store this is, whatever handle it is asked through: the events of a tick whose stores are the same are gated
     /// together, and an outage of one is the other's.
     ///
@@ -182,12 +241,12 @@ pub trait EventMutex: fmt::Debug + Send + Sync {
     /// assert_ne!(mutex.identity(), MemoryMutex::new().identity());
     /// ```
     fn identity(&self) -> StoreId {
-        StoreId::of(self)
+        self.inner().map_or_else(|| StoreId::of(self), EventMutex::identity)
     }
 
     /// How far the store's word reaches. The default is [`Scope::Unknown`], which is never warned of.
     fn scope(&self) -> Scope {
-        Scope::Unknown
+        self.inner().map_or(Scope::Unknown, EventMutex::scope)
     }
 
     /// Decides on each admission, one answer for each, in their order. They are independent of one another, and are
@@ -199,7 +258,10 @@ pub trait EventMutex: fmt::Debug + Send + Sync {
     /// [unavailable](MutexError::unavailable) it asks for none of the rest. Override it where the store can decide in
     /// one step.
     fn admit(&self, admissions: &[Admission]) -> Answers<Admitted> {
-        steps::admit_each(self, admissions)
+        match self.inner() {
+            Some(inner) => inner.admit(admissions),
+            None => steps::admit_each(self, admissions),
+        }
     }
 
     /// Decides on one admission: what a tick asks for where no other event is gated with this one.
@@ -241,7 +303,10 @@ pub trait EventMutex: fmt::Debug + Send + Sync {
     /// # }
     /// ```
     fn release(&self, leases: &[Lease]) -> Answers<bool> {
-        steps::release_each(self, leases)
+        match self.inner() {
+            Some(inner) => inner.release(leases),
+            None => steps::release_each(self, leases),
+        }
     }
 
     /// Gives back what ended, and then decides on what is asked for: [`release`](Self::release) and
@@ -278,7 +343,7 @@ pub trait EventMutex: fmt::Debug + Send + Sync {
     /// assert!(MemoryMutex::new().can_extend());
     /// ```
     fn can_extend(&self) -> bool {
-        false
+        self.inner().is_some_and(EventMutex::can_extend)
     }
 
     /// Lets each lease end one `term` from now, be that later or earlier than before. `Ok(false)`: it was not ours any
@@ -298,8 +363,10 @@ pub trait EventMutex: fmt::Debug + Send + Sync {
     /// # }
     /// ```
     fn extend(&self, leases: &[Lease], term: Term) -> Answers<bool> {
-        let _ = term;
-        leases.iter().map(|_| Err(MutexError::unsupported("extend a lease"))).collect()
+        match self.inner() {
+            Some(inner) => inner.extend(leases, term),
+            None => leases.iter().map(|_| Err(MutexError::unsupported("extend a lease"))).collect(),
+        }
     }
 
     /// Gives each lease back, not now but `rest` from now, whether or not this process is there then: what
@@ -320,7 +387,10 @@ pub trait EventMutex: fmt::Debug + Send + Sync {
     /// # }
     /// ```
     fn release_after(&self, leases: &[Lease], rest: Term) -> Answers<bool> {
-        self.extend(leases, rest)
+        match self.inner() {
+            Some(inner) => inner.release_after(leases, rest),
+            None => self.extend(leases, rest),
+        }
     }
 
     /// What a process inherits that is to work under this lease, so that the lease lasts as long as that process, even if
@@ -364,8 +434,7 @@ pub trait EventMutex: fmt::Debug + Send + Sync {
     /// # fn main() {}
     /// ```
     fn lifeline(&self, lease: &Lease) -> Result<Option<Lifeline>, MutexError> {
-        let _ = lease;
-        Ok(None)
+        self.inner().map_or(Ok(None), |inner| inner.lifeline(lease))
     }
 
     /// Who holds the name. `Ok(None)`: nobody does, or the store does not keep it. The default keeps nothing.
@@ -385,8 +454,7 @@ pub trait EventMutex: fmt::Debug + Send + Sync {
     /// # }
     /// ```
     fn holder(&self, name: &MutexName) -> Result<Option<Holder>, MutexError> {
-        let _ = name;
-        Ok(None)
+        self.inner().map_or(Ok(None), |inner| inner.holder(name))
     }
 
     /// Frees the name, whoever holds it: an operator's tool. `Ok(false)`: nobody held it. The old holder may still be
@@ -410,8 +478,10 @@ pub trait EventMutex: fmt::Debug + Send + Sync {
     /// # }
     /// ```
     fn break_lease(&self, name: &MutexName) -> Result<bool, MutexError> {
-        let _ = name;
-        Err(MutexError::unsupported("break a lease"))
+        match self.inner() {
+            Some(inner) => inner.break_lease(name),
+            None => Err(MutexError::unsupported("break a lease")),
+        }
     }
 
     /// Looks at the store, before it is trusted, for what lets it promise less than its documentation says. For a
@@ -432,7 +502,7 @@ pub trait EventMutex: fmt::Debug + Send + Sync {
     /// # }
     /// ```
     fn check(&self) -> Result<Vec<StoreWarning>, MutexError> {
-        Ok(Vec::new())
+        self.inner().map_or_else(|| Ok(Vec::new()), EventMutex::check)
     }
 }
 
@@ -481,6 +551,10 @@ macro_rules! forward {
             fn forget(&self, lease: &Lease) -> Result<bool, MutexError> {
                 let $this = self;
                 $inner.forget(lease)
+            }
+            fn inner(&self) -> Option<&dyn EventMutex> {
+                let $this = self;
+                $inner.inner()
             }
             fn identity(&self) -> StoreId {
                 let $this = self;

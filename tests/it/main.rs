@@ -9,6 +9,7 @@ mod command;
 mod connect;
 mod contract;
 mod crontab;
+mod decorator;
 #[cfg(unix)]
 mod exit;
 mod faults;

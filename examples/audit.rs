@@ -1,0 +1,288 @@
+//! Who asked for what, and what was the answer: a store around any other, which writes a row into a table of a database for
+//! each admission, granted or denied.
+//!
+//! ```text
+//! cargo run --example audit -- postgres://app:secret@127.0.0.1/app
+//! cargo run --example audit --features redis -- mysql://app:secret@127.0.0.1/app redis://127.0.0.1
+//! ```
+//!
+//! Three servers ask for the same occurrence: one row says that it was granted, two say to whom. The first URL is the
+//! database of the audit, the second one the store (`memory:`).
+//!
+//! What can't be written never decides a gate, and no gate waits for it: a thread of its own writes. A process that is
+//! killed takes the rows with it that were not written yet.
+
+use std::error::Error;
+use std::fmt;
+use std::process::ExitCode;
+use std::sync::mpsc::{self, Receiver, SyncSender};
+use std::sync::{Arc, Barrier, Mutex, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use chrono::{DateTime, SecondsFormat, TimeDelta, Utc};
+use mysql::prelude::Queryable;
+use soloist::{
+    Admission, Admitted, Answers, Event, EventMutex, Lease, LeaseRequest, MutexError, MutexName, Report, Schedule,
+};
+
+/// A store whose admissions are told to an audit.
+#[derive(Clone, Debug)]
+pub(crate) struct Audited<M> {
+    store: M,
+    audit: Arc<Audit>,
+}
+
+impl<M: EventMutex> Audited<M> {
+    pub(crate) fn new(store: M, audit: Audit) -> Self {
+        Self { store, audit: Arc::new(audit) }
+    }
+
+    fn told(&self, asked: &[Admission], answers: Answers<Admitted>) -> Answers<Admitted> {
+        asked.iter().zip(&answers).for_each(|(asked, answer)| self.audit.tell(asked, answer));
+        answers
+    }
+}
+
+impl<M: EventMutex> EventMutex for Audited<M> {
+    fn inner(&self) -> Option<&dyn EventMutex> {
+        Some(&self.store) // which is asked whatever is not below
+    }
+
+    fn admit(&self, asked: &[Admission]) -> Answers<Admitted> {
+        self.told(asked, self.store.admit(asked))
+    }
+
+    fn release_then_admit(&self, ended: &[Lease], asked: &[Admission]) -> (Answers<bool>, Answers<Admitted>) {
+        let (released, answers) = self.store.release_then_admit(ended, asked);
+        (released, self.told(asked, answers))
+    }
+
+    /// What a `LeaseGuard` asks for.
+    fn create(&self, request: &LeaseRequest) -> Result<Option<Lease>, MutexError> {
+        let answer = self.store.create(request);
+        let (asked, is_claim) = (Admission::lease_only(request.clone()), request.name().is_claim());
+        let admitted = answer.clone().map(|lease| match lease {
+            Some(lease) => Admitted::Granted(asked.granted(lease.token())),
+            None if is_claim => Admitted::ClaimTaken(None),
+            None => Admitted::LeaseTaken(None),
+        });
+        self.audit.tell(&asked, &admitted);
+        answer
+    }
+
+    fn exists(&self, name: &MutexName) -> Result<bool, MutexError> {
+        self.store.exists(name)
+    }
+
+    fn forget(&self, lease: &Lease) -> Result<bool, MutexError> {
+        self.store.forget(lease)
+    }
+}
+
+/// One admission that was asked for.
+#[derive(Clone, Debug)]
+pub(crate) struct Row {
+    pub(crate) at: DateTime<Utc>,
+    pub(crate) server: String,
+    /// The event; of a lease alone, its mutex, which is called after the event unless it has another name.
+    pub(crate) event: String,
+    /// The occurrence or the period that was claimed.
+    pub(crate) occurrence: Option<String>,
+    /// `granted`, or the keyword of the report: `overlapping`, `ran_elsewhere`, `store_unavailable`.
+    pub(crate) reason: &'static str,
+    /// Who was in the way, or what the error was.
+    pub(crate) holder: Option<String>,
+    /// The fencing token that was granted.
+    pub(crate) token: Option<u64>,
+}
+
+/// Where the rows go: to a thread that writes them, one after another.
+pub(crate) struct Audit {
+    server: String,
+    rows: Option<SyncSender<Row>>,
+    written: Mutex<Receiver<()>>,
+}
+
+/// How many rows may wait for a database that does not answer. Those that come then are lost, which standard error says.
+const WAITING: usize = 1_000;
+
+/// How long the last handle waits until all rows are written.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+impl Audit {
+    /// `write` may take as long as it likes, and fail.
+    pub(crate) fn start<E: fmt::Display>(
+        server: impl Into<String>,
+        mut write: impl FnMut(&Row) -> Result<(), E> + Send + 'static,
+    ) -> Self {
+        let (rows, to_write) = mpsc::sync_channel::<Row>(WAITING);
+        let (all_written, written) = mpsc::channel();
+        thread::spawn(move || {
+            for row in to_write {
+                // Once more, because a connection that was at rest may have ended. Rather a row twice than none.
+                if let Err(error) = write(&row).or_else(|_| write(&row)) {
+                    eprintln!("audit: not written: {row:?}: {error}");
+                }
+            }
+            // Nobody listens any more if that took too long.
+            let _ = all_written.send(());
+        });
+        Self { server: server.into(), rows: Some(rows), written: Mutex::new(written) }
+    }
+
+    fn tell(&self, asked: &Admission, answer: &Result<Admitted, MutexError>) {
+        let request = asked.claim().or(asked.lease()).expect("an admission is a lease, a claim, or both");
+        let (reason, holder, token) = match answer {
+            Ok(Admitted::Granted(grant)) => ("granted", None, Some(grant.token().get())),
+            Ok(Admitted::LeaseTaken(holder)) => ("overlapping", holder.as_ref().map(ToString::to_string), None),
+            Ok(Admitted::ClaimTaken(holder)) => ("ran_elsewhere", holder.as_ref().map(ToString::to_string), None),
+            Err(error) => ("store_unavailable", Some(error.to_string()), None),
+        };
+        let name = request.name();
+        let occurrence = name.occurrence().map(|occurrence| occurrence.to_rfc3339_opts(SecondsFormat::AutoSi, true));
+        let row = Row {
+            at: Utc::now(),
+            server: self.server.clone(),
+            event: name.event().unwrap_or(name.mutex()).to_owned(),
+            occurrence: occurrence.or_else(|| name.period().map(str::to_owned)),
+            reason,
+            holder,
+            token,
+        };
+        let rows = self.rows.as_ref().expect("they are there until it is dropped");
+        if let Err(error) = rows.try_send(row) {
+            eprintln!("audit: not written: {error}");
+        }
+    }
+}
+
+impl fmt::Debug for Audit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Audit").field("server", &self.server).finish_non_exhaustive()
+    }
+}
+
+impl Drop for Audit {
+    fn drop(&mut self) {
+        drop(self.rows.take()); // so that the thread ends
+        let written = self.written.get_mut().unwrap_or_else(PoisonError::into_inner);
+        if written.recv_timeout(PATIENCE).is_err() {
+            eprintln!("audit: not all rows were written within {PATIENCE:?}");
+        }
+    }
+}
+
+type Failed = Box<dyn Error + Send + Sync>;
+
+/// The table in PostgreSQL.
+pub(crate) const POSTGRES_TABLE: &str = "CREATE TABLE IF NOT EXISTS soloist_audit (
+    at TIMESTAMP NOT NULL, server TEXT NOT NULL, event TEXT NOT NULL, occurrence TEXT,
+    reason TEXT NOT NULL, holder TEXT, token BIGINT)";
+
+/// The table in MySQL and MariaDB.
+pub(crate) const MYSQL_TABLE: &str = "CREATE TABLE IF NOT EXISTS soloist_audit (
+    at DATETIME(6) NOT NULL, server TEXT NOT NULL, event TEXT NOT NULL, occurrence TEXT,
+    reason TEXT NOT NULL, holder TEXT, token BIGINT) CHARACTER SET utf8mb4";
+
+/// Writes into the table of the PostgreSQL at this URL; connected when there is something to write.
+pub(crate) fn on_postgres(url: String) -> impl FnMut(&Row) -> Result<(), Failed> + Send + 'static {
+    let mut connected: Option<postgres::Client> = None;
+    move |row| {
+        // One that has failed is not used again.
+        let mut client = match connected.take() {
+            Some(client) => client,
+            None => postgres::Client::connect(&url, postgres::NoTls)?,
+        };
+        let Row { server, event, occurrence, reason, holder, .. } = row;
+        let (at, token) = (row.at.naive_utc().to_string(), row.token.map(u64::cast_signed));
+        let insert = "INSERT INTO soloist_audit VALUES ($1::TEXT::TIMESTAMP, $2, $3, $4, $5, $6, $7)";
+        client.execute(insert, &[&at, server, event, occurrence, reason, holder, &token])?;
+        connected = Some(client);
+        Ok(())
+    }
+}
+
+/// Writes into the table of the MySQL or MariaDB at this URL; connected when there is something to write.
+pub(crate) fn on_mysql(url: String) -> impl FnMut(&Row) -> Result<(), Failed> + Send + 'static {
+    let mut connected: Option<mysql::Conn> = None;
+    move |row| {
+        let mut client = match connected.take() {
+            Some(client) => client,
+            None => mysql::Conn::new(&*url)?,
+        };
+        let Row { server, event, occurrence, reason, holder, token, .. } = row;
+        let at = row.at.naive_utc().to_string();
+        let insert = "INSERT INTO soloist_audit VALUES (?, ?, ?, ?, ?, ?, ?)";
+        client.exec_drop(insert, (at, server, event, occurrence, reason, holder, token))?;
+        connected = Some(client);
+        Ok(())
+    }
+}
+
+/// Three servers, each with an audit of its own, ask for one occurrence at once; what each reports.
+pub(crate) fn three_servers<M: EventMutex + 'static>(
+    event: &str,
+    now: DateTime<Utc>,
+    store: impl Fn() -> M + Sync,
+    audit: impl Fn(&str) -> Audit + Sync,
+) -> Vec<(&'static str, Report)> {
+    let at_once = Barrier::new(3);
+    let server = |server| {
+        let mut schedule = Schedule::new(Audited::new(store(), audit(server)));
+        let event = Event::call(event, |_| {}).every_minute().on_one_server().without_overlapping();
+        schedule.add(event).expect("it is well-defined");
+        at_once.wait();
+        (server, schedule.run_due(now))
+        // The schedule ends here, and with it the audit, which has written all then.
+    };
+    thread::scope(|scope| {
+        let servers = ["web-1", "web-2", "web-3"].map(|name| scope.spawn(move || server(name)));
+        servers.into_iter().map(|server| server.join().expect("no server panics")).collect()
+    })
+}
+
+const USAGE: &str = "usage: audit DATABASE [STORE]
+  DATABASE  postgres://user:password@host/database or mysql://…: where the rows go, into the table soloist_audit,
+            which is made if it is not there
+  STORE     what the servers share: memory: (if it is not said), file:/path, redis://host or a database, with its feature";
+
+fn main() -> Result<ExitCode, Failed> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let (database, store) = match &arguments[..] {
+        [database] => (database, "memory:"),
+        [database, store] => (database, &**store),
+        _ => return Ok(refuse(USAGE)),
+    };
+    let store = soloist::connect(store)?;
+    let is_postgres = database.starts_with("postgres");
+    if is_postgres {
+        postgres::Client::connect(database, postgres::NoTls)?.batch_execute(POSTGRES_TABLE)?;
+    } else if database.starts_with("mysql:") {
+        mysql::Conn::new(&**database)?.query_drop(MYSQL_TABLE)?;
+    } else {
+        return Ok(refuse(USAGE));
+    }
+    let audit = |server: &str| {
+        if is_postgres {
+            Audit::start(server, on_postgres(database.clone()))
+        } else {
+            Audit::start(server, on_mysql(database.clone()))
+        }
+    };
+    // A minute of its own for each start: the store remembers who ran the last one.
+    let minute = DateTime::UNIX_EPOCH + TimeDelta::minutes(fastrand::i64(0..500_000_000));
+    for (server, report) in three_servers("carts:remind", minute, || Arc::clone(&store), audit) {
+        println!("{server}: {report}\n");
+    }
+    println!(
+        "SELECT * FROM soloist_audit WHERE occurrence = '{}';",
+        minute.to_rfc3339_opts(SecondsFormat::AutoSi, true)
+    );
+    Ok(ExitCode::SUCCESS)
+}
+
+fn refuse(why: &str) -> ExitCode {
+    eprintln!("{why}");
+    ExitCode::from(2)
+}

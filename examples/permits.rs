@@ -1,0 +1,85 @@
+//! The permit pattern: three copies of a service with the same jobs, and one of them does each, once a day or once an hour.
+//!
+//! ```text
+//! cargo run --example permits
+//! cargo run --example permits --features redis -- redis://127.0.0.1
+//! cargo run --example permits --features mysql -- mysql://app:secret@127.0.0.1/app
+//! cargo run --example permits --features postgres -- postgres://app:secret@127.0.0.1/app
+//! ```
+//!
+//! The copies are not in step: where one looks at 15:01, the next does at 15:02. Whoever asks first has the permit of that
+//! day or hour; the others go home. Nobody has to be there at midnight, or on the hour.
+
+use std::collections::BTreeSet;
+use std::error::Error;
+use std::sync::{Arc, mpsc};
+use std::thread;
+
+use chrono::{DateTime, TimeDelta, Timelike, Utc};
+use soloist::{Event, EventMutex, Period, Run, Schedule, Scope};
+
+const SERVERS: [&str; 3] = ["web-1", "web-2", "web-3"];
+
+/// On which day, at which hour and minute each server looks whether there is something to do.
+const TICKS: [[(i64, i64, i64); SERVERS.len()]; 4] = [
+    [(0, 15, 1), (0, 15, 2), (0, 15, 3)], // one hour: one reminder, and the clean-up of the day
+    [(0, 15, 58), (0, 15, 30), (0, 15, 59)], // the same hour: nothing is left to do
+    [(0, 16, 59), (0, 17, 0), (0, 17, 1)], // two hours: two reminders
+    [(1, 0, 0), (1, 0, 1), (1, 0, 0)],    // the next day: a clean-up and a reminder
+];
+
+/// Who ran what, and for which minute.
+type Ran = (&'static str, String, DateTime<Utc>);
+
+/// What each copy of the service has: the same jobs, which ask every minute.
+fn schedule(
+    server: &'static str,
+    store: Arc<dyn EventMutex>,
+    ran: &mpsc::Sender<Ran>,
+) -> Result<Schedule, Box<dyn Error>> {
+    let job = |ran: mpsc::Sender<Ran>| move |run: &Run| ran.send((server, run.name().to_owned(), run.occurrence()));
+    let mut schedule = Schedule::new(store);
+    schedule.add(Event::call("carts:clean-up", job(ran.clone())).every_minute().once_per(Period::Day))?;
+    schedule.add(Event::call("carts:remind", job(ran.clone())).every_minute().once_per(Period::Hour))?;
+    Ok(schedule)
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let url = std::env::args().nth(1).unwrap_or_else(|| "memory:".to_owned());
+    let first = soloist::connect(&url)?;
+    let (tell, told) = mpsc::channel();
+    let mut servers = Vec::new();
+    for server in SERVERS {
+        // Each copy opens the store for itself, as it would on a host of its own. One in memory is only ever shared.
+        let store = if first.scope() == Scope::Process { Arc::clone(&first) } else { soloist::connect(&url)? };
+        servers.push(schedule(server, store, &tell)?);
+    }
+    // A server knows the permits of yesterday, so that each start of this program has days of its own.
+    let day = DateTime::UNIX_EPOCH + TimeDelta::days(fastrand::i64(0..100_000));
+    let mut permits = BTreeSet::new();
+    for ticks in TICKS {
+        // All servers at once.
+        thread::scope(|scope| -> Result<(), Box<dyn Error>> {
+            let tick = |(schedule, (days, hours, minutes))| {
+                let now = day + TimeDelta::minutes((days * 24 + hours) * 60 + minutes);
+                scope.spawn(move || Schedule::run_due(schedule, now))
+            };
+            for tick in servers.iter().zip(ticks).map(tick).collect::<Vec<_>>() {
+                let report = tick.join().map_err(|_| "a tick panicked")?;
+                if report.is_failure() {
+                    return Err(report.to_string().into()); // the store did not answer, say
+                }
+            }
+            Ok(())
+        })?;
+        for (server, event, minute) in told.try_iter() {
+            println!("{}  {event:14}  ran on {server}", minute.format("%F %H:%M"));
+            let hour = (event == "carts:remind").then(|| minute.hour());
+            if !permits.insert((event, minute.date_naive(), hour)) {
+                return Err("it ran in this period before".into());
+            }
+        }
+    }
+    println!("{} runs, of {} that were due", permits.len(), 2 * SERVERS.len() * TICKS.len());
+    if permits.len() == 6 { Ok(()) } else { Err("two days and four hours are six permits".into()) }
+}
