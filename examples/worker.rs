@@ -22,7 +22,9 @@ use serde_json::{Value, json};
 use soloist::{Entry, Event, Period, Run, Schedule, Shutdown, TaskOutcome, Verdict};
 
 const USAGE: &str = "usage: worker --store URL [options]
-  --store URL                      memory:, file:/path, or redis://host with the feature redis
+  --store URL                      memory:, file:/path, or with the feature that is called so redis://host,
+                                   mysql://user:password@host/database or postgres://user:password@host/database
+  --create-table                   makes the table of the store in a database, if it is not there
   --event NAME                     the name of the event (report)
   --cron EXPR                      its timetable (* * * * *)
   --now RFC3339                    the instant of the first tick; each further one is a minute later
@@ -71,8 +73,10 @@ fn refuse(error: &dyn Error) -> ExitCode {
     ExitCode::from(2)
 }
 
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 struct Options {
     store: String,
+    create_table: bool,
     event: String,
     cron: String,
     now: Option<DateTime<Utc>>,
@@ -102,6 +106,7 @@ impl Options {
         let mut store = None;
         let mut options = Self {
             store: String::new(),
+            create_table: false,
             event: "report".into(),
             cron: "* * * * *".into(),
             now: None,
@@ -125,6 +130,7 @@ impl Options {
         while let Some(argument) = arguments.next()? {
             match argument {
                 Long("store") => store = Some(arguments.value()?.string()?),
+                Long("create-table") => options.create_table = true,
                 Long("event") => options.event = arguments.value()?.string()?,
                 Long("cron") => options.cron = arguments.value()?.string()?,
                 Long("now") => options.now = Some(arguments.value()?.parse()?),
@@ -174,13 +180,28 @@ fn schedule(options: &Options) -> Result<Schedule, Box<dyn Error>> {
     // Killing a command takes its time, and so does what comes after it.
     let ending = Duration::from_secs(if options.exec.is_some() { 5 } else { 0 });
     let shutdown = options.shutdown.clone().with_grace(options.grace + ending);
-    let mut schedule = Schedule::new(soloist::connect(&options.store)?).with_shutdown(&shutdown);
+    let store = soloist::connect(&options.store)?;
+    if options.create_table {
+        create_table(&options.store)?;
+    }
+    let mut schedule = Schedule::new(store).with_shutdown(&shutdown);
     for number in 1..=options.in_background.unwrap_or(1) {
         let name = if number == 1 { options.event.clone() } else { format!("{}-{number}", options.event) };
         let event = event(options, name);
         schedule.add(if options.in_background.is_some() { event.in_background() } else { event })?;
     }
     Ok(schedule)
+}
+
+/// A service does that when it is deployed, by its migrations say, and not at each start.
+fn create_table(url: &str) -> Result<(), Box<dyn Error>> {
+    match url.split(':').next() {
+        #[cfg(feature = "mysql")]
+        Some("mysql" | "mariadb") => Ok(soloist::MysqlMutex::new(url)?.create_table()?),
+        #[cfg(feature = "postgres")]
+        Some("postgres" | "postgresql") => Ok(soloist::PostgresMutex::new(url)?.create_table()?),
+        _ => Err("--create-table is for a store in a database".into()),
+    }
 }
 
 fn event(options: &Options, name: String) -> Event {

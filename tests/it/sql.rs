@@ -11,6 +11,7 @@ use crate::servers::postgres::Postgres;
 
 mod audit;
 mod contract;
+mod examples;
 mod table;
 
 /// A server of either kind.

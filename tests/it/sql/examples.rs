@@ -1,0 +1,79 @@
+//! The examples that take the URL of a store, on databases.
+
+use std::process::{Command, Output};
+
+use super::{SqlServer, on_both};
+use crate::support::example;
+
+on_both!(
+    a_worker_makes_its_table_when_it_is_told_to,
+    three_copies_share_the_permits_of_a_database,
+    the_audit_makes_its_table_and_is_kept,
+);
+
+fn run(name: &str, arguments: &[&str]) -> Output {
+    Command::new(example(name)).args(arguments).output().expect("it runs")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// The two ways in which a URL begins.
+fn urls<S: SqlServer>(server: &S) -> [String; 2] {
+    let url = server.url();
+    let (scheme, rest) = url.split_once(':').expect("a url");
+    let other = if scheme == "mysql" { "mariadb" } else { "postgresql" };
+    [format!("{other}:{rest}"), url]
+}
+
+fn a_worker_makes_its_table_when_it_is_told_to<S: SqlServer>() {
+    let server = S::with(&[]);
+    let worker = |url: &str, minute: u32, more: &[&str]| {
+        let now = format!("2026-03-01T12:{minute:02}:00Z");
+        let options = ["--store", url, "--without-overlapping", "--on-one-server", "--now", &now];
+        run("worker", &[&options, more].concat())
+    };
+    let [other, url] = urls(&server);
+    let without = worker(&url, 0, &[]);
+    assert_eq!(without.status.code(), Some(1));
+    assert!(text(&without.stderr).contains("create it, by create_table() or by CREATE TABLE"), "{without:?}");
+    for (minute, (url, more)) in
+        (1..).zip([(&url, &["--create-table"][..]), (&other, &["--create-table"]), (&other, &[])])
+    {
+        let output = worker(url, minute, more);
+        assert!(output.status.success() && text(&output.stdout).contains("\"what\":\"end\""), "{output:?}");
+    }
+    assert!(text(&worker(&url, 3, &[]).stdout).contains("\"reason\":\"ran_elsewhere\""), "it is one store");
+
+    let memory = run("worker", &["--store", "memory:", "--create-table"]);
+    assert_eq!(memory.status.code(), Some(2));
+    assert!(text(&memory.stderr).contains("--create-table is for a store in a database"), "{memory:?}");
+}
+
+fn three_copies_share_the_permits_of_a_database<S: SqlServer>() {
+    for url in urls(S::shared()) {
+        let output = run("permits", &[&url]);
+        assert!(output.status.success(), "{output:?}");
+        let said = text(&output.stdout);
+        let of = |event: &str| said.lines().filter(|line| line.contains(event)).count();
+        assert_eq!((of("carts:clean-up"), of("carts:remind")), (2, 4), "{said}");
+    }
+}
+
+fn the_audit_makes_its_table_and_is_kept<S: SqlServer>() {
+    let server = S::with(&[]);
+    let url = server.url();
+    S::create_table(&server.mutex()).unwrap();
+    for (store, rows) in [(&[][..], 3), (&[&*url], 6)] {
+        let output = run("audit", &[&[&*url], store].concat());
+        assert!(output.status.success(), "{output:?}");
+        assert_eq!(server.count("SELECT COUNT(*) FROM soloist_audit"), rows);
+        assert_eq!(server.count("SELECT COUNT(*) FROM soloist_audit WHERE reason = 'granted'"), rows / 3);
+    }
+    for wrong in [&[][..], &["memory:"], &["file:/tmp", "memory:"], &[&*url, "memory:", "more"]] {
+        let output = run("audit", wrong);
+        assert_eq!(output.status.code(), Some(2), "{wrong:?}: {output:?}");
+        assert!(text(&output.stderr).starts_with("usage: audit DATABASE [STORE]"), "{output:?}");
+    }
+}
