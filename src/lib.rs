@@ -63,9 +63,24 @@
     not(feature = "redis"),
     doc = "| `RedisMutex`, with the feature `redis` | the fleet | the server's | when the term is over |"
 )]
+#![cfg_attr(feature = "mysql", doc = "| [`MysqlMutex`] | the fleet | the server's | when the term is over |")]
+#![cfg_attr(
+    not(feature = "mysql"),
+    doc = "| `MysqlMutex`, with the feature `mysql` | the fleet | the server's | when the term is over |"
+)]
+#![cfg_attr(feature = "postgres", doc = "| [`PostgresMutex`] | the fleet | the server's | when the term is over |")]
+#![cfg_attr(
+    not(feature = "postgres"),
+    doc = "| `PostgresMutex`, with the feature `postgres` | the fleet | the server's | when the term is over |"
+)]
 //! | your own [`EventMutex`] | as far as it does | its own | when the term is over |
 //!
-//! [`connect`] opens the one that a URL names. [`LeaseGuard`] is the protection alone, for a task under some other
+//! For one host take files. For several take the server that is there already: Redis costs the least for each event, and a
+//! failover of it can lose what was granted last; a database costs a commit, and keeps what it has committed as it keeps
+//! everything else. In each of them the second holder has a higher [`FencingToken`].
+//!
+//! [`connect`] opens the one that a URL names. A store around another, that counts or logs, is a decorator:
+//! [`EventMutex::inner`]. [`LeaseGuard`] is the protection alone, for a task under some other
 //! scheduler.
 //!
 //! # When a store or a process stops

@@ -27,6 +27,9 @@ use crate::mutex::redis::RedisMutex;
 /// | `mysql://user:password@host:3306/database` | the `MysqlMutex` in this database, with the feature `mysql`, over TLS with `?ssl-mode=REQUIRED` and `mysql-tls`; `mariadb://…` means the same |
 /// | `postgres://user:password@host:5432/database` | the `PostgresMutex` in this database, with the feature `postgres`, over TLS with `?sslmode=require` and `postgres-tls`; `postgresql://…` means the same |
 ///
+/// Nothing is connected yet to a server, so that one which is down is an error of the first question. A database needs a
+/// table, which this does not make: `MysqlMutex::create_table` and `PostgresMutex::create_table` do.
+///
 /// The path of a file store is absolute, so that two programs with the same URL meet, wherever they were started. `%XX` in it is the
 /// byte `XX`; `%`, `?` and `#` themselves are written as `%25`, `%3F` and `%23`.
 ///

@@ -2,6 +2,8 @@
 
 use std::process::{Command, Output};
 
+use soloist::{Clock, EventMutex, LeaseRequest, MutexName, Term};
+
 use super::{SqlServer, on_both};
 use crate::support::example;
 
@@ -9,6 +11,7 @@ on_both!(
     a_worker_makes_its_table_when_it_is_told_to,
     three_copies_share_the_permits_of_a_database,
     the_audit_makes_its_table_and_is_kept,
+    what_the_readme_tells_an_operator_shows_and_frees_what_is_held,
 );
 
 fn run(name: &str, arguments: &[&str]) -> Output {
@@ -76,4 +79,29 @@ fn the_audit_makes_its_table_and_is_kept<S: SqlServer>() {
         assert_eq!(output.status.code(), Some(2), "{wrong:?}: {output:?}");
         assert!(text(&output.stderr).starts_with("usage: audit DATABASE [STORE]"), "{output:?}");
     }
+}
+
+fn what_the_readme_tells_an_operator_shows_and_frees_what_is_held<S: SqlServer>() {
+    let server = S::start();
+    let title = if server.url().starts_with("mysql") { "-- MySQL" } else { "-- PostgreSQL" };
+    let readme = include_str!("../../../README.md");
+    let blocks = readme.split("```sql\n").skip(1).filter_map(|block| block.split("```").next());
+    let block = blocks.into_iter().find(|block| block.starts_with(title)).expect("the README has one for each");
+    let statements: Vec<&str> = block.lines().filter(|line| !line.starts_with("--")).collect();
+    let [look, free] = statements[..] else { panic!("{block}") };
+
+    let mutex = server.mutex();
+    let lease = |name| LeaseRequest::new(MutexName::lease(name).unwrap(), Term::DEFAULT, &Clock::system());
+    let taken = ["carts:remind", "other"].map(|name| mutex.create(&lease(name)).unwrap().unwrap());
+    let names = |look: &str| {
+        let mut names: Vec<String> = server.ask(look).into_iter().map(|row| row[0].clone().unwrap()).collect();
+        names.sort();
+        names
+    };
+    assert_eq!(names(look), ["lease/carts:remind", "lease/other"]);
+    server.ask(free);
+    assert_eq!(names(look), ["lease/other"]);
+    let renewed = mutex.extend(&taken, Term::DEFAULT);
+    assert!(matches!(renewed[..], [Ok(false), Ok(true)]), "its holder is told: {renewed:?}");
+    assert!(mutex.create(&lease("carts:remind")).unwrap().is_some());
 }
