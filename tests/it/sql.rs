@@ -10,6 +10,7 @@ use crate::servers::mariadb::Mariadb;
 use crate::servers::postgres::Postgres;
 
 mod contract;
+mod fleet;
 mod table;
 
 /// A server of either kind.
