@@ -57,7 +57,7 @@ mod tests {
             told(&health),
             [
                 "the server is a replica and can't be written to: connect to its primary",
-                "the server's version 9 is older than 11, the oldest that is tested: update it",
+                "the server's version 9 is older than 11, the oldest that this is written for: update it",
                 "the table forgets leases when the server ends, because it is UNLOGGED: make it a durable one",
                 "the table is not as it should be: its primary key is not the name alone; drop it while nothing runs, \
                  and create it with create_table()",
