@@ -1,14 +1,11 @@
 //! A look at the server and the table, before they are trusted.
 
 use crate::mutex::StoreWarning;
-use crate::mutex::sql::Row;
+use crate::mutex::sql::{Row, told};
 
 /// What is to be said of a server and a table of which `health` tells so.
 pub(super) fn warnings(health: &[Row]) -> Vec<StoreWarning> {
-    let told = |what: &str| {
-        let told = health.iter().filter(move |row| row.first().is_some_and(|first| first == what));
-        told.filter_map(|row| row.get(1).map(String::as_str)).collect::<Vec<_>>()
-    };
+    let told = |what: &str| told(health, what);
     let mut warnings = Vec::new();
     // Newer servers call it by three states and more.
     if told("read_only").iter().any(|state| !["0", "OFF"].contains(state)) {
@@ -39,7 +36,7 @@ fn is_old(version: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn told(lines: &[(&str, &str)]) -> Vec<String> {
+    fn warned(lines: &[(&str, &str)]) -> Vec<String> {
         let health: Vec<Row> = lines.iter().map(|(what, how)| vec![(*what).to_owned(), (*how).to_owned()]).collect();
         warnings(&health).iter().map(ToString::to_string).collect()
     }
@@ -48,7 +45,7 @@ mod tests {
     fn a_server_in_order_is_not_warned_of() {
         let table = [("engine", "InnoDB"), ("key", "name"), ("collation", "ascii_bin")];
         for version in ["5.7.44-log", "8.4.3", "10.11.6-MariaDB-0+deb12u1"] {
-            assert!(told(&[&[("version", version), ("read_only", "0")], &table[..]].concat()).is_empty());
+            assert!(warned(&[&[("version", version), ("read_only", "0")], &table[..]].concat()).is_empty());
         }
     }
 
@@ -65,7 +62,7 @@ mod tests {
         let do_so = "; drop it while nothing runs, and create it with create_table()";
         let wrong = |what: &str| format!("the table is not as it should be: {what}{do_so}");
         assert_eq!(
-            told(&health),
+            warned(&health),
             [
                 "the server is a replica and can't be written to: connect to its primary",
                 "the server's version 5.6.51 is older than 5.7, the oldest that this is written for: update it",
