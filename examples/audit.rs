@@ -14,6 +14,7 @@
 
 use std::error::Error;
 use std::fmt;
+use std::io::{self, Write};
 use std::process::ExitCode;
 use std::sync::mpsc::{self, Receiver, SyncSender};
 use std::sync::{Arc, Barrier, Mutex, PoisonError};
@@ -122,7 +123,7 @@ impl Audit {
             for row in to_write {
                 // Once more, because a connection that was at rest may have ended. Rather a row twice than none.
                 if let Err(error) = write(&row).or_else(|_| write(&row)) {
-                    eprintln!("audit: not written: {row:?}: {error}");
+                    complain(format_args!("not written: {row:?}: {error}"));
                 }
             }
             // Nobody listens any more if that took too long.
@@ -152,7 +153,7 @@ impl Audit {
         };
         let rows = self.rows.as_ref().expect("they are there until it is dropped");
         if let Err(error) = rows.try_send(row) {
-            eprintln!("audit: not written: {error}");
+            complain(format_args!("not written: {error}"));
         }
     }
 }
@@ -168,9 +169,14 @@ impl Drop for Audit {
         drop(self.rows.take()); // so that the thread ends
         let written = self.written.get_mut().unwrap_or_else(PoisonError::into_inner);
         if written.recv_timeout(PATIENCE).is_err() {
-            eprintln!("audit: not all rows were written within {PATIENCE:?}");
+            complain(format_args!("not all rows were written within {PATIENCE:?}"));
         }
     }
+}
+
+/// Where standard error can't be written to, `eprintln!` panics, and a panic decides a gate.
+fn complain(why: fmt::Arguments<'_>) {
+    let _ = writeln!(io::stderr(), "audit: {why}");
 }
 
 type Failed = Box<dyn Error + Send + Sync>;

@@ -1,4 +1,4 @@
-//! A `MySQL` or `MariaDB` server: how it is reached, the statements, and what its errors mean. How mutexes are kept in
+//! A MySQL or MariaDB server: how it is reached, the statements, and what its errors mean. How mutexes are kept in
 //! a table is told at `mutex::sql`.
 
 use std::fmt;
@@ -19,8 +19,8 @@ mod tls;
 pub use builder::MysqlMutexBuilder;
 use connection::Connection;
 
-/// Mutexes between all processes that reach one table of a `MySQL` 5.7 or newer, or `MariaDB` 10.3 or newer. It can do all
-/// that an [`EventMutex`] can.
+/// Mutexes between all processes that reach one table in MySQL 5.7 or newer, or in MariaDB 10.3 or newer. It can do
+/// all that an [`EventMutex`] can. Its tests run on MariaDB 10.11; the statements are those of MySQL too.
 ///
 /// Nothing is connected before the first question, so that a tick in which nothing is due opens no connection. It may be
 /// used inside an asynchronous runtime, and blocks there as any task does; each call is then made from another thread.
@@ -41,7 +41,7 @@ use connection::Connection;
 /// | `claim/warehouse/import/2026-03-01T02:30:00Z` | the same for `import`, whose mutex is called `warehouse` |
 ///
 /// In a name, `%` and `/` stand as `%25` and `%2F`, and `%XX` for each byte that is not plain ASCII. One of more than 500
-/// characters is cut, and ends in `/~` and an id that is made of all of it. What is held now:
+/// characters is cut, and ends in `%~` and an id that is made of all of it. What is held now:
 ///
 /// ```sql
 /// SELECT name, host, pid, acquired_at, expires_at FROM soloist_mutexes WHERE expires_at > UTC_TIMESTAMP(6);

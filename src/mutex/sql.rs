@@ -39,7 +39,7 @@ mod waiting;
 
 use client::{Client, Ended};
 pub(super) use options::{CheckedOptions, SqlOptions};
-pub(super) use session::{Dialect, Row, Session};
+pub(super) use session::{Dialect, Row, Session, told};
 use table::Table;
 use text::TableName;
 pub(super) use waiting::Waiting;

@@ -78,7 +78,10 @@ impl fmt::Display for StoreWarning {
             ),
             Self::Replica => f.write_str("the server is a replica and can't be written to: connect to its primary"),
             Self::OldVersion { found, needed } => {
-                write!(f, "the server's version {found} is older than {needed}, the oldest that is tested: update it")
+                write!(
+                    f,
+                    "the server's version {found} is older than {needed}, the oldest that this is written for: update it"
+                )
             }
             Self::ClocksDiffer { by } => write!(
                 f,

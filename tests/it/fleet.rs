@@ -24,7 +24,7 @@ impl Fleet {
     }
 
     /// On the store with this URL, where nobody else uses the event of `worker`.
-    #[cfg(feature = "redis")]
+    #[cfg(any(feature = "redis", all(feature = "mysql", feature = "postgres")))]
     pub(crate) fn on(store: String) -> Self {
         Self { store, ..Self::new() }
     }

@@ -108,32 +108,51 @@ mod on_file {
     }
 }
 
+/// The same on a server, where nothing but the term tells that a process has gone.
+#[cfg(any(feature = "redis", all(feature = "mysql", feature = "postgres")))]
+macro_rules! on_a_server {
+    ($start:expr) => {
+        use super::*;
+
+        #[test]
+        fn a_task_of_three_terms_runs_under_one_lease() {
+            let server = $start;
+            super::a_task_of_three_terms_runs_under_one_lease(&Fleet::on(server.url()));
+        }
+
+        #[test]
+        fn a_process_that_was_stopped_past_its_term_leaves_its_successor_alone() {
+            let server = $start;
+            super::a_process_that_was_stopped_past_its_term_leaves_its_successor_alone(&Fleet::on(server.url()));
+        }
+
+        #[test]
+        fn a_short_task_runs_once_on_two_servers_whose_clocks_differ_if_its_lease_is_held() {
+            let (server, held) =
+                ($start, super::a_short_task_runs_once_on_two_servers_whose_clocks_differ_if_its_lease_is_held);
+            held(&Fleet::on(server.url()));
+        }
+
+        #[test]
+        fn the_event_of_a_killed_process_runs_within_the_default_term_and_a_tick() {
+            let server = $start;
+            let ticks = ticks_until_taken_over(&Fleet::on(server.url()));
+            assert!(ticks <= 61, "it took {ticks} ticks of a second");
+        }
+    };
+}
+
 #[cfg(feature = "redis")]
 mod on_redis {
-    use super::*;
+    on_a_server!(Redis::start());
+}
 
-    #[test]
-    fn a_task_of_three_terms_runs_under_one_lease() {
-        let server = Redis::start();
-        super::a_task_of_three_terms_runs_under_one_lease(&Fleet::on(server.url()));
-    }
+#[cfg(all(feature = "mysql", feature = "postgres"))]
+mod on_mariadb {
+    on_a_server!(<crate::servers::mariadb::Mariadb as crate::sql::SqlServer>::start());
+}
 
-    #[test]
-    fn a_process_that_was_stopped_past_its_term_leaves_its_successor_alone() {
-        let server = Redis::start();
-        super::a_process_that_was_stopped_past_its_term_leaves_its_successor_alone(&Fleet::on(server.url()));
-    }
-
-    #[test]
-    fn a_short_task_runs_once_on_two_servers_whose_clocks_differ_if_its_lease_is_held() {
-        let server = Redis::start();
-        super::a_short_task_runs_once_on_two_servers_whose_clocks_differ_if_its_lease_is_held(&Fleet::on(server.url()));
-    }
-
-    #[test]
-    fn the_event_of_a_killed_process_runs_within_the_default_term_and_a_tick() {
-        let server = Redis::start();
-        let ticks = ticks_until_taken_over(&Fleet::on(server.url()));
-        assert!(ticks <= 61, "it took {ticks} ticks of a second");
-    }
+#[cfg(all(feature = "mysql", feature = "postgres"))]
+mod on_postgres {
+    on_a_server!(<crate::servers::postgres::Postgres as crate::sql::SqlServer>::start());
 }

@@ -1,4 +1,4 @@
-//! The stores in tables of `MariaDB` and `PostgreSQL`: real servers, what they can do to them, and how much they ask of
+//! The stores in tables of MariaDB and PostgreSQL: real servers, what they can do to them, and how much they ask of
 //! them. What is asserted of both is written once.
 
 use std::sync::OnceLock;
@@ -12,6 +12,7 @@ use crate::servers::postgres::Postgres;
 mod audit;
 mod contract;
 mod examples;
+mod fleet;
 mod table;
 
 /// A server of either kind.

@@ -56,7 +56,7 @@ fn only_one_file_has_unsafe_code() {
 
 #[test]
 fn no_driver_is_named_outside_the_stores() {
-    let drivers = ["redis::", "mysql::", "postgres::", "rustix::fs"];
+    let drivers = ["redis::", "mysql::", "mysql_async", "postgres::", "tokio", "rustix::fs"];
     nowhere(
         "a driver is named",
         |path| path.starts_with("src/mutex"),
@@ -133,4 +133,43 @@ fn no_example_is_ignored() {
             assert!(!ignored, "{}:{}", path.display(), number + 1);
         }
     }
+}
+
+/// Which module of these tests holds a store against the behaviour suite.
+const SUITES: [(&str, &str); 5] = [
+    ("MemoryMutex", "contract::memory"),
+    ("FileMutex", "contract::file"),
+    ("RedisMutex", "redis::contract::on_a_server"),
+    ("MysqlMutex", "sql::contract::on_mariadb"),
+    ("PostgresMutex", "sql::contract::on_postgres"),
+];
+
+#[cfg(all(feature = "redis", feature = "mysql", feature = "postgres"))]
+#[test]
+fn every_store_passes_the_whole_suite() {
+    let list = std::env::current_exe().and_then(|tests| std::process::Command::new(tests).arg("--list").output());
+    let list = String::from_utf8(list.expect("the tests can be listed").stdout).expect("names are text");
+    let cases = |suite: &str| -> std::collections::BTreeSet<&str> {
+        let cases =
+            list.lines().filter_map(|line| line.strip_suffix(": test")?.strip_prefix(suite)?.strip_prefix("::"));
+        cases.collect()
+    };
+    let whole = cases("contract::memory");
+    assert!(whole.contains("tokens_rise_over_expiry"), "the suite has other cases than it had: {whole:?}");
+    let mut stores = 0;
+    for (path, text) in sources("src/mutex") {
+        for (_, line) in code(&text) {
+            let Some((_, rest)) = line.split_once("EventMutex for ") else { continue };
+            let name: String = rest.chars().take_while(|char| char.is_alphanumeric()).collect();
+            // Handles and what is shared by several stores are of a type that is theirs.
+            if !name.ends_with("Mutex") || rest[name.len()..].starts_with('<') {
+                continue;
+            }
+            let suite = SUITES.iter().find(|(store, _)| *store == name);
+            let (_, suite) = suite.unwrap_or_else(|| panic!("{name} in {} has no suite", path.display()));
+            assert_eq!(cases(suite), whole, "the suite of {name}");
+            stores += 1;
+        }
+    }
+    assert_eq!(stores, SUITES.len(), "a store that has a suite was not found");
 }

@@ -416,6 +416,45 @@ mod on_redis {
     }
 }
 
+/// What no process can do for itself, in a table too; the rest is done alike on every server.
+#[cfg(all(feature = "mysql", feature = "postgres"))]
+macro_rules! in_a_table {
+    ($server:ty) => {
+        use super::*;
+
+        fn fleet() -> ($server, Fleet) {
+            let server = <$server as crate::sql::SqlServer>::start();
+            let fleet = Fleet::on(server.url());
+            (server, fleet)
+        }
+
+        #[test]
+        fn a_task_that_ends_in_any_way_gives_its_lease_back() {
+            super::a_task_that_ends_in_any_way_gives_its_lease_back(&fleet().1);
+        }
+
+        #[test]
+        fn a_callback_that_looks_ends_at_each_signal() {
+            super::a_callback_that_looks_ends_at_each_signal(&fleet().1);
+        }
+
+        #[test]
+        fn a_lease_ends_with_its_term_after_sigkill() {
+            assert!((1..=20).contains(&ticks_after_sigkill(&fleet().1)));
+        }
+    };
+}
+
+#[cfg(all(feature = "mysql", feature = "postgres"))]
+mod on_mariadb {
+    in_a_table!(crate::servers::mariadb::Mariadb);
+}
+
+#[cfg(all(feature = "mysql", feature = "postgres"))]
+mod on_postgres {
+    in_a_table!(crate::servers::postgres::Postgres);
+}
+
 /// The rows of the page, by what stands in their first column, and the tests of each.
 const ROWS: &[(&str, &[&str])] = &[
     (

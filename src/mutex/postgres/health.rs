@@ -1,17 +1,14 @@
 //! A look at the server and the table, before they are trusted.
 
 use crate::mutex::StoreWarning;
-use crate::mutex::sql::Row;
+use crate::mutex::sql::{Row, told};
 
 /// The oldest version that the statements are written for, as the server counts: 11.0.
 const OLDEST: u32 = 110_000;
 
 /// What is to be said of a server and a table of which `health` tells so.
 pub(super) fn warnings(health: &[Row]) -> Vec<StoreWarning> {
-    let told = |what: &str| {
-        let told = health.iter().filter(move |row| row.first().is_some_and(|first| first == what));
-        told.filter_map(|row| row.get(1).map(String::as_str)).collect::<Vec<_>>()
-    };
+    let told = |what: &str| told(health, what);
     let mut warnings = Vec::new();
     if told("replica") == ["true"] {
         warnings.push(StoreWarning::Replica);
@@ -38,7 +35,7 @@ pub(super) fn warnings(health: &[Row]) -> Vec<StoreWarning> {
 mod tests {
     use super::*;
 
-    fn told(lines: &[(&str, &str)]) -> Vec<String> {
+    fn warned(lines: &[(&str, &str)]) -> Vec<String> {
         let health: Vec<Row> = lines.iter().map(|(what, how)| vec![(*what).to_owned(), (*how).to_owned()]).collect();
         warnings(&health).iter().map(ToString::to_string).collect()
     }
@@ -47,17 +44,17 @@ mod tests {
     fn a_server_in_order_is_not_warned_of() {
         let health =
             [("version", "150018"), ("replica", "false"), ("persistence", "p"), ("key", "name"), ("collation", "C")];
-        assert!(told(&health).is_empty());
+        assert!(warned(&health).is_empty());
     }
 
     #[test]
     fn each_warning_says_what_to_do() {
         let health = [("version", "90624"), ("replica", "true"), ("persistence", "u"), ("collation", "default")];
         assert_eq!(
-            told(&health),
+            warned(&health),
             [
                 "the server is a replica and can't be written to: connect to its primary",
-                "the server's version 9 is older than 11, the oldest that is tested: update it",
+                "the server's version 9 is older than 11, the oldest that this is written for: update it",
                 "the table forgets leases when the server ends, because it is UNLOGGED: make it a durable one",
                 "the table is not as it should be: its primary key is not the name alone; drop it while nothing runs, \
                  and create it with create_table()",

@@ -8,7 +8,7 @@ use super::failure::not_understood;
 use crate::mutex::StoreWarning;
 use crate::mutex::remote::Failure;
 
-/// The oldest version that is tested.
+/// The oldest version that the scripts are written for.
 const NEEDED: &str = "6.2";
 
 /// What is to be said about a server that answers so, and whose clock is `apart` from ours.
@@ -62,7 +62,7 @@ mod tests {
                 "the server evicts keys when its memory is full (maxmemory-policy volatile-lru), also those of live \
                  leases: set it to noeviction, or use a server of its own",
                 "the server is a replica and can't be written to: connect to its primary",
-                "the server's version 6.0.16 is older than 6.2, the oldest that is tested: update it",
+                "the server's version 6.0.16 is older than 6.2, the oldest that this is written for: update it",
                 "the clocks of the server and of this host differ by 11.0 s: let both follow the same time",
             ]
         );

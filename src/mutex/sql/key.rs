@@ -2,7 +2,7 @@
 //!
 //! As it is displayed, with `%XX` for each byte that is not plain ASCII, so that every client shows it, no collation folds
 //! or pads it, and it stands between quotes as it is. A text of more than 500 bytes is cut, and ends in an id that is made
-//! of all of it, behind a `/~` that no whole name has there.
+//! of all of it, behind a `%~` that no whole name has.
 
 use std::fmt;
 
@@ -30,7 +30,7 @@ impl Key {
         }
         let id = Uuid::new_v5(&Uuid::NAMESPACE_OID, whole.as_bytes()).simple().to_string();
         let kept = &plain[..LONGEST - id.len() - 2]; // It is ASCII, so that it can be cut anywhere.
-        Self(format!("{kept}/~{id}").into())
+        Self(format!("{kept}%~{id}").into())
     }
 
     pub(super) fn as_str(&self) -> &str {
@@ -83,11 +83,11 @@ mod tests {
             names[0].claim(&*a, DateTime::from_timestamp(60, 0).unwrap()),
         ];
         let mut keys: Vec<String> = names.iter().chain(&claims).map(key).collect();
-        assert!(keys.iter().all(|key| key.len() == LONGEST && key.contains("/~")));
+        assert!(keys.iter().all(|key| key.len() == LONGEST && key.contains("%~")));
         keys.sort();
         keys.dedup();
         assert_eq!(keys.len(), 5);
         // Nobody can write such an end into a name that is not cut.
-        assert!(!key(&MutexName::lease("a/~b").unwrap()).contains("/~"));
+        assert!(!key(&MutexName::lease("a%~b").unwrap()).contains("%~"));
     }
 }

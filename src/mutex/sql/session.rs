@@ -22,9 +22,14 @@ pub(in crate::mutex) trait Session: Connect<Target: Send + Sync> + Send + 'stati
 
     /// The server's time, which `health` tells as well.
     fn time(health: &[Row]) -> Option<DateTime<Utc>> {
-        let told = health.iter().find(|row| row.first().is_some_and(|what| what == "time"))?;
-        DateTime::from_timestamp_micros(told.get(1)?.parse().ok()?)
+        DateTime::from_timestamp_micros(told(health, "time").first()?.parse().ok()?)
     }
+}
+
+/// What `health` tells of this: the second column of each row that has it in the first.
+pub(in crate::mutex) fn told<'a>(health: &'a [Row], what: &str) -> Vec<&'a str> {
+    let rows = health.iter().filter(|row| row.first().is_some_and(|first| first == what));
+    rows.filter_map(|row| row.get(1).map(String::as_str)).collect()
 }
 
 /// What is said to a server of one kind. All statements are about a table that is called `soloist_mutexes`.

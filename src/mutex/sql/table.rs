@@ -17,6 +17,10 @@ use crate::mutex::remote::{Attempt, Debt, Failure, Held, Line, Outlook, Server, 
 /// How often somebody else may come first, or a deadlock be dissolved at our cost, before that is an error.
 const TRIES: usize = 10;
 
+/// What is to be said then.
+const ALWAYS_LATE: &str = "others came first ten times, or what was looked at is not what was written to: does a proxy \
+                           send reads to a replica?";
+
 pub(super) struct Table<S: Session> {
     pub(super) server: Server<S>,
     pub(super) name: TableName,
@@ -62,8 +66,10 @@ impl<S: Session> Table<S> {
                 return Ok(plan);
             }
             match line.connection.query(&plan.statements(&self.texts, look.clock.at(until)), until) {
-                Err(failure) if failure.outlook() == Some(Outlook::MayPass) && tries < TRIES => tries += 1,
-                answer => return answer.map(|_| plan),
+                Ok(_) => return Ok(plan),
+                Err(failure) if failure.outlook() != Some(Outlook::MayPass) => return Err(failure),
+                Err(failure) if tries == TRIES => return Err(failure.advised(ALWAYS_LATE.to_owned())),
+                Err(_) => tries += 1,
             }
         }
     }

@@ -1,6 +1,7 @@
 //! An audit of every admission, as `examples/audit.rs` keeps it: the table and the reports agree, and what can't be written
 //! decides nothing.
 
+use std::process::Command;
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -239,6 +240,24 @@ fn an_audit_that_was_at_rest_while_its_server_was_restarted_writes_on() {
     assert!(mutex.create(&request).unwrap().is_some());
     drop(mutex);
     assert_eq!((*written.lock().unwrap()).clone(), ["granted"]);
+}
+
+#[test]
+fn an_audit_that_panics_or_can_not_even_complain_changes_no_answer() {
+    const ALONE: &str = "SOLOIST_TEST_AUDIT_PANICS";
+    if std::env::var_os(ALONE).is_some() {
+        return answers_are_as_ever(|name| {
+            Audit::start(name, |_: &Row| -> Result<(), &str> { panic!("it is broken") })
+        });
+    }
+    // A process of its own, whose standard error takes nothing.
+    let full = std::fs::OpenOptions::new().write(true).open("/dev/full").expect("Linux has one");
+    let name = "sql::audit::an_audit_that_panics_or_can_not_even_complain_changes_no_answer";
+    let mut child = Command::new(std::env::current_exe().expect("a running program has a path"));
+    child.args([name, "--exact", "--nocapture"]).env(ALONE, "1").stderr(full);
+    let output = child.output().expect("it runs");
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && said.contains("1 passed"), "{said}");
 }
 
 /// The behaviour suite, on a store in memory with an audit.

@@ -1,0 +1,21 @@
+//! Eight servers that share one table.
+
+use super::{SqlServer, on_both};
+use crate::fleet::{Fleet, OCCURRENCES, Start, eight_workers_share_each_occurrence};
+
+on_both!(
+    eight_workers_double_nothing_and_lose_nothing,
+    eight_workers_that_start_one_after_another_share_a_table_as_well,
+);
+
+fn eight_workers_double_nothing_and_lose_nothing<S: SqlServer>() {
+    let server = S::start();
+    let started = eight_workers_share_each_occurrence(&Fleet::on(server.url()), Start::Together);
+    assert!(started >= 190, "only {started} of {OCCURRENCES} started, because of overlaps");
+}
+
+fn eight_workers_that_start_one_after_another_share_a_table_as_well<S: SqlServer>() {
+    let server = S::start();
+    let started = eight_workers_share_each_occurrence(&Fleet::on(server.url()), Start::Staggered);
+    assert!(started >= 190, "only {started} of {OCCURRENCES} started, because of overlaps");
+}
