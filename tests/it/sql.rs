@@ -9,6 +9,7 @@ use soloist::{EventMutex, MutexError, MutexName, MysqlMutex, PostgresMutex};
 use crate::servers::mariadb::Mariadb;
 use crate::servers::postgres::Postgres;
 
+mod clean_up;
 mod contract;
 mod cost;
 mod many_rows;
