@@ -26,7 +26,7 @@ on_both!(
 const BATCH: u64 = 500;
 
 /// What the tests do past the store.
-trait BesideTheStore: SqlServer {
+pub(super) trait BesideTheStore: SqlServer {
     fn user_without_delete(&self) -> String;
     /// Asks on a connection, whose transaction stays open until this is dropped.
     fn hold(&self, sql: &str) -> Box<dyn Any>;
@@ -58,7 +58,7 @@ impl BesideTheStore for Postgres {
 }
 
 #[track_caller]
-fn hold(mutex: &impl EventMutex, name: &str) -> Lease {
+pub(super) fn hold(mutex: &impl EventMutex, name: &str) -> Lease {
     mutex.create(&request(name)).expect("the store answers").expect("it is free")
 }
 

@@ -1,14 +1,21 @@
 //! A table in which a million claims have ended: nobody looks at more rows because they are there.
 
+use std::time::{Duration, Instant};
+
 use soloist::{Admission, EventMutex};
 
+use super::clean_up::{BesideTheStore, hold};
 use super::cost::{admission, granted, is_lost, request, term};
 use super::{SqlServer, on_both};
 use crate::servers::mariadb::Mariadb;
 use crate::servers::postgres::Postgres;
 use crate::support::until;
 
-on_both!(no_more_rows_are_looked_at_because_there_are_many, a_clean_up_looks_at_what_it_deletes);
+on_both!(
+    no_more_rows_are_looked_at_because_there_are_many,
+    a_clean_up_looks_at_what_it_deletes,
+    a_batch_locks_no_rows_but_its_own,
+);
 
 const MANY: u64 = 1_000_000;
 
@@ -90,4 +97,21 @@ fn a_clean_up_looks_at_what_it_deletes<S: Looks>() {
     let deleted = 100_001 - server.count("SELECT COUNT(*) FROM soloist_mutexes");
     assert!(deleted >= 500, "{deleted} are deleted");
     assert!(looked_at < 10 * deleted, "{deleted} are deleted, {looked_at} looked at");
+}
+
+/// Not even in a table so small that a server would rather look at all of it.
+fn a_batch_locks_no_rows_but_its_own<S: BesideTheStore>() {
+    let server = S::start();
+    // With that, a row is waited for ten seconds.
+    let mutex = S::open(&server.url(), Duration::from_secs(40));
+    hold(&mutex, "m");
+    let _held = server.hold("SELECT * FROM soloist_mutexes WHERE name = 'lease/m' FOR UPDATE");
+    let began = Instant::now();
+    for (count, minute) in [(1, 0), (100, 1), (100, 2)] {
+        let leases: Vec<_> = mutex.admit(&admissions(count, minute)).into_iter().map(granted).collect();
+        assert!(mutex.extend(&leases, term()).into_iter().all(Result::unwrap));
+        assert!(mutex.release(&leases).into_iter().all(Result::unwrap));
+    }
+    let took = began.elapsed();
+    assert!(took < Duration::from_secs(5), "{took:?}");
 }
