@@ -4,15 +4,17 @@ use std::slice;
 use std::time::Duration;
 
 use chrono::TimeDelta;
-use soloist::{Admission, Admitted, Clock, EventMutex, Lease, LeaseRequest, MutexError, MutexName, Term};
+use soloist::{
+    Admission, Admitted, Clock, Event, EventMutex, Lease, LeaseRequest, MutexError, MutexName, Schedule, Term,
+};
 
 use super::{SqlServer, on_both};
 use crate::servers::mariadb::Mariadb;
 use crate::servers::postgres::Postgres;
 use crate::servers::proxy::{Behind, Proxy};
-use crate::support::noon;
+use crate::support::{at, noon, ran};
 
-on_both!(what_a_run_costs, what_a_batch_costs);
+on_both!(what_a_run_costs, what_a_batch_costs, a_tick_in_which_nothing_is_due_opens_no_connection);
 
 /// A server that counts what it does.
 trait Counts: SqlServer + Behind {
@@ -169,4 +171,24 @@ fn what_a_batch_costs<S: Counts>() {
         counted.costs(Cost(1, 1), |mutex| mutex.extend(&leases, term()));
         counted.costs(Cost(1, 1), |mutex| mutex.release(&leases));
     }
+}
+
+fn a_tick_in_which_nothing_is_due_opens_no_connection<S: Counts>() {
+    let server = S::shared();
+    let proxy = Proxy::of(server);
+    let mut schedule = Schedule::new(S::open(&proxy.url(), Duration::from_secs(10)));
+    let protected = |event: Event| event.on_one_server().without_overlapping();
+    schedule.add(protected(Event::call("cost:yearly", |_| {}).cron("0 0 1 1 *"))).unwrap();
+    schedule.add(protected(Event::call("cost:filtered", |_| {}).every_minute().skip(|_| true))).unwrap();
+    for minute in 0..3 {
+        assert!(!schedule.run_due(noon() + TimeDelta::minutes(minute)).is_failure());
+    }
+    assert_eq!(proxy.connections(), 0);
+
+    ran(&schedule.run_due(at("2026-01-01T00:00:00Z")), "cost:yearly");
+    // That of the clean-up may still have been at work when the lease was given back.
+    let connections = proxy.connections();
+    assert!((1..=2).contains(&connections), "{connections} connections");
+    ran(&schedule.run_due(at("2027-01-01T00:00:00Z")), "cost:yearly");
+    assert_eq!(proxy.connections(), connections, "they are used again");
 }
