@@ -5,7 +5,7 @@ use std::path::Path;
 use serde_json::Value;
 
 /// What is compared, by how many things one iteration of each handles, and the ratio that is promised.
-const PAIRS: [(&str, &str, Option<f64>); 19] = [
+const PAIRS: [(&str, &str, Option<f64>); 27] = [
     ("idle/soloist/100", "idle/raw masks/100", None),
     ("idle/soloist/10000", "idle/raw masks/10000", None),
     ("idle/soloist/100000", "idle/raw masks/100000", Some(2.5 / 1.1)),
@@ -25,6 +25,14 @@ const PAIRS: [(&str, &str, Option<f64>); 19] = [
     ("redis/in order", "redis/raw client beside in order", Some(0.65)),
     ("redis/in background", "redis/raw client beside in background", Some(1.3)),
     ("redis/alone", "redis/raw client beside alone", None),
+    ("mariadb/alone", "mariadb/raw client beside alone", Some(1.3)),
+    ("mariadb/alone, not on the disk", "mariadb/raw client beside alone, not on the disk", Some(1.3)),
+    ("mariadb/a hundred at once", "mariadb/a hundred one by one", Some(0.1)),
+    ("mariadb/among a million", "mariadb/in a small table", Some(1.3)),
+    ("postgres/alone", "postgres/raw client beside alone", Some(1.3)),
+    ("postgres/alone, not on the disk", "postgres/raw client beside alone, not on the disk", Some(1.3)),
+    ("postgres/a hundred at once", "postgres/a hundred one by one", Some(0.1)),
+    ("postgres/among a million", "postgres/in a small table", Some(1.3)),
 ];
 
 /// The median of a benchmark in nanoseconds per thing it handles.
@@ -44,6 +52,7 @@ fn things(name: &str) -> f64 {
         Some(("parse", _)) => 8.0,
         Some(("redis", rest)) if rest.ends_with("in order") => 100.0,
         Some(("redis", rest)) if rest.ends_with("in background") => 1000.0,
+        Some(("mariadb" | "postgres", rest)) if rest.starts_with("a hundred") => 100.0,
         _ => 1.0,
     }
 }

@@ -59,9 +59,18 @@ use connection::Connection;
 /// | a gate that loses | 1 | 0 |
 /// | a release, of up to a hundred leases | 1 | 1 |
 /// | a renewal of all leases of a term | 1 | 1 |
+/// | `exists`, `holder` | 1 | 0 |
+/// | `break_lease` | 2 | 1 |
+///
+/// Who is beaten between its look and its write looks again: two round trips more, and a transaction that is undone.
 ///
 /// Rows that have ended are deleted two minutes later, in batches of 500, by a thread that a process starts once a minute
 /// at most, when something was granted to it; no gate waits for that, and none looks at more rows because there are many.
+/// The thread has a connection of its own while it is at work. When the last handle goes, it waits for a batch, or for twice
+/// as many rows as were written, but for two seconds at most. A process that ends by `process::exit` does not wait; the
+/// server carries out what it was sent. The thread waits
+/// for nobody's transaction on `MariaDB`. `MySQL` can't be told so: while one keeps the thread from a row, a gate waits for
+/// another row that has ended, for a quarter of the time-out at most.
 /// [`purge`](Self::purge) does the same at once.
 ///
 /// # What it promises, and what the server does not

@@ -40,7 +40,7 @@ mod waiting;
 use client::{Client, Ended};
 pub(super) use options::{CheckedOptions, SqlOptions};
 pub(super) use session::{Dialect, Row, Session, told};
-use table::Table;
+use table::{Patience, Table};
 use text::TableName;
 pub(super) use waiting::Waiting;
 
@@ -87,7 +87,8 @@ impl<S: Session> SqlMutex<S> {
     pub(super) fn purge(&self) -> Result<u64, MutexError> {
         let mut purged = 0;
         loop {
-            let deleted = self.client.table.clean_up().map_err(|failure| self.of_the_table("purge", failure))?;
+            let deleted =
+                self.client.table.clean_up(Patience::ASecond).map_err(|failure| self.of_the_table("purge", failure))?;
             purged += deleted;
             if deleted < clean_up::BATCH {
                 return Ok(purged);

@@ -10,9 +10,12 @@ use crate::servers::mariadb::Mariadb;
 use crate::servers::postgres::Postgres;
 
 mod audit;
+mod clean_up;
 mod contract;
+mod cost;
 mod examples;
 mod fleet;
+mod many_rows;
 mod table;
 
 /// A server of either kind.
@@ -31,6 +34,8 @@ pub(crate) trait SqlServer: Sized + Send + Sync + 'static {
     fn create_table(mutex: &Self::Mutex) -> Result<(), MutexError>;
     fn purge(mutex: &Self::Mutex) -> Result<u64, MutexError>;
     fn schema(mutex: &Self::Mutex) -> &str;
+    /// Adds claims that have ended so many seconds ago, with low tokens.
+    fn add_ended(&self, count: u64, seconds_ago: u64);
 
     /// A server of the test's own that has the table.
     fn start() -> Self {
@@ -93,6 +98,13 @@ impl SqlServer for Mariadb {
     fn schema(mutex: &MysqlMutex) -> &str {
         mutex.schema()
     }
+
+    fn add_ended(&self, count: u64, seconds_ago: u64) {
+        self.ask(&format!(
+            "INSERT INTO soloist_mutexes SELECT CONCAT('claim/old/{seconds_ago}/', LPAD(seq, 7, '0')), 'x', seq, 'h', 1, \
+             UTC_TIMESTAMP(6), UTC_TIMESTAMP(6) - INTERVAL {seconds_ago} SECOND FROM seq_1_to_{count}"
+        ));
+    }
 }
 
 impl SqlServer for Postgres {
@@ -135,6 +147,13 @@ impl SqlServer for Postgres {
 
     fn schema(mutex: &PostgresMutex) -> &str {
         mutex.schema()
+    }
+
+    fn add_ended(&self, count: u64, seconds_ago: u64) {
+        self.ask(&format!(
+            "INSERT INTO soloist_mutexes SELECT 'claim/old/{seconds_ago}/' || lpad(seq::text, 7, '0'), 'x', seq, 'h', 1, \
+             now(), now() - {seconds_ago} * interval '1 second' FROM generate_series(1, {count}) AS seq"
+        ));
     }
 }
 

@@ -1,6 +1,6 @@
 //! Rows that have ended are cleaned away, now and then, by a thread that no gate waits for.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{self, Receiver};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
@@ -18,35 +18,44 @@ const EVERY: Duration = Duration::from_secs(60);
 /// writes finds it, and is told if it was somebody else's in between.
 pub(super) const KEPT_SECONDS: u64 = 120;
 
+/// How long the last handle lets a clean-up end at most.
+const FAREWELL: Duration = Duration::from_secs(2);
+
 /// When it was cleaned up, and by whom.
 #[derive(Default)]
 pub(super) struct CleanUp {
     last: Mutex<Option<(Moment, Receiver<()>)>>,
+    course: Arc<Course>,
+}
+
+/// What the thread that cleans up is told as it goes on.
+#[derive(Default)]
+struct Course {
+    /// How many rows were written since it began.
+    written: AtomicU64,
     /// Whether nobody is left for whom to go on.
-    ends: Arc<AtomicBool>,
+    ends: AtomicBool,
 }
 
 impl CleanUp {
-    /// Lets a thread call `delete`, which says whether there may be more, until there is not; unless that was done a
-    /// while ago.
-    pub(super) fn now_and_then(&self, delete: impl Fn() -> bool + Send + 'static) {
+    /// Lets a thread call `delete`, which says how many rows that were, until it was less than a batch; unless that was
+    /// done a while ago.
+    pub(super) fn now_and_then(&self, written: usize, delete: impl Fn() -> Option<u64> + Send + 'static) {
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         let now = Clock::system().moment();
-        if last.as_ref().is_some_and(|(began, _)| now.since(*began) < EVERY) {
+        let is_time = last.as_ref().is_none_or(|(began, _)| now.since(*began) >= EVERY);
+        if is_time {
+            self.course.written.store(0, Ordering::SeqCst);
+        }
+        self.course.written.fetch_add(written as u64, Ordering::SeqCst);
+        if !is_time {
             return;
         }
         let (done, is_done) = mpsc::channel::<()>();
-        let ends = Arc::clone(&self.ends);
+        let course = Arc::clone(&self.course);
         let clean = move || {
             let _done = done; // Gone when this ends.
-            loop {
-                let began = Clock::system().moment();
-                if !delete() || ends.load(Ordering::SeqCst) {
-                    return;
-                }
-                // Half of the time is left to the gates.
-                thread::sleep(Clock::system().moment().since(began));
-            }
+            course.run(delete);
         };
         // Where no thread can be started now, one can later.
         if thread::Builder::new().name("soloist-clean-up".to_owned()).spawn(clean).is_ok() {
@@ -54,12 +63,32 @@ impl CleanUp {
         }
     }
 
-    /// Lets what has been begun end, for so long: a process that lives for less than a batch would never clean anything.
-    pub(super) fn finish(&self, at_most: Duration) {
-        self.ends.store(true, Ordering::SeqCst);
+    /// Lets what has been begun end: a process that lives for less than a batch would never clean anything.
+    pub(super) fn finish(&self) {
+        self.course.ends.store(true, Ordering::SeqCst);
         let last = self.last.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some((_, is_done)) = last {
-            let _ = is_done.recv_timeout(at_most); // An error either way: it is done, or it takes too long.
+            let _ = is_done.recv_timeout(FAREWELL); // An error either way: it is done, or it takes too long.
+        }
+    }
+}
+
+impl Course {
+    fn run(&self, delete: impl Fn() -> Option<u64>) {
+        let mut deleted = 0;
+        loop {
+            let began = Clock::system().moment();
+            match delete() {
+                Some(now) if now >= BATCH => deleted += now,
+                _ => return,
+            }
+            if !self.ends.load(Ordering::SeqCst) {
+                // Half of the time is left to the gates.
+                thread::sleep(Clock::system().moment().since(began));
+            } else if deleted >= 2 * self.written.load(Ordering::SeqCst) {
+                // Where all processes are short-lived, the table shrinks nevertheless.
+                return;
+            }
         }
     }
 }

@@ -4,11 +4,11 @@ use std::slice;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::clean_up::{BATCH, CleanUp};
+use super::clean_up::CleanUp;
 use super::key::Key;
 use super::plan::{Decision, Plan};
 use super::session::Session;
-use super::table::{Exchange, Look, Table};
+use super::table::{Exchange, Look, Patience, Table};
 use crate::clock::Clock;
 use crate::lease::MutexName;
 use crate::mutex::Admission;
@@ -39,7 +39,7 @@ impl<S: Session> Client<S> {
             Ok(Plan { decisions, rows, .. }) => {
                 if !rows.is_empty() {
                     let table = Arc::clone(&self.table);
-                    self.clean_up.now_and_then(move || table.clean_up().is_ok_and(|deleted| deleted >= BATCH));
+                    self.clean_up.now_and_then(rows.len(), move || table.clean_up(Patience::None).ok());
                 }
                 decisions.into_iter().map(Ok).collect()
             }
@@ -119,7 +119,7 @@ fn postponed(debts: Vec<Debt>) -> Vec<Debt> {
 /// A process that ends goes through here, so that it tries once more to give back what it may hold.
 impl<S: Session> Drop for Client<S> {
     fn drop(&mut self) {
-        self.clean_up.finish(self.table.server.timeout);
+        self.clean_up.finish();
         let debts = self.owed.take();
         if !debts.is_empty() {
             // What comes of it, nobody is there to be told: what stays expires.

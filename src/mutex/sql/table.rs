@@ -1,6 +1,7 @@
 //! A table on a server, and what can be done with it.
 
 use std::collections::HashMap;
+use std::fmt::Display;
 
 use super::clean_up::{BATCH, KEPT_SECONDS};
 use super::key::Key;
@@ -25,6 +26,14 @@ pub(super) struct Table<S: Session> {
     pub(super) server: Server<S>,
     pub(super) name: TableName,
     pub(super) texts: Texts,
+}
+
+/// For how many seconds a clean-up waits for a row that somebody's transaction has. Meanwhile others wait for those that it
+/// has.
+#[derive(Clone, Copy)]
+pub(super) enum Patience {
+    None = 0,
+    ASecond = 1,
 }
 
 /// What is asked and heard on one connection.
@@ -104,8 +113,10 @@ impl<S: Session> Table<S> {
     }
 
     /// Deletes rows that have ended, at most a batch of them; how many that were.
-    pub(super) fn clean_up(&self) -> Result<u64, Failure> {
-        let rows = self.ask_for(&self.texts.clean_up.with(&[("kept", &KEPT_SECONDS), ("batch", &BATCH)]))?;
+    pub(super) fn clean_up(&self, patience: Patience) -> Result<u64, Failure> {
+        let places: [(&str, &dyn Display); 3] =
+            [("kept", &KEPT_SECONDS), ("batch", &BATCH), ("patience", &(patience as u8))];
+        let rows = self.ask_for(&self.texts.clean_up.with(&places))?;
         let deleted = rows.last().and_then(|row| row.first()?.parse().ok());
         deleted.ok_or_else(|| Failure::not_understood(rows, S::DIALECT.kind))
     }

@@ -1,0 +1,194 @@
+//! How often a server is asked, and how often it has to write for that, by its own counters.
+
+use std::slice;
+use std::time::Duration;
+
+use chrono::TimeDelta;
+use soloist::{
+    Admission, Admitted, Clock, Event, EventMutex, Lease, LeaseRequest, MutexError, MutexName, Schedule, Term,
+};
+
+use super::{SqlServer, on_both};
+use crate::servers::mariadb::Mariadb;
+use crate::servers::postgres::Postgres;
+use crate::servers::proxy::{Behind, Proxy};
+use crate::support::{at, noon, ran};
+
+on_both!(what_a_run_costs, what_a_batch_costs, a_tick_in_which_nothing_is_due_opens_no_connection);
+
+/// A server that counts what it does.
+trait Counts: SqlServer + Behind {
+    /// With nothing that writes by itself.
+    fn at_rest() -> Self;
+    /// How many transactions have written.
+    fn transactions(&self) -> u64;
+    /// It stays the same where nothing is written, however that is counted.
+    fn written(&self) -> Vec<u64>;
+}
+
+impl Counts for Mariadb {
+    fn at_rest() -> Self {
+        let server = Self::with(&["--log-bin=binlog", "--binlog-format=ROW"]);
+        Self::create_table(&server.mutex()).expect("the table is made");
+        server
+    }
+
+    /// What a replica would be told of.
+    fn transactions(&self) -> u64 {
+        self.status("Binlog_commits")
+    }
+
+    fn written(&self) -> Vec<u64> {
+        ["Handler_write", "Handler_update", "Handler_delete"].map(|name| self.status(name)).into()
+    }
+}
+
+impl Counts for Postgres {
+    fn at_rest() -> Self {
+        let server = Self::with(&["-c", "wal_level=minimal", "-c", "max_wal_senders=0"]);
+        Self::create_table(&server.mutex()).expect("the table is made");
+        server
+    }
+
+    /// Only those get a number.
+    fn transactions(&self) -> u64 {
+        self.count("SELECT pg_snapshot_xmax(pg_current_snapshot())")
+    }
+
+    fn written(&self) -> Vec<u64> {
+        vec![self.count("SELECT pg_current_wal_insert_lsn() - '0/0'::pg_lsn")]
+    }
+}
+
+/// The store on one connection to a server, and what that costs both.
+struct Counted<S: Counts> {
+    server: S,
+    proxy: Proxy,
+    mutex: S::Mutex,
+}
+
+/// Round trips, and transactions that write.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Cost(usize, u64);
+
+impl<S: Counts> Counted<S> {
+    /// What a process does once a minute is done.
+    fn start() -> Self {
+        let server = S::at_rest();
+        let proxy = Proxy::of(&server);
+        let mutex = S::open(&proxy.url(), Duration::from_secs(10));
+        assert!(!mutex.exists(&name("first")).unwrap());
+        let before = proxy.replies();
+        mutex.create(&request("first")).unwrap().expect("it is free");
+        proxy.wait_for_replies(before + 3);
+        let counted = Self { server, proxy, mutex };
+        // The connection of the clean-up may not be back; then there are two.
+        counted.mutex.exists(&name("first")).unwrap();
+        counted
+    }
+
+    #[track_caller]
+    fn costs<T>(&self, cost: Cost, call: impl FnOnce(&S::Mutex) -> T) -> T {
+        let (replies, transactions) = (self.proxy.replies(), self.server.transactions());
+        let answer = call(&self.mutex);
+        let found = Cost(self.proxy.replies() - replies, self.server.transactions() - transactions);
+        assert_eq!(found, cost);
+        answer
+    }
+
+    /// One round trip, and nothing is written.
+    #[track_caller]
+    fn only_looks<T>(&self, call: impl FnOnce(&S::Mutex) -> T) -> T {
+        let written = self.server.written();
+        let answer = self.costs(Cost(1, 0), call);
+        assert_eq!(self.server.written(), written);
+        answer
+    }
+}
+
+fn name(name: &str) -> MutexName {
+    MutexName::lease(name).expect("a name")
+}
+
+pub(super) fn term() -> Term {
+    Term::new(Duration::from_secs(600)).expect("a term")
+}
+
+pub(super) fn request(of: &str) -> LeaseRequest {
+    LeaseRequest::new(name(of), term(), &Clock::system())
+}
+
+/// Lease and claim of one of many events, by an owner of their own.
+pub(super) fn admission(number: usize, minute: i64) -> Admission {
+    let lease = request(&format!("event {number}"));
+    let claim = lease.with(lease.name().claim("event", noon() + TimeDelta::minutes(minute)), term());
+    Admission::both(lease, claim)
+}
+
+#[track_caller]
+pub(super) fn granted(admitted: Result<Admitted, MutexError>) -> Lease {
+    match admitted {
+        Ok(Admitted::Granted(grant)) => grant.lease().expect("a lease was asked for").clone(),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Somebody else has the claim.
+pub(super) fn is_lost(admitted: &Result<Admitted, MutexError>) -> bool {
+    matches!(admitted, Ok(Admitted::ClaimTaken(Some(_))))
+}
+
+fn what_a_run_costs<S: Counts>() {
+    let counted = Counted::<S>::start();
+    for number in 0..3 {
+        let lease = counted.costs(Cost(2, 1), |mutex| granted(mutex.admit(&[admission(number, 0)]).remove(0)));
+        let lost = counted.only_looks(|mutex| mutex.admit(&[admission(number, 0)]).remove(0));
+        assert!(is_lost(&lost));
+        let lost = counted.only_looks(|mutex| mutex.create(&request(&format!("event {number}"))));
+        assert!(matches!(lost, Ok(None)), "{lost:?}");
+        assert!(counted.only_looks(|mutex| mutex.exists(lease.name())).unwrap());
+        assert!(counted.only_looks(|mutex| mutex.holder(lease.name())).unwrap().is_some());
+        assert!(counted.costs(Cost(1, 1), |mutex| mutex.extend(slice::from_ref(&lease), term()).remove(0)).unwrap());
+        assert!(counted.costs(Cost(1, 1), |mutex| mutex.forget(&lease)).unwrap());
+        assert!(!counted.only_looks(|mutex| mutex.forget(&lease)).unwrap());
+        assert!(!counted.only_looks(|mutex| mutex.extend(slice::from_ref(&lease), term()).remove(0)).unwrap());
+        // Its row is there.
+        let again = request(&format!("event {number}"));
+        assert!(counted.costs(Cost(2, 1), |mutex| mutex.create(&again)).unwrap().is_some());
+        assert!(counted.costs(Cost(2, 1), |mutex| mutex.break_lease(lease.name())).unwrap());
+    }
+}
+
+fn what_a_batch_costs<S: Counts>() {
+    let counted = Counted::<S>::start();
+    for minute in 0..3 {
+        let [admissions, others] =
+            [(); 2].map(|()| (0..100).map(|number| admission(number, minute)).collect::<Vec<_>>());
+        let admitted = counted.costs(Cost(2, 1), |mutex| mutex.admit(&admissions));
+        let leases: Vec<Lease> = admitted.into_iter().map(granted).collect();
+        let lost = counted.costs(Cost(1, 0), |mutex| mutex.admit(&others));
+        assert!(lost.iter().all(is_lost));
+        counted.costs(Cost(1, 1), |mutex| mutex.extend(&leases, term()));
+        counted.costs(Cost(1, 1), |mutex| mutex.release(&leases));
+    }
+}
+
+fn a_tick_in_which_nothing_is_due_opens_no_connection<S: Counts>() {
+    let server = S::shared();
+    let proxy = Proxy::of(server);
+    let mut schedule = Schedule::new(S::open(&proxy.url(), Duration::from_secs(10)));
+    let protected = |event: Event| event.on_one_server().without_overlapping();
+    schedule.add(protected(Event::call("cost:yearly", |_| {}).cron("0 0 1 1 *"))).unwrap();
+    schedule.add(protected(Event::call("cost:filtered", |_| {}).every_minute().skip(|_| true))).unwrap();
+    for minute in 0..3 {
+        assert!(!schedule.run_due(noon() + TimeDelta::minutes(minute)).is_failure());
+    }
+    assert_eq!(proxy.connections(), 0);
+
+    ran(&schedule.run_due(at("2026-01-01T00:00:00Z")), "cost:yearly");
+    // That of the clean-up may still have been at work when the lease was given back.
+    let connections = proxy.connections();
+    assert!((1..=2).contains(&connections), "{connections} connections");
+    ran(&schedule.run_due(at("2027-01-01T00:00:00Z")), "cost:yearly");
+    assert_eq!(proxy.connections(), connections, "they are used again");
+}

@@ -1,0 +1,117 @@
+//! A table in which a million claims have ended: nobody looks at more rows because they are there.
+
+use std::time::{Duration, Instant};
+
+use soloist::{Admission, EventMutex};
+
+use super::clean_up::{BesideTheStore, hold};
+use super::cost::{admission, granted, is_lost, request, term};
+use super::{SqlServer, on_both};
+use crate::servers::mariadb::Mariadb;
+use crate::servers::postgres::Postgres;
+use crate::support::until;
+
+on_both!(
+    no_more_rows_are_looked_at_because_there_are_many,
+    a_clean_up_looks_at_what_it_deletes,
+    a_batch_locks_no_rows_but_its_own,
+);
+
+const MANY: u64 = 1_000_000;
+
+/// A server that counts what it looks at.
+trait Looks: SqlServer {
+    /// With memory for many rows.
+    fn large() -> Self;
+    /// How many rows, and entries of indexes, it has looked at so far. No store is connected any more.
+    fn looked_at(&self) -> u64;
+}
+
+impl Looks for Mariadb {
+    fn large() -> Self {
+        Self::with(&["--innodb-buffer-pool-size=512M", "--innodb-log-file-size=512M"])
+    }
+
+    fn looked_at(&self) -> u64 {
+        let kinds = ["first", "key", "last", "next", "prev", "rnd", "rnd_next"];
+        kinds.map(|kind| self.status(&format!("Handler_read_{kind}"))).iter().sum()
+    }
+}
+
+impl Looks for Postgres {
+    fn large() -> Self {
+        Self::with(&["--shared-buffers=256MB", "-c", "max_wal_size=4GB"])
+    }
+
+    /// A connection counts when it ends.
+    fn looked_at(&self) -> u64 {
+        let connected = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'soloist'";
+        until(|| self.count(connected) == 0).expect("the connections end");
+        let tables = self.table_status("soloist_mutexes", "seq_tup_read + idx_tup_fetch");
+        tables + self.count("SELECT sum(idx_tup_read) FROM pg_stat_user_indexes WHERE relname = 'soloist_mutexes'")
+    }
+}
+
+/// Lease and claim of as many events, each by an owner of its own.
+fn admissions(count: usize, minute: i64) -> Vec<Admission> {
+    (0..count).map(|number| admission(number, minute)).collect()
+}
+
+/// What each call looks at. Each is one of a process that makes no other, with what that cleans up.
+fn looks<S: Looks>(server: &S, minute: i64, count: usize) -> Vec<(&'static str, u64)> {
+    let mut all = Vec::new();
+    let mut looks = |what: &'static str, call: &mut dyn FnMut(&S::Mutex)| {
+        let before = server.looked_at();
+        call(&server.mutex());
+        all.push((what, server.looked_at() - before));
+    };
+    let mut leases = Vec::new();
+    looks("gate", &mut |mutex| leases = mutex.admit(&admissions(count, minute)).into_iter().map(granted).collect());
+    looks("loser", &mut |mutex| assert!(mutex.admit(&admissions(count, minute)).iter().all(is_lost)));
+    looks("holder", &mut |mutex| assert!(mutex.holder(leases[0].name()).unwrap().is_some()));
+    looks("renewal", &mut |mutex| assert!(mutex.extend(&leases, term()).into_iter().all(Result::unwrap)));
+    looks("release", &mut |mutex| assert!(mutex.release(&leases).into_iter().all(Result::unwrap)));
+    all
+}
+
+fn no_more_rows_are_looked_at_because_there_are_many<S: Looks>() {
+    let server = S::large();
+    S::create_table(&server.mutex()).expect("the table is made");
+    let both = |minute| [looks(&server, minute, 1), looks(&server, minute + 1, 100)].concat();
+    both(0); // The rows of the leases are there from here on.
+    let few = both(10);
+    server.add_ended(MANY, 0);
+    let many = both(20);
+    // In a small table, a server may look at all rows instead of searching.
+    let more: Vec<_> = few.iter().zip(&many).filter(|((_, few), (_, many))| many > &(few + 500)).collect();
+    assert!(more.is_empty(), "{more:?} of {few:?} and {many:?}");
+}
+
+fn a_clean_up_looks_at_what_it_deletes<S: Looks>() {
+    let server = S::large();
+    S::create_table(&server.mutex()).expect("the table is made");
+    server.add_ended(100_000, 300);
+    let before = server.looked_at();
+    assert!(server.mutex().create(&request("event")).unwrap().is_some());
+    let looked_at = server.looked_at() - before;
+    let deleted = 100_001 - server.count("SELECT COUNT(*) FROM soloist_mutexes");
+    assert!(deleted >= 500, "{deleted} are deleted");
+    assert!(looked_at < 10 * deleted, "{deleted} are deleted, {looked_at} looked at");
+}
+
+/// Not even in a table so small that a server would rather look at all of it.
+fn a_batch_locks_no_rows_but_its_own<S: BesideTheStore>() {
+    let server = S::start();
+    // With that, a row is waited for ten seconds.
+    let mutex = S::open(&server.url(), Duration::from_secs(40));
+    hold(&mutex, "m");
+    let _held = server.hold("SELECT * FROM soloist_mutexes WHERE name = 'lease/m' FOR UPDATE");
+    let began = Instant::now();
+    for (count, minute) in [(1, 0), (100, 1), (100, 2)] {
+        let leases: Vec<_> = mutex.admit(&admissions(count, minute)).into_iter().map(granted).collect();
+        assert!(mutex.extend(&leases, term()).into_iter().all(Result::unwrap));
+        assert!(mutex.release(&leases).into_iter().all(Result::unwrap));
+    }
+    let took = began.elapsed();
+    assert!(took < Duration::from_secs(5), "{took:?}");
+}
