@@ -10,7 +10,18 @@ use crate::servers::mariadb::Mariadb;
 use crate::servers::postgres::Postgres;
 
 mod contract;
+mod answers;
+mod connections;
+mod deadlocks;
+mod locks;
+mod outage;
+mod refused;
+mod runtime;
+mod sessions;
 mod table;
+mod tls;
+mod tokens;
+mod trouble;
 
 /// A server of either kind.
 pub(crate) trait SqlServer: Sized + Send + Sync + 'static {
