@@ -139,8 +139,10 @@ fn a_locked_row_keeps_nobody_else_from_renewing_and_releasing<S: Trouble>() {
     let server = S::start();
     let mutex = server.patient();
     let leases = ["a", "b", "c"].map(|name| mutex.create(&request(name)).unwrap().expect("it is free"));
+    // Nearly all of a small table, which a server reads whole rather than row by row.
+    let others = (0..20).map(|number| mutex.create(&request(&format!("b:{number}"))).unwrap().expect("it is free"));
+    let ours: Vec<Lease> = [leases[0].clone(), leases[2].clone()].into_iter().chain(others).collect();
     let _lock = updating(&server, "name = 'lease/b'");
-    let ours = [leases[0].clone(), leases[2].clone()];
     let began = Instant::now();
     assert!(mutex.extend(&ours, Term::MAX).into_iter().all(|answer| answer.unwrap()));
     assert!(began.elapsed() < Duration::from_millis(900), "it waited for the row of another");
@@ -162,7 +164,7 @@ fn many_locked_rows_cost_a_batch_no_more_than_a_time_out_or_two<S: Trouble>() {
     let lock = updating(&server, "name LIKE 'lease/many:%'");
     let began = Instant::now();
     assert!(mutex.admit(&batch).iter().all(Result::is_err));
-    assert!(began.elapsed() < Duration::from_secs(12), "{:?}", began.elapsed());
+    assert!(began.elapsed() < 2 * S::HEARS_OF_LOCKS + Duration::from_secs(4), "{:?}", began.elapsed());
     drop(lock);
     assert!(server.held().is_empty());
 }
