@@ -9,6 +9,8 @@ mod server_clock;
 #[cfg(any(feature = "redis-tls", feature = "mysql-tls", feature = "postgres-tls"))]
 mod tls;
 
+#[cfg(any(feature = "mysql", feature = "postgres"))]
+pub(super) use failure::understood;
 pub(super) use failure::{Failure, Outlook, Refusal};
 pub(super) use held::Held;
 pub(super) use owed::{Attended, Debt, Owed};

@@ -9,14 +9,25 @@ use soloist::{EventMutex, MutexError, MutexName, MysqlMutex, PostgresMutex};
 use crate::servers::mariadb::Mariadb;
 use crate::servers::postgres::Postgres;
 
+mod answers;
 mod audit;
 mod clean_up;
+mod connections;
 mod contract;
 mod cost;
+mod deadlocks;
 mod examples;
 mod fleet;
+mod locks;
 mod many_rows;
+mod outage;
+mod refused;
+mod runtime;
+mod sessions;
 mod table;
+mod tls;
+mod tokens;
+mod trouble;
 
 /// A server of either kind.
 pub(crate) trait SqlServer: Sized + Send + Sync + 'static {

@@ -20,7 +20,7 @@ ON DUPLICATE KEY UPDATE
     acquired_at = IF(owner = VALUES(owner), VALUES(acquired_at), acquired_at),
     expires_at = IF(owner = VALUES(owner), VALUES(expires_at), expires_at);
 -- A row that is not as it was asked for is there a second time, and that is an error, if somebody else was granted the
--- name in between, or if it is too late. With a small table, the server would look at all rows, and lock them.
+-- name in between, or if it is too late. Nothing but these names may be read: what is read is locked.
 INSERT INTO soloist_mutexes SELECT * FROM soloist_mutexes FORCE INDEX (PRIMARY)
 WHERE name IN ({names}) AND (
     owner NOT IN ({owners}) OR token <> {token}

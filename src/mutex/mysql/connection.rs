@@ -17,6 +17,11 @@ use crate::mutex::sql::{Dialect, Row, Session, Waiting};
 /// How long the end of a connection may take.
 const FAREWELL: Duration = Duration::from_millis(100);
 
+/// What the statements rely on, whatever the server's defaults are: that a commit begins nothing, that one assignment sees
+/// those before it, and that all rows are found. It waits for locks for 50 seconds and a day by itself.
+const SESSION: &str = "SET autocommit = 1, completion_type = 'NO_CHAIN', sql_mode = 'STRICT_ALL_TABLES', \
+                       sql_select_limit = 18446744073709551615, sql_safe_updates = 0";
+
 pub(super) struct Connection {
     /// Gone when it was left in words.
     conn: Option<Conn>,
@@ -29,9 +34,8 @@ impl Connect for Connection {
     fn open(target: &Target, until: Moment) -> Result<Self, Failure> {
         let waiting = Waiting::new().map_err(Failure::not_asked)?;
         let wait = target.lock_timeout;
-        // Its own time-outs are 50 seconds and a day.
-        let limits = format!("SET autocommit = 1, innodb_lock_wait_timeout = {wait}, lock_wait_timeout = {wait}");
-        let options = OptsBuilder::from_opts(target.address.options.clone()).init(vec![limits]);
+        let session = format!("{SESSION}, innodb_lock_wait_timeout = {wait}, lock_wait_timeout = {wait}");
+        let options = OptsBuilder::from_opts(target.address.options.clone()).init(vec![session]);
         #[cfg(feature = "mysql-tls")]
         let options = super::tls::encrypted(options, target).map_err(Failure::not_asked)?;
         let connected = waiting.until(until, Conn::new(options)).map_err(Failure::not_asked)?;
@@ -54,6 +58,7 @@ impl Session for Connection {
         admit: include_str!("admit.sql"),
         row: include_str!("row.sql"),
         end: include_str!("end.sql"),
+        give_back: None,
         clean_up: include_str!("clean_up.sql"),
         health: include_str!("health.sql"),
         no_table: &["1146"],

@@ -5,7 +5,7 @@ use std::io;
 
 use mysql_async::{Error, IoError, ServerError};
 
-use crate::mutex::remote::{Failure, Outlook, Refusal};
+use crate::mutex::remote::{Failure, Outlook, Refusal, understood};
 
 /// What went wrong with statements that were sent.
 pub(super) fn failed(error: Error) -> Failure {
@@ -25,8 +25,12 @@ pub(super) fn not_connected(error: Error) -> Failure {
 
 fn io_error(error: Error) -> io::Error {
     match error {
-        Error::Io(IoError::Io(error)) => error,
+        Error::Io(IoError::Io(error)) => understood(&error, "mysql"),
         Error::Driver(mysql_async::DriverError::ConnectionClosed) => io::ErrorKind::UnexpectedEof.into(),
+        Error::Driver(error @ mysql_async::DriverError::NoClientSslFlagFromServer) => {
+            io::Error::other(error.to_string())
+        }
+        Error::Driver(error) => understood(&io::Error::other(error.to_string()), "mysql"),
         other => io::Error::other(other.to_string()),
     }
 }
@@ -58,9 +62,11 @@ fn refused(error: &ServerError) -> Failure {
 fn advice(code: u16) -> Option<&'static str> {
     Some(match code {
         1040 | 1203 | 1226 => "raise max_connections, or let fewer clients connect",
-        1044 | 1142 | 1143 | 1227 => "the documentation of MysqlMutex lists what its user must be allowed",
-        1045 => "the user or the password in the url is wrong",
+        1044 => "there is no such database, or the user in the url may not use it",
+        1142 | 1143 | 1227 => "the documentation of MysqlMutex lists what its user must be allowed",
+        1045 => "the user or the password in the url is wrong, or it wants TLS, as in ?ssl-mode=REQUIRED",
         1049 => "create the database, or name another in the url",
+        3159 => "it wants TLS, as in ?ssl-mode=REQUIRED",
         1205 => "somebody's open transaction has locked it: look into information_schema.innodb_trx",
         1290 | 1792 | 1836 => "it takes no writes: connect to the primary",
         1366 | 1406 => "the table is not as it should be: create it with create_table()",

@@ -59,6 +59,7 @@ impl Session for Connection {
         admit: include_str!("admit.sql"),
         row: include_str!("row.sql"),
         end: include_str!("end.sql"),
+        give_back: Some(include_str!("give_back.sql")),
         clean_up: include_str!("clean_up.sql"),
         health: include_str!("health.sql"),
         no_table: &["42P01"],

@@ -6,7 +6,7 @@ use std::io;
 
 use tokio_postgres::error::DbError;
 
-use crate::mutex::remote::{Failure, Outlook, Refusal};
+use crate::mutex::remote::{Failure, Outlook, Refusal, understood};
 
 /// What went wrong with statements that were sent.
 pub(super) fn failed(error: &tokio_postgres::Error) -> Failure {
@@ -30,7 +30,7 @@ fn io_error(error: &tokio_postgres::Error) -> io::Error {
     }
     match error.source() {
         Some(source) => match source.downcast_ref::<io::Error>() {
-            Some(cause) => io::Error::new(cause.kind(), cause.to_string()),
+            Some(cause) => understood(cause, "postgres"),
             None => io::Error::other(format!("{error}: {source}")),
         },
         None => io::Error::other(error.to_string()),
@@ -62,7 +62,10 @@ fn refused(error: &DbError) -> Failure {
 fn advice(code: &str) -> Option<&'static str> {
     Some(match code {
         "25006" => "it takes no writes: connect to the primary, and to a database that is not read-only",
-        "28000" | "28P01" => "the user or the password in the url is wrong, or pg_hba.conf lets nobody in from here",
+        "28000" | "28P01" => {
+            "the user or the password in the url is wrong, or pg_hba.conf lets nobody in from here, or not \
+             without TLS"
+        }
         "3D000" => "create the database, or name another in the url",
         "42501" => "the documentation of PostgresMutex lists what its user must be allowed",
         "53300" => "raise max_connections, or let fewer clients connect",

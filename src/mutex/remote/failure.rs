@@ -117,6 +117,15 @@ impl Failure {
         }
     }
 
+    /// Whether somebody else's transaction has it: the connection is as it was, and another would hear the same.
+    pub(in crate::mutex) fn is_locked(&self) -> bool {
+        match self.outlook() {
+            #[cfg(any(feature = "mysql", feature = "postgres"))]
+            Some(Outlook::Locked) => true,
+            _ => false,
+        }
+    }
+
     /// Whether the same question is worth another connection. One that was at rest may have been out of order, or
     /// belong to a server that is not the right one any more; after one that was just made, a second one helps if that
     /// broke, if the refusal says so, and where clocks had drifted apart because it compares them anew.
@@ -127,7 +136,7 @@ impl Failure {
             Cause::TooLate => true,
             Cause::Io(_) | Cause::TimedOut(_) | Cause::NotUnderstood(_) => self.unanswered,
         };
-        !was_fresh || helps
+        (!was_fresh && !self.is_locked()) || helps
     }
 
     /// This failure of a request, of which something may have been done, if `done`, apart from what it says.
@@ -156,6 +165,23 @@ impl Cause {
             io::ErrorKind::TimedOut => Self::TimedOut(None),
             _ => Self::Io(Arc::new(error)),
         }
+    }
+}
+
+/// The same error; with a question, if it is a driver's of what makes no sense to it.
+#[cfg(any(feature = "mysql", feature = "postgres"))]
+pub(in crate::mutex) fn understood(error: &io::Error, kind: &str) -> io::Error {
+    use io::ErrorKind::{InvalidData, InvalidInput, Other};
+
+    #[cfg(any(feature = "mysql-tls", feature = "postgres-tls"))]
+    let is_of_tls = error.get_ref().and_then(|cause| cause.downcast_ref::<rustls::Error>()).is_some();
+    #[cfg(not(any(feature = "mysql-tls", feature = "postgres-tls")))]
+    let is_of_tls = false;
+    match error.kind() {
+        InvalidData | InvalidInput | Other if !is_of_tls => {
+            io::Error::other(format!("the answer makes no sense: {error}; is it a {kind} server?"))
+        }
+        same => io::Error::new(same, error.to_string()),
     }
 }
 

@@ -68,7 +68,9 @@ impl<C: Connect> Server<C> {
                 let attempt = Attempt { until: now.plus(self.timeout / 2), again: false };
                 let line = Line { connection, is_fresh: false, is_spoilt: false };
                 self.attempt(line, attempt, &exchange).map_err(|failure| {
-                    drop(self.take_those_at_rest()); // What ended one connection has ended those beside it.
+                    if !failure.is_locked() {
+                        drop(self.take_those_at_rest()); // What ended one connection has ended those beside it.
+                    }
                     (failure, false)
                 })
             }
@@ -105,9 +107,11 @@ impl<C: Connect> Server<C> {
         attempt: Attempt,
         exchange: &impl Fn(&mut Line<C>, Attempt) -> Result<T, Failure>,
     ) -> Result<T, Failure> {
-        let answer = exchange(&mut line, attempt)?;
-        self.rest(line);
-        Ok(answer)
+        let answer = exchange(&mut line, attempt);
+        if answer.as_ref().err().is_none_or(Failure::is_locked) {
+            self.rest(line);
+        }
+        answer
     }
 
     fn wake(&self) -> Option<C> {

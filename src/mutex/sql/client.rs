@@ -9,10 +9,10 @@ use super::key::Key;
 use super::plan::{Decision, Plan};
 use super::session::Session;
 use super::table::{Exchange, Look, Patience, Table};
-use crate::clock::Clock;
+use crate::clock::{Clock, Moment};
 use crate::lease::MutexName;
 use crate::mutex::Admission;
-use crate::mutex::remote::{Attempt, Attended, Debt, Failure, Held, Line, Outlook, Owed};
+use crate::mutex::remote::{Attempt, Attended, Debt, Failure, Held, Line, Owed};
 
 /// When what could not be given back, because somebody's transaction has it, is given back before a call again.
 const LATER: Duration = Duration::from_secs(5);
@@ -35,6 +35,7 @@ impl<S: Session> Client<S> {
 
     /// Decides on admissions, all at once; or, where somebody's transaction has one of them, on each alone.
     pub(super) fn admit(self: &Arc<Self>, admissions: &[Admission]) -> Vec<Result<Decision, Failure>> {
+        let until = self.until();
         match self.ask(&|line, attempt| self.table.admit(line, admissions, attempt.until)) {
             Ok(Plan { decisions, rows, .. }) => {
                 if !rows.is_empty() {
@@ -43,19 +44,20 @@ impl<S: Session> Client<S> {
                 }
                 decisions.into_iter().map(Ok).collect()
             }
-            Err(failure) => each_alone(admissions, &failure, |admission| self.admit(admission)),
+            Err(failure) => each_alone(admissions, &failure, until, |admission| self.admit(admission)),
         }
     }
 
     /// Lets what is ours end so many microseconds from now: what it was, and whether that was asked before.
     pub(super) fn end(self: &Arc<Self>, held: &[Held], micros: u128) -> Vec<Result<Ended, Failure>> {
+        let until = self.until();
         let end = |line: &mut Line<S>, attempt: Attempt| {
             let ours = self.table.end(line, held, micros, attempt.until)?;
             Ok(ours.into_iter().map(|was_ours| Ended { was_ours, again: attempt.again }).collect::<Vec<_>>())
         };
         match self.ask(&end) {
             Ok(ended) => ended.into_iter().map(Ok).collect(),
-            Err(failure) => each_alone(held, &failure, |held| self.end(held, micros)),
+            Err(failure) => each_alone(held, &failure, until, |held| self.end(held, micros)),
         }
     }
 
@@ -68,8 +70,7 @@ impl<S: Session> Client<S> {
         let client = Arc::downgrade(self);
         self.owed.attend(move || {
             let Some(client) = client.upgrade() else { return Attended::NobodyLeft };
-            // What is owed goes before whatever is asked, which is nothing here.
-            let _ = client.ask(&|_, _| Ok(()));
+            let _ = client.table.ask(&|line, attempt| client.settle_each(line, attempt)); // It is tried again.
             Attended::Tried
         });
     }
@@ -77,16 +78,53 @@ impl<S: Session> Client<S> {
     /// Asks, and gives back before that what is owed.
     pub(super) fn ask<T: Send>(self: &Arc<Self>, ask: Exchange<'_, S, T>) -> Result<T, Failure> {
         self.table.ask(&|line, attempt| {
-            let debts = self.owed.take();
-            if let Err(failure) = self.table.settle(line, &debts, attempt.until) {
-                let is_locked = failure.outlook() == Some(Outlook::Locked);
-                self.owe(if is_locked { postponed(debts) } else { debts });
-                if !is_locked {
-                    return Err(failure.undone());
-                }
-            }
+            self.settle(line, attempt).map_err(Failure::undone)?;
             ask(line, attempt)
         })
+    }
+
+    /// Gives back what is owed; what somebody's transaction has is in nobody's way meanwhile.
+    fn settle(self: &Arc<Self>, line: &mut Line<S>, attempt: Attempt) -> Result<(), Failure> {
+        let debts = self.owed.take();
+        match self.table.settle(line, &debts, attempt.until) {
+            Err(failure) if failure.is_locked() => self.owe(postponed(debts)),
+            Err(failure) => {
+                self.owe(debts);
+                return Err(failure);
+            }
+            Ok(()) => {}
+        }
+        Ok(())
+    }
+
+    /// The same where nobody waits for it, so that there is time to keep apart what is locked and what is not.
+    fn settle_each(self: &Arc<Self>, line: &mut Line<S>, attempt: Attempt) -> Result<(), Failure> {
+        let mut debts = self.owed.take();
+        match self.table.settle(line, &debts, attempt.until) {
+            Err(failure) if failure.is_locked() => {}
+            Ok(()) => return Ok(()),
+            Err(failure) => {
+                self.owe(debts);
+                return Err(failure);
+            }
+        }
+        while let Some(debt) = debts.pop() {
+            match self.table.settle(line, slice::from_ref(&debt), attempt.until) {
+                Err(failure) if failure.is_locked() => self.owe(postponed(vec![debt])),
+                Ok(()) => {}
+                Err(failure) => {
+                    debts.push(debt);
+                    self.owe(postponed(debts));
+                    return Err(failure);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Until when a call that begins now lasts.
+    fn until(&self) -> Moment {
+        Clock::system().moment().plus(self.table.server.timeout)
     }
 }
 
@@ -97,18 +135,18 @@ pub(super) struct Ended {
     pub(super) again: bool,
 }
 
-/// What somebody's transaction has is no trouble of the others that were asked for at once.
+/// What somebody's transaction has is no trouble of the others that were asked for at once, as long as there is time.
 fn each_alone<Q, A>(
     asked: &[Q],
     failure: &Failure,
+    until: Moment,
     ask: impl Fn(&[Q]) -> Vec<Result<A, Failure>>,
 ) -> Vec<Result<A, Failure>> {
-    match asked {
-        [_, _, ..] if failure.outlook() == Some(Outlook::Locked) => {
-            asked.iter().flat_map(|one| ask(slice::from_ref(one))).collect()
-        }
-        _ => asked.iter().map(|_| Err(failure.clone())).collect(),
-    }
+    let alone = |one: &Q| match asked {
+        [_, _, ..] if failure.is_locked() && Clock::system().moment() < until => ask(slice::from_ref(one)).remove(0),
+        _ => Err(failure.clone()),
+    };
+    asked.iter().map(alone).collect()
 }
 
 fn postponed(debts: Vec<Debt>) -> Vec<Debt> {

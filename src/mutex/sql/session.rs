@@ -47,6 +47,8 @@ pub(in crate::mutex) struct Dialect {
     /// One of the rows that `admit` writes.
     pub(in crate::mutex) row: &'static str,
     pub(in crate::mutex) end: &'static str,
+    /// Lets one name end, also where the transaction that acquired it is not at its end; `end` does where there is none.
+    pub(in crate::mutex) give_back: Option<&'static str>,
     pub(in crate::mutex) clean_up: &'static str,
     pub(in crate::mutex) health: &'static str,
     /// The codes that say that there is no such table.

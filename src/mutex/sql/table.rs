@@ -57,7 +57,7 @@ impl<S: Session> Table<S> {
     }
 
     pub(super) fn look(&self, line: &mut Line<S>, keys: &[Key], until: Moment) -> Result<Look, Failure> {
-        let rows = line.connection.query(&self.texts.look.with(&[("names", &list(keys))]), until)?;
+        let rows = patiently(line, &self.texts.look.with(&[("names", &list(keys))]), until)?;
         Look::read(&rows).ok_or_else(|| Failure::not_understood(rows, S::DIALECT.kind))
     }
 
@@ -109,7 +109,13 @@ impl<S: Session> Table<S> {
             return Ok(());
         }
         let held: Vec<Held> = debts.iter().map(|debt| debt.held.clone()).collect();
-        self.end(line, &held, 0, until).map(drop)
+        let Some(give_back) = &self.texts.give_back else { return self.end(line, &held, 0, until).map(drop) };
+        let mut owed: Vec<(Key, String)> =
+            held.iter().map(|held| (Key::of(&held.name), held.owner.to_string())).collect();
+        owed.sort();
+        owed.dedup();
+        let each = owed.iter().map(|(key, owner)| give_back.with(&[("name", key), ("owner", owner)]));
+        patiently(line, &each.collect::<Vec<_>>().join(" "), until).map(drop)
     }
 
     /// Deletes rows that have ended, at most a batch of them; how many that were.

@@ -59,6 +59,7 @@ pub(super) struct Texts {
     pub(super) admit: Text,
     pub(super) row: Text,
     pub(super) end: Text,
+    pub(super) give_back: Option<Text>,
     pub(super) clean_up: Text,
     pub(super) health: Text,
 }
@@ -74,6 +75,7 @@ impl Texts {
             admit: text(dialect.admit),
             row: text(dialect.row),
             end: text(dialect.end),
+            give_back: dialect.give_back.map(text),
             clean_up: text(dialect.clean_up),
             health: text(dialect.health),
         }
@@ -150,6 +152,7 @@ mod tests {
             admit: "",
             row: "",
             end: "",
+            give_back: None,
             clean_up: "",
             health: "",
             no_table: &[],

@@ -102,6 +102,8 @@ struct Inner {
     from_the_start: bool,
     /// The fault meets the next command, and no other.
     once: bool,
+    /// How many commands the fault lets pass before.
+    passed_over: usize,
     /// How many commands the fault has met; where the server hears of them, it has acted on them.
     met: usize,
     /// How many replies the server has given.
@@ -142,23 +144,34 @@ impl Proxy {
 
     /// From here on this happens to each command.
     pub(crate) fn fault(&self, fault: Fault) {
-        self.begin(fault, false, false);
+        self.begin(fault, false, false, 0);
+    }
+
+    /// The same, but for so many commands that come before.
+    pub(crate) fn fault_after(&self, fault: Fault, passed_over: usize) {
+        self.begin(fault, false, false, passed_over);
     }
 
     /// This happens to the next command, and to no other.
     pub(crate) fn fault_once(&self, fault: Fault) {
-        self.begin(fault, false, true);
+        self.begin(fault, false, true, 0);
+    }
+
+    /// After so many commands, this happens to one, and to no other.
+    pub(crate) fn fault_once_after(&self, fault: Fault, passed_over: usize) {
+        self.begin(fault, false, true, passed_over);
     }
 
     /// From here on this happens to all that a client says, also when it sets up its connection.
     pub(crate) fn fault_from_the_start(&self, fault: Fault) {
-        self.begin(fault, true, false);
+        self.begin(fault, true, false, 0);
     }
 
-    fn begin(&self, fault: Fault, from_the_start: bool, once: bool) {
+    fn begin(&self, fault: Fault, from_the_start: bool, once: bool, passed_over: usize) {
         self.state.change(|inner| {
             inner.fault = Some(fault);
             (inner.from_the_start, inner.once, inner.met) = (from_the_start, once, 0);
+            inner.passed_over = passed_over;
         });
     }
 
@@ -291,6 +304,10 @@ impl State {
             Some(protocol) => protocol.is_set_up(request),
         };
         let fault = inner.fault.filter(|_| inner.from_the_start || !is_set_up)?;
+        if inner.passed_over > 0 {
+            inner.passed_over -= 1;
+            return None;
+        }
         if inner.once {
             inner.fault = None;
         }

@@ -27,7 +27,9 @@ impl Protocol {
         };
         let statement = String::from_utf8_lossy(statement.unwrap_or_default()).to_uppercase();
         let statement = statement.trim_start_matches('\0');
-        signs_in || statement.starts_with("SET ") || statement.starts_with("SELECT @@")
+        // What holds for one transaction is part of a question.
+        let sets = statement.starts_with("SET ") && !statement.starts_with("SET LOCAL ");
+        signs_in || sets || statement.starts_with("SELECT @@")
     }
 
     /// How a reply begins that goes on for longer than any client waits.

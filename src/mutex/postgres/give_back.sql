@@ -1,0 +1,11 @@
+-- Lets one name end, if it is ours.
+--
+-- {name}   the name
+-- {owner}  its owner
+--
+-- A transaction of ours whose client is gone may still be at its commit, and for as long as a replica is waited for. Nobody
+-- sees its rows until then, but an insert waits for them. Where there is no row, it leaves one that has ended.
+INSERT INTO soloist_mutexes AS held (name, owner, token, host, pid, acquired_at, expires_at)
+VALUES ('{name}', '{owner}', 0, '', 0, clock_timestamp(), clock_timestamp())
+ON CONFLICT (name) DO UPDATE SET expires_at = clock_timestamp()
+WHERE held.owner = excluded.owner AND held.expires_at > clock_timestamp();

@@ -1,0 +1,170 @@
+//! Answers that are lost on their way, and what the server carries out when nobody waits for it any more.
+
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use soloist::{EventMutex, FencingToken, Schedule};
+
+use super::on_both;
+use super::trouble::{
+    IN_TIME, TIMEOUT, Trouble, assert_out, assert_ran, claim, minute, report, request, schedule, wait_until,
+};
+use crate::servers::proxy::{Fault, Proxy};
+use crate::support::{Diary, noon, ran, skipped};
+
+on_both!(
+    an_answer_that_is_lost_once_is_asked_for_again_and_the_event_runs_once,
+    what_was_granted_without_an_answer_is_given_back_and_admits_nobody_meanwhile,
+    what_was_granted_without_an_answer_is_ours_with_its_token,
+    a_release_without_an_answer_is_made_up_for,
+    the_last_handle_gives_back_what_it_may_hold,
+    an_admission_that_a_stopped_server_finds_late_grants_nothing_though_nobody_is_left,
+    an_admission_that_gets_its_lock_late_grants_nothing,
+    a_commit_that_takes_longer_than_the_call_is_given_back
+);
+
+/// The requests of a call on a connection that was at rest.
+const LOOK: usize = 0;
+const WRITE: usize = 1;
+
+fn an_answer_that_is_lost_once_is_asked_for_again_and_the_event_runs_once<S: Trouble>() {
+    let server = S::start();
+    let (proxy, diary) = (Proxy::of(&server), Diary::default());
+    let schedule = schedule(S::open(&proxy.url(), TIMEOUT), &diary);
+    assert_ran(&schedule.run_due(noon()));
+    let mut claims = vec![claim(0)];
+    for at in [LOOK, WRITE] {
+        for fault in
+            [Fault::ReplyCut, Fault::ReplyCutInHalf, Fault::ReplyLost, Fault::HalfAReply, Fault::Cut, Fault::Silence]
+        {
+            let number = i64::try_from(claims.len()).unwrap();
+            proxy.fault_once_after(fault, at);
+            assert_ran(&schedule.run_due(minute(number)));
+            claims.push(claim(number));
+            assert_eq!(diary.lines().len(), claims.len(), "{fault:?} at {at}");
+        }
+    }
+    claims.sort();
+    assert_eq!(server.held(), claims);
+}
+
+fn what_was_granted_without_an_answer_is_ours_with_its_token<S: Trouble>() {
+    let server = S::start();
+    let proxy = Proxy::of(&server);
+    let mutex = S::open(&proxy.url(), TIMEOUT);
+    mutex.exists(request("report").name()).unwrap();
+    proxy.fault_once_after(Fault::ReplyLost, WRITE);
+    let lease = mutex.create(&request("report")).unwrap().expect("it was granted before");
+    let token = server.count("SELECT token FROM soloist_mutexes WHERE name = 'lease/report'");
+    assert_eq!(lease.token(), FencingToken::new(token));
+    proxy.fault_once(Fault::ReplyLost);
+    assert!(mutex.forget(&lease).unwrap(), "it was ours until its release, whose answer was lost");
+}
+
+fn what_was_granted_without_an_answer_is_given_back_and_admits_nobody_meanwhile<S: Trouble>() {
+    let server = S::start();
+    let (proxy, diary) = (Proxy::of(&server), Diary::default());
+    let ours = schedule(S::open(&proxy.url(), TIMEOUT), &diary);
+    proxy.fault_after(Fault::ReplyLost, WRITE);
+    let said = assert_out(&ours, noon(), &diary);
+    assert!(said.contains("no answer within 1s"), "{said}");
+    assert_eq!(server.held(), [&claim(0), "lease/report"], "the server has granted what nobody knows of");
+    let theirs = schedule(server.mutex(), &diary);
+    assert_eq!(skipped(&theirs.run_due(noon()), "report").keyword(), "ran_elsewhere");
+    proxy.mend();
+    wait_until("all was given back", || server.held().is_empty());
+    assert_ran(&theirs.run_due(noon()));
+    assert_eq!(skipped(&ours.run_due(noon()), "report").keyword(), "ran_elsewhere");
+    assert_eq!(diary.lines().len(), 1);
+}
+
+fn a_release_without_an_answer_is_made_up_for<S: Trouble>() {
+    let server = S::start();
+    let (proxy, diary) = (Arc::new(Proxy::of(&server)), Diary::default());
+    for (number, fault) in [(0, Fault::Silence), (1, Fault::ReplyLost)] {
+        let mut schedule = Schedule::new(S::open(&proxy.url(), TIMEOUT));
+        // The hook comes before the release.
+        let proxy = Arc::clone(&proxy);
+        let break_it = {
+            let proxy = Arc::clone(&proxy);
+            move |_: &soloist::Run, _: &soloist::RunOutcome| proxy.fault(fault)
+        };
+        schedule.add(report(&diary).then(break_it)).unwrap();
+        let began = Instant::now();
+        let report = schedule.run_due(minute(number));
+        assert!(began.elapsed() < IN_TIME);
+        let outcome = ran(&report, "report").to_string();
+        assert!(outcome.contains("the lease was not given back"), "{outcome}");
+        proxy.mend();
+        wait_until("the lease was given back", || !server.held().contains(&"lease/report".to_owned()));
+    }
+    assert_eq!(server.held(), [claim(0), claim(1)]);
+}
+
+fn the_last_handle_gives_back_what_it_may_hold<S: Trouble>() {
+    let server = S::start();
+    let proxy = Proxy::of(&server);
+    let mutex = S::open(&proxy.url(), TIMEOUT);
+    proxy.fault_after(Fault::ReplyLost, WRITE);
+    mutex.create(&request("report")).expect_err("the answer is lost");
+    assert_eq!(server.held(), ["lease/report"], "the server has granted what nobody knows of");
+    proxy.mend();
+    drop(mutex);
+    assert!(server.held().is_empty());
+}
+
+fn an_admission_that_a_stopped_server_finds_late_grants_nothing_though_nobody_is_left<S: Trouble>() {
+    let server = S::start();
+    let proxy = Proxy::of(&server);
+    let mutex = S::open(&proxy.url(), TIMEOUT);
+    mutex.exists(request("report").name()).unwrap();
+    proxy.fault_after(Fault::RequestHeld, WRITE);
+    thread::scope(|scope| {
+        let call = scope.spawn(|| mutex.create(&request("report")).expect_err("nothing is answered"));
+        proxy.wait_until_met();
+        server.pause();
+        proxy.mend(); // The server has the request, and no turn to act on it.
+        call.join().unwrap();
+    });
+    drop(mutex);
+    server.resume();
+    wait_until("all is done", || server.ask(S::CONNECTED).is_empty());
+    assert!(server.held().is_empty(), "nobody waits for the admission any more");
+    assert!(server.mutex().create(&request("report")).unwrap().is_some());
+}
+
+fn an_admission_that_gets_its_lock_late_grants_nothing<S: Trouble>() {
+    let server = S::start();
+    let mutex = S::open(&server.url(), Duration::from_millis(200));
+    let now = S::NOW;
+    let insert = format!("INSERT INTO soloist_mutexes VALUES ('lease/report', 'x', 1, 'x', 1, {now}, {now})");
+    let lock = server.holding(&[S::BEGIN, &insert]);
+    mutex.create(&request("report")).expect_err("its row is locked");
+    std::mem::forget(mutex); // As if the process had ended: nobody gives anything back.
+    drop(lock);
+    wait_until("nobody waits", || server.ask(S::WAITING).is_empty());
+    assert!(server.held().is_empty());
+    assert!(server.mutex().create(&request("report")).unwrap().is_some());
+}
+
+fn a_commit_that_takes_longer_than_the_call_is_given_back<S: Trouble>() {
+    let server = S::start();
+    let mutex = S::open(&server.url(), Duration::from_millis(200));
+    let commits = server.block_commits();
+    let mut known = Vec::new();
+    let failed = (0..1000).map(|number| format!("{number}")).find(|name| {
+        let answer = mutex.create(&request(name));
+        // Else it was a moment too early.
+        known.extend(answer.iter().flatten().map(|_| format!("lease/{name}")));
+        answer.is_err()
+    });
+    // For longer than what was lost is asked for again.
+    thread::sleep(Duration::from_secs(1));
+    server.let_commit(commits);
+    let failed = format!("lease/{}", failed.expect("one of them"));
+    wait_until("the server has carried it out", || server.ask(S::WAITING).is_empty());
+    wait_until("what is not known to be ours was given back", || server.held() == known);
+    // It stays so.
+    assert!(mutex.create(&request(&failed["lease/".len()..])).unwrap().is_some());
+}

@@ -1,0 +1,116 @@
+//! Many who want the same rows at once, each in an order of its own: no error reaches anybody, and each row has one winner.
+
+use std::collections::HashMap;
+use std::sync::Barrier;
+use std::thread;
+
+use soloist::{Admission, Admitted, EventMutex, Lease, MutexName, Owner, Term};
+
+use super::on_both;
+use super::trouble::{Trouble, request};
+use crate::support::noon;
+
+const THREADS: usize = 6;
+const NAMES: usize = 12;
+
+on_both!(
+    batches_in_any_order_have_one_winner_for_each_of_their_events,
+    renewals_and_releases_in_any_order_are_no_errors_of_each_other
+);
+
+/// A lease and its claim; of some, the one of the one event and the other of another, so that they cross.
+fn admission(round: usize, number: usize) -> Admission {
+    let lease = MutexName::lease(format!("{round}:{number}")).expect("a name");
+    let claim = MutexName::lease(format!("{round}:{}", NAMES - 1 - number)).expect("a name").claim("report", noon());
+    let lease = request("x").with(lease, Term::MAX);
+    let claim = lease.with(claim, Term::MAX);
+    if number.is_multiple_of(3) { Admission::lease_only(lease) } else { Admission::both(lease, claim) }
+}
+
+/// What each of the threads was granted, of a batch that each asks for in an order of its own.
+#[track_caller]
+fn granted(mutexes: &[impl EventMutex], round: usize) -> Vec<Vec<Lease>> {
+    let all_are_there = Barrier::new(THREADS);
+    let ask = |seed: usize, mutex: &dyn EventMutex| {
+        let mut numbers: Vec<usize> = (0..NAMES).collect();
+        fastrand::Rng::with_seed(seed as u64).shuffle(&mut numbers);
+        let batch: Vec<Admission> = numbers.into_iter().map(|number| admission(round, number)).collect();
+        all_are_there.wait();
+        let answers = mutex.admit(&batch).into_iter().map(|answer| answer.unwrap_or_else(|error| panic!("{error:?}")));
+        let grants = answers.filter_map(|answer| match answer {
+            Admitted::Granted(grant) => Some([grant.lease().cloned(), grant.claim().cloned()]),
+            _ => None,
+        });
+        grants.flatten().flatten().collect()
+    };
+    thread::scope(|scope| {
+        let threads: Vec<_> = mutexes
+            .iter()
+            .enumerate()
+            .map(|(at, mutex)| {
+                let ask = &ask;
+                scope.spawn(move || ask(round * THREADS + at, mutex))
+            })
+            .collect();
+        threads.into_iter().map(|thread| thread.join().expect("no error")).collect()
+    })
+}
+
+fn batches_in_any_order_have_one_winner_for_each_of_their_events<S: Trouble>() {
+    let server = S::start();
+    let mutexes: Vec<_> = (0..THREADS).map(|_| server.mutex()).collect();
+    for round in 0..4 {
+        // The first time there is no row; then there is one that has ended.
+        for time in 0..2 {
+            let grants = granted(&mutexes, round);
+            let mut winners: HashMap<MutexName, Owner> = HashMap::new();
+            for lease in grants.iter().flatten() {
+                assert!(winners.insert(lease.name().clone(), lease.owner()).is_none(), "{lease:?} has two winners");
+            }
+            let held = server.held();
+            assert_eq!(held.len(), winners.len(), "{round} {time}: what is held was granted: {held:?} {winners:?}");
+            let leases = (0..NAMES).filter(|number| held.contains(&format!("lease/{round}:{number}"))).count();
+            assert_eq!(leases, NAMES, "somebody runs each of them");
+            server.ask(&format!("UPDATE soloist_mutexes SET expires_at = {}", S::NOW));
+        }
+    }
+}
+
+fn renewals_and_releases_in_any_order_are_no_errors_of_each_other<S: Trouble>() {
+    let server = S::start();
+    let mutexes: Vec<_> = (0..THREADS).map(|_| server.mutex()).collect();
+    for round in 0..3 {
+        let leases: Vec<Lease> = granted(&mutexes, round).into_iter().flatten().collect();
+        let all_are_there = Barrier::new(THREADS);
+        let ask = |seed: usize, mutex: &dyn EventMutex| {
+            let mut leases = leases.clone();
+            fastrand::Rng::with_seed(seed as u64).shuffle(&mut leases);
+            all_are_there.wait();
+            let answers =
+                if seed.is_multiple_of(2) { mutex.extend(&leases, Term::MAX) } else { mutex.release(&leases) };
+            answers
+                .into_iter()
+                .map(|answer| usize::from(answer.unwrap_or_else(|error| panic!("{error:?}"))))
+                .sum::<usize>()
+        };
+        let released: usize = thread::scope(|scope| {
+            let threads: Vec<_> = mutexes
+                .iter()
+                .enumerate()
+                .map(|(at, mutex)| {
+                    (
+                        at,
+                        scope.spawn({
+                            let ask = &ask;
+                            move || ask(at, mutex)
+                        }),
+                    )
+                })
+                .collect();
+            let counts = threads.into_iter().map(|(at, thread)| (at, thread.join().expect("no error")));
+            counts.filter(|(at, _)| !at.is_multiple_of(2)).map(|(_, count)| count).sum()
+        });
+        assert_eq!(released, leases.len(), "each was released once");
+        assert!(server.held().is_empty());
+    }
+}

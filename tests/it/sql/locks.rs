@@ -1,0 +1,186 @@
+//! What somebody else's open transaction has locked: an error of that name alone, in time, that says where to look.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use soloist::{Admission, Admitted, Event, EventMutex, Lease, MutexName, Schedule, Term};
+
+use super::trouble::{
+    IN_TIME, Trouble, assert_out, assert_ran, claim, minute, report, request, said, schedule, wait_until,
+};
+use super::{key, on_both};
+use crate::support::{Diary, noon, ran, skipped};
+
+on_both!(
+    a_locked_table_is_an_error_until_it_is_free,
+    who_gave_up_on_a_locked_table_leaves_nothing_waiting,
+    an_uncommitted_insert_is_an_error_of_its_name_alone,
+    an_uncommitted_update_is_an_error_of_its_name_alone,
+    an_event_in_the_background_runs_beside_one_whose_row_is_locked,
+    a_locked_row_keeps_nobody_else_from_renewing_and_releasing,
+    many_locked_rows_cost_a_batch_no_more_than_a_time_out_or_two,
+    a_release_that_met_a_lock_is_made_up_for
+);
+
+fn advice<S: Trouble>() -> &'static str {
+    if S::NOW.starts_with("UTC") {
+        "; somebody's open transaction has locked it: look into information_schema.innodb_trx"
+    } else {
+        "; somebody's open transaction has locked it: look into pg_stat_activity"
+    }
+}
+
+/// Holds the row of a name by an insert that is not committed.
+fn inserting<S: Trouble>(server: &S, name: &MutexName) -> S::Client {
+    let (name, now) = (key(name), S::NOW);
+    server.holding(&[S::BEGIN, &format!("INSERT INTO soloist_mutexes VALUES ('{name}', 'x', 1, 'x', 1, {now}, {now})")])
+}
+
+/// Holds the rows where this is so, and no others, by an update that is not committed.
+fn updating<S: Trouble>(server: &S, condition: &str) -> S::Client {
+    server.holding(&[S::BEGIN, &format!("UPDATE soloist_mutexes SET pid = 0 WHERE {condition}")])
+}
+
+#[track_caller]
+fn granted(answers: &[Result<Admitted, soloist::MutexError>], at: usize) -> Lease {
+    match &answers[at] {
+        Ok(Admitted::Granted(grant)) => grant.lease().expect("it was asked for").clone(),
+        other => panic!("{at} is not admitted: {other:?}"),
+    }
+}
+
+fn a_locked_table_is_an_error_until_it_is_free<S: Trouble>() {
+    let (server, diary) = (S::start(), Diary::default());
+    let schedule = schedule(server.patient(), &diary);
+    assert_ran(&schedule.run_due(noon()));
+    let lock = server.holding(S::LOCK_TABLE);
+    let said = assert_out(&schedule, minute(1), &diary);
+    assert!(said.contains("could not admit lease/report in ") && said.ends_with(advice::<S>()), "{said}");
+    drop(lock);
+    assert_ran(&schedule.run_due(minute(1)));
+    assert_eq!((server.held(), diary.lines().len()), (vec![claim(0), claim(1)], 2));
+}
+
+fn who_gave_up_on_a_locked_table_leaves_nothing_waiting<S: Trouble>() {
+    let server = S::start();
+    let lock = server.holding(S::LOCK_TABLE);
+    thread::scope(|scope| {
+        for number in 0..20 {
+            let server = &server;
+            scope.spawn(move || {
+                let mutex = S::open(&server.url(), Duration::from_millis(200));
+                mutex.create(&request(&number.to_string())).expect_err("the table is locked");
+            });
+        }
+    });
+    wait_until("nobody waits", || server.ask(S::WAITING).is_empty());
+    wait_until("nobody is connected", || server.ask(S::CONNECTED).is_empty());
+    drop(lock);
+    assert!(server.held().is_empty());
+}
+
+/// Of a batch of two the first meets the lock, and the second is admitted.
+#[track_caller]
+fn one_fault_stays_one_fault<S: Trouble>(server: &S, lock: S::Client) {
+    let mutex = server.patient();
+    let batch = ["locked", "free"].map(|name| Admission::lease_only(request(name)));
+    mutex.exists(request("free").name()).unwrap(); // Half of the time is kept for a connection that is not at rest.
+    let began = Instant::now();
+    let answers = mutex.admit(&batch);
+    assert!(began.elapsed() < IN_TIME, "{:?}", began.elapsed());
+    let error = answers[0].as_ref().expect_err("its row is locked");
+    assert!(!error.is_unavailable(), "{error:?}");
+    let text = said(error);
+    assert!(text.starts_with("could not admit lease/locked in ") && text.ends_with(advice::<S>()), "{text}");
+    let lease = granted(&answers, 1);
+    assert_eq!(server.held(), ["lease/free"]);
+    assert!(mutex.forget(&lease).unwrap());
+    drop(lock);
+    let lease = granted(&mutex.admit(&batch), 0);
+    assert!(mutex.forget(&lease).unwrap());
+}
+
+fn an_uncommitted_insert_is_an_error_of_its_name_alone<S: Trouble>() {
+    let server = S::start();
+    let lock = inserting(&server, request("locked").name());
+    one_fault_stays_one_fault(&server, lock);
+}
+
+fn an_uncommitted_update_is_an_error_of_its_name_alone<S: Trouble>() {
+    let server = S::start();
+    let lease = server.patient().create(&request("locked")).unwrap().expect("it is free");
+    assert!(server.patient().forget(&lease).unwrap());
+    let lock = updating(&server, "name = 'lease/locked'");
+    one_fault_stays_one_fault(&server, lock);
+}
+
+fn an_event_in_the_background_runs_beside_one_whose_row_is_locked<S: Trouble>() {
+    let (server, diary) = (S::start(), Diary::default());
+    let mut schedule = Schedule::new(server.patient());
+    let event = |name: &str| Event::call(name, diary.task(name)).every_minute().on_one_server().in_background();
+    for name in ["a", "b", "c"] {
+        schedule.add(event(name).without_overlapping()).unwrap();
+    }
+    let claim = MutexName::lease("b").unwrap().claim("b", noon());
+    let lock = inserting(&server, &claim);
+    let tick = schedule.run_due(noon());
+    ran(&tick, "a");
+    ran(&tick, "c");
+    let reason = skipped(&tick, "b").to_string();
+    assert!(reason.ends_with(advice::<S>()), "{reason}");
+    drop(lock);
+    ran(&schedule.run_due(noon()), "b");
+    let mut lines = diary.lines();
+    lines.sort();
+    assert_eq!(lines, ["a", "b", "c"], "each once");
+}
+
+fn a_locked_row_keeps_nobody_else_from_renewing_and_releasing<S: Trouble>() {
+    let server = S::start();
+    let mutex = server.patient();
+    let leases = ["a", "b", "c"].map(|name| mutex.create(&request(name)).unwrap().expect("it is free"));
+    // Nearly all of a small table, which a server reads whole rather than row by row.
+    let others = (0..20).map(|number| mutex.create(&request(&format!("b:{number}"))).unwrap().expect("it is free"));
+    let ours: Vec<Lease> = [leases[0].clone(), leases[2].clone()].into_iter().chain(others).collect();
+    let _lock = updating(&server, "name = 'lease/b'");
+    let began = Instant::now();
+    assert!(mutex.extend(&ours, Term::MAX).into_iter().all(|answer| answer.unwrap()));
+    assert!(began.elapsed() < Duration::from_millis(900), "it waited for the row of another");
+    let all = mutex.extend(&leases, Term::MAX);
+    assert_eq!(all.iter().map(|answer| answer.as_ref().ok()).collect::<Vec<_>>(), [Some(&true), None, Some(&true)]);
+    let text = said(all[1].as_ref().unwrap_err());
+    assert!(text.starts_with("could not extend lease/b in ") && text.ends_with(advice::<S>()), "{text}");
+    assert!(mutex.release(&ours).into_iter().all(|answer| answer.unwrap()));
+    assert_eq!(server.held(), ["lease/b"]);
+}
+
+fn many_locked_rows_cost_a_batch_no_more_than_a_time_out_or_two<S: Trouble>() {
+    let server = S::start();
+    let mutex = server.patient();
+    let names: Vec<String> = (0..40).map(|number| format!("many:{number}")).collect();
+    let batch: Vec<Admission> = names.iter().map(|name| Admission::lease_only(request(name))).collect();
+    let leases: Vec<Lease> = (0..40).map(|at| granted(&mutex.admit(&batch[at..=at]), 0)).collect();
+    mutex.release(&leases).into_iter().for_each(|answer| assert!(answer.unwrap()));
+    let lock = updating(&server, "name LIKE 'lease/many:%'");
+    let began = Instant::now();
+    assert!(mutex.admit(&batch).iter().all(Result::is_err));
+    assert!(began.elapsed() < 2 * S::HEARS_OF_LOCKS + Duration::from_secs(4), "{:?}", began.elapsed());
+    drop(lock);
+    assert!(server.held().is_empty());
+}
+
+fn a_release_that_met_a_lock_is_made_up_for<S: Trouble>() {
+    let (server, diary) = (S::start(), Diary::default());
+    let mutex = server.patient();
+    let lease = mutex.create(&request("report")).unwrap().expect("it is free");
+    let lock = updating(&server, "name = 'lease/report'");
+    let text = said(&mutex.forget(&lease).expect_err("it is locked"));
+    assert!(text.ends_with(advice::<S>()), "{text}");
+    // It is in nobody's way meanwhile.
+    assert!(mutex.create(&request("other")).unwrap().is_some());
+    drop(lock);
+    wait_until("the lease is given back", || server.held() == ["lease/other"]);
+    let mut schedule = Schedule::new(mutex);
+    schedule.add(report(&diary)).unwrap();
+    assert_ran(&schedule.run_due(noon()));
+}

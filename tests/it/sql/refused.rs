@@ -1,0 +1,170 @@
+//! Servers that can't be talked to, or don't let us do what we ask for: an error in time that says what to do, and no
+//! secret.
+
+use std::io::{Read, Write};
+use std::net::TcpListener;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use soloist::{EventMutex, Term};
+
+use super::on_both;
+use super::trouble::{IN_TIME, TIMEOUT, Trouble, assert_out, assert_ran, claim, minute, request, said, schedule};
+use crate::servers::proxy::{Fault, Proxy};
+use crate::servers::redis::Redis;
+use crate::support::{Diary, noon};
+
+on_both!(
+    a_server_that_accepts_and_never_answers_costs_one_time_out,
+    what_is_no_sql_server_is_an_error,
+    a_wrong_password_is_said_without_it,
+    a_missing_database_is_said,
+    a_server_without_room_for_a_connection_is_out_until_it_has_some,
+    a_read_only_server_is_out_until_it_takes_writes,
+    four_grants_are_enough_for_all_but_the_table,
+    a_missing_grant_is_said
+);
+
+/// What a call says that gets no answer of use, in time, and without a secret.
+#[track_caller]
+fn refused<S: Trouble>(url: &str) -> String {
+    let began = Instant::now();
+    let error = S::open(url, TIMEOUT).create(&request("report")).expect_err("it can't be");
+    assert!(began.elapsed() < IN_TIME, "{:?}", began.elapsed());
+    assert!(error.is_unavailable(), "{error:?}");
+    let text = said(&error);
+    assert!(text.starts_with("could not admit lease/report in ") && !text.contains("password@"), "{text}");
+    assert!(!text.contains("s3cret"), "{text}");
+    text
+}
+
+fn by_kind<S: Trouble>(mysql: &'static str, postgres: &'static str) -> &'static str {
+    if S::NOW.starts_with("UTC") { mysql } else { postgres }
+}
+
+fn at_port(url: &str, port: u16) -> String {
+    let (head, database) = url.rsplit_once('/').expect("a database");
+    let (head, _) = head.rsplit_once(':').expect("a port");
+    format!("{head}:{port}/{database}")
+}
+
+fn a_server_that_accepts_and_never_answers_costs_one_time_out<S: Trouble>() {
+    let server = S::shared();
+    let proxy = Proxy::of(server);
+    for fault in [Fault::Silence, Fault::Dribble, Fault::Endless] {
+        proxy.fault_from_the_start(fault);
+        let text = refused::<S>(&proxy.url());
+        assert!(fault != Fault::Silence || text.ends_with("no answer within 1s"), "{fault:?}: {text}");
+    }
+    // Nobody ever accepts: it is the system that does.
+    let hole = TcpListener::bind("127.0.0.1:0").expect("a port is free");
+    let text = refused::<S>(&at_port(&server.url(), hole.local_addr().expect("it listens").port()));
+    assert!(text.ends_with("no answer within 1s"), "{text}");
+}
+
+fn what_is_no_sql_server_is_an_error<S: Trouble>() {
+    let url = S::shared().url();
+    for greeting in [&b"SSH-2.0-OpenSSH_9.2\r\n"[..], b"HTTP/1.1 400 Bad Request\r\n\r\n", b"\0\0\0\0\0\0\0\0", b""] {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
+        let port = listener.local_addr().expect("it listens").port();
+        thread::spawn(move || {
+            for connection in listener.incoming() {
+                let mut connection = connection.expect("somebody connects");
+                let _ = connection.write_all(greeting); // The other end may have had enough.
+                let _ = connection.set_read_timeout(Some(Duration::from_millis(100)));
+                let _ = connection.read(&mut [0; 1024]);
+            }
+        });
+        let text = refused::<S>(&at_port(&url, port));
+        let asks = by_kind::<S>("is it a mysql server?", "is it a postgres server?");
+        assert!(text.ends_with(asks) || text.contains("closed the connection"), "{greeting:?}: {text}");
+    }
+    refused::<S>(&at_port(&url, Redis::shared().port()));
+}
+
+fn a_wrong_password_is_said_without_it<S: Trouble>() {
+    let text = refused::<S>(&S::shared().url().replace("password", "s3cret"));
+    assert!(text.contains(by_kind::<S>("the server answered 1045 ", "the server answered 28P01 ")), "{text}");
+    assert!(text.contains("; the user or the password in the url is wrong"), "{text}");
+}
+
+fn a_missing_database_is_said<S: Trouble>() {
+    let text = refused::<S>(&S::shared().url().replace("/app", "/nowhere"));
+    // The one kind does not tell those who may not use it whether there is one.
+    let advice = by_kind::<S>(
+        "; there is no such database, or the user in the url may not use it",
+        "; create the database, or name another in the url",
+    );
+    assert!(text.ends_with(advice), "{text}");
+}
+
+fn a_server_without_room_for_a_connection_is_out_until_it_has_some<S: Trouble>() {
+    let server = S::with(&["--max-connections=10"]);
+    S::create_table(&server.hasty()).unwrap();
+    let diary = Diary::default();
+    let schedule = schedule(server.hasty(), &diary);
+    let mut others = Vec::new();
+    let theirs: Vec<_> = (0..20).map(|_| S::open(&server.url(), TIMEOUT)).collect();
+    for mutex in theirs {
+        if mutex.exists(request("report").name()).is_ok() {
+            others.push(mutex);
+        }
+    }
+    let text = assert_out(&schedule, noon(), &diary);
+    assert!(text.ends_with("; raise max_connections, or let fewer clients connect"), "{text}");
+    drop(others);
+    super::trouble::wait_until("there is room", || server.ask(S::CONNECTED).is_empty());
+    assert_ran(&schedule.run_due(noon()));
+}
+
+fn a_read_only_server_is_out_until_it_takes_writes<S: Trouble>() {
+    let (server, diary) = (S::start(), Diary::default());
+    let schedule = schedule(server.hasty(), &diary);
+    assert_ran(&schedule.run_due(noon()));
+    server.ask(S::READ_ONLY[0]);
+    server.end_connections(); // Where it is chosen for sessions to come.
+    for _ in 0..2 {
+        let text = assert_out(&schedule, minute(1), &diary);
+        assert!(text.contains("; it takes no writes: connect to the primary"), "{text}");
+    }
+    server.ask(S::READ_ONLY[1]);
+    assert_ran(&schedule.run_due(minute(1)));
+    assert_eq!(server.held(), [claim(0), claim(1)]);
+}
+
+fn four_grants_are_enough_for_all_but_the_table<S: Trouble>() {
+    let server = S::start();
+    let mutex = S::open(&server.user_with("SELECT, INSERT, UPDATE, DELETE"), TIMEOUT);
+    let diary = Diary::default();
+    assert_ran(&schedule(mutex.clone(), &diary).run_due(noon()));
+    let lease = mutex.create(&request("report")).unwrap().expect("it is free");
+    assert!(mutex.extend(std::slice::from_ref(&lease), Term::MAX).remove(0).unwrap());
+    assert!(mutex.exists(lease.name()).unwrap() && mutex.holder(lease.name()).unwrap().is_some());
+    assert!(mutex.break_lease(lease.name()).unwrap());
+    assert!(!mutex.forget(&lease).unwrap());
+    assert_eq!((S::purge(&mutex).unwrap(), mutex.check().unwrap()), (0, vec![]));
+    let other = S::named(&server.user_with("SELECT, INSERT, UPDATE, DELETE"), "other");
+    let text = said(&S::create_table(&other).expect_err("it may not"));
+    assert!(text.starts_with("could not create the table other in "), "{text}");
+    assert!(text.ends_with(allowed::<S>()), "{text}");
+}
+
+fn allowed<S: Trouble>() -> &'static str {
+    by_kind::<S>(
+        "; the documentation of MysqlMutex lists what its user must be allowed",
+        "; the documentation of PostgresMutex lists what its user must be allowed",
+    )
+}
+
+fn a_missing_grant_is_said<S: Trouble>() {
+    let server = S::start();
+    for grants in ["SELECT", "SELECT, INSERT", "INSERT, UPDATE, DELETE", "SELECT, UPDATE, DELETE"] {
+        let text = refused::<S>(&server.user_with(grants));
+        assert!(text.ends_with(allowed::<S>()), "{grants}: {text}");
+    }
+    let without_delete = S::open(&server.user_with("SELECT, INSERT, UPDATE"), TIMEOUT);
+    let text = said(&S::purge(&without_delete).expect_err("it may not delete"));
+    assert!(text.starts_with("could not purge the table ") && text.ends_with(allowed::<S>()), "{text}");
+    // Nobody waits for what is cleaned up beside it.
+    assert!(without_delete.create(&request("report")).unwrap().is_some());
+}

@@ -1,0 +1,175 @@
+//! However a server's sessions are set up: one winner of many threads, both protections or neither, and true answers.
+
+use std::sync::Barrier;
+use std::thread;
+use std::time::Duration;
+
+use chrono::Utc;
+use soloist::{Admission, Admitted, EventMutex, Grant, MutexName, Term};
+
+use super::trouble::{Trouble, request};
+use super::{SqlServer, on_both};
+use crate::servers::mariadb::Mariadb;
+use crate::servers::postgres::Postgres;
+use crate::support::noon;
+
+const THREADS: usize = 8;
+
+/// Sets up the sessions that begin from then on.
+trait Settings: Trouble {
+    /// Where rows can't be relied on to be counted or compared as usual; when transactions see what of others.
+    const ALL: &'static [&'static str];
+    const ZONES: [&'static str; 2];
+}
+
+impl Settings for Mariadb {
+    const ALL: &'static [&'static str] = &[
+        "SET GLOBAL tx_isolation = 'READ-UNCOMMITTED'",
+        "SET GLOBAL tx_isolation = 'READ-COMMITTED'",
+        "SET GLOBAL tx_isolation = 'SERIALIZABLE'",
+        "SET GLOBAL tx_isolation = 'REPEATABLE-READ', sql_mode = ''",
+        "SET GLOBAL sql_mode = 'TRADITIONAL'",
+        "SET GLOBAL sql_mode = 'ANSI_QUOTES,NO_BACKSLASH_ESCAPES,PIPES_AS_CONCAT,SIMULTANEOUS_ASSIGNMENT'",
+        "SET GLOBAL sql_mode = 'ORACLE'",
+        "SET GLOBAL sql_mode = DEFAULT, autocommit = 0",
+        "SET GLOBAL completion_type = 'CHAIN'",
+        "SET GLOBAL completion_type = 'NO_CHAIN', sql_select_limit = 1, sql_safe_updates = 1",
+    ];
+    const ZONES: [&'static str; 2] = ["SET GLOBAL time_zone = '+05:00'", "SET GLOBAL time_zone = '-09:30'"];
+}
+
+impl Settings for Postgres {
+    const ALL: &'static [&'static str] = &[
+        "ALTER DATABASE app SET default_transaction_isolation = 'repeatable read'",
+        "ALTER DATABASE app SET default_transaction_isolation = 'serializable'",
+        "ALTER DATABASE app SET default_transaction_deferrable = on",
+        "ALTER DATABASE app RESET ALL",
+        "ALTER DATABASE app SET DateStyle = 'German, DMY'; ALTER DATABASE app SET IntervalStyle = 'iso_8601'",
+        "ALTER DATABASE app SET extra_float_digits = -15; ALTER DATABASE app SET standard_conforming_strings = off",
+        "ALTER DATABASE app SET lock_timeout = 1; ALTER DATABASE app SET statement_timeout = 1",
+    ];
+    const ZONES: [&'static str; 2] =
+        ["ALTER DATABASE app SET timezone = '<+05>-05'", "ALTER DATABASE app SET timezone = '<-0930>+09:30'"];
+}
+
+on_both!(
+    one_of_eight_threads_wins_in_every_isolation_mode_and_style,
+    two_sessions_in_two_time_zones_know_the_same_instants
+);
+
+fn one_of_eight_threads_wins_in_every_isolation_mode_and_style<S: Settings>() {
+    let server = S::start();
+    for settings in S::ALL {
+        server.ask(settings);
+        one_of_eight_threads_wins(settings, || server.mutex());
+    }
+}
+
+#[test]
+fn one_of_eight_threads_wins_where_rows_are_counted_as_found() {
+    let server = <Mariadb as SqlServer>::shared();
+    one_of_eight_threads_wins("found_rows", || {
+        Mariadb::open(&format!("{}?client_found_rows=true", server.url()), Duration::from_secs(4))
+    });
+}
+
+/// The name of this round's lease, and of its claim.
+fn names(round: &str) -> [MutexName; 2] {
+    let lease = MutexName::lease(format!("rounds:{round}")).expect("a name");
+    let claim = lease.claim("report", noon());
+    [lease, claim]
+}
+
+fn admission(names: &[MutexName; 2], term: Term) -> Admission {
+    let lease = request("x").with(names[0].clone(), term);
+    let claim = lease.with(names[1].clone(), Term::MAX);
+    Admission::both(lease, claim)
+}
+
+#[track_caller]
+fn one_of_eight_threads_wins<M: EventMutex>(what: &str, open: impl Fn() -> M) {
+    let mutexes: Vec<M> = (0..THREADS).map(|_| open()).collect();
+    for round in 0..3 {
+        let names = names(&format!("{what}:{round}"));
+        let term = Term::new(Duration::from_secs(3600)).expect("a term");
+        let all_are_there = Barrier::new(THREADS);
+        let ask = |mutex: &M| {
+            all_are_there.wait();
+            mutex.admit(&[admission(&names, term)]).remove(0).unwrap_or_else(|error| panic!("{what}: {error:?}"))
+        };
+        let answers: Vec<Admitted> = thread::scope(|scope| {
+            let threads: Vec<_> = mutexes.iter().map(|mutex| scope.spawn(|| ask(mutex))).collect();
+            threads.into_iter().map(|thread| thread.join().expect("an answer")).collect()
+        });
+        let grants: Vec<&Grant> = answers.iter().filter_map(granted).collect();
+        let [grant] = grants[..] else { panic!("{what}: not one winner: {answers:?}") };
+        all_answers_are_true(what, &mutexes, &names, term, grant);
+    }
+}
+
+fn granted(answer: &Admitted) -> Option<&Grant> {
+    match answer {
+        Admitted::Granted(grant) => Some(grant),
+        _ => None,
+    }
+}
+
+/// The winner has both, nobody gets the half of it, and the winner's answers are true.
+#[track_caller]
+fn all_answers_are_true(what: &str, mutexes: &[impl EventMutex], names: &[MutexName; 2], term: Term, grant: &Grant) {
+    let [ours, theirs, ..] = mutexes else { panic!("there are eight") };
+    let lease = grant.lease().expect("both were asked for");
+    let holders = names.each_ref().map(|name| theirs.holder(name).unwrap().expect("it is held"));
+    for holder in &holders {
+        assert_eq!((holder.owner(), holder.token()), (lease.owner(), grant.token()), "{what}");
+        assert!((Utc::now() - holder.since()).abs() < chrono::TimeDelta::seconds(30), "{what}: {holder:?}");
+    }
+    let length = holders[0].until() - holders[0].since();
+    let is_exact = (length - chrono::TimeDelta::from_std(term.get()).unwrap()).abs() < chrono::TimeDelta::seconds(1);
+    assert!(is_exact, "{what}: {length}");
+
+    let others = self::names(&format!("{}:other", names[0].mutex()));
+    for half in [[names[0].clone(), others[1].clone()], [others[0].clone(), names[1].clone()]] {
+        let refused = theirs.admit(&[admission(&half, term)]).remove(0).unwrap();
+        let taken = match refused {
+            Admitted::LeaseTaken(Some(holder)) | Admitted::ClaimTaken(Some(holder)) => holder,
+            other => panic!("{what}: {other:?}"),
+        };
+        assert_eq!(taken.owner(), lease.owner(), "{what}");
+    }
+    assert!(!others.iter().any(|name| theirs.exists(name).unwrap()), "{what}: half of an admission is left");
+
+    let foreign = request("x").with(names[0].clone(), term).granted(grant.token());
+    assert_eq!(
+        (theirs.extend(std::slice::from_ref(&foreign), term).remove(0).unwrap(), theirs.forget(&foreign).unwrap()),
+        (false, false),
+        "{what}"
+    );
+    assert!(ours.extend(std::slice::from_ref(lease), term).remove(0).unwrap(), "{what}");
+    assert_eq!((ours.forget(lease).unwrap(), ours.forget(lease).unwrap()), (true, false), "{what}");
+    assert_eq!(names.each_ref().map(|name| theirs.exists(name).unwrap()), [false, true], "{what}");
+    assert!(ours.create(&request("x").with(names[0].clone(), term)).unwrap().is_some(), "{what}");
+    assert!(theirs.exists(&names[0]).unwrap(), "{what}: a second look on the same connection is an old one");
+}
+
+fn two_sessions_in_two_time_zones_know_the_same_instants<S: Settings>() {
+    let server = S::start();
+    let mutexes = S::ZONES.map(|zone| {
+        server.ask(zone);
+        let mutex = server.mutex();
+        mutex.exists(request("report").name()).unwrap(); // It keeps its connection, as it is now.
+        mutex
+    });
+    let term = Term::new(Duration::from_secs(60)).expect("a term");
+    for (at, [ours, theirs]) in [[0, 1], [1, 0]].into_iter().enumerate() {
+        let [ours, theirs] = [&mutexes[ours], &mutexes[theirs]];
+        let names = names(&at.to_string());
+        let Admitted::Granted(grant) = ours.admit(&[admission(&names, term)]).remove(0).unwrap() else {
+            panic!("it is free")
+        };
+        let [here, there] = [ours, theirs].map(|mutex| mutex.holder(&names[0]).unwrap().expect("it is held"));
+        assert_eq!((here.since(), here.until()), (there.since(), there.until()));
+        assert!(theirs.check().unwrap().is_empty());
+        all_answers_are_true("zones", &[ours, theirs], &names, term, &grant);
+    }
+}
