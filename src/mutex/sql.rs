@@ -30,6 +30,7 @@ use crate::mutex::{Admission, Admitted, Answers, EventMutex, Scope, StoreId, Sto
 mod clean_up;
 mod client;
 mod key;
+mod look;
 mod options;
 mod plan;
 mod session;

@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use super::clean_up::CleanUp;
 use super::key::Key;
+use super::look::Look;
 use super::plan::{Decision, Plan};
 use super::session::Session;
-use super::table::{Exchange, Look, Patience, Table};
+use super::table::{Exchange, Patience, Table};
 use crate::clock::{Clock, Moment};
 use crate::lease::MutexName;
 use crate::mutex::Admission;

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use super::key::{Key, plain};
-use super::table::Look;
+use super::look::Look;
 use super::text::{Texts, list};
 use crate::lease::{FencingToken, Holder, LeaseRequest, Owner, this_host};
 use crate::mutex::remote::instant;

@@ -1,0 +1,76 @@
+//! What a look at the table told.
+
+use std::collections::HashMap;
+
+use super::key::Key;
+use super::session::Row;
+use crate::error::Quoted;
+use crate::lease::{FencingToken, Holder, MutexName, Owner};
+use crate::mutex::remote::{ServerClock, instant};
+
+/// What a look at several names told.
+pub(super) struct Look {
+    pub(super) clock: ServerClock,
+    /// The server's time, in microseconds.
+    pub(super) now: i64,
+    /// The highest token of all.
+    last: FencingToken,
+    /// What is held.
+    entries: HashMap<Box<str>, Entry>,
+}
+
+/// A row that has not ended.
+pub(super) struct Entry {
+    owner: String,
+    pub(super) token: FencingToken,
+    host: String,
+    since: i64,
+    until: i64,
+}
+
+impl Look {
+    /// Reads what the statement for it returns, unless that makes no sense.
+    pub(super) fn read(rows: &[Row]) -> Option<Self> {
+        let (first, rows) = rows.split_first()?;
+        let [now, last] = &first[..] else { return None };
+        let (now, last) = (now.parse().ok()?, FencingToken::new(last.parse().ok()?));
+        let mut entries = HashMap::with_capacity(rows.len());
+        for row in rows {
+            let [name, owner, token, host, since, until] = &row[..] else { return None };
+            let (owner, host, token) = (owner.clone(), host.clone(), FencingToken::new(token.parse().ok()?));
+            let (since, until) = (since.parse().ok()?, until.parse().ok()?);
+            if until > now {
+                entries.insert(name.as_str().into(), Entry { owner, token, host, since, until });
+            }
+        }
+        Some(Self { clock: ServerClock::read(now), now, last, entries })
+    }
+
+    /// The token of all that is granted by this look.
+    pub(super) fn next_token(&self) -> FencingToken {
+        FencingToken::after(Some(self.last), instant(self.now))
+    }
+
+    /// Who holds a name, if somebody does; a text says why that can't be told.
+    pub(super) fn holder(&self, name: &MutexName) -> Option<Result<Holder, String>> {
+        Some(self.holds(&Key::of(name))?.holder(name))
+    }
+
+    pub(super) fn holds(&self, key: &Key) -> Option<&Entry> {
+        self.entries.get(key.as_str())
+    }
+}
+
+impl Entry {
+    pub(super) fn is_of(&self, owner: Owner) -> bool {
+        self.owner == owner.to_string()
+    }
+
+    /// Who holds it, unless somebody else than a store has written it.
+    pub(super) fn holder(&self, name: &MutexName) -> Result<Holder, String> {
+        let foreign =
+            |_| format!("{name} has the owner {} in the table, which is none of ours", Quoted::new(&self.owner));
+        let owner = self.owner.parse().map_err(foreign)?;
+        Ok(Holder::new(owner, self.token, &*self.host, instant(self.since), instant(self.until)))
+    }
+}
