@@ -37,6 +37,7 @@ use connection::Connection;
 /// | `lease/reports` | the lease of `reports` |
 /// | `claim/reports/reports/2026-03-01T02:30:00Z` | who ran this occurrence of the event `reports` |
 /// | `claim/warehouse/import/2026-03-01T02:30:00Z` | the same for `import`, whose mutex is called `warehouse` |
+/// | `permit/reports/reports/day@2026-03-01T00:00:00+01:00` | who ran it in this [period](crate::Period) |
 ///
 /// In a name, `%` and `/` stand as `%25` and `%2F`, and `%XX` for each byte that is not plain ASCII. One of more than 500
 /// characters is cut, and ends in `%~` and an id that is made of all of it. What is held now:
@@ -67,18 +68,18 @@ use connection::Connection;
 /// at most, when something was granted to it; no gate waits for that, and none looks at more rows because there are many.
 /// The thread has a connection of its own while it is at work. When the last handle goes, it waits for a batch, or for twice
 /// as many rows as were written, but for two seconds at most. A process that ends by `process::exit` does not wait; the
-/// server carries out what it was sent.
-/// [`purge`](Self::purge) does the same at once.
+/// server carries out what it was sent. [`purge`](Self::purge) does the same at once.
 ///
 /// # What it promises, and what the server does not
 ///
 /// Terms are measured on the server's clock. A killed process leaves its lease until the term ends. With
 /// `synchronous_commit` off, a server that crashes can forget what was granted in the moment before; so can a failover to a
-/// replica that was behind. A second holder
-/// then gets a higher [fencing token](crate::FencingToken). [`check`](EventMutex::check) looks at the server and the table.
+/// replica that was behind. A second holder then gets a higher [fencing token](crate::FencingToken).
+/// [`check`](EventMutex::check) looks at the server and the table.
 ///
 /// A call takes four seconds at most, or what [`timeout`](PostgresMutexBuilder::timeout) says, the look-up of the host and
-/// the handshake included; [`break_lease`](EventMutex::break_lease) is two. A row that somebody's open transaction has is
+/// the handshake included; [`break_lease`](EventMutex::break_lease) is two, and several
+/// names of which some are locked are asked for a second time, one by one. A row that somebody's open transaction has is
 /// waited for a quarter of that, and then is an error of that name alone. If an answer is lost, it is asked for once
 /// more on a new connection. What this process may then hold without knowing it is given back as soon as the server
 /// answers, by a thread that lives as long as there is a handle; the last handle tries once more when it goes. A process

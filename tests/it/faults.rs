@@ -8,7 +8,7 @@ use soloist::{
     MutexName, Report, Schedule, SkipReason, Term,
 };
 
-use crate::support::{Diary, HOUR, noon, ran, skipped};
+use crate::support::{Diary, HOUR, heard_by, noon, ran, skipped};
 
 /// Runs `faulty` between two events that have nothing to do with it, and sees that those run.
 #[track_caller]
@@ -313,7 +313,7 @@ fn an_error_whose_own_text_panics_ends_nothing() {
         }
     }
     let subscriber = tracing_subscriber::layer::SubscriberExt::with(tracing_subscriber::Registry::default(), Formats);
-    tracing::subscriber::with_default(subscriber, || {
+    heard_by(subscriber, || {
         let (mutex, diary) = (MemoryMutex::new(), Diary::default());
         let _ = tick(mutex.clone(), Event::call("faulty", |_| Err(Mute)), &diary);
         assert!(is_free(&mutex));

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, SystemTime};
 
 use chrono::{DateTime, Utc};
@@ -11,6 +11,17 @@ use soloist::{
     Admission, Admitted, Clock, Entry, EventMutex, Holder, Lease, LeaseRequest, MemoryMutex, MutexError, MutexName,
     Report, RunOutcome, Scope, SkipReason, StoreId, Term, Verdict,
 };
+
+/// Lets a subscriber hear what this thread tells while `tell` runs.
+///
+/// `tracing` looks at the subscriber of the thread that comes first to a place in the code, and remembers whether that
+/// wanted to hear of it, as long as there is no more than one subscriber in the process. That would be another test's
+/// thread, which has none. So there is always a second one, which nobody is told anything by.
+pub(crate) fn heard_by<T>(subscriber: impl Into<tracing::Dispatch>, tell: impl FnOnce() -> T) -> T {
+    static ANOTHER: OnceLock<tracing::Dispatch> = OnceLock::new();
+    ANOTHER.get_or_init(|| tracing::Dispatch::new(tracing_subscriber::Registry::default()));
+    tracing::dispatcher::with_default(&subscriber.into(), tell)
+}
 
 /// `at("2026-03-01T12:00:00Z")`.
 #[track_caller]

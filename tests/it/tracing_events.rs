@@ -18,7 +18,7 @@ use tracing_subscriber::layer::{Context, SubscriberExt};
 use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::{Layer, Registry};
 
-use crate::support::{HOUR, NO_THREADS, noon, output_alone, ran, run_alone, until};
+use crate::support::{HOUR, NO_THREADS, heard_by, noon, output_alone, ran, run_alone, until};
 
 /// By name of the span or message of the event: its level, and every field that was ever set.
 type Told = BTreeMap<String, (String, BTreeSet<String>)>;
@@ -285,7 +285,7 @@ fn a_claim_on_a_store_that_only_this_process_sees_is_warned_of_when_it_is_added(
         (event("held").without_overlapping(), false),
     ] {
         let (listener, what) = (Listener::default(), format!("{event:?}"));
-        tracing::subscriber::with_default(Registry::default().with(listener.clone()), || {
+        heard_by(Registry::default().with(listener.clone()), || {
             Schedule::in_process().add(event).unwrap();
         });
         assert_eq!(listener.has_heard("protection reaches further than its store"), is_warned_of, "{what}");
@@ -327,7 +327,7 @@ fn what_is_gated_and_released_together_is_told_within_the_span_of_each_run() {
     }
 
     let within = Within::default();
-    tracing::subscriber::with_default(Registry::default().with(within.clone()), || {
+    heard_by(Registry::default().with(within.clone()), || {
         let mut schedule = Schedule::in_process();
         for name in ["a", "b"] {
             schedule.add(Event::call(name, |_| {}).every_minute().without_overlapping().in_background()).unwrap();

@@ -58,6 +58,9 @@ impl MysqlMutexBuilder {
     /// How long one call takes at most, four seconds unless it is set; 100 milliseconds to a minute. The look-up of the
     /// host, the connecting, the TLS handshake, the login, and a second attempt are part of it.
     ///
+    /// The server waits for what somebody's transaction has for a second at least. With less than four seconds for a call,
+    /// that can be longer than its first attempt lasts, and the error is then one of the store and not of the name.
+    ///
     /// ```
     /// use std::time::Duration;
     ///

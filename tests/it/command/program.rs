@@ -6,6 +6,7 @@ use tracing_subscriber::layer::{Context, SubscriberExt};
 use tracing_subscriber::{Layer, Registry};
 
 use super::*;
+use crate::support::heard_by;
 
 fn line(line: &str) -> Event {
     Event::exec("e", line).every_minute()
@@ -202,7 +203,7 @@ fn subscribers_are_told_how_it_ended() {
         ),
     ] {
         let heard = Heard::default();
-        tracing::subscriber::with_default(Registry::default().with(heard.clone()), || drop(tick(event)));
+        heard_by(Registry::default().with(heard.clone()), || drop(tick(event)));
         assert_eq!(heard.0.lines(), ["DEBUG started: ", told]);
     }
 }
@@ -226,7 +227,7 @@ fn subscribers_are_told_of_a_command_that_was_stopped() {
                 clock.advance(limit);
             });
             let listens = Registry::default().with(heard.clone());
-            tracing::subscriber::with_default(listens, || assert!(schedule.run_due(noon()).is_failure()));
+            heard_by(listens, || assert!(schedule.run_due(noon()).is_failure()));
         });
         let lines = heard.0.lines();
         assert_eq!(lines.last().map(String::as_str), Some(if protected { lost } else { timed }), "{lines:?}");
