@@ -185,10 +185,10 @@ fn a_tick_in_which_nothing_is_due_opens_no_connection<S: Counts>() {
     }
     assert_eq!(proxy.connections(), 0);
 
-    ran(&schedule.run_due(at("2026-01-01T00:00:00Z")), "cost:yearly");
-    // That of the clean-up may still have been at work when the lease was given back.
+    for year in 2026..2030 {
+        ran(&schedule.run_due(at(&format!("{year}-01-01T00:00:00Z"))), "cost:yearly");
+    }
+    // That of the clean-up is one more, if it is still at work when the next is asked for.
     let connections = proxy.connections();
-    assert!((1..=2).contains(&connections), "{connections} connections");
-    ran(&schedule.run_due(at("2027-01-01T00:00:00Z")), "cost:yearly");
-    assert_eq!(proxy.connections(), connections, "they are used again");
+    assert!((1..=2).contains(&connections), "{connections} connections, which are not used again");
 }
