@@ -1,6 +1,7 @@
 //! How many connections there are, and how they end.
 
 use std::thread;
+use std::time::Duration;
 
 use soloist::{EventMutex, Schedule};
 
@@ -42,7 +43,8 @@ fn one_connection_serves_one_tick_after_the_other<S: Trouble>() {
 
 fn four_connections_at_most_are_kept<S: Trouble>() {
     let server = S::start();
-    let mutex = server.mutex();
+    // With that, the table is waited for ten seconds: for long enough to have all of them ask.
+    let mutex = S::open(&server.url(), Duration::from_secs(40));
     let lock = server.holding(S::LOCK_TABLE);
     thread::scope(|scope| {
         for _ in 0..12 {
