@@ -113,7 +113,7 @@ impl<S: Session> SqlMutex<S> {
 
     /// What may be ours of an admission whose answer was lost, and until when at the latest. The server may still be at
     /// work on it, for as long as a call lasts, so that it is given back a second time after that.
-    fn debts(&self, admission: &Admission) -> impl Iterator<Item = Debt> {
+    fn debts(&self, admission: &Admission) -> Vec<Debt> {
         let now = Clock::system().moment();
         let at_rest = now.plus(2 * self.server().timeout);
         let requests = [admission.claim(), admission.lease()].into_iter().flatten();
@@ -124,7 +124,7 @@ impl<S: Session> SqlMutex<S> {
                 until: at_rest.plus(request.term().get()),
             })
         });
-        each.collect::<Vec<_>>().into_iter()
+        each.collect()
     }
 
     fn released(&self, leases: &[Lease], answers: Vec<Result<Ended, Failure>>) -> Answers<bool> {

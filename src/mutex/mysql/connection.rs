@@ -42,7 +42,7 @@ impl Connect for Connection {
         Ok(Self { conn: Some(connected.map_err(not_connected)?), waiting })
     }
 
-    /// What it is at rest tells when it is asked.
+    /// One that the server has ended is known when it is asked, and costs another.
     fn is_closed(&mut self) -> bool {
         self.conn.is_none()
     }

@@ -83,7 +83,7 @@ impl Course {
                 _ => return,
             }
             if !self.ends.load(Ordering::SeqCst) {
-                // Half of the time is left to the gates.
+                // Half of the time is left to the gates; nobody waits for this thread.
                 thread::sleep(Clock::system().moment().since(began));
             } else if deleted >= 2 * self.written.load(Ordering::SeqCst) {
                 // Where all processes are short-lived, the table shrinks nevertheless.
