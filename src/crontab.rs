@@ -24,14 +24,15 @@ use crate::zone::Zone;
 /// `0 9 13 * fri` is every Friday and every 13th. Where the text of one of them starts with `*`, as in `*/2`, a day is
 /// due only when *both* are met.
 ///
-/// **Clock changes.** It names times as clocks on the wall show them, in the zone of its event: a time that a change to
-/// daylight saving leaves out does not come that day, and a time that the change back repeats comes twice.
+/// **Clock changes.** It names times as clocks on the wall show them, in the zone of its event. What becomes of a time
+/// that a change to daylight saving leaves out, or that the change back repeats, says [`ClockChange`](crate::ClockChange).
 ///
 /// **Where cronie is not followed**, since it would do something that nobody means, or that differs between servers:
 /// a range that runs backwards, which it reads as no time at all, or up to 7 when it ends with 0, is refused, except
 /// that a range of days of the week may end with Sunday, also before a step, as in `fri-sun`; `~`, a time picked at
 /// random, and `@reboot` are refused; a date that never comes (`0 0 30 2 *`) is refused; so is a text of more than
-/// 1,000 bytes.
+/// 1,000 bytes. And where it is gone beyond: `L` in the list of the days of the month is the last day of whichever month
+/// it is, as in `0 18 15,L * *`.
 ///
 /// `Display` gives the same value in a normalised spelling.
 ///
@@ -73,7 +74,8 @@ pub(crate) enum Field {
     DayOfWeek,
 }
 
-/// The values of one field: bit n stands for the number n, in a week from Sunday 0 to Saturday 6.
+/// The values of one field: bit n stands for the number n, in a week from Sunday 0 to Saturday 6. Of the days of the month,
+/// bit 0 stands for the last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Set {
     bits: u64,
@@ -168,8 +170,14 @@ impl Crontab {
             months if months & MONTHS_OF_30_DAYS != 0 => 30,
             _ => 29,
         };
-        // Each date, the 29th of February too, falls on each day of the week sooner or later.
-        !self.days_must_both_match() || self.get(Field::DayOfMonth).bits & Set::range(1, longest).bits != 0
+        // Each date, the 29th of February too, falls on each day of the week sooner or later, and so does the last.
+        !self.days_must_both_match() || self.get(Field::DayOfMonth).bits & Set::range(0, longest).bits != 0
+    }
+
+    /// Whether it names times of the day, as `30 2 * * *` does, and not a stretch of real time, as `*/10 * * * *` and
+    /// `0 * * * *` do: cronie's difference between jobs that a change of the clocks moves, and those it doesn't touch.
+    pub(crate) const fn is_at_fixed_times(&self) -> bool {
+        !self.get(Field::Minute).star && !self.get(Field::Hour).star
     }
 
     /// The rule of the days: both, where one of them starts with `*`; else either.
@@ -239,6 +247,9 @@ impl Set {
         Self::range(number, number)
     }
 
+    /// `L`, the last day of whichever month it is.
+    pub(crate) const LAST_DAY: Self = Self { bits: Fields::LAST_DAY as u64, star: false };
+
     pub(crate) const fn with(self, other: Self) -> Self {
         Self { bits: self.bits | other.bits, star: self.star }
     }
@@ -262,11 +273,13 @@ impl Set {
     const fn of(self, field: Field) -> Self {
         match field {
             Field::DayOfWeek => Self { bits: (self.bits | self.bits >> 7) & 0x7f, ..self },
+            // Where every day is named, the last is, too.
+            Field::DayOfMonth if self.bits == Self::range(0, 31).bits => Self { bits: Self::range(1, 31).bits, ..self },
             _ => self,
         }
     }
 
-    /// In ascending order.
+    /// In ascending order, without the `L` of a day of the month.
     pub(crate) fn numbers(self) -> impl Iterator<Item = u32> {
         let mut bits = self.bits;
         std::iter::from_fn(move || {
@@ -276,16 +289,32 @@ impl Set {
         })
     }
 
+    pub(crate) const fn has_last_day(self) -> bool {
+        self.bits & Self::LAST_DAY.bits != 0
+    }
+
+    pub(crate) const fn without_last_day(self) -> Self {
+        Self { bits: self.bits & !Self::LAST_DAY.bits, ..self }
+    }
+
     pub(crate) fn is_all_of(self, field: Field) -> bool {
         self.bits == Self::every(field).bits
     }
 
     /// What `field` is written as, so that it reads back as this set, star and all.
-    fn write(mut self, field: Field, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    fn write(self, field: Field, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.is_all_of(field) && (self.star || field == Field::Month) {
             return f.write_char('*');
         }
         let mut items = Items { f, any: false };
+        if field == Field::DayOfMonth && self.has_last_day() {
+            self.without_last_day().write_numbers(field, &mut items)?;
+            return items.item('L');
+        }
+        self.write_numbers(field, &mut items)
+    }
+
+    fn write_numbers(mut self, field: Field, items: &mut Items<'_, '_>) -> fmt::Result {
         if self.star {
             // It was read from an item that starts with `*`; the finest such item that fits stands for it.
             let fits = |step: &u32| Self::every_nth(field, *step).bits & !self.bits == 0;

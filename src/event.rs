@@ -1,8 +1,11 @@
 //! The builder of events: name, task, timetable, filters, hooks, protections.
 
 use std::fmt;
+use std::iter;
 use std::sync::Arc;
 use std::time::Duration;
+
+use chrono::{DateTime, Utc};
 
 use crate::crontab::Crontab;
 use crate::frequency::FrequencyError;
@@ -12,7 +15,7 @@ use crate::outcome::{Hook, RunOutcome};
 use crate::protection::{LeaseTerms, Protection};
 use crate::task::{Command, LONGEST_GRACE, Run, Task, TaskOutcome, TaskResult, Work, callback};
 use crate::tick::Tick;
-use crate::timetable::Timetable;
+use crate::timetable::{ClockChange, Seconds, Timetable};
 use crate::zone::{UnknownZone, Zone};
 
 mod add_error;
@@ -49,7 +52,9 @@ pub struct Event {
     name: Arc<str>,
     work: Work,
     crontab: Option<Crontab>,
+    seconds: Seconds,
     zone: Zone,
+    clock_change: ClockChange,
     filters: Vec<Filter>,
     before: Vec<Task>,
     after: Vec<AfterHook>,
@@ -100,7 +105,9 @@ impl Event {
             name,
             work,
             crontab: None,
+            seconds: Seconds::FIRST,
             zone: Zone::UTC,
+            clock_change: ClockChange::default(),
             filters: Vec::new(),
             before: Vec::new(),
             after: Vec::new(),
@@ -128,7 +135,7 @@ impl Event {
     /// ```
     pub fn cron(mut self, expression: &str) -> Self {
         match expression.parse() {
-            Ok(crontab) => self.crontab = Some(crontab),
+            Ok(crontab) => (self.crontab, self.seconds) = (Some(crontab), Seconds::FIRST),
             Err(error) => self.note(AddErrorKind::Crontab(error)),
         }
         self
@@ -160,6 +167,61 @@ impl Event {
             Err(error) => self.note(AddErrorKind::Zone(error.into())),
         }
         self
+    }
+
+    /// What becomes of its times when the clocks of its zone are set forward or back. The default is what cronie does, see
+    /// [`ClockChange`].
+    ///
+    /// ```
+    /// use soloist::{ClockChange, Event};
+    ///
+    /// // It bills hours as the clocks show them: one that comes twice is billed twice.
+    /// let event = Event::call("bill", |_| {}).hourly().timezone("Europe/Berlin").on_clock_change(ClockChange::AsShown);
+    /// ```
+    pub fn on_clock_change(mut self, rule: ClockChange) -> Self {
+        self.clock_change = rule;
+        self
+    }
+
+    /// Its first occurrence after `after`, between the years 1970 and 2100. `None`: there is none, or the event has no
+    /// timetable yet. Filters and stores are not asked: it may be skipped then.
+    ///
+    /// ```
+    /// use chrono::{DateTime, Utc};
+    /// use soloist::Event;
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let noon: DateTime<Utc> = "2026-03-01T12:00:00Z".parse()?;
+    /// let event = Event::call("backup", |_| {}).daily_at("02:30");
+    /// assert_eq!(event.next(noon), Some("2026-03-02T02:30:00Z".parse()?));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn next(&self, after: DateTime<Utc>) -> Option<DateTime<Utc>> {
+        self.timetable()?.next(after)
+    }
+
+    /// Its occurrences after `after`, one by one: see [`next`](Self::next).
+    ///
+    /// ```
+    /// use chrono::{DateTime, Utc};
+    /// use soloist::Event;
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let noon: DateTime<Utc> = "2026-03-01T12:00:00Z".parse()?;
+    /// let event = Event::call("reports", |_| {}).every_thirty_minutes();
+    /// let times: Vec<String> = event.upcoming(noon).take(3).map(|time| time.format("%R").to_string()).collect();
+    /// assert_eq!(times, ["12:30", "13:00", "13:30"]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn upcoming(&self, after: DateTime<Utc>) -> impl Iterator<Item = DateTime<Utc>> + use<> {
+        let timetable = self.timetable();
+        let mut last = after;
+        iter::from_fn(move || {
+            last = timetable.as_ref()?.next(last)?;
+            Some(last)
+        })
     }
 
     /// Runs only if `allowed` says so. Filters are asked in their order, before any I/O, until one refuses.
@@ -294,6 +356,18 @@ impl Event {
         attributes(self)
     }
 
+    /// What was said about the time, if anything was.
+    fn timetable(&self) -> Option<Timetable> {
+        let (seconds, clock_change) = (self.seconds, self.clock_change);
+        Some(Timetable { crontab: self.crontab?, seconds, zone: self.zone.clone(), clock_change })
+    }
+
+    /// Due at these seconds of each of its minutes.
+    pub(crate) fn at_seconds(mut self, seconds: Seconds) -> Self {
+        self.seconds = seconds;
+        self
+    }
+
     /// Changes the fields of its timetable, and from then on it has one.
     pub(crate) fn timed(mut self, change: impl FnOnce(&mut Crontab) -> Result<(), FrequencyError>) -> Self {
         let mut crontab = self.crontab.unwrap_or(Crontab::EVERY_MINUTE);
@@ -324,7 +398,7 @@ impl Event {
         if let Some(wrong) = self.wrong {
             return Err(AddError::new(&self.name, wrong));
         }
-        let crontab = self.crontab.ok_or_else(|| refuse(AddErrorKind::NoTimetable))?;
+        let timetable = self.timetable().ok_or_else(|| refuse(AddErrorKind::NoTimetable))?;
         if let Some(limit) = self.timeout
             && Term::new(limit).is_err()
         {
@@ -337,7 +411,7 @@ impl Event {
         Ok(Definition {
             name: self.name,
             work: self.work,
-            timetable: Timetable { crontab, zone: self.zone },
+            timetable,
             filters: self.filters,
             before: self.before,
             after: self.after,
@@ -368,7 +442,9 @@ impl fmt::Debug for Event {
         f.debug_struct("Event")
             .field("name", &self.name)
             .field("crontab", &self.crontab)
+            .field("seconds", &self.seconds)
             .field("zone", &self.zone)
+            .field("clock_change", &self.clock_change)
             .field("filters", &self.filters.len())
             .field("timeout", &self.timeout)
             .field("asked", &self.asked)

@@ -209,6 +209,7 @@ pub use schedule::{Schedule, UnknownEvent};
 pub use shutdown::Shutdown;
 pub use task::{InvalidCommand, KeptOutput, Output, Run, TaskOutcome, TaskResult};
 pub use tick::Tick;
+pub use timetable::ClockChange;
 pub use zone::{UnknownZone, Zone};
 
 /// The README's code, tested as documentation.

@@ -226,7 +226,7 @@ impl Schedule {
     /// # }
     /// ```
     pub fn due(&self, now: DateTime<Utc>) -> impl Iterator<Item = &str> {
-        self.agenda.due(now).into_iter().map(|(event, _)| &*self.events[event].name)
+        self.agenda.due(now, DateTime::<Utc>::MIN_UTC).into_iter().map(|(event, _)| &*self.events[event].name)
     }
 
     /// One tick: runs every event that is due in the minute of `now`, and returns when all have ended.
@@ -249,7 +249,7 @@ impl Schedule {
     /// # }
     /// ```
     pub fn run_due(&self, now: DateTime<Utc>) -> Report {
-        let due = self.agenda.due(now);
+        let due = self.agenda.due(now, DateTime::<Utc>::MIN_UTC);
         if due.is_empty() {
             return Report::new(now, Vec::new(), self.shutdown.as_ref());
         }

@@ -1,7 +1,11 @@
 //! One captured instant, as the zone of an event reads it.
 
+use std::time::Duration;
+
 use chrono::{DateTime, Datelike, FixedOffset, Timelike, Utc};
 
+use crate::clock::wall_plus;
+use crate::timetable::Seconds;
 use crate::zone::Zone;
 
 /// The instant of a tick, captured once, as an event's filters see it.
@@ -69,7 +73,8 @@ impl Tick {
         self.local
     }
 
-    /// The instant for which the event was scheduled: the start of the minute, whenever in it the tick came.
+    /// The instant for which the event was scheduled: the start of the minute, whenever in it the tick came, or of the ten
+    /// seconds for one that is due [every ten](crate::Event::every_ten_seconds).
     ///
     /// Servers whose ticks come seconds apart agree on it.
     ///
@@ -81,6 +86,17 @@ impl Tick {
     /// ```
     pub fn occurrence(&self) -> DateTime<Utc> {
         self.occurrence
+    }
+
+    /// The same instant for an event that is due at these `seconds` of the minute.
+    pub(crate) fn in_slot(self, seconds: Seconds) -> Self {
+        let slot = Duration::from_secs(seconds.slot(self.local.second()).into());
+        Self { occurrence: wall_plus(self.occurrence, slot), ..self }
+    }
+
+    /// When the minute of its occurrence is over.
+    pub(crate) fn next_minute(&self) -> DateTime<Utc> {
+        wall_plus(self.occurrence, Duration::from_secs(60))
     }
 }
 
@@ -96,6 +112,8 @@ pub(crate) struct Fields {
 }
 
 impl Fields {
+    /// Among the days of the month, what stands for the last.
+    pub(crate) const LAST_DAY: u32 = 1;
     /// In the word that begins with the hours: from which bit on it has the months, and the days of the week.
     pub(crate) const MONTH: u32 = 32;
     pub(crate) const DAY_OF_WEEK: u32 = 48;
@@ -103,11 +121,12 @@ impl Fields {
     pub(crate) fn of(now: DateTime<Utc>, zone: &Zone) -> Self {
         let tick = Tick::at(now, zone);
         let local = tick.local;
+        let last_day = if local.day() == u32::from(local.num_days_in_month()) { Self::LAST_DAY } else { 0 };
         Self {
             minute: 1 << local.minute(),
             hour_and_month: 1 << local.hour() | 1 << (Self::MONTH + local.month()),
             day_of_week: 1 << (Self::DAY_OF_WEEK + local.weekday().num_days_from_sunday()),
-            day_of_month: 1 << local.day(),
+            day_of_month: 1 << local.day() | last_day,
             tick,
         }
     }

@@ -10,6 +10,8 @@ use crate::error::{Quoted, debug_as_display};
 
 mod changes;
 
+pub(crate) use changes::Change;
+
 /// A time zone: [`Zone::UTC`], [`Zone::local`], a fixed offset, or, with the feature `chrono-tz`, a name of the IANA
 /// database.
 ///
@@ -84,6 +86,11 @@ impl Zone {
             #[cfg(feature = "chrono-tz")]
             Kind::Named(tz) => tz.offset_from_utc_datetime(&instant).fix(),
         }
+    }
+
+    /// Whether its clocks are ever changed.
+    pub(crate) fn has_changes(&self) -> bool {
+        !matches!(self.0, Kind::Utc | Kind::Fixed(_))
     }
 
     /// `instant` as the zone's clocks show it.

@@ -92,9 +92,12 @@ impl Reader<'_> {
         }
     }
 
-    /// `item = number | (number "-" number | "*") ["/" step]`, up to a comma, a blank or the end.
+    /// `item = number | (number "-" number | "*") ["/" step] | "L"`, up to a comma, a blank or the end.
     fn item(&mut self, field: Field) -> Result<Set, Fault> {
         let start = self.at;
+        if field == Field::DayOfMonth && self.eat_last_day() {
+            return Ok(Set::LAST_DAY);
+        }
         let (low, high) = if self.eat(b'*') {
             (field.first(), field.last())
         } else {
@@ -194,6 +197,15 @@ impl Reader<'_> {
         let at = start..start + length;
         let random = self.text[at.clone()].contains(&b'~');
         Fault { field, at, problem: if random { Problem::Random } else { problem } }
+    }
+
+    fn eat_last_day(&mut self) -> bool {
+        let start = self.at;
+        let is_last_day = (self.eat(b'L') || self.eat(b'l')) && self.at_separator();
+        if !is_last_day {
+            self.at = start;
+        }
+        is_last_day
     }
 
     fn at_separator(&self) -> bool {
