@@ -50,7 +50,7 @@ pub use warning::StoreWarning;
 ///    hosts within the store's [`scope`](Self::scope), at most one is granted until it is forgotten, broken or
 ///    expired; and if the name is free, one of them is granted.
 /// 2. **Names are bytes.** Two names are the same only if they are equal: no trimming, padding, folding or truncating.
-///    A lease, a claim on an occurrence and one on a period are never the same name.
+///    A lease, a claim on an occurrence, one on a period and a mark are never the same name.
 /// 3. **Looking changes nothing.** [`exists`](Self::exists) and [`holder`](Self::holder) never make a concurrent
 ///    `create` fail, and never prolong or end what they look at.
 /// 4. **Only the owner** releases and extends: [`forget`](Self::forget) and [`extend`](Self::extend) with a lease

@@ -8,12 +8,12 @@ use std::sync::{Arc, OnceLock};
 use chrono::{DateTime, SecondsFormat, Utc};
 
 /// The name of one entry in a store: a lease, or a claim on one occurrence of an event, or on one period, which is a
-/// permit.
+/// permit, or on a mark, which says something to all who share the store until it expires or is broken.
 ///
-/// Names are compared byte by byte: nothing is trimmed, folded or normalised. A lease, a claim on an occurrence and a
-/// permit are never the same name, whatever they are called. `Display` gives the text that a store may use as its key; it
-/// is different for different names: `lease/NAME`, `claim/NAME/EVENT/OCCURRENCE`, or `permit/NAME/EVENT/PERIOD`, with `%`
-/// and `/` inside a part written as `%25` and `%2F`.
+/// Names are compared byte by byte: nothing is trimmed, folded or normalised. A lease, a claim on an occurrence, a permit
+/// and a mark are never the same name, whatever they are called. `Display` gives the text that a store may use as its key;
+/// it is different for different names: `lease/NAME`, `claim/NAME/EVENT/OCCURRENCE`, `permit/NAME/EVENT/PERIOD`, or
+/// `mark/NAME/EVENT/MARK`, with `%` and `/` inside a part written as `%25` and `%2F`.
 ///
 /// ```
 /// use chrono::{TimeZone, Utc};
@@ -52,6 +52,7 @@ struct ClaimKey {
 enum Claimed {
     Occurrence(DateTime<Utc>),
     Period(Arc<str>),
+    Mark(Arc<str>),
 }
 
 impl MutexName {
@@ -128,6 +129,26 @@ impl MutexName {
         self.with(hash, ClaimKey { event: event.into(), on: Claimed::Period(period) })
     }
 
+    /// The name of a mark on `event`, beside the lease that this name is: what a schedule notes in its store, such as when
+    /// it saw an event for the first time. Two marks are the same if their texts are.
+    ///
+    /// ```
+    /// use soloist::MutexName;
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let mark = MutexName::lease("reports")?.mark("reports", "seen");
+    /// assert!(mark.is_claim());
+    /// assert_eq!(mark.to_string(), "mark/reports/reports/seen");
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use = "the name itself stays as it is"]
+    pub fn mark(&self, event: impl Into<Arc<str>>, mark: impl Into<Arc<str>>) -> Self {
+        let mark = mark.into();
+        let hash = self.0.hash ^ hash_of(&mark).rotate_left(1);
+        self.with(hash, ClaimKey { event: event.into(), on: Claimed::Mark(mark) })
+    }
+
     fn with(&self, hash: u64, claim: ClaimKey) -> Self {
         Self(Arc::new(Name { hash, mutex: Arc::clone(&self.0.mutex), claim: Some(claim) }))
     }
@@ -184,7 +205,7 @@ impl MutexName {
     pub fn occurrence(&self) -> Option<DateTime<Utc>> {
         match self.0.claim.as_ref()?.on {
             Claimed::Occurrence(occurrence) => Some(occurrence),
-            Claimed::Period(_) => None,
+            Claimed::Period(_) | Claimed::Mark(_) => None,
         }
     }
 
@@ -200,8 +221,27 @@ impl MutexName {
     /// ```
     pub fn period(&self) -> Option<&str> {
         match &self.0.claim.as_ref()?.on {
-            Claimed::Occurrence(_) => None,
+            Claimed::Occurrence(_) | Claimed::Mark(_) => None,
             Claimed::Period(period) => Some(period),
+        }
+    }
+
+    /// What a mark says; nothing for anything else.
+    ///
+    /// ```
+    /// use soloist::MutexName;
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let name = MutexName::lease("reports")?;
+    /// assert_eq!(name.mark("reports", "seen").marked(), Some("seen"));
+    /// assert_eq!(name.marked(), None);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn marked(&self) -> Option<&str> {
+        match &self.0.claim.as_ref()?.on {
+            Claimed::Occurrence(_) | Claimed::Period(_) => None,
+            Claimed::Mark(mark) => Some(mark),
         }
     }
 }
@@ -259,6 +299,7 @@ impl fmt::Display for MutexName {
                 write!(f, "claim/{mutex}/{event}/{occurrence}")
             }
             Claimed::Period(period) => write!(f, "permit/{mutex}/{event}/{}", Part(period)),
+            Claimed::Mark(mark) => write!(f, "mark/{mutex}/{event}/{}", Part(mark)),
         }
     }
 }
@@ -337,6 +378,11 @@ mod tests {
             lease("a/a").permit("b", "c"),
             lease("a").permit("a%2Fb", "c"),
             lease("permit/a/a/c"),
+            lease("a").mark("a", ""),
+            lease("a").mark("a", "day@2026-03-01T00:00:00+00:00"),
+            lease("a").mark("a", "2026-03-01T12:00:00Z"),
+            lease("a").mark("a/b", "c"),
+            lease("a").mark("a", "b/c"),
             lease("claim/a"),
         ];
         for (at, name) in names.iter().enumerate() {

@@ -527,8 +527,16 @@ fn what_is_wrong_is_said_and_pointed_at() {
         ("0 0 ? * *", &format!("`0 0 ? * *`: day of month `?` {FORMS} (column 5)"), "?"),
         ("0 0 L-3 * *", "`0 0 L-3 * *`: day of month `L` is not a number from 1-31 (column 5)", "L"),
         ("0 0 LW * *", "`0 0 LW * *`: day of month `LW` is not a number from 1-31 (column 5)", "LW"),
-        ("0 0 * L *", "`0 0 * L *`: month `L` is neither a number from 1-12 nor a name from jan to dec (column 7)", "L"),
-        ("0 0 * * 5L", "`0 0 * * 5L`: day of week `5L` is neither a number from 0-7 nor a name from sun to sat (column 9)", "5L"),
+        (
+            "0 0 * L *",
+            "`0 0 * L *`: month `L` is neither a number from 1-12 nor a name from jan to dec (column 7)",
+            "L",
+        ),
+        (
+            "0 0 * * 5L",
+            "`0 0 * * 5L`: day of week `5L` is neither a number from 0-7 nor a name from sun to sat (column 9)",
+            "5L",
+        ),
         ("~ * * * *", "`~ * * * *`: minute `~` picks a time at random, and another one on each server (column 1)", "~"),
         (
             "0 1~5 * * *",

@@ -106,6 +106,14 @@ pub(super) fn a_permit_collides_with_nothing_else<H: Harness>(subject: &Subject<
         a.permit("a", at.timestamp().to_string()),
         a.permit("a", "a/1970-01-01T00:00:00Z"),
         a.claim("day@1970-01-01T00:00:00+00:00", at),
+        // A mark that says the same, or the like of it.
+        a.mark("a", "day@1970-01-01T00:00:00+00:00"),
+        a.mark("a", "day@1970-01-01T00:00:00+00:00 "),
+        a.mark("b", "day@1970-01-01T00:00:00+00:00"),
+        b.mark("a", "day@1970-01-01T00:00:00+00:00"),
+        a.mark("a", "1970-01-01T00:00:00Z"),
+        a.mark("b", "c/d"),
+        a.mark("", ""),
         // Where one part ends and the next begins.
         a.permit("b", "c/d"),
         a.permit("b/c", "d"),

@@ -267,12 +267,12 @@ pub(super) fn claim_block(name: &MutexName, key: ClaimKey, holder: &Holder) -> [
     block.text(" until ").time(holder.until()).text(" since ").time(holder.since());
     let _ = write!(block, " owner {}", holder.owner());
     block.text(" host ").text(clipped(&escaped(holder.host()), HOST_MAX)).text(" for ");
-    match (name.occurrence(), name.period()) {
+    match (name.occurrence(), name.period().or(name.marked())) {
         (Some(occurrence), _) => {
             let _ = write!(block, "{occurrence:?}");
         }
-        (None, period) => {
-            block.text(&escaped(period.unwrap_or_default()));
+        (None, text) => {
+            block.text(&escaped(text.unwrap_or_default()));
         }
     }
     block.text(" ").text(&escaped(name.event().unwrap_or_default()));

@@ -39,10 +39,11 @@ impl Prefix {
 
     /// The key of a lease or a claim.
     pub(super) fn key<'a>(&'a self, name: &'a MutexName) -> Key<'a> {
-        let kind = match (name.is_claim(), name.period()) {
-            (false, _) => "lease",
-            (true, None) => "claim",
-            (true, Some(_)) => "permit",
+        let kind = match (name.is_claim(), name.period(), name.marked()) {
+            (false, ..) => "lease",
+            (true, None, None) => "claim",
+            (true, Some(_), _) => "permit",
+            (true, None, Some(_)) => "mark",
         };
         Key { prefix: self, kind, of: Some(name) }
     }
@@ -72,14 +73,14 @@ impl fmt::Display for Key<'_> {
         f.write_str(self.kind)?;
         let Some(name) = self.of else { return Ok(()) };
         write!(f, ":{{{}}}", utf8_percent_encode(name.mutex(), ENCODED))?;
-        let ("claim" | "permit", Some(event)) = (self.kind, name.event()) else { return Ok(()) };
+        let ("claim" | "permit" | "mark", Some(event)) = (self.kind, name.event()) else { return Ok(()) };
         f.write_str(":")?;
         if event != name.mutex() {
             write!(f, "{}/", utf8_percent_encode(event, ENCODED))?;
         }
-        match (name.occurrence(), name.period()) {
+        match (name.occurrence(), name.period().or(name.marked())) {
             (Some(occurrence), _) => f.write_str(&occurrence.to_rfc3339_opts(SecondsFormat::AutoSi, true)),
-            (None, period) => write!(f, "{}", utf8_percent_encode(period.unwrap_or_default(), ENCODED)),
+            (None, text) => write!(f, "{}", utf8_percent_encode(text.unwrap_or_default(), ENCODED)),
         }
     }
 }
