@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 
+use crate::catch_up::CatchUp;
 use crate::crontab::Crontab;
 use crate::frequency::FrequencyError;
 use crate::lease::{MutexName, Term};
@@ -408,6 +409,8 @@ impl Event {
         if let Work::Command(command) = &self.work {
             check_command(command, &self.name, protection.lease).map_err(refuse)?;
         }
+        let catch_up =
+            protection.catch_up.map(|window| CatchUp::new(window, &protection.mutex, &self.name, &timetable));
         Ok(Definition {
             name: self.name,
             work: self.work,
@@ -417,6 +420,7 @@ impl Event {
             after: self.after,
             protection,
             timeout: self.timeout,
+            catch_up,
             mutex: self.mutex,
             background: self.background,
         })
@@ -464,6 +468,7 @@ pub(crate) struct Definition {
     pub(crate) after: Vec<AfterHook>,
     pub(crate) protection: Protection,
     pub(crate) timeout: Option<Duration>,
+    pub(crate) catch_up: Option<CatchUp>,
     pub(crate) mutex: Option<Store>,
     pub(crate) background: bool,
 }

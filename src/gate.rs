@@ -3,13 +3,14 @@
 use std::slice;
 use std::sync::Arc;
 
+use crate::catch_up::Missed;
 use crate::error::{BoxError, Chain, MutexError};
 use crate::fault::contain;
 use crate::guard::Held;
 use crate::lease::{FencingToken, Lease};
 use crate::mutex::{Admission, Admitted, EventMutex, Grant, outage_in};
 use crate::outcome::{Release, SkipReason};
-use crate::protection::{CLAIM_WINDOW, Outage};
+use crate::protection::Outage;
 use crate::task::Run;
 use crate::tenure::Tenure;
 use crate::turn::Turn;
@@ -70,6 +71,9 @@ pub(crate) fn admit_after<'a>(
 
 pub(crate) fn ask_filters(turn: &Turn<'_>) -> Result<(), SkipReason> {
     refuse_when_shutting_down(turn)?;
+    if let Some(Missed::Unknown(error)) = &turn.missed {
+        return Err(SkipReason::StoreUnavailable(error.clone()));
+    }
     for allows in &turn.event.filters {
         if !contain(|| allows(&turn.tick)).map_err(SkipReason::FilterPanicked)? {
             return Err(SkipReason::Filtered);
@@ -113,8 +117,11 @@ fn asked_of_the_store(turn: &Turn<'_>) -> Option<Admission> {
 
 /// Past the window, the claim of whoever ran in this occurrence or period may have expired, and the store would grant it again.
 fn refuse_late_claims(turn: &Turn<'_>) -> Result<(), SkipReason> {
-    let claims = turn.event.protection.claim.is_some() && turn.claimant().is_some();
-    if claims && turn.clock.moment().since(turn.round.began) > CLAIM_WINDOW { Err(SkipReason::TooLate) } else { Ok(()) }
+    if !turn.claims() {
+        return Ok(());
+    }
+    let window = turn.event.protection.claim_window().saturating_sub(turn.missed_by());
+    if turn.clock.moment().since(turn.round.began) > window { Err(SkipReason::TooLate) } else { Ok(()) }
 }
 
 /// Asks the store, which these turns have in common, for all of their `admissions` at once, and decides on each in their
@@ -194,7 +201,7 @@ pub(crate) fn pass<'a>(turn: &Turn<'a>, grant: Option<Grant>) -> Pass<'a> {
     let at_least = turn.event.protection.lease.and_then(|terms| terms.at_least);
     let stopping = turn.event.work.stopping();
     let tenure = Tenure::new(turn.clock.clone(), grant, turn.clock.moment(), at_least, stopping);
-    let run = Run::new(Arc::clone(&turn.event.name), turn.occurrence(), tenure);
+    let run = Run::new(Arc::clone(&turn.event.name), turn.occurrence(), turn.lateness(), tenure);
     Pass { held: Held::new(turn.mutex(), run), unprotected: None }
 }
 

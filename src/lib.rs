@@ -118,6 +118,7 @@
 //! | --- | --- | --- |
 //! | `span tick` | info | `now`, `due` |
 //! | `span run` | info | `event`, `occurrence` |
+//! | `making up for what was missed` | info | `late_ms` |
 //! | `started` | debug | `token` |
 //! | `succeeded` | info | `token`, `took_ms` |
 //! | `failed` | error | `token`, `took_ms`, `error` |
@@ -151,6 +152,7 @@ mod turn;
 mod foreground;
 mod background;
 mod run;
+mod catch_up;
 mod gate;
 mod keeper;
 mod tenure;

@@ -1,5 +1,6 @@
 //! What an event asks of the gate.
 
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -63,8 +64,12 @@ pub(crate) struct Claimant<'a> {
     pub(crate) zone: &'a Zone,
 }
 
-/// How long after its tick began an event may still ask for what it claims: as long as every claim lives for certain.
-pub(crate) const CLAIM_WINDOW: Duration = Duration::from_secs(60 * 60);
+/// How long after its occurrence an event may at least still ask for what it claims.
+const CLAIM_WINDOW: Duration = Duration::from_secs(60 * 60);
+
+/// How far back an event may make up for what was missed: not less than from one tick to the next.
+pub(crate) const CATCH_UP_WINDOWS: RangeInclusive<Duration> =
+    Duration::from_secs(60)..=Duration::from_secs(366 * 24 * 60 * 60);
 
 /// What a claim outlives the window by, so that servers whose ticks or clocks differ still meet it.
 const CLAIM_MARGIN: Duration = Duration::from_secs(5 * 60);
@@ -84,11 +89,24 @@ pub(crate) struct Protection {
     pub(crate) lease: Option<LeaseTerms>,
     pub(crate) claim: Option<Claim>,
     pub(crate) on_outage: Outage,
+    /// How far back it makes up for what was missed.
+    pub(crate) catch_up: Option<Duration>,
 }
 
 impl Protection {
     pub(crate) fn is_some(&self) -> bool {
         self.lease.is_some() || self.claim.is_some()
+    }
+
+    /// For how long after its occurrence an event may ask for what it claims: as long as every claim on that lives for
+    /// certain.
+    pub(crate) fn claim_window(&self) -> Duration {
+        self.catch_up.unwrap_or_default().max(CLAIM_WINDOW)
+    }
+
+    /// What the claim of one run is called.
+    pub(crate) fn claim_name(&self, claimant: Claimant<'_>) -> Option<MutexName> {
+        self.claim(claimant).map(|(name, _)| name)
     }
 
     /// What the claim of one run is called, and its term: the window and its margin, from when nobody whose clock is right
@@ -103,7 +121,7 @@ impl Protection {
                 (self.mutex.permit(event, permit.period), rest)
             }
         };
-        Some((name, Term::new(rest + CLAIM_WINDOW + CLAIM_MARGIN).unwrap_or(Term::MAX)))
+        Some((name, Term::new(rest + self.claim_window() + CLAIM_MARGIN).unwrap_or(Term::MAX)))
     }
 
     /// What one run asks the store for. `claimant`: nobody if it is run by hand.

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::process::{ExitCode, Termination};
 use std::sync::Arc;
+use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 
@@ -156,6 +157,7 @@ pub struct Entry {
     pub(crate) event: Arc<str>,
     pub(crate) zone: Zone,
     pub(crate) occurrence: DateTime<Utc>,
+    pub(crate) missed_by: Option<Duration>,
     pub(crate) verdict: Verdict,
 }
 
@@ -232,6 +234,23 @@ impl Entry {
         self.occurrence
     }
 
+    /// How long after its occurrence the tick came, if the occurrence was missed when it was due, and was made up for, or
+    /// tried to: see [`catch_up`](crate::Event::catch_up).
+    ///
+    /// ```
+    /// # use soloist::{Event, Schedule};
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let mut schedule = Schedule::in_process();
+    /// # schedule.add(Event::call("reports", |_| {}).every_minute())?;
+    /// let entry = schedule.run("reports", chrono::Utc::now())?;
+    /// assert_eq!(entry.missed_by(), None);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn missed_by(&self) -> Option<Duration> {
+        self.missed_by
+    }
+
     /// Whether it ran, and how that ended.
     ///
     /// ```
@@ -276,7 +295,8 @@ impl Entry {
             let since = self.time(holder.since());
             format!("skipped, {what} {}, pid {}, since {since}", holder.host(), holder.pid())
         };
-        match &self.verdict {
+        let late = self.missed_by.map_or_else(String::new, |late| format!("{} late: ", Rough(late)));
+        late + &match &self.verdict {
             Verdict::Skipped(SkipReason::Overlapping(Some(holder))) => held("still running:", holder),
             Verdict::Skipped(SkipReason::RanElsewhere(Some(holder))) => held("taken by", holder),
             Verdict::Ran(outcome) => outcome.read_with(&|at| self.time(at)).to_string(),
@@ -297,6 +317,22 @@ impl fmt::Display for Entry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let table = Table(vec![self]);
         table.lines().try_for_each(|line| f.write_str(line.trim_start()))
+    }
+}
+
+/// A length of time as people say it, in its two largest units.
+struct Rough(Duration);
+
+impl fmt::Display for Rough {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let seconds = self.0.as_secs();
+        let (days, hours, minutes) = (seconds / 86_400, seconds / 3600 % 24, seconds / 60 % 60);
+        match seconds {
+            0..60 => write!(f, "{seconds}s"),
+            60..3600 => write!(f, "{minutes}min {}s", seconds % 60),
+            3600..86_400 => write!(f, "{hours}h {minutes}min"),
+            _ => write!(f, "{days}d {hours}h"),
+        }
     }
 }
 

@@ -63,7 +63,9 @@ impl Turn<'_> {
     #[inline(always)]
     fn enter(&self, event: Arc<str>, verdict: Verdict) -> Entry {
         let zone = self.event.timetable.zone.clone();
-        let entry = Entry { event, zone, occurrence: self.occurrence(), verdict };
+        self.note_if_settled(&verdict);
+        let missed_by = self.missed.is_some().then(|| self.lateness());
+        let entry = Entry { event, zone, occurrence: self.occurrence(), missed_by, verdict };
         if let Err(message) = contain(|| entry.trace()) {
             tracing::error!(target: "soloist", error = &*message, "error that can't be shown");
         }
@@ -112,6 +114,10 @@ impl Turn<'_> {
 
     #[inline]
     fn work(&self, run: &Run, started: Moment, exit: &mut Option<Box<Exit>>) -> Ended {
+        if self.missed.is_some() {
+            let late_ms = u64::try_from(run.lateness().as_millis()).unwrap_or(u64::MAX);
+            tracing::info!(target: "soloist", late_ms, "making up for what was missed");
+        }
         tracing::debug!(target: "soloist", token = run.fencing_token().map(FencingToken::get), "started");
         let mut fault = || match &self.event.work {
             Work::Callback(task) => attempt(|| task(run)).err(),

@@ -71,6 +71,8 @@ pub struct Schedule {
     /// Where in `events` a name is.
     names: HashMap<Arc<str>, usize>,
     agenda: Agenda,
+    /// Where in `events` those are that make up for what was missed.
+    catching_up: Vec<usize>,
 }
 
 impl Schedule {
@@ -93,6 +95,7 @@ impl Schedule {
             events: Vec::new(),
             names: HashMap::new(),
             agenda: Agenda::default(),
+            catching_up: Vec::new(),
         }
     }
 
@@ -185,6 +188,7 @@ impl Schedule {
             tracing::warn!(target: "soloist", event, ?scope, "protection reaches further than its store");
         }
         self.agenda.push(self.events.len(), &event.timetable);
+        self.catching_up.extend(event.catch_up.as_ref().map(|_| self.events.len()));
         self.names.insert(Arc::clone(&event.name), self.events.len());
         self.events.push(Arc::new(event));
         Ok(self)
@@ -208,6 +212,7 @@ impl Schedule {
         self.events.remove(at);
         self.names.values_mut().filter(|index| **index > at).for_each(|index| *index -= 1);
         self.agenda = Agenda::of(self.events.iter().map(|event| &event.timetable));
+        self.catching_up = (0..self.events.len()).filter(|at| self.events[*at].catch_up.is_some()).collect();
         true
     }
 
@@ -249,24 +254,57 @@ impl Schedule {
     /// # }
     /// ```
     pub fn run_due(&self, now: DateTime<Utc>) -> Report {
-        let due = self.agenda.due(now, DateTime::<Utc>::MIN_UTC);
-        if due.is_empty() {
-            return Report::new(now, Vec::new(), self.shutdown.as_ref());
+        self.tick(&self.docket(now, DateTime::<Utc>::MIN_UTC))
+    }
+
+    /// What there is to do in the tick at `now`, of occurrences that are later than `since`. No I/O.
+    pub(crate) fn docket(&self, now: DateTime<Utc>, since: DateTime<Utc>) -> Docket {
+        let due = self.agenda.due(now, since);
+        let mut perhaps_owed = Vec::new();
+        for event in &self.catching_up {
+            let Definition { timetable, catch_up, .. } = &*self.events[*event];
+            let tick = Tick::at(now, &timetable.zone);
+            // One look a minute is enough, and what is due makes up for all that came before it.
+            let looks = since < tick.occurrence() && due.binary_search_by_key(event, |(event, _)| *event).is_err();
+            let missed = catch_up.as_ref().filter(|_| looks).and_then(|catch_up| catch_up.may_owe(timetable, now));
+            perhaps_owed.extend(missed.map(|occurrence| (*event, tick.for_missed(occurrence))));
+        }
+        Docket { now, due, perhaps_owed }
+    }
+
+    /// Lets everybody on the docket have their turn.
+    pub(crate) fn tick(&self, docket: &Docket) -> Report {
+        let Docket { now, due, perhaps_owed } = docket;
+        if docket.is_empty() {
+            return Report::new(*now, Vec::new(), self.shutdown.as_ref());
         }
         let _ticking = self.shutdown.as_ref().map(Shutdown::tick);
         let span = tracing::info_span!(target: "soloist", "tick", now = %now, due = due.len());
         let _in_span = span.enter();
-        let background = due.len() > 1 && due.iter().any(|(event, _)| self.events[*event].background);
+        let is_background = |(event, _): &(usize, Tick)| self.events[*event].background;
+        let background = due.len() + perhaps_owed.len() > 1 && due.iter().chain(perhaps_owed).any(is_background);
         let round = self.round(Cause::Due, background);
-        let turn = |(event, tick): (usize, Tick)| self.turn(&self.events[event], tick, &round);
-        let entries = if background {
-            background::take_turns(&due.into_iter().map(turn).collect::<Vec<_>>())
+        let turns = due.iter().map(|(event, tick)| self.turn(&self.events[*event], *tick, &round));
+        let entries = if self.catching_up.is_empty() {
+            take_turns(turns, background)
         } else {
-            let mut entries = Vec::with_capacity(due.len());
-            foreground::take_turns(due.into_iter().map(turn), |entry| entries.push(entry));
-            entries
+            take_turns(self.with_what_is_owed(docket, turns.collect(), &round).into_iter(), background)
         };
-        Report::new(now, entries, self.shutdown.as_ref())
+        Report::new(*now, entries, self.shutdown.as_ref())
+    }
+
+    /// The turns of what is due and those of what is owed, in the order in which their events were added.
+    fn with_what_is_owed<'a>(&'a self, docket: &Docket, due: Vec<Turn<'a>>, round: &'a Round<'a>) -> Vec<Turn<'a>> {
+        due.iter().for_each(Turn::is_seen);
+        let mut turns: Vec<(usize, Turn<'a>)> = docket.due.iter().map(|(event, _)| *event).zip(due).collect();
+        for (event, tick) in &docket.perhaps_owed {
+            let turn = self.turn(&self.events[*event], *tick, round);
+            if let Some(missed) = turn.look_for_what_is_owed() {
+                turns.push((*event, Turn { missed: Some(missed), ..turn }));
+            }
+        }
+        turns.sort_by_key(|(event, _)| *event);
+        turns.into_iter().map(|(_, turn)| turn).collect()
     }
 
     /// Runs one event by hand, due or not, through its filters and its lease. It makes no claim: it runs whether or
@@ -302,12 +340,35 @@ impl Schedule {
     }
 
     fn turn<'a>(&'a self, event: &'a Definition, tick: Tick, round: &'a Round<'a>) -> Turn<'a> {
-        Turn { event, tick, round, store: self.store_of(event), clock: &self.clock }
+        Turn { event, tick, missed: None, round, store: self.store_of(event), clock: &self.clock }
     }
 
     fn store_of<'a>(&'a self, event: &'a Definition) -> &'a Store {
         event.mutex.as_ref().unwrap_or(&self.mutex)
     }
+}
+
+/// What there is to do in a tick: events by their index, in ascending order.
+pub(crate) struct Docket {
+    now: DateTime<Utc>,
+    due: Vec<(usize, Tick)>,
+    /// What was missed, unless somebody else ran it.
+    perhaps_owed: Vec<(usize, Tick)>,
+}
+
+impl Docket {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.due.is_empty() && self.perhaps_owed.is_empty()
+    }
+}
+
+fn take_turns<'a>(turns: impl Iterator<Item = Turn<'a>>, background: bool) -> Vec<Entry> {
+    if background {
+        return background::take_turns(&turns.collect::<Vec<_>>());
+    }
+    let mut entries = Vec::with_capacity(turns.size_hint().0);
+    foreground::take_turns(turns, |entry| entries.push(entry));
+    entries
 }
 
 impl fmt::Debug for Schedule {

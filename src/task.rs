@@ -42,6 +42,7 @@ pub use output::{KeptOutput, Output};
 pub struct Run {
     event: Arc<str>,
     occurrence: DateTime<Utc>,
+    lateness: Duration,
     tenure: Arc<Tenure>,
 }
 
@@ -51,8 +52,8 @@ impl Run {
         reason = "a grant that is moved once more costs each due event several nanoseconds"
     )]
     #[inline(always)]
-    pub(crate) fn new(event: Arc<str>, occurrence: DateTime<Utc>, tenure: Tenure) -> Self {
-        Self { event, occurrence, tenure: Arc::new(tenure) }
+    pub(crate) fn new(event: Arc<str>, occurrence: DateTime<Utc>, lateness: Duration, tenure: Tenure) -> Self {
+        Self { event, occurrence, lateness, tenure: Arc::new(tenure) }
     }
 
     #[inline]
@@ -81,6 +82,23 @@ impl Run {
     /// ```
     pub fn occurrence(&self) -> DateTime<Utc> {
         self.occurrence
+    }
+
+    /// How long after its occurrence the tick came that it runs in: seconds, or, where it was missed in the tick for which
+    /// it was due, as much as [`catch_up`](crate::Event::catch_up) allows. Zero by hand.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use soloist::Event;
+    ///
+    /// let event = Event::call("digest", |run| {
+    ///     if run.lateness() > Duration::from_secs(60) {
+    ///         println!("the digest of {} comes late", run.occurrence());
+    ///     }
+    /// });
+    /// ```
+    pub fn lateness(&self) -> Duration {
+        self.lateness
     }
 
     /// The lease it runs under, as it was granted; `None` without `without_overlapping`, and in a run that is

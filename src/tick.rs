@@ -94,6 +94,11 @@ impl Tick {
         Self { occurrence: wall_plus(self.occurrence, slot), ..self }
     }
 
+    /// The same instant for an event that was due at this `occurrence`, and missed it.
+    pub(crate) fn for_missed(self, occurrence: DateTime<Utc>) -> Self {
+        Self { occurrence, ..self }
+    }
+
     /// When the minute of its occurrence is over.
     pub(crate) fn next_minute(&self) -> DateTime<Utc> {
         wall_plus(self.occurrence, Duration::from_secs(60))

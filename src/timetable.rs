@@ -3,6 +3,7 @@
 //! An event is due at an instant when the clocks of its zone then show a time that its crontab names. Of a time that a
 //! change of the clocks leaves out or repeats, its [`ClockChange`] says whether it comes.
 
+use std::fmt;
 use std::ops::Range;
 
 use chrono::{DateTime, Utc};
@@ -79,9 +80,17 @@ impl Timetable {
 
     /// The last occurrence before `before`, between the years 1970 and 2100.
     pub(crate) fn previous(&self, before: DateTime<Utc>) -> Option<DateTime<Utc>> {
+        self.at_or_before(before.timestamp() - i64::from(before.timestamp_subsec_nanos() == 0))
+    }
+
+    /// The last occurrence at `now` or before, between the years 1970 and 2100.
+    pub(crate) fn latest(&self, now: DateTime<Utc>) -> Option<DateTime<Utc>> {
+        self.at_or_before(now.timestamp())
+    }
+
+    /// The mirror image of [`next`](Self::next).
+    fn at_or_before(&self, mut until: i64) -> Option<DateTime<Utc>> {
         let civil = CivilTimes::of(&self.crontab, self.seconds);
-        // The mirror image of `next`: the last occurrence at `until` or earlier is looked for.
-        let mut until = before.timestamp() - i64::from(before.timestamp_subsec_nanos() == 0);
         loop {
             let offset = self.zone.seconds_ahead_at(until);
             let found = civil.at_or_before(until + offset)? - offset;
@@ -109,6 +118,21 @@ impl Timetable {
     /// The change of the clocks that matters to an event whose times come once.
     fn passage(&self, second: i64) -> Option<Passage> {
         if self.comes_once() { Passage::around(&self.zone, second) } else { None }
+    }
+}
+
+impl fmt::Display for Timetable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { crontab, seconds, zone, clock_change } = self;
+        write!(f, "{crontab} {zone}")?;
+        if *seconds != Seconds::FIRST {
+            write!(f, " at {}", numbered(seconds.numbers()))?;
+        }
+        match clock_change {
+            ClockChange::AsCron => Ok(()),
+            ClockChange::Once => f.write_str(" once"),
+            ClockChange::AsShown => f.write_str(" as shown"),
+        }
     }
 }
 

@@ -1,11 +1,14 @@
 //! Whose turn it is in a tick.
 
+use std::time::Duration;
+
 use chrono::{DateTime, Utc};
 
+use crate::catch_up::Missed;
 use crate::clock::{Clock, Moment};
 use crate::event::Definition;
 use crate::keeper::Keepers;
-use crate::lease::Owners;
+use crate::lease::{MutexName, Owners};
 use crate::mutex::{EventMutex, Store};
 use crate::outage::Outages;
 use crate::protection::Claimant;
@@ -47,6 +50,8 @@ impl<'a> Round<'a> {
 pub(crate) struct Turn<'a> {
     pub(crate) event: &'a Definition,
     pub(crate) tick: Tick,
+    /// Why it is its turn although it is not due.
+    pub(crate) missed: Option<Missed>,
     pub(crate) round: &'a Round<'a>,
     pub(crate) store: &'a Store,
     pub(crate) clock: &'a Clock,
@@ -62,6 +67,27 @@ impl<'a> Turn<'a> {
     pub(crate) fn claimant(&self) -> Option<Claimant<'_>> {
         let zone = &self.event.timetable.zone;
         (self.round.cause == Cause::Due).then_some(Claimant { event: &self.event.name, tick: &self.tick, zone })
+    }
+
+    /// Whether a run of it claims its occurrence or period.
+    pub(crate) fn claims(&self) -> bool {
+        self.event.protection.claim.is_some() && self.round.cause == Cause::Due
+    }
+
+    /// What a run of it claims.
+    pub(crate) fn claim_name(&self) -> Option<MutexName> {
+        self.claimant().and_then(|claimant| self.event.protection.claim_name(claimant))
+    }
+
+    /// How long after its occurrence the tick came.
+    #[inline]
+    pub(crate) fn lateness(&self) -> Duration {
+        (self.tick.now() - self.occurrence()).to_std().unwrap_or_default()
+    }
+
+    /// The same, if it was missed in the tick for which it was due.
+    pub(crate) fn missed_by(&self) -> Duration {
+        if self.missed.is_some() { self.lateness() } else { Duration::ZERO }
     }
 
     pub(crate) fn occurrence(&self) -> DateTime<Utc> {

@@ -167,6 +167,21 @@ pub enum AddErrorKind {
     /// The pattern of its period tells no periods apart.
     #[error(transparent)]
     Period(InvalidPeriod),
+    /// It makes up for what was missed within a time that is too short or too long.
+    #[error("a catch-up window of {0:?} is outside of 60s to a year")]
+    CatchUp(Duration),
+    /// It makes up for what was missed, and nothing says what was.
+    #[error(
+        "it has a `catch_up(..)`, and no claims that say which occurrences were run: add `on_one_server()` or \
+         `once_per(..)`"
+    )]
+    CatchUpWithoutClaim,
+    /// It makes up for what nobody claimed, and runs without a claim when its store is out.
+    #[error(
+        "it has a `catch_up(..)` and `on_outage(Outage::RunUnprotected)`: a run without a claim would be made up for when \
+         the store is back, so leave out one of the two"
+    )]
+    CatchUpUnprotected,
     /// It says what to do when its store is out, and has nothing to ask a store for.
     #[error(
         "it has an `on_outage(..)`, and no protection that a store is asked for: add `without_overlapping()`, \

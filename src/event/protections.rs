@@ -7,7 +7,7 @@ use super::{AddErrorKind, Event};
 use crate::lease::{MutexName, Term};
 use crate::mutex::{EventMutex, Store};
 use crate::period::Period;
-use crate::protection::{Claim, LeaseTerms, Outage, Protection, Renewal, SHORTEST_RENEWED};
+use crate::protection::{CATCH_UP_WINDOWS, Claim, LeaseTerms, Outage, Protection, Renewal, SHORTEST_RENEWED};
 
 /// The protections of an event as its builder was told.
 #[derive(Debug, Default)]
@@ -18,6 +18,7 @@ pub(super) struct Asked {
     on_outage: Option<Outage>,
     one_server: bool,
     once_per: Option<Period>,
+    catch_up: Option<Duration>,
     mutex_name: Option<Arc<str>>,
 }
 
@@ -168,6 +169,43 @@ impl Event {
         self
     }
 
+    /// Makes up for an occurrence that was missed, because no server was up, cron was late, or the store was out: the next
+    /// tick that comes within `window` after it runs it, on whichever server asks first. From a minute to a year; it needs
+    /// [`on_one_server`](Self::on_one_server) or [`once_per`](Self::once_per), whose claims say what was run.
+    ///
+    /// Only the latest occurrence is run, however many were missed before it. The run
+    /// [knows](crate::Run::occurrence) which one it is and [how late](crate::Run::lateness), and so does the
+    /// [report](crate::Entry::missed_by). An occurrence stays owed until somebody claims it, whatever kept it from
+    /// running: one that overlapped, that was filtered out, or that came while the schedule was paused, is tried again
+    /// with each tick until it runs, the next one comes, or the window is over. Filters see the time of the tick, not that
+    /// of the occurrence. A run that failed is not repeated.
+    ///
+    /// What counts are the occurrences since its store has known the event, so that a new one, or one with a new
+    /// timetable, does not run when it is deployed. The store learns of it in the first tick in which the event is due or
+    /// a window is open, and when [`work`](crate::Schedule::work) begins; a window as long as the time between two
+    /// occurrences is always open. A store that has lost its data, as Redis may when it is started anew, knows neither what
+    /// was claimed nor what is owed: the event is new there, and nothing is made up for.
+    ///
+    /// While a window is open a tick looks once at the store for each such event, until this process knows that the
+    /// occurrence was claimed; of an event that is new, twice. The store must be able to tell who
+    /// [holds](EventMutex::holder) a name, as all that are built in are; else what is owed is skipped as
+    /// [`StoreUnavailable`](crate::SkipReason::StoreUnavailable). Claims last for as long as the window, and five minutes
+    /// more.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use soloist::Event;
+    ///
+    /// let event = Event::call("invoices", |run| println!("{:?} late", run.lateness()))
+    ///     .daily_at("02:30")
+    ///     .on_one_server()
+    ///     .catch_up(Duration::from_secs(6 * 60 * 60));
+    /// ```
+    pub fn catch_up(mut self, window: Duration) -> Self {
+        self.asked.catch_up = Some(window);
+        self
+    }
+
     /// Calls its lease so, instead of after the event: events with the same mutex name never run at the same time. It
     /// goes with [`without_overlapping`](Self::without_overlapping), which takes the lease.
     ///
@@ -222,7 +260,18 @@ impl Asked {
             }
             None => self.one_server.then_some(Claim::Occurrence),
         };
-        let protection = Protection { mutex, lease, claim, on_outage };
+        if let Some(window) = self.catch_up {
+            if !CATCH_UP_WINDOWS.contains(&window) {
+                return Err(AddErrorKind::CatchUp(window));
+            }
+            if claim.is_none() {
+                return Err(AddErrorKind::CatchUpWithoutClaim);
+            }
+            if on_outage == Outage::RunUnprotected {
+                return Err(AddErrorKind::CatchUpUnprotected);
+            }
+        }
+        let protection = Protection { mutex, lease, claim, on_outage, catch_up: self.catch_up };
         match protection.is_some() {
             false if has_own_mutex => Err(AddErrorKind::MutexWithoutProtection),
             false if self.on_outage.is_some() => Err(AddErrorKind::OutageWithoutProtection),

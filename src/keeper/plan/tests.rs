@@ -202,7 +202,7 @@ impl World {
         let (began, grant) = (self.now(), Grant::of(lease.clone()));
         let held_for = at_least.and_then(|at_least| Term::new(at_least).ok());
         let tenure = Tenure::new(self.clock.clone(), Some(grant), began, held_for, stopping);
-        let run = Run::new("event".into(), DateTime::UNIX_EPOCH, tenure);
+        let run = Run::new("event".into(), DateTime::UNIX_EPOCH, Duration::ZERO, tenure);
         let due = self.plan.keep(run.tenure(), &lease, renewal);
         self.alarm = Some(self.alarm.map_or(due, |alarm| alarm.min(due)));
         // Whoever has lost it in the store does not know yet.
