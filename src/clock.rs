@@ -82,8 +82,13 @@ impl Clock {
     /// How long a thread that waits for `until` may sleep before it looks at this clock again: not for long, because a
     /// thread's sleep does not count the time the machine is suspended, and nobody wakes it when a test moves the clock.
     pub(crate) fn patience(&self, until: Moment) -> Duration {
+        self.sleep_until(until).min(LONGEST_SLEEP)
+    }
+
+    /// The same for a thread that rather finds out later than wake up for nothing.
+    pub(crate) fn sleep_until(&self, until: Moment) -> Duration {
         match &self.0 {
-            Source::System => until.since(self.moment()).min(LONGEST_SLEEP),
+            Source::System => until.since(self.moment()),
             Source::Manual(_) if until <= self.moment() => Duration::ZERO,
             Source::Manual(_) => LOOK_AT_MANUAL,
         }
@@ -139,11 +144,24 @@ impl ManualClock {
     /// assert_eq!(soloist::Clock::from(&manual).now(), DateTime::UNIX_EPOCH);
     /// ```
     pub fn at(start: DateTime<Utc>) -> Self {
-        let end = if start < DateTime::UNIX_EPOCH { i64::MIN } else { i64::MAX };
-        Self(Arc::new(ManualTime {
-            wall_nanos: AtomicI64::new(start.timestamp_nanos_opt().unwrap_or(end)),
-            moment_nanos: AtomicU64::new(0),
-        }))
+        Self(Arc::new(ManualTime { wall_nanos: AtomicI64::new(nanos(start)), moment_nanos: AtomicU64::new(0) }))
+    }
+
+    /// Sets the wall clock, forward or back, for every handle of this one, as somebody does who finds it wrong; the clock
+    /// that never steps goes on from where it is.
+    ///
+    /// ```
+    /// use chrono::{DateTime, TimeDelta};
+    /// use soloist::{Clock, ManualClock};
+    ///
+    /// let manual = ManualClock::at(DateTime::UNIX_EPOCH);
+    /// let before = Clock::from(&manual).moment();
+    /// manual.set(DateTime::UNIX_EPOCH - TimeDelta::hours(1));
+    /// assert_eq!(Clock::from(&manual).now().timestamp(), -3600);
+    /// assert_eq!(Clock::from(&manual).moment(), before);
+    /// ```
+    pub fn set(&self, wall: DateTime<Utc>) {
+        self.0.wall_nanos.store(nanos(wall), Ordering::SeqCst);
     }
 
     /// Lets `by` pass on both clocks, for every handle of this one.
@@ -245,6 +263,12 @@ impl Moment {
 
     /// A moment that does not come.
     pub(crate) const NEVER: Self = Self(u64::MAX >> 2);
+}
+
+/// In nanoseconds since 1970, kept within what can be counted.
+fn nanos(instant: DateTime<Utc>) -> i64 {
+    let end = if instant < DateTime::UNIX_EPOCH { i64::MIN } else { i64::MAX };
+    instant.timestamp_nanos_opt().unwrap_or(end)
 }
 
 /// `instant` plus `later`, kept within what can be written down.

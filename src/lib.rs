@@ -135,12 +135,16 @@
 //! | `left behind` | warn | `event`, `occurrence` |
 //! | `error that can't be shown` | error | `error` |
 //! | `lease not given back` | error | `mutex`, `error` |
+//! | `clock set back: beginning anew` | warn | `by_s` |
+//! | `tick not told` | error | `error` |
 //! | `protection reaches further than its store` | warn | `event`, `scope` |
+//! | `no thread for a tick: the next ones wait for it` | warn | `error` |
 //! | `no thread for background events: they run on fewer` | warn | `error` |
 //! | `no thread for renewals: leases end with their terms` | warn | `error` |
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod schedule;
+mod work;
 mod event;
 mod frequency;
 mod crontab;

@@ -61,6 +61,10 @@ impl Report {
         &self.entries
     }
 
+    pub(crate) fn into_entries(self) -> Vec<Entry> {
+        self.entries
+    }
+
     /// The entry of one event; `None` if it was not due.
     ///
     /// ```

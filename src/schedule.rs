@@ -3,8 +3,10 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use chrono::{DateTime, Utc};
+use uuid::Uuid;
 
 use crate::agenda::Agenda;
 use crate::background;
@@ -67,6 +69,8 @@ pub struct Schedule {
     /// Of leases that are renewed.
     lease_term: Term,
     shutdown: Option<Shutdown>,
+    jitter: Duration,
+    on_report: Option<OnReport>,
     events: Vec<Arc<Definition>>,
     /// Where in `events` a name is.
     names: HashMap<Arc<str>, usize>,
@@ -92,6 +96,8 @@ impl Schedule {
             clock: Clock::system(),
             lease_term: Term::DEFAULT,
             shutdown: None,
+            jitter: Duration::ZERO,
+            on_report: None,
             events: Vec::new(),
             names: HashMap::new(),
             agenda: Agenda::default(),
@@ -152,6 +158,37 @@ impl Schedule {
     #[must_use = "the shutdown is that of the schedule which is returned"]
     pub fn with_shutdown(self, shutdown: &Shutdown) -> Self {
         Self { shutdown: Some(shutdown.clone()), ..self }
+    }
+
+    /// The same schedule, whose ticks in [`work`](Self::work) come up to so much later, each time by another random length:
+    /// so that the servers of a fleet do not all ask their store in the same moment, and not always the same one is first.
+    /// None, unless it is said. A tick is never delayed for longer than nine tenths of the time to the next one.
+    ///
+    /// ```no_run
+    /// use std::time::Duration;
+    /// use soloist::{FileMutex, Schedule};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let schedule = Schedule::new(FileMutex::in_dir("/var/lib/myapp/locks")?).with_jitter(Duration::from_secs(2));
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use = "the jitter is that of the schedule which is returned"]
+    pub fn with_jitter(self, jitter: Duration) -> Self {
+        Self { jitter, ..self }
+    }
+
+    /// The same schedule, which calls `told` with the report of each tick of [`work`](Self::work) when all of that has
+    /// ended, on the thread of that tick; several may be at it beside one another.
+    ///
+    /// ```
+    /// use soloist::Schedule;
+    ///
+    /// let schedule = Schedule::in_process().on_report(|report| println!("{report}"));
+    /// ```
+    #[must_use = "what is told is told by the schedule which is returned"]
+    pub fn on_report(self, told: impl Fn(&Report) + Send + Sync + 'static) -> Self {
+        Self { on_report: Some(Arc::new(told)), ..self }
     }
 
     /// Adds an event at the end, if all of it is in order.
@@ -335,6 +372,61 @@ impl Schedule {
         Ok(self.turn(event, tick, &self.round(Cause::ByHand, false)).take())
     }
 
+    /// When the first event is due after `after`: see [`Event::next`]. `None`: none of them ever is.
+    ///
+    /// The timetable of each event is asked, which takes some microseconds.
+    ///
+    /// ```
+    /// use chrono::{DateTime, Utc};
+    /// use soloist::{Event, Schedule};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let mut schedule = Schedule::in_process();
+    /// schedule.add(Event::call("backup", |_| {}).daily_at("02:30"))?.add(Event::call("reports", |_| {}).hourly())?;
+    /// let night: DateTime<Utc> = "2026-03-01T02:10:00Z".parse()?;
+    /// let next = schedule.next_due(night).expect("there is a morning");
+    /// assert_eq!(next.to_string(), "2026-03-01 02:30:00 UTC");
+    /// assert!(schedule.due(next).eq(["backup"]));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn next_due(&self, after: DateTime<Utc>) -> Option<DateTime<Utc>> {
+        self.events.iter().filter_map(|event| event.timetable.next(after)).min()
+    }
+
+    /// The first instant after `after` at which an event may be due, the start of the next minute at the latest.
+    pub(crate) fn next_look(&self, after: DateTime<Utc>) -> Option<DateTime<Utc>> {
+        self.agenda.next_look(after)
+    }
+
+    /// By how much the tick at `next` comes later.
+    pub(crate) fn delay_of(&self, next: DateTime<Utc>) -> Duration {
+        let after = self.next_look(next).and_then(|after| (after - next).to_std().ok()).unwrap_or_default();
+        random_below(self.jitter.min(after * 9 / 10))
+    }
+
+    /// Lets the stores know of the events that make up for what is missed from now on.
+    pub(crate) fn make_itself_known(&self) {
+        let round = self.round(Cause::Due, false);
+        for event in self.catching_up.iter().map(|event| &self.events[*event]) {
+            self.turn(event, Tick::at(self.clock.now(), &event.timetable.zone), &round).is_seen();
+        }
+    }
+
+    pub(crate) fn tell(&self, report: &Report) {
+        if let Some(told) = self.on_report.as_ref().filter(|_| !report.entries().is_empty()) {
+            told(report);
+        }
+    }
+
+    pub(crate) fn clock(&self) -> &Clock {
+        &self.clock
+    }
+
+    pub(crate) fn shutdown(&self) -> Option<&Shutdown> {
+        self.shutdown.as_ref()
+    }
+
     fn round(&self, cause: Cause, background: bool) -> Round<'_> {
         Round::begin(cause, &self.clock, Outages::none(background), self.shutdown.as_ref())
     }
@@ -348,6 +440,9 @@ impl Schedule {
     }
 }
 
+/// Who is told of reports.
+type OnReport = Arc<dyn Fn(&Report) + Send + Sync>;
+
 /// What there is to do in a tick: events by their index, in ascending order.
 pub(crate) struct Docket {
     now: DateTime<Utc>,
@@ -360,6 +455,13 @@ impl Docket {
     pub(crate) fn is_empty(&self) -> bool {
         self.due.is_empty() && self.perhaps_owed.is_empty()
     }
+}
+
+/// A random length, less than `limit` unless that is zero.
+fn random_below(limit: Duration) -> Duration {
+    // All bits of the first field are random.
+    let fraction = f64::from(Uuid::new_v4().as_fields().0) / (f64::from(u32::MAX) + 1.0);
+    limit.mul_f64(fraction)
 }
 
 fn take_turns<'a>(turns: impl Iterator<Item = Turn<'a>>, background: bool) -> Vec<Entry> {

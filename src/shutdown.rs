@@ -283,11 +283,22 @@ impl Shutdown {
         AtWork { shutdown: self, run }
     }
 
+    /// Sleeps for this long by `clock`, or until it is set off, and wakes up no more often than that.
+    pub(crate) fn rest(&self, clock: &Clock, length: Duration) -> bool {
+        let enough = clock.moment().plus(length);
+        self.wait_for(|state| state.gone_by.is_some(), || clock.sleep_until(enough))
+    }
+
     fn wait_until(&self, enough: Moment, done: impl Fn(&State) -> bool) -> bool {
         let clock = Clock::system();
+        self.wait_for(done, || clock.patience(enough))
+    }
+
+    /// `patience`: for how long it may wait from now on.
+    fn wait_for(&self, done: impl Fn(&State) -> bool, patience: impl Fn() -> Duration) -> bool {
         let mut state = self.state();
         while !done(&state) {
-            let patience = clock.patience(enough);
+            let patience = patience();
             if patience.is_zero() {
                 return false;
             }

@@ -1,0 +1,205 @@
+//! The loop of a long-running process: a tick when there is one, and sleep until then.
+//!
+//! Each tick has a thread of its own, as it has a process of its own under cron: what takes long holds up nobody. Time is
+//! the wall clock's, which may step; so the loop remembers up to when it has taken care of what was due, and wakes up once
+//! a minute to see where the clock is.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, Scope};
+use std::time::Duration;
+
+use chrono::{DateTime, TimeDelta, Utc};
+
+use crate::clock::wall_plus;
+use crate::fault::contain;
+use crate::report::Report;
+use crate::schedule::{Docket, Schedule};
+use crate::shutdown::Shutdown;
+use crate::tick::Tick;
+use crate::zone::Zone;
+
+/// How long the loop sleeps at the most, so that it sees soon that the clock was set, or the machine suspended.
+const LONGEST_SLEEP: Duration = Duration::from_secs(60);
+
+/// A clock that is set back by more than this begins anew, as cronie's does; by less, it is waited for.
+const LARGEST_STEP: TimeDelta = TimeDelta::hours(3);
+
+impl Schedule {
+    /// Ticks until `shutdown` is set off, and returns when all that it has started has ended: the loop of a service. Its
+    /// runs are told to stop then, as if the schedule had been [given](Self::with_shutdown) the shutdown.
+    ///
+    /// It ticks at the start of each minute in which something is due, and at the second for events that are due more often,
+    /// and begins with the next one: a service that is started again within a minute does not run that minute's events
+    /// twice. It sleeps in between, and wakes up once a minute at the most if nothing is due.
+    ///
+    /// Each tick runs on a thread of its own, so that an event that takes five minutes delays none of the ticks meanwhile.
+    /// Without [`without_overlapping`](crate::Event::without_overlapping) such an event that is due every minute runs
+    /// beside itself, as it would under cron.
+    ///
+    /// **No occurrence runs twice** because the clock was set back by up to three hours: the loop waits until it shows a
+    /// time that has not been. After a larger step it begins anew, and says so. What a clock that is set forward skips, and
+    /// what is due while the machine is suspended, is missed, and made up for by events that
+    /// [`catch_up`](crate::Event::catch_up). The loop sees such a step within a minute.
+    ///
+    /// What ticks report is told to subscribers of `tracing`, and to [`on_report`](Self::on_report).
+    ///
+    /// ```no_run
+    /// use soloist::{Event, FileMutex, Schedule, Shutdown};
+    ///
+    /// # #[cfg(feature = "signals")]
+    /// fn main() -> Result<(), Box<dyn std::error::Error>> {
+    ///     let shutdown = Shutdown::on_signals()?;
+    ///     let mut schedule = Schedule::new(FileMutex::in_dir("/var/lib/myapp/locks")?)
+    ///         .on_report(|report| report.failures().for_each(|failure| eprintln!("{failure}")));
+    ///     schedule.add(Event::call("reports", |_| println!("reporting")).every_minute().without_overlapping())?;
+    ///     schedule.work(&shutdown);
+    ///     shutdown.finish(); // ends the process as the signal would have
+    ///     Ok(())
+    /// }
+    /// # #[cfg(not(feature = "signals"))]
+    /// # fn main() {}
+    /// ```
+    pub fn work(&self, shutdown: &Shutdown) {
+        let schedule = self.clone().with_shutdown(shutdown);
+        // The process waits for the loop, not only for its ticks.
+        let _working = shutdown.tick();
+        let report = |report: Report| schedule.tell(&report);
+        let mut beat = Beat::begin(schedule.clock().now());
+        thread::scope(|scope| {
+            let crew = Crew { scope, schedule: &schedule, report: &report };
+            crew.start(Schedule::make_itself_known);
+            while !shutdown.has_begun() {
+                let now = schedule.clock().now();
+                if let Some(since) = beat.tick(now) {
+                    crew.take(schedule.docket(now, since));
+                }
+                shutdown.rest(schedule.clock(), beat.rest(now, &schedule));
+            }
+            // Whoever called has the rest of the grace, and is not ended before.
+            shutdown.is_triggered();
+        });
+    }
+
+    /// One minute: [`run_due`](Self::run_due) at `now`, and, if events are due more often than every minute, at each of
+    /// their times up to the end of the minute of `now`. For a binary that cron starts every minute. What it reports is all
+    /// that was due, in the order of the ticks.
+    ///
+    /// The ticks run beside one another, so that a task that takes longer than its interval delays none. Without such
+    /// events it is `run_due`.
+    ///
+    /// ```no_run
+    /// use soloist::{Event, FileMutex, Report, Schedule};
+    ///
+    /// fn main() -> Result<Report, Box<dyn std::error::Error>> {
+    ///     let mut schedule = Schedule::new(FileMutex::in_dir("/var/lib/myapp/locks")?);
+    ///     schedule.add(Event::call("poll", |_| println!("anything new?")).every_ten_seconds().without_overlapping())?;
+    ///     Ok(schedule.run_minute(chrono::Utc::now()))
+    /// }
+    /// ```
+    pub fn run_minute(&self, now: DateTime<Utc>) -> Report {
+        let end = Tick::at(now, &Zone::UTC).next_minute();
+        let next_after = |now| self.next_look(now).filter(|next| *next < end);
+        if next_after(now).is_none() {
+            return self.run_due(now);
+        }
+        let began = self.clock().moment();
+        let present = || wall_plus(now, self.clock().moment().since(began));
+        let shutdown = self.shutdown().cloned().unwrap_or_default();
+        let _working = shutdown.tick();
+        let reports = Mutex::new(Vec::new());
+        let report = |report| reports.lock().unwrap_or_else(PoisonError::into_inner).push(report);
+        thread::scope(|scope| {
+            let crew = Crew { scope, schedule: self, report: &report };
+            let (mut now, mut since) = (now, DateTime::<Utc>::MIN_UTC);
+            while now < end {
+                crew.take(self.docket(now, since));
+                since = now;
+                let Some(next) = next_after(now) else { break };
+                while present() < next {
+                    if shutdown.rest(self.clock(), (next - present()).to_std().unwrap_or_default()) {
+                        return;
+                    }
+                }
+                now = present();
+            }
+        });
+        let mut reports = reports.into_inner().unwrap_or_else(PoisonError::into_inner);
+        reports.sort_by_key(Report::at);
+        let entries = reports.into_iter().flat_map(Report::into_entries).collect();
+        Report::new(now, entries, self.shutdown())
+    }
+}
+
+/// The threads of a loop, one for each tick.
+#[derive(Clone, Copy)]
+struct Crew<'scope, 'env> {
+    scope: &'scope Scope<'scope, 'env>,
+    schedule: &'env Schedule,
+    report: &'env (dyn Fn(Report) + Sync),
+}
+
+impl<'scope, 'env> Crew<'scope, 'env> {
+    /// Lets a tick be taken, if there is anything to do in it.
+    fn take(self, docket: Docket) {
+        if !docket.is_empty() {
+            let report = self.report;
+            self.start(move |schedule| report(schedule.tick(&docket)));
+        }
+    }
+
+    /// Has something done on a thread of its own, or here if there is none to be had.
+    fn start(self, work: impl Fn(&Schedule) + Send + Sync + 'env) {
+        let (schedule, work) = (self.schedule, Arc::new(work));
+        let contained = {
+            let work = Arc::clone(&work);
+            move || do_whatever_happens(|| work(schedule))
+        };
+        if let Err(error) = thread::Builder::new().name("soloist-tick".into()).spawn_scoped(self.scope, contained) {
+            let _ = contain(
+                || tracing::warn!(target: "soloist", %error, "no thread for a tick: the next ones wait for it"),
+            );
+            do_whatever_happens(|| work(schedule));
+        }
+    }
+}
+
+/// What panics here is nobody's task or hook: a subscriber of `tracing`, or who is told of reports. The loop goes on.
+fn do_whatever_happens(work: impl FnOnce()) {
+    if let Err(message) = contain(work) {
+        let _ = contain(|| tracing::error!(target: "soloist", error = &*message, "tick not told"));
+    }
+}
+
+/// Up to when the loop has taken care of what was due.
+#[derive(Clone, Copy, Debug)]
+struct Beat {
+    handled: DateTime<Utc>,
+}
+
+impl Beat {
+    /// It begins with what is due after `now`.
+    fn begin(now: DateTime<Utc>) -> Self {
+        Self { handled: now }
+    }
+
+    /// Whether to tick at `now`, and for which occurrences: those after the instant that is returned. `None`: the clock
+    /// shows what it has shown before.
+    fn tick(&mut self, now: DateTime<Utc>) -> Option<DateTime<Utc>> {
+        if self.handled - now > LARGEST_STEP {
+            let by = (self.handled - now).num_seconds();
+            let _ = contain(|| tracing::warn!(target: "soloist", by_s = by, "clock set back: beginning anew"));
+            *self = Self::begin(now);
+        }
+        (self.handled < now).then(|| std::mem::replace(&mut self.handled, now))
+    }
+
+    /// How long to sleep from `now` on: until the next tick, and not for long.
+    fn rest(&self, now: DateTime<Utc>, schedule: &Schedule) -> Duration {
+        let next = schedule.next_look(now.max(self.handled));
+        let rest = next.and_then(|next| (next - now).to_std().ok()).filter(|rest| *rest < LONGEST_SLEEP);
+        match (rest, next) {
+            (Some(rest), Some(next)) => rest + schedule.delay_of(next),
+            _ => LONGEST_SLEEP,
+        }
+    }
+}
