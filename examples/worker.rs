@@ -12,6 +12,7 @@ use std::ffi::OsString;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -19,7 +20,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use chrono::{DateTime, SecondsFormat, TimeDelta, Utc};
 use lexopt::ValueExt;
 use serde_json::{Value, json};
-use soloist::{Entry, Event, Period, Run, Schedule, Shutdown, TaskOutcome, Verdict};
+use soloist::{Entry, Event, Period, Report, Run, Schedule, Shutdown, TaskOutcome, Verdict};
 
 const USAGE: &str = "usage: worker --store URL [options]
   --store URL                      memory:, file:/path, or with the feature that is called so redis://host,
@@ -27,6 +28,7 @@ const USAGE: &str = "usage: worker --store URL [options]
   --create-table                   makes the table of the store in a database, if it is not there
   --event NAME                     the name of the event (report)
   --cron EXPR                      its timetable (* * * * *)
+  --timezone NAME                  the zone whose clocks its timetable means: Europe/Berlin, +02:00, local … (UTC)
   --now RFC3339                    the instant of the first tick; each further one is a minute later
                                    (without it, every tick is at the real time)
   --without-overlapping[=SECONDS]  one run at a time; for so long at the most, if it is said
@@ -34,6 +36,7 @@ const USAGE: &str = "usage: worker --store URL [options]
   --hold-at-least SECONDS          for how long it is held, however soon the task has ended
   --on-one-server                  each occurrence starts once
   --once-per PERIOD                of the occurrences in an hour, day, week or month one starts
+  --catch-up SECONDS               an occurrence that nobody ran is made up for within so long
   --work-ms N                      how long the task takes (0)
   --stubborn                       the task takes as long when it is cancelled
   --exec LINE                      the task is this line of the shell
@@ -41,7 +44,8 @@ const USAGE: &str = "usage: worker --store URL [options]
   --in-background N                N such events, beside one another on threads of their own (NAME, NAME-2, NAME-3 …)
   --log FILE                       appended to (standard output); `at` is in nanoseconds since 1970
   --ticks N                        how many ticks (1)
-  --every-ms N                     how far apart they are in real time (60000)";
+  --every-ms N                     how far apart they are in real time (60000)
+  --work                           ticks when there is something to do, until a signal ends it";
 
 fn main() -> ExitCode {
     let options = match Options::parse() {
@@ -57,7 +61,7 @@ fn main() -> ExitCode {
         Ok(schedule) => schedule,
         Err(error) => return refuse(&*error),
     };
-    let failed = tick(&options, &schedule, &log);
+    let failed = if options.loops { work(&options, schedule, &log) } else { tick(&options, &schedule, &log) };
     options.shutdown.finish();
     if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }
@@ -79,6 +83,7 @@ struct Options {
     create_table: bool,
     event: String,
     cron: String,
+    timezone: Option<String>,
     now: Option<DateTime<Utc>>,
     without_overlapping: bool,
     /// How long the lease is, if it is not renewed.
@@ -87,6 +92,7 @@ struct Options {
     hold_at_least: Option<Duration>,
     on_one_server: bool,
     once_per: Option<Period>,
+    catch_up: Option<Duration>,
     work: Duration,
     stubborn: bool,
     exec: Option<OsString>,
@@ -96,6 +102,7 @@ struct Options {
     log: Arc<Log>,
     ticks: u64,
     every: Duration,
+    loops: bool,
 }
 
 impl Options {
@@ -109,6 +116,7 @@ impl Options {
             create_table: false,
             event: "report".into(),
             cron: "* * * * *".into(),
+            timezone: None,
             now: None,
             without_overlapping: false,
             fixed_term: None,
@@ -116,6 +124,7 @@ impl Options {
             hold_at_least: None,
             on_one_server: false,
             once_per: None,
+            catch_up: None,
             work: Duration::ZERO,
             stubborn: false,
             exec: None,
@@ -125,6 +134,7 @@ impl Options {
             log: Arc::new(Log::StandardOutput),
             ticks: 1,
             every: Duration::from_secs(60),
+            loops: false,
         };
         let mut arguments = lexopt::Parser::from_env();
         while let Some(argument) = arguments.next()? {
@@ -133,6 +143,7 @@ impl Options {
                 Long("create-table") => options.create_table = true,
                 Long("event") => options.event = arguments.value()?.string()?,
                 Long("cron") => options.cron = arguments.value()?.string()?,
+                Long("timezone") => options.timezone = Some(arguments.value()?.string()?),
                 Long("now") => options.now = Some(arguments.value()?.parse()?),
                 Long("without-overlapping") => {
                     options.without_overlapping = true;
@@ -142,6 +153,7 @@ impl Options {
                 Long("hold-at-least") => options.hold_at_least = Some(seconds(&arguments.value()?)?),
                 Long("on-one-server") => options.on_one_server = true,
                 Long("once-per") => options.once_per = Some(period(&arguments.value()?.string()?)?),
+                Long("catch-up") => options.catch_up = Some(seconds(&arguments.value()?)?),
                 Long("work-ms") => options.work = Duration::from_millis(arguments.value()?.parse()?),
                 Long("stubborn") => options.stubborn = true,
                 Long("exec") => options.exec = Some(arguments.value()?),
@@ -150,6 +162,7 @@ impl Options {
                 Long("log") => options.log = Arc::new(Log::append_to(&arguments.value()?.string()?)?),
                 Long("ticks") => options.ticks = arguments.value()?.parse()?,
                 Long("every-ms") => options.every = Duration::from_millis(arguments.value()?.parse()?),
+                Long("work") => options.loops = true,
                 Long("help") | Short('h') => return Ok(None),
                 _ => return Err(argument.unexpected().into()),
             }
@@ -157,6 +170,9 @@ impl Options {
         options.store = store.ok_or("--store is missing")?;
         if options.exec.is_some() && (options.stubborn || !options.work.is_zero()) {
             return Err("--exec goes with neither --work-ms nor --stubborn".into());
+        }
+        if options.loops && options.now.is_some() {
+            return Err("--work is at the real time, and goes without --now".into());
         }
         Ok(Some(options))
     }
@@ -228,6 +244,12 @@ fn event(options: &Options, name: String) -> Event {
     if let Some(period) = &options.once_per {
         event = event.once_per(period.clone());
     }
+    if let Some(window) = options.catch_up {
+        event = event.catch_up(window);
+    }
+    if let Some(zone) = &options.timezone {
+        event = event.timezone(zone);
+    }
     event
 }
 
@@ -259,18 +281,35 @@ fn tick(options: &Options, schedule: &Schedule, log: &Log) -> bool {
         }
         let now = options.now.map_or_else(Utc::now, |first| first + TimeDelta::minutes(tick.into()));
         let report = schedule.run_due(now);
-        failed |= report.is_failure();
-        for entry in report.entries() {
-            if let Some(line) = report_line(entry)
-                && let Err(error) = log.write(&line)
-            {
-                eprintln!("worker: could not write the log: {error}");
-                failed = true;
-            }
+        failed |= tell(&report, log);
+    }
+    failed
+}
+
+/// Works until it is ended; whether any report was a failure.
+fn work(options: &Options, schedule: Schedule, log: &Arc<Log>) -> bool {
+    let failed = Arc::new(AtomicBool::new(false));
+    let (noted, log) = (Arc::clone(&failed), Arc::clone(log));
+    let told = move |report: &Report| {
+        noted.fetch_or(tell(report, &log), Ordering::Relaxed);
+    };
+    schedule.on_report(told).work(&options.shutdown);
+    failed.load(Ordering::Relaxed)
+}
+
+/// Logs what a report says and prints its failures; whether it was one.
+fn tell(report: &Report, log: &Log) -> bool {
+    let mut failed = report.is_failure();
+    for entry in report.entries() {
+        if let Some(line) = report_line(entry)
+            && let Err(error) = log.write(&line)
+        {
+            eprintln!("worker: could not write the log: {error}");
+            failed = true;
         }
-        for failure in report.failures() {
-            eprintln!("worker: {failure}");
-        }
+    }
+    for failure in report.failures() {
+        eprintln!("worker: {failure}");
     }
     failed
 }
@@ -291,7 +330,7 @@ fn report_line(entry: &Entry) -> Option<Value> {
 }
 
 fn run_details(run: &Run) -> Value {
-    json!({ "token": run.fencing_token().map(soloist::FencingToken::get) })
+    json!({ "token": run.fencing_token().map(soloist::FencingToken::get), "late_ms": run.lateness().as_millis() as u64 })
 }
 
 fn line(event: &str, occurrence: DateTime<Utc>, what: &str, details: Value) -> Value {

@@ -52,6 +52,15 @@
 //! - Events [`in_background`](Event::in_background) that are due in one tick are gated together, a hundred in one round
 //!   trip, and released together.
 //!
+//! # In a service
+//!
+//! [`Schedule::run_due`] is one tick, for a binary that cron starts every minute. [`Schedule::run_minute`] stays for the
+//! minute, where events are due every few seconds. [`Schedule::work`] is the loop of a service: it ticks when something is
+//! due, each tick on a thread of its own, and sleeps otherwise.
+//!
+//! An event with [`catch_up`](Event::catch_up) makes up for an occurrence that was missed, because no server ticked then:
+//! the latest one, once, in the next tick within its window.
+//!
 //! # Which store
 //!
 //! | store | reaches | whose clock | after `SIGKILL` |

@@ -27,7 +27,8 @@ use crate::turn::{Cause, Round, Turn};
 /// Events, and the store whose mutexes protect them.
 ///
 /// A clone shares the events and the store, and is changed on its own: to change a schedule that is in use, clone it,
-/// change the clone, and swap. Whoever ticks takes the present one out of its lock first:
+/// change the clone, and swap. Whoever ticks takes the present one out of its lock first; [`work`](Self::work) has the
+/// events of when it began:
 ///
 /// ```
 /// use std::sync::{Arc, RwLock};
@@ -273,9 +274,10 @@ impl Schedule {
 
     /// One tick: runs every event that is due in the minute of `now`, and returns when all have ended.
     ///
-    /// Call it once a minute, from cron or from a loop. It remembers nothing: called twice within a minute, it runs twice
-    /// what neither [`on_one_server`](Event::on_one_server) nor [`once_per`](Event::once_per) protects, and a loop that
-    /// waits for it makes up for none of the minutes that pass meanwhile. Events run one after another in the order in which they were added, those
+    /// Call it once a minute, from cron; the loop of a service is [`work`](Self::work). It remembers nothing: called twice
+    /// within a minute, it runs twice what neither [`on_one_server`](Event::on_one_server) nor
+    /// [`once_per`](Event::once_per) protects. Of an event that is due more often than every minute it runs the occurrence
+    /// that `now` lies in the time of: see [`run_minute`](Self::run_minute). Events run one after another in the order in which they were added, those
     /// [`in_background`](Event::in_background) beside them. `now` is used for every event of the tick, however long it
     /// takes.
     ///

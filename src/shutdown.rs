@@ -283,9 +283,8 @@ impl Shutdown {
         AtWork { shutdown: self, run }
     }
 
-    /// Sleeps for this long by `clock`, or until it is set off, and wakes up no more often than that.
-    pub(crate) fn rest(&self, clock: &Clock, length: Duration) -> bool {
-        let enough = clock.moment().plus(length);
+    /// Sleeps until this moment of `clock`, or until it is set off, and wakes up no more often than that.
+    pub(crate) fn sleep_until(&self, enough: Moment, clock: &Clock) -> bool {
         self.wait_for(|state| state.gone_by.is_some(), || clock.sleep_until(enough))
     }
 

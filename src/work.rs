@@ -69,11 +69,13 @@ impl Schedule {
             let crew = Crew { scope, schedule: &schedule, report: &report };
             crew.start(Schedule::make_itself_known);
             while !shutdown.has_begun() {
+                // In this order, so that whoever is held up in between wakes up too early, and not too late.
+                let moment = schedule.clock().moment();
                 let now = schedule.clock().now();
                 if let Some(since) = beat.tick(now) {
                     crew.take(schedule.docket(now, since));
                 }
-                shutdown.rest(schedule.clock(), beat.rest(now, &schedule));
+                shutdown.sleep_until(moment.plus(beat.rest(now, &schedule)), schedule.clock());
             }
             // Whoever called has the rest of the grace, and is not ended before.
             shutdown.is_triggered();
@@ -102,31 +104,29 @@ impl Schedule {
         if next_after(now).is_none() {
             return self.run_due(now);
         }
-        let began = self.clock().moment();
-        let present = || wall_plus(now, self.clock().moment().since(began));
+        let (first, began) = (now, self.clock().moment());
         let shutdown = self.shutdown().cloned().unwrap_or_default();
         let _working = shutdown.tick();
         let reports = Mutex::new(Vec::new());
         let report = |report| reports.lock().unwrap_or_else(PoisonError::into_inner).push(report);
         thread::scope(|scope| {
             let crew = Crew { scope, schedule: self, report: &report };
-            let (mut now, mut since) = (now, DateTime::<Utc>::MIN_UTC);
+            let (mut now, mut since) = (first, DateTime::<Utc>::MIN_UTC);
             while now < end {
                 crew.take(self.docket(now, since));
-                since = now;
                 let Some(next) = next_after(now) else { break };
-                while present() < next {
-                    if shutdown.rest(self.clock(), (next - present()).to_std().unwrap_or_default()) {
-                        return;
-                    }
+                let moment = began.plus((next - first).to_std().unwrap_or_default());
+                if shutdown.sleep_until(moment, self.clock()) {
+                    break;
                 }
-                now = present();
+                since = now;
+                now = wall_plus(first, self.clock().moment().since(began));
             }
         });
         let mut reports = reports.into_inner().unwrap_or_else(PoisonError::into_inner);
         reports.sort_by_key(Report::at);
         let entries = reports.into_iter().flat_map(Report::into_entries).collect();
-        Report::new(now, entries, self.shutdown())
+        Report::new(first, entries, self.shutdown())
     }
 }
 

@@ -50,6 +50,7 @@ pub(crate) struct Line {
     pub(crate) what: String,
     pub(crate) occurrence: String,
     pub(crate) token: Option<u64>,
+    pub(crate) late_ms: Option<u64>,
     pub(crate) reason: Option<String>,
     pub(crate) holder: Option<String>,
 }
@@ -64,6 +65,7 @@ pub(crate) fn read(log: &Path) -> Vec<Line> {
             what: text("what").expect("every line says what"),
             occurrence: text("occurrence").expect("every line has its occurrence"),
             token: value["token"].as_u64(),
+            late_ms: value["late_ms"].as_u64(),
             reason: text("reason"),
             holder: text("holder"),
         }

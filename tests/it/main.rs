@@ -4,6 +4,7 @@ mod support;
 
 mod auto_traits;
 mod background;
+mod catch_up;
 #[cfg(unix)]
 mod command;
 mod connect;
@@ -16,6 +17,7 @@ mod faults;
 mod file;
 mod fleet;
 mod healing;
+mod idle;
 mod outage;
 mod period;
 mod recovery;
@@ -30,4 +32,5 @@ mod tidy;
 mod shutdown;
 mod tracing_events;
 mod ways_out;
+mod work;
 mod worker;

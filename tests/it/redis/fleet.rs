@@ -1,5 +1,6 @@
 //! Eight servers that share one Redis.
 
+use crate::catch_up::three_workers_make_up_for_it_once;
 use crate::fleet::{Fleet, OCCURRENCES, Start, eight_workers_share_each_occurrence};
 use crate::servers::burners::Burners;
 use crate::servers::redis::Redis;
@@ -25,4 +26,10 @@ fn eight_workers_on_a_busy_machine_double_nothing_and_lose_nothing() {
     let started = eight_workers_share_each_occurrence(&Fleet::on(server.url()), Start::Staggered);
     drop(burners);
     assert!(started > 0);
+}
+
+#[test]
+fn three_workers_that_were_all_down_make_up_for_what_they_missed_once_on_redis() {
+    let server = Redis::start();
+    three_workers_make_up_for_it_once(&Fleet::on(server.url()));
 }

@@ -1,11 +1,13 @@
 //! Eight servers that share one table.
 
 use super::{SqlServer, on_both};
+use crate::catch_up::three_workers_make_up_for_it_once;
 use crate::fleet::{Fleet, OCCURRENCES, Start, eight_workers_share_each_occurrence};
 
 on_both!(
     eight_workers_double_nothing_and_lose_nothing,
     eight_workers_that_start_one_after_another_share_a_table_as_well,
+    three_workers_that_were_all_down_make_up_for_what_they_missed_once,
 );
 
 fn eight_workers_double_nothing_and_lose_nothing<S: SqlServer>() {
@@ -18,4 +20,9 @@ fn eight_workers_that_start_one_after_another_share_a_table_as_well<S: SqlServer
     let server = S::start();
     let started = eight_workers_share_each_occurrence(&Fleet::on(server.url()), Start::Staggered);
     assert!(started >= 190, "only {started} of {OCCURRENCES} started, because of overlaps");
+}
+
+fn three_workers_that_were_all_down_make_up_for_what_they_missed_once<S: SqlServer>() {
+    let server = S::start();
+    three_workers_make_up_for_it_once(&Fleet::on(server.url()));
 }

@@ -1,0 +1,459 @@
+//! What nobody ran is made up for: once, the latest of it, and only by who has known the event for long enough.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Barrier};
+use std::time::Duration;
+
+use chrono::{DateTime, SecondsFormat, TimeDelta, Timelike, Utc};
+use soloist::{
+    Clock, Event, EventMutex, Lease, LeaseRequest, ManualClock, MemoryMutex, MutexError, MutexName, Outage, Period,
+    Report, Schedule, SkipReason, Verdict,
+};
+
+use crate::fleet::{Fleet, Line, read, succeeded};
+use crate::support::{Counted, Diary, HOUR, at, entry, ran, skipped};
+
+/// Hosts that share a clock and a store, whose clock it is as well.
+struct Host {
+    clock: ManualClock,
+    mutex: MemoryMutex,
+    diary: Diary,
+}
+
+impl Host {
+    fn at(time: &str) -> Self {
+        let clock = ManualClock::at(on_the_day(time));
+        Self { mutex: MemoryMutex::with_clock(&clock), clock, diary: Diary::default() }
+    }
+
+    fn schedule(&self, event: Event) -> Schedule {
+        let mut schedule = Schedule::new(self.mutex.clone()).with_clock(&self.clock);
+        schedule.add(event).unwrap();
+        schedule
+    }
+
+    /// An event that writes down which occurrence it runs, and how late.
+    fn event(&self) -> Event {
+        let diary = self.diary.clone();
+        Event::call("e", move |run| {
+            diary.note(format!("{} {}s", run.occurrence().format("%R"), run.lateness().as_secs()));
+        })
+        .hourly()
+        .on_one_server()
+        .catch_up(HOUR)
+    }
+
+    fn tick(&self, schedule: &Schedule, time: &str) -> Report {
+        self.pass_until(on_the_day(time));
+        schedule.run_due(on_the_day(time))
+    }
+
+    fn pass_until(&self, later: DateTime<Utc>) {
+        pass_until(&self.clock, later);
+    }
+
+    /// What was run up to now.
+    fn ran(&self) -> Vec<String> {
+        self.diary.lines()
+    }
+}
+
+/// Lets time pass on both clocks.
+fn pass_until(clock: &ManualClock, later: DateTime<Utc>) {
+    clock.advance((later - Clock::from(clock).now()).to_std().expect("time goes forward"));
+}
+
+fn on_the_day(time: &str) -> DateTime<Utc> {
+    let seconds = if time.len() == 5 { ":00" } else { "" };
+    at(&format!("2026-03-01T{time}{seconds}Z"))
+}
+
+#[test]
+fn a_missed_occurrence_runs_in_the_next_tick_and_the_report_says_how_late() {
+    let host = Host::at("11:00");
+    let schedule = host.schedule(host.event());
+    let _ = host.tick(&schedule, "11:00");
+    let report = host.tick(&schedule, "12:20:05");
+    assert_eq!(host.ran(), ["11:00 0s", "12:00 1205s"]);
+    let entry = entry(&report, "e");
+    assert_eq!(entry.missed_by(), Some(Duration::from_secs(1205)));
+    assert_eq!(entry.occurrence(), on_the_day("12:00"));
+    assert!(ran(&report, "e").is_success());
+    assert!(entry.to_string().starts_with("e  2026-03-01 12:00 UTC  20min 5s late: succeeded"), "{entry}");
+    for time in ["12:21", "12:22", "12:59:59"] {
+        assert!(host.tick(&schedule, time).entries().is_empty());
+    }
+    assert_eq!(host.tick(&schedule, "13:00:01").entry("e").map(|entry| entry.missed_by()), Some(None));
+    assert_eq!(host.ran().len(), 3);
+}
+
+#[test]
+fn a_new_event_does_not_run_when_it_is_deployed() {
+    let host = Host::at("11:20");
+    let schedule = host.schedule(host.event());
+    for time in ["11:20", "11:21", "11:59"] {
+        assert!(host.tick(&schedule, time).entries().is_empty(), "{time}");
+    }
+    // From then on it is known, to other processes too.
+    let another = host.schedule(host.event());
+    assert_eq!(host.tick(&another, "12:03").entries().len(), 1);
+    assert_eq!(host.ran(), ["12:00 180s"]);
+}
+
+#[test]
+fn an_event_with_another_timetable_is_a_new_one() {
+    let host = Host::at("11:00");
+    let _ = host.tick(&host.schedule(host.event()), "11:00");
+    let (later, elsewhere) =
+        (host.schedule(host.event().hourly_at(15)), host.schedule(host.event().timezone("+00:30")));
+    for time in ["11:40", "11:41"] {
+        assert!(host.tick(&later, time).entries().is_empty());
+        assert!(host.tick(&elsewhere, time).entries().is_empty());
+    }
+    assert_eq!(host.ran(), ["11:00 0s"]);
+}
+
+#[test]
+fn what_was_missed_before_the_latest_is_part_of_it() {
+    let host = Host::at("06:00");
+    let schedule = host.schedule(host.event().catch_up(6 * HOUR));
+    let _ = host.tick(&schedule, "06:00");
+    assert_eq!(host.tick(&schedule, "10:30").entries().len(), 1);
+    assert!(host.tick(&schedule, "10:31").entries().is_empty());
+    assert_eq!(host.ran(), ["06:00 0s", "10:00 1800s"]);
+    // And what is due stands for all that was missed before it.
+    let _ = host.tick(&schedule, "14:00");
+    assert!(host.tick(&schedule, "14:01").entries().is_empty());
+    assert_eq!(host.ran()[2..], ["14:00 0s"]);
+}
+
+#[test]
+fn the_window_ends_when_it_says() {
+    for (time, runs) in [("12:30", true), ("12:30:01", false)] {
+        let host = Host::at("11:00");
+        let schedule = host.schedule(host.event().catch_up(HOUR / 2));
+        let _ = host.tick(&schedule, "11:00");
+        assert_eq!(host.tick(&schedule, time).entries().len(), usize::from(runs), "{time}");
+    }
+}
+
+#[test]
+fn a_claim_lasts_for_as_long_as_the_window() {
+    let host = Host::at("01:00");
+    let event = || host.event().daily_at("01:00").catch_up(20 * HOUR);
+    let _ = host.tick(&host.schedule(event()), "01:00");
+    for time in ["02:10", "09:00", "20:59"] {
+        assert!(host.tick(&host.schedule(event()), time).entries().is_empty(), "{time}");
+    }
+    assert_eq!(host.ran().len(), 1);
+    // A late run claims it for as long.
+    let host = Host::at("00:30");
+    let _ = host.tick(&host.schedule(event_at_two(&host)), "00:30");
+    let _ = host.tick(&host.schedule(event_at_two(&host)), "03:00");
+    assert!(host.tick(&host.schedule(event_at_two(&host)), "21:59").entries().is_empty());
+    assert_eq!(host.ran(), ["02:00 3600s"]);
+}
+
+fn event_at_two(host: &Host) -> Event {
+    host.event().daily_at("02:00").catch_up(Duration::from_secs(24 * 3600))
+}
+
+#[test]
+fn of_servers_that_are_back_at_once_one_runs_it() {
+    for _ in 0..50 {
+        let host = Host::at("11:00");
+        let _ = host.tick(&host.schedule(host.event()), "11:00");
+        host.pass_until(on_the_day("12:10"));
+        let together = Barrier::new(4);
+        std::thread::scope(|scope| {
+            for second in 0..4 {
+                let (host, together) = (&host, &together);
+                scope.spawn(move || {
+                    let schedule = host.schedule(host.event());
+                    together.wait();
+                    let report = schedule.run_due(on_the_day("12:10") + TimeDelta::seconds(second));
+                    for entry in report.entries() {
+                        assert!(!entry.is_failure(), "{entry}");
+                    }
+                });
+            }
+        });
+        assert_eq!(host.ran().len(), 2, "{:?}", host.ran());
+    }
+}
+
+#[test]
+fn what_kept_an_occurrence_from_running_does_not_use_it_up() {
+    let host = Host::at("11:00");
+    let refused = Arc::new(AtomicBool::new(false));
+    let refuses = Arc::clone(&refused);
+    let schedule = host.schedule(host.event().without_overlapping().skip(move |_| refuses.load(Ordering::SeqCst)));
+    let _ = host.tick(&schedule, "11:00");
+
+    refused.store(true, Ordering::SeqCst);
+    assert!(matches!(skipped(&host.tick(&schedule, "12:00"), "e"), SkipReason::Filtered));
+    let report = host.tick(&schedule, "12:01");
+    assert!(matches!(skipped(&report, "e"), SkipReason::Filtered));
+    assert_eq!(entry(&report, "e").missed_by(), Some(Duration::from_secs(60)));
+    refused.store(false, Ordering::SeqCst);
+
+    let lease = MutexName::lease("e").unwrap();
+    let held =
+        host.mutex.create(&LeaseRequest::new(lease, soloist::Term::MAX, &(&host.clock).into())).unwrap().unwrap();
+    assert!(matches!(skipped(&host.tick(&schedule, "12:02"), "e"), SkipReason::Overlapping(Some(_))));
+    host.mutex.forget(&held).unwrap();
+
+    let _ = host.tick(&schedule, "12:03");
+    assert_eq!(host.ran(), ["11:00 0s", "12:00 180s"]);
+}
+
+#[test]
+fn a_run_that_failed_is_not_repeated() {
+    let host = Host::at("11:00");
+    let failing = || {
+        let diary = host.diary.clone();
+        Event::call("e", move |run| {
+            diary.note(run.occurrence().format("%R").to_string());
+            Err("no paper")
+        })
+        .hourly()
+        .on_one_server()
+        .catch_up(HOUR)
+    };
+    let schedule = host.schedule(failing());
+    assert!(host.tick(&schedule, "11:00").is_failure());
+    assert!(host.tick(&schedule, "11:01").entries().is_empty());
+    assert!(host.tick(&schedule, "12:10").is_failure());
+    assert!(host.tick(&schedule, "12:11").entries().is_empty());
+    assert!(host.tick(&host.schedule(failing()), "12:12").entries().is_empty(), "nor by another process");
+    assert_eq!(host.ran(), ["11:00", "12:00"]);
+}
+
+#[test]
+fn by_hand_nothing_is_made_up_for() {
+    let host = Host::at("11:00");
+    let schedule = host.schedule(host.event());
+    let _ = host.tick(&schedule, "11:00");
+    host.pass_until(on_the_day("12:10"));
+    let entry = schedule.run("e", on_the_day("12:10")).unwrap();
+    assert_eq!(entry.missed_by(), None);
+    let _ = host.tick(&schedule, "12:11");
+    assert_eq!(host.ran(), ["11:00 0s", "12:10 0s", "12:00 660s"]);
+}
+
+#[test]
+fn a_permit_is_a_claim_too() {
+    let host = Host::at("01:00");
+    let event = || {
+        let diary = host.diary.clone();
+        let note = move |run: &soloist::Run| diary.note(run.occurrence().format("%d %R").to_string());
+        Event::call("e", note).cron("0 1,2,3 * * *").once_per(Period::Day).catch_up(12 * HOUR)
+    };
+    let schedule = host.schedule(event());
+    let _ = host.tick(&schedule, "01:00");
+    for time in ["02:30", "03:30", "12:00"] {
+        assert!(host.tick(&host.schedule(event()), time).entries().is_empty(), "the day has its run at {time}");
+    }
+    let next_day = at("2026-03-02T08:00:00Z");
+    host.pass_until(next_day);
+    assert_eq!(schedule.run_due(next_day).entries().len(), 1);
+    assert_eq!(host.ran(), ["01 01:00", "02 03:00"]);
+}
+
+#[test]
+fn events_in_the_background_and_in_the_foreground_are_made_up_for_in_their_order() {
+    let host = Host::at("11:00");
+    let mut schedule = Schedule::new(host.mutex.clone()).with_clock(&host.clock);
+    for name in ["a", "b", "c", "d"] {
+        let event = Event::call(name, host.diary.task(name)).on_one_server().without_overlapping();
+        let event = if name < "c" { event.in_background() } else { event };
+        // Of each kind one is due at 12:10, and the other one was.
+        let event = if name == "a" || name == "c" { event.hourly().catch_up(HOUR) } else { event.hourly_at(10) };
+        schedule.add(event).unwrap();
+    }
+    let _ = host.tick(&schedule, "11:00");
+    let report = host.tick(&schedule, "12:10");
+    let entries: Vec<_> = report.entries().iter().map(|entry| (entry.event(), entry.missed_by().is_some())).collect();
+    assert_eq!(entries, [("a", true), ("b", false), ("c", true), ("d", false)]);
+    assert!(report.entries().iter().all(|entry| matches!(entry.verdict(), Verdict::Ran(_))), "{report}");
+}
+
+#[test]
+fn a_tick_looks_once_while_the_window_is_open_until_it_knows() {
+    let clock = ManualClock::at(on_the_day("10:59"));
+    let store = Counted::with_clock(&clock);
+    let process = || {
+        let mut schedule = Schedule::new(store.clone()).with_clock(&clock);
+        schedule.add(Event::call("e", |_| {}).hourly().on_one_server().catch_up(HOUR / 2)).unwrap();
+        schedule
+    };
+    let calls = |schedule: &Schedule, time: &str| {
+        let before = store.calls();
+        pass_until(&clock, on_the_day(time));
+        let _ = schedule.run_due(on_the_day(time));
+        store.calls() - before
+    };
+    let first = process();
+    assert_eq!(calls(&first, "10:59"), 0, "the window is closed");
+    assert_eq!(calls(&first, "11:00"), 2, "its mark, its claim");
+    assert_eq!(calls(&first, "11:01"), 0, "it ran here");
+    let second = process();
+    assert_eq!(calls(&second, "11:02"), 1, "somebody has the claim");
+    assert_eq!(calls(&second, "11:03"), 0, "and keeps it");
+    assert_eq!(calls(&process(), "11:31"), 0, "the window is closed");
+    assert_eq!(calls(&first, "12:00"), 1, "the mark is known");
+    assert_eq!(calls(&process(), "13:05"), 3, "no claim, a mark, and the run");
+}
+
+#[test]
+fn a_store_that_is_out_is_said_to_be_and_what_was_missed_meanwhile_is_made_up_for() {
+    let host = Host::at("11:00");
+    let out = Arc::new(AtomicBool::new(false));
+    let mut schedule = Schedule::new(Out { inner: host.mutex.clone(), out: Arc::clone(&out) }).with_clock(&host.clock);
+    schedule.add(host.event()).unwrap();
+    let _ = host.tick(&schedule, "11:00");
+    out.store(true, Ordering::SeqCst);
+    for time in ["12:00", "12:01"] {
+        let report = host.tick(&schedule, time);
+        assert!(matches!(skipped(&report, "e"), SkipReason::StoreUnavailable(_)), "{report}");
+        assert!(report.is_failure());
+    }
+    out.store(false, Ordering::SeqCst);
+    let _ = host.tick(&schedule, "12:02");
+    assert_eq!(host.ran(), ["11:00 0s", "12:00 120s"]);
+}
+
+/// A store that does not answer while it is told not to.
+#[derive(Debug)]
+struct Out {
+    inner: MemoryMutex,
+    out: Arc<AtomicBool>,
+}
+
+impl Out {
+    fn ask(&self) -> Result<&MemoryMutex, MutexError> {
+        if self.out.load(Ordering::SeqCst) { Err(MutexError::unavailable("ask", "timed out")) } else { Ok(&self.inner) }
+    }
+}
+
+impl EventMutex for Out {
+    fn create(&self, request: &LeaseRequest) -> Result<Option<Lease>, MutexError> {
+        self.ask()?.create(request)
+    }
+    fn exists(&self, name: &MutexName) -> Result<bool, MutexError> {
+        self.ask()?.exists(name)
+    }
+    fn forget(&self, lease: &Lease) -> Result<bool, MutexError> {
+        self.ask()?.forget(lease)
+    }
+    fn holder(&self, name: &MutexName) -> Result<Option<soloist::Holder>, MutexError> {
+        self.ask()?.holder(name)
+    }
+}
+
+#[test]
+fn a_store_that_lost_its_data_knows_the_event_as_a_new_one() {
+    let host = Host::at("11:00");
+    let _ = host.tick(&host.schedule(host.event()), "11:00");
+    let emptied =
+        Host { clock: host.clock.clone(), mutex: MemoryMutex::with_clock(&host.clock), diary: host.diary.clone() };
+    let schedule = emptied.schedule(emptied.event());
+    assert!(emptied.tick(&schedule, "12:10").entries().is_empty());
+    assert!(emptied.tick(&schedule, "12:11").entries().is_empty());
+    let _ = emptied.tick(&schedule, "13:10");
+    assert_eq!(host.ran(), ["11:00 0s", "13:00 600s"]);
+}
+
+#[test]
+fn a_store_that_does_not_tell_who_holds_a_name_is_an_error_and_not_a_silence() {
+    /// The three methods that every store has.
+    #[derive(Debug)]
+    struct Three(MemoryMutex);
+    impl EventMutex for Three {
+        fn create(&self, request: &LeaseRequest) -> Result<Option<Lease>, MutexError> {
+            self.0.create(request)
+        }
+        fn exists(&self, name: &MutexName) -> Result<bool, MutexError> {
+            self.0.exists(name)
+        }
+        fn forget(&self, lease: &Lease) -> Result<bool, MutexError> {
+            self.0.forget(lease)
+        }
+    }
+    let host = Host::at("11:00");
+    let mut schedule = Schedule::new(Three(host.mutex.clone())).with_clock(&host.clock);
+    schedule.add(host.event()).unwrap();
+    assert!(ran(&host.tick(&schedule, "11:00"), "e").is_success());
+    let report = host.tick(&schedule, "12:10");
+    assert!(report.is_failure());
+    assert_eq!(
+        skipped(&report, "e").to_string(),
+        "the store did not answer: this store can't tell since when it has held a mark, which `catch_up` needs"
+    );
+}
+
+#[test]
+fn a_definition_that_cannot_tell_what_was_missed_is_refused() {
+    let mut schedule = Schedule::in_process();
+    let event = || Event::call("e", |_| {}).hourly();
+    let mut refusal = |event: Event| schedule.add(event).unwrap_err().to_string();
+    assert_eq!(
+        refusal(event().catch_up(HOUR)),
+        "event `e`: it has a `catch_up(..)`, and no claims that say which occurrences were run: add `on_one_server()` or \
+         `once_per(..)`"
+    );
+    assert_eq!(
+        refusal(event().on_one_server().catch_up(HOUR).on_outage(Outage::RunUnprotected)),
+        "event `e`: it has a `catch_up(..)` and `on_outage(Outage::RunUnprotected)`: a run without a claim would be made \
+         up for when the store is back, so leave out one of the two"
+    );
+    for window in [Duration::ZERO, Duration::from_secs(59), Duration::from_secs(367 * 24 * 3600), Duration::MAX] {
+        assert_eq!(
+            refusal(event().on_one_server().catch_up(window)),
+            format!("event `e`: a catch-up window of {window:?} is outside of 60s to a year")
+        );
+    }
+}
+
+/// Three workers saw the event, were down for 20 minutes around the full hour, and are back within seconds.
+#[track_caller]
+pub(crate) fn three_workers_make_up_for_it_once(fleet: &Fleet) {
+    // The store's own clock says since when it has known the event: from now on. The hour that is missed is one to come.
+    let now = Utc::now();
+    let minute = (now.minute() + 30) % 60;
+    let missed = (now + TimeDelta::hours(3)).with_minute(minute).unwrap();
+    let missed = missed.with_second(0).and_then(|time| time.with_nanosecond(0)).unwrap();
+    let cron = format!("{minute} * * * *");
+    let phase = |name: &str, late: Option<TimeDelta>| -> Vec<Line> {
+        let log = |worker: i32| format!("{name}-{worker}");
+        let start = |worker: i32| {
+            let options = ["--cron", &cron, "--on-one-server", "--without-overlapping", "--catch-up", "3600"];
+            let mut command = fleet.worker(&log(worker), &options);
+            if let Some(late) = late {
+                let now = missed + late + TimeDelta::seconds(worker.into());
+                command.args(["--now", &now.to_rfc3339_opts(SecondsFormat::Secs, true)]);
+            }
+            command.spawn().expect("a worker starts")
+        };
+        let workers: Vec<_> = (0..3).map(start).collect();
+        workers.into_iter().for_each(|worker| succeeded(&worker.wait_with_output().expect("a worker ends")));
+        (0..3).flat_map(|worker| read(&fleet.log(&log(worker)))).collect()
+    };
+    let starts = |lines: Vec<Line>| lines.into_iter().filter(|line| line.what == "start").collect::<Vec<_>>();
+
+    let before = phase("before", None);
+    assert!(before.is_empty(), "it is new to all of them: {before:#?}");
+    let back = starts(phase("back", Some(TimeDelta::seconds(603))));
+    let [start] = &back[..] else { panic!("one of them runs it: {back:#?}") };
+    assert_eq!(start.occurrence, missed.to_rfc3339_opts(SecondsFormat::AutoSi, true));
+    assert!([603_000, 604_000, 605_000].contains(&start.late_ms.expect("every run says so")), "{start:?}");
+
+    let after = phase("after", Some(TimeDelta::seconds(660)));
+    assert!(after.is_empty(), "{after:#?}");
+    assert_eq!(starts(phase("due", Some(TimeDelta::hours(1)))).len(), 1);
+}
+
+#[test]
+fn three_workers_that_were_all_down_make_up_for_what_they_missed_once() {
+    three_workers_make_up_for_it_once(&Fleet::new());
+}

@@ -1,0 +1,43 @@
+//! A loop with nothing to do sleeps.
+
+use std::path::Path;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::fleet::Fleet;
+use crate::worker::Worker;
+
+/// How often the threads of a process went to sleep.
+fn sleeps(pid: u32) -> u64 {
+    let threads = std::fs::read_dir(format!("/proc/{pid}/task")).expect("it is alive").flatten();
+    let switches = |thread: &Path| -> Option<u64> {
+        let status = std::fs::read_to_string(thread.join("status")).ok()?;
+        status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"))?.trim().parse().ok()
+    };
+    threads.filter_map(|thread| switches(&thread.path())).sum()
+}
+
+/// It waits for a minute: so its module has a name with which it begins early.
+#[test]
+fn an_idle_loop_over_ten_thousand_events_wakes_up_once_a_minute() {
+    let fleet = Fleet::new();
+    let options = ["--cron", "0 0 29 2 *", "--timezone", "+03:00", "--in-background", "10000", "--work"];
+    let it = Worker::with(&fleet, "idle", &options);
+    // It is asleep when nothing has changed for a while.
+    let (mut before, mut quiet) = (sleeps(it.pid()), Instant::now());
+    let patience = Instant::now();
+    while quiet.elapsed() < Duration::from_secs(2) {
+        thread::sleep(Duration::from_millis(50));
+        let now = sleeps(it.pid());
+        if now != before {
+            (before, quiet) = (now, Instant::now());
+        }
+        assert!(patience.elapsed() < Duration::from_secs(120), "it does not come to rest");
+    }
+    thread::sleep(Duration::from_secs(65));
+    let wakes = sleeps(it.pid()) - before;
+    assert!((1..=2).contains(&wakes), "it woke up {wakes} times in 65 seconds, in which one or two minutes began");
+    it.signal("-TERM");
+    let (lines, _) = it.ended_by(15);
+    assert!(lines.is_empty(), "{lines:#?}");
+}

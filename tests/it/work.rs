@@ -1,0 +1,367 @@
+//! The loop of a service: it ticks when there is something to do, whatever the clock does, and sleeps otherwise.
+
+use std::collections::BTreeSet;
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Duration;
+
+use chrono::{DateTime, TimeDelta, Utc};
+use soloist::{Clock, Event, ManualClock, MemoryMutex, Report, Run, Schedule, Shutdown, SkipReason, Verdict};
+
+use crate::support::{Counted, Diary, HOUR, at, until};
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+/// A loop at work on a clock that the test moves. It begins at 12:00:30.
+struct Loop {
+    clock: ManualClock,
+    diary: Diary,
+    reports: Receiver<Report>,
+    shutdown: Shutdown,
+    thread: Option<thread::JoinHandle<()>>,
+}
+
+impl Loop {
+    /// With events that write into the diary, and one that does so every minute.
+    fn start(events: impl FnOnce(&Diary, &ManualClock) -> Vec<Event>) -> Self {
+        let clock = ManualClock::at(noon() + TimeDelta::seconds(30));
+        let (diary, shutdown) = (Diary::default(), Shutdown::new());
+        let (sender, reports) = mpsc::channel();
+        let sender: Mutex<Sender<Report>> = Mutex::new(sender);
+        let store = Counted::with_clock(&clock);
+        let mut schedule = Schedule::new(store.clone()).with_clock(&clock);
+        schedule.add(Event::call("minute", notes(&diary)).every_minute()).unwrap();
+        schedule.add(Event::call("known", notes(&diary)).cron("@yearly").on_one_server().catch_up(MINUTE)).unwrap();
+        for event in events(&diary, &clock) {
+            schedule.add(event).unwrap();
+        }
+        let schedule = schedule.on_report(move |report| sender.lock().unwrap().send(report.clone()).unwrap());
+        let thread = thread::spawn({
+            let shutdown = shutdown.clone();
+            move || schedule.work(&shutdown)
+        });
+        // The store hears of what may be missed from now on when the loop begins.
+        until(|| store.calls() > 0).expect("the loop begins");
+        Self { clock, diary, reports, shutdown, thread: Some(thread) }
+    }
+
+    fn now(&self) -> DateTime<Utc> {
+        Clock::from(&self.clock).now()
+    }
+
+    /// Lets time pass up to this, and waits for the tick that comes then.
+    #[track_caller]
+    fn pass_until(&self, time: &str) {
+        self.clock.advance((on_the_day(time) - self.now()).to_std().expect("time goes forward"));
+        self.wait_for(&format!("minute {}", &time[..5]));
+    }
+
+    #[track_caller]
+    fn wait_for(&self, line: &str) {
+        let found = until(|| self.diary.lines().iter().any(|noted| noted == line));
+        found.unwrap_or_else(|why| panic!("{why} for {line:?}: {:?}", self.diary.lines()));
+    }
+
+    /// Lets a minute pass in which there is nothing to be waited for.
+    fn pass_a_minute(&self) {
+        self.clock.advance(MINUTE);
+        thread::sleep(Duration::from_millis(30)); // the loop looks at the clock three times
+    }
+
+    /// Ends the loop; what was written down.
+    fn end(mut self) -> Vec<String> {
+        self.shutdown.trigger();
+        self.thread.take().expect("it is ended once").join().expect("the loop does not panic");
+        self.diary.lines()
+    }
+}
+
+impl Drop for Loop {
+    fn drop(&mut self) {
+        // So that a test that fails does not leave it at work.
+        self.shutdown.trigger();
+    }
+}
+
+fn noon() -> DateTime<Utc> {
+    on_the_day("12:00")
+}
+
+fn on_the_day(time: &str) -> DateTime<Utc> {
+    let seconds = if time.len() == 5 { ":00" } else { "" };
+    at(&format!("2026-03-01T{time}{seconds}Z"))
+}
+
+/// Writes down what runs.
+fn notes(diary: &Diary) -> impl Fn(&Run) + Send + Sync + use<> {
+    let diary = diary.clone();
+    move |run| diary.note(format!("{} {}", run.name(), run.occurrence().format("%R")))
+}
+
+#[test]
+fn it_begins_with_the_next_minute_and_misses_none() {
+    let it = Loop::start(|diary, _| vec![Event::call("hour", notes(diary)).hourly()]);
+    thread::sleep(Duration::from_millis(30)); // it would tick now
+    for time in ["12:01", "12:02", "12:03"] {
+        it.pass_until(time);
+    }
+    assert_eq!(it.end(), ["minute 12:01", "minute 12:02", "minute 12:03"]);
+}
+
+#[test]
+fn a_clock_that_is_set_90_minutes_back_runs_nothing_twice() {
+    let it = Loop::start(|diary, _| vec![Event::call("quarter", notes(diary)).every_fifteen_minutes()]);
+    it.pass_until("12:01");
+    it.clock.set(on_the_day("10:31"));
+    for _ in 0..90 {
+        it.pass_a_minute();
+    }
+    assert_eq!(it.now(), on_the_day("12:01"));
+    assert_eq!(it.diary.lines(), ["minute 12:01"]);
+    it.pass_until("12:02");
+    it.pass_until("12:03");
+    assert_eq!(it.end(), ["minute 12:01", "minute 12:02", "minute 12:03"]);
+}
+
+#[test]
+fn a_clock_that_is_set_back_by_more_than_three_hours_begins_anew() {
+    let it = Loop::start(|_, _| vec![]);
+    it.pass_until("12:01");
+    it.clock.set(on_the_day("08:59"));
+    it.pass_a_minute();
+    it.pass_until("09:01");
+    it.pass_until("09:02");
+    assert_eq!(it.end(), ["minute 12:01", "minute 09:01", "minute 09:02"]);
+}
+
+#[test]
+fn a_clock_that_is_set_three_hours_forward_loses_only_what_does_not_catch_up() {
+    let it = Loop::start(|diary, _| {
+        let at_two = |name| Event::call(name, notes(diary)).hourly_at(2).on_one_server();
+        vec![at_two("two"), at_two("late").catch_up(HOUR), at_two("too late").cron("30 12 * * *").catch_up(2 * HOUR)]
+    });
+    it.pass_until("12:01");
+    it.pass_until("12:02");
+    it.wait_for("late 12:02");
+    it.pass_until("12:03");
+    it.clock.set(on_the_day("15:03"));
+    it.pass_until("15:04");
+    it.wait_for("late 15:02");
+    it.pass_until("15:05");
+    // 13:02 and 14:02 are part of 15:02, and 12:30 is too long ago. A loop that slept sees the step a minute later.
+    let mut lines = it.end();
+    lines.sort();
+    let minutes = ["12:01", "12:02", "12:03", "15:04", "15:05"].map(|time| format!("minute {time}"));
+    assert_eq!(
+        lines,
+        [&["late 12:02".to_owned(), "late 15:02".to_owned()], &minutes[..], &["two 12:02".to_owned()]].concat()
+    );
+}
+
+#[test]
+fn a_suspend_of_ten_minutes_loses_only_what_does_not_catch_up() {
+    let it = Loop::start(|diary, _| {
+        let at_five = |name| Event::call(name, notes(diary)).hourly_at(5).on_one_server();
+        vec![at_five("five"), at_five("late").catch_up(HOUR / 2)]
+    });
+    it.pass_until("12:01");
+    it.clock.advance(10 * MINUTE);
+    it.wait_for("minute 12:11");
+    it.wait_for("late 12:05");
+    it.pass_until("12:12");
+    let mut lines = it.end();
+    lines.sort();
+    assert_eq!(lines, ["late 12:05", "minute 12:01", "minute 12:11", "minute 12:12"]);
+}
+
+#[test]
+fn a_callback_of_five_minutes_delays_none_of_the_ticks_meanwhile() {
+    let it = Loop::start(|diary, clock| {
+        let (notes, clock) = (notes(diary), Clock::from(clock));
+        let slow = move |run: &Run| {
+            let begun = clock.moment();
+            until(|| clock.moment().since(begun) > 5 * MINUTE).expect("five minutes pass");
+            notes(run);
+        };
+        // Of a term that a step of the clock does not end.
+        let lease = |event: Event| event.every_minute().without_overlapping_for(HOUR);
+        vec![
+            lease(Event::call("slow", slow)),
+            lease(Event::call("after it", self::notes(diary))).in_background(),
+            Event::call("quarter", self::notes(diary)).cron("*/3 * * * *"),
+        ]
+    });
+    for time in ["12:01", "12:02", "12:03", "12:04", "12:05"] {
+        it.pass_until(time);
+        it.wait_for(&format!("after it {time}"));
+    }
+    it.wait_for("quarter 12:03");
+    let early: BTreeSet<String> = it.diary.lines().into_iter().collect();
+    it.pass_until("12:06");
+    it.wait_for("after it 12:06");
+    it.clock.advance(MINUTE / 2);
+    it.wait_for("slow 12:01");
+    let reports: Vec<Report> = (0..6).map(|_| it.reports.recv().unwrap()).collect();
+    let of = |name: &'static str| {
+        let entries = reports.iter().filter_map(move |report| report.entry(name));
+        entries.map(|entry| (entry.occurrence().format("%R").to_string(), entry.verdict().clone()))
+    };
+    let ran: Vec<String> =
+        of("slow").filter(|(_, verdict)| matches!(verdict, Verdict::Ran(_))).map(|(at, _)| at).collect();
+    let overlapped =
+        of("slow").filter(|(_, verdict)| matches!(verdict, Verdict::Skipped(SkipReason::Overlapping(_)))).count();
+    assert_eq!(ran, ["12:01"], "{reports:#?}");
+    assert_eq!(overlapped, 5, "12:06 came while it was at work, too");
+    assert!(!early.contains("quarter 12:06") && early.len() == 5 + 5 + 1, "{early:?}");
+    it.end();
+}
+
+#[test]
+fn it_drains_when_it_is_told_to_stop() {
+    let shutdown = Shutdown::new();
+    let (begun, began) = mpsc::channel();
+    let begun = Mutex::new(begun);
+    let diary = Diary::default();
+    let mut schedule = Schedule::in_process();
+    let noted = diary.clone();
+    let task = move |run: &Run| {
+        begun.lock().unwrap().send(()).ok();
+        noted.note(format!("told to stop: {}", run.cancelled(10 * MINUTE).is_some()));
+    };
+    schedule.add(Event::call("e", task).every_second().without_overlapping()).unwrap();
+    let noted = diary.clone();
+    let schedule = schedule.on_report(move |_| noted.note("reported"));
+    thread::scope(|scope| {
+        let work = scope.spawn(|| schedule.work(&shutdown));
+        began.recv().unwrap();
+        shutdown.trigger();
+        work.join().unwrap();
+    });
+    assert_eq!(diary.lines().first().unwrap(), "told to stop: true");
+    assert_eq!(diary.lines().last().unwrap(), "reported");
+    let started = diary.lines().iter().filter(|line| line.starts_with("told")).count();
+    assert_eq!(started, 1);
+    // And what is triggered before it begins does not begin.
+    schedule.work(&shutdown);
+    assert_eq!(diary.lines().iter().filter(|line| line.starts_with("told")).count(), 1);
+}
+
+#[test]
+fn who_is_told_of_reports_may_panic_and_the_loop_goes_on() {
+    let diary = Diary::default();
+    let shutdown = Shutdown::new();
+    let mut schedule = Schedule::in_process();
+    schedule.add(Event::call("e", notes(&diary)).every_second()).unwrap();
+    let schedule = schedule.on_report(|_| panic!("out of paper"));
+    thread::scope(|scope| {
+        scope.spawn(|| schedule.work(&shutdown));
+        let three = until(|| diary.lines().len() >= 3);
+        shutdown.trigger();
+        three.unwrap();
+    });
+}
+
+#[test]
+fn it_ticks_at_each_second_that_an_event_needs_and_at_no_other() {
+    let seconds = Arc::new(Mutex::new(Vec::new()));
+    let shutdown = Shutdown::new();
+    let mut schedule = Schedule::in_process();
+    let noted = Arc::clone(&seconds);
+    let task = move |run: &Run| noted.lock().unwrap().push((run.occurrence(), run.lateness()));
+    schedule.add(Event::call("e", task).every_two_seconds()).unwrap();
+    let schedule = schedule.with_jitter(Duration::from_millis(300));
+    thread::scope(|scope| {
+        scope.spawn(|| schedule.work(&shutdown));
+        let four = until(|| seconds.lock().unwrap().len() >= 4);
+        shutdown.trigger();
+        four.unwrap();
+    });
+    let seconds = seconds.lock().unwrap();
+    let occurrences: BTreeSet<DateTime<Utc>> = seconds.iter().map(|(occurrence, _)| *occurrence).collect();
+    assert_eq!(occurrences.len(), seconds.len(), "none runs twice: {seconds:?}");
+    assert!(occurrences.iter().all(|occurrence| occurrence.timestamp() % 2 == 0), "{seconds:?}");
+    let lateness: BTreeSet<Duration> = seconds.iter().map(|(_, lateness)| *lateness).collect();
+    assert_eq!(lateness.len(), seconds.len(), "each has its own delay: {seconds:?}");
+}
+
+#[test]
+fn a_minute_runs_what_is_due_several_times_in_it() {
+    let clock = ManualClock::at(noon() + TimeDelta::seconds(2));
+    let diary = Diary::default();
+    let mut schedule = Schedule::new(MemoryMutex::with_clock(&clock)).with_clock(&clock);
+    let note = |name: &'static str| {
+        let diary = diary.clone();
+        Event::call(name, move |run| diary.note(format!("{name} {}", run.occurrence().format("%T"))))
+    };
+    let (slow_clock, slow_diary) = (Clock::from(&clock), diary.clone());
+    let slow = Event::call("slow", move |run| {
+        let begun = slow_clock.moment();
+        slow_diary.note(format!("slow {}", run.occurrence().format("%T")));
+        until(|| slow_clock.moment().since(begun) >= Duration::from_secs(12)).expect("twelve seconds pass");
+    });
+    schedule.add(slow.every_ten_seconds().without_overlapping()).unwrap();
+    schedule.add(note("quick").every_twenty_seconds().on_one_server().in_background()).unwrap();
+    schedule.add(note("once").every_minute()).unwrap();
+    let report = thread::scope(|scope| {
+        let minute = scope.spawn(|| schedule.run_minute(noon() + TimeDelta::seconds(2)));
+        while !minute.is_finished() {
+            clock.advance(Duration::from_secs(1));
+            thread::sleep(Duration::from_millis(40)); // whoever waits looks at the clock every ten
+        }
+        minute.join().unwrap()
+    });
+    let mut lines = diary.lines();
+    lines.sort();
+    let times = ["12:00:00", "12:00:20", "12:00:40"];
+    let expected = [vec!["once 12:00:00".to_owned()], times.map(|time| format!("quick {time}")).into()].concat();
+    assert_eq!(lines[..4], expected);
+    // It does not drift: what overlaps is skipped, and the next one begins on time.
+    assert_eq!(lines[4..], times.map(|time| format!("slow {time}")));
+    let skips = report.entries().iter().filter(|entry| matches!(entry.verdict(), Verdict::Skipped(_)));
+    let skips: Vec<String> =
+        skips.map(|entry| format!("{} {}", entry.event(), entry.occurrence().format("%T"))).collect();
+    assert_eq!(skips, ["slow 12:00:10", "slow 12:00:30", "slow 12:00:50"], "{report}");
+    assert_eq!(report.at(), noon() + TimeDelta::seconds(2));
+}
+
+#[test]
+fn a_minute_without_such_events_is_one_tick() {
+    let diary = Diary::default();
+    let mut schedule = Schedule::in_process();
+    schedule.add(Event::call("minute", notes(&diary)).every_minute()).unwrap();
+    schedule.add(Event::call("not now", notes(&diary)).every_ten_seconds().cron("0 3 * * *")).unwrap();
+    assert_eq!(schedule.run_minute(noon()).entries().len(), 1);
+    assert_eq!(diary.lines(), ["minute 12:00"]);
+    assert!(Schedule::in_process().run_minute(noon()).entries().is_empty());
+}
+
+#[test]
+fn a_minute_ends_when_the_process_is_to_end() {
+    let shutdown = Shutdown::new();
+    let mut schedule = Schedule::in_process().with_shutdown(&shutdown);
+    let triggers = shutdown.clone();
+    schedule.add(Event::call("e", move |_| triggers.trigger()).every_second()).unwrap();
+    let report = schedule.run_minute(noon());
+    assert_eq!(report.entries().len(), 1, "{report}");
+}
+
+#[test]
+fn what_is_owed_is_tried_once_a_minute_however_often_something_else_is_due() {
+    let clock = ManualClock::at(noon() - TimeDelta::minutes(1));
+    let mut schedule = Schedule::new(MemoryMutex::with_clock(&clock)).with_clock(&clock);
+    schedule.add(Event::call("hour", |_| {}).hourly().on_one_server().catch_up(HOUR).skip(|_| true)).unwrap();
+    schedule.add(Event::call("often", |_| {}).every_ten_seconds()).unwrap();
+    let _ = schedule.run_due(noon() - TimeDelta::minutes(1));
+    clock.advance(2 * MINUTE);
+    let report = thread::scope(|scope| {
+        let minute = scope.spawn(|| schedule.run_minute(noon() + TimeDelta::minutes(1)));
+        while !minute.is_finished() {
+            clock.advance(Duration::from_secs(1));
+            thread::sleep(Duration::from_millis(20)); // whoever waits looks at the clock every ten
+        }
+        minute.join().unwrap()
+    });
+    let entries_of = |name| report.entries().iter().filter(|entry| entry.event() == name).count();
+    assert_eq!((entries_of("hour"), entries_of("often")), (1, 6), "{report}");
+}
