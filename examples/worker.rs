@@ -330,7 +330,8 @@ fn report_line(entry: &Entry) -> Option<Value> {
 }
 
 fn run_details(run: &Run) -> Value {
-    json!({ "token": run.fencing_token().map(soloist::FencingToken::get), "late_ms": run.lateness().as_millis() as u64 })
+    let late_ms = u64::try_from(run.lateness().as_millis()).unwrap_or(u64::MAX);
+    json!({ "token": run.fencing_token().map(soloist::FencingToken::get), "late_ms": late_ms })
 }
 
 fn line(event: &str, occurrence: DateTime<Utc>, what: &str, details: Value) -> Value {

@@ -52,13 +52,11 @@ impl CatchUp {
     pub(crate) fn may_owe(&self, timetable: &Timetable, now: DateTime<Utc>) -> Option<DateTime<Utc>> {
         let mut known = self.known();
         let lasts = |latest: &Latest| latest.occurrence <= now && latest.next.is_none_or(|next| now < next);
-        let latest = match known.latest.filter(lasts) {
-            Some(latest) => latest,
-            None => {
-                let next = timetable.next(now);
-                let occurrence = timetable.latest(now)?;
-                *known.latest.insert(Latest { occurrence, next })
-            }
+        let latest = if let Some(latest) = known.latest.filter(lasts) {
+            latest
+        } else {
+            let (occurrence, next) = (timetable.latest(now)?, timetable.next(now));
+            *known.latest.insert(Latest { occurrence, next })
         };
         let lateness = (now - latest.occurrence).to_std().ok()?;
         (lateness <= self.window && known.settled != Some(latest.occurrence)).then_some(latest.occurrence)

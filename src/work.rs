@@ -138,7 +138,7 @@ struct Crew<'scope, 'env> {
     report: &'env (dyn Fn(Report) + Sync),
 }
 
-impl<'scope, 'env> Crew<'scope, 'env> {
+impl<'env> Crew<'_, 'env> {
     /// Lets a tick be taken, if there is anything to do in it.
     fn take(self, docket: Docket) {
         if !docket.is_empty() {

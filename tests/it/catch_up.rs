@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use chrono::{DateTime, SecondsFormat, TimeDelta, Timelike, Utc};
 use soloist::{
-    Clock, Event, EventMutex, Lease, LeaseRequest, ManualClock, MemoryMutex, MutexError, MutexName, Outage, Period,
-    Report, Schedule, SkipReason, Verdict,
+    Clock, Entry, Event, EventMutex, Lease, LeaseRequest, ManualClock, MemoryMutex, MutexError, MutexName, Outage,
+    Period, Report, Schedule, SkipReason, Verdict,
 };
 
 use crate::fleet::{Fleet, Line, read, succeeded};
@@ -83,7 +83,7 @@ fn a_missed_occurrence_runs_in_the_next_tick_and_the_report_says_how_late() {
     for time in ["12:21", "12:22", "12:59:59"] {
         assert!(host.tick(&schedule, time).entries().is_empty());
     }
-    assert_eq!(host.tick(&schedule, "13:00:01").entry("e").map(|entry| entry.missed_by()), Some(None));
+    assert_eq!(host.tick(&schedule, "13:00:01").entry("e").map(Entry::missed_by), Some(None));
     assert_eq!(host.ran().len(), 3);
 }
 
@@ -186,8 +186,8 @@ fn of_servers_that_are_back_at_once_one_runs_it() {
 fn what_kept_an_occurrence_from_running_does_not_use_it_up() {
     let host = Host::at("11:00");
     let refused = Arc::new(AtomicBool::new(false));
-    let refuses = Arc::clone(&refused);
-    let schedule = host.schedule(host.event().without_overlapping().skip(move |_| refuses.load(Ordering::SeqCst)));
+    let filter = Arc::clone(&refused);
+    let schedule = host.schedule(host.event().without_overlapping().skip(move |_| filter.load(Ordering::SeqCst)));
     let _ = host.tick(&schedule, "11:00");
 
     refused.store(true, Ordering::SeqCst);
@@ -436,7 +436,9 @@ pub(crate) fn three_workers_make_up_for_it_once(fleet: &Fleet) {
             command.spawn().expect("a worker starts")
         };
         let workers: Vec<_> = (0..3).map(start).collect();
-        workers.into_iter().for_each(|worker| succeeded(&worker.wait_with_output().expect("a worker ends")));
+        for worker in workers {
+            succeeded(&worker.wait_with_output().expect("a worker ends"));
+        }
         (0..3).flat_map(|worker| read(&fleet.log(&log(worker)))).collect()
     };
     let starts = |lines: Vec<Line>| lines.into_iter().filter(|line| line.what == "start").collect::<Vec<_>>();

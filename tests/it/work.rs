@@ -220,13 +220,13 @@ fn a_callback_of_five_minutes_delays_none_of_the_ticks_meanwhile() {
 #[test]
 fn it_drains_when_it_is_told_to_stop() {
     let shutdown = Shutdown::new();
-    let (begun, began) = mpsc::channel();
-    let begun = Mutex::new(begun);
+    let (sender, begun) = mpsc::channel();
+    let sender = Mutex::new(sender);
     let diary = Diary::default();
     let mut schedule = Schedule::in_process();
     let noted = diary.clone();
     let task = move |run: &Run| {
-        begun.lock().unwrap().send(()).ok();
+        sender.lock().unwrap().send(()).ok();
         noted.note(format!("told to stop: {}", run.cancelled(10 * MINUTE).is_some()));
     };
     schedule.add(Event::call("e", task).every_second().without_overlapping()).unwrap();
@@ -234,7 +234,7 @@ fn it_drains_when_it_is_told_to_stop() {
     let schedule = schedule.on_report(move |_| noted.note("reported"));
     thread::scope(|scope| {
         let work = scope.spawn(|| schedule.work(&shutdown));
-        began.recv().unwrap();
+        begun.recv().unwrap();
         shutdown.trigger();
         work.join().unwrap();
     });
