@@ -162,6 +162,11 @@ impl Crontab {
 
     /// Whether there is a date on which it is due.
     pub(crate) fn comes(&self) -> bool {
+        !self.days_must_both_match() || self.day_of_month_comes()
+    }
+
+    /// Whether any of its days of the month is one in any of its months.
+    pub(crate) fn day_of_month_comes(&self) -> bool {
         const MONTHS_OF_30_DAYS: u64 = 1 << 4 | 1 << 6 | 1 << 9 | 1 << 11;
         const FEBRUARY: u64 = 1 << 2;
 
@@ -171,7 +176,7 @@ impl Crontab {
             _ => 29,
         };
         // Each date, the 29th of February too, falls on each day of the week sooner or later, and so does the last.
-        !self.days_must_both_match() || self.get(Field::DayOfMonth).bits & Set::range(0, longest).bits != 0
+        self.get(Field::DayOfMonth).bits & Set::range(0, longest).bits != 0
     }
 
     /// Whether it names times of the day, as `30 2 * * *` does, and not a stretch of real time, as `*/10 * * * *` and

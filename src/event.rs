@@ -363,6 +363,24 @@ impl Event {
         Some(Timetable { crontab: self.crontab?, seconds, zone: self.zone.clone(), clock_change })
     }
 
+    /// What was said about minutes, hours and days, if anything was.
+    #[cfg(test)]
+    pub(crate) fn crontab(&self) -> Option<Crontab> {
+        self.crontab
+    }
+
+    #[cfg(test)]
+    pub(crate) fn seconds(&self) -> Seconds {
+        self.seconds
+    }
+
+    /// Whether its filters let it run at `now`.
+    #[cfg(test)]
+    pub(crate) fn allows(&self, now: DateTime<Utc>) -> bool {
+        let tick = Tick::at(now, &self.zone);
+        self.filters.iter().all(|filter| filter(&tick))
+    }
+
     /// Due at these seconds of each of its minutes.
     pub(crate) fn at_seconds(mut self, seconds: Seconds) -> Self {
         self.seconds = seconds;

@@ -112,6 +112,13 @@
 //! could not be given back ends with its term. On other systems than Unix, and after [`abort`](std::process::abort), it is
 //! as if it were killed. Each way in which a run can end, by itself or not, has its row in [`ways_out`].
 //!
+//! # When an event is due
+//!
+//! Words such as [`every_ten_seconds`](Event::every_ten_seconds), [`hourly_at`](Event::hourly_at),
+//! [`weekdays`](Event::weekdays) and [`last_day_of_month`](Event::last_day_of_month) combine in any order, and
+//! [`cron`](Event::cron) takes the five fields of a crontab line. The page [`frequencies`] has a table of all words, with the
+//! expressions that they stand for and their next five times.
+//!
 //! # Daylight saving
 //!
 //! An event is due in the minutes in which the clocks of its zone show what its timetable says. A time that a zone
@@ -156,6 +163,9 @@ mod schedule;
 mod work;
 mod event;
 mod frequency;
+#[doc = include_str!("frequencies.md")]
+#[doc = include_str!("frequency/table.md")]
+pub mod frequencies {}
 mod crontab;
 mod zone;
 mod timetable;
@@ -195,7 +205,7 @@ pub use crontab::{Crontab, CrontabError};
 pub use error::{BoxError, InvalidOptions, MutexError, MutexErrorKind};
 pub use event::{AddError, AddErrorKind, Event};
 pub use fault::Fault;
-pub use frequency::FrequencyError;
+pub use frequency::{FrequencyError, OneOrMore};
 pub use guard::LeaseGuard;
 pub use lease::{
     FencingToken, Holder, InvalidName, InvalidOwner, InvalidTerm, Lease, LeaseRequest, MutexName, Owner, Term,

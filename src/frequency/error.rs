@@ -5,7 +5,7 @@ use std::fmt;
 use crate::crontab::{Crontab, Field};
 use crate::error::{Quoted, debug_as_display};
 
-/// A time or a day that does not exist, or an interval that no hour has room for.
+/// A time or a day that does not exist, a list that names none, or an interval that does not come out even.
 ///
 /// ```
 /// use soloist::{Event, Schedule};
@@ -23,8 +23,38 @@ debug_as_display!(FrequencyError);
 pub(super) enum Problem {
     TimeOfDay { text: Quoted },
     Number { field: Field, number: u32 },
-    Interval { n: u32 },
+    Empty { field: Field },
+    Interval { n: u32, whole: Whole },
     NeverComes { crontab: Crontab },
+}
+
+/// What an interval has to divide, so that none is shorter than the others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Whole {
+    Minute,
+    Hour,
+    Day,
+}
+
+impl Whole {
+    pub(super) fn has_room_for(self, n: u32) -> bool {
+        self.length().is_multiple_of(n)
+    }
+
+    fn length(self) -> u32 {
+        match self {
+            Self::Minute | Self::Hour => 60,
+            Self::Day => 24,
+        }
+    }
+
+    fn parts(self) -> &'static str {
+        match self {
+            Self::Minute => "seconds",
+            Self::Hour => "minutes",
+            Self::Day => "hours",
+        }
+    }
 }
 
 impl fmt::Display for FrequencyError {
@@ -36,12 +66,22 @@ impl fmt::Display for FrequencyError {
             Problem::Number { field, number } => {
                 write!(f, "{} {number} is outside of {}-{}", field.name(), field.first(), field.last())
             }
-            Problem::Interval { n: n @ 1..60 } => write!(
+            Problem::Empty { field } => write!(f, "the list has no {}, so that it would never be due", field.name()),
+            Problem::Interval { n, whole } if !(1..whole.length()).contains(n) => {
+                write!(f, "an interval of {n} {} is outside of 1-{}", whole.parts(), whole.length())
+            }
+            Problem::Interval { n, whole: Whole::Minute } => {
+                write!(f, "{n} seconds do not divide a minute, write one of 1, 2, 3, 4, 5, 6, 10, 12, 15, 20, 30, 60")
+            }
+            Problem::Interval { n, whole: Whole::Hour } => write!(
                 f,
                 "{n} minutes do not divide an hour; if its last interval may be shorter, write cron(\"*/{n} * * * *\")"
             ),
-            Problem::Interval { n } => write!(f, "an interval of {n} minutes is outside of 1-60"),
-            Problem::NeverComes { crontab } => write!(f, "`{crontab}` is due on a date that never comes"),
+            Problem::Interval { n, whole: Whole::Day } => write!(
+                f,
+                "{n} hours do not divide a day; if its last interval may be shorter, write cron(\"0 */{n} * * *\")"
+            ),
+            Problem::NeverComes { crontab } => write!(f, "`{crontab}` names a day of the month that never comes"),
         }
     }
 }

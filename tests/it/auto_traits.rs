@@ -35,6 +35,7 @@ fn everything_may_be_shared_between_threads_and_shown_to_a_developer() {
     shared::<soloist::MemoryMutex>();
     shared::<soloist::Moment>();
     shared::<soloist::MutexName>();
+    shared::<soloist::OneOrMore<u32>>();
     shared::<soloist::Outage>();
     shared::<soloist::Output>();
     shared::<soloist::Owner>();

@@ -16,6 +16,7 @@ mod exit;
 mod faults;
 mod file;
 mod fleet;
+mod frequency;
 mod healing;
 mod idle;
 mod outage;

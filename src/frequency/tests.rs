@@ -1,0 +1,246 @@
+use chrono::{Month, Weekday};
+
+use super::*;
+use crate::event::Event;
+use crate::timetable::Seconds;
+
+fn event() -> Event {
+    Event::call("x", |_| {})
+}
+
+fn crontab_of(event: Event) -> Crontab {
+    let mut seen = Crontab::EVERY_MINUTE;
+    let _ = event.timed(|crontab| {
+        seen = *crontab;
+        Ok(())
+    });
+    seen
+}
+
+#[track_caller]
+fn is_due_every(event: Event, seconds: u32, expression: &str) {
+    assert_eq!(Some(event.seconds()), Seconds::every_nth(seconds), "{expression}");
+    assert_eq!(crontab_of(event), expression.parse().expect("it is one"), "{expression}");
+}
+
+#[test]
+fn every_word_stands_for_its_expression() {
+    let in_minutes = vec![
+        (event().every_minute(), "* * * * *"),
+        (event().every_two_minutes(), "*/2 * * * *"),
+        (event().every_three_minutes(), "*/3 * * * *"),
+        (event().every_four_minutes(), "*/4 * * * *"),
+        (event().every_five_minutes(), "*/5 * * * *"),
+        (event().every_ten_minutes(), "*/10 * * * *"),
+        (event().every_fifteen_minutes(), "*/15 * * * *"),
+        (event().every_thirty_minutes(), "*/30 * * * *"),
+        (event().every_minutes(1), "* * * * *"),
+        (event().every_minutes(12), "*/12 * * * *"),
+        (event().every_minutes(60), "*/60 * * * *"),
+        (event().hourly(), "0 * * * *"),
+        (event().hourly_at(17), "17 * * * *"),
+        (event().hourly_at([15, 45]), "15,45 * * * *"),
+        (event().hourly_at(vec![45, 0, 45]), "0,45 * * * *"),
+        (event().every_odd_hour(), "0 1-23/2 * * *"),
+        (event().every_odd_hour_at(15), "15 1-23/2 * * *"),
+        (event().every_two_hours(), "0 */2 * * *"),
+        (event().every_two_hours_at(15), "15 */2 * * *"),
+        (event().every_three_hours(), "0 */3 * * *"),
+        (event().every_three_hours_at([15, 45]), "15,45 */3 * * *"),
+        (event().every_four_hours(), "0 */4 * * *"),
+        (event().every_four_hours_at(59), "59 */4 * * *"),
+        (event().every_six_hours(), "0 */6 * * *"),
+        (event().every_six_hours_at(15), "15 */6 * * *"),
+        (event().every_hours(1), "0 * * * *"),
+        (event().every_hours(24), "0 */24 * * *"),
+        (event().every_hours_at(8, [0, 30]), "0,30 */8 * * *"),
+        (event().daily(), "0 0 * * *"),
+        (event().daily_at("02:30"), "30 2 * * *"),
+        (event().twice_daily(1, 13), "0 1,13 * * *"),
+        (event().twice_daily_at(13, 1, 15), "15 1,13 * * *"),
+        (event().weekly(), "0 0 * * 0"),
+        (event().weekly_on(Weekday::Mon, "2:30"), "30 2 * * 1"),
+        (event().weekly_on(Weekday::Sun, "02:30"), "30 2 * * 0"),
+        (event().weekly_on([Weekday::Thu, Weekday::Tue], "02:30"), "30 2 * * 2,4"),
+        (event().weekdays(), "* * * * 1-5"),
+        (event().weekends(), "* * * * 6,0"),
+        (event().mondays(), "* * * * 1"),
+        (event().tuesdays(), "* * * * 2"),
+        (event().wednesdays(), "* * * * 3"),
+        (event().thursdays(), "* * * * 4"),
+        (event().fridays(), "* * * * 5"),
+        (event().saturdays(), "* * * * 6"),
+        (event().sundays(), "* * * * 0"),
+        (event().days([Weekday::Sun, Weekday::Wed]), "* * * * 0,3"),
+        (event().monthly(), "0 0 1 * *"),
+        (event().monthly_on(31, "23:59"), "59 23 31 * *"),
+        (event().twice_monthly(1, 16, "13:00"), "0 13 1,16 * *"),
+        (event().days_of_month([1, 10, 20]), "0 0 1,10,20 * *"),
+        (event().days_of_month(1..=7), "0 0 1-7 * *"),
+        (event().last_day_of_month("00:00"), "0 0 L * *"),
+        (event().quarterly(), "0 0 1 1-12/3 *"),
+        (event().quarterly_on(4, "14:00"), "0 14 4 1-12/3 *"),
+        (event().quarterly_on(31, "14:00"), "0 14 31 1-12/3 *"),
+        (event().yearly(), "0 0 1 1 *"),
+        (event().yearly_on(Month::February, 29, "14:00"), "0 14 29 2 *"),
+        (event().yearly_on(Month::December, 31, "23:59"), "59 23 31 12 *"),
+    ];
+    for (event, expression) in in_minutes {
+        is_due_every(event, 60, expression);
+    }
+    for (event, seconds) in [
+        (event().every_second(), 1),
+        (event().every_two_seconds(), 2),
+        (event().every_five_seconds(), 5),
+        (event().every_ten_seconds(), 10),
+        (event().every_fifteen_seconds(), 15),
+        (event().every_twenty_seconds(), 20),
+        (event().every_thirty_seconds(), 30),
+        (event().every_seconds(12), 12),
+        (event().every_seconds(60), 60),
+    ] {
+        is_due_every(event, seconds, "* * * * *");
+    }
+}
+
+#[test]
+fn words_combine_in_any_order() {
+    for (event, expression) in [
+        (event().weekdays().hourly(), "0 * * * 1-5"),
+        (event().hourly().weekdays(), "0 * * * 1-5"),
+        (event().daily_at("07:05").weekends(), "5 7 * * 6,0"),
+        (event().weekends().daily_at("07:05"), "5 7 * * 6,0"),
+        (event().weekly().daily_at("13:00"), "0 13 * * 0"),
+        (event().daily_at("13:00").mondays(), "0 13 * * 1"),
+        (event().mondays().tuesdays(), "* * * * 2"),
+        (event().daily_at("13:00").hourly(), "0 13 * * *"),
+        (event().daily_at("13:00").hourly_at(5), "5 * * * *"),
+        (event().every_two_hours().every_fifteen_minutes(), "*/15 */2 * * *"),
+        (event().every_two_hours_at(15).weekdays(), "15 */2 * * 1-5"),
+        (event().weekdays().every_two_hours_at(15), "15 */2 * * 1-5"),
+        (event().monthly().every_five_minutes(), "*/5 0 1 * *"),
+        (event().monthly_on(15, "12:00").daily(), "0 0 15 * *"),
+        (event().days_of_month([1, 15]).daily_at("02:30"), "30 2 1,15 * *"),
+        (event().last_day_of_month("18:00").daily_at("02:30"), "30 2 L * *"),
+        (event().quarterly().last_day_of_month("02:30"), "30 2 L 1-12/3 *"),
+        (event().yearly().mondays(), "0 0 1 1 1"),
+        (event().every_minute().between("08:00", "17:00").weekdays(), "* * * * 1-5"),
+    ] {
+        is_due_every(event, 60, expression);
+    }
+}
+
+#[test]
+fn seconds_are_kept_by_all_words_but_their_own() {
+    for (event, expression) in [
+        (event().every_ten_seconds().weekdays(), "* * * * 1-5"),
+        (event().weekdays().every_ten_seconds(), "* * * * 1-5"),
+        (event().every_ten_seconds().hourly(), "0 * * * *"),
+        (event().hourly().every_ten_seconds(), "* * * * *"),
+        (event().daily_at("13:30").every_ten_seconds(), "* 13 * * *"),
+        (event().every_ten_seconds().every_minute(), "* * * * *"),
+        (event().every_second().every_ten_seconds(), "* * * * *"),
+    ] {
+        is_due_every(event, 10, expression);
+    }
+    is_due_every(event().every_ten_seconds().every_seconds(60), 60, "* * * * *");
+    is_due_every(event().every_ten_seconds().cron("0 2 * * *"), 60, "0 2 * * *");
+}
+
+#[test]
+fn a_time_of_day_is_read_strictly() {
+    for (text, hour, minute) in [("2:30", 2, 30), ("02:30", 2, 30), ("00:00", 0, 0), ("23:59", 23, 59)] {
+        assert_eq!(TimeOfDay::try_from(text), Ok(TimeOfDay { hour, minute }));
+    }
+    for text in [
+        "24:00", "2:60", "2", "", ":", "2:", ":30", "2:5", "002:30", "02:030", "+2:30", "02:+5", "2:30:00", " 2:30",
+        "2:30 ", "2.30", "-1:00", "٢:30", "12:é",
+    ] {
+        let error = TimeOfDay::try_from(text).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            format!("`{text}` is not a time of day from 00:00 to 23:59, write it as `02:30`")
+        );
+    }
+}
+
+#[test]
+fn what_no_crontab_can_say_is_refused_by_name() {
+    let in_february = || event().cron("0 0 * 2 *");
+    for (event, message) in [
+        (event().hourly_at(60), "minute 60 is outside of 0-59"),
+        (event().hourly_at([0, 15, 60]), "minute 60 is outside of 0-59"),
+        (event().hourly_at([]), "the list has no minute, so that it would never be due"),
+        (event().every_odd_hour_at(60), "minute 60 is outside of 0-59"),
+        (event().every_six_hours_at([]), "the list has no minute, so that it would never be due"),
+        (event().twice_daily(1, 24), "hour 24 is outside of 0-23"),
+        (event().twice_daily_at(1, 13, 60), "minute 60 is outside of 0-59"),
+        (event().weekly_on([], "02:30"), "the list has no day of week, so that it would never be due"),
+        (event().days([]), "the list has no day of week, so that it would never be due"),
+        (event().monthly_on(32, "02:30"), "day of month 32 is outside of 1-31"),
+        (event().monthly_on(0, "02:30"), "day of month 0 is outside of 1-31"),
+        (event().twice_monthly(1, 32, "02:30"), "day of month 32 is outside of 1-31"),
+        (event().days_of_month(1..), "day of month 32 is outside of 1-31"),
+        (event().days_of_month([]), "the list has no day of month, so that it would never be due"),
+        (event().quarterly_on(32, "02:30"), "day of month 32 is outside of 1-31"),
+        (event().yearly_on(Month::May, 0, "02:30"), "day of month 0 is outside of 1-31"),
+        (event().yearly_on(Month::February, 30, "02:30"), "`30 2 30 2 *` names a day of the month that never comes"),
+        (
+            event().mondays().yearly_on(Month::June, 31, "02:30"),
+            "`30 2 31 6 1` names a day of the month that never comes",
+        ),
+        (in_february().monthly_on(30, "02:30"), "`30 2 30 2 *` names a day of the month that never comes"),
+        (in_february().days_of_month([30, 31]), "`0 0 30,31 2 *` names a day of the month that never comes"),
+        (event().every_seconds(0), "an interval of 0 seconds is outside of 1-60"),
+        (event().every_seconds(61), "an interval of 61 seconds is outside of 1-60"),
+        (
+            event().every_seconds(7),
+            "7 seconds do not divide a minute, write one of 1, 2, 3, 4, 5, 6, 10, 12, 15, 20, 30, 60",
+        ),
+        (event().every_minutes(0), "an interval of 0 minutes is outside of 1-60"),
+        (event().every_minutes(90), "an interval of 90 minutes is outside of 1-60"),
+        (
+            event().every_minutes(7),
+            "7 minutes do not divide an hour; if its last interval may be shorter, write cron(\"*/7 * * * *\")",
+        ),
+        (event().every_hours(0), "an interval of 0 hours is outside of 1-24"),
+        (event().every_hours_at(25, 0), "an interval of 25 hours is outside of 1-24"),
+        (
+            event().every_hours(5),
+            "5 hours do not divide a day; if its last interval may be shorter, write cron(\"0 */5 * * *\")",
+        ),
+    ] {
+        assert_eq!(refusal(event).expect(message), format!("event `x`: {message}"));
+    }
+    for event in [
+        |time: &str| event().daily_at(time),
+        |time: &str| event().weekly_on(Weekday::Mon, time),
+        |time: &str| event().monthly_on(1, time),
+        |time: &str| event().twice_monthly(1, 16, time),
+        |time: &str| event().last_day_of_month(time),
+        |time: &str| event().quarterly_on(1, time),
+        |time: &str| event().yearly_on(Month::May, 1, time),
+        |time: &str| event().daily().between(time, "17:00"),
+        |time: &str| event().daily().between("08:00", time),
+        |time: &str| event().daily().unless_between(time, "17:00"),
+        |time: &str| event().daily().unless_between("08:00", time),
+    ] {
+        let message = "event `x`: `24:00` is not a time of day from 00:00 to 23:59, write it as `02:30`";
+        assert_eq!(refusal(event("24:00")).as_deref(), Some(message));
+        assert_eq!(refusal(event("23:59")), None);
+    }
+    let filtered = refusal(event().between("08:00", "17:00")).expect("a window says no times");
+    assert!(filtered.contains("it has no timetable"), "{filtered}");
+}
+
+#[test]
+fn intervals_are_those_that_come_out_even() {
+    let all = |word: fn(Event, u32) -> Event| (0..100).filter(|n| refusal(word(event(), *n)).is_none()).sum::<u32>();
+    assert_eq!(all(Event::every_seconds), 168, "the divisors of 60");
+    assert_eq!(all(Event::every_minutes), 168, "the divisors of 60");
+    assert_eq!(all(Event::every_hours), 60, "the divisors of 24");
+}
+
+fn refusal(event: Event) -> Option<String> {
+    crate::Schedule::in_process().add(event).err().map(|error| error.to_string())
+}

@@ -1,0 +1,185 @@
+//! Windows of the day, and events that are due several times a minute.
+
+use std::sync::mpsc;
+
+use soloist::{ClockChange, Entry, Event, MemoryMutex, Run, Schedule, SkipReason, Verdict};
+
+use crate::support::{Diary, at, noon, ran, skipped};
+
+fn event(name: &str) -> Event {
+    Event::call(name, |_| {})
+}
+
+/// What becomes of it in a tick at this instant.
+#[track_caller]
+fn at_tick(event: Event, instant: &str) -> &'static str {
+    let mut schedule = Schedule::in_process();
+    schedule.add(event).expect("it is in order");
+    schedule.run_due(at(instant)).entries().first().map_or("not due", what)
+}
+
+#[track_caller]
+fn what(entry: &Entry) -> &'static str {
+    match entry.verdict() {
+        Verdict::Ran(_) => "ran",
+        Verdict::Skipped(SkipReason::Filtered) => "filtered",
+        Verdict::Skipped(other) => panic!("{other}"),
+    }
+}
+
+/// `between` runs it at these instants and `unless_between` does not, or the other way round.
+#[track_caller]
+fn is_within(window: [&str; 2], zone: &str, cases: &[(&str, bool)]) {
+    let [start, end] = window;
+    for (instant, within) in cases {
+        let (inside, outside) = if *within { ("ran", "filtered") } else { ("filtered", "ran") };
+        let every_minute = || event("e").every_minute();
+        for (event, expected) in [
+            (every_minute().timezone(zone).between(start, end), inside),
+            (every_minute().between(start, end).timezone(zone), inside),
+            (every_minute().timezone(zone).unless_between(start, end), outside),
+            (every_minute().unless_between(start, end).timezone(zone), outside),
+        ] {
+            assert_eq!(at_tick(event, instant), expected, "{start} to {end} in {zone} at {instant}");
+        }
+    }
+}
+
+#[test]
+fn a_window_includes_both_of_its_minutes() {
+    is_within(
+        ["08:00", "17:00"],
+        "UTC",
+        &[
+            ("2026-03-01T07:59:59.999Z", false),
+            ("2026-03-01T08:00:00Z", true),
+            ("2026-03-01T12:30:00Z", true),
+            ("2026-03-01T17:00:00Z", true),
+            ("2026-03-01T17:00:59.999Z", true),
+            ("2026-03-01T17:01:00Z", false),
+            ("2026-03-01T00:00:00Z", false),
+        ],
+    );
+    is_within(
+        ["12:00", "12:00"],
+        "UTC",
+        &[("2026-03-01T11:59:59Z", false), ("2026-03-01T12:00:59Z", true), ("2026-03-01T12:01:00Z", false)],
+    );
+    is_within(["00:00", "23:59"], "UTC", &[("2026-03-01T00:00:00Z", true), ("2026-03-01T23:59:59Z", true)]);
+}
+
+#[test]
+fn a_window_that_ends_before_it_starts_goes_over_midnight() {
+    is_within(
+        ["22:00", "6:00"],
+        "UTC",
+        &[
+            ("2026-03-01T21:59:59Z", false),
+            ("2026-03-01T22:00:00Z", true),
+            ("2026-03-01T23:59:59Z", true),
+            ("2026-03-02T00:00:00Z", true),
+            ("2026-03-02T06:00:59Z", true),
+            ("2026-03-02T06:01:00Z", false),
+            ("2026-03-02T12:00:00Z", false),
+        ],
+    );
+}
+
+#[test]
+fn a_window_is_one_on_the_clocks_of_the_events_zone() {
+    is_within(
+        ["08:00", "17:00"],
+        "+05:45",
+        &[
+            ("2026-03-01T02:14:59Z", false),
+            ("2026-03-01T02:15:00Z", true),
+            ("2026-03-01T11:15:59Z", true),
+            ("2026-03-01T11:16:00Z", false),
+        ],
+    );
+    // Winter and summer of the same place.
+    is_within(["08:00", "17:00"], "Europe/Berlin", &[("2026-01-15T06:30:00Z", false), ("2026-07-15T06:30:00Z", true)]);
+}
+
+#[test]
+fn a_window_in_a_night_in_which_clocks_change_is_what_they_show() {
+    // From 02:00 to 03:00 at 01:00 UTC.
+    is_within(
+        ["02:30", "03:00"],
+        "Europe/Berlin",
+        &[("2026-03-29T00:59:59Z", false), ("2026-03-29T01:00:00Z", true), ("2026-03-29T01:01:00Z", false)],
+    );
+    // From 03:00 back to 02:00 at 01:00 UTC.
+    is_within(
+        ["02:30", "02:45"],
+        "Europe/Berlin",
+        &[
+            ("2026-10-25T00:29:59Z", false),
+            ("2026-10-25T00:30:00Z", true),
+            ("2026-10-25T01:00:00Z", false),
+            ("2026-10-25T01:30:00Z", true),
+            ("2026-10-25T01:46:00Z", false),
+        ],
+    );
+    // 02:30 is made up for at 03:00, if that is within the window.
+    let nightly = |end| event("e").daily_at("02:30").timezone("Europe/Berlin").between("02:00", end);
+    assert_eq!(at_tick(nightly("02:59"), "2026-03-29T01:00:00Z"), "filtered");
+    assert_eq!(at_tick(nightly("03:00"), "2026-03-29T01:00:00Z"), "ran");
+    let as_shown = nightly("03:00").on_clock_change(ClockChange::AsShown);
+    assert_eq!(at_tick(as_shown, "2026-03-29T01:00:00Z"), "not due");
+}
+
+#[test]
+fn a_window_filters_a_run_by_hand_and_no_time_that_is_not_due() {
+    let mut schedule = Schedule::in_process();
+    schedule.add(event("e").daily_at("09:00").between("08:00", "17:00")).unwrap();
+    assert!(schedule.run_due(noon()).entries().is_empty());
+    assert_eq!(what(&schedule.run("e", noon()).unwrap()), "ran");
+    assert_eq!(what(&schedule.run("e", at("2026-03-01T18:00:00Z")).unwrap()), "filtered");
+}
+
+#[test]
+fn a_slot_of_seconds_is_an_occurrence_of_its_own() {
+    let (sender, runs) = mpsc::channel();
+    let mut schedule = Schedule::in_process();
+    schedule
+        .add(Event::call("e", move |run: &Run| sender.send(run.occurrence())).every_ten_seconds().hourly())
+        .unwrap();
+    for time in ["12:00:00", "12:00:09.999", "12:00:10", "12:00:35", "12:00:59.999", "12:01:00", "12:59:59", "13:00:20"]
+    {
+        assert!(!schedule.run_due(at(&format!("2026-03-01T{time}Z"))).is_failure());
+    }
+    let occurrences: Vec<_> = runs.try_iter().map(|occurrence| occurrence.format("%T").to_string()).collect();
+    assert_eq!(occurrences, ["12:00:00", "12:00:00", "12:00:10", "12:00:30", "12:00:50", "13:00:20"]);
+}
+
+#[test]
+fn a_slot_of_seconds_starts_on_one_server() {
+    let (mutex, diary) = (MemoryMutex::new(), Diary::default());
+    let servers = [(); 2].map(|()| {
+        let mut schedule = Schedule::new(mutex.clone());
+        let task = |diary: Diary| move |run: &Run| diary.note(run.occurrence().format("%T").to_string());
+        schedule.add(Event::call("e", task(diary.clone())).every_ten_seconds().on_one_server()).unwrap();
+        schedule
+    });
+    let [first, second] = &servers;
+    for (server, time, starts) in [
+        (first, "12:00:00", true),
+        (second, "12:00:09", false),
+        (first, "12:00:09", false),
+        (second, "12:00:10", true),
+        (first, "12:00:12", false),
+        // Its clock is behind, and its slot was nobody's.
+        (first, "11:59:59", true),
+        (second, "12:00:50", true),
+        (first, "12:01:00", true),
+    ] {
+        let report = server.run_due(at(&format!("2026-03-01T{time}Z")));
+        if starts {
+            assert!(ran(&report, "e").is_success());
+        } else {
+            assert!(matches!(skipped(&report, "e"), SkipReason::RanElsewhere(Some(_))), "{report}");
+        }
+    }
+    assert_eq!(diary.lines(), ["12:00:00", "12:00:10", "11:59:50", "12:00:50", "12:01:00"]);
+}
