@@ -21,9 +21,11 @@ use crate::zone::{UnknownZone, Zone};
 
 mod add_error;
 mod command;
+mod environments;
 mod protections;
 
 pub use add_error::{AddError, AddErrorKind};
+use environments::Environments;
 use protections::Asked;
 
 /// A named task, its timetable and its protections; [`Schedule::add`](crate::Schedule::add) takes it.
@@ -56,6 +58,7 @@ pub struct Event {
     seconds: Seconds,
     zone: Zone,
     clock_change: ClockChange,
+    environments: Option<Environments>,
     filters: Vec<Filter>,
     before: Vec<Task>,
     after: Vec<AfterHook>,
@@ -109,6 +112,7 @@ impl Event {
             seconds: Seconds::FIRST,
             zone: Zone::UTC,
             clock_change: ClockChange::default(),
+            environments: None,
             filters: Vec::new(),
             before: Vec::new(),
             after: Vec::new(),
@@ -410,8 +414,9 @@ impl Event {
         self.wrong.get_or_insert(wrong);
     }
 
-    /// The event as a schedule keeps it, whose renewed leases have `usual_term`, or what is wrong with it.
-    pub(crate) fn define(self, usual_term: Term) -> Result<Definition, AddError> {
+    /// The event as a schedule keeps it, in its `environment`, whose renewed leases have `usual_term`, or what is wrong
+    /// with it.
+    pub(crate) fn define(mut self, usual_term: Term, environment: Option<&str>) -> Result<Definition, AddError> {
         let refuse = |kind| AddError::new(&self.name, kind);
         let own_name = MutexName::lease(Arc::clone(&self.name)).map_err(|error| refuse(AddErrorKind::Name(error)))?;
         if let Some(wrong) = self.wrong {
@@ -422,6 +427,11 @@ impl Event {
             && Term::new(limit).is_err()
         {
             return Err(refuse(AddErrorKind::Timeout(limit)));
+        }
+        if let Some(environments) = &self.environments
+            && !environments.include(environment).map_err(refuse)?
+        {
+            self.filters.insert(0, Box::new(|_| false));
         }
         let protection = self.asked.protection(own_name, usual_term, self.mutex.is_some()).map_err(refuse)?;
         if let Work::Command(command) = &self.work {
@@ -467,6 +477,7 @@ impl fmt::Debug for Event {
             .field("seconds", &self.seconds)
             .field("zone", &self.zone)
             .field("clock_change", &self.clock_change)
+            .field("environments", &self.environments)
             .field("filters", &self.filters.len())
             .field("timeout", &self.timeout)
             .field("asked", &self.asked)

@@ -69,6 +69,7 @@ pub struct Schedule {
     clock: Clock,
     /// Of leases that are renewed.
     lease_term: Term,
+    environment: Option<Arc<str>>,
     shutdown: Option<Shutdown>,
     jitter: Duration,
     on_report: Option<OnReport>,
@@ -96,6 +97,7 @@ impl Schedule {
             mutex: Store::new(mutex),
             clock: Clock::system(),
             lease_term: Term::DEFAULT,
+            environment: None,
             shutdown: None,
             jitter: Duration::ZERO,
             on_report: None,
@@ -146,6 +148,25 @@ impl Schedule {
     #[must_use = "the term is that of the schedule which is returned"]
     pub fn with_lease_term(self, term: Term) -> Self {
         Self { lease_term: term, ..self }
+    }
+
+    /// The same schedule, told in which environment it is: for the [`environments`](Event::environments) of the events that
+    /// are added from here on. An empty name, as of a variable that was not set, is as if it had not been told, so that
+    /// such events are refused and none is left out silently.
+    ///
+    /// ```
+    /// use soloist::{Event, Schedule};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let environment = std::env::var("APP_ENV").unwrap_or_else(|_| "production".to_owned());
+    /// let mut schedule = Schedule::in_process().with_environment(environment);
+    /// schedule.add(Event::call("invoices:send", |_| {}).monthly().environments(["production"]))?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use = "the environment is that of the schedule which is returned"]
+    pub fn with_environment(self, name: impl Into<Arc<str>>) -> Self {
+        Self { environment: Some(name.into()).filter(|name| !name.is_empty()), ..self }
     }
 
     /// The same schedule, which starts nothing more once the process shuts down, and whose runs are told to stop then.
@@ -213,7 +234,7 @@ impl Schedule {
     /// # }
     /// ```
     pub fn add(&mut self, event: Event) -> Result<&mut Self, AddError> {
-        let event = event.define(self.lease_term)?;
+        let event = event.define(self.lease_term, self.environment.as_deref())?;
         if self.names.contains_key(&event.name) {
             return Err(AddError::new(&event.name, AddErrorKind::Duplicate));
         }

@@ -103,6 +103,15 @@ pub enum AddErrorKind {
     /// A frequency was given a time that does not exist.
     #[error(transparent)]
     Frequency(FrequencyError),
+    /// It names no environment, or one that has no name.
+    #[error("it has an `environments(..)` with no name, or with an empty one: name where it runs")]
+    Environments,
+    /// It runs in some environments only, and the schedule was not told in which one it is.
+    #[error(
+        "it runs in {0} only, and the schedule was not told where it is: say so before it is added, with \
+         `schedule.with_environment(..)`"
+    )]
+    NoEnvironment(Box<str>),
     /// Its zone is not known.
     #[error(transparent)]
     Zone(UnknownZone),

@@ -1,8 +1,8 @@
-//! Windows of the day, and events that are due several times a minute.
+//! Windows of the day, environments, and events that are due several times a minute.
 
 use std::sync::mpsc;
 
-use soloist::{ClockChange, Entry, Event, MemoryMutex, Run, Schedule, SkipReason, Verdict};
+use soloist::{AddErrorKind, ClockChange, Entry, Event, MemoryMutex, Run, Schedule, SkipReason, Verdict};
 
 use crate::support::{Diary, at, noon, ran, skipped};
 
@@ -136,6 +136,73 @@ fn a_window_filters_a_run_by_hand_and_no_time_that_is_not_due() {
     assert!(schedule.run_due(noon()).entries().is_empty());
     assert_eq!(what(&schedule.run("e", noon()).unwrap()), "ran");
     assert_eq!(what(&schedule.run("e", at("2026-03-01T18:00:00Z")).unwrap()), "filtered");
+}
+
+#[test]
+fn an_event_runs_in_its_environments_and_nowhere_else() {
+    let diary = Diary::default();
+    let mut schedule = Schedule::in_process().with_environment("staging");
+    let asked = diary.clone();
+    schedule
+        .add(event("everywhere").every_minute())
+        .unwrap()
+        .add(event("here").every_minute().environments(["production", "staging"]))
+        .unwrap()
+        .add(
+            Event::call("elsewhere", diary.task("ran elsewhere"))
+                .every_minute()
+                .when(move |_| {
+                    asked.note("asked");
+                    true
+                })
+                .environments(["production"]),
+        )
+        .unwrap()
+        .add(event("Here").every_minute().environments(["Staging", "staging ", "stag"]))
+        .unwrap()
+        .add(event("here in the end").every_minute().environments(["production"]).environments(["staging".to_owned()]))
+        .unwrap()
+        .add(event("elsewhere in the end").every_minute().environments(["staging"]).environments(["production"]))
+        .unwrap();
+    let report = schedule.run_due(noon());
+    let verdicts: Vec<_> = report.entries().iter().map(|entry| (entry.event(), what(entry))).collect();
+    assert_eq!(
+        verdicts,
+        [
+            ("everywhere", "ran"),
+            ("here", "ran"),
+            ("elsewhere", "filtered"),
+            ("Here", "filtered"),
+            ("here in the end", "ran"),
+            ("elsewhere in the end", "filtered"),
+        ]
+    );
+    assert!(!report.is_failure());
+    assert_eq!(what(&schedule.run("elsewhere", noon()).unwrap()), "filtered", "by hand");
+    assert_eq!(diary.lines(), [""; 0], "nothing else is asked elsewhere");
+}
+
+#[test]
+fn a_schedule_that_was_not_told_where_it_is_takes_no_event_with_environments() {
+    let only = |names: &[&str]| event("e").every_minute().environments(names.iter().copied());
+    let message = "event `e`: it runs in `production`, `staging` only, and the schedule was not told where it is: say so \
+                   before it is added, with `schedule.with_environment(..)`";
+    for mut schedule in [Schedule::in_process(), Schedule::in_process().with_environment("")] {
+        let error = schedule.add(only(&["production", "staging"])).unwrap_err();
+        assert_eq!(error.to_string(), message);
+        assert!(matches!(error.kind(), AddErrorKind::NoEnvironment(_)));
+        schedule.add(event("e").every_minute()).unwrap();
+        schedule.with_environment("staging").remove("e");
+    }
+    let mut schedule = Schedule::in_process().with_environment("staging");
+    for names in [&[][..], &[""], &["staging", ""]] {
+        let error = schedule.add(only(names)).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "event `e`: it has an `environments(..)` with no name, or with an empty one: name where it runs"
+        );
+    }
+    schedule.add(only(&["staging"])).unwrap();
 }
 
 #[test]
