@@ -66,6 +66,7 @@ pub struct Event {
     asked: Asked,
     mutex: Option<Store>,
     background: bool,
+    even_when_paused: bool,
     /// The first thing that is wrong with it.
     wrong: Option<AddErrorKind>,
 }
@@ -120,6 +121,7 @@ impl Event {
             asked: Asked::default(),
             mutex: None,
             background: false,
+            even_when_paused: false,
             wrong: None,
         }
     }
@@ -229,7 +231,8 @@ impl Event {
         })
     }
 
-    /// Runs only if `allowed` says so. Filters are asked in their order, before any I/O, until one refuses.
+    /// Runs only if `allowed` says so. Filters are asked in their order, before any store is asked for the event,
+    /// until one refuses.
     ///
     /// ```
     /// use chrono::Timelike;
@@ -346,6 +349,27 @@ impl Event {
         self
     }
 
+    /// Runs when it is due although its schedule is [paused](crate::Schedule::pause), and although it is not known whether
+    /// it is, because the store does not answer: what a pause is not meant for, such as a heartbeat. Its own protections
+    /// are as ever.
+    ///
+    /// ```
+    /// use chrono::{TimeDelta, Utc};
+    /// use soloist::{Event, Schedule, Verdict};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let mut schedule = Schedule::in_process().pausable_as("shop")?;
+    /// schedule.add(Event::call("heartbeat", |_| {}).every_minute().even_when_paused())?;
+    /// schedule.pause(Utc::now() + TimeDelta::hours(2))?;
+    /// assert!(matches!(schedule.run_due(Utc::now()).entries()[0].verdict(), Verdict::Ran(_)));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn even_when_paused(mut self) -> Self {
+        self.even_when_paused = true;
+        self
+    }
+
     /// Applies what several events have in common: a plain function from event to event.
     ///
     /// ```
@@ -451,6 +475,7 @@ impl Event {
             catch_up,
             mutex: self.mutex,
             background: self.background,
+            even_when_paused: self.even_when_paused,
         })
     }
 }
@@ -482,6 +507,7 @@ impl fmt::Debug for Event {
             .field("timeout", &self.timeout)
             .field("asked", &self.asked)
             .field("background", &self.background)
+            .field("even_when_paused", &self.even_when_paused)
             .field("wrong", &self.wrong)
             .finish_non_exhaustive()
     }
@@ -500,4 +526,5 @@ pub(crate) struct Definition {
     pub(crate) catch_up: Option<CatchUp>,
     pub(crate) mutex: Option<Store>,
     pub(crate) background: bool,
+    pub(crate) even_when_paused: bool,
 }

@@ -29,7 +29,7 @@ impl Pass<'_> {
     }
 }
 
-/// Admits the event, or says why not. No I/O before the last step.
+/// Admits the event, or says why not. No I/O before the last step, but for a look whether the schedule is paused.
 pub(crate) fn admit<'a>(turn: &Turn<'a>) -> Result<Pass<'a>, SkipReason> {
     ask_filters(turn)?;
     refuse_late_claims(turn)?;
@@ -71,9 +71,8 @@ pub(crate) fn admit_after<'a>(
 
 pub(crate) fn ask_filters(turn: &Turn<'_>) -> Result<(), SkipReason> {
     refuse_when_shutting_down(turn)?;
-    if let Some(Missed::Unknown(error)) = &turn.missed {
-        return Err(SkipReason::StoreUnavailable(error.clone()));
-    }
+    refuse_while_paused(turn)?;
+    refuse_what_may_not_be_owed(turn)?;
     for allows in &turn.event.filters {
         if !contain(|| allows(&turn.tick)).map_err(SkipReason::FilterPanicked)? {
             return Err(SkipReason::Filtered);
@@ -85,6 +84,8 @@ pub(crate) fn ask_filters(turn: &Turn<'_>) -> Result<(), SkipReason> {
 /// What the event asks the store for, right before that is asked; nothing without a protection.
 pub(crate) fn admission(turn: &Turn<'_>) -> Result<Option<Admission>, SkipReason> {
     refuse_when_shutting_down(turn)?;
+    refuse_while_paused(turn)?;
+    refuse_what_may_not_be_owed(turn)?;
     refuse_late_claims(turn).map(|()| asked_of_the_store(turn))
 }
 
@@ -109,6 +110,21 @@ fn give_back_all(turn: &Turn<'_>, pass: Pass<'_>) {
 
 fn refuse_when_shutting_down(turn: &Turn<'_>) -> Result<(), SkipReason> {
     if turn.round.is_shutting_down() { Err(SkipReason::ShuttingDown) } else { Ok(()) }
+}
+
+/// Asks the schedule's store, but not for each event: a tick remembers what it was told.
+fn refuse_while_paused(turn: &Turn<'_>) -> Result<(), SkipReason> {
+    match &turn.round.pause {
+        Some(pause) if !turn.event.even_when_paused => pause.lets_start(&turn.round.outages, turn.clock),
+        _ => Ok(()),
+    }
+}
+
+fn refuse_what_may_not_be_owed(turn: &Turn<'_>) -> Result<(), SkipReason> {
+    match &turn.missed {
+        Some(Missed::Unknown(error)) => Err(SkipReason::StoreUnavailable(error.clone())),
+        Some(Missed::Owed) | None => Ok(()),
+    }
 }
 
 fn asked_of_the_store(turn: &Turn<'_>) -> Option<Admission> {

@@ -325,6 +325,11 @@ impl Lease {
         self.deadline
     }
 
+    /// What somebody else holds, in the hands of an operator.
+    pub(crate) fn of_holder(name: MutexName, holder: &Holder, term: Term, now: Moment) -> Self {
+        Self { name, owner: holder.owner(), token: holder.token(), term, deadline: now.plus(term.get()) }
+    }
+
     /// The same lease after it was extended.
     pub(crate) fn held_until(&self, deadline: Moment) -> Self {
         Self { deadline, ..self.clone() }

@@ -119,6 +119,27 @@
 //! [`cron`](Event::cron) takes the five fields of a crontab line. The page [`frequencies`] has a table of all words, with the
 //! expressions that they stand for and their next five times.
 //!
+//! # Pause
+//!
+//! A schedule that is [pausable](Schedule::pausable_as) under a name starts nothing that is due from
+//! [`pause(until)`](Schedule::pause) to [`resume()`](Schedule::resume), on every server that shares the name and the store,
+//! whoever of them said so; what is at work goes on. It ends by itself, and not with the process that paused. What an
+//! operator needs for that is a store and a name, and no events:
+//!
+//! ```no_run
+//! use chrono::{TimeDelta, Utc};
+//! use soloist::Schedule;
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let schedule = Schedule::new(soloist::connect("file:/var/lib/myapp/locks")?).pausable_as("shop")?;
+//! schedule.pause(Utc::now() + TimeDelta::hours(2))?; // the migration takes less
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! [`Event::even_when_paused`] is for what a pause does not mean. A store that does not answer may keep a pause: nothing
+//! else that is due runs then, protected or not.
+//!
 //! # Daylight saving
 //!
 //! An event is due in the minutes in which the clocks of its zone show what its timetable says. A time that a zone
@@ -148,6 +169,8 @@
 //! | `not renewed yet` | warn | `leases`, `error` |
 //! | `lease lost` | error | `mutex`, `token` |
 //! | `shutting down` | info | `signal`, `runs`, `grace_ms` |
+//! | `paused` | info | `schedule`, `until`, `scope` |
+//! | `resumed` | info | `schedule` |
 //! | `left behind` | warn | `event`, `occurrence` |
 //! | `error that can't be shown` | error | `error` |
 //! | `lease not given back` | error | `mutex`, `error` |
@@ -190,6 +213,7 @@ mod task;
 mod fault;
 mod outcome;
 mod report;
+mod pause;
 mod shutdown;
 #[doc = include_str!("ways_out.md")]
 pub mod ways_out {}
@@ -227,6 +251,7 @@ pub use mutex::postgres::{PostgresMutex, PostgresMutexBuilder};
 pub use mutex::redis::{RedisMutex, RedisMutexBuilder};
 pub use mutex::{Admission, Admitted, Answers, EventMutex, Grant, Lifeline, Scope, StoreId, StoreWarning};
 pub use outcome::{Ended, Hook, HookFailure, Release, RunOutcome, SkipReason};
+pub use pause::{Pause, PauseError};
 pub use period::{InvalidPeriod, Period};
 pub use protection::Outage;
 pub use report::{Entry, Report, Verdict};

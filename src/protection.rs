@@ -29,7 +29,8 @@ pub enum Outage {
     Skip,
     /// It runs all the same, perhaps beside another run of it, here or elsewhere, without a lease and without a fencing
     /// token. Each time there is a warning, the report is marked, and the process fails, so that somebody learns of the
-    /// outage.
+    /// outage. It does not run while it is not known whether its schedule is
+    /// [paused](crate::Schedule::pausable_as); that is [`even_when_paused`](crate::Event::even_when_paused).
     RunUnprotected,
 }
 

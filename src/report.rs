@@ -10,6 +10,7 @@ use chrono::{DateTime, Utc};
 use crate::error::{Chain, Quoted};
 use crate::lease::{FencingToken, Holder};
 use crate::outcome::{Ended, Release, RunOutcome, SkipReason};
+use crate::pause::end_of;
 use crate::shutdown::Shutdown;
 use crate::zone::Zone;
 
@@ -303,6 +304,9 @@ impl Entry {
         late + &match &self.verdict {
             Verdict::Skipped(SkipReason::Overlapping(Some(holder))) => held("still running:", holder),
             Verdict::Skipped(SkipReason::RanElsewhere(Some(holder))) => held("taken by", holder),
+            Verdict::Skipped(SkipReason::Paused(Some(holder))) => {
+                held("paused by", holder) + ", until " + &self.time(end_of(holder))
+            }
             Verdict::Ran(outcome) => outcome.read_with(&|at| self.time(at)).to_string(),
             verdict @ Verdict::Skipped(_) => verdict.to_string(),
         }

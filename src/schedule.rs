@@ -14,10 +14,11 @@ use crate::clock::Clock;
 use crate::error::{Quoted, debug_as_display};
 use crate::event::{AddError, AddErrorKind, Definition, Event};
 use crate::foreground;
-use crate::lease::Term;
+use crate::lease::{MutexName, Term};
 use crate::mutex::memory::MemoryMutex;
 use crate::mutex::{EventMutex, Scope, Store};
 use crate::outage::Outages;
+use crate::pause::Lookout;
 use crate::protection::LeaseTerms;
 use crate::report::{Entry, Report};
 use crate::shutdown::Shutdown;
@@ -65,14 +66,16 @@ use crate::turn::{Cause, Round, Turn};
 /// ```
 #[derive(Clone)]
 pub struct Schedule {
-    mutex: Store,
-    clock: Clock,
+    pub(crate) mutex: Store,
+    pub(crate) clock: Clock,
     /// Of leases that are renewed.
     lease_term: Term,
     environment: Option<Arc<str>>,
-    shutdown: Option<Shutdown>,
+    pub(crate) shutdown: Option<Shutdown>,
     jitter: Duration,
     on_report: Option<OnReport>,
+    /// The mark in its store that pauses it, if it is pausable.
+    pub(crate) paused_by: Option<MutexName>,
     events: Vec<Arc<Definition>>,
     /// Where in `events` a name is.
     names: HashMap<Arc<str>, usize>,
@@ -101,6 +104,7 @@ impl Schedule {
             shutdown: None,
             jitter: Duration::ZERO,
             on_report: None,
+            paused_by: None,
             events: Vec::new(),
             names: HashMap::new(),
             agenda: Agenda::default(),
@@ -369,7 +373,8 @@ impl Schedule {
 
     /// Runs one event by hand, due or not, through its filters and its lease. It makes no claim: it runs whether or
     /// not another server ran the present occurrence, or anybody in the present period, and leaves the permit of
-    /// [`once_per`](Event::once_per) where it is.
+    /// [`once_per`](Event::once_per) where it is. It runs while the schedule is [paused](Self::pause), too: that stops what
+    /// the timetables start.
     ///
     /// # Errors
     ///
@@ -442,16 +447,10 @@ impl Schedule {
         }
     }
 
-    pub(crate) fn clock(&self) -> &Clock {
-        &self.clock
-    }
-
-    pub(crate) fn shutdown(&self) -> Option<&Shutdown> {
-        self.shutdown.as_ref()
-    }
-
     fn round(&self, cause: Cause, background: bool) -> Round<'_> {
-        Round::begin(cause, &self.clock, Outages::none(background), self.shutdown.as_ref())
+        let round = Round::begin(cause, &self.clock, Outages::none(background), self.shutdown.as_ref());
+        let paused_by = self.paused_by.as_ref().filter(|_| cause != Cause::ByHand);
+        Round { pause: paused_by.map(|mark| Lookout::new(&self.mutex, mark)), ..round }
     }
 
     fn turn<'a>(&'a self, event: &'a Definition, tick: Tick, round: &'a Round<'a>) -> Turn<'a> {

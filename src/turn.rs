@@ -11,6 +11,7 @@ use crate::keeper::Keepers;
 use crate::lease::{MutexName, Owners};
 use crate::mutex::{EventMutex, Store};
 use crate::outage::Outages;
+use crate::pause::Lookout;
 use crate::protection::Claimant;
 use crate::shutdown::Shutdown;
 use crate::tick::Tick;
@@ -24,6 +25,8 @@ pub(crate) struct Round<'a> {
     pub(crate) outages: Outages,
     pub(crate) keepers: Keepers,
     pub(crate) shutdown: Option<&'a Shutdown>,
+    /// What looks whether the schedule is paused, if that keeps anything of this round from starting.
+    pub(crate) pause: Option<Lookout<'a>>,
 }
 
 /// Why it is an event's turn.
@@ -36,7 +39,15 @@ pub(crate) enum Cause {
 impl<'a> Round<'a> {
     pub(crate) fn begin(cause: Cause, clock: &Clock, outages: Outages, shutdown: Option<&'a Shutdown>) -> Self {
         let keepers = Keepers::default();
-        Self { cause, began: clock.moment(), owners: Owners::of_this_process(), outages, keepers, shutdown }
+        Self {
+            cause,
+            began: clock.moment(),
+            owners: Owners::of_this_process(),
+            outages,
+            keepers,
+            shutdown,
+            pause: None,
+        }
     }
 
     /// Whether nothing new may start.

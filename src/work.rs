@@ -64,18 +64,18 @@ impl Schedule {
         // The process waits for the loop, not only for its ticks.
         let _working = shutdown.tick();
         let report = |report: Report| schedule.tell(&report);
-        let mut beat = Beat::begin(schedule.clock().now());
+        let mut beat = Beat::begin(schedule.clock.now());
         thread::scope(|scope| {
             let crew = Crew { scope, schedule: &schedule, report: &report };
             crew.start(Schedule::make_itself_known);
             while !shutdown.has_begun() {
                 // In this order, so that whoever is held up in between wakes up too early, and not too late.
-                let moment = schedule.clock().moment();
-                let now = schedule.clock().now();
+                let moment = schedule.clock.moment();
+                let now = schedule.clock.now();
                 if let Some(since) = beat.tick(now) {
                     crew.take(schedule.docket(now, since));
                 }
-                shutdown.sleep_until(moment.plus(beat.rest(now, &schedule)), schedule.clock());
+                shutdown.sleep_until(moment.plus(beat.rest(now, &schedule)), &schedule.clock);
             }
             // Whoever called has the rest of the grace, and is not ended before.
             shutdown.is_triggered();
@@ -104,8 +104,8 @@ impl Schedule {
         if next_after(now).is_none() {
             return self.run_due(now);
         }
-        let (first, began) = (now, self.clock().moment());
-        let shutdown = self.shutdown().cloned().unwrap_or_default();
+        let (first, began) = (now, self.clock.moment());
+        let shutdown = self.shutdown.clone().unwrap_or_default();
         let _working = shutdown.tick();
         let reports = Mutex::new(Vec::new());
         let report = |report| reports.lock().unwrap_or_else(PoisonError::into_inner).push(report);
@@ -116,17 +116,17 @@ impl Schedule {
                 crew.take(self.docket(now, since));
                 let Some(next) = next_after(now) else { break };
                 let moment = began.plus((next - first).to_std().unwrap_or_default());
-                if shutdown.sleep_until(moment, self.clock()) {
+                if shutdown.sleep_until(moment, &self.clock) {
                     break;
                 }
                 since = now;
-                now = wall_plus(first, self.clock().moment().since(began));
+                now = wall_plus(first, self.clock.moment().since(began));
             }
         });
         let mut reports = reports.into_inner().unwrap_or_else(PoisonError::into_inner);
         reports.sort_by_key(Report::at);
         let entries = reports.into_iter().flat_map(Report::into_entries).collect();
-        Report::new(first, entries, self.shutdown())
+        Report::new(first, entries, self.shutdown.as_ref())
     }
 }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use crate::error::{Chain, MutexError};
 use crate::lease::Holder;
+use crate::pause::Pause;
 
 /// Why a due event did not run here.
 ///
@@ -36,13 +37,15 @@ pub enum SkipReason {
     StoreUnavailable(MutexError),
     /// The events before it took so long that the claims on its occurrence or period may have expired.
     TooLate,
+    /// The schedule is [paused](crate::Schedule::pause), by whom and until when.
+    Paused(Option<Holder>),
     /// The process is about to end, so that nothing new is started.
     ShuttingDown,
 }
 
 impl SkipReason {
     /// The reason as one lower-case word, the same in every version: `filtered`, `filter_panicked`, `overlapping`,
-    /// `ran_elsewhere`, `store_unavailable`, `too_late`, `shutting_down`.
+    /// `ran_elsewhere`, `store_unavailable`, `too_late`, `paused`, `shutting_down`.
     ///
     /// ```
     /// assert_eq!(soloist::SkipReason::TooLate.keyword(), "too_late");
@@ -55,6 +58,7 @@ impl SkipReason {
             Self::RanElsewhere(_) => "ran_elsewhere",
             Self::StoreUnavailable(_) => "store_unavailable",
             Self::TooLate => "too_late",
+            Self::Paused(_) => "paused",
             Self::ShuttingDown => "shutting_down",
         }
     }
@@ -71,14 +75,14 @@ impl SkipReason {
         matches!(self, Self::FilterPanicked(_) | Self::StoreUnavailable(_))
     }
 
-    /// Who holds what the event asked for, where that is the reason and the store knows it.
+    /// Who holds what the event asked for, or has paused its schedule, where that is the reason and the store knows it.
     ///
     /// ```
     /// assert!(soloist::SkipReason::Overlapping(None).holder().is_none());
     /// ```
     pub fn holder(&self) -> Option<&Holder> {
         match self {
-            Self::Overlapping(holder) | Self::RanElsewhere(holder) => holder.as_ref(),
+            Self::Overlapping(holder) | Self::RanElsewhere(holder) | Self::Paused(holder) => holder.as_ref(),
             _ => None,
         }
     }
@@ -95,6 +99,7 @@ impl fmt::Display for SkipReason {
             Self::RanElsewhere(None) => f.write_str("its occurrence or period is taken"),
             Self::StoreUnavailable(error) => write!(f, "the store did not answer: {}", Chain(error)),
             Self::TooLate => f.write_str("asked too late after its tick began"),
+            Self::Paused(holder) => Pause::by(holder.clone()).fmt(f),
             Self::ShuttingDown => f.write_str("the process is shutting down"),
         }
     }

@@ -7,12 +7,12 @@ use crate::tick::Fields;
 use chrono::TimeDelta;
 
 fn timetable(crontab: &str, zone: &str) -> Timetable {
-    let (crontab, zone) = (crontab.parse().unwrap(), zone.parse().unwrap());
+    let (crontab, zone) = (crontab.parse().expect("it is in order"), zone.parse().expect("it is known"));
     Timetable { crontab, seconds: Seconds::FIRST, zone, clock_change: ClockChange::AsShown }
 }
 
 fn instant(text: &str) -> DateTime<Utc> {
-    text.parse().unwrap()
+    text.parse().expect("it is in order")
 }
 
 #[track_caller]
@@ -103,8 +103,8 @@ fn next_and_previous_agree_with_asking_each_minute_around_every_kind_of_change()
             let near = (-200..200).step_by(11).map(|minute| change + TimeDelta::minutes(minute));
             let all = (0..DAYS * 24 * 60).step_by(397).map(|minute| start + TimeDelta::minutes(minute));
             for at in near.flat_map(|at| [at, at + TimeDelta::milliseconds(29_500)]).chain(all) {
-                let next = timetable.next(at).unwrap();
-                let previous = timetable.previous(at).unwrap();
+                let next = timetable.next(at).expect("there is one");
+                let previous = timetable.previous(at).expect("there is one");
                 let context = format!("{timetable:?} at {at}");
                 match due.iter().find(|due| **due > at) {
                     Some(due) => assert_eq!(next, *due, "next of {context}"),

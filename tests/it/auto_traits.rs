@@ -40,6 +40,7 @@ fn everything_may_be_shared_between_threads_and_shown_to_a_developer() {
     shared::<soloist::Output>();
     shared::<soloist::Owner>();
     shared::<soloist::Period>();
+    shared::<soloist::Pause>();
     shared::<soloist::Release>();
     shared::<soloist::Report>();
     shared::<soloist::Run>();
@@ -67,6 +68,7 @@ fn every_error_is_one_that_a_question_mark_passes_on() {
     error::<soloist::InvalidPeriod>();
     error::<soloist::InvalidTerm>();
     error::<soloist::MutexError>();
+    error::<soloist::PauseError>();
     error::<soloist::UnknownEvent>();
     error::<soloist::UnknownZone>();
 }

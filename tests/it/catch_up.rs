@@ -7,7 +7,7 @@ use std::time::Duration;
 use chrono::{DateTime, SecondsFormat, TimeDelta, Timelike, Utc};
 use soloist::{
     Clock, Entry, Event, EventMutex, Lease, LeaseRequest, ManualClock, MemoryMutex, MutexError, MutexName, Outage,
-    Period, Report, Schedule, SkipReason, Verdict,
+    Period, Report, Schedule, Scope, SkipReason, Verdict,
 };
 
 use crate::fleet::{Fleet, Line, read, succeeded};
@@ -208,6 +208,20 @@ fn what_kept_an_occurrence_from_running_does_not_use_it_up() {
 }
 
 #[test]
+fn what_came_while_the_schedule_was_paused_is_made_up_for() {
+    let host = Host::at("11:00");
+    let schedule = host.schedule(host.event()).pausable_as("all").unwrap();
+    let _ = host.tick(&schedule, "11:00");
+    host.pass_until(on_the_day("11:30"));
+    schedule.pause(on_the_day("12:30")).unwrap();
+    for time in ["12:00", "12:01"] {
+        assert!(matches!(skipped(&host.tick(&schedule, time), "e"), SkipReason::Paused(Some(_))));
+    }
+    let _ = host.tick(&schedule, "12:30");
+    assert_eq!(host.ran(), ["11:00 0s", "12:00 1800s"]);
+}
+
+#[test]
 fn a_run_that_failed_is_not_repeated() {
     let host = Host::at("11:00");
     let failing = || {
@@ -366,7 +380,7 @@ fn a_store_that_lost_its_data_knows_the_event_as_a_new_one() {
 
 #[test]
 fn a_store_that_does_not_tell_who_holds_a_name_is_an_error_and_not_a_silence() {
-    /// The three methods that every store has.
+    /// The three methods that every store has, and how far it reaches.
     #[derive(Debug)]
     struct Three(MemoryMutex);
     impl EventMutex for Three {
@@ -379,12 +393,18 @@ fn a_store_that_does_not_tell_who_holds_a_name_is_an_error_and_not_a_silence() {
         fn forget(&self, lease: &Lease) -> Result<bool, MutexError> {
             self.0.forget(lease)
         }
+        fn scope(&self) -> Scope {
+            Scope::Fleet
+        }
     }
     let host = Host::at("11:00");
     let mut schedule = Schedule::new(Three(host.mutex.clone())).with_clock(&host.clock);
+    // Where a store is a round trip away, what this one held is given back as the next one is gated.
+    schedule.add(Event::call("before it", |_| {}).hourly_at([0, 10]).without_overlapping_for(HOUR)).unwrap();
     schedule.add(host.event()).unwrap();
     assert!(ran(&host.tick(&schedule, "11:00"), "e").is_success());
     let report = host.tick(&schedule, "12:10");
+    assert!(ran(&report, "before it").is_success());
     assert!(report.is_failure());
     assert_eq!(
         skipped(&report, "e").to_string(),

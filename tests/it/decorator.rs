@@ -12,7 +12,7 @@ use soloist::{
 
 /// Overrides what it must, and nothing else.
 #[derive(Debug)]
-struct Plain<M>(M);
+pub(crate) struct Plain<M>(pub(crate) M);
 
 impl<M: EventMutex> EventMutex for Plain<M> {
     fn inner(&self) -> Option<&dyn EventMutex> {

@@ -20,6 +20,7 @@ mod frequency;
 mod healing;
 mod idle;
 mod outage;
+mod pause;
 mod period;
 mod recovery;
 #[cfg(feature = "redis")]

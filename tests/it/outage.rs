@@ -14,22 +14,22 @@ use crate::support::{Diary, HOUR, noon, ran, skipped};
 
 /// A store that gives no answer while it is told to be out, and counts who waited for one.
 #[derive(Clone, Default)]
-struct Flaky {
+pub(crate) struct Flaky {
     inner: MemoryMutex,
-    out: Arc<AtomicBool>,
+    pub(crate) out: Arc<AtomicBool>,
     waits: Arc<AtomicUsize>,
     /// Whether only releases are out.
     releases_only: bool,
 }
 
 impl Flaky {
-    fn out() -> Self {
+    pub(crate) fn out() -> Self {
         let flaky = Self::default();
         flaky.out.store(true, Ordering::SeqCst);
         flaky
     }
 
-    fn waits(&self) -> usize {
+    pub(crate) fn waits(&self) -> usize {
         self.waits.load(Ordering::SeqCst)
     }
 

@@ -12,6 +12,7 @@ mod commands;
 mod contract;
 mod fleet;
 mod outage;
+mod pause;
 mod period;
 mod renewal;
 mod together;

@@ -21,6 +21,7 @@ mod fleet;
 mod locks;
 mod many_rows;
 mod outage;
+mod pause;
 mod refused;
 mod runtime;
 mod sessions;

@@ -273,6 +273,9 @@ fn tell_what_needs_threads(listener: &Listener) {
     for heard in ["timed out and does not stop", "not renewed yet"] {
         assert!(listener.has_heard(heard), "{heard}");
     }
+    let paused = Schedule::in_process().pausable_as("shop").unwrap();
+    paused.pause(chrono::Utc::now() + HOUR).unwrap();
+    assert!(paused.resume().unwrap());
     let deaf = Arc::new(Deaf(MemoryMutex::new()));
     drop(LeaseGuard::acquire_for(&deaf, MutexName::lease("g").unwrap(), Term::MAX).unwrap().expect("nobody holds it"));
 }

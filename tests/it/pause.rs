@@ -1,0 +1,498 @@
+//! A paused schedule starts nothing that is due, wherever it is; and a tick looks no more often than it must.
+
+use std::process::{Command, Output};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use chrono::{DateTime, TimeDelta, Utc};
+use soloist::{
+    Clock, Event, EventMutex, FileMutex, Holder, Lease, LeaseRequest, ManualClock, MemoryMutex, MutexError, MutexName,
+    Outage, PauseError, Report, Run, Schedule, SkipReason, Term, Verdict,
+};
+
+use crate::decorator::Plain;
+use crate::outage::Flaky;
+use crate::support::{Counted, Diary, HOUR, at, example, noon, ran, skipped, until};
+
+fn event(name: &str) -> Event {
+    Event::call(name, |_| {}).every_minute()
+}
+
+/// A server with these events, which is pausable as `shop`.
+fn server(mutex: impl EventMutex + 'static, events: impl IntoIterator<Item = Event>) -> Schedule {
+    let mut schedule = Schedule::new(mutex).pausable_as("shop").unwrap();
+    for event in events {
+        schedule.add(event).unwrap();
+    }
+    schedule
+}
+
+#[track_caller]
+fn paused<'a>(report: &'a Report, event: &str) -> Option<&'a Holder> {
+    match skipped(report, event) {
+        SkipReason::Paused(holder) => holder.as_ref(),
+        reason => panic!("{event}: {reason}"),
+    }
+}
+
+/// Whether it is paused, on any store that tells holders, until about `end`.
+#[track_caller]
+fn assert_paused_until(schedule: &Schedule, end: DateTime<Utc>) {
+    let report = schedule.run_due(noon());
+    let holder = paused(&report, "e").expect("the store says who");
+    let off = holder.until() - end;
+    assert!(off.abs() < TimeDelta::seconds(5), "{off} off: {report}");
+    assert_eq!(schedule.paused().unwrap().expect("it is").holder().map(Holder::owner), Some(holder.owner()));
+}
+
+/// `open` opens the store as another server does; nobody else uses the name.
+#[track_caller]
+pub(crate) fn everybody_minds_a_pause_on(open: &dyn Fn() -> Arc<dyn EventMutex>, name: &str) {
+    let server = || {
+        let mut schedule = Schedule::new(open()).pausable_as(name).unwrap();
+        schedule.add(event("e")).unwrap().add(event("heartbeat").even_when_paused()).unwrap();
+        schedule
+    };
+    let (here, there) = (server(), server());
+    assert!(!there.resume().unwrap() && there.paused().unwrap().is_none());
+    assert!(ran(&there.run_due(noon()), "e").is_success());
+
+    // Put here, longer from there, shorter from here; the last call wins.
+    for (pausing, hours) in [(&here, 2), (&there, 3), (&here, 1)] {
+        let end = Utc::now() + TimeDelta::hours(hours);
+        pausing.pause(end).unwrap();
+        for schedule in [&here, &there, &server()] {
+            assert_paused_until(schedule, end);
+        }
+    }
+    let report = there.run_due(noon());
+    assert_eq!(paused(&report, "e").map(Holder::pid), Some(std::process::id()));
+    assert!(ran(&report, "heartbeat").is_success() && !report.is_failure(), "{report}");
+
+    assert!(there.resume().unwrap() && !here.resume().unwrap());
+    assert!(ran(&here.run_due(noon()), "e").is_success());
+
+    // By itself.
+    here.pause(Utc::now() + TimeDelta::hours(1)).unwrap();
+    here.pause(Utc::now() + TimeDelta::milliseconds(300)).unwrap();
+    until(|| there.paused().unwrap().is_none()).unwrap();
+    assert!(ran(&there.run_due(noon()), "e").is_success() && !here.resume().unwrap());
+}
+
+#[track_caller]
+pub(crate) fn calls_at_once_replace_one_another_on(open: &dyn Fn() -> Arc<dyn EventMutex>, name: &str) {
+    const CALLERS: i64 = 8;
+    let server = || Schedule::new(open()).pausable_as(name).unwrap();
+    let end = |caller: i64| at("2033-01-01T00:00:00Z") + TimeDelta::days(caller);
+    // Whoever comes first, of those who find nothing there.
+    let servers: Vec<Schedule> = (0..CALLERS).map(|_| server()).collect();
+    for again in [false, true] {
+        let at_work = AtomicUsize::new(servers.len());
+        thread::scope(|scope| {
+            for (caller, server) in (0..).zip(&servers) {
+                let at_work = &at_work;
+                scope.spawn(move || {
+                    for _ in 0..5 {
+                        server.pause(end(caller)).unwrap();
+                    }
+                    at_work.fetch_sub(1, Ordering::SeqCst);
+                });
+            }
+            // Once there is a pause, there is no moment without one.
+            let watcher = server();
+            while again && at_work.load(Ordering::SeqCst) > 0 {
+                assert!(watcher.paused().unwrap().is_some());
+            }
+        });
+    }
+    let pause = servers[0].paused().unwrap().expect("it is paused");
+    let until = pause.holder().expect("the store says who").until();
+    let near = |caller| (until - end(caller)).abs() < TimeDelta::minutes(1);
+    assert!((0..CALLERS).any(near), "nobody said {until}");
+}
+
+#[test]
+fn a_pause_is_minded_by_all_who_share_a_store_in_memory() {
+    let memory = MemoryMutex::new();
+    everybody_minds_a_pause_on(&|| Arc::new(memory.clone()), "shop");
+    // The same with something around it.
+    everybody_minds_a_pause_on(&|| Arc::new(Plain(memory.clone())), "shop");
+}
+
+#[test]
+fn a_pause_is_minded_by_all_who_share_a_store_on_file() {
+    let dir = tempfile::tempdir().unwrap();
+    everybody_minds_a_pause_on(&|| Arc::new(FileMutex::in_dir(dir.path()).unwrap()), "shop");
+}
+
+#[test]
+fn calls_at_once_replace_one_another_in_memory_and_on_file() {
+    let memory = MemoryMutex::new();
+    calls_at_once_replace_one_another_on(&|| Arc::new(memory.clone()), "shop");
+    let dir = tempfile::tempdir().unwrap();
+    calls_at_once_replace_one_another_on(&|| Arc::new(FileMutex::in_dir(dir.path()).unwrap()), "shop");
+}
+
+#[test]
+fn calls_at_once_are_no_error_where_a_store_can_t_extend() {
+    /// It can break, and can't extend; whoever breaks can be told to be overtaken by somebody who pauses for ten years.
+    #[derive(Clone, Debug, Default)]
+    struct Rigid(MemoryMutex, Arc<AtomicBool>);
+
+    impl EventMutex for Rigid {
+        fn create(&self, request: &LeaseRequest) -> Result<Option<Lease>, MutexError> {
+            self.0.create(request)
+        }
+        fn exists(&self, name: &MutexName) -> Result<bool, MutexError> {
+            self.0.exists(name)
+        }
+        fn forget(&self, lease: &Lease) -> Result<bool, MutexError> {
+            self.0.forget(lease)
+        }
+        fn holder(&self, name: &MutexName) -> Result<Option<Holder>, MutexError> {
+            self.0.holder(name)
+        }
+        fn break_lease(&self, name: &MutexName) -> Result<bool, MutexError> {
+            let broken = self.0.break_lease(name);
+            if self.1.load(Ordering::SeqCst) {
+                self.0.create(&LeaseRequest::new(name.clone(), Term::MAX, &Clock::system()))?.expect("it is free");
+            }
+            broken
+        }
+    }
+
+    let store = Rigid::default();
+    everybody_minds_a_pause_on(&|| Arc::new(store.clone()), "shop");
+    let schedule = server(store.clone(), [event("e")]);
+    schedule.pause(Utc::now() + HOUR).unwrap();
+    store.1.store(true, Ordering::SeqCst);
+    schedule.pause(Utc::now() + 2 * HOUR).unwrap();
+    assert_paused_until(&schedule, Utc::now() + TimeDelta::days(3650));
+}
+
+#[test]
+fn a_pause_ends_at_its_time_and_not_before() {
+    let clock = ManualClock::at(at("2026-03-01T11:00:00.000700Z"));
+    let dir = tempfile::tempdir().unwrap();
+    let file = FileMutex::builder(dir.path()).clock(&clock).open().unwrap();
+    let stores: [Arc<dyn EventMutex>; 2] = [Arc::new(MemoryMutex::with_clock(&clock)), Arc::new(file)];
+    let schedules = stores.map(|store| server(store, [event("e")]).with_clock(&clock));
+    for schedule in &schedules {
+        schedule.pause(noon()).unwrap();
+    }
+    clock.advance(Duration::from_micros(3_600_000_000 - 701));
+    for schedule in &schedules {
+        assert!(paused(&schedule.run_due(noon()), "e").is_some());
+        assert!(schedule.clone().paused().unwrap().is_some(), "a clone is the same schedule");
+    }
+    clock.advance(Duration::from_millis(1));
+    for schedule in &schedules {
+        assert!(ran(&schedule.run_due(noon()), "e").is_success() && schedule.paused().unwrap().is_none());
+    }
+}
+
+fn operator(arguments: &[&str]) -> Output {
+    Command::new(example("pause")).args(arguments).output().expect("it runs")
+}
+
+#[test]
+fn a_pause_outlives_the_process_that_paused() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = format!("file:{}", dir.path().display());
+    let said = |order: &[&str]| {
+        let output = operator(&[&[&*store, "shop"], order].concat());
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    assert_eq!(said(&[]), "shop is not paused\n");
+    let schedule = server(FileMutex::in_dir(dir.path()).unwrap(), [event("e")]);
+    let text = said(&["90"]);
+    let report = schedule.run_due(noon());
+    let holder = paused(&report, "e").expect("the store says who");
+    assert_ne!(holder.pid(), std::process::id());
+    assert!(text.starts_with(&format!("shop is paused by {holder}, until ")), "{text}");
+    assert!(said(&[]).starts_with("shop is paused by "));
+    assert_eq!(said(&["resume"]), "resumed\nshop is not paused\n");
+    assert_eq!(said(&["resume"]), "there was nothing to resume\nshop is not paused\n");
+    assert!(ran(&schedule.run_due(noon()), "e").is_success());
+    for wrong in [&[][..], &[&*store], &[&*store, "shop", "9", "more"]] {
+        assert_eq!(operator(wrong).status.code(), Some(2));
+    }
+    assert!(!operator(&[&*store, "shop", "-1"]).status.success());
+}
+
+#[test]
+fn nothing_of_a_paused_event_is_asked_and_nothing_of_it_is_used_up() {
+    let (memory, diary) = (MemoryMutex::new(), Diary::default());
+    let (note, task) = (diary.clone(), diary.task("ran"));
+    let guarded = Event::call("e", task).every_minute().on_one_server().without_overlapping();
+    let guarded = guarded.before(diary.task("before")).when(move |_| {
+        note.note("filter");
+        true
+    });
+    let elsewhere = event("own store").mutex(MemoryMutex::new()).on_one_server();
+    let schedule = server(memory, [guarded, elsewhere]);
+    schedule.pause(Utc::now() + HOUR).unwrap();
+    let report = schedule.run_due(noon());
+    assert!(paused(&report, "e").is_some() && paused(&report, "own store").is_some());
+    assert!(!report.is_failure() && diary.lines().is_empty(), "{report}");
+    assert!(schedule.resume().unwrap());
+    assert!(!schedule.run_due(noon()).is_failure(), "its occurrence can still be had");
+    assert_eq!(diary.lines(), ["filter", "before", "ran"]);
+}
+
+#[test]
+fn what_follows_a_heartbeat_with_a_lease_is_paused_all_the_same() {
+    // Where a store is a round trip away, the lease of the one goes back with the asking for the other.
+    let store = Counted::default();
+    let protected = |name| event(name).without_overlapping();
+    let schedule = server(store.clone(), [protected("heartbeat").even_when_paused(), protected("e"), protected("f")]);
+    schedule.pause(Utc::now() + HOUR).unwrap();
+    let report = schedule.run_due(noon());
+    assert!(ran(&report, "heartbeat").is_success() && !report.is_failure(), "{report}");
+    assert!(paused(&report, "e").is_some() && paused(&report, "f").is_some());
+    assert_eq!((store.admissions(), store.releases()), (vec![1], vec![1]));
+}
+
+#[test]
+fn a_pause_is_for_those_who_have_its_name() {
+    let memory = MemoryMutex::new();
+    let shop = server(memory.clone(), [event("shop")]);
+    let mut others = [Schedule::new(memory.clone()), Schedule::new(memory.clone()).pausable_as("warehouse").unwrap()];
+    for other in &mut others {
+        other.add(event("shop").without_overlapping()).unwrap();
+    }
+    shop.pause(Utc::now() + HOUR).unwrap();
+    assert!(paused(&shop.run_due(noon()), "shop").is_some());
+    for other in others {
+        assert!(ran(&other.run_due(noon()), "shop").is_success());
+    }
+}
+
+/// Counts how often somebody looks, and says nothing else of itself.
+#[derive(Clone, Debug, Default)]
+struct Watched(MemoryMutex, Arc<AtomicUsize>);
+
+impl Watched {
+    fn looks(&self) -> usize {
+        self.1.load(Ordering::SeqCst)
+    }
+
+    fn looked_at(&self) -> &MemoryMutex {
+        self.1.fetch_add(1, Ordering::SeqCst);
+        &self.0
+    }
+}
+
+impl EventMutex for Watched {
+    fn inner(&self) -> Option<&dyn EventMutex> {
+        Some(&self.0)
+    }
+    fn create(&self, request: &LeaseRequest) -> Result<Option<Lease>, MutexError> {
+        self.0.create(request)
+    }
+    fn exists(&self, name: &MutexName) -> Result<bool, MutexError> {
+        self.looked_at().exists(name)
+    }
+    fn forget(&self, lease: &Lease) -> Result<bool, MutexError> {
+        self.0.forget(lease)
+    }
+    fn holder(&self, name: &MutexName) -> Result<Option<Holder>, MutexError> {
+        self.looked_at().holder(name)
+    }
+}
+
+#[test]
+fn by_hand_an_event_runs_although_the_schedule_is_paused() {
+    let store = Watched::default();
+    let schedule = server(store.clone(), [event("e")]);
+    schedule.pause(Utc::now() + HOUR).unwrap();
+    assert!(matches!(schedule.run("e", noon()).unwrap().verdict(), Verdict::Ran(_)));
+    assert_eq!(store.looks(), 0, "it is not asked whether it is");
+}
+
+#[test]
+fn a_tick_looks_once_and_only_for_what_minds_a_pause() {
+    let daily = || event("daily").daily_at("02:30");
+    let many = |place: fn(Event, usize) -> Event| {
+        let events = (0..250).map(move |number| place(event(&format!("e{number}")), number));
+        events.chain([event("heartbeat").even_when_paused(), Event::call("daily", |_| {}).daily_at("02:30")])
+    };
+    let both = |event: Event, number: usize| if number.is_multiple_of(2) { event } else { event.in_background() };
+    let cases: Vec<(&str, Vec<Event>, usize)> = vec![
+        ("nothing is due", vec![daily()], 0),
+        ("nothing that is due minds", vec![daily(), event("heartbeat").even_when_paused()], 0),
+        ("in the foreground", many(|event, _| event).collect(), 1),
+        ("in the background", many(|event, _| event.in_background()).collect(), 1),
+        ("both", many(both).collect(), 1),
+    ];
+    for (what, events, looks) in cases {
+        let store = Watched::default();
+        let schedule = server(store.clone(), events);
+        assert!(!schedule.run_due(noon()).is_failure());
+        assert_eq!(store.looks(), looks, "{what}");
+        schedule.pause(Utc::now() + HOUR).unwrap();
+        let before = store.looks();
+        let report = schedule.run_due(noon());
+        let skips = report.entries().iter().filter(|entry| matches!(entry.verdict(), Verdict::Skipped(_)));
+        assert_eq!(skips.count(), 250 * looks, "{what}");
+        // Whether it is, and by whom.
+        assert_eq!(store.looks() - before, 2 * looks, "{what}");
+    }
+    let store = Watched::default();
+    let mut not_pausable = Schedule::new(store.clone());
+    not_pausable.add(event("e")).unwrap();
+    assert!(!not_pausable.run_due(noon()).is_failure());
+    assert_eq!(store.looks(), 0);
+}
+
+#[test]
+fn a_tick_that_takes_long_looks_again_each_minute() {
+    let (clock, store) = (ManualClock::at(noon()), MemoryMutex::new());
+    let (operator, moved) = (server(store.clone(), []), clock.clone());
+    let slow = move |_: &Run| {
+        operator.pause(Utc::now() + HOUR)?;
+        moved.advance(Duration::from_secs(59));
+        Ok::<_, PauseError>(())
+    };
+    let moved = clock.clone();
+    let slower = move |_: &Run| moved.advance(Duration::from_secs(1));
+    let events = [Event::call("slow", slow).every_minute(), Event::call("slower", slower).every_minute(), event("e")];
+    let schedule = server(store, events).with_clock(&clock);
+    let report = schedule.run_due(noon());
+    assert!(ran(&report, "slow").is_success() && ran(&report, "slower").is_success());
+    assert!(paused(&report, "e").is_some(), "{report}");
+}
+
+#[test]
+fn while_the_store_is_out_only_what_does_not_mind_a_pause_runs_and_the_tick_waits_once() {
+    let places: [fn(Event) -> Event; 2] = [|event| event, Event::in_background];
+    // Whoever asks first, the gate of one or the look for all.
+    for (place, looks_last) in places.into_iter().flat_map(|place| [(place, false), (place, true)]) {
+        let store = Flaky::out();
+        let protected = |name| event(name).without_overlapping_for(HOUR).on_one_server();
+        let mut events = vec![
+            event("heartbeat").even_when_paused(),
+            event("e"),
+            protected("protected"),
+            protected("rather twice").on_outage(Outage::RunUnprotected),
+            protected("protected heartbeat").even_when_paused(),
+            protected("heartbeat, rather twice").even_when_paused().on_outage(Outage::RunUnprotected),
+        ];
+        if looks_last {
+            events.reverse();
+        }
+        let schedule = server(store.clone(), events.into_iter().map(place));
+        let report = schedule.run_due(noon());
+        for name in ["e", "protected", "rather twice", "protected heartbeat"] {
+            assert_eq!(skipped(&report, name).keyword(), "store_unavailable", "{report}");
+        }
+        let said = skipped(&report, "e").to_string();
+        assert!(said.contains("could not look at mark/shop/shop/paused: ") && said.ends_with("timed out"), "{said}");
+        assert!(ran(&report, "heartbeat").is_success());
+        assert!(ran(&report, "heartbeat, rather twice").unprotected().is_some());
+        assert_eq!(store.waits(), 1, "{report}");
+
+        let error = schedule.pause(Utc::now() + HOUR).unwrap_err();
+        assert!(error.is_unavailable());
+        assert_eq!(format!("{error:?}"), "could not create mark/shop/shop/paused: timed out");
+        assert!(schedule.paused().unwrap_err().is_unavailable());
+        store.out.store(false, Ordering::SeqCst);
+        assert!(!schedule.run_due(noon()).is_failure(), "the next tick asks again");
+    }
+}
+
+#[test]
+fn a_store_of_three_methods_can_be_paused_and_says_what_it_can_t_do() {
+    let store = Flaky::default();
+    let schedule = server(store, [event("e")]);
+    schedule.pause(Utc::now() + HOUR).unwrap();
+    let report = schedule.run_due(noon());
+    assert!(paused(&report, "e").is_none() && !report.is_failure());
+    assert_eq!(skipped(&report, "e").to_string(), "paused");
+    assert_eq!(schedule.paused().unwrap().expect("it is").to_string(), "paused");
+    for error in [schedule.resume().unwrap_err(), schedule.pause(Utc::now() + HOUR).unwrap_err()] {
+        assert_eq!(error.to_string(), "this store can't break a lease");
+    }
+    assert!(schedule.paused().unwrap().is_some());
+}
+
+#[test]
+fn what_a_store_does_not_say_of_a_pause_does_not_end_it() {
+    /// What the store says of whether something is held, and of who holds it.
+    #[derive(Debug)]
+    struct Says(fn() -> Result<bool, MutexError>, fn() -> Result<Option<Holder>, MutexError>);
+
+    impl EventMutex for Says {
+        fn create(&self, _: &LeaseRequest) -> Result<Option<Lease>, MutexError> {
+            Ok(None)
+        }
+        fn exists(&self, _: &MutexName) -> Result<bool, MutexError> {
+            self.0()
+        }
+        fn forget(&self, _: &Lease) -> Result<bool, MutexError> {
+            Ok(false)
+        }
+        fn holder(&self, _: &MutexName) -> Result<Option<Holder>, MutexError> {
+            self.1()
+        }
+    }
+
+    let of = |store| {
+        let report = server(store, [event("e"), event("heartbeat").even_when_paused()]).run_due(noon());
+        assert!(ran(&report, "heartbeat").is_success());
+        skipped(&report, "e").to_string()
+    };
+    assert_eq!(of(Says(|| Ok(true), || Ok(None))), "paused");
+    assert_eq!(of(Says(|| Ok(true), || Err(MutexError::unsupported("say who")))), "paused");
+    let out = || Err(MutexError::unavailable("look", "timed out"));
+    assert_eq!(of(Says(|| Ok(true), out)), "the store did not answer: could not look: timed out");
+    let panicked = "the store did not answer: could not look at mark/shop/shop/paused: the store panicked: no such row";
+    assert_eq!(of(Says(|| panic!("no such row"), || Ok(None))), panicked);
+    assert_eq!(of(Says(|| Ok(true), || panic!("no such row"))), panicked);
+}
+
+#[test]
+fn the_report_says_who_paused_and_until_when() {
+    let clock = ManualClock::at(at("2026-03-01T11:00:07Z"));
+    let events = [event("berlin").timezone("Europe/Berlin"), event("utc")];
+    let schedule = server(MemoryMutex::with_clock(&clock), events).with_clock(&clock);
+    schedule.pause(at("2026-03-01T13:30:00Z")).unwrap();
+    let report = schedule.run_due(noon());
+    let text = report.to_string();
+    let pid = std::process::id();
+    let expected = format!(", pid {pid}, since 2026-03-01 12:00:07 CET, until 2026-03-01 14:30 CET");
+    assert!(text.contains("skipped, paused by ") && text.contains(&expected), "{text}");
+    let expected = format!(", pid {pid}, since 2026-03-01 11:00:07 UTC, until 2026-03-01 13:30 UTC");
+    assert!(text.contains(&expected), "{text}");
+    let reason = skipped(&report, "utc");
+    assert_eq!((reason.keyword(), reason.is_failure()), ("paused", false));
+    let expected = format!(", pid {pid}, since 2026-03-01T11:00:07Z, until 2026-03-01T13:30:00Z");
+    assert!(reason.to_string().starts_with("paused by ") && reason.to_string().ends_with(&expected), "{reason}");
+    assert_eq!(reason.to_string(), schedule.paused().unwrap().expect("it is").to_string());
+    assert_eq!(SkipReason::Paused(None).to_string(), "paused");
+}
+
+#[test]
+fn what_can_t_be_paused_says_what_to_do() {
+    let until = Utc::now() + HOUR;
+    let mut schedule = Schedule::in_process();
+    schedule.add(event("e").even_when_paused()).unwrap();
+    let error = "this schedule can't be paused: say under which name it can, with `Schedule::pausable_as(..)`";
+    assert_eq!(schedule.pause(until).unwrap_err().to_string(), error);
+    assert_eq!(schedule.resume().unwrap_err().to_string(), error);
+    assert_eq!(schedule.paused().unwrap_err().to_string(), error);
+    assert!(ran(&schedule.run_due(noon()), "e").is_success());
+    for (name, why) in [("", "the name is empty"), (&*"x".repeat(513), "the name has 513 characters, the limit is 512")]
+    {
+        let error = Schedule::in_process().pausable_as(name).unwrap_err();
+        assert_eq!(error.to_string(), format!("a schedule can't be pausable under this name: {why}"));
+    }
+    let schedule = server(MemoryMutex::new(), [event("e")]);
+    for wrong in [at("1999-12-31T23:59:59Z"), Utc::now() + TimeDelta::days(3651)] {
+        schedule.pause(wrong).unwrap_err();
+        assert!(schedule.paused().unwrap().is_none(), "{wrong}");
+    }
+}
