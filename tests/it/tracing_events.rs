@@ -6,6 +6,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use chrono::TimeDelta;
 use signal_hook::consts::SIGTERM;
 use soloist::{
     Answers, Clock, Event, EventMutex, Lease, LeaseGuard, LeaseRequest, ManualClock, MemoryMutex, MutexError,
@@ -215,6 +216,43 @@ fn tell_what_needs_no_thread() {
         schedule.add(event(name).without_overlapping().in_background()).unwrap();
     }
     assert!(!schedule.run_due(noon()).is_failure());
+    let shutdown = Shutdown::new();
+    let mut schedule = Schedule::in_process();
+    let ends = shutdown.clone();
+    schedule.add(Event::call("c", move |_| ends.trigger()).every_second()).unwrap();
+    schedule.work(&shutdown);
+}
+
+/// A clock that is set back, and a report that nobody can be told of.
+fn tell_of_a_loop() {
+    let (clock, shutdown) = (ManualClock::at(noon()), Shutdown::new());
+    let mut schedule = Schedule::new(MemoryMutex::with_clock(&clock)).with_clock(&clock);
+    let (set, ends) = (clock.clone(), shutdown.clone());
+    let task = move |run: &Run| match run.occurrence() {
+        occurrence if occurrence > noon() => set.set(noon() - TimeDelta::hours(4)),
+        _ => ends.trigger(),
+    };
+    schedule.add(Event::call("sets the clock back", task).every_second()).unwrap();
+    let schedule = schedule.on_report(|_| panic!("out of paper"));
+    std::thread::scope(|scope| {
+        let work = scope.spawn(|| schedule.work(&shutdown));
+        until(|| {
+            clock.advance(Duration::from_secs(1));
+            std::thread::sleep(Duration::from_millis(20)); // the loop looks at the clock
+            work.is_finished()
+        })
+        .unwrap();
+    });
+}
+
+/// An occurrence that was missed, and is run an hour and ten minutes later.
+fn tell_of_what_was_missed() {
+    let clock = ManualClock::at(noon());
+    let mut schedule = Schedule::new(MemoryMutex::with_clock(&clock)).with_clock(&clock);
+    schedule.add(Event::call("late", |_| {}).hourly().on_one_server().catch_up(HOUR)).unwrap();
+    assert!(!schedule.run_due(noon()).is_failure());
+    clock.advance(HOUR + HOUR / 6);
+    assert_eq!(schedule.run_due(noon() + TimeDelta::minutes(70)).entries().len(), 1);
 }
 
 fn tell_what_needs_threads(listener: &Listener) {
@@ -273,6 +311,8 @@ fn tell_what_needs_threads(listener: &Listener) {
     for heard in ["timed out and does not stop", "not renewed yet"] {
         assert!(listener.has_heard(heard), "{heard}");
     }
+    tell_of_a_loop();
+    tell_of_what_was_missed();
     let paused = Schedule::in_process().pausable_as("shop").unwrap();
     paused.pause(chrono::Utc::now() + HOUR).unwrap();
     assert!(paused.resume().unwrap());
