@@ -4,12 +4,12 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-use chrono::{Datelike, NaiveDate, NaiveDateTime, Timelike};
+use chrono::{Datelike, NaiveDate, NaiveDateTime, NaiveTime, Timelike};
 use fastrand::Rng;
 use soloist::Crontab;
 
 /// What cronie's manual page says about a text, field by field: sets of numbers, and the day rule by the text.
-struct Oracle {
+pub(crate) struct Oracle {
     minutes: BTreeSet<u32>,
     hours: BTreeSet<u32>,
     days: BTreeSet<u32>,
@@ -17,10 +17,15 @@ struct Oracle {
     weekdays: BTreeSet<u32>,
     restricted_days: bool,
     restricted_weekdays: bool,
+    /// Whether neither minute nor hour begins with a star.
+    pub(crate) is_at_fixed_times: bool,
 }
 
 impl Oracle {
-    fn read(text: &str) -> Option<Self> {
+    /// `L` among the days, which is ours and not cronie's.
+    const LAST_DAY: u32 = 0;
+
+    pub(crate) fn read(text: &str) -> Option<Self> {
         let text = text.trim_matches([' ', '\t']);
         let text = match text {
             "@yearly" | "@annually" => "0 0 1 1 *",
@@ -32,10 +37,14 @@ impl Oracle {
         };
         let fields: Vec<&str> = text.split([' ', '\t']).filter(|field| !field.is_empty()).collect();
         let [minute, hour, day, month, weekday] = fields[..] else { return None };
+        let (last_days, numbered): (Vec<&str>, Vec<&str>) =
+            day.split(',').partition(|item| item.eq_ignore_ascii_case("L"));
+        let mut days = if numbered.is_empty() { BTreeSet::new() } else { numbers(&numbered.join(","), 1, 31, &[])? };
+        days.extend(last_days.first().map(|_| Self::LAST_DAY));
         let oracle = Self {
             minutes: numbers(minute, 0, 59, &[])?,
             hours: numbers(hour, 0, 23, &[])?,
-            days: numbers(day, 1, 31, &[])?,
+            days,
             months: numbers(
                 month,
                 1,
@@ -45,30 +54,39 @@ impl Oracle {
             weekdays: numbers(weekday, 0, 7, &"sun mon tue wed thu fri sat".split(' ').collect::<Vec<_>>())?,
             restricted_days: !day.starts_with('*'),
             restricted_weekdays: !weekday.starts_with('*'),
+            is_at_fixed_times: !minute.starts_with('*') && !hour.starts_with('*'),
         };
         oracle.ever_due().then_some(oracle)
     }
 
-    fn day_matches(&self, day: u32, weekday: u32) -> bool {
-        let day = self.days.contains(&day);
+    pub(crate) fn matches(&self, civil: NaiveDateTime) -> bool {
+        self.matches_time(civil.time()) && self.matches_date(civil.date())
+    }
+
+    pub(crate) fn matches_time(&self, time: NaiveTime) -> bool {
+        self.minutes.contains(&time.minute()) && self.hours.contains(&time.hour())
+    }
+
+    pub(crate) fn matches_date(&self, date: NaiveDate) -> bool {
+        let is_last = date.succ_opt().is_none_or(|tomorrow| tomorrow.day() == 1);
+        self.months.contains(&date.month())
+            && self.matches_day(date.day(), is_last, date.weekday().num_days_from_sunday())
+    }
+
+    fn matches_day(&self, day: u32, is_last: bool, weekday: u32) -> bool {
+        let day = self.days.contains(&day) || (is_last && self.days.contains(&Self::LAST_DAY));
         // Both 0 and 7 are Sunday.
         let weekday = self.weekdays.contains(&weekday) || (weekday == 0 && self.weekdays.contains(&7));
         if self.restricted_days && self.restricted_weekdays { day || weekday } else { day && weekday }
     }
 
-    fn matches(&self, civil: NaiveDateTime) -> bool {
-        self.minutes.contains(&civil.minute())
-            && self.hours.contains(&civil.hour())
-            && self.months.contains(&civil.month())
-            && self.day_matches(civil.day(), civil.weekday().num_days_from_sunday())
-    }
-
     /// Each date of a leap year on each day of the week, as they all come within 400 years.
     fn ever_due(&self) -> bool {
         let dates = (1..=366).map(|day| NaiveDate::from_yo_opt(2024, day).unwrap());
-        dates
-            .filter(|date| self.months.contains(&date.month()))
-            .any(|date| (0..7).any(|w| self.day_matches(date.day(), w)))
+        dates.filter(|date| self.months.contains(&date.month())).any(|date| {
+            let is_last = date.succ_opt().unwrap().day() == 1;
+            (0..7).any(|weekday| self.matches_day(date.day(), is_last, weekday))
+        })
     }
 }
 
@@ -122,10 +140,10 @@ fn numbers(field: &str, first: u32, last: u32, names: &[&str]) -> Option<BTreeSe
 }
 
 /// Expressions as people write them, and some as nobody does.
-struct Writer(Rng);
+pub(crate) struct Writer(pub(crate) Rng);
 
 impl Writer {
-    fn expression(&mut self) -> String {
+    pub(crate) fn expression(&mut self) -> String {
         let random = &mut self.0;
         if random.u32(0..200) == 0 {
             let nicknames = ["@yearly", "@annually", "@monthly", "@weekly", "@daily", "@midnight", "@hourly"];
@@ -160,6 +178,9 @@ impl Writer {
     }
 
     fn item(&mut self, first: u32, last: u32, names: &[&str]) -> String {
+        if last == 31 && self.0.u32(0..6) == 0 {
+            return ["L", "L", "l"][self.0.usize(..3)].into();
+        }
         let low = self.0.u32(first..=last);
         let high = self.0.u32(low..=last);
         let range = match self.0.u32(0..8) {
@@ -184,8 +205,8 @@ impl Writer {
     }
 
     /// A valid expression with one to three characters changed, gone, or too many.
-    fn garbage(&mut self) -> String {
-        const PIECES: [&str; 24] = [
+    pub(crate) fn garbage(&mut self) -> String {
+        const PIECES: [&str; 25] = [
             "*",
             "/",
             "-",
@@ -203,6 +224,7 @@ impl Writer {
             "sun",
             "jan",
             "x",
+            "L",
             "?",
             "#",
             "+",
@@ -230,7 +252,10 @@ impl Writer {
     /// Half of them in a minute and an hour that the expression names, so that it is the days that decide.
     fn instant(&mut self, oracle: &Oracle) -> NaiveDateTime {
         let day = self.0.i32(0..48_000);
-        let date = NaiveDate::from_ymd_opt(1970, 1, 1).unwrap() + chrono::TimeDelta::days(day.into());
+        let mut date = NaiveDate::from_ymd_opt(1970, 1, 1).unwrap() + chrono::TimeDelta::days(day.into());
+        if self.0.u32(0..8) == 0 {
+            date = date.with_day(u32::from(date.num_days_in_month()) - self.0.u32(0..2)).unwrap();
+        }
         let mut pick = |set: &BTreeSet<u32>, end: u32| {
             if self.0.u32(0..4) == 0 {
                 return self.0.u32(0..end);
@@ -405,6 +430,23 @@ fn cases_worked_out_by_hand() {
         ("0 0 29 2 *", "2028-02-29 00:00", true),
         ("0 0 29 2 *", "2028-02-28 00:00", false),
         ("0 0 29 2 *", "2028-03-29 00:00", false),
+        // The last day of a month, whichever that is.
+        ("0 18 L * *", "2026-02-28 18:00", true),
+        ("0 18 L * *", "2028-02-28 18:00", false),
+        ("0 18 L * *", "2028-02-29 18:00", true),
+        ("0 18 L * *", "2026-04-30 18:00", true),
+        ("0 18 L * *", "2026-05-30 18:00", false),
+        ("0 18 l * *", "2026-12-31 18:00", true),
+        ("0 18 15,L 2 *", "2026-02-15 18:00", true),
+        ("0 18 15,L 2 *", "2026-01-31 18:00", false),
+        ("0 18 L * sun", "2026-03-01 18:00", true),
+        ("0 18 L * sun", "2026-03-31 18:00", true),
+        ("0 18 L * sun", "2026-03-30 18:00", false),
+        ("0 18 L * */7", "2026-03-31 18:00", false),
+        ("0 18 L * */7", "2026-05-31 18:00", true),
+        ("0 0 */30,L * *", "2026-02-28 00:00", true),
+        ("0 0 */30,L * sat", "2026-02-28 00:00", true),
+        ("0 0 */30,L * sun", "2026-02-28 00:00", false),
         // Nicknames, and blanks around and between.
         ("@yearly", "2026-01-01 00:00", true),
         ("@annually", "2026-02-01 00:00", false),
@@ -451,6 +493,12 @@ fn the_normalised_spelling() {
         ("0,20,40 * * * *", "0,20,40 * * * *"),
         ("* * * * MON-SUN", "* * * * 0-6"),
         ("* * */2 * */3", "* * */2 * */3"),
+        ("0 18 l * *", "0 18 L * *"),
+        ("0 18 L,15,1-3,L * mon", "0 18 1-3,15,L * 1"),
+        ("0 18 1-31,L * *", "0 18 1-31 * *"),
+        ("0 18 *,L * *", "0 18 * * *"),
+        ("0 18 L,* * *", "0 18 1-31 * *"),
+        ("0 18 */2,L * *", "0 18 */2,L * *"),
     ] {
         let crontab: Crontab = text.parse().unwrap();
         assert_eq!(crontab.to_string(), normalised, "`{text}`");
