@@ -86,7 +86,7 @@ impl Page {
             return;
         }
         let minute = fields.tick().occurrence();
-        let passage = if *once { Passage::around(zone, minute.timestamp()) } else { None };
+        let passage = if *once { Passage::around(zone, now.timestamp()) } else { None };
         match passage {
             None => each_due(&self.crontabs, &fields, |at| found(self.events[at], tick)),
             Some(passage) if minute.timestamp() < passage.resumed() => {}

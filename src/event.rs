@@ -1,7 +1,6 @@
 //! The builder of events: name, task, timetable, filters, hooks, protections.
 
 use std::fmt;
-use std::iter;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -223,12 +222,7 @@ impl Event {
     /// # }
     /// ```
     pub fn upcoming(&self, after: DateTime<Utc>) -> impl Iterator<Item = DateTime<Utc>> + use<> {
-        let timetable = self.timetable();
-        let mut last = after;
-        iter::from_fn(move || {
-            last = timetable.as_ref()?.next(last)?;
-            Some(last)
-        })
+        self.timetable().into_iter().flat_map(move |timetable| timetable.upcoming(after))
     }
 
     /// Runs only if `allowed` says so. Filters are asked in their order, before any store is asked for the event,

@@ -4,6 +4,7 @@
 //! change of the clocks leaves out or repeats, its [`ClockChange`] says whether it comes.
 
 use std::fmt;
+use std::iter;
 use std::ops::Range;
 
 use chrono::{DateTime, Utc};
@@ -51,7 +52,24 @@ impl Timetable {
 
     /// The first occurrence after `after`, between the years 1970 and 2100.
     pub(crate) fn next(&self, after: DateTime<Utc>) -> Option<DateTime<Utc>> {
-        let civil = CivilTimes::of(&self.crontab, self.seconds);
+        self.next_of(&self.civil_times(), after)
+    }
+
+    /// All of them, one by one.
+    pub(crate) fn upcoming(self, after: DateTime<Utc>) -> impl Iterator<Item = DateTime<Utc>> + use<> {
+        let civil = self.civil_times();
+        let mut last = after;
+        iter::from_fn(move || {
+            last = self.next_of(&civil, last)?;
+            Some(last)
+        })
+    }
+
+    fn civil_times(&self) -> CivilTimes {
+        CivilTimes::of(&self.crontab, self.seconds)
+    }
+
+    fn next_of(&self, civil: &CivilTimes, after: DateTime<Utc>) -> Option<DateTime<Utc>> {
         // Occurrences are whole seconds; from here on, the first one at `from` or later is looked for.
         let mut from = after.timestamp() + 1;
         loop {
@@ -90,7 +108,7 @@ impl Timetable {
 
     /// The mirror image of [`next`](Self::next).
     fn at_or_before(&self, mut until: i64) -> Option<DateTime<Utc>> {
-        let civil = CivilTimes::of(&self.crontab, self.seconds);
+        let civil = self.civil_times();
         loop {
             let offset = self.zone.seconds_ahead_at(until);
             let found = civil.at_or_before(until + offset)? - offset;

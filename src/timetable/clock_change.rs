@@ -8,14 +8,19 @@ use crate::zone::{Change, Zone};
 /// [`Event::on_clock_change`](crate::Event::on_clock_change).
 ///
 /// The default does as cronie does: times of the day are kept, and what names no time of the day follows real time. In
-/// Berlin clocks went from 02:00 to 03:00 on 2026-03-29, and from 03:00 back to 02:00 on 2026-10-25:
+/// Berlin clocks went from 02:00 CET to 03:00 CEST on 2026-03-29, and from 03:00 CEST back to 02:00 CET on 2026-10-25. From
+/// one o'clock until four these were due:
 ///
 /// | | 2026-03-29 | 2026-10-25 |
 /// | --- | --- | --- |
-/// | `30 2 * * *` | at 03:00 CEST, right after the change | at 02:30 CEST, and not again an hour later |
-/// | `*/30 2 * * *` | not at all: there is no such time | at 02:00 and 02:30 CEST, and at 02:00 and 02:30 CET |
-/// | `0 * * * *` | every hour of real time: 01:00 CET, 03:00 CEST | every hour of real time: 02:00 CEST, 02:00 CET |
-/// | `0 3 * * *` | at 03:00 CEST, as every day | at 03:00 CET, as every day |
+/// | `30 2 * * *` | 03:00 CEST | 02:30 CEST |
+/// | `*/30 2 * * *` | none | 02:00 CEST, 02:30 CEST, 02:00 CET, 02:30 CET |
+/// | `0 * * * *` | 01:00 CET, 03:00 CEST | 01:00 CEST, 02:00 CEST, 02:00 CET, 03:00 CET |
+/// | `0 3 * * *` | 03:00 CEST | 03:00 CET |
+///
+/// The first names a time of the day: when there was none, it ran right after the change, and when there were two, at the
+/// first. The second begins with `*`, and so follows the clocks, as they show the hour or not. The third is due each hour of
+/// real time, and the last is not touched.
 ///
 /// Whatever the rule, an occurrence is an instant, the same on all servers, however often clocks show it.
 ///
@@ -64,8 +69,8 @@ impl Passage {
 
     /// The change that matters to `second`, if there is one.
     pub(crate) fn around(zone: &Zone, second: i64) -> Option<Self> {
-        // Nothing lasts for longer than what the largest change repeats.
-        let change = zone.change_within(Self::LARGEST, second)?;
+        // Nothing lasts for longer than what the largest change repeats, and the rest of a minute.
+        let change = zone.change_within(Self::LARGEST + 60, second)?;
         ((-Self::LARGEST..=Self::LARGEST).contains(&change.by())).then_some(Self(change))
     }
 

@@ -7,12 +7,12 @@ use crate::tick::Fields;
 use chrono::TimeDelta;
 
 fn timetable(crontab: &str, zone: &str) -> Timetable {
-    let (crontab, zone) = (crontab.parse().expect("it is in order"), zone.parse().expect("it is known"));
+    let (crontab, zone) = (crontab.parse().expect("an expression"), zone.parse().expect("a zone"));
     Timetable { crontab, seconds: Seconds::FIRST, zone, clock_change: ClockChange::AsShown }
 }
 
 fn instant(text: &str) -> DateTime<Utc> {
-    text.parse().expect("it is in order")
+    text.parse().expect("an instant as RFC 3339 writes it")
 }
 
 #[track_caller]
@@ -167,4 +167,107 @@ fn before_1970_and_after_2100_nothing_is_known() {
     let last = timetable("59 23 31 12 *", "UTC");
     assert_eq!(last.next(instant("2100-12-31T23:58:59Z")), Some(instant("2100-12-31T23:59:00Z")));
     assert_eq!(last.previous(instant("4000-02-01T00:00:00Z")), Some(instant("2100-12-31T23:59:00Z")));
+}
+
+/// Of three hours exactly, after which nothing is left of it.
+#[test]
+#[cfg(feature = "chrono-tz")]
+fn the_largest_change_ends_with_its_last_second() {
+    let timetable = Timetable { clock_change: ClockChange::AsCron, ..timetable("0 0 * * *", "Antarctica/Casey") };
+    let resumed = instant("2018-03-10T20:00:00Z");
+    for seconds in -1..=61 {
+        let at = resumed + TimeDelta::seconds(seconds);
+        assert_eq!(timetable.previous(at), Some(instant("2018-03-10T13:00:00Z")), "{at}");
+        assert_eq!(timetable.next(at), Some(instant("2018-03-11T16:00:00Z")), "{at}");
+    }
+}
+
+/// Zones whose clocks change in many ways, and some that never do.
+#[cfg(feature = "chrono-tz")]
+const ZONES: [&str; 12] = [
+    "Europe/Berlin",
+    "America/New_York",
+    "America/Havana",
+    "America/St_Johns",
+    "Australia/Lord_Howe",
+    "Africa/Casablanca",
+    "Asia/Beirut",
+    "Antarctica/Troll",
+    "Antarctica/Casey",
+    "Pacific/Chatham",
+    "+05:45",
+    "UTC",
+];
+
+/// An expression whose times are where clocks change, more often than not.
+#[cfg(feature = "chrono-tz")]
+fn random_crontab(random: &mut fastrand::Rng) -> String {
+    let mut one_of = |texts: &[&str]| texts[random.usize(..texts.len())].to_owned();
+    let minute = one_of(&["0", "30", "59", "*", "*/15", "0,45", "10-50/20", "7"]);
+    let hour = one_of(&["*", "0", "1", "2", "3", "23", "0-4", "*/2", "1,2", "22-23", "12"]);
+    let day = one_of(&["*", "*", "*", "L", "1,L", "*/2", "8-14", "25-31", "L,15", "*/9,L"]);
+    let month = one_of(&["*", "*", "*", "3,10", "2-4", "9-11"]);
+    let weekday = one_of(&["*", "*", "*", "sun", "sat,sun", "mon-fri", "*/2"]);
+    format!("{minute} {hour} {day} {month} {weekday}")
+}
+
+/// The occurrences that ticks find in whole seconds from `from` to `to`, by the schedule's own table.
+#[cfg(feature = "chrono-tz")]
+fn ticked(timetable: &Timetable, from: DateTime<Utc>, to: DateTime<Utc>, step: i64) -> Vec<DateTime<Utc>> {
+    let agenda = crate::agenda::Agenda::of([timetable]);
+    let mut found = Vec::new();
+    let mut since = from - TimeDelta::seconds(1);
+    let mut now = from;
+    while now < to {
+        for (_, tick) in agenda.due(now, since) {
+            found.push(tick.occurrence());
+        }
+        since = now;
+        now += TimeDelta::seconds(step);
+    }
+    found
+}
+
+#[test]
+#[cfg(feature = "chrono-tz")]
+fn what_is_next_is_what_ticks_find_and_what_was_previous_too() {
+    for seed in 0..400 {
+        let mut random = fastrand::Rng::with_seed(seed);
+        let zone = ZONES[random.usize(..ZONES.len())];
+        let every = [60, 60, 10, 15, 30][random.usize(..5)];
+        let timetable = Timetable {
+            seconds: Seconds::every_nth(every).expect("it divides a minute"),
+            clock_change: [ClockChange::AsCron, ClockChange::Once, ClockChange::AsShown][random.usize(..3)],
+            ..timetable(&random_crontab(&mut random), zone)
+        };
+        // Around a change of the clocks where there is one, and anywhere.
+        let year = random.i64(2016..2037) - 1970;
+        let from = year * 31_556_952 / 60 * 60;
+        let change =
+            timetable.zone.first_change(from, from + 365 * DAY).unwrap_or(from + random.i64(0..365 * 1440) * 60);
+        let middle = DateTime::from_timestamp(change, 0).expect("it is in our time");
+        let (from, to) = (middle - TimeDelta::hours(15), middle + TimeDelta::hours(15));
+        let context = format!("seed {seed}: {timetable:?} from {from} to {to}");
+
+        let expected = ticked(&timetable, from, to, i64::from(every));
+        let onward: Vec<_> =
+            timetable.clone().upcoming(from - TimeDelta::seconds(1)).take_while(|time| *time < to).collect();
+        assert_eq!(onward, expected, "upcoming, {context}");
+        let back = iter::successors(timetable.previous(to), |time| timetable.previous(*time));
+        let mut back: Vec<_> = back.take_while(|time| *time >= from).collect();
+        back.reverse();
+        assert_eq!(back, expected, "previous, {context}");
+
+        for _ in 0..20 {
+            let at = from + TimeDelta::milliseconds(random.i64(0..30 * 3_600_000));
+            let next = expected.iter().find(|time| **time > at);
+            let previous = expected.iter().rfind(|time| **time < at);
+            assert_eq!(timetable.next(at).filter(|time| *time < to).as_ref(), next, "next after {at}, {context}");
+            assert_eq!(
+                timetable.previous(at).filter(|time| *time >= from).as_ref(),
+                previous,
+                "previous before {at}, {context}"
+            );
+        }
+    }
 }

@@ -5,6 +5,8 @@ mod support;
 mod auto_traits;
 mod background;
 mod catch_up;
+#[cfg(feature = "chrono-tz")]
+mod clock_change;
 #[cfg(unix)]
 mod command;
 mod connect;
