@@ -142,9 +142,22 @@
 //!
 //! # Daylight saving
 //!
-//! An event is due in the minutes in which the clocks of its zone show what its timetable says. A time that a zone
-//! skips does not come, and a time that it repeats comes twice, as two occurrences. An hour that comes twice is two
-//! [periods](Period), and a day of 25 hours is one. A zone is UTC unless it is set.
+//! An event is due when the clocks of its zone show what its timetable says. A [`Zone`] is UTC unless it is set with
+//! [`timezone`](Event::timezone); its page says whose rules a zone has, and how to move on to newer ones. When clocks are
+//! set forward or back by up to three hours, times are kept, as cronie keeps them:
+//!
+//! - An event at **times of the day**, such as `30 2 * * *`, keeps each of them: one that the change leaves out comes right
+//!   after it, and several come as one; of one that the change back shows twice the first comes.
+//! - An event that **follows real time**, whose minutes or hours begin with `*`, such as `*/10 * * * *` or hourly, goes on as
+//!   clocks show it: every hour of real time.
+//!
+//! [`Event::on_clock_change`] chooses another rule for an event; [`ClockChange`] has the table of two nights in Berlin. A zone
+//! that skips more than three hours has not lost them: Samoa went from the 29th of December 2011 to the 31st, and a daily
+//! event has no run for the 30th.
+//!
+//! An occurrence is an instant, and not what clocks show: two servers agree on it whatever their own clocks show, and an
+//! hour that comes twice is two occurrences of an hourly event, each claimed on its own. It is two [periods](Period), too,
+//! and a day of 25 hours is one. [`Event::next`] and [`Crontab::next`] say when.
 //!
 //! # Tracing
 //!

@@ -18,6 +18,20 @@ pub(crate) use changes::Change;
 /// A cheap handle, made from the types of `chrono` and `chrono-tz` or from text. `Display` gives its name, which
 /// reads back as the same zone.
 ///
+/// | zone | whose rules | when these change |
+/// | --- | --- | --- |
+/// | `UTC`, the default of an event; `+02:00` | none: their clocks never change | |
+/// | `Europe/Berlin` | the release of the IANA database that is compiled in, [`Zone::TZDATA_VERSION`] | the program is built anew |
+/// | `local` | the system's, as `TZ` and `/etc/localtime` name them | the system is updated |
+///
+/// **A country that decides otherwise.** Governments change their rules several times a year, now and then with a week's
+/// notice. A release of `chrono-tz` carries the release of the database that was the newest then: `cargo update -p chrono-tz`,
+/// build, deploy, and look at [`Zone::TZDATA_VERSION`]. A release of `soloist` is not needed. Where `chrono-tz` is late, `local`
+/// has what the system's `tzdata` knows. Servers of a fleet that differ in it disagree about what is due in the
+/// zones between, as long as they do: an occurrence that one of them takes to be an hour later is another occurrence, so that
+/// an event can run twice, an hour apart. Have the new rules everywhere before they matter, or use UTC where the hour of the
+/// day is nobody's concern.
+///
 /// ```
 /// use chrono::FixedOffset;
 /// use soloist::Zone;
@@ -51,9 +65,27 @@ impl Zone {
     /// ```
     pub const UTC: Self = Self(Kind::Utc);
 
+    /// The release of the IANA database that the zones with names are read from, such as `2025b`, to be shown beside a
+    /// program's own version. `None` without the feature `chrono-tz`.
+    ///
+    /// ```
+    /// use soloist::Zone;
+    ///
+    /// println!("rules of time zones: {}", Zone::TZDATA_VERSION.unwrap_or("the system's"));
+    /// # assert_eq!(Zone::TZDATA_VERSION.is_some(), cfg!(feature = "chrono-tz"));
+    /// ```
+    pub const TZDATA_VERSION: Option<&'static str> = {
+        #[cfg(feature = "chrono-tz")]
+        let version = Some(chrono_tz::IANA_TZDB_VERSION);
+        #[cfg(not(feature = "chrono-tz"))]
+        let version = None;
+        version
+    };
+
     /// The machine's own zone, as `TZ` and `/etc/localtime` say at the time of asking.
     ///
-    /// The servers of a fleet that disagree about it also disagree about what is due, and when: name a zone there.
+    /// The servers of a fleet that disagree about it also disagree about what is due, and when: name a zone there. Its rules
+    /// are the system's, and not those of [`TZDATA_VERSION`](Self::TZDATA_VERSION).
     ///
     /// ```
     /// assert_eq!(soloist::Zone::local(), soloist::Zone::from(chrono::Local));
@@ -325,6 +357,17 @@ mod tests {
             assert_eq!(zone.to_string(), name);
             assert_eq!(Zone::try_from(name), Ok(zone));
         }
+    }
+
+    #[test]
+    #[cfg(feature = "chrono-tz")]
+    fn the_database_says_which_it_is() {
+        let version = Zone::TZDATA_VERSION.unwrap();
+        let (year, letter) = version.split_at(4);
+        assert!(
+            year.parse::<u32>().unwrap() >= 2025 && letter.chars().all(|char| char.is_ascii_lowercase()),
+            "{version}"
+        );
     }
 
     #[test]
