@@ -455,8 +455,7 @@ impl Event {
         if let Work::Command(command) = &self.work {
             check_command(command, &self.name, protection.lease).map_err(refuse)?;
         }
-        let catch_up =
-            protection.catch_up.map(|window| CatchUp::new(window, &protection.mutex, &self.name, &timetable));
+        let catch_up = CatchUp::of(&self.name, &protection, &timetable);
         Ok(Definition {
             name: self.name,
             work: self.work,

@@ -196,7 +196,6 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod schedule;
-mod work;
 mod event;
 mod frequency;
 #[doc = include_str!("frequencies.md")]
@@ -212,6 +211,7 @@ mod foreground;
 mod background;
 mod run;
 mod catch_up;
+mod owed;
 mod gate;
 mod keeper;
 mod tenure;

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use crate::clock::{Clock, Moment};
 use crate::error::MutexError;
-use crate::mutex::StoreId;
+use crate::fault::contain;
+use crate::mutex::{EventMutex, Store, StoreId};
 
 /// How long a store that was out is left alone: a tick may last for hours, and the store is back by then.
 const LEFT_ALONE: Duration = Duration::from_secs(60);
@@ -51,6 +52,22 @@ impl Outages {
         if outage.is_some() || !self.nothing_to_look_up() {
             self.write_down(store, clock, outage);
         }
+    }
+
+    /// Asks a store something that is no admission, unless it was out a moment ago. Whatever it does is an answer or an
+    /// error that says what was `attempted`.
+    pub(crate) fn ask<A>(
+        &self,
+        store: &Store,
+        clock: &Clock,
+        attempted: impl Fn() -> String,
+        ask: impl FnOnce(&dyn EventMutex) -> Result<A, MutexError>,
+    ) -> Result<A, MutexError> {
+        self.may_ask(store.id, clock).map_err(|first| MutexError::not_asked_again(attempted(), &first))?;
+        let answer = contain(|| ask(&*store.mutex));
+        let answer = answer.unwrap_or_else(|message| Err(MutexError::panicked(attempted(), &message)));
+        self.heard(store.id, clock, answer.as_ref().err().filter(|error| error.is_unavailable()));
+        answer
     }
 
     /// As long as nothing was out and nobody waits for another's answer, which is so in most ticks.

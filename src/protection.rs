@@ -1,5 +1,6 @@
 //! What an event asks of the gate.
 
+use std::fmt;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
@@ -55,6 +56,16 @@ pub(crate) struct LeaseTerms {
 pub(crate) enum Claim {
     Occurrence,
     Period(Period),
+}
+
+impl fmt::Display for Claim {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Occurrence => f.write_str("each"),
+            Self::Period(Period::Pattern { format, .. }) => write!(f, "once per {format}"),
+            Self::Period(period) => write!(f, "once per {period:?}"),
+        }
+    }
 }
 
 /// Who claims, and at what time where.

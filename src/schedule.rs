@@ -6,14 +6,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
-use uuid::Uuid;
 
 use crate::agenda::Agenda;
-use crate::background;
 use crate::clock::Clock;
 use crate::error::{Quoted, debug_as_display};
 use crate::event::{AddError, AddErrorKind, Definition, Event};
-use crate::foreground;
 use crate::lease::{MutexName, Term};
 use crate::mutex::memory::MemoryMutex;
 use crate::mutex::{EventMutex, Scope, Store};
@@ -24,6 +21,10 @@ use crate::report::{Entry, Report};
 use crate::shutdown::Shutdown;
 use crate::tick::Tick;
 use crate::turn::{Cause, Round, Turn};
+
+mod docket;
+mod pausing;
+mod work;
 
 /// Events, and the store whose mutexes protect them.
 ///
@@ -66,16 +67,16 @@ use crate::turn::{Cause, Round, Turn};
 /// ```
 #[derive(Clone)]
 pub struct Schedule {
-    pub(crate) mutex: Store,
-    pub(crate) clock: Clock,
+    mutex: Store,
+    clock: Clock,
     /// Of leases that are renewed.
     lease_term: Term,
     environment: Option<Arc<str>>,
-    pub(crate) shutdown: Option<Shutdown>,
+    shutdown: Option<Shutdown>,
     jitter: Duration,
     on_report: Option<OnReport>,
     /// The mark in its store that pauses it, if it is pausable.
-    pub(crate) paused_by: Option<MutexName>,
+    paused_by: Option<MutexName>,
     events: Vec<Arc<Definition>>,
     /// Where in `events` a name is.
     names: HashMap<Arc<str>, usize>,
@@ -321,56 +322,6 @@ impl Schedule {
         self.tick(&self.docket(now, DateTime::<Utc>::MIN_UTC))
     }
 
-    /// What there is to do in the tick at `now`, of occurrences that are later than `since`. No I/O.
-    pub(crate) fn docket(&self, now: DateTime<Utc>, since: DateTime<Utc>) -> Docket {
-        let due = self.agenda.due(now, since);
-        let mut perhaps_owed = Vec::new();
-        for event in &self.catching_up {
-            let Definition { timetable, catch_up, .. } = &*self.events[*event];
-            let tick = Tick::at(now, &timetable.zone);
-            // One look a minute is enough, and what is due makes up for all that came before it.
-            let looks = since < tick.occurrence() && due.binary_search_by_key(event, |(event, _)| *event).is_err();
-            let missed = catch_up.as_ref().filter(|_| looks).and_then(|catch_up| catch_up.may_owe(timetable, now));
-            perhaps_owed.extend(missed.map(|occurrence| (*event, tick.for_missed(occurrence))));
-        }
-        Docket { now, due, perhaps_owed }
-    }
-
-    /// Lets everybody on the docket have their turn.
-    pub(crate) fn tick(&self, docket: &Docket) -> Report {
-        let Docket { now, due, perhaps_owed } = docket;
-        if docket.is_empty() {
-            return Report::new(*now, Vec::new(), self.shutdown.as_ref());
-        }
-        let _ticking = self.shutdown.as_ref().map(Shutdown::tick);
-        let span = tracing::info_span!(target: "soloist", "tick", now = %now, due = due.len());
-        let _in_span = span.enter();
-        let is_background = |(event, _): &(usize, Tick)| self.events[*event].background;
-        let background = due.len() + perhaps_owed.len() > 1 && due.iter().chain(perhaps_owed).any(is_background);
-        let round = self.round(Cause::Due, background);
-        let turns = due.iter().map(|(event, tick)| self.turn(&self.events[*event], *tick, &round));
-        let entries = if self.catching_up.is_empty() {
-            take_turns(turns, background)
-        } else {
-            take_turns(self.with_what_is_owed(docket, turns.collect(), &round).into_iter(), background)
-        };
-        Report::new(*now, entries, self.shutdown.as_ref())
-    }
-
-    /// The turns of what is due and those of what is owed, in the order in which their events were added.
-    fn with_what_is_owed<'a>(&'a self, docket: &Docket, due: Vec<Turn<'a>>, round: &'a Round<'a>) -> Vec<Turn<'a>> {
-        due.iter().for_each(Turn::is_seen);
-        let mut turns: Vec<(usize, Turn<'a>)> = docket.due.iter().map(|(event, _)| *event).zip(due).collect();
-        for (event, tick) in &docket.perhaps_owed {
-            let turn = self.turn(&self.events[*event], *tick, round);
-            if let Some(missed) = turn.look_for_what_is_owed() {
-                turns.push((*event, Turn { missed: Some(missed), ..turn }));
-            }
-        }
-        turns.sort_by_key(|(event, _)| *event);
-        turns.into_iter().map(|(_, turn)| turn).collect()
-    }
-
     /// Runs one event by hand, due or not, through its filters and its lease. It makes no claim: it runs whether or
     /// not another server ran the present occurrence, or anybody in the present period, and leaves the permit of
     /// [`once_per`](Event::once_per) where it is. It runs while the schedule is [paused](Self::pause), too: that stops what
@@ -422,31 +373,6 @@ impl Schedule {
         self.events.iter().filter_map(|event| event.timetable.next(after)).min()
     }
 
-    /// The first instant after `after` at which an event may be due, the start of the next minute at the latest.
-    pub(crate) fn next_look(&self, after: DateTime<Utc>) -> Option<DateTime<Utc>> {
-        self.agenda.next_look(after)
-    }
-
-    /// By how much the tick at `next` comes later.
-    pub(crate) fn delay_of(&self, next: DateTime<Utc>) -> Duration {
-        let after = self.next_look(next).and_then(|after| (after - next).to_std().ok()).unwrap_or_default();
-        random_below(self.jitter.min(after * 9 / 10))
-    }
-
-    /// Lets the stores know of the events that make up for what is missed from now on.
-    pub(crate) fn make_itself_known(&self) {
-        let round = self.round(Cause::Due, false);
-        for event in self.catching_up.iter().map(|event| &self.events[*event]) {
-            self.turn(event, Tick::at(self.clock.now(), &event.timetable.zone), &round).is_seen();
-        }
-    }
-
-    pub(crate) fn tell(&self, report: &Report) {
-        if let Some(told) = self.on_report.as_ref().filter(|_| !report.entries().is_empty()) {
-            told(report);
-        }
-    }
-
     fn round(&self, cause: Cause, background: bool) -> Round<'_> {
         let round = Round::begin(cause, &self.clock, Outages::none(background), self.shutdown.as_ref());
         let paused_by = self.paused_by.as_ref().filter(|_| cause != Cause::ByHand);
@@ -464,36 +390,6 @@ impl Schedule {
 
 /// Who is told of reports.
 type OnReport = Arc<dyn Fn(&Report) + Send + Sync>;
-
-/// What there is to do in a tick: events by their index, in ascending order.
-pub(crate) struct Docket {
-    now: DateTime<Utc>,
-    due: Vec<(usize, Tick)>,
-    /// What was missed, unless somebody else ran it.
-    perhaps_owed: Vec<(usize, Tick)>,
-}
-
-impl Docket {
-    pub(crate) fn is_empty(&self) -> bool {
-        self.due.is_empty() && self.perhaps_owed.is_empty()
-    }
-}
-
-/// A random length, less than `limit` unless that is zero.
-fn random_below(limit: Duration) -> Duration {
-    // All bits of the first field are random.
-    let fraction = f64::from(Uuid::new_v4().as_fields().0) / (f64::from(u32::MAX) + 1.0);
-    limit.mul_f64(fraction)
-}
-
-fn take_turns<'a>(turns: impl Iterator<Item = Turn<'a>>, background: bool) -> Vec<Entry> {
-    if background {
-        return background::take_turns(&turns.collect::<Vec<_>>());
-    }
-    let mut entries = Vec::with_capacity(turns.size_hint().0);
-    foreground::take_turns(turns, |entry| entries.push(entry));
-    entries
-}
 
 impl fmt::Debug for Schedule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

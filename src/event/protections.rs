@@ -180,8 +180,8 @@ impl Event {
     /// with each tick until it runs, the next one comes, or the window is over. Filters see the time of the tick, not that
     /// of the occurrence. A run that failed is not repeated.
     ///
-    /// What counts are the occurrences since its store has known the event, so that a new one, or one with a new
-    /// timetable, does not run when it is deployed. The store learns of it in the first tick in which the event is due or
+    /// What counts are the occurrences since its store has known the event, so that a new one, or one with another
+    /// timetable, window or claim, does not run when it is deployed. The store learns of it in the first tick in which the event is due or
     /// a window is open, and when [`work`](crate::Schedule::work) begins; a window as long as the time between two
     /// occurrences is always open. A store that has lost its data, as Redis may when it is started anew, knows neither what
     /// was claimed nor what is owed: the event is new there, and nothing is made up for.

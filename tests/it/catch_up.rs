@@ -101,7 +101,7 @@ fn a_new_event_does_not_run_when_it_is_deployed() {
 }
 
 #[test]
-fn an_event_with_another_timetable_is_a_new_one() {
+fn an_event_with_another_timetable_window_or_claim_is_a_new_one() {
     let host = Host::at("11:00");
     let _ = host.tick(&host.schedule(host.event()), "11:00");
     let (later, elsewhere) =
@@ -111,6 +111,18 @@ fn an_event_with_another_timetable_is_a_new_one() {
         assert!(host.tick(&elsewhere, time).entries().is_empty());
     }
     assert_eq!(host.ran(), ["11:00 0s"]);
+    // A permit is not what was taken, so that there is none.
+    assert!(host.tick(&host.schedule(host.event().once_per(Period::Day)), "11:42").entries().is_empty());
+    assert_eq!(host.ran(), ["11:00 0s"]);
+}
+
+#[test]
+fn a_window_that_was_made_longer_does_not_repeat_what_was_claimed_for_the_shorter() {
+    let host = Host::at("01:00");
+    let event = |window| host.event().daily_at("01:00").catch_up(window);
+    let _ = host.tick(&host.schedule(event(HOUR)), "01:00");
+    assert!(host.tick(&host.schedule(event(12 * HOUR)), "02:30").entries().is_empty());
+    assert_eq!(host.ran(), ["01:00 0s"]);
 }
 
 #[test]

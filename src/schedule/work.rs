@@ -9,13 +9,16 @@ use std::thread::{self, Scope};
 use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta, Utc};
+use uuid::Uuid;
 
+use super::Schedule;
+use super::docket::Docket;
 use crate::clock::wall_plus;
 use crate::fault::contain;
 use crate::report::Report;
-use crate::schedule::{Docket, Schedule};
 use crate::shutdown::Shutdown;
 use crate::tick::Tick;
+use crate::turn::Cause;
 use crate::zone::Zone;
 
 /// How long the loop sleeps at the most, so that it sees soon that the clock was set, or the machine suspended.
@@ -100,7 +103,7 @@ impl Schedule {
     /// ```
     pub fn run_minute(&self, now: DateTime<Utc>) -> Report {
         let end = Tick::at(now, &Zone::UTC).next_minute();
-        let next_after = |now| self.next_look(now).filter(|next| *next < end);
+        let next_after = |now| self.agenda.next_look(now).filter(|next| *next < end);
         if next_after(now).is_none() {
             return self.run_due(now);
         }
@@ -128,6 +131,33 @@ impl Schedule {
         let entries = reports.into_iter().flat_map(Report::into_entries).collect();
         Report::new(first, entries, self.shutdown.as_ref())
     }
+
+    /// By how much the tick at `next` comes later.
+    fn delay_of(&self, next: DateTime<Utc>) -> Duration {
+        let after = self.agenda.next_look(next).and_then(|after| (after - next).to_std().ok()).unwrap_or_default();
+        random_below(self.jitter.min(after * 9 / 10))
+    }
+
+    /// Lets the stores know of the events that make up for what is missed from now on.
+    fn make_itself_known(&self) {
+        let round = self.round(Cause::Due, false);
+        for event in self.catching_up.iter().map(|event| &self.events[*event]) {
+            self.turn(event, Tick::at(self.clock.now(), &event.timetable.zone), &round).is_seen();
+        }
+    }
+
+    fn tell(&self, report: &Report) {
+        if let Some(told) = self.on_report.as_ref().filter(|_| !report.entries().is_empty()) {
+            told(report);
+        }
+    }
+}
+
+/// A random length, less than `limit` unless that is zero.
+fn random_below(limit: Duration) -> Duration {
+    // All bits of the first field are random.
+    let fraction = f64::from(Uuid::new_v4().as_fields().0) / (f64::from(u32::MAX) + 1.0);
+    limit.mul_f64(fraction)
 }
 
 /// The threads of a loop, one for each tick.
@@ -195,7 +225,7 @@ impl Beat {
 
     /// How long to sleep from `now` on: until the next tick, and not for long.
     fn rest(&self, now: DateTime<Utc>, schedule: &Schedule) -> Duration {
-        let next = schedule.next_look(now.max(self.handled));
+        let next = schedule.agenda.next_look(now.max(self.handled));
         let rest = next.and_then(|next| (next - now).to_std().ok()).filter(|rest| *rest < LONGEST_SLEEP);
         match (rest, next) {
             (Some(rest), Some(next)) => rest + schedule.delay_of(next),
