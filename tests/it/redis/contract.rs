@@ -45,7 +45,10 @@ pub(super) fn key(name: &MutexName) -> String {
     let event = if event == name.mutex() { String::new() } else { encoded(event) + "/" };
     match (name.occurrence(), name.period()) {
         (Some(at), _) => format!("soloist:claim:{{{mutex}}}:{event}{}", at.format("%Y-%m-%dT%H:%M:%S%.fZ")),
-        (None, period) => format!("soloist:permit:{{{mutex}}}:{event}{}", encoded(period.expect("it is a permit"))),
+        (None, Some(period)) => format!("soloist:permit:{{{mutex}}}:{event}{}", encoded(period)),
+        (None, None) => {
+            format!("soloist:mark:{{{mutex}}}:{event}{}", encoded(name.marked().expect("there are no other claims")))
+        }
     }
 }
 
