@@ -57,6 +57,7 @@ const RELEASE_OWED: Duration = Duration::from_secs(24 * 60 * 60);
 /// | `soloist:claim:{reports}:2026-03-01T02:30:00Z` | who ran this occurrence | with the claim |
 /// | `soloist:claim:{reports}:weekly/2026-03-01T02:30:00Z` | the same for `weekly`, which shares this mutex | with the claim |
 /// | `soloist:permit:{reports}:day@2026-03-01T00:00:00+01:00` | who ran in this period; `weekly/day@…` as above | with the claim |
+/// | `soloist:mark:{reports}:seen…`, `soloist:mark:{shop}:paused` | since when an event is known that [catches up](crate::Event::catch_up); that a schedule is [paused](crate::Schedule::pause) | when it ends |
 /// | `soloist:token` | the last fencing token; on a cluster one for each mutex, `soloist:token:{reports}` | 30 days after it |
 ///
 /// A value reads `OWNER token=1772366400000000 since=2026-03-01T02:30:00.000Z pid=4711 host=web-1`. Bytes of a name that
