@@ -33,6 +33,7 @@ struct Heading {
 }
 
 impl Agenda {
+    #[cfg(test)]
     pub(crate) fn of<'a>(timetables: impl IntoIterator<Item = &'a Timetable>) -> Self {
         let mut agenda = Self::default();
         for (event, timetable) in timetables.into_iter().enumerate() {

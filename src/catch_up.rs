@@ -11,8 +11,9 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 
-use crate::error::MutexError;
+use crate::clock::{Clock, Moment};
 use crate::lease::MutexName;
+use crate::outcome::SkipReason;
 use crate::protection::Protection;
 use crate::timetable::Timetable;
 
@@ -28,8 +29,10 @@ struct Known {
     latest: Option<Latest>,
     /// The latest occurrence that is known to be nobody's any more.
     settled: Option<DateTime<Utc>>,
-    /// Whether the store has the mark.
-    marked: bool,
+    /// The occurrence whose turn it is in this process, or is about to be.
+    taken_up: Option<DateTime<Utc>>,
+    /// When the store was seen to have the mark.
+    noted: Option<Moment>,
 }
 
 /// An occurrence, and how long it is the latest.
@@ -38,6 +41,9 @@ struct Latest {
     occurrence: DateTime<Utc>,
     next: Option<DateTime<Utc>>,
 }
+
+/// How long a store that has the mark is believed to keep it: it may lose its data.
+const BELIEVED: Duration = Duration::from_secs(60 * 60);
 
 impl CatchUp {
     /// `None`: the event does not make up for anything.
@@ -48,30 +54,60 @@ impl CatchUp {
         Some(Self { window, mark, known: Mutex::default() })
     }
 
-    /// The occurrence that may be owed at `now`, without asking anybody.
-    pub(crate) fn may_owe(&self, timetable: &Timetable, now: DateTime<Utc>) -> Option<DateTime<Utc>> {
+    /// Takes up the occurrence that may be owed in this `minute`, without asking anybody. `None`: there is none, or it has
+    /// its turn.
+    pub(crate) fn take_up_what_may_be_owed(
+        &self,
+        timetable: &Timetable,
+        minute: DateTime<Utc>,
+    ) -> Option<DateTime<Utc>> {
         let mut known = self.known();
-        let lasts = |latest: &Latest| latest.occurrence <= now && latest.next.is_none_or(|next| now < next);
+        let lasts = |latest: &Latest| latest.occurrence <= minute && latest.next.is_none_or(|next| minute < next);
         let latest = if let Some(latest) = known.latest.filter(lasts) {
             latest
         } else {
-            let (occurrence, next) = (timetable.latest(now)?, timetable.next(now));
+            let (occurrence, next) = (timetable.latest(minute)?, timetable.next(minute));
             *known.latest.insert(Latest { occurrence, next })
         };
-        let lateness = (now - latest.occurrence).to_std().ok()?;
-        (lateness <= self.window && known.settled != Some(latest.occurrence)).then_some(latest.occurrence)
+        let occurrence = latest.occurrence;
+        let is_open = (minute - occurrence).to_std().is_ok_and(|lateness| lateness <= self.window);
+        if !is_open || known.settled == Some(occurrence) || known.taken_up == Some(occurrence) {
+            return None;
+        }
+        known.taken_up = Some(occurrence);
+        Some(occurrence)
     }
 
-    pub(crate) fn is_marked(&self) -> bool {
-        self.known().marked
+    /// Its turn for this occurrence is about to come: nobody else in this process need look whether it is owed.
+    pub(crate) fn take_up(&self, occurrence: DateTime<Utc>) {
+        self.known().taken_up = Some(occurrence);
     }
 
-    pub(crate) fn has_been_marked(&self) {
-        self.known().marked = true;
+    /// It had its turn.
+    pub(crate) fn let_go(&self, occurrence: DateTime<Utc>) {
+        let mut known = self.known();
+        known.taken_up = known.taken_up.filter(|taken_up| *taken_up != occurrence);
     }
 
     pub(crate) fn settle(&self, occurrence: DateTime<Utc>) {
         self.known().settled = Some(occurrence);
+    }
+
+    /// For how long after this occurrence anybody looks for its claim: no longer than until the next.
+    pub(crate) fn is_looked_for(&self, timetable: &Timetable, occurrence: DateTime<Utc>) -> Duration {
+        let latest = self.known().latest.filter(|latest| latest.occurrence == occurrence);
+        let next = latest.map_or_else(|| timetable.next(occurrence), |latest| latest.next);
+        let until_next = next.and_then(|next| (next - occurrence).to_std().ok());
+        until_next.map_or(self.window, |until_next| until_next.min(self.window))
+    }
+
+    /// Whether the store has the mark, as far as is known.
+    pub(crate) fn is_noted(&self, clock: &Clock) -> bool {
+        self.known().noted.is_some_and(|noted| clock.moment().since(noted) < BELIEVED)
+    }
+
+    pub(crate) fn has_been_noted(&self, clock: &Clock) {
+        self.known().noted = Some(clock.moment());
     }
 
     fn known(&self) -> MutexGuard<'_, Known> {
@@ -91,6 +127,6 @@ impl fmt::Debug for CatchUp {
 pub(crate) enum Missed {
     /// Nobody has claimed its occurrence.
     Owed,
-    /// The store did not say whether anybody has.
-    Unknown(MutexError),
+    /// Whether it is owed is not known, for this reason.
+    Unknown(SkipReason),
 }

@@ -190,7 +190,7 @@ impl Event {
     }
 
     /// Its first occurrence after `after`, between the years 1970 and 2100. `None`: there is none, or the event has no
-    /// timetable yet. Filters and stores are not asked: it may be skipped then.
+    /// timetable yet, or [`add`](crate::Schedule::add) would refuse it for what was said up to now. Filters and stores are not asked: it may be skipped then.
     ///
     /// ```
     /// use chrono::{DateTime, Utc};
@@ -379,8 +379,11 @@ impl Event {
         attributes(self)
     }
 
-    /// What was said about the time, if anything was.
+    /// What was said about the time, if anything was, and nothing wrong.
     fn timetable(&self) -> Option<Timetable> {
+        if self.wrong.is_some() {
+            return None;
+        }
         let (seconds, clock_change) = (self.seconds, self.clock_change);
         Some(Timetable { crontab: self.crontab?, seconds, zone: self.zone.clone(), clock_change })
     }
@@ -446,9 +449,9 @@ impl Event {
         {
             return Err(refuse(AddErrorKind::Timeout(limit)));
         }
-        if let Some(environments) = &self.environments
-            && !environments.include(environment).map_err(refuse)?
-        {
+        let environments = self.environments.as_ref();
+        let runs_here = environments.map_or(Ok(true), |them| them.include(environment)).map_err(refuse)?;
+        if !runs_here {
             self.filters.insert(0, Box::new(|_| false));
         }
         let protection = self.asked.protection(own_name, usual_term, self.mutex.is_some()).map_err(refuse)?;
@@ -465,6 +468,7 @@ impl Event {
             after: self.after,
             protection,
             timeout: self.timeout,
+            runs_here,
             catch_up,
             mutex: self.mutex,
             background: self.background,
@@ -516,6 +520,8 @@ pub(crate) struct Definition {
     pub(crate) after: Vec<AfterHook>,
     pub(crate) protection: Protection,
     pub(crate) timeout: Option<Duration>,
+    /// Whether it is due at all, in this environment.
+    pub(crate) runs_here: bool,
     pub(crate) catch_up: Option<CatchUp>,
     pub(crate) mutex: Option<Store>,
     pub(crate) background: bool,

@@ -70,9 +70,13 @@ pub(crate) fn admit_after<'a>(
 }
 
 pub(crate) fn ask_filters(turn: &Turn<'_>) -> Result<(), SkipReason> {
-    refuse_when_shutting_down(turn)?;
-    refuse_while_paused(turn)?;
-    refuse_what_may_not_be_owed(turn)?;
+    refuse_at_the_door(turn)?;
+    // Of what was missed they were asked before it was looked for.
+    if turn.missed.is_some() { Ok(()) } else { filters_allow(turn) }
+}
+
+/// Asks the filters in their order, until one refuses.
+pub(crate) fn filters_allow(turn: &Turn<'_>) -> Result<(), SkipReason> {
     for allows in &turn.event.filters {
         if !contain(|| allows(&turn.tick)).map_err(SkipReason::FilterPanicked)? {
             return Err(SkipReason::Filtered);
@@ -83,9 +87,7 @@ pub(crate) fn ask_filters(turn: &Turn<'_>) -> Result<(), SkipReason> {
 
 /// What the event asks the store for, right before that is asked; nothing without a protection.
 pub(crate) fn admission(turn: &Turn<'_>) -> Result<Option<Admission>, SkipReason> {
-    refuse_when_shutting_down(turn)?;
-    refuse_while_paused(turn)?;
-    refuse_what_may_not_be_owed(turn)?;
+    refuse_at_the_door(turn)?;
     refuse_late_claims(turn).map(|()| asked_of_the_store(turn))
 }
 
@@ -108,6 +110,16 @@ fn give_back_all(turn: &Turn<'_>, pass: Pass<'_>) {
     give_back(turn, lease.into_iter().chain(tenure.claim().cloned()));
 }
 
+/// Whatever the event itself says.
+fn refuse_at_the_door(turn: &Turn<'_>) -> Result<(), SkipReason> {
+    refuse_when_shutting_down(turn)?;
+    refuse_while_paused(turn)?;
+    match &turn.missed {
+        Some(Missed::Unknown(reason)) => Err(reason.clone()),
+        Some(Missed::Owed) | None => Ok(()),
+    }
+}
+
 fn refuse_when_shutting_down(turn: &Turn<'_>) -> Result<(), SkipReason> {
     if turn.round.is_shutting_down() { Err(SkipReason::ShuttingDown) } else { Ok(()) }
 }
@@ -120,13 +132,6 @@ fn refuse_while_paused(turn: &Turn<'_>) -> Result<(), SkipReason> {
     }
 }
 
-fn refuse_what_may_not_be_owed(turn: &Turn<'_>) -> Result<(), SkipReason> {
-    match &turn.missed {
-        Some(Missed::Unknown(error)) => Err(SkipReason::StoreUnavailable(error.clone())),
-        Some(Missed::Owed) | None => Ok(()),
-    }
-}
-
 fn asked_of_the_store(turn: &Turn<'_>) -> Option<Admission> {
     turn.event.protection.admission(turn.claimant(), turn.round.owners, turn.clock)
 }
@@ -136,7 +141,7 @@ fn refuse_late_claims(turn: &Turn<'_>) -> Result<(), SkipReason> {
     if !turn.claims() {
         return Ok(());
     }
-    let window = turn.event.protection.claim_window().saturating_sub(turn.missed_by());
+    let window = turn.claim_window().saturating_sub(turn.missed_by());
     if turn.clock.moment().since(turn.round.began) > window { Err(SkipReason::TooLate) } else { Ok(()) }
 }
 

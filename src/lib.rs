@@ -188,7 +188,9 @@
 //! | `error that can't be shown` | error | `error` |
 //! | `lease not given back` | error | `mutex`, `error` |
 //! | `clock set back: beginning anew` | warn | `by_s` |
-//! | `tick not told` | error | `error` |
+//! | `clock set back` | warn | `by_s` |
+//! | `minutes missed` | warn | `after`, `until` |
+//! | `report not told` | error | `error` |
 //! | `protection reaches further than its store` | warn | `event`, `scope` |
 //! | `no thread for a tick: the next ones wait for it` | warn | `error` |
 //! | `no thread for background events: they run on fewer` | warn | `error` |

@@ -1,86 +1,95 @@
 //! Whether an occurrence that was missed is owed: what the store says of it.
 
-use chrono::{DateTime, Utc};
-
 use crate::catch_up::{CatchUp, Missed};
 use crate::error::MutexError;
+use crate::gate;
 use crate::lease::{LeaseRequest, Term};
-use crate::mutex::EventMutex;
+use crate::mutex::{Admission, Admitted, outage_in};
 use crate::outcome::SkipReason;
 use crate::report::Verdict;
 use crate::turn::Turn;
 
 impl Turn<'_> {
-    /// Whether its occurrence, which may be owed, is. One look, and another one while nobody has claimed it.
+    /// Whether its occurrence, which may be owed, is: by its filters, and then by one look at the store, and another one
+    /// while nobody has claimed it. An occurrence that filters refuse may wait until they don't.
     pub(crate) fn look_for_what_is_owed(&self) -> Option<Missed> {
         let catch_up = self.event.catch_up.as_ref()?;
-        match self.owes(catch_up) {
-            Ok(true) => Some(Missed::Owed),
-            Ok(false) => {
-                catch_up.settle(self.tick.occurrence());
-                None
-            }
-            Err(error) => Some(Missed::Unknown(error)),
+        let occurrence = self.tick.occurrence();
+        let missed = match gate::filters_allow(self) {
+            Ok(()) => match self.owes(catch_up) {
+                Ok(true) => Some(Missed::Owed),
+                Ok(false) => {
+                    catch_up.settle(occurrence);
+                    None
+                }
+                Err(error) => Some(Missed::Unknown(SkipReason::StoreUnavailable(error))),
+            },
+            Err(SkipReason::Filtered) => None,
+            Err(reason) => Some(Missed::Unknown(reason)),
+        };
+        if missed.is_none() {
+            catch_up.let_go(occurrence);
         }
+        missed
     }
 
     fn owes(&self, catch_up: &CatchUp) -> Result<bool, MutexError> {
-        let occurrence = self.tick.occurrence();
+        let outages = &self.round.outages;
         let Some(claim) = self.claim_name() else { return Ok(false) };
-        if self.ask(|| format!("look at {claim}"), |mutex| mutex.exists(&claim))? {
+        let look = || format!("look at {claim}");
+        if outages.ask(self.store, self.clock, look, |mutex| mutex.exists(&claim))? {
             return Ok(false);
         }
-        if let Some(since) = self.seen_since(catch_up)? {
-            catch_up.has_been_marked();
-            return Ok(since <= occurrence);
-        }
-        if self.note_that_it_was_seen(catch_up)? {
-            return Ok(false);
-        }
-        // Somebody was quicker just now, or the store does not tell who holds a name.
-        match self.seen_since(catch_up)? {
-            Some(since) => Ok(since <= occurrence),
-            None => Err(MutexError::unsupported("tell since when it has held a mark, which `catch_up` needs")),
+        let note = || format!("note {}", catch_up.mark);
+        match outages.ask(self.store, self.clock, note, |mutex| mutex.admit_one(&self.mark(catch_up)))? {
+            // It is new.
+            Admitted::Granted(_) => Ok(false),
+            Admitted::ClaimTaken(Some(holder)) => Ok(holder.since() <= self.tick.occurrence()),
+            Admitted::ClaimTaken(None) | Admitted::LeaseTaken(_) => {
+                Err(MutexError::unsupported("tell since when it has held a mark, which `catch_up` needs"))
+            }
         }
     }
 
-    /// Sees to it that the store knows the event from now on, if it is not known that it does.
-    pub(crate) fn is_seen(&self) {
-        if let Some(catch_up) = self.event.catch_up.as_ref().filter(|catch_up| !catch_up.is_marked()) {
-            // Whoever is asked next finds out what is wrong with the store, and the next tick tries again.
-            let _ = self.note_that_it_was_seen(catch_up);
-        }
+    fn mark(&self, catch_up: &CatchUp) -> Admission {
+        let owners = self.round.owners;
+        Admission::claim_only(LeaseRequest::by(owners, catch_up.mark.clone(), Term::MAX, self.clock))
     }
 
-    fn seen_since(&self, catch_up: &CatchUp) -> Result<Option<DateTime<Utc>>, MutexError> {
-        let mark = &catch_up.mark;
-        let holder = self.ask(|| format!("look at {mark}"), |mutex| mutex.holder(mark))?;
-        Ok(holder.map(|holder| holder.since()))
-    }
-
-    /// `true`: it was not known until now.
-    fn note_that_it_was_seen(&self, catch_up: &CatchUp) -> Result<bool, MutexError> {
-        let request = LeaseRequest::by(self.round.owners, catch_up.mark.clone(), Term::MAX, self.clock);
-        let created = self.ask(|| format!("note {}", catch_up.mark), |mutex| mutex.create(&request))?;
-        catch_up.has_been_marked();
-        Ok(created.is_some())
-    }
-
-    fn ask<A>(
-        &self,
-        attempted: impl Fn() -> String,
-        ask: impl FnOnce(&dyn EventMutex) -> Result<A, MutexError>,
-    ) -> Result<A, MutexError> {
-        self.round.outages.ask(self.store, self.clock, attempted, ask)
-    }
-
-    /// Notes what became of its occurrence, if that is settled: the next ticks need not look.
-    pub(crate) fn note_if_settled(&self, verdict: &Verdict) {
-        let Some(catch_up) = &self.event.catch_up else { return };
-        if let Verdict::Ran(_) | Verdict::Skipped(SkipReason::RanElsewhere(_)) = verdict
-            && self.claims()
-        {
+    /// Notes what became of its turn. The claim of somebody else is no more than taken: it may be given back, as long as
+    /// nothing has started under it.
+    pub(crate) fn note_what_became_of_it(&self, verdict: &Verdict) {
+        let Some(catch_up) = self.event.catch_up.as_ref().filter(|_| self.claims()) else { return };
+        if matches!(verdict, Verdict::Ran(_)) {
             catch_up.settle(self.tick.occurrence());
         }
+        catch_up.let_go(self.tick.occurrence());
+    }
+}
+
+/// Sees to it that stores know these events from now on, all of one store at once, where that is not known. Whoever is
+/// asked next finds out what is wrong with a store, and the next tick tries again.
+pub(crate) fn note_that_they_were_seen(turns: &[Turn<'_>]) {
+    let catches_up = |turn: &&Turn<'_>| turn.event.catch_up.as_ref().is_some_and(|it| !it.is_noted(turn.clock));
+    let mut unknown: Vec<&Turn<'_>> = turns.iter().filter(catches_up).collect();
+    while let Some(Turn { store, round, clock, .. }) = unknown.first() {
+        let (these, others): (Vec<&Turn<'_>>, Vec<_>) = unknown.iter().partition(|turn| turn.store.id == store.id);
+        let marks = |turn: &&Turn<'_>| turn.event.catch_up.as_ref().map(|catch_up| turn.mark(catch_up));
+        let admissions: Vec<Admission> = these.iter().filter_map(marks).collect();
+        let noted = round.outages.ask(
+            store,
+            clock,
+            || "note which events there are".to_owned(),
+            |mutex| {
+                let answers = mutex.admit(&admissions);
+                outage_in(&answers).cloned().map_or(Ok(answers), Err)
+            },
+        );
+        for (turn, answer) in these.iter().zip(noted.into_iter().flatten()) {
+            if let (Some(catch_up), Ok(_)) = (&turn.event.catch_up, answer) {
+                catch_up.has_been_noted(clock);
+            }
+        }
+        unknown = others;
     }
 }

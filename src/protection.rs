@@ -74,10 +74,13 @@ pub(crate) struct Claimant<'a> {
     pub(crate) event: &'a Arc<str>,
     pub(crate) tick: &'a Tick,
     pub(crate) zone: &'a Zone,
+    /// For how long after the occurrence somebody may ask for it.
+    pub(crate) window: Duration,
 }
 
-/// How long after its occurrence an event may at least still ask for what it claims.
-const CLAIM_WINDOW: Duration = Duration::from_secs(60 * 60);
+/// How long after its occurrence an event may at least still ask for what it claims: as long as every claim on that lives
+/// for certain.
+pub(crate) const CLAIM_WINDOW: Duration = Duration::from_secs(60 * 60);
 
 /// How far back an event may make up for what was missed: not less than from one tick to the next.
 pub(crate) const CATCH_UP_WINDOWS: RangeInclusive<Duration> =
@@ -110,12 +113,6 @@ impl Protection {
         self.lease.is_some() || self.claim.is_some()
     }
 
-    /// For how long after its occurrence an event may ask for what it claims: as long as every claim on that lives for
-    /// certain.
-    pub(crate) fn claim_window(&self) -> Duration {
-        self.catch_up.unwrap_or_default().max(CLAIM_WINDOW)
-    }
-
     /// What the claim of one run is called.
     pub(crate) fn claim_name(&self, claimant: Claimant<'_>) -> Option<MutexName> {
         self.claim(claimant).map(|(name, _)| name)
@@ -123,7 +120,7 @@ impl Protection {
 
     /// What the claim of one run is called, and its term: the window and its margin, from when nobody whose clock is right
     /// is in the occurrence or the period any more.
-    fn claim(&self, Claimant { event, tick, zone }: Claimant<'_>) -> Option<(MutexName, Term)> {
+    fn claim(&self, Claimant { event, tick, zone, window }: Claimant<'_>) -> Option<(MutexName, Term)> {
         let (event, occurrence) = (Arc::clone(event), tick.occurrence());
         let (name, rest) = match self.claim.as_ref()? {
             Claim::Occurrence => (self.mutex.claim(event, occurrence), Duration::ZERO),
@@ -133,7 +130,7 @@ impl Protection {
                 (self.mutex.permit(event, permit.period), rest)
             }
         };
-        Some((name, Term::new(rest + self.claim_window() + CLAIM_MARGIN).unwrap_or(Term::MAX)))
+        Some((name, Term::new(rest + window + CLAIM_MARGIN).unwrap_or(Term::MAX)))
     }
 
     /// What one run asks the store for. `claimant`: nobody if it is run by hand.

@@ -63,7 +63,7 @@ impl Turn<'_> {
     #[inline(always)]
     fn enter(&self, event: Arc<str>, verdict: Verdict) -> Entry {
         let zone = self.event.timetable.zone.clone();
-        self.note_if_settled(&verdict);
+        self.note_what_became_of_it(&verdict);
         let missed_by = self.missed.is_some().then(|| self.lateness());
         let entry = Entry { event, zone, occurrence: self.occurrence(), missed_by, verdict };
         if let Err(message) = contain(|| entry.trace()) {

@@ -205,8 +205,11 @@ impl Schedule {
         Self { jitter, ..self }
     }
 
-    /// The same schedule, which calls `told` with the report of each tick of [`work`](Self::work) when all of that has
-    /// ended, on the thread of that tick; several may be at it beside one another.
+    /// The same schedule, which calls `told` with the report of each tick in which something was due, when all of that
+    /// has ended: the slowest event is waited for, and what is to be told at once is told by
+    /// [`then`](Event::then) and [`on_failure`](Event::on_failure). Of a tick that is left behind when the process ends, it
+    /// is not told. In [`work`](Self::work) and [`run_minute`](Self::run_minute) ticks have threads of their own, so that
+    /// several may be at it beside one another.
     ///
     /// ```
     /// use soloist::Schedule;
@@ -251,8 +254,7 @@ impl Schedule {
             let event = &*event.name;
             tracing::warn!(target: "soloist", event, ?scope, "protection reaches further than its store");
         }
-        self.agenda.push(self.events.len(), &event.timetable);
-        self.catching_up.extend(event.catch_up.as_ref().map(|_| self.events.len()));
+        self.put_on_the_agenda(self.events.len(), &event);
         self.names.insert(Arc::clone(&event.name), self.events.len());
         self.events.push(Arc::new(event));
         Ok(self)
@@ -275,9 +277,18 @@ impl Schedule {
         let Some(at) = self.names.remove(name) else { return false };
         self.events.remove(at);
         self.names.values_mut().filter(|index| **index > at).for_each(|index| *index -= 1);
-        self.agenda = Agenda::of(self.events.iter().map(|event| &event.timetable));
-        self.catching_up = (0..self.events.len()).filter(|at| self.events[*at].catch_up.is_some()).collect();
+        (self.agenda, self.catching_up) = (Agenda::default(), Vec::new());
+        for (at, event) in self.events.clone().iter().enumerate() {
+            self.put_on_the_agenda(at, event);
+        }
         true
+    }
+
+    fn put_on_the_agenda(&mut self, at: usize, event: &Definition) {
+        if event.runs_here {
+            self.agenda.push(at, &event.timetable);
+            self.catching_up.extend(event.catch_up.as_ref().map(|_| at));
+        }
     }
 
     /// The names of the events that are due at `now`, in the order in which they were added. Asks neither filters
@@ -344,8 +355,7 @@ impl Schedule {
     /// # }
     /// ```
     pub fn run(&self, name: &str, now: DateTime<Utc>) -> Result<Entry, UnknownEvent> {
-        let at = self.names.get(name).ok_or_else(|| UnknownEvent { name: Quoted::new(name) })?;
-        let event = &*self.events[*at];
+        let event = self.event(name)?;
         let tick = Tick::at(now, &event.timetable.zone);
         let _ticking = self.shutdown.as_ref().map(Shutdown::tick);
         Ok(self.turn(event, tick, &self.round(Cause::ByHand, false)).take())
@@ -370,7 +380,62 @@ impl Schedule {
     /// # }
     /// ```
     pub fn next_due(&self, after: DateTime<Utc>) -> Option<DateTime<Utc>> {
-        self.events.iter().filter_map(|event| event.timetable.next(after)).min()
+        self.due_here().filter_map(|event| event.timetable.next(after)).min()
+    }
+
+    /// The names of its events, in the order in which they were added.
+    ///
+    /// ```
+    /// use soloist::{Event, Schedule};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let mut schedule = Schedule::in_process();
+    /// schedule.add(Event::call("backup", |_| {}).daily_at("02:30"))?.add(Event::call("reports", |_| {}).hourly())?;
+    /// assert!(schedule.names().eq(["backup", "reports"]));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.events.iter().map(|event| &*event.name)
+    }
+
+    /// When one of its events is due after `after`, one time after the other: see [`Event::upcoming`]. There are none for an
+    /// event that is not for this [environment](Self::with_environment).
+    ///
+    /// # Errors
+    ///
+    /// There is no event of this name.
+    ///
+    /// ```
+    /// use soloist::{Event, Schedule};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let mut schedule = Schedule::in_process();
+    /// schedule.add(Event::call("backup", |_| {}).daily_at("02:30"))?.add(Event::call("reports", |_| {}).hourly())?;
+    /// let now = chrono::Utc::now();
+    /// for name in schedule.names() {
+    ///     println!("{name}: {:?}", schedule.upcoming(name, now)?.next());
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn upcoming(
+        &self,
+        name: &str,
+        after: DateTime<Utc>,
+    ) -> Result<impl Iterator<Item = DateTime<Utc>> + use<>, UnknownEvent> {
+        let event = self.event(name)?;
+        let times = event.runs_here.then(|| event.timetable.clone().upcoming(after));
+        Ok(times.into_iter().flatten())
+    }
+
+    fn event(&self, name: &str) -> Result<&Definition, UnknownEvent> {
+        let at = self.names.get(name).ok_or_else(|| UnknownEvent { name: Quoted::new(name) })?;
+        Ok(&self.events[*at])
+    }
+
+    fn due_here(&self) -> impl Iterator<Item = &Definition> {
+        self.events.iter().map(|event| &**event).filter(|event| event.runs_here)
     }
 
     fn round(&self, cause: Cause, background: bool) -> Round<'_> {

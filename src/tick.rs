@@ -28,6 +28,8 @@ pub struct Tick {
     now: DateTime<Utc>,
     local: DateTime<FixedOffset>,
     occurrence: DateTime<Utc>,
+    /// How far ahead the clocks were at the occurrence.
+    offset_then: FixedOffset,
 }
 
 impl Tick {
@@ -43,7 +45,8 @@ impl Tick {
     /// ```
     pub fn at(now: DateTime<Utc>, zone: &Zone) -> Self {
         let local = zone.at(now);
-        Self { now, local, occurrence: start_of_minute(now, *local.offset()) }
+        let offset = *local.offset();
+        Self { now, local, occurrence: start_of_minute(now, offset), offset_then: offset }
     }
 
     /// The captured instant, the same for every event of the tick.
@@ -88,6 +91,22 @@ impl Tick {
         self.occurrence
     }
 
+    /// The same, as the clocks in the event's zone showed it. It is earlier than [`local`](Self::local) where the
+    /// occurrence was missed, and is [made up for](crate::Event::catch_up) in this tick.
+    ///
+    /// ```
+    /// # use soloist::Tick;
+    /// # use chrono::{DateTime, TimeDelta, Timelike};
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let tick = Tick::at(DateTime::UNIX_EPOCH + TimeDelta::seconds(59), &"+01:00".parse()?);
+    /// assert_eq!((tick.scheduled().hour(), tick.scheduled().second()), (1, 0));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn scheduled(&self) -> DateTime<FixedOffset> {
+        self.occurrence.with_timezone(&self.offset_then)
+    }
+
     /// The same instant for an event that is due at these `seconds` of the minute.
     pub(crate) fn in_slot(self, seconds: Seconds) -> Self {
         let slot = Duration::from_secs(seconds.slot(self.local.second()).into());
@@ -95,8 +114,8 @@ impl Tick {
     }
 
     /// The same instant for an event that was due at this `occurrence`, and missed it.
-    pub(crate) fn for_missed(self, occurrence: DateTime<Utc>) -> Self {
-        Self { occurrence, ..self }
+    pub(crate) fn for_missed(self, occurrence: DateTime<Utc>, zone: &Zone) -> Self {
+        Self { occurrence, offset_then: zone.offset_at(occurrence), ..self }
     }
 
     /// When the minute of its occurrence is over.

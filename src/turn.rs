@@ -12,7 +12,7 @@ use crate::lease::{MutexName, Owners};
 use crate::mutex::{EventMutex, Store};
 use crate::outage::Outages;
 use crate::pause::Lookout;
-use crate::protection::Claimant;
+use crate::protection::{CLAIM_WINDOW, Claimant};
 use crate::shutdown::Shutdown;
 use crate::tick::Tick;
 
@@ -76,8 +76,19 @@ impl<'a> Turn<'a> {
 
     /// Who claims, if the event does; nobody by hand, which runs whoever else did.
     pub(crate) fn claimant(&self) -> Option<Claimant<'_>> {
-        let zone = &self.event.timetable.zone;
-        (self.round.cause == Cause::Due).then_some(Claimant { event: &self.event.name, tick: &self.tick, zone })
+        let (event, zone) = (&self.event.name, &self.event.timetable.zone);
+        let window = self.claim_window();
+        (self.round.cause == Cause::Due).then_some(Claimant { event, tick: &self.tick, zone, window })
+    }
+
+    /// For how long after its occurrence it may ask for what it claims.
+    #[inline]
+    pub(crate) fn claim_window(&self) -> Duration {
+        let catch_up = self.event.catch_up.as_ref();
+        let looked_for = catch_up.filter(|catch_up| catch_up.window > CLAIM_WINDOW);
+        looked_for.map_or(CLAIM_WINDOW, |catch_up| {
+            catch_up.is_looked_for(&self.event.timetable, self.tick.occurrence()).max(CLAIM_WINDOW)
+        })
     }
 
     /// Whether a run of it claims its occurrence or period.

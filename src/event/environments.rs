@@ -12,8 +12,8 @@ pub(super) struct Environments(Arc<[Arc<str>]>);
 
 impl Event {
     /// Runs only where its schedule [was told](crate::Schedule::with_environment) that it is in one of these
-    /// environments, letter by letter. Anywhere else it is in the report, as filtered out, and so is one that is run by
-    /// hand. It replaces what was said about environments before.
+    /// environments, letter by letter. Anywhere else it is never due, and by hand it is filtered out. It replaces what was
+    /// said about environments before.
     ///
     /// `add` refuses an empty list, an empty name, and a schedule that was not told where it is.
     ///
@@ -25,9 +25,9 @@ impl Event {
     /// schedule
     ///     .add(Event::call("reports:generate", |_| {}).every_minute().environments(["production", "staging"]))?
     ///     .add(Event::call("invoices:send", |_| {}).every_minute().environments(["production"]))?;
-    /// let report = schedule.run_due(chrono::Utc::now());
-    /// assert!(matches!(report.entries()[0].verdict(), Verdict::Ran(_)));
-    /// assert!(matches!(report.entries()[1].verdict(), Verdict::Skipped(SkipReason::Filtered)));
+    /// assert!(schedule.due(chrono::Utc::now()).eq(["reports:generate"]));
+    /// let entry = schedule.run("invoices:send", chrono::Utc::now())?;
+    /// assert!(matches!(entry.verdict(), Verdict::Skipped(SkipReason::Filtered)));
     /// # Ok(())
     /// # }
     /// ```

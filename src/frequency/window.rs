@@ -4,6 +4,7 @@ use chrono::{NaiveTime, Timelike};
 
 use super::{FrequencyError, TimeOfDay};
 use crate::event::Event;
+use crate::tick::Tick;
 
 /// In which part of the day. These words are [filters](Self::when): an event that is due outside of its window is in
 /// the report, as filtered out, and so is one that is run by hand there.
@@ -12,7 +13,8 @@ impl Event {
     /// the last run of an event that is due every minute is that of 17:00. Where `start` is the later one, the window
     /// goes over midnight: `"22:00"` to `"06:00"` is the night.
     ///
-    /// What counts is what the clocks of the event's zone show at the tick. So a time that a change of the clocks left
+    /// What counts is what the clocks of the event's zone show at the tick; of an occurrence that
+    /// [`catch_up`](Self::catch_up) makes up for, both that and its own time have to lie in the window. So a time that a change of the clocks left
     /// out, and that [is made up for](crate::ClockChange) after it, has to lie in the window when it is made up for.
     ///
     /// A time of day is written `hh:mm`, from `00:00` to `23:59`; `add` refuses any other text. When it is due has to
@@ -25,7 +27,7 @@ impl Event {
     /// ```
     pub fn between(self, start: &str, end: &str) -> Self {
         match Window::new(start, end) {
-            Ok(window) => self.when(move |tick| window.contains(tick.local().time())),
+            Ok(window) => self.when(move |tick| times_of(tick).into_iter().all(|time| window.contains(time))),
             Err(error) => self.timed(|_| Err(error)),
         }
     }
@@ -40,10 +42,16 @@ impl Event {
     /// ```
     pub fn unless_between(self, start: &str, end: &str) -> Self {
         match Window::new(start, end) {
-            Ok(window) => self.skip(move |tick| window.contains(tick.local().time())),
+            Ok(window) => self.skip(move |tick| times_of(tick).into_iter().any(|time| window.contains(time))),
             Err(error) => self.timed(|_| Err(error)),
         }
     }
+}
+
+/// When it is, and when the occurrence was, which differ where that was missed: what a window keeps from running at its
+/// time was not.
+fn times_of(tick: &Tick) -> [NaiveTime; 2] {
+    [tick.local().time(), tick.scheduled().time()]
 }
 
 /// The minutes of the day from one to another, over midnight if that is the earlier one.

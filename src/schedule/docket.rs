@@ -5,7 +5,9 @@ use chrono::{DateTime, Utc};
 use super::Schedule;
 use crate::background;
 use crate::event::Definition;
+use crate::fault::contain;
 use crate::foreground;
+use crate::owed::note_that_they_were_seen;
 use crate::report::{Entry, Report};
 use crate::shutdown::Shutdown;
 use crate::tick::Tick;
@@ -23,6 +25,12 @@ impl Docket {
     pub(super) fn is_empty(&self) -> bool {
         self.due.is_empty() && self.perhaps_owed.is_empty()
     }
+
+    /// Without what nothing keeps from having run already.
+    pub(super) fn of_what_is_claimed(mut self, schedule: &Schedule) -> Self {
+        self.due.retain(|(event, _)| schedule.events[*event].protection.claim.is_some());
+        self
+    }
 }
 
 impl Schedule {
@@ -30,23 +38,41 @@ impl Schedule {
     pub(super) fn docket(&self, now: DateTime<Utc>, since: DateTime<Utc>) -> Docket {
         let due = self.agenda.due(now, since);
         let mut perhaps_owed = Vec::new();
-        for event in &self.catching_up {
-            let Definition { timetable, catch_up, .. } = &*self.events[*event];
+        for at in &self.catching_up {
+            let Definition { timetable, catch_up: Some(catch_up), .. } = &*self.events[*at] else { continue };
+            if let Ok(found) = due.binary_search_by_key(at, |(event, _)| *event) {
+                // What is due makes up for all that came before it.
+                catch_up.take_up(due[found].1.occurrence());
+                continue;
+            }
             let tick = Tick::at(now, &timetable.zone);
-            // One look a minute is enough, and what is due makes up for all that came before it.
-            let looks = since < tick.occurrence() && due.binary_search_by_key(event, |(event, _)| *event).is_err();
-            let missed = catch_up.as_ref().filter(|_| looks).and_then(|catch_up| catch_up.may_owe(timetable, now));
-            perhaps_owed.extend(missed.map(|occurrence| (*event, tick.for_missed(occurrence))));
+            let minute = tick.occurrence();
+            // One look a minute is enough.
+            if since < minute
+                && let Some(missed) = catch_up.take_up_what_may_be_owed(timetable, minute)
+            {
+                perhaps_owed.push((*at, tick.for_missed(missed, &timetable.zone)));
+            }
         }
         Docket { now, due, perhaps_owed }
     }
 
-    /// Lets everybody on the docket have their turn.
+    /// Lets everybody on the docket have their turn, and tells who is to be told.
     pub(super) fn tick(&self, docket: &Docket) -> Report {
-        let Docket { now, due, perhaps_owed } = docket;
         if docket.is_empty() {
-            return Report::new(*now, Vec::new(), self.shutdown.as_ref());
+            return Report::new(docket.now, Vec::new(), self.shutdown.as_ref());
         }
+        let report = self.let_them_have_their_turns(docket);
+        if let Some(told) = self.on_report.as_ref().filter(|_| !report.entries().is_empty())
+            && let Err(message) = contain(|| told(&report))
+        {
+            tracing::error!(target: "soloist", error = &*message, "report not told");
+        }
+        report
+    }
+
+    fn let_them_have_their_turns(&self, docket: &Docket) -> Report {
+        let Docket { now, due, perhaps_owed } = docket;
         let _ticking = self.shutdown.as_ref().map(Shutdown::tick);
         let span = tracing::info_span!(target: "soloist", "tick", now = %now, due = due.len());
         let _in_span = span.enter();
@@ -64,7 +90,7 @@ impl Schedule {
 
     /// The turns of what is due and those of what is owed, in the order in which their events were added.
     fn with_what_is_owed<'a>(&'a self, docket: &Docket, due: Vec<Turn<'a>>, round: &'a Round<'a>) -> Vec<Turn<'a>> {
-        due.iter().for_each(Turn::is_seen);
+        note_that_they_were_seen(&due);
         let mut turns: Vec<(usize, Turn<'a>)> = docket.due.iter().map(|(event, _)| *event).zip(due).collect();
         for (event, tick) in &docket.perhaps_owed {
             let turn = self.turn(&self.events[*event], *tick, round);

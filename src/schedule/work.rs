@@ -15,6 +15,7 @@ use super::Schedule;
 use super::docket::Docket;
 use crate::clock::wall_plus;
 use crate::fault::contain;
+use crate::owed::note_that_they_were_seen;
 use crate::report::Report;
 use crate::shutdown::Shutdown;
 use crate::tick::Tick;
@@ -31,20 +32,24 @@ impl Schedule {
     /// Ticks until `shutdown` is set off, and returns when all that it has started has ended: the loop of a service. Its
     /// runs are told to stop then, as if the schedule had been [given](Self::with_shutdown) the shutdown.
     ///
-    /// It ticks at the start of each minute in which something is due, and at the second for events that are due more often,
-    /// and begins with the next one: a service that is started again within a minute does not run that minute's events
-    /// twice. It sleeps in between, and wakes up once a minute at the most if nothing is due.
+    /// It ticks at the start of each minute in which something is due, and at the second for events that are due more often.
+    /// It sleeps in between, and wakes up once a minute at the most if nothing is due. It begins with the next minute, so
+    /// that a service that is started again within a minute does not run that minute's events twice; those whose claims
+    /// keep them from it, by [`on_one_server`](crate::Event::on_one_server) or [`once_per`](crate::Event::once_per), it
+    /// begins with at once.
     ///
-    /// Each tick runs on a thread of its own, so that an event that takes five minutes delays none of the ticks meanwhile.
+    /// Each tick runs on a thread of its own, so that an event that takes five minutes delays none of the ticks after it.
     /// Without [`without_overlapping`](crate::Event::without_overlapping) such an event that is due every minute runs
-    /// beside itself, as it would under cron.
+    /// beside itself, as it would under cron. Within a tick, events run one after another, and those behind a slow one
+    /// wait for it, unless they are [`in_background`](crate::Event::in_background).
     ///
-    /// **No occurrence runs twice** because the clock was set back by up to three hours: the loop waits until it shows a
-    /// time that has not been. After a larger step it begins anew, and says so. What a clock that is set forward skips, and
-    /// what is due while the machine is suspended, is missed, and made up for by events that
-    /// [`catch_up`](crate::Event::catch_up). The loop sees such a step within a minute.
+    /// **No occurrence runs twice** because the clock was set back by up to three hours: of the times that the clock shows
+    /// again, those that the loop ticked through are not ticked again. After a larger step it begins anew. What a clock
+    /// that is set forward skips, and what is due while the machine is suspended, is missed, and made up for by events that
+    /// [`catch_up`](crate::Event::catch_up). The loop sees such a step within a minute, and tells subscribers of `tracing`.
     ///
-    /// What ticks report is told to subscribers of `tracing`, and to [`on_report`](Self::on_report).
+    /// What ticks report is told to them, too, and to [`on_report`](Self::on_report). The `shutdown` takes the place of one
+    /// that the schedule was given before.
     ///
     /// ```no_run
     /// use soloist::{Event, FileMutex, Schedule, Shutdown};
@@ -66,11 +71,13 @@ impl Schedule {
         let schedule = self.clone().with_shutdown(shutdown);
         // The process waits for the loop, not only for its ticks.
         let _working = shutdown.tick();
-        let report = |report: Report| schedule.tell(&report);
-        let mut beat = Beat::begin(schedule.clock.now());
+        let now = schedule.clock.now();
+        let mut beat = Beat::begin(now);
         thread::scope(|scope| {
-            let crew = Crew { scope, schedule: &schedule, report: &report };
+            // What it reports is told by then.
+            let crew = Crew { scope, schedule: &schedule, report: &drop };
             crew.start(Schedule::make_itself_known);
+            crew.take(schedule.docket(now, DateTime::<Utc>::MIN_UTC).of_what_is_claimed(&schedule));
             while !shutdown.has_begun() {
                 // In this order, so that whoever is held up in between wakes up too early, and not too late.
                 let moment = schedule.clock.moment();
@@ -89,8 +96,9 @@ impl Schedule {
     /// their times up to the end of the minute of `now`. For a binary that cron starts every minute. What it reports is all
     /// that was due, in the order of the ticks.
     ///
-    /// The ticks run beside one another, so that a task that takes longer than its interval delays none. Without such
-    /// events it is `run_due`.
+    /// The ticks run beside one another, so that a task that takes longer than its interval delays no tick after it. What
+    /// was due earlier in the minute than `now` is not made up for. The wait is one of real time, whatever minute `now` is
+    /// in. Without such events it is `run_due`.
     ///
     /// ```no_run
     /// use soloist::{Event, FileMutex, Report, Schedule};
@@ -140,16 +148,11 @@ impl Schedule {
 
     /// Lets the stores know of the events that make up for what is missed from now on.
     fn make_itself_known(&self) {
-        let round = self.round(Cause::Due, false);
-        for event in self.catching_up.iter().map(|event| &self.events[*event]) {
-            self.turn(event, Tick::at(self.clock.now(), &event.timetable.zone), &round).is_seen();
-        }
-    }
-
-    fn tell(&self, report: &Report) {
-        if let Some(told) = self.on_report.as_ref().filter(|_| !report.entries().is_empty()) {
-            told(report);
-        }
+        let (round, now) = (self.round(Cause::Due, false), self.clock.now());
+        let events = self.catching_up.iter().map(|event| &self.events[*event]);
+        let turns: Vec<_> =
+            events.map(|event| self.turn(event, Tick::at(now, &event.timetable.zone), &round)).collect();
+        note_that_they_were_seen(&turns);
     }
 }
 
@@ -177,58 +180,94 @@ impl<'env> Crew<'_, 'env> {
         }
     }
 
-    /// Has something done on a thread of its own, or here if there is none to be had.
+    /// Has something done on a thread of its own, or here if there is none to be had. What panics there is nobody's task or
+    /// hook, but a subscriber of `tracing`: the loop goes on.
     fn start(self, work: impl Fn(&Schedule) + Send + Sync + 'env) {
         let (schedule, work) = (self.schedule, Arc::new(work));
         let contained = {
             let work = Arc::clone(&work);
-            move || do_whatever_happens(|| work(schedule))
+            move || contain(|| work(schedule))
         };
         if let Err(error) = thread::Builder::new().name("soloist-tick".into()).spawn_scoped(self.scope, contained) {
             let _ = contain(
                 || tracing::warn!(target: "soloist", %error, "no thread for a tick: the next ones wait for it"),
             );
-            do_whatever_happens(|| work(schedule));
+            let _ = contain(|| work(schedule));
         }
     }
 }
 
-/// What panics here is nobody's task or hook: a subscriber of `tracing`, or who is told of reports. The loop goes on.
-fn do_whatever_happens(work: impl FnOnce()) {
-    if let Err(message) = contain(work) {
-        let _ = contain(|| tracing::error!(target: "soloist", error = &*message, "tick not told"));
-    }
+/// Which times the loop has taken care of.
+#[derive(Clone, Debug)]
+struct Beat {
+    /// The stretches of time that it ticked through, as far back as the clock may be set without beginning anew.
+    handled: Vec<Stretch>,
+    /// What the clock showed last.
+    last: DateTime<Utc>,
 }
 
-/// Up to when the loop has taken care of what was due.
+/// After `from`, up to `until`.
 #[derive(Clone, Copy, Debug)]
-struct Beat {
-    handled: DateTime<Utc>,
+struct Stretch {
+    from: DateTime<Utc>,
+    until: DateTime<Utc>,
 }
 
 impl Beat {
     /// It begins with what is due after `now`.
     fn begin(now: DateTime<Utc>) -> Self {
-        Self { handled: now }
+        Self { handled: vec![Stretch { from: now - TimeDelta::nanoseconds(1), until: now }], last: now }
     }
 
     /// Whether to tick at `now`, and for which occurrences: those after the instant that is returned. `None`: the clock
     /// shows what it has shown before.
     fn tick(&mut self, now: DateTime<Utc>) -> Option<DateTime<Utc>> {
-        if self.handled - now > LARGEST_STEP {
-            let by = (self.handled - now).num_seconds();
-            let _ = contain(|| tracing::warn!(target: "soloist", by_s = by, "clock set back: beginning anew"));
+        let back = std::mem::replace(&mut self.last, now) - now;
+        if back > LARGEST_STEP {
+            let _ = contain(|| {
+                tracing::warn!(target: "soloist", by_s = back.num_seconds(), "clock set back: beginning anew");
+            });
             *self = Self::begin(now);
+            return None;
         }
-        (self.handled < now).then(|| std::mem::replace(&mut self.handled, now))
+        if back >= TimeDelta::seconds(1) {
+            let _ = contain(|| tracing::warn!(target: "soloist", by_s = back.num_seconds(), "clock set back"));
+        }
+        if self.stretch_around(now).is_some() {
+            return None;
+        }
+        self.handled.retain(|stretch| (now - stretch.until).abs() <= LARGEST_STEP);
+        let minute = Tick::at(now, &Zone::UTC).occurrence();
+        let before_it = minute - TimeDelta::seconds(1);
+        let earlier = self.handled.iter_mut().filter(|stretch| stretch.until < now);
+        match earlier.max_by_key(|stretch| stretch.until) {
+            // No minute began in between that was not looked at.
+            Some(stretch) if stretch.until >= minute - TimeDelta::minutes(1) => {
+                Some(std::mem::replace(&mut stretch.until, now))
+            }
+            earlier => {
+                if let Some(Stretch { until, .. }) = earlier {
+                    let _ = contain(
+                        || tracing::warn!(target: "soloist", after = %until, until = %minute, "minutes missed"),
+                    );
+                }
+                self.handled.push(Stretch { from: before_it, until: now });
+                Some(before_it)
+            }
+        }
+    }
+
+    fn stretch_around(&self, now: DateTime<Utc>) -> Option<&Stretch> {
+        self.handled.iter().find(|stretch| stretch.from < now && now <= stretch.until)
     }
 
     /// How long to sleep from `now` on: until the next tick, and not for long.
     fn rest(&self, now: DateTime<Utc>, schedule: &Schedule) -> Duration {
-        let next = schedule.agenda.next_look(now.max(self.handled));
+        let from = self.stretch_around(now).map_or(now, |stretch| stretch.until);
+        let next = schedule.agenda.next_look(from);
         let rest = next.and_then(|next| (next - now).to_std().ok()).filter(|rest| *rest < LONGEST_SLEEP);
         match (rest, next) {
-            (Some(rest), Some(next)) => rest + schedule.delay_of(next),
+            (Some(rest), Some(next)) => (rest + schedule.delay_of(next)).min(LONGEST_SLEEP),
             _ => LONGEST_SLEEP,
         }
     }

@@ -11,7 +11,7 @@ use soloist::{
 };
 
 use crate::fleet::{Fleet, Line, read, succeeded};
-use crate::support::{Counted, Diary, HOUR, at, entry, ran, skipped};
+use crate::support::{Counted, Diary, HOUR, at, entry, ran, skipped, until};
 
 /// Hosts that share a clock and a store, whose clock it is as well.
 struct Host {
@@ -141,7 +141,7 @@ fn what_was_missed_before_the_latest_is_part_of_it() {
 
 #[test]
 fn the_window_ends_when_it_says() {
-    for (time, runs) in [("12:30", true), ("12:30:01", false)] {
+    for (time, runs) in [("12:30", true), ("12:30:59", true), ("12:31", false)] {
         let host = Host::at("11:00");
         let schedule = host.schedule(host.event().catch_up(HOUR / 2));
         let _ = host.tick(&schedule, "11:00");
@@ -204,9 +204,7 @@ fn what_kept_an_occurrence_from_running_does_not_use_it_up() {
 
     refused.store(true, Ordering::SeqCst);
     assert!(matches!(skipped(&host.tick(&schedule, "12:00"), "e"), SkipReason::Filtered));
-    let report = host.tick(&schedule, "12:01");
-    assert!(matches!(skipped(&report, "e"), SkipReason::Filtered));
-    assert_eq!(entry(&report, "e").missed_by(), Some(Duration::from_secs(60)));
+    assert!(host.tick(&schedule, "12:01").entries().is_empty(), "it waits");
     refused.store(false, Ordering::SeqCst);
 
     let lease = MutexName::lease("e").unwrap();
@@ -327,7 +325,7 @@ fn a_tick_looks_once_while_the_window_is_open_until_it_knows() {
     assert_eq!(calls(&second, "11:02"), 1, "somebody has the claim");
     assert_eq!(calls(&second, "11:03"), 0, "and keeps it");
     assert_eq!(calls(&process(), "11:31"), 0, "the window is closed");
-    assert_eq!(calls(&first, "12:00"), 1, "the mark is known");
+    assert_eq!(calls(&first, "12:00"), 2, "the mark again, after an hour, and its claim");
     assert_eq!(calls(&process(), "13:05"), 3, "no claim, a mark, and the run");
 }
 
@@ -445,6 +443,128 @@ fn a_definition_that_cannot_tell_what_was_missed_is_refused() {
             format!("event `e`: a catch-up window of {window:?} is outside of 60s to a year")
         );
     }
+}
+
+#[test]
+fn an_event_of_another_environment_asks_the_store_for_nothing() {
+    let clock = ManualClock::at(on_the_day("10:00"));
+    let store = Counted::with_clock(&clock);
+    let mut schedule = Schedule::new(store.clone()).with_clock(&clock).with_environment("staging");
+    let event = Event::call("e", |_| {}).hourly().on_one_server().catch_up(HOUR);
+    schedule.add(event.environments(["production"])).unwrap();
+    let mut entries = 0;
+    for minute in 0..130 {
+        let now = on_the_day("10:00") + TimeDelta::minutes(minute);
+        pass_until(&clock, now);
+        entries += schedule.run_due(now).entries().len();
+    }
+    assert_eq!((store.calls(), entries), (0, 0));
+}
+
+/// Says that a claim is held by somebody who gives it back right afterwards.
+#[test]
+fn a_claim_that_was_given_back_is_owed_still() {
+    let host = Host::at("11:00");
+    let one = host.schedule(host.event());
+    let _ = host.tick(&one, "11:00");
+    let occurrence = on_the_day("12:00");
+    host.pass_until(occurrence);
+    // Another server was admitted, and shuts down before its run starts.
+    let name = MutexName::lease("e").unwrap().claim("e", occurrence);
+    let term = soloist::Term::new(2 * HOUR).unwrap();
+    let claim = host.mutex.create(&LeaseRequest::new(name, term, &(&host.clock).into())).unwrap().unwrap();
+    let _ = one.run_due(occurrence);
+    assert!(host.mutex.forget(&claim).unwrap());
+    for time in ["12:01", "12:30"] {
+        let _ = host.tick(&one, time);
+    }
+    assert_eq!(host.ran(), ["11:00 0s", "12:00 60s"]);
+}
+
+/// It waits for the event before it in its tick, and is not missed.
+#[test]
+fn what_waits_for_its_turn_is_not_made_up_for_by_the_next_tick() {
+    let clock = ManualClock::at(on_the_day("11:00"));
+    let mutex = MemoryMutex::with_clock(&clock);
+    let diary = Diary::default();
+    let (go, wait) = std::sync::mpsc::channel::<()>();
+    let wait = std::sync::Mutex::new(wait);
+    let mut schedule = Schedule::new(mutex).with_clock(&clock);
+    let (noted, note) = (diary.clone(), diary.clone());
+    let import = Event::call("import", move |run| {
+        if run.occurrence() == on_the_day("12:00") {
+            noted.note("import begins");
+            wait.lock().unwrap().recv().unwrap();
+        }
+        noted.note(format!("import {}", run.occurrence().format("%R")));
+    });
+    schedule.add(import.hourly().on_one_server()).unwrap();
+    let export = Event::call("export", move |run| note.note(format!("export {}", run.occurrence().format("%R"))));
+    schedule.add(export.hourly().on_one_server().catch_up(HOUR)).unwrap();
+    let _ = schedule.run_due(on_the_day("11:00"));
+    pass_until(&clock, on_the_day("12:00"));
+    std::thread::scope(|scope| {
+        let slow = scope.spawn(|| schedule.run_due(on_the_day("12:00")));
+        until(|| diary.lines().len() == 3).unwrap();
+        pass_until(&clock, on_the_day("12:01"));
+        let next = schedule.run_due(on_the_day("12:01"));
+        assert!(next.entries().is_empty(), "{next}");
+        go.send(()).unwrap();
+        assert!(!slow.join().unwrap().is_failure());
+    });
+    assert_eq!(diary.lines(), ["import 11:00", "export 11:00", "import begins", "import 12:00", "export 12:00"]);
+}
+
+#[test]
+fn the_shortest_window_reaches_from_one_tick_to_the_next() {
+    let host = Host::at("11:00");
+    let schedule = host.schedule(host.event().catch_up(Duration::from_secs(60)));
+    let _ = host.tick(&schedule, "11:00");
+    // The tick of 12:00 did not come, and the next one comes when cron has started it.
+    let _ = host.tick(&schedule, "12:01:01");
+    assert_eq!(host.ran(), ["11:00 0s", "12:00 61s"]);
+}
+
+/// The process lives on when its store is started anew, empty.
+#[test]
+fn a_store_that_lost_its_data_hears_of_the_event_again() {
+    let host = Host::at("11:00");
+    let it = host.schedule(host.event().catch_up(HOUR / 2));
+    let _ = host.tick(&it, "11:00");
+    host.pass_until(on_the_day("11:40"));
+    let mark = MutexName::lease("e").unwrap().mark("e", "seen 0 * * * * UTC, each, 1800s");
+    assert!(host.mutex.break_lease(&mark).unwrap());
+    for time in ["12:00", "13:00", "14:00"] {
+        let _ = host.tick(&it, time);
+    }
+    // All are down at 15:00.
+    let _ = host.tick(&host.schedule(host.event().catch_up(HOUR / 2)), "15:10");
+    assert_eq!(host.ran(), ["11:00 0s", "12:00 0s", "13:00 0s", "14:00 0s", "15:00 600s"]);
+}
+
+#[test]
+fn what_a_window_keeps_from_running_was_not_missed() {
+    let host = Host::at("06:00");
+    let schedule = host.schedule(host.event().between("08:30", "17:00").catch_up(2 * HOUR));
+    for time in ["06:00", "08:00", "08:30", "09:00", "09:01"] {
+        let _ = host.tick(&schedule, time);
+    }
+    assert_eq!(host.ran(), ["09:00 0s"]);
+    // And while it is closed, nothing is told again each minute, nor asked.
+    let night = host.schedule(host.event().unless_between("18:00", "23:00").catch_up(6 * HOUR));
+    let told: Vec<usize> = ["18:00", "18:01", "20:30"].map(|time| host.tick(&night, time).entries().len()).into();
+    assert_eq!(told, [1, 0, 0]);
+}
+
+#[test]
+fn a_claim_is_kept_until_the_next_occurrence_and_no_longer_than_is_of_use() {
+    let host = Host::at("01:00");
+    let long = Duration::from_secs(300 * 24 * 3600);
+    let schedule = host.schedule(Event::call("e", |_| {}).every_minute().on_one_server().catch_up(long));
+    let _ = host.tick(&schedule, "01:00");
+    let claim = MutexName::lease("e").unwrap().claim("e", on_the_day("01:00"));
+    let holder = host.mutex.holder(&claim).unwrap().unwrap();
+    assert_eq!(holder.until() - holder.since(), TimeDelta::minutes(65));
 }
 
 /// Three workers saw the event, were down for 20 minutes around the full hour, and are back within seconds.

@@ -228,11 +228,12 @@ fn tell_of_a_loop() {
     let (clock, shutdown) = (ManualClock::at(noon()), Shutdown::new());
     let mut schedule = Schedule::new(MemoryMutex::with_clock(&clock)).with_clock(&clock);
     let (set, ends) = (clock.clone(), shutdown.clone());
-    let task = move |run: &Run| match run.occurrence() {
-        occurrence if occurrence > noon() => set.set(noon() - TimeDelta::hours(4)),
-        _ => ends.trigger(),
+    let steps = Mutex::new([-4, -1, 2].into_iter());
+    let task = move |_: &Run| match steps.lock().unwrap().next() {
+        Some(hours) => set.set(Clock::from(&set).now() + TimeDelta::hours(hours)),
+        None => ends.trigger(),
     };
-    schedule.add(Event::call("sets the clock back", task).every_second()).unwrap();
+    schedule.add(Event::call("sets the clock", task).every_second()).unwrap();
     let schedule = schedule.on_report(|_| panic!("out of paper"));
     std::thread::scope(|scope| {
         let work = scope.spawn(|| schedule.work(&shutdown));

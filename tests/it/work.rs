@@ -7,7 +7,10 @@ use std::thread;
 use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta, Utc};
-use soloist::{Clock, Event, ManualClock, MemoryMutex, Report, Run, Schedule, Shutdown, SkipReason, Verdict};
+use soloist::{
+    Clock, Event, EventMutex, LeaseRequest, ManualClock, MemoryMutex, MutexName, Period, Report, Run, Schedule,
+    Shutdown, SkipReason, Term, Verdict,
+};
 
 use crate::support::{Counted, Diary, HOUR, at, until};
 
@@ -110,18 +113,42 @@ fn it_begins_with_the_next_minute_and_misses_none() {
 }
 
 #[test]
-fn a_clock_that_is_set_90_minutes_back_runs_nothing_twice() {
-    let it = Loop::start(|diary, _| vec![Event::call("quarter", notes(diary)).every_fifteen_minutes()]);
+fn it_begins_at_once_with_what_its_claim_keeps_from_running_twice() {
+    let it = Loop::start(|diary, _| {
+        let hour = |name| Event::call(name, notes(diary)).hourly();
+        vec![hour("one server").on_one_server(), hour("any"), hour("a day").once_per(Period::Day)]
+    });
+    it.wait_for("one server 12:00");
+    it.wait_for("a day 12:00");
     it.pass_until("12:01");
-    it.clock.set(on_the_day("10:31"));
-    for _ in 0..90 {
+    assert_eq!(it.end(), ["one server 12:00", "a day 12:00", "minute 12:01"]);
+}
+
+#[test]
+fn a_clock_that_is_set_90_minutes_back_runs_nothing_twice_and_loses_nothing() {
+    let it = Loop::start(|diary, _| vec![Event::call("quarter", notes(diary)).every_fifteen_minutes()]);
+    for minute in 1..=20 {
+        it.pass_until(&format!("12:{minute:02}"));
+    }
+    it.clock.set(on_the_day("10:50"));
+    for _ in 0..71 {
         it.pass_a_minute();
     }
     assert_eq!(it.now(), on_the_day("12:01"));
-    assert_eq!(it.diary.lines(), ["minute 12:01"]);
-    it.pass_until("12:02");
-    it.pass_until("12:03");
-    assert_eq!(it.end(), ["minute 12:01", "minute 12:02", "minute 12:03"]);
+    for _ in 0..19 {
+        it.pass_a_minute();
+    }
+    it.pass_until("12:21");
+    it.pass_until("12:22");
+    // It began at 12:00:30: what the clock shows from 10:51 to 12:00 has not been, and what it shows until 12:20 has.
+    let shown = (51..=59).map(|minute| (10, minute)).chain((0..=59).map(|minute| (11, minute))).chain([(12, 0)]);
+    let minutes = (1..=20).map(|minute| (12, minute)).chain(shown).chain([(12, 21), (12, 22)]);
+    let expected: Vec<String> = minutes.map(|(hour, minute)| format!("minute {hour:02}:{minute:02}")).collect();
+    let lines = it.end();
+    let minutes: Vec<&String> = lines.iter().filter(|line| line.starts_with("minute")).collect();
+    assert_eq!(minutes, expected.iter().collect::<Vec<_>>());
+    let quarters = lines.iter().filter(|line| line.starts_with("quarter")).map(|line| &line[8..]).collect::<Vec<_>>();
+    assert_eq!(quarters, ["12:15", "11:00", "11:15", "11:30", "11:45", "12:00"]);
 }
 
 #[test]
@@ -349,8 +376,11 @@ fn a_minute_ends_when_the_process_is_to_end() {
 #[test]
 fn what_is_owed_is_tried_once_a_minute_however_often_something_else_is_due() {
     let clock = ManualClock::at(noon() - TimeDelta::minutes(1));
-    let mut schedule = Schedule::new(MemoryMutex::with_clock(&clock)).with_clock(&clock);
-    schedule.add(Event::call("hour", |_| {}).hourly().on_one_server().catch_up(HOUR).skip(|_| true)).unwrap();
+    let mutex = MemoryMutex::with_clock(&clock);
+    let held = LeaseRequest::new(MutexName::lease("hour").unwrap(), Term::MAX, &Clock::from(&clock));
+    mutex.create(&held).unwrap().expect("it is free");
+    let mut schedule = Schedule::new(mutex).with_clock(&clock);
+    schedule.add(Event::call("hour", |_| {}).hourly().on_one_server().without_overlapping().catch_up(HOUR)).unwrap();
     schedule.add(Event::call("often", |_| {}).every_ten_seconds()).unwrap();
     let _ = schedule.run_due(noon() - TimeDelta::minutes(1));
     clock.advance(2 * MINUTE);
@@ -364,4 +394,43 @@ fn what_is_owed_is_tried_once_a_minute_however_often_something_else_is_due() {
     });
     let entries_of = |name| report.entries().iter().filter(|entry| entry.event() == name).count();
     assert_eq!((entries_of("hour"), entries_of("often")), (1, 6), "{report}");
+}
+
+/// The clock is wrong by two hours when the loop begins, and is set right then: what is missed after that is made up for.
+#[test]
+fn a_clock_that_was_ahead_when_the_loop_began_loses_nothing_within_its_window() {
+    let clock = ManualClock::at(on_the_day("09:30"));
+    let (diary, shutdown) = (Diary::default(), Shutdown::new());
+    let mut schedule = Schedule::new(MemoryMutex::with_clock(&clock)).with_clock(&clock);
+    let event = Event::call("e", notes(&diary)).cron("30 9,12 * * *").on_one_server().catch_up(HOUR);
+    schedule.add(event).unwrap();
+    let _ = schedule.run_due(on_the_day("09:30"));
+    clock.set(on_the_day("14:00") + TimeDelta::seconds(10)); // the RTC is ahead
+    thread::scope(|scope| {
+        scope.spawn(|| schedule.work(&shutdown));
+        thread::sleep(Duration::from_millis(50));
+        clock.set(on_the_day("12:00") + TimeDelta::seconds(10)); // NTP sets it right
+        for _ in 0..150 {
+            clock.advance(MINUTE);
+            thread::sleep(Duration::from_millis(30));
+        }
+        shutdown.trigger();
+    });
+    assert_eq!(diary.lines(), ["e 09:30", "e 12:30"]);
+}
+
+#[test]
+fn catching_up_costs_a_tick_one_round_trip_for_all_its_events() {
+    let calls = |catch_up: bool| {
+        let clock = ManualClock::at(noon());
+        let store = Counted::with_clock(&clock);
+        let mut schedule = Schedule::new(store.clone()).with_clock(&clock);
+        for name in ["a", "b", "c", "d", "e", "f"] {
+            let event = Event::call(name, |_| {}).every_minute().on_one_server().in_background();
+            schedule.add(if catch_up { event.catch_up(HOUR) } else { event }).unwrap();
+        }
+        let _ = schedule.run_due(noon());
+        store.calls()
+    };
+    assert_eq!(calls(true), calls(false) + 1);
 }
