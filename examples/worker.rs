@@ -36,7 +36,8 @@ const USAGE: &str = "usage: worker --store URL [options]
   --hold-at-least SECONDS          for how long it is held, however soon the task has ended
   --on-one-server                  each occurrence starts once
   --once-per PERIOD                of the occurrences in an hour, day, week or month one starts
-  --catch-up SECONDS               an occurrence that nobody ran is made up for within so long
+  --catch-up SECONDS               an occurrence that nobody ran is made up for within so long, 60 at least; it goes with
+                                   --on-one-server or --once-per
   --work-ms N                      how long the task takes (0)
   --stubborn                       the task takes as long when it is cancelled
   --exec LINE                      the task is this line of the shell
@@ -45,7 +46,9 @@ const USAGE: &str = "usage: worker --store URL [options]
   --log FILE                       appended to (standard output); `at` is in nanoseconds since 1970
   --ticks N                        how many ticks (1)
   --every-ms N                     how far apart they are in real time (60000)
-  --work                           ticks when there is something to do, until a signal ends it";
+  --work                           ticks when there is something to do, until a signal ends it, without --now, --ticks
+                                   and --every-ms
+  --pausable-as NAME               example `pause` can pause it under this name";
 
 fn main() -> ExitCode {
     let options = match Options::parse() {
@@ -100,9 +103,10 @@ struct Options {
     in_background: Option<u32>,
     shutdown: Shutdown,
     log: Arc<Log>,
-    ticks: u64,
-    every: Duration,
+    ticks: Option<u64>,
+    every: Option<Duration>,
     loops: bool,
+    pausable_as: Option<String>,
 }
 
 impl Options {
@@ -132,9 +136,10 @@ impl Options {
             in_background: None,
             shutdown: Shutdown::on_signals()?,
             log: Arc::new(Log::StandardOutput),
-            ticks: 1,
-            every: Duration::from_secs(60),
+            ticks: None,
+            every: None,
             loops: false,
+            pausable_as: None,
         };
         let mut arguments = lexopt::Parser::from_env();
         while let Some(argument) = arguments.next()? {
@@ -160,9 +165,10 @@ impl Options {
                 Long("grace-ms") => options.grace = Duration::from_millis(arguments.value()?.parse()?),
                 Long("in-background") => options.in_background = Some(arguments.value()?.parse()?),
                 Long("log") => options.log = Arc::new(Log::append_to(&arguments.value()?.string()?)?),
-                Long("ticks") => options.ticks = arguments.value()?.parse()?,
-                Long("every-ms") => options.every = Duration::from_millis(arguments.value()?.parse()?),
+                Long("ticks") => options.ticks = Some(arguments.value()?.parse()?),
+                Long("every-ms") => options.every = Some(Duration::from_millis(arguments.value()?.parse()?)),
                 Long("work") => options.loops = true,
+                Long("pausable-as") => options.pausable_as = Some(arguments.value()?.string()?),
                 Long("help") | Short('h') => return Ok(None),
                 _ => return Err(argument.unexpected().into()),
             }
@@ -171,8 +177,8 @@ impl Options {
         if options.exec.is_some() && (options.stubborn || !options.work.is_zero()) {
             return Err("--exec goes with neither --work-ms nor --stubborn".into());
         }
-        if options.loops && options.now.is_some() {
-            return Err("--work is at the real time, and goes without --now".into());
+        if options.loops && (options.now.is_some() || options.ticks.is_some() || options.every.is_some()) {
+            return Err("--work ticks at the real time, and goes without --now, --ticks and --every-ms".into());
         }
         Ok(Some(options))
     }
@@ -201,6 +207,9 @@ fn schedule(options: &Options) -> Result<Schedule, Box<dyn Error>> {
         create_table(&options.store)?;
     }
     let mut schedule = Schedule::new(store).with_shutdown(&shutdown);
+    if let Some(name) = &options.pausable_as {
+        schedule = schedule.pausable_as(name.as_str())?;
+    }
     for number in 1..=options.in_background.unwrap_or(1) {
         let name = if number == 1 { options.event.clone() } else { format!("{}-{number}", options.event) };
         let event = event(options, name);
@@ -275,8 +284,9 @@ fn task(options: &Options) -> impl Fn(&Run) -> TaskOutcome + Send + Sync + 'stat
 fn tick(options: &Options, schedule: &Schedule, log: &Log) -> bool {
     let started = Instant::now();
     let mut failed = false;
-    for tick in 0..u32::try_from(options.ticks).unwrap_or(u32::MAX) {
-        if options.shutdown.wait((options.every * tick).saturating_sub(started.elapsed())) {
+    let (ticks, every) = (options.ticks.unwrap_or(1), options.every.unwrap_or(Duration::from_secs(60)));
+    for tick in 0..u32::try_from(ticks).unwrap_or(u32::MAX) {
+        if options.shutdown.wait((every * tick).saturating_sub(started.elapsed())) {
             break;
         }
         let now = options.now.map_or_else(Utc::now, |first| first + TimeDelta::minutes(tick.into()));

@@ -66,7 +66,8 @@ impl Report {
         self.entries
     }
 
-    /// The entry of one event; `None` if it was not due.
+    /// The entry of one event, the first if [`run_minute`](crate::Schedule::run_minute) has several; `None` if it was not
+    /// due.
     ///
     /// ```
     /// use soloist::{Event, Schedule};

@@ -189,7 +189,8 @@ impl Schedule {
 
     /// The same schedule, whose ticks in [`work`](Self::work) come up to so much later, each time by another random length:
     /// so that the servers of a fleet do not all ask their store in the same moment, and not always the same one is first.
-    /// None, unless it is said. A tick is never delayed for longer than nine tenths of the time to the next one.
+    /// None, unless it is said. It is part of the minute: a tick is delayed for nine tenths of the time to the next minute, or
+    /// to the next second at which something is due, at the most.
     ///
     /// ```no_run
     /// use std::time::Duration;
@@ -313,8 +314,8 @@ impl Schedule {
     ///
     /// Call it once a minute, from cron; the loop of a service is [`work`](Self::work). It remembers nothing: called twice
     /// within a minute, it runs twice what neither [`on_one_server`](Event::on_one_server) nor
-    /// [`once_per`](Event::once_per) protects. Of an event that is due more often than every minute it runs the occurrence
-    /// that `now` lies in the time of: see [`run_minute`](Self::run_minute). Events run one after another in the order in which they were added, those
+    /// [`once_per`](Event::once_per) protects. Of an event that is due more often than every minute it
+    /// runs the latest occurrence up to `now`: see [`run_minute`](Self::run_minute). Events run one after another in the order in which they were added, those
     /// [`in_background`](Event::in_background) beside them. `now` is used for every event of the tick, however long it
     /// takes.
     ///

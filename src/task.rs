@@ -85,7 +85,8 @@ impl Run {
     }
 
     /// How long after its occurrence the tick came that it runs in: seconds, or, where it was missed in the tick for which
-    /// it was due, as much as [`catch_up`](crate::Event::catch_up) allows. Zero by hand.
+    /// it was due, as much as [`catch_up`](crate::Event::catch_up) allows. Zero by hand. How long it then waited for the
+    /// events before it in that tick is not in it.
     ///
     /// ```
     /// use std::time::Duration;

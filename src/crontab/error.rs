@@ -139,5 +139,9 @@ impl Error for CrontabError {}
 fn write_count(f: &mut fmt::Formatter<'_>, count: usize) -> fmt::Result {
     let plural = if count == 1 { "" } else { "s" };
     write!(f, "{count} field{plural} instead of 5 (minute, hour, day of month, month, day of week)")?;
-    if count == 6 { write!(f, ", there is none for seconds") } else { Ok(()) }
+    if count == 6 {
+        write!(f, ", there is none for seconds: `every_ten_seconds()` and its like say that")
+    } else {
+        Ok(())
+    }
 }

@@ -177,7 +177,7 @@ pub enum AddErrorKind {
     #[error(transparent)]
     Period(InvalidPeriod),
     /// It makes up for what was missed within a time that is too short or too long.
-    #[error("a catch-up window of {0:?} is outside of 60s to a year")]
+    #[error("a catch-up window of {0:?} is outside of a minute to a year")]
     CatchUp(Duration),
     /// It makes up for what was missed, and nothing says what was.
     #[error(

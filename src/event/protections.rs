@@ -169,37 +169,65 @@ impl Event {
         self
     }
 
-    /// Makes up for an occurrence that was missed, because no server was up, cron was late, or the store was out: the next
-    /// tick that comes within `window` after it runs it, on whichever server asks first. From a minute to a year; it needs
+    /// Makes up for an occurrence that was missed, because no server was up, cron was late, or the store was out: the first
+    /// tick of a minute within `window` after it runs it, on whichever server asks first. From a minute to a year; it needs
     /// [`on_one_server`](Self::on_one_server) or [`once_per`](Self::once_per), whose claims say what was run.
     ///
     /// Only the latest occurrence is run, however many were missed before it. The run
     /// [knows](crate::Run::occurrence) which one it is and [how late](crate::Run::lateness), and so does the
-    /// [report](crate::Entry::missed_by). An occurrence stays owed until somebody claims it, whatever kept it from
-    /// running: one that overlapped, that was filtered out, or that came while the schedule was paused, is tried again
-    /// with each tick until it runs, the next one comes, or the window is over. Filters see the time of the tick, not that
-    /// of the occurrence. A run that failed is not repeated.
+    /// [report](crate::Entry::missed_by). A run that failed is not repeated.
+    ///
+    /// An occurrence stays owed until somebody runs it, whatever kept it from running: one that overlapped, or that came
+    /// while the schedule was [paused](crate::Schedule::pause), is tried again in each minute until it runs, the next one
+    /// comes, or the window is over. While its filters refuse, it waits, without an entry in the report; they see the time of
+    /// the tick, and of its occurrence in [`Tick::scheduled`](crate::Tick::scheduled). What
+    /// [`between`](Self::between) kept from running at its time was not missed. What waits for its turn in a tick of this
+    /// process is not missed either; another process, as cron starts one each minute, can't know that, and may run it
+    /// beside the events that it waits for.
     ///
     /// What counts are the occurrences since its store has known the event, so that a new one, or one with another
-    /// timetable, window or claim, does not run when it is deployed. The store learns of it in the first tick in which the event is due or
-    /// a window is open, and when [`work`](crate::Schedule::work) begins; a window as long as the time between two
-    /// occurrences is always open. A store that has lost its data, as Redis may when it is started anew, knows neither what
-    /// was claimed nor what is owed: the event is new there, and nothing is made up for.
+    /// timetable, window or claim, does not run when it is deployed. The store learns of it in the first tick in which the
+    /// event is due or a window is open, and when [`work`](crate::Schedule::work) begins; a window as long as the time
+    /// between two occurrences is always open. A definition that comes back, as after a rollback, has been known since it
+    /// was first seen, and so has one whose `catch_up` was left out for a while: break its mark, which starts with
+    /// `mark/` and the event's name, or deploy it under another name, where that matters. A store that has lost its data, as
+    /// Redis may when it is started anew, knows neither what was claimed nor what is owed: the event is new there, and
+    /// nothing is made up for.
     ///
-    /// While a window is open a tick looks once at the store for each such event, until this process knows that the
-    /// occurrence was claimed; of an event that is new, twice. The store must be able to tell who
-    /// [holds](EventMutex::holder) a name, as all that are built in are; else what is owed is skipped as
-    /// [`StoreUnavailable`](crate::SkipReason::StoreUnavailable). Claims last for as long as the window, and five minutes
-    /// more.
+    /// While a window is open, each minute costs one look at the store for each such event, and two for what nobody has
+    /// claimed, until this process knows that the occurrence was run; a tick in which such events are due asks the store
+    /// once more for all of them, and again after an hour. What else is due in that tick begins after the looks. The store
+    /// must be able to tell who [holds](EventMutex::holder) a name, as all that are built in are; else what is owed is
+    /// skipped as [`StoreUnavailable`](crate::SkipReason::StoreUnavailable). Claims last until the next occurrence or the end
+    /// of the window, and 65 minutes at least.
+    ///
+    /// In a test, let the schedule and its store be on one [`ManualClock`](crate::ManualClock), and let time pass with
+    /// [`advance`](crate::ManualClock::advance): the store has to have known the event before the occurrence that was missed.
     ///
     /// ```
     /// use std::time::Duration;
     /// use soloist::Event;
     ///
-    /// let event = Event::call("invoices", |run| println!("{:?} late", run.lateness()))
+    /// let event = Event::call("invoices", |run| println!("the invoices of {}", run.occurrence().date_naive()))
     ///     .daily_at("02:30")
     ///     .on_one_server()
     ///     .catch_up(Duration::from_secs(6 * 60 * 60));
+    /// ```
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use soloist::{Event, ManualClock, MemoryMutex, Schedule};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let clock = ManualClock::at("2026-03-01T12:00:00Z".parse()?);
+    /// let mut schedule = Schedule::new(MemoryMutex::with_clock(&clock)).with_clock(&clock);
+    /// schedule.add(Event::call("e", |_| {}).hourly().on_one_server().catch_up(Duration::from_secs(30 * 60)))?;
+    /// assert_eq!(schedule.run_due("2026-03-01T12:00:00Z".parse()?).entries().len(), 1);
+    /// clock.advance(Duration::from_secs(70 * 60)); // nobody ticks at 13:00
+    /// let report = schedule.run_due("2026-03-01T13:10:00Z".parse()?);
+    /// assert_eq!(report.entries()[0].missed_by(), Some(Duration::from_secs(10 * 60)));
+    /// # Ok(())
+    /// # }
     /// ```
     pub fn catch_up(mut self, window: Duration) -> Self {
         self.asked.catch_up = Some(window);

@@ -12,7 +12,7 @@ use crate::error::{Quoted, debug_as_display};
 ///
 /// let mut schedule = Schedule::in_process();
 /// let error = schedule.add(Event::call("db:backup", |_| {}).daily_at("24:00")).unwrap_err();
-/// assert!(error.to_string().contains("`24:00` is not a time of day from 00:00 to 23:59, write it as `02:30`"));
+/// assert!(error.to_string().contains("`24:00` is not a time of day from 00:00 to 23:59, written as hh:mm"));
 /// ```
 #[derive(Clone, PartialEq, Eq)]
 pub struct FrequencyError(Problem);
@@ -48,6 +48,14 @@ impl Whole {
         }
     }
 
+    fn longer(self) -> &'static str {
+        match self {
+            Self::Minute => "minutes",
+            Self::Hour => "hours",
+            Self::Day => "days",
+        }
+    }
+
     fn parts(self) -> &'static str {
         match self {
             Self::Minute => "seconds",
@@ -61,25 +69,26 @@ impl fmt::Display for FrequencyError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
             Problem::TimeOfDay { text } => {
-                write!(f, "{text} is not a time of day from 00:00 to 23:59, write it as `02:30`")
+                write!(f, "{text} is not a time of day from 00:00 to 23:59, written as hh:mm, such as `02:30`")
             }
             Problem::Number { field, number } => {
                 write!(f, "{} {number} is outside of {}-{}", field.name(), field.first(), field.last())
             }
             Problem::Empty { field } => write!(f, "the list has no {}, so that it would never be due", field.name()),
             Problem::Interval { n, whole } if !(1..whole.length()).contains(n) => {
-                write!(f, "an interval of {n} {} is outside of 1-{}", whole.parts(), whole.length())
+                write!(f, "an interval of {n} {} is outside of 1-{}", whole.parts(), whole.length())?;
+                if *n == 0 { Ok(()) } else { write!(f, ", longer ones are counted in {}", whole.longer()) }
             }
             Problem::Interval { n, whole: Whole::Minute } => {
                 write!(f, "{n} seconds do not divide a minute, write one of 1, 2, 3, 4, 5, 6, 10, 12, 15, 20, 30, 60")
             }
             Problem::Interval { n, whole: Whole::Hour } => write!(
                 f,
-                "{n} minutes do not divide an hour; if its last interval may be shorter, write cron(\"*/{n} * * * *\")"
+                "{n} minutes do not divide an hour; if its last interval may be shorter, say so in a crontab, as in cron(\"*/{n} * * * *\")"
             ),
             Problem::Interval { n, whole: Whole::Day } => write!(
                 f,
-                "{n} hours do not divide a day; if its last interval may be shorter, write cron(\"0 */{n} * * *\")"
+                "{n} hours do not divide a day; if its last interval may be shorter, say so in a crontab, as in cron(\"0 */{n} * * *\")"
             ),
             Problem::NeverComes { crontab } => write!(f, "`{crontab}` names a day of the month that never comes"),
         }

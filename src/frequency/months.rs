@@ -33,7 +33,7 @@ impl Event {
     /// of each month there is [`last_day_of_month`](Self::last_day_of_month). Together with days of the week it is due
     /// on *either*, see [`Crontab`](crate::Crontab).
     ///
-    /// A time of day is written `hh:mm`, from `00:00` to `23:59`, on the clocks of the event's zone; `add` refuses any
+    /// A time of day is written `hh:mm` or `h:mm`, from `00:00` to `23:59`, on the clocks of the event's zone; `add` refuses any
     /// other text, a day that is not from 1 to 31, and a day that comes in none of the event's months.
     ///
     /// ```
@@ -86,7 +86,7 @@ impl Event {
     /// It is the last of whichever month it is then, 28, 29, 30 or 31. Together with days of the week it is due on
     /// *either*, see [`Crontab`](crate::Crontab).
     ///
-    /// A time of day is written `hh:mm`, from `00:00` to `23:59`, on the clocks of the event's zone; `add` refuses any
+    /// A time of day is written `hh:mm` or `h:mm`, from `00:00` to `23:59`, on the clocks of the event's zone; `add` refuses any
     /// other text.
     ///
     /// ```
@@ -156,7 +156,7 @@ impl Event {
     /// The 29th of February comes in leap years. Together with days of the week it is due on *either*, see
     /// [`Crontab`](crate::Crontab).
     ///
-    /// A time of day is written `hh:mm`, from `00:00` to `23:59`, on the clocks of the event's zone; `add` refuses any
+    /// A time of day is written `hh:mm` or `h:mm`, from `00:00` to `23:59`, on the clocks of the event's zone; `add` refuses any
     /// other text, and a date that never comes, such as the 30th of February.
     ///
     /// ```

@@ -159,7 +159,7 @@ fn a_time_of_day_is_read_strictly() {
         let error = TimeOfDay::try_from(text).unwrap_err();
         assert_eq!(
             error.to_string(),
-            format!("`{text}` is not a time of day from 00:00 to 23:59, write it as `02:30`")
+            format!("`{text}` is not a time of day from 00:00 to 23:59, written as hh:mm, such as `02:30`")
         );
     }
 }
@@ -192,22 +192,22 @@ fn what_no_crontab_can_say_is_refused_by_name() {
         (in_february().monthly_on(30, "02:30"), "`30 2 30 2 *` names a day of the month that never comes"),
         (in_february().days_of_month([30, 31]), "`0 0 30,31 2 *` names a day of the month that never comes"),
         (event().every_seconds(0), "an interval of 0 seconds is outside of 1-60"),
-        (event().every_seconds(61), "an interval of 61 seconds is outside of 1-60"),
+        (event().every_seconds(61), "an interval of 61 seconds is outside of 1-60, longer ones are counted in minutes"),
         (
             event().every_seconds(7),
             "7 seconds do not divide a minute, write one of 1, 2, 3, 4, 5, 6, 10, 12, 15, 20, 30, 60",
         ),
         (event().every_minutes(0), "an interval of 0 minutes is outside of 1-60"),
-        (event().every_minutes(90), "an interval of 90 minutes is outside of 1-60"),
+        (event().every_minutes(90), "an interval of 90 minutes is outside of 1-60, longer ones are counted in hours"),
         (
             event().every_minutes(7),
-            "7 minutes do not divide an hour; if its last interval may be shorter, write cron(\"*/7 * * * *\")",
+            "7 minutes do not divide an hour; if its last interval may be shorter, say so in a crontab, as in cron(\"*/7 * * * *\")",
         ),
         (event().every_hours(0), "an interval of 0 hours is outside of 1-24"),
-        (event().every_hours_at(25, 0), "an interval of 25 hours is outside of 1-24"),
+        (event().every_hours_at(25, 0), "an interval of 25 hours is outside of 1-24, longer ones are counted in days"),
         (
             event().every_hours(5),
-            "5 hours do not divide a day; if its last interval may be shorter, write cron(\"0 */5 * * *\")",
+            "5 hours do not divide a day; if its last interval may be shorter, say so in a crontab, as in cron(\"0 */5 * * *\")",
         ),
     ] {
         assert_eq!(refusal(event).expect(message), format!("event `x`: {message}"));
@@ -225,7 +225,7 @@ fn what_no_crontab_can_say_is_refused_by_name() {
         |time: &str| event().daily().unless_between(time, "17:00"),
         |time: &str| event().daily().unless_between("08:00", time),
     ] {
-        let message = "event `x`: `24:00` is not a time of day from 00:00 to 23:59, write it as `02:30`";
+        let message = "event `x`: `24:00` is not a time of day from 00:00 to 23:59, written as hh:mm, such as `02:30`";
         assert_eq!(refusal(event("24:00")).as_deref(), Some(message));
         assert_eq!(refusal(event("23:59")), None);
     }

@@ -7,8 +7,9 @@ use std::sync::{Arc, OnceLock};
 
 use chrono::{DateTime, SecondsFormat, Utc};
 
-/// The name of one entry in a store: a lease, or a claim on one occurrence of an event, or on one period, which is a
-/// permit, or on a mark, which says something to all who share the store until it expires or is broken.
+/// The name of one entry in a store: a lease, or a claim, which is one on an occurrence of an event, or one on a period, a
+/// permit; or a mark, which is kept as claims are, and says something to all who share the store until it expires or is
+/// broken.
 ///
 /// Names are compared byte by byte: nothing is trimmed, folded or normalised. A lease, a claim on an occurrence, a permit
 /// and a mark are never the same name, whatever they are called. `Display` gives the text that a store may use as its key;
@@ -165,7 +166,8 @@ impl MutexName {
         &self.0.mutex
     }
 
-    /// Whether this names a claim, on an occurrence or on a period; otherwise it names a lease.
+    /// Whether this names something that only expires: a claim on an occurrence or a period, or a mark. Otherwise it names a
+    /// lease.
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -179,7 +181,7 @@ impl MutexName {
         self.0.claim.is_some()
     }
 
-    /// The event whose occurrence or period a claim is for; `None` for a lease.
+    /// The event that a claim or a mark is for; `None` for a lease.
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -192,7 +194,7 @@ impl MutexName {
         self.0.claim.as_ref().map(|claim| &*claim.event)
     }
 
-    /// The occurrence that a claim is for; `None` for a lease and for a permit.
+    /// The occurrence that a claim is for; `None` for anything else.
     ///
     /// ```
     /// # use chrono::DateTime;
@@ -209,7 +211,7 @@ impl MutexName {
         }
     }
 
-    /// The period that a permit is for; `None` for a lease and for a claim on an occurrence.
+    /// The period that a permit is for; `None` for anything else.
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {

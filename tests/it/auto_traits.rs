@@ -14,6 +14,7 @@ fn everything_may_be_shared_between_threads_and_shown_to_a_developer() {
     shared::<soloist::CancelReason>();
     shared::<soloist::Cancelled>();
     shared::<soloist::Clock>();
+    shared::<soloist::ClockChange>();
     shared::<soloist::Crontab>();
     shared::<soloist::Ended>();
     shared::<soloist::Entry>();
@@ -47,6 +48,7 @@ fn everything_may_be_shared_between_threads_and_shown_to_a_developer() {
     shared::<soloist::RunOutcome>();
     shared::<soloist::Schedule>();
     shared::<soloist::Scope>();
+    shared::<soloist::Shutdown>();
     shared::<soloist::SkipReason>();
     shared::<soloist::Term>();
     shared::<soloist::Tick>();

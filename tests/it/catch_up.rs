@@ -440,7 +440,7 @@ fn a_definition_that_cannot_tell_what_was_missed_is_refused() {
     for window in [Duration::ZERO, Duration::from_secs(59), Duration::from_secs(367 * 24 * 3600), Duration::MAX] {
         assert_eq!(
             refusal(event().on_one_server().catch_up(window)),
-            format!("event `e`: a catch-up window of {window:?} is outside of 60s to a year")
+            format!("event `e`: a catch-up window of {window:?} is outside of a minute to a year")
         );
     }
 }

@@ -519,7 +519,13 @@ fn what_is_wrong_is_said_and_pointed_at() {
         ("*", &format!("`*`: 1 field {FIELDS}"), "*"),
         ("0 2 * *", &format!("`0 2 * *`: 4 fields {FIELDS}"), "0 2 * *"),
         ("99 2 * *", &format!("`99 2 * *`: 4 fields {FIELDS}"), "99 2 * *"),
-        ("0 30 2 * * *", &format!("`0 30 2 * * *`: 6 fields {FIELDS}, there is none for seconds"), "0 30 2 * * *"),
+        (
+            "0 30 2 * * *",
+            &format!(
+                "`0 30 2 * * *`: 6 fields {FIELDS}, there is none for seconds: `every_ten_seconds()` and its like say that"
+            ),
+            "0 30 2 * * *",
+        ),
         ("0 0 2 * * mon 2026", &format!("`0 0 2 * * mon 2026`: 7 fields {FIELDS}"), "0 0 2 * * mon 2026"),
         // Numbers and names.
         ("61 * * * *", "`61 * * * *`: minute `61` is outside of 0-59 (column 1)", "61"),

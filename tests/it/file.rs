@@ -9,7 +9,7 @@ use std::time::Duration;
 use chrono::{DateTime, TimeDelta, Utc};
 use soloist::{
     Admission, Admitted, Clock, EventMutex, FencingToken, FileMutex, Grant, Lease, LeaseRequest, ManualClock,
-    MutexError, MutexErrorKind, MutexName, Term,
+    MutexError, MutexErrorKind, MutexName, Schedule, Term,
 };
 use tempfile::TempDir;
 
@@ -426,4 +426,20 @@ fn of_many_threads_one_wins() {
         assert_eq!(won.len(), 1, "in round {round}: {answers:?}");
         store.clock.advance(Duration::from_secs(60));
     }
+}
+
+/// As root, who may be asked to pause the schedule of somebody else.
+#[test]
+#[cfg(unix)]
+fn what_is_made_belongs_to_the_owner_of_the_directory() {
+    use std::os::unix::fs::{MetadataExt, chown};
+
+    let dir = tempfile::tempdir().unwrap();
+    // Anybody else's attempt to give it away fails, and it is theirs.
+    let _ = chown(dir.path(), Some(65_534), Some(65_534));
+    let schedule = Schedule::new(FileMutex::in_dir(dir.path()).unwrap()).pausable_as("shop").unwrap();
+    schedule.pause(chrono::Utc::now() + chrono::TimeDelta::hours(1)).unwrap();
+    let owner = dir.path().metadata().unwrap().uid();
+    let files: Vec<_> = dir.path().read_dir().unwrap().map(|file| file.unwrap().metadata().unwrap().uid()).collect();
+    assert!(!files.is_empty() && files.iter().all(|file| *file == owner), "{files:?} of {owner}");
 }

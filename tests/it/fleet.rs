@@ -180,13 +180,16 @@ fn a_worker_that_was_killed_in_its_task_frees_the_event_at_once() {
 
 #[test]
 fn a_worker_says_what_is_wrong_with_its_arguments() {
-    let cases: [(&[&str], &str); 7] = [
+    let cases: [(&[&str], &str); 10] = [
         (&[], "--store is missing"),
         (&["--store", "memory:", "--cron", "61 * * * *"], "61"),
         (&["--store", "nowhere:"], "nowhere"),
         (&["--store", "memory:", "--now", "noon"], "noon"),
         (&["--store", "memory:", "--without-overlapping=0"], "a lease of 0ns"),
         (&["--store", "memory:", "--once-per", "fortnight"], "fortnight"),
+        (&["--store", "memory:", "--catch-up", "60"], "on_one_server()"),
+        (&["--store", "memory:", "--timezone", "europe/berlin"], "Europe/Berlin"),
+        (&["--store", "memory:", "--work", "--ticks", "3"], "goes without --now"),
         (&["--store", "memory:", "--sideways"], "--sideways"),
     ];
     for (arguments, message) in cases {

@@ -44,7 +44,25 @@ impl Place {
 }
 
 pub(super) fn open_or_make(path: &Path) -> Result<File, Fault> {
-    open(File::options().create(true).truncate(false), path).map_err(Fault::at(path))
+    let file = open(File::options().create(true).truncate(false), path).map_err(Fault::at(path))?;
+    #[cfg(unix)]
+    hand_to_the_directorys_owner(&file, path);
+    Ok(file)
+}
+
+/// What root makes, who pauses a schedule say, is for those whose directory it is: they could not open it otherwise.
+#[cfg(unix)]
+fn hand_to_the_directorys_owner(file: &File, path: &Path) {
+    use std::os::unix::fs::{MetadataExt, fchown};
+
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let (Ok(made), Some(Ok(dir))) = (file.metadata(), path.parent().map(Path::metadata)) else { return };
+    if made.len() == 0 && made.uid() == 0 && dir.uid() != 0 {
+        // Where it can't be done, whoever opens it is told so.
+        let _ = fchown(file, Some(dir.uid()), Some(dir.gid()));
+    }
 }
 
 pub(super) fn open_if_there(path: &Path) -> Result<Option<File>, Fault> {
