@@ -26,7 +26,7 @@ mod desk;
 use desk::{Call, Desk, News};
 
 /// How many admissions are asked for at once.
-const TOGETHER: usize = 100;
+pub(crate) const TOGETHER: usize = 100;
 
 /// Lets each turn be taken, the background ones beside the others; the entries are in the turns' order.
 pub(crate) fn take_turns(turns: &[Turn<'_>]) -> Vec<Entry> {

@@ -55,7 +55,8 @@ pub struct Event {
     work: Work,
     crontab: Option<Crontab>,
     seconds: Seconds,
-    zone: Zone,
+    /// That of the schedule, unless it is said.
+    zone: Option<Zone>,
     clock_change: ClockChange,
     environments: Option<Environments>,
     filters: Vec<Filter>,
@@ -110,7 +111,7 @@ impl Event {
             work,
             crontab: None,
             seconds: Seconds::FIRST,
-            zone: Zone::UTC,
+            zone: None,
             clock_change: ClockChange::default(),
             environments: None,
             filters: Vec::new(),
@@ -147,7 +148,8 @@ impl Event {
         self
     }
 
-    /// The zone whose civil time the timetable means; UTC unless it is set. A `chrono_tz::Tz`, a fixed offset,
+    /// The zone whose civil time the timetable means; UTC unless it is set, here or for all events of a schedule with
+    /// [`with_timezone`](crate::Schedule::with_timezone). A `chrono_tz::Tz`, a fixed offset,
     /// [`chrono::Local`], or a name such as `"Europe/Berlin"`, `"local"` or `"+02:00"`.
     ///
     /// ```
@@ -169,7 +171,7 @@ impl Event {
         Z::Error: Into<UnknownZone>,
     {
         match zone.try_into() {
-            Ok(zone) => self.zone = zone,
+            Ok(zone) => self.zone = Some(zone),
             Err(error) => self.note(AddErrorKind::Zone(error.into())),
         }
         self
@@ -385,7 +387,8 @@ impl Event {
             return None;
         }
         let (seconds, clock_change) = (self.seconds, self.clock_change);
-        Some(Timetable { crontab: self.crontab?, seconds, zone: self.zone.clone(), clock_change })
+        let zone = self.zone.clone().unwrap_or(Zone::UTC);
+        Some(Timetable { crontab: self.crontab?, seconds, zone, clock_change })
     }
 
     /// What was said about minutes, hours and days, if anything was.
@@ -402,7 +405,7 @@ impl Event {
     /// Whether its filters let it run at `now`.
     #[cfg(test)]
     pub(crate) fn allows(&self, now: DateTime<Utc>) -> bool {
-        let tick = Tick::at(now, &self.zone);
+        let tick = Tick::at(now, self.zone.as_ref().unwrap_or(&Zone::UTC));
         self.filters.iter().all(|filter| filter(&tick))
     }
 
@@ -435,9 +438,15 @@ impl Event {
         self.wrong.get_or_insert(wrong);
     }
 
-    /// The event as a schedule keeps it, in its `environment`, whose renewed leases have `usual_term`, or what is wrong
-    /// with it.
-    pub(crate) fn define(mut self, usual_term: Term, environment: Option<&str>) -> Result<Definition, AddError> {
+    /// The event as a schedule keeps it, in its `environment`, where a zone and the term of a renewed lease are the usual ones
+    /// unless it says its own, or what is wrong with it.
+    pub(crate) fn define(
+        mut self,
+        usual_zone: &Zone,
+        usual_term: Term,
+        environment: Option<&str>,
+    ) -> Result<Definition, AddError> {
+        self.zone.get_or_insert_with(|| usual_zone.clone());
         let refuse = |kind| AddError::new(&self.name, kind);
         let own_name = MutexName::lease(Arc::clone(&self.name)).map_err(|error| refuse(AddErrorKind::Name(error)))?;
         if let Some(wrong) = self.wrong {

@@ -1,5 +1,6 @@
 //! Whether an occurrence that was missed is owed: what the store says of it.
 
+use crate::background::TOGETHER;
 use crate::catch_up::{CatchUp, Missed};
 use crate::error::MutexError;
 use crate::gate;
@@ -16,6 +17,7 @@ impl Turn<'_> {
         let catch_up = self.event.catch_up.as_ref()?;
         let occurrence = self.tick.occurrence();
         let missed = match gate::filters_allow(self) {
+            _ if self.round.is_shutting_down() => None,
             Ok(()) => match self.owes(catch_up) {
                 Ok(true) => Some(Missed::Owed),
                 Ok(false) => {
@@ -67,29 +69,30 @@ impl Turn<'_> {
     }
 }
 
-/// Sees to it that stores know these events from now on, all of one store at once, where that is not known. Whoever is
-/// asked next finds out what is wrong with a store, and the next tick tries again.
+/// Sees to it that stores know these events from now on, where that is not known: as many at once as a gate asks for.
+/// Whoever is asked next finds out what is wrong with a store, and the next tick tries again.
 pub(crate) fn note_that_they_were_seen(turns: &[Turn<'_>]) {
-    let catches_up = |turn: &&Turn<'_>| turn.event.catch_up.as_ref().is_some_and(|it| !it.is_noted(turn.clock));
-    let mut unknown: Vec<&Turn<'_>> = turns.iter().filter(catches_up).collect();
-    while let Some(Turn { store, round, clock, .. }) = unknown.first() {
-        let (these, others): (Vec<&Turn<'_>>, Vec<_>) = unknown.iter().partition(|turn| turn.store.id == store.id);
-        let marks = |turn: &&Turn<'_>| turn.event.catch_up.as_ref().map(|catch_up| turn.mark(catch_up));
-        let admissions: Vec<Admission> = these.iter().filter_map(marks).collect();
-        let noted = round.outages.ask(
-            store,
-            clock,
-            || "note which events there are".to_owned(),
-            |mutex| {
-                let answers = mutex.admit(&admissions);
-                outage_in(&answers).cloned().map_or(Ok(answers), Err)
-            },
-        );
-        for (turn, answer) in these.iter().zip(noted.into_iter().flatten()) {
-            if let (Some(catch_up), Ok(_)) = (&turn.event.catch_up, answer) {
-                catch_up.has_been_noted(clock);
-            }
-        }
+    let all = turns.iter().filter_map(|turn| Some((turn, turn.event.catch_up.as_ref()?)));
+    let mut unknown: Vec<_> = all.filter(|(turn, catch_up)| !catch_up.is_noted(turn.clock)).collect();
+    while let Some((Turn { store, .. }, _)) = unknown.first() {
+        let (these, others) = unknown.into_iter().partition::<Vec<_>, _>(|(turn, _)| turn.store.id == store.id);
+        these.chunks(TOGETHER).for_each(note_together);
         unknown = others;
+    }
+}
+
+/// These have their store in common.
+fn note_together(these: &[(&Turn<'_>, &CatchUp)]) {
+    let Some((Turn { store, round, clock, .. }, _)) = these.first() else { return };
+    let marks: Vec<Admission> = these.iter().map(|(turn, catch_up)| turn.mark(catch_up)).collect();
+    let attempted = || "note which events there are".to_owned();
+    let answers = round.outages.ask(store, clock, attempted, |mutex| {
+        let answers = mutex.admit(&marks);
+        outage_in(&answers).cloned().map_or(Ok(answers), Err)
+    });
+    for ((_, catch_up), answer) in these.iter().zip(answers.into_iter().flatten()) {
+        if answer.is_ok() {
+            catch_up.has_been_noted(clock);
+        }
     }
 }

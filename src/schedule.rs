@@ -21,6 +21,7 @@ use crate::report::{Entry, Report};
 use crate::shutdown::Shutdown;
 use crate::tick::Tick;
 use crate::turn::{Cause, Round, Turn};
+use crate::zone::Zone;
 
 mod docket;
 mod pausing;
@@ -71,6 +72,8 @@ pub struct Schedule {
     clock: Clock,
     /// Of leases that are renewed.
     lease_term: Term,
+    /// Of events that don't say theirs.
+    zone: Zone,
     environment: Option<Arc<str>>,
     shutdown: Option<Shutdown>,
     jitter: Duration,
@@ -101,6 +104,7 @@ impl Schedule {
             mutex: Store::new(mutex),
             clock: Clock::system(),
             lease_term: Term::DEFAULT,
+            zone: Zone::UTC,
             environment: None,
             shutdown: None,
             jitter: Duration::ZERO,
@@ -153,6 +157,24 @@ impl Schedule {
     #[must_use = "the term is that of the schedule which is returned"]
     pub fn with_lease_term(self, term: Term) -> Self {
         Self { lease_term: term, ..self }
+    }
+
+    /// The same schedule with another zone than UTC for the timetables of the events that are added from here on and don't
+    /// say [theirs](Event::timezone).
+    ///
+    /// ```
+    /// use soloist::{Event, Schedule, Zone};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let mut schedule = Schedule::in_process().with_timezone("+05:45".parse::<Zone>()?);
+    /// schedule.add(Event::call("backup", |_| {}).daily_at("02:30"))?;
+    /// assert!(schedule.due("2026-02-28T20:45:00Z".parse()?).eq(["backup"]));
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use = "the zone is that of the schedule which is returned"]
+    pub fn with_timezone(self, zone: impl Into<Zone>) -> Self {
+        Self { zone: zone.into(), ..self }
     }
 
     /// The same schedule, told in which environment it is: for the [`environments`](Event::environments) of the events that
@@ -243,7 +265,7 @@ impl Schedule {
     /// # }
     /// ```
     pub fn add(&mut self, event: Event) -> Result<&mut Self, AddError> {
-        let event = event.define(self.lease_term, self.environment.as_deref())?;
+        let event = event.define(&self.zone, self.lease_term, self.environment.as_deref())?;
         if self.names.contains_key(&event.name) {
             return Err(AddError::new(&event.name, AddErrorKind::Duplicate));
         }

@@ -2,7 +2,7 @@
 
 use std::sync::mpsc;
 
-use soloist::{AddErrorKind, ClockChange, Entry, Event, MemoryMutex, Run, Schedule, SkipReason, Verdict};
+use soloist::{AddErrorKind, ClockChange, Entry, Event, MemoryMutex, Run, Schedule, SkipReason, Verdict, Zone};
 
 use crate::support::{Diary, at, noon, ran, skipped};
 
@@ -245,4 +245,17 @@ fn a_slot_of_seconds_starts_on_one_server() {
         }
     }
     assert_eq!(diary.lines(), ["12:00:00", "12:00:10", "11:59:50", "12:00:50", "12:01:00"]);
+}
+
+#[test]
+fn an_event_is_in_the_zone_of_its_schedule_unless_it_says_its_own() {
+    let mut schedule = Schedule::in_process();
+    schedule.add(event("before").daily_at("02:30")).unwrap();
+    let mut schedule = schedule.with_timezone("+05:45".parse::<Zone>().unwrap());
+    schedule.add(event("kathmandu").daily_at("02:30")).unwrap();
+    schedule.add(event("utc").daily_at("02:30").timezone(Zone::UTC)).unwrap();
+    let next = |name| schedule.upcoming(name, noon()).unwrap().next();
+    assert_eq!(next("before"), Some(at("2026-03-02T02:30:00Z")));
+    assert_eq!(next("kathmandu"), Some(at("2026-03-01T20:45:00Z")));
+    assert_eq!(next("utc"), Some(at("2026-03-02T02:30:00Z")));
 }

@@ -78,7 +78,7 @@ fn a_wrong_definition_is_refused_with_its_own_message() {
         (
             event("e").cron("0 * * * * *"),
             "event `e`: `0 * * * * *`: 6 fields instead of 5 (minute, hour, day of month, month, day of week), there \
-             is none for seconds",
+             is none for seconds: `every_ten_seconds()` and its like say that",
         ),
         (event("e").cron("1,,2 * * * *"), "event `e`: `1,,2 * * * *`: minute has an empty list item (column 3)"),
         (

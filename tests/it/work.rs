@@ -434,3 +434,17 @@ fn catching_up_costs_a_tick_one_round_trip_for_all_its_events() {
     };
     assert_eq!(calls(true), calls(false) + 1);
 }
+
+#[test]
+fn events_that_catch_up_are_noted_a_hundred_at_once() {
+    let clock = ManualClock::at(noon());
+    let store = Counted::with_clock(&clock);
+    let mut schedule = Schedule::new(store.clone()).with_clock(&clock);
+    for number in 0..250 {
+        let event = Event::call(format!("e{number}"), |_| {}).every_minute().on_one_server().catch_up(HOUR);
+        schedule.add(event.in_background()).unwrap();
+    }
+    assert_eq!(schedule.run_due(noon()).entries().len(), 250);
+    assert_eq!(store.admissions()[..3], [100, 100, 50]);
+    assert!(store.admissions().iter().all(|together| *together <= 100), "{:?}", store.admissions());
+}
