@@ -97,7 +97,7 @@ fn a_wrong_definition_is_refused_with_its_own_message() {
         (event("e").hourly_at(60), "event `e`: minute 60 is outside of 0-59"),
         (
             event("e").every_minutes(7),
-            "event `e`: 7 minutes do not divide an hour; if its last interval may be shorter, write \
+            "event `e`: 7 minutes do not divide an hour; if its last interval may be shorter, say so in a crontab, as in \
              cron(\"*/7 * * * *\")",
         ),
         (
