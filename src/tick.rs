@@ -109,6 +109,9 @@ impl Tick {
 
     /// The same instant for an event that is due at these `seconds` of the minute.
     pub(crate) fn in_slot(self, seconds: Seconds) -> Self {
+        if seconds == Seconds::FIRST {
+            return self;
+        }
         let slot = Duration::from_secs(seconds.slot(self.local.second()).into());
         Self { occurrence: wall_plus(self.occurrence, slot), ..self }
     }
@@ -145,7 +148,8 @@ impl Fields {
     pub(crate) fn of(now: DateTime<Utc>, zone: &Zone) -> Self {
         let tick = Tick::at(now, zone);
         let local = tick.local;
-        let last_day = if local.day() == u32::from(local.num_days_in_month()) { Self::LAST_DAY } else { 0 };
+        let is_last_day = local.day() >= 28 && local.day() == u32::from(local.num_days_in_month());
+        let last_day = if is_last_day { Self::LAST_DAY } else { 0 };
         Self {
             minute: 1 << local.minute(),
             hour_and_month: 1 << local.hour() | 1 << (Self::MONTH + local.month()),

@@ -448,3 +448,18 @@ fn events_that_catch_up_are_noted_a_hundred_at_once() {
     assert_eq!(store.admissions()[..3], [100, 100, 50]);
     assert!(store.admissions().iter().all(|together| *together <= 100), "{:?}", store.admissions());
 }
+
+#[test]
+fn reports_are_told_of_every_tick_in_which_something_was_due() {
+    let diary = Diary::default();
+    let told = diary.clone();
+    let mut schedule = Schedule::in_process();
+    schedule.add(Event::call("e", |_| {}).hourly()).unwrap();
+    let schedule = schedule.on_report(move |report| told.note(report.at().format("%R").to_string()));
+    for minute in [0, 1, 60] {
+        let now = noon() + TimeDelta::minutes(minute);
+        let (due, minutes) = (schedule.run_due(now).entries().len(), schedule.run_minute(now).entries().len());
+        assert_eq!((due, minutes), if minute == 1 { (0, 0) } else { (1, 1) });
+    }
+    assert_eq!(diary.lines(), ["12:00", "12:00", "13:00", "13:00"]);
+}
