@@ -90,7 +90,9 @@ impl Schedule {
 
     /// The turns of what is due and those of what is owed, in the order in which their events were added.
     fn with_what_is_owed<'a>(&'a self, docket: &Docket, due: Vec<Turn<'a>>, round: &'a Round<'a>) -> Vec<Turn<'a>> {
-        note_that_they_were_seen(&due);
+        if !round.is_shutting_down() {
+            note_that_they_were_seen(&due);
+        }
         let mut turns: Vec<(usize, Turn<'a>)> = docket.due.iter().map(|(event, _)| *event).zip(due).collect();
         for (event, tick) in &docket.perhaps_owed {
             let turn = self.turn(&self.events[*event], *tick, round);

@@ -7,7 +7,7 @@ use std::time::Duration;
 use chrono::{DateTime, SecondsFormat, TimeDelta, Timelike, Utc};
 use soloist::{
     Clock, Entry, Event, EventMutex, Lease, LeaseRequest, ManualClock, MemoryMutex, MutexError, MutexName, Outage,
-    Period, Report, Schedule, Scope, SkipReason, Verdict,
+    Period, Report, Schedule, Scope, Shutdown, SkipReason, Verdict,
 };
 
 use crate::fleet::{Fleet, Line, read, succeeded};
@@ -114,6 +114,24 @@ fn an_event_with_another_timetable_window_or_claim_is_a_new_one() {
     // A permit is not what was taken, so that there is none.
     assert!(host.tick(&host.schedule(host.event().once_per(Period::Day)), "11:42").entries().is_empty());
     assert_eq!(host.ran(), ["11:00 0s"]);
+}
+
+#[test]
+fn a_process_that_is_to_end_looks_for_nothing() {
+    let clock = ManualClock::at(on_the_day("11:00"));
+    let (store, shutdown) = (Counted::with_clock(&clock), Shutdown::new());
+    let mut schedule = Schedule::new(store.clone()).with_clock(&clock).with_shutdown(&shutdown);
+    for (name, minute) in [("missed", 0), ("due", 10)] {
+        let event = Event::call(name, |_| {}).hourly_at(minute).on_one_server().catch_up(HOUR);
+        schedule.add(event).unwrap();
+    }
+    let _ = schedule.run_due(on_the_day("11:00"));
+    pass_until(&clock, on_the_day("12:10"));
+    shutdown.trigger();
+    let before = store.calls();
+    let report = schedule.run_due(on_the_day("12:10"));
+    assert!(matches!(skipped(&report, "due"), SkipReason::ShuttingDown));
+    assert_eq!((report.entries().len(), store.calls() - before), (1, 0), "{report}");
 }
 
 #[test]
@@ -508,9 +526,9 @@ fn what_waits_for_its_turn_is_not_made_up_for_by_the_next_tick() {
         until(|| diary.lines().len() == 3).unwrap();
         pass_until(&clock, on_the_day("12:01"));
         let next = schedule.run_due(on_the_day("12:01"));
-        assert!(next.entries().is_empty(), "{next}");
         go.send(()).unwrap();
         assert!(!slow.join().unwrap().is_failure());
+        assert!(next.entries().is_empty(), "{next}");
     });
     assert_eq!(diary.lines(), ["import 11:00", "export 11:00", "import begins", "import 12:00", "export 12:00"]);
 }
