@@ -131,16 +131,18 @@ fn a_clock_that_is_set_90_minutes_back_runs_nothing_twice_and_loses_nothing() {
         it.pass_until(&format!("12:{minute:02}"));
     }
     it.clock.set(on_the_day("10:50"));
-    for _ in 0..71 {
+    it.pass_a_minute();
+    for minute in 52..=120 {
+        it.pass_until(&format!("{:02}:{:02}", 10 + minute / 60, minute % 60));
+    }
+    for _ in 1..=20 {
         it.pass_a_minute();
     }
-    assert_eq!(it.now(), on_the_day("12:01"));
-    for _ in 0..19 {
-        it.pass_a_minute();
-    }
+    assert_eq!(it.now(), on_the_day("12:20"));
     it.pass_until("12:21");
     it.pass_until("12:22");
-    // It began at 12:00:30: what the clock shows from 10:51 to 12:00 has not been, and what it shows until 12:20 has.
+    // It began at 12:00:30: what the clock shows from 10:51 to 12:00 has not been, and what it shows until 12:20 has. The
+    // loop that slept sees the step at 10:51 at the earliest.
     let shown = (51..=59).map(|minute| (10, minute)).chain((0..=59).map(|minute| (11, minute))).chain([(12, 0)]);
     let minutes = (1..=20).map(|minute| (12, minute)).chain(shown).chain([(12, 21), (12, 22)]);
     let expected: Vec<String> = minutes.map(|(hour, minute)| format!("minute {hour:02}:{minute:02}")).collect();
@@ -156,10 +158,15 @@ fn a_clock_that_is_set_back_by_more_than_three_hours_begins_anew() {
     let it = Loop::start(|_, _| vec![]);
     it.pass_until("12:01");
     it.clock.set(on_the_day("08:59"));
-    it.pass_a_minute();
-    it.pass_until("09:01");
-    it.pass_until("09:02");
-    assert_eq!(it.end(), ["minute 12:01", "minute 09:01", "minute 09:02"]);
+    // When the loop has seen that, it begins with the minute after.
+    while it.diary.lines().len() == 1 {
+        assert!(it.now() < on_the_day("09:30"), "it does not begin anew");
+        it.pass_a_minute();
+    }
+    let first = it.now().format("%R").to_string();
+    it.pass_until(&(it.now() + TimeDelta::minutes(1)).format("%R").to_string());
+    let second = it.now().format("%R").to_string();
+    assert_eq!(it.end(), ["minute 12:01".to_owned(), format!("minute {first}"), format!("minute {second}")]);
 }
 
 #[test]
@@ -330,15 +337,30 @@ fn a_minute_runs_what_is_due_several_times_in_it() {
     schedule.add(slow.every_ten_seconds().without_overlapping()).unwrap();
     schedule.add(note("quick").every_twenty_seconds().on_one_server().in_background()).unwrap();
     schedule.add(note("once").every_minute()).unwrap();
+    let told = diary.clone();
+    let schedule = schedule.on_report(move |report| {
+        let entry = report.entry("slow").expect("it is due in each of these ticks");
+        let what = if matches!(entry.verdict(), Verdict::Skipped(_)) { "skipped" } else { "told of" };
+        told.note(format!("{what} {}", entry.occurrence().format("%T")));
+    });
     let report = thread::scope(|scope| {
         let minute = scope.spawn(|| schedule.run_minute(noon() + TimeDelta::seconds(2)));
-        while !minute.is_finished() {
-            clock.advance(Duration::from_secs(1));
-            thread::sleep(Duration::from_millis(40)); // whoever waits looks at the clock every ten
+        let wait_for = |what: &str, second: u32| {
+            until(|| diary.lines().contains(&format!("{what} 12:00:{second:02}"))).unwrap();
+        };
+        for begins in [0, 20, 40] {
+            wait_for("quick", begins);
+            wait_for("slow", begins);
+            clock.advance(Duration::from_secs(if begins == 0 { 8 } else { 10 }));
+            wait_for("skipped", begins + 10); // the slow one overlaps
+            clock.advance(Duration::from_secs(4));
+            wait_for("told of", begins); // it has ended
+            clock.advance(Duration::from_secs(6));
         }
         minute.join().unwrap()
     });
     let mut lines = diary.lines();
+    lines.retain(|line| !line.starts_with("skipped") && !line.starts_with("told of"));
     lines.sort();
     let times = ["12:00:00", "12:00:20", "12:00:40"];
     let expected = [vec!["once 12:00:00".to_owned()], times.map(|time| format!("quick {time}")).into()].concat();
@@ -381,14 +403,16 @@ fn what_is_owed_is_tried_once_a_minute_however_often_something_else_is_due() {
     mutex.create(&held).unwrap().expect("it is free");
     let mut schedule = Schedule::new(mutex).with_clock(&clock);
     schedule.add(Event::call("hour", |_| {}).hourly().on_one_server().without_overlapping().catch_up(HOUR)).unwrap();
-    schedule.add(Event::call("often", |_| {}).every_ten_seconds()).unwrap();
+    let diary = Diary::default();
+    schedule.add(Event::call("often", diary.task("often")).every_ten_seconds()).unwrap();
     let _ = schedule.run_due(noon() - TimeDelta::minutes(1));
     clock.advance(2 * MINUTE);
+    let before = diary.lines().len();
     let report = thread::scope(|scope| {
         let minute = scope.spawn(|| schedule.run_minute(noon() + TimeDelta::minutes(1)));
-        while !minute.is_finished() {
-            clock.advance(Duration::from_secs(1));
-            thread::sleep(Duration::from_millis(20)); // whoever waits looks at the clock every ten
+        for slot in 1..=6 {
+            until(|| diary.lines().len() == before + slot).unwrap();
+            clock.advance(Duration::from_secs(10));
         }
         minute.join().unwrap()
     });
