@@ -24,19 +24,25 @@ fn an_idle_loop_over_ten_thousand_events_wakes_up_once_a_minute() {
     let options = ["--cron", "0 0 29 2 *", "--timezone", "+03:00", "--in-background", "10000", "--work"];
     let it = Worker::with(&fleet, "idle", &options);
     // It is asleep when nothing has changed for a while, and no thread is left that it began with.
-    let (mut before, mut quiet) = (sleeps(it.pid()), Instant::now());
+    let (mut last, mut quiet) = (sleeps(it.pid()), Instant::now());
     let patience = Instant::now();
     while quiet.elapsed() < Duration::from_secs(3) {
         thread::sleep(Duration::from_millis(50));
         let now = sleeps(it.pid());
-        if now != before {
-            (before, quiet) = (now, Instant::now());
+        if now != last {
+            (last, quiet) = (now, Instant::now());
         }
         assert!(patience.elapsed() < Duration::from_secs(120), "it does not come to rest");
     }
-    thread::sleep(Duration::from_secs(65));
-    let wakes = sleeps(it.pid()) - before;
-    assert!((1..=2).contains(&wakes), "it woke up {wakes} times in 65 seconds, in which one or two minutes began");
+    let wakes = || {
+        let before = sleeps(it.pid());
+        thread::sleep(Duration::from_secs(65));
+        sleeps(it.pid()).saturating_sub(before)
+    };
+    // A machine that is short of memory makes a process wait for its pages, which counts as sleep: so there is a second try.
+    let is_once_a_minute = |wakes: &u64| (1..=2).contains(wakes);
+    let tries: Vec<u64> = std::iter::repeat_with(wakes).take(2).take_while(|wakes| !is_once_a_minute(wakes)).collect();
+    assert!(tries.len() < 2, "it woke up {tries:?} times in 65 seconds each, in which one or two minutes began");
     it.signal("-TERM");
     let (lines, _) = it.ended_by(15);
     assert!(lines.is_empty(), "{lines:#?}");
