@@ -272,3 +272,31 @@ impl Beat {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::Event;
+
+    #[test]
+    fn an_hour_in_which_none_of_ten_thousand_events_is_due_has_sixty_wake_ups() {
+        let mut schedule = Schedule::in_process().with_jitter(Duration::from_secs(2));
+        for number in 0..10_000 {
+            let event = Event::call(format!("event {number}"), |_| {});
+            // Half of them would need every second, at a time that is not in this hour.
+            let event = if number % 2 == 0 { event.every_second().yearly() } else { event.cron("0 0 29 2 *") };
+            schedule.add(event).unwrap();
+        }
+        let start: DateTime<Utc> = "2026-03-01T12:00:30Z".parse().unwrap();
+        let (mut now, mut wakes) = (start, 0);
+        let mut beat = Beat::begin(now);
+        while now < start + TimeDelta::hours(1) {
+            let since = beat.tick(now);
+            assert!(since.is_none_or(|since| schedule.docket(now, since).is_empty()));
+            now = wall_plus(now, beat.rest(now, &schedule));
+            wakes += 1;
+        }
+        // The first look is that of the start.
+        assert_eq!(wakes - 1, 60);
+    }
+}
