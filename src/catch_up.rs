@@ -46,9 +46,14 @@ struct Latest {
 const BELIEVED: Duration = Duration::from_secs(60 * 60);
 
 impl CatchUp {
-    /// `None`: the event does not make up for anything.
-    pub(crate) fn of(event: &Arc<str>, protection: &Protection, timetable: &Timetable) -> Option<Self> {
-        let (window, claim) = (protection.catch_up?, protection.claim.as_ref()?);
+    /// `None`: there is nothing that says what was missed.
+    pub(crate) fn new(
+        window: Duration,
+        event: &Arc<str>,
+        protection: &Protection,
+        timetable: &Timetable,
+    ) -> Option<Self> {
+        let claim = protection.claim.as_ref()?;
         let text = format!("seen {timetable}, {claim}, {}s", window.as_secs_f64());
         let mark = protection.mutex.mark(Arc::clone(event), text);
         Some(Self { window, mark, known: Mutex::default() })

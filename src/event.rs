@@ -192,7 +192,8 @@ impl Event {
     }
 
     /// Its first occurrence after `after`, between the years 1970 and 2100. `None`: there is none, or the event has no
-    /// timetable yet, or [`add`](crate::Schedule::add) would refuse it for what was said up to now. Filters and stores are not asked: it may be skipped then.
+    /// timetable yet, or [`add`](crate::Schedule::add) would refuse it for what was said up to now. Filters and stores
+    /// are not asked: it may be skipped then.
     ///
     /// ```
     /// use chrono::{DateTime, Utc};
@@ -438,8 +439,8 @@ impl Event {
         self.wrong.get_or_insert(wrong);
     }
 
-    /// The event as a schedule keeps it, in its `environment`, where a zone and the term of a renewed lease are the usual ones
-    /// unless it says its own, or what is wrong with it.
+    /// The event as a schedule keeps it, in its `environment`, where a zone and the term of a renewed lease are the
+    /// usual ones unless it says its own, or what is wrong with it.
     pub(crate) fn define(
         mut self,
         usual_zone: &Zone,
@@ -463,11 +464,12 @@ impl Event {
         if !runs_here {
             self.filters.insert(0, Box::new(|_| false));
         }
+        let window = self.asked.catch_up();
         let protection = self.asked.protection(own_name, usual_term, self.mutex.is_some()).map_err(refuse)?;
         if let Work::Command(command) = &self.work {
             check_command(command, &self.name, protection.lease).map_err(refuse)?;
         }
-        let catch_up = CatchUp::of(&self.name, &protection, &timetable);
+        let catch_up = window.and_then(|window| CatchUp::new(window, &self.name, &protection, &timetable));
         Ok(Definition {
             name: self.name,
             work: self.work,

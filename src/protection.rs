@@ -104,8 +104,6 @@ pub(crate) struct Protection {
     pub(crate) lease: Option<LeaseTerms>,
     pub(crate) claim: Option<Claim>,
     pub(crate) on_outage: Outage,
-    /// How far back it makes up for what was missed.
-    pub(crate) catch_up: Option<Duration>,
 }
 
 impl Protection {

@@ -209,10 +209,10 @@ impl Schedule {
         Self { shutdown: Some(shutdown.clone()), ..self }
     }
 
-    /// The same schedule, whose ticks in [`work`](Self::work) come up to so much later, each time by another random length:
-    /// so that the servers of a fleet do not all ask their store in the same moment, and not always the same one is first.
-    /// None, unless it is said. It is part of the minute: a tick is delayed for nine tenths of the time to the next minute, or
-    /// to the next second at which something is due, at the most.
+    /// The same schedule, whose ticks in [`work`](Self::work) come up to so much later, each time by another random
+    /// length: so that the servers of a fleet do not all ask their store in the same moment, and not always the same
+    /// one is first. None, unless it is said. It is part of the minute: a tick is delayed for nine tenths of the time
+    /// to the next minute, or to the next second at which something is due, at the most.
     ///
     /// ```no_run
     /// use std::time::Duration;
@@ -334,12 +334,12 @@ impl Schedule {
 
     /// One tick: runs every event that is due in the minute of `now`, and returns when all have ended.
     ///
-    /// Call it once a minute, from cron; the loop of a service is [`work`](Self::work). It remembers nothing: called twice
-    /// within a minute, it runs twice what neither [`on_one_server`](Event::on_one_server) nor
-    /// [`once_per`](Event::once_per) protects. Of an event that is due more often than every minute it
-    /// runs the latest occurrence up to `now`: see [`run_minute`](Self::run_minute). Events run one after another in the order in which they were added, those
-    /// [`in_background`](Event::in_background) beside them. `now` is used for every event of the tick, however long it
-    /// takes.
+    /// Call it once a minute, from cron; the loop of a service is [`work`](Self::work). It remembers nothing: called
+    /// twice within a minute, it runs twice what neither [`on_one_server`](Event::on_one_server) nor
+    /// [`once_per`](Event::once_per) protects. Of an event that is due more often than every minute it runs the latest
+    /// occurrence up to `now`: see [`run_minute`](Self::run_minute). Events run one after another in the order in which
+    /// they were added, those [`in_background`](Event::in_background) beside them. `now` is used for every event of the
+    /// tick, however long it takes.
     ///
     /// ```
     /// use soloist::{Event, Schedule};
@@ -422,8 +422,8 @@ impl Schedule {
         self.events.iter().map(|event| &*event.name)
     }
 
-    /// When one of its events is due after `after`, one time after the other: see [`Event::upcoming`]. There are none for an
-    /// event that is not for this [environment](Self::with_environment).
+    /// When one of its events is due after `after`, one time after the other: see [`Event::upcoming`]. There are none
+    /// for an event that is not for this [environment](Self::with_environment).
     ///
     /// # Errors
     ///

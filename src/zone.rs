@@ -24,13 +24,13 @@ pub(crate) use changes::Change;
 /// | `Europe/Berlin` | the release of the IANA database that is compiled in, [`Zone::TZDATA_VERSION`] | the program is built anew |
 /// | `local` | the system's, as `TZ` and `/etc/localtime` name them | the system is updated |
 ///
-/// **A country that decides otherwise.** Governments change their rules several times a year, now and then with a week's
-/// notice. A release of `chrono-tz` carries the release of the database that was the newest then: `cargo update -p chrono-tz`,
-/// build, deploy, and look at [`Zone::TZDATA_VERSION`]. A release of `soloist` is not needed. Where `chrono-tz` is late, `local`
-/// has what the system's `tzdata` knows. Servers of a fleet that differ in it disagree about what is due in the
-/// zones between, as long as they do: an occurrence that one of them takes to be an hour later is another occurrence, so that
-/// an event can run twice, an hour apart. Have the new rules everywhere before they matter, or use UTC where the hour of the
-/// day is nobody's concern.
+/// **A country that decides otherwise.** Governments change their rules several times a year, now and then with a
+/// week's notice. A release of `chrono-tz` carries the release of the database that was the newest then: `cargo update
+/// -p chrono-tz`, build, deploy, and look at [`Zone::TZDATA_VERSION`]. A release of `soloist` is not needed. Where
+/// `chrono-tz` is late, `local` has what the system's `tzdata` knows. Servers of a fleet that differ in it disagree
+/// about what is due in the zones between, as long as they do: an occurrence that one of them takes to be an hour later
+/// is another occurrence, so that an event can run twice, an hour apart. Have the new rules everywhere before they
+/// matter, or use UTC where the hour of the day is nobody's concern.
 ///
 /// ```
 /// use chrono::FixedOffset;
@@ -84,8 +84,8 @@ impl Zone {
 
     /// The machine's own zone, as `TZ` and `/etc/localtime` say at the time of asking.
     ///
-    /// The servers of a fleet that disagree about it also disagree about what is due, and when: name a zone there. Its rules
-    /// are the system's, and not those of [`TZDATA_VERSION`](Self::TZDATA_VERSION).
+    /// The servers of a fleet that disagree about it also disagree about what is due, and when: name a zone there. Its
+    /// rules are the system's, and not those of [`TZDATA_VERSION`](Self::TZDATA_VERSION).
     ///
     /// ```
     /// assert_eq!(soloist::Zone::local(), soloist::Zone::from(chrono::Local));

@@ -177,32 +177,33 @@ impl Event {
     /// [knows](crate::Run::occurrence) which one it is and [how late](crate::Run::lateness), and so does the
     /// [report](crate::Entry::missed_by). A run that failed is not repeated.
     ///
-    /// An occurrence stays owed until somebody runs it, whatever kept it from running: one that overlapped, or that came
-    /// while the schedule was [paused](crate::Schedule::pause), is tried again in each minute until it runs, the next one
-    /// comes, or the window is over. While its filters refuse, it waits, without an entry in the report; they see the time of
-    /// the tick, and of its occurrence in [`Tick::scheduled`](crate::Tick::scheduled). What
-    /// [`between`](Self::between) kept from running at its time was not missed. What waits for its turn in a tick of this
-    /// process is not missed either; another process, as cron starts one each minute, can't know that, and may run it
-    /// beside the events that it waits for.
+    /// An occurrence stays owed until somebody runs it, whatever kept it from running: one that overlapped, or that
+    /// came while the schedule was [paused](crate::Schedule::pause), is tried again in each minute until it runs, the
+    /// next one comes, or the window is over. While its filters refuse, it waits, without an entry in the report; they
+    /// see the time of the tick, and of its occurrence in [`Tick::scheduled`](crate::Tick::scheduled). What
+    /// [`between`](Self::between) kept from running at its time was not missed. What waits for its turn in a tick of
+    /// this process is not missed either; another process, as cron starts one each minute, can't know that, and may run
+    /// it beside the events that it waits for.
     ///
     /// What counts are the occurrences since its store has known the event, so that a new one, or one with another
-    /// timetable, window or claim, does not run when it is deployed. The store learns of it in the first tick in which the
-    /// event is due or a window is open, and when [`work`](crate::Schedule::work) begins; a window as long as the time
-    /// between two occurrences is always open. A definition that comes back, as after a rollback, has been known since it
-    /// was first seen, and so has one whose `catch_up` was left out for a while: break its mark, which starts with
-    /// `mark/` and the event's name, or deploy it under another name, where that matters. A store that has lost its data, as
-    /// Redis may when it is started anew, knows neither what was claimed nor what is owed: the event is new there, and
-    /// nothing is made up for.
+    /// timetable, window or claim, does not run when it is deployed. The store learns of it in the first tick in which
+    /// the event is due or a window is open, and when [`work`](crate::Schedule::work) begins; a window as long as the
+    /// time between two occurrences is always open. A definition that comes back, as after a rollback, has been known
+    /// since it was first seen, and so has one whose `catch_up` was left out for a while: break its mark, which starts
+    /// with `mark/` and the event's name, or deploy it under another name, where that matters. A store that has lost
+    /// its data, as Redis may when it is started anew, knows neither what was claimed nor what is owed: the event is
+    /// new there, and nothing is made up for.
     ///
     /// While a window is open, each minute costs one look at the store for each such event, and two for what nobody has
-    /// claimed, until this process knows that the occurrence was run; a tick in which such events are due asks the store
-    /// once more for all of them, and again after an hour. What else is due in that tick begins after the looks. The store
-    /// must be able to tell who [holds](EventMutex::holder) a name, as all that are built in are; else what is owed is
-    /// skipped as [`StoreUnavailable`](crate::SkipReason::StoreUnavailable). Claims last until the next occurrence or the end
-    /// of the window, and 65 minutes at least.
+    /// claimed, until this process knows that the occurrence was run; a tick in which such events are due asks the
+    /// store once more for all of them, and again after an hour. What else is due in that tick begins after the looks.
+    /// The store must be able to tell who [holds](EventMutex::holder) a name, as all that are built in are; else what
+    /// is owed is skipped as [`StoreUnavailable`](crate::SkipReason::StoreUnavailable). Claims last until the next
+    /// occurrence or the end of the window, and 65 minutes at least.
     ///
     /// In a test, let the schedule and its store be on one [`ManualClock`](crate::ManualClock), and let time pass with
-    /// [`advance`](crate::ManualClock::advance): the store has to have known the event before the occurrence that was missed.
+    /// [`advance`](crate::ManualClock::advance): the store has to have known the event before the occurrence that was
+    /// missed.
     ///
     /// ```
     /// use std::time::Duration;
@@ -267,6 +268,11 @@ impl Event {
 }
 
 impl Asked {
+    /// How far back the event makes up for what was missed.
+    pub(super) fn catch_up(&self) -> Option<Duration> {
+        self.catch_up
+    }
+
     /// The protections of an event that is called `own_name`, if they are in order.
     pub(super) fn protection(
         self,
@@ -299,7 +305,7 @@ impl Asked {
                 return Err(AddErrorKind::CatchUpUnprotected);
             }
         }
-        let protection = Protection { mutex, lease, claim, on_outage, catch_up: self.catch_up };
+        let protection = Protection { mutex, lease, claim, on_outage };
         match protection.is_some() {
             false if has_own_mutex => Err(AddErrorKind::MutexWithoutProtection),
             false if self.on_outage.is_some() => Err(AddErrorKind::OutageWithoutProtection),

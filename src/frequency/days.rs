@@ -19,8 +19,8 @@ impl Event {
 
     /// Due every day at this time: `30 2 * * *` for `02:30`.
     ///
-    /// A time of day is written `hh:mm` or `h:mm`, from `00:00` to `23:59`, on the clocks of the event's zone; `add` refuses any
-    /// other text.
+    /// A time of day is written `hh:mm` or `h:mm`, from `00:00` to `23:59`, on the clocks of the event's zone; `add`
+    /// refuses any other text.
     ///
     /// ```
     /// use soloist::Event;

@@ -33,8 +33,8 @@ impl Event {
     /// of each month there is [`last_day_of_month`](Self::last_day_of_month). Together with days of the week it is due
     /// on *either*, see [`Crontab`](crate::Crontab).
     ///
-    /// A time of day is written `hh:mm` or `h:mm`, from `00:00` to `23:59`, on the clocks of the event's zone; `add` refuses any
-    /// other text, a day that is not from 1 to 31, and a day that comes in none of the event's months.
+    /// A time of day is written `hh:mm` or `h:mm`, from `00:00` to `23:59`, on the clocks of the event's zone; `add`
+    /// refuses any other text, a day that is not from 1 to 31, and a day that comes in none of the event's months.
     ///
     /// ```
     /// use soloist::Event;
@@ -86,8 +86,8 @@ impl Event {
     /// It is the last of whichever month it is then, 28, 29, 30 or 31. Together with days of the week it is due on
     /// *either*, see [`Crontab`](crate::Crontab).
     ///
-    /// A time of day is written `hh:mm` or `h:mm`, from `00:00` to `23:59`, on the clocks of the event's zone; `add` refuses any
-    /// other text.
+    /// A time of day is written `hh:mm` or `h:mm`, from `00:00` to `23:59`, on the clocks of the event's zone; `add`
+    /// refuses any other text.
     ///
     /// ```
     /// use soloist::Event;
@@ -156,8 +156,8 @@ impl Event {
     /// The 29th of February comes in leap years. Together with days of the week it is due on *either*, see
     /// [`Crontab`](crate::Crontab).
     ///
-    /// A time of day is written `hh:mm` or `h:mm`, from `00:00` to `23:59`, on the clocks of the event's zone; `add` refuses any
-    /// other text, and a date that never comes, such as the 30th of February.
+    /// A time of day is written `hh:mm` or `h:mm`, from `00:00` to `23:59`, on the clocks of the event's zone; `add`
+    /// refuses any other text, and a date that never comes, such as the 30th of February.
     ///
     /// ```
     /// use chrono::Month;

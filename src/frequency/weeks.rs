@@ -27,8 +27,8 @@ impl Event {
 
     /// Due on this day of the week, or on these, at this time: `30 2 * * 1` for Monday and `02:30`.
     ///
-    /// A time of day is written `hh:mm` or `h:mm`, from `00:00` to `23:59`, on the clocks of the event's zone; `add` refuses any
-    /// other text, and an empty list of days.
+    /// A time of day is written `hh:mm` or `h:mm`, from `00:00` to `23:59`, on the clocks of the event's zone; `add`
+    /// refuses any other text, and an empty list of days.
     ///
     /// ```
     /// use chrono::Weekday;

@@ -14,11 +14,12 @@ impl Event {
     /// goes over midnight: `"22:00"` to `"06:00"` is the night.
     ///
     /// What counts is what the clocks of the event's zone show at the tick; of an occurrence that
-    /// [`catch_up`](Self::catch_up) makes up for, both that and its own time have to lie in the window. So a time that a change of the clocks left
-    /// out, and that [is made up for](crate::ClockChange) after it, has to lie in the window when it is made up for.
+    /// [`catch_up`](Self::catch_up) makes up for, both that and its own time have to lie in the window. So a time that
+    /// a change of the clocks left out, and that [is made up for](crate::ClockChange) after it, has to lie in the
+    /// window when it is made up for.
     ///
-    /// A time of day is written `hh:mm` or `h:mm`, from `00:00` to `23:59`; `add` refuses any other text. When it is due has to
-    /// be said besides.
+    /// A time of day is written `hh:mm` or `h:mm`, from `00:00` to `23:59`; `add` refuses any other text. When it is
+    /// due has to be said besides.
     ///
     /// ```
     /// use soloist::Event;

@@ -17,15 +17,17 @@ impl Schedule {
     /// The same schedule, which can be [paused](Self::pause) under `name`: together with every schedule that is pausable
     /// under this name on the same store, in this process, on this host or in the fleet, as far as the store reaches.
     ///
-    /// A tick in which something is due looks whether it is paused, once, and again for each minute that it takes. One in
-    /// which nothing is due asks nothing, nor does a schedule that is not pausable. While it is paused, what is due is
-    /// skipped, before its filters are asked: [`Paused`](crate::SkipReason::Paused). What is at work goes on; what is started
-    /// [by hand](Self::run) runs; and so does an event that says [`even_when_paused`](crate::Event::even_when_paused).
+    /// A tick in which something is due looks whether it is paused, once, and again for each minute that it takes. One
+    /// in which nothing is due asks nothing, nor does a schedule that is not pausable. While it is paused, what is due
+    /// is skipped, before its filters are asked: [`Paused`](crate::SkipReason::Paused). What is at work goes on; what
+    /// is started [by hand](Self::run) runs; and so does an event that says
+    /// [`even_when_paused`](crate::Event::even_when_paused).
     ///
-    /// A store that does not answer does not say that nothing is paused, so that all that is due is skipped then, and the
-    /// report fails: [`StoreUnavailable`](crate::SkipReason::StoreUnavailable). That goes for an event without a protection, too, and for one that
-    /// says [`Outage::RunUnprotected`](crate::Outage::RunUnprotected): whoever had better run twice than not at all has not
-    /// said that he may run during a migration. Who says so is [`even_when_paused`](crate::Event::even_when_paused).
+    /// A store that does not answer does not say that nothing is paused, so that all that is due is skipped then, and
+    /// the report fails: [`StoreUnavailable`](crate::SkipReason::StoreUnavailable). That goes for an event without a
+    /// protection, too, and for one that says [`Outage::RunUnprotected`](crate::Outage::RunUnprotected): whoever had
+    /// better run twice than not at all has not said that he may run during a migration. Who says so is
+    /// [`even_when_paused`](crate::Event::even_when_paused).
     ///
     /// # Errors
     ///

@@ -425,18 +425,22 @@ fn what_is_owed_is_tried_once_a_minute_however_often_something_else_is_due() {
 fn a_clock_that_was_ahead_when_the_loop_began_loses_nothing_within_its_window() {
     let clock = ManualClock::at(on_the_day("09:30"));
     let (diary, shutdown) = (Diary::default(), Shutdown::new());
-    let mut schedule = Schedule::new(MemoryMutex::with_clock(&clock)).with_clock(&clock);
+    let store = Counted::with_clock(&clock);
+    let mut schedule = Schedule::new(store.clone()).with_clock(&clock);
     let event = Event::call("e", notes(&diary)).cron("30 9,12 * * *").on_one_server().catch_up(HOUR);
     schedule.add(event).unwrap();
     let _ = schedule.run_due(on_the_day("09:30"));
+    schedule.add(Event::call("known", notes(&diary)).yearly().on_one_server().catch_up(MINUTE)).unwrap();
+    let before = store.calls();
     clock.set(on_the_day("14:00") + TimeDelta::seconds(10)); // the RTC is ahead
     thread::scope(|scope| {
         scope.spawn(|| schedule.work(&shutdown));
-        thread::sleep(Duration::from_millis(50));
+        // The store hears of what may be missed from now on when the loop begins.
+        until(|| store.calls() > before).unwrap();
         clock.set(on_the_day("12:00") + TimeDelta::seconds(10)); // NTP sets it right
         for _ in 0..150 {
             clock.advance(MINUTE);
-            thread::sleep(Duration::from_millis(30));
+            thread::sleep(Duration::from_millis(30)); // the loop looks at the clock three times
         }
         shutdown.trigger();
     });
