@@ -11,6 +11,7 @@ use std::error::Error;
 use std::ffi::OsString;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -20,7 +21,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use chrono::{DateTime, SecondsFormat, TimeDelta, Utc};
 use lexopt::ValueExt;
 use serde_json::{Value, json};
-use soloist::{Entry, Event, Period, Report, Run, Schedule, Shutdown, TaskOutcome, Verdict};
+use soloist::{CancelReason, Entry, Event, Period, Report, Run, Schedule, Shutdown, TaskOutcome, Verdict};
 
 const USAGE: &str = "usage: worker --store URL [options]
   --store URL                      memory:, file:/path, or with the feature that is called so redis://host,
@@ -39,10 +40,12 @@ const USAGE: &str = "usage: worker --store URL [options]
   --catch-up SECONDS               an occurrence that nobody ran is made up for within so long, 60 at least; it goes with
                                    --on-one-server or --once-per
   --work-ms N                      how long the task takes (0)
+  --until FOLDER                   the task takes until this folder has a file that is called as its event is, or is gone
   --stubborn                       the task takes as long when it is cancelled
   --exec LINE                      the task is this line of the shell
   --grace-ms N                     how long a command may take to stop, and a callback at a shutdown (5000)
-  --in-background N                N such events, beside one another on threads of their own (NAME, NAME-2, NAME-3 …)
+  --events N                       N such events, one after another (NAME, NAME-2, NAME-3 …)
+  --in-background N                N such events, beside one another on threads of their own
   --log FILE                       appended to (standard output); `at` is in nanoseconds since 1970
   --ticks N                        how many ticks (1)
   --every-ms N                     how far apart they are in real time (60000)
@@ -97,9 +100,11 @@ struct Options {
     once_per: Option<Period>,
     catch_up: Option<Duration>,
     work: Duration,
+    until: Option<PathBuf>,
     stubborn: bool,
     exec: Option<OsString>,
     grace: Duration,
+    events: Option<u32>,
     in_background: Option<u32>,
     shutdown: Shutdown,
     log: Arc<Log>,
@@ -130,9 +135,11 @@ impl Options {
             once_per: None,
             catch_up: None,
             work: Duration::ZERO,
+            until: None,
             stubborn: false,
             exec: None,
             grace: Duration::from_secs(5),
+            events: None,
             in_background: None,
             shutdown: Shutdown::on_signals()?,
             log: Arc::new(Log::StandardOutput),
@@ -160,9 +167,11 @@ impl Options {
                 Long("once-per") => options.once_per = Some(period(&arguments.value()?.string()?)?),
                 Long("catch-up") => options.catch_up = Some(seconds(&arguments.value()?)?),
                 Long("work-ms") => options.work = Duration::from_millis(arguments.value()?.parse()?),
+                Long("until") => options.until = Some(arguments.value()?.into()),
                 Long("stubborn") => options.stubborn = true,
                 Long("exec") => options.exec = Some(arguments.value()?),
                 Long("grace-ms") => options.grace = Duration::from_millis(arguments.value()?.parse()?),
+                Long("events") => options.events = Some(arguments.value()?.parse()?),
                 Long("in-background") => options.in_background = Some(arguments.value()?.parse()?),
                 Long("log") => options.log = Arc::new(Log::append_to(&arguments.value()?.string()?)?),
                 Long("ticks") => options.ticks = Some(arguments.value()?.parse()?),
@@ -174,8 +183,8 @@ impl Options {
             }
         }
         options.store = store.ok_or("--store is missing")?;
-        if options.exec.is_some() && (options.stubborn || !options.work.is_zero()) {
-            return Err("--exec goes with neither --work-ms nor --stubborn".into());
+        if options.exec.is_some() && (options.stubborn || options.until.is_some() || !options.work.is_zero()) {
+            return Err("--exec goes with none of --work-ms, --until and --stubborn".into());
         }
         if options.loops && (options.now.is_some() || options.ticks.is_some() || options.every.is_some()) {
             return Err("--work ticks at the real time, and goes without --now, --ticks and --every-ms".into());
@@ -210,7 +219,7 @@ fn schedule(options: &Options) -> Result<Schedule, Box<dyn Error>> {
     if let Some(name) = &options.pausable_as {
         schedule = schedule.pausable_as(name.as_str())?;
     }
-    for number in 1..=options.in_background.unwrap_or(1) {
+    for number in 1..=options.in_background.or(options.events).unwrap_or(1) {
         let name = if number == 1 { options.event.clone() } else { format!("{}-{number}", options.event) };
         let event = event(options, name);
         schedule.add(if options.in_background.is_some() { event.in_background() } else { event })?;
@@ -265,12 +274,19 @@ fn event(options: &Options, name: String) -> Event {
 /// A task that takes its time, and says when it starts and how it ends.
 fn task(options: &Options) -> impl Fn(&Run) -> TaskOutcome + Send + Sync + 'static {
     let (log, work, stubborn) = (Arc::clone(&options.log), options.work, options.stubborn);
+    let until = options.until.clone();
     move |run: &Run| -> TaskOutcome {
         let say = |what, details| log.write(&line(run.name(), run.occurrence(), what, details));
         say("start", run_details(run))?;
-        if stubborn {
-            thread::sleep(work);
-        } else if let Some(reason) = run.cancelled(work) {
+        let cancelled = match &until {
+            Some(folder) => cancelled_before_its_end(folder, run),
+            None if stubborn => {
+                thread::sleep(work);
+                None
+            }
+            None => run.cancelled(work),
+        };
+        if let Some(reason) = cancelled {
             let mut details = run_details(run);
             details["reason"] = reason.keyword().into();
             say("cancelled", details)?;
@@ -278,6 +294,16 @@ fn task(options: &Options) -> impl Fn(&Run) -> TaskOutcome + Send + Sync + 'stat
         }
         Ok(say("end", run_details(run))?)
     }
+}
+
+/// Waits for the file that ends it, and no longer than until the run is cancelled.
+fn cancelled_before_its_end(folder: &Path, run: &Run) -> Option<CancelReason> {
+    while folder.exists() && !folder.join(run.name()).exists() {
+        if let Some(reason) = run.cancelled(Duration::from_millis(5)) {
+            return Some(reason);
+        }
+    }
+    None
 }
 
 /// Runs the ticks; whether any report was a failure.
@@ -331,7 +357,10 @@ fn report_line(entry: &Entry) -> Option<Value> {
             let holder = reason.holder().map(ToString::to_string);
             ("skipped", json!({ "reason": reason.keyword(), "holder": holder, "text": reason.to_string() }))
         }
-        Verdict::Ran(outcome) if outcome.is_failure() => ("failed", json!({ "text": outcome.to_string() })),
+        Verdict::Ran(outcome) if outcome.is_failure() => {
+            let lost_at = outcome.lease_lost_at().and_then(|at| at.timestamp_nanos_opt());
+            ("failed", json!({ "text": outcome.to_string(), "lost_at": lost_at }))
+        }
         // A command can't log.
         Verdict::Ran(outcome) if outcome.exit_status().is_some() => ("ran", json!({ "text": outcome.to_string() })),
         Verdict::Ran(_) => return None,

@@ -249,9 +249,14 @@ impl<'a> Office<'a> {
             let (these, others) = done.into_iter().partition::<VecDeque<_>, _>(of_this_store);
             done = others;
             let (these, held): (Vec<_>, Vec<_>) = these.into_iter().map(Ran::apart).unzip();
-            for (taken, released) in these.into_iter().zip(release_together(&*store.mutex, held)) {
+            let released = release_together(&*store.mutex, held);
+            if let Some(Taken { turn, .. }) = these.first() {
+                let ran = these.iter().zip(&released).map(|(taken, (run, _))| (&taken.outcome, run));
+                gate::give_back_claims(&self.turns[*turn], ran);
+            }
+            for (taken, released) in these.into_iter().zip(released) {
                 let Taken { turn, span, outcome } = taken;
-                self.enter(turn, span.in_scope(|| self.turns[turn].conclude(outcome, released)));
+                self.enter(turn, span.in_scope(|| self.turns[turn].close(outcome, released)));
             }
         }
     }

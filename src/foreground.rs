@@ -9,6 +9,7 @@ use tracing::Span;
 
 use crate::error::MutexError;
 use crate::gate::{self, Pass};
+use crate::guard::Holding as _;
 use crate::lease::Lease;
 use crate::mutex::Scope;
 use crate::outcome::RunOutcome;
@@ -62,7 +63,7 @@ impl<'a, T: Borrow<Turn<'a>>> Ended<'a, T> {
     /// Whether what it holds is given back now, and the next turn asks the same store, and nobody's code before that.
     fn is_released_with(&self, next: &Turn<'_>) -> bool {
         let is_asked_next = next.event.protection.is_some() && next.event.filters.is_empty();
-        is_asked_next && self.turn.borrow().store.id == next.store.id && self.pass.held.is_released_now()
+        is_asked_next && self.turn.borrow().store.id == next.store.id && self.pass.held.holding().is_released_now()
     }
 
     fn release(self) -> Entry {

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use crate::catch_up::Missed;
 use crate::error::{BoxError, Chain, MutexError};
 use crate::fault::contain;
-use crate::guard::Held;
+use crate::guard::{Held, release_together};
 use crate::lease::{FencingToken, Lease};
 use crate::mutex::{Admission, Admitted, EventMutex, Grant, outage_in};
-use crate::outcome::{Release, SkipReason};
+use crate::outcome::{RunOutcome, SkipReason};
 use crate::protection::Outage;
 use crate::task::Run;
 use crate::tenure::Tenure;
@@ -108,6 +108,19 @@ fn give_back_all(turn: &Turn<'_>, pass: Pass<'_>) {
     let tenure = run.tenure();
     let lease = tenure.lease().cloned().map(|lease| tenure.end_renewal().unwrap_or(lease));
     give_back(turn, lease.into_iter().chain(tenure.claim().cloned()));
+}
+
+/// The leases of these runs were asked back already, whether the store was out or not. Under one that was lost before its
+/// task, nothing has started: another server can have its occurrence.
+#[inline]
+pub(crate) fn give_back_claims<'r>(turn: &Turn<'_>, ran: impl Iterator<Item = (&'r RunOutcome, &'r Run)>) {
+    let left = ran.filter(|(outcome, _)| outcome.leaves_its_occurrence());
+    let claims: Vec<Lease> = left.filter_map(|(_, run)| run.tenure().claim().cloned()).collect();
+    if !claims.is_empty()
+        && let Some(outage) = ask_back(turn, claims)
+    {
+        turn.round.outages.heard(turn.store.id, turn.clock, Some(&outage));
+    }
 }
 
 /// Whatever the event itself says.
@@ -314,10 +327,16 @@ fn asked_for(admission: &Admission) -> impl Iterator<Item = Lease> {
 /// left alone.
 fn give_back(turn: &Turn<'_>, leases: impl Iterator<Item = Lease>) {
     let Turn { store, clock, round, .. } = *turn;
-    for lease in leases {
-        if round.outages.may_ask(store.id, clock).is_ok() {
-            let (_, release) = Held::new(&store.mutex, lease).release();
-            round.outages.heard(store.id, clock, release.as_ref().and_then(Release::outage));
-        }
+    let leases: Vec<Lease> = leases.collect();
+    if !leases.is_empty() && round.outages.may_ask(store.id, clock).is_ok() {
+        round.outages.heard(store.id, clock, ask_back(turn, leases).as_ref());
     }
+}
+
+/// Asks the store to take all of this back at once: one that is out makes up only for what it was asked. Whether it is out.
+fn ask_back(turn: &Turn<'_>, leases: Vec<Lease>) -> Option<MutexError> {
+    let mutex = &turn.store.mutex;
+    let held = leases.into_iter().map(|lease| Held::new(mutex, lease)).collect();
+    let released = release_together(mutex, held);
+    released.iter().find_map(|(_, release)| release.as_ref()?.outage()).cloned()
 }

@@ -229,6 +229,10 @@ impl Holding for Arc<Tenure> {
         }
         Some(Ending { lease, rest })
     }
+
+    fn is_released_now(&self) -> bool {
+        self.lease().is_some() && self.rest().is_none()
+    }
 }
 
 impl Holding for Run {
@@ -236,27 +240,27 @@ impl Holding for Run {
     fn end(&self) -> Option<Ending<'_>> {
         self.tenure().end()
     }
-}
 
-impl<M: EventMutex> Held<M, Run> {
-    /// Whether there is a lease among it that is not to be held any longer.
-    pub(crate) fn is_released_now(&self) -> bool {
-        self.holding().lease().is_some() && self.holding().tenure().rest().is_none()
+    fn is_released_now(&self) -> bool {
+        self.tenure().is_released_now()
     }
 }
 
-/// Gives back what several runs hold in one store, at once where it can be, and says of each how that went.
-pub(crate) fn release_together<M: EventMutex>(mutex: M, held: Vec<Held<M, Run>>) -> Vec<(Run, Option<Release>)> {
+/// Gives back what is held in one store, at once where it can be, and says of each how that went.
+pub(crate) fn release_together<M: EventMutex, H: Holding>(
+    mutex: M,
+    held: Vec<Held<M, H>>,
+) -> Vec<(H, Option<Release>)> {
     if held.len() < 2 {
         return held.into_iter().map(Held::release).collect();
     }
-    let end = |held: &Held<M, Run>| if held.is_released_now() { held.end() } else { None };
+    let end = |held: &Held<M, H>| if held.holding().is_released_now() { held.end() } else { None };
     let ended: Vec<Option<Lease>> = held.iter().map(end).collect();
     let leases: Vec<Lease> = ended.iter().flatten().cloned().collect();
     let wrong: Box<dyn Fn(&Lease) -> MutexError> = match contain(|| mutex.release(&leases)) {
         Ok(answers) if answers.len() == leases.len() => {
             let mut answers = answers.into_iter();
-            let release = |(held, lease): (Held<M, Run>, Option<Lease>)| match lease {
+            let release = |(held, lease): (Held<M, H>, Option<Lease>)| match lease {
                 Some(lease) => held.given_back(&lease, answers.next().expect("there are as many as leases")),
                 None => held.release(),
             };
@@ -269,8 +273,8 @@ pub(crate) fn release_together<M: EventMutex>(mutex: M, held: Vec<Held<M, Run>>)
         Err(message) => Box::new(move |lease| MutexError::panicked(attempted(lease), &message)),
     };
     // Which of them went back is not known, so each is tried again alone. What is not ours any more may be one that did.
-    let release = |(held, lease): (Held<M, Run>, Option<Lease>)| match (held.release(), lease) {
-        ((run, Some(Release::Lost)), Some(lease)) => (run, Some(Release::Failed(wrong(&lease)))),
+    let release = |(held, lease): (Held<M, H>, Option<Lease>)| match (held.release(), lease) {
+        ((holding, Some(Release::Lost)), Some(lease)) => (holding, Some(Release::Failed(wrong(&lease)))),
         (released, _) => released,
     };
     held.into_iter().zip(ended).map(release).collect()

@@ -398,8 +398,18 @@ pub enum Ended {
         /// What it did when it stopped, unless it returned without an error.
         fault: Option<Fault>,
     },
-    /// It was not called, because a `before` hook failed, or its lease was lost before.
+    /// It was not called, because a `before` hook failed, or its lease was lost before. In the second case the occurrence
+    /// or the period is given back too, for whoever asks next.
     NotStarted,
+}
+
+impl RunOutcome {
+    /// Whether nothing but its lost lease kept the task from starting: the occurrence is there for somebody else.
+    #[inline]
+    pub(crate) fn leaves_its_occurrence(&self) -> bool {
+        let is_prepared = || self.hook_failures.iter().all(|failure| failure.hook != Hook::Before);
+        matches!(self.ended, Ended::NotStarted) && self.lost_at.is_some() && is_prepared()
+    }
 }
 
 impl Ended {

@@ -59,10 +59,10 @@ impl Turn<'_> {
     }
 
     /// Notes what became of its turn. The claim of somebody else is no more than taken: it may be given back, as long as
-    /// nothing has started under it.
+    /// nothing has started under it, as ours is when its lease was lost before.
     pub(crate) fn note_what_became_of_it(&self, verdict: &Verdict) {
         let Some(catch_up) = self.event.catch_up.as_ref().filter(|_| self.claims()) else { return };
-        if matches!(verdict, Verdict::Ran(_)) {
+        if matches!(verdict, Verdict::Ran(outcome) if !outcome.leaves_its_occurrence()) {
             catch_up.settle(self.tick.occurrence());
         }
         catch_up.let_go(self.tick.occurrence());

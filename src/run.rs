@@ -1,5 +1,6 @@
 //! One event's run, from the gate to the release.
 
+use std::iter;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -40,13 +41,24 @@ impl Turn<'_> {
         self.enter(Arc::clone(&self.event.name), Verdict::Skipped(reason))
     }
 
-    /// The run is over, and what it held was given back.
+    /// The run is over, and its lease was given back.
     #[expect(
         clippy::inline_always,
         reason = "an outcome that is moved once more costs each due event several nanoseconds"
     )]
     #[inline(always)]
-    pub(crate) fn conclude(&self, mut outcome: RunOutcome, (run, release): (Run, Option<Release>)) -> Entry {
+    pub(crate) fn conclude(&self, outcome: RunOutcome, released: (Run, Option<Release>)) -> Entry {
+        gate::give_back_claims(self, iter::once((&outcome, &released.0)));
+        self.close(outcome, released)
+    }
+
+    /// The run is over, and all that it does not leave behind was given back.
+    #[expect(
+        clippy::inline_always,
+        reason = "an outcome that is moved once more costs each due event several nanoseconds"
+    )]
+    #[inline(always)]
+    pub(crate) fn close(&self, mut outcome: RunOutcome, (run, release): (Run, Option<Release>)) -> Entry {
         // An outage at the release is one for the rest of the tick.
         if let Some(outage) = release.as_ref().and_then(Release::outage) {
             self.round.outages.heard(self.store.id, self.clock, Some(outage));

@@ -13,6 +13,9 @@ use crate::outcome::Release;
 pub(crate) trait Holding {
     /// The lease is about to be given back, and is not renewed from here on; now or after a while.
     fn end(&self) -> Option<Ending<'_>>;
+
+    /// Whether there is a lease among it that is not to be held any longer.
+    fn is_released_now(&self) -> bool;
 }
 
 pub(crate) struct Ending<'a> {
@@ -24,6 +27,10 @@ pub(crate) struct Ending<'a> {
 impl Holding for Lease {
     fn end(&self) -> Option<Ending<'_>> {
         Some(Ending { lease: Cow::Borrowed(self), rest: None })
+    }
+
+    fn is_released_now(&self) -> bool {
+        true
     }
 }
 

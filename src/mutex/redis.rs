@@ -146,9 +146,9 @@ impl RedisMutex {
         leases: &[Lease],
         admissions: &[Admission],
     ) -> (Answers<bool>, Answers<Admitted>) {
-        let Heard { first, second, again } =
+        let Heard { first, second, again, second_again } =
             self.client.ask_in_turn(&self.release_of(leases), &self.admission_of(admissions));
-        (self.released(leases, first, again), self.admitted(admissions, second))
+        (self.released(leases, first, again), self.admitted(admissions, second, second_again))
     }
 
     fn release_of<'a>(&'a self, leases: &'a [Lease]) -> Inquiry<'a, bool> {
@@ -207,23 +207,40 @@ impl RedisMutex {
         answers.into_iter().zip(leases).map(answer).collect()
     }
 
-    fn admitted(&self, admissions: &[Admission], decisions: Vec<Result<Decision, Failure>>) -> Answers<Admitted> {
-        let may_be_ours =
-            |decision: &Result<Decision, Failure>| decision.as_ref().err().is_some_and(Failure::may_have_been_done);
-        let unknown = admissions.iter().zip(&decisions).filter(|(_, decision)| may_be_ours(decision));
-        self.client.owe(unknown.flat_map(|(admission, _)| self.debts(admission)).collect());
+    fn admitted(
+        &self,
+        admissions: &[Admission],
+        decisions: Vec<Result<Decision, Failure>>,
+        again: bool,
+    ) -> Answers<Admitted> {
+        let checked = |(decision, admission): (Result<Decision, Failure>, &Admission)| match decision {
+            Ok(Decision::GrantedBefore(holder)) if holder.owner() != admission.owner() => {
+                Err(failure::not_understood(holder))
+            }
+            decision => decision,
+        };
+        let decisions: Vec<_> = decisions.into_iter().zip(admissions).map(checked).collect();
+        let may_be_ours = |(_, decision): &(&Admission, &Result<Decision, Failure>)| match decision {
+            // What was asked the first time may have been granted and be over but for its claim, or may still be granted.
+            Ok(Decision::LeaseTaken(_) | Decision::ClaimTaken(_)) => again,
+            Ok(_) => false,
+            Err(failure) => failure.may_have_been_done(),
+        };
+        let perhaps_ours = admissions.iter().zip(&decisions).filter(may_be_ours);
+        self.client.owe(perhaps_ours.flat_map(|(admission, _)| self.debts(admission)).collect());
         let answer = |(decision, admission): (Result<Decision, Failure>, &Admission)| match decision
             .map_err(|failure| self.failed("admit", admission.name(), failure))?
         {
             Decision::Granted(token) => Ok(Admitted::Granted(admission.granted(token))),
             Decision::LeaseTaken(holder) => Ok(Admitted::LeaseTaken(Some(holder))),
             Decision::ClaimTaken(holder) => Ok(Admitted::ClaimTaken(Some(holder))),
+            Decision::GrantedBefore(holder) => Ok(Admitted::Granted(admission.granted(holder.token()))),
             Decision::Foreign(what) => Err(self.foreign("admit", admission.name(), what)),
         };
         decisions.into_iter().zip(admissions).map(answer).collect()
     }
 
-    /// What may be ours of an admission whose answer was lost, and until when at the latest.
+    /// What may be ours of an admission of which an answer was lost, and until when at the latest.
     fn debts(&self, admission: &Admission) -> impl Iterator<Item = Debt> {
         let from = Clock::system().moment();
         let now = from.plus(self.client.server.timeout);

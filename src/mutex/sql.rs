@@ -38,10 +38,10 @@ mod table;
 mod text;
 mod waiting;
 
-use client::{Client, Ended};
+use client::{Client, Decided};
 pub(super) use options::{CheckedOptions, SqlOptions};
 pub(super) use session::{Dialect, Row, Session, told};
-use table::{Patience, Table};
+use table::{Ended, Patience, Table};
 use text::TableName;
 pub(super) use waiting::Waiting;
 
@@ -99,19 +99,25 @@ impl<S: Session> SqlMutex<S> {
 
     fn admit_at_once(&self, admissions: &[Admission]) -> Answers<Admitted> {
         let decisions = self.client.admit(admissions);
-        let may_be_ours = |failure: &Failure| failure.may_have_been_done();
-        let unknown =
-            admissions.iter().zip(&decisions).filter(|(_, decision)| decision.as_ref().is_err_and(may_be_ours));
-        self.client.owe(unknown.flat_map(|(admission, _)| self.debts(admission)).collect());
-        let answer = |(decision, admission): (Result<_, Failure>, &Admission)| match decision {
-            Ok(Ok(admitted)) => Ok(admitted),
-            Ok(Err(foreign)) => Err(MutexError::unusable(self.attempted("admit", admission.name()), foreign)),
-            Err(failure) => Err(self.failed("admit", admission.name(), failure)),
+        let may_be_ours = |(_, decided): &(&Admission, &Result<Decided, Failure>)| match decided {
+            // What was asked the first time may have been granted and be over but for its claim, or may still be granted.
+            Ok(Decided { decision: Ok(Admitted::LeaseTaken(_) | Admitted::ClaimTaken(_)), again }) => *again,
+            Ok(_) => false,
+            Err(failure) => failure.may_have_been_done(),
+        };
+        let perhaps_ours = admissions.iter().zip(&decisions).filter(may_be_ours);
+        self.client.owe(perhaps_ours.flat_map(|(admission, _)| self.debts(admission)).collect());
+        let answer = |(decided, admission): (Result<Decided, Failure>, &Admission)| match decided
+            .map_err(|failure| self.failed("admit", admission.name(), failure))?
+            .decision
+        {
+            Ok(admitted) => Ok(admitted),
+            Err(foreign) => Err(MutexError::unusable(self.attempted("admit", admission.name()), foreign)),
         };
         decisions.into_iter().zip(admissions).map(answer).collect()
     }
 
-    /// What may be ours of an admission whose answer was lost, and until when at the latest. The server may still be at
+    /// What may be ours of an admission of which an answer was lost, and until when at the latest. The server may still be at
     /// work on it, for as long as a call lasts, so that it is given back a second time after that.
     fn debts(&self, admission: &Admission) -> Vec<Debt> {
         let now = Clock::system().moment();
@@ -131,9 +137,7 @@ impl<S: Session> SqlMutex<S> {
         let now = Clock::system().moment();
         self.owe_what_failed(leases, &answers, now);
         let answer = |(answer, lease): (Result<Ended, Failure>, &Lease)| match answer {
-            // It went back when it was asked for the first time, unless it had gone before.
-            Ok(Ended { was_ours: false, again: true }) => Ok(now < lease.deadline()),
-            Ok(Ended { was_ours, .. }) => Ok(was_ours),
+            Ok(Ended { was_ours, went_before }) => Ok(was_ours || (went_before && now < lease.deadline())),
             Err(failure) => Err(self.failed("forget", lease.name(), failure)),
         };
         answers.into_iter().zip(leases).map(answer).collect()
@@ -266,7 +270,7 @@ impl<S: Session> EventMutex for SqlMutex<S> {
         // Only this holder is broken, however late the request arrives and however often.
         let held = Held { name: name.clone(), owner: holder.owner() };
         let ended = self.client.end(&[held], 0).remove(0).map_err(|failure| self.failed("break", name, failure))?;
-        Ok(ended.was_ours || ended.again)
+        Ok(ended.was_ours || ended.went_before)
     }
 
     fn check(&self) -> Result<Vec<StoreWarning>, MutexError> {

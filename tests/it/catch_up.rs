@@ -10,8 +10,9 @@ use soloist::{
     Period, Report, Schedule, Scope, Shutdown, SkipReason, Verdict,
 };
 
-use crate::fleet::{Fleet, Line, read, succeeded};
+use crate::fleet::{Fleet, succeeded};
 use crate::support::{Counted, Diary, HOUR, at, entry, ran, skipped, until};
+use crate::worker_log::{Line, read};
 
 /// Hosts that share a clock and a store, whose clock it is as well.
 struct Host {

@@ -1,14 +1,13 @@
 //! Several `worker` processes on one store: nothing doubled, nothing lost, nothing stranded.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use serde_json::Value;
-
-use crate::support::example;
+use crate::support::{example, worker};
+use crate::worker_log::{Line, read};
 
 /// A store, and the log of every worker on it.
 pub(crate) struct Fleet {
@@ -30,47 +29,20 @@ impl Fleet {
     }
 
     pub(crate) fn worker(&self, log: &str, options: &[&str]) -> Command {
-        // Whoever started the tests may have had some signals ignored, as a shell does for what runs in its background.
-        let mut command = Command::new("env");
-        command.arg("--default-signal=HUP,INT,QUIT,TERM").arg(example("worker"));
-        command.args(["--store", &self.store, "--log"]).arg(self.log(log)).args(options);
+        let mut command = worker(&self.store, &self.log(log));
+        command.args(options);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
         command
+    }
+
+    #[cfg(any(feature = "redis", all(feature = "mysql", feature = "postgres")))]
+    pub(crate) fn url(&self) -> &str {
+        &self.store
     }
 
     pub(crate) fn log(&self, name: &str) -> PathBuf {
         self.directory.path().join(name)
     }
-}
-
-/// What one line of a log says.
-#[derive(Clone, Debug)]
-pub(crate) struct Line {
-    pub(crate) at: u64,
-    pub(crate) what: String,
-    pub(crate) occurrence: String,
-    pub(crate) token: Option<u64>,
-    pub(crate) late_ms: Option<u64>,
-    pub(crate) reason: Option<String>,
-    pub(crate) holder: Option<String>,
-}
-
-pub(crate) fn read(log: &Path) -> Vec<Line> {
-    let text = std::fs::read_to_string(log).unwrap_or_default();
-    let line = |line: &str| {
-        let value: Value = serde_json::from_str(line).unwrap_or_else(|error| panic!("{error} in {line:?}"));
-        let text = |key: &str| value[key].as_str().map(str::to_owned);
-        Line {
-            at: value["at"].as_u64().expect("every line has a time"),
-            what: text("what").expect("every line says what"),
-            occurrence: text("occurrence").expect("every line has its occurrence"),
-            token: value["token"].as_u64(),
-            late_ms: value["late_ms"].as_u64(),
-            reason: text("reason"),
-            holder: text("holder"),
-        }
-    };
-    text.lines().map(line).collect()
 }
 
 #[track_caller]

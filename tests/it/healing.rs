@@ -3,15 +3,15 @@
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, mpsc};
+use std::sync::{Arc, Barrier, Mutex, mpsc};
 use std::thread;
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use soloist::{
     Admission, Admitted, Answers, CancelReason, Clock, Ended, Event, EventMutex, Fault, FileMutex, Holder, Lease,
-    LeaseGuard, LeaseRequest, ManualClock, MemoryMutex, MutexError, MutexName, Outage, Release, Report, Run, Schedule,
-    Scope, SkipReason, TaskOutcome, Term,
+    LeaseGuard, LeaseRequest, ManualClock, MemoryMutex, MutexError, MutexName, Outage, Period, Release, Report, Run,
+    Schedule, Scope, SkipReason, TaskOutcome, Term,
 };
 
 use crate::support::{Counted, Diary, HOUR, PATIENCE, at, entry, noon, ran, run_alone, skipped, until};

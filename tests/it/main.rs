@@ -38,3 +38,4 @@ mod tracing_events;
 mod ways_out;
 mod work;
 mod worker;
+mod worker_log;

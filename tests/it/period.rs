@@ -8,9 +8,10 @@ use soloist::{
     SkipReason, Term, Verdict,
 };
 
-use crate::fleet::{Fleet, Line, read, succeeded};
+use crate::fleet::{Fleet, succeeded};
 use crate::support::{Counted, Diary, HOUR, at, ran, skipped};
 use crate::worker::Worker;
+use crate::worker_log::{Line, read};
 
 fn event(name: &str) -> Event {
     Event::call(name, |_| {}).every_minute()

@@ -11,6 +11,7 @@ mod address;
 mod commands;
 mod contract;
 mod fleet;
+mod late_copies;
 mod outage;
 mod pause;
 mod period;

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, SystemTime};
@@ -198,7 +199,7 @@ pub(crate) fn output_alone(name: &str, variables: &[(&str, &str)]) -> Option<std
     if std::env::var_os(ALONE).is_some() {
         return None;
     }
-    let mut child = std::process::Command::new(std::env::current_exe().expect("a running program has a path"));
+    let mut child = Command::new(std::env::current_exe().expect("a running program has a path"));
     child.args([name, "--exact", "--nocapture", "--test-threads=1"]).env(ALONE, "1").envs(variables.iter().copied());
     Some(child.output().expect("it runs"))
 }
@@ -206,18 +207,32 @@ pub(crate) fn output_alone(name: &str, variables: &[(&str, &str)]) -> Option<std
 /// Where this is said, no thread can be started: no machine has a stack of that size for one.
 pub(crate) const NO_THREADS: (&str, &str) = ("RUST_MIN_STACK", "70368744177664");
 
-/// The program `examples/{name}.rs`, which `cargo test` has built; `cargo test --test it` alone has not.
+/// The program `examples/{name}.rs`, or that of the folder `examples/{name}`, which `cargo test` has built; `cargo test
+/// --test it` alone has not.
 pub(crate) fn example(name: &str) -> PathBuf {
     let this = std::env::current_exe().expect("a running program has a path");
     let target = this.parent().and_then(|deps| deps.parent()).expect("tests lie in target/PROFILE/deps");
     let example = target.join("examples").join(name);
     let built = std::fs::metadata(&example).and_then(|example| example.modified()).ok();
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let source = root.join("examples").join(name).with_extension("rs");
-    let source = std::fs::metadata(source).and_then(|source| source.modified()).expect("the source is there");
+    let folder = root.join("examples").join(name);
+    let source = if folder.is_dir() { newest(&folder) } else { modified(&folder.with_extension("rs")) };
     let fresh = built.is_some_and(|built| newest(&root.join("src")).max(source) < built);
     assert!(fresh, "{} is missing or older than its source: run `cargo build --examples`", example.display());
     example
+}
+
+/// The example `worker` on this store, with this log.
+pub(crate) fn worker(store: &str, log: &Path) -> Command {
+    // Whoever started the tests may have had some signals ignored, as a shell does for what runs in its background.
+    let mut command = Command::new("env");
+    command.arg("--default-signal=HUP,INT,QUIT,TERM").arg(example("worker"));
+    command.args(["--store", store, "--log"]).arg(log);
+    command
+}
+
+fn modified(file: &Path) -> SystemTime {
+    std::fs::metadata(file).and_then(|file| file.modified()).expect("the source is there")
 }
 
 fn newest(folder: &Path) -> SystemTime {

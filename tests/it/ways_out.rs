@@ -9,12 +9,13 @@ use std::time::Duration;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGKILL, SIGQUIT, SIGTERM};
 use soloist::{Event, FileMutex, Output, Schedule};
 
-use crate::fleet::{Fleet, Line};
+use crate::fleet::Fleet;
 #[cfg(feature = "redis")]
 use crate::servers::redis::Redis;
 use crate::support::{group_lives, noon, number_in, ran, until};
 use crate::tidy::sources;
 use crate::worker::{Worker, skipped_because_of, what};
+use crate::worker_log::Line;
 
 /// The four signals that ask a process to end.
 const ASKING: [(i32, &str); 4] = [(SIGTERM, "-TERM"), (SIGINT, "-INT"), (SIGQUIT, "-QUIT"), (SIGHUP, "-HUP")];

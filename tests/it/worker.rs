@@ -5,7 +5,8 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::fleet::{Fleet, Line, read, succeeded};
+use crate::fleet::{Fleet, succeeded};
+use crate::worker_log::{Line, read};
 
 /// No answer of another process takes that long, unless none will come.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -13,24 +14,24 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// One worker of a fleet, under way.
 pub(crate) struct Worker<'a> {
     fleet: &'a Fleet,
-    log: &'static str,
+    log: String,
     child: Child,
 }
 
 impl<'a> Worker<'a> {
     /// A worker of which only one runs at a time, and which writes the log of this name.
-    pub(crate) fn start(fleet: &'a Fleet, log: &'static str, options: &str) -> Self {
+    pub(crate) fn start(fleet: &'a Fleet, log: &str, options: &str) -> Self {
         let options: Vec<&str> = options.split(' ').collect();
         Self::with(fleet, log, &[&["--without-overlapping"], &options[..]].concat())
     }
 
     /// A worker with these options, and no others.
-    pub(crate) fn with(fleet: &'a Fleet, log: &'static str, options: &[&str]) -> Self {
+    pub(crate) fn with(fleet: &'a Fleet, log: &str, options: &[&str]) -> Self {
         Self::of(fleet, log, fleet.worker(log, options))
     }
 
-    pub(crate) fn of(fleet: &'a Fleet, log: &'static str, mut command: Command) -> Self {
-        Self { fleet, log, child: command.stderr(Stdio::piped()).spawn().expect("a worker starts") }
+    pub(crate) fn of(fleet: &'a Fleet, log: &str, mut command: Command) -> Self {
+        Self { fleet, log: log.to_owned(), child: command.stderr(Stdio::piped()).spawn().expect("a worker starts") }
     }
 
     pub(crate) fn pid(&self) -> u32 {
@@ -38,18 +39,24 @@ impl<'a> Worker<'a> {
     }
 
     pub(crate) fn log(&self) -> Vec<Line> {
-        read(&self.fleet.log(self.log))
+        read(&self.fleet.log(&self.log))
     }
 
     /// Waits until its log has this line.
     #[track_caller]
     pub(crate) fn wait_for(&mut self, what: &str) -> Line {
+        self.wait_until(what, |line| line.what == what)
+    }
+
+    /// Waits until its log has a line like that.
+    #[track_caller]
+    pub(crate) fn wait_until(&mut self, what: &str, is_it: impl Fn(&Line) -> bool) -> Line {
         let began = Instant::now();
         loop {
-            if let Some(line) = self.log().into_iter().find(|line| line.what == what) {
+            let ended = self.child.try_wait().expect("it is ours"); // before its log is read, or the last line is missed
+            if let Some(line) = self.log().into_iter().find(&is_it) {
                 return line;
             }
-            let ended = self.child.try_wait().expect("it is ours");
             assert_eq!(ended, None, "{} ended before it logged {what}: {:#?}", self.log, self.log());
             assert!(began.elapsed() < PATIENCE, "waited for {PATIENCE:?} until {} logs {what}", self.log);
             thread::sleep(Duration::from_millis(5)); // between two looks at another process
@@ -65,7 +72,7 @@ impl<'a> Worker<'a> {
     /// Waits for its end; what it logged, and what it said about its failures.
     #[track_caller]
     pub(crate) fn fails(self) -> (Vec<Line>, String) {
-        let log = self.fleet.log(self.log);
+        let log = self.fleet.log(&self.log);
         let output = self.child.wait_with_output().expect("it is ours");
         assert_eq!(output.status.code(), Some(1), "{output:?}");
         (read(&log), String::from_utf8_lossy(&output.stderr).into_owned())
@@ -74,7 +81,7 @@ impl<'a> Worker<'a> {
     /// Waits for its end by this signal; what it logged, and what it said about its failures.
     #[track_caller]
     pub(crate) fn ended_by(self, signal: i32) -> (Vec<Line>, String) {
-        let log = self.fleet.log(self.log);
+        let log = self.fleet.log(&self.log);
         let output = self.child.wait_with_output().expect("it is ours");
         assert_eq!(output.status.signal(), Some(signal), "{output:?}");
         (read(&log), String::from_utf8_lossy(&output.stderr).into_owned())
@@ -82,7 +89,7 @@ impl<'a> Worker<'a> {
 
     #[track_caller]
     pub(crate) fn succeeds(self) -> Vec<Line> {
-        let log = self.fleet.log(self.log);
+        let log = self.fleet.log(&self.log);
         succeeded(&self.child.wait_with_output().expect("it is ours"));
         read(&log)
     }

@@ -42,6 +42,10 @@ impl Address {
             return Err(wrong("has a fragment; in a password, # is written as %23"));
         }
         let (place, asked) = rest.split_once('?').unwrap_or((rest, ""));
+        // A password with a slash in it ends there for the driver, and its rest would be shown as the database.
+        if place.trim_start_matches('/').split_once('/').is_some_and(|(_, database)| database.contains('@')) {
+            return Err(wrong("has an @ behind the host; there it is written as %40, and in a password, / as %2F"));
+        }
         let mut encryption = Encryption::None;
         let mut passed_on = Vec::new();
         for option in asked.split('&').filter(|option| !option.is_empty()) {
@@ -152,6 +156,10 @@ mod tests {
             ("mysql://u:secret@h:port/app", "is not well-formed, as in mysql://user:password@host:3306/database"),
             ("mysql://h/app", "has no user, as in mysql://user:password@host/database"),
             ("mysql://u:secret@h", "has no database, as in mysql://user:password@host/database"),
+            (
+                "mysql://u:p@q/secret@h/app",
+                "has an @ behind the host; there it is written as %40, and in a password, / as %2F",
+            ),
             ("mysql://u:sec#ret@h/app", "has a fragment; in a password, # is written as %23"),
             (
                 "mysql://u:p@h/app?pass=secret",

@@ -46,9 +46,16 @@ pub(super) fn config(url: &str) -> Result<Config, InvalidOptions> {
         return Err(wrong("asks for TLS, which needs a soloist with the feature `postgres-tls`"));
     }
     let url = format!("postgres:{place}?{}", others.join("&"));
+    // A password with such a character in it ends there for the driver, and its rest would be shown as what follows.
+    if options.contains('@') {
+        return Err(wrong("has an @ behind the ?; there it is written as %40, and in a password, ? is written as %3F"));
+    }
     let mut config: Config = url.parse().map_err(|error: tokio_postgres::Error| wrong(&said_by(&error)))?;
     if config.get_hosts().is_empty() {
         return Err(wrong("has no host, as in postgres://user:password@host/database"));
+    }
+    if place.matches('@').count() > 1 {
+        return Err(wrong("has more than one @; where it is part of a name or a password it is written as %40"));
     }
     if config.get_user().is_none() {
         return Err(wrong("has no user, as in postgres://user:password@host/database"));
@@ -90,7 +97,8 @@ fn wrong(what: &str) -> InvalidOptions {
 /// The driver's details name an option, and show no value.
 fn said_by(error: &tokio_postgres::Error) -> String {
     let said = std::error::Error::source(error).map(ToString::to_string).unwrap_or_default();
-    if said.starts_with("unknown option") || said.starts_with("invalid value for option") {
+    let names_an_option = said.starts_with("unknown option") || said.starts_with("invalid value for option");
+    if names_an_option && !said.contains(char::is_control) {
         format!("has an {said}")
     } else {
         "is not well-formed, as in postgres://user:password@host:5432/database".to_owned()
@@ -113,6 +121,7 @@ mod tests {
             (shown(&config), config.get_application_name()),
             ("postgres://db.example:7000/app".into(), Some("reports"))
         );
+        assert_eq!(read("postgres://u:p@h/my%40db"), "postgres://h:5432/my@db");
         assert_eq!(read("PostgreSQL://u:p@[::1]"), "postgres://[::1]:5432/u");
         assert_eq!(read("postgres://u@%2Frun%2Fpg/app"), "postgres:///run/pg:5432/app");
         assert_eq!(read("postgres://u@a,b:7000/app?target_session_attrs=read-write"), "postgres://a:5432,b:7000/app");
@@ -133,6 +142,18 @@ mod tests {
             ("postgres://u:secret@h:port/app", "has an invalid value for option `port`"),
             ("postgres://u:sec#ret@h/app", "has a fragment; in a password, # is written as %23"),
             ("postgres://u:p@h/app?pass=secret", "has an unknown option `pass`"),
+            (
+                "postgres://u:p@secret@h/app",
+                "has more than one @; where it is part of a name or a password it is written as %40",
+            ),
+            (
+                "postgres://u:secret@h/my@db",
+                "has more than one @; where it is part of a name or a password it is written as %40",
+            ),
+            (
+                "postgres://u:p?secret=@h/app",
+                "has an @ behind the ?; there it is written as %40, and in a password, ? is written as %3F",
+            ),
             (
                 "postgres://u:p@h/app?sslmode=secret",
                 "has another sslmode than disable (the default), require, verify-ca or verify-full",

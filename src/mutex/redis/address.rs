@@ -55,6 +55,14 @@ impl Address {
         if rest.contains('?') && !is_path {
             return Err(wrong("has options behind a ?, and there are none; in a password, ? is written as %3F"));
         }
+        // The driver passes over a user, a password and a host before a path.
+        match rest.strip_prefix("//").filter(|rest| is_path && !rest.starts_with('/')) {
+            Some(rest) if rest.split('?').next().is_some_and(|place| place.contains('/')) => {
+                return Err(wrong("has something before its path, as in redis+unix:///run/redis.sock"));
+            }
+            Some(_) => return Err(wrong("has no path, as in redis+unix:///run/redis.sock")),
+            None => {}
+        }
         // The driver knows `rediss` only when it does the encryption.
         let scheme = if is_path { "redis+unix" } else { "redis" };
         let info = format!("{scheme}:{rest}").into_connection_info().map_err(|error| wrong(said_by(&error)))?;
@@ -140,6 +148,7 @@ mod tests {
         let address = Address::of_url("redis+unix:///run/redis.sock?db=2&user=u&pass=p").unwrap();
         assert_eq!((address.user.as_deref(), address.password.as_deref()), (Some("u"), Some("p")));
         assert_eq!(address.to_string(), "redis+unix:///run/redis.sock?db=2");
+        assert_eq!(shown("redis+unix:/run/redis.sock?db=2"), "redis+unix:///run/redis.sock?db=2");
         assert_eq!(shown("redis://:secret@[::1]"), "redis://[::1]:6379/0");
         assert_eq!(shown("REDIS://localhost"), "redis://localhost:6379/0");
     }
@@ -159,6 +168,11 @@ mod tests {
             ("redis://h/0?secret", "has options behind a ?, and there are none; in a password, ? is written as %3F"),
             ("redis://h/0#secret", "has a fragment; in a password, # is written as %23"),
             ("redis+unix://secret", "has no path, as in redis+unix:///run/redis.sock"),
+            ("redis+unix://secret?pass=a/b", "has no path, as in redis+unix:///run/redis.sock"),
+            ("redis+unix:secret", "has no path, as in redis+unix:///run/redis.sock"),
+            ("redis+unix:", "has no path, as in redis+unix:///run/redis.sock"),
+            ("redis+unix://user:secret@/run/r", "has something before its path, as in redis+unix:///run/redis.sock"),
+            ("redis+unix://secret/run/r?db=1", "has something before its path, as in redis+unix:///run/redis.sock"),
             (
                 "redis+unix:///run/r?db=secret",
                 "has something else than a number as its database, as in redis://host:6379/0",

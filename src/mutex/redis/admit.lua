@@ -84,7 +84,8 @@ for arg = 4, #args do
         lease_key = keys[at]
         lease = call('SET', lease_key, mine, 'NX', 'PX', lease_term) and mine
           or taken(number, 'lease', lease_key, process .. text)
-        if claim and not lease then
+        -- A claim that was there already is left: this may be a late copy of what was asked before the run that is over.
+        if claim == mine and not lease then
           call('DEL', claim_key)
         end
       end

@@ -54,7 +54,7 @@ impl Client {
     /// Asks a script about several names, and then another about others, all at once.
     pub(super) fn ask_in_turn<A, B>(self: &Arc<Self>, first: &Inquiry<'_, A>, second: &Inquiry<'_, B>) -> Heard<A, B> {
         if first.names.is_empty() && second.names.is_empty() {
-            return Heard { first: Vec::new(), second: Vec::new(), again: false };
+            return Heard { first: Vec::new(), second: Vec::new(), again: false, second_again: false };
         }
         // What was answered to the first counts, also where the second has to be asked once more.
         let first_heard = RefCell::new(None);
@@ -82,18 +82,20 @@ impl Client {
                 }
                 return Err(failure.perhaps_done(done));
             }
-            Ok(in_order(&of_second, to_second, second.names.len(), again))
+            Ok((in_order(&of_second, to_second, second.names.len(), again), again))
         });
         let failed = |names: usize, failure: &Failure| (0..names).map(|_| failure.clone()).collect::<Vec<_>>();
-        let (second_answers, failure) = match second_heard {
-            Ok(answers) => (answers, None),
-            Err(failure) => (failed(second.names.len(), &failure).into_iter().map(Err).collect(), Some(failure)),
+        let ((second_answers, second_again), failure) = match second_heard {
+            Ok(heard) => (heard, None),
+            Err(failure) => {
+                ((failed(second.names.len(), &failure).into_iter().map(Err).collect(), false), Some(failure))
+            }
         };
         let (first_answers, again) = first_heard.into_inner().unwrap_or_else(|| {
             let failure = failure.unwrap_or_else(|| not_understood("nothing"));
             (failed(first.names.len(), &failure).into_iter().map(Err).collect(), false)
         });
-        Heard { first: first_answers, second: second_answers, again }
+        Heard { first: first_answers, second: second_answers, again, second_again }
     }
 
     /// Remembers what may be ours, and sees to it that it is given back.
@@ -215,6 +217,8 @@ pub(super) struct Heard<A, B> {
     pub(super) second: Vec<Result<B, Failure>>,
     /// Whether the first was asked before as well, and may have been done then.
     pub(super) again: bool,
+    /// The same for the second.
+    pub(super) second_again: bool,
 }
 
 /// A process that ends goes through here, so that it tries once more to give back what it may hold.

@@ -13,7 +13,6 @@ use crate::mutex::remote::{Connect, Failure, ServerClock};
 
 pub(super) struct Connection {
     stream: Stream,
-    parser: Parser,
     clock: ServerClock,
 }
 
@@ -23,7 +22,7 @@ impl Connect for Connection {
     /// Leaves the scripts with the server, too.
     fn open(target: &Target, until: Moment) -> Result<Self, Failure> {
         let stream = Stream::open(target, until).map_err(Failure::not_asked)?;
-        let mut connection = Self { stream, parser: Parser::new(), clock: ServerClock::read(0) };
+        let mut connection = Self { stream, clock: ServerClock::read(0) };
         let address = &target.address;
         let mut commands = Commands::default();
         if let Some(password) = &address.password {
@@ -53,7 +52,7 @@ impl Connect for Connection {
     }
 
     fn is_closed(&mut self) -> bool {
-        self.stream.is_closed()
+        self.stream.is_spoilt()
     }
 }
 
@@ -67,21 +66,24 @@ impl Connection {
         self.stream.give_until(until);
         self.stream.write_all(&commands.packed)?;
         self.stream.flush()?;
-        (0..commands.count).map(|_| self.hear()).collect()
+        // One for each question: what it has read beyond the last answer is no answer to the next.
+        let mut parser = Parser::new();
+        (0..commands.count).map(|_| hear(&mut parser, &mut self.stream)).collect()
     }
+}
 
-    fn hear(&mut self) -> io::Result<Value> {
-        self.parser.parse_value(&mut self.stream).map_err(|error| {
-            if error.is_timeout() {
-                io::ErrorKind::TimedOut.into()
-            } else if error.is_connection_dropped() {
-                io::ErrorKind::UnexpectedEof.into()
-            } else {
-                let what = if error.is_io_error() { "" } else { "the answer makes no sense; is it a redis server? " };
-                io::Error::other(format!("{what}{error}"))
-            }
-        })
-    }
+fn hear(parser: &mut Parser, stream: &mut Stream) -> io::Result<Value> {
+    parser.parse_value(stream).map_err(|error| {
+        if error.is_timeout() {
+            io::ErrorKind::TimedOut.into()
+        } else if error.is_connection_dropped() {
+            io::ErrorKind::UnexpectedEof.into()
+        } else {
+            let what = if error.is_io_error() { "" } else { "the answer makes no sense; is it a redis server? " };
+            let error = error.to_string().lines().collect::<Vec<_>>().join(", ");
+            io::Error::other(format!("{what}{error}"))
+        }
+    })
 }
 
 /// Commands that are sent one behind the other.

@@ -127,6 +127,8 @@ pub(super) fn admit<'a>(
 /// What the server decided on one admission.
 pub(super) enum Decision {
     Granted(FencingToken),
+    /// It was granted before, if this is its owner.
+    GrantedBefore(Holder),
     LeaseTaken(Holder),
     ClaimTaken(Holder),
     /// There is something else where the entry should be.
@@ -166,7 +168,7 @@ fn exceptional(exception: &Value, admissions: usize, time: i64) -> Result<(usize
         (_, Err(foreign)) => Decision::Foreign(foreign),
         (b"lease", Ok(holder)) => Decision::LeaseTaken(holder),
         (b"claim", Ok(holder)) => Decision::ClaimTaken(holder),
-        (b"ours", Ok(holder)) => Decision::Granted(holder.token()),
+        (b"ours", Ok(holder)) => Decision::GrantedBefore(holder),
         _ => return Err(not_understood(exception)),
     };
     Ok((at, decision))

@@ -44,12 +44,14 @@ impl Stream {
         }
     }
 
-    /// Whether the other end has closed it, as far as this end has heard.
-    pub(super) fn is_closed(&self) -> bool {
+    /// Whether nobody should ask here again, as far as this end has heard: the other end has closed it, or said what
+    /// nobody asked for, which the next question would get for its answer.
+    pub(super) fn is_spoilt(&self) -> bool {
         match self {
-            Self::Plain(timed) => timed.is_closed(),
+            Self::Plain(timed) => timed.waiting() != Waiting::Nothing,
+            // The encryption itself may be told something at any time.
             #[cfg(feature = "redis-tls")]
-            Self::Encrypted(stream) => stream.sock.is_closed(),
+            Self::Encrypted(stream) => stream.sock.waiting() == Waiting::End,
         }
     }
 
@@ -120,6 +122,15 @@ enum Socket {
     Unix(UnixStream),
 }
 
+/// What could be read at once.
+#[derive(Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(not(unix), expect(dead_code, reason = "this system is not asked"))]
+enum Waiting {
+    Nothing,
+    Bytes,
+    End,
+}
+
 #[derive(Clone, Copy)]
 enum Way {
     In = 0,
@@ -132,19 +143,25 @@ impl Timed {
     }
 
     #[cfg(unix)]
-    fn is_closed(&self) -> bool {
+    fn waiting(&self) -> Waiting {
+        use rustix::io::Errno;
         use rustix::net::{RecvFlags, recv};
+
         let look = RecvFlags::PEEK | RecvFlags::DONTWAIT;
         let seen = match &self.socket {
             Socket::Tcp(socket) => recv(socket, &mut [0; 1], look),
             Socket::Unix(socket) => recv(socket, &mut [0; 1], look),
         };
-        !matches!(seen, Ok((1.., _)) | Err(rustix::io::Errno::WOULDBLOCK | rustix::io::Errno::INTR))
+        match seen {
+            Ok((1.., _)) => Waiting::Bytes,
+            Err(Errno::WOULDBLOCK | Errno::INTR) => Waiting::Nothing,
+            _ => Waiting::End,
+        }
     }
 
     #[cfg(not(unix))]
-    fn is_closed(&self) -> bool {
-        false
+    fn waiting(&self) -> Waiting {
+        Waiting::Nothing
     }
 
     /// Lets the socket wait for as long as is left. That costs a system call, so it is not told of less than a hundredth.

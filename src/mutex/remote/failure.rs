@@ -58,13 +58,15 @@ impl Failure {
 
     /// The server answered what makes no sense here; `kind` is what it should be, as in "redis".
     pub(in crate::mutex) fn not_understood(answer: impl fmt::Debug, kind: &str) -> Self {
-        let shown: String = format!("{answer:?}").chars().take(80).collect();
+        let shown = on_one_line(&format!("{answer:?}"), 80);
         let what = format!("the answer makes no sense: {shown}; is it a {kind} server?");
         Self { cause: Cause::NotUnderstood(what.into()), unanswered: true }
     }
 
     /// The server answered with an error; what it was asked for has perhaps been done, or part of it.
     pub(in crate::mutex) fn refused(refusal: Refusal) -> Self {
+        let (code, details) = (on_one_line(&refusal.code, 80), on_one_line(&refusal.details, 1_000));
+        let refusal = Refusal { code: code.into(), details: details.into(), ..refusal };
         Self { cause: Cause::Refused(refusal), unanswered: true }
     }
 
@@ -185,6 +187,20 @@ pub(in crate::mutex) fn understood(error: &io::Error, kind: &str) -> io::Error {
     }
 }
 
+/// So many characters of what a server said, none of which hides or breaks the line of a log.
+fn on_one_line(said: &str, most: usize) -> String {
+    let mut line = String::new();
+    for char in said.chars().take(most) {
+        if hides_or_breaks(char) { line.extend(char.escape_debug()) } else { line.push(char) }
+    }
+    line
+}
+
+/// A control character, the end of a line or of a paragraph, or what turns the direction of the text around it.
+fn hides_or_breaks(char: char) -> bool {
+    char.is_control() || matches!(char, '\u{2028}' | '\u{2029}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.cause {
@@ -216,3 +232,29 @@ impl fmt::Display for Refusal {
 }
 
 impl std::error::Error for Failure {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_server_said_stays_on_one_line_and_shows_all_of_itself() {
+        let cases = [
+            ("plain words, Grüße and 時間", "plain words, Grüße and 時間"),
+            ("two\r\nlines\tand \u{1b}[2Ja \0 screen", r"two\r\nlines\tand \u{1b}[2Ja \0 screen"),
+            ("next\u{85}line", r"next\u{85}line"),
+            ("line\u{2028}paragraph\u{2029}", r"line\u{2028}paragraph\u{2029}"),
+            ("\u{202a}\u{202b}\u{202c}\u{202d}\u{202e}", r"\u{202a}\u{202b}\u{202c}\u{202d}\u{202e}"),
+            ("\u{2066}\u{2067}\u{2068}\u{2069}", r"\u{2066}\u{2067}\u{2068}\u{2069}"),
+        ];
+        for (said, shown) in cases {
+            assert_eq!(on_one_line(said, 80), shown);
+        }
+    }
+
+    #[test]
+    fn what_a_server_said_is_cut_by_its_characters() {
+        assert_eq!(on_one_line("Größe", 3), "Grö");
+        assert_eq!(on_one_line("\nab", 2), r"\na", "what is escaped counts as one");
+    }
+}

@@ -19,7 +19,8 @@ pub(in crate::mutex) trait Connect: Sized {
     /// Connects and logs in. Whatever goes wrong, nothing was asked.
     fn open(target: &Self::Target, until: Moment) -> Result<Self, Failure>;
 
-    /// Whether it ended while it was at rest. What is sent on one that has not may still be lost.
+    /// Whether it ended while it was at rest, or is not to be trusted any more. What is sent on one that has not may still
+    /// be lost.
     fn is_closed(&mut self) -> bool;
 }
 

@@ -9,7 +9,7 @@ use super::key::Key;
 use super::look::Look;
 use super::plan::{Decision, Plan};
 use super::session::Session;
-use super::table::{Exchange, Patience, Table};
+use super::table::{Ended, Exchange, Patience, Table};
 use crate::clock::{Clock, Moment};
 use crate::lease::MutexName;
 use crate::mutex::Admission;
@@ -35,28 +35,29 @@ impl<S: Session> Client<S> {
     }
 
     /// Decides on admissions, all at once; or, where somebody's transaction has one of them, on each alone.
-    pub(super) fn admit(self: &Arc<Self>, admissions: &[Admission]) -> Vec<Result<Decision, Failure>> {
+    pub(super) fn admit(self: &Arc<Self>, admissions: &[Admission]) -> Vec<Result<Decided, Failure>> {
         let until = self.until();
-        match self.ask(&|line, attempt| self.table.admit(line, admissions, attempt.until)) {
-            Ok(Plan { decisions, rows, .. }) => {
+        match self.ask(&|line, attempt| Ok((self.table.admit(line, admissions, attempt.until)?, attempt.again))) {
+            Ok((Plan { decisions, rows, .. }, again)) => {
                 if !rows.is_empty() {
                     let table = Arc::clone(&self.table);
                     self.clean_up.now_and_then(rows.len(), move || table.clean_up(Patience::None).ok());
                 }
-                decisions.into_iter().map(Ok).collect()
+                decisions.into_iter().map(|decision| Ok(Decided { decision, again })).collect()
             }
-            Err(failure) => each_alone(admissions, &failure, until, |admission| self.admit(admission)),
+            Err(failure) => {
+                let mut answers = each_alone(admissions, &failure, until, |admission| self.admit(admission));
+                // Before it was asked for alone, it was together with the others.
+                answers.iter_mut().flatten().for_each(|decided| decided.again |= failure.may_have_been_done());
+                answers
+            }
         }
     }
 
-    /// Lets what is ours end so many microseconds from now: what it was, and whether that was asked before.
+    /// Lets what is ours end so many microseconds from now.
     pub(super) fn end(self: &Arc<Self>, held: &[Held], micros: u128) -> Vec<Result<Ended, Failure>> {
         let until = self.until();
-        let end = |line: &mut Line<S>, attempt: Attempt| {
-            let ours = self.table.end(line, held, micros, attempt.until)?;
-            Ok(ours.into_iter().map(|was_ours| Ended { was_ours, again: attempt.again }).collect::<Vec<_>>())
-        };
-        match self.ask(&end) {
+        match self.ask(&|line, attempt| self.table.end(line, held, micros, attempt)) {
             Ok(ended) => ended.into_iter().map(Ok).collect(),
             Err(failure) => each_alone(held, &failure, until, |held| self.end(held, micros)),
         }
@@ -129,10 +130,10 @@ impl<S: Session> Client<S> {
     }
 }
 
-/// What came of letting one name end.
-pub(super) struct Ended {
-    pub(super) was_ours: bool,
-    /// The same was asked before, and may have been done then.
+/// What was decided on one admission.
+pub(super) struct Decided {
+    pub(super) decision: Decision,
+    /// Whether the same was asked before as well, and may have been done then.
     pub(super) again: bool,
 }
 

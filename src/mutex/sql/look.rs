@@ -1,6 +1,7 @@
 //! What a look at the table told.
 
 use std::collections::HashMap;
+use std::time::Duration;
 
 use super::key::Key;
 use super::session::Row;
@@ -15,11 +16,10 @@ pub(super) struct Look {
     pub(super) now: i64,
     /// The highest token of all.
     last: FencingToken,
-    /// What is held.
     entries: HashMap<Box<str>, Entry>,
 }
 
-/// A row that has not ended.
+/// A row.
 pub(super) struct Entry {
     owner: String,
     pub(super) token: FencingToken,
@@ -39,9 +39,7 @@ impl Look {
             let [name, owner, token, host, since, until] = &row[..] else { return None };
             let (owner, host, token) = (owner.clone(), host.clone(), FencingToken::new(token.parse().ok()?));
             let (since, until) = (since.parse().ok()?, until.parse().ok()?);
-            if until > now {
-                entries.insert(name.as_str().into(), Entry { owner, token, host, since, until });
-            }
+            entries.insert(name.as_str().into(), Entry { owner, token, host, since, until });
         }
         Some(Self { clock: ServerClock::read(now), now, last, entries })
     }
@@ -57,7 +55,14 @@ impl Look {
     }
 
     pub(super) fn holds(&self, key: &Key) -> Option<&Entry> {
-        self.entries.get(key.as_str())
+        self.entries.get(key.as_str()).filter(|entry| entry.until > self.now)
+    }
+
+    /// Whether this name, which is not held by this owner any more, can have been until so long ago: it has ended and is
+    /// still there, or somebody has taken it since then.
+    pub(super) fn was_held(&self, key: &Key, owner: Owner, ago: Duration) -> bool {
+        let then = self.now.saturating_sub(i64::try_from(ago.as_micros()).unwrap_or(i64::MAX));
+        self.entries.get(key.as_str()).is_some_and(|entry| entry.is_of(owner) || then <= entry.since)
     }
 }
 

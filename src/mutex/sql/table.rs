@@ -9,7 +9,7 @@ use super::plan::Plan;
 use super::session::{Row, Session};
 use super::text::{TableName, Texts, list};
 use super::waiting::outside;
-use crate::clock::Moment;
+use crate::clock::{Clock, Moment};
 use crate::mutex::Admission;
 use crate::mutex::remote::{Attempt, Debt, Failure, Held, Line, Outlook, Server};
 
@@ -32,6 +32,13 @@ pub(super) struct Table<S: Session> {
 pub(super) enum Patience {
     None = 0,
     ASecond = 1,
+}
+
+/// What came of letting one name end.
+pub(super) struct Ended {
+    pub(super) was_ours: bool,
+    /// It was not any more, because the same was asked before and done then, as far as one can tell.
+    pub(super) went_before: bool,
 }
 
 /// What is asked and heard on one connection.
@@ -81,14 +88,29 @@ impl<S: Session> Table<S> {
         }
     }
 
-    /// Lets what is ours end so many microseconds from now, and says what was.
+    /// Lets what is ours end so many microseconds from now: what it was.
     pub(super) fn end(
         &self,
         line: &mut Line<S>,
         held: &[Held],
         micros: u128,
-        until: Moment,
-    ) -> Result<Vec<bool>, Failure> {
+        attempt: Attempt,
+    ) -> Result<Vec<Ended>, Failure> {
+        let ours = self.end_ours(line, held, micros, attempt.until)?;
+        if !attempt.again || !ours.contains(&false) {
+            return Ok(ours.into_iter().map(|was_ours| Ended { was_ours, went_before: false }).collect());
+        }
+        let keys: Vec<Key> = held.iter().map(|held| Key::of(&held.name)).collect();
+        let look = self.look(line, &keys, attempt.until)?;
+        let ago = Clock::system().moment().since(attempt.until.minus(self.server.timeout));
+        let ended = |(was_ours, (key, held)): (bool, (&Key, &Held))| Ended {
+            was_ours,
+            went_before: !was_ours && look.was_held(key, held.owner, ago),
+        };
+        Ok(ours.into_iter().zip(keys.iter().zip(held)).map(ended).collect())
+    }
+
+    fn end_ours(&self, line: &mut Line<S>, held: &[Held], micros: u128, until: Moment) -> Result<Vec<bool>, Failure> {
         let asked: Vec<(Key, String)> = held.iter().map(|held| (Key::of(&held.name), held.owner.to_string())).collect();
         let mut in_order: Vec<&(Key, String)> = asked.iter().collect();
         in_order.sort();
@@ -107,7 +129,7 @@ impl<S: Session> Table<S> {
             return Ok(());
         }
         let held: Vec<Held> = debts.iter().map(|debt| debt.held.clone()).collect();
-        let Some(give_back) = &self.texts.give_back else { return self.end(line, &held, 0, until).map(drop) };
+        let Some(give_back) = &self.texts.give_back else { return self.end_ours(line, &held, 0, until).map(drop) };
         let mut owed: Vec<(Key, String)> =
             held.iter().map(|held| (Key::of(&held.name), held.owner.to_string())).collect();
         owed.sort();

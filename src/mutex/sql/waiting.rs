@@ -2,6 +2,7 @@
 
 use std::future::Future;
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::thread;
 
 use tokio::runtime::{Builder, Handle, Runtime};
@@ -19,11 +20,15 @@ impl Waiting {
         Ok(Self { runtime: Some(Builder::new_current_thread().enable_io().enable_time().build()?) })
     }
 
-    /// What comes of it, or that time is up. Called [`outside`] of any runtime.
+    /// What comes of it, or that time is up, or that the driver panicked at what it heard. Called [`outside`] of any
+    /// runtime.
     pub(in crate::mutex) fn until<T>(&self, until: Moment, future: impl Future<Output = T>) -> io::Result<T> {
         let runtime = self.runtime.as_ref().ok_or_else(|| io::Error::other("the connection was closed"))?;
         let left = until.since(Clock::system().moment());
-        let waited = runtime.block_on(async { tokio::time::timeout(left, future).await });
+        let wait = || runtime.block_on(async { tokio::time::timeout(left, future).await });
+        // Whoever it happens on does not ask on this connection again.
+        let waited = catch_unwind(AssertUnwindSafe(wait))
+            .map_err(|_| io::Error::other("the driver panicked at what the server answered"))?;
         waited.map_err(|_| io::ErrorKind::TimedOut.into())
     }
 

@@ -257,3 +257,111 @@ fn a_task_whose_lease_was_lost_before_it_is_not_started() {
         assert!(report.is_failure());
     }
 }
+
+/// Found by the fleet under fire, on file with the seed 103: a process that was stopped between its grant and its task took
+/// the occurrence with it.
+#[test]
+fn the_occurrence_of_a_task_whose_lease_was_lost_before_it_is_another_servers() {
+    let once = |event: Event| event.once_per(Period::Day);
+    let in_background = |event: Event| event.on_one_server().in_background();
+    let ways: [Way; 3] = [Event::on_one_server, in_background, once];
+    for way in ways {
+        let clock = ManualClock::at(noon());
+        let (mutex, moved, diary) = (in_memory(&clock), clock.clone(), Diary::default());
+        let event = |name: &str| Event::call("e", diary.task(name)).every_minute().without_overlapping().apply(way);
+        let stopped = event("stopped").before(move |_| moved.advance(TERM));
+        let report = schedule(&mutex, &clock, [stopped]).run_due(noon());
+        assert!(ran(&report, "e").to_string().starts_with("not started; the lease was lost at "), "{report}");
+
+        let other = schedule(&mutex, &clock, [event("another")]);
+        ran(&other.run_due(noon()), "e");
+        assert!(skipped(&other.run_due(noon()), "e").to_string().starts_with("taken by "), "once");
+        assert_eq!(diary.lines(), ["another"]);
+    }
+}
+
+/// A store that is out whenever something is to be given back, and what that was.
+#[derive(Debug)]
+struct TakesNothingBack(MemoryMutex, Mutex<Vec<MutexName>>);
+
+impl EventMutex for TakesNothingBack {
+    fn create(&self, request: &LeaseRequest) -> Result<Option<Lease>, MutexError> {
+        self.0.create(request)
+    }
+    fn exists(&self, name: &MutexName) -> Result<bool, MutexError> {
+        self.0.exists(name)
+    }
+    fn forget(&self, lease: &Lease) -> Result<bool, MutexError> {
+        self.1.lock().unwrap().push(lease.name().clone());
+        Err(MutexError::unavailable(format!("forget {}", lease.name()), "timed out"))
+    }
+    fn release(&self, leases: &[Lease]) -> Answers<bool> {
+        leases.iter().map(|lease| self.forget(lease)).collect()
+    }
+    fn scope(&self) -> Scope {
+        Scope::Fleet
+    }
+}
+
+/// What a store is asked to take back it makes up for when it is there again.
+#[test]
+fn the_occurrence_of_a_task_that_was_not_started_is_given_back_also_to_a_store_that_is_out() {
+    for place in [|event: Event| event, Event::in_background] {
+        // The first one is released with the admission of another, if there is one.
+        for events in [&["e"][..], &["e", "f"]] {
+            let (clock, diary) = (ManualClock::at(noon()), Diary::default());
+            let out = Arc::new(TakesNothingBack(MemoryMutex::with_clock(&clock), Mutex::default()));
+            let store: Store = Arc::clone(&out) as Store;
+            let event = |name: &&str| {
+                let (moved, is_stopped) = (clock.clone(), *name == "e");
+                let event = Event::call(*name, diary.task(name)).every_minute().without_overlapping_for(TERM);
+                let stop = move |_: &Run| {
+                    if is_stopped {
+                        moved.advance(TERM);
+                    }
+                };
+                event.on_one_server().before(stop).apply(place)
+            };
+            let report = schedule(&store, &clock, events.iter().map(event)).run_due(noon());
+            let said = ran(&report, "e").to_string();
+            assert!(said.starts_with("not started; the lease was lost at "), "{said}");
+            assert!(out.1.lock().unwrap().contains(&lease("e").claim("e", noon())), "{events:?}: {report}");
+        }
+    }
+}
+
+#[test]
+fn the_occurrences_of_several_tasks_that_were_not_started_are_given_back_to_a_store_that_is_out() {
+    let (clock, diary) = (ManualClock::at(noon()), Diary::default());
+    let out = Arc::new(TakesNothingBack(MemoryMutex::with_clock(&clock), Mutex::default()));
+    let (names, entered) = (["a", "b", "c"], Arc::new(Barrier::new(3)));
+    let event = |name: &str| {
+        let (moved, entered) = (clock.clone(), Arc::clone(&entered));
+        let stop = move |_: &Run| {
+            entered.wait();
+            moved.advance(TERM);
+        };
+        let event = Event::call(name, diary.task(name)).every_minute().without_overlapping_for(TERM);
+        event.on_one_server().before(stop).in_background()
+    };
+    let report = schedule(&(Arc::clone(&out) as Store), &clock, names.map(event)).run_due(noon());
+    assert_eq!(diary.lines(), [""; 0], "{report}");
+    for name in names {
+        assert!(out.1.lock().unwrap().contains(&lease(name).claim(name, noon())), "{name}: {report}");
+    }
+}
+
+/// It may have done what must not be done twice.
+#[test]
+fn the_occurrence_of_a_task_whose_preparation_failed_is_used_up() {
+    let clock = ManualClock::at(noon());
+    let (mutex, moved, diary) = (in_memory(&clock), clock.clone(), Diary::default());
+    let event = || Event::call("e", diary.task("ran")).every_minute().without_overlapping().on_one_server();
+    let fails = event().before(move |_| {
+        moved.advance(TERM);
+        Err("no paper")
+    });
+    ran(&schedule(&mutex, &clock, [fails]).run_due(noon()), "e");
+    assert!(skipped(&schedule(&mutex, &clock, [event()]).run_due(noon()), "e").to_string().starts_with("taken by "));
+    assert!(diary.lines().is_empty());
+}

@@ -11,10 +11,11 @@ use chrono::{DateTime, Utc};
 use soloist::{Event, EventMutex, LeaseGuard, MutexName, RedisMutex, Schedule, SkipReason, StoreWarning, Term};
 
 use super::{assert_ran, claim, entries, minute, report, schedule};
-use crate::fleet::{Fleet, read, succeeded};
+use crate::fleet::{Fleet, succeeded};
 use crate::servers::proxy::{Fault, Proxy, REFUSING};
 use crate::servers::redis::Redis;
 use crate::support::{Diary, noon, ran, skipped};
+use crate::worker_log::read;
 
 /// The time-out of two seconds, and what a busy machine may add to it.
 const IN_TIME: Duration = Duration::from_secs(3);

@@ -2,6 +2,7 @@
 
 mod bytes;
 
+use std::collections::BTreeMap;
 use std::io::{self, BufReader, Write};
 use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -73,6 +74,8 @@ pub(crate) enum Fault {
     ReplyCutInHalf,
     /// The server acts, and its reply arrives when this fault is mended.
     ReplyHeld,
+    /// The server acts, and the connection ends in the direction of the client, who is heard on.
+    HalfClosed,
     /// The server acts, and a reply begins that goes on by a byte now and then, without end.
     Dribble,
     /// The server acts, and a reply begins that goes on by thousands of bytes without a pause to speak of, and without
@@ -98,6 +101,8 @@ struct State {
 #[derive(Default)]
 struct Inner {
     fault: Option<Fault>,
+    /// How long each reply is under way that meets no fault.
+    latency: Duration,
     /// The fault meets a client that sets up its connection, too.
     from_the_start: bool,
     /// The fault meets the next command, and no other.
@@ -108,8 +113,10 @@ struct Inner {
     met: usize,
     /// How many replies the server has given.
     replies: usize,
-    /// Both ends of all connections that there were.
-    connections: Vec<[TcpStream; 2]>,
+    /// How many connections there were.
+    opened: usize,
+    /// Both ends of each that there is, by which of all it was.
+    connections: BTreeMap<usize, [TcpStream; 2]>,
     closed: bool,
 }
 
@@ -175,6 +182,11 @@ impl Proxy {
         });
     }
 
+    /// From here on each reply arrives so much later, if it arrives.
+    pub(crate) fn delay_replies(&self, latency: Duration) {
+        self.state.change(|inner| inner.latency = latency);
+    }
+
     /// From here on all goes well.
     pub(crate) fn mend(&self) {
         self.state.change(|inner| inner.fault = None);
@@ -182,13 +194,13 @@ impl Proxy {
 
     /// How many connections clients have opened.
     pub(crate) fn connections(&self) -> usize {
-        self.state.inner().connections.len()
+        self.state.inner().opened
     }
 
     /// Ends all connections.
     pub(crate) fn cut(&self) {
-        for stream in self.state.inner().connections.iter().flatten() {
-            // One that has ended already can't be ended.
+        for stream in self.state.inner().connections.values().flatten() {
+            // One that has just ended can't be ended.
             let _ = stream.shutdown(Shutdown::Both);
         }
     }
@@ -196,6 +208,11 @@ impl Proxy {
     /// How many replies the server has given.
     pub(crate) fn replies(&self) -> usize {
         self.state.inner().replies
+    }
+
+    /// How many commands the last fault has met.
+    pub(crate) fn met(&self) -> usize {
+        self.state.inner().met
     }
 
     /// Waits until the fault has met a command; where the server hears of it, it has acted.
@@ -247,16 +264,24 @@ impl State {
     /// Ends with the connection, whoever ends it.
     fn serve(&self, client: &TcpStream) {
         let _ = TcpStream::connect((Ipv4Addr::LOCALHOST, self.server)).and_then(|server| {
-            let ends = [client.try_clone()?, server.try_clone()?];
-            self.inner().connections.push(ends);
+            let connection = self.opened([client.try_clone()?, server.try_clone()?]);
             let served = match self.protocol {
                 None => self.pass_on(client, &server),
                 Some(protocol) => self.pass_on_bytes(protocol, client, &server),
             };
             let _ = client.shutdown(Shutdown::Both);
             let _ = server.shutdown(Shutdown::Both);
+            self.inner().connections.remove(&connection);
             served
         });
+    }
+
+    fn opened(&self, ends: [TcpStream; 2]) -> usize {
+        let mut inner = self.inner();
+        inner.opened += 1;
+        let connection = inner.opened;
+        inner.connections.insert(connection, ends);
+        connection
     }
 
     fn pass_on(&self, mut client: &TcpStream, mut server: &TcpStream) -> io::Result<()> {
@@ -291,9 +316,21 @@ impl State {
                     self.wait_until_mended(Fault::ReplyHeld);
                     client.write_all(&reply)?;
                 }
-                _ => client.write_all(&reply)?,
+                Some(Fault::HalfClosed) => client.shutdown(Shutdown::Write)?,
+                _ => {
+                    // What is asked at once is under way at once.
+                    if requests.buffer().is_empty() {
+                        self.let_latency_pass();
+                    }
+                    client.write_all(&reply)?;
+                }
             }
         }
+    }
+
+    fn let_latency_pass(&self) {
+        let latency = self.inner().latency;
+        thread::sleep(latency); // it is the fault to be slow
     }
 
     /// What happens to this request. Where the server does not hear of it, it has met its fault here.

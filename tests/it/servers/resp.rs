@@ -30,7 +30,7 @@ impl Reply {
 }
 
 /// The bytes of one request or reply, whole.
-pub(super) fn frame(from: &mut impl BufRead) -> io::Result<Vec<u8>> {
+pub(crate) fn frame(from: &mut impl BufRead) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     append_frame(from, &mut bytes)?;
     Ok(bytes)
@@ -83,7 +83,7 @@ pub(super) fn parse(frame: &mut &[u8]) -> Reply {
 }
 
 /// The words of a request.
-pub(super) fn words(request: &[u8]) -> Vec<String> {
+pub(crate) fn words(request: &[u8]) -> Vec<String> {
     match parse(&mut &*request) {
         Reply::Many(words) => words.iter().map(|word| word.text().to_owned()).collect(),
         // As a person types it.

@@ -16,8 +16,10 @@ use crate::support::{Diary, noon, ran, skipped};
 on_both!(
     an_answer_that_is_lost_once_is_asked_for_again_and_the_event_runs_once,
     what_was_granted_without_an_answer_is_given_back_and_admits_nobody_meanwhile,
+    a_claim_whose_lease_went_before_it_was_asked_for_again_is_given_back,
     what_was_granted_without_an_answer_is_ours_with_its_token,
     a_release_without_an_answer_is_made_up_for,
+    a_lease_that_was_lost_is_told_of_though_its_release_is_asked_for_twice,
     the_last_handle_gives_back_what_it_may_hold,
     an_admission_that_a_stopped_server_finds_late_grants_nothing_though_nobody_is_left,
     an_admission_that_gets_its_lock_late_grants_nothing,
@@ -62,6 +64,23 @@ fn what_was_granted_without_an_answer_is_ours_with_its_token<S: Trouble>() {
     assert!(mutex.forget(&lease).unwrap(), "it was ours until its release, whose answer was lost");
 }
 
+/// Found by the fleet under fire, on PostgreSQL with the seeds 18 and 43: a server that had come back without its data
+/// was asked on a connection that had died with it, and then on another; which it had not heard the first time.
+fn a_lease_that_was_lost_is_told_of_though_its_release_is_asked_for_twice<S: Trouble>() {
+    let server = S::start();
+    for taken_by_another in [false, true] {
+        let (ours, theirs) = (server.mutex(), server.mutex());
+        let lease = ours.create(&request("report")).unwrap().expect("nobody holds it");
+        server.ask("DELETE FROM soloist_mutexes");
+        let other = taken_by_another.then(|| theirs.create(&request("report")).unwrap().expect("nobody holds it"));
+        server.end_connections();
+        assert!(!ours.forget(&lease).unwrap(), "taken by another: {taken_by_another}");
+        if let Some(other) = other {
+            assert!(theirs.forget(&other).unwrap(), "it was left alone");
+        }
+    }
+}
+
 fn what_was_granted_without_an_answer_is_given_back_and_admits_nobody_meanwhile<S: Trouble>() {
     let server = S::start();
     let (proxy, diary) = (Proxy::of(&server), Diary::default());
@@ -77,6 +96,28 @@ fn what_was_granted_without_an_answer_is_given_back_and_admits_nobody_meanwhile<
     assert_ran(&theirs.run_due(noon()));
     assert_eq!(skipped(&ours.run_due(noon()), "report").keyword(), "ran_elsewhere");
     assert_eq!(diary.lines().len(), 1);
+}
+
+fn a_claim_whose_lease_went_before_it_was_asked_for_again_is_given_back<S: Trouble>() {
+    let server = S::start();
+    let (proxy, diary) = (Proxy::of(&server), Diary::default());
+    // It asks again after half of that.
+    let ours = schedule(S::open(&proxy.url(), 8 * TIMEOUT), &diary);
+    assert_ran(&ours.run_due(noon()));
+    let (theirs, name) = (server.mutex(), request("report").name().clone());
+    proxy.fault_once_after(Fault::ReplyLost, WRITE);
+    let held = thread::scope(|scope| {
+        let tick = scope.spawn(|| ours.run_due(minute(1)));
+        wait_until("the server has granted it", || server.held().contains(&"lease/report".to_owned()));
+        assert!(theirs.break_lease(&name).unwrap());
+        let held = theirs.create(&request("report")).unwrap().expect("nobody holds it");
+        assert_eq!(skipped(&tick.join().unwrap(), "report").keyword(), "overlapping");
+        held
+    });
+    wait_until("the claim was given back", || server.held() == [&claim(0), "lease/report"]);
+    assert!(theirs.forget(&held).unwrap(), "it was left alone");
+    assert_ran(&schedule(theirs, &diary).run_due(minute(1)));
+    assert_eq!(diary.lines().len(), 2);
 }
 
 fn a_release_without_an_answer_is_made_up_for<S: Trouble>() {

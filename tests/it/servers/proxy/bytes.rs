@@ -110,7 +110,15 @@ impl State {
                     self.wait_until_mended(fault);
                     write(client, &reply)?;
                 }
-                None => write(client, &reply)?,
+                Some(Fault::HalfClosed) => {
+                    client.shutdown(Shutdown::Write)?;
+                    // Whatever it asks from here on is answered to nobody.
+                    lock(turn).fault = Some(Fault::ReplyLost);
+                }
+                None => {
+                    self.let_latency_pass();
+                    write(client, &reply)?;
+                }
             }
         }
         Ok(())

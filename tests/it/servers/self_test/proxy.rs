@@ -3,6 +3,7 @@
 use std::net::TcpStream;
 use std::sync::mpsc;
 use std::thread;
+use std::time::Instant;
 
 use mysql::prelude::Queryable;
 use postgres::NoTls;
@@ -48,6 +49,7 @@ fn a_proxy_fails_as_it_is_told_once_the_connection_is_set_up() {
         (Fault::HalfAReply, "+O", false, true),
         (Fault::ReplyCutInHalf, "+O", true, true),
         (Fault::ReplyHeld, "", false, true),
+        (Fault::HalfClosed, "", true, true),
         (Fault::Dribble, "$500000000\r\n1", false, true),
         (Fault::Endless, "$500000000\r\n1111", false, true),
     ];
@@ -92,10 +94,22 @@ fn a_proxy_fails_once_where_it_is_told_to() {
     let server = Redis::start();
     let proxy = Proxy::of(&server);
     proxy.fault_once(Fault::ReplyCut);
+    assert_eq!(proxy.met(), 0);
     let mut client = Client::of(&proxy.url());
     client.say("SET key value");
     assert_eq!(client.hear(), (String::new(), true));
+    assert_eq!(proxy.met(), 1);
     Client::of(&proxy.url()).asks("GET key", "$5\r\nvalue\r\n");
+}
+
+#[test]
+fn a_proxy_delays_replies_by_as_much_as_it_is_told_to() {
+    let server = Redis::start();
+    let proxy = Proxy::of(&server);
+    proxy.delay_replies(A_WHILE);
+    let began = Instant::now();
+    Client::of(&proxy.url()).asks("PING", "+PONG\r\n");
+    assert!(began.elapsed() >= A_WHILE);
 }
 
 #[test]
@@ -114,7 +128,7 @@ fn a_proxy_fails_from_the_start_where_it_is_told_to() {
 type Ends = [Option<bool>; 2];
 
 /// The fault; how the statement ends; whether the server acted before it was mended.
-const SQL_FAULTS: [(Fault, Ends, bool); 9] = [
+const SQL_FAULTS: [(Fault, Ends, bool); 10] = [
     (Fault::Silence, [None, None], false),
     (Fault::Cut, [Some(false), Some(false)], false),
     (Fault::RequestHeld, [None, Some(true)], false),
@@ -123,6 +137,7 @@ const SQL_FAULTS: [(Fault, Ends, bool); 9] = [
     (Fault::HalfAReply, [None, None], true),
     (Fault::ReplyCutInHalf, [Some(false), Some(false)], true),
     (Fault::ReplyHeld, [None, Some(true)], true),
+    (Fault::HalfClosed, [Some(false), Some(false)], true),
     (Fault::Dribble, [None, None], true),
 ];
 
