@@ -38,7 +38,8 @@
 //!   of the event is admitted, on any thread, process or host that shares the store.
 //! - [`Event::on_one_server`] takes a **claim** that is called after the event *and* the scheduled instant: each
 //!   occurrence starts at most once, as long as the servers' ticks are less than five minutes apart. Lease and claim are taken together or
-//!   not at all, so that a lost race never consumes an occurrence.
+//!   not at all, so that a lost race never consumes an occurrence. The page [`scenarios`] draws what a fleet does with
+//!   either, and with both.
 //! - [`Event::once_per`] takes its claim on a civil period instead, a **permit**: of all occurrences in an hour, a day, a
 //!   week or a month one starts, on whichever server asks first.
 //! - The lease has a short term, and a keeper renews it while the task runs. One that is lost is told to the task, at its
@@ -221,6 +222,8 @@ mod cancel;
 mod outage;
 mod period;
 mod protection;
+#[doc = include_str!("scenarios.md")]
+pub mod scenarios {}
 mod mutex;
 mod lease;
 mod guard;

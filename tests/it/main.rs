@@ -28,6 +28,7 @@ mod recovery;
 #[cfg(feature = "redis")]
 mod redis;
 mod report;
+mod scenarios;
 mod schedule;
 mod servers;
 #[cfg(all(feature = "mysql", feature = "postgres"))]

@@ -1,0 +1,222 @@
+//! Servers that tick one event, each tick a process of its own as cron starts it, and how that looks as a drawing: a row
+//! for each server, a column for each moment at which servers ask, and bars for what is at work.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use crate::fleet::Fleet;
+use crate::worker::Worker;
+use crate::worker_log::Line;
+
+pub(crate) struct Timeline<'a> {
+    fleet: &'a Fleet,
+    event: &'a str,
+    options: &'a [&'a str],
+    ticks: Vec<Tick<'a>>,
+}
+
+/// What one server did at one moment.
+struct Tick<'a> {
+    server: &'static str,
+    moment: &'static str,
+    pid: u32,
+    /// While its task is at work.
+    worker: Option<Worker<'a>>,
+    lines: Vec<Line>,
+    killed_at: Option<u64>,
+}
+
+impl Tick<'_> {
+    fn start(&self) -> Option<&Line> {
+        self.lines.iter().find(|line| line.what == "start")
+    }
+
+    /// When its task ended, and whether by itself.
+    fn end(&self) -> (u64, bool) {
+        let end = self.lines.iter().find(|line| line.what == "end").map(|line| (line.at, true));
+        end.or(self.killed_at.map(|at| (at, false))).expect("nothing is at work any more")
+    }
+}
+
+impl<'a> Timeline<'a> {
+    pub(crate) fn new(fleet: &'a Fleet, event: &'a str, options: &'a [&'a str]) -> Self {
+        Self { fleet, event, options, ticks: Vec::new() }
+    }
+
+    /// Servers ask one after another, at a moment such as `12:00` or `12:00:30`; who runs the task is done with it before
+    /// the next one asks.
+    #[track_caller]
+    pub(crate) fn ask(&mut self, moment: &'static str, servers: &[&'static str]) {
+        for server in servers {
+            let mut tick = self.tick(moment, server, &[]);
+            tick.lines = tick.worker.take().expect("it has started").succeeds();
+            self.ticks.push(tick);
+        }
+    }
+
+    /// The first server starts the task, and is at work on it while the others ask.
+    #[track_caller]
+    pub(crate) fn ask_during_the_task(&mut self, moment: &'static str, servers: &[&'static str]) {
+        let (first, others) = servers.split_first().expect("somebody runs it");
+        let folder = self.folder(moment, first);
+        std::fs::create_dir(&folder).expect("it is new");
+        let mut tick = self.tick(moment, first, &["--until", &folder]);
+        tick.worker.as_mut().expect("it has started").wait_for("start");
+        self.ticks.push(tick);
+        self.ask(moment, others);
+    }
+
+    /// The task that began at this moment on this server ends.
+    #[track_caller]
+    pub(crate) fn end(&mut self, moment: &'static str, server: &'static str) {
+        std::fs::write(format!("{}/{}", self.folder(moment, server), self.event), "").expect("the folder is there");
+        let tick = self.at_work(moment, server);
+        tick.lines = tick.worker.take().expect("it is at work").succeeds();
+    }
+
+    /// The server is killed in its task.
+    #[track_caller]
+    pub(crate) fn kill(&mut self, moment: &'static str, server: &'static str) {
+        let tick = self.at_work(moment, server);
+        let worker = tick.worker.take().expect("it is at work");
+        tick.lines = worker.log();
+        worker.kill();
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("it is later than 1970");
+        tick.killed_at = Some(u64::try_from(now.as_nanos()).expect("it is earlier than 2554"));
+    }
+
+    /// What the task of this tick logged when it started.
+    #[track_caller]
+    pub(crate) fn start_of(&self, moment: &str, server: &str) -> &Line {
+        self.of(moment, server).and_then(Tick::start).expect("it started the task")
+    }
+
+    /// When the task of this tick ended.
+    #[track_caller]
+    pub(crate) fn end_of(&self, moment: &str, server: &str) -> u64 {
+        self.of(moment, server).expect("it has ticked").end().0
+    }
+
+    /// The tokens of all runs, in the order in which they started.
+    pub(crate) fn tokens(&self) -> Vec<u64> {
+        let mut starts: Vec<&Line> = self.ticks.iter().filter_map(Tick::start).collect();
+        starts.sort_by_key(|start| start.at);
+        starts.iter().map(|start| start.token.expect("protected")).collect()
+    }
+
+    /// How often each occurrence started.
+    pub(crate) fn starts(&self, occurrence: &str) -> usize {
+        self.ticks.iter().filter_map(Tick::start).filter(|start| clock(&start.occurrence) == occurrence).count()
+    }
+
+    #[track_caller]
+    fn tick(&self, moment: &'static str, server: &'static str, more: &[&str]) -> Tick<'a> {
+        let seconds = if moment.len() > "12:00".len() { "" } else { ":00" };
+        let now = format!("2026-03-01T{moment}{seconds}Z");
+        let options = [&["--event", self.event, "--now", &now], self.options, more].concat();
+        let worker = Worker::with(self.fleet, &format!("{} {moment} {server}", self.event), &options);
+        Tick { server, moment, pid: worker.pid(), worker: Some(worker), lines: Vec::new(), killed_at: None }
+    }
+
+    fn of(&self, moment: &str, server: &str) -> Option<&Tick<'a>> {
+        self.ticks.iter().find(|tick| tick.server == server && tick.moment == moment)
+    }
+
+    #[track_caller]
+    fn at_work(&mut self, moment: &str, server: &str) -> &mut Tick<'a> {
+        let mut ticks = self.ticks.iter_mut();
+        ticks.find(|tick| tick.server == server && tick.moment == moment).expect("it has ticked")
+    }
+
+    fn folder(&self, moment: &str, server: &str) -> String {
+        self.fleet.log(&format!("{} {moment} {server} ends", self.event)).display().to_string()
+    }
+
+    /// What was seen, as the page draws it.
+    pub(crate) fn draw(&self) -> String {
+        let mut moments: Vec<&str> = Vec::new();
+        let mut servers: Vec<&str> = Vec::new();
+        for tick in &self.ticks {
+            if !moments.contains(&tick.moment) {
+                moments.push(tick.moment);
+            }
+            if !servers.contains(&tick.server) {
+                servers.push(tick.server);
+            }
+        }
+        servers.sort_unstable();
+        let names: Vec<(u32, &str)> = self.ticks.iter().map(|tick| (tick.pid, tick.server)).collect();
+        let began = |moment: &str| {
+            let lines = self.ticks.iter().filter(|tick| tick.moment == moment).map(|tick| &tick.lines[0]);
+            lines.map(|line| line.at).min().expect("somebody asked")
+        };
+        let began: Vec<u64> = moments.iter().map(|moment| began(moment)).collect();
+
+        let of = |server: &str, moment: &&str| self.of(moment, server);
+        let mut table = vec![("", moments.iter().map(|moment| (*moment).to_owned()).collect())];
+        for server in servers {
+            let cell = |moment| of(server, moment).map_or(String::new(), |tick| cell(tick, &names));
+            table.push((server, moments.iter().map(cell).collect()));
+        }
+        let width = width(&table);
+
+        let mut drawn = Vec::new();
+        for (row, (server, _)) in rows(&table).into_iter().zip(&table) {
+            drawn.push(row);
+            let mut bars = Vec::new();
+            let ran = moments.iter().enumerate().filter_map(|(column, moment)| Some((column, of(server, moment)?)));
+            for (column, tick) in ran.filter(|(_, tick)| tick.start().is_some()) {
+                let (at, by_itself) = tick.end();
+                let last = began.iter().rposition(|began| *began <= at).expect("it ended after it began");
+                let length = (last - column) * width + if last == column { 4 } else { width / 2 };
+                bars.resize(HEAD + column * width, ' ');
+                bars.resize(bars.len() + length - 1, '█');
+                bars.push(if by_itself { '█' } else { '✗' });
+            }
+            if !bars.is_empty() {
+                drawn.push(bars.into_iter().collect());
+            }
+        }
+        drawn.join("\n")
+    }
+}
+
+/// How wide the names of servers are.
+const HEAD: usize = 7;
+
+/// How wide each column is.
+fn width(table: &[(&str, Vec<String>)]) -> usize {
+    table.iter().flat_map(|(_, cells)| cells).map(|cell| cell.len() + 2).max().expect("there are cells")
+}
+
+/// Each row with its head, and its cells below one another.
+pub(crate) fn rows(table: &[(&str, Vec<String>)]) -> Vec<String> {
+    let width = width(table);
+    let row = |(head, cells): &(&str, Vec<String>)| {
+        let row = cells.iter().fold(format!("{head:HEAD$}"), |row, cell| row + &format!("{cell:width$}"));
+        row.trim_end().to_owned()
+    };
+    table.iter().map(row).collect()
+}
+
+/// What a tick did, in the words of its report; of the holder only the server.
+fn cell(tick: &Tick<'_>, names: &[(u32, &str)]) -> String {
+    match (tick.start(), &tick.lines[..]) {
+        (Some(start), _) => format!("runs {}", clock(&start.occurrence)),
+        (None, [line]) if line.what == "skipped" => skip(line, names),
+        (None, lines) => panic!("{} at {}: {lines:#?}", tick.server, tick.moment),
+    }
+}
+
+/// What the report says about a skip, with the server instead of its process.
+#[track_caller]
+pub(crate) fn skip(line: &Line, names: &[(u32, &str)]) -> String {
+    let (Some(text), Some(holder)) = (&line.text, &line.holder) else { panic!("nobody holds it: {line:?}") };
+    let words = text.strip_suffix(holder.as_str()).expect("the holder comes last");
+    let server = names.iter().find(|(pid, _)| holder.contains(&format!(", pid {pid}, since ")));
+    format!("{words}{}", server.unwrap_or_else(|| panic!("none of us: {holder}")).1)
+}
+
+/// `12:00` of `2026-03-01T12:00:00Z`.
+fn clock(occurrence: &str) -> &str {
+    occurrence.get(11..16).expect("an instant as RFC 3339 writes it")
+}
