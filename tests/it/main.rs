@@ -18,6 +18,8 @@ mod exit;
 mod faults;
 mod file;
 mod fleet;
+#[cfg(unix)]
+mod fleet_example;
 mod frequency;
 mod healing;
 mod idle;

@@ -1,0 +1,64 @@
+//! The schedule that all workers tick: three events that differ in their protection.
+
+use std::error::Error;
+use std::time::Duration;
+
+use soloist::{Event, Run, RunOutcome, Schedule, TaskOutcome};
+
+/// What is told of an event in the pictures.
+pub(crate) struct Job {
+    pub(crate) name: &'static str,
+    pub(crate) about: &'static str,
+    takes: Duration,
+}
+
+/// In the order of the pictures.
+pub(crate) const JOBS: [Job; 3] = [REMIND, GENERATE, SYNC];
+
+const REMIND: Job =
+    Job { name: "carts:remind", about: "on_one_server: one worker a minute", takes: Duration::from_millis(400) };
+
+const GENERATE: Job = Job {
+    name: "reports:generate",
+    about: "on_one_server and without_overlapping: takes 1.5 minutes, so every other minute finds it at work",
+    takes: Duration::from_millis(1500),
+};
+
+const SYNC: Job = Job {
+    name: "stock:sync",
+    about: "on_one_server alone: takes 1.3 minutes, so its runs overlap",
+    takes: Duration::from_millis(1300),
+};
+
+/// The job whose worker is killed.
+pub(crate) const VICTIM: usize = 1;
+
+/// So long after a kill does its event stay blocked, on a store that can't tell that the process has gone. Two minutes
+/// of this fleet; a real one leaves it at the default of a minute.
+const TERM: Duration = Duration::from_secs(2);
+
+/// `tell` hears of each start and each end.
+pub(crate) fn schedule(
+    store: &str,
+    tell: impl Fn(&Run, &str) -> TaskOutcome + Clone + Send + Sync + 'static,
+) -> Result<Schedule, Box<dyn Error>> {
+    let event = |job: Job| {
+        let (started, ended) = (tell.clone(), tell.clone());
+        let task = move |run: &Run| -> TaskOutcome {
+            let token = run.fencing_token().map_or_else(String::new, |token| token.get().to_string());
+            started(run, &format!("started\t{token}"))?;
+            run.cancelled(job.takes); // a sleep that ends early, where the run is cancelled
+            Ok(run.check()?)
+        };
+        let then = move |run: &Run, outcome: &RunOutcome| {
+            let how = if outcome.is_failure() { "failed" } else { "well" };
+            ended(run, &format!("ended\t{how}\t{outcome}"))
+        };
+        Event::call(job.name, task).every_minute().on_one_server().then(then)
+    };
+    let mut schedule = Schedule::new(soloist::connect(store)?);
+    schedule.add(event(REMIND))?;
+    schedule.add(event(GENERATE).without_overlapping().lease_term(TERM))?;
+    schedule.add(event(SYNC))?;
+    Ok(schedule)
+}

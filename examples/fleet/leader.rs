@@ -1,0 +1,191 @@
+//! Starts the workers, kills one of them at work, starts it again, and shows what they tell meanwhile.
+
+use std::error::Error;
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::thread;
+use std::time::Duration;
+
+use soloist::{EventMutex, MutexName, Scope};
+
+use crate::jobs::{JOBS, VICTIM};
+use crate::pace::{At, Pace};
+use crate::story::{Kill, Reason, Run, Skip, Story};
+
+/// Runs a fleet from its first minute to its last; what happened.
+pub(crate) fn lead(url: &str, story: Story) -> Result<Story, Box<dyn Error>> {
+    look_at(url)?;
+    let interrupted = Arc::new(AtomicBool::new(false));
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        signal_hook::flag::register(signal, Arc::clone(&interrupted))?;
+    }
+    let mut leader = Leader::new(url, story);
+    println!("            {:17}{:19}{}", JOBS[0].name, JOBS[1].name, JOBS[2].name);
+    (0..leader.story.workers).try_for_each(|worker| leader.start(worker))?;
+    while leader.servers.iter().any(Option::is_some) {
+        let heard = leader.listen();
+        // Ctrl-C reaches the workers, too: that one of them ended is no news then.
+        if interrupted.load(Ordering::Relaxed) {
+            return Err("interrupted".into());
+        }
+        heard?;
+        leader.kill_one()?;
+        leader.restart_it()?;
+        leader.show_minutes();
+    }
+    Ok(leader.story)
+}
+
+/// Better one message before the start than one of each worker.
+fn look_at(url: &str) -> Result<(), Box<dyn Error>> {
+    let mutex = soloist::connect(url)?;
+    if mutex.scope() == Scope::Process {
+        return Err(
+            "each worker is a process, which a store in memory does not reach: take file:/path or redis://host".into(),
+        );
+    }
+    mutex.exists(&MutexName::lease("fleet")?)?;
+    Ok(())
+}
+
+struct Leader {
+    url: String,
+    pace: Pace,
+    story: Story,
+    /// None of them outlives us.
+    servers: Vec<Option<Server>>,
+    tell: Sender<(usize, News)>,
+    told: Receiver<(usize, News)>,
+    /// The first run of the victim event that starts in this minute or later is killed, and so long after its start.
+    kill_from: u32,
+    kill_after: u32,
+    shown: u32,
+}
+
+enum News {
+    Line(String),
+    /// It has closed its standard output, which it does by ending.
+    Gone,
+}
+
+impl Leader {
+    fn new(url: &str, story: Story) -> Self {
+        let (tell, told) = mpsc::channel();
+        let mut random = fastrand::Rng::with_seed(story.seed);
+        Self {
+            url: url.to_owned(),
+            pace: Pace::new(),
+            servers: (0..story.workers).map(|_| None).collect(),
+            tell,
+            told,
+            // So that there is time for the take-over and the return.
+            kill_from: random.u32(2..story.minutes - 4),
+            kill_after: random.u32(200..700),
+            shown: 0,
+            story,
+        }
+    }
+
+    fn start(&mut self, worker: usize) -> Result<(), Box<dyn Error>> {
+        let (began, minutes) = (self.pace.began().to_string(), self.story.minutes.to_string());
+        let mut command = Command::new(std::env::current_exe()?);
+        command.args(["--worker", &began, "--minutes", &minutes, &self.url]);
+        let mut server = Server(command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?);
+        let out = server.0.stdout.take().ok_or("a worker without its standard output")?;
+        let tell = self.tell.clone();
+        thread::spawn(move || {
+            let lines = BufReader::new(out).lines().map_while(Result::ok).map(News::Line);
+            lines.chain([News::Gone]).try_for_each(|news| tell.send((worker, news)))
+        });
+        self.story.started(worker, server.0.id());
+        self.servers[worker] = Some(server);
+        Ok(())
+    }
+
+    /// Takes up what the workers have told within a moment.
+    fn listen(&mut self) -> Result<(), Box<dyn Error>> {
+        let first = self.told.recv_timeout(Duration::from_millis(20)).ok();
+        for (worker, news) in first.into_iter().chain(self.told.try_iter()) {
+            match (news, self.story.kill) {
+                (News::Line(line), _) => {
+                    self.story.told(worker, &line).ok_or_else(|| format!("worker {} says {line:?}", worker + 1))?;
+                }
+                (News::Gone, Some(kill)) if kill.worker == worker && kill.restarted.is_none() => {
+                    self.story.died(kill);
+                    self.servers[worker] = None;
+                }
+                (News::Gone, _) => {
+                    let status = self.servers[worker].take().map(|mut server| server.0.wait()).transpose()?;
+                    if let Some(status) = status.filter(|status| !status.success()) {
+                        return Err(format!("worker {} ended with {status}", worker + 1).into());
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// When its time has come: SIGKILL to a worker at work, which can do nothing about it.
+    fn kill_one(&mut self) -> Result<(), Box<dyn Error>> {
+        let now = self.pace.now();
+        let is_due = |run: &Run| run.minute >= self.kill_from && now.0 >= run.from.0 + self.kill_after;
+        let run = self.story.runs.iter().find(|run| run.job == VICTIM && run.end.is_none() && is_due(run));
+        let (Some(run), None) = (run, self.story.kill) else { return Ok(()) };
+        let worker = run.worker;
+        let Some(server) = &mut self.servers[worker] else { return Ok(()) };
+        // The time before the kill: from then on somebody else may take over.
+        let kill = Kill { worker, process: server.0.id(), at: self.pace.now(), restarted: None };
+        server.0.kill()?;
+        server.0.wait()?;
+        println!("    {:7} worker {} is killed, at work on {}", kill.at.to_string(), worker + 1, JOBS[VICTIM].name);
+        self.story.kill = Some(kill);
+        Ok(())
+    }
+
+    /// A minute and a half later.
+    fn restart_it(&mut self) -> Result<(), Box<dyn Error>> {
+        let now = self.pace.now();
+        let Some(kill) = self.story.kill.as_mut().filter(|kill| kill.restarted.is_none()) else { return Ok(()) };
+        if now.0 < kill.at.0 + At::MINUTE * 3 / 2 || self.servers[kill.worker].is_some() {
+            return Ok(());
+        }
+        kill.restarted = Some(now);
+        let worker = kill.worker;
+        println!("    {:7} worker {} is started again", now.to_string(), worker + 1);
+        self.start(worker)
+    }
+
+    /// A line for each minute that is nearly over.
+    fn show_minutes(&mut self) {
+        while self.shown < self.story.minutes && self.pace.now().0 >= At::minute(self.shown).0 + 900 {
+            let [remind, generate, sync] = [0, 1, 2].map(|job| who(&self.story, job, self.shown));
+            println!("{}", format!("minute {:<5}{remind:17}{generate:19}{sync}", self.shown).trim_end());
+            self.shown += 1;
+        }
+    }
+}
+
+/// What is known of it so far: a worker tells of its skips when its tick ends.
+fn who(story: &Story, job: usize, minute: u32) -> String {
+    let start = At::minute(minute);
+    let is_in_the_way = |run: &Run| job == VICTIM && run.job == job && run.from < start && run.to() > start;
+    let was_skipped = |skip: &Skip| (skip.job, skip.minute, skip.reason) == (job, minute, Reason::AtWork);
+    match story.run_of(job, minute) {
+        Some(run) => format!("worker {}", run.worker + 1),
+        None if story.runs.iter().any(is_in_the_way) || story.skips.iter().any(was_skipped) => "(still at work)".into(),
+        None => "(nobody yet)".into(),
+    }
+}
+
+/// A process that ends when it is dropped, if it has not before.
+struct Server(Child);
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}

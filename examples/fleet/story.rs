@@ -1,0 +1,201 @@
+//! What happened: who ran what when, who was skipped and why, put together from what the workers told.
+
+use std::collections::BTreeMap;
+
+use crate::jobs::{JOBS, VICTIM};
+use crate::pace::At;
+
+#[derive(Debug)]
+pub(crate) struct Story {
+    pub(crate) workers: usize,
+    pub(crate) minutes: u32,
+    pub(crate) seed: u64,
+    /// In the order in which they started, as far as each worker goes.
+    pub(crate) runs: Vec<Run>,
+    pub(crate) skips: Vec<Skip>,
+    pub(crate) kill: Option<Kill>,
+    /// Which worker is, or was, the process with this id.
+    processes: BTreeMap<u32, usize>,
+}
+
+/// Workers are counted from 0 here, and from 1 where people read of them.
+#[derive(Debug)]
+pub(crate) struct Run {
+    pub(crate) worker: usize,
+    pub(crate) job: usize,
+    pub(crate) minute: u32,
+    pub(crate) token: String,
+    pub(crate) from: At,
+    pub(crate) end: Option<(At, End)>,
+}
+
+#[derive(Debug, PartialEq)]
+pub(crate) enum End {
+    Well,
+    Failed(String),
+    /// Its process was killed.
+    Killed,
+}
+
+#[derive(Debug)]
+pub(crate) struct Skip {
+    pub(crate) worker: usize,
+    pub(crate) job: usize,
+    pub(crate) minute: u32,
+    pub(crate) reason: Reason,
+    /// In words, with the holder.
+    pub(crate) why: String,
+}
+
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub(crate) enum Reason {
+    /// Another worker has this minute.
+    Taken,
+    /// The run of an earlier minute is still at work.
+    AtWork,
+    /// The store is out, say.
+    Fault,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Kill {
+    pub(crate) worker: usize,
+    pub(crate) process: u32,
+    pub(crate) at: At,
+    pub(crate) restarted: Option<At>,
+}
+
+impl Story {
+    pub(crate) fn new(workers: usize, minutes: u32, seed: u64) -> Self {
+        let (runs, skips) = (Vec::new(), Vec::new());
+        Self { workers, minutes, seed, runs, skips, kill: None, processes: BTreeMap::new() }
+    }
+
+    pub(crate) fn started(&mut self, worker: usize, process: u32) {
+        self.processes.insert(process, worker);
+    }
+
+    /// Takes up a line of a worker. `None`: it makes no sense.
+    pub(crate) fn told(&mut self, worker: usize, line: &str) -> Option<()> {
+        let fields: Vec<&str> = line.splitn(7, '\t').collect();
+        let [at, minute, event, what @ ..] = &fields[..] else { return None };
+        let (at, minute) = (At(at.parse().ok()?), minute.parse().ok()?);
+        let job = JOBS.iter().position(|job| job.name == *event)?;
+        match what {
+            ["started", token] => {
+                self.runs.push(Run { worker, job, minute, token: (*token).to_owned(), from: at, end: None });
+            }
+            ["ended", how, outcome] => {
+                let end = if *how == "well" { End::Well } else { End::Failed((*outcome).to_owned()) };
+                let mut runs = self.runs.iter_mut();
+                runs.find(|run| (run.worker, run.job, run.minute) == (worker, job, minute))?.end = Some((at, end));
+            }
+            ["skipped", keyword, holder, text] => {
+                let (reason, words) = match *keyword {
+                    "ran_elsewhere" => (Reason::Taken, "taken by"),
+                    "overlapping" => (Reason::AtWork, "still at work on"),
+                    _ => (Reason::Fault, ""),
+                };
+                let why = match self.name_of(holder) {
+                    Some(name) if reason != Reason::Fault => format!("{words} {name}"),
+                    _ => (*text).to_owned(),
+                };
+                self.skips.push(Skip { worker, job, minute, reason, why });
+            }
+            _ => return None,
+        }
+        Some(())
+    }
+
+    fn name_of(&self, process: &str) -> Option<String> {
+        let process = process.parse().ok()?;
+        let worker = self.processes.get(&process)? + 1;
+        let killed = self.kill.is_some_and(|kill| kill.process == process);
+        Some(if killed { format!("worker {worker}, which was killed") } else { format!("worker {worker}") })
+    }
+
+    /// What the killed worker had at hand has ended with it.
+    pub(crate) fn died(&mut self, kill: Kill) {
+        for run in self.runs.iter_mut().filter(|run| run.worker == kill.worker && run.end.is_none()) {
+            run.end = Some((kill.at, End::Killed));
+        }
+    }
+
+    pub(crate) fn run_of(&self, job: usize, minute: u32) -> Option<&Run> {
+        self.runs.iter().find(|run| (run.job, run.minute) == (job, minute))
+    }
+
+    /// The run for whose sake its worker was killed.
+    pub(crate) fn killed_run(&self) -> Option<&Run> {
+        self.runs.iter().find(|run| run.job == VICTIM && matches!(run.end, Some((_, End::Killed))))
+    }
+
+    /// The first run of the same event after that.
+    pub(crate) fn takeover(&self) -> Option<&Run> {
+        let kill = self.kill?;
+        self.runs.iter().filter(|run| run.job == VICTIM && run.from >= kill.at).min_by_key(|run| run.from)
+    }
+
+    /// The kill in sentences.
+    pub(crate) fn of_the_kill(&self) -> Vec<String> {
+        let (Some(kill), Some(run)) = (self.kill, self.killed_run()) else { return Vec::new() };
+        let (worker, event, minute) = (kill.worker + 1, JOBS[run.job].name, run.minute);
+        let mut lines =
+            vec![format!("worker {worker} was killed at {}, at work on {event} of minute {minute}", kill.at)];
+        if let Some(next) = self.takeover() {
+            let (worker, after) = (next.worker + 1, next.from.after(kill.at));
+            lines.push(format!(
+                "worker {worker} took {event} over at {}, {after} minutes later, with a higher token",
+                next.from
+            ));
+        }
+        if let Some(back) = kill.restarted {
+            lines.push(format!("worker {worker} was back at {back}"));
+        }
+        lines
+    }
+
+    /// What broke a promise, or went wrong in another way; nothing, if all is well.
+    pub(crate) fn faults(&self) -> Vec<String> {
+        let mut faults = Vec::new();
+        for (number, run) in self.runs.iter().enumerate() {
+            let what = format!("{} of minute {} on worker {}", JOBS[run.job].name, run.minute, run.worker + 1);
+            match &run.end {
+                None => faults.push(format!("{what} has no end")),
+                Some((_, End::Failed(outcome))) => faults.push(format!("{what} {outcome}")),
+                Some((_, End::Well | End::Killed)) => {}
+            }
+            for other in self.runs[..number].iter().filter(|other| other.job == run.job) {
+                if other.minute == run.minute {
+                    faults.push(format!("{what} ran on worker {}, too", other.worker + 1));
+                }
+                if run.job == VICTIM && run.overlaps(other) {
+                    faults.push(format!("{what} ran over that of minute {}", other.minute));
+                }
+            }
+        }
+        faults.extend(self.skips.iter().filter(|skip| skip.reason == Reason::Fault).map(|skip| skip.why.clone()));
+        let token = |run: &Run| run.token.parse::<u64>().ok();
+        match (self.killed_run(), self.takeover()) {
+            (Some(died), Some(next)) if token(next) > token(died) => {}
+            (Some(_), Some(_)) => faults.push("the token did not rise with the take-over".into()),
+            _ => faults.push("nobody took over from a killed worker".into()),
+        }
+        faults
+    }
+}
+
+impl Run {
+    /// When it ended; one that has not, at the end of all times.
+    pub(crate) fn to(&self) -> At {
+        self.end.as_ref().map_or(At(u32::MAX), |(at, _)| *at)
+    }
+
+    pub(crate) fn was_killed(&self) -> bool {
+        matches!(self.end, Some((_, End::Killed)))
+    }
+
+    fn overlaps(&self, other: &Self) -> bool {
+        self.from < other.to() && other.from < self.to()
+    }
+}

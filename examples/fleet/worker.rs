@@ -1,0 +1,54 @@
+//! One server of the fleet: a process that ticks the schedule, and tells on standard output what becomes of it.
+
+use std::error::Error;
+use std::io::{Write, stdin, stdout};
+use std::thread;
+
+use soloist::{Entry, Run, TaskOutcome, Verdict};
+
+use crate::jobs;
+use crate::pace::{At, Pace};
+
+/// Ticks until `minutes` are over, from the next one on.
+pub(crate) fn work(store: &str, pace: Pace, minutes: u32) -> Result<(), Box<dyn Error>> {
+    thread::spawn(end_with_the_leader);
+    let tell_of_runs = move |run: &Run, what: &str| tell(pace, pace.minute(run.occurrence()), run.name(), what);
+    let schedule = jobs::schedule(store, tell_of_runs)?;
+    let next = pace.now().0.div_ceil(At::MINUTE);
+    thread::scope(|scope| {
+        for minute in next..minutes {
+            let schedule = &schedule;
+            pace.wait_for(At::minute(minute));
+            // A thread for each tick, as `schedule.work()` has, so that a slow one does not delay the next.
+            scope.spawn(move || {
+                // Servers don't tick in step.
+                pace.wait_for(At(At::minute(minute).0 + fastrand::u32(..100)));
+                let report = schedule.run_due(pace.instant(minute));
+                report.entries().iter().try_for_each(|entry| tell_of_skips(pace, entry))
+            });
+        }
+    });
+    Ok(())
+}
+
+/// A leader that ends, however that happens, closes our standard input: nobody works on without it.
+fn end_with_the_leader() {
+    let _ = std::io::copy(&mut stdin(), &mut std::io::sink());
+    std::process::exit(1);
+}
+
+/// Told when the tick has ended: what a worker that is killed in it was skipped for is not known.
+fn tell_of_skips(pace: Pace, entry: &Entry) -> TaskOutcome {
+    let Verdict::Skipped(reason) = entry.verdict() else { return Ok(()) };
+    let holder = reason.holder().map_or_else(String::new, |holder| holder.pid().to_string());
+    let what = format!("skipped\t{}\t{holder}\t{reason}", reason.keyword());
+    tell(pace, pace.minute(entry.occurrence()), entry.event(), &what)
+}
+
+/// One line in one write, so that the lines of several threads don't mix.
+fn tell(pace: Pace, minute: u32, event: &str, what: &str) -> TaskOutcome {
+    let line = format!("{}\t{minute}\t{event}\t{}\n", pace.now().0, what.replace('\n', " "));
+    let mut out = stdout().lock();
+    out.write_all(line.as_bytes())?;
+    Ok(out.flush()?)
+}

@@ -1,0 +1,172 @@
+//! The example of a fleet, which a person looks at: what it shows is true.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+use crate::support::{Process, example, processes, until};
+
+const EVENTS: [&str; 3] = ["carts:remind", "reports:generate", "stock:sync"];
+const WORKERS: usize = 3;
+
+fn fleet(options: &[&str], svg: &Path) -> Command {
+    let mut command = Command::new(example("fleet"));
+    command.args(options).arg("--svg").arg(svg).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+fn stdout(output: &Output) -> String {
+    String::from_utf8(output.stdout.clone()).expect("it writes text")
+}
+
+#[test]
+fn a_kill_is_told_and_no_minute_runs_twice() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let svg = directory.path().join("fleet.svg");
+    let output = fleet(&["--workers", "3", "--minutes", "8", "--seed", "7"], &svg).output().expect("it runs");
+    let text = stdout(&output);
+    assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
+    assert!(!text.contains('\x1b'), "colours are for terminals: {text:?}");
+    assert!(text.contains("seed 7"), "{text}");
+
+    let kills: Vec<&str> =
+        text.lines().filter(|line| line.contains(" is killed, at work on reports:generate")).collect();
+    assert_eq!(kills.len(), 1, "{text}");
+    let [at, "worker", victim, ..] = kills[0].split_whitespace().collect::<Vec<_>>()[..] else { panic!("{kills:?}") };
+    assert!(
+        text.contains(&format!("\nworker {victim} was killed at {at}, at work on reports:generate of minute ")),
+        "{text}"
+    );
+    assert!(text.contains(" took reports:generate over at "), "{text}");
+    assert!(text.contains(&format!("\nworker {victim} was back at ")), "{text}");
+    rows_for_each_worker(&text, victim);
+
+    let picture = std::fs::read_to_string(&svg).expect("the picture is there");
+    is_well_formed(&picture);
+    assert_eq!(picture.matches(&format!(">killed at {at}<")).count(), 1, "{picture}");
+    assert_eq!(picture.matches(", when its worker was killed,").count(), died_in(&text), "{picture}");
+    assert!(picture.contains(&format!(">worker {victim} was killed at {at}, at work on reports:generate of minute ")));
+    let starts = starts_in(&picture);
+    let different: BTreeSet<&(String, String)> = starts.iter().collect();
+    assert_eq!(different.len(), starts.len(), "a minute ran twice: {starts:?}");
+    for event in EVENTS {
+        assert!(starts.iter().any(|(of, _)| of == event), "{event} never ran: {starts:?}");
+        assert!(picture.contains(&format!("<title>{event} of minute 1: skipped, ")), "nobody was skipped: {event}");
+    }
+}
+
+/// A row for each worker under each event, and the kill in one of them.
+#[track_caller]
+fn rows_for_each_worker(text: &str, victim: &str) {
+    let timeline = text.split("\nminute            0").nth(1).expect("there is a timeline");
+    for event in EVENTS {
+        let after = timeline.split(&format!("\n{event}, on_one_server")).nth(1).expect("each event is in it");
+        for (number, row) in (1..=WORKERS).zip(after.lines().skip(1)) {
+            assert!(row.starts_with(&format!("  worker {number}  ")), "{row:?} in:\n{text}");
+            let has_kill = event == "reports:generate" && number.to_string() == victim;
+            assert!(!has_kill || row.contains('X'), "{row:?} in:\n{text}");
+            assert!(row.contains('█') || row.contains('·') || row.contains('○'), "{row:?} in:\n{text}");
+        }
+    }
+}
+
+/// How many runs died, by the tally.
+fn died_in(text: &str) -> usize {
+    let tally = text.split(" killed  failed ").nth(1).expect("there is a tally");
+    let killed = |event: &str| -> usize {
+        let row = tally.lines().find(|line| line.starts_with(event)).expect("each event is in it");
+        row.split_whitespace().nth(2).and_then(|killed| killed.parse().ok()).expect("a number")
+    };
+    EVENTS.into_iter().map(killed).sum()
+}
+
+/// Event and minute of each bar.
+fn starts_in(picture: &str) -> Vec<(String, String)> {
+    let titles = picture.split("<title>").skip(1).filter_map(|rest| rest.split_once("</title>"));
+    let runs = titles.filter(|(title, _)| title.contains(", token "));
+    runs.map(|(title, _)| {
+        let (event, rest) = title.split_once(" of minute ").expect("a run has its minute");
+        (event.to_owned(), rest.split_once(" on worker ").expect("a run has its worker").0.to_owned())
+    })
+    .collect()
+}
+
+/// Not all that XML asks for: elements end where they should, attributes are quoted, and text is escaped.
+#[track_caller]
+fn is_well_formed(xml: &str) {
+    let mut open: Vec<&str> = Vec::new();
+    for piece in xml.split('<').skip(1) {
+        let (tag, text) = piece.split_once('>').unwrap_or_else(|| panic!("no end: <{piece}"));
+        assert!(!text.contains('>'), "{text:?} is not escaped");
+        assert!(text.split('&').skip(1).all(|rest| rest.starts_with('#') && rest.contains(';')), "{text:?}");
+        if let Some(name) = tag.strip_prefix('/') {
+            assert_eq!(open.pop(), Some(name), "in {xml}");
+        } else {
+            assert!(tag.matches('"').count() % 2 == 0, "<{tag}>");
+            assert!(!open.is_empty() || tag.starts_with("svg xmlns=\"http://www.w3.org/2000/svg\""), "<{tag}>");
+            let name = tag.split([' ', '/']).next().expect("there is a first piece");
+            open.extend((!tag.ends_with('/')).then_some(name));
+        }
+    }
+    assert_eq!(open, [""; 0], "elements are open at the end");
+}
+
+#[test]
+fn no_worker_outlives_a_leader_that_is_killed() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let store = format!("file:{}", directory.path().join("store").display());
+    // Much longer than we wait: they don't end because they are done.
+    let mut leader =
+        fleet(&["--workers", "3", "--minutes", "30", &store], &directory.path().join("svg")).spawn().expect("it runs");
+    let workers = || processes().into_iter().filter(|process| process.parent == leader.id()).collect::<Vec<Process>>();
+    until(|| workers().len() == WORKERS).expect("the workers start");
+    let ids: BTreeSet<u32> = workers().iter().map(|worker| worker.id).collect();
+    leader.kill().expect("it is at work");
+    leader.wait().expect("it is ours");
+    let alive = || processes().into_iter().any(|process| process.is_alive && ids.contains(&process.id));
+    until(|| !alive()).expect("they end by themselves");
+}
+
+#[test]
+fn an_interrupted_leader_takes_its_workers_along_and_leaves_nothing() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let mut command = fleet(&["--workers", "3"], &directory.path().join("svg"));
+    let temporary = directory.path().join("temporary");
+    std::fs::create_dir(&temporary).expect("it can be made");
+    let leader = command.env("TMPDIR", &temporary).spawn().expect("it runs");
+    let id = leader.id();
+    let workers = || processes().into_iter().filter(|process| process.parent == id).collect::<Vec<Process>>();
+    until(|| workers().len() == WORKERS).expect("the workers start");
+    let ids: BTreeSet<u32> = workers().iter().map(|worker| worker.id).collect();
+    assert!(Command::new("kill").args(["-TERM", &id.to_string()]).status().expect("there is kill").success());
+    let output = leader.wait_with_output().expect("it is ours");
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    assert_eq!(String::from_utf8_lossy(&output.stderr), "fleet: interrupted\n");
+    // It has waited for them, so that there is not even a zombie.
+    assert!(!processes().iter().any(|process| ids.contains(&process.id)), "a worker is left");
+    assert_eq!(std::fs::read_dir(&temporary).expect("it is there").count(), 0, "the store is left");
+}
+
+#[test]
+fn wrong_arguments_are_told_in_one_line() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let file = directory.path().join("file");
+    std::fs::write(&file, "").expect("it can be written");
+    let below = format!("file:{}", file.join("store").display());
+    let cases: [(&[&str], &str); 7] = [
+        (&["--sideways"], "--sideways"),
+        (&["--workers", "1"], "--workers is a number from 2 to 20"),
+        (&["--minutes", "7"], "--minutes is a number from 8 to 30"),
+        (&["--minutes", "ten"], "\"ten\""),
+        (&["nowhere:"], "nowhere"),
+        (&["memory:"], "take file:/path or redis://host"),
+        (&[&below], "store"),
+    ];
+    for (options, message) in cases {
+        let output = fleet(options, &directory.path().join("svg")).output().expect("it runs");
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{options:?}: {stderr}");
+        assert!(stderr.starts_with("fleet: ") && stderr.lines().count() == 1, "{options:?}: {stderr}");
+        assert!(stderr.contains(message), "{options:?}: {stderr}");
+    }
+}
