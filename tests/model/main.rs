@@ -1,0 +1,75 @@
+//! The protocol, checked exhaustively for three servers: each test tries every order of all steps.
+//!
+//! Promises 1, 2, 4 and 7 are the properties, see `promises`. Anybody may be late at any step, as a process is that was
+//! stopped; there is one fault besides. What is not modelled: claims that expire, and the gate that is too late for them;
+//! clocks that run at different speeds; and a store that breaks its word.
+
+use soloist_model::{Admit, Broken, Variant, breaks, holds, promises};
+
+#[test]
+fn the_promises_hold_where_the_store_admits_at_once() {
+    holds(Variant { admit: Admit::AtOnce, broken: None, faults: 1 });
+}
+
+#[test]
+fn the_promises_hold_where_the_store_admits_in_steps() {
+    holds(Variant { admit: Admit::InSteps, broken: None, faults: 1 });
+}
+
+#[track_caller]
+fn is_found(admit: Admit, broken: Broken, faults: u8, promise: &'static str) {
+    breaks(Variant { admit, broken: Some(broken), faults }, promise);
+}
+
+#[test]
+fn a_forget_that_ignores_the_owner_is_found() {
+    is_found(Admit::AtOnce, Broken::ForgetIgnoresOwner, 0, promises::ONLY_THE_OWNER);
+    is_found(Admit::AtOnce, Broken::ForgetIgnoresOwner, 0, promises::ONE_AT_A_TIME);
+}
+
+#[test]
+fn an_extend_that_ignores_the_owner_is_found() {
+    is_found(Admit::AtOnce, Broken::ExtendIgnoresOwner, 0, promises::ONLY_THE_OWNER);
+}
+
+#[test]
+fn a_claim_that_is_taken_before_the_lease_is_found() {
+    is_found(Admit::InSteps, Broken::ClaimBeforeLease, 0, promises::SOMEBODY_RUNS);
+}
+
+#[test]
+fn a_deadline_that_counts_from_the_reply_is_found() {
+    is_found(Admit::AtOnce, Broken::DeadlineAfterReply, 0, promises::ONE_AT_A_TIME);
+    is_found(Admit::InSteps, Broken::DeadlineAfterReply, 0, promises::ONE_AT_A_TIME);
+}
+
+#[test]
+fn a_renewal_that_gives_up_at_the_first_error_is_found() {
+    is_found(Admit::AtOnce, Broken::RenewalGivesUp, 1, promises::TOLD_FOR_A_REASON);
+}
+
+#[test]
+fn a_token_that_starts_again_is_found() {
+    is_found(Admit::AtOnce, Broken::TokenStartsAgain, 0, promises::TOKENS_RISE);
+    is_found(Admit::AtOnce, Broken::TokenStartsAgain, 0, promises::FENCED);
+}
+
+#[test]
+fn a_grant_that_is_run_although_it_came_too_late_is_found() {
+    is_found(Admit::AtOnce, Broken::LateGrantRuns, 0, promises::UNDER_A_LEASE);
+}
+
+#[test]
+fn a_claim_that_is_given_back_after_the_run_is_found() {
+    is_found(Admit::AtOnce, Broken::ClaimGivenBack, 0, promises::STARTS_ONCE);
+}
+
+#[test]
+fn an_owner_who_is_not_known_again_is_found() {
+    is_found(Admit::AtOnce, Broken::RetryIsStranger, 1, promises::KNOWN_AGAIN);
+}
+
+#[test]
+fn a_claim_that_a_late_copy_takes_back_is_found() {
+    is_found(Admit::AtOnce, Broken::LateCopyTakesClaimBack, 1, promises::STARTS_ONCE);
+}

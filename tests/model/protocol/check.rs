@@ -1,0 +1,55 @@
+//! Tries every order of all steps, and says which steps lead to what should not be.
+
+use std::collections::BTreeSet;
+use std::fmt::Write;
+use std::time::Instant;
+
+use stateright::{Checker, Expectation, HasDiscoveries, Model, Path};
+
+use crate::fleet::{Action, Fleet};
+use crate::variant::Variant;
+
+/// Every promise holds in every state that can be reached, and all that should happen somewhere does.
+#[track_caller]
+pub fn holds(variant: Variant) {
+    let began = Instant::now();
+    let checked = variant.checker().finish_when(HasDiscoveries::AnyFailures).spawn_bfs().join();
+    let found = checked.discoveries();
+    println!(
+        "{variant:?}: {} states, {} steps deep, {:?}",
+        checked.unique_state_count(),
+        checked.max_depth(),
+        began.elapsed()
+    );
+    for property in variant.properties() {
+        let path = found.get(property.name);
+        match property.expectation {
+            Expectation::Always => {
+                assert!(path.is_none(), "broken: {}\n{}", property.name, path.map(told).unwrap_or_default());
+            }
+            _ => assert!(path.is_some(), "never happens: {}", property.name),
+        }
+    }
+}
+
+/// What is wrong with the variant breaks this promise, and is found.
+#[track_caller]
+pub fn breaks(variant: Variant, promise: &'static str) {
+    let began = Instant::now();
+    let until = HasDiscoveries::AnyOf(BTreeSet::from([promise]));
+    let checked = variant.checker().finish_when(until).spawn_bfs().join();
+    println!("{variant:?}: {} states, {:?}", checked.unique_state_count(), began.elapsed());
+    let path = checked.discovery(promise);
+    let path = path.unwrap_or_else(|| panic!("not found: that {variant:?} breaks: {promise}"));
+    println!("broken, as it should be: {promise}\n{}", told(&path));
+}
+
+/// The steps, one a line, and the state that they lead to.
+fn told(path: &Path<Fleet, Action>) -> String {
+    let mut text = String::new();
+    for (at, action) in path.clone().into_actions().iter().enumerate() {
+        writeln!(text, "{:3}. {action:?}", at + 1).expect("a string takes all");
+    }
+    write!(text, "{:#?}", path.last_state()).expect("a string takes all");
+    text
+}

@@ -1,0 +1,378 @@
+//! The whole: servers, store, what is under way between them, and time. One action is one step of one of them.
+
+use stateright::{Model, Property};
+
+use crate::promises;
+use crate::server::{Effects, Phase, Server, Skipped};
+use crate::store::{Asks, Grant, Owner, PATIENCE, Request, Says, Store};
+use crate::variant::{Admit, Broken, Variant};
+
+pub(crate) const SERVERS: u8 = 3;
+
+/// When each occurrence is due. The ticks of the servers are as late as they like, each for itself.
+const DUE: [u8; 2] = [0, 1];
+
+/// Time ends here; what is under way then still comes to its end.
+const HORIZON: u8 = 3;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Message {
+    Asked(Request),
+    Answered(Request, Says),
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Fleet {
+    pub(crate) now: u8,
+    pub(crate) servers: [Server; SERVERS as usize],
+    pub(crate) store: Store,
+    /// What is under way, in an order of its own: it arrives in any.
+    pub(crate) mail: Vec<Message>,
+    pub(crate) faults: u8,
+    /// How often each occurrence was started.
+    pub(crate) starts: [u8; 2],
+    pub(crate) missed: [Missed; 2],
+    pub(crate) wrongs: Wrongs,
+}
+
+/// What keeps an occurrence from being run, as long as it was not.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct Missed {
+    /// On account of which servers others were told that it runs elsewhere; a bit for each.
+    pub(crate) left_to: u8,
+    /// Which crashed or were cut off at the gate.
+    pub(crate) cut_off: u8,
+}
+
+/// What went wrong on the servers, for the properties.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct Wrongs {
+    /// A run was stopped although its lease was its own and its deadline to come.
+    pub(crate) stopped_needlessly: bool,
+    /// A server was told that what it had claimed itself runs elsewhere.
+    pub(crate) refused_its_own: bool,
+    /// A run began whose lease was not its own.
+    pub(crate) started_without_lease: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    TimePasses,
+    /// A tick of this server: it asks the gate.
+    Tick(u8),
+    /// The store acts on this request.
+    Acts(Request),
+    /// It acts on this one, of which a copy is still under way.
+    ActsOnCopy(Request),
+    Loses(Message),
+    /// A server hears this answer.
+    Hears(Request, Says),
+    /// Its connection breaks, and it asks the same once more on another.
+    AsksAgain(u8),
+    /// It waits no longer, and gives back what may be its own.
+    GivesUp(u8),
+    /// The task is renewed.
+    Renews(u8),
+    RenewalFails(u8),
+    /// The task has come to its end.
+    Ends(u8),
+    /// The server looks at its clock, and its deadline has passed.
+    Notices(u8),
+    Crashes(u8),
+    OperatorBreaks(Owner),
+}
+
+impl Model for Variant {
+    type State = Fleet;
+    type Action = Action;
+
+    fn init_states(&self) -> Vec<Fleet> {
+        vec![Fleet { faults: self.faults, ..Fleet::default() }]
+    }
+
+    fn actions(&self, fleet: &Fleet, actions: &mut Vec<Action>) {
+        if fleet.now < HORIZON {
+            actions.push(Action::TimePasses);
+        }
+        for me in 0..SERVERS {
+            fleet.actions_of(me, self, actions);
+        }
+        for message in &fleet.mail {
+            match *message {
+                Message::Asked(request) => {
+                    actions.push(Action::Acts(request));
+                    if fleet.faults > 0 && request.asks.may_be_repeated() {
+                        actions.push(Action::ActsOnCopy(request));
+                    }
+                }
+                Message::Answered(request, says) => actions.push(Action::Hears(request, says)),
+            }
+            // Whatever else is lost is as if it arrived when it changes nothing any more; claims don't expire here.
+            if fleet.faults > 0 && matches!(message, Message::Asked(Request { asks: Asks::ForgetClaim, .. })) {
+                actions.push(Action::Loses(*message));
+            }
+        }
+        if let Some(held) = fleet.store.live(fleet.now)
+            && fleet.faults > 0
+        {
+            actions.push(Action::OperatorBreaks(held.owner));
+        }
+    }
+
+    fn next_state(&self, before: &Fleet, action: Action) -> Option<Fleet> {
+        let mut fleet = before.clone();
+        fleet.take(action, self);
+        fleet.forget_what_is_in_vain(self);
+        fleet.forget_what_is_over();
+        if !self.is(Broken::TokenStartsAgain) {
+            fleet.count_tokens_anew();
+        }
+        Some(fleet)
+    }
+
+    fn properties(&self) -> Vec<Property<Self>> {
+        promises::all(self)
+    }
+}
+
+impl Fleet {
+    fn actions_of(&self, me: u8, variant: &Variant, actions: &mut Vec<Action>) {
+        let server = self.servers[usize::from(me)];
+        let faulty = self.faults > 0;
+        match server.phase {
+            Phase::Idle => {
+                // Servers are alike, so that they may as well be numbered in the order of their first ticks.
+                let is_next =
+                    server.occurrence > 0 || me == 0 || self.servers[usize::from(me) - 1] != Server::default();
+                if is_next && DUE.get(usize::from(server.occurrence)).is_some_and(|due| *due <= self.now) {
+                    actions.push(Action::Tick(me));
+                }
+            }
+            Phase::AtGate { again, .. } => {
+                if faulty && !again && variant.admit == Admit::AtOnce {
+                    actions.push(Action::AsksAgain(me));
+                }
+                if faulty || !self.is_expected(me) {
+                    actions.push(Action::GivesUp(me));
+                }
+            }
+            Phase::Running { deadline, asked, .. } => {
+                actions.push(Action::Ends(me));
+                if deadline <= self.now {
+                    actions.push(Action::Notices(me));
+                }
+                if server.wants_renewal(self.now) {
+                    actions.push(Action::Renews(me));
+                }
+                if asked.is_some() && (faulty || !self.is_expected(me)) {
+                    actions.push(Action::RenewalFails(me));
+                }
+            }
+            Phase::Crashed => {}
+        }
+        if faulty && matches!(server.phase, Phase::AtGate { .. } | Phase::Running { .. }) {
+            actions.push(Action::Crashes(me));
+        }
+    }
+
+    /// Whether what this server waits for is under way, be it the question or the answer.
+    fn is_expected(&self, me: u8) -> bool {
+        self.mail.iter().any(|message| {
+            let (Message::Asked(request) | Message::Answered(request, _)) = message;
+            request.owner.server == me && self.servers[usize::from(me)].waits_for(request)
+        })
+    }
+
+    fn take(&mut self, action: Action, variant: &Variant) {
+        let now = self.now;
+        match action {
+            Action::TimePasses => {
+                self.now += 1;
+                self.store.expire(self.now);
+            }
+            Action::Tick(me) => {
+                self.step(me, |server| server.tick(me, now, variant));
+                self.look(me, variant);
+            }
+            Action::Acts(request) => {
+                self.drop(Message::Asked(request));
+                self.act(request, variant);
+            }
+            Action::ActsOnCopy(request) => {
+                self.faults -= 1;
+                self.act(request, variant);
+            }
+            Action::Loses(message) => {
+                self.faults -= 1;
+                self.drop(message);
+            }
+            Action::Hears(request, says) => {
+                self.drop(Message::Answered(request, says));
+                self.hear(request, says, variant);
+            }
+            Action::AsksAgain(me) => {
+                self.faults -= 1;
+                self.step(me, |server| server.ask_again(me, now));
+            }
+            Action::GivesUp(me) => {
+                if self.is_expected(me) {
+                    self.faults -= 1;
+                }
+                self.step(me, |server| server.give_up_gate(me, now));
+            }
+            Action::Renews(me) => self.step(me, |server| server.renew(me, now)),
+            Action::RenewalFails(me) => {
+                if self.is_expected(me) {
+                    self.faults -= 1;
+                }
+                self.step(me, |server| server.give_up_renewal(me, now, variant));
+            }
+            Action::Ends(me) => self.step(me, |server| server.stop_at_its_end(me, now, variant)),
+            Action::Notices(me) => self.step(me, |server| server.stop(me, now)),
+            Action::Crashes(me) => {
+                self.faults -= 1;
+                self.step(me, Server::crash);
+            }
+            Action::OperatorBreaks(owner) => {
+                self.faults -= 1;
+                self.post(Message::Asked(Request { owner, asks: Asks::Break, sent: 0, again: false }));
+            }
+        }
+    }
+
+    /// A tick that begins with a look does that at once: it is as late as the look is.
+    fn look(&mut self, me: u8, variant: &Variant) {
+        let looks = |message: &&Message| matches!(message, Message::Asked(Request { owner, asks: Asks::Look, .. }) if owner.server == me);
+        if let Some(Message::Asked(request)) = self.mail.iter().find(looks).copied() {
+            self.drop(Message::Asked(request));
+            self.act(request, variant);
+        }
+    }
+
+    /// One step of a server.
+    fn step(&mut self, me: u8, step: impl FnOnce(&mut Server) -> Effects) {
+        let now = self.now;
+        let before = self.servers[usize::from(me)];
+        let Effects { sent, started, skipped, gave_up } = step(&mut self.servers[usize::from(me)]);
+        let held = self.store.holds(before.owner(me), now);
+        let occurrence = usize::from(before.occurrence);
+        match skipped {
+            Some(Skipped::RanElsewhere { by }) if by == me => self.wrongs.refused_its_own = true,
+            _ if self.starts[occurrence] > 0 => {}
+            Some(Skipped::RanElsewhere { by }) => self.missed[occurrence].left_to |= 1 << by,
+            Some(Skipped::CutOff) => self.missed[occurrence].cut_off |= 1 << me,
+            Some(Skipped::Overlapping) | None => {}
+        }
+        if started {
+            self.starts[occurrence] += 1;
+            self.missed[occurrence] = Missed::default();
+            self.wrongs.started_without_lease |= !held && !before.broken;
+        }
+        self.wrongs.stopped_needlessly |= gave_up && held && before.believes(now);
+        for request in sent {
+            self.post(Message::Asked(request));
+        }
+    }
+
+    fn act(&mut self, request: Request, variant: &Variant) {
+        let held = self.store.holds(request.owner, self.now);
+        let says = self.store.act(request, self.now, variant);
+        if request.asks == Asks::Break && held {
+            let server = &mut self.servers[usize::from(request.owner.server)];
+            server.broken |= server.occurrence == request.owner.occurrence;
+        }
+        match says {
+            Some(says) if request.may_be_heard_too_late(says) => self.post(Message::Answered(request, says)),
+            // To hear it later would be the same as if the store had acted later.
+            Some(says) if self.servers[usize::from(request.owner.server)].waits_for(&request) => {
+                self.hear(request, says, variant);
+            }
+            _ => {}
+        }
+    }
+
+    fn hear(&mut self, request: Request, says: Says, variant: &Variant) {
+        let (me, now) = (request.owner.server, self.now);
+        if request.asks == Asks::Extend {
+            self.step(me, |server| server.hear_renewal(me, says, now, variant));
+        } else {
+            self.step(me, |server| server.hear(me, says, now, variant));
+        }
+    }
+
+    fn post(&mut self, message: Message) {
+        // The same twice is the same: whoever acts on a copy leaves the other under way.
+        if let Err(at) = self.mail.binary_search(&message) {
+            self.mail.insert(at, message);
+        }
+    }
+
+    fn drop(&mut self, message: Message) {
+        self.mail.retain(|other| *other != message);
+    }
+
+    /// Leaves out what will change nothing, whenever it arrives: it is as good as lost.
+    fn forget_what_is_in_vain(&mut self, variant: &Variant) {
+        let Self { now, servers, store, .. } = *self;
+        let in_hand = |owner: Owner| {
+            let server = servers[usize::from(owner.server)];
+            server.occurrence == owner.occurrence && !matches!(server.phase, Phase::Idle | Phase::Crashed)
+        };
+        let before = self.mail.clone();
+        let may_take = |owner: Owner| {
+            before.iter().any(|message| matches!(message, Message::Asked(Request { owner: other, asks: Asks::Admit | Asks::TakeLease | Asks::TakeClaim, .. }) if *other == owner))
+        };
+        self.mail.retain(|message| match message {
+            // Nobody waits for it any more.
+            Message::Answered(request, _) => servers[usize::from(request.owner.server)].waits_for(request),
+            Message::Asked(request) => match request.asks {
+                Asks::Admit => now <= request.sent + PATIENCE,
+                Asks::Look => servers[usize::from(request.owner.server)].waits_for(request),
+                Asks::Extend | Asks::ForgetLease | Asks::Break if variant.looks_at_owners() => {
+                    in_hand(request.owner) || may_take(request.owner) || store.holds(request.owner, now)
+                }
+                Asks::ForgetClaim => may_take(request.owner) || store.claims.contains(&Some(request.owner)),
+                _ => true,
+            },
+        });
+    }
+
+    /// How long ago something ended that ended is all the same.
+    fn forget_what_is_over(&mut self) {
+        let now = self.now;
+        for server in &mut self.servers {
+            server.forget_what_is_over(now);
+        }
+    }
+
+    /// What counts of tokens is which is higher: those that somebody has are counted from one on.
+    fn count_tokens_anew(&mut self) {
+        let mut grants: Vec<&mut Grant> = Vec::with_capacity(8);
+        grants.extend(self.servers.iter_mut().filter_map(Server::grant_mut));
+        grants.extend(self.mail.iter_mut().filter_map(|message| match message {
+            Message::Answered(_, Says::Granted(grant)) => Some(grant),
+            _ => None,
+        }));
+        grants.extend(self.store.lease.as_mut().map(|entry| &mut entry.grant));
+        grants.sort_unstable();
+        let mut last = Grant::default();
+        let mut before = Grant::default();
+        for grant in grants {
+            if *grant != before {
+                before = *grant;
+                last = last.next();
+            }
+            *grant = last;
+        }
+        self.store.last = last;
+    }
+
+    pub(crate) fn is_over(&self) -> bool {
+        let rests = |server: &Server| match server.phase {
+            Phase::Idle => usize::from(server.occurrence) == DUE.len(),
+            Phase::Crashed => true,
+            _ => false,
+        };
+        self.servers.iter().all(rests)
+    }
+}

@@ -1,0 +1,296 @@
+//! A server: one tick after another, each of them asks the gate, runs, and gives back.
+
+use crate::store::{Asks, Grant, Owner, Request, Says, TERM};
+use crate::variant::{Admit, Broken, Variant};
+
+/// How an admission ended without a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Skipped {
+    /// The lease was another's.
+    Overlapping,
+    /// The claim was, of this server.
+    RanElsewhere { by: u8 },
+    /// It crashed, the store gave no answer, or one to its second asking or when the lease was over.
+    CutOff,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum Phase {
+    #[default]
+    Idle,
+    /// It waits for the answer to the last request of an admission.
+    AtGate {
+        began: u8,
+        sent: u8,
+        again: bool,
+        asks: Asks,
+        granted: Option<Grant>,
+    },
+    /// The task is at work.
+    Running {
+        deadline: u8,
+        grant: Grant,
+        /// When the renewal was sent that is waited for.
+        asked: Option<u8>,
+    },
+    Crashed,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Server {
+    pub(crate) phase: Phase,
+    /// The occurrence that its next tick is for, or that it is busy with.
+    pub(crate) occurrence: u8,
+    /// An operator broke the lease that it has, or is about to have.
+    pub(crate) broken: bool,
+}
+
+/// What a server does in one step, beside what changes in itself.
+#[derive(Default)]
+pub(crate) struct Effects {
+    pub(crate) sent: Vec<Request>,
+    pub(crate) started: bool,
+    pub(crate) skipped: Option<Skipped>,
+    /// It was told to stop because a renewal got no answer.
+    pub(crate) gave_up: bool,
+}
+
+impl Effects {
+    fn send(&mut self, request: Request) {
+        self.sent.push(request);
+    }
+}
+
+impl Server {
+    pub(crate) fn owner(&self, server: u8) -> Owner {
+        Owner { server, occurrence: self.occurrence }
+    }
+
+    /// Whether it may go on, by its own clock and what it was told.
+    pub(crate) fn believes(&self, now: u8) -> bool {
+        matches!(self.phase, Phase::Running { deadline, .. } if now < deadline)
+    }
+
+    pub(crate) fn grant_mut(&mut self) -> Option<&mut Grant> {
+        match &mut self.phase {
+            Phase::AtGate { granted, .. } => granted.as_mut(),
+            Phase::Running { grant, .. } => Some(grant),
+            Phase::Idle | Phase::Crashed => None,
+        }
+    }
+
+    /// Whether what it waits for at the gate is worth nothing any more.
+    pub(crate) fn is_past_its_deadline(&self, now: u8) -> bool {
+        matches!(self.phase, Phase::AtGate { began, .. } if began + TERM <= now)
+    }
+
+    fn skip(&mut self, skipped: Skipped, effects: &mut Effects) {
+        effects.skipped = Some(skipped);
+        self.end();
+    }
+
+    fn end(&mut self) {
+        self.phase = Phase::Idle;
+        self.occurrence += 1;
+        self.broken = false;
+    }
+
+    fn ask(&mut self, me: u8, asks: Asks, now: u8, effects: &mut Effects) {
+        let (began, granted) = match self.phase {
+            Phase::AtGate { began, granted, .. } => (began, granted),
+            _ => (now, None),
+        };
+        let sent = asks.counts_from(now);
+        self.phase = Phase::AtGate { began, sent, again: false, asks, granted };
+        effects.send(Request { owner: self.owner(me), asks, sent, again: false });
+    }
+
+    /// A tick for which the event is due.
+    pub(crate) fn tick(&mut self, me: u8, now: u8, variant: &Variant) -> Effects {
+        let mut effects = Effects::default();
+        let first = match variant.admit {
+            Admit::AtOnce => Asks::Admit,
+            Admit::InSteps if variant.is(Broken::ClaimBeforeLease) => Asks::TakeClaim,
+            Admit::InSteps => Asks::Look,
+        };
+        self.ask(me, first, now, &mut effects);
+        effects
+    }
+
+    /// Asks once more on another connection, with the same owner.
+    pub(crate) fn ask_again(&mut self, me: u8, now: u8) -> Effects {
+        let mut effects = Effects::default();
+        if let Phase::AtGate { sent, again, asks, .. } = &mut self.phase {
+            (*sent, *again) = (now, true);
+            effects.send(Request {
+                owner: Owner { server: me, occurrence: self.occurrence },
+                asks: *asks,
+                sent: now,
+                again: true,
+            });
+        }
+        effects
+    }
+
+    fn give_back(&self, me: u8, now: u8, what: &[Asks], effects: &mut Effects) {
+        for asks in what {
+            effects.send(Request { owner: self.owner(me), asks: *asks, sent: asks.counts_from(now), again: false });
+        }
+    }
+
+    /// Waits no longer for the gate: what may be its own is given back.
+    pub(crate) fn give_up_gate(&mut self, me: u8, now: u8) -> Effects {
+        let mut effects = Effects::default();
+        let Phase::AtGate { asks, .. } = self.phase else { return effects };
+        let may_be_ours: &[Asks] = match asks {
+            Asks::TakeLease => &[Asks::ForgetLease],
+            Asks::Admit | Asks::TakeClaim => &[Asks::ForgetLease, Asks::ForgetClaim],
+            _ => &[],
+        };
+        self.give_back(me, now, may_be_ours, &mut effects);
+        self.skip(Skipped::CutOff, &mut effects);
+        effects
+    }
+
+    /// Hears an answer of the gate.
+    pub(crate) fn hear(&mut self, me: u8, says: Says, now: u8, variant: &Variant) -> Effects {
+        let mut effects = Effects::default();
+        let Phase::AtGate { asks, granted, again, .. } = &mut self.phase else { return effects };
+        let again = *again;
+        let claim_first = variant.is(Broken::ClaimBeforeLease);
+        match (*asks, says) {
+            (Asks::Admit, Says::Granted(grant)) => {
+                *granted = Some(grant);
+                self.take_up(me, now, variant, &mut effects);
+            }
+            (Asks::TakeLease, Says::Granted(grant)) => {
+                *granted = Some(grant);
+                if claim_first {
+                    self.take_up(me, now, variant, &mut effects);
+                } else {
+                    self.ask(me, Asks::TakeClaim, now, &mut effects);
+                }
+            }
+            (Asks::TakeClaim, Says::Yes) if !claim_first => self.take_up(me, now, variant, &mut effects),
+            (Asks::Look, Says::Free) | (Asks::TakeClaim, Says::Yes) => self.ask(me, Asks::TakeLease, now, &mut effects),
+            (Asks::TakeClaim, Says::ClaimTaken { by }) => {
+                if !claim_first {
+                    self.give_back(me, now, &[Asks::ForgetLease], &mut effects);
+                }
+                self.skip(Skipped::RanElsewhere { by }, &mut effects);
+            }
+            // What it holds itself is no reason to refuse it.
+            (_, Says::ClaimTaken { by }) if by == me => self.skip(Skipped::RanElsewhere { by }, &mut effects),
+            (Asks::Admit, Says::LeaseTaken | Says::ClaimTaken { .. }) if again => {
+                // The first asking may have been granted, or may still be.
+                self.give_back(me, now, &[Asks::ForgetLease, Asks::ForgetClaim], &mut effects);
+                self.skip(Skipped::CutOff, &mut effects);
+            }
+            (_, Says::ClaimTaken { by }) => self.skip(Skipped::RanElsewhere { by }, &mut effects),
+            (_, Says::LeaseTaken) => self.skip(Skipped::Overlapping, &mut effects),
+            (asks, says) => unreachable!("the store does not answer {asks:?} with {says:?}"),
+        }
+        effects
+    }
+
+    /// Starts what was admitted, unless the grant is worth nothing by now.
+    fn take_up(&mut self, me: u8, now: u8, variant: &Variant, effects: &mut Effects) {
+        let Phase::AtGate { began, granted: Some(grant), .. } = self.phase else {
+            unreachable!("what is taken up was granted")
+        };
+        let from = if variant.is(Broken::DeadlineAfterReply) { now } else { began };
+        let deadline = from + TERM;
+        if deadline <= now && !variant.is(Broken::LateGrantRuns) {
+            self.give_back(me, now, &[Asks::ForgetLease, Asks::ForgetClaim], effects);
+            self.skip(Skipped::CutOff, effects);
+            return;
+        }
+        self.phase = Phase::Running { deadline, grant, asked: None };
+        effects.started = true;
+    }
+
+    /// Whether it would renew now: once per step of time, and not when its deadline has passed.
+    pub(crate) fn wants_renewal(&self, now: u8) -> bool {
+        matches!(self.phase, Phase::Running { deadline, asked: None, .. } if now < deadline && deadline < now + TERM)
+    }
+
+    pub(crate) fn renew(&mut self, me: u8, now: u8) -> Effects {
+        let mut effects = Effects::default();
+        let owner = self.owner(me);
+        if let Phase::Running { asked, .. } = &mut self.phase {
+            *asked = Some(now);
+            effects.send(Request { owner, asks: Asks::Extend, sent: now, again: false });
+        }
+        effects
+    }
+
+    /// Hears what came of its renewal. What it was renewed for when it was over already counts no more.
+    pub(crate) fn hear_renewal(&mut self, me: u8, says: Says, now: u8, variant: &Variant) -> Effects {
+        match &mut self.phase {
+            Phase::Running { deadline, asked, .. } if says == Says::Yes => {
+                if let (Some(sent), true) = (asked.take(), now < *deadline) {
+                    let from = if variant.is(Broken::DeadlineAfterReply) { now } else { sent };
+                    *deadline = from + TERM;
+                }
+                Effects::default()
+            }
+            _ => self.stop(me, now),
+        }
+    }
+
+    /// The renewal gets no answer.
+    pub(crate) fn give_up_renewal(&mut self, me: u8, now: u8, variant: &Variant) -> Effects {
+        if variant.is(Broken::RenewalGivesUp) {
+            return Effects { gave_up: true, ..self.stop(me, now) };
+        }
+        if let Phase::Running { asked, .. } = &mut self.phase {
+            *asked = None;
+        }
+        Effects::default()
+    }
+
+    /// The task has come to its end, or is told to stop. Either way it gives back what it holds, or thinks it does.
+    pub(crate) fn stop(&mut self, me: u8, now: u8) -> Effects {
+        let mut effects = Effects::default();
+        self.give_back(me, now, &[Asks::ForgetLease], &mut effects);
+        self.end();
+        effects
+    }
+
+    pub(crate) fn stop_at_its_end(&mut self, me: u8, now: u8, variant: &Variant) -> Effects {
+        let mut effects = Effects::default();
+        if variant.is(Broken::ClaimGivenBack) {
+            self.give_back(me, now, &[Asks::ForgetClaim], &mut effects);
+        }
+        let Effects { mut sent, .. } = self.stop(me, now);
+        effects.sent.append(&mut sent);
+        effects
+    }
+
+    pub(crate) fn crash(&mut self) -> Effects {
+        let skipped = matches!(self.phase, Phase::AtGate { .. }).then_some(Skipped::CutOff);
+        *self = Self { phase: Phase::Crashed, ..Self::default() };
+        Effects { skipped, ..Effects::default() }
+    }
+
+    pub(crate) fn waits_for(&self, request: &Request) -> bool {
+        if self.occurrence != request.owner.occurrence {
+            return false;
+        }
+        match self.phase {
+            Phase::AtGate { sent, again, asks, .. } => {
+                (sent, again, asks) == (request.sent, request.again, request.asks)
+            }
+            Phase::Running { asked, .. } => request.asks == Asks::Extend && asked == Some(request.sent),
+            Phase::Idle | Phase::Crashed => false,
+        }
+    }
+
+    pub(crate) fn forget_what_is_over(&mut self, now: u8) {
+        match &mut self.phase {
+            Phase::Running { deadline, asked, .. } if *deadline <= now => (*deadline, *asked) = (0, None),
+            Phase::AtGate { began, .. } if *began + TERM <= now => *began = 0,
+            _ => {}
+        }
+    }
+}
