@@ -21,6 +21,7 @@ mod fleet;
 #[cfg(unix)]
 mod fleet_example;
 mod frequency;
+mod fuzz;
 mod healing;
 mod idle;
 mod outage;

@@ -1,0 +1,223 @@
+//! A server that answers whatever it likes: no panic, no answer later than the time-out allows, no memory for what is
+//! only announced, and nothing granted but what was.
+
+use std::time::{Duration, Instant};
+
+use proptest::collection::vec;
+use proptest::prelude::*;
+use proptest::sample::select;
+use soloist::{
+    Admission, Admitted, Clock, EventMutex, FencingToken, Lease, LeaseRequest, MutexError, MutexName, RedisMutex, Term,
+};
+
+use self::reply::{End, Manners, Turn};
+use self::server::Hostile;
+use super::Rounds;
+use crate::support::noon;
+
+mod reply;
+mod server;
+
+/// The time-out of one call. What a call lasts is bounded by twice of it, and by how busy the machine is.
+const TIMEOUT: Duration = Duration::from_millis(40);
+/// A time-out that no machine is too slow for. What times out is asked again behind what is given back, and whoever
+/// answers more than was asked then can make a grant of it.
+const ENOUGH: Duration = Duration::from_secs(10);
+const IN_TIME: Duration = Duration::from_secs(20);
+
+#[derive(Clone, Copy, Debug)]
+enum Act {
+    Create,
+    CreateClaim,
+    AdmitSome,
+    AdmitBothAndRelease,
+    Exists,
+    Forget,
+    Extend,
+    ReleaseAfter,
+    Holder,
+    Break,
+    Check,
+    Pause,
+}
+
+fn acts() -> impl Strategy<Value = Vec<Act>> {
+    let acts = vec![
+        Act::Create,
+        Act::CreateClaim,
+        Act::AdmitSome,
+        Act::AdmitBothAndRelease,
+        Act::Exists,
+        Act::Forget,
+        Act::Extend,
+        Act::ReleaseAfter,
+        Act::Holder,
+        Act::Break,
+        Act::Check,
+    ];
+    vec(select(acts), 1..6)
+}
+
+fn name(number: usize) -> MutexName {
+    MutexName::lease(format!("fuzzed-{number}")).expect("a name")
+}
+
+fn minute() -> Term {
+    Term::new(Duration::from_secs(60)).expect("a term")
+}
+
+fn request(name: MutexName) -> LeaseRequest {
+    LeaseRequest::new(name, minute(), &Clock::system())
+}
+
+fn both(number: usize) -> Admission {
+    let lease = request(name(number));
+    let claim = lease.with(name(number).claim("fuzzed", noon()), minute());
+    Admission::both(lease, claim)
+}
+
+/// What a call granted, if anything, and that every failure is told on one line.
+#[derive(Default)]
+struct Heard {
+    grants: Vec<FencingToken>,
+}
+
+impl Heard {
+    #[track_caller]
+    fn answer<T>(answer: Result<T, MutexError>) -> Option<T> {
+        match answer {
+            Ok(answer) => Some(answer),
+            Err(error) => {
+                let said = format!("{error} {error:?}");
+                assert!(said.contains("redis://127.0.0.1:") && !said.contains(char::is_control), "{said:?}");
+                // What a server says is shown, but not all of it.
+                assert!(said.len() < 10_000, "{} bytes: {said:.200}", said.len());
+                None
+            }
+        }
+    }
+
+    fn created(&mut self, answer: Result<Option<Lease>, MutexError>) {
+        self.grants.extend(Self::answer(answer).flatten().map(|lease| lease.token()));
+    }
+
+    fn admitted(&mut self, answers: Vec<Result<Admitted, MutexError>>) {
+        for answer in answers {
+            if let Some(Admitted::Granted(grant)) = Self::answer(answer) {
+                self.grants.push(grant.token());
+            }
+        }
+    }
+
+    #[track_caller]
+    fn act(&mut self, act: Act, mutex: &RedisMutex) {
+        let lease = || request(name(0)).granted(FencingToken::new(1));
+        let all = |answers: Vec<Result<bool, MutexError>>, count: usize| {
+            assert_eq!(answers.len(), count);
+            for answer in answers {
+                Self::answer(answer);
+            }
+        };
+        match act {
+            Act::Create => self.created(mutex.create(&request(name(0)))),
+            Act::CreateClaim => self.created(mutex.create(&request(name(0).claim("fuzzed", noon())))),
+            Act::AdmitSome => {
+                let answers = mutex.admit(&[both(0), Admission::lease_only(request(name(1))), both(2)]);
+                assert_eq!(answers.len(), 3);
+                self.admitted(answers);
+            }
+            Act::AdmitBothAndRelease => {
+                let (released, admitted) = mutex.release_then_admit(&[lease(), lease()], &[both(0)]);
+                all(released, 2);
+                assert_eq!(admitted.len(), 1);
+                self.admitted(admitted);
+            }
+            Act::Exists => _ = Self::answer(mutex.exists(&name(0))),
+            Act::Forget => _ = Self::answer(mutex.forget(&lease())),
+            Act::Extend => all(mutex.extend(&[lease(), lease()], minute()), 2),
+            Act::ReleaseAfter => all(mutex.release_after(&[lease()], minute()), 1),
+            Act::Holder => {
+                if let Some(Some(holder)) = Self::answer(mutex.holder(&name(0))) {
+                    assert!(!format!("{holder:?} {holder}").is_empty());
+                }
+            }
+            Act::Break => _ = Self::answer(mutex.break_lease(&name(0))),
+            // Long enough for a server that says something by itself.
+            Act::Pause => std::thread::sleep(Duration::from_millis(300)),
+            Act::Check => {
+                if let Some(warnings) = Self::answer(mutex.check()) {
+                    assert!(warnings.iter().all(|warning| !warning.to_string().is_empty()));
+                }
+            }
+        }
+    }
+}
+
+fn played(timeout: Duration, hostile: &Hostile, manners: Manners, turns: &[Turn], acts: &[Act]) -> Heard {
+    hostile.play(manners, turns);
+    let mutex = RedisMutex::builder(&hostile.url()).timeout(timeout).build().expect("a url");
+    let mut heard = Heard::default();
+    for act in acts {
+        let began = Instant::now();
+        heard.act(*act, &mutex);
+        assert!(began.elapsed() < IN_TIME, "{act:?} took {:?}", began.elapsed());
+    }
+    heard
+}
+
+fn judge(hostile: &Hostile, manners: Manners, turns: &[Turn], acts: &[Act]) {
+    for token in played(TIMEOUT, hostile, manners, turns, acts).grants {
+        let said = turns.iter().any(|turn| turn.grants(token));
+        assert!(said, "{token} was granted, and nobody said so");
+    }
+}
+
+#[test]
+fn a_server_that_answers_anything_grants_nothing_by_it() {
+    let hostile = Hostile::new();
+    let inputs = || (reply::manners(), vec(reply::turns(), 1..6), acts());
+    Rounds { rounds: 4, inputs: 60 }.feed(inputs, move |(manners, turns, acts)| judge(&hostile, *manners, turns, acts));
+}
+
+#[test]
+fn what_another_has_is_granted_to_nobody_whatever_else_is_said() {
+    let hostile = Hostile::new();
+    let acts = || vec(select(vec![Act::Create, Act::CreateClaim, Act::Exists, Act::Holder]), 1..5);
+    let turns = || prop_oneof![vec(reply::refusals(), 1..5), vec(reply::refusals_with_more(), 1..5)];
+    let inputs = move || (turns(), acts());
+    Rounds { rounds: 6, inputs: 100 }.feed(inputs, move |(turns, acts)| {
+        let heard = played(ENOUGH, &hostile, Manners::Polite, turns, acts);
+        assert!(heard.grants.is_empty(), "{:?} was granted, and is another's", heard.grants);
+    });
+}
+
+/// Asks twice, on one connection as long as that may be trusted.
+#[track_caller]
+fn assert_not_granted(reply: &[u8], end: End) {
+    let hostile = Hostile::new();
+    let turn = Turn { reply: reply::Bytes(reply.to_vec()), end };
+    let heard = played(ENOUGH, &hostile, Manners::Polite, &[turn], &[Act::Create, Act::Pause, Act::Create]);
+    assert!(heard.grants.is_empty(), "{:?}", heard.grants);
+}
+
+const TAKEN: &[u8] = b"*3\r\n$16\r\n1772366400000000\r\n$16\r\n1772366400000001\r\n*4\r\n:1\r\n$5\r\nlease\r\n$92\r\n\
+    0123456789abcdef0123456789abcdef-1-1 token=0 since=2026-03-01T12:00:00.000Z pid=1 host=web-1\r\n:0\r\n";
+
+#[test]
+fn a_reply_that_nobody_asked_for_is_not_the_answer_to_the_next_question() {
+    assert_not_granted(&[TAKEN, reply::GRANTED].concat(), End::None);
+}
+
+#[test]
+fn a_reply_that_comes_between_two_questions_is_not_the_answer_to_the_second() {
+    assert_not_granted(TAKEN, End::Granting);
+}
+
+#[test]
+fn what_is_said_to_be_ours_and_names_another_owner_is_not_granted() {
+    assert_not_granted(
+        b"*3\r\n$16\r\n1772366400000000\r\n$16\r\n1772366400000001\r\n*3\r\n:1\r\n$4\r\nours\r\n$92\r\n\
+          0123456789abcdef0123456789abcdef-1-1 token=0 since=2026-03-01T12:00:00.000Z pid=1 host=web-1\r\n",
+        End::None,
+    );
+}

@@ -1,0 +1,258 @@
+//! What a server may answer, and what of it is a grant.
+
+use proptest::collection::vec;
+use proptest::prelude::*;
+use proptest::sample::select;
+use soloist::FencingToken;
+
+use super::super::bytes::Damage;
+
+/// How a server meets who connects.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Manners {
+    /// It logs in and takes scripts as a server does, and answers questions as it likes.
+    Polite,
+    Rude,
+}
+
+pub(super) fn manners() -> impl Strategy<Value = Manners> {
+    select(vec![Manners::Polite, Manners::Polite, Manners::Polite, Manners::Rude])
+}
+
+/// What comes of one question.
+#[derive(Clone, Debug)]
+pub(super) struct Turn {
+    pub(super) reply: Bytes,
+    pub(super) end: End,
+}
+
+/// What follows a reply.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum End {
+    None,
+    Close,
+    Silence,
+    /// The same over and over.
+    Endless,
+    /// What would be a grant, after a while and without having been asked.
+    Granting,
+}
+
+pub(super) const GRANTED: &[u8] = b"*2\r\n$16\r\n1772366400000000\r\n$16\r\n1772366400000001\r\n";
+
+/// Bytes, shown as text.
+#[derive(Clone)]
+pub(super) struct Bytes(pub(super) Vec<u8>);
+
+impl std::fmt::Debug for Bytes {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let shown = &self.0[..self.0.len().min(600)];
+        write!(f, "b\"{}\" of {}", shown.escape_ascii(), self.0.len())
+    }
+}
+
+/// A value as Redis writes it, of either protocol.
+#[derive(Clone, Debug)]
+pub(super) enum Reply {
+    Line(char, String),
+    Text(char, Vec<u8>),
+    Many(char, Vec<Reply>),
+    /// It announces so much, and stops.
+    Announced(char, String),
+}
+
+impl Reply {
+    fn write(&self, into: &mut Vec<u8>) {
+        match self {
+            Self::Line(kind, text) => into.extend(format!("{kind}{text}\r\n").bytes()),
+            Self::Announced(kind, count) => into.extend(format!("{kind}{count}\r\n").bytes()),
+            Self::Text(kind, text) => {
+                into.extend(format!("{kind}{}\r\n", text.len()).bytes());
+                into.extend(text);
+                into.extend(b"\r\n");
+            }
+            Self::Many(kind, items) => {
+                let count = if matches!(kind, '%' | '|') { items.len() / 2 } else { items.len() };
+                into.extend(format!("{kind}{count}\r\n").bytes());
+                for item in items {
+                    item.write(into);
+                }
+            }
+        }
+    }
+
+    pub(super) fn bytes(&self) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        self.write(&mut bytes);
+        bytes
+    }
+
+    fn text(text: impl Into<Vec<u8>>) -> Self {
+        Self::Text('$', text.into())
+    }
+}
+
+fn numbers() -> impl Strategy<Value = String> {
+    let ends =
+        ["0", "1", "2", "3", "-1", "-0", "+1", "01", "1e3", "", " 1", "4096", "4097", "2147483648", "4294967296"];
+    let more = ["9223372036854775807", "9223372036854775808", "-9223372036854775808", "4611686018427387904"];
+    let most = ["18446744073709551615", "99999999999999999999999", "9223372036854775806", "536870912", "536870913"];
+    prop_oneof![
+        6 => select([&ends[..], &more, &most].concat()).prop_map(str::to_owned),
+        1 => any::<i64>().prop_map(|number| number.to_string()),
+    ]
+}
+
+fn lines() -> impl Strategy<Value = Reply> {
+    let errors = [
+        "ERR no",
+        "NOSCRIPT none",
+        "MOVED 1 a:1",
+        "CROSSSLOT no",
+        "BUSY",
+        "LOADING",
+        "NOAUTH",
+        "OOM",
+        "READONLY",
+        "WRONGTYPE",
+        "",
+        " ",
+        "ERR \u{1b}[2J",
+        "ASK",
+        "NOPERM can't run this command",
+        "ERR -NOAUTH in a script",
+        "é é",
+    ];
+    prop_oneof![
+        3 => numbers().prop_map(|number| Reply::Line(':', number)),
+        3 => select(errors.to_vec()).prop_map(|error| Reply::Line('-', error.to_owned())),
+        1 => select(vec!["OK", "", "PONG", "QUEUED", "é"]).prop_map(|text| Reply::Line('+', text.to_owned())),
+        1 => select(vec!["_", "#t", "#f", "#x", ",1.5", ",nan", ",inf", ",x", "(1", "(x", "_x"]).prop_map(|line| {
+            Reply::Line(line.chars().next().expect("it has one"), line[1..].to_owned())
+        }),
+    ]
+}
+
+/// An entry of somebody, or nearly.
+fn entries() -> impl Strategy<Value = Vec<u8>> {
+    let tokens = numbers();
+    let since = select(vec!["2026-03-01T12:00:00.000Z", "9999-12-31T23:59:60Z", "-1", "+262142-12-31T23:59:59Z", "x"]);
+    let owners = select(vec!["0123456789abcdef0123456789abcdef-1-1", "0-0-0", "", "1", "é"]);
+    (owners, tokens, since)
+        .prop_map(|(owner, token, since)| format!("{owner} token={token} since={since} pid=1 host=web-1").into_bytes())
+}
+
+fn texts() -> impl Strategy<Value = Reply> {
+    let words =
+        ["lease", "claim", "ours", "foreign", "late", "maxmemory_policy:allkeys-lru\r\nmaxmemory:1\r\n", "role:slave"];
+    let text = prop_oneof![
+        3 => select(words.to_vec()).prop_map(|word| word.as_bytes().to_vec()),
+        3 => entries(),
+        2 => numbers().prop_map(String::into_bytes),
+        1 => vec(any::<u8>(), 0..40),
+        1 => (any::<u8>(), 0_usize..70_000).prop_map(|(byte, count)| vec![byte; count]),
+    ];
+    (select(vec!['$', '$', '$', '=', '!']), text).prop_map(|(kind, text)| Reply::Text(kind, text))
+}
+
+fn values() -> impl Strategy<Value = Reply> {
+    let kinds = || select(vec!['*', '*', '*', '*', '%', '~', '>', '|']);
+    let announced = (select(vec!['*', '$', '%', '~', '>', '|', '=', '!']), numbers());
+    let leaf = prop_oneof![
+        4 => lines(),
+        4 => texts(),
+        1 => announced.prop_map(|(kind, count)| Reply::Announced(kind, count)),
+    ];
+    leaf.prop_recursive(4, 24, 6, move |inner| {
+        (kinds(), vec(inner, 0..6)).prop_map(|(kind, items)| Reply::Many(kind, items))
+    })
+}
+
+/// One in the other.
+fn deep() -> impl Strategy<Value = Vec<u8>> {
+    let heads =
+        vec!["*1\r\n", "*2\r\n", "%1\r\n", ">1\r\n", "|1\r\n", "~1\r\n", "*4096\r\n", "*9223372036854775807\r\n"];
+    (select(heads), 1_usize..3_000).prop_map(|(head, depth)| head.repeat(depth).into_bytes())
+}
+
+/// As `admit`, `look` or `release` answer, whether or not that was asked.
+fn plausible() -> impl Strategy<Value = Reply> {
+    let digits = || {
+        let known = vec!["1772366400000000", "1772366400000001", "0", "9223372036854775807"];
+        prop_oneof![4 => select(known).prop_map(str::to_owned), 1 => numbers()].prop_map(Reply::text)
+    };
+    let what = select(vec!["lease", "claim", "ours", "foreign", "other"]).prop_map(Reply::text);
+    let exception = (numbers(), what, entries(), numbers()).prop_map(|(at, what, entry, left)| {
+        Reply::Many('*', vec![Reply::Line(':', at), what, Reply::text(entry), Reply::Line(':', left)])
+    });
+    let looked = (entries(), numbers(), digits());
+    prop_oneof![
+        4 => (digits(), digits(), vec(exception, 0..4)).prop_map(|(time, token, exceptions)| {
+            Reply::Many('*', [vec![time, token], exceptions].concat())
+        }),
+        1 => looked.prop_map(|(entry, left, time)| {
+            Reply::Many('*', vec![Reply::text(entry), Reply::Line(':', left), time])
+        }),
+        1 => vec(numbers().prop_map(|number| Reply::Line(':', number)), 0..4).prop_map(|items| Reply::Many('*', items)),
+        1 => vec(digits(), 0..4).prop_map(|items| Reply::Many('*', items)),
+    ]
+}
+
+pub(super) fn turns() -> impl Strategy<Value = Turn> {
+    let replies = prop_oneof![
+        4 => plausible().prop_map(|reply| reply.bytes()),
+        3 => values().prop_map(|reply| reply.bytes()),
+        3 => (plausible(), Damage::some()).prop_map(|(reply, damage)| Damage::all_done_to(&reply.bytes(), &damage)),
+        1 => vec(any::<u8>(), 0..60),
+        1 => deep(),
+        // Further replies, ahead of time.
+        1 => vec(values(), 2..5).prop_map(|replies| replies.iter().flat_map(Reply::bytes).collect()),
+    ];
+    let ends = prop_oneof![
+        30 => Just(End::None), 4 => Just(End::Close), 1 => Just(End::Silence), 1 => Just(End::Endless)
+    ];
+    (replies.prop_map(Bytes), ends).prop_map(|(reply, end)| Turn { reply, end })
+}
+
+/// What is said of the first of what is asked: that it is another's, or nothing of use.
+pub(super) fn refusals() -> impl Strategy<Value = Turn> {
+    let what = select(vec!["lease", "claim", "ours", "foreign", "other"]).prop_map(Reply::text);
+    let taken = (what, entries(), numbers()).prop_map(|(what, entry, left)| taken(what, entry, left));
+    let flags = select(vec!["0", "1"]).prop_map(|flag| Reply::Line(':', flag.to_owned()));
+    let refusals = prop_oneof![3 => taken, 1 => lines(), 2 => flags];
+    refusals.prop_map(|refusal| Turn { reply: Bytes(refusal.bytes()), end: End::None })
+}
+
+/// That it is another's, and behind that what would be a grant if it had been asked for.
+pub(super) fn refusals_with_more() -> impl Strategy<Value = Turn> {
+    let what = select(vec!["lease", "claim", "foreign"]).prop_map(Reply::text);
+    (what, entries()).prop_map(|(what, entry)| {
+        let refusal = taken(what, entry, "1".to_owned());
+        Turn { reply: Bytes([refusal.bytes(), Reply::Many('*', granted()).bytes()].concat()), end: End::None }
+    })
+}
+
+fn taken(what: Reply, entry: Vec<u8>, left: String) -> Reply {
+    let exception = vec![Reply::Line(':', "1".to_owned()), what, Reply::text(entry), Reply::Line(':', left)];
+    Reply::Many('*', [granted(), vec![Reply::Many('*', exception)]].concat())
+}
+
+fn granted() -> Vec<Reply> {
+    ["1772366400000000", "1772366400000001"].map(Reply::text).to_vec()
+}
+
+impl Turn {
+    /// Whether there is a grant with this token in the bytes: a list of two numbers, or an entry that is said to be
+    /// the asker's own. What is no grant can't become one, whichever part of it is taken for the answer.
+    pub(super) fn grants(&self, token: FencingToken) -> bool {
+        let bytes = &self.reply.0;
+        let text = token.get().to_string();
+        let as_a_number = |part: &[u8]| {
+            let digits = String::from_utf8_lossy(part);
+            digits.trim_start_matches('+').parse() == Ok(token.get())
+        };
+        let said = bytes.split(|byte| matches!(byte, b'\r' | b'\n')).any(as_a_number);
+        let ends_early = self.end == End::Endless && bytes.windows(text.len()).any(|window| window == text.as_bytes());
+        said || ends_early
+    }
+}
