@@ -1,0 +1,291 @@
+//! Reads a history and decides whether the promises were kept. It knows nothing of the library: what it goes by are the
+//! workers' logs, and when something was done to whom.
+//!
+//! An exception is made only where something that was done explains it, to this process and at this time:
+//!
+//! - runs overlap when a process was stopped or cut off past its term: its right had ended before the second began, whose
+//!   token is higher, and it was told;
+//! - the same when a lease was broken or the store lost its data, but for that the first is told later;
+//! - an occurrence starts twice when the store lost its data in between;
+//! - an occurrence starts nowhere when all who were answered met a live lease, when whoever had it was killed, stopped
+//!   or cut off before it started, or when nobody was answered.
+
+mod accounts;
+mod answers;
+mod occurrences;
+mod overlaps;
+mod recovery;
+mod tests;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use crate::history::{At, End, Fault, History, Life, nanoseconds};
+use crate::plan::{Kind, Protection};
+
+/// How much later than it happens something may be written down on a machine that is busy with a fleet.
+pub(crate) const SLACK: Duration = Duration::from_secs(2);
+
+/// What became of a history.
+#[derive(Debug, Default)]
+pub(crate) struct Verdict {
+    /// Promises that were broken, and by what one can see it.
+    pub(crate) violations: Vec<String>,
+    pub(crate) runs: usize,
+    /// Of these, nothing was done meanwhile that a lease need not bear.
+    pub(crate) unexcused: usize,
+    /// Runs that went on when another had begun, and were fenced.
+    pub(crate) fenced: usize,
+    pub(crate) unfenced: usize,
+    pub(crate) doubled: usize,
+    /// Of these, the store had lost its data in between.
+    pub(crate) doubled_by_an_empty_store: usize,
+    /// Occurrences that never started.
+    pub(crate) lost: BTreeMap<Why, usize>,
+    /// How long after a kill the event of the killed process ran again.
+    pub(crate) recoveries: Vec<Duration>,
+}
+
+/// What explains that an occurrence never started.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Why {
+    /// Whoever was answered met a live lease.
+    Overlapping,
+    /// Whoever had it was killed before it started.
+    Killed,
+    /// Whoever had it, or may have had it, was stopped or cut off before it started.
+    CutOff,
+    /// The store answered nobody.
+    Unanswered,
+    /// Nobody asked: no worker was ticking.
+    Unasked,
+    Unexplained,
+}
+
+pub(crate) fn judge(history: &History) -> Verdict {
+    let case = Case::of(history);
+    let mut verdict = Verdict { runs: case.runs.len(), ..Verdict::default() };
+    if case.runs.is_empty() {
+        verdict.violation("nothing ran at all".into());
+    }
+    accounts::every_process_accounts_for_every_tick(&case, &mut verdict);
+    answers::every_answer_has_its_cause(&case, &mut verdict);
+    overlaps::one_at_a_time(&case, &mut verdict);
+    occurrences::each_starts_once(&case, &mut verdict);
+    occurrences::none_is_lost(&case, &mut verdict);
+    recovery::how_soon_the_events_of_killed_processes_ran_again(&case, &mut verdict);
+    verdict
+}
+
+/// A history, as the questions are asked of it.
+struct Case<'a> {
+    history: &'a History,
+    /// By their start.
+    runs: Vec<Run<'a>>,
+    skips: Vec<Skip<'a>>,
+}
+
+/// One run of an event.
+#[derive(Debug)]
+struct Run<'a> {
+    life: &'a Life,
+    event: &'a str,
+    occurrence: &'a str,
+    token: Option<u64>,
+    start: At,
+    /// The last that is known of it.
+    last: At,
+    /// It was told that its lease is lost, while it was at work or by its report.
+    told: bool,
+    /// Since when, as its report says.
+    lost_at: Option<At>,
+    /// It has ended, and not with its process.
+    ended: bool,
+    /// When its report said that something went wrong.
+    failed: Option<At>,
+}
+
+/// As the reason of a skip: it was admitted, and its lease was lost before it could start.
+const NOT_STARTED: &str = "not_started";
+
+/// A due event that did not run.
+#[derive(Debug)]
+struct Skip<'a> {
+    life: &'a Life,
+    event: &'a str,
+    occurrence: &'a str,
+    reason: &'a str,
+    /// Which process the report names.
+    holder: Option<u32>,
+    /// The gate was asked later than this.
+    since: At,
+    at: At,
+}
+
+impl<'a> Case<'a> {
+    fn of(history: &'a History) -> Self {
+        let mut case = Self { history, runs: Vec::new(), skips: Vec::new() };
+        for life in &history.lives {
+            case.read(life);
+        }
+        case.runs.sort_by_key(|run| run.start);
+        case
+    }
+
+    fn read(&mut self, life: &'a Life) {
+        let first = self.runs.len();
+        let (mut ticking, mut since, mut latest) = ("", life.began, life.began);
+        for line in &life.lines {
+            let (event, occurrence) = (&*line.event, &*line.occurrence);
+            // A tick begins when all of the one before has ended and is written down.
+            if ticking != occurrence {
+                (ticking, since) = (occurrence, latest);
+            }
+            latest = latest.max(line.at);
+            let of_this = |run: &&mut Run<'_>| (run.event, run.occurrence) == (event, occurrence);
+            match &*line.what {
+                "start" => self.runs.push(Run {
+                    life,
+                    event,
+                    occurrence,
+                    token: line.token,
+                    start: line.at,
+                    last: line.at,
+                    told: false,
+                    lost_at: None,
+                    ended: false,
+                    failed: None,
+                }),
+                "skipped" => self.skips.push(Skip {
+                    life,
+                    event,
+                    occurrence,
+                    reason: line.reason.as_deref().unwrap_or_default(),
+                    holder: line.holder.as_deref().and_then(pid),
+                    since,
+                    at: line.at,
+                }),
+                what => {
+                    let Some(run) = self.runs[first..].iter_mut().rev().find(of_this) else {
+                        let (reason, holder) = (NOT_STARTED, None);
+                        self.skips.push(Skip { life, event, occurrence, reason, holder, since, at: line.at });
+                        continue;
+                    };
+                    if ["end", "cancelled", "beat"].contains(&what) {
+                        run.last = line.at;
+                    }
+                    run.ended |= what != "beat";
+                    if what == "failed" {
+                        run.failed = Some(line.at);
+                    }
+                    run.lost_at = run.lost_at.or(line.lost_at);
+                    // It may have heard of it by the answer to its release alone.
+                    let says_so = |text: &String| text.contains("the lease was lost");
+                    run.told |= line.reason.as_deref() == Some("lease_lost") || line.text.as_ref().is_some_and(says_so);
+                }
+            }
+        }
+        if let End::Killed(at) = life.end {
+            // What is known of a command it has written down itself.
+            for run in self.runs[first..].iter_mut().filter(|run| !run.ended && !self.history.outlives) {
+                run.last = at;
+            }
+        }
+    }
+
+    fn runs_of(&self, event: &str) -> impl Iterator<Item = &Run<'a>> {
+        self.runs.iter().filter(move |run| run.event == event)
+    }
+
+    /// What was done to the store between these moments.
+    fn outages(&self, from: At, until: At) -> impl Iterator<Item = &'a Fault> {
+        let faults = self.history.faults.iter();
+        faults.filter(move |fault| fault.kind.is_of_the_store() && fault.touches(from, until))
+    }
+
+    /// What was done to this process between these moments.
+    fn assaults(&self, pid: u32, from: At, until: At) -> impl Iterator<Item = &'a Fault> {
+        let faults = self.history.faults.iter();
+        faults.filter(move |fault| fault.pid == Some(pid) && fault.touches(from, until))
+    }
+
+    /// Whether the store lost its data between these moments.
+    fn was_emptied(&self, from: At, until: At) -> bool {
+        self.outages(from, until).any(|fault| fault.kind == Kind::ServerEmptied)
+    }
+
+    fn has_lease(&self) -> bool {
+        self.history.protection != Protection::Claim
+    }
+
+    fn has_claim(&self) -> bool {
+        self.history.protection != Protection::Lease
+    }
+
+    /// Until when a run's event may be seen to be held: no longer than it takes to release it, but where the process was
+    /// killed, or something was done to it or to the store at that time.
+    fn held_until(&self, run: &Run<'_>) -> At {
+        let released = run.last + nanoseconds(SLACK);
+        let is_undisturbed = self.outages(run.last, released).next().is_none()
+            && self.assaults(run.life.pid, run.last, released).next().is_none();
+        if run.ended && is_undisturbed { released } else { released + self.term_of_the_dead() }
+    }
+
+    /// For how long a process that was killed still holds what it held.
+    fn term_of_the_dead(&self) -> u64 {
+        if self.history.frees_at_once { 0 } else { nanoseconds(self.history.term) }
+    }
+
+    /// Whether an operator broke the lease of this event between these moments.
+    fn was_broken(&self, event: &str, from: At, until: At) -> bool {
+        let of_this = |fault: &Fault| fault.kind == Kind::Broken && fault.event.as_deref() == Some(event);
+        self.history.faults.iter().any(|fault| of_this(fault) && fault.touches(from, until))
+    }
+}
+
+impl Verdict {
+    fn violation(&mut self, what: String) {
+        self.violations.push(what);
+    }
+
+    pub(crate) fn add(&mut self, other: Self) {
+        self.violations.extend(other.violations);
+        self.runs += other.runs;
+        self.unexcused += other.unexcused;
+        self.fenced += other.fenced;
+        self.unfenced += other.unfenced;
+        self.doubled += other.doubled;
+        self.doubled_by_an_empty_store += other.doubled_by_an_empty_store;
+        for (why, count) in other.lost {
+            *self.lost.entry(why).or_default() += count;
+        }
+        self.recoveries.extend(other.recoveries);
+    }
+}
+
+/// The process in `web-1, pid 4242, since …`.
+fn pid(holder: &str) -> Option<u32> {
+    holder.split(", pid ").nth(1)?.split(',').next()?.parse().ok()
+}
+
+/// A run as a violation tells of it.
+fn told(run: &Run<'_>, began: At) -> String {
+    let Run { life, token, told, ended, .. } = run;
+    let [start, last] = [run.start, run.last].map(|at| seconds(at, began));
+    let lost_at = run.lost_at.map_or_else(|| "none".into(), |at| seconds(at, began));
+    let token = token.map_or_else(|| "none".into(), |token| token.to_string());
+    format!(
+        "{} ({} of {}, token {token}, {start} to {last} s, told {told}, lost at {lost_at}, ended {ended})",
+        life.name, run.event, run.occurrence
+    )
+}
+
+fn seconds(at: At, began: At) -> String {
+    let nanoseconds = i128::from(at) - i128::from(began);
+    format!("{}.{:03}", nanoseconds / 1_000_000_000, nanoseconds % 1_000_000_000 / 1_000_000)
+}
+
+/// When the first process began.
+fn beginning(history: &History) -> At {
+    history.lives.iter().map(|life| life.began).min().unwrap_or_default()
+}

@@ -1,0 +1,123 @@
+//! What a gate answered, and what a run was told, has its cause.
+
+use std::time::Duration;
+
+use super::occurrences::was_killed_at;
+use super::{Case, NOT_STARTED, Run, SLACK, Skip, Verdict, beginning, seconds, told};
+use crate::history::{Fault, nanoseconds};
+use crate::plan::Kind;
+
+/// A lease bears that the store is away for so long, of a term that is four times as long.
+const BORNE: Duration = Duration::from_millis(500);
+/// How long before its start a run may have been granted, answers that are slow and starts on threads included.
+const GRANTED: Duration = Duration::from_secs(1);
+
+pub(super) fn every_answer_has_its_cause(case: &Case<'_>, verdict: &mut Verdict) {
+    let began = beginning(case.history);
+    for skip in &case.skips {
+        let is_explained = match skip.reason {
+            "overlapping" => case.has_lease() && meets_a_live_lease(case, skip),
+            "ran_elsewhere" => case.has_claim() && meets_a_claim(case, skip),
+            "store_unavailable" | NOT_STARTED => was_cut_off(case, skip),
+            _ => false,
+        };
+        if !is_explained {
+            let Skip { event, occurrence, reason, holder, .. } = skip;
+            let at = seconds(skip.at, began);
+            let name = &skip.life.name;
+            verdict.violation(format!(
+                "{name} skipped {event} of {occurrence} as {reason} by {holder:?} at {at} s without cause"
+            ));
+        }
+    }
+    for run in &case.runs {
+        let is_excused = may_lose_its_lease(case, run);
+        verdict.unexcused += usize::from(!is_excused);
+        if run.told && !is_excused {
+            verdict.violation(format!("a lease was lost without cause: {}", told(run, began)));
+        }
+        if !run.told && !may_fail(case, run) {
+            verdict.violation(format!("a run failed without cause: {}", told(run, began)));
+        }
+    }
+}
+
+/// Whether it did not, or its task panicked, or the store was out when it was to be released.
+fn may_fail(case: &Case<'_>, run: &Run<'_>) -> bool {
+    let Some(failed) = run.failed else { return true };
+    // Whoever is told to panic does so in its next task.
+    let was_told_to = |fault: &Fault| fault.kind == Kind::Panicked && fault.from <= failed;
+    case.outages(run.last, failed).next().is_some() || case.history.faults.iter().any(was_told_to)
+}
+
+/// Whether the process that is named ran this occurrence, or had no time to start or to say so.
+fn meets_a_claim(case: &Case<'_>, skip: &Skip<'_>) -> bool {
+    let is_it = |pid: u32, event: &str, occurrence: &str| {
+        skip.holder == Some(pid) && (event, occurrence) == (skip.event, skip.occurrence)
+    };
+    let ran = case.runs.iter().any(|run| is_it(run.life.pid, run.event, run.occurrence));
+    let refused = |other: &&Skip<'_>| ["store_unavailable", NOT_STARTED].contains(&other.reason);
+    let was_refused =
+        case.skips.iter().filter(refused).any(|other| is_it(other.life.pid, other.event, other.occurrence));
+    let mut of_the_holder = case.history.lives.iter().filter(|life| skip.holder == Some(life.pid));
+    ran || was_refused || of_the_holder.any(|life| was_killed_at(case, life, skip.event, skip.occurrence))
+}
+
+/// Whether the process that is named had the lease, or may have had it, when the gate was asked.
+fn meets_a_live_lease(case: &Case<'_>, skip: &Skip<'_>) -> bool {
+    let Some(pid) = skip.holder else { return false };
+    let since = skip.since.saturating_sub(nanoseconds(SLACK) + case.term_of_the_dead());
+    // It may have had no time to start, or to say what became of it.
+    let was_attacked = || {
+        let mut assaults = case.assaults(pid, since, skip.at);
+        assaults.any(|fault| matches!(fault.kind, Kind::Killed | Kind::Stopped))
+    };
+    holder_was_at_work(case, skip) || was_attacked() || was_refused(case, skip, pid, since)
+}
+
+/// Whether the process that is named ran the event at that time, or just before.
+pub(super) fn holder_was_at_work(case: &Case<'_>, skip: &Skip<'_>) -> bool {
+    let until = skip.at + nanoseconds(SLACK);
+    let mut of_the_holder = case.runs_of(skip.event).filter(|run| Some(run.life.pid) == skip.holder);
+    of_the_holder.any(|run| run.start <= until && skip.since <= case.held_until(run))
+}
+
+/// Whether that process was cut off from the store after it had asked for the same event.
+fn was_refused(case: &Case<'_>, skip: &Skip<'_>, pid: u32, since: u64) -> bool {
+    case.skips.iter().any(|other| {
+        other.life.pid == pid
+            && other.event == skip.event
+            && other.reason == "store_unavailable"
+            && other.since <= skip.at
+            && since <= other.at
+    })
+}
+
+/// Whether something was done to the store or to this process while the gate may have been asked.
+pub(super) fn was_cut_off(case: &Case<'_>, skip: &Skip<'_>) -> bool {
+    let stopped = |fault: &Fault| {
+        // One that stands still while it writes a record keeps the others waiting, where there is no server.
+        let is_met = fault.pid == Some(skip.life.pid) || case.history.frees_at_once;
+        fault.kind == Kind::Stopped && is_met && fault.touches(skip.since, skip.at)
+    };
+    // Eight who ask for the same at once, over and over, can keep one another from it where each answer takes its time.
+    case.history.is_slow
+        || case.outages(skip.since, skip.at).next().is_some()
+        || case.history.faults.iter().any(stopped)
+}
+
+/// Whether something was done that a lease need not survive: in the last term before it was lost, or in its run.
+pub(super) fn may_lose_its_lease(case: &Case<'_>, run: &Run<'_>) -> bool {
+    let until = run.lost_at.unwrap_or(run.last).max(run.start);
+    let since = run.lost_at.map_or(run.start, |lost| lost.saturating_sub(nanoseconds(case.history.term)));
+    // What was granted may have been there a little earlier.
+    let since = since.min(run.start).saturating_sub(nanoseconds(GRANTED));
+    let is_borne = |kind| {
+        let is_short =
+            matches!(kind, Kind::Cut | Kind::ConnectionsKilled | Kind::ServerRestarted | Kind::ServerStopped);
+        is_short && !case.history.is_slow
+    };
+    case.outages(since, until).any(|fault| !is_borne(fault.kind) || fault.lasts() > BORNE)
+        || case.assaults(run.life.pid, since, until).any(|fault| fault.kind == Kind::Stopped)
+        || case.was_broken(run.event, since, until)
+}

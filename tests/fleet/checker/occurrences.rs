@@ -1,0 +1,106 @@
+//! Promise 2: an occurrence starts once, and somewhere.
+
+use std::collections::BTreeMap;
+
+use super::accounts::last_minute;
+use super::answers::{holder_was_at_work, was_cut_off};
+use super::{Case, NOT_STARTED, Run, SLACK, Skip, Verdict, Why, beginning, told};
+use crate::history::{Life, nanoseconds, written};
+use crate::plan::Kind;
+
+pub(super) fn each_starts_once(case: &Case<'_>, verdict: &mut Verdict) {
+    if !case.has_claim() {
+        return;
+    }
+    let mut started: BTreeMap<(&str, &str), &Run<'_>> = BTreeMap::new();
+    for run in &case.runs {
+        let Some(before) = started.insert((run.event, run.occurrence), run) else { continue };
+        verdict.doubled += 1;
+        // What was granted before may have started a little later.
+        if case.was_emptied(before.start.saturating_sub(nanoseconds(SLACK)), run.start) {
+            verdict.doubled_by_an_empty_store += 1;
+        } else {
+            let began = beginning(case.history);
+            verdict.violation(format!("started twice: {}, and {}", told(before, began), told(run, began)));
+        }
+    }
+}
+
+pub(super) fn none_is_lost(case: &Case<'_>, verdict: &mut Verdict) {
+    for event in &case.history.events {
+        lost_occurrences_of(case, event, verdict);
+    }
+    // A process is killed in one minute, with one claim of each event.
+    let kills = case.history.faults.iter().filter(|fault| fault.kind == Kind::Killed).count();
+    let lost = verdict.lost.get(&Why::Killed).copied().unwrap_or_default();
+    if lost > kills * case.history.events.len() {
+        verdict.violation(format!("{lost} occurrences were lost by {kills} kills"));
+    }
+}
+
+fn lost_occurrences_of(case: &Case<'_>, event: &str, verdict: &mut Verdict) {
+    for occurrence in (0..case.history.minutes).map(written) {
+        if case.runs_of(event).all(|run| run.occurrence != occurrence) {
+            let why = explain(case, event, &occurrence);
+            *verdict.lost.entry(why).or_default() += 1;
+            if why == Why::Unexplained {
+                let skips: Vec<String> = of(case, event, &occurrence).map(tell).collect();
+                verdict.violation(format!("{event} of {occurrence} started nowhere: {}", skips.join("; ")));
+            }
+        }
+    }
+}
+
+fn tell(skip: &Skip<'_>) -> String {
+    format!("{} {} by {:?}", skip.life.name, skip.reason, skip.holder)
+}
+
+fn of<'a, 'b>(case: &'a Case<'b>, event: &'a str, occurrence: &'a str) -> impl Iterator<Item = &'a Skip<'b>> {
+    case.skips.iter().filter(move |skip| (skip.event, skip.occurrence) == (event, occurrence))
+}
+
+fn explain(case: &Case<'_>, event: &str, occurrence: &str) -> Why {
+    let skips: Vec<&Skip<'_>> = of(case, event, occurrence).collect();
+    let (refused, answered): (Vec<&Skip<'_>>, Vec<_>) =
+        skips.iter().partition(|skip| ["store_unavailable", NOT_STARTED].contains(&skip.reason));
+    let cut_off: Vec<_> = refused.into_iter().filter(|skip| was_cut_off(case, skip)).collect();
+    // These had no time to say what became of it.
+    let killed: Vec<&Life> =
+        case.history.lives.iter().filter(|life| was_killed_at(case, life, event, occurrence)).collect();
+    let lost_by = |holder: Option<u32>| {
+        let is_holder = |life: &Life| Some(life.pid) == holder;
+        match (killed.iter().any(|life| is_holder(life)), cut_off.iter().any(|skip| is_holder(skip.life))) {
+            (true, _) => Some(Why::Killed),
+            (false, true) => Some(Why::CutOff),
+            (false, false) => None,
+        }
+    };
+    let claimants = || answered.iter().filter(|skip| skip.reason == "ran_elsewhere");
+    // Who holds a lease without a run got it for this occurrence.
+    let stranded = answered.iter().filter(|skip| !holder_was_at_work(case, skip));
+
+    if claimants().next().is_some() {
+        claimants().find_map(|skip| lost_by(skip.holder)).unwrap_or(Why::Unexplained)
+    } else if let Some(why) = stranded.into_iter().find_map(|skip| lost_by(skip.holder)) {
+        why
+    } else if !answered.is_empty() {
+        Why::Overlapping
+    } else if !cut_off.is_empty() {
+        Why::Unanswered
+    } else if !killed.is_empty() {
+        Why::Killed
+    } else {
+        Why::Unasked
+    }
+}
+
+/// Whether it was killed in this minute, before it wrote down what became of the event.
+pub(super) fn was_killed_at(case: &Case<'_>, life: &Life, event: &str, occurrence: &str) -> bool {
+    if !life.was_killed() || life.lines.iter().any(|line| line.event == event && line.occurrence == occurrence) {
+        return false;
+    }
+    // The next minute begins when all that was started has ended.
+    let is_at_work = case.runs.iter().any(|run| std::ptr::eq(run.life, life) && !run.ended);
+    let latest = last_minute(life).map_or(life.minutes.start, |last| if is_at_work { last } else { last + 1 });
+    life.minutes.clone().take_while(|minute| *minute <= latest).any(|minute| written(minute) == occurrence)
+}

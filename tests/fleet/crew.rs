@@ -1,0 +1,214 @@
+//! The workers of a fleet: processes that are started, killed and stopped, each at most as long as this one lives.
+
+use std::fs::{self, File};
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::history::{At, End, Life, nanoseconds, now, occurrence};
+use crate::plan::{Protection, Round, TERM, Task, Victim};
+use crate::support::worker;
+use crate::worker_log::read;
+
+/// How many minutes of a round are past when it begins, so that a clock can be behind.
+const LEAD: u128 = 3;
+
+/// No worker takes that long for its last minutes once all goes well again.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+pub(crate) struct Crew<'a> {
+    round: &'a Round,
+    store: String,
+    /// Where they write their logs.
+    directory: PathBuf,
+    began: Instant,
+    at_work: Vec<Worker>,
+    lives: Vec<Life>,
+}
+
+struct Worker {
+    /// Its place among the workers, which another takes after it.
+    number: usize,
+    name: String,
+    child: Child,
+    began: At,
+    minutes: std::ops::Range<u32>,
+}
+
+impl<'a> Crew<'a> {
+    /// Nobody yet; their clock begins now.
+    pub(crate) fn new(round: &'a Round, store: String, directory: &Path) -> Self {
+        let directory = directory.to_owned();
+        Self { round, store, directory, began: Instant::now(), at_work: Vec::new(), lives: Vec::new() }
+    }
+
+    /// Starts a worker whose clock is off by so many minutes; which process it is. `None`: its last minute is past.
+    pub(crate) fn start(&mut self, number: usize, skew: i32) -> Option<u32> {
+        let (first, last) = (first_minute(self.round, self.began, skew)?, self.round.minutes());
+        let name = format!("worker-{number}.{}", self.lives.len() + self.at_work.len());
+        let log = self.directory.join(&name);
+        let mut command = worker(&self.store, &log);
+        command.args(["--now", &occurrence(first).to_rfc3339(), "--ticks", &(last - first).to_string()]);
+        command.args(["--every-ms", &self.round.minute.as_millis().to_string()]);
+        self.describe_the_task(&mut command, &log);
+        let said = File::create(log.with_extension("stderr")).expect("the directory takes a file");
+        let mut command = until_we_end(&command);
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(said);
+        let began = now();
+        let child = command.spawn().expect("there is setpriv");
+        let pid = child.id();
+        self.at_work.push(Worker { number, name, child, began, minutes: first..last });
+        Some(pid)
+    }
+
+    fn describe_the_task(&self, command: &mut Command, log: &Path) {
+        let round = self.round;
+        command.args(["--event", &event(round), "--in-background", &round.events.to_string()]);
+        if round.protection != Protection::Claim {
+            command.args(["--without-overlapping", "--term", &TERM.as_secs().to_string()]);
+        }
+        if round.protection != Protection::Lease {
+            command.arg("--on-one-server");
+        }
+        match round.task {
+            Task::Callback(takes) => command.args(["--work-ms", &takes.as_millis().to_string()]),
+            Task::Command(beats) => command.args(["--exec", &line_of_the_shell(log, beats), "--grace-ms", "300"]),
+        };
+    }
+
+    /// Kills it and waits for its end; which process it was. `None`: its place is empty.
+    pub(crate) fn kill(&mut self, number: usize) -> Option<u32> {
+        let at = self.at_work.iter().position(|worker| worker.number == number)?;
+        let mut worker = self.at_work.remove(at);
+        worker.child.kill().expect("it is ours");
+        let status = worker.child.wait().expect("it is ours");
+        let pid = worker.child.id();
+        // It may have come to its own end just before.
+        let was_killed = status.signal() == Some(Signal::KILL.as_raw());
+        let end = if was_killed { End::Killed(now()) } else { end(status, &self.directory, &worker.name) };
+        self.lives.push(worker.into_life(end));
+        was_killed.then_some(pid)
+    }
+
+    /// Sends this signal; to which process. `None`: nobody is there who would heed it.
+    pub(crate) fn signal(&mut self, number: usize, signal: Signal) -> Option<u32> {
+        let worker = self.at_work.iter_mut().find(|worker| worker.number == number)?;
+        if worker.child.try_wait().expect("it is ours").is_some() {
+            return None;
+        }
+        let pid = worker.child.id();
+        // Nobody else can be called so before we have waited for it.
+        let process = i32::try_from(pid).ok().and_then(Pid::from_raw).expect("a process has a number");
+        kill_process(process, signal).ok().map(|()| pid)
+    }
+
+    pub(crate) fn find(&self, victim: Victim) -> usize {
+        match victim {
+            Victim::Number(number) => number,
+            Victim::AtWork(other) => {
+                let mut busy = self.at_work.iter().filter(|worker| worker.has_a_task_at_work(&self.directory));
+                busy.next().map_or(other, |worker| worker.number)
+            }
+        }
+    }
+
+    /// Waits until all have ticked their last minute; what they were.
+    pub(crate) fn come_home(mut self) -> Vec<Life> {
+        let patience = Instant::now() + PATIENCE;
+        for mut worker in std::mem::take(&mut self.at_work) {
+            let end = loop {
+                match worker.child.try_wait().expect("it is ours") {
+                    Some(status) => break end(status, &self.directory, &worker.name),
+                    None if patience < Instant::now() => {
+                        worker.child.kill().and_then(|()| worker.child.wait()).expect("it is ours");
+                        break End::Badly(format!("it was still there {PATIENCE:?} after the last fault"));
+                    }
+                    None => thread::sleep(Duration::from_millis(5)), // between two looks at another process
+                }
+            };
+            self.lives.push(worker.into_life(end));
+        }
+        let mut lives = std::mem::take(&mut self.lives);
+        for life in &mut lives {
+            life.lines = read(&self.directory.join(&life.name));
+        }
+        lives
+    }
+
+    /// How long before the beginning of the next minute it is.
+    pub(crate) fn until_the_next_minute(&self) -> Duration {
+        let past = nanoseconds(self.began.elapsed()) % nanoseconds(self.round.minute);
+        self.round.minute.saturating_sub(Duration::from_nanos(past))
+    }
+}
+
+impl Drop for Crew<'_> {
+    /// Only after a failure is anybody left.
+    fn drop(&mut self) {
+        for worker in &mut self.at_work {
+            let _ = worker.child.kill().and_then(|()| worker.child.wait());
+        }
+    }
+}
+
+impl Worker {
+    fn into_life(self, end: End) -> Life {
+        let Self { name, child, began, minutes, .. } = self;
+        Life { name, pid: child.id(), began, minutes, lines: Vec::new(), end }
+    }
+
+    fn has_a_task_at_work(&self, directory: &Path) -> bool {
+        let log = fs::read_to_string(directory.join(&self.name)).unwrap_or_default();
+        log.lines()
+            .last()
+            .is_some_and(|last| ["start", "beat"].iter().any(|what| last.contains(&format!("\"what\":\"{what}\""))))
+    }
+}
+
+/// Which minute it is on a clock that is off by so many, where the round began at this moment; nothing after its last.
+/// Nobody ticks the first minutes of a round but those who are behind.
+pub(crate) fn first_minute(round: &Round, began: Instant, skew: i32) -> Option<u32> {
+    let past = began.elapsed().as_nanos() / round.minute.as_nanos();
+    let minute = i64::try_from(past + LEAD).expect("a round is short") + i64::from(skew);
+    u32::try_from(minute.max(0)).ok().filter(|minute| *minute < round.minutes())
+}
+
+/// What the event of this round is called; those beside it have a number after it.
+fn event(round: &Round) -> String {
+    format!("round-{}", round.seed)
+}
+
+/// What all events of this round are called.
+pub(crate) fn events(round: &Round) -> Vec<String> {
+    let first = event(round);
+    (1..=round.events).map(|number| if number == 1 { first.clone() } else { format!("{first}-{number}") }).collect()
+}
+
+/// The same command, which is killed when the thread ends that starts it.
+fn until_we_end(command: &Command) -> Command {
+    let mut bound = Command::new("setpriv");
+    bound.args(["--pdeathsig", "KILL", "--"]).arg(command.get_program()).args(command.get_args());
+    bound
+}
+
+/// It writes down that it is alive so often, and of every second event several times as often, as the callback of `worker` writes down when it starts and ends.
+fn line_of_the_shell(log: &Path, beats: u32) -> String {
+    let line = r#"{"at":%s,"event":"%s","what":"%s","occurrence":"%s","token":%s}\n"#;
+    let values = r#""$(date +%s%N)" "$SOLOIST_EVENT" "$1" "$SOLOIST_OCCURRENCE" "${SOLOIST_TOKEN:-null}""#;
+    let say = format!("say() {{ printf '{line}' {values} >> '{}'; }}", log.display());
+    let beats = format!("case $SOLOIST_EVENT in *-2 | *-4) beats={};; *) beats={beats};; esac", 7 * beats);
+    format!("{say}; {beats}; say start; for beat in $(seq $beats); do sleep 0.04; say beat; done; say end")
+}
+
+fn end(status: std::process::ExitStatus, directory: &Path, name: &str) -> End {
+    // A run that failed or was not to be had is a failure of its process, as it should be.
+    if matches!(status.code(), Some(0 | 1)) {
+        return End::Done;
+    }
+    let said = fs::read_to_string(directory.join(name).with_extension("stderr")).unwrap_or_default();
+    End::Badly(format!("{status}: {said}"))
+}

@@ -1,0 +1,202 @@
+//! Rounds in which workers share a store while both are under fire.
+
+use std::collections::BTreeSet;
+use std::env;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+
+use crate::checker::{Verdict, judge};
+use crate::crew::{Crew, events};
+use crate::history::{Fault, History, now};
+use crate::plan::{Assault, Deed, Kind, QUIET, ROUND, Round, Start, TERM, TO_A_SERVER, Task, WORKERS};
+use crate::site::Site;
+use crate::table::{Campaign, publish};
+
+#[test]
+fn a_file_store_keeps_its_promises_under_fire() {
+    under_fire("file", Site::file);
+}
+
+#[test]
+fn redis_keeps_its_promises_under_fire() {
+    under_fire("redis", Site::redis);
+}
+
+#[test]
+fn mariadb_keeps_its_promises_under_fire() {
+    under_fire("mariadb", Site::mariadb);
+}
+
+#[test]
+fn postgres_keeps_its_promises_under_fire() {
+    under_fire("postgres", Site::postgres);
+}
+
+/// The seed of the one round that each store has as a part of all tests. A file store has no server.
+const SEEDS: [(&str, u64); 5] = [("memory", 21), ("file", 8), ("redis", 21), ("mariadb", 22), ("postgres", 23)];
+
+#[test]
+fn as_a_part_of_all_tests_everything_is_done_to_a_server() {
+    let rounds = SEEDS.into_iter().skip(2).map(|(_, seed)| Round::of(seed));
+    let done: BTreeSet<Kind> = rounds.flat_map(|round| round.outages).map(|trouble| trouble.kind).collect();
+    assert_eq!(done, TO_A_SERVER.into());
+}
+
+/// Seeds and time are those that are asked for: as many rounds as fit, and one at the least.
+fn under_fire(store: &'static str, site: impl FnOnce() -> Site) {
+    let site = site();
+    campaign(store, |round| perform(round, &site));
+}
+
+/// Judges one round after another; fails when it is over, if a promise was broken.
+pub(crate) fn campaign(store: &'static str, mut perform: impl FnMut(&Round) -> History) {
+    let [seed, seconds] = ["SOLOIST_FIRE_SEED", "SOLOIST_FIRE_SECONDS"].map(asked_for);
+    let (_, usual) = SEEDS.into_iter().find(|(name, _)| *name == store).expect("each store has one");
+    let first = seed.unwrap_or(usual);
+    let began = Instant::now();
+    let mut campaign = Campaign::of(store, first);
+    for seed in first.. {
+        let round = Round::of(seed);
+        let history = perform(&round);
+        let verdict = judge(&history);
+        if !verdict.violations.is_empty() {
+            tell(store, &round, &history, &verdict);
+        }
+        campaign.add(&history, verdict);
+        if began.elapsed() >= Duration::from_secs(seconds.unwrap_or(0)) {
+            break;
+        }
+    }
+    campaign.took = began.elapsed();
+    if seconds.is_some() {
+        publish(&campaign);
+    }
+    let violations = &campaign.verdict.violations;
+    assert!(violations.is_empty(), "{store}: {} promises broken:\n{}", violations.len(), violations.join("\n"));
+}
+
+fn asked_for(variable: &str) -> Option<u64> {
+    let text = env::var(variable).ok()?;
+    Some(text.parse().unwrap_or_else(|error| panic!("{variable} is {text:?}: {error}")))
+}
+
+/// What one needs to look into it.
+fn tell(store: &str, round: &Round, history: &History, verdict: &Verdict) {
+    println!("{store}, seed {}: {}", round.seed, verdict.violations.join("\n  "));
+    println!("{round:#?}");
+    let began = history.lives.iter().map(|life| life.began).min().unwrap_or_default();
+    let seconds = |at: u64| Duration::from_nanos(at.saturating_sub(began)).as_secs_f64();
+    for fault in &history.faults {
+        println!("{:8.3} to {:8.3}  {} {:?}", seconds(fault.from), seconds(fault.until), fault.kind, fault.pid);
+    }
+    for life in &history.lives {
+        println!(
+            "{}, pid {}, {:?}, from {:.3}, {:?}",
+            life.name,
+            life.pid,
+            life.minutes,
+            seconds(life.began),
+            life.end
+        );
+        for line in &life.lines {
+            let details = (&line.token, &line.reason, &line.holder, &line.text);
+            println!("{:8.3}  {} {} {} {details:?}", seconds(line.at), line.what, line.event, line.occurrence);
+        }
+    }
+}
+
+fn perform(round: &Round, site: &Site) -> History {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    site.delay_replies(round.latency);
+    let mut crew = Crew::new(round, site.url(), directory.path());
+    let mut faults = begin(round, &mut crew);
+    let began = Instant::now();
+    let is_over = || began.elapsed() > ROUND.saturating_sub(QUIET);
+    thread::scope(|scope| {
+        let outages = scope.spawn(|| {
+            let mut faults = Vec::new();
+            for trouble in &round.outages {
+                thread::sleep(trouble.pause);
+                if is_over() {
+                    break;
+                }
+                faults.extend(site.suffer(trouble));
+            }
+            faults
+        });
+        // Workers end with the thread that started them.
+        for assault in &round.assaults {
+            thread::sleep(assault.pause);
+            if is_over() {
+                break;
+            }
+            faults.extend(attack(&mut crew, assault));
+        }
+        faults.extend(outages.join().expect("servers do as they are told"));
+    });
+    History {
+        protection: round.protection,
+        events: events(round),
+        minutes: round.minutes(),
+        term: TERM,
+        frees_at_once: site.frees_at_once(),
+        outlives: matches!(round.task, Task::Command(_)),
+        is_slow: !round.latency.is_zero(),
+        lives: crew.come_home(),
+        faults,
+    }
+}
+
+/// All begin, together or over a minute, right before or after a minute begins.
+fn begin(round: &Round, crew: &mut Crew<'_>) -> Vec<Fault> {
+    let mut faults = Vec::new();
+    let from = now();
+    thread::sleep(crew.until_the_next_minute().saturating_sub(Duration::from_millis(5)));
+    for (number, skew) in round.skews.into_iter().enumerate() {
+        let before = now();
+        let pid = crew.start(number, skew);
+        if skew != 0 {
+            faults.push(Fault { kind: Kind::Skewed, from: before, until: now(), pid, event: None });
+        }
+        if round.start == Start::Staggered {
+            thread::sleep(round.minute / u32::try_from(WORKERS).expect("they are few"));
+        }
+    }
+    let kind = match round.start {
+        Start::Together => Kind::StartedTogether,
+        Start::Staggered => Kind::Staggered,
+    };
+    faults.push(Fault { kind, from, until: now(), pid: None, event: None });
+    faults
+}
+
+fn attack(crew: &mut Crew<'_>, assault: &Assault) -> Vec<Fault> {
+    let number = crew.find(assault.victim);
+    let mut faults = Vec::new();
+    let mut note = |kind, from, pid: Option<u32>| {
+        if pid.is_some() {
+            faults.push(Fault { kind, from, until: now(), pid, event: None });
+        }
+    };
+    let from = now();
+    match assault.deed {
+        Deed::Kill(absence, skew) => {
+            note(Kind::Killed, from, crew.kill(number));
+            thread::sleep(absence);
+            let back = now();
+            let pid = crew.start(number, skew);
+            if skew != 0 {
+                note(Kind::Skewed, back, pid);
+            }
+        }
+        Deed::Stop(absence) => {
+            let pid = crew.signal(number, Signal::STOP);
+            thread::sleep(absence);
+            crew.signal(number, Signal::CONT);
+            note(Kind::Stopped, from, pid);
+        }
+    }
+    faults
+}

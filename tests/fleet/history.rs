@@ -1,0 +1,99 @@
+//! What happened in a round: what every worker wrote down, and what was done to whom.
+
+use std::ops::Range;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use chrono::{DateTime, SecondsFormat, TimeDelta, Utc};
+
+use crate::plan::{Kind, Protection};
+use crate::worker_log::Line;
+
+/// In nanoseconds since 1970, on the one clock of this machine.
+pub(crate) type At = u64;
+
+pub(crate) fn now() -> At {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).expect("it is later than 1970");
+    nanoseconds(since)
+}
+
+pub(crate) fn nanoseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).expect("less than five centuries")
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct History {
+    pub(crate) protection: Protection,
+    /// Their names.
+    pub(crate) events: Vec<String>,
+    pub(crate) minutes: u32,
+    pub(crate) term: Duration,
+    /// Whether what a process held is free once it was killed, without waiting for the term.
+    pub(crate) frees_at_once: bool,
+    /// Whether the task is a command, which can live longer than its scheduler.
+    pub(crate) outlives: bool,
+    /// Whether each answer of the store is under way for a while.
+    pub(crate) is_slow: bool,
+    pub(crate) lives: Vec<Life>,
+    pub(crate) faults: Vec<Fault>,
+}
+
+/// One process, from its start to its end.
+#[derive(Clone, Debug)]
+pub(crate) struct Life {
+    pub(crate) name: String,
+    pub(crate) pid: u32,
+    pub(crate) began: At,
+    /// Which minutes it was to tick, one after another.
+    pub(crate) minutes: Range<u32>,
+    /// What it wrote down, in this order.
+    pub(crate) lines: Vec<Line>,
+    pub(crate) end: End,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum End {
+    /// It had ticked all its minutes.
+    Done,
+    Killed(At),
+    /// Not as it should have.
+    Badly(String),
+}
+
+/// Something that was done to the fleet.
+#[derive(Clone, Debug)]
+pub(crate) struct Fault {
+    pub(crate) kind: Kind,
+    pub(crate) from: At,
+    pub(crate) until: At,
+    /// To which process, where it was done to one.
+    pub(crate) pid: Option<u32>,
+    /// To whose lease, where it was done to one.
+    pub(crate) event: Option<String>,
+}
+
+impl Fault {
+    pub(crate) fn touches(&self, from: At, until: At) -> bool {
+        self.from <= until && from <= self.until
+    }
+
+    pub(crate) fn lasts(&self) -> Duration {
+        Duration::from_nanos(self.until - self.from)
+    }
+}
+
+impl Life {
+    pub(crate) fn was_killed(&self) -> bool {
+        matches!(self.end, End::Killed(_))
+    }
+}
+
+/// The occurrence in this minute of a round.
+pub(crate) fn occurrence(minute: u32) -> DateTime<Utc> {
+    let midnight = DateTime::from_timestamp(1_772_323_200, 0).expect("2026-03-01 is a day");
+    midnight + TimeDelta::minutes(minute.into())
+}
+
+/// The same as the logs have it.
+pub(crate) fn written(minute: u32) -> String {
+    occurrence(minute).to_rfc3339_opts(SecondsFormat::AutoSi, true)
+}

@@ -1,0 +1,291 @@
+//! What will be done to a fleet in one round: all of it follows from the round's seed, before the round begins.
+
+use std::fmt;
+use std::iter;
+use std::time::Duration;
+
+use fastrand::Rng;
+
+/// How many workers are ticking at a time.
+pub(crate) const WORKERS: usize = 8;
+/// For how long the workers of a round tick.
+pub(crate) const ROUND: Duration = Duration::from_secs(12);
+/// How long before its end nothing more is begun to be done to anybody.
+pub(crate) const QUIET: Duration = Duration::from_millis(2500);
+/// Of the leases.
+pub(crate) const TERM: Duration = Duration::from_secs(3);
+
+/// One round: the workers of a fleet, their task, and what is done to them and to their store.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Round {
+    pub(crate) seed: u64,
+    pub(crate) protection: Protection,
+    pub(crate) task: Task,
+    /// How long a minute of the schedule takes: with a long task longer, because whoever is late makes up for all of them.
+    pub(crate) minute: Duration,
+    /// How many events are due in each minute.
+    pub(crate) events: u32,
+    /// How long each reply of a server is under way: most of the time not at all.
+    pub(crate) latency: Duration,
+    pub(crate) start: Start,
+    /// By how many minutes the clock of each worker is off when it is started first.
+    pub(crate) skews: [i32; WORKERS],
+    /// What is done to workers, one after another.
+    pub(crate) assaults: Vec<Assault>,
+    /// What is done to the store and to what leads there, one after another.
+    pub(crate) outages: Vec<Trouble>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Protection {
+    /// `on_one_server` and `without_overlapping`.
+    Both,
+    /// `without_overlapping`
+    Lease,
+    /// `on_one_server`
+    Claim,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Task {
+    Callback(Duration),
+    /// A line of the shell, which shows that it is alive so often, and of every second event several times as often.
+    Command(u32),
+}
+
+/// How the workers begin: over the same few milliseconds, or over one minute of the schedule.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Start {
+    Together,
+    Staggered,
+}
+
+/// What is done to one worker.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Assault {
+    /// How long after the one before.
+    pub(crate) pause: Duration,
+    pub(crate) victim: Victim,
+    pub(crate) deed: Deed,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Victim {
+    /// Who has a task at work, if anybody has; else the one of this number.
+    AtWork(usize),
+    Number(usize),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Deed {
+    /// SIGKILL, and another is started after this time with a clock that is off by so many minutes.
+    Kill(Duration, i32),
+    /// SIGSTOP, and SIGCONT after this time, which is longer than a term.
+    Stop(Duration),
+}
+
+/// What is done to the store, and for how long.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Trouble {
+    /// How long after the one before.
+    pub(crate) pause: Duration,
+    pub(crate) kind: Kind,
+    /// Which of several ways.
+    pub(crate) way: usize,
+    pub(crate) lasts: Duration,
+}
+
+/// What can be done to a fleet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Kind {
+    Killed,
+    Stopped,
+    Skewed,
+    StartedTogether,
+    Staggered,
+    ServerRestarted,
+    ServerEmptied,
+    ServerStopped,
+    ConnectionsKilled,
+    Delayed,
+    Cut,
+    HalfClosed,
+    ReplyDropped,
+    /// An operator breaks a lease; where there is no process that could be stopped.
+    Broken,
+    /// A task panics; where there is no process that could be killed.
+    Panicked,
+}
+
+/// What can be done to a server, and to the way there.
+pub(crate) const TO_A_SERVER: [Kind; 8] = [
+    Kind::ServerRestarted,
+    Kind::ServerEmptied,
+    Kind::ServerStopped,
+    Kind::ConnectionsKilled,
+    Kind::Delayed,
+    Kind::Cut,
+    Kind::HalfClosed,
+    Kind::ReplyDropped,
+];
+
+impl Kind {
+    pub(crate) fn is_of_the_store(self) -> bool {
+        TO_A_SERVER.contains(&self)
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Killed => "killed",
+            Self::Stopped => "stopped past the term",
+            Self::Skewed => "clock off",
+            Self::StartedTogether => "started together",
+            Self::Staggered => "staggered start",
+            Self::ServerRestarted => "server restarted",
+            Self::ServerEmptied => "server emptied",
+            Self::ServerStopped => "server stopped",
+            Self::ConnectionsKilled => "connections killed",
+            Self::Delayed => "delayed",
+            Self::Cut => "cut off",
+            Self::HalfClosed => "half closed",
+            Self::ReplyDropped => "reply dropped",
+            Self::Broken => "lease broken",
+            Self::Panicked => "task panicked",
+        })
+    }
+}
+
+impl Round {
+    /// How many minutes each worker ticks.
+    pub(crate) fn minutes(&self) -> u32 {
+        u32::try_from(ROUND.as_nanos() / self.minute.as_nanos()).expect("they are few")
+    }
+
+    pub(crate) fn of(seed: u64) -> Self {
+        let rng = &mut Rng::with_seed(seed);
+        let protection = match rng.u32(..10) {
+            0..6 => Protection::Both,
+            6..8 => Protection::Lease,
+            _ => Protection::Claim,
+        };
+        let task = match rng.u32(..10) {
+            // A command shows what survives its scheduler.
+            0 | 1 => Task::Command(rng.u32(2..12)),
+            2 | 3 => Task::Callback(milliseconds(rng, 1..30)),
+            4 | 5 => Task::Callback(milliseconds(rng, 30..400)),
+            6 | 7 => Task::Callback(milliseconds(rng, 400..1500)),
+            // Its lease is renewed several times.
+            _ => Task::Callback(milliseconds(rng, 1500..5000)),
+        };
+        // Under a lease alone each worker runs each minute, one after another.
+        let task = match task {
+            Task::Callback(takes) if protection == Protection::Lease => Task::Callback(takes.min(ROUND / 48)),
+            Task::Command(beats) if protection == Protection::Lease => Task::Command(beats.min(3)),
+            task => task,
+        };
+        // Where little is done, little is excused.
+        let pause = if rng.u32(..3) == 0 { 2000..4000 } else { 150..900 };
+        let pause = |rng: &mut Rng| milliseconds(rng, pause.clone());
+        let mut skews = [0; WORKERS];
+        for _ in 0..3 {
+            skews[rng.usize(..WORKERS)] = skew(rng);
+        }
+        Self {
+            seed,
+            protection,
+            task,
+            minute: if is_long(task) { ROUND / 12 } else { ROUND / 48 },
+            events: rng.u32(1..5),
+            latency: if rng.u32(..4) == 0 { milliseconds(rng, 20..120) } else { Duration::ZERO },
+            start: if rng.bool() { Start::Together } else { Start::Staggered },
+            skews,
+            assaults: until_the_end(rng, |rng| Assault::any(rng, pause), Assault::lasts),
+            outages: until_the_end(rng, |rng| Trouble::any(rng, pause), |trouble| trouble.pause + trouble.lasts),
+        }
+    }
+}
+
+fn is_long(task: Task) -> bool {
+    !matches!(task, Task::Callback(takes) if takes < Duration::from_millis(400))
+}
+
+/// What begins in a round before its quiet end.
+fn until_the_end<T>(rng: &mut Rng, mut any: impl FnMut(&mut Rng) -> T, lasts: impl Fn(&T) -> Duration) -> Vec<T> {
+    let end = ROUND.saturating_sub(QUIET);
+    let mut past = Duration::ZERO;
+    let next = || {
+        let next = any(rng);
+        past += lasts(&next);
+        (past < end).then_some(next)
+    };
+    iter::from_fn(next).collect()
+}
+
+impl Assault {
+    fn any(rng: &mut Rng, pause: impl Fn(&mut Rng) -> Duration) -> Self {
+        let pause = pause(rng);
+        let number = rng.usize(..WORKERS);
+        let victim = if rng.u32(..4) == 0 { Victim::Number(number) } else { Victim::AtWork(number) };
+        let deed = match rng.u32(..4) {
+            0 => Deed::Stop(TERM + milliseconds(rng, 100..1200)),
+            other => Deed::Kill(milliseconds(rng, 0..600), if other == 1 { skew(rng) } else { 0 }),
+        };
+        Self { pause, victim, deed }
+    }
+
+    fn lasts(&self) -> Duration {
+        let (Deed::Kill(lasts, _) | Deed::Stop(lasts)) = self.deed;
+        self.pause + lasts
+    }
+}
+
+impl Trouble {
+    fn any(rng: &mut Rng, pause: impl Fn(&mut Rng) -> Duration) -> Self {
+        let kind = TO_A_SERVER[rng.usize(..TO_A_SERVER.len())];
+        let lasts = match kind {
+            Kind::ConnectionsKilled => Duration::ZERO,
+            Kind::Delayed | Kind::ReplyDropped | Kind::HalfClosed => milliseconds(rng, 50..700),
+            // Mostly shorter than what a lease bears, at times longer.
+            _ if rng.u32(..3) > 0 => milliseconds(rng, 50..400),
+            _ => milliseconds(rng, 400..3000),
+        };
+        Self { pause: pause(rng), kind, way: rng.usize(..64), lasts }
+    }
+}
+
+/// By one to three minutes, ahead or behind.
+fn skew(rng: &mut Rng) -> i32 {
+    rng.i32(1..=3) * if rng.bool() { 1 } else { -1 }
+}
+
+fn milliseconds(rng: &mut Rng, range: std::ops::Range<u64>) -> Duration {
+    Duration::from_millis(rng.u64(range))
+}
+
+#[test]
+fn a_seed_makes_the_same_round_each_time_and_another_makes_another() {
+    assert_eq!(Round::of(7), Round::of(7));
+    assert_ne!(Round::of(7), Round { seed: 7, ..Round::of(8) });
+}
+
+#[test]
+fn a_hundred_rounds_do_everything_to_a_fleet() {
+    let rounds: Vec<Round> = (0..100).map(Round::of).collect();
+    for kind in TO_A_SERVER {
+        let often = rounds.iter().flat_map(|round| &round.outages).filter(|trouble| trouble.kind == kind).count();
+        assert!(often >= 50, "{kind} happens {often} times");
+    }
+    for round in &rounds {
+        assert!(!round.assaults.is_empty() && !round.outages.is_empty(), "{round:?}");
+        let skewed = round.skews.iter().filter(|skew| **skew != 0).count();
+        assert!((1..=3).contains(&skewed), "{round:?}");
+    }
+    let any = |is: fn(&Round) -> bool| assert!(rounds.iter().any(is));
+    any(|round| round.protection == Protection::Lease);
+    any(|round| round.protection == Protection::Claim);
+    any(|round| matches!(round.task, Task::Command(_)));
+    any(|round| round.start == Start::Staggered);
+    any(|round| round.assaults.iter().any(|assault| matches!(assault.deed, Deed::Stop(_))));
+}

@@ -1,0 +1,187 @@
+//! The store of a fleet: where it is, and what can be done to it.
+
+use std::thread;
+use std::time::Duration;
+
+use soloist::{MysqlMutex, PostgresMutex};
+
+use crate::history::{Fault, now};
+use crate::plan::{Kind, Trouble};
+use crate::servers::mariadb::Mariadb;
+use crate::servers::postgres::Postgres;
+use crate::servers::proxy::{Behind, Fault as OnTheWay, Proxy};
+use crate::servers::redis::Redis;
+
+pub(crate) enum Site {
+    /// A directory, which has no server.
+    File(tempfile::TempDir),
+    Server {
+        server: Box<dyn Server>,
+        proxy: Proxy,
+    },
+}
+
+/// A server with its data, as those who bring it down see it.
+pub(crate) trait Server: Send + Sync {
+    fn kill(&self);
+    /// Starts it again with its data.
+    fn start_again(&self);
+    fn pause(&self);
+    fn resume(&self);
+    fn kill_connections(&self);
+    /// Forgets all data.
+    fn empty(&self);
+}
+
+impl Site {
+    pub(crate) fn file() -> Self {
+        Self::File(tempfile::tempdir().expect("a temporary directory"))
+    }
+
+    pub(crate) fn redis() -> Self {
+        // `Redis::with` has it write each command before it answers.
+        Self::behind(Redis::with("appendonly yes"))
+    }
+
+    pub(crate) fn mariadb() -> Self {
+        let mariadb = Mariadb::start();
+        let mutex = MysqlMutex::new(&mariadb.url()).expect("it is a URL");
+        mutex.create_table().expect("the database is empty");
+        Self::behind(mariadb)
+    }
+
+    pub(crate) fn postgres() -> Self {
+        let postgres = Postgres::start();
+        let mutex = PostgresMutex::new(&postgres.url()).expect("it is a URL");
+        mutex.create_table().expect("the database is empty");
+        Self::behind(postgres)
+    }
+
+    fn behind<S: Server + Behind + 'static>(server: S) -> Self {
+        let proxy = Proxy::of(&server);
+        Self::Server { server: Box::new(server), proxy }
+    }
+
+    /// As the workers are told.
+    pub(crate) fn url(&self) -> String {
+        match self {
+            Self::File(directory) => format!("file:{}", directory.path().display()),
+            Self::Server { proxy, .. } => proxy.url(),
+        }
+    }
+
+    /// Whether what a process held is free once it was killed, without waiting for the term.
+    pub(crate) fn frees_at_once(&self) -> bool {
+        matches!(self, Self::File(_))
+    }
+
+    /// From here on each answer is under way for so long.
+    pub(crate) fn delay_replies(&self, latency: Duration) {
+        if let Self::Server { proxy, .. } = self {
+            proxy.delay_replies(latency);
+        }
+    }
+
+    /// Lets it happen, and returns when it is over. `None`: it met nobody, or can't be done here.
+    pub(crate) fn suffer(&self, trouble: &Trouble) -> Option<Fault> {
+        let Self::Server { server, proxy } = self else { return None };
+        let from = now();
+        let has_met = match trouble.kind {
+            Kind::ServerRestarted => {
+                server.kill();
+                thread::sleep(trouble.lasts);
+                server.start_again();
+                true
+            }
+            Kind::ServerEmptied => {
+                // Nobody sees it before it is empty.
+                proxy.fault_from_the_start(OnTheWay::Cut);
+                proxy.cut();
+                server.kill();
+                thread::sleep(trouble.lasts);
+                server.start_again();
+                server.empty();
+                proxy.mend();
+                true
+            }
+            Kind::ServerStopped => {
+                server.pause();
+                thread::sleep(trouble.lasts);
+                server.resume();
+                true
+            }
+            Kind::ConnectionsKilled => {
+                server.kill_connections();
+                true
+            }
+            Kind::Delayed => {
+                let held = [OnTheWay::RequestHeld, OnTheWay::ReplyHeld];
+                meets(proxy, held[trouble.way % held.len()], trouble.lasts)
+            }
+            Kind::Cut => {
+                proxy.fault_from_the_start(OnTheWay::Cut);
+                proxy.cut();
+                thread::sleep(trouble.lasts);
+                proxy.mend();
+                proxy.met() > 0
+            }
+            Kind::HalfClosed => meets(proxy, OnTheWay::HalfClosed, trouble.lasts),
+            Kind::ReplyDropped => {
+                use OnTheWay::{HalfAReply, ReplyCut, ReplyCutInHalf, ReplyLost};
+                let dropped = [ReplyLost, ReplyCut, HalfAReply, ReplyCutInHalf];
+                meets(proxy, dropped[trouble.way % dropped.len()], trouble.lasts)
+            }
+            _ => false,
+        };
+        has_met.then(|| Fault { kind: trouble.kind, from, until: now(), pid: None, event: None })
+    }
+}
+
+/// Lets this happen to all that is said for a while, and to the next that is said if that is later; whether anything was.
+fn meets(proxy: &Proxy, fault: OnTheWay, lasts: Duration) -> bool {
+    const PATIENCE: u32 = 200;
+    proxy.fault(fault);
+    thread::sleep(lasts);
+    for _ in 0..PATIENCE {
+        if proxy.met() > 0 {
+            break;
+        }
+        thread::sleep(Duration::from_millis(5)); // between two looks at other threads
+    }
+    proxy.mend();
+    proxy.met() > 0
+}
+
+/// A server of the tests; how its clients are thrown out, and how its data are deleted.
+macro_rules! server {
+    ($server:ty, $kill_connections:expr, $empty:expr) => {
+        impl Server for $server {
+            fn kill(&self) {
+                <$server>::kill(self);
+            }
+            fn start_again(&self) {
+                <$server>::start_again(self);
+            }
+            fn pause(&self) {
+                <$server>::pause(self);
+            }
+            fn resume(&self) {
+                <$server>::resume(self);
+            }
+            fn kill_connections(&self) {
+                self.ask($kill_connections);
+            }
+            fn empty(&self) {
+                self.ask($empty);
+            }
+        }
+    };
+}
+
+server!(Redis, &["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"], &["FLUSHALL"]);
+server!(Mariadb, "KILL USER owner", "DELETE FROM soloist_mutexes");
+server!(
+    Postgres,
+    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'owner'",
+    "DELETE FROM soloist_mutexes"
+);

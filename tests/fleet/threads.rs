@@ -1,0 +1,201 @@
+//! The same on the store in memory, whose fleet is the threads of one process.
+//!
+//! A thread can be neither killed nor stopped: instead of the one its task panics, and instead of the other an operator
+//! breaks the lease under it.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use chrono::{DateTime, SecondsFormat, Utc};
+use soloist::{Event, EventMutex, MemoryMutex, MutexName, Run, Schedule, TaskOutcome, Verdict};
+
+use crate::crew::{events, first_minute};
+use crate::fire::campaign;
+use crate::history::{End, Fault, History, Life, now, occurrence};
+use crate::plan::{Deed, Kind, Protection, Round, Start, TERM, Task, Victim, WORKERS};
+use crate::worker_log::Line;
+
+#[test]
+fn the_store_in_memory_keeps_its_promises_under_fire() {
+    campaign("memory", perform);
+}
+
+/// What a thread writes down, in the words of the example `worker`.
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<Line>>>);
+
+impl Log {
+    fn write(&self, line: Line) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(line);
+    }
+
+    fn lines(&self) -> Vec<Line> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+fn line(event: &str, occurrence: DateTime<Utc>, what: &str) -> Line {
+    Line {
+        at: now(),
+        event: event.into(),
+        what: what.into(),
+        occurrence: occurrence.to_rfc3339_opts(SecondsFormat::AutoSi, true),
+        token: None,
+        late_ms: None,
+        reason: None,
+        holder: None,
+        text: None,
+        lost_at: None,
+    }
+}
+
+/// One thread, as a process of the fleet.
+struct Member {
+    number: usize,
+    schedule: Schedule,
+    log: Log,
+    /// How many of its next tasks panic.
+    panics: Arc<AtomicUsize>,
+}
+
+impl Member {
+    fn new(number: usize, round: &Round, mutex: &MemoryMutex) -> Self {
+        let (log, panics) = (Log::default(), Arc::new(AtomicUsize::new(0)));
+        let mut schedule = Schedule::new(mutex.clone());
+        for name in events(round) {
+            let event = Event::call(name, task(round, &log, &panics)).every_minute().in_background();
+            let event = match round.protection {
+                Protection::Both => event.without_overlapping().lease_term(TERM).on_one_server(),
+                Protection::Lease => event.without_overlapping().lease_term(TERM),
+                Protection::Claim => event.on_one_server(),
+            };
+            schedule.add(event).expect("the store can do all of this");
+        }
+        Self { number, schedule, log, panics }
+    }
+
+    /// Ticks all minutes from the first on, each at its time.
+    fn tick(&self, round: &Round, clock: Instant, skew: i32) -> Life {
+        let last = round.minutes();
+        let (began, first) = (now(), first_minute(round, clock, skew).unwrap_or(last));
+        let real = Instant::now();
+        for minute in first..last {
+            thread::sleep((round.minute * (minute - first)).saturating_sub(real.elapsed()));
+            for entry in self.schedule.run_due(occurrence(minute)).entries() {
+                let of = |what| line(entry.event(), entry.occurrence(), what);
+                match entry.verdict() {
+                    Verdict::Skipped(reason) => self.log.write(Line {
+                        reason: Some(reason.keyword().into()),
+                        holder: reason.holder().map(ToString::to_string),
+                        ..of("skipped")
+                    }),
+                    Verdict::Ran(outcome) if outcome.is_failure() => {
+                        let lost_at = outcome.lease_lost_at().and_then(|at| at.timestamp_nanos_opt());
+                        let lost_at = lost_at.and_then(|at| u64::try_from(at).ok());
+                        self.log.write(Line { text: Some(outcome.to_string()), lost_at, ..of("failed") });
+                    }
+                    Verdict::Ran(_) => {}
+                }
+            }
+        }
+        let name = format!("thread-{}", self.number);
+        let pid = std::process::id();
+        Life { name, pid, began, minutes: first..last, lines: self.log.lines(), end: End::Done }
+    }
+}
+
+fn task(round: &Round, log: &Log, panics: &Arc<AtomicUsize>) -> impl Fn(&Run) -> TaskOutcome + Send + Sync + use<> {
+    let (log, panics) = (log.clone(), Arc::clone(panics));
+    let takes = match round.task {
+        Task::Callback(takes) => takes,
+        Task::Command(beats) => Duration::from_millis(40) * beats,
+    };
+    move |run| {
+        let token = run.fencing_token().map(soloist::FencingToken::get);
+        let say = |what| Line { token, ..line(run.name(), run.occurrence(), what) };
+        log.write(say("start"));
+        let cancelled = run.cancelled(takes);
+        let one_less = |left: usize| left.checked_sub(1);
+        let panics = panics.fetch_update(Ordering::SeqCst, Ordering::SeqCst, one_less).is_ok();
+        if panics {
+            log.write(say("beat"));
+        }
+        assert!(!panics, "it was told to");
+        if let Some(reason) = cancelled {
+            log.write(Line { reason: Some(reason.keyword().into()), ..say("cancelled") });
+            run.check()?;
+        }
+        log.write(say("end"));
+        Ok(())
+    }
+}
+
+fn perform(round: &Round) -> History {
+    let mutex = MemoryMutex::new();
+    let members: Vec<Member> = (0..WORKERS).map(|number| Member::new(number, round, &mutex)).collect();
+    let clock = Instant::now();
+    let mut faults = vec![Fault {
+        kind: if round.start == Start::Together { Kind::StartedTogether } else { Kind::Staggered },
+        from: now(),
+        until: now(),
+        pid: None,
+        event: None,
+    }];
+    for _ in round.skews.iter().filter(|skew| **skew != 0) {
+        faults.push(Fault { kind: Kind::Skewed, from: now(), until: now(), pid: None, event: None });
+    }
+    let lives = thread::scope(|scope| {
+        let threads: Vec<_> = members
+            .iter()
+            .zip(round.skews)
+            .map(|(member, skew)| {
+                if round.start == Start::Staggered {
+                    thread::sleep(round.minute / u32::try_from(WORKERS).expect("they are few"));
+                }
+                scope.spawn(move || member.tick(round, clock, skew))
+            })
+            .collect();
+        for assault in &round.assaults {
+            thread::sleep(assault.pause);
+            faults.extend(attack(assault.victim, assault.deed, &members, &mutex, round));
+        }
+        threads.into_iter().map(|thread| thread.join().expect("a panic of a task stays in its run")).collect()
+    });
+    History {
+        protection: round.protection,
+        events: events(round),
+        minutes: round.minutes(),
+        term: TERM,
+        frees_at_once: true,
+        outlives: false,
+        is_slow: false,
+        lives,
+        faults,
+    }
+}
+
+fn attack(victim: Victim, deed: Deed, members: &[Member], mutex: &MemoryMutex, round: &Round) -> Option<Fault> {
+    let (Victim::AtWork(number) | Victim::Number(number)) = victim;
+    let from = now();
+    let fault = |kind, event| Fault { kind, from, until: now(), pid: Some(std::process::id()), event };
+    match deed {
+        Deed::Kill(..) => {
+            members[number].panics.fetch_add(1, Ordering::SeqCst);
+            Some(fault(Kind::Panicked, None))
+        }
+        Deed::Stop(patience) => {
+            let names = events(round);
+            let lease = |name: &String| MutexName::lease(&**name).expect("it is a name");
+            let a_run = || names.iter().find(|name| mutex.break_lease(&lease(name)).expect("memory answers"));
+            let began = Instant::now();
+            let mut broken = a_run();
+            while broken.is_none() && began.elapsed() < patience {
+                thread::sleep(Duration::from_millis(1)); // between two looks at other threads
+                broken = a_run();
+            }
+            broken.map(|event| fault(Kind::Broken, Some(event.clone())))
+        }
+    }
+}
