@@ -420,6 +420,9 @@ impl EventMutex for FileMutex {
     }
 
     fn forget(&self, lease: &Lease) -> Result<bool, MutexError> {
+        if cfg!(soloist_mutation = "forget_ignores_owner") {
+            return self.break_lease(lease.name());
+        }
         self.end(lease, |section, life, now| section.release(lease, life, now))
             .map_err(|fault| fault.while_trying_to("forget", lease.name()))
     }

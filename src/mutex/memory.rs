@@ -172,6 +172,9 @@ impl EventMutex for MemoryMutex {
     }
 
     fn forget(&self, lease: &Lease) -> Result<bool, MutexError> {
+        if cfg!(soloist_mutation = "forget_ignores_owner") {
+            return self.break_lease(lease.name());
+        }
         self.decide(|state, now| Ok(state.held_by(lease, now).map(|held| held.until = None).is_some()))
     }
 

@@ -5,6 +5,7 @@ use std::slice;
 use super::{Admission, Admitted, Answers, EventMutex, Grant};
 use crate::error::MutexError;
 use crate::fault::contain;
+#[cfg(not(soloist_mutation = "claim_before_lease"))]
 use crate::guard::Held;
 use crate::lease::{FencingToken, Lease, LeaseRequest};
 
@@ -81,7 +82,27 @@ fn ask_for_each<Q, A>(
     questions.iter().map(answer).collect()
 }
 
+/// The order in which a lost race for the lease has used up the occurrence.
+#[cfg(soloist_mutation = "claim_before_lease")]
+pub(crate) fn admit_in_steps<M: EventMutex + ?Sized>(mutex: &M, admission: &Admission) -> Result<Admitted, MutexError> {
+    let mut granted = [None, None];
+    for (request, lease) in [admission.claim(), admission.lease()].into_iter().zip(&mut granted) {
+        let Some(request) = request else { continue };
+        *lease = create_or_give_back(mutex, request)?;
+        let holder = || mutex.holder(request.name()).unwrap_or(None);
+        match (&lease, admission.claim().is_some_and(|claim| std::ptr::eq(claim, request))) {
+            (Some(_), _) => {}
+            (None, true) => return Ok(Admitted::ClaimTaken(holder())),
+            (None, false) => return Ok(Admitted::LeaseTaken(holder())),
+        }
+    }
+    let [claim, lease] = granted;
+    let token = lease.as_ref().or(claim.as_ref()).map_or(FencingToken::new(0), Lease::token);
+    Ok(Admitted::Granted(Grant { lease, claim, token }))
+}
+
 /// One admission: claim looked at, lease, claim; and whatever may be ours is given back unless all of it is.
+#[cfg(not(soloist_mutation = "claim_before_lease"))]
 pub(crate) fn admit_in_steps<M: EventMutex + ?Sized>(mutex: &M, admission: &Admission) -> Result<Admitted, MutexError> {
     // That it is taken is certain; who has it is for people.
     let holder = |name| mutex.holder(name).unwrap_or(None);
