@@ -286,6 +286,6 @@ fn seconds(at: At, began: At) -> String {
 }
 
 /// When the first process began.
-fn beginning(history: &History) -> At {
+pub(crate) fn beginning(history: &History) -> At {
     history.lives.iter().map(|life| life.began).min().unwrap_or_default()
 }

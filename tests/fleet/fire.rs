@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
-use crate::checker::{Verdict, judge};
+use crate::checker::{Verdict, beginning, judge};
 use crate::crew::{Crew, events};
 use crate::history::{Fault, History, now};
 use crate::plan::{Assault, Deed, Kind, QUIET, ROUND, Round, Start, TERM, TO_A_SERVER, Task, WORKERS};
@@ -86,7 +86,7 @@ fn asked_for(variable: &str) -> Option<u64> {
 fn tell(store: &str, round: &Round, history: &History, verdict: &Verdict) {
     println!("{store}, seed {}: {}", round.seed, verdict.violations.join("\n  "));
     println!("{round:#?}");
-    let began = history.lives.iter().map(|life| life.began).min().unwrap_or_default();
+    let began = beginning(history);
     let seconds = |at: u64| Duration::from_nanos(at.saturating_sub(began)).as_secs_f64();
     for fault in &history.faults {
         println!("{:8.3} to {:8.3}  {} {:?}", seconds(fault.from), seconds(fault.until), fault.kind, fault.pid);
@@ -118,7 +118,7 @@ fn perform(round: &Round, site: &Site) -> History {
         let outages = scope.spawn(|| {
             let mut faults = Vec::new();
             for trouble in &round.outages {
-                thread::sleep(trouble.pause);
+                thread::sleep(trouble.pause); // as the round has it
                 if is_over() {
                     break;
                 }
@@ -128,7 +128,7 @@ fn perform(round: &Round, site: &Site) -> History {
         });
         // Workers end with the thread that started them.
         for assault in &round.assaults {
-            thread::sleep(assault.pause);
+            thread::sleep(assault.pause); // as the round has it
             if is_over() {
                 break;
             }
@@ -153,6 +153,7 @@ fn perform(round: &Round, site: &Site) -> History {
 fn begin(round: &Round, crew: &mut Crew<'_>) -> Vec<Fault> {
     let mut faults = Vec::new();
     let from = now();
+    // The first tick right before a minute, the others after it.
     thread::sleep(crew.until_the_next_minute().saturating_sub(Duration::from_millis(5)));
     for (number, skew) in round.skews.into_iter().enumerate() {
         let before = now();
