@@ -237,6 +237,8 @@ fn command(program: &Path, directory: &Path) -> Vec<String> {
     let mut command = vec![program.display().to_string()];
     command.extend(OPTIONS.map(str::to_owned));
     command.push(format!("--datadir={}", directory.join("data").display()));
+    // In a common one it would delete, when it starts, the temporary tables of all servers, which may crash of it.
+    command.push(format!("--tmpdir={}", directory.display()));
     command
 }
 

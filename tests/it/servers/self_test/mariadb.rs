@@ -132,3 +132,13 @@ fn a_server_with_a_certificate_speaks_tls_alone() {
     assert!(server.tls_url().starts_with(&server.url()));
     assert!(server.answers_within(PATIENCE), "a witness comes by the socket");
 }
+
+#[test]
+fn a_server_that_starts_leaves_temporary_files_of_others() {
+    let server = Mariadb::start();
+    let mut open = server.connection();
+    ask(&mut open, "CREATE TEMPORARY TABLE things (name VARCHAR(20)) ENGINE=Aria").unwrap();
+    let other = Mariadb::start();
+    other.restart();
+    ask(&mut open, "DROP TEMPORARY TABLE things").unwrap();
+}
