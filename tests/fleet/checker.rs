@@ -16,55 +16,22 @@ mod occurrences;
 mod overlaps;
 mod recovery;
 mod tests;
+mod verdict;
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::history::{At, End, Fault, History, Life, nanoseconds};
 use crate::plan::{Kind, Protection};
 
-/// How much later than it happens something may be written down on a machine that is busy with a fleet.
-pub(crate) const SLACK: Duration = Duration::from_secs(2);
+pub(crate) use verdict::{Count, Verdict};
+use verdict::{Double, Overlap, Why};
 
-/// What became of a history.
-#[derive(Debug, Default)]
-pub(crate) struct Verdict {
-    /// Promises that were broken, and by what one can see it.
-    pub(crate) violations: Vec<String>,
-    pub(crate) runs: usize,
-    /// Of these, nothing was done meanwhile that a lease need not bear.
-    pub(crate) unexcused: usize,
-    /// Runs that went on when another had begun, and were fenced.
-    pub(crate) fenced: usize,
-    pub(crate) unfenced: usize,
-    pub(crate) doubled: usize,
-    /// Of these, the store had lost its data in between.
-    pub(crate) doubled_by_an_empty_store: usize,
-    /// Occurrences that never started.
-    pub(crate) lost: BTreeMap<Why, usize>,
-    /// How long after a kill the event of the killed process ran again.
-    pub(crate) recoveries: Vec<Duration>,
-}
-
-/// What explains that an occurrence never started.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Why {
-    /// Whoever was answered met a live lease.
-    Overlapping,
-    /// Whoever had it was killed before it started.
-    Killed,
-    /// Whoever had it, or may have had it, was stopped or cut off before it started.
-    CutOff,
-    /// The store answered nobody.
-    Unanswered,
-    /// Nobody asked: no worker was ticking.
-    Unasked,
-    Unexplained,
-}
+/// How much later than it should something may happen, or be written down, on a machine that is busy with a fleet.
+pub(crate) const SLACK: Duration = Duration::from_secs(1);
 
 pub(crate) fn judge(history: &History) -> Verdict {
     let case = Case::of(history);
-    let mut verdict = Verdict { runs: case.runs.len(), ..Verdict::default() };
+    let mut verdict = Verdict::default();
     if case.runs.is_empty() {
         verdict.violation("nothing ran at all".into());
     }
@@ -92,17 +59,21 @@ struct Run<'a> {
     event: &'a str,
     occurrence: &'a str,
     token: Option<u64>,
+    /// It was granted later than this.
+    since: At,
     start: At,
     /// The last that is known of it.
     last: At,
+    /// When its process went on to its next tick, for which all of this one had to be given back.
+    next: Option<At>,
     /// It was told that its lease is lost, while it was at work or by its report.
     told: bool,
     /// Since when, as its report says.
     lost_at: Option<At>,
     /// It has ended, and not with its process.
     ended: bool,
-    /// When its report said that something went wrong.
-    failed: Option<At>,
+    /// When its report said that something went wrong, and what.
+    failed: Option<(At, &'a str)>,
 }
 
 /// As the reason of a skip: it was admitted, and its lease was lost before it could start.
@@ -137,9 +108,10 @@ impl<'a> Case<'a> {
         let (mut ticking, mut since, mut latest) = ("", life.began, life.began);
         for line in &life.lines {
             let (event, occurrence) = (&*line.event, &*line.occurrence);
-            // A tick begins when all of the one before has ended and is written down.
+            // A tick begins in its time, when all of the one before has ended and is written down.
             if ticking != occurrence {
-                (ticking, since) = (occurrence, latest);
+                (ticking, since) = (occurrence, latest.max(life.ticks_after(occurrence, self.history.minute)));
+                self.runs[first..].iter_mut().for_each(|run| run.next = run.next.or(Some(line.at)));
             }
             latest = latest.max(line.at);
             let of_this = |run: &&mut Run<'_>| (run.event, run.occurrence) == (event, occurrence);
@@ -149,8 +121,10 @@ impl<'a> Case<'a> {
                     event,
                     occurrence,
                     token: line.token,
+                    since,
                     start: line.at,
                     last: line.at,
+                    next: None,
                     told: false,
                     lost_at: None,
                     ended: false,
@@ -176,7 +150,7 @@ impl<'a> Case<'a> {
                     }
                     run.ended |= what != "beat";
                     if what == "failed" {
-                        run.failed = Some(line.at);
+                        run.failed = Some((line.at, line.text.as_deref().unwrap_or_default()));
                     }
                     run.lost_at = run.lost_at.or(line.lost_at);
                     // It may have heard of it by the answer to its release alone.
@@ -222,13 +196,18 @@ impl<'a> Case<'a> {
         self.history.protection != Protection::Lease
     }
 
-    /// Until when a run's event may be seen to be held: no longer than it takes to release it, but where the process was
-    /// killed, or something was done to it or to the store at that time.
+    /// Until when a run's event may be seen to be held.
     fn held_until(&self, run: &Run<'_>) -> At {
         let released = run.last + nanoseconds(SLACK);
+        let at_the_latest = released + self.term_of_the_dead();
+        if !run.ended || run.failed.is_some() {
+            return at_the_latest;
+        }
+        // A release that succeeded late is over all the same when its process goes on.
         let is_undisturbed = self.outages(run.last, released).next().is_none()
             && self.assaults(run.life.pid, run.last, released).next().is_none();
-        if run.ended && is_undisturbed { released } else { released + self.term_of_the_dead() }
+        let until = if is_undisturbed { released } else { at_the_latest };
+        run.next.map_or(until, |next| until.min(next))
     }
 
     /// For how long a process that was killed still holds what it held.
@@ -240,26 +219,6 @@ impl<'a> Case<'a> {
     fn was_broken(&self, event: &str, from: At, until: At) -> bool {
         let of_this = |fault: &Fault| fault.kind == Kind::Broken && fault.event.as_deref() == Some(event);
         self.history.faults.iter().any(|fault| of_this(fault) && fault.touches(from, until))
-    }
-}
-
-impl Verdict {
-    fn violation(&mut self, what: String) {
-        self.violations.push(what);
-    }
-
-    pub(crate) fn add(&mut self, other: Self) {
-        self.violations.extend(other.violations);
-        self.runs += other.runs;
-        self.unexcused += other.unexcused;
-        self.fenced += other.fenced;
-        self.unfenced += other.unfenced;
-        self.doubled += other.doubled;
-        self.doubled_by_an_empty_store += other.doubled_by_an_empty_store;
-        for (why, count) in other.lost {
-            *self.lost.entry(why).or_default() += count;
-        }
-        self.recoveries.extend(other.recoveries);
     }
 }
 

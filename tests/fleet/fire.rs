@@ -85,6 +85,7 @@ fn asked_for(variable: &str) -> Option<u64> {
 /// What one needs to look into it.
 fn tell(store: &str, round: &Round, history: &History, verdict: &Verdict) {
     println!("{store}, seed {}: {}", round.seed, verdict.violations.join("\n  "));
+    println!("the same round again: tests/under_fire --seconds 1 --seed {} {store}", round.seed);
     println!("{round:#?}");
     let began = beginning(history);
     let seconds = |at: u64| Duration::from_nanos(at.saturating_sub(began)).as_secs_f64();
@@ -140,6 +141,7 @@ fn perform(round: &Round, site: &Site) -> History {
         protection: round.protection,
         events: events(round),
         minutes: round.minutes(),
+        minute: round.minute,
         term: TERM,
         frees_at_once: site.frees_at_once(),
         outlives: matches!(round.task, Task::Command(_)),

@@ -26,6 +26,8 @@ pub(crate) struct History {
     /// Their names.
     pub(crate) events: Vec<String>,
     pub(crate) minutes: u32,
+    /// How long a minute takes.
+    pub(crate) minute: Duration,
     pub(crate) term: Duration,
     /// Whether what a process held is free once it was killed, without waiting for the term.
     pub(crate) frees_at_once: bool,
@@ -82,6 +84,12 @@ impl Fault {
 }
 
 impl Life {
+    /// Before this it does not tick this occurrence, where a minute takes so long.
+    pub(crate) fn ticks_after(&self, occurrence: &str, minute: Duration) -> At {
+        let past = self.minutes.clone().take_while(|minute| written(*minute) != occurrence).count();
+        self.began + nanoseconds(minute) * u64::try_from(past).expect("a round is short")
+    }
+
     pub(crate) fn was_killed(&self) -> bool {
         matches!(self.end, End::Killed(_))
     }

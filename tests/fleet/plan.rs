@@ -133,25 +133,30 @@ impl Kind {
     pub(crate) fn is_of_the_store(self) -> bool {
         TO_A_SERVER.contains(&self)
     }
+
+    /// Whether it is no more than the way in which a worker is started.
+    pub(crate) fn is_of_the_start(self) -> bool {
+        matches!(self, Self::Skewed | Self::StartedTogether | Self::Staggered)
+    }
 }
 
 impl fmt::Display for Kind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Killed => "killed",
-            Self::Stopped => "stopped past the term",
-            Self::Skewed => "clock off",
-            Self::StartedTogether => "started together",
-            Self::Staggered => "staggered start",
-            Self::ServerRestarted => "server restarted",
-            Self::ServerEmptied => "server emptied",
-            Self::ServerStopped => "server stopped",
-            Self::ConnectionsKilled => "connections killed",
-            Self::Delayed => "delayed",
-            Self::Cut => "cut off",
-            Self::HalfClosed => "half closed",
-            Self::ReplyDropped => "reply dropped",
-            Self::Broken => "lease broken",
+            Self::Killed => "worker killed",
+            Self::Stopped => "worker stopped for longer than its term",
+            Self::Skewed => "a worker's clock one to three minutes off",
+            Self::StartedTogether => "all workers at a minute's boundary",
+            Self::Staggered => "workers spread over a minute",
+            Self::ServerRestarted => "server killed and restarted",
+            Self::ServerEmptied => "server restarted without its data",
+            Self::ServerStopped => "server stopped, and continued",
+            Self::ConnectionsKilled => "connections killed by the server",
+            Self::Delayed => "requests or replies delayed",
+            Self::Cut => "connections cut, and refused",
+            Self::HalfClosed => "connections half closed",
+            Self::ReplyDropped => "requests carried out, replies lost",
+            Self::Broken => "lease broken by an operator",
             Self::Panicked => "task panicked",
         })
     }

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::checker::{Verdict, Why};
+use crate::checker::{Count, Verdict};
 use crate::history::History;
 use crate::plan::Kind;
 
@@ -39,54 +39,24 @@ impl Campaign {
         self.verdict.add(verdict);
     }
 
-    fn lost(&self, why: Why) -> usize {
-        self.verdict.lost.get(&why).copied().unwrap_or_default()
-    }
-
     fn column(&self) -> Value {
-        let Verdict { runs, unexcused, unfenced, fenced, doubled, doubled_by_an_empty_store, .. } = &self.verdict;
-        let faults: BTreeMap<String, usize> =
-            self.faults.iter().map(|(kind, count)| (kind.to_string(), *count)).collect();
+        let done = |is_start: bool| -> BTreeMap<String, usize> {
+            let of_this = self.faults.iter().filter(|(kind, _)| kind.is_of_the_start() == is_start);
+            of_this.map(|(kind, count)| (kind.to_string(), *count)).collect()
+        };
         json!({
             "store": self.store,
             "seed": self.seed,
             "rounds": self.rounds,
             "seconds": self.took.as_secs(),
-            "faults": faults,
-            "counts": [
-                runs,
-                unexcused,
-                unfenced,
-                fenced,
-                doubled - doubled_by_an_empty_store,
-                doubled_by_an_empty_store,
-                self.lost(Why::Unexplained),
-                self.lost(Why::Overlapping),
-                self.lost(Why::Killed),
-                self.lost(Why::CutOff),
-                self.lost(Why::Unanswered),
-                self.lost(Why::Unasked),
-            ],
+            "violations": self.verdict.violations.len(),
+            "counts": Count::ALL.map(|what| self.verdict.of(what)),
             "recoveries": self.verdict.recoveries.iter().map(Duration::as_millis).collect::<Vec<_>>(),
+            "faults": done(false),
+            "starts": done(true),
         })
     }
 }
-
-/// What is counted, in the order of the counts.
-const COUNTS: [&str; 12] = [
-    "runs",
-    "… during which nothing was done that a lease need not bear",
-    "runs that overlapped under live leases",
-    "runs that were fenced: stopped or cut off past their term",
-    "occurrences that started twice",
-    "… after the store had lost its data",
-    "occurrences that were lost without cause",
-    "occurrences that started nowhere: all met a live lease",
-    "… whose worker was killed between gate and start",
-    "… whose worker was stopped or cut off there",
-    "… while the store answered nobody",
-    "… for which nobody asked: all workers were killed, or had not begun",
-];
 
 /// Writes the campaign's column down, and the table of all with the same seed, which is printed too.
 pub(crate) fn publish(campaign: &Campaign) {
@@ -112,42 +82,46 @@ fn table(columns: &[Value]) -> String {
     let mut row = |title: &str, cells: Vec<String>| {
         let _ = writeln!(text, "| {title} | {} |", cells.join(" | "));
     };
-    let each = |cell: &dyn Fn(&Value) -> String| columns.iter().map(cell).collect::<Vec<_>>();
     let of_all = |count: &dyn Fn(&Value) -> u64| {
         let counts: Vec<u64> = columns.iter().map(count).collect();
         counts.iter().chain([&counts.iter().sum()]).map(ToString::to_string).collect::<Vec<_>>()
     };
-    let stores = each(&|column| column["store"].as_str().unwrap_or_default().to_owned());
-    row("", stores.into_iter().chain(["all".into()]).collect());
+    let number = |name: &str| of_all(&|column| column[name].as_u64().unwrap_or_default());
+    let stores = columns.iter().map(|column| column["store"].as_str().unwrap_or_default().to_owned());
+    row("", stores.chain(["all".into()]).collect());
     row("---", vec!["---:".into(); columns.len() + 1]);
-    for (at, title) in COUNTS.iter().enumerate() {
-        row(title, of_all(&|column| column["counts"][at].as_u64().unwrap_or_default()));
+    row("**promises broken**", number("violations"));
+    for (at, what) in Count::ALL.iter().enumerate() {
+        row(&what.to_string(), of_all(&|column| column["counts"][at].as_u64().unwrap_or_default()));
     }
-    let recoveries: Vec<Vec<u64>> = columns.iter().map(recoveries).collect();
-    let cells = |pick: fn(&[u64]) -> Option<u64>| {
-        let all = recoveries.concat();
-        let cell = |of: &Vec<u64>| {
-            pick(of).map_or("–".into(), |milliseconds| {
-                format!("{:.1} s", Duration::from_millis(milliseconds).as_secs_f64())
-            })
-        };
-        recoveries.iter().chain([&all]).map(cell).collect()
+    // Files are free at once and servers after a term: together they say nothing.
+    let of_each = |pick: fn(&[u64]) -> Option<u64>| {
+        let cell = |column| pick(&recoveries(column)).map_or("–".into(), in_seconds);
+        columns.iter().map(cell).chain([String::new()]).collect()
     };
-    row("from a kill to the next run, median", cells(median));
-    row("… at most", cells(|of| of.iter().max().copied()));
-    row("faults", of_all(&|column| faults(column).values().sum()));
-    let kinds: BTreeSet<String> = columns.iter().flat_map(|column| faults(column).into_keys()).collect();
-    for kind in kinds {
-        row(&format!("… {kind}"), of_all(&|column| faults(column).get(&kind).copied().unwrap_or_default()));
+    row("from a kill to the next run: median", of_each(median));
+    row("from a kill to the next run: at most", of_each(|of| of.iter().max().copied()));
+    for (total, what) in [("faults", "fault"), ("starts", "start")] {
+        row(total, of_all(&|column| done(column, total).values().sum()));
+        let kinds: BTreeSet<String> = columns.iter().flat_map(|column| done(column, total).into_keys()).collect();
+        for kind in kinds {
+            let often = |column: &Value| done(column, total).get(&kind).copied().unwrap_or_default();
+            row(&format!("{what}: {kind}"), of_all(&often));
+        }
     }
-    row("rounds", of_all(&|column| column["rounds"].as_u64().unwrap_or_default()));
-    row("seconds", of_all(&|column| column["seconds"].as_u64().unwrap_or_default()));
+    row("rounds", number("rounds"));
+    row("seconds", number("seconds"));
     text
 }
 
-fn faults(column: &Value) -> BTreeMap<String, u64> {
-    let faults = column["faults"].as_object().into_iter().flatten();
-    faults.filter_map(|(kind, count)| Some((kind.clone(), count.as_u64()?))).collect()
+/// How often what was done.
+fn done(column: &Value, what: &str) -> BTreeMap<String, u64> {
+    let kinds = column[what].as_object().into_iter().flatten();
+    kinds.filter_map(|(kind, count)| Some((kind.clone(), count.as_u64()?))).collect()
+}
+
+fn in_seconds(milliseconds: u64) -> String {
+    format!("{:.1} s", Duration::from_millis(milliseconds).as_secs_f64())
 }
 
 /// In milliseconds.

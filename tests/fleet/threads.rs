@@ -167,6 +167,7 @@ fn perform(round: &Round) -> History {
         protection: round.protection,
         events: events(round),
         minutes: round.minutes(),
+        minute: round.minute,
         term: TERM,
         frees_at_once: true,
         outlives: false,

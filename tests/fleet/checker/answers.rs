@@ -1,16 +1,13 @@
 //! What a gate answered, and what a run was told, has its cause.
 
-use std::time::Duration;
-
 use super::occurrences::was_killed_at;
-use super::{Case, NOT_STARTED, Run, SLACK, Skip, Verdict, beginning, seconds, told};
+use super::{Case, Count, NOT_STARTED, Run, SLACK, Skip, Verdict, beginning, seconds, told};
 use crate::history::{Fault, nanoseconds};
 use crate::plan::Kind;
 
-/// A lease bears that the store is away for so long, of a term that is four times as long.
-const BORNE: Duration = Duration::from_millis(500);
-/// How long before its start a run may have been granted, answers that are slow and starts on threads included.
-const GRANTED: Duration = Duration::from_secs(1);
+/// The part of its term for which a lease bears that the store is away. It is renewed twice as often, and may have borne
+/// as much just before.
+const BORNE: u32 = 6;
 
 pub(super) fn every_answer_has_its_cause(case: &Case<'_>, verdict: &mut Verdict) {
     let began = beginning(case.history);
@@ -32,7 +29,13 @@ pub(super) fn every_answer_has_its_cause(case: &Case<'_>, verdict: &mut Verdict)
     }
     for run in &case.runs {
         let is_excused = may_lose_its_lease(case, run);
-        verdict.unexcused += usize::from(!is_excused);
+        verdict.count(Count::Runs);
+        if case.has_lease() {
+            verdict.count(Count::RunsUnderALease);
+            if !is_excused {
+                verdict.count(Count::UndisturbedRuns);
+            }
+        }
         if run.told && !is_excused {
             verdict.violation(format!("a lease was lost without cause: {}", told(run, began)));
         }
@@ -42,12 +45,15 @@ pub(super) fn every_answer_has_its_cause(case: &Case<'_>, verdict: &mut Verdict)
     }
 }
 
-/// Whether it did not, or its task panicked, or the store was out when it was to be released.
+/// Whether it did not, or its task panicked because it was told to, or the store was out when it was to be released.
 fn may_fail(case: &Case<'_>, run: &Run<'_>) -> bool {
-    let Some(failed) = run.failed else { return true };
-    // Whoever is told to panic does so in its next task.
-    let was_told_to = |fault: &Fault| fault.kind == Kind::Panicked && fault.from <= failed;
-    case.outages(run.last, failed).next().is_some() || case.history.faults.iter().any(was_told_to)
+    let Some((failed, text)) = run.failed else { return true };
+    if text.contains("panicked") {
+        // Whoever is told to panic does so in its next task.
+        let was_told_to = |fault: &Fault| fault.kind == Kind::Panicked && fault.from <= failed;
+        return case.history.faults.iter().any(was_told_to);
+    }
+    text.contains("the lease was not given back") && case.outages(run.last, failed).next().is_some()
 }
 
 /// Whether the process that is named ran this occurrence, or had no time to start or to say so.
@@ -77,9 +83,8 @@ fn meets_a_live_lease(case: &Case<'_>, skip: &Skip<'_>) -> bool {
 
 /// Whether the process that is named ran the event at that time, or just before.
 pub(super) fn holder_was_at_work(case: &Case<'_>, skip: &Skip<'_>) -> bool {
-    let until = skip.at + nanoseconds(SLACK);
     let mut of_the_holder = case.runs_of(skip.event).filter(|run| Some(run.life.pid) == skip.holder);
-    of_the_holder.any(|run| run.start <= until && skip.since <= case.held_until(run))
+    of_the_holder.any(|run| run.since <= skip.at && skip.since <= case.held_until(run))
 }
 
 /// Whether that process was cut off from the store after it had asked for the same event.
@@ -100,24 +105,20 @@ pub(super) fn was_cut_off(case: &Case<'_>, skip: &Skip<'_>) -> bool {
         let is_met = fault.pid == Some(skip.life.pid) || case.history.frees_at_once;
         fault.kind == Kind::Stopped && is_met && fault.touches(skip.since, skip.at)
     };
-    // Eight who ask for the same at once, over and over, can keep one another from it where each answer takes its time.
-    case.history.is_slow
-        || case.outages(skip.since, skip.at).next().is_some()
-        || case.history.faults.iter().any(stopped)
+    case.outages(skip.since, skip.at).next().is_some() || case.history.faults.iter().any(stopped)
 }
 
 /// Whether something was done that a lease need not survive: in the last term before it was lost, or in its run.
 pub(super) fn may_lose_its_lease(case: &Case<'_>, run: &Run<'_>) -> bool {
     let until = run.lost_at.unwrap_or(run.last).max(run.start);
-    let since = run.lost_at.map_or(run.start, |lost| lost.saturating_sub(nanoseconds(case.history.term)));
-    // What was granted may have been there a little earlier.
-    let since = since.min(run.start).saturating_sub(nanoseconds(GRANTED));
+    let since =
+        run.lost_at.map_or(run.since, |lost| lost.saturating_sub(nanoseconds(case.history.term)).min(run.since));
     let is_borne = |kind| {
         let is_short =
             matches!(kind, Kind::Cut | Kind::ConnectionsKilled | Kind::ServerRestarted | Kind::ServerStopped);
         is_short && !case.history.is_slow
     };
-    case.outages(since, until).any(|fault| !is_borne(fault.kind) || fault.lasts() > BORNE)
+    case.outages(since, until).any(|fault| !is_borne(fault.kind) || fault.lasts() > case.history.term / BORNE)
         || case.assaults(run.life.pid, since, until).any(|fault| fault.kind == Kind::Stopped)
         || case.was_broken(run.event, since, until)
 }

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use super::accounts::last_minute;
 use super::answers::{holder_was_at_work, was_cut_off};
-use super::{Case, NOT_STARTED, Run, SLACK, Skip, Verdict, Why, beginning, told};
-use crate::history::{Life, nanoseconds, written};
+use super::{Case, Count, Double, NOT_STARTED, Run, Skip, Verdict, Why, beginning, told};
+use crate::history::{Life, written};
 use crate::plan::Kind;
 
 pub(super) fn each_starts_once(case: &Case<'_>, verdict: &mut Verdict) {
@@ -14,12 +14,14 @@ pub(super) fn each_starts_once(case: &Case<'_>, verdict: &mut Verdict) {
     }
     let mut started: BTreeMap<(&str, &str), &Run<'_>> = BTreeMap::new();
     for run in &case.runs {
-        let Some(before) = started.insert((run.event, run.occurrence), run) else { continue };
-        verdict.doubled += 1;
-        // What was granted before may have started a little later.
-        if case.was_emptied(before.start.saturating_sub(nanoseconds(SLACK)), run.start) {
-            verdict.doubled_by_an_empty_store += 1;
+        let Some(before) = started.insert((run.event, run.occurrence), run) else {
+            verdict.count(Count::StartedUnderAClaim);
+            continue;
+        };
+        if case.was_emptied(before.since, run.start) {
+            verdict.count(Count::StartedTwice(Double::Emptied));
         } else {
+            verdict.count(Count::StartedTwice(Double::Unexplained));
             let began = beginning(case.history);
             verdict.violation(format!("started twice: {}, and {}", told(before, began), told(run, began)));
         }
@@ -28,25 +30,34 @@ pub(super) fn each_starts_once(case: &Case<'_>, verdict: &mut Verdict) {
 
 pub(super) fn none_is_lost(case: &Case<'_>, verdict: &mut Verdict) {
     for event in &case.history.events {
-        lost_occurrences_of(case, event, verdict);
+        follow_occurrences_of(case, event, verdict);
     }
-    // A process is killed in one minute, with one claim of each event.
-    let kills = case.history.faults.iter().filter(|fault| fault.kind == Kind::Killed).count();
-    let lost = verdict.lost.get(&Why::Killed).copied().unwrap_or_default();
-    if lost > kills * case.history.events.len() {
-        verdict.violation(format!("{lost} occurrences were lost by {kills} kills"));
+    // A process has one claim of each event at a time, and loses these.
+    let assaults = |is: fn(Kind) -> bool| case.history.faults.iter().filter(|fault| is(fault.kind)).count();
+    let kills = assaults(|kind| kind == Kind::Killed);
+    let cuts = assaults(|kind| kind == Kind::Stopped || kind.is_of_the_store());
+    for (why, faults) in [(Why::Killed, kills), (Why::CutOff, cuts)] {
+        let lost = verdict.of(Count::NotStarted(why));
+        if lost > faults * case.history.events.len() {
+            verdict.violation(format!("{lost} occurrences were lost, {why:?}, by {faults} faults"));
+        }
     }
 }
 
-fn lost_occurrences_of(case: &Case<'_>, event: &str, verdict: &mut Verdict) {
-    for occurrence in (0..case.history.minutes).map(written) {
-        if case.runs_of(event).all(|run| run.occurrence != occurrence) {
-            let why = explain(case, event, &occurrence);
-            *verdict.lost.entry(why).or_default() += 1;
-            if why == Why::Unexplained {
-                let skips: Vec<String> = of(case, event, &occurrence).map(tell).collect();
-                verdict.violation(format!("{event} of {occurrence} started nowhere: {}", skips.join("; ")));
-            }
+fn follow_occurrences_of(case: &Case<'_>, event: &str, verdict: &mut Verdict) {
+    // Before that, no clock says so yet.
+    let first = case.history.lives.iter().map(|life| life.minutes.start).min().unwrap_or_default();
+    for occurrence in (first..case.history.minutes).map(written) {
+        verdict.count(Count::Due);
+        if case.runs_of(event).any(|run| run.occurrence == occurrence) {
+            verdict.count(Count::Started);
+            continue;
+        }
+        let why = explain(case, event, &occurrence);
+        verdict.count(Count::NotStarted(why));
+        if why == Why::Unexplained {
+            let skips: Vec<String> = of(case, event, &occurrence).map(tell).collect();
+            verdict.violation(format!("{event} of {occurrence} started nowhere: {}", skips.join("; ")));
         }
     }
 }

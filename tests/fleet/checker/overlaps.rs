@@ -1,10 +1,10 @@
 //! Promises 1, 6 and 7: one run at a time; where there are two, the first was told, and the second has the higher token.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::answers::may_lose_its_lease;
-use super::{Case, Run, SLACK, Verdict, beginning, told};
+use super::{Case, Count, Overlap, Run, SLACK, Verdict, beginning, told};
 use crate::history::{End, nanoseconds};
 use crate::plan::Kind;
 
@@ -20,46 +20,48 @@ pub(super) fn one_at_a_time(case: &Case<'_>, verdict: &mut Verdict) {
             continue;
         }
         // Whoever goes on for too long may meet several.
-        let mut fenced = BTreeSet::new();
+        let mut explained = BTreeMap::new();
         for (at, first) in runs.iter().enumerate() {
             let meanwhile = runs[at + 1..].iter().take_while(|second| second.start < first.last);
             for second in meanwhile {
                 // Whoever was stopped between its grant and its start starts late.
                 let (stale, live) = if first.token <= second.token { (first, second) } else { (second, first) };
-                if stale.token < live.token && is_fenced(case, stale, live) {
-                    fenced.insert(stale.token);
-                } else {
-                    verdict.unfenced += 1;
+                let why = explain(case, stale, live);
+                if why == Overlap::Unexplained {
+                    verdict.count(Count::Overlapped(why));
                     verdict.violation(format!("overlap: {}, and {}", told(stale, began), told(live, began)));
+                } else {
+                    explained.insert(stale.token, why);
                 }
             }
         }
-        verdict.fenced += fenced.len();
+        explained.into_values().for_each(|why| verdict.count(Count::Overlapped(why)));
     }
 }
 
-/// Whether something was done that explains it, and the stale run knew of no right of its own any more when the other
-/// began, was told, and stopped.
-fn is_fenced(case: &Case<'_>, stale: &Run<'_>, live: &Run<'_>) -> bool {
-    if !may_lose_its_lease(case, stale) {
-        return false;
+/// What was done that explains it, where the stale run knew of no right of its own any more when the other began, was
+/// told, and stopped.
+fn explain(case: &Case<'_>, stale: &Run<'_>, live: &Run<'_>) -> Overlap {
+    if live.token <= stale.token || !may_lose_its_lease(case, stale) {
+        return Overlap::Unexplained;
     }
-    let slack = nanoseconds(SLACK);
-    // What is taken away at the store it can't know of before its next renewal, or its deadline if that fails.
-    let since = stale.start.saturating_sub(slack);
-    let was_taken = case.was_emptied(since, live.start) || case.was_broken(stale.event, since, live.start);
-    if let End::Killed(at) = stale.life.end
-        && !stale.ended
-    {
-        // It was past being told. A command that lives on has no such excuse.
-        let until = live.start + slack + if was_taken { nanoseconds(case.history.term) } else { 0 };
-        return at <= until && !case.history.outlives;
-    }
+    let was_taken = case.was_emptied(stale.since, live.start) || case.was_broken(stale.event, stale.since, live.start);
     let knew = stale.lost_at.is_some_and(|lost| lost <= live.start + nanoseconds(GRAIN));
-    // One that stands still stops when it goes on.
-    let goes_on = case.assaults(stale.life.pid, stale.start, stale.last).map(|fault| fault.until).max();
-    let latest = if was_taken { live.start + nanoseconds(case.history.term) } else { live.start };
-    stale.told && (knew || was_taken) && stale.last <= latest.max(goes_on.unwrap_or_default()) + slack
+    let why = if was_taken && !knew { Overlap::TakenAway } else { Overlap::PastItsTerm };
+    // What is taken away at the store it can't know of before its next renewal, or its deadline if that fails.
+    let knows = live.start + if was_taken { nanoseconds(case.history.term) } else { 0 };
+    let is_fenced = match stale.life.end {
+        // It was past being told. A command that lives on has no such excuse.
+        End::Killed(at) if !stale.ended => at <= knows + nanoseconds(SLACK) && !case.history.outlives,
+        _ => {
+            // One that stands still stops when it goes on.
+            let goes_on = case.assaults(stale.life.pid, stale.start, stale.last).map(|fault| fault.until).max();
+            let stops = if was_taken { knows } else { stale.lost_at.unwrap_or(knows) };
+            let latest = stops.max(goes_on.unwrap_or_default()) + nanoseconds(SLACK);
+            stale.told && (knew || was_taken) && stale.last <= latest
+        }
+    };
+    if is_fenced { why } else { Overlap::Unexplained }
 }
 
 fn tokens_rise(case: &Case<'_>, runs: &[&Run<'_>], verdict: &mut Verdict) {
@@ -84,15 +86,12 @@ fn tokens_rise(case: &Case<'_>, runs: &[&Run<'_>], verdict: &mut Verdict) {
 }
 
 /// Whether a run may start after another that was granted later: it was stopped before, or its lease was taken away; or
-/// there is no lease, and both start at about the same time.
+/// there is no lease, and it was in the gate when the other started.
 fn starts_late(case: &Case<'_>, before: &Run<'_>, run: &Run<'_>) -> bool {
-    let slack = nanoseconds(SLACK);
-    let since = before.start.saturating_sub(slack);
-    let was_stopped = case.assaults(run.life.pid, since, run.start).any(|fault| fault.kind == Kind::Stopped);
-    let was_taken = case.was_emptied(since, run.start) || case.was_broken(run.event, since, run.start);
-    if case.has_lease() {
-        (was_stopped || was_taken) && run.told
-    } else {
-        was_stopped || run.start <= before.start + slack
+    if run.since > before.start {
+        return false;
     }
+    let was_stopped = || case.assaults(run.life.pid, run.since, run.start).any(|fault| fault.kind == Kind::Stopped);
+    let was_taken = || case.was_emptied(run.since, run.start) || case.was_broken(run.event, run.since, run.start);
+    !case.has_lease() || (was_stopped() || was_taken()) && run.told
 }

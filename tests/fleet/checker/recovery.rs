@@ -17,7 +17,8 @@ pub(super) fn how_soon_the_events_of_killed_processes_ran_again(case: &Case<'_>,
             let Some(next) = others.find(|other| at < other.start) else { continue };
             verdict.recoveries.push(Duration::from_nanos(next.start - at));
             // A command lives on, on file; and while the store is out, nobody can have it.
-            let is_undisturbed = !case.history.outlives && case.outages(at, next.start).next().is_none();
+            let lives_on = case.history.outlives && case.history.frees_at_once;
+            let is_undisturbed = !lives_on && case.outages(at, next.start).next().is_none();
             if is_undisturbed && next.start - at > case.term_of_the_dead() + nanoseconds(SLACK) {
                 let (dead, next) = (told(run, beginning(case.history)), told(next, beginning(case.history)));
                 verdict.violation(format!("recovered from too late: {dead}, and then {next}"));

@@ -1,0 +1,133 @@
+//! What became of a history: what was found, and figures.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::time::Duration;
+
+#[derive(Debug, Default)]
+pub(crate) struct Verdict {
+    /// Promises that were broken, and by what one can see it.
+    pub(crate) violations: Vec<String>,
+    /// How long after a kill the event of the killed process ran again.
+    pub(crate) recoveries: Vec<Duration>,
+    counts: BTreeMap<Count, usize>,
+}
+
+/// What is counted, in the order of the table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Count {
+    Runs,
+    RunsUnderALease,
+    /// Of these, nothing was done meanwhile that a lease need not bear.
+    UndisturbedRuns,
+    /// Runs that went on when another had begun.
+    Overlapped(Overlap),
+    /// In minutes that somebody was there to tick.
+    Due,
+    Started,
+    StartedUnderAClaim,
+    StartedTwice(Double),
+    NotStarted(Why),
+}
+
+/// What explains that a run went on when another had begun.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Overlap {
+    Unexplained,
+    /// It was stopped or cut off for longer than its term, and had no right any more when the other began.
+    PastItsTerm,
+    /// Its lease was taken away at the store, which it could not know yet.
+    TakenAway,
+}
+
+/// What explains that an occurrence started twice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Double {
+    Unexplained,
+    /// The store had lost its data in between.
+    Emptied,
+}
+
+/// What explains that an occurrence never started.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Why {
+    Unexplained,
+    /// Whoever was answered met a live lease.
+    Overlapping,
+    /// Whoever had it was killed before it started.
+    Killed,
+    /// Whoever had it, or may have had it, was stopped or cut off before it started.
+    CutOff,
+    /// The store answered nobody.
+    Unanswered,
+    /// Nobody asked: no worker was ticking.
+    Unasked,
+}
+
+impl Verdict {
+    pub(crate) fn violation(&mut self, what: String) {
+        self.violations.push(what);
+    }
+
+    pub(crate) fn count(&mut self, what: Count) {
+        *self.counts.entry(what).or_default() += 1;
+    }
+
+    pub(crate) fn of(&self, what: Count) -> usize {
+        self.counts.get(&what).copied().unwrap_or_default()
+    }
+
+    pub(crate) fn add(&mut self, other: Self) {
+        self.violations.extend(other.violations);
+        self.recoveries.extend(other.recoveries);
+        for (what, count) in other.counts {
+            *self.counts.entry(what).or_default() += count;
+        }
+    }
+}
+
+impl Count {
+    pub(crate) const ALL: [Self; 17] = [
+        Self::Runs,
+        Self::RunsUnderALease,
+        Self::UndisturbedRuns,
+        Self::Overlapped(Overlap::Unexplained),
+        Self::Overlapped(Overlap::PastItsTerm),
+        Self::Overlapped(Overlap::TakenAway),
+        Self::Due,
+        Self::Started,
+        Self::StartedUnderAClaim,
+        Self::StartedTwice(Double::Unexplained),
+        Self::StartedTwice(Double::Emptied),
+        Self::NotStarted(Why::Unexplained),
+        Self::NotStarted(Why::Overlapping),
+        Self::NotStarted(Why::Killed),
+        Self::NotStarted(Why::CutOff),
+        Self::NotStarted(Why::Unanswered),
+        Self::NotStarted(Why::Unasked),
+    ];
+}
+
+impl fmt::Display for Count {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Runs => "runs",
+            Self::RunsUnderALease => "runs under a lease",
+            Self::UndisturbedRuns => "runs under a lease that nothing was done to",
+            Self::Overlapped(Overlap::Unexplained) => "**overlaps, unexplained**",
+            Self::Overlapped(Overlap::PastItsTerm) => "overlaps: the first was stopped or cut off past its term",
+            Self::Overlapped(Overlap::TakenAway) => "overlaps: the lease of the first was taken away at the store",
+            Self::Due => "occurrences due",
+            Self::Started => "occurrences started",
+            Self::StartedUnderAClaim => "occurrences started under a claim",
+            Self::StartedTwice(Double::Unexplained) => "**started twice, unexplained**",
+            Self::StartedTwice(Double::Emptied) => "started twice: the store had lost its data",
+            Self::NotStarted(Why::Unexplained) => "**not started, unexplained**",
+            Self::NotStarted(Why::Overlapping) => "not started: all who asked met a live lease",
+            Self::NotStarted(Why::Killed) => "not started: its worker was killed between gate and start",
+            Self::NotStarted(Why::CutOff) => "not started: its worker was stopped or cut off there",
+            Self::NotStarted(Why::Unanswered) => "not started: the store answered nobody",
+            Self::NotStarted(Why::Unasked) => "not started: nobody was there to ask",
+        })
+    }
+}
