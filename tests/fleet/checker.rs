@@ -204,7 +204,8 @@ impl<'a> Case<'a> {
             return at_the_latest;
         }
         // A release that succeeded late is over all the same when its process goes on.
-        let is_undisturbed = self.outages(run.last, released).next().is_none()
+        let is_undisturbed = !self.history.is_slow
+            && self.outages(run.last, released).next().is_none()
             && self.assaults(run.life.pid, run.last, released).next().is_none();
         let until = if is_undisturbed { released } else { at_the_latest };
         run.next.map_or(until, |next| until.min(next))

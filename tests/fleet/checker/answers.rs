@@ -15,8 +15,7 @@ pub(super) fn every_answer_has_its_cause(case: &Case<'_>, verdict: &mut Verdict)
         let is_explained = match skip.reason {
             "overlapping" => case.has_lease() && meets_a_live_lease(case, skip),
             "ran_elsewhere" => case.has_claim() && meets_a_claim(case, skip),
-            "store_unavailable" | NOT_STARTED => was_cut_off(case, skip),
-            _ => false,
+            _ => is_refusal(skip) && was_cut_off(case, skip),
         };
         if !is_explained {
             let Skip { event, occurrence, reason, holder, .. } = skip;
@@ -62,9 +61,8 @@ fn meets_a_claim(case: &Case<'_>, skip: &Skip<'_>) -> bool {
         skip.holder == Some(pid) && (event, occurrence) == (skip.event, skip.occurrence)
     };
     let ran = case.runs.iter().any(|run| is_it(run.life.pid, run.event, run.occurrence));
-    let refused = |other: &&Skip<'_>| ["store_unavailable", NOT_STARTED].contains(&other.reason);
-    let was_refused =
-        case.skips.iter().filter(refused).any(|other| is_it(other.life.pid, other.event, other.occurrence));
+    let mut refused = case.skips.iter().filter(|other| is_refusal(other));
+    let was_refused = refused.any(|other| is_it(other.life.pid, other.event, other.occurrence));
     let mut of_the_holder = case.history.lives.iter().filter(|life| skip.holder == Some(life.pid));
     ran || was_refused || of_the_holder.any(|life| was_killed_at(case, life, skip.event, skip.occurrence))
 }
@@ -73,9 +71,9 @@ fn meets_a_claim(case: &Case<'_>, skip: &Skip<'_>) -> bool {
 fn meets_a_live_lease(case: &Case<'_>, skip: &Skip<'_>) -> bool {
     let Some(pid) = skip.holder else { return false };
     let since = skip.since.saturating_sub(nanoseconds(SLACK) + case.term_of_the_dead());
-    // It may have had no time to start, or to say what became of it.
+    // It may have had no time to start, or to say what became of it, for as long as a start takes.
     let was_attacked = || {
-        let mut assaults = case.assaults(pid, since, skip.at);
+        let mut assaults = case.assaults(pid, since, skip.at + nanoseconds(SLACK));
         assaults.any(|fault| matches!(fault.kind, Kind::Killed | Kind::Stopped))
     };
     holder_was_at_work(case, skip) || was_attacked() || was_refused(case, skip, pid, since)
@@ -87,15 +85,20 @@ pub(super) fn holder_was_at_work(case: &Case<'_>, skip: &Skip<'_>) -> bool {
     of_the_holder.any(|run| run.since <= skip.at && skip.since <= case.held_until(run))
 }
 
-/// Whether that process was cut off from the store after it had asked for the same event.
+/// Whether that process was cut off from the store after it had asked for the same event, or came too late to start it.
 fn was_refused(case: &Case<'_>, skip: &Skip<'_>, pid: u32, since: u64) -> bool {
     case.skips.iter().any(|other| {
         other.life.pid == pid
             && other.event == skip.event
-            && other.reason == "store_unavailable"
+            && is_refusal(other)
             && other.since <= skip.at
             && since <= other.at
     })
+}
+
+/// Whether it may have been granted all the same.
+pub(super) fn is_refusal(skip: &Skip<'_>) -> bool {
+    ["store_unavailable", NOT_STARTED].contains(&skip.reason)
 }
 
 /// Whether something was done to the store or to this process while the gate may have been asked.
@@ -110,7 +113,9 @@ pub(super) fn was_cut_off(case: &Case<'_>, skip: &Skip<'_>) -> bool {
 
 /// Whether something was done that a lease need not survive: in the last term before it was lost, or in its run.
 pub(super) fn may_lose_its_lease(case: &Case<'_>, run: &Run<'_>) -> bool {
-    let until = run.lost_at.unwrap_or(run.last).max(run.start);
+    // Without a time, it was told by the answer to its release.
+    let released = run.failed.map_or(run.last, |(at, _)| at);
+    let until = run.lost_at.unwrap_or(released).max(run.start);
     let since =
         run.lost_at.map_or(run.since, |lost| lost.saturating_sub(nanoseconds(case.history.term)).min(run.since));
     let is_borne = |kind| {

@@ -564,6 +564,34 @@ fn a_lease_that_is_not_released_beside_another_fault_is_found() {
 }
 
 #[test]
+fn whoever_had_a_lease_and_did_not_start_explains_that_it_was_met() {
+    let text = "
+        1 3000 skipped 0 overlapping by 2
+        2 2800 failed  0 says not_started
+        1 3100 start   1 token 1
+        1 3200 end     1
+        2 3300 skipped 1 ran_elsewhere by 1
+    ";
+    let late = || Doctored::of(Protection::Both, text);
+    late().fails_with("as not_started");
+    late().with(Kind::ServerStopped, 1000, 2700, None).loses(Why::CutOff);
+    let killed = |when| {
+        let text = "1 1000 skipped 0 overlapping by 2\n1 5000 start 1 token 1\n1 5100 end 1";
+        Doctored::of(Protection::Both, text).killed(2, when)
+    };
+    killed(1100).loses(Why::Killed);
+    killed(2100).fails_with("as overlapping by Some(2)");
+}
+
+#[test]
+fn a_lease_that_is_broken_after_its_task_may_be_told_of_at_its_release() {
+    let text = with_line("1   100 end     0", "1 100 end 0\n1 150 failed 0 says but_the_lease_was_lost");
+    let broken = |when| Doctored::of(Protection::Both, &text).with(Kind::Broken, when, when, Some(1));
+    broken(120).passes();
+    broken(160).fails_with("a lease was lost without cause");
+}
+
+#[test]
 fn more_losses_than_faults_are_found() {
     let cut_off = || {
         let first = nowhere("1 4 skipped 0 store_unavailable", "2 5 skipped 0 ran_elsewhere by 1").0;
