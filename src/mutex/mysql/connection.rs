@@ -68,7 +68,8 @@ impl Session for Connection {
         let Some(conn) = &mut self.conn else { return Err(Failure::not_asked(io::ErrorKind::NotConnected.into())) };
         let answered = self.waiting.until(until, rows(conn, statements)).map_err(Failure::unanswered)?;
         answered.map_err(failed).or_else(|failure| {
-            if failure.outlook() == Some(Outlook::Refused) {
+            // Else the server goes on with nothing, or is not heard any more, and what it has done is not known.
+            if !matches!(failure.outlook(), Some(Outlook::MayPass | Outlook::Locked)) {
                 return Err(failure);
             }
             // What it had begun is still open, and has what it has locked.

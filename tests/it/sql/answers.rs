@@ -55,13 +55,15 @@ fn what_was_granted_without_an_answer_is_ours_with_its_token<S: Trouble>() {
     let server = S::start();
     let proxy = Proxy::of(&server);
     let mutex = S::open(&proxy.url(), TIMEOUT);
-    mutex.exists(request("report").name()).unwrap();
-    proxy.fault_once_after(Fault::ReplyLost, WRITE);
-    let lease = mutex.create(&request("report")).unwrap().expect("it was granted before");
-    let token = server.count("SELECT token FROM soloist_mutexes WHERE name = 'lease/report'");
-    assert_eq!(lease.token(), FencingToken::new(token));
-    proxy.fault_once(Fault::ReplyLost);
-    assert!(mutex.forget(&lease).unwrap(), "it was ours until its release, whose answer was lost");
+    for fault in [Fault::ReplyLost, Fault::ReplyCut] {
+        mutex.exists(request("report").name()).unwrap();
+        proxy.fault_once_after(fault, WRITE);
+        let lease = mutex.create(&request("report")).unwrap().expect("it was granted before");
+        let token = server.count("SELECT token FROM soloist_mutexes WHERE name = 'lease/report'");
+        assert_eq!(lease.token(), FencingToken::new(token));
+        proxy.fault_once(fault);
+        assert!(mutex.forget(&lease).unwrap(), "{fault:?}: it was ours until its release, whose answer was lost");
+    }
 }
 
 /// Found by the fleet under fire, on PostgreSQL with the seeds 18 and 43: a server that had come back without its data
@@ -82,20 +84,24 @@ fn a_lease_that_was_lost_is_told_of_though_its_release_is_asked_for_twice<S: Tro
 }
 
 fn what_was_granted_without_an_answer_is_given_back_and_admits_nobody_meanwhile<S: Trouble>() {
-    let server = S::start();
-    let (proxy, diary) = (Proxy::of(&server), Diary::default());
-    let ours = schedule(S::open(&proxy.url(), TIMEOUT), &diary);
-    proxy.fault_after(Fault::ReplyLost, WRITE);
-    let said = assert_out(&ours, noon(), &diary);
-    assert!(said.contains("no answer within 1s"), "{said}");
-    assert_eq!(server.held(), [&claim(0), "lease/report"], "the server has granted what nobody knows of");
-    let theirs = schedule(server.mutex(), &diary);
-    assert_eq!(skipped(&theirs.run_due(noon()), "report").keyword(), "ran_elsewhere");
-    proxy.mend();
-    wait_until("all was given back", || server.held().is_empty());
-    assert_ran(&theirs.run_due(noon()));
-    assert_eq!(skipped(&ours.run_due(noon()), "report").keyword(), "ran_elsewhere");
-    assert_eq!(diary.lines().len(), 1);
+    for (fault, why) in
+        [(Fault::ReplyLost, "no answer within 1s"), (Fault::ReplyCut, "the server closed the connection")]
+    {
+        let server = S::start();
+        let (proxy, diary) = (Proxy::of(&server), Diary::default());
+        let ours = schedule(S::open(&proxy.url(), TIMEOUT), &diary);
+        proxy.fault_after(fault, WRITE);
+        let said = assert_out(&ours, noon(), &diary);
+        assert!(said.contains(why), "{said}");
+        assert_eq!(server.held(), [&claim(0), "lease/report"], "the server has granted what nobody knows of");
+        let theirs = schedule(server.mutex(), &diary);
+        assert_eq!(skipped(&theirs.run_due(noon()), "report").keyword(), "ran_elsewhere");
+        proxy.mend();
+        wait_until("all was given back", || server.held().is_empty());
+        assert_ran(&theirs.run_due(noon()));
+        assert_eq!(skipped(&ours.run_due(noon()), "report").keyword(), "ran_elsewhere");
+        assert_eq!(diary.lines().len(), 1);
+    }
 }
 
 fn a_claim_whose_lease_went_before_it_was_asked_for_again_is_given_back<S: Trouble>() {
