@@ -58,11 +58,12 @@ impl Look {
         self.entries.get(key.as_str()).filter(|entry| entry.until > self.now)
     }
 
-    /// Whether this name, which is not held by this owner any more, can have been until so long ago: it has ended and is
-    /// still there, or somebody has taken it since then.
+    /// Whether this name, which is not held by this owner any more, can have been until so long ago: it has ended since
+    /// then and is still there, or somebody has taken it since then.
     pub(super) fn was_held(&self, key: &Key, owner: Owner, ago: Duration) -> bool {
         let then = self.now.saturating_sub(i64::try_from(ago.as_micros()).unwrap_or(i64::MAX));
-        self.entries.get(key.as_str()).is_some_and(|entry| entry.is_of(owner) || then <= entry.since)
+        let ended = |entry: &Entry| entry.is_of(owner) && then <= entry.until;
+        self.entries.get(key.as_str()).is_some_and(|entry| ended(entry) || then <= entry.since)
     }
 }
 

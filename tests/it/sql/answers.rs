@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use soloist::{EventMutex, FencingToken, Schedule};
+use soloist::{EventMutex, FencingToken, MutexName, Schedule};
 
 use super::on_both;
 use super::trouble::{
@@ -70,15 +70,22 @@ fn what_was_granted_without_an_answer_is_ours_with_its_token<S: Trouble>() {
 /// was asked on a connection that had died with it, and then on another; which it had not heard the first time.
 fn a_lease_that_was_lost_is_told_of_though_its_release_is_asked_for_twice<S: Trouble>() {
     let server = S::start();
-    for taken_by_another in [false, true] {
-        let (ours, theirs) = (server.mutex(), server.mutex());
-        let lease = ours.create(&request("report")).unwrap().expect("nobody holds it");
-        server.ask("DELETE FROM soloist_mutexes");
-        let other = taken_by_another.then(|| theirs.create(&request("report")).unwrap().expect("nobody holds it"));
-        server.end_connections();
-        assert!(!ours.forget(&lease).unwrap(), "taken by another: {taken_by_another}");
-        if let Some(other) = other {
-            assert!(theirs.forget(&other).unwrap(), "it was left alone");
+    let proxy = Proxy::of(&server);
+    let forgotten = |_: &MutexName| _ = server.ask("DELETE FROM soloist_mutexes");
+    let broken = |name: &MutexName| assert!(server.mutex().break_lease(name).unwrap());
+    let losses: [&dyn Fn(&MutexName); 2] = [&forgotten, &broken];
+    for (number, lose) in losses.iter().enumerate() {
+        for taken_by_another in [false, true] {
+            let (ours, theirs) = (S::open(&proxy.url(), TIMEOUT), server.mutex());
+            let lease = ours.create(&request("report")).unwrap().expect("nobody holds it");
+            lose(lease.name());
+            let other = taken_by_another.then(|| theirs.create(&request("report")).unwrap().expect("nobody holds it"));
+            thread::sleep(Duration::from_millis(200)); // longer than the server's time is under way to us
+            proxy.fault_once(Fault::Cut);
+            assert!(!ours.forget(&lease).unwrap(), "loss {number}, taken by another: {taken_by_another}");
+            if let Some(other) = other {
+                assert!(theirs.forget(&other).unwrap(), "it was left alone");
+            }
         }
     }
 }
