@@ -36,7 +36,7 @@ impl<S: Session> Client<S> {
 
     /// Decides on admissions, all at once; or, where somebody's transaction has one of them, on each alone.
     pub(super) fn admit(self: &Arc<Self>, admissions: &[Admission]) -> Vec<Result<Decided, Failure>> {
-        let until = self.until();
+        let until = Clock::system().moment().plus(self.table.server.timeout);
         match self.ask(&|line, attempt| Ok((self.table.admit(line, admissions, attempt.until)?, attempt.again))) {
             Ok((Plan { decisions, rows, .. }, again)) => {
                 if !rows.is_empty() {
@@ -54,12 +54,30 @@ impl<S: Session> Client<S> {
         }
     }
 
-    /// Lets what is ours end so many microseconds from now.
+    /// Lets what is ours end so many microseconds from now, all at once; or, where somebody's transaction has one of the
+    /// names, each alone.
     pub(super) fn end(self: &Arc<Self>, held: &[Held], micros: u128) -> Vec<Result<Ended, Failure>> {
-        let until = self.until();
-        match self.ask(&|line, attempt| self.table.end(line, held, micros, attempt)) {
+        self.end_since(Clock::system().moment(), false, held, micros)
+    }
+
+    /// The same in a call that began then, and in which it may have been done before.
+    fn end_since(
+        self: &Arc<Self>,
+        began: Moment,
+        before: bool,
+        held: &[Held],
+        micros: u128,
+    ) -> Vec<Result<Ended, Failure>> {
+        let ended = self.ask(&|line, Attempt { until, again }| {
+            self.table.end(line, held, micros, began, Attempt { until, again: again || before })
+        });
+        match ended {
             Ok(ended) => ended.into_iter().map(Ok).collect(),
-            Err(failure) => each_alone(held, &failure, until, |held| self.end(held, micros)),
+            Err(failure) => {
+                let before = before || failure.may_have_been_done();
+                let until = began.plus(self.table.server.timeout);
+                each_alone(held, &failure, until, |held| self.end_since(began, before, held, micros))
+            }
         }
     }
 
@@ -122,11 +140,6 @@ impl<S: Session> Client<S> {
             }
         }
         Ok(())
-    }
-
-    /// Until when a call that begins now lasts.
-    fn until(&self) -> Moment {
-        Clock::system().moment().plus(self.table.server.timeout)
     }
 }
 

@@ -88,12 +88,13 @@ impl<S: Session> Table<S> {
         }
     }
 
-    /// Lets what is ours end so many microseconds from now: what it was.
+    /// Lets what is ours end so many microseconds from now, in a call that `began` then: what it was.
     pub(super) fn end(
         &self,
         line: &mut Line<S>,
         held: &[Held],
         micros: u128,
+        began: Moment,
         attempt: Attempt,
     ) -> Result<Vec<Ended>, Failure> {
         let ours = self.end_ours(line, held, micros, attempt.until)?;
@@ -102,7 +103,7 @@ impl<S: Session> Table<S> {
         }
         let keys: Vec<Key> = held.iter().map(|held| Key::of(&held.name)).collect();
         let look = self.look(line, &keys, attempt.until)?;
-        let ago = Clock::system().moment().since(attempt.until.minus(self.server.timeout));
+        let ago = Clock::system().moment().since(began);
         let ended = |(was_ours, (key, held)): (bool, (&Key, &Held))| Ended {
             was_ours,
             went_before: !was_ours && look.was_held(key, held.owner, ago),

@@ -9,6 +9,7 @@ use super::trouble::{
     IN_TIME, Trouble, assert_out, assert_ran, claim, minute, report, request, said, schedule, wait_until,
 };
 use super::{key, on_both};
+use crate::servers::proxy::{Fault, Proxy};
 use crate::support::{Diary, noon, ran, skipped};
 
 on_both!(
@@ -19,7 +20,8 @@ on_both!(
     an_event_in_the_background_runs_beside_one_whose_row_is_locked,
     a_locked_row_keeps_nobody_else_from_renewing_and_releasing,
     many_locked_rows_cost_a_batch_no_more_than_a_time_out_or_two,
-    a_release_that_met_a_lock_is_made_up_for
+    a_release_that_met_a_lock_is_made_up_for,
+    a_release_whose_answer_was_lost_before_it_met_a_lock_is_known_of_each_name
 );
 
 fn advice<S: Trouble>() -> &'static str {
@@ -185,4 +187,23 @@ fn a_release_that_met_a_lock_is_made_up_for<S: Trouble>() {
     let mut schedule = Schedule::new(mutex);
     schedule.add(report(&diary)).unwrap();
     assert_ran(&schedule.run_due(noon()));
+}
+
+fn a_release_whose_answer_was_lost_before_it_met_a_lock_is_known_of_each_name<S: Trouble>() {
+    let server = S::start();
+    let proxy = Proxy::of(&server);
+    // It asks again after half of that.
+    let mutex = S::open(&proxy.url(), 2 * S::HEARS_OF_LOCKS);
+    let leases = ["free", "locked"].map(|name| mutex.create(&request(name)).unwrap().expect("it is free"));
+    proxy.fault_once(Fault::ReplyLost);
+    let (answers, lock) = thread::scope(|scope| {
+        let call = scope.spawn(|| mutex.release(&leases));
+        wait_until("the server has given them back", || server.held().is_empty());
+        let lock = updating(&server, "name = 'lease/locked'");
+        (call.join().unwrap(), lock)
+    });
+    drop(lock);
+    assert!(*answers[0].as_ref().expect("it is not locked"), "it was ours until then");
+    // PostgreSQL waits for no row that has ended.
+    assert!(!matches!(answers[1], Ok(false)), "nor was this one lost");
 }
