@@ -34,11 +34,14 @@ pub(crate) fn admit<'a>(turn: &Turn<'a>) -> Result<Pass<'a>, SkipReason> {
     ask_filters(turn)?;
     refuse_late_claims(turn)?;
     let Some(admission) = asked_of_the_store(turn) else { return Ok(pass(turn, None)) };
+    let mut unused = Vec::new();
     let decision = match ask_store(turn, |mutex| mutex.admit_one(&admission), outage_of) {
-        Err(silence) => Err(silence.about(turn, &admission)),
-        Ok(answer) => judge(turn, &admission, Some(answer), Count { asked: 1, given: 1 }),
+        Err(silence) => Err(silence.about(&admission, &mut unused)),
+        Ok(answer) => judge(&admission, Some(answer), Count { asked: 1, given: 1 }, &mut unused),
     };
-    let_in(turn, decision)
+    let admitted = let_in(turn, decision, &mut unused);
+    give_back(turn, unused);
+    admitted
 }
 
 /// Admits an event without filters, and gives back in the same breath what the one before held. The answer to that comes
@@ -52,21 +55,23 @@ pub(crate) fn admit_after<'a>(
         Ok(None) => return (None, Ok(pass(turn, None))),
         Err(reason) => return (None, Err(reason)),
     };
-    let Turn { store, clock, round, .. } = turn;
-    if let Err(first) = round.outages.may_ask(store.id, clock) {
-        return (None, let_in(turn, Err(Silence::NotAsked(first).about(turn, &admission))));
-    }
-    let answers = contain(|| store.mutex.release_then_admit(slice::from_ref(ended), slice::from_ref(&admission)));
-    let outage = answers.as_ref().ok().and_then(|(released, admitted)| outage_in(released).or(outage_in(admitted)));
-    round.outages.heard(store.id, clock, outage);
-    match answers {
-        Err(message) => (None, let_in(turn, Err(Silence::Panicked(message).about(turn, &admission)))),
+    let answers = ask_store(
+        turn,
+        |mutex| mutex.release_then_admit(slice::from_ref(ended), slice::from_ref(&admission)),
+        |(released, admitted)| outage_in(released).or(outage_in(admitted)),
+    );
+    let mut unused = Vec::new();
+    let (released, decision) = match answers {
+        Err(silence) => (None, Err(silence.about(&admission, &mut unused))),
         Ok((mut released, mut admitted)) => {
             let count = Count { asked: 1, given: admitted.len() };
-            let decision = judge(turn, &admission, admitted.pop(), count);
-            (released.pop().filter(|_| released.is_empty()), let_in(turn, decision))
+            let decision = judge(&admission, admitted.pop(), count, &mut unused);
+            (released.pop().filter(|_| released.is_empty()), decision)
         }
-    }
+    };
+    let admitted = let_in(turn, decision, &mut unused);
+    give_back(turn, unused);
+    (released, admitted)
 }
 
 pub(crate) fn ask_filters(turn: &Turn<'_>) -> Result<(), SkipReason> {
@@ -96,18 +101,18 @@ pub(crate) fn may_still_start<'a>(turn: &Turn<'a>, pass: Pass<'a>) -> Result<Pas
     match refuse_when_shutting_down(turn) {
         Ok(()) => Ok(pass),
         Err(reason) => {
-            give_back_all(turn, pass);
+            give_back(turn, not_started(pass).collect());
             Err(reason)
         }
     }
 }
 
-/// Nothing has started under it, so that nothing is to be held any longer.
-fn give_back_all(turn: &Turn<'_>, pass: Pass<'_>) {
+/// All that it holds: nothing has started under it, so that nothing is to be held any longer.
+fn not_started(pass: Pass<'_>) -> impl Iterator<Item = Lease> + use<> {
     let run = pass.held.keep();
     let tenure = run.tenure();
     let lease = tenure.lease().cloned().map(|lease| tenure.end_renewal().unwrap_or(lease));
-    give_back(turn, lease.into_iter().chain(tenure.claim().cloned()));
+    lease.into_iter().chain(tenure.claim().cloned())
 }
 
 /// The leases of these runs were asked back already, whether the store was out or not. Under one that was lost before its
@@ -115,12 +120,7 @@ fn give_back_all(turn: &Turn<'_>, pass: Pass<'_>) {
 #[inline]
 pub(crate) fn give_back_claims<'r>(turn: &Turn<'_>, ran: impl Iterator<Item = (&'r RunOutcome, &'r Run)>) {
     let left = ran.filter(|(outcome, _)| outcome.leaves_its_occurrence());
-    let claims: Vec<Lease> = left.filter_map(|(_, run)| run.tenure().claim().cloned()).collect();
-    if !claims.is_empty()
-        && let Some(outage) = ask_back(turn, claims)
-    {
-        turn.round.outages.heard(turn.store.id, turn.clock, Some(&outage));
-    }
+    give_back(turn, left.filter_map(|(_, run)| run.tenure().claim().cloned()).collect());
 }
 
 /// Whatever the event itself says.
@@ -159,7 +159,7 @@ fn refuse_late_claims(turn: &Turn<'_>) -> Result<(), SkipReason> {
 }
 
 /// Asks the store, which these turns have in common, for all of their `admissions` at once, and decides on each in their
-/// order. A fault of one is no fault of another; an outage is everybody's.
+/// order. A fault of one is no fault of another; an outage is everybody's. What is not used of all is given back at once.
 pub(crate) fn decide_together<'a>(
     turns: &[&Turn<'a>],
     admissions: &[Admission],
@@ -167,26 +167,38 @@ pub(crate) fn decide_together<'a>(
 ) {
     let Some(first) = turns.first() else { return };
     let asked = turns.iter().zip(admissions);
+    let mut unused = Vec::new();
     match ask_store(first, |mutex| mutex.admit(admissions), |answers| outage_in(answers)) {
-        Err(silence) => asked.for_each(|(turn, admission)| decide(let_in(turn, Err(silence.about(turn, admission))))),
+        Err(silence) => asked.for_each(|(turn, admission)| {
+            let silence = silence.about(admission, &mut unused);
+            decide(let_in(turn, Err(silence), &mut unused));
+        }),
         Ok(answers) => {
             let count = Count { asked: admissions.len(), given: answers.len() };
             let mut answers = answers.into_iter();
-            asked.for_each(|(turn, admission)| decide(let_in(turn, judge(turn, admission, answers.next(), count))));
+            asked.for_each(|(turn, admission)| {
+                let decision = judge(admission, answers.next(), count, &mut unused);
+                decide(let_in(turn, decision, &mut unused));
+            });
         }
     }
+    give_back(first, unused);
 }
 
-/// What the store's decision means for the event.
+/// What the store's decision means for the event; what was granted and is not used goes to the `unused`.
 #[expect(clippy::inline_always, reason = "a grant that is moved once more costs each due event several nanoseconds")]
 #[inline(always)]
-fn let_in<'a>(turn: &Turn<'a>, decision: Result<Grant, SkipReason>) -> Result<Pass<'a>, SkipReason> {
+fn let_in<'a>(
+    turn: &Turn<'a>,
+    decision: Result<Grant, SkipReason>,
+    unused: &mut Vec<Lease>,
+) -> Result<Pass<'a>, SkipReason> {
     match decision {
         Ok(grant) if turn.round.is_shutting_down() => {
-            give_back(turn, [grant.lease(), grant.claim()].into_iter().flatten().cloned());
+            unused.extend([grant.lease(), grant.claim()].into_iter().flatten().cloned());
             Err(SkipReason::ShuttingDown)
         }
-        Ok(grant) => take_up(turn, grant),
+        Ok(grant) => take_up(turn, grant, unused),
         Err(reason) => without_protection(turn, reason),
     }
 }
@@ -205,25 +217,22 @@ fn without_protection<'a>(turn: &Turn<'a>, reason: SkipReason) -> Result<Pass<'a
 /// Begins the run, unless what was granted is worth nothing.
 #[expect(clippy::inline_always, reason = "a grant that is moved once more costs each due event several nanoseconds")]
 #[inline(always)]
-fn take_up<'a>(turn: &Turn<'a>, grant: Grant) -> Result<Pass<'a>, SkipReason> {
+fn take_up<'a>(turn: &Turn<'a>, grant: Grant, unused: &mut Vec<Lease>) -> Result<Pass<'a>, SkipReason> {
     let pass = pass(turn, Some(grant));
     let tenure = pass.run().tenure();
     let Some(terms) = turn.event.protection.lease else { return Ok(pass) };
     if tenure.lease().is_some() && tenure.deadline_at(tenure.began()).is_none() {
         let error = MutexError::granted_too_late(format!("admit {}", turn.event.protection.mutex));
-        let claim = tenure.claim().cloned();
-        give_back(turn, pass.held.keep().lease().cloned().into_iter());
         let decision = without_protection(turn, SkipReason::StoreUnavailable(error));
         // Who runs all the same runs for everybody, in this occurrence or period.
-        if decision.is_err() {
-            give_back(turn, claim.into_iter());
-        }
+        let is_used = |lease: &Lease| decision.is_ok() && lease.name().is_claim();
+        unused.extend(not_started(pass).filter(|lease| !is_used(lease)));
         return decision;
     }
     match turn.round.keepers.with(turn.store, turn.clock, |keeper| keeper.keep(turn.store, tenure, terms.renewal)) {
         Ok(()) => Ok(pass),
         Err(holder) => {
-            give_back_all(turn, pass);
+            unused.extend(not_started(pass));
             Err(SkipReason::Overlapping(holder))
         }
     }
@@ -274,11 +283,11 @@ fn outage_of(answer: &Result<Admitted, MutexError>) -> Option<&MutexError> {
 }
 
 impl Silence {
-    fn about(&self, turn: &Turn<'_>, admission: &Admission) -> SkipReason {
+    fn about(&self, admission: &Admission, unused: &mut Vec<Lease>) -> SkipReason {
         SkipReason::StoreUnavailable(match self {
             Self::NotAsked(first) => MutexError::not_asked_again(admission.attempted(), first),
             Self::Panicked(message) => {
-                give_back(turn, asked_for(admission));
+                unused.extend(asked_for(admission));
                 MutexError::panicked(admission.attempted(), message)
             }
         })
@@ -289,18 +298,18 @@ impl Silence {
 #[expect(clippy::inline_always, reason = "an answer that is moved once more costs each due event several nanoseconds")]
 #[inline(always)]
 fn judge(
-    turn: &Turn<'_>,
     admission: &Admission,
     answer: Option<Result<Admitted, MutexError>>,
     Count { asked, given }: Count,
+    unused: &mut Vec<Lease>,
 ) -> Result<Grant, SkipReason> {
     let unusable = |why: BoxError| SkipReason::StoreUnavailable(MutexError::unusable(admission.attempted(), why));
     match answer {
         Some(Ok(Admitted::Granted(grant))) if grant.is_for(admission) => Ok(grant),
         Some(Ok(Admitted::Granted(grant))) => {
             let ours = |lease: &&Lease| lease.owner() == admission.owner();
-            give_back(turn, [grant.lease(), grant.claim()].into_iter().flatten().filter(ours).cloned());
-            give_back(turn, asked_for(admission));
+            unused.extend([grant.lease(), grant.claim()].into_iter().flatten().filter(ours).cloned());
+            unused.extend(asked_for(admission));
             Err(unusable("the store granted something else than was asked for".into()))
         }
         Some(Ok(Admitted::LeaseTaken(holder))) if asked == given => Err(SkipReason::Overlapping(holder)),
@@ -308,7 +317,7 @@ fn judge(
         // The store knows of it, and gives back what it may have granted.
         Some(Err(error)) => Err(SkipReason::StoreUnavailable(error)),
         None | Some(Ok(_)) => {
-            give_back(turn, asked_for(admission));
+            unused.extend(asked_for(admission));
             Err(unusable(match given {
                 0 => "the store gave no answer".into(),
                 _ => format!("the store gave {given} answers to {asked} admissions").into(),
@@ -323,20 +332,16 @@ fn asked_for(admission: &Admission) -> impl Iterator<Item = Lease> {
     asked.map(|request| request.granted(FencingToken::new(0)))
 }
 
-/// Gives back what the store may have granted without saying so. Nothing has started under it, and what is not ours is
-/// left alone.
-fn give_back(turn: &Turn<'_>, leases: impl Iterator<Item = Lease>) {
-    let Turn { store, clock, round, .. } = *turn;
-    let leases: Vec<Lease> = leases.collect();
-    if !leases.is_empty() && round.outages.may_ask(store.id, clock).is_ok() {
-        round.outages.heard(store.id, clock, ask_back(turn, leases).as_ref());
+/// Asks the store to take all of this back at once, whether it was out a moment ago or not: one that is makes up only for
+/// what it was asked. Nothing has started under it, and what is not ours is left alone.
+fn give_back(turn: &Turn<'_>, leases: Vec<Lease>) {
+    if leases.is_empty() {
+        return;
     }
-}
-
-/// Asks the store to take all of this back at once: one that is out makes up only for what it was asked. Whether it is out.
-fn ask_back(turn: &Turn<'_>, leases: Vec<Lease>) -> Option<MutexError> {
-    let mutex = &turn.store.mutex;
-    let held = leases.into_iter().map(|lease| Held::new(mutex, lease)).collect();
-    let released = release_together(mutex, held);
-    released.iter().find_map(|(_, release)| release.as_ref()?.outage()).cloned()
+    let Turn { store, clock, round, .. } = *turn;
+    let held = leases.into_iter().map(|lease| Held::new(&store.mutex, lease)).collect();
+    let released = release_together(&store.mutex, held);
+    if let Some(outage) = released.iter().find_map(|(_, release)| release.as_ref()?.outage()) {
+        round.outages.heard(store.id, clock, Some(outage));
+    }
 }

@@ -11,10 +11,10 @@ use chrono::{DateTime, Utc};
 use soloist::{
     Admission, Admitted, Answers, CancelReason, Clock, Ended, Event, EventMutex, Fault, FileMutex, Holder, Lease,
     LeaseGuard, LeaseRequest, ManualClock, MemoryMutex, MutexError, MutexName, Outage, Period, Release, Report, Run,
-    Schedule, Scope, SkipReason, TaskOutcome, Term,
+    Schedule, Scope, Shutdown, SkipReason, TaskOutcome, Term,
 };
 
-use crate::support::{Counted, Diary, HOUR, PATIENCE, at, entry, noon, ran, run_alone, skipped, until};
+use crate::support::{Counted, Diary, HOUR, NO_THREADS, PATIENCE, at, entry, noon, ran, run_alone, skipped, until};
 
 mod guard;
 mod holding;

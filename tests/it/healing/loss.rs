@@ -280,20 +280,55 @@ fn the_occurrence_of_a_task_whose_lease_was_lost_before_it_is_another_servers() 
     }
 }
 
-/// A store that is out whenever something is to be given back, and what that was.
-#[derive(Debug)]
-struct TakesNothingBack(MemoryMutex, Mutex<Vec<MutexName>>);
+/// A store that is out whenever something is to be given back.
+struct TakesNothingBack {
+    inner: MemoryMutex,
+    /// What happens while an admission is on its way to it.
+    meanwhile: Box<dyn Fn() + Send + Sync>,
+    asked_back: Mutex<Vec<MutexName>>,
+}
+
+impl TakesNothingBack {
+    fn new(clock: &ManualClock, meanwhile: impl Fn() + Send + Sync + 'static) -> Arc<Self> {
+        let inner = MemoryMutex::with_clock(clock);
+        Arc::new(Self { inner, meanwhile: Box::new(meanwhile), asked_back: Mutex::default() })
+    }
+
+    fn asked_back(&self) -> Vec<MutexName> {
+        self.asked_back.lock().unwrap().clone()
+    }
+
+    #[track_caller]
+    fn assert_asked_back(&self, expected: impl IntoIterator<Item = MutexName>) {
+        let sorted = |names: Vec<MutexName>| {
+            let mut names: Vec<String> = names.iter().map(ToString::to_string).collect();
+            names.sort();
+            names
+        };
+        assert_eq!(sorted(self.asked_back()), sorted(expected.into_iter().collect()));
+    }
+}
+
+impl fmt::Debug for TakesNothingBack {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("TakesNothingBack")
+    }
+}
 
 impl EventMutex for TakesNothingBack {
     fn create(&self, request: &LeaseRequest) -> Result<Option<Lease>, MutexError> {
-        self.0.create(request)
+        self.inner.create(request)
     }
     fn exists(&self, name: &MutexName) -> Result<bool, MutexError> {
-        self.0.exists(name)
+        self.inner.exists(name)
     }
     fn forget(&self, lease: &Lease) -> Result<bool, MutexError> {
-        self.1.lock().unwrap().push(lease.name().clone());
+        self.asked_back.lock().unwrap().push(lease.name().clone());
         Err(MutexError::unavailable(format!("forget {}", lease.name()), "timed out"))
+    }
+    fn admit(&self, admissions: &[Admission]) -> Answers<Admitted> {
+        (self.meanwhile)();
+        self.inner.admit(admissions)
     }
     fn release(&self, leases: &[Lease]) -> Answers<bool> {
         leases.iter().map(|lease| self.forget(lease)).collect()
@@ -303,6 +338,74 @@ impl EventMutex for TakesNothingBack {
     }
 }
 
+/// The lease and the claim of an event at noon.
+fn both_of(name: &str) -> [MutexName; 2] {
+    [lease(name), lease(name).claim(name, noon())]
+}
+
+/// The event in the foreground has its answer, and the store is not asked for the next; two in the background have theirs
+/// together.
+const PLACES: [(Way, &[&str]); 2] = [(|event| event, &["e"]), (Event::in_background, &["e", "f"])];
+
+#[test]
+fn what_was_granted_too_late_is_given_back_whole_also_to_a_store_that_is_out() {
+    for (place, granted) in PLACES {
+        for outage in [Outage::Skip, Outage::RunUnprotected] {
+            let (clock, diary) = (ManualClock::at(noon()), Diary::default());
+            let moved = clock.clone();
+            let out = TakesNothingBack::new(&clock, move || moved.advance(TERM));
+            let event = |name: &str| {
+                let event = Event::call(name, diary.task(name)).every_minute().on_one_server();
+                event.without_overlapping_for(TERM).on_outage(outage).apply(place)
+            };
+            let report = schedule(&(Arc::clone(&out) as Store), &clock, ["e", "f"].map(event)).run_due(noon());
+            assert!(report.is_failure(), "{report}");
+            // Who runs all the same runs the occurrence for everybody.
+            let is_unused = |name: &MutexName| outage == Outage::Skip || !name.is_claim();
+            out.assert_asked_back(granted.iter().copied().flat_map(both_of).filter(is_unused));
+            assert_eq!(diary.lines().len(), if outage == Outage::Skip { 0 } else { 2 }, "{report}");
+        }
+    }
+}
+
+#[test]
+fn what_was_granted_while_a_shutdown_began_is_given_back_whole_also_to_a_store_that_is_out() {
+    for (place, granted) in PLACES {
+        let (clock, shutdown, diary) = (ManualClock::at(noon()), Shutdown::new(), Diary::default());
+        let triggers = shutdown.clone();
+        let out = TakesNothingBack::new(&clock, move || triggers.trigger());
+        let event = |name: &str| {
+            let event = Event::call(name, diary.task(name)).every_minute().on_one_server();
+            event.without_overlapping_for(TERM).apply(place)
+        };
+        let schedule = schedule(&(Arc::clone(&out) as Store), &clock, ["e", "f"].map(event)).with_shutdown(&shutdown);
+        let report = schedule.run_due(noon());
+        assert!(matches!(skipped(&report, "e"), SkipReason::ShuttingDown), "{report}");
+        out.assert_asked_back(granted.iter().copied().flat_map(both_of));
+    }
+}
+
+#[test]
+fn what_waited_for_a_thread_when_a_shutdown_began_is_given_back_whole_also_to_a_store_that_is_out() {
+    // Without threads, what was admitted together runs one after another.
+    let this =
+        "healing::loss::what_waited_for_a_thread_when_a_shutdown_began_is_given_back_whole_also_to_a_store_that_is_out";
+    if run_alone(this, &[NO_THREADS]).is_some() {
+        return;
+    }
+    let (clock, shutdown, diary) = (ManualClock::at(noon()), Shutdown::new(), Diary::default());
+    let out = TakesNothingBack::new(&clock, || {});
+    let protected = |event: Event| event.every_minute().without_overlapping_for(TERM).on_one_server().in_background();
+    let triggers = shutdown.clone();
+    let first = Event::call("first", move |_| triggers.trigger());
+    let others = ["e", "f"].map(|name| Event::call(name, diary.task(name)));
+    let events = [first].into_iter().chain(others).map(protected);
+    let report = schedule(&(Arc::clone(&out) as Store), &clock, events).with_shutdown(&shutdown).run_due(noon());
+    assert!(ran(&report, "first").is_success(), "{report}");
+    assert_eq!(diary.lines(), [""; 0], "{report}");
+    out.assert_asked_back([lease("first")].into_iter().chain(["e", "f"].into_iter().flat_map(both_of)));
+}
+
 /// What a store is asked to take back it makes up for when it is there again.
 #[test]
 fn the_occurrence_of_a_task_that_was_not_started_is_given_back_also_to_a_store_that_is_out() {
@@ -310,7 +413,7 @@ fn the_occurrence_of_a_task_that_was_not_started_is_given_back_also_to_a_store_t
         // The first one is released with the admission of another, if there is one.
         for events in [&["e"][..], &["e", "f"]] {
             let (clock, diary) = (ManualClock::at(noon()), Diary::default());
-            let out = Arc::new(TakesNothingBack(MemoryMutex::with_clock(&clock), Mutex::default()));
+            let out = TakesNothingBack::new(&clock, || {});
             let store: Store = Arc::clone(&out) as Store;
             let event = |name: &&str| {
                 let (moved, is_stopped) = (clock.clone(), *name == "e");
@@ -325,7 +428,7 @@ fn the_occurrence_of_a_task_that_was_not_started_is_given_back_also_to_a_store_t
             let report = schedule(&store, &clock, events.iter().map(event)).run_due(noon());
             let said = ran(&report, "e").to_string();
             assert!(said.starts_with("not started; the lease was lost at "), "{said}");
-            assert!(out.1.lock().unwrap().contains(&lease("e").claim("e", noon())), "{events:?}: {report}");
+            assert!(out.asked_back().contains(&lease("e").claim("e", noon())), "{events:?}: {report}");
         }
     }
 }
@@ -333,7 +436,7 @@ fn the_occurrence_of_a_task_that_was_not_started_is_given_back_also_to_a_store_t
 #[test]
 fn the_occurrences_of_several_tasks_that_were_not_started_are_given_back_to_a_store_that_is_out() {
     let (clock, diary) = (ManualClock::at(noon()), Diary::default());
-    let out = Arc::new(TakesNothingBack(MemoryMutex::with_clock(&clock), Mutex::default()));
+    let out = TakesNothingBack::new(&clock, || {});
     let (names, entered) = (["a", "b", "c"], Arc::new(Barrier::new(3)));
     let event = |name: &str| {
         let (moved, entered) = (clock.clone(), Arc::clone(&entered));
@@ -347,7 +450,7 @@ fn the_occurrences_of_several_tasks_that_were_not_started_are_given_back_to_a_st
     let report = schedule(&(Arc::clone(&out) as Store), &clock, names.map(event)).run_due(noon());
     assert_eq!(diary.lines(), [""; 0], "{report}");
     for name in names {
-        assert!(out.1.lock().unwrap().contains(&lease(name).claim(name, noon())), "{name}: {report}");
+        assert!(out.asked_back().contains(&lease(name).claim(name, noon())), "{name}: {report}");
     }
 }
 
