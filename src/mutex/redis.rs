@@ -8,8 +8,8 @@
 //!
 //! An admission carries the time of the server from which on nobody waits for its answer, and does nothing from then on:
 //! one that was on its way to a server that had stopped leaves nothing behind. An answer that is lost on a connection is asked
-//! for once more on another by the same owner, who is known again. What may be ours after all is given back as soon as
-//! the server answers.
+//! for once more on another by the same owner, who is known again; or, at a release, by who has the name, and for how long.
+//! What may be ours after all is given back as soon as the server answers.
 
 use std::fmt;
 use std::sync::Arc;
@@ -36,7 +36,7 @@ mod stream;
 
 pub use builder::RedisMutexBuilder;
 use client::{Client, Heard, Inquiry};
-use script::Decision;
+use script::{Decision, Released};
 
 /// For how long a release that the server did not answer is tried again at most.
 const RELEASE_OWED: Duration = Duration::from_secs(24 * 60 * 60);
@@ -77,6 +77,10 @@ const RELEASE_OWED: Duration = Duration::from_secs(24 * 60 * 60);
 /// a new connection. What this process may then hold without knowing it is given back as soon as the server answers, by a
 /// thread that lives as long as there is a handle; the last handle tries once more when it goes. A process that ends
 /// without an answer leaves the lease to its term, and the claim.
+///
+/// What has gone back leaves nothing behind. So a release that is asked for once more, because its answer was lost, and finds
+/// the name free, takes it for released at the first asking, also where the server had lost the lease before. If somebody else
+/// has had the name since before the call, the lease was lost, and that is said.
 ///
 /// The server's user needs `+@connection +evalsha +script|load +time +get +mget +set +del +exists +pttl +pexpire` on the keys
 /// `~soloist:*`, and `+info` for [`check`](EventMutex::check).
@@ -146,17 +150,18 @@ impl RedisMutex {
         leases: &[Lease],
         admissions: &[Admission],
     ) -> (Answers<bool>, Answers<Admitted>) {
+        let began = Clock::system().moment();
         let Heard { first, second, again, second_again } =
             self.client.ask_in_turn(&self.release_of(leases), &self.admission_of(admissions));
-        (self.released(leases, first, again), self.admitted(admissions, second, second_again))
+        (self.released(leases, first, again, began), self.admitted(admissions, second, second_again))
     }
 
-    fn release_of<'a>(&'a self, leases: &'a [Lease]) -> Inquiry<'a, bool> {
+    fn release_of<'a>(&'a self, leases: &'a [Lease]) -> Inquiry<'a, Released> {
         let held: Vec<Held> = leases.iter().map(Held::of).collect();
         Inquiry {
             names: leases.iter().map(Lease::name).collect(),
             call: Box::new(move |chunk, _, _| script::release(chunk.iter().map(|at| &held[*at]), &self.client.prefix)),
-            meaning: script::owned,
+            meaning: script::released,
         }
     }
 
@@ -172,19 +177,24 @@ impl RedisMutex {
         Inquiry { names, call: Box::new(call), meaning: script::decisions }
     }
 
-    fn released(&self, leases: &[Lease], answers: Vec<Result<bool, Failure>>, again: bool) -> Answers<bool> {
+    fn released(
+        &self,
+        leases: &[Lease],
+        answers: Vec<Result<Released, Failure>>,
+        again: bool,
+        began: Moment,
+    ) -> Answers<bool> {
         let now = Clock::system().moment();
         self.owe_what_failed(leases, &answers, now);
-        let answer = |(answer, lease): (Result<bool, Failure>, &Lease)| match answer {
-            // It went back when it was asked for the first time, unless it had gone before.
-            Ok(false) if again => Ok(now < lease.deadline()),
-            answer => answer.map_err(|failure| self.failed("forget", lease.name(), failure)),
+        let answer = |(answer, lease): (Result<Released, Failure>, &Lease)| match answer {
+            Ok(released) => Ok(released.went_back(again && now < lease.deadline(), now.since(began))),
+            Err(failure) => Err(self.failed("forget", lease.name(), failure)),
         };
         answers.into_iter().zip(leases).map(answer).collect()
     }
 
     /// What could not be given back is, as soon as the server answers, but not before `from`.
-    fn owe_what_failed(&self, leases: &[Lease], answers: &[Result<bool, Failure>], from: Moment) {
+    fn owe_what_failed<T>(&self, leases: &[Lease], answers: &[Result<T, Failure>], from: Moment) {
         let left = leases.iter().zip(answers).filter(|(_, answer)| answer.is_err());
         // It may have been extended, so that only the server knows when it ends.
         let until = from.plus(RELEASE_OWED);
@@ -339,10 +349,12 @@ impl EventMutex for RedisMutex {
         // Only this holder is broken, however late the request arrives and however often.
         let held = Held { name: name.clone(), owner: holder.owner() };
         let call = |_: &[usize], _: ServerClock, _: Moment| script::release([&held].into_iter(), &self.client.prefix);
+        let began = Clock::system().moment();
         let Heard { mut first, again, .. } =
-            self.client.ask_about(&Inquiry { names: vec![name], call: Box::new(call), meaning: script::owned });
-        let broken = first.pop().unwrap_or(Ok(false)).map_err(|failure| self.failed("break", name, failure))?;
-        Ok(broken || again)
+            self.client.ask_about(&Inquiry { names: vec![name], call: Box::new(call), meaning: script::released });
+        let answer = first.pop().unwrap_or_else(|| Err(failure::not_understood("nothing")));
+        let released = answer.map_err(|failure| self.failed("break", name, failure))?;
+        Ok(released.went_back(again, Clock::system().moment().since(began)))
     }
 
     fn check(&self) -> Result<Vec<StoreWarning>, MutexError> {

@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 use std::sync::LazyLock;
+use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use redis::{Cmd, Script, Value, cmd};
@@ -71,21 +72,49 @@ pub(super) fn extend<'a>(
     call
 }
 
-/// What `extend` answers: as `release`, unless it was too late.
-pub(super) fn extended(answer: Value, names: usize, clock: &mut ServerClock) -> Result<Vec<bool>, Failure> {
-    if answer == Value::BulkString(b"late".to_vec()) { Err(Failure::too_late()) } else { owned(answer, names, clock) }
-}
-
-/// What `release` answers: for each name whether it was the owner's.
-pub(super) fn owned(answer: Value, names: usize, _: &mut ServerClock) -> Result<Vec<bool>, Failure> {
+/// What `extend` answers: for each name whether it was the owner's, unless it was too late.
+pub(super) fn extended(answer: Value, names: usize, _: &mut ServerClock) -> Result<Vec<bool>, Failure> {
+    if answer == Value::BulkString(b"late".to_vec()) {
+        return Err(Failure::too_late());
+    }
     let mut owned = vec![true; names];
     for exception in sequence(answer)? {
-        match number(&exception, names) {
-            Some(at) => owned[at] = false,
-            None => return Err(not_understood(exception)),
-        }
+        let at = number(&exception, names).ok_or_else(|| not_understood(exception))?;
+        owned[at] = false;
     }
     Ok(owned)
+}
+
+/// What came of giving one name back.
+#[derive(Clone, Copy)]
+pub(super) struct Released {
+    was_ours: bool,
+    /// For how long somebody else has had it; no time if nobody has.
+    taken_for: Duration,
+}
+
+impl Released {
+    /// Whether it was ours when this was asked for, so long ago; or `again`, and can have gone back at the first asking.
+    /// That is so, too, if it is nobody's: what has gone leaves nothing behind.
+    pub(super) fn went_back(self, again: bool, ago: Duration) -> bool {
+        self.was_ours || (again && self.taken_for <= ago)
+    }
+}
+
+/// What `release` answers.
+pub(super) fn released(answer: Value, names: usize, _: &mut ServerClock) -> Result<Vec<Released>, Failure> {
+    let mut released = vec![Released { was_ours: true, taken_for: Duration::ZERO }; names];
+    for exception in sequence(answer)? {
+        let (at, taken_for) = not_ours(&exception, names).ok_or_else(|| not_understood(exception))?;
+        released[at] = Released { was_ours: false, taken_for };
+    }
+    Ok(released)
+}
+
+fn not_ours(exception: &Value, names: usize) -> Option<(usize, Duration)> {
+    let Value::Array(parts) = exception else { return None };
+    let [at, Value::Int(micros)] = &parts[..] else { return None };
+    Some((number(at, names)?, Duration::from_micros(u64::try_from(*micros).ok()?)))
 }
 
 /// One call of the script for all of these, no two of one mutex, and each of one owner; nobody waits for its answer from

@@ -8,7 +8,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use chrono::{DateTime, Utc};
-use soloist::{Event, EventMutex, LeaseGuard, MutexName, RedisMutex, Schedule, SkipReason, StoreWarning, Term};
+use soloist::{
+    Clock, Event, EventMutex, LeaseGuard, LeaseRequest, MutexName, RedisMutex, Schedule, SkipReason, StoreWarning, Term,
+};
 
 use super::{assert_ran, claim, entries, minute, report, schedule};
 use crate::fleet::{Fleet, succeeded};
@@ -210,6 +212,60 @@ fn a_release_without_an_answer_is_made_up_for() {
         proxy.mend();
         wait_until("the lease was given back", || entries(&server) == [claim(0)]);
     }
+}
+
+fn request(name: &str) -> LeaseRequest {
+    LeaseRequest::new(MutexName::lease(name).expect("a name"), Term::MAX, &Clock::system())
+}
+
+#[test]
+fn a_lease_that_another_had_before_is_told_of_though_its_release_is_asked_for_twice() {
+    let server = Redis::start();
+    let (proxy, theirs) = (Proxy::of(&server), RedisMutex::new(&server.url()).unwrap());
+    let forgotten = |_: &MutexName| _ = server.ask(&["FLUSHALL"]);
+    let broken = |name: &MutexName| assert!(theirs.break_lease(name).unwrap());
+    let losses: [&dyn Fn(&MutexName); 2] = [&forgotten, &broken];
+    for (number, lose) in losses.iter().enumerate() {
+        let ours = RedisMutex::new(&proxy.url()).unwrap();
+        let lease = ours.create(&request("report")).unwrap().expect("nobody holds it");
+        lose(lease.name());
+        let other = theirs.create(&request("report")).unwrap().expect("nobody holds it");
+        thread::sleep(Duration::from_millis(200)); // longer than an answer is under way to us
+        proxy.fault_once(Fault::Cut);
+        assert!(!ours.forget(&lease).unwrap(), "loss {number}");
+        assert!(theirs.forget(&other).unwrap(), "it was left alone");
+    }
+}
+
+#[test]
+fn a_lease_that_another_took_after_its_release_was_ours_until_then() {
+    let server = Redis::start();
+    let (proxy, theirs) = (Proxy::of(&server), RedisMutex::new(&server.url()).unwrap());
+    // It asks again after half of that.
+    let ours = RedisMutex::builder(&proxy.url()).timeout(Duration::from_secs(4)).build().unwrap();
+    let lease = ours.create(&request("report")).unwrap().expect("nobody holds it");
+    thread::sleep(Duration::from_millis(200)); // longer than an answer is under way to us
+    proxy.fault_once(Fault::ReplyLost);
+    let other = thread::scope(|scope| {
+        let call = scope.spawn(|| ours.forget(&lease));
+        proxy.wait_until_met();
+        let other = theirs.create(&request("report")).unwrap().expect("it was given back");
+        assert!(call.join().unwrap().unwrap(), "it went back at the first asking");
+        other
+    });
+    assert!(theirs.forget(&other).unwrap(), "it was left alone");
+}
+
+#[test]
+fn a_break_whose_answer_was_lost_has_broken_it() {
+    let server = Redis::start();
+    let (proxy, theirs) = (Proxy::of(&server), RedisMutex::new(&server.url()).unwrap());
+    let lease = theirs.create(&request("report")).unwrap().expect("nobody holds it");
+    let operator = RedisMutex::new(&proxy.url()).unwrap();
+    assert!(operator.exists(lease.name()).unwrap(), "and a connection is at rest");
+    proxy.fault_once_after(Fault::ReplyCut, 1);
+    assert!(operator.break_lease(lease.name()).unwrap(), "it was broken at the first asking");
+    assert!(!theirs.forget(&lease).unwrap());
 }
 
 #[test]

@@ -175,7 +175,7 @@ fn deep() -> impl Strategy<Value = Vec<u8>> {
     (select(heads), 1_usize..3_000).prop_map(|(head, depth)| head.repeat(depth).into_bytes())
 }
 
-/// As `admit`, `look` or `release` answer, whether or not that was asked.
+/// As `admit`, `look`, `extend` or `release` answer, whether or not that was asked.
 fn plausible() -> impl Strategy<Value = Reply> {
     let digits = || {
         let known = vec!["1772366400000000", "1772366400000001", "0", "9223372036854775807"];
@@ -186,6 +186,7 @@ fn plausible() -> impl Strategy<Value = Reply> {
         Reply::Many('*', vec![Reply::Line(':', at), what, Reply::text(entry), Reply::Line(':', left)])
     });
     let looked = (entries(), numbers(), digits());
+    let number = || numbers().prop_map(|number| Reply::Line(':', number));
     prop_oneof![
         4 => (digits(), digits(), vec(exception, 0..4)).prop_map(|(time, token, exceptions)| {
             Reply::Many('*', [vec![time, token], exceptions].concat())
@@ -193,7 +194,9 @@ fn plausible() -> impl Strategy<Value = Reply> {
         1 => looked.prop_map(|(entry, left, time)| {
             Reply::Many('*', vec![Reply::text(entry), Reply::Line(':', left), time])
         }),
-        1 => vec(numbers().prop_map(|number| Reply::Line(':', number)), 0..4).prop_map(|items| Reply::Many('*', items)),
+        1 => vec(number(), 0..4).prop_map(|items| Reply::Many('*', items)),
+        1 => vec(vec(number(), 2).prop_map(|items| Reply::Many('*', items)), 0..4)
+            .prop_map(|items| Reply::Many('*', items)),
         1 => vec(digits(), 0..4).prop_map(|items| Reply::Many('*', items)),
     ]
 }
