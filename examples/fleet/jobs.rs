@@ -33,9 +33,9 @@ const SYNC: Job = Job {
 /// The job whose worker is killed.
 pub(crate) const VICTIM: usize = 1;
 
-/// So long after a kill does its event stay blocked, on a store that can't tell that the process has gone. Two minutes
-/// of this fleet; a real one leaves it at the default of a minute.
-const TERM: Duration = Duration::from_secs(2);
+/// So long after a kill does its event stay blocked at most, on a store that can't tell that the process has gone. Two
+/// minutes of this fleet; a real one leaves it at the default of a minute.
+pub(crate) const TERM: Duration = Duration::from_secs(2);
 
 /// `tell` hears of each start and each end.
 pub(crate) fn schedule(

@@ -1,6 +1,7 @@
 //! Starts the workers, kills one of them at work, starts it again, and shows what they tell meanwhile.
 
 use std::error::Error;
+use std::fmt::Display;
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
@@ -13,11 +14,26 @@ use soloist::{EventMutex, MutexName, Scope};
 
 use crate::jobs::{JOBS, VICTIM};
 use crate::pace::{At, Pace};
-use crate::story::{Kill, Reason, Run, Skip, Story};
+use crate::story::{AfterAKill, Kill, Reason, Run, Story};
+
+/// Better one message before the start than one of each worker.
+pub(crate) fn look_at(url: &str) -> Result<AfterAKill, Box<dyn Error>> {
+    let mutex = soloist::connect(url)?;
+    let after_a_kill = match mutex.scope() {
+        Scope::Process => {
+            return Err("each worker is a process, which a store in memory does not reach: take file:/path or \
+                        redis://host"
+                .into());
+        }
+        Scope::Host => AfterAKill::FreeAtOnce,
+        _ => AfterAKill::Leased,
+    };
+    mutex.exists(&MutexName::lease("fleet")?)?;
+    Ok(after_a_kill)
+}
 
 /// Runs a fleet from its first minute to its last; what happened.
 pub(crate) fn lead(url: &str, story: Story) -> Result<Story, Box<dyn Error>> {
-    look_at(url)?;
     let interrupted = Arc::new(AtomicBool::new(false));
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
         signal_hook::flag::register(signal, Arc::clone(&interrupted))?;
@@ -37,18 +53,6 @@ pub(crate) fn lead(url: &str, story: Story) -> Result<Story, Box<dyn Error>> {
         leader.show_minutes();
     }
     Ok(leader.story)
-}
-
-/// Better one message before the start than one of each worker.
-fn look_at(url: &str) -> Result<(), Box<dyn Error>> {
-    let mutex = soloist::connect(url)?;
-    if mutex.scope() == Scope::Process {
-        return Err(
-            "each worker is a process, which a store in memory does not reach: take file:/path or redis://host".into(),
-        );
-    }
-    mutex.exists(&MutexName::lease("fleet")?)?;
-    Ok(())
 }
 
 struct Leader {
@@ -140,7 +144,7 @@ impl Leader {
         let kill = Kill { worker, process: server.0.id(), at: self.pace.now(), restarted: None };
         server.0.kill()?;
         server.0.wait()?;
-        println!("    {:7} worker {} is killed, at work on {}", kill.at.to_string(), worker + 1, JOBS[VICTIM].name);
+        println!("{}worker {} is killed, at work on {}", head(kill.at), worker + 1, JOBS[VICTIM].name);
         self.story.kill = Some(kill);
         Ok(())
     }
@@ -154,7 +158,7 @@ impl Leader {
         }
         kill.restarted = Some(now);
         let worker = kill.worker;
-        println!("    {:7} worker {} is started again", now.to_string(), worker + 1);
+        println!("{}worker {} is started again", head(now), worker + 1);
         self.start(worker)
     }
 
@@ -162,20 +166,26 @@ impl Leader {
     fn show_minutes(&mut self) {
         while self.shown < self.story.minutes && self.pace.now().0 >= At::minute(self.shown).0 + 900 {
             let [remind, generate, sync] = [0, 1, 2].map(|job| who(&self.story, job, self.shown));
-            println!("{}", format!("minute {:<5}{remind:17}{generate:19}{sync}", self.shown).trim_end());
+            println!("{}", format!("{}{remind:17}{generate:19}{sync}", head(self.shown)).trim_end());
             self.shown += 1;
         }
     }
+}
+
+/// The beginning of a line, about a minute or a moment.
+fn head(when: impl Display) -> String {
+    format!("{:<12}", format!("minute {when}"))
 }
 
 /// What is known of it so far: a worker tells of its skips when its tick ends.
 fn who(story: &Story, job: usize, minute: u32) -> String {
     let start = At::minute(minute);
     let is_in_the_way = |run: &Run| job == VICTIM && run.job == job && run.from < start && run.to() > start;
-    let was_skipped = |skip: &Skip| (skip.job, skip.minute, skip.reason) == (job, minute, Reason::AtWork);
+    let was_skipped = |why| story.skips.iter().any(|skip| (skip.job, skip.minute, skip.reason) == (job, minute, why));
     match story.run_of(job, minute) {
         Some(run) => format!("worker {}", run.worker + 1),
-        None if story.runs.iter().any(is_in_the_way) || story.skips.iter().any(was_skipped) => "(still at work)".into(),
+        None if was_skipped(Reason::Leased) => "(still leased)".into(),
+        None if story.runs.iter().any(is_in_the_way) || was_skipped(Reason::Running) => "(still running)".into(),
         None => "(nobody yet)".into(),
     }
 }

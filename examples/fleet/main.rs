@@ -20,8 +20,10 @@ mod worker;
 use std::error::Error;
 use std::fs::File;
 use std::io::Write;
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::str::FromStr;
 
 use crate::pace::Pace;
 use crate::story::Story;
@@ -40,7 +42,7 @@ fn main() -> ExitCode {
             Ok(())
         }
         Ok(Some(options)) => match options.worker {
-            Some(pace) => worker::work(&options.store, pace, options.minutes),
+            Some(pace) => worker::work(&options.store.unwrap_or_default(), pace, options.minutes),
             None => lead(&options),
         },
     };
@@ -68,17 +70,21 @@ fn in_one_line(error: &dyn Error) -> String {
 
 fn lead(options: &Options) -> Result<(), Box<dyn Error>> {
     let directory = tempfile::tempdir()?; // gone when we end
-    let (kind, url) = match options.store.split_once(':') {
-        None => ("file", format!("file:{}", directory.path().display())),
-        Some((kind, _)) => (kind, options.store.clone()),
+    let url = match &options.store {
+        None => format!("file:{}", directory.path().display()),
+        Some(url) => url.clone(),
     };
-    println!(
-        "{} workers on one {kind} store, {} minutes of a second each, seed {}\n",
-        options.workers, options.minutes, options.seed
-    );
-    // Before all else, so that a wrong path costs nobody its ten seconds.
+    // Before all else, so that neither a wrong store nor a wrong path costs anybody ten seconds.
+    let story = Story::new(options.workers, options.minutes, options.seed, leader::look_at(&url)?);
     let mut picture = File::create(&options.svg).map_err(|error| format!("{}: {error}", options.svg.display()))?;
-    let story = leader::lead(&url, Story::new(options.workers, options.minutes, options.seed))?;
+    println!(
+        "{} workers on one {} store, {} minutes of a second each, seed {}\n",
+        options.workers,
+        url.split(':').next().unwrap_or_default(),
+        options.minutes,
+        options.seed
+    );
+    let story = leader::lead(&url, story)?;
     terminal::show(&story);
     picture.write_all(svg::draw(&story).as_bytes())?;
     println!("\nthe same as a picture: {}", options.svg.display());
@@ -89,8 +95,8 @@ fn lead(options: &Options) -> Result<(), Box<dyn Error>> {
 }
 
 struct Options {
-    /// Empty: one in files, of our own.
-    store: String,
+    /// `None`: one in files, of our own.
+    store: Option<String>,
     workers: usize,
     minutes: u32,
     seed: u64,
@@ -105,7 +111,7 @@ impl Options {
         use lexopt::prelude::*;
 
         let mut options = Self {
-            store: String::new(),
+            store: None,
             workers: 5,
             minutes: 10,
             seed: fastrand::u64(..10_000),
@@ -115,23 +121,32 @@ impl Options {
         let mut arguments = lexopt::Parser::from_env();
         while let Some(argument) = arguments.next()? {
             match argument {
-                Long("workers") => options.workers = arguments.value()?.parse()?,
-                Long("minutes") => options.minutes = arguments.value()?.parse()?,
-                Long("seed") => options.seed = arguments.value()?.parse()?,
+                // Less leaves no time for the kill, the take-over and the return; more is no picture any more.
+                Long("workers") => {
+                    options.workers = number(&mut arguments, 2..=20, "--workers is a whole number from 2 to 20")?;
+                }
+                Long("minutes") => {
+                    options.minutes = number(&mut arguments, 8..=30, "--minutes is a whole number from 8 to 30")?;
+                }
+                Long("seed") => options.seed = number(&mut arguments, 0..=u64::MAX, "--seed is a whole number")?,
                 Long("svg") => options.svg = arguments.value()?.into(),
                 Long("worker") => options.worker = Some(Pace::begun_at(arguments.value()?.parse()?)),
                 Long("help") | Short('h') => return Ok(None),
-                Value(store) if options.store.is_empty() => options.store = store.string()?,
+                Value(store) if options.store.is_none() => options.store = Some(store.string()?),
                 _ => return Err(argument.unexpected().into()),
             }
         }
-        // Less leaves no time for the kill, the take-over and the return; more is no picture any more.
-        if !(2..=20).contains(&options.workers) {
-            return Err("--workers is a number from 2 to 20".into());
-        }
-        if !(8..=30).contains(&options.minutes) {
-            return Err("--minutes is a number from 8 to 30".into());
-        }
         Ok(Some(options))
     }
+}
+
+/// The value of an option, about which `rule` says what it is.
+fn number<T: FromStr + PartialOrd>(
+    arguments: &mut lexopt::Parser,
+    range: RangeInclusive<T>,
+    rule: &str,
+) -> Result<T, Box<dyn Error>> {
+    let value = arguments.value()?.to_string_lossy().into_owned();
+    let number = value.parse().ok().filter(|number| range.contains(number));
+    number.ok_or_else(|| format!("{rule}, not {value:?}").into())
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::jobs::{JOBS, VICTIM};
+use crate::jobs::{JOBS, TERM, VICTIM};
 use crate::pace::At;
 
 #[derive(Debug)]
@@ -14,6 +14,7 @@ pub(crate) struct Story {
     pub(crate) runs: Vec<Run>,
     pub(crate) skips: Vec<Skip>,
     pub(crate) kill: Option<Kill>,
+    after_a_kill: AfterAKill,
     /// Which worker is, or was, the process with this id.
     processes: BTreeMap<u32, usize>,
 }
@@ -51,10 +52,21 @@ pub(crate) struct Skip {
 pub(crate) enum Reason {
     /// Another worker has this minute.
     Taken,
-    /// The run of an earlier minute is still at work.
-    AtWork,
+    /// The run of an earlier minute was not over.
+    Running,
+    /// It was over with its worker, and its lease was not.
+    Leased,
     /// The store is out, say.
     Fault,
+}
+
+/// What a store does about the lease of a process that was killed.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum AfterAKill {
+    /// It is on the same host, and sees that the process has gone.
+    FreeAtOnce,
+    /// It is a server, to which only the end of the term tells.
+    Leased,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -66,9 +78,9 @@ pub(crate) struct Kill {
 }
 
 impl Story {
-    pub(crate) fn new(workers: usize, minutes: u32, seed: u64) -> Self {
+    pub(crate) fn new(workers: usize, minutes: u32, seed: u64, after_a_kill: AfterAKill) -> Self {
         let (runs, skips) = (Vec::new(), Vec::new());
-        Self { workers, minutes, seed, runs, skips, kill: None, processes: BTreeMap::new() }
+        Self { workers, minutes, seed, runs, skips, kill: None, after_a_kill, processes: BTreeMap::new() }
     }
 
     pub(crate) fn started(&mut self, worker: usize, process: u32) {
@@ -91,15 +103,7 @@ impl Story {
                 runs.find(|run| (run.worker, run.job, run.minute) == (worker, job, minute))?.end = Some((at, end));
             }
             ["skipped", keyword, holder, text] => {
-                let (reason, words) = match *keyword {
-                    "ran_elsewhere" => (Reason::Taken, "taken by"),
-                    "overlapping" => (Reason::AtWork, "still at work on"),
-                    _ => (Reason::Fault, ""),
-                };
-                let why = match self.name_of(holder) {
-                    Some(name) if reason != Reason::Fault => format!("{words} {name}"),
-                    _ => (*text).to_owned(),
-                };
+                let (reason, why) = self.why_skipped(keyword, holder, text);
                 self.skips.push(Skip { worker, job, minute, reason, why });
             }
             _ => return None,
@@ -107,11 +111,26 @@ impl Story {
         Some(())
     }
 
-    fn name_of(&self, process: &str) -> Option<String> {
-        let process = process.parse().ok()?;
-        let worker = self.processes.get(&process)? + 1;
-        let killed = self.kill.is_some_and(|kill| kill.process == process);
-        Some(if killed { format!("worker {worker}, which was killed") } else { format!("worker {worker}") })
+    /// In the words of the report, with the worker instead of its process. To a server a lease is a lease, whether or not
+    /// its worker is still there; a person wants to read that nothing runs any more.
+    fn why_skipped(&self, keyword: &str, holder: &str, text: &str) -> (Reason, String) {
+        let (reason, words) = match keyword {
+            "ran_elsewhere" => (Reason::Taken, "taken by"),
+            "overlapping" => (Reason::Running, "still running:"),
+            _ => return (Reason::Fault, text.to_owned()),
+        };
+        let process = holder.parse().unwrap_or(0);
+        let Some(worker) = self.processes.get(&process).map(|worker| worker + 1) else {
+            return (reason, text.to_owned());
+        };
+        match self.kill.filter(|kill| kill.process == process) {
+            Some(kill) if reason == Reason::Running && self.after_a_kill == AfterAKill::Leased => {
+                let (at, term) = (kill.at, TERM.as_secs());
+                let free = format!("free when its term of {term} minutes is over");
+                (Reason::Leased, format!("leased to worker {worker}, which was killed at minute {at}: {free}"))
+            }
+            _ => (reason, format!("{words} worker {worker}")),
+        }
     }
 
     /// What the killed worker had at hand has ended with it.
@@ -141,16 +160,16 @@ impl Story {
         let (Some(kill), Some(run)) = (self.kill, self.killed_run()) else { return Vec::new() };
         let (worker, event, minute) = (kill.worker + 1, JOBS[run.job].name, run.minute);
         let mut lines =
-            vec![format!("worker {worker} was killed at {}, at work on {event} of minute {minute}", kill.at)];
+            vec![format!("worker {worker} was killed at minute {}, at work on {event} of minute {minute}", kill.at)];
         if let Some(next) = self.takeover() {
             let (worker, after) = (next.worker + 1, next.from.after(kill.at));
             lines.push(format!(
-                "worker {worker} took {event} over at {}, {after} minutes later, with a higher token",
+                "worker {worker} took {event} over at minute {}, {after} minutes later, with a higher token",
                 next.from
             ));
         }
         if let Some(back) = kill.restarted {
-            lines.push(format!("worker {worker} was back at {back}"));
+            lines.push(format!("worker {worker} was back at minute {back}"));
         }
         lines
     }

@@ -13,7 +13,7 @@ const TOP: u32 = 128;
 const ROW: u32 = 17;
 /// Runs of the last event overlap, and need a second row.
 const LANE: u32 = 4 * ROW + 14;
-const LEGEND: u32 = 124;
+const LEGEND: u32 = 144;
 /// What is told at the top and at the bottom has to fit beside the lanes of few minutes.
 const LEAST_WIDTH: u32 = 900;
 
@@ -108,7 +108,7 @@ impl Picture<'_> {
             Some((at, End::Killed)) => format!("until {at}, when its worker was killed"),
         };
         let title = format!(
-            "{job} of minute {} on worker {}, from {} {ended}, token {token}",
+            "{job} of minute {} on worker {}, from minute {} {ended}, token {token}",
             run.minute,
             run.worker + 1,
             run.from
@@ -148,7 +148,9 @@ impl Picture<'_> {
     fn mark(&mut self, reason: Reason, x: u32, y: u32) {
         match reason {
             Reason::Taken => self.add(&format!("<circle class=\"taken\" cx=\"{x}\" cy=\"{y}\" r=\"2\"/>")),
-            Reason::AtWork => self.add(&format!("<circle class=\"at-work\" cx=\"{x}\" cy=\"{y}\" r=\"4\"/>")),
+            Reason::Running | Reason::Leased => {
+                self.add(&format!("<circle class=\"leased\" cx=\"{x}\" cy=\"{y}\" r=\"4\"/>"));
+            }
             Reason::Fault => self.cross("fault", x, y),
         }
     }
@@ -161,7 +163,7 @@ impl Picture<'_> {
     fn kill(&mut self, kill: Kill) {
         let (from, top) = (self.x(kill.at), top(kill.worker));
         let to = kill.restarted.map_or(self.x(At::minute(self.story.minutes)), |back| self.x(back));
-        self.add(&format!("<g><title>worker {} was not there</title>", kill.worker + 1));
+        self.add(&format!("<g><title>worker {} was not there from minute {} on</title>", kill.worker + 1, kill.at));
         self.add(&format!(
             "<rect class=\"down\" x=\"{from}\" y=\"{top}\" width=\"{}\" height=\"{}\"/>",
             to.saturating_sub(from),
@@ -205,12 +207,15 @@ impl Picture<'_> {
         let y = top + 66;
         self.mark(Reason::Taken, 37, y - 4);
         self.text(60, y, "", "skipped: another worker had that minute");
-        self.mark(Reason::AtWork, 348, y - 4);
-        self.text(362, y, "", "skipped: still at work");
-        self.cross("kill", 535, y - 4);
-        self.text(550, y, "", "killed, and the run with it");
-        self.add(&format!("<path class=\"takeover\" d=\"M744 {} h26\"/>", y - 4));
-        self.text(778, y, "", "taken over");
+        self.mark(Reason::Running, 335, y - 4);
+        self.text(349, y, "", "skipped: still running, or its lease is");
+        self.mark(Reason::Fault, 602, y - 4);
+        self.text(617, y, "", "skipped by a fault");
+        let y = y + 20;
+        self.cross("kill", 37, y - 4);
+        self.text(60, y, "", "killed, and the run with it");
+        self.add(&format!("<path class=\"takeover\" d=\"M322 {} h26\"/>", y - 4));
+        self.text(355, y, "", "taken over");
         self.text(
             60,
             y + 20,

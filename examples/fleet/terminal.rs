@@ -35,8 +35,12 @@ impl Chart<'_> {
                 println!("{}", format!("  worker {:<7}{}", worker + 1, self.row(number, worker)).trim_end());
             }
         }
-        println!("\n3██ the run of minute 3   · taken by another worker   ○ still at work");
-        println!("X   killed, with the run  ░ not there");
+        // There is room for one digit.
+        let minutes = if self.story.minutes > 10 { "minute 3, 13 or 23" } else { "minute 3" };
+        println!("\n3██ the run of {minutes}");
+        println!("X   killed, with the run       ░ not there");
+        println!("·   skipped: taken by another  ○ skipped: still running, or its lease is");
+        println!("!   skipped by a fault, which is told at the end");
     }
 
     fn axis(&self) -> String {
@@ -53,7 +57,7 @@ impl Chart<'_> {
         for skip in self.story.skips.iter().filter(|skip| (skip.job, skip.worker) == (job, worker)) {
             row[self.cell(At::minute(skip.minute))] = match skip.reason {
                 Reason::Taken => '·',
-                Reason::AtWork => '○',
+                Reason::Running | Reason::Leased => '○',
                 Reason::Fault => '!',
             };
         }
@@ -108,7 +112,7 @@ fn painted(row: &str, job: usize) -> String {
 fn tally(story: &Story) {
     println!(
         "{:LABEL$}{:>6}{:>8}{:>8}{:>20}{:>15}{:>8}",
-        "", "ran", "killed", "failed", "skipped: taken", "still at work", "faults"
+        "", "ran", "killed", "failed", "skipped: taken", "overlapping", "faults"
     );
     for (number, job) in JOBS.iter().enumerate() {
         let runs = |is: fn(&End) -> bool| {
@@ -126,7 +130,7 @@ fn tally(story: &Story) {
             runs(|end| *end == End::Killed),
             runs(|end| matches!(end, End::Failed(_))),
             skips(Reason::Taken),
-            skips(Reason::AtWork),
+            skips(Reason::Running) + skips(Reason::Leased),
             skips(Reason::Fault),
         );
     }

@@ -32,20 +32,25 @@ fn a_kill_is_told_and_no_minute_runs_twice() {
     let kills: Vec<&str> =
         text.lines().filter(|line| line.contains(" is killed, at work on reports:generate")).collect();
     assert_eq!(kills.len(), 1, "{text}");
-    let [at, "worker", victim, ..] = kills[0].split_whitespace().collect::<Vec<_>>()[..] else { panic!("{kills:?}") };
+    let ["minute", at, "worker", victim, ..] = kills[0].split_whitespace().collect::<Vec<_>>()[..] else {
+        panic!("{kills:?}")
+    };
     assert!(
-        text.contains(&format!("\nworker {victim} was killed at {at}, at work on reports:generate of minute ")),
+        text.contains(&format!("\nworker {victim} was killed at minute {at}, at work on reports:generate of minute ")),
         "{text}"
     );
-    assert!(text.contains(" took reports:generate over at "), "{text}");
-    assert!(text.contains(&format!("\nworker {victim} was back at ")), "{text}");
+    assert!(text.contains(" took reports:generate over at minute "), "{text}");
+    assert!(text.contains(&format!("\nworker {victim} was back at minute ")), "{text}");
     rows_for_each_worker(&text, victim);
 
     let picture = std::fs::read_to_string(&svg).expect("the picture is there");
     is_well_formed(&picture);
     assert_eq!(picture.matches(&format!(">killed at {at}<")).count(), 1, "{picture}");
     assert_eq!(picture.matches(", when its worker was killed,").count(), died_in(&text), "{picture}");
-    assert!(picture.contains(&format!(">worker {victim} was killed at {at}, at work on reports:generate of minute ")));
+    assert!(
+        picture
+            .contains(&format!(">worker {victim} was killed at minute {at}, at work on reports:generate of minute "))
+    );
     let starts = starts_in(&picture);
     let different: BTreeSet<&(String, String)> = starts.iter().collect();
     assert_eq!(different.len(), starts.len(), "a minute ran twice: {starts:?}");
@@ -53,6 +58,39 @@ fn a_kill_is_told_and_no_minute_runs_twice() {
         assert!(starts.iter().any(|(of, _)| of == event), "{event} never ran: {starts:?}");
         assert!(picture.contains(&format!("<title>{event} of minute 1: skipped, ")), "nobody was skipped: {event}");
     }
+    // On files nobody is kept waiting by who is no more.
+    let skips: Vec<Skip> = skips_in(&picture).into_iter().filter(|skip| skip.event == "reports:generate").collect();
+    let is_free = |skip: &Skip| !skip.why.contains("leased");
+    assert!(skips.iter().all(is_free), "{skips:?}");
+    assert!(skips.iter().any(|skip| skip.why.starts_with("still running: worker ")), "{skips:?}");
+    assert!(text.contains("(still running)") && !text.contains("(still leased)"), "{text}");
+}
+
+/// On a server the killed worker keeps its event for the rest of its term: nobody says that it is at work.
+#[cfg(feature = "redis")]
+#[test]
+fn on_a_server_what_a_killed_worker_leaves_behind_is_told_apart_from_a_run() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let svg = directory.path().join("fleet.svg");
+    let server = crate::servers::redis::Redis::start();
+    let options = ["--workers", "3", "--minutes", "8", "--seed", "7", &server.url()];
+    let output = fleet(&options, &svg).output().expect("it runs");
+    let text = stdout(&output);
+    assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
+    assert!(text.starts_with("3 workers on one redis store, "), "{text}");
+
+    let kill = text.lines().find(|line| line.contains(" was killed at minute ")).expect("somebody was killed");
+    let (victim, rest) = kill.split_once(" was killed at minute ").expect("it says when");
+    let at = rest.split_once(',').expect("it says of what").0;
+    let next = at.split_once('.').and_then(|(minute, _)| minute.parse().ok()).map_or(0, |minute: u32| minute + 1);
+    let line = text.lines().find(|line| line.starts_with(&format!("minute {next} "))).expect("each minute has one");
+    // Nobody may have told yet, on a busy machine.
+    assert!(line.contains("(still leased)") || line.contains("(nobody yet)"), "{text}");
+    let leased =
+        format!("leased to {victim}, which was killed at minute {at}: free when its term of 2 minutes is over");
+    let picture = std::fs::read_to_string(&svg).expect("the picture is there");
+    let skips = skips_in(&picture);
+    assert!(skips.iter().any(|skip| skip.event == "reports:generate" && skip.why == leased), "{skips:?}");
 }
 
 /// A row for each worker under each event, and the kill in one of them.
@@ -89,6 +127,23 @@ fn starts_in(picture: &str) -> Vec<(String, String)> {
         (event.to_owned(), rest.split_once(" on worker ").expect("a run has its worker").0.to_owned())
     })
     .collect()
+}
+
+#[derive(Debug)]
+struct Skip {
+    event: String,
+    why: String,
+}
+
+/// Those that can be pointed at.
+fn skips_in(picture: &str) -> Vec<Skip> {
+    let titles = picture.split("<title>").skip(1).filter_map(|rest| rest.split_once("</title>"));
+    let skip = |title: &str| {
+        let (of, why) = title.split_once(": skipped, ")?;
+        let (event, _) = of.split_once(" of minute ").expect("a skip has its minute");
+        Some(Skip { event: event.into(), why: why.into() })
+    };
+    titles.filter_map(|(title, _)| skip(title)).collect()
 }
 
 /// Not all that XML asks for: elements end where they should, attributes are quoted, and text is escaped.
@@ -153,12 +208,16 @@ fn wrong_arguments_are_told_in_one_line() {
     let file = directory.path().join("file");
     std::fs::write(&file, "").expect("it can be written");
     let below = format!("file:{}", file.join("store").display());
-    let cases: [(&[&str], &str); 7] = [
+    let cases: [(&[&str], &str); 10] = [
         (&["--sideways"], "--sideways"),
-        (&["--workers", "1"], "--workers is a number from 2 to 20"),
-        (&["--minutes", "7"], "--minutes is a number from 8 to 30"),
-        (&["--minutes", "ten"], "\"ten\""),
-        (&["nowhere:"], "nowhere"),
+        (&["--workers", "1"], "fleet: --workers is a whole number from 2 to 20, not \"1\" (see --help)"),
+        (&["--minutes", "7"], "fleet: --minutes is a whole number from 8 to 30, not \"7\" (see --help)"),
+        (&["--minutes", "ten"], "fleet: --minutes is a whole number from 8 to 30, not \"ten\" (see --help)"),
+        (&["--seed", "abc"], "fleet: --seed is a whole number, not \"abc\" (see --help)"),
+        (&["nowhere:"], "fleet: no store has the scheme nowhere"),
+        // Not taken for an own store in files.
+        (&["redis"], "fleet: the url of a store has no scheme; "),
+        (&[""], "fleet: the url of a store has no scheme; "),
         (&["memory:"], "take file:/path or redis://host"),
         (&[&below], "store"),
     ];
@@ -168,5 +227,6 @@ fn wrong_arguments_are_told_in_one_line() {
         assert_eq!(output.status.code(), Some(1), "{options:?}: {stderr}");
         assert!(stderr.starts_with("fleet: ") && stderr.lines().count() == 1, "{options:?}: {stderr}");
         assert!(stderr.contains(message), "{options:?}: {stderr}");
+        assert!(output.stdout.is_empty(), "{options:?}: {}", stdout(&output));
     }
 }
