@@ -162,7 +162,7 @@ impl<'a> Case<'a> {
         if let End::Killed(at) = life.end {
             // What is known of a command it has written down itself.
             for run in self.runs[first..].iter_mut().filter(|run| !run.ended && !self.history.outlives) {
-                run.last = at;
+                run.last = run.last.max(at);
             }
         }
     }

@@ -84,12 +84,13 @@ impl<'a> Crew<'a> {
     pub(crate) fn kill(&mut self, number: usize) -> Option<u32> {
         let at = self.at_work.iter().position(|worker| worker.number == number)?;
         let mut worker = self.at_work.remove(at);
+        let killed = now();
         worker.child.kill().expect("it is ours");
         let status = worker.child.wait().expect("it is ours");
         let pid = worker.child.id();
         // It may have come to its own end just before.
         let was_killed = status.signal() == Some(Signal::KILL.as_raw());
-        let end = if was_killed { End::Killed(now()) } else { end(status, &self.directory, &worker.name) };
+        let end = if was_killed { End::Killed(killed) } else { end(status, &self.directory, &worker.name) };
         self.lives.push(worker.into_life(end));
         was_killed.then_some(pid)
     }

@@ -56,6 +56,7 @@ pub(crate) struct Life {
 pub(crate) enum End {
     /// It had ticked all its minutes.
     Done,
+    /// At this moment it was still there.
     Killed(At),
     /// Not as it should have.
     Badly(String),

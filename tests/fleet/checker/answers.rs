@@ -15,7 +15,8 @@ pub(super) fn every_answer_has_its_cause(case: &Case<'_>, verdict: &mut Verdict)
         let is_explained = match skip.reason {
             "overlapping" => case.has_lease() && meets_a_live_lease(case, skip),
             "ran_elsewhere" => case.has_claim() && meets_a_claim(case, skip),
-            _ => is_refusal(skip) && was_cut_off(case, skip),
+            "store_unavailable" | NOT_STARTED => was_cut_off(case, skip),
+            _ => false,
         };
         if !is_explained {
             let Skip { event, occurrence, reason, holder, .. } = skip;
@@ -61,10 +62,10 @@ fn meets_a_claim(case: &Case<'_>, skip: &Skip<'_>) -> bool {
         skip.holder == Some(pid) && (event, occurrence) == (skip.event, skip.occurrence)
     };
     let ran = case.runs.iter().any(|run| is_it(run.life.pid, run.event, run.occurrence));
-    let mut refused = case.skips.iter().filter(|other| is_refusal(other));
-    let was_refused = refused.any(|other| is_it(other.life.pid, other.event, other.occurrence));
+    let mut skips = case.skips.iter().filter(|other| is_it(other.life.pid, other.event, other.occurrence));
     let mut of_the_holder = case.history.lives.iter().filter(|life| skip.holder == Some(life.pid));
-    ran || was_refused || of_the_holder.any(|life| was_killed_at(case, life, skip.event, skip.occurrence))
+    ran || skips.any(|other| may_have_been_granted(case, other))
+        || of_the_holder.any(|life| was_killed_at(case, life, skip.event, skip.occurrence))
 }
 
 /// Whether the process that is named had the lease, or may have had it, when the gate was asked.
@@ -76,7 +77,7 @@ fn meets_a_live_lease(case: &Case<'_>, skip: &Skip<'_>) -> bool {
         let mut assaults = case.assaults(pid, since, skip.at + nanoseconds(SLACK));
         assaults.any(|fault| matches!(fault.kind, Kind::Killed | Kind::Stopped))
     };
-    holder_was_at_work(case, skip) || was_attacked() || was_refused(case, skip, pid, since)
+    holder_was_at_work(case, skip) || was_attacked() || may_have_a_grant(case, skip, pid, since)
 }
 
 /// Whether the process that is named ran the event at that time, or just before.
@@ -85,24 +86,25 @@ pub(super) fn holder_was_at_work(case: &Case<'_>, skip: &Skip<'_>) -> bool {
     of_the_holder.any(|run| run.since <= skip.at && skip.since <= case.held_until(run))
 }
 
-/// Whether that process was cut off from the store after it had asked for the same event, or came too late to start it.
-fn was_refused(case: &Case<'_>, skip: &Skip<'_>, pid: u32, since: u64) -> bool {
-    case.skips.iter().any(|other| {
-        other.life.pid == pid
-            && other.event == skip.event
-            && is_refusal(other)
-            && other.since <= skip.at
-            && since <= other.at
-    })
+/// Whether that process asked for the same event then, and may have been granted it.
+fn may_have_a_grant(case: &Case<'_>, skip: &Skip<'_>, pid: u32, since: u64) -> bool {
+    let mut asked = case.skips.iter().filter(|other| other.life.pid == pid && other.event == skip.event);
+    asked.any(|other| other.since <= skip.at && since <= other.at && may_have_been_granted(case, other))
 }
 
-/// Whether it may have been granted all the same.
-pub(super) fn is_refusal(skip: &Skip<'_>) -> bool {
-    ["store_unavailable", NOT_STARTED].contains(&skip.reason)
+/// Whether it may have been granted what it skipped: it was cut off from the answer, or came too late to start; or its lease
+/// was over, and another's, when it was asked for a second time.
+pub(super) fn may_have_been_granted(case: &Case<'_>, skip: &Skip<'_>) -> bool {
+    let may_be = match skip.reason {
+        "store_unavailable" | NOT_STARTED => true,
+        "overlapping" => skip.since + nanoseconds(case.history.term) <= skip.at,
+        _ => false,
+    };
+    may_be && was_cut_off(case, skip)
 }
 
 /// Whether something was done to the store or to this process while the gate may have been asked.
-pub(super) fn was_cut_off(case: &Case<'_>, skip: &Skip<'_>) -> bool {
+fn was_cut_off(case: &Case<'_>, skip: &Skip<'_>) -> bool {
     let stopped = |fault: &Fault| {
         // One that stands still while it writes a record keeps the others waiting, where there is no server.
         let is_met = fault.pid == Some(skip.life.pid) || case.history.frees_at_once;

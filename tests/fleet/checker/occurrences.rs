@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::accounts::last_minute;
-use super::answers::{holder_was_at_work, is_refusal, was_cut_off};
+use super::answers::{holder_was_at_work, may_have_been_granted};
 use super::{Case, Count, Double, Run, Skip, Verdict, Why, beginning, told};
 use crate::history::{Life, written};
 use crate::plan::Kind;
@@ -72,8 +72,8 @@ fn of<'a, 'b>(case: &'a Case<'b>, event: &'a str, occurrence: &'a str) -> impl I
 
 fn explain(case: &Case<'_>, event: &str, occurrence: &str) -> Why {
     let skips: Vec<&Skip<'_>> = of(case, event, occurrence).collect();
-    let (refused, answered): (Vec<&Skip<'_>>, Vec<_>) = skips.iter().partition(|skip| is_refusal(skip));
-    let cut_off: Vec<_> = refused.into_iter().filter(|skip| was_cut_off(case, skip)).collect();
+    let answered: Vec<_> = skips.iter().filter(|skip| skip.holder.is_some()).collect();
+    let cut_off: Vec<_> = skips.iter().filter(|skip| may_have_been_granted(case, skip)).collect();
     // These had no time to say what became of it.
     let killed: Vec<&Life> =
         case.history.lives.iter().filter(|life| was_killed_at(case, life, event, occurrence)).collect();

@@ -35,7 +35,9 @@ pub(super) fn one_at_a_time(case: &Case<'_>, verdict: &mut Verdict) {
                 }
             }
         }
-        explained.into_values().for_each(|why| verdict.count(Count::Overlapped(why)));
+        for why in explained.into_values() {
+            verdict.count(Count::Overlapped(why));
+        }
     }
 }
 
@@ -72,7 +74,9 @@ fn tokens_rise(case: &Case<'_>, runs: &[&Run<'_>], verdict: &mut Verdict) {
         if run.token.is_none() {
             verdict.violation(format!("no token: {}", told(run, began)));
         }
-        if !known.insert(run.token) {
+        // Without a lease, each occurrence is granted by itself.
+        let granted_for = if case.has_lease() { "" } else { run.occurrence };
+        if !known.insert((granted_for, run.token)) {
             verdict.violation(format!("tokens: one that was there before, {}", told(run, began)));
         }
         if let Some(before) = highest.filter(|before| before.token > run.token) {

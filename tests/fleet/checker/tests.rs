@@ -584,6 +584,30 @@ fn whoever_had_a_lease_and_did_not_start_explains_that_it_was_met() {
 }
 
 #[test]
+fn whoever_was_granted_and_refused_at_the_second_asking_explains_that_it_was_met() {
+    // The first is stopped when it has its grant, and asks again when it goes on: the lease has another by then.
+    let text = "
+        2   20 skipped 0 ran_elsewhere by 1
+        2 4000 start   1 token 2
+        1 4200 skipped 0 overlapping by 2
+        1 4250 skipped 1 ran_elsewhere by 2
+        2 4300 end     1
+    ";
+    let stopped = || Doctored::of(Protection::Both, text);
+    stopped().with(Kind::Stopped, 15, 4150, Some(1)).loses(Why::CutOff);
+    stopped().fails_with("as ran_elsewhere by Some(1)");
+    stopped().with(Kind::Stopped, 15, 4150, Some(2)).fails_with("as ran_elsewhere by Some(1)");
+}
+
+#[test]
+fn claims_of_several_occurrences_may_have_the_same_token() {
+    let claims = |text: &str| Doctored::of(Protection::Claim, &text.replace("overlapping", "ran_elsewhere"));
+    let same = with_line("1 token 2", "1 token 1");
+    claims(&same).passes();
+    claims(&TWICE.replace("0 token 2", "0 token 1")).fails_with("tokens: one that was there before");
+}
+
+#[test]
 fn a_lease_that_is_broken_after_its_task_may_be_told_of_at_its_release() {
     let text = with_line("1   100 end     0", "1 100 end 0\n1 150 failed 0 says but_the_lease_was_lost");
     let broken = |when| Doctored::of(Protection::Both, &text).with(Kind::Broken, when, when, Some(1));
