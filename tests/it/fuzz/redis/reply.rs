@@ -34,7 +34,7 @@ pub(super) enum End {
     Silence,
     /// The same over and over.
     Endless,
-    /// What would be a grant, after a while and without having been asked.
+    /// What would be a grant, without having been asked, when it is told to.
     Granting,
 }
 
@@ -175,7 +175,7 @@ fn deep() -> impl Strategy<Value = Vec<u8>> {
     (select(heads), 1_usize..3_000).prop_map(|(head, depth)| head.repeat(depth).into_bytes())
 }
 
-/// As `admit`, `look`, `extend` or `release` answer, whether or not that was asked.
+/// As `admit`, `look`, `extend`, `release` or `EXISTS` answer, or with one number alone, whether or not that was asked.
 fn plausible() -> impl Strategy<Value = Reply> {
     let digits = || {
         let known = vec!["1772366400000000", "1772366400000001", "0", "9223372036854775807"];
@@ -198,6 +198,8 @@ fn plausible() -> impl Strategy<Value = Reply> {
         1 => vec(vec(number(), 2).prop_map(|items| Reply::Many('*', items)), 0..4)
             .prop_map(|items| Reply::Many('*', items)),
         1 => vec(digits(), 0..4).prop_map(|items| Reply::Many('*', items)),
+        2 => prop_oneof![numbers().prop_map(|number| Reply::Line(':', number)), digits()],
+        1 => digits().prop_map(|time| Reply::Many('*', vec![time])),
     ]
 }
 
@@ -244,18 +246,48 @@ fn granted() -> Vec<Reply> {
     ["1772366400000000", "1772366400000001"].map(Reply::text).to_vec()
 }
 
-impl Turn {
-    /// Whether there is a grant with this token in the bytes: a list of two numbers, or an entry that is said to be
-    /// the asker's own. What is no grant can't become one, whichever part of it is taken for the answer.
-    pub(super) fn grants(&self, token: FencingToken) -> bool {
-        let bytes = &self.reply.0;
-        let text = token.get().to_string();
-        let as_a_number = |part: &[u8]| {
-            let digits = String::from_utf8_lossy(part);
-            digits.trim_start_matches('+').parse() == Ok(token.get())
-        };
-        let said = bytes.split(|byte| matches!(byte, b'\r' | b'\n')).any(as_a_number);
-        let ends_early = self.end == End::Endless && bytes.windows(text.len()).any(|window| window == text.as_bytes());
-        said || ends_early
+/// Whether this was said: that an admission is granted, with this token. It may begin anywhere, since what is read beyond
+/// an answer is thrown away. The asker has an owner of its own, so that what is said of others grants nothing.
+pub(super) fn is_granted_in(said: &[u8], token: FencingToken) -> bool {
+    (0..said.len()).any(|at| grant(&said[at..]).is_some_and(|granted| granted.unsigned_abs() == token.get()))
+}
+
+/// The token, if this begins as `admit` answers: with a list of its time, its token and its exceptions.
+fn grant(mut said: &[u8]) -> Option<i64> {
+    let count = number_after(b'*', &mut said)?;
+    let (_time, token) = (digits(&mut said)?, digits(&mut said)?);
+    (2..count).try_for_each(|_| exception(&mut said))?;
+    Some(token)
+}
+
+/// A number, why, an entry or a key, and perhaps what it has left.
+fn exception(said: &mut &[u8]) -> Option<()> {
+    let parts = number_after(b'*', said).filter(|parts| [3, 4].contains(parts))?;
+    number_after(b':', said).filter(|number| *number > 0)?;
+    text(said)?;
+    text(said)?;
+    if parts == 4 {
+        number_after(b':', said)?;
     }
+    Some(())
+}
+
+fn digits(said: &mut &[u8]) -> Option<i64> {
+    str::from_utf8(text(said)?).ok()?.parse().ok().filter(|number| *number >= 0)
+}
+
+fn text<'a>(said: &mut &'a [u8]) -> Option<&'a [u8]> {
+    let length = usize::try_from(number_after(b'$', said)?).ok()?;
+    let (text, rest) = said.split_at_checked(length)?;
+    *said = rest.strip_prefix(b"\r\n")?;
+    Some(text)
+}
+
+/// The rest of a line that begins with this, as the driver reads it.
+fn number_after(kind: u8, said: &mut &[u8]) -> Option<i64> {
+    let line = said.strip_prefix(&[kind])?;
+    // Longer is no number here.
+    let end = line.windows(2).take(1_000).position(|end| end == b"\r\n")?;
+    *said = &line[end + 2..];
+    str::from_utf8(&line[..end]).ok()?.trim().parse().ok()
 }

@@ -1,13 +1,17 @@
 //! The server: it reads whole requests, and answers each with the next of what it was told to.
 
-use std::io::{BufReader, Write};
+use std::io::{self, BufReader, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::mpsc::{self, Sender};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use super::reply::{End, GRANTED, Manners, Turn};
+use soloist::FencingToken;
+
+use super::reply::{End, GRANTED, Manners, Turn, is_granted_in};
 use crate::servers::resp;
+use crate::support::{PATIENCE, until};
 
 pub(super) struct Hostile {
     address: SocketAddr,
@@ -19,13 +23,23 @@ struct Play {
     manners: Manners,
     turns: Vec<Turn>,
     next: usize,
+    /// On each connection, behind what lets a client in.
+    said: Vec<Arc<Mutex<Vec<u8>>>>,
+    /// Of who waits for its cue: it says a grant then, and tells when that has arrived.
+    cues: Vec<Sender<Sender<()>>>,
+}
+
+impl Play {
+    fn of(manners: Manners, turns: &[Turn]) -> Self {
+        Self { manners, turns: turns.to_vec(), next: 0, said: Vec::new(), cues: Vec::new() }
+    }
 }
 
 impl Hostile {
     pub(super) fn new() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let address = listener.local_addr().expect("it has one");
-        let play = Arc::new(Mutex::new(Play { manners: Manners::Polite, turns: Vec::new(), next: 0 }));
+        let play = Arc::new(Mutex::new(Play::of(Manners::Polite, &[])));
         let shared = Arc::clone(&play);
         // Until the process ends.
         thread::spawn(move || {
@@ -42,47 +56,105 @@ impl Hostile {
     }
 
     pub(super) fn play(&self, manners: Manners, turns: &[Turn]) {
-        *self.play.lock().expect("nothing panics while it is held") = Play { manners, turns: turns.to_vec(), next: 0 };
+        *self.play.lock().expect("nothing panics while it is held") = Play::of(manners, turns);
+    }
+
+    /// Whether that was said since the play began.
+    pub(super) fn has_granted(&self, token: FencingToken) -> bool {
+        let play = self.play.lock().expect("nothing panics while it is held");
+        play.said.iter().any(|said| is_granted_in(&said.lock().expect("nothing panics while it is held"), token))
+    }
+
+    /// Says what would be a grant, on a connection on which nobody has asked, and returns when it lies there unread.
+    #[track_caller]
+    pub(super) fn grant_unasked(&self) {
+        let cue = self.play.lock().expect("nothing panics while it is held").cues.pop().expect("it has answered");
+        let (told, done) = mpsc::channel();
+        cue.send(told).expect("it waits");
+        done.recv_timeout(PATIENCE).expect("it arrives");
     }
 }
 
 fn serve(stream: TcpStream, play: &Mutex<Play>) -> Option<()> {
-    let mut out = stream.try_clone().ok()?;
-    out.set_write_timeout(Some(Duration::from_secs(5))).ok()?;
+    let mut out = Out::new(&stream, play).ok()?;
     let mut requests = BufReader::new(stream);
     let mut is_set_up = false;
     loop {
         let request = resp::frame(&mut requests).ok()?;
         let words = resp::words(&request);
-        let turn = {
+        let (turn, cue) = {
             let mut play = play.lock().expect("nothing panics while it is held");
             let polite = if play.manners == Manners::Polite && !is_set_up { set_up(&words) } else { None };
             if let Some(reply) = polite {
                 // The last of what a client says before it asks.
                 is_set_up = words.iter().any(|word| word == "LIB-VER");
                 drop(play);
-                out.write_all(reply).ok()?;
+                out.stream.write_all(reply).ok()?;
                 continue;
             }
             let at = play.next % play.turns.len();
             play.next += 1;
-            play.turns[at].clone()
+            let turn = play.turns[at].clone();
+            let (cue, awaited) = mpsc::channel();
+            if turn.end == End::Granting {
+                play.cues.push(cue); // before anybody is answered
+            }
+            (turn, awaited)
         };
-        out.write_all(&turn.reply.0).ok()?;
+        out.say(&turn.reply.0).ok()?;
         match turn.end {
             End::None => {}
             End::Close => return None,
             End::Granting => {
-                thread::sleep(Duration::from_millis(20)); // until the answer has been read
-                out.write_all(GRANTED).ok()?;
+                let told: Sender<()> = cue.recv().ok()?;
+                out.say(GRANTED).ok()?;
+                until(|| is_unread(&out.stream)).ok()?;
+                told.send(()).ok()?;
             }
             End::Silence => while resp::frame(&mut requests).is_ok() {},
-            End::Endless => loop {
+            End::Endless => {
                 let piece = if turn.reply.0.is_empty() { b"*1\r\n" } else { &turn.reply.0[..] };
-                out.write_all(&piece.repeat(1 + 4_096 / piece.len())).ok()?;
-            },
+                let piece = piece.repeat(1 + 4_096 / piece.len());
+                // What comes after that is no news.
+                out.say(&piece).ok()?;
+                loop {
+                    out.stream.write_all(&piece).ok()?;
+                }
+            }
         }
     }
+}
+
+/// What a client hears, of which a note is taken.
+struct Out {
+    stream: TcpStream,
+    said: Arc<Mutex<Vec<u8>>>,
+}
+
+impl Out {
+    fn new(stream: &TcpStream, play: &Mutex<Play>) -> io::Result<Self> {
+        let stream = stream.try_clone()?;
+        stream.set_write_timeout(Some(Duration::from_secs(5)))?;
+        let said = Arc::default();
+        play.lock().expect("nothing panics while it is held").said.push(Arc::clone(&said));
+        Ok(Self { stream, said })
+    }
+
+    fn say(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.said.lock().expect("nothing panics while it is held").extend(bytes);
+        self.stream.write_all(bytes)
+    }
+}
+
+/// Whether the other end has something that it has not read yet, by the kernel's table of connections.
+fn is_unread(stream: &TcpStream) -> bool {
+    let port = |address: io::Result<SocketAddr>| format!(":{:04X}", address.expect("it is connected").port());
+    let (here, there) = (port(stream.local_addr()), port(stream.peer_addr()));
+    let table = std::fs::read_to_string("/proc/net/tcp").expect("there is one");
+    table.lines().any(|line| {
+        let [_, from, to, _, queues, ..] = line.split_whitespace().collect::<Vec<_>>()[..] else { return false };
+        from.ends_with(&there) && to.ends_with(&here) && !queues.ends_with(":00000000")
+    })
 }
 
 /// What a server answers that lets a client in.
