@@ -9,6 +9,9 @@ use chrono::{DateTime, Utc};
 /// Hand it to the resource that the task writes to. A resource that remembers the highest token it has seen, and
 /// refuses a lower one, is safe from a task that was suspended past its lease and does not know it yet.
 ///
+/// The lease of an event is one name. Under [`on_one_server`](crate::Event::on_one_server) alone each occurrence is a name of its
+/// own, and two that are granted at the same moment may have the same token.
+///
 /// ```
 /// use soloist::{Event, Schedule};
 ///

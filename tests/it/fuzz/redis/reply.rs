@@ -198,7 +198,7 @@ fn plausible() -> impl Strategy<Value = Reply> {
         1 => vec(vec(number(), 2).prop_map(|items| Reply::Many('*', items)), 0..4)
             .prop_map(|items| Reply::Many('*', items)),
         1 => vec(digits(), 0..4).prop_map(|items| Reply::Many('*', items)),
-        2 => prop_oneof![numbers().prop_map(|number| Reply::Line(':', number)), digits()],
+        2 => prop_oneof![number(), digits()],
         1 => digits().prop_map(|time| Reply::Many('*', vec![time])),
     ]
 }
