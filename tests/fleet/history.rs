@@ -78,10 +78,6 @@ impl Fault {
     pub(crate) fn touches(&self, from: At, until: At) -> bool {
         self.from <= until && from <= self.until
     }
-
-    pub(crate) fn lasts(&self) -> Duration {
-        Duration::from_nanos(self.until - self.from)
-    }
 }
 
 impl Life {

@@ -2,12 +2,11 @@
 
 use super::occurrences::was_killed_at;
 use super::{Case, Count, NOT_STARTED, Run, SLACK, Skip, Verdict, beginning, seconds, told};
-use crate::history::{Fault, nanoseconds};
+use crate::history::{At, Fault, nanoseconds};
 use crate::plan::Kind;
 
-/// The part of its term for which a lease bears that the store is away. It is renewed twice as often, and may have borne
-/// as much just before.
-const BORNE: u32 = 6;
+/// In this part of its term a lease is renewed if the store is there, also after attempts that failed.
+const RENEWED_IN: u32 = 4;
 
 pub(super) fn every_answer_has_its_cause(case: &Case<'_>, verdict: &mut Verdict) {
     let began = beginning(case.history);
@@ -120,12 +119,31 @@ pub(super) fn may_lose_its_lease(case: &Case<'_>, run: &Run<'_>) -> bool {
     let until = run.lost_at.unwrap_or(released).max(run.start);
     let since =
         run.lost_at.map_or(run.since, |lost| lost.saturating_sub(nanoseconds(case.history.term)).min(run.since));
-    let is_borne = |kind| {
-        let is_short =
-            matches!(kind, Kind::Cut | Kind::ConnectionsKilled | Kind::ServerRestarted | Kind::ServerStopped);
-        is_short && !case.history.is_slow
-    };
-    case.outages(since, until).any(|fault| !is_borne(fault.kind) || fault.lasts() > case.history.term / BORNE)
+    case.outages(since, until).any(|fault| !is_soon_seen(case, fault.kind))
         || case.assaults(run.life.pid, since, until).any(|fault| fault.kind == Kind::Stopped)
         || case.was_broken(run.event, since, until)
+        || run.lost_at.is_some_and(|lost| !could_be_renewed(case, lost))
+}
+
+/// Whether what it does to a question is seen when it is over at the latest, so that the question is asked again. Where each
+/// reply takes its time, nothing is soon seen.
+fn is_soon_seen(case: &Case<'_>, kind: Kind) -> bool {
+    use Kind::{ConnectionsKilled, Cut, ServerRestarted, ServerStopped};
+    matches!(kind, ConnectionsKilled | Cut | ServerRestarted | ServerStopped) && !case.history.is_slow
+}
+
+/// Whether the store was there for long enough in the last two thirds of the term, which are there for that.
+fn could_be_renewed(case: &Case<'_>, lost: At) -> bool {
+    let term = nanoseconds(case.history.term);
+    let mut there_since = lost.saturating_sub(term / 3 * 2);
+    let mut outages: Vec<&Fault> = case.outages(there_since, lost).collect();
+    outages.sort_by_key(|fault| fault.from);
+    let is_enough = |from: At, until: At| until.saturating_sub(from) >= term / u64::from(RENEWED_IN);
+    for fault in outages {
+        if is_enough(there_since, fault.from) {
+            return true;
+        }
+        there_since = there_since.max(fault.until);
+    }
+    is_enough(there_since, lost)
 }

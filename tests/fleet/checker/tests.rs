@@ -214,12 +214,17 @@ fn it_is_not_if_another_process_was_stopped() {
 fn a_lease_that_is_lost_without_cause_is_found() {
     let lost = with_line("1   100 end     0", "1   100 cancelled 0 lease_lost");
     Doctored::of(Protection::Both, &lost).fails_with("lost without cause");
-    // It bears an outage of a moment, and not a long one.
-    let cut_for = |time: u64| Doctored::of(Protection::Both, &lost).with(Kind::Cut, 10, 10 + time, None);
-    cut_for(80).fails_with("lost without cause");
-    cut_for(900).passes();
-    // Where each answer takes its time, the next renewal may come too late.
-    let mut slow = cut_for(80);
+    // It is renewed when the store is there again, as long as that is long enough before its end.
+    let late = with_line("1   100 end     0", "1 5000 cancelled 0 lease_lost\n1 5001 failed 0 lost 5000");
+    let cut = |from, until| Doctored::of(Protection::Both, &late).with(Kind::Cut, from, until, None);
+    cut(3100, 4900).passes();
+    cut(3100, 4200).fails_with("lost without cause");
+    cut(3800, 4900).fails_with("lost without cause");
+    cut(3100, 3600).with(Kind::ServerRestarted, 4000, 4900, None).passes();
+    // A reply that does not come is waited for.
+    cut(3100, 4200).with(Kind::ReplyDropped, 4500, 4550, None).passes();
+    // Where each reply takes its time, the next renewal may come too late.
+    let mut slow = cut(3100, 4200);
     slow.0.is_slow = true;
     slow.passes();
 }

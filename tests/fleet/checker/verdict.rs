@@ -18,7 +18,7 @@ pub(crate) struct Verdict {
 pub(crate) enum Count {
     Runs,
     RunsUnderALease,
-    /// Of these, nothing was done meanwhile that a lease need not bear.
+    /// Of these, nothing was done to them that a lease need not survive.
     UndisturbedRuns,
     /// Runs that went on when another had begun.
     Overlapped(Overlap),
@@ -113,7 +113,7 @@ impl fmt::Display for Count {
         f.write_str(match self {
             Self::Runs => "runs",
             Self::RunsUnderALease => "runs under a lease",
-            Self::UndisturbedRuns => "runs under a lease that nothing was done to",
+            Self::UndisturbedRuns => "runs under a lease that nothing excused losing",
             Self::Overlapped(Overlap::Unexplained) => "**overlaps, unexplained**",
             Self::Overlapped(Overlap::PastItsTerm) => "overlaps: the first was stopped or cut off past its term",
             Self::Overlapped(Overlap::TakenAway) => "overlaps: the lease of the first was taken away at the store",
