@@ -25,7 +25,8 @@ pub(crate) struct Round {
     pub(crate) minute: Duration,
     /// How many events are due in each minute.
     pub(crate) events: u32,
-    /// How long each reply of a server is under way: most of the time not at all.
+    /// How long each reply of a server is under way: most of the time not at all. Who asks for one name at the same time as
+    /// others waits for theirs, so that eight who ask four times a second have enough of a twentieth.
     pub(crate) latency: Duration,
     pub(crate) start: Start,
     /// By how many minutes the clock of each worker is off when it is started first.
@@ -203,7 +204,7 @@ impl Round {
             task,
             minute: if is_long(task) { ROUND / 12 } else { ROUND / 48 },
             events: rng.u32(1..5),
-            latency: if rng.u32(..4) == 0 { milliseconds(rng, 20..120) } else { Duration::ZERO },
+            latency: if rng.u32(..4) == 0 { milliseconds(rng, 10..50) } else { Duration::ZERO },
             start: if rng.bool() { Start::Together } else { Start::Staggered },
             skews,
             assaults: until_the_end(rng, |rng| Assault::any(rng, pause), Assault::lasts),

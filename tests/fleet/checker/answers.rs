@@ -63,7 +63,7 @@ fn meets_a_claim(case: &Case<'_>, skip: &Skip<'_>) -> bool {
     let ran = case.runs.iter().any(|run| is_it(run.life.pid, run.event, run.occurrence));
     let mut skips = case.skips.iter().filter(|other| is_it(other.life.pid, other.event, other.occurrence));
     let mut of_the_holder = case.history.lives.iter().filter(|life| skip.holder == Some(life.pid));
-    ran || skips.any(|other| may_have_been_granted(case, other))
+    ran || skips.any(|other| other.since <= skip.at && may_have_been_granted(case, other))
         || of_the_holder.any(|life| was_killed_at(case, life, skip.event, skip.occurrence))
 }
 

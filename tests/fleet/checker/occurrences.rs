@@ -77,21 +77,20 @@ fn explain(case: &Case<'_>, event: &str, occurrence: &str) -> Why {
     // These had no time to say what became of it.
     let killed: Vec<&Life> =
         case.history.lives.iter().filter(|life| was_killed_at(case, life, event, occurrence)).collect();
-    let lost_by = |holder: Option<u32>| {
-        let is_holder = |life: &Life| Some(life.pid) == holder;
-        match (killed.iter().any(|life| is_holder(life)), cut_off.iter().any(|skip| is_holder(skip.life))) {
-            (true, _) => Some(Why::Killed),
-            (false, true) => Some(Why::CutOff),
-            (false, false) => None,
-        }
+    // Whoever met it met what was granted before.
+    let lost_by = |skip: &Skip<'_>| {
+        let is_holder = |life: &Life| Some(life.pid) == skip.holder;
+        let was_killed = killed.iter().any(|life| is_holder(life));
+        let was_cut_off = cut_off.iter().any(|cut| is_holder(cut.life) && cut.since <= skip.at);
+        was_killed.then_some(Why::Killed).or(was_cut_off.then_some(Why::CutOff))
     };
     let claimants = || answered.iter().filter(|skip| skip.reason == "ran_elsewhere");
     // Who holds a lease without a run got it for this occurrence.
     let stranded = answered.iter().filter(|skip| !holder_was_at_work(case, skip));
 
     if claimants().next().is_some() {
-        claimants().find_map(|skip| lost_by(skip.holder)).unwrap_or(Why::Unexplained)
-    } else if let Some(why) = stranded.into_iter().find_map(|skip| lost_by(skip.holder)) {
+        claimants().find_map(|skip| lost_by(skip)).unwrap_or(Why::Unexplained)
+    } else if let Some(why) = stranded.into_iter().find_map(|skip| lost_by(skip)) {
         why
     } else if !answered.is_empty() {
         Why::Overlapping
