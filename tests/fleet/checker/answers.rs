@@ -122,7 +122,11 @@ pub(super) fn may_lose_its_lease(case: &Case<'_>, run: &Run<'_>) -> bool {
     case.outages(since, until).any(|fault| !is_soon_seen(case, fault.kind))
         || case.assaults(run.life.pid, since, until).any(|fault| fault.kind == Kind::Stopped)
         || case.was_broken(run.event, since, until)
-        || run.lost_at.is_some_and(|lost| !could_be_renewed(case, lost))
+        || match run.lost_at {
+            Some(lost) => !could_be_renewed(case, lost),
+            // Its term may be over before the server hears of its release.
+            None => case.outages(run.last, released).next().is_some(),
+        }
 }
 
 /// Whether what it does to a question is seen when it is over at the latest, so that the question is asked again. Where each

@@ -634,6 +634,10 @@ fn a_lease_that_is_broken_after_its_task_may_be_told_of_at_its_release() {
     let broken = |when| Doctored::of(Protection::Both, &text).with(Kind::Broken, when, when, Some(1));
     broken(120).passes();
     broken(160).fails_with("a lease was lost without cause");
+    // Nor does a server that stands still hear of the release before the term is over.
+    let stopped = |from, until| Doctored::of(Protection::Both, &text).with(Kind::ServerStopped, from, until, None);
+    stopped(90, 140).passes();
+    stopped(50, 90).fails_with("a lease was lost without cause");
 }
 
 #[test]
