@@ -113,7 +113,7 @@ impl fmt::Display for Count {
         f.write_str(match self {
             Self::Runs => "runs",
             Self::RunsUnderALease => "runs under a lease",
-            Self::UndisturbedRuns => "runs under a lease that nothing excused losing",
+            Self::UndisturbedRuns => "runs under a lease that no fault could take",
             Self::Overlapped(Overlap::Unexplained) => "**overlaps, unexplained**",
             Self::Overlapped(Overlap::PastItsTerm) => "overlaps: the first was stopped or cut off past its term",
             Self::Overlapped(Overlap::TakenAway) => "overlaps: the lease of the first was taken away at the store",
