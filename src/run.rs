@@ -99,7 +99,8 @@ impl Turn<'_> {
             unprotected: pass.unprotected.clone(),
             ..RunOutcome::new(Ended::NotStarted, run.fencing_token())
         };
-        let at_once = self.event.before.is_empty() && !self.event.background;
+        // What an unprotected run was granted to no purpose has been given back since it began.
+        let at_once = self.event.before.is_empty() && !self.event.background && pass.unprotected.is_none();
         let started = if at_once { run.tenure().began() } else { self.clock.moment() };
         let mut ended = started;
         // Hooks, and the wait for a thread, may have taken longer than the lease lasted.

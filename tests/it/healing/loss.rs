@@ -283,6 +283,9 @@ fn the_occurrence_of_a_task_whose_lease_was_lost_before_it_is_another_servers() 
 /// A store that is out whenever something is to be given back.
 struct TakesNothingBack {
     inner: MemoryMutex,
+    clock: ManualClock,
+    /// For how long it is asked in vain.
+    timeout: Duration,
     /// What happens while an admission is on its way to it.
     meanwhile: Box<dyn Fn() + Send + Sync>,
     asked_back: Mutex<Vec<MutexName>>,
@@ -290,8 +293,12 @@ struct TakesNothingBack {
 
 impl TakesNothingBack {
     fn new(clock: &ManualClock, meanwhile: impl Fn() + Send + Sync + 'static) -> Arc<Self> {
-        let inner = MemoryMutex::with_clock(clock);
-        Arc::new(Self { inner, meanwhile: Box::new(meanwhile), asked_back: Mutex::default() })
+        Self::after(Duration::ZERO, clock, meanwhile)
+    }
+
+    fn after(timeout: Duration, clock: &ManualClock, meanwhile: impl Fn() + Send + Sync + 'static) -> Arc<Self> {
+        let (inner, meanwhile) = (MemoryMutex::with_clock(clock), Box::new(meanwhile));
+        Arc::new(Self { inner, clock: clock.clone(), timeout, meanwhile, asked_back: Mutex::default() })
     }
 
     fn asked_back(&self) -> Vec<MutexName> {
@@ -324,6 +331,7 @@ impl EventMutex for TakesNothingBack {
     }
     fn forget(&self, lease: &Lease) -> Result<bool, MutexError> {
         self.asked_back.lock().unwrap().push(lease.name().clone());
+        self.clock.advance(self.timeout);
         Err(MutexError::unavailable(format!("forget {}", lease.name()), "timed out"))
     }
     fn admit(&self, admissions: &[Admission]) -> Answers<Admitted> {
@@ -366,6 +374,20 @@ fn what_was_granted_too_late_is_given_back_whole_also_to_a_store_that_is_out() {
             assert_eq!(diary.lines().len(), if outage == Outage::Skip { 0 } else { 2 }, "{report}");
         }
     }
+}
+
+#[test]
+fn what_is_given_back_in_vain_takes_none_of_the_time_of_a_run_without_protection() {
+    let clock = ManualClock::at(noon());
+    let moved = clock.clone();
+    let out = TakesNothingBack::after(60 * SECOND, &clock, move || moved.advance(TERM));
+    let task = |run: &Run| -> TaskOutcome { Ok(run.check()?) };
+    let event = Event::call("e", task).every_minute().without_overlapping_for(TERM);
+    let event = event.timeout(60 * SECOND).on_outage(Outage::RunUnprotected);
+    let report = schedule(&(Arc::clone(&out) as Store), &clock, [event]).run_due(noon());
+    out.assert_asked_back([lease("e")]);
+    let said = ran(&report, "e").to_string();
+    assert!(said.starts_with("succeeded in 0 µs, but unprotected"), "{said}");
 }
 
 #[test]
