@@ -31,9 +31,17 @@ enum Source {
     Manual(Arc<ManualTime>),
 }
 
+/// Time passes on both clocks at once: who reads the one and then the other never finds the second behind the first.
 struct ManualTime {
-    wall_nanos: AtomicI64,
     moment_nanos: AtomicU64,
+    /// What the wall clock would have shown at the first moment, as it is set now.
+    set_to_nanos: AtomicI64,
+}
+
+impl ManualTime {
+    fn passed(&self) -> i64 {
+        i64::try_from(self.moment_nanos.load(Ordering::SeqCst)).unwrap_or(i64::MAX)
+    }
 }
 
 impl Clock {
@@ -54,7 +62,9 @@ impl Clock {
     pub fn now(&self) -> DateTime<Utc> {
         match &self.0 {
             Source::System => Utc::now(),
-            Source::Manual(time) => DateTime::from_timestamp_nanos(time.wall_nanos.load(Ordering::SeqCst)),
+            Source::Manual(time) => {
+                DateTime::from_timestamp_nanos(time.set_to_nanos.load(Ordering::SeqCst).saturating_add(time.passed()))
+            }
         }
     }
 
@@ -144,7 +154,7 @@ impl ManualClock {
     /// assert_eq!(soloist::Clock::from(&manual).now(), DateTime::UNIX_EPOCH);
     /// ```
     pub fn at(start: DateTime<Utc>) -> Self {
-        Self(Arc::new(ManualTime { wall_nanos: AtomicI64::new(nanos(start)), moment_nanos: AtomicU64::new(0) }))
+        Self(Arc::new(ManualTime { moment_nanos: AtomicU64::new(0), set_to_nanos: AtomicI64::new(nanos(start)) }))
     }
 
     /// Sets the wall clock, forward or back, for every handle of this one, as somebody does who finds it wrong; the clock
@@ -161,7 +171,7 @@ impl ManualClock {
     /// assert_eq!(Clock::from(&manual).moment(), before);
     /// ```
     pub fn set(&self, wall: DateTime<Utc>) {
-        self.0.wall_nanos.store(nanos(wall), Ordering::SeqCst);
+        self.0.set_to_nanos.store(nanos(wall).saturating_sub(self.0.passed()), Ordering::SeqCst);
     }
 
     /// Lets `by` pass on both clocks, for every handle of this one.
@@ -177,12 +187,9 @@ impl ManualClock {
     /// ```
     pub fn advance(&self, by: Duration) {
         let nanos = u64::try_from(by.as_nanos()).unwrap_or(u64::MAX);
-        let wall = i64::try_from(nanos).unwrap_or(i64::MAX);
-        // The closures always return a value, so neither update can be refused.
+        // The closure always returns a value, so the update can't be refused.
         let _ =
             self.0.moment_nanos.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |now| Some(now.saturating_add(nanos)));
-        let _ =
-            self.0.wall_nanos.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |now| Some(now.saturating_add(wall)));
     }
 }
 
@@ -318,6 +325,23 @@ mod tests {
         manual.advance(Duration::MAX);
         manual.advance(Duration::MAX);
         assert_eq!(clock.now().timestamp_nanos_opt(), Some(i64::MAX));
+    }
+
+    #[test]
+    fn who_reads_one_clock_and_then_the_other_finds_no_time_lost_between_them() {
+        const ADVANCES: u32 = 200_000;
+        let manual = ManualClock::at(DateTime::UNIX_EPOCH);
+        let (clock, start) = (Clock::from(&manual), Clock::from(&manual).moment());
+        let shown = || (clock.now() - DateTime::UNIX_EPOCH).to_std().unwrap();
+        std::thread::scope(|scope| {
+            let passing = scope.spawn(|| (0..ADVANCES).for_each(|_| manual.advance(Duration::from_secs(1))));
+            while !passing.is_finished() {
+                let passed = clock.moment().since(start);
+                assert!(passed <= shown(), "the wall clock is behind");
+                let shown = shown();
+                assert!(shown <= clock.moment().since(start), "the moment is behind");
+            }
+        });
     }
 
     #[test]
