@@ -4,10 +4,11 @@
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use soloist::{EventMutex, MutexError, MutexName, MysqlMutex, PostgresMutex};
+use soloist::{Clock, EventMutex, LeaseRequest, MutexError, MutexName, MysqlMutex, PostgresMutex, Term};
 
 use crate::servers::mariadb::Mariadb;
 use crate::servers::postgres::Postgres;
+use crate::servers::proxy::Proxy;
 
 mod answers;
 mod audit;
@@ -59,6 +60,22 @@ pub(crate) trait SqlServer: Sized + Send + Sync + 'static {
     /// A handle of its own on the table.
     fn mutex(&self) -> Self::Mutex {
         Self::open(&self.url(), Duration::from_secs(4))
+    }
+
+    /// A handle by way of this proxy that has a connection at rest, and asks for nothing by itself: the clean-up that comes
+    /// with its first lease is over.
+    #[track_caller]
+    fn open_at_rest(proxy: &Proxy, timeout: Duration) -> Self::Mutex {
+        let mutex = Self::open(&proxy.url(), timeout);
+        let name = MutexName::lease("first").expect("a name");
+        assert!(!mutex.exists(&name).expect("an answer"));
+        let before = proxy.replies();
+        let request = LeaseRequest::new(name, Term::DEFAULT, &Clock::system());
+        let lease = mutex.create(&request).expect("an answer").expect("it is free");
+        proxy.wait_for_replies(before + 3);
+        // The connection of the clean-up may not be back; then there are two.
+        assert!(mutex.forget(&lease).expect("an answer"));
+        mutex
     }
 
     /// How many rows a query counts.

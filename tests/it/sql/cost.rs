@@ -76,15 +76,8 @@ impl<S: Counts> Counted<S> {
     fn start() -> Self {
         let server = S::at_rest();
         let proxy = Proxy::of(&server);
-        let mutex = S::open(&proxy.url(), Duration::from_secs(10));
-        assert!(!mutex.exists(&name("first")).unwrap());
-        let before = proxy.replies();
-        mutex.create(&request("first")).unwrap().expect("it is free");
-        proxy.wait_for_replies(before + 3);
-        let counted = Self { server, proxy, mutex };
-        // The connection of the clean-up may not be back; then there are two.
-        counted.mutex.exists(&name("first")).unwrap();
-        counted
+        let mutex = S::open_at_rest(&proxy, Duration::from_secs(10));
+        Self { server, proxy, mutex }
     }
 
     #[track_caller]

@@ -193,7 +193,7 @@ fn a_release_whose_answer_was_lost_before_it_met_a_lock_is_known_of_each_name<S:
     let server = S::start();
     let proxy = Proxy::of(&server);
     // It asks again after half of that.
-    let mutex = S::open(&proxy.url(), 2 * S::HEARS_OF_LOCKS);
+    let mutex = S::open_at_rest(&proxy, 2 * S::HEARS_OF_LOCKS);
     let leases = ["free", "locked"].map(|name| mutex.create(&request(name)).unwrap().expect("it is free"));
     proxy.fault_once(Fault::ReplyLost);
     let (answers, lock) = thread::scope(|scope| {
