@@ -615,7 +615,7 @@ macro_rules! forward {
         }
     };
 }
-#[cfg(any(feature = "mysql", feature = "postgres"))]
+#[cfg(any(feature = "contract-tests", feature = "mysql", feature = "postgres"))]
 use forward;
 
 forward!(impl<M> EventMutex for &M, |this| **this);

@@ -11,7 +11,8 @@
 //!
 //! Every case uses names of its own, so the suite runs on a store that others use at the same time, and any number of
 //! cases beside one another. A case that a store can't be asked, because it can't extend a lease, say, prints why it does
-//! not apply; that the store says so each time is tested as well. What a case leaves behind expires in ten minutes.
+//! not apply; that the store says so each time is tested as well. A store may be slow: a case fails when nothing came of a
+//! call for a minute, or when it takes longer than five. What it leaves behind expires in ten.
 
 use std::thread;
 use std::time::Duration;
@@ -23,6 +24,7 @@ use crate::mutex::EventMutex;
 mod cases;
 mod check;
 mod subject;
+mod watched;
 mod race;
 mod child;
 mod holding;

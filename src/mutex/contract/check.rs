@@ -4,15 +4,15 @@ use std::any::{Any, TypeId};
 use std::fmt;
 use std::panic;
 use std::process;
-use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::mpsc;
 use std::sync::{Mutex, PoisonError};
 use std::thread;
-use std::time::Duration;
 
 use super::Harness;
 use super::cases::{self, Case};
 use super::child::{self, Entry, Part};
 use super::subject::{Subject, Verdict};
+use super::watched::{Calls, Patience};
 
 /// Runs every case in order and prints a line for each, for programs without a test harness.
 ///
@@ -152,9 +152,6 @@ pub fn run_as_child<H: Harness>(_make: impl FnOnce() -> H) {
     }
 }
 
-/// How long one case may take. A store that never answers fails the suite; it does not hang it.
-const PATIENCE: Duration = Duration::from_secs(60);
-
 fn run<H: Harness>(
     name: &'static str,
     case: Case<H>,
@@ -169,15 +166,16 @@ fn run<H: Harness>(
         return Err(Box::new("it was not run: the store left another case without an answer".to_owned()));
     }
     let (running, ended) = mpsc::channel::<()>();
+    let calls = Calls::default();
+    let subjects = calls.clone();
     let thread = thread::Builder::new().name(name.to_owned()).spawn(move || {
         let _running = running;
-        case(&Subject::new(harness, entry))
+        case(&Subject::new(harness, entry, subjects))
     });
     let thread = thread.expect("a thread for the case can be started");
-    if ended.recv_timeout(PATIENCE) == Err(RecvTimeoutError::Timeout) {
+    if let Err(stuck) = calls.wait_for(&ended, Patience::default()) {
         hanging().push(TypeId::of::<H>());
-        let promised = "promised: nothing blocks for longer than a few seconds";
-        return Err(Box::new(format!("{promised}; but the case did not end within {PATIENCE:?}")));
+        return Err(Box::new(format!("promised: nothing blocks for longer than a few seconds; but {stuck}")));
     }
     thread.join()
 }

@@ -11,6 +11,7 @@ use std::time::Duration;
 use super::Harness;
 use super::processes;
 use super::subject::Subject;
+use super::watched::Calls;
 
 /// Where another process enters the suite.
 #[derive(Clone)]
@@ -154,7 +155,7 @@ pub(super) fn play<H: Harness>(address: &str, run: String, role: &str) {
         // The case is over, or gone; a store that hangs is no reason to stay.
         process::exit(0);
     });
-    processes::play(&Subject::of_run(H::at(address), Entry::Program, run), role, &words);
+    processes::play(&Subject::of_run(H::at(address), Entry::Program, Calls::default(), run), role, &words);
 }
 
 /// Says something to the case that started this process.

@@ -62,7 +62,7 @@ pub(super) fn no_update_is_lost_between_threads<H: Harness>(subject: &Subject<H>
     let name = subject.name("guarded");
     let count = AtomicU64::new(0);
     let update = |_| {
-        let mutex = subject.harness.mutex();
+        let mutex = subject.another_mutex();
         for _ in 0..EACH {
             let lease = patiently("a name that is given back again and again is granted", &name, || {
                 answered("create", &name, mutex.create(&subject.request(&name)))

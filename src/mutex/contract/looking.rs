@@ -43,7 +43,7 @@ pub(super) fn looking_at_a_held_name_does_not_prolong_it<H: Harness>(subject: &S
 pub(super) fn looking_never_makes_a_create_fail<H: Harness>(subject: &Subject<H>) {
     let name = subject.name("hammered");
     let look = || {
-        let mutex = subject.harness.mutex();
+        let mutex = subject.another_mutex();
         for _ in 0..50 {
             answered("exists", &name, mutex.exists(&name));
             answered("holder", &name, mutex.holder(&name));

@@ -8,6 +8,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 
 use super::Harness;
 use super::child::Entry;
+use super::watched::{Calls, Watched};
 use crate::clock::{Clock, Moment};
 use crate::error::{Chain, MutexError};
 use crate::lease::{Holder, Lease, LeaseRequest, MutexName, Owner, Term};
@@ -27,23 +28,29 @@ impl From<()> for Verdict {
 
 pub(super) struct Subject<H: Harness> {
     pub(super) harness: H,
-    pub(super) mutex: H::Mutex,
+    pub(super) mutex: Watched<H::Mutex>,
     pub(super) clock: Clock,
     pub(super) entry: Entry,
+    calls: Calls,
     /// What the names of this case begin with, so that no other case, process or host uses them.
     pub(super) run: String,
     keeps_holders: OnceLock<bool>,
 }
 
 impl<H: Harness> Subject<H> {
-    pub(super) fn new(harness: H, entry: Entry) -> Self {
-        Self::of_run(harness, entry, format!("contract {}", Owner::unique()))
+    pub(super) fn new(harness: H, entry: Entry, calls: Calls) -> Self {
+        Self::of_run(harness, entry, calls, format!("contract {}", Owner::unique()))
     }
 
     /// The same names as in another process.
-    pub(super) fn of_run(harness: H, entry: Entry, run: String) -> Self {
-        let (mutex, clock) = (harness.mutex(), harness.clock());
-        Self { harness, mutex, clock, entry, run, keeps_holders: OnceLock::new() }
+    pub(super) fn of_run(harness: H, entry: Entry, calls: Calls, run: String) -> Self {
+        let (mutex, clock) = (Watched::new(harness.mutex(), calls.clone()), harness.clock());
+        Self { harness, mutex, clock, entry, calls, run, keeps_holders: OnceLock::new() }
+    }
+
+    /// Another handle of the store.
+    pub(super) fn another_mutex(&self) -> Watched<H::Mutex> {
+        Watched::new(self.harness.mutex(), self.calls.clone())
     }
 
     pub(super) fn name(&self, text: impl fmt::Display) -> MutexName {
