@@ -94,7 +94,7 @@ fn a_hundred_admissions_whose_answer_was_lost_are_all_given_back() {
         let server = Redis::start();
         let (proxy, diary) = (Proxy::of(&server), Diary::default());
         let schedule = schedule(&proxy.url(), 100, &diary, in_background);
-        proxy.fault(fault);
+        proxy.fault_once_after_then(fault, 0, Fault::Cut);
         assert_eq!(unavailable(&schedule.run_due(noon())), 100);
         assert!(!super::entries(&server).is_empty(), "the server has granted what nobody knows of");
         proxy.mend();

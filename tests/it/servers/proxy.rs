@@ -83,6 +83,15 @@ pub(crate) enum Fault {
     Endless,
 }
 
+/// What comes when a fault has met a command.
+#[derive(Clone, Copy, Default)]
+enum Then {
+    #[default]
+    TheSame,
+    Nothing,
+    Another(Fault),
+}
+
 /// Passes on what clients of a server and the server say to each other, one request after another.
 pub(crate) struct Proxy {
     url: String,
@@ -105,8 +114,7 @@ struct Inner {
     latency: Duration,
     /// The fault meets a client that sets up its connection, too.
     from_the_start: bool,
-    /// The fault meets the next command, and no other.
-    once: bool,
+    then: Then,
     /// How many commands the fault lets pass before.
     passed_over: usize,
     /// How many commands the fault has met; where the server hears of them, it has acted on them.
@@ -151,33 +159,38 @@ impl Proxy {
 
     /// From here on this happens to each command.
     pub(crate) fn fault(&self, fault: Fault) {
-        self.begin(fault, false, false, 0);
+        self.begin(fault, false, Then::TheSame, 0);
     }
 
     /// The same, but for so many commands that come before.
     pub(crate) fn fault_after(&self, fault: Fault, passed_over: usize) {
-        self.begin(fault, false, false, passed_over);
+        self.begin(fault, false, Then::TheSame, passed_over);
     }
 
     /// This happens to the next command, and to no other.
     pub(crate) fn fault_once(&self, fault: Fault) {
-        self.begin(fault, false, true, 0);
+        self.begin(fault, false, Then::Nothing, 0);
     }
 
     /// After so many commands, this happens to one, and to no other.
     pub(crate) fn fault_once_after(&self, fault: Fault, passed_over: usize) {
-        self.begin(fault, false, true, passed_over);
+        self.begin(fault, false, Then::Nothing, passed_over);
+    }
+
+    /// The same, and from then on another to each command.
+    pub(crate) fn fault_once_after_then(&self, fault: Fault, passed_over: usize, then: Fault) {
+        self.begin(fault, false, Then::Another(then), passed_over);
     }
 
     /// From here on this happens to all that a client says, also when it sets up its connection.
     pub(crate) fn fault_from_the_start(&self, fault: Fault) {
-        self.begin(fault, true, false, 0);
+        self.begin(fault, true, Then::TheSame, 0);
     }
 
-    fn begin(&self, fault: Fault, from_the_start: bool, once: bool, passed_over: usize) {
+    fn begin(&self, fault: Fault, from_the_start: bool, then: Then, passed_over: usize) {
         self.state.change(|inner| {
             inner.fault = Some(fault);
-            (inner.from_the_start, inner.once, inner.met) = (from_the_start, once, 0);
+            (inner.from_the_start, inner.then, inner.met) = (from_the_start, then, 0);
             inner.passed_over = passed_over;
         });
     }
@@ -345,8 +358,10 @@ impl State {
             inner.passed_over -= 1;
             return None;
         }
-        if inner.once {
-            inner.fault = None;
+        match std::mem::take(&mut inner.then) {
+            Then::TheSame => {}
+            Then::Nothing => inner.fault = None,
+            Then::Another(fault) => inner.fault = Some(fault),
         }
         inner.met += usize::from(fault.is_before_the_server());
         self.changed.notify_all();

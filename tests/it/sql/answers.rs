@@ -96,7 +96,7 @@ fn what_was_granted_without_an_answer_is_given_back_and_admits_nobody_meanwhile<
         let server = S::start();
         let (proxy, diary) = (Proxy::of(&server), Diary::default());
         let ours = schedule(S::open(&proxy.url(), TIMEOUT), &diary);
-        proxy.fault_after(fault, WRITE);
+        proxy.fault_once_after_then(fault, WRITE, Fault::Cut);
         let said = assert_out(&ours, noon(), &diary);
         assert!(said.contains(why), "{said}");
         assert_eq!(server.held(), [&claim(0), "lease/report"], "the server has granted what nobody knows of");
@@ -158,12 +158,13 @@ fn the_last_handle_gives_back_what_it_may_hold<S: Trouble>() {
     let server = S::start();
     let proxy = Proxy::of(&server);
     let mutex = S::open(&proxy.url(), TIMEOUT);
-    proxy.fault_after(Fault::ReplyLost, WRITE);
+    proxy.fault_once_after_then(Fault::ReplyLost, WRITE, Fault::Cut);
     mutex.create(&request("report")).expect_err("the answer is lost");
     assert_eq!(server.held(), ["lease/report"], "the server has granted what nobody knows of");
     proxy.mend();
     drop(mutex);
-    assert!(server.held().is_empty());
+    // Whoever tries it beside us may be the last.
+    wait_until("it was given back", || server.held().is_empty());
 }
 
 fn an_admission_that_a_stopped_server_finds_late_grants_nothing_though_nobody_is_left<S: Trouble>() {

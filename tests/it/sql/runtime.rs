@@ -7,7 +7,7 @@ use soloist::{EventMutex, LeaseGuard, MutexName, Schedule, Term};
 use tokio::runtime::{Builder, Runtime};
 
 use super::on_both;
-use super::trouble::{TIMEOUT, Trouble, assert_ran, minute, report, request, schedule};
+use super::trouble::{TIMEOUT, Trouble, assert_ran, minute, report, request, schedule, wait_until};
 use crate::servers::proxy::{Fault, Proxy};
 use crate::support::{Diary, noon};
 
@@ -84,13 +84,13 @@ fn a_last_handle_may_be_dropped_in_a_task_with_something_owed<S: Trouble>() {
         runtime.block_on(async {
             let mutex = S::open(&proxy.url(), TIMEOUT);
             let spare = mutex.clone();
-            proxy.fault_after(Fault::ReplyLost, 1);
+            proxy.fault_once_after_then(Fault::ReplyLost, 1, Fault::Cut);
             mutex.create(&request("report")).expect_err("the answer is lost");
             proxy.mend();
             thread::spawn(move || drop(spare)).join().expect("no panic");
             drop(mutex);
         });
-        assert!(server.held().is_empty());
+        wait_until("it was given back", || server.held().is_empty());
         drop(runtime);
     }
 }

@@ -103,6 +103,25 @@ fn a_proxy_fails_once_where_it_is_told_to() {
 }
 
 #[test]
+fn a_proxy_fails_in_another_way_from_then_on_where_it_is_told_to() {
+    let server = Redis::start();
+    let proxy = Proxy::of(&server);
+    proxy.fault_once_after_then(Fault::ReplyCut, 1, Fault::Cut);
+    let mut client = Client::of(&proxy.url());
+    client.asks("GET first", "$-1\r\n");
+    client.say("SET first value");
+    assert_eq!(client.hear(), (String::new(), true));
+    for _ in 0..2 {
+        let mut client = Client::of(&proxy.url());
+        client.say("SET second value");
+        assert_eq!(client.hear(), (String::new(), true));
+    }
+    assert_eq!(server.ask(&["DBSIZE"]).number(), 1, "it has heard of the first alone");
+    proxy.mend();
+    Client::of(&proxy.url()).asks("GET first", "$5\r\nvalue\r\n");
+}
+
+#[test]
 fn a_proxy_delays_replies_by_as_much_as_it_is_told_to() {
     let server = Redis::start();
     let proxy = Proxy::of(&server);
