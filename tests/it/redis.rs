@@ -1,5 +1,8 @@
 //! The store on Redis: real servers, what they can do to it, and how much it asks of them.
 
+use std::thread;
+use std::time::{Duration, Instant};
+
 use chrono::{DateTime, TimeDelta, Utc};
 use soloist::{Event, MutexName, Report, Schedule};
 
@@ -53,4 +56,13 @@ fn claim(number: i64) -> String {
 fn assert_ran(report: &Report) {
     crate::support::ran(report, "report");
     assert!(!report.is_failure(), "{report}");
+}
+
+#[track_caller]
+fn wait_until(what: &str, happens: impl Fn() -> bool) {
+    let began = Instant::now();
+    while !happens() {
+        assert!(began.elapsed() < Duration::from_secs(30), "waited for 30 seconds until {what}");
+        thread::sleep(Duration::from_millis(5)); // between two looks at a server
+    }
 }

@@ -18,7 +18,7 @@ use super::postgres::Postgres;
 use super::process::{PATIENCE, state};
 use super::redis::Redis;
 
-/// Long for an answer that comes, short for one that does not.
+/// How long nothing has to come where nothing comes.
 const A_WHILE: Duration = Duration::from_millis(300);
 
 fn wait_until(what: &str, happens: impl Fn() -> bool) {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use soloist::{EventMutex, Schedule};
 
-use super::trouble::{Trouble, assert_ran, minute, report, request, schedule, wait_until};
+use super::trouble::{LONG, Trouble, assert_ran, minute, report, request, schedule, wait_until};
 use super::{SqlServer, on_both};
 use crate::servers::mariadb::Mariadb;
 use crate::servers::proxy::Proxy;
@@ -20,7 +20,7 @@ on_both!(
 
 fn nothing_is_connected_before_something_is_due<S: Trouble>() {
     let (proxy, diary) = (Proxy::of(S::shared()), Diary::default());
-    let mutex = S::open(&proxy.url(), S::HEARS_OF_LOCKS);
+    let mutex = S::open(&proxy.url(), LONG);
     let mut schedule = Schedule::new(mutex.clone());
     schedule.add(report(&diary).hourly()).expect("an event");
     assert!(schedule.run_due(minute(1)).entries().is_empty());
@@ -33,7 +33,7 @@ fn nothing_is_connected_before_something_is_due<S: Trouble>() {
 fn one_connection_serves_one_tick_after_the_other<S: Trouble>() {
     let server = S::start();
     let (proxy, diary) = (Proxy::of(&server), Diary::default());
-    let schedule = schedule(S::open(&proxy.url(), S::HEARS_OF_LOCKS), &diary);
+    let schedule = schedule(S::open(&proxy.url(), LONG), &diary);
     for number in 0..10 {
         assert_ran(&schedule.run_due(minute(number)));
     }
@@ -62,7 +62,7 @@ fn four_connections_at_most_are_kept<S: Trouble>() {
 fn a_connection_that_was_lost_at_rest_costs_one_more_and_no_error<S: Trouble>() {
     let server = S::start();
     let (proxy, diary) = (Proxy::of(&server), Diary::default());
-    let mutex = S::open(&proxy.url(), S::HEARS_OF_LOCKS);
+    let mutex = S::open(&proxy.url(), LONG);
     mutex.exists(request("report").name()).unwrap();
     assert_eq!(proxy.connections(), 1);
     proxy.cut();

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use soloist::{EventMutex, Term};
 
 use super::on_both;
-use super::trouble::{IN_TIME, TIMEOUT, Trouble, assert_out, assert_ran, claim, minute, request, said, schedule};
+use super::trouble::{IN_TIME, LONG, TIMEOUT, Trouble, assert_out, assert_ran, claim, minute, request, said, schedule};
 use crate::servers::proxy::{Fault, Proxy};
 use crate::servers::redis::Redis;
 use crate::support::{Diary, noon};
@@ -28,8 +28,14 @@ on_both!(
 /// What a call says that gets no answer of use, in time, and without a secret.
 #[track_caller]
 fn refused<S: Trouble>(url: &str) -> String {
+    unanswered::<S>(url, LONG)
+}
+
+/// The same of one that lasts as long as this, if it gets no answer at all.
+#[track_caller]
+fn unanswered<S: Trouble>(url: &str, timeout: Duration) -> String {
     let began = Instant::now();
-    let error = S::open(url, TIMEOUT).create(&request("report")).expect_err("it can't be");
+    let error = S::open(url, timeout).create(&request("report")).expect_err("it can't be");
     assert!(began.elapsed() < IN_TIME, "{:?}", began.elapsed());
     assert!(error.is_unavailable(), "{error:?}");
     let text = said(&error);
@@ -53,12 +59,13 @@ fn a_server_that_accepts_and_never_answers_costs_one_time_out<S: Trouble>() {
     let proxy = Proxy::of(server);
     for fault in [Fault::Silence, Fault::Dribble, Fault::Endless] {
         proxy.fault_from_the_start(fault);
-        let text = refused::<S>(&proxy.url());
+        let text = unanswered::<S>(&proxy.url(), TIMEOUT);
         assert!(fault != Fault::Silence || text.ends_with("no answer within 1s"), "{fault:?}: {text}");
     }
     // Nobody ever accepts: it is the system that does.
     let hole = TcpListener::bind("127.0.0.1:0").expect("a port is free");
-    let text = refused::<S>(&at_port(&server.url(), hole.local_addr().expect("it listens").port()));
+    let hole = at_port(&server.url(), hole.local_addr().expect("it listens").port());
+    let text = unanswered::<S>(&hole, TIMEOUT);
     assert!(text.ends_with("no answer within 1s"), "{text}");
 }
 
@@ -100,11 +107,11 @@ fn a_missing_database_is_said<S: Trouble>() {
 
 fn a_server_without_room_for_a_connection_is_out_until_it_has_some<S: Trouble>() {
     let server = S::with(&["--max-connections=10"]);
-    S::create_table(&server.hasty()).unwrap();
+    S::create_table(&server.mutex()).unwrap();
     let diary = Diary::default();
-    let schedule = schedule(server.hasty(), &diary);
+    let schedule = schedule(server.mutex(), &diary);
     let mut others = Vec::new();
-    let theirs: Vec<_> = (0..20).map(|_| S::open(&server.url(), TIMEOUT)).collect();
+    let theirs: Vec<_> = (0..20).map(|_| server.mutex()).collect();
     for mutex in theirs {
         if mutex.exists(request("report").name()).is_ok() {
             others.push(mutex);
@@ -119,7 +126,7 @@ fn a_server_without_room_for_a_connection_is_out_until_it_has_some<S: Trouble>()
 
 fn a_read_only_server_is_out_until_it_takes_writes<S: Trouble>() {
     let (server, diary) = (S::start(), Diary::default());
-    let schedule = schedule(server.hasty(), &diary);
+    let schedule = schedule(server.mutex(), &diary);
     assert_ran(&schedule.run_due(noon()));
     server.ask(S::READ_ONLY[0]);
     server.end_connections(); // Where it is chosen for sessions to come.
@@ -134,7 +141,7 @@ fn a_read_only_server_is_out_until_it_takes_writes<S: Trouble>() {
 
 fn four_grants_are_enough_for_all_but_the_table<S: Trouble>() {
     let server = S::start();
-    let mutex = S::open(&server.user_with("SELECT, INSERT, UPDATE, DELETE"), TIMEOUT);
+    let mutex = S::open(&server.user_with("SELECT, INSERT, UPDATE, DELETE"), LONG);
     let diary = Diary::default();
     assert_ran(&schedule(mutex.clone(), &diary).run_due(noon()));
     let lease = mutex.create(&request("report")).unwrap().expect("it is free");
@@ -162,7 +169,7 @@ fn a_missing_grant_is_said<S: Trouble>() {
         let text = refused::<S>(&server.user_with(grants));
         assert!(text.ends_with(allowed::<S>()), "{grants}: {text}");
     }
-    let without_delete = S::open(&server.user_with("SELECT, INSERT, UPDATE"), TIMEOUT);
+    let without_delete = S::open(&server.user_with("SELECT, INSERT, UPDATE"), LONG);
     let text = said(&S::purge(&without_delete).expect_err("it may not delete"));
     assert!(text.starts_with("could not purge the table ") && text.ends_with(allowed::<S>()), "{text}");
     // Nobody waits for what is cleaned up beside it.

@@ -6,7 +6,7 @@ use std::thread;
 use soloist::EventMutex;
 
 use super::on_both;
-use super::trouble::{TIMEOUT, Trouble, request, said};
+use super::trouble::{LONG, Trouble, request, said};
 
 on_both!(
     an_encrypted_connection_needs_the_authority_of_the_server,
@@ -32,7 +32,7 @@ fn an_encrypted_connection_needs_the_authority_of_the_server<S: Trouble>() {
     assert!(S::trusting(&server.tls_url(), server.ca()).exists(lease.name()).unwrap());
     assert!(mutex.forget(&lease).unwrap());
     // Who is vouched for by nobody that we trust: the system's authorities, or another one.
-    for mutex in [S::open(&server.tls_url(), TIMEOUT), S::trusting(&server.tls_url(), S::with_tls().ca())] {
+    for mutex in [S::open(&server.tls_url(), LONG), S::trusting(&server.tls_url(), S::with_tls().ca())] {
         let text = refused(&mutex);
         let reasons = ["UnknownIssuer", "BadSignature", "the system trusts no root certificate"];
         assert!(reasons.iter().any(|reason| text.contains(reason)) && !text.contains("is it a"), "{text}");
@@ -40,7 +40,7 @@ fn an_encrypted_connection_needs_the_authority_of_the_server<S: Trouble>() {
 }
 
 fn a_plain_connection_to_a_server_that_wants_encryption_is_refused<S: Trouble>() {
-    let text = refused(&S::open(&S::with_tls().url(), TIMEOUT));
+    let text = refused(&S::open(&S::with_tls().url(), LONG));
     let advice = if text.contains(" in mysql:") {
         "; the user or the password in the url is wrong, or it wants TLS, as in ?ssl-mode=REQUIRED"
     } else {

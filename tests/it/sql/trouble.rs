@@ -16,8 +16,14 @@ use crate::servers::postgres::{self, Postgres};
 use crate::servers::proxy::Behind;
 use crate::support::{Diary, noon, ran, skipped};
 
-/// How long a call may take at most in most of these tests.
+/// How long a call may take at most where nothing is answered.
 pub(super) const TIMEOUT: Duration = Duration::from_secs(1);
+
+/// The same where it is, or half of it is kept for a second question: for as much as a busy machine may add to that.
+pub(super) const LONG: Duration = Duration::from_secs(4);
+
+/// How long a call lasts at least, if it is to hear in time that something is locked.
+pub(super) const HEARS_OF_LOCKS: Duration = Duration::from_secs(4);
 
 /// How long a tick may take then, on a busy machine.
 pub(super) const IN_TIME: Duration = Duration::from_secs(10);
@@ -36,8 +42,6 @@ pub(super) trait Trouble: SqlServer + Behind {
     const BEGIN: &'static str;
     /// Makes it read-only, and writable again.
     const READ_ONLY: [&'static str; 2];
-    /// How long a call lasts at least, if it is to hear in time that something is locked.
-    const HEARS_OF_LOCKS: Duration;
     /// The numbers of the connections that the stores' user has; and of those that wait for a lock of somebody's.
     const CONNECTED: &'static str;
     const WAITING: &'static str;
@@ -88,12 +92,7 @@ pub(super) trait Trouble: SqlServer + Behind {
 
     /// A handle that waits for no longer than it takes to hear of a lock.
     fn patient(&self) -> Self::Mutex {
-        Self::open(&self.url(), Self::HEARS_OF_LOCKS)
-    }
-
-    /// A handle that waits for a second at most.
-    fn hasty(&self) -> Self::Mutex {
-        Self::open(&self.url(), TIMEOUT)
+        Self::open(&self.url(), HEARS_OF_LOCKS)
     }
 }
 
@@ -103,7 +102,6 @@ impl Trouble for Mariadb {
     const NOW: &'static str = "UTC_TIMESTAMP(6)";
     const LOCK_TABLE: &'static [&'static str] = &["LOCK TABLES soloist_mutexes WRITE"];
     const BEGIN: &'static str = "START TRANSACTION";
-    const HEARS_OF_LOCKS: Duration = Duration::from_secs(4);
     const READ_ONLY: [&'static str; 2] = ["SET GLOBAL read_only = 1", "SET GLOBAL read_only = 0"];
     const CONNECTED: &'static str = "SELECT id FROM information_schema.processlist WHERE user = 'owner'";
     const WAITING: &'static str =
@@ -181,7 +179,6 @@ impl Trouble for Postgres {
     const NOW: &'static str = "clock_timestamp()";
     const LOCK_TABLE: &'static [&'static str] = &["BEGIN", "LOCK TABLE soloist_mutexes IN ACCESS EXCLUSIVE MODE"];
     const BEGIN: &'static str = "BEGIN";
-    const HEARS_OF_LOCKS: Duration = Duration::from_secs(1);
     const READ_ONLY: [&'static str; 2] = [
         "ALTER DATABASE app SET default_transaction_read_only = on",
         "BEGIN READ WRITE; ALTER DATABASE app RESET default_transaction_read_only; COMMIT",

@@ -1,6 +1,6 @@
 //! Redis.
 
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, TcpStream};
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -34,6 +34,17 @@ impl Client {
         self.0.set_read_timeout(Some(PATIENCE)).expect("it has a timeout");
         self.0.read_exact(&mut bytes).unwrap_or_else(|error| panic!("{error} instead of {answer:?}"));
         assert_eq!(String::from_utf8_lossy(&bytes), answer);
+    }
+
+    /// Hears this next, and then the end.
+    #[track_caller]
+    pub(super) fn hears_at_last(&mut self, answer: &str) {
+        let mut bytes = Vec::new();
+        self.0.set_read_timeout(Some(PATIENCE)).expect("it has a timeout");
+        // A connection may end with an error.
+        let error = self.0.read_to_end(&mut bytes).err();
+        assert_eq!(String::from_utf8_lossy(&bytes), answer, "{error:?}");
+        assert!(error.is_none_or(|error| error.kind() != ErrorKind::WouldBlock), "it did not end");
     }
 
     /// All that comes within a while, up to the end; and whether that came.
