@@ -107,14 +107,14 @@ mod tests {
 
     #[test]
     fn a_slow_store_is_waited_for_and_one_that_hangs_is_not() {
-        let second = Patience { in_silence: Duration::from_secs(1), ..Patience::default() };
+        let patience = Patience { in_silence: Duration::from_secs(2), ..Patience::default() };
         assert_eq!(
-            wait_for(15, 100, false, second),
+            wait_for(30, 100, false, patience),
             Ok(()),
             "it takes longer than that, and is never silent for so long"
         );
-        assert_eq!(wait_for(3, 1, true, second), Err("for 1s nothing came after call 3".into()));
-        let once = Patience { in_all: Duration::ZERO, ..second };
+        assert_eq!(wait_for(3, 1, true, patience), Err("for 2s nothing came after call 3".into()));
+        let once = Patience { in_all: Duration::ZERO, ..patience };
         let endless = wait_for(u32::MAX, 1, false, once).expect_err("it goes on and on");
         assert!(endless.starts_with("the case did not end within 0ns and "), "{endless}");
     }

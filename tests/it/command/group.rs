@@ -15,7 +15,10 @@ const RELEASED: [&str; 2] = ["asked for before its group was known", "given back
 #[test]
 fn a_run_lasts_until_what_the_command_left_behind_has_ended() {
     let place = Place::new();
-    let (outcome, seen) = outlasted(&place, "echo $$ >pid; (sleep 0.3; echo late) & echo early; exit 0");
+    let (outcome, seen) = outlasted(
+        &place,
+        "echo $$ >pid; (until [ -s gone ]; do sleep 0.01; done; sleep 0.2; echo late) & echo early; echo 1 >gone; exit 0",
+    );
     assert!(outcome.is_success(), "{outcome}");
     assert_eq!(text_of(&outcome), "early\nlate\n");
     assert_eq!(seen, RELEASED);
@@ -28,7 +31,10 @@ fn its_exit_status_is_that_of_the_process_that_was_started() {
     assert_eq!(outcome.to_string(), "exited with 3 after 0 µs");
     assert_eq!(seen, RELEASED);
     let place = Place::new();
-    let (outcome, _) = outlasted(&place, "echo $$ >pid; (sleep 0.2; kill -s KILL $$) & exit 0");
+    let (outcome, _) = outlasted(
+        &place,
+        "echo $$ >pid; (until [ -s gone ]; do sleep 0.01; done; sleep 0.5; kill -s KILL $$) & echo 1 >gone; exit 0",
+    );
     assert!(outcome.is_success(), "{outcome}");
 }
 
@@ -82,8 +88,8 @@ fn what_has_left_the_group_holds_up_neither_the_run_nor_its_output() {
     for output in [Output::Keep(1000), Output::Discard] {
         let place = Place::new();
         // It has the output open, and says so to the end.
-        let line = "echo $$ >pid; setsid sh -c 'echo $$ >escaped; echo escaped; exec sleep 60' &
-            until [ -s escaped ]; do sleep 0.01; done; sleep 0.1; echo done; exit 5";
+        let line = "echo $$ >pid; setsid sh -c 'echo escaped; echo $$ >escaped; exec sleep 60' &
+            until [ -s escaped ]; do sleep 0.01; done; echo done; exit 5";
         let event = place.exec(line).without_overlapping().output(output.clone());
         let escaped = Escaped(&place);
         let told = told(&place, event, |_, _| ());

@@ -99,12 +99,13 @@ fn what_hears_is_ended_and_what_does_not_is_killed() {
     within(SECOND, &told);
 }
 
-const FLOOD: &str = "trap '' TERM; : >ready; exec 2>&1; while :; do echo flood; done";
+const FLOOD: &str = "trap '' TERM; exec 2>&1; echo flood; echo flood; : >ready; while :; do echo flood; done";
 
 #[test]
 fn a_command_that_floods_what_is_kept() {
     let place = Place::new();
-    let event = line(&place, "trap '' TERM; : >ready; exec yes flood").output(Output::Keep(1000));
+    let event =
+        line(&place, "trap '' TERM; yes flood | head -c 200000; : >ready; exec yes flood").output(Output::Keep(1000));
     let outcome = is_killed_after(Duration::from_millis(500), &place, event);
     let output = outcome.output().unwrap();
     assert!(output.bytes().len() == 1000 && output.left_out() > 100_000, "{output:?}");
