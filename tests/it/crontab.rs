@@ -638,12 +638,15 @@ fn the_longest_lists_are_within_the_limit_and_refusing_more_takes_no_time() {
     let error = format!(" {long}").parse::<Crontab>().unwrap_err();
     assert_eq!(error.to_string(), format!("`{}…`: 1001 bytes, the limit is 1000", " ".repeat(60)));
 
-    // Reading it a thousand times would take seconds.
+    // Reading it a hundred times would take longer each time.
     let huge = "*,".repeat(1 << 19);
-    let started = Instant::now();
-    for _ in 0..1_000 {
-        let error = huge.parse::<Crontab>().unwrap_err();
-        assert!(error.to_string().ends_with("…`: 1048576 bytes, the limit is 1000"));
-    }
-    assert!(started.elapsed() < Duration::from_secs(1));
+    let is_not_read = || {
+        let started = Instant::now();
+        for _ in 0..100 {
+            let error = huge.parse::<Crontab>().unwrap_err();
+            assert!(error.to_string().ends_with("…`: 1048576 bytes, the limit is 1000"));
+        }
+        started.elapsed() < Duration::from_millis(100)
+    };
+    assert!((0..10).any(|_| is_not_read()));
 }

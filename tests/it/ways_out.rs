@@ -400,7 +400,7 @@ mod on_redis {
         let (line, file) = stubborn_line(&fleet);
         let (worker, group) = at_work(&fleet, LEASES[0], &line, &file, &["--grace-ms", "600000"]);
         worker.signal("-TERM");
-        thread::sleep(Duration::from_millis(500)); // for the scheduler to tell it
+        thread::sleep(Duration::from_secs(2)); // for the scheduler to tell it
         assert!(group_lives(group));
         worker.kill();
         until(|| !group_lives(group)).expect("the watchdog kills it");
