@@ -1,5 +1,6 @@
 //! Processes that are stopped or killed in the middle of a task, and what becomes of their leases.
 
+use std::fs;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -8,17 +9,32 @@ use crate::fleet::Fleet;
 use crate::servers::redis::Redis;
 use crate::worker::{Worker, skipped_because_of, what};
 
-/// Its lease of a second is renewed, and the other process is skipped for as long as the task takes.
+/// A folder where a file ends the task of a worker with this log; for `--until`.
+#[track_caller]
+fn folder(fleet: &Fleet, log: &str) -> String {
+    let folder = fleet.log(&format!("{log}-ends"));
+    fs::create_dir(&folder).expect("it is new");
+    folder.display().to_string()
+}
+
+#[track_caller]
+fn end(folder: &str) {
+    fs::write(format!("{folder}/report"), "").expect("the folder is there");
+}
+
+/// Its lease is renewed, and the other process is skipped for as long as the task takes.
 #[track_caller]
 fn a_task_of_three_terms_runs_under_one_lease(fleet: &Fleet) {
-    let mut first = Worker::start(fleet, "first", "--term 1 --work-ms 3300");
+    let ends = folder(fleet, "first");
+    let mut first = Worker::start(fleet, "first", &format!("--term 2.5 --until {ends}"));
     let (start, pid) = (first.wait_for("start"), first.pid());
-    let second = Worker::start(fleet, "second", "--term 1 --ticks 10 --every-ms 300").succeeds();
-    assert_eq!(skipped_because_of(&second, pid), 10, "{:?}", what(&second));
+    let second = Worker::start(fleet, "second", "--term 2.5 --ticks 11 --every-ms 750").succeeds();
+    assert_eq!(skipped_because_of(&second, pid), 11, "{:?}", what(&second));
+    end(&ends);
     let first = first.succeeds();
     assert_eq!(what(&first), ["start", "end"]);
     assert_eq!(first[1].token, start.token, "under one lease");
-    let third = Worker::start(fleet, "third", "--term 1").succeeds();
+    let third = Worker::start(fleet, "third", "--term 2.5").succeeds();
     assert_eq!(what(&third), ["start", "end"]);
     assert!(third[0].token > start.token);
 }
@@ -26,10 +42,12 @@ fn a_task_of_three_terms_runs_under_one_lease(fleet: &Fleet) {
 /// It is stopped for so long that another one takes over, and finds out when it goes on.
 #[track_caller]
 fn a_process_that_was_stopped_past_its_term_leaves_its_successor_alone(fleet: &Fleet) {
-    let mut first = Worker::start(fleet, "first", "--term 1 --work-ms 600000");
+    let mut first = Worker::start(fleet, "first", "--term 3 --work-ms 600000");
     let start = first.wait_for("start");
     first.signal("-STOP");
-    let mut second = Worker::start(fleet, "second", "--term 1 --work-ms 4000 --ticks 60 --every-ms 100");
+    let ends = folder(fleet, "second");
+    let options = format!("--term 3 --until {ends} --ticks 600 --every-ms 100");
+    let mut second = Worker::start(fleet, "second", &options);
     let successor = second.wait_for("start");
     assert!(successor.token > start.token, "tokens rise");
     let pid = second.pid();
@@ -41,10 +59,11 @@ fn a_process_that_was_stopped_past_its_term_leaves_its_successor_alone(fleet: &F
     assert_eq!(lines[1].token, start.token);
     assert!(said.contains("  cancelled after ") && said.contains("; the lease was lost at 20"), "{said}");
 
-    // Neither what the first renewed nor what it released was its successor's.
-    let third = Worker::start(fleet, "third", "--term 1 --ticks 4 --every-ms 400").succeeds();
+    // Neither what the first renewed nor what it released was its successor's, for longer than a term.
+    let third = Worker::start(fleet, "third", "--term 3 --ticks 4 --every-ms 1100").succeeds();
     assert_eq!(skipped_because_of(&third, pid), 4, "{:?}", what(&third));
-    second.wait_for("end");
+    end(&ends);
+    assert_eq!(second.wait_for("end").token, successor.token, "under one lease");
     second.kill();
 }
 
@@ -62,7 +81,7 @@ fn runs_of_two_servers(fleet: &Fleet, log: &'static str, options: &str) -> usize
 #[track_caller]
 fn a_short_task_runs_once_on_two_servers_whose_clocks_differ_if_its_lease_is_held(fleet: &Fleet) {
     assert_eq!(runs_of_two_servers(fleet, "alone", ""), 2, "a lease alone");
-    assert_eq!(runs_of_two_servers(fleet, "held", " --hold-at-least 5"), 1, "held for five seconds");
+    assert_eq!(runs_of_two_servers(fleet, "held", " --hold-at-least 60"), 1, "held for a minute");
 }
 
 /// After how many ticks of a second each another process runs what the default term protected for one that was killed.
