@@ -32,8 +32,8 @@ fn schedule(mutex: impl EventMutex + 'static, events: impl IntoIterator<Item = E
 fn a_thousand_events_ask_their_store_twenty_times() {
     // A hand that gets no turn while the others release comes alone: on a busy machine, one more call.
     let releases: Vec<usize> =
-        (0..20).map(|_| releases_of_a_thousand_events()).take_while(|calls| *calls > 10).collect();
-    assert!(releases.len() < 20, "{releases:?}");
+        (0..3).map(|_| releases_of_a_thousand_events()).take_while(|calls| *calls > 10).collect();
+    assert!(releases.len() < 3, "{releases:?}");
 }
 
 fn releases_of_a_thousand_events() -> usize {

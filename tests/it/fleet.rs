@@ -112,22 +112,22 @@ pub(crate) fn eight_workers_share_each_occurrence(fleet: &Fleet, how: Start) -> 
     started.len()
 }
 
-/// Where the machine has nothing else to do, all but a few do; where it has, more of them find the run before at work.
+/// All but a few of the occurrences start: of three such fleets in one, because on a busy machine more of them find the run
+/// before at work.
 #[track_caller]
-pub(crate) fn assert_most_started(started: usize) {
-    assert!(started > OCCURRENCES / 2, "only {started} of {OCCURRENCES} started, because of overlaps");
+pub(crate) fn most_start(fleet: impl Fn() -> usize) {
+    let started: Vec<usize> = (0..3).map(|_| fleet()).take_while(|started| *started < 190).collect();
+    assert!(started.len() < 3, "only {started:?} of {OCCURRENCES} started, because of overlaps");
 }
 
 #[test]
 fn eight_workers_on_one_file_store_double_nothing_and_lose_nothing() {
-    let started = eight_workers_share_each_occurrence(&Fleet::new(), Start::Together);
-    assert_most_started(started);
+    most_start(|| eight_workers_share_each_occurrence(&Fleet::new(), Start::Together));
 }
 
 #[test]
 fn eight_workers_that_start_one_after_another_share_a_file_store_as_well() {
-    let started = eight_workers_share_each_occurrence(&Fleet::new(), Start::Staggered);
-    assert_most_started(started);
+    most_start(|| eight_workers_share_each_occurrence(&Fleet::new(), Start::Staggered));
 }
 
 #[test]

@@ -31,6 +31,10 @@ mod tls;
 mod tokens;
 mod trouble;
 
+/// How long most calls may take: they hear in time that something is locked, also of a server that counts in seconds; and
+/// half of it is kept for a second question, with what a busy machine may add to that.
+const LONG: Duration = Duration::from_secs(4);
+
 /// A server of either kind.
 pub(crate) trait SqlServer: Sized + Send + Sync + 'static {
     type Mutex: EventMutex + Clone + 'static;
@@ -59,7 +63,7 @@ pub(crate) trait SqlServer: Sized + Send + Sync + 'static {
 
     /// A handle of its own on the table.
     fn mutex(&self) -> Self::Mutex {
-        Self::open(&self.url(), Duration::from_secs(4))
+        Self::open(&self.url(), LONG)
     }
 
     /// A handle by way of this proxy that has a connection at rest, and asks for nothing by itself: the clean-up that comes

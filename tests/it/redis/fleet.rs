@@ -1,22 +1,24 @@
 //! Eight servers that share one Redis.
 
 use crate::catch_up::three_workers_make_up_for_it_once;
-use crate::fleet::{Fleet, Start, assert_most_started, eight_workers_share_each_occurrence};
+use crate::fleet::{Fleet, Start, eight_workers_share_each_occurrence, most_start};
 use crate::servers::burners::Burners;
 use crate::servers::redis::Redis;
 
 #[test]
 fn eight_workers_on_one_redis_double_nothing_and_lose_nothing() {
-    let server = Redis::start();
-    let started = eight_workers_share_each_occurrence(&Fleet::on(server.url()), Start::Together);
-    assert_most_started(started);
+    most_start(|| {
+        let server = Redis::start();
+        eight_workers_share_each_occurrence(&Fleet::on(server.url()), Start::Together)
+    });
 }
 
 #[test]
 fn eight_workers_that_start_one_after_another_share_a_redis_as_well() {
-    let server = Redis::start();
-    let started = eight_workers_share_each_occurrence(&Fleet::on(server.url()), Start::Staggered);
-    assert_most_started(started);
+    most_start(|| {
+        let server = Redis::start();
+        eight_workers_share_each_occurrence(&Fleet::on(server.url()), Start::Staggered)
+    });
 }
 
 #[test]

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use soloist::{EventMutex, Schedule};
 
-use super::trouble::{LONG, Trouble, assert_ran, minute, report, request, schedule, wait_until};
-use super::{SqlServer, on_both};
+use super::trouble::{Trouble, assert_ran, minute, report, request, schedule, wait_until};
+use super::{LONG, SqlServer, on_both};
 use crate::servers::mariadb::Mariadb;
 use crate::servers::proxy::Proxy;
 use crate::support::{Diary, noon};

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use soloist::{EventMutex, Term};
 
-use super::on_both;
-use super::trouble::{IN_TIME, LONG, TIMEOUT, Trouble, assert_out, assert_ran, claim, minute, request, said, schedule};
+use super::trouble::{IN_TIME, TIMEOUT, Trouble, assert_out, assert_ran, claim, minute, request, said, schedule};
+use super::{LONG, on_both};
 use crate::servers::proxy::{Fault, Proxy};
 use crate::servers::redis::Redis;
 use crate::support::{Diary, noon};

@@ -5,8 +5,8 @@ use std::thread;
 
 use soloist::EventMutex;
 
-use super::on_both;
-use super::trouble::{LONG, Trouble, request, said};
+use super::trouble::{Trouble, request, said};
+use super::{LONG, on_both};
 
 on_both!(
     an_encrypted_connection_needs_the_authority_of_the_server,

@@ -19,12 +19,6 @@ use crate::support::{Diary, noon, ran, skipped};
 /// How long a call may take at most where nothing is answered.
 pub(super) const TIMEOUT: Duration = Duration::from_secs(1);
 
-/// The same where it is, or half of it is kept for a second question: for as much as a busy machine may add to that.
-pub(super) const LONG: Duration = Duration::from_secs(4);
-
-/// How long a call lasts at least, if it is to hear in time that something is locked.
-pub(super) const HEARS_OF_LOCKS: Duration = Duration::from_secs(4);
-
 /// How long a tick may take then, on a busy machine.
 pub(super) const IN_TIME: Duration = Duration::from_secs(10);
 
@@ -88,11 +82,6 @@ pub(super) trait Trouble: SqlServer + Behind {
     fn held(&self) -> Vec<String> {
         let sql = format!("SELECT name FROM soloist_mutexes WHERE expires_at > {} ORDER BY name", Self::NOW);
         self.ask(&sql).into_iter().map(|mut row| row.remove(0).expect("a name")).collect()
-    }
-
-    /// A handle that waits for no longer than it takes to hear of a lock.
-    fn patient(&self) -> Self::Mutex {
-        Self::open(&self.url(), HEARS_OF_LOCKS)
     }
 }
 
