@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta, Utc};
+use uuid::Uuid;
 
 /// Where the time comes from: the machine, or, in tests, a [`ManualClock`].
 ///
@@ -276,6 +277,13 @@ impl Moment {
 fn nanos(instant: DateTime<Utc>) -> i64 {
     let end = if instant < DateTime::UNIX_EPOCH { i64::MIN } else { i64::MAX };
     instant.timestamp_nanos_opt().unwrap_or(end)
+}
+
+/// A random length, less than `limit` unless that is zero.
+pub(crate) fn random_below(limit: Duration) -> Duration {
+    // All bits of the first field are random.
+    let fraction = f64::from(Uuid::new_v4().as_fields().0) / (f64::from(u32::MAX) + 1.0);
+    limit.mul_f64(fraction)
 }
 
 /// `instant` plus `later`, kept within what can be written down.

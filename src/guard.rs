@@ -8,7 +8,7 @@ use crate::clock::Clock;
 use crate::error::MutexError;
 use crate::fault::contain;
 use crate::keeper::Keeper;
-use crate::lease::{Lease, LeaseRequest, MutexName, Term};
+use crate::lease::{Lease, LeaseRequest, MutexName, Owner, Term};
 use crate::mutex::{EventMutex, Grant, Store};
 use crate::outcome::Release;
 use crate::protection::{Renewal, SHORTEST_RENEWED};
@@ -26,6 +26,9 @@ pub(crate) use held::{Ending, Held, Holding};
 /// that long at most. A task that works for longer asks [`is_lost`](Self::is_lost) now and then, and stops if it is.
 /// Who holds a name that is refused is told by [`EventMutex::holder`]. `MutexName::lease("reports")` is also what the
 /// lease of an event `reports` is called. A store that can't be cloned, or a `dyn EventMutex`, goes in as `&Arc<_>`.
+///
+/// It belongs to the process that acquired it. The copy of it in a child process that `fork` makes gives nothing back, and
+/// counts as lost from its deadline on, because nobody renews it there.
 ///
 /// ```
 /// use std::time::Duration;
@@ -233,6 +236,11 @@ impl Holding for Arc<Tenure> {
     fn is_released_now(&self) -> bool {
         self.lease().is_some() && self.rest().is_none()
     }
+
+    #[inline]
+    fn pid(&self) -> Option<u32> {
+        self.owner().map(Owner::pid)
+    }
 }
 
 impl Holding for Run {
@@ -243,6 +251,11 @@ impl Holding for Run {
 
     fn is_released_now(&self) -> bool {
         self.tenure().is_released_now()
+    }
+
+    #[inline]
+    fn pid(&self) -> Option<u32> {
+        Holding::pid(self.tenure())
     }
 }
 

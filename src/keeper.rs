@@ -14,6 +14,7 @@ use crate::error::{Chain, MutexError};
 use crate::fault::contain;
 use crate::lease::{Holder, Lease};
 use crate::mutex::{Answers, Scope, Store, StoreId};
+use crate::process;
 use crate::protection::Renewal;
 use crate::sync;
 use crate::task::Run;
@@ -56,7 +57,7 @@ struct Known {
 impl Keeper {
     /// The keeper of this store. It lives as long as somebody has it, which whoever holds a lease does.
     pub(crate) fn of(store: &Store, clock: &Clock) -> Arc<Self> {
-        let pid = std::process::id();
+        let pid = process::id();
         let is_it = |known: &&Known| known.store == store.id && known.clock.is_same(clock) && known.pid == pid;
         let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
         known.iter().filter(is_it).find_map(|known| known.keeper.upgrade()).unwrap_or_else(|| {

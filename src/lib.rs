@@ -237,6 +237,7 @@ mod shutdown;
 pub mod ways_out {}
 mod clock;
 mod sync;
+mod process;
 #[cfg(unix)]
 mod system;
 mod error;

@@ -1,6 +1,8 @@
 //! The orderly end of a process: nothing new starts, what is at work is told to stop, and nothing stays held.
 
 use std::fmt;
+#[cfg(all(unix, feature = "signals"))]
+use std::sync::atomic::AtomicU32;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -50,6 +52,9 @@ struct Shared {
     triggered: AtomicBool,
     state: Mutex<State>,
     changed: Condvar,
+    /// The process whose signals set it off; zero if none does.
+    #[cfg(all(unix, feature = "signals"))]
+    attended_in: AtomicU32,
 }
 
 struct State {
@@ -92,7 +97,13 @@ impl Shutdown {
     pub fn new() -> Self {
         let state =
             State { grace: USUAL_GRACE, gone_by: None, signal: None, ticks: 0, at_work: Vec::new(), heeded: false };
-        let shared = Shared { triggered: AtomicBool::new(false), state: Mutex::new(state), changed: Condvar::new() };
+        let shared = Shared {
+            triggered: AtomicBool::new(false),
+            state: Mutex::new(state),
+            changed: Condvar::new(),
+            #[cfg(all(unix, feature = "signals"))]
+            attended_in: AtomicU32::new(0),
+        };
         Self { shared: Arc::new(shared) }
     }
 
@@ -107,7 +118,9 @@ impl Shutdown {
     /// given this shutdown is not waited for.
     ///
     /// The handlers belong to the process and stay for as long as it lives: to ask again is to get another handle of the
-    /// same shutdown. A signal that this process was started to ignore, as by `nohup`, stays ignored. Handlers that
+    /// same shutdown. A child process made by `fork` shuts down by signals of its own from its first tick on, or from when
+    /// it asks here, [`wait`](Self::wait) or [`is_triggered`](Self::is_triggered): until then they do nothing to it.
+    /// A signal that this process was started to ignore, as by `nohup`, stays ignored. Handlers that
     /// others have installed are called as well. An application that ends other work too handles signals itself, and
     /// calls [`trigger`](Self::trigger).
     ///
@@ -166,6 +179,7 @@ impl Shutdown {
     /// assert!(!soloist::Shutdown::new().is_triggered());
     /// ```
     pub fn is_triggered(&self) -> bool {
+        self.follow_a_fork();
         let triggered = self.has_begun();
         if triggered {
             self.is_heeded();
@@ -198,6 +212,7 @@ impl Shutdown {
     /// # }
     /// ```
     pub fn wait(&self, timeout: Duration) -> bool {
+        self.follow_a_fork();
         let triggered = self.wait_until(Clock::system().moment().plus(timeout), |state| state.gone_by.is_some());
         if triggered {
             self.is_heeded();
@@ -259,6 +274,11 @@ impl Shutdown {
         self.shared.triggered.load(Ordering::Acquire)
     }
 
+    /// Without signals there is nothing to hear in another process.
+    #[cfg(not(all(unix, feature = "signals")))]
+    #[expect(clippy::unused_self, reason = "it is asked wherever there may be signals")]
+    fn follow_a_fork(&self) {}
+
     /// Whoever knows of it may have more to do than a tick.
     fn is_heeded(&self) {
         self.state().heeded = true;
@@ -267,6 +287,7 @@ impl Shutdown {
 
     /// A tick begins.
     pub(crate) fn tick(&self) -> Ticking<'_> {
+        self.follow_a_fork();
         self.state().ticks += 1;
         Ticking(self)
     }

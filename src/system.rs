@@ -15,6 +15,14 @@ pub(crate) fn at_exit(leave: extern "C" fn()) -> bool {
     unsafe { libc::atexit(leave) == 0 }
 }
 
+/// Calls `in_the_child` in each child that `fork` makes of this process, before the child does anything else; `false`: it
+/// will not be called.
+#[expect(unsafe_code, reason = "pthread_atfork")]
+pub(crate) fn at_fork(in_the_child: extern "C" fn()) -> bool {
+    // SAFETY: `in_the_child` is a function of the program itself, and is there as long as the process.
+    unsafe { libc::pthread_atfork(None, None, Some(in_the_child)) == 0 }
+}
+
 /// A thread, told apart from all others that are there at the same time. It is asked for without a thread-local, which
 /// may be gone when the thread ends its process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -8,6 +8,7 @@ use crate::fault::contain;
 use crate::lease::{Lease, Term};
 use crate::mutex::{Answers, EventMutex};
 use crate::outcome::Release;
+use crate::process;
 
 /// What a guard gives back: a lease, or all that a run holds.
 pub(crate) trait Holding {
@@ -16,6 +17,9 @@ pub(crate) trait Holding {
 
     /// Whether there is a lease among it that is not to be held any longer.
     fn is_released_now(&self) -> bool;
+
+    /// Which process acquired it, if there is anything among it.
+    fn pid(&self) -> Option<u32>;
 }
 
 pub(crate) struct Ending<'a> {
@@ -31,6 +35,10 @@ impl Holding for Lease {
 
     fn is_released_now(&self) -> bool {
         true
+    }
+
+    fn pid(&self) -> Option<u32> {
+        Some(self.owner().pid())
     }
 }
 
@@ -73,6 +81,9 @@ impl<M: EventMutex, H: Holding> Held<M, H> {
 
     /// The lease, which the store is asked elsewhere to take back now.
     pub(crate) fn end(&self) -> Option<Lease> {
+        if self.is_inherited() {
+            return None;
+        }
         self.holding().end().map(|ending| ending.lease.into_owned())
     }
 
@@ -81,12 +92,21 @@ impl<M: EventMutex, H: Holding> Held<M, H> {
         (self.keep(), Some(concluded(lease, None, answer)))
     }
 
+    /// Whether this is a child's copy of what its parent holds, and goes on to hold.
+    #[inline]
+    fn is_inherited(&self) -> bool {
+        self.holding().pid().is_some_and(|pid| pid != process::id())
+    }
+
     #[expect(
         clippy::inline_always,
         reason = "what is held that is moved once more costs each due event several nanoseconds"
     )]
     #[inline(always)]
     fn give_back(&self) -> Option<Release> {
+        if self.is_inherited() {
+            return Some(Release::Lost);
+        }
         let Ending { lease, rest } = self.holding().end()?;
         let answer = contain(|| match rest {
             None => self.mutex.forget(&lease),

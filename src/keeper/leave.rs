@@ -5,7 +5,6 @@
 //! much else needs. So it asks no store. It calls the keepers, whose threads are there as long as something is in hand,
 //! and waits until they are done, but not for long: a store may be out, or wait for what this thread holds.
 
-use std::process;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, MutexGuard, Once, TryLockError};
 use std::thread;
@@ -14,6 +13,7 @@ use std::time::Duration;
 use super::watch::NOTHING;
 use super::{KNOWN, Keeper, Known};
 use crate::clock::{Clock, Moment};
+use crate::process;
 use crate::system::{Thread, at_exit};
 
 /// How long the end of a process waits for all stores together.

@@ -7,6 +7,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use uuid::Uuid;
 
+use crate::process;
+
 /// The id of one acquisition. No two are the same, on any host, in any process, in any thread.
 ///
 /// Only the owner of a lease can release or extend it. The host's name plays no part in it.
@@ -28,7 +30,7 @@ pub struct Owner {
 impl Owner {
     /// A new owner: one random id per process, this process's pid and a counter.
     ///
-    /// The pid is asked anew each time, so that the two sides of a `fork` differ although they share the rest.
+    /// The two sides of a `fork` differ by their pids, although they share the rest.
     ///
     /// ```
     /// assert_eq!(soloist::Owner::unique().pid(), std::process::id());
@@ -47,7 +49,7 @@ impl Owner {
     }
 }
 
-/// Makes the owners of one tick: the process is asked for its pid, which costs a system call, once for all of them.
+/// Makes the owners of one tick.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Owners {
     process: Uuid,
@@ -57,7 +59,7 @@ pub(crate) struct Owners {
 impl Owners {
     pub(crate) fn of_this_process() -> Self {
         static PROCESS: OnceLock<Uuid> = OnceLock::new();
-        Self { process: *PROCESS.get_or_init(Uuid::new_v4), pid: std::process::id() }
+        Self { process: *PROCESS.get_or_init(Uuid::new_v4), pid: process::id() }
     }
 
     pub(crate) fn unique(self) -> Owner {

@@ -93,7 +93,11 @@ use connection::Connection;
 /// server answers, by a thread that lives as long as there is a handle; the last handle tries once more when it goes. A
 /// process that ends without an answer leaves the lease to its term, and the claim.
 ///
-/// A cheap handle: clones share up to four connections at rest.
+/// A server that has no room for another connection, that is being started, or that refuses connections, is asked again
+/// after short pauses of random length, for as long as the call may take.
+///
+/// A cheap handle. Its clones share up to four connections, each of which is closed when nobody has used it for half a
+/// second: while a task is at work, none is kept. A child process that `fork` makes opens its own.
 ///
 /// ```no_run
 /// use soloist::{Event, MysqlMutex, Schedule};

@@ -85,7 +85,11 @@ const RELEASE_OWED: Duration = Duration::from_secs(24 * 60 * 60);
 /// The server's user needs `+@connection +evalsha +script|load +time +get +mget +set +del +exists +pttl +pexpire` on the keys
 /// `~soloist:*`, and `+info` for [`check`](EventMutex::check).
 ///
-/// A cheap handle: clones share up to four connections at rest.
+/// A server that has no room for another connection, that is being started, or that refuses connections, is asked again
+/// after short pauses of random length, for as long as the call may take.
+///
+/// A cheap handle. Its clones share up to four connections, each of which is closed when nobody has used it for half a
+/// second: while a task is at work, none is kept. A child process that `fork` makes opens its own.
 ///
 /// ```no_run
 /// use soloist::{Event, RedisMutex, Schedule};

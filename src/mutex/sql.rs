@@ -41,9 +41,9 @@ mod waiting;
 use client::{Client, Decided};
 pub(super) use options::{CheckedOptions, SqlOptions};
 pub(super) use session::{Dialect, Row, Session, told};
-use table::{Ended, Patience, Table};
+use table::{Ended, Table};
 use text::TableName;
-pub(super) use waiting::Waiting;
+pub(super) use waiting::{FAREWELL, Waiting};
 
 /// For how long a release that the server did not answer is tried again at most.
 const RELEASE_OWED: Duration = Duration::from_secs(24 * 60 * 60);
@@ -88,8 +88,7 @@ impl<S: Session> SqlMutex<S> {
     pub(super) fn purge(&self) -> Result<u64, MutexError> {
         let mut purged = 0;
         loop {
-            let deleted =
-                self.client.table.clean_up(Patience::ASecond).map_err(|failure| self.of_the_table("purge", failure))?;
+            let deleted = self.client.table.clean_up().map_err(|failure| self.of_the_table("purge", failure))?;
             purged += deleted;
             if deleted < clean_up::BATCH {
                 return Ok(purged);

@@ -9,11 +9,10 @@ use std::thread::{self, Scope};
 use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta, Utc};
-use uuid::Uuid;
 
 use super::Schedule;
 use super::docket::Docket;
-use crate::clock::wall_plus;
+use crate::clock::{random_below, wall_plus};
 use crate::fault::contain;
 use crate::owed::note_that_they_were_seen;
 use crate::report::Report;
@@ -154,13 +153,6 @@ impl Schedule {
             events.map(|event| self.turn(event, Tick::at(now, &event.timetable.zone), &round)).collect();
         note_that_they_were_seen(&turns);
     }
-}
-
-/// A random length, less than `limit` unless that is zero.
-fn random_below(limit: Duration) -> Duration {
-    // All bits of the first field are random.
-    let fraction = f64::from(Uuid::new_v4().as_fields().0) / (f64::from(u32::MAX) + 1.0);
-    limit.mul_f64(fraction)
 }
 
 /// The threads of a loop, one for each tick.

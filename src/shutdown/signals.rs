@@ -1,6 +1,7 @@
 //! The four signals that ask a process to end.
 
 use std::io::{self, Write};
+use std::sync::atomic::Ordering;
 use std::sync::{Mutex, PoisonError, mpsc};
 use std::thread::Builder;
 use std::time::Duration;
@@ -13,6 +14,7 @@ use super::Shutdown;
 use crate::clock::{Clock, Moment};
 use crate::fault::contain;
 use crate::keeper::leave::leave;
+use crate::process;
 use crate::system;
 use crate::task::Run;
 
@@ -33,24 +35,54 @@ pub(super) fn of_this_process() -> io::Result<Shutdown> {
     static PROCESS: Mutex<Option<Shutdown>> = Mutex::new(None);
 
     let mut process = PROCESS.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(shutdown) = &*process {
-        return Ok(shutdown.clone());
-    }
-    let heeded = [SIGTERM, SIGINT, SIGQUIT, SIGHUP].into_iter().filter(|signal| !system::is_ignored(*signal));
-    let mut signals = Signals::new(heeded)?;
-    let shutdown = Shutdown::new();
-    let attending = shutdown.clone();
-    let attend = move || {
-        let mut first = None;
-        for signal in &mut signals {
-            attending.hear(signal, &mut first);
-        }
-    };
-    Builder::new().name("soloist-signals".into()).spawn(attend)?;
+    let shutdown = process.clone().unwrap_or_default();
+    shutdown.attend()?;
     Ok(process.insert(shutdown).clone())
 }
 
 impl Shutdown {
+    /// A child that was made by `fork` has the handlers of its parent and not the thread that hears them: it gets its own.
+    pub(super) fn follow_a_fork(&self) {
+        if ![0, process::id()].contains(&self.shared.attended_in.load(Ordering::Relaxed))
+            && let Err(error) = self.attend()
+        {
+            let _ = contain(|| tracing::warn!(target: "soloist", %error, "signals do not shut this process down"));
+        }
+    }
+
+    /// Hears the signals of this process from here on, on a thread of its own, unless that is there.
+    fn attend(&self) -> io::Result<()> {
+        let attended_in = self.shared.attended_in.swap(process::id(), Ordering::SeqCst);
+        if attended_in == process::id() {
+            return Ok(());
+        }
+        let heard = self.hear_signals();
+        match heard {
+            Ok(()) => self.forget_the_parents(),
+            Err(_) => self.shared.attended_in.store(attended_in, Ordering::SeqCst),
+        }
+        heard
+    }
+
+    fn hear_signals(&self) -> io::Result<()> {
+        let heeded = [SIGTERM, SIGINT, SIGQUIT, SIGHUP].into_iter().filter(|signal| !system::is_ignored(*signal));
+        let mut signals = Signals::new(heeded)?;
+        let shutdown = self.clone();
+        let hear = move || {
+            let mut first = None;
+            for signal in &mut signals {
+                shutdown.hear(signal, &mut first);
+            }
+        };
+        Builder::new().name("soloist-signals".into()).spawn(hear).map(drop)
+    }
+
+    /// What was at work in the process that this one was forked from goes on there.
+    fn forget_the_parents(&self) {
+        let mut state = self.state();
+        (state.ticks, state.at_work) = (0, Vec::new());
+    }
+
     /// Nobody waits for this for longer than it takes to note it, whatever else is stuck: a second signal must be heard.
     fn hear(&self, signal: i32, first: &mut Option<Moment>) {
         let now = Clock::system().moment();
@@ -140,7 +172,7 @@ pub(super) fn end_by(signal: i32) {
 
 fn die_of(signal: i32) {
     // The signals' default does nothing to process 1.
-    if std::process::id() != 1 {
+    if process::id() != 1 {
         let _ = low_level::emulate_default_handler(signal);
     }
     low_level::exit(128 + signal);

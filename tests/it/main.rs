@@ -11,6 +11,8 @@ mod clock_change;
 mod command;
 mod connect;
 mod contract;
+#[cfg(all(unix, feature = "redis", feature = "mysql", feature = "postgres"))]
+mod crowd;
 mod crontab;
 mod decorator;
 #[cfg(unix)]
@@ -20,6 +22,8 @@ mod file;
 mod fleet;
 #[cfg(unix)]
 mod fleet_example;
+#[cfg(unix)]
+mod fork;
 mod frequency;
 mod fuzz;
 mod healing;

@@ -1,7 +1,6 @@
 //! One connection, and the statements that are sent on it.
 
 use std::io;
-use std::time::Duration;
 
 use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, OptsBuilder, Row as Found, Value};
@@ -12,10 +11,7 @@ use super::health;
 use crate::clock::{Clock, Moment};
 use crate::mutex::StoreWarning;
 use crate::mutex::remote::{Connect, Failure, Outlook};
-use crate::mutex::sql::{Dialect, Row, Session, Waiting};
-
-/// How long the end of a connection may take.
-const FAREWELL: Duration = Duration::from_millis(100);
+use crate::mutex::sql::{Dialect, FAREWELL, Row, Session, Waiting};
 
 /// What the statements rely on, whatever the server's defaults are: that a commit begins nothing, that one assignment sees
 /// those before it, and that all rows are found. It waits for locks for 50 seconds and a day by itself.

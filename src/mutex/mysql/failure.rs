@@ -43,6 +43,9 @@ fn refused(error: &ServerError) -> Failure {
         // A unique key was taken; two transactions waited for each other, or were in each other's way.
         1020 | 1062 | 1213 | 1614 => Outlook::MayPass,
         1205 => Outlook::Locked,
+        // There are as many connections as there may be, in all or of this user; it is being shut down.
+        1040 | 1053 | 1203 => Outlook::Passes,
+        1226 if error.message.contains("max_user_connections") => Outlook::Passes,
         _ => Outlook::Refused,
     };
     let failure = Failure::refused(Refusal {

@@ -1,19 +1,24 @@
 //! One connection, and the statements that are sent on it.
 
 use std::fmt::Write;
+use std::io;
 
+use tokio::task::JoinHandle;
 use tokio_postgres::{Client, SimpleQueryMessage};
 
 use super::address::Target;
 use super::failure::{failed, not_connected};
 use super::health;
-use crate::clock::Moment;
+use crate::clock::{Clock, Moment};
 use crate::mutex::StoreWarning;
 use crate::mutex::remote::{Connect, Failure};
-use crate::mutex::sql::{Dialect, Row, Session, Waiting};
+use crate::mutex::sql::{Dialect, FAREWELL, Row, Session, Waiting};
 
 pub(super) struct Connection {
-    client: Client,
+    /// Gone when it was left in words.
+    client: Option<Client>,
+    /// What is sent and heard goes through it; it ends with the connection.
+    course: Option<JoinHandle<()>>,
     waiting: Waiting,
     /// What each call begins with: the limits in time of what it does, which end with it.
     limits: String,
@@ -33,19 +38,19 @@ impl Connect for Connection {
             let tls = tokio_postgres_rustls::MakeRustlsConnect::new((*config).clone());
             let connected = waiting.until(until, target.config.connect(tls)).map_err(Failure::not_asked)?;
             let (client, connection) = connected.map_err(|error| not_connected(&error))?;
-            waiting.beside(async move { _ = connection.await });
-            return Ok(Self { client, waiting, limits });
+            let course = waiting.beside(async move { _ = connection.await });
+            return Ok(Self { client: Some(client), course, waiting, limits });
         }
         let connected =
             waiting.until(until, target.config.connect(tokio_postgres::NoTls)).map_err(Failure::not_asked)?;
         let (client, connection) = connected.map_err(|error| not_connected(&error))?;
         // What ends it is told to whoever asks next.
-        waiting.beside(async move { _ = connection.await });
-        Ok(Self { client, waiting, limits })
+        let course = waiting.beside(async move { _ = connection.await });
+        Ok(Self { client: Some(client), course, waiting, limits })
     }
 
     fn is_closed(&mut self) -> bool {
-        self.client.is_closed()
+        self.client.as_ref().is_none_or(Client::is_closed)
     }
 }
 
@@ -66,8 +71,9 @@ impl Session for Connection {
     };
 
     fn query(&mut self, statements: &str, until: Moment) -> Result<Vec<Row>, Failure> {
+        let Some(client) = &self.client else { return Err(Failure::not_asked(io::ErrorKind::NotConnected.into())) };
         let statements = format!("{}{statements}", self.limits);
-        let answered = self.waiting.until(until, self.client.simple_query(&statements)).map_err(Failure::unanswered)?;
+        let answered = self.waiting.until(until, client.simple_query(&statements)).map_err(Failure::unanswered)?;
         let messages = answered.map_err(|error| failed(&error))?;
         let rows = messages.into_iter().filter_map(|message| match message {
             SimpleQueryMessage::Row(row) => Some(row),
@@ -78,5 +84,16 @@ impl Session for Connection {
 
     fn warnings(health: &[Row]) -> Vec<StoreWarning> {
         health::warnings(health)
+    }
+}
+
+/// The server is told at once, although a child process of ours may have the same socket open.
+impl Drop for Connection {
+    fn drop(&mut self) {
+        drop(self.client.take());
+        if let Some(course) = self.course.take() {
+            let until = Clock::system().moment().plus(FAREWELL);
+            let _ = self.waiting.until(until, course); // However that goes, it is closed.
+        }
     }
 }

@@ -47,6 +47,8 @@ fn refused(error: &DbError) -> Failure {
         // makes the same table.
         "23505" | "40001" | "40P01" | "42P07" | "42710" => Outlook::MayPass,
         "55P03" => Outlook::Locked,
+        // There are as many connections as there may be; it is being shut down, or started.
+        "53300" | "57P01" | "57P02" | "57P03" => Outlook::Passes,
         _ => Outlook::Refused,
     };
     let failure = Failure::refused(Refusal {

@@ -14,7 +14,7 @@ use super::keys::Prefix;
 use super::script;
 use crate::clock::Moment;
 use crate::lease::MutexName;
-use crate::mutex::remote::{Attempt, Attended, Debt, Failure, Line, Owed, Server, ServerClock};
+use crate::mutex::remote::{Attempt, Attended, Debt, Failure, Line, Owed, PerProcess, Retry, Server, ServerClock};
 
 /// How many names one call of a script is about; it keeps the server for less than a millisecond.
 const CHUNK: usize = 100;
@@ -22,14 +22,14 @@ const CHUNK: usize = 100;
 pub(super) struct Client {
     pub(super) server: Server<Connection>,
     pub(super) prefix: Prefix,
-    owed: Arc<Owed>,
+    owed: PerProcess<Arc<Owed>>,
     /// The server is a node of a cluster, and takes the keys of one slot at a time.
     slot_by_slot: AtomicBool,
 }
 
 impl Client {
     pub(super) fn new(server: Server<Connection>, prefix: Prefix) -> Self {
-        Self { server, prefix, owed: Arc::default(), slot_by_slot: AtomicBool::new(false) }
+        Self { server, prefix, owed: PerProcess::default(), slot_by_slot: AtomicBool::new(false) }
     }
 
     /// Asks one command, which changes nothing.
@@ -69,7 +69,7 @@ impl Client {
             let to_second = second.read(&of_second, &mut answers, line.connection.clock());
 
             let was_fresh = line.is_fresh;
-            let worth_another = |failure: &&Failure| failure.may_pass_on_another(was_fresh);
+            let worth_another = |failure: &&Failure| failure.retry(was_fresh) != Retry::Never;
             let first_again = to_first.iter().filter_map(|answer| answer.as_ref().err()).find(worth_another).cloned();
             let second_again = to_second.iter().filter_map(|answer| answer.as_ref().err()).find(worth_another).cloned();
             let done = to_first.iter().any(Result::is_ok) || to_second.iter().any(Result::is_ok);
@@ -103,9 +103,10 @@ impl Client {
         if debts.is_empty() {
             return;
         }
-        self.owed.add(debts);
+        let owed = self.owed.get();
+        owed.add(debts);
         let client = Arc::downgrade(self);
-        self.owed.attend(move || {
+        owed.attend(move || {
             let Some(client) = client.upgrade() else { return Attended::NobodyLeft };
             // What is owed goes before whatever is asked; the answer to that is of no interest.
             let _ = client.ask(&cmd("PING"));
@@ -120,7 +121,7 @@ impl Client {
         calls: &[Cmd],
         until: Moment,
     ) -> Result<Vec<Value>, Failure> {
-        let debts = self.owed.take();
+        let debts = self.owed.get().take();
         match self.settle(&mut line.connection, &debts, calls, until) {
             Ok((left, answers)) => {
                 line.is_spoilt |= !left.is_empty();
@@ -224,7 +225,7 @@ pub(super) struct Heard<A, B> {
 /// A process that ends goes through here, so that it tries once more to give back what it may hold.
 impl Drop for Client {
     fn drop(&mut self) {
-        let debts = self.owed.take();
+        let debts = self.owed.get().take();
         if !debts.is_empty() {
             // What comes of it, nobody is there to be told: what stays expires.
             let _ = self.server.ask(|line, attempt| {

@@ -30,7 +30,13 @@ const BEFORE_ANY_WRITE: [&str; 14] = [
 /// that belong to different slots of a cluster are asked about slot by slot.
 pub(super) fn refused(error: &ServerError) -> Failure {
     let code = error.code();
-    let outlook = if matches!(code, "NOSCRIPT" | "CROSSSLOT") { Outlook::MayPass } else { Outlook::Refused };
+    let is_full = error.details().is_some_and(|details| details.starts_with("max number of clients"));
+    let outlook = match code {
+        "NOSCRIPT" | "CROSSSLOT" => Outlook::MayPass,
+        "LOADING" => Outlook::Passes,
+        _ if is_full => Outlook::Passes,
+        _ => Outlook::Refused,
+    };
     let failure = Failure::refused(Refusal {
         code: code.into(),
         details: error.details().unwrap_or_default().into(),

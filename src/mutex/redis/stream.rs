@@ -3,7 +3,7 @@
 //! with every byte that arrives.
 
 use std::io::{self, Read, Write};
-use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs};
+use std::net::{IpAddr, Shutdown, SocketAddr, TcpStream, ToSocketAddrs};
 #[cfg(unix)]
 use std::os::unix::net::UnixStream;
 use std::sync::mpsc;
@@ -183,6 +183,18 @@ impl Timed {
     }
 }
 
+/// The server is told at once, although a child process of ours may have the same socket open.
+impl Drop for Timed {
+    fn drop(&mut self) {
+        // One that is closed already is as well.
+        let _ = match &self.socket {
+            Socket::Tcp(socket) => socket.shutdown(Shutdown::Both),
+            #[cfg(unix)]
+            Socket::Unix(socket) => socket.shutdown(Shutdown::Both),
+        };
+    }
+}
+
 impl Read for Timed {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         loop {
@@ -242,7 +254,7 @@ fn left(until: Moment) -> io::Result<Duration> {
 
 fn connect_tcp(host: &str, port: u16, until: Moment) -> io::Result<TcpStream> {
     let addresses = look_up(host, port, until)?;
-    let mut failed = io::Error::new(io::ErrorKind::NotFound, "the name of the host has no address");
+    let mut failed = io::Error::other("the name of the host has no address");
     for (at, address) in addresses.iter().enumerate() {
         // An address that swallows everything leaves time for the next.
         let share = left(until)? / u32::try_from(addresses.len() - at).unwrap_or(u32::MAX);

@@ -40,9 +40,21 @@ pub(in crate::mutex) enum Outlook {
     Refused,
     /// Perhaps something else, at once, also where the connection had just been made.
     MayPass,
+    /// Something else within seconds: the server has no room for another connection, or is being started or shut down.
+    Passes,
     /// Somebody else's transaction has it, for as long as that lasts.
     #[cfg(any(feature = "mysql", feature = "postgres"))]
     Locked,
+}
+
+/// Whether it is worth asking again, after a failure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::mutex) enum Retry {
+    Never,
+    /// At once, on a connection that was just made.
+    OnAnother,
+    /// After a pause.
+    Later,
 }
 
 impl Failure {
@@ -128,27 +140,28 @@ impl Failure {
         }
     }
 
-    /// Whether the same question is worth another connection. One that was at rest may have been out of order, or
+    pub(in crate::mutex) fn is_timeout(&self) -> bool {
+        matches!(self.cause, Cause::TimedOut(_))
+    }
+
+    /// Whether the same question is worth another attempt. A connection that was at rest may have been out of order, or
     /// belong to a server that is not the right one any more; after one that was just made, a second one helps if that
     /// broke, if the refusal says so, and where clocks had drifted apart because it compares them anew.
-    pub(in crate::mutex) fn may_pass_on_another(&self, was_fresh: bool) -> bool {
+    pub(in crate::mutex) fn retry(&self, was_fresh: bool) -> Retry {
         let helps = match &self.cause {
-            Cause::Refused(_) => self.outlook() == Some(Outlook::MayPass),
+            Cause::Refused(refusal) if refusal.outlook == Outlook::Passes => return Retry::Later,
+            Cause::Io(error) if !self.unanswered && nobody_listens(error) => return Retry::Later,
+            Cause::Refused(refusal) => refusal.outlook == Outlook::MayPass,
             #[cfg(feature = "redis")]
             Cause::TooLate => true,
             Cause::Io(_) | Cause::TimedOut(_) | Cause::NotUnderstood(_) => self.unanswered,
         };
-        (!was_fresh && !self.is_locked()) || helps
+        if helps || (!was_fresh && !self.is_locked()) { Retry::OnAnother } else { Retry::Never }
     }
 
     /// This failure of a request, of which something may have been done, if `done`, apart from what it says.
     pub(in crate::mutex) fn perhaps_done(self, done: bool) -> Self {
         Self { unanswered: self.unanswered || done, ..self }
-    }
-
-    /// This failure, after another one on the way to the same answer.
-    pub(in crate::mutex) fn after(self, earlier: &Self) -> Self {
-        self.perhaps_done(earlier.unanswered)
     }
 
     /// The same, with the time in it that was given in all.
@@ -159,6 +172,17 @@ impl Failure {
         };
         Self { cause, ..self }
     }
+}
+
+/// Whether the server that a connection was to lead to is between its end and its start: nobody is at its port or its
+/// socket, or somebody who is about to go. One with too many clients may hang up like that as well.
+fn nobody_listens(error: &io::Error) -> bool {
+    use io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionRefused, ConnectionReset, NotFound, UnexpectedEof};
+
+    matches!(
+        error.kind(),
+        BrokenPipe | ConnectionAborted | ConnectionRefused | ConnectionReset | NotFound | UnexpectedEof
+    )
 }
 
 impl Cause {

@@ -1,18 +1,18 @@
-//! One server: how it is met, and which of its connections are at rest.
+//! One server: how it is met, how often it is asked, and for how long.
 
 use std::fmt;
-use std::sync::{Mutex, PoisonError};
+use std::mem;
 use std::time::Duration;
 
-use super::failure::Failure;
+use super::at_rest::AtRest;
+use super::backoff::Backoff;
+use super::failure::{Failure, Retry};
+use super::per_process::PerProcess;
 use crate::clock::{Clock, Moment};
-
-/// The most connections that are kept for later.
-const AT_REST: usize = 4;
 
 /// A way to talk to one server. One on which something failed is not used again: its next answer might belong to the
 /// question before.
-pub(in crate::mutex) trait Connect: Sized {
+pub(in crate::mutex) trait Connect: Sized + Send + 'static {
     /// Where the server is, who we are to it, and how it is spoken to.
     type Target: fmt::Display;
 
@@ -28,7 +28,8 @@ pub(in crate::mutex) struct Server<C: Connect> {
     pub(in crate::mutex) target: C::Target,
     /// How long one call takes at most, all of it included.
     pub(in crate::mutex) timeout: Duration,
-    at_rest: Mutex<Vec<C>>,
+    /// Parent and child would read each other's answers on the same connection.
+    at_rest: PerProcess<AtRest<C>>,
 }
 
 /// A connection, for one call.
@@ -41,7 +42,7 @@ pub(in crate::mutex) struct Line<C> {
     pub(in crate::mutex) is_spoilt: bool,
 }
 
-/// One of at most two attempts to get an answer.
+/// One of the attempts to get an answer.
 #[derive(Clone, Copy)]
 pub(in crate::mutex) struct Attempt {
     /// When nobody waits for it any more.
@@ -52,45 +53,77 @@ pub(in crate::mutex) struct Attempt {
 
 impl<C: Connect> Server<C> {
     pub(in crate::mutex) fn new(target: C::Target, timeout: Duration) -> Self {
-        Self { target, timeout, at_rest: Mutex::default() }
+        Self { target, timeout, at_rest: PerProcess::default() }
     }
 
-    /// Lets `exchange` ask and hear the server; a second time, on a connection that was just made, where that may help.
-    /// So whatever it asks must be asked by an owner, who is known again.
+    /// Lets `exchange` ask and hear the server: once more, on a connection that was just made, where that may help; and
+    /// again and again, as long as the call may take, while the server has no room or is being started. So whatever it
+    /// asks must be asked by an owner, who is known again.
     pub(in crate::mutex) fn ask<T>(
         &self,
         exchange: impl Fn(&mut Line<C>, Attempt) -> Result<T, Failure>,
     ) -> Result<T, Failure> {
-        let now = Clock::system().moment();
-        let until = now.plus(self.timeout);
-        let first = match self.wake() {
-            // A connection at rest may have died without a word, so that half of the time is kept for a fresh one.
-            Some(connection) => {
-                let attempt = Attempt { until: now.plus(self.timeout / 2), again: false };
-                let line = Line { connection, is_fresh: false, is_spoilt: false };
-                self.attempt(line, attempt, &exchange).map_err(|failure| {
-                    if !failure.is_locked() {
-                        drop(self.take_those_at_rest()); // What ended one connection has ended those beside it.
-                    }
-                    (failure, false)
-                })
+        let until = Clock::system().moment().plus(self.timeout);
+        let (mut again, mut on_another) = (false, false);
+        let (mut backoff, mut refused) = (Backoff::default(), None);
+        loop {
+            let at_rest = if on_another { None } else { self.at_rest.get().wake() };
+            let was_fresh = at_rest.is_none();
+            let answer = match at_rest {
+                Some(connection) => self.attempt_at_rest(connection, Attempt { until, again }, &exchange),
+                None => self.attempt_afresh(Attempt { until, again }, &exchange),
+            };
+            let failure = match answer {
+                Ok(answer) => return Ok(answer),
+                Err(failure) => failure.perhaps_done(again),
+            };
+            again = failure.may_have_been_done();
+            let goes_on = match failure.retry(was_fresh) {
+                Retry::Later => {
+                    refused = Some(failure.clone());
+                    backoff.pauses_before(until)
+                }
+                Retry::OnAnother => !mem::replace(&mut on_another, true) && Clock::system().moment() < until,
+                Retry::Never => false,
+            };
+            if !goes_on {
+                // Why there was no room says more than that the last attempt had no time left.
+                let why = refused.filter(|_| failure.is_timeout()).unwrap_or(failure);
+                return Err(why.perhaps_done(again).within(self.timeout));
             }
-            None => self.attempt_afresh(Attempt { until, again: false }, &exchange).map_err(|failure| (failure, true)),
-        };
-        let answer = first.or_else(|(failure, was_fresh)| {
-            if failure.may_pass_on_another(was_fresh) && Clock::system().moment() < until {
-                let attempt = Attempt { until, again: failure.may_have_been_done() };
-                self.attempt_afresh(attempt, &exchange).map_err(|second| second.after(&failure))
-            } else {
-                Err(failure)
-            }
-        });
-        answer.map_err(|failure| failure.within(self.timeout))
+        }
+    }
+
+    /// Lets `exchange` ask on a connection that is at rest, once. `None`: there is none.
+    #[cfg(any(feature = "mysql", feature = "postgres"))]
+    pub(in crate::mutex) fn ask_at_rest<T>(
+        &self,
+        exchange: impl Fn(&mut Line<C>, Attempt) -> Result<T, Failure>,
+    ) -> Option<Result<T, Failure>> {
+        let connection = self.at_rest.get().wake()?;
+        let until = Clock::system().moment().plus(self.timeout);
+        Some(self.attempt_at_rest(connection, Attempt { until, again: false }, &exchange))
     }
 
     /// The connections at rest, which nobody else gets from now on.
     pub(in crate::mutex) fn take_those_at_rest(&self) -> Vec<C> {
-        std::mem::take(&mut *self.at_rest.lock().unwrap_or_else(PoisonError::into_inner))
+        self.at_rest.get().take()
+    }
+
+    /// The connection may have died without a word, so that half of the time is kept for a fresh one.
+    fn attempt_at_rest<T>(
+        &self,
+        connection: C,
+        attempt: Attempt,
+        exchange: &impl Fn(&mut Line<C>, Attempt) -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
+        let now = Clock::system().moment();
+        let attempt = Attempt { until: now.plus(attempt.until.since(now) / 2), ..attempt };
+        let answer = self.attempt(Line { connection, is_fresh: false, is_spoilt: false }, attempt, exchange);
+        if answer.as_ref().is_err_and(|failure| !failure.is_locked()) {
+            drop(self.take_those_at_rest()); // What ended one connection has ended those beside it.
+        }
+        answer
     }
 
     fn attempt_afresh<T>(
@@ -109,27 +142,10 @@ impl<C: Connect> Server<C> {
         exchange: &impl Fn(&mut Line<C>, Attempt) -> Result<T, Failure>,
     ) -> Result<T, Failure> {
         let answer = exchange(&mut line, attempt);
-        if answer.as_ref().err().is_none_or(Failure::is_locked) {
-            self.rest(line);
+        if answer.as_ref().err().is_none_or(Failure::is_locked) && !line.is_spoilt {
+            self.at_rest.get().keep(line.connection);
         }
         answer
-    }
-
-    fn wake(&self) -> Option<C> {
-        let mut at_rest = self.at_rest.lock().unwrap_or_else(PoisonError::into_inner);
-        while let Some(mut connection) = at_rest.pop() {
-            if !connection.is_closed() {
-                return Some(connection);
-            }
-        }
-        None
-    }
-
-    fn rest(&self, line: Line<C>) {
-        let mut at_rest = self.at_rest.lock().unwrap_or_else(PoisonError::into_inner);
-        if at_rest.len() < AT_REST && !line.is_spoilt {
-            at_rest.push(line.connection);
-        }
     }
 }
 

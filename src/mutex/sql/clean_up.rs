@@ -7,6 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use crate::clock::{Clock, Moment};
+use crate::mutex::remote::Failure;
 
 /// How many rows one statement deletes at most.
 pub(in crate::mutex) const BATCH: u64 = 500;
@@ -20,6 +21,10 @@ pub(super) const KEPT_SECONDS: u64 = 120;
 
 /// How long the last handle lets a clean-up end at most.
 const FAREWELL: Duration = Duration::from_secs(2);
+
+/// How often it is tried to find a connection that nobody needs, and how long after one another.
+const TRIES: u32 = 100;
+const BETWEEN_TRIES: Duration = Duration::from_millis(5);
 
 /// When it was cleaned up, and by whom.
 #[derive(Default)]
@@ -39,8 +44,12 @@ struct Course {
 
 impl CleanUp {
     /// Lets a thread call `delete`, which says how many rows that were, until it was less than a batch; unless that was
-    /// done a while ago.
-    pub(super) fn now_and_then(&self, written: usize, delete: impl Fn() -> Option<u64> + Send + 'static) {
+    /// done a while ago. `None` from it: there is no connection that nobody needs.
+    pub(super) fn now_and_then(
+        &self,
+        written: usize,
+        delete: impl Fn() -> Option<Result<u64, Failure>> + Send + 'static,
+    ) {
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         let now = Clock::system().moment();
         let is_time = last.as_ref().is_none_or(|(began, _)| now.since(*began) >= EVERY);
@@ -74,13 +83,19 @@ impl CleanUp {
 }
 
 impl Course {
-    fn run(&self, delete: impl Fn() -> Option<u64>) {
-        let mut deleted = 0;
+    fn run(&self, delete: impl Fn() -> Option<Result<u64, Failure>>) {
+        let (mut deleted, mut tries) = (0, 0);
         loop {
             let began = Clock::system().moment();
             match delete() {
-                Some(now) if now >= BATCH => deleted += now,
-                _ => return,
+                Some(Ok(now)) if now >= BATCH => deleted += now,
+                Some(_) => return,
+                None if tries == TRIES => return,
+                None => {
+                    tries += 1;
+                    thread::sleep(BETWEEN_TRIES); // nobody waits for this thread
+                    continue;
+                }
             }
             if !self.ends.load(Ordering::SeqCst) {
                 // Half of the time is left to the gates; nobody waits for this thread.

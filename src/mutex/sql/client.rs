@@ -9,24 +9,24 @@ use super::key::Key;
 use super::look::Look;
 use super::plan::{Decision, Plan};
 use super::session::Session;
-use super::table::{Ended, Exchange, Patience, Table};
+use super::table::{Ended, Exchange, Table};
 use crate::clock::{Clock, Moment};
 use crate::lease::MutexName;
 use crate::mutex::Admission;
-use crate::mutex::remote::{Attempt, Attended, Debt, Failure, Held, Line, Owed};
+use crate::mutex::remote::{Attempt, Attended, Debt, Failure, Held, Line, Owed, PerProcess};
 
 /// When what could not be given back, because somebody's transaction has it, is given back before a call again.
 const LATER: Duration = Duration::from_secs(5);
 
 pub(super) struct Client<S: Session> {
     pub(super) table: Arc<Table<S>>,
-    owed: Arc<Owed>,
-    clean_up: CleanUp,
+    owed: PerProcess<Arc<Owed>>,
+    clean_up: PerProcess<CleanUp>,
 }
 
 impl<S: Session> Client<S> {
     pub(super) fn new(table: Table<S>) -> Self {
-        Self { table: Arc::new(table), owed: Arc::default(), clean_up: CleanUp::default() }
+        Self { table: Arc::new(table), owed: PerProcess::default(), clean_up: PerProcess::default() }
     }
 
     pub(super) fn look(self: &Arc<Self>, name: &MutexName) -> Result<Look, Failure> {
@@ -41,7 +41,7 @@ impl<S: Session> Client<S> {
             Ok((Plan { decisions, rows, .. }, again)) => {
                 if !rows.is_empty() {
                     let table = Arc::clone(&self.table);
-                    self.clean_up.now_and_then(rows.len(), move || table.clean_up(Patience::None).ok());
+                    self.clean_up.get().now_and_then(rows.len(), move || table.clean_up_at_rest());
                 }
                 decisions.into_iter().map(|decision| Ok(Decided { decision, again })).collect()
             }
@@ -86,9 +86,10 @@ impl<S: Session> Client<S> {
         if debts.is_empty() {
             return;
         }
-        self.owed.add(debts);
+        let owed = self.owed.get();
+        owed.add(debts);
         let client = Arc::downgrade(self);
-        self.owed.attend(move || {
+        owed.attend(move || {
             let Some(client) = client.upgrade() else { return Attended::NobodyLeft };
             let _ = client.table.ask(&|line, attempt| client.settle_each(line, attempt)); // It is tried again.
             Attended::Tried
@@ -105,7 +106,7 @@ impl<S: Session> Client<S> {
 
     /// Gives back what is owed; what somebody's transaction has is in nobody's way meanwhile.
     fn settle(self: &Arc<Self>, line: &mut Line<S>, attempt: Attempt) -> Result<(), Failure> {
-        let debts = self.owed.take();
+        let debts = self.owed.get().take();
         match self.table.settle(line, &debts, attempt.until) {
             Err(failure) if failure.is_locked() => self.owe(postponed(debts)),
             Err(failure) => {
@@ -119,7 +120,7 @@ impl<S: Session> Client<S> {
 
     /// The same where nobody waits for it, so that there is time to keep apart what is locked and what is not.
     fn settle_each(self: &Arc<Self>, line: &mut Line<S>, attempt: Attempt) -> Result<(), Failure> {
-        let mut debts = self.owed.take();
+        let mut debts = self.owed.get().take();
         match self.table.settle(line, &debts, attempt.until) {
             Err(failure) if failure.is_locked() => {}
             Ok(()) => return Ok(()),
@@ -172,8 +173,8 @@ fn postponed(debts: Vec<Debt>) -> Vec<Debt> {
 /// A process that ends goes through here, so that it tries once more to give back what it may hold.
 impl<S: Session> Drop for Client<S> {
     fn drop(&mut self) {
-        self.clean_up.finish();
-        let debts = self.owed.take();
+        self.clean_up.get().finish();
+        let debts = self.owed.get().take();
         if !debts.is_empty() {
             // What comes of it, nobody is there to be told: what stays expires.
             let _ = self.table.ask(&|line, attempt| self.table.settle(line, &debts, attempt.until));

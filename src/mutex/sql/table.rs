@@ -29,7 +29,7 @@ pub(super) struct Table<S: Session> {
 /// For how many seconds a clean-up waits for a row that somebody's transaction has. Meanwhile others wait for those that it
 /// has.
 #[derive(Clone, Copy)]
-pub(super) enum Patience {
+enum Patience {
     None = 0,
     ASecond = 1,
 }
@@ -140,10 +140,24 @@ impl<S: Session> Table<S> {
     }
 
     /// Deletes rows that have ended, at most a batch of them; how many that were.
-    pub(super) fn clean_up(&self, patience: Patience) -> Result<u64, Failure> {
+    pub(super) fn clean_up(&self) -> Result<u64, Failure> {
+        Self::cleaned_up(self.ask_for(&self.clean_up_with(Patience::ASecond))?)
+    }
+
+    /// The same on a connection that nobody needs. `None`: there is none.
+    pub(super) fn clean_up_at_rest(&self) -> Option<Result<u64, Failure>> {
+        let statements = self.clean_up_with(Patience::None);
+        let answer = self.server.ask_at_rest(|line, attempt| patiently(line, &statements, attempt.until))?;
+        Some(answer.and_then(Self::cleaned_up))
+    }
+
+    fn clean_up_with(&self, patience: Patience) -> String {
         let places: [(&str, &dyn Display); 3] =
             [("kept", &KEPT_SECONDS), ("batch", &BATCH), ("patience", &(patience as u8))];
-        let rows = self.ask_for(&self.texts.clean_up.with(&places))?;
+        self.texts.clean_up.with(&places)
+    }
+
+    fn cleaned_up(rows: Vec<Row>) -> Result<u64, Failure> {
         let deleted = rows.last().and_then(|row| row.first()?.parse().ok());
         deleted.ok_or_else(|| Failure::not_understood(rows, S::DIALECT.kind))
     }

@@ -4,10 +4,16 @@ use std::future::Future;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::thread;
+use std::time::Duration;
 
 use tokio::runtime::{Builder, Handle, Runtime};
+#[cfg(feature = "postgres")]
+use tokio::task::JoinHandle;
 
 use crate::clock::{Clock, Moment};
+
+/// How long the end of a connection may take.
+pub(in crate::mutex) const FAREWELL: Duration = Duration::from_millis(100);
 
 /// What a connection's future is waited for with, on the thread that asks.
 pub(in crate::mutex) struct Waiting {
@@ -32,12 +38,10 @@ impl Waiting {
         waited.map_err(|_| io::ErrorKind::TimedOut.into())
     }
 
-    /// Lets a future go on whenever something is waited for.
+    /// Lets a future go on whenever something is waited for, its end for example.
     #[cfg(feature = "postgres")]
-    pub(in crate::mutex) fn beside(&self, future: impl Future<Output = ()> + Send + 'static) {
-        if let Some(runtime) = &self.runtime {
-            runtime.spawn(future);
-        }
+    pub(in crate::mutex) fn beside(&self, future: impl Future<Output = ()> + Send + 'static) -> Option<JoinHandle<()>> {
+        self.runtime.as_ref().map(|runtime| runtime.spawn(future))
     }
 }
 

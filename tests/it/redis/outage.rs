@@ -237,6 +237,7 @@ fn a_lease_that_another_took_after_its_release_was_ours_until_then() {
     let ours = RedisMutex::builder(&proxy.url()).timeout(Duration::from_secs(4)).build().unwrap();
     let lease = ours.create(&request("report")).unwrap().expect("nobody holds it");
     thread::sleep(Duration::from_secs(2)); // longer than an answer is under way to us
+    assert!(ours.exists(lease.name()).unwrap(), "and a connection is at rest");
     proxy.fault_once(Fault::ReplyLost);
     let other = thread::scope(|scope| {
         let call = scope.spawn(|| ours.forget(&lease));

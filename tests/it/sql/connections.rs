@@ -15,6 +15,7 @@ on_both!(
     nothing_is_connected_before_something_is_due,
     one_connection_serves_one_tick_after_the_other,
     four_connections_at_most_are_kept,
+    no_connection_is_kept_that_nobody_uses,
     a_connection_that_was_lost_at_rest_costs_one_more_and_no_error
 );
 
@@ -54,9 +55,15 @@ fn four_connections_at_most_are_kept<S: Trouble>() {
         drop(lock);
     });
     wait_until("the others are gone", || server.ask(S::CONNECTED).len() <= 4);
-    assert!(!server.ask(S::CONNECTED).is_empty(), "some are kept");
-    drop(mutex);
-    wait_until("all are gone", || server.ask(S::CONNECTED).is_empty());
+}
+
+fn no_connection_is_kept_that_nobody_uses<S: Trouble>() {
+    let server = S::start();
+    let mutex = S::open(&server.url(), LONG);
+    let lease = mutex.create(&request("report")).unwrap().expect("it is free");
+    wait_until("it is gone", || server.ask(S::CONNECTED).is_empty());
+    assert!(mutex.forget(&lease).unwrap(), "on another");
+    wait_until("that is gone", || server.ask(S::CONNECTED).is_empty());
 }
 
 fn a_connection_that_was_lost_at_rest_costs_one_more_and_no_error<S: Trouble>() {

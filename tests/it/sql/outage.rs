@@ -12,6 +12,7 @@ use crate::support::{Diary, noon};
 on_both!(
     a_killed_server_is_out_until_it_is_back,
     a_restart_between_two_ticks_costs_no_error,
+    a_call_waits_for_a_server_that_is_restarted,
     what_a_stopped_server_finds_when_it_goes_on_grants_nothing,
     connections_that_the_server_ended_at_rest_cost_no_error,
     a_call_whose_connection_is_ended_in_the_middle_is_made_once_more,
@@ -46,6 +47,22 @@ fn a_restart_between_two_ticks_costs_no_error<S: Trouble>() {
         server.start_again();
     }
     assert_eq!(server.held(), [claim(0), claim(1), claim(2)]);
+}
+
+fn a_call_waits_for_a_server_that_is_restarted<S: Trouble>() {
+    let (server, diary) = (S::start(), Diary::default());
+    let patient = S::open(&server.url(), Duration::from_secs(40));
+    let schedule = schedule(patient, &diary);
+    for number in 0..2 {
+        server.kill();
+        thread::scope(|scope| {
+            let tick = scope.spawn(|| schedule.run_due(minute(number)));
+            thread::sleep(Duration::from_millis(300)); // it is refused meanwhile
+            server.start_again();
+            assert_ran(&tick.join().unwrap());
+        });
+    }
+    assert_eq!(server.held(), [claim(0), claim(1)]);
 }
 
 fn what_a_stopped_server_finds_when_it_goes_on_grants_nothing<S: Trouble>() {

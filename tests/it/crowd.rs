@@ -1,0 +1,119 @@
+//! More processes at one moment than a server takes connections: none loses a run that had time for it.
+
+use std::io::{PipeReader, PipeWriter, Read, Write, pipe};
+use std::sync::Arc;
+use std::time::Duration;
+
+use soloist::{Event, EventMutex, MysqlMutex, PostgresMutex, RedisMutex, Schedule, Verdict};
+
+use crate::fork::{all_succeed, fork, started_again};
+use crate::servers::mariadb::Mariadb;
+use crate::servers::postgres::Postgres;
+use crate::servers::redis::Redis;
+use crate::sql::SqlServer;
+use crate::support::{noon, until};
+
+/// What a crowd is told: how its tasks end, and on which store.
+const TOLD: &str = "SOLOIST_TEST_CROWD";
+
+const PROCESSES: usize = 150;
+const CONNECTIONS: usize = 100;
+
+/// For a call, on a machine on which all of them have two processors.
+const TIMEOUT: Duration = Duration::from_secs(60);
+
+/// Where one process hears from another, and is told something by the end of it.
+struct Pipe {
+    hears: PipeReader,
+    says: PipeWriter,
+}
+
+impl Pipe {
+    fn new() -> Self {
+        let (hears, says) = pipe().expect("a pipe");
+        Self { hears, says }
+    }
+}
+
+#[test]
+fn a_crowd_does_as_it_is_told() {
+    let Ok(told) = std::env::var(TOLD) else { return };
+    let (how, url) = told.split_once('\n').expect("two lines");
+    let waits = how == "wait";
+    let (begin, end, at_work) = (Pipe::new(), Pipe::new(), Pipe::new());
+    let child = |number: usize| {
+        let (begin, end, at_work) = (&begin, &end, &at_work);
+        move || {
+            // The end of what its parent says is heard when nobody else can say anything.
+            let task = {
+                let (hears, says) = (end.hears.try_clone().expect("a pipe"), at_work.says.try_clone().expect("a pipe"));
+                move |_: &soloist::Run| {
+                    (&says).write_all(b"!").expect("somebody counts");
+                    if waits {
+                        (&hears).read_exact(&mut [0]).expect("it is told to end");
+                    }
+                }
+            };
+            let mut schedule = Schedule::new(patient(url));
+            let event = Event::call(format!("crowd-{number}"), task).every_minute();
+            schedule.add(event.on_one_server().without_overlapping()).expect("an event");
+            (&begin.hears).read_exact(&mut [0]).expect("it is told to begin");
+            let report = schedule.run_due(noon());
+            assert!(matches!(report.entries()[0].verdict(), Verdict::Ran(_)) && !report.is_failure(), "{report}");
+        }
+    };
+    let children: Vec<_> = (0..PROCESSES).map(|number| fork(child(number))).collect();
+    (&begin.says).write_all(&[b'!'; PROCESSES]).expect("they listen");
+    if waits {
+        (&at_work.hears).read_exact(&mut [0; PROCESSES]).expect("all are at work at once");
+        println!("\n>all are at work"); // behind what libtest has begun
+        std::io::stdin().read_exact(&mut [0]).expect("it is told to let them end");
+        (&end.says).write_all(&[b'!'; PROCESSES]).expect("they listen");
+    }
+    all_succeed(children);
+}
+
+/// The store at this URL, with a time-out for a busy machine.
+fn patient(url: &str) -> Arc<dyn EventMutex> {
+    match url.split(':').next() {
+        Some("redis") => Arc::new(RedisMutex::builder(url).timeout(TIMEOUT).build().expect("a url")),
+        Some("mysql") => Arc::new(MysqlMutex::builder(url).timeout(TIMEOUT).build().expect("a url")),
+        _ => Arc::new(PostgresMutex::builder(url).timeout(TIMEOUT).build().expect("a url")),
+    }
+}
+
+/// All processes run their tasks at one moment, first such that end at once and then such that take a while.
+#[track_caller]
+fn a_crowd_loses_no_run(url: &str, connections: impl Fn() -> usize, forget: impl Fn()) {
+    started_again("crowd::a_crowd_does_as_it_is_told", TOLD, &format!("end\n{url}")).succeeds();
+    forget();
+    let mut crowd = started_again("crowd::a_crowd_does_as_it_is_told", TOLD, &format!("wait\n{url}"));
+    crowd.waits_until_it_says("all are at work");
+    until(|| connections() == 0).expect("no connection is held while a task is at work");
+    crowd.tell();
+    crowd.succeeds();
+}
+
+#[test]
+fn more_processes_than_postgres_has_connections_all_run() {
+    let server = Postgres::with(&[&format!("--max-connections={CONNECTIONS}")]);
+    <Postgres as SqlServer>::create_table(&SqlServer::mutex(&server)).expect("the table is made");
+    let connected = || server.ask("SELECT pid FROM pg_stat_activity WHERE usename = 'owner'").len();
+    a_crowd_loses_no_run(&server.url(), connected, || drop(server.ask("DELETE FROM soloist_mutexes")));
+}
+
+#[test]
+fn more_processes_than_mariadb_has_connections_all_run() {
+    let server = Mariadb::with(&[&format!("--max-connections={CONNECTIONS}")]);
+    <Mariadb as SqlServer>::create_table(&SqlServer::mutex(&server)).expect("the table is made");
+    let connected = || server.ask("SELECT id FROM information_schema.processlist WHERE user = 'owner'").len();
+    a_crowd_loses_no_run(&server.url(), connected, || drop(server.ask("DELETE FROM soloist_mutexes")));
+}
+
+#[test]
+fn more_processes_than_redis_has_connections_all_run() {
+    let server = Redis::with(&format!("maxclients {CONNECTIONS}"));
+    // The one that asks is one of them.
+    let connected = || server.ask(&["CLIENT", "LIST"]).text().lines().count() - 1;
+    a_crowd_loses_no_run(&server.url(), connected, || drop(server.ask(&["FLUSHALL"])));
+}

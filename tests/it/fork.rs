@@ -1,0 +1,270 @@
+//! Servers that fork their workers after they have used a store, as preforking ones do: what a child has of its parent.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader, Read, Write, pipe};
+use std::path::Path;
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, SystemTime};
+
+use chrono::TimeDelta;
+use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
+use soloist::{Event, EventMutex, LeaseGuard, MutexName, Schedule, SkipReason, Term, Verdict, connect};
+
+use crate::support::noon;
+
+/// What a master is told: what its children do, on which store, and where they write it down.
+const TOLD: &str = "SOLOIST_TEST_FORK";
+
+const CHILDREN: usize = 6;
+const ROUNDS: usize = 15;
+const OCCURRENCES: u32 = 8;
+
+/// How long it is from one occurrence to the next, for children that all tick at the same moment.
+const BETWEEN: Duration = Duration::from_millis(40);
+
+/// This program, started again for one of its tests, which forks; killed when this is dropped.
+pub(crate) struct StartedAgain {
+    child: Child,
+    said: BufReader<ChildStdout>,
+}
+
+/// Starts this program again for this test, which is told something.
+#[track_caller]
+pub(crate) fn started_again(test: &str, variable: &str, told: &str) -> StartedAgain {
+    let mut command = Command::new(std::env::current_exe().expect("a running program has a path"));
+    command.args(["--exact", test, "--nocapture", "--test-threads=1"]).env(variable, told);
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("it runs");
+    let said = BufReader::new(child.stdout.take().expect("its output is piped"));
+    StartedAgain { child, said }
+}
+
+impl StartedAgain {
+    /// What a line says that is meant for us comes behind a `>`.
+    #[track_caller]
+    pub(crate) fn waits_until_it_says(&mut self, what: &str) {
+        let mut lines = self.said.by_ref().lines().map_while(Result::ok);
+        assert!(lines.any(|line| line.strip_prefix('>') == Some(what)), "it ended before {what}");
+    }
+
+    /// Whoever waits for a word goes on.
+    #[track_caller]
+    pub(crate) fn tell(&mut self) {
+        self.child.stdin.as_mut().expect("its input is piped").write_all(b"!").expect("it listens");
+    }
+
+    /// Waits for its end.
+    #[track_caller]
+    pub(crate) fn succeeds(mut self) {
+        let mut said = String::new();
+        self.said.read_to_string(&mut said).expect("it speaks in words");
+        let status = self.child.wait().expect("it is ours");
+        assert!(status.success(), "{status}, and what it met is on standard error: {said}");
+    }
+}
+
+impl Drop for StartedAgain {
+    fn drop(&mut self) {
+        // It may have ended by itself, which is as well.
+        let _ = self.child.kill().and_then(|()| self.child.wait());
+    }
+}
+
+/// Starts a process that uses the store and then forks children which do `what`.
+#[track_caller]
+fn master(what: &str, store: &str, log: &Path) {
+    started_again("fork::a_master_forks_as_it_is_told", TOLD, &format!("{what}\n{store}\n{}", log.display()))
+        .succeeds();
+}
+
+#[test]
+fn a_master_forks_as_it_is_told() {
+    let Ok(told) = std::env::var(TOLD) else { return };
+    let [what, store, log] = told.split('\n').collect::<Vec<_>>()[..] else { panic!("{told:?}") };
+    let store = connect(store).expect("a url");
+    match what {
+        "tick" => children_tick(store, Path::new(log)),
+        "guard" => children_drop_a_guard(&store, Path::new(log)),
+        #[cfg(feature = "signals")]
+        "signal" => a_child_is_told_to_end(store),
+        _ => panic!("{what}"),
+    }
+}
+
+/// What a child does, in a child.
+#[expect(unsafe_code, reason = "fork")]
+pub(crate) fn fork(child: impl FnOnce()) -> Pid {
+    // SAFETY: this process has two threads, and the other one waits for this one's end, and holds nothing.
+    match unsafe { libc::fork() } {
+        0 => {
+            let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(child)).is_ok();
+            // By the way out that asks what is to be left behind.
+            std::process::exit(i32::from(!done));
+        }
+        child => Pid::from_raw(child).expect("there are processes to be had"),
+    }
+}
+
+#[track_caller]
+pub(crate) fn all_succeed(children: Vec<Pid>) {
+    for child in children {
+        let ended = waitpid(Some(child), WaitOptions::empty()).expect("it is ours").expect("it was waited for");
+        assert_eq!(ended.1.exit_status(), Some(0), "{ended:?}");
+    }
+}
+
+fn children_tick(store: Arc<dyn EventMutex>, log: &Path) {
+    let name = log.file_name().expect("a file").to_str().expect("it is plain").to_owned();
+    let file = Arc::new(File::options().append(true).create(true).open(log).expect("the directory takes a file"));
+    let mut schedule = Schedule::new(store);
+    let task = move |run: &soloist::Run| {
+        for what in ["start", "end"] {
+            let at = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).expect("it is later").as_nanos();
+            let line = format!("{at} {what} {}\n", run.occurrence().to_rfc3339());
+            (&*file).write_all(line.as_bytes()).expect("the disk has room");
+            thread::sleep(Duration::from_millis(2)); // the task is at work
+        }
+    };
+    schedule.add(Event::call(name, task).every_minute().on_one_server().without_overlapping()).expect("an event");
+    assert!(!schedule.run_due(noon() - TimeDelta::minutes(1)).is_failure());
+    thread::sleep(BETWEEN); // a table is cleaned up on the first tick's connection
+    assert!(!schedule.run_due(noon()).is_failure());
+
+    let began = SystemTime::now();
+    let tick = || {
+        for occurrence in 1..=OCCURRENCES {
+            let now = noon() + TimeDelta::minutes(occurrence.into());
+            thread::sleep((BETWEEN * occurrence).saturating_sub(began.elapsed().unwrap_or_default()));
+            let report = schedule.run_due(now);
+            for entry in report.entries() {
+                let expected = match entry.verdict() {
+                    Verdict::Skipped(reason) => {
+                        matches!(reason, SkipReason::Overlapping(_) | SkipReason::RanElsewhere(_))
+                    }
+                    Verdict::Ran(_) => true,
+                };
+                assert!(expected && !report.is_failure(), "{report}");
+            }
+        }
+    };
+    all_succeed((0..CHILDREN).map(|_| fork(tick)).collect());
+}
+
+/// Each occurrence of each round starts once, and no two runs overlap; how many rounds were played.
+#[track_caller]
+fn rounds_of_preforked_children(store: &str) {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    for round in 0..ROUNDS {
+        let log = directory.path().join(format!("fork-{}-{round}", std::process::id()));
+        master("tick", store, &log);
+        let mut lines: Vec<(u128, String, String)> = Vec::new();
+        for line in fs::read_to_string(&log).expect("they ran").lines() {
+            let [at, what, occurrence] = line.split(' ').collect::<Vec<_>>()[..] else { panic!("{line}") };
+            lines.push((at.parse().expect("a number"), what.to_owned(), occurrence.to_owned()));
+        }
+        lines.sort();
+        let mut starts = BTreeMap::<&str, u32>::new();
+        for (_, what, occurrence) in &lines {
+            *starts.entry(occurrence).or_default() += u32::from(what == "start");
+        }
+        assert!(starts.values().all(|starts| *starts == 1), "doubled: {starts:?}");
+        for pair in lines.chunks(2) {
+            assert!(pair[0].1 == "start" && pair[1].1 == "end" && pair[0].2 == pair[1].2, "an overlap: {lines:#?}");
+        }
+        // The master's own two, and all of which nobody met the run before at work.
+        assert!(starts.len() > 2, "the children ran nothing: {starts:?}");
+    }
+}
+
+fn children_drop_a_guard(store: &Arc<dyn EventMutex>, log: &Path) {
+    let name = log.file_name().expect("a file").to_str().expect("it is plain");
+    let name = MutexName::lease(name).expect("a name");
+    let term = Term::new(Duration::from_secs(60)).expect("a term");
+    let guard = LeaseGuard::acquire(store, name.clone(), term).expect("it answers").expect("nobody holds it");
+    let guard = std::cell::Cell::new(Some(guard));
+    all_succeed(vec![fork(|| drop(guard.take()))]);
+    let is_ours = |when| {
+        let holder = store.holder(&name).expect("it answers").map(|holder| holder.pid());
+        assert_eq!(holder, Some(std::process::id()), "{when}");
+    };
+    is_ours("it was dropped in a child");
+    all_succeed(vec![fork(|| assert!(!guard.take().expect("a copy").release().expect("nothing is asked")))]);
+    is_ours("it was to be released in a child");
+    all_succeed(vec![fork(|| {
+        assert!(LeaseGuard::acquire(store, name.clone(), term).expect("it answers").is_none(), "its parent holds it");
+    })]);
+    is_ours("a child has asked for it");
+    let guard = guard.take().expect("it stayed here");
+    assert!(!guard.is_lost());
+    assert!(guard.release().expect("it answers"), "it was this process's to the end");
+    all_succeed(vec![fork(|| {
+        let guard = LeaseGuard::acquire(store, name.clone(), term).expect("it answers").expect("it is free");
+        assert!(guard.release().expect("it answers"), "it is the child's");
+    })]);
+    assert!(!store.exists(&name).expect("it answers"));
+}
+
+/// A child of a process that shuts down by signals does so itself, and its parent does not.
+#[cfg(feature = "signals")]
+fn a_child_is_told_to_end(store: Arc<dyn EventMutex>) {
+    let shutdown = soloist::Shutdown::on_signals().expect("the handlers are to be had");
+    let mut schedule = Schedule::new(store).with_shutdown(&shutdown);
+    schedule.add(Event::call("report", |_| {}).every_minute().without_overlapping()).expect("an event");
+    assert!(!schedule.run_due(noon()).is_failure());
+    let (mut hears, mut says) = pipe().expect("a pipe");
+    let child = fork(|| {
+        assert!(!schedule.run_due(noon()).is_failure());
+        says.write_all(b"!").expect("the parent listens");
+        assert!(shutdown.wait(Duration::from_secs(30)), "it was told");
+        shutdown.finish();
+    });
+    hears.read_exact(&mut [0]).expect("the child ticks");
+    kill_process(child, Signal::TERM).expect("it is there");
+    let (_, status) = waitpid(Some(child), WaitOptions::empty()).expect("it is ours").expect("it was waited for");
+    assert_eq!(status.terminating_signal(), Some(Signal::TERM.as_raw()), "{status:?}");
+    assert!(!shutdown.wait(Duration::from_millis(50)), "the parent was not told");
+    assert!(!schedule.run_due(noon()).is_failure());
+}
+
+#[cfg(feature = "signals")]
+#[test]
+fn a_signal_ends_the_child_that_it_was_sent_to() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    master("signal", &format!("file:{}", directory.path().join("store").display()), directory.path());
+}
+
+#[track_caller]
+fn a_guard_is_its_parents(store: &str) {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    master("guard", store, &directory.path().join(format!("guard-{}", std::process::id())));
+}
+
+/// A suite for one store, at this URL.
+macro_rules! on {
+    ($store:ident, $url:expr) => {
+        mod $store {
+            #[test]
+            fn six_preforked_children_double_nothing_and_overlap_nowhere() {
+                super::rounds_of_preforked_children(&$url);
+            }
+
+            #[test]
+            fn a_guard_that_is_dropped_in_a_child_stays_its_parents() {
+                super::a_guard_is_its_parents(&$url);
+            }
+        }
+    };
+}
+
+on!(on_files, {
+    let directory = tempfile::tempdir().expect("a temporary directory").keep();
+    format!("file:{}", directory.display())
+});
+#[cfg(feature = "redis")]
+on!(on_redis, crate::servers::redis::Redis::shared().url());
+#[cfg(all(feature = "mysql", feature = "postgres"))]
+on!(on_mariadb, crate::sql::SqlServer::url(<crate::servers::mariadb::Mariadb as crate::sql::SqlServer>::shared()));
+#[cfg(all(feature = "mysql", feature = "postgres"))]
+on!(on_postgres, crate::sql::SqlServer::url(<crate::servers::postgres::Postgres as crate::sql::SqlServer>::shared()));
