@@ -257,7 +257,7 @@ pub use mutex::connect::{ConnectError, connect};
 #[cfg(feature = "contract-tests")]
 #[cfg_attr(docsrs, doc(cfg(feature = "contract-tests")))]
 pub use mutex::contract;
-pub use mutex::file::{FileMutex, FileMutexBuilder, NetworkFilesystem};
+pub use mutex::file::{FileMutex, FileMutexBuilder, NetworkFilesystem, Sharing};
 pub use mutex::memory::MemoryMutex;
 #[cfg(feature = "mysql")]
 #[cfg_attr(docsrs, doc(cfg(feature = "mysql")))]

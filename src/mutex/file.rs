@@ -18,6 +18,11 @@
 //! are written in place; nothing is truncated, and nothing is unlinked, because a lock of an unlinked file excludes
 //! nobody. Nothing is synced to the disk: a power loss takes the holders with it, and may take back the claims of the
 //! last seconds before it.
+//!
+//! Whoever can open a record or a life file can lock it, and whoever can write to the directory can plant files there
+//! that root or another user opens. So all files are opened beside one descriptor of the directory, never through a
+//! link; `access` says who may own them. The directory's mode is looked at whenever a file is opened, and not at a gate
+//! whose files are kept open.
 
 use std::fmt;
 use std::io;
@@ -29,13 +34,20 @@ use chrono::{DateTime, Utc};
 use crate::clock::{Clock, wall_plus};
 use crate::error::MutexError;
 use crate::lease::{Holder, Lease, LeaseRequest, MutexName, Owner, Term};
-#[cfg(unix)]
-use crate::mutex::Lifeline;
 use crate::mutex::{Admission, Admitted, EventMutex, Scope, StoreId, admit_in_steps};
+#[cfg(unix)]
+use crate::mutex::{Lifeline, StoreWarning};
 
+#[cfg(unix)]
+mod access;
+#[cfg_attr(not(unix), path = "file/directory_elsewhere.rs")]
+mod directory;
 mod handles;
+#[cfg(unix)]
+mod health;
 mod life;
 mod network;
+mod open_file;
 mod place;
 mod position;
 mod record;
@@ -45,9 +57,10 @@ mod seen;
 mod text;
 mod turn;
 
+use directory::Directory;
 use handles::{Files, Handles, InHand};
 use life::Life;
-use place::{Fault, Place};
+use place::{Fault, Place, record_in};
 use record_file::RecordFile;
 use section::{Occupant, Section, Verdict};
 
@@ -63,6 +76,20 @@ use section::{Occupant, Section, Verdict};
 /// each name that was ever asked for. Do not delete or replace them while a process uses the directory: whoever holds a
 /// deleted one no longer excludes anybody, and is told so when a lease that is older than a second is extended or given
 /// back.
+///
+/// On Unix the files can be opened by their owner alone, or also by the group of a directory that services of several
+/// users share: see [`Sharing`]. Files that are wider, as earlier versions made them, are narrowed when their owner opens
+/// them; [`check`](EventMutex::check) narrows all, and warns of those that belong to others. Refused, with an error that
+/// names the path and says what to do, are
+///
+/// - a directory that all users can write to, such as `/tmp` itself, now or later;
+/// - a directory of another user, unless its group shares it, or this process is root's;
+/// - a symbolic link, a file with two names, or anything but a regular file in place of a file of the store;
+/// - a file that belongs neither to the user of this process nor to root, unless its group shares it, or this process is
+///   root's and it belongs to the owner of the directory.
+///
+/// What root makes in the directory of another user belongs to that user, so that root can pause their schedule.
+/// Whoever can write to the directory, or to one above it, can still remove it or its files.
 ///
 /// A cheap handle: clones see the same leases in hand. These end with the last handle, as they do with the process. Up to
 /// 64 mutexes keep their two files open between leases. Claims only expire. They are not synced to the disk, so a power
@@ -94,17 +121,22 @@ pub struct FileMutex {
 
 struct Shared {
     dir: PathBuf,
+    directory: Mutex<Arc<Directory>>,
     clock: Clock,
     handles: Mutex<Handles>,
 }
 
 impl FileMutex {
-    /// The mutexes in the directory `path`, which is made if it is not there. A relative path is one from the current
-    /// directory of this moment.
+    /// The mutexes in the directory `path`, which is made if it is not there, with mode 0700. A relative path is one from
+    /// the current directory of this moment.
     ///
     /// # Errors
     ///
-    /// The directory can't be made or looked at, or lies on a network filesystem, see [`NetworkFilesystem`].
+    /// - The directory can't be made or opened.
+    /// - It lies on a network filesystem, see [`NetworkFilesystem`].
+    /// - On Unix, other users could plant or replace files: all users can write to it; or it belongs to another user than
+    ///   this process's or root, and its group does not share it, see [`Sharing`]; or its path is a symbolic link that
+    ///   another user made. Root may use every user's directory.
     ///
     /// ```
     /// use soloist::FileMutex;
@@ -135,7 +167,12 @@ impl FileMutex {
     /// # }
     /// ```
     pub fn builder(path: impl Into<PathBuf>) -> FileMutexBuilder {
-        FileMutexBuilder { path: path.into(), clock: Clock::system(), network: NetworkFilesystem::Refuse }
+        FileMutexBuilder {
+            path: path.into(),
+            clock: Clock::system(),
+            network: NetworkFilesystem::Refuse,
+            sharing: Sharing::ByMode,
+        }
     }
 
     /// The directory, as an absolute path.
@@ -152,8 +189,19 @@ impl FileMutex {
         &self.shared.dir
     }
 
-    fn place(&self, name: &MutexName) -> Place {
-        Place::of(&self.shared.dir, name)
+    /// The files of a mutex in the directory that others meet now who open its path.
+    fn place(&self, name: &MutexName) -> Result<Place, Fault> {
+        let directory = self.directory().map_err(Fault::of_directory(record_in(self.dir(), name)))?;
+        Ok(Place::of(directory, name))
+    }
+
+    fn directory(&self) -> io::Result<Arc<Directory>> {
+        // It is replaced as a whole.
+        let mut directory = self.shared.directory.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(renewed) = directory.renewed()? {
+            *directory = Arc::new(renewed);
+        }
+        Ok(Arc::clone(&directory))
     }
 
     fn now(&self) -> DateTime<Utc> {
@@ -173,7 +221,7 @@ impl FileMutex {
         {
             return Ok(files);
         }
-        Files::open_or_make(self.place(name), owner.pid(), now)
+        Files::open_or_make(self.place(name)?, owner.pid(), now)
     }
 
     /// Decides on one admission, whose parts are of one mutex, in one critical section.
@@ -224,7 +272,7 @@ impl FileMutex {
         absent: T,
         section: impl FnOnce(Section<'_>) -> Result<T, Fault>,
     ) -> Result<T, Fault> {
-        match RecordFile::open(self.place(name), self.shared.clock.moment())? {
+        match RecordFile::open(self.place(name)?, self.shared.clock.moment())? {
             None => Ok(absent),
             Some(mut record) => section(record.enter()?),
         }
@@ -274,7 +322,7 @@ impl FileMutex {
 impl FileMutex {
     /// Binds a lease that is in hand, and still its owner's, to its life file, and lends a duplicate of that.
     fn lend(&self, lease: &Lease) -> Result<Lifeline, Fault> {
-        let place = self.place(lease.name());
+        let place = self.place(lease.name())?;
         let lent = self.handles().lend(lease.owner(), lease.name()).map_err(Fault::at(place.record()))?;
         let Some(duplicate) = lent else {
             return Err(Fault::unusable(place.record(), "it is not in hand here".into()));
@@ -303,6 +351,7 @@ pub struct FileMutexBuilder {
     path: PathBuf,
     clock: Clock,
     network: NetworkFilesystem,
+    sharing: Sharing,
 }
 
 /// What to do with a directory on a network filesystem: NFS, SMB, AFS, Coda, 9P, FUSE, Ceph, Lustre or GPFS.
@@ -325,6 +374,40 @@ pub enum NetworkFilesystem {
     Refuse,
     /// It is used, and you know that its locks hold between all hosts that use it. Their clocks must agree.
     Trust,
+}
+
+/// Who shares a directory. It is for Unix, and has no effect elsewhere.
+///
+/// Whoever can open a file of the store can lock it, and so block its event. So the files are their owner's alone (mode
+/// 0600), or also their group's (0660) where services of several users share the directory. The directory's mode says
+/// which, to all who use it:
+///
+/// | the directory | its files | |
+/// | --- | --- | --- |
+/// | all users can write to it | | refused |
+/// | setgid, and its group can read, write and enter it (2770, 2775) | 0660, of the directory's group | shared |
+/// | its group can write to it (0770, 0775) | 0600 | [`check`](EventMutex::check) warns: the group can remove files |
+/// | any other | 0600 | |
+///
+/// ```
+/// use soloist::{FileMutex, Sharing};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let dir = tempfile::tempdir()?;
+/// # let dir = dir.path();
+/// let mutex = FileMutex::builder(dir.join("locks")).shared_with(Sharing::Group).open()?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Sharing {
+    /// As the mode of the directory says. One that is made here is its owner's alone.
+    #[default]
+    ByMode,
+    /// The group of the directory shares it. Its owner, or whoever makes it, sets its mode so, as `chmod g+rwxs` does;
+    /// for other users it is an error if the owner has not. All members of the group can block and end its leases.
+    Group,
 }
 
 impl FileMutexBuilder {
@@ -360,11 +443,23 @@ impl FileMutexBuilder {
         Self { network, ..self }
     }
 
+    /// Who shares the directory; the default is [`Sharing::ByMode`]. A directory that is made for a group belongs to the
+    /// group of this process, or to that of a setgid directory above it.
+    ///
+    /// ```
+    /// # use soloist::{FileMutex, Sharing};
+    /// let builder = FileMutex::builder("/var/lib/shop/locks").shared_with(Sharing::Group);
+    /// ```
+    pub fn shared_with(self, sharing: Sharing) -> Self {
+        Self { sharing, ..self }
+    }
+
     /// Opens the directory, and makes it if it is not there.
     ///
     /// # Errors
     ///
-    /// As [`FileMutex::in_dir`] has them.
+    /// As [`FileMutex::in_dir`] has them; also a directory that is to be [shared](Self::shared_with), and whose owner,
+    /// another user, has not opened it to the group.
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -376,16 +471,16 @@ impl FileMutexBuilder {
     /// # }
     /// ```
     pub fn open(self) -> Result<FileMutex, MutexError> {
-        let Self { path, clock, network } = self;
+        let Self { path, clock, network, sharing } = self;
         let unusable = |error| MutexError::unavailable(format!("open the directory {}", path.display()), error);
         let open = || {
             let dir = std::path::absolute(&path)?;
-            std::fs::create_dir_all(&dir)?;
+            let directory = Directory::open_or_make(&dir, sharing)?;
             network.accept(network::filesystem_of(&dir)?)?;
-            Ok(dir)
+            Ok((dir, Mutex::new(Arc::new(directory))))
         };
-        let dir = open().map_err(|error: io::Error| unusable(error))?;
-        Ok(FileMutex { shared: Arc::new(Shared { dir, clock, handles: Mutex::default() }) })
+        let (dir, directory) = open().map_err(|error: io::Error| unusable(error))?;
+        Ok(FileMutex { shared: Arc::new(Shared { dir, directory, clock, handles: Mutex::default() }) })
     }
 }
 
@@ -480,6 +575,13 @@ impl EventMutex for FileMutex {
     fn break_lease(&self, name: &MutexName) -> Result<bool, MutexError> {
         self.on_record(name, false, |mut section| section.break_open(name, self.now()))
             .map_err(|fault| fault.while_trying_to("break", name))
+    }
+
+    /// On Unix; nothing is to be warned of elsewhere. It opens every file in the directory.
+    #[cfg(unix)]
+    fn check(&self) -> Result<Vec<StoreWarning>, MutexError> {
+        let check = || health::warnings(&*self.directory()?);
+        check().map_err(|error| MutexError::unavailable(format!("check the directory {}", self.dir().display()), error))
     }
 }
 

@@ -1,6 +1,7 @@
 //! What a look at a store, before it is trusted, can warn of.
 
 use std::fmt;
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// Something about a store that lets it promise less than the documentation says; told by
@@ -41,6 +42,20 @@ pub enum StoreWarning {
         /// What is wrong with it, as in "it has no primary key".
         what: String,
     },
+    /// A directory that other users can change, so that they can end or forge what is held in it.
+    WrongDirectory {
+        /// The directory of the store, or one above it.
+        path: PathBuf,
+        /// What is wrong with it and what to do, as in "its group can write to it".
+        what: String,
+    },
+    /// A file in the directory of a store that can't be used, or that other users can lock: they block its events.
+    WrongFile {
+        /// The record or life file.
+        path: PathBuf,
+        /// What is wrong with it and what to do, as in "it is a symbolic link".
+        what: String,
+    },
     /// The clocks of the server and of this host differ: one of them is wrong, and hosts that disagree tick at
     /// different times. A claim bears five minutes.
     ClocksDiffer {
@@ -76,6 +91,10 @@ impl fmt::Display for StoreWarning {
                 f,
                 "the table is not as it should be: {what}; drop it while nothing runs, and create it with create_table()"
             ),
+            Self::WrongDirectory { path, what } => {
+                write!(f, "the directory {} is not as it should be: {what}", path.display())
+            }
+            Self::WrongFile { path, what } => write!(f, "the file {} is not as it should be: {what}", path.display()),
             Self::Replica => f.write_str("the server is a replica and can't be written to: connect to its primary"),
             Self::OldVersion { found, needed } => {
                 write!(

@@ -17,7 +17,10 @@ mod child;
 mod crash;
 mod fault;
 mod lifeline;
+mod modes;
+mod planted;
 mod torn;
+mod users;
 
 /// A directory of its own, and a clock that stands still.
 struct Store {

@@ -87,7 +87,7 @@ mod tests {
     fn the_other_side_of_a_fork_opens_its_own_files() {
         let dir = tempfile::tempdir().unwrap();
         let name = MutexName::lease("reports").unwrap();
-        let files = |pid| Files::open_or_make(Place::of(dir.path(), &name), pid, now()).unwrap();
+        let files = |pid| Files::open_or_make(Place::in_dir(dir.path(), &name), pid, now()).unwrap();
         let mut handles = Handles::default();
         handles.put_back(&name, files(1));
         assert!(handles.idle(&name, 1).is_some());
@@ -96,7 +96,7 @@ mod tests {
 
         let owner = Owner::unique();
         let mut hold = |pid| {
-            let life = Life::take(&Place::of(dir.path(), &name), pid, None).unwrap();
+            let life = Life::take(&Place::in_dir(dir.path(), &name), pid, None).unwrap();
             handles.hold(owner, &name, InHand { files: files(pid), life });
             #[cfg(unix)]
             assert_eq!(handles.lend(owner, &name).unwrap().is_some(), pid == owner.pid());
@@ -111,7 +111,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let claim = MutexName::lease("reports").unwrap().claim("reports", chrono::DateTime::UNIX_EPOCH);
         let mut handles = Handles::default();
-        handles.put_back(&claim, Files::open_or_make(Place::of(dir.path(), &claim), 1, now()).unwrap());
+        handles.put_back(&claim, Files::open_or_make(Place::in_dir(dir.path(), &claim), 1, now()).unwrap());
         assert!(handles.idle(&claim, 1).is_none());
     }
 }

@@ -4,7 +4,8 @@
 
 use std::fs::{File, TryLockError};
 
-use super::place::{Fault, FileId, Place, open_if_there, open_or_make};
+use super::open_file::OpenFile;
+use super::place::{Fault, Place};
 use super::record::LifeId;
 
 /// More holders of one mutex than this do not outlive their lease at once.
@@ -42,12 +43,9 @@ impl Life {
         }
         for generation in 0..GENERATIONS {
             let path = place.life(generation);
-            let file = open_or_make(&path)?;
+            let OpenFile { file, id } = place.open_or_make(&path)?;
             match file.try_lock() {
-                Ok(()) => {
-                    let inode = inode(&file).map_err(Fault::at(&path))?;
-                    return Ok(Self::locked(Spare { file, id: LifeId { generation, inode } }, pid));
-                }
+                Ok(()) => return Ok(Self::locked(Spare { file, id: LifeId { generation, inode: id.inode } }, pid)),
                 Err(TryLockError::WouldBlock) => {}
                 Err(TryLockError::Error(error)) => return Err(Fault::at(&path)(error)),
             }
@@ -98,34 +96,28 @@ impl Drop for Life {
     }
 }
 
-fn inode(file: &File) -> std::io::Result<u64> {
-    FileId::of(file).map(|id| id.inode)
-}
-
 /// Whether the holder who locked this life file lives. If the file has gone, nobody can tell, and the answer is yes: its
 /// lease ends with its term.
 pub(super) fn is_alive(place: &Place, life: LifeId) -> Result<bool, Fault> {
-    let path = place.life(life.generation);
-    let Some(file) = open_if_there(&path)? else { return Ok(true) };
-    Ok(is_locked(place, life.generation, &file)? || inode(&file).map_err(Fault::at(&path))? != life.inode)
+    let Some(opened) = place.open_if_there(&place.life(life.generation))? else { return Ok(true) };
+    Ok(is_locked(place, life.generation, &opened.file)? || opened.id.inode != life.inode)
 }
 
 /// Whether the holder lives, or anybody who was lent a duplicate of this life file. `None`: the file has gone, and nobody
 /// can tell.
 pub(super) fn is_locked_still(place: &Place, life: LifeId) -> Result<Option<bool>, Fault> {
-    let path = place.life(life.generation);
-    let Some(file) = open_if_there(&path)? else { return Ok(None) };
-    if inode(&file).map_err(Fault::at(&path))? != life.inode {
+    let Some(opened) = place.open_if_there(&place.life(life.generation))? else { return Ok(None) };
+    if opened.id.inode != life.inode {
         return Ok(None);
     }
-    is_locked(place, life.generation, &file).map(Some)
+    is_locked(place, life.generation, &opened.file).map(Some)
 }
 
 /// Whether a holder of any generation lives.
 pub(super) fn is_any_alive(place: &Place) -> Result<bool, Fault> {
     for generation in 0..GENERATIONS {
-        let Some(file) = open_if_there(&place.life(generation))? else { break };
-        if is_locked(place, generation, &file)? {
+        let Some(opened) = place.open_if_there(&place.life(generation))? else { break };
+        if is_locked(place, generation, &opened.file)? {
             return Ok(true);
         }
     }
@@ -151,7 +143,7 @@ mod tests {
     #[test]
     fn only_the_process_that_locked_a_life_file_unlocks_it() {
         let dir = tempfile::tempdir().unwrap();
-        let place = Place::of(dir.path(), &MutexName::lease("reports").unwrap());
+        let place = Place::in_dir(dir.path(), &MutexName::lease("reports").unwrap());
         for (pid, alive) in [(std::process::id(), false), (std::process::id() + 1, true)] {
             let life = Life::take(&place, pid, None).unwrap();
             let id = life.id().unwrap();

@@ -4,7 +4,8 @@ use std::fs::File;
 use std::io;
 use std::time::Duration;
 
-use super::place::{Fault, FileId, Place, is_deleted, open_if_there, open_or_make};
+use super::open_file::{FileId, OpenFile, is_deleted};
+use super::place::{Fault, Place};
 use super::section::Section;
 use super::seen::Seen;
 use super::turn::Turn;
@@ -27,21 +28,19 @@ impl RecordFile {
     /// The record at this place, made if it is not there. The directory is not made: whoever holds the mutex may live
     /// in the one that is gone.
     pub(super) fn open_or_make(place: Place, now: Moment) -> Result<Self, Fault> {
-        let file = open_or_make(place.record())?;
-        Self::opened(place, file, now)
+        let file = place.open_or_make(place.record())?;
+        Ok(Self::opened(place, file, now))
     }
 
     /// The record at this place, or `None` if this mutex was never asked for.
     pub(super) fn open(place: Place, now: Moment) -> Result<Option<Self>, Fault> {
-        match open_if_there(place.record())? {
-            Some(file) => Self::opened(place, file, now).map(Some),
-            None => place.expect_directory().map(|()| None),
-        }
+        let file = place.open_if_there(place.record())?;
+        Ok(file.map(|file| Self::opened(place, file, now)))
     }
 
-    fn opened(place: Place, file: File, found_at: Moment) -> Result<Self, Fault> {
-        let id = FileId::of(&file).map_err(Fault::at(place.record()))?;
-        Ok(Self { id, place, file, found_at, seen: Seen::nothing() })
+    fn opened(place: Place, opened: OpenFile, found_at: Moment) -> Self {
+        let OpenFile { file, id } = opened;
+        Self { id, place, file, found_at, seen: Seen::nothing() }
     }
 
     /// Whether others who open the record meet this one: nobody has deleted it, nor, as far as was looked within the

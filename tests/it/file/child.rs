@@ -7,7 +7,10 @@ use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
-use soloist::{Admission, Admitted, Clock, EventMutex, FileMutex, LeaseRequest, MutexName, Term};
+use soloist::{
+    Admission, Admitted, Clock, EventMutex, FileMutex, FileMutexBuilder, LeaseRequest, MutexError, MutexName, Sharing,
+    Term,
+};
 
 const TOLD: &str = "SOLOIST_TEST_CHILD";
 
@@ -25,6 +28,10 @@ pub(super) enum Told<'a> {
     Start(&'a Path, &'a str),
     /// Asks for a lease, a claim beside it and the lease again, and says the answers.
     Ask(&'a Path),
+    /// Opens the directory, takes a lease of a minute and gives it back, and says `granted`, `held` or what failed.
+    Use(&'a Path),
+    /// The same, and the directory is shared with its group.
+    Share(&'a Path),
 }
 
 /// A child process, which ends with this at the latest.
@@ -35,7 +42,11 @@ pub(super) struct Doing {
 
 /// This binary, told to do one thing. `through`: a program that starts it.
 pub(super) fn told(told: &Told<'_>, through: &[&str]) -> Command {
-    let exe = std::env::current_exe().unwrap();
+    told_to(&std::env::current_exe().unwrap(), told, through)
+}
+
+/// The same for `exe`, a copy of this binary.
+pub(super) fn told_to(exe: &Path, told: &Told<'_>, through: &[&str]) -> Command {
     let mut words: Vec<&std::ffi::OsStr> = through.iter().map(std::ffi::OsStr::new).collect();
     words.push(exe.as_os_str());
     let mut command = Command::new(words[0]);
@@ -47,6 +58,8 @@ pub(super) fn told(told: &Told<'_>, through: &[&str]) -> Command {
         Told::Gates(dir) => ("gates", dir, ""),
         Told::Start(dir, script) => ("start", dir, *script),
         Told::Ask(dir) => ("ask", dir, ""),
+        Told::Use(dir) => ("use", dir, ""),
+        Told::Share(dir) => ("share", dir, ""),
     };
     command.env(TOLD, format!("{word}\n{}\n{more}", path.display()));
     command.stdin(Stdio::piped()).stdout(Stdio::piped());
@@ -154,6 +167,8 @@ fn a_child_does_as_it_is_told() {
             }
         }
         "ask" => ask(path),
+        "use" => use_once(FileMutex::builder(path)),
+        "share" => use_once(FileMutex::builder(path).shared_with(Sharing::Group)),
         "start" => start(path, more),
         "churn" => {
             std::thread::spawn(|| {
@@ -187,6 +202,15 @@ fn ask(dir: &Path) {
         });
     }
     say(&format!("{:?}", mutex.exists(lease.name()).map_err(|error| error.to_string())));
+}
+
+fn use_once(builder: FileMutexBuilder) {
+    let told = |error: MutexError| format!("{error:?}");
+    say(&match builder.open().and_then(|mutex| Ok((mutex.create(&request("reports"))?, mutex))) {
+        Ok((Some(lease), mutex)) => mutex.forget(&lease).map_or_else(told, |_| "granted".to_owned()),
+        Ok((None, _)) => "held".to_owned(),
+        Err(error) => told(error),
+    });
 }
 
 fn start(dir: &Path, script: &str) {

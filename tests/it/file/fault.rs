@@ -8,6 +8,7 @@ use soloist::MutexErrorKind::{Unavailable, Unusable};
 use soloist::{EventMutex, FileMutex, MutexName};
 
 use super::child::{Doing, Told, told};
+use super::users::Ground;
 use super::{Store, admitted, assert_names, assert_no_answer, extended, minute, noon, reports};
 
 /// How long it may take until it is noticed that a file which was open has been replaced.
@@ -188,12 +189,16 @@ fn a_full_disk_is_an_error_that_grants_nothing_and_heals() {
 #[test]
 #[cfg(target_os = "linux")]
 fn a_disk_without_any_room_is_an_error_too() {
-    let store = Store::new();
-    store.assert_free(&reports());
-    let record = store.record();
-    fs::remove_file(&record).unwrap();
-    std::os::unix::fs::symlink("/dev/full", &record).unwrap();
-    let claim = reports().claim("reports", noon());
-    assert_names(Unusable, store.mutex.create(&store.request(&reports())).unwrap_err(), &record);
-    assert_names(Unusable, store.mutex.create(&store.request(&claim)).unwrap_err(), &record);
+    let Some(ground) = Ground::as_root("file::fault::a_disk_without_any_room_is_an_error_too") else { return };
+    let dir = ground.dir("full", 0, 0, 0o700);
+    let path = dir.display();
+    let fill = format!("mount -t tmpfs -o size=4k,mode=700 none {path} && head -c 4096 /dev/zero > {path}/all");
+    let script = format!("{fill} && exec \"$0\" \"$@\"");
+    let mut child = Doing::start(told(&Told::Ask(&dir), &["unshare", "--mount", "sh", "-c", &script]));
+    let [lease, claim, held] = [(); 3].map(|()| child.says().unwrap());
+    child.finish();
+    for said in [lease, claim] {
+        assert!(said.ends_with(".record: No space left on device (os error 28)"), "{said}");
+    }
+    assert_eq!(held, "Ok(false)");
 }

@@ -1,0 +1,162 @@
+//! Who may own a directory and its files, and with which modes.
+
+use std::fs::{File, Metadata, Permissions};
+use std::io;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, fchown};
+use std::path::Path;
+
+use super::Sharing;
+
+const ROOT: u32 = 0;
+/// Readable and writable by the owner alone, or by the group, too.
+const PRIVATE: u32 = 0o600;
+const SHARED: u32 = 0o660;
+const WRITABLE_BY_ALL: u32 = 0o002;
+const STICKY: u32 = 0o1000;
+/// Setgid, and the group can read, write and enter it: so a directory says that its group shares it.
+const SHARED_DIRECTORY: u32 = 0o2070;
+
+/// The owner and the group of a directory, and whether the group shares what is in it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Access {
+    owner: u32,
+    group: u32,
+    shared: bool,
+}
+
+/// Whether a file was there before this call.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) enum Origin {
+    Found,
+    Made,
+}
+
+impl Access {
+    /// The access to the files of this directory. A directory that users can write to who do not share it is refused.
+    pub(super) fn in_directory(path: &Path, directory: &Metadata, sharing: Sharing) -> io::Result<Self> {
+        let (path, mode, owner, us) = (path.display(), directory.mode(), directory.uid(), our_user());
+        let shared = mode & SHARED_DIRECTORY == SHARED_DIRECTORY;
+        if mode & WRITABLE_BY_ALL != 0 {
+            return Err(refused(if mode & STICKY == 0 {
+                format!(
+                    "all users can write to the directory, and could replace its files: run `chmod o-w {path}`, \
+                     or use another directory"
+                )
+            } else {
+                "all users can write to the directory, and could plant files: use a directory in it that only its \
+                 owner can write to"
+                    .to_owned()
+            }));
+        }
+        if sharing == Sharing::Group && !shared {
+            return Err(refused(format!(
+                "the directory is to be shared with its group: let its owner, user {owner}, run `chmod g+rwxs {path}`"
+            )));
+        }
+        if !shared && us != ROOT && ![us, ROOT].contains(&owner) {
+            return Err(refused(format!(
+                "the directory belongs to user {owner}, not to user {us} or root: use another directory, or share this \
+                 one by its group, as with `chmod g+rwxs {path}`"
+            )));
+        }
+        Ok(Self { owner, group: directory.gid(), shared })
+    }
+
+    /// A file that other users may have planted is refused.
+    pub(super) fn accept(&self, file: &Metadata) -> io::Result<()> {
+        let (owner, us) = (file.uid(), our_user());
+        if !file.is_file() {
+            return Err(refused("it is not a regular file: remove it"));
+        }
+        if file.nlink() > 1 {
+            let names = file.nlink();
+            return Err(refused(format!(
+                "it has {names} names, and may be another user's file under one of them: remove this one"
+            )));
+        }
+        let is_the_groups = self.shared && file.gid() == self.group;
+        let is_the_directorys = us == ROOT && owner == self.owner;
+        if ![us, ROOT].contains(&owner) && !is_the_groups && !is_the_directorys {
+            return Err(refused(format!(
+                "it belongs to user {owner} and group {}, and can't be trusted: remove it while nobody uses the \
+                 directory; services that share the directory do so by its group, as with `chmod g+rwxs`",
+                file.gid()
+            )));
+        }
+        if owner != us && file.mode() & WRITABLE_BY_ALL != 0 {
+            return Err(refused(format!(
+                "all users can write to it: let its owner, user {owner}, use the store again"
+            )));
+        }
+        Ok(())
+    }
+
+    /// Gives a file of ours the group and the mode of all files here; one that root has made just now, also the owner.
+    ///
+    /// What fails is left as it is: whoever can't open the file is told so, and [`exposure`](Self::exposure) warns.
+    pub(super) fn settle(&self, file: &File, found: &Metadata, origin: Origin) {
+        let us = our_user();
+        if found.uid() != us {
+            return;
+        }
+        // Root may pause the schedule of a user, who could not open the file otherwise.
+        let given_away = us == ROOT && self.owner != ROOT && origin == Origin::Made;
+        let owner = given_away.then_some(self.owner);
+        let group = (given_away || self.shared).then_some(self.group).filter(|group| *group != found.gid());
+        let settled = (owner, group) == (None, None) || fchown(file, owner, group).is_ok();
+        let mode = if settled { self.mode() } else { PRIVATE };
+        if found.mode() & 0o7777 != mode {
+            let _ = file.set_permissions(Permissions::from_mode(mode));
+        }
+    }
+
+    /// What is to be said of a file that more users can open than are to use it.
+    pub(super) fn exposure(&self, path: &Path, file: &Metadata) -> Option<String> {
+        let mode = self.mode();
+        (file.mode() & 0o777 & !mode != 0).then(|| {
+            format!(
+                "users other than {}, its owner, can open it, and block its events by locking it: run `chmod {mode:o} {}`",
+                file.uid(),
+                path.display()
+            )
+        })
+    }
+
+    pub(super) fn is_shared(&self) -> bool {
+        self.shared
+    }
+
+    fn mode(&self) -> u32 {
+        if self.shared { SHARED } else { PRIVATE }
+    }
+}
+
+/// Opens a directory of ours to its group. One that is not ours stays as it is, and [`Access::in_directory`] refuses it.
+pub(super) fn share(directory: &File) -> io::Result<()> {
+    let found = directory.metadata()?;
+    let shared = found.mode() & 0o7777 | SHARED_DIRECTORY;
+    if found.uid() == our_user() && found.mode() & 0o7777 != shared {
+        directory.set_permissions(Permissions::from_mode(shared))?;
+    }
+    Ok(())
+}
+
+/// A link in place of the directory leads where its owner wants: that must be us, root, or the directory's owner.
+pub(super) fn accept_link(link: &Metadata, directory: &Metadata) -> io::Result<()> {
+    if [our_user(), ROOT, directory.uid()].contains(&link.uid()) {
+        return Ok(());
+    }
+    Err(refused(format!(
+        "the directory is a symbolic link of user {}'s: remove the link, or name the directory itself",
+        link.uid()
+    )))
+}
+
+pub(super) fn refused(why: impl Into<String>) -> io::Error {
+    io::Error::new(io::ErrorKind::PermissionDenied, why.into())
+}
+
+/// Asked each time, because a service may start as root and become another user.
+fn our_user() -> u32 {
+    rustix::process::geteuid().as_raw()
+}

@@ -1,0 +1,219 @@
+//! The directory of a store: one descriptor, beside which its files are opened.
+//!
+//! Other users may be able to write to the directory. So no link in it is followed, what is no plain file of somebody
+//! who may own it is refused before it is locked, read or changed, and only a file that this very call has made changes
+//! its owner.
+
+use std::ffi::OsStr;
+use std::fs::{self, DirBuilder, File, Metadata};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
+
+use rustix::fs::{Mode, OFlags, openat};
+use rustix::io::Errno;
+
+use super::Sharing;
+use super::access::{Access, Origin, accept_link, refused, share};
+use super::open_file::{FileId, OpenFile};
+
+/// How a file is opened: for reading and writing, as locks need on some systems; never through a link; never waiting for
+/// the other side of a pipe.
+const FLAGS: OFlags =
+    OFlags::RDWR.union(OFlags::CLOEXEC).union(OFlags::NOFOLLOW).union(OFlags::NONBLOCK).union(OFlags::NOCTTY);
+
+/// Does not note on the disk when it was read, which costs more than the reading. Only the file's owner may ask for that.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+const QUIETLY: OFlags = FLAGS.union(OFlags::NOATIME);
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+const QUIETLY: OFlags = FLAGS;
+
+/// The waits between attempts. Whoever makes a file gives it its group and mode a moment later.
+const PAUSES: [Duration; 4] =
+    [Duration::ZERO, Duration::from_millis(1), Duration::from_millis(2), Duration::from_millis(4)];
+
+/// An open directory, as it was found.
+pub(super) struct Directory {
+    path: PathBuf,
+    sharing: Sharing,
+    opened: File,
+    found: Found,
+    access: Access,
+}
+
+/// Which directory it is, and who can write to it.
+#[derive(PartialEq)]
+struct Found {
+    id: FileId,
+    owner: u32,
+    group: u32,
+    mode: u32,
+}
+
+impl Directory {
+    /// The directory at this path, made if it is not there.
+    pub(super) fn open_or_make(path: &Path, sharing: Sharing) -> io::Result<Self> {
+        match Self::open(path, sharing) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                make(path)?;
+                Self::open(path, sharing)
+            }
+            opened => opened,
+        }
+    }
+
+    fn open(path: &Path, sharing: Sharing) -> io::Result<Self> {
+        patiently(|| {
+            let directory = OFlags::DIRECTORY.bits().cast_signed();
+            let opened = File::options().read(true).custom_flags(directory).open(path)?;
+            expect_at(path, &opened.metadata()?)?;
+            if sharing == Sharing::Group {
+                share(&opened)?;
+            }
+            let found = opened.metadata()?;
+            let access = Access::in_directory(path, &found, sharing)?;
+            Ok(Self { path: path.to_owned(), sharing, opened, found: Found::of(&found), access })
+        })
+    }
+
+    /// The directory that is at this path now, if it is another one or somebody changed its owner or mode.
+    pub(super) fn renewed(&self) -> io::Result<Option<Self>> {
+        let changed = Found::of(&fs::metadata(&self.path)?) != self.found;
+        changed.then(|| Self::open(&self.path, self.sharing)).transpose()
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(super) fn access(&self) -> &Access {
+        &self.access
+    }
+
+    /// Whether its group can write to it.
+    pub(super) fn is_writable_by_group(&self) -> bool {
+        self.found.mode & 0o020 != 0
+    }
+
+    pub(super) fn file(&self, name: &OsStr) -> io::Result<Option<OpenFile>> {
+        patiently(|| self.open_file(name))
+    }
+
+    pub(super) fn file_or_make(&self, name: &OsStr) -> io::Result<OpenFile> {
+        patiently(|| match self.open_file(name)? {
+            Some(file) => Ok(file),
+            None => self.make_file(name),
+        })
+    }
+
+    fn open_file(&self, name: &OsStr) -> io::Result<Option<OpenFile>> {
+        let open = |flags| openat(&self.opened, name, flags, Mode::empty());
+        let opened = match open(QUIETLY) {
+            Err(Errno::PERM) => open(FLAGS),
+            opened => opened,
+        };
+        match opened {
+            Ok(file) => self.accepted(file, Origin::Found).map(Some),
+            Err(Errno::NOENT) => Ok(None),
+            // The second one on some of the BSDs.
+            Err(Errno::LOOP | Errno::MLINK) => {
+                Err(refused("it is a symbolic link, and links are not followed: remove it"))
+            }
+            Err(error) => Err(self.explained(name, error)),
+        }
+    }
+
+    /// It is its owner's alone until it is settled, whatever the umask.
+    fn make_file(&self, name: &OsStr) -> io::Result<OpenFile> {
+        let file = openat(&self.opened, name, QUIETLY | OFlags::CREATE | OFlags::EXCL, Mode::RUSR | Mode::WUSR)?;
+        self.accepted(file, Origin::Made)
+    }
+
+    fn accepted(&self, file: OwnedFd, origin: Origin) -> io::Result<OpenFile> {
+        let file = File::from(file);
+        let found = file.metadata()?;
+        self.access.accept(&found)?;
+        self.access.settle(&file, &found, origin);
+        Ok(OpenFile { id: FileId::of(&found), file })
+    }
+
+    /// Why a file can't be opened, if that is to be seen from outside.
+    fn explained(&self, name: &OsStr, error: Errno) -> io::Error {
+        let found = fs::symlink_metadata(self.path.join(name));
+        match found.map(|found| self.access.accept(&found)) {
+            Ok(Err(why)) if error == Errno::ACCESS => why,
+            _ => error.into(),
+        }
+    }
+}
+
+impl Found {
+    fn of(directory: &Metadata) -> Self {
+        let id = FileId::of(directory);
+        Self { id, owner: directory.uid(), group: directory.gid(), mode: directory.mode() }
+    }
+}
+
+/// The path names this directory, by itself or through a link of somebody who may have set one.
+fn expect_at(path: &Path, directory: &Metadata) -> io::Result<()> {
+    let named = fs::symlink_metadata(path)?;
+    if named.is_symlink() {
+        return accept_link(&named, directory);
+    }
+    if FileId::of(&named) == FileId::of(directory) {
+        return Ok(());
+    }
+    Err(refused("the directory was replaced while it was opened"))
+}
+
+/// Makes it for its owner alone, below directories that all users can enter: those who share it must get there.
+fn make(path: &Path) -> io::Result<()> {
+    if let Some(above) = path.parent() {
+        DirBuilder::new().recursive(true).mode(0o755).create(above)?;
+    }
+    match DirBuilder::new().mode(0o700).create(path) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        made => made,
+    }
+}
+
+/// Tries again for a few milliseconds, while somebody else may be making what is to be opened.
+fn patiently<T>(attempt: impl Fn() -> io::Result<T>) -> io::Result<T> {
+    for pause in PAUSES {
+        match attempt() {
+            Err(error) if matches!(error.kind(), io::ErrorKind::PermissionDenied | io::ErrorKind::AlreadyExists) => {
+                thread::sleep(pause);
+            }
+            answer => return answer,
+        }
+    }
+    attempt()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+
+    #[test]
+    fn what_is_about_to_be_opened_to_us_is_waited_for_and_what_stays_closed_is_an_error() {
+        for closed_for in 0..10 {
+            let attempts = Cell::new(0);
+            let answer = patiently(|| {
+                attempts.set(attempts.get() + 1);
+                if attempts.get() > closed_for { Ok(()) } else { Err(io::ErrorKind::PermissionDenied.into()) }
+            });
+            assert_eq!(answer.is_ok(), closed_for <= PAUSES.len(), "{closed_for}");
+        }
+        let attempts = Cell::new(0);
+        let other = patiently(|| -> io::Result<()> {
+            attempts.set(attempts.get() + 1);
+            Err(io::ErrorKind::NotFound.into())
+        });
+        assert_eq!((other.unwrap_err().kind(), attempts.get()), (io::ErrorKind::NotFound, 1));
+    }
+}

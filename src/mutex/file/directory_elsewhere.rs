@@ -1,0 +1,46 @@
+//! The directory of a store where it has no owner and no mode, and files are opened by their paths.
+
+use std::ffi::OsStr;
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::Sharing;
+use super::open_file::{FileId, OpenFile};
+
+pub(super) struct Directory {
+    path: PathBuf,
+}
+
+impl Directory {
+    /// The directory at this path, made if it is not there.
+    pub(super) fn open_or_make(path: &Path, _sharing: Sharing) -> io::Result<Self> {
+        fs::create_dir_all(path)?;
+        Ok(Self { path: path.to_owned() })
+    }
+
+    /// The directory that is at this path now, if it is another one: its path is all that is known of it.
+    pub(super) fn renewed(&self) -> io::Result<Option<Self>> {
+        self.path.metadata().map(|_| None)
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(super) fn file(&self, name: &OsStr) -> io::Result<Option<OpenFile>> {
+        match self.open(name, &mut File::options()) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            opened => opened.map(Some),
+        }
+    }
+
+    pub(super) fn file_or_make(&self, name: &OsStr) -> io::Result<OpenFile> {
+        self.open(name, File::options().create(true).truncate(false))
+    }
+
+    fn open(&self, name: &OsStr, options: &mut OpenOptions) -> io::Result<OpenFile> {
+        let file = options.read(true).write(true).open(self.path.join(name))?;
+        Ok(OpenFile { id: FileId::of(&file.metadata()?), file })
+    }
+}

@@ -1,0 +1,233 @@
+//! Who can open a directory and the files in it.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use soloist::{EventMutex, FileMutex};
+
+use super::child::Told;
+use super::users::{ALICE, BOB, Ground, TEAM, access, set_mode};
+use super::{Store, files, reports};
+
+const CAROL: u32 = 61_003;
+
+fn mode(path: &Path) -> u32 {
+    access(path).2
+}
+
+fn modes(dir: &Path) -> Vec<u32> {
+    files(dir).iter().map(|file| mode(file)).collect()
+}
+
+#[track_caller]
+fn refusal(dir: &Path) -> String {
+    let error = FileMutex::in_dir(dir).expect_err("it was opened");
+    assert!(error.is_unavailable());
+    format!("{error:?}").replace(&dir.display().to_string(), "DIR")
+}
+
+#[test]
+fn what_the_store_makes_is_its_owners_alone() {
+    let parent = tempfile::tempdir().unwrap();
+    let dir = parent.path().join("a/b");
+    let store = Store { mutex: FileMutex::in_dir(&dir).unwrap(), ..Store::new() };
+    store.assert_free(&reports());
+    assert_eq!((mode(&dir), modes(&dir)), (0o700, vec![0o600, 0o600]));
+    assert_eq!(mode(&parent.path().join("a")) & 0o022, 0, "others can replace it");
+}
+
+#[test]
+fn wider_modes_are_narrowed_when_their_owner_opens_the_files() {
+    let store = Store::new();
+    let lease = store.take(&reports());
+    for file in files(store.path()) {
+        set_mode(&file, 0o666);
+    }
+    assert!(store.other().exists(&reports()).unwrap());
+    assert_eq!(modes(store.path()), [0o600, 0o600]);
+    assert!(store.mutex.forget(&lease).unwrap());
+}
+
+#[test]
+fn a_directory_that_all_users_can_write_to_is_refused() {
+    let store = Store::new();
+    for mode in [0o777, 0o702, 0o2777] {
+        set_mode(store.path(), mode);
+        assert_eq!(
+            refusal(store.path()),
+            "could not open the directory DIR: all users can write to the directory, and could replace its files: \
+             run `chmod o-w DIR`, or use another directory"
+        );
+    }
+    set_mode(store.path(), 0o1777);
+    assert_eq!(
+        refusal(store.path()),
+        "could not open the directory DIR: all users can write to the directory, and could plant files: \
+         use a directory in it that only its owner can write to"
+    );
+    set_mode(store.path(), 0o700);
+    store.assert_free(&reports());
+}
+
+#[test]
+fn a_directory_that_is_opened_to_all_users_later_is_refused_from_then_on() {
+    let store = Store::new();
+    store.assert_free(&reports());
+    set_mode(store.path(), 0o777);
+    let error = store.mutex.exists(&reports()).unwrap_err();
+    assert!(
+        error.is_unavailable() && format!("{error:?}").contains("all users can write to the directory"),
+        "{error:?}"
+    );
+    assert!(store.mutex.check().unwrap_err().is_unavailable());
+    set_mode(store.path(), 0o700);
+    assert!(!store.mutex.exists(&reports()).unwrap());
+}
+
+#[test]
+fn a_directory_of_somebody_else_is_refused_where_nobody_shares() {
+    let Some(ground) = Ground::as_root("file::modes::a_directory_of_somebody_else_is_refused_where_nobody_shares")
+    else {
+        return;
+    };
+    let dir = ground.dir("locks", ALICE, TEAM, 0o770);
+    let said = ground.in_team(BOB).does(&Told::Use(&dir));
+    let why = format!(
+        "the directory belongs to user {ALICE}, not to user {BOB} or root: use another directory, \
+         or share this one by its group, as with `chmod g+rwxs {}`",
+        dir.display()
+    );
+    assert_eq!(said, format!("could not open the directory {}: {why}", dir.display()));
+}
+
+#[test]
+fn a_user_who_may_only_look_at_the_directory_cannot_block_an_event() {
+    let test = "file::modes::a_user_who_may_only_look_at_the_directory_cannot_block_an_event";
+    let Some(ground) = Ground::as_root(test) else { return };
+    for (name, mode) in [("private", 0o755), ("shared", 0o2775)] {
+        let dir = ground.dir(name, ALICE, TEAM, mode);
+        let alice = ground.in_team(ALICE);
+        assert_eq!(alice.does(&Told::Use(&dir)), "granted");
+        for file in files(&dir) {
+            let locked = ground.user(BOB).tries("flock --shared --nonblock \"$1\" true", &file);
+            assert!(!locked.status.success(), "Bob can lock {}", file.display());
+        }
+    }
+}
+
+/// Two services of the team use it by turns, and see each other; Carol, who is not in the team, can't.
+#[track_caller]
+fn two_services_share(ground: &Ground, dir: &Path, told: impl Fn(&Path) -> Told<'_>) {
+    let (alice, bob) = (ground.in_team(ALICE), ground.in_team(BOB));
+    for user in [&alice, &bob, &ground.root(), &alice, &bob] {
+        assert_eq!(user.does(&told(dir)), "granted");
+    }
+    for file in files(dir) {
+        assert_eq!((access(&file).1, mode(&file)), (TEAM, 0o660), "{}", file.display());
+    }
+    let mut holder = alice.starts(&Told::Hold(dir, "reports"));
+    holder.says().expect("Alice holds it");
+    assert_eq!(bob.does(&told(dir)), "held");
+    holder.finish();
+    assert_eq!(bob.does(&told(dir)), "granted");
+    let said = ground.user(CAROL).does(&told(dir));
+    assert_eq!(said, format!("could not open the directory {}: Permission denied (os error 13)", dir.display()));
+}
+
+#[test]
+fn two_services_of_one_group_share_a_setgid_directory() {
+    let Some(ground) = Ground::as_root("file::modes::two_services_of_one_group_share_a_setgid_directory") else {
+        return;
+    };
+    two_services_share(&ground, &ground.dir("of-root", 0, TEAM, 0o2770), |dir| Told::Use(dir));
+    two_services_share(&ground, &ground.dir("of-alice", ALICE, TEAM, 0o2770), |dir| Told::Use(dir));
+}
+
+#[test]
+fn two_services_of_one_group_share_a_directory_that_they_were_told_to_share() {
+    let test = "file::modes::two_services_of_one_group_share_a_directory_that_they_were_told_to_share";
+    let Some(ground) = Ground::as_root(test) else { return };
+    let there = ground.dir("there", ALICE, TEAM, 0o750);
+    let said = ground.in_team(BOB).does(&Told::Share(&there));
+    let why = "the directory is to be shared with its group: let its owner";
+    let path = there.display();
+    assert_eq!(said, format!("could not open the directory {path}: {why}, user {ALICE}, run `chmod g+rwxs {path}`"));
+    assert_eq!(ground.in_team(ALICE).does(&Told::Use(&there)), "granted", "these files are hers alone, for now");
+    two_services_share(&ground, &there, |dir| Told::Share(dir));
+    assert_eq!((access(&there).1, mode(&there)), (TEAM, 0o2770));
+
+    let parent = ground.dir("parent", 0, TEAM, 0o2770);
+    let made = parent.join("locks");
+    two_services_share(&ground, &made, |dir| Told::Share(dir));
+    assert_eq!((access(&made).1, mode(&made)), (TEAM, 0o2770));
+}
+
+/// The warnings of `mutex` about `dir`, which is written as DIR.
+fn warnings(mutex: &FileMutex) -> Vec<String> {
+    let dir = mutex.dir().display().to_string();
+    let stem = |path: PathBuf| path.with_extension("").display().to_string();
+    let record = files(mutex.dir()).into_iter().next().map_or_else(|| "none".to_owned(), stem);
+    let warnings = mutex.check().unwrap();
+    warnings.iter().map(|warning| warning.to_string().replace(&record, "FILE").replace(&dir, "DIR")).collect()
+}
+
+#[test]
+fn checking_narrows_what_is_ours_and_warns_of_what_is_not() {
+    let Some(ground) = Ground::as_root("file::modes::checking_narrows_what_is_ours_and_warns_of_what_is_not") else {
+        return;
+    };
+    let dir = ground.dir("locks", ALICE, ALICE, 0o700);
+    assert_eq!(ground.user(ALICE).does(&Told::Use(&dir)), "granted");
+    let mutex = FileMutex::in_dir(&dir).unwrap();
+    assert_eq!(warnings(&mutex), [""; 0]);
+
+    let [life, record] = files(&dir).try_into().unwrap();
+    set_mode(&life, 0o644);
+    assert_eq!(
+        warnings(&mutex),
+        [format!(
+            "the file FILE.life is not as it should be: users other than {ALICE}, its owner, can open it, \
+             and block its events by locking it: run `chmod 600 FILE.life`"
+        )]
+    );
+    set_mode(&life, 0o600);
+    fs::remove_file(&record).unwrap();
+    ground.user(ALICE).succeeds("ln -s /etc/passwd \"$1\"", &record);
+    assert_eq!(
+        warnings(&mutex),
+        ["the file FILE.record is not as it should be: it is a symbolic link, and links are not followed: remove it"]
+    );
+
+    let store = Store::new();
+    store.assert_free(&reports());
+    set_mode(&store.record(), 0o644);
+    assert_eq!(warnings(&store.mutex), [""; 0]);
+    assert_eq!(mode(&store.record()), 0o600);
+}
+
+#[test]
+fn checking_warns_of_a_directory_that_others_can_replace_or_empty() {
+    let store = Store::new();
+    set_mode(store.path(), 0o770);
+    store.assert_free(&reports());
+    assert_eq!(
+        warnings(&store.mutex),
+        ["the directory DIR is not as it should be: its group can write to it, and remove its files: \
+          run `chmod g-w DIR`, or `chmod g+s DIR` if its group shares the store"]
+    );
+    set_mode(store.path(), 0o2770);
+    assert_eq!(warnings(&store.mutex), [""; 0]);
+
+    let inner = FileMutex::in_dir(store.path().join("a/b")).unwrap();
+    set_mode(store.path(), 0o777);
+    assert_eq!(
+        warnings(&inner),
+        [format!(
+            "the directory {dir} is not as it should be: all users can write to it, \
+             and put another directory in place of DIR: run `chmod o-w {dir}`",
+            dir = store.path().display()
+        )]
+    );
+    set_mode(store.path(), 0o1777);
+    assert_eq!(warnings(&inner), [""; 0]);
+}

@@ -1,0 +1,184 @@
+//! What another user puts where the store opens its files is not used, and nothing is made or given away behind it.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+
+use super::child::Told;
+use super::users::{ALICE, BOB, Ground, TEAM, User, access, set_mode};
+use super::{files, reports};
+use soloist::{EventMutex, FileMutex};
+
+/// A file that the store opens.
+#[derive(Clone, Copy, Debug)]
+enum Opened {
+    Record,
+    Life,
+    /// The life file that is used while somebody keeps the first one locked.
+    NextLife,
+}
+
+const ALL: [Opened; 3] = [Opened::Record, Opened::Life, Opened::NextLife];
+
+/// A directory that a victim has used, and into which Bob can write.
+struct Field<'a> {
+    victim: User<'a>,
+    bob: User<'a>,
+    dir: PathBuf,
+    /// What belongs to the victim, and what Bob's links point at.
+    treasure: PathBuf,
+    missing: PathBuf,
+}
+
+impl<'a> Field<'a> {
+    /// Root uses a directory of Bob's.
+    fn of_root(ground: &'a Ground, name: &str) -> Self {
+        let dir = ground.dir(name, BOB, BOB, 0o700);
+        Self::of(ground, name, ground.root(), ground.user(BOB), dir, 0)
+    }
+
+    /// Alice and Bob share a directory.
+    fn of_alice(ground: &'a Ground, name: &str) -> Self {
+        let dir = ground.dir(name, ALICE, TEAM, 0o2770);
+        Self::of(ground, name, ground.in_team(ALICE), ground.in_team(BOB), dir, ALICE)
+    }
+
+    fn of(ground: &Ground, name: &str, victim: User<'a>, bob: User<'a>, dir: PathBuf, id: u32) -> Self {
+        let home = ground.dir(&format!("{name}-home"), id, id, 0o755);
+        let (treasure, missing) = (home.join("treasure"), home.join("missing"));
+        File::create(&treasure).unwrap();
+        std::os::unix::fs::chown(&treasure, Some(id), Some(id)).unwrap();
+        set_mode(&treasure, 0o644);
+        assert_eq!(victim.does(&Told::Use(&dir)), "granted");
+        Self { victim, bob, dir, treasure, missing }
+    }
+
+    fn path(&self, file: Opened) -> PathBuf {
+        let record = files(&self.dir).into_iter().find(|path| path.extension().is_some_and(|kind| kind == "record"));
+        let record = record.expect("the victim made one");
+        match file {
+            Opened::Record => record,
+            Opened::Life => record.with_extension("life"),
+            Opened::NextLife => record.with_extension("life-1"),
+        }
+    }
+
+    /// The victim meets what `plant` has put in place of the file: it is refused, and said why.
+    #[track_caller]
+    fn refuses(&self, file: Opened, why: &str, plant: impl FnOnce(&Path)) {
+        let path = self.path(file);
+        let first = File::options().read(true).write(true).open(self.path(Opened::Life)).unwrap();
+        if matches!(file, Opened::NextLife) {
+            first.lock().unwrap();
+        }
+        self.bob.succeeds("rm -f \"$1\"", &path);
+        plant(&path);
+        let before = (access(&self.treasure), access(&path));
+        let said = self.victim.does(&Told::Use(&self.dir));
+        assert_eq!(said, format!("could not create lease/reports in {}: {why}", path.display()), "{file:?}");
+        assert_eq!((access(&self.treasure), access(&path)), before, "{file:?}");
+        assert_eq!(fs::read(&self.treasure).unwrap(), b"", "{file:?}");
+        assert!(!self.missing.exists(), "{file:?}: a file was made behind a link");
+    }
+}
+
+#[test]
+fn a_link_in_place_of_a_file_is_not_followed_by_root() {
+    let Some(ground) = Ground::as_root("file::planted::a_link_in_place_of_a_file_is_not_followed_by_root") else {
+        return;
+    };
+    for file in ALL {
+        links_are_not_followed(&ground, file, Field::of_root);
+    }
+}
+
+#[test]
+fn a_link_in_place_of_a_file_is_not_followed_by_another_user() {
+    let test = "file::planted::a_link_in_place_of_a_file_is_not_followed_by_another_user";
+    let Some(ground) = Ground::as_root(test) else { return };
+    for file in ALL {
+        links_are_not_followed(&ground, file, Field::of_alice);
+    }
+}
+
+#[track_caller]
+fn links_are_not_followed<'a>(ground: &'a Ground, file: Opened, field: impl Fn(&'a Ground, &str) -> Field<'a>) {
+    let symbolic = "it is a symbolic link, and links are not followed: remove it";
+    for (name, there) in [("link", true), ("dangling", false)] {
+        let field = field(ground, &format!("{file:?}-{name}"));
+        let target = if there { &field.treasure } else { &field.missing }.display().to_string();
+        field.refuses(file, symbolic, |path| field.bob.succeeds(&format!("ln -s {target} \"$1\""), path));
+    }
+    let field = field(ground, &format!("{file:?}-hard"));
+    let hard = "it has 2 names, and may be another user's file under one of them: remove this one";
+    // Some systems let Bob do this.
+    field.refuses(file, hard, |path| fs::hard_link(&field.treasure, path).unwrap());
+}
+
+#[test]
+fn what_is_no_regular_file_is_refused_at_once() {
+    let Some(ground) = Ground::as_root("file::planted::what_is_no_regular_file_is_refused_at_once") else { return };
+    for file in ALL {
+        let field = Field::of_alice(&ground, &format!("{file:?}-pipe"));
+        let pipe = "it is not a regular file: remove it";
+        field.refuses(file, pipe, |path| field.bob.succeeds("mkfifo -m 666 \"$1\"", path));
+        let field = Field::of_alice(&ground, &format!("{file:?}-folder"));
+        let folder = "Is a directory (os error 21)";
+        field.refuses(file, folder, |path| field.bob.succeeds("mkdir -m 777 \"$1\"", path));
+    }
+}
+
+#[test]
+fn a_file_of_somebody_else_is_refused_where_nobody_shares() {
+    let Some(ground) = Ground::as_root("file::planted::a_file_of_somebody_else_is_refused_where_nobody_shares") else {
+        return;
+    };
+    let dir = ground.dir("locks", 0, TEAM, 0o770);
+    assert_eq!(ground.in_team(ALICE).does(&Told::Use(&dir)), "granted");
+    let why = format!(
+        "it belongs to user {ALICE} and group {ALICE}, and can't be trusted: remove it while nobody uses the directory; \
+         services that share the directory do so by its group, as with `chmod g+rwxs`"
+    );
+    for (name, user) in [("Bob", ground.in_team(BOB)), ("root", ground.root())] {
+        let said = user.does(&Told::Use(&dir));
+        assert!(said.ends_with(&format!(".record: {why}")), "{name}: {said}");
+    }
+}
+
+#[test]
+fn a_file_of_roots_that_was_there_before_keeps_its_owner() {
+    let Some(ground) = Ground::as_root("file::planted::a_file_of_roots_that_was_there_before_keeps_its_owner") else {
+        return;
+    };
+    for file in ALL {
+        let field = Field::of_root(&ground, &format!("{file:?}"));
+        let path = field.path(file);
+        let first = File::options().read(true).write(true).open(field.path(Opened::Life)).unwrap();
+        if matches!(file, Opened::NextLife) {
+            first.lock().unwrap();
+        } else {
+            fs::remove_file(&path).unwrap();
+        }
+        File::create(&path).unwrap();
+        assert_eq!(field.victim.does(&Told::Use(&field.dir)), "granted");
+        assert_eq!(access(&path).0, 0, "{file:?} was given away");
+    }
+}
+
+#[test]
+fn a_directory_behind_a_link_that_somebody_else_planted_is_refused() {
+    let test = "file::planted::a_directory_behind_a_link_that_somebody_else_planted_is_refused";
+    let Some(ground) = Ground::as_root(test) else { return };
+    let (open, target) = (ground.dir("tmp", 0, 0, 0o1777), ground.dir("target", 0, 0, 0o755));
+    let link = open.join("locks");
+    ground.user(BOB).succeeds(&format!("ln -s {} \"$1\"", target.display()), &link);
+    let said = ground.root().does(&Told::Use(&link));
+    let why =
+        format!("the directory is a symbolic link of user {BOB}'s: remove the link, or name the directory itself");
+    assert_eq!(said, format!("could not open the directory {}: {why}", link.display()));
+    assert!(files(&target).is_empty());
+
+    fs::remove_file(&link).unwrap();
+    std::os::unix::fs::symlink(&target, &link).unwrap();
+    assert_eq!(ground.root().does(&Told::Use(&link)), "granted");
+    assert!(!FileMutex::in_dir(&target).unwrap().exists(&reports()).unwrap());
+}
