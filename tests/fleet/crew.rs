@@ -10,8 +10,9 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::history::{At, End, Life, nanoseconds, now, occurrence};
-use crate::plan::{Protection, Round, TERM, Task, Victim};
-use crate::support::worker;
+use crate::plan::{Protection, Round, TERM, Task, Victim, WORKERS};
+use crate::support::worker_at;
+use crate::upgrade::Version;
 use crate::worker_log::read;
 
 /// How many minutes of a round are past when it begins, so that a clock can be behind.
@@ -26,6 +27,8 @@ pub(crate) struct Crew<'a> {
     /// Where they write their logs.
     directory: PathBuf,
     began: Instant,
+    /// How many workers have been started in each place.
+    started: [usize; WORKERS],
     at_work: Vec<Worker>,
     lives: Vec<Life>,
 }
@@ -34,6 +37,7 @@ struct Worker {
     /// Its place among the workers, which another takes after it.
     number: usize,
     name: String,
+    version: Version,
     child: Child,
     began: At,
     minutes: std::ops::Range<u32>,
@@ -43,15 +47,18 @@ impl<'a> Crew<'a> {
     /// Nobody yet; their clock begins now.
     pub(crate) fn new(round: &'a Round, store: String, directory: &Path) -> Self {
         let directory = directory.to_owned();
-        Self { round, store, directory, began: Instant::now(), at_work: Vec::new(), lives: Vec::new() }
+        let (began, started) = (Instant::now(), [0; WORKERS]);
+        Self { round, store, directory, began, started, at_work: Vec::new(), lives: Vec::new() }
     }
 
     /// Starts a worker whose clock is off by so many minutes; which process it is. `None`: its last minute is past.
     pub(crate) fn start(&mut self, number: usize, skew: i32) -> Option<u32> {
         let (first, last) = (first_minute(self.round, self.began, skew)?, self.round.minutes());
-        let name = format!("worker-{number}.{}", self.lives.len() + self.at_work.len());
+        let version = self.round.versions.of_worker(self.round.seed, number, self.started[number]);
+        self.started[number] += 1;
+        let name = format!("{version}-{number}.{}", self.lives.len() + self.at_work.len());
         let log = self.directory.join(&name);
-        let mut command = worker(&self.store, &log);
+        let mut command = worker_at(&version.program(), &self.store, &log);
         command.args(["--now", &occurrence(first).to_rfc3339(), "--ticks", &(last - first).to_string()]);
         command.args(["--every-ms", &self.round.minute.as_millis().to_string()]);
         self.describe_the_task(&mut command, &log);
@@ -61,7 +68,7 @@ impl<'a> Crew<'a> {
         let began = now();
         let child = command.spawn().expect("there is setpriv");
         let pid = child.id();
-        self.at_work.push(Worker { number, name, child, began, minutes: first..last });
+        self.at_work.push(Worker { number, name, version, child, began, minutes: first..last });
         Some(pid)
     }
 
@@ -158,8 +165,8 @@ impl Drop for Crew<'_> {
 
 impl Worker {
     fn into_life(self, end: End) -> Life {
-        let Self { name, child, began, minutes, .. } = self;
-        Life { name, pid: child.id(), began, minutes, lines: Vec::new(), end }
+        let Self { name, version, child, began, minutes, .. } = self;
+        Life { name, version, pid: child.id(), began, minutes, lines: Vec::new(), end }
     }
 
     fn has_a_task_at_work(&self, directory: &Path) -> bool {

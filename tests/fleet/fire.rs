@@ -13,6 +13,7 @@ use crate::history::{Fault, History, now};
 use crate::plan::{Assault, Deed, Kind, QUIET, ROUND, Round, Start, TERM, TO_A_SERVER, Task, WORKERS};
 use crate::site::Site;
 use crate::table::{Campaign, publish};
+use crate::upgrade::{Versions, again, least_rounds};
 
 #[test]
 fn a_file_store_keeps_its_promises_under_fire() {
@@ -57,19 +58,20 @@ pub(crate) fn campaign(store: &'static str, mut perform: impl FnMut(&Round) -> H
     let first = seed.unwrap_or(usual);
     let began = Instant::now();
     let mut campaign = Campaign::of(store, first);
-    for seed in first.. {
-        let round = Round::of(seed);
+    for (place, seed) in (first..).enumerate() {
+        let round = Round { versions: Versions::of_round(place), ..Round::of(seed) };
         let history = perform(&round);
         let verdict = judge(&history);
         if !verdict.violations.is_empty() {
-            tell(store, &round, &history, &verdict);
+            tell(store, place, &round, &history, &verdict);
         }
-        campaign.add(&history, verdict);
-        if began.elapsed() >= Duration::from_secs(seconds.unwrap_or(0)) {
+        campaign.add(&round, &history, verdict);
+        if place + 1 >= least_rounds() && began.elapsed() >= Duration::from_secs(seconds.unwrap_or(0)) {
             break;
         }
     }
     campaign.took = began.elapsed();
+    campaign.expect_runs_of_each_version();
     if seconds.is_some() {
         publish(&campaign);
     }
@@ -83,9 +85,9 @@ fn asked_for(variable: &str) -> Option<u64> {
 }
 
 /// What one needs to look into it.
-fn tell(store: &str, round: &Round, history: &History, verdict: &Verdict) {
+fn tell(store: &str, place: usize, round: &Round, history: &History, verdict: &Verdict) {
     println!("{store}, seed {}: {}", round.seed, verdict.violations.join("\n  "));
-    println!("the same round again: tests/under_fire --seconds 1 --seed {} {store}", round.seed);
+    println!("the same round again: {}", again(store, round.seed, place));
     println!("{round:#?}");
     let began = beginning(history);
     let seconds = |at: u64| Duration::from_nanos(at.saturating_sub(began)).as_secs_f64();
@@ -110,6 +112,9 @@ fn tell(store: &str, round: &Round, history: &History, verdict: &Verdict) {
 
 fn perform(round: &Round, site: &Site) -> History {
     let directory = tempfile::tempdir().expect("a temporary directory");
+    for version in round.versions.deployed() {
+        site.deploy(*version);
+    }
     site.delay_replies(round.latency);
     let mut crew = Crew::new(round, site.url(), directory.path());
     let mut faults = begin(round, &mut crew);

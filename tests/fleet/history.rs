@@ -6,6 +6,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use chrono::{DateTime, SecondsFormat, TimeDelta, Utc};
 
 use crate::plan::{Kind, Protection};
+use crate::upgrade::Version;
 use crate::worker_log::Line;
 
 /// In nanoseconds since 1970, on the one clock of this machine.
@@ -43,6 +44,7 @@ pub(crate) struct History {
 #[derive(Clone, Debug)]
 pub(crate) struct Life {
     pub(crate) name: String,
+    pub(crate) version: Version,
     pub(crate) pid: u32,
     pub(crate) began: At,
     /// Which minutes it was to tick, one after another.

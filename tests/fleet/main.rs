@@ -9,6 +9,8 @@
 //!
 //! A round follows from its seed, as far as the machine lets it: who is killed when, what is done to the server, how long
 //! tasks take. The rounds of a longer run have the seeds that follow; a round that failed is repeated by its own.
+//!
+//! `tests/upgrade` plays the same rounds with workers of an earlier commit beside the current ones.
 
 mod checker;
 mod crew;
@@ -18,6 +20,7 @@ mod plan;
 mod site;
 mod table;
 mod threads;
+mod upgrade;
 
 #[path = "../it/worker_log.rs"]
 mod worker_log;

@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use fastrand::Rng;
 
+use crate::upgrade::Versions;
+
 /// How many workers are ticking at a time.
 pub(crate) const WORKERS: usize = 8;
 /// For how long the workers of a round tick.
@@ -19,6 +21,8 @@ pub(crate) const TERM: Duration = Duration::from_secs(3);
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Round {
     pub(crate) seed: u64,
+    /// They follow from the round's place in its campaign, and not from the seed.
+    pub(crate) versions: Versions,
     pub(crate) protection: Protection,
     pub(crate) task: Task,
     /// How long a minute of the schedule takes: with a long task longer, because whoever is late makes up for all of them.
@@ -200,6 +204,7 @@ impl Round {
         }
         Self {
             seed,
+            versions: Versions::Current,
             protection,
             task,
             minute: if is_long(task) { ROUND / 12 } else { ROUND / 48 },

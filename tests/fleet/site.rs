@@ -1,9 +1,8 @@
 //! The store of a fleet: where it is, and what can be done to it.
 
+use std::process::Command;
 use std::thread;
 use std::time::Duration;
-
-use soloist::{MysqlMutex, PostgresMutex};
 
 use crate::history::{Fault, now};
 use crate::plan::{Kind, Trouble};
@@ -11,6 +10,7 @@ use crate::servers::mariadb::Mariadb;
 use crate::servers::postgres::Postgres;
 use crate::servers::proxy::{Behind, Fault as OnTheWay, Proxy};
 use crate::servers::redis::Redis;
+use crate::upgrade::Version;
 
 pub(crate) enum Site {
     /// A directory, which has no server.
@@ -18,6 +18,8 @@ pub(crate) enum Site {
     Server {
         server: Box<dyn Server>,
         proxy: Proxy,
+        /// The URL of the server itself, where the store is a table.
+        database: Option<String>,
     },
 }
 
@@ -40,26 +42,33 @@ impl Site {
 
     pub(crate) fn redis() -> Self {
         // `Redis::with` has it write each command before it answers.
-        Self::behind(Redis::with("appendonly yes"))
+        Self::behind(Redis::with("appendonly yes"), None)
     }
 
     pub(crate) fn mariadb() -> Self {
         let mariadb = Mariadb::start();
-        let mutex = MysqlMutex::new(&mariadb.url()).expect("it is a URL");
-        mutex.create_table().expect("the database is empty");
-        Self::behind(mariadb)
+        let database = mariadb.url();
+        Self::behind(mariadb, Some(database))
     }
 
     pub(crate) fn postgres() -> Self {
         let postgres = Postgres::start();
-        let mutex = PostgresMutex::new(&postgres.url()).expect("it is a URL");
-        mutex.create_table().expect("the database is empty");
-        Self::behind(postgres)
+        let database = postgres.url();
+        Self::behind(postgres, Some(database))
     }
 
-    fn behind<S: Server + Behind + 'static>(server: S) -> Self {
+    fn behind<S: Server + Behind + 'static>(server: S, database: Option<String>) -> Self {
         let proxy = Proxy::of(&server);
-        Self::Server { server: Box::new(server), proxy }
+        Self::Server { server: Box::new(server), proxy, database }
+    }
+
+    /// Has this version make the table of a database, or bring it up to date, as its deployment does.
+    pub(crate) fn deploy(&self, version: Version) {
+        let Self::Server { database: Some(url), .. } = self else { return };
+        let mut worker = Command::new(version.program());
+        let output = worker.args(["--store", url, "--create-table", "--ticks", "0"]).output().expect("it runs");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{version:?} did not make its table: {}: {said}", output.status);
     }
 
     /// As the workers are told.
@@ -84,7 +93,7 @@ impl Site {
 
     /// Lets it happen, and returns when it is over. `None`: it met nobody, or can't be done here.
     pub(crate) fn suffer(&self, trouble: &Trouble) -> Option<Fault> {
-        let Self::Server { server, proxy } = self else { return None };
+        let Self::Server { server, proxy, .. } = self else { return None };
         let from = now();
         let has_met = match trouble.kind {
             Kind::ServerRestarted => {

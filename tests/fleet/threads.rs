@@ -15,6 +15,7 @@ use crate::crew::{events, first_minute};
 use crate::fire::campaign;
 use crate::history::{End, Fault, History, Life, now, occurrence};
 use crate::plan::{Deed, Kind, Protection, Round, Start, TERM, Task, Victim, WORKERS};
+use crate::upgrade::Version;
 use crate::worker_log::Line;
 
 #[test]
@@ -102,7 +103,8 @@ impl Member {
         }
         let name = format!("thread-{}", self.number);
         let pid = std::process::id();
-        Life { name, pid, began, minutes: first..last, lines: self.log.lines(), end: End::Done }
+        let (version, minutes) = (Version::Current, first..last);
+        Life { name, version, pid, began, minutes, lines: self.log.lines(), end: End::Done }
     }
 }
 

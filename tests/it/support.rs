@@ -224,9 +224,14 @@ pub(crate) fn example(name: &str) -> PathBuf {
 
 /// The example `worker` on this store, with this log.
 pub(crate) fn worker(store: &str, log: &Path) -> Command {
+    worker_at(&example("worker"), store, log)
+}
+
+/// The same, of the program at this path.
+pub(crate) fn worker_at(program: &Path, store: &str, log: &Path) -> Command {
     // Whoever started the tests may have had some signals ignored, as a shell does for what runs in its background.
     let mut command = Command::new("env");
-    command.arg("--default-signal=HUP,INT,QUIT,TERM").arg(example("worker"));
+    command.arg("--default-signal=HUP,INT,QUIT,TERM").arg(program);
     command.args(["--store", store, "--log"]).arg(log);
     command
 }

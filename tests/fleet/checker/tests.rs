@@ -9,6 +9,7 @@ use std::time::Duration;
 use super::{Count, Double, Overlap, Verdict, Why, judge};
 use crate::history::{At, End, Fault, History, Life, written};
 use crate::plan::{Kind, Protection};
+use crate::upgrade::Version;
 use crate::worker_log::Line;
 
 /// When the histories begin; before that is what a term or our slack reaches back to.
@@ -27,6 +28,7 @@ impl Doctored {
     fn of(protection: Protection, text: &str) -> Self {
         let life = |pid: u32| Life {
             name: format!("worker {pid}"),
+            version: Version::Current,
             pid,
             began: BEGAN,
             minutes: 0..2,
