@@ -68,7 +68,7 @@ use connection::Connection;
 ///
 /// Rows that have ended are deleted two minutes later, in batches of 500, by a thread that a process starts once a minute
 /// at most, when something was granted to it; no gate waits for that, and none looks at more rows because there are many.
-/// The thread has a connection of its own while it is at work. When the last handle goes, it waits for a batch, or for twice
+/// The thread uses a connection at rest, and none of its own. When the last handle goes, it waits for a batch, or for twice
 /// as many rows as were written, but for two seconds at most. A process that ends by `process::exit` does not wait; the
 /// server carries out what it was sent. [`purge`](Self::purge) does the same at once.
 ///
