@@ -180,7 +180,7 @@ impl PostgresMutex {
     }
 
     /// Makes the table, if there is none of this name, and adds the columns that one of an earlier version lacks. Any number of
-    /// processes may do so at once. Where there is nothing to do, nobody is kept from the table.
+    /// processes may do so at once. Where no column is missing, the table is not altered.
     ///
     /// # Errors
     ///
