@@ -13,6 +13,7 @@ use soloist::{Event, RedisMutex, Schedule};
 #[allow(dead_code)]
 #[path = "../tests/it/servers"]
 mod servers {
+    pub(crate) mod clock;
     mod process;
     pub(crate) mod redis;
     pub(crate) mod resp;
@@ -33,7 +34,7 @@ fn schedule(url: &str, prefix: &str, events: u64, attributes: fn(Event) -> Event
 }
 
 /// What an entry says: who holds it, under which token, since when.
-const ENTRY: &str = "2f4a9f0e8f0b4b0c9a570e7a6f3d51c8-4711-1234 token=1772366400000000 since=2026-03-01T12:00:00.000Z \
+const ENTRY: &str = "2f4a9f0e8f0b4b0c9a570e7a6f3d51c8-4711-1234 token=1772366400000000 term=60000 since=2026-03-01T12:00:00.000Z \
                      pid=4711 host=web-1";
 
 fn names(number: u64, minute: DateTime<Utc>) -> (String, String) {

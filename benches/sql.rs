@@ -16,6 +16,7 @@ use soloist::{
 #[path = "../tests/it/servers"]
 mod servers {
     mod account;
+    pub(crate) mod clock;
     pub(crate) mod mariadb;
     pub(crate) mod postgres;
     mod process;

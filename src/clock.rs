@@ -11,6 +11,10 @@ use std::time::Duration;
 use chrono::{DateTime, TimeDelta, Utc};
 use uuid::Uuid;
 
+/// How far a time that a store wrote may lie in the future although no clock was set back: clocks are corrected by little
+/// steps.
+pub(crate) const LITTLE_STEP: Duration = Duration::from_secs(1);
+
 /// Where the time comes from: the machine, or, in tests, a [`ManualClock`].
 ///
 /// A cheap handle. Everything that reads a clock takes one, and takes the machine's unless told otherwise.
@@ -316,6 +320,22 @@ fn since_boot() -> Duration {
 
     static START: OnceLock<Instant> = OnceLock::new();
     START.get_or_init(Instant::now).elapsed()
+}
+
+/// A length of time as people say it, in its two largest units.
+pub(crate) struct Rough(pub(crate) Duration);
+
+impl fmt::Display for Rough {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let seconds = self.0.as_secs();
+        let (days, hours, minutes) = (seconds / 86_400, seconds / 3600 % 24, seconds / 60 % 60);
+        match seconds {
+            0..60 => write!(f, "{seconds}s"),
+            60..3600 => write!(f, "{minutes}min {}s", seconds % 60),
+            3600..86_400 => write!(f, "{hours}h {minutes}min"),
+            _ => write!(f, "{days}d {hours}h"),
+        }
+    }
 }
 
 #[cfg(test)]

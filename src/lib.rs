@@ -178,6 +178,7 @@
 //! | `not started` | error | `token` |
 //! | `hook failed` | error | `hook`, `number`, `error` |
 //! | `skipped` | info | `reason`, `holder` |
+//! | `skipped: the store's clock was set back` | warn | `reason`, `holder`, `by_s` |
 //! | `no decision` | error | `reason`, `error` |
 //! | `running unprotected` | warn | `error` |
 //! | `not renewed yet` | warn | `leases`, `error` |

@@ -17,6 +17,7 @@ mod skip_reason;
 
 pub use hook::{Hook, HookFailure};
 pub use skip_reason::SkipReason;
+pub(crate) use skip_reason::said_of_the_clock;
 
 /// How one run ended; `then` and its kin receive it, and the report keeps it.
 ///

@@ -7,9 +7,10 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 
+use crate::clock::Rough;
 use crate::error::{Chain, Quoted};
 use crate::lease::{FencingToken, Holder};
-use crate::outcome::{Ended, Release, RunOutcome, SkipReason};
+use crate::outcome::{Ended, Release, RunOutcome, SkipReason, said_of_the_clock};
 use crate::pause::end_of;
 use crate::shutdown::Shutdown;
 use crate::zone::Zone;
@@ -303,7 +304,9 @@ impl Entry {
         };
         let late = self.missed_by.map_or_else(String::new, |late| format!("{} late: ", Rough(late)));
         late + &match &self.verdict {
-            Verdict::Skipped(SkipReason::Overlapping(Some(holder))) => held("still running:", holder),
+            Verdict::Skipped(SkipReason::Overlapping(Some(holder))) => {
+                held("still running:", holder) + &said_of_the_clock(holder, &self.time(holder.until()))
+            }
             Verdict::Skipped(SkipReason::RanElsewhere(Some(holder))) => held("taken by", holder),
             Verdict::Skipped(SkipReason::Paused(Some(holder))) => {
                 held("paused by", holder) + ", until " + &self.time(end_of(holder))
@@ -329,22 +332,6 @@ impl fmt::Display for Entry {
     }
 }
 
-/// A length of time as people say it, in its two largest units.
-struct Rough(Duration);
-
-impl fmt::Display for Rough {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let seconds = self.0.as_secs();
-        let (days, hours, minutes) = (seconds / 86_400, seconds / 3600 % 24, seconds / 60 % 60);
-        match seconds {
-            0..60 => write!(f, "{seconds}s"),
-            60..3600 => write!(f, "{minutes}min {}s", seconds % 60),
-            3600..86_400 => write!(f, "{hours}h {minutes}min"),
-            _ => write!(f, "{days}d {hours}h"),
-        }
-    }
-}
-
 fn trace_skip(reason: &SkipReason) {
     let (keyword, holder) = (reason.keyword(), reason.holder().map(tracing::field::display));
     match reason {
@@ -353,6 +340,10 @@ fn trace_skip(reason: &SkipReason) {
         }
         SkipReason::FilterPanicked(message) => {
             tracing::error!(target: "soloist", reason = keyword, error = %message, "no decision");
+        }
+        SkipReason::Overlapping(Some(ahead)) if reason.is_failure() => {
+            let by_s = ahead.clock_set_back_by().map(|by| by.as_secs());
+            tracing::warn!(target: "soloist", reason = keyword, holder, by_s, "skipped: the store's clock was set back");
         }
         _ => tracing::info!(target: "soloist", reason = keyword, holder, "skipped"),
     }

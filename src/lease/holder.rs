@@ -2,11 +2,12 @@
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use chrono::{DateTime, SecondsFormat, Utc};
 
 use super::{FencingToken, Lease, Owner};
-use crate::clock::wall_plus;
+use crate::clock::{LITTLE_STEP, wall_plus};
 
 /// Who holds a name, as a person wants to read it. `Display`: `web-1, pid 4242, since 2026-03-01T12:00:00Z`.
 ///
@@ -30,6 +31,7 @@ pub struct Holder {
     host: Arc<str>,
     since: DateTime<Utc>,
     until: DateTime<Utc>,
+    set_back_by: Option<Duration>,
 }
 
 impl Holder {
@@ -50,7 +52,7 @@ impl Holder {
         since: DateTime<Utc>,
         until: DateTime<Utc>,
     ) -> Self {
-        Self { owner, token, host: host.into(), since, until }
+        Self { owner, token, host: host.into(), since, until, set_back_by: None }
     }
 
     /// This process, which was granted `lease` when its store's clock showed `since`.
@@ -67,6 +69,37 @@ impl Holder {
     /// ```
     pub fn of(lease: &Lease, since: DateTime<Utc>) -> Self {
         Self::new(lease.owner(), lease.token(), this_host(), since, wall_plus(since, lease.term().get()))
+    }
+
+    /// The same holder, as a store sees it whose clock shows `now`. A store whose clock can be set back says this of each
+    /// holder that it tells, so that one who has held a name since the future is told of.
+    ///
+    /// ```
+    /// # use chrono::{DateTime, TimeDelta};
+    /// # use soloist::{FencingToken, Holder, Owner};
+    /// # use std::time::Duration;
+    /// let (since, hour) = (DateTime::UNIX_EPOCH, TimeDelta::hours(1));
+    /// let holder = Holder::new(Owner::unique(), FencingToken::new(7), "web-1", since, since + hour);
+    /// assert_eq!(holder.clone().seen_at(since + hour).clock_set_back_by(), None);
+    /// assert_eq!(holder.seen_at(since - hour).clock_set_back_by(), Some(Duration::from_secs(3600)));
+    /// ```
+    #[must_use = "the holder itself stays as it is"]
+    pub fn seen_at(self, now: DateTime<Utc>) -> Self {
+        let ahead = (self.since - now).to_std().ok();
+        Self { set_back_by: ahead.filter(|ahead| *ahead > LITTLE_STEP), ..self }
+    }
+
+    /// By how much the store's clock was set back since the grant, at least: so far in the future
+    /// [`since`](Self::since) lay when the store looked. `None` where it did not, or for less than a second.
+    ///
+    /// ```
+    /// # use soloist::{FencingToken, Holder, Owner};
+    /// # use chrono::DateTime;
+    /// # let holder = Holder::new(Owner::unique(), FencingToken::new(7), "web-1", DateTime::UNIX_EPOCH, DateTime::UNIX_EPOCH);
+    /// assert_eq!(holder.clock_set_back_by(), None);
+    /// ```
+    pub fn clock_set_back_by(&self) -> Option<Duration> {
+        self.set_back_by
     }
 
     /// The same holder after its lease was extended or shortened.

@@ -95,8 +95,12 @@ use section::{Occupant, Section, Verdict};
 /// 64 mutexes keep their two files open between leases. Claims only expire. They are not synced to the disk, so a power
 /// loss may take back those of the last seconds.
 ///
-/// Terms are measured on the wall clock, because only that is the same for all processes: when it is set forward by
-/// more than what is left of a term, a lease ends early, unless it has a lifeline.
+/// Terms are measured on the wall clock, because only that is the same for all processes. If it is set
+///
+/// - **back**, what was given back stays free, and what a dead process held is free at once. Claims and the rest of
+///   [`hold_at_least`](crate::Event::hold_at_least) last longer, by as much. A holder that lives is told to whoever it
+///   refuses: its since lies in the future, and that [fails the process](crate::SkipReason::is_failure).
+/// - **forward** by more than what is left of a term, a lease ends early, unless it has a lifeline.
 ///
 /// ```
 /// use std::time::Duration;

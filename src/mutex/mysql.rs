@@ -27,7 +27,9 @@ use connection::Connection;
 ///
 /// # The table
 ///
-/// [`create_table`](Self::create_table) makes it, or [`SCHEMA`](Self::SCHEMA) in a migration of yours. Without it, the
+/// [`create_table`](Self::create_table) makes it, or [`SCHEMA`](Self::SCHEMA) in a migration of yours. Both add the
+/// columns that the table of an earlier version lacks: run one of them before this version is deployed. Earlier
+/// versions go on with the same table meanwhile, and can come back to it. Where the table or a column is missing, the
 /// first error says what to run.
 ///
 /// ```sql
@@ -47,12 +49,15 @@ use connection::Connection;
 /// characters is cut, and ends in `%~` and an id that is made of all of it. What is held now:
 ///
 /// ```sql
-/// SELECT name, host, pid, acquired_at, expires_at FROM soloist_mutexes WHERE expires_at > UTC_TIMESTAMP(6);
+/// SELECT name, host, pid, acquired_at, expires_at FROM soloist_mutexes
+/// WHERE expires_at > UTC_TIMESTAMP(6) AND NOT (released_token <=> token);
 /// ```
 ///
-/// To free a name by hand, call [`break_lease`](EventMutex::break_lease), or set its `expires_at` to now.
+/// To free a name by hand, call [`break_lease`](EventMutex::break_lease), or say `SET released_token = token,
+/// expires_at = UTC_TIMESTAMP(6)` of its row.
 ///
-/// Its user needs `SELECT, INSERT, UPDATE, DELETE` on the table, and nothing else; for `create_table` also `CREATE` and `INDEX`.
+/// Its user needs `SELECT, INSERT, UPDATE, DELETE` on the table, and nothing else; for `create_table` also `CREATE` and
+/// `INDEX`, and `ALTER` where a table lacks columns.
 ///
 /// # What it costs
 ///
@@ -65,10 +70,11 @@ use connection::Connection;
 /// | `exists`, `holder` | 1 | 0 |
 /// | `break_lease` | 2 | 1 |
 ///
-/// Who is beaten between its look and its write looks again: two round trips more, and a transaction that is undone. Those
-/// who ask for one name at the same moment wait for one another's transactions. With a tenth of a second to the server, eight
-/// that ask four times a second each keep MariaDB busy for longer than the time-out now and then, and one of them skips its
-/// event: `no answer within 4s`. Once a minute they are far from that.
+/// A gate that finds a lease held for longer than its term, after the server's clock was set back, takes two round
+/// trips and a commit more. Who is beaten between its look and its write looks again: two round trips more, and a
+/// transaction that is undone. Those who ask for one name at the same moment wait for one another's transactions. With
+/// a tenth of a second to the server, eight that ask four times a second each keep MariaDB busy for longer than the
+/// time-out now and then, and one of them skips its event: `no answer within 4s`. Once a minute they are far from that.
 ///
 /// Rows that have ended are deleted two minutes later, in batches of 500, by a thread that a process starts once a minute
 /// at most, when something was granted to it; no gate waits for that, and none looks at more rows because there are many.
@@ -80,10 +86,23 @@ use connection::Connection;
 ///
 /// # What it promises, and what the server does not
 ///
-/// Terms are measured on the server's clock. A killed process leaves its lease until the term ends. With
-/// `innodb_flush_log_at_trx_commit` other than 1, a server whose host loses its power can forget what was granted in the
-/// second before; so can a failover to a replica that was behind. A second holder then gets a higher
-/// [fencing token](crate::FencingToken). [`check`](EventMutex::check) looks at the server and the table.
+/// Terms are measured on the server's clock. A killed process leaves its lease until the term ends.
+///
+/// Free is a state: what was given back stays free whatever the server's clock does, and so does the name that a
+/// [`break_lease`](EventMutex::break_lease) freed. If the clock is set
+///
+/// - **back**, the lease of a killed process ends one term after the next gate that meets it, and so do a claim and a rest
+///   of [`hold_at_least`](crate::Event::hold_at_least). A gate that such a lease refuses reports a holder since the future and
+///   [fails the process](crate::SkipReason::is_failure), a claim is reported as ever, and [`check`](EventMutex::check) warns. A pause lasts
+///   until the server's clock shows its end.
+/// - **forward**, leases and claims end early: a run is cancelled at its next renewal, and an occurrence may run twice, under
+///   a higher [fencing token](crate::FencingToken).
+///
+/// What an earlier version of this crate wrote has no state and no term: its dates alone decide.
+///
+/// With `innodb_flush_log_at_trx_commit` other than 1, a server whose host loses its power can forget what was granted
+/// in the second before; so can a failover to a replica that was behind. A second holder then gets a higher [fencing
+/// token](crate::FencingToken). [`check`](EventMutex::check) looks at the server and the table.
 ///
 /// A call takes four seconds at most, or what [`timeout`](MysqlMutexBuilder::timeout) says, the look-up of the host and
 /// the handshake included; [`break_lease`](EventMutex::break_lease) is two, and several
@@ -115,7 +134,8 @@ use connection::Connection;
 pub struct MysqlMutex(SqlMutex<Connection>);
 
 impl MysqlMutex {
-    /// The statements that make the table, for people who keep their own migrations. They do nothing where there is one.
+    /// The statements that make the table, for people who keep their own migrations. Where there is one, they add the columns
+    /// that it lacks, or do nothing.
     ///
     /// ```
     /// assert!(soloist::MysqlMutex::SCHEMA.contains("CREATE TABLE IF NOT EXISTS soloist_mutexes"));
@@ -167,7 +187,8 @@ impl MysqlMutex {
         MysqlMutexBuilder::new(url)
     }
 
-    /// Makes the table, if there is none of this name. Any number of processes may do so at once.
+    /// Makes the table, if there is none of this name, and adds the columns that one of an earlier version lacks. Any number of
+    /// processes may do so at once. Where no column is missing, the table is not altered.
     ///
     /// # Errors
     ///

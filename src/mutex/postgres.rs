@@ -25,7 +25,9 @@ use connection::Connection;
 ///
 /// # The table
 ///
-/// [`create_table`](Self::create_table) makes it, or [`SCHEMA`](Self::SCHEMA) in a migration of yours. Without it, the
+/// [`create_table`](Self::create_table) makes it, or [`SCHEMA`](Self::SCHEMA) in a migration of yours. Both add the
+/// columns that the table of an earlier version lacks: run one of them before this version is deployed. Earlier
+/// versions go on with the same table meanwhile, and can come back to it. Where the table or a column is missing, the
 /// first error says what to run.
 ///
 /// ```sql
@@ -45,13 +47,15 @@ use connection::Connection;
 /// characters is cut, and ends in `%~` and an id that is made of all of it. What is held now:
 ///
 /// ```sql
-/// SELECT name, host, pid, acquired_at, expires_at FROM soloist_mutexes WHERE expires_at > now();
+/// SELECT name, host, pid, acquired_at, expires_at FROM soloist_mutexes
+/// WHERE expires_at > now() AND released_token IS DISTINCT FROM token;
 /// ```
 ///
-/// To free a name by hand, call [`break_lease`](EventMutex::break_lease), or set its `expires_at` to now.
+/// To free a name by hand, call [`break_lease`](EventMutex::break_lease), or say `SET released_token = token,
+/// expires_at = now()` of its row.
 ///
 /// Its user needs `SELECT, INSERT, UPDATE, DELETE` on the table, and nothing else; for `create_table` also `CREATE` on the
-/// schema.
+/// schema, and to own a table that lacks columns.
 ///
 /// # What it costs
 ///
@@ -64,7 +68,9 @@ use connection::Connection;
 /// | `exists`, `holder` | 1 | 0 |
 /// | `break_lease` | 2 | 1 |
 ///
-/// Who is beaten between its look and its write looks again: two round trips more, and a transaction that is undone.
+/// A gate that finds a lease held for longer than its term, after the server's clock was set back, takes two round
+/// trips and a commit more. Who is beaten between its look and its write looks again: two round trips more, and a
+/// transaction that is undone.
 ///
 /// Rows that have ended are deleted two minutes later, in batches of 500, by a thread that a process starts once a minute
 /// at most, when something was granted to it; no gate waits for that, and none looks at more rows because there are many.
@@ -74,9 +80,22 @@ use connection::Connection;
 ///
 /// # What it promises, and what the server does not
 ///
-/// Terms are measured on the server's clock. A killed process leaves its lease until the term ends. With
-/// `synchronous_commit` off, a server that crashes can forget what was granted in the moment before; so can a failover to a
-/// replica that was behind. A second holder then gets a higher [fencing token](crate::FencingToken).
+/// Terms are measured on the server's clock. A killed process leaves its lease until the term ends.
+///
+/// Free is a state: what was given back stays free whatever the server's clock does, and so does the name that a
+/// [`break_lease`](EventMutex::break_lease) freed. If the clock is set
+///
+/// - **back**, the lease of a killed process ends one term after the next gate that meets it, and so do a claim and a rest
+///   of [`hold_at_least`](crate::Event::hold_at_least). A gate that such a lease refuses reports a holder since the future and
+///   [fails the process](crate::SkipReason::is_failure), a claim is reported as ever, and [`check`](EventMutex::check) warns. A pause lasts
+///   until the server's clock shows its end.
+/// - **forward**, leases and claims end early: a run is cancelled at its next renewal, and an occurrence may run twice, under
+///   a higher [fencing token](crate::FencingToken).
+///
+/// What an earlier version of this crate wrote has no state and no term: its dates alone decide.
+///
+/// With `synchronous_commit` off, a server that crashes can forget what was granted in the moment before; so can a
+/// failover to a replica that was behind. A second holder then gets a higher [fencing token](crate::FencingToken).
 /// [`check`](EventMutex::check) looks at the server and the table.
 ///
 /// A call takes four seconds at most, or what [`timeout`](PostgresMutexBuilder::timeout) says, the look-up of the host and
@@ -109,7 +128,8 @@ use connection::Connection;
 pub struct PostgresMutex(SqlMutex<Connection>);
 
 impl PostgresMutex {
-    /// The statements that make the table, for people who keep their own migrations. They do nothing where there is one.
+    /// The statements that make the table, for people who keep their own migrations. Where there is one, they add the columns
+    /// that it lacks, or do nothing.
     ///
     /// ```
     /// assert!(soloist::PostgresMutex::SCHEMA.contains("CREATE TABLE IF NOT EXISTS soloist_mutexes"));
@@ -163,7 +183,8 @@ impl PostgresMutex {
         PostgresMutexBuilder::new(url)
     }
 
-    /// Makes the table, if there is none of this name. Any number of processes may do so at once.
+    /// Makes the table, if there is none of this name, and adds the columns that one of an earlier version lacks. Any number of
+    /// processes may do so at once. Where no column is missing, the table is not altered.
     ///
     /// # Errors
     ///

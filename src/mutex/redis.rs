@@ -6,10 +6,14 @@
 //! Each call hands out the larger of the last token plus one and the server's time in microseconds, so that tokens rise
 //! over an empty restart too. Releasing and extending compare the owner.
 //!
-//! An admission carries the time of the server from which on nobody waits for its answer, and does nothing from then on:
-//! one that was on its way to a server that had stopped leaves nothing behind. An answer that is lost on a connection is asked
-//! for once more on another by the same owner, who is known again; or, at a release, by who has the name, and for how long.
-//! What may be ours after all is given back as soon as the server answers.
+//! An entry says its term. A gate that finds one held for longer than that lets it end one term later: the server's clock was
+//! set back.
+//!
+//! An admission carries the times of the server between which somebody waits for its answer, and does nothing outside
+//! of them: one that was on its way to a server that had stopped, or whose clock was set back, leaves nothing behind.
+//! An answer that is lost on a connection is asked for once more on another by the same owner, who is known again; or,
+//! at a release, by who has the name, and for how long. What may be ours after all is given back as soon as the server
+//! answers.
 
 use std::fmt;
 use std::sync::Arc;
@@ -60,17 +64,29 @@ const RELEASE_OWED: Duration = Duration::from_secs(24 * 60 * 60);
 /// | `soloist:mark:{reports}:seen…`, `soloist:mark:{shop}:paused` | since when an event is known that [catches up](crate::Event::catch_up); that a schedule is [paused](crate::Schedule::pause) | when it ends |
 /// | `soloist:token` | the last fencing token; on a cluster one for each mutex, `soloist:token:{reports}` | 30 days after it |
 ///
-/// A value reads `OWNER token=1772366400000000 since=2026-03-01T02:30:00.000Z pid=4711 host=web-1`. Bytes of a name that
-/// are not plain ASCII, and `/ % { } " ' \` and the space, are written as `%XX`. To free a name by hand, delete its key,
-/// or call [`break_lease`](EventMutex::break_lease).
+/// A value reads `OWNER token=1772366400000000 term=60000 since=2026-03-01T02:30:00.000Z pid=4711 host=web-1`. Bytes of
+/// a name that are not plain ASCII, and `/ % { } " ' \` and the space, are written as `%XX`. To free a name by hand,
+/// delete its key, or call [`break_lease`](EventMutex::break_lease).
 ///
 /// # What it promises, and what Redis does not
 ///
-/// Terms are measured on the server's clock. A killed process leaves its lease until the term ends. Redis copies to its
-/// replicas after it has answered: a failover, or a restart without its data, can lose a lease or a claim that was
-/// granted a moment before, and a second holder then gets a higher [fencing token](crate::FencingToken). The server
-/// must not evict: [`check`](EventMutex::check) warns of that. A node of a cluster is served if all keys are on it;
-/// others are not followed.
+/// Terms are measured on the server's clock. A killed process leaves its lease until the term ends.
+///
+/// What was given back is gone, and stays free whatever the server's clock does. If the clock is set
+///
+/// - **back**, the lease of a killed process ends one term after the next gate that meets it, and so do a claim and a rest
+///   of [`hold_at_least`](crate::Event::hold_at_least). A gate that such a lease refuses reports a holder since the future and
+///   [fails the process](crate::SkipReason::is_failure), a claim is reported as ever, and [`check`](EventMutex::check) warns, but on a
+///   cluster. A pause lasts until the server's clock shows its end.
+/// - **forward**, leases and claims end early: a run is cancelled at its next renewal, and an occurrence may run twice, under
+///   a higher [fencing token](crate::FencingToken).
+///
+/// The entry of an earlier version of this crate does not say its term: its end alone decides.
+///
+/// Redis copies to its replicas after it has answered: a failover, or a restart without its data, can lose a lease or a
+/// claim that was granted a moment before, and a second holder then gets a higher [fencing token](crate::FencingToken).
+/// The server must not evict: [`check`](EventMutex::check) warns of that. A node of a cluster is served if all keys are
+/// on it; others are not followed.
 ///
 /// A call takes two seconds at most, or what [`timeout`](RedisMutexBuilder::timeout) says, the look-up of the host and the
 /// handshake included; [`break_lease`](EventMutex::break_lease) is two. If an answer is lost, it is asked for once more on
@@ -362,14 +378,19 @@ impl EventMutex for RedisMutex {
     }
 
     fn check(&self) -> Result<Vec<StoreWarning>, MutexError> {
-        let look = || {
+        let look = || -> Result<_, Failure> {
             let asked = Clock::system().now();
             let mut answers = self.client.ask_each(&[cmd("TIME"), cmd("INFO")])?;
             let heard = Clock::system().now();
             let info = answers.pop().unwrap_or_default();
             let time = script::time(answers.pop().unwrap_or_default())?;
             let apart = (asked - time).max(time - heard).to_std().unwrap_or_default();
-            health::warnings(&info, apart)
+            let mut warnings = health::warnings(&info, apart)?;
+            // On a cluster it has no such key, or another node has it.
+            let last = self.client.ask(cmd("GET").arg(self.client.prefix.token_key())).ok();
+            let ahead = last.as_ref().and_then(script::last_grant).and_then(|last| (last - time).to_std().ok());
+            warnings.extend(ahead.and_then(StoreWarning::of_grants_ahead));
+            Ok(warnings)
         };
         look().map_err(|failure| MutexError::unavailable(format!("check {}", self.client.server), failure))
     }

@@ -3,8 +3,12 @@
 //! Scope: the fleet that is connected to the server. Clock: the server's. A crash leaves a lease for the rest of its term
 //! at most, and a claim until it expires.
 //!
-//! Each name is a row of one table, which stays when it has ended, until it is taken over or cleaned away. An admission
-//! looks at its rows first, and locks nothing; whoever loses has written nothing. What is free is written in one
+//! Each name is a row of one table, which stays when it has ended, until it is taken over or cleaned away. A row that was
+//! released says so, and stays free when the server's clock is set back. A row says its term, too: a gate that finds one
+//! held for longer than that lets it end one term later. Both columns name the token that they are about, because earlier
+//! versions take a row over and leave them as they are.
+//!
+//! An admission looks at its rows first, and locks nothing; whoever loses has written nothing. What is free is written in one
 //! transaction, all names of all admissions, in their order: each row is inserted, or takes the place of one that has ended
 //! and has a lower token. Then, before the commit, the statements try to insert a second time each row that is not as we
 //! asked for it, which a primary key refuses. So nobody who lost commits anything, whatever the isolation level is, and no
@@ -181,11 +185,13 @@ impl<S: Session> SqlMutex<S> {
         )
     }
 
-    /// The same; and what makes the table, if that is missing.
+    /// The same; and what makes the table, or brings it up to date, if that is what is wrong.
     fn explained(&self, failure: Failure) -> Failure {
         if failure.code().is_some_and(|code| S::DIALECT.no_table.contains(&code)) {
-            return failure
-                .advised(format!("create it, by create_table() or by {}", self.client.table.texts.create.with(&[])));
+            return failure.advised(format!(
+                "create or upgrade it, by create_table() or by {}",
+                self.client.table.texts.create.with(&[])
+            ));
         }
         failure
     }
@@ -284,6 +290,8 @@ impl<S: Session> EventMutex for SqlMutex<S> {
             let apart = (asked - time).max(time - heard).to_std().unwrap_or_default();
             warnings.extend(StoreWarning::of_clocks(apart));
         }
+        let ahead = told(&health, "ahead").first().and_then(|micros| micros.parse().ok());
+        warnings.extend(ahead.map(Duration::from_micros).and_then(StoreWarning::of_grants_ahead));
         Ok(warnings)
     }
 }

@@ -4,6 +4,10 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
+#[cfg(any(feature = "redis", feature = "mysql", feature = "postgres"))]
+use crate::clock::LITTLE_STEP;
+use crate::clock::Rough;
+
 /// Something about a store that lets it promise less than the documentation says; told by
 /// [`EventMutex::check`](super::EventMutex::check).
 ///
@@ -56,6 +60,11 @@ pub enum StoreWarning {
         /// What is wrong with it and what to do, as in "it is a symbolic link".
         what: String,
     },
+    /// The server's clock was set back: grants that it holds, or its last one, lie in the future.
+    ClockSetBack {
+        /// By how much at least.
+        by: Duration,
+    },
     /// The clocks of the server and of this host differ: one of them is wrong, and hosts that disagree tick at
     /// different times. A claim bears five minutes.
     ClocksDiffer {
@@ -73,6 +82,12 @@ impl StoreWarning {
     #[cfg(any(feature = "redis", feature = "mysql", feature = "postgres"))]
     pub(super) fn of_clocks(apart: Duration) -> Option<Self> {
         (apart > CLOCKS_DIFFER).then_some(Self::ClocksDiffer { by: apart })
+    }
+
+    /// What is to be said of grants that lie so far in the future of the server's clock.
+    #[cfg(any(feature = "redis", feature = "mysql", feature = "postgres"))]
+    pub(super) fn of_grants_ahead(ahead: Duration) -> Option<Self> {
+        (ahead > LITTLE_STEP).then_some(Self::ClockSetBack { by: ahead })
     }
 }
 
@@ -102,11 +117,33 @@ impl fmt::Display for StoreWarning {
                     "the server's version {found} is older than {needed}, the oldest that this is written for: update it"
                 )
             }
+            Self::ClockSetBack { by } => write!(
+                f,
+                "the server's clock was set back by {} or more: a lease that a dead process left blocks its event until one \
+                 term after the next tick; find out what sets the clock, and let it follow the right time by small steps",
+                Rough(*by)
+            ),
             Self::ClocksDiffer { by } => write!(
                 f,
                 "the clocks of the server and of this host differ by {:.1} s: let both follow the same time",
                 by.as_secs_f64()
             ),
         }
+    }
+}
+
+#[cfg(all(test, any(feature = "redis", feature = "mysql", feature = "postgres")))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_grant_that_is_a_little_ahead_is_no_warning() {
+        assert_eq!(StoreWarning::of_grants_ahead(Duration::from_secs(1)), None);
+        let warning = StoreWarning::of_grants_ahead(Duration::from_secs(23 * 3600)).unwrap();
+        assert_eq!(
+            warning.to_string(),
+            "the server's clock was set back by 23h 0min or more: a lease that a dead process left blocks its event until one \
+             term after the next tick; find out what sets the clock, and let it follow the right time by small steps"
+        );
     }
 }

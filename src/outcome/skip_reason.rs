@@ -3,6 +3,9 @@
 use std::fmt;
 use std::sync::Arc;
 
+use chrono::SecondsFormat;
+
+use crate::clock::Rough;
 use crate::error::{Chain, MutexError};
 use crate::lease::Holder;
 use crate::pause::Pause;
@@ -63,7 +66,9 @@ impl SkipReason {
         }
     }
 
-    /// Whether this is a fault rather than the schedule working as it was told to.
+    /// Whether this is a fault rather than the schedule working as it was told to. A lease that is held
+    /// [since the future](Holder::clock_set_back_by) is one: its holder may be dead, and the store's clock needs somebody to
+    /// look at it.
     ///
     /// ```
     /// use soloist::SkipReason;
@@ -72,7 +77,11 @@ impl SkipReason {
     /// assert!(SkipReason::FilterPanicked("out of range".into()).is_failure());
     /// ```
     pub fn is_failure(&self) -> bool {
-        matches!(self, Self::FilterPanicked(_) | Self::StoreUnavailable(_))
+        match self {
+            Self::FilterPanicked(_) | Self::StoreUnavailable(_) => true,
+            Self::Overlapping(Some(holder)) => holder.clock_set_back_by().is_some(),
+            _ => false,
+        }
     }
 
     /// Who holds what the event asked for, or has paused its schedule, where that is the reason and the store knows it.
@@ -93,7 +102,10 @@ impl fmt::Display for SkipReason {
         match self {
             Self::Filtered => f.write_str("filtered out"),
             Self::FilterPanicked(message) => write!(f, "a filter panicked: {message}"),
-            Self::Overlapping(Some(holder)) => write!(f, "still running: {holder}"),
+            Self::Overlapping(Some(holder)) => {
+                let until = holder.until().to_rfc3339_opts(SecondsFormat::Secs, true);
+                write!(f, "still running: {holder}{}", said_of_the_clock(holder, &until))
+            }
             Self::Overlapping(None) => f.write_str("still running"),
             Self::RanElsewhere(Some(holder)) => write!(f, "taken by {holder}"),
             Self::RanElsewhere(None) => f.write_str("its occurrence or period is taken"),
@@ -103,4 +115,14 @@ impl fmt::Display for SkipReason {
             Self::ShuttingDown => f.write_str("the process is shutting down"),
         }
     }
+}
+
+/// What follows the words about a holder whose lease ends at `until`: nothing, unless it has held it since the future.
+pub(crate) fn said_of_the_clock(holder: &Holder, until: &str) -> String {
+    holder.clock_set_back_by().map_or_else(String::new, |by| {
+        format!(
+            ", which is {} in the future: the store's clock was set back; unless somebody renews the lease, it ends at {until}",
+            Rough(by)
+        )
+    })
 }

@@ -35,6 +35,7 @@ mod support;
 #[path = "../it/servers"]
 mod servers {
     mod account;
+    pub(crate) mod clock;
     pub(crate) mod mariadb;
     pub(crate) mod postgres;
     mod process;

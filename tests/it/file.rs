@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta, Utc};
 use soloist::{
-    Admission, Admitted, Clock, EventMutex, FencingToken, FileMutex, Grant, Lease, LeaseRequest, ManualClock,
+    Admission, Admitted, Clock, Event, EventMutex, FencingToken, FileMutex, Grant, Lease, LeaseRequest, ManualClock,
     MutexError, MutexErrorKind, MutexName, Schedule, Term,
 };
 use tempfile::TempDir;
@@ -429,6 +429,35 @@ fn of_many_threads_one_wins() {
         assert_eq!(won.len(), 1, "in round {round}: {answers:?}");
         store.clock.advance(Duration::from_secs(60));
     }
+}
+
+#[test]
+fn a_clock_that_is_set_back_holds_nothing_that_is_free_and_a_holder_from_the_future_is_told_of() {
+    let store = Store::new();
+    let mut schedule = Schedule::new(store.other()).with_clock(&store.clock);
+    schedule.add(Event::call("reports", |_| {}).every_minute().without_overlapping()).unwrap();
+    let (lease, now) = (store.take(&reports()), Clock::from(&store.clock).now());
+    store.clock.set(now - TimeDelta::minutes(90));
+    let report = schedule.run_due(noon());
+    let until = (now + TimeDelta::minutes(1)).format("%F %H:%M");
+    let said = report.to_string();
+    assert!(
+        said.contains(
+            "which is 1h 30min in the future: the store's clock was set back; unless somebody renews the lease, "
+        ) && said.contains(&format!("it ends at {until}")),
+        "{said}"
+    );
+    assert!(report.is_failure());
+    let skipped = crate::support::skipped(&report, "reports");
+    assert_eq!(skipped.holder().unwrap().clock_set_back_by(), Some(Duration::from_secs(90 * 60)));
+    assert!(skipped.to_string().contains("which is 1h 30min in the future"), "{skipped}");
+    // What is given back, or whose holder has gone, is free.
+    assert!(store.mutex.forget(&lease).unwrap());
+    store.clock.set(now - TimeDelta::days(1));
+    assert!(!schedule.run_due(noon()).is_failure());
+    drop(store.other().create(&store.request(&reports())).unwrap().unwrap());
+    store.clock.set(now - TimeDelta::days(2));
+    store.assert_free(&reports());
 }
 
 /// As root, who may be asked to pause the schedule of somebody else.

@@ -37,6 +37,8 @@ mod redis;
 mod report;
 mod scenarios;
 mod schedule;
+#[cfg(all(feature = "redis", feature = "mysql", feature = "postgres"))]
+mod server_clock;
 mod servers;
 #[cfg(all(feature = "mysql", feature = "postgres"))]
 mod sql;

@@ -5,6 +5,7 @@
 
 mod account;
 pub(crate) mod burners;
+pub(crate) mod clock;
 pub(crate) mod mariadb;
 pub(crate) mod postgres;
 mod process;

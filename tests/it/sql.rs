@@ -30,10 +30,14 @@ mod table;
 mod tls;
 mod tokens;
 mod trouble;
+mod versions;
 
 /// How long most calls may take: they hear in time that something is locked, also of a server that counts in seconds; and
 /// half of it is kept for a second question, with what a busy machine may add to that.
 const LONG: Duration = Duration::from_secs(4);
+
+/// The columns that every row has.
+const COLUMNS: &str = "name, owner, token, host, pid, acquired_at, expires_at";
 
 /// A server of either kind.
 pub(crate) trait SqlServer: Sized + Send + Sync + 'static {
@@ -134,7 +138,7 @@ impl SqlServer for Mariadb {
 
     fn add_ended(&self, count: u64, seconds_ago: u64) {
         self.ask(&format!(
-            "INSERT INTO soloist_mutexes SELECT CONCAT('claim/old/{seconds_ago}/', LPAD(seq, 7, '0')), 'x', seq, 'h', 1, \
+            "INSERT INTO soloist_mutexes ({COLUMNS}) SELECT CONCAT('claim/old/{seconds_ago}/', LPAD(seq, 7, '0')), 'x', seq, 'h', 1, \
              UTC_TIMESTAMP(6), UTC_TIMESTAMP(6) - INTERVAL {seconds_ago} SECOND FROM seq_1_to_{count}"
         ));
     }
@@ -184,7 +188,7 @@ impl SqlServer for Postgres {
 
     fn add_ended(&self, count: u64, seconds_ago: u64) {
         self.ask(&format!(
-            "INSERT INTO soloist_mutexes SELECT 'claim/old/{seconds_ago}/' || lpad(seq::text, 7, '0'), 'x', seq, 'h', 1, \
+            "INSERT INTO soloist_mutexes ({COLUMNS}) SELECT 'claim/old/{seconds_ago}/' || lpad(seq::text, 7, '0'), 'x', seq, 'h', 1, \
              now(), now() - {seconds_ago} * interval '1 second' FROM generate_series(1, {count}) AS seq"
         ));
     }

@@ -9,8 +9,8 @@ use std::time::Duration;
 use chrono::TimeDelta;
 use signal_hook::consts::SIGTERM;
 use soloist::{
-    Answers, Clock, Event, EventMutex, Lease, LeaseGuard, LeaseRequest, ManualClock, MemoryMutex, MutexError,
-    MutexName, Outage, Period, Run, Schedule, Shutdown, Term,
+    Answers, Clock, Event, EventMutex, FileMutex, Lease, LeaseGuard, LeaseRequest, ManualClock, MemoryMutex,
+    MutexError, MutexName, Outage, Period, Run, Schedule, Shutdown, Term,
 };
 use tracing::field::{Field, Visit};
 use tracing::span::Attributes;
@@ -216,6 +216,7 @@ fn tell_what_needs_no_thread() {
         schedule.add(event(name).without_overlapping().in_background()).unwrap();
     }
     assert!(!schedule.run_due(noon()).is_failure());
+    tell_of_a_holder_from_the_future();
     let shutdown = Shutdown::new();
     let mut schedule = Schedule::in_process();
     let ends = shutdown.clone();
@@ -244,6 +245,19 @@ fn tell_of_a_loop() {
         })
         .unwrap();
     });
+}
+
+/// A lease that was granted an hour later than it is now.
+fn tell_of_a_holder_from_the_future() {
+    let (dir, clock) = (tempfile::tempdir().unwrap(), ManualClock::at(noon()));
+    let open = || FileMutex::builder(dir.path()).clock(&clock).open().unwrap();
+    let (name, holder) = (MutexName::lease("a").unwrap(), open());
+    let request = LeaseRequest::new(name, Term::DEFAULT, &Clock::from(&clock));
+    assert!(holder.create(&request).unwrap().is_some());
+    clock.set(noon() - TimeDelta::hours(1));
+    let mut schedule = Schedule::new(open()).with_clock(&clock);
+    schedule.add(event("a").without_overlapping()).unwrap();
+    assert!(schedule.run_due(noon()).is_failure());
 }
 
 /// An occurrence that was missed, and is run an hour and ten minutes later.

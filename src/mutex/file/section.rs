@@ -122,14 +122,14 @@ impl<'a> Section<'a> {
     pub(super) fn occupant(&self, name: &MutexName, now: DateTime<Utc>) -> Result<Occupant, Fault> {
         if name.is_claim() {
             let taken = self.find_claim(name, now)?.taken;
-            return Ok(taken.map_or(Occupant::Nobody, |(holder, _)| Occupant::Known(holder)));
+            return Ok(taken.map_or(Occupant::Nobody, |(holder, _)| Occupant::Known(holder.seen_at(now))));
         }
         let nobody_unless = |alive, occupant| if alive { occupant } else { Occupant::Nobody };
         Ok(match &self.state.lease {
             LeaseState::Free => Occupant::Nobody,
             LeaseState::Unknown => nobody_unless(life::is_any_alive(self.place)?, Occupant::Unknown),
             LeaseState::Held { holder, bond } => {
-                nobody_unless(self.lasts(holder, *bond, None, now)?, Occupant::Known(holder.clone()))
+                nobody_unless(self.lasts(holder, *bond, None, now)?, Occupant::Known(holder.clone().seen_at(now)))
             }
         })
     }
@@ -159,7 +159,7 @@ impl<'a> Section<'a> {
         if let Some(claim) = admission.claim() {
             let search = self.find_claim(claim.name(), now)?;
             if let Some((holder, _)) = search.taken {
-                return Ok(Verdict::Refused(Admitted::ClaimTaken(Some(holder))));
+                return Ok(Verdict::Refused(Admitted::ClaimTaken(Some(holder.seen_at(now)))));
             }
             room = Some(search.room);
         }

@@ -1,7 +1,7 @@
 -- Lets what is ours end at another time, be that now or later.
 --
 -- {ours}    the names with their owners, as conditions, in the order of the names
--- {micros}  how many microseconds from now on it ends
+-- {micros}  how many microseconds from now on it ends; none: it is released
 --
 -- Returns the name and the owner of each that was ours and had not ended. The time is read when the rows are locked: one
 -- that was read before may be earlier than that at which somebody else has let them end. Whatever is read on the way is
@@ -10,8 +10,9 @@ START TRANSACTION;
 SELECT COUNT(*) INTO @soloist_locked FROM soloist_mutexes FORCE INDEX (PRIMARY) WHERE {ours} FOR UPDATE;
 SET @soloist_now = UTC_TIMESTAMP(6);
 SELECT name, owner FROM soloist_mutexes FORCE INDEX (PRIMARY)
-WHERE expires_at > CAST(@soloist_now AS DATETIME(6)) AND ({ours}) FOR UPDATE;
+WHERE expires_at > CAST(@soloist_now AS DATETIME(6)) AND NOT (released_token <=> token) AND ({ours}) FOR UPDATE;
 UPDATE soloist_mutexes FORCE INDEX (PRIMARY)
-SET expires_at = CAST(@soloist_now AS DATETIME(6)) + INTERVAL {micros} MICROSECOND
-WHERE expires_at > CAST(@soloist_now AS DATETIME(6)) AND ({ours});
+SET expires_at = CAST(@soloist_now AS DATETIME(6)) + INTERVAL {micros} MICROSECOND,
+    released_token = IF({micros} = 0, token, NULL), term_token = token, term_us = {micros}
+WHERE expires_at > CAST(@soloist_now AS DATETIME(6)) AND NOT (released_token <=> token) AND ({ours});
 COMMIT

@@ -40,8 +40,9 @@ fn io_error(error: Error) -> io::Error {
 /// (<https://dev.mysql.com/doc/mysql-errors/8.4/en/server-error-reference.html>)
 fn refused(error: &ServerError) -> Failure {
     let outlook = match error.code {
-        // A unique key was taken; two transactions waited for each other, or were in each other's way.
-        1020 | 1062 | 1213 | 1614 => Outlook::MayPass,
+        // A unique key was taken; two transactions waited for each other, or were in each other's way; somebody else upgrades
+        // the same table.
+        1020 | 1060 | 1062 | 1213 | 1614 => Outlook::MayPass,
         1205 => Outlook::Locked,
         // There are as many connections as there may be, in all or of this user; it is being shut down.
         1040 | 1053 | 1203 => Outlook::Passes,

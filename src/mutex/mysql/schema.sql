@@ -7,8 +7,23 @@ CREATE TABLE IF NOT EXISTS soloist_mutexes (
     host VARCHAR(255) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
     pid BIGINT NOT NULL,
     acquired_at DATETIME(6) NOT NULL COMMENT 'UTC',
-    expires_at DATETIME(6) NOT NULL COMMENT 'UTC, by the clock of the server: it is held until then',
+    expires_at DATETIME(6) NOT NULL COMMENT 'UTC, by the clock of the server: held until then, unless released',
+    released_token BIGINT NULL COMMENT 'of the last grant that was released: the row is free if that is its token',
+    term_token BIGINT NULL COMMENT 'the grant that term_us is about: the last one, if that is the token of the row',
+    term_us BIGINT NULL COMMENT 'for how many microseconds it was granted or renewed last',
     PRIMARY KEY (name),
     KEY soloist_mutexes_expires_at (expires_at),
     KEY soloist_mutexes_token (token)
 ) ENGINE = InnoDB ROW_FORMAT = DYNAMIC;
+-- A table that an earlier version made gets the columns that it lacks.
+SET @soloist_upgrade = IF(
+    EXISTS (
+        SELECT 1 FROM information_schema.columns
+        WHERE table_schema = DATABASE() AND table_name = 'soloist_mutexes' AND column_name = 'term_us'
+    ),
+    'DO 0',
+    'ALTER TABLE soloist_mutexes ADD COLUMN released_token BIGINT NULL, ADD COLUMN term_token BIGINT NULL, ADD COLUMN term_us BIGINT NULL'
+);
+PREPARE soloist_upgrade FROM @soloist_upgrade;
+EXECUTE soloist_upgrade;
+DEALLOCATE PREPARE soloist_upgrade;

@@ -4,17 +4,23 @@
 -- {names}   their names
 -- {owners}  their owners
 -- {token}   the token of all of them
--- {until}   the time of this server, in microseconds, from which on nobody waits for the answer
+-- {looked}  the time of this server, in microseconds, at which it was looked at
+-- {until}   that after which nobody waits for the answer
 --
 -- A server that is sent several statements at once carries out all of them or none.
-INSERT INTO soloist_mutexes AS held (name, owner, token, host, pid, acquired_at, expires_at) VALUES {rows}
+INSERT INTO soloist_mutexes AS held (name, owner, token, host, pid, acquired_at, expires_at, term_token, term_us)
+VALUES {rows}
 ON CONFLICT (name) DO UPDATE SET
     owner = excluded.owner, token = excluded.token, host = excluded.host, pid = excluded.pid,
-    acquired_at = excluded.acquired_at, expires_at = excluded.expires_at
-WHERE (held.expires_at <= clock_timestamp() OR held.owner = excluded.owner) AND held.token < excluded.token;
+    acquired_at = excluded.acquired_at, expires_at = excluded.expires_at,
+    term_token = excluded.term_token, term_us = excluded.term_us
+WHERE (
+    held.released_token = held.token OR held.expires_at <= clock_timestamp() OR held.owner = excluded.owner
+) AND held.token < excluded.token;
 -- A row that is not as it was asked for is there a second time, and that is an error, if somebody else was granted the
--- name in between, or if it is too late.
+-- name in between, or if it is too late, or if the clock was set back, so that this is not known.
 INSERT INTO soloist_mutexes SELECT * FROM soloist_mutexes
 WHERE name IN ({names}) AND (
-    owner NOT IN ({owners}) OR token <> {token} OR extract(epoch FROM clock_timestamp()) * 1000000 >= {until}
+    owner NOT IN ({owners}) OR token <> {token}
+    OR extract(epoch FROM clock_timestamp()) * 1000000 NOT BETWEEN {looked} AND {until}
 );

@@ -61,13 +61,14 @@ impl Session for Connection {
         quote: '"',
         schema: include_str!("schema.sql"),
         look: include_str!("look.sql"),
+        shorten: include_str!("shorten.sql"),
         admit: include_str!("admit.sql"),
         row: include_str!("row.sql"),
         end: include_str!("end.sql"),
         give_back: Some(include_str!("give_back.sql")),
         clean_up: include_str!("clean_up.sql"),
         health: include_str!("health.sql"),
-        no_table: &["42P01"],
+        no_table: &["42P01", "42703"],
     };
 
     fn query(&mut self, statements: &str, until: Moment) -> Result<Vec<Row>, Failure> {

@@ -44,8 +44,8 @@ fn refused(error: &DbError) -> Failure {
     let code = error.code().code();
     let outlook = match code {
         // A unique key was taken; two transactions were in each other's way, or each waited for the other; somebody else
-        // makes the same table.
-        "23505" | "40001" | "40P01" | "42P07" | "42710" => Outlook::MayPass,
+        // makes or upgrades the same table.
+        "23505" | "40001" | "40P01" | "42P07" | "42701" | "42710" => Outlook::MayPass,
         "55P03" => Outlook::Locked,
         // There are as many connections as there may be; it is being shut down, or started.
         "53300" | "57P01" | "57P02" | "57P03" => Outlook::Passes,

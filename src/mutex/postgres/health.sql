@@ -1,9 +1,12 @@
--- Tells of the server and the table: what, and how it is.
+-- Tells of the server and the table: what, and how it is. `ahead`: how far the grants that are held lie in the future at
+-- most, in microseconds.
 SELECT 'time', (extract(epoch FROM clock_timestamp()) * 1000000)::bigint::text
 UNION ALL SELECT 'version', current_setting('server_version_num')
 UNION ALL SELECT 'replica', pg_is_in_recovery()::text
 UNION ALL SELECT 'persistence', relpersistence::text FROM pg_class WHERE oid = 'soloist_mutexes'::regclass
 UNION ALL SELECT 'key', attname::text FROM pg_index JOIN pg_attribute ON attrelid = indrelid AND attnum = ANY (indkey)
     WHERE indrelid = 'soloist_mutexes'::regclass AND indisprimary
+UNION ALL SELECT 'ahead', (extract(epoch FROM max(acquired_at) - now()) * 1000000)::bigint::text
+    FROM soloist_mutexes WHERE expires_at > now() AND released_token IS DISTINCT FROM token
 UNION ALL SELECT 'collation', collname::text FROM pg_attribute JOIN pg_collation ON pg_collation.oid = attcollation
     WHERE attrelid = 'soloist_mutexes'::regclass AND attname = 'name';

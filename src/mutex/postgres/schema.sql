@@ -8,8 +8,22 @@ CREATE TABLE IF NOT EXISTS soloist_mutexes (
     host text NOT NULL,
     pid bigint NOT NULL,
     acquired_at timestamptz NOT NULL,
-    -- It is held until then, by the clock of the server.
-    expires_at timestamptz NOT NULL
+    -- It is held until then, by the clock of the server, unless it was released.
+    expires_at timestamptz NOT NULL,
+    -- The token of the last grant that was released: the row is free if that is its token.
+    released_token bigint,
+    -- For how many microseconds it was granted or renewed last, if the token before it is that of the row.
+    term_token bigint,
+    term_us bigint
 );
+-- A table that an earlier version made gets the columns that it lacks. It is not rewritten.
+DO $$ BEGIN
+    IF NOT EXISTS (SELECT FROM pg_attribute WHERE attrelid = 'soloist_mutexes'::regclass AND attname = 'term_us') THEN
+        ALTER TABLE soloist_mutexes
+            ADD COLUMN IF NOT EXISTS released_token bigint,
+            ADD COLUMN IF NOT EXISTS term_token bigint,
+            ADD COLUMN IF NOT EXISTS term_us bigint;
+    END IF;
+END $$;
 CREATE INDEX IF NOT EXISTS soloist_mutexes_expires_at ON soloist_mutexes (expires_at);
 CREATE INDEX IF NOT EXISTS soloist_mutexes_token ON soloist_mutexes (token);

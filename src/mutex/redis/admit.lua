@@ -2,9 +2,10 @@
 --
 -- KEYS[1]  the last token that was granted
 -- KEYS     behind it for each admission its claim and its lease, as far as it has them
--- ARGV[1]  the time of this server, in microseconds with 16 digits, from which on nobody waits for the answer
--- ARGV[2]  what an entry says about its holder, behind the owner and the token
--- ARGV[3]  how long the token outlives its grant, in milliseconds
+-- ARGV[1]  the time of this server, in microseconds with 16 digits, before which it was not asked
+-- ARGV[2]  that from which on nobody waits for the answer
+-- ARGV[3]  what an entry says about its holder, behind the owner, the token and the term
+-- ARGV[4]  how long the token outlives its grant, in milliseconds
 -- ARGV     behind it for each admission the number at the end of its owner; before that, as far as it is not as it was
 --          for the one before: '@' and the rest of the owner, 'c' and the term of its claim in milliseconds, 'l' and the
 --          term of its lease; 'c' or 'l' alone if it has none. Few are different, and each text costs its time.
@@ -12,7 +13,9 @@
 -- Returns the time of this server in microseconds, the token of all that is granted, and for each exception its number
 -- from 1 on, and why: 'claim' or 'lease' was taken, with its entry and the milliseconds that it has left; 'foreign', with
 -- the key at which something else is; 'ours', with its entry, was granted before to the same owner, whose answer was
--- lost. Whoever asked too late gets the time alone: nothing was done.
+-- lost. Whoever asked too late, or before the clock was set back, gets the time alone: nothing was done.
+--
+-- What would be held for longer than its term is shortened to that: the clock was set back since it was granted or extended.
 --
 -- Times and tokens are texts of 16 digits until the year 2286, and are compared as such: that is much faster than making
 -- numbers of them and texts again.
@@ -21,12 +24,12 @@ local call, keys, args = redis.call, KEYS, ARGV
 
 local time = call('TIME')
 local now = string.sub('0000000000' .. time[1], -10) .. string.sub('000000' .. time[2], -6)
-if now >= args[1] then
+if now < args[1] or now >= args[2] then
   return { now }
 end
 
 local token = now
-local last = redis.pcall('SET', keys[1], token, 'PX', args[3], 'GET')
+local last = redis.pcall('SET', keys[1], token, 'PX', args[4], 'GET')
 if last and (#last ~= #now or last >= now) then
   -- The clock was set back, or does not tell two calls apart. Above 2^53, numbers here don't count by one.
   local after = type(last) == 'string' and string.match(last, '^%d+$') and tonumber(last) + 1
@@ -37,61 +40,76 @@ if last and (#last ~= #now or last >= now) then
     return redis.error_reply((last.err or 'ERR it is no token') .. ', at the key ' .. keys[1] .. ': delete that')
   end
   token = string.format('%.0f', math.max(after, tonumber(now)))
-  call('SET', keys[1], token, 'PX', args[3])
+  call('SET', keys[1], token, 'PX', args[4])
 end
-local entry = ' token=' .. token .. args[2]
+local granted = ' token=' .. token .. ' term='
 
 local answer = { now, token }
+
+local byte, find, match, sub = string.byte, string.find, string.match, string.sub
 
 -- What is at a key that can't be written: an exception, unless it is ours.
 local function taken(number, what, key, owner)
   local found = redis.pcall('GET', key)
   if type(found) ~= 'string' then
     answer[#answer + 1] = { number, 'foreign', key }
-  elseif string.find(found, owner .. ' ', 1, true) == 1 then
+  elseif find(found, owner .. ' ', 1, true) == 1 then
     return found
   else
     local left = redis.pcall('PTTL', key)
+    local term = tonumber(match(found, '^%S+ token=%d+ term=(%d+) '))
+    if term and type(left) == 'number' and left > term then
+      call('PEXPIRE', key, term)
+      left = term
+    end
     answer[#answer + 1] = { number, what, found, type(left) == 'number' and left or -1 }
   end
 end
 
-local byte, sub = string.byte, string.sub
 local at, number = 1, 0
 local process, claim_term, lease_term = '', nil, nil
-for arg = 4, #args do
+local claim_entry, lease_entry
+for arg = 5, #args do
   local text = args[arg]
   local kind = byte(text)
   if kind == 64 then -- @
     process = sub(text, 2)
   elseif kind == 99 then -- c
     claim_term = #text > 1 and sub(text, 2)
+    claim_entry = claim_term and granted .. claim_term .. args[3]
   elseif kind == 108 then -- l
     lease_term = #text > 1 and sub(text, 2)
+    lease_entry = lease_term and granted .. lease_term .. args[3]
   else
     number = number + 1
-    local mine = process .. text .. entry
-    local claim_key, lease_key, claim, lease
+    local claim_key, lease_key, claim, lease, claimed, leased
     if claim_term then
       at = at + 1
       claim_key = keys[at]
-      claim = call('SET', claim_key, mine, 'NX', 'PX', claim_term) and mine
-        or taken(number, 'claim', claim_key, process .. text)
+      claim = process .. text .. claim_entry
+      claimed = call('SET', claim_key, claim, 'NX', 'PX', claim_term)
+      if not claimed then
+        claim = taken(number, 'claim', claim_key, process .. text)
+      end
     end
     if lease_term then
       at = at + 1
       if claim or not claim_term then
         lease_key = keys[at]
-        lease = call('SET', lease_key, mine, 'NX', 'PX', lease_term) and mine
-          or taken(number, 'lease', lease_key, process .. text)
+        lease = process .. text .. lease_entry
+        leased = call('SET', lease_key, lease, 'NX', 'PX', lease_term)
+        if not leased then
+          lease = taken(number, 'lease', lease_key, process .. text)
+        end
         -- A claim that was there already is left: this may be a late copy of what was asked before the run that is over.
-        if claim == mine and not lease then
+        if claimed and not lease then
           call('DEL', claim_key)
         end
       end
     end
+    local granted_now = leased or (not lease_term and claimed)
     local held = lease or (not lease_term and claim)
-    if held and held ~= mine then
+    if held and not granted_now then
       answer[#answer + 1] = { number, 'ours', held }
     end
   end

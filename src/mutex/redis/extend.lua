@@ -1,23 +1,32 @@
 -- Lets leases end one term from now, each if it is still its owner's.
 --
 -- KEYS     the leases
--- ARGV[1]  the time of this server, in microseconds with 16 digits, from which on nobody waits for the answer
--- ARGV[2]  the term in milliseconds
+-- ARGV[1]  the time of this server, in microseconds with 16 digits, before which it was not asked
+-- ARGV[2]  that from which on nobody waits for the answer
+-- ARGV[3]  the term in milliseconds
 -- ARGV     behind it their owners, each with a space, in the same order
 --
--- Returns the numbers, from 1 on, of those that were somebody else's or nobody's; 'late' if nobody waits any more:
--- nothing was done, because what was shortened meanwhile must stay so.
+-- Returns the numbers, from 1 on, of those that were somebody else's or nobody's; 'late' if nobody waits any more, or if
+-- the clock was set back, so that this is not known: nothing was done, because what was shortened meanwhile must stay so.
 
-local time = redis.call('TIME')
-if string.sub('0000000000' .. time[1], -10) .. string.sub('000000' .. time[2], -6) >= ARGV[1] then
+local call, term = redis.call, ARGV[3]
+local time = call('TIME')
+local now = string.sub('0000000000' .. time[1], -10) .. string.sub('000000' .. time[2], -6)
+if now < ARGV[1] or now >= ARGV[2] then
   return 'late'
 end
-local found = redis.call('MGET', unpack(KEYS))
+local found, says_term = call('MGET', unpack(KEYS)), ' term=' .. term .. ' '
 local answer = {}
 for at, key in ipairs(KEYS) do
-  local ours = found[at] and string.find(found[at], ARGV[at + 2], 1, true) == 1
-  if not ours or redis.call('PEXPIRE', key, ARGV[2]) == 0 then
+  local entry = found[at]
+  local ours = entry and string.find(entry, ARGV[at + 3], 1, true) == 1
+  if not ours then
     answer[#answer + 1] = at
+  elseif string.find(entry, says_term, 1, true) then
+    call('PEXPIRE', key, term)
+  else
+    -- An entry says its term, or the next gate would take what is longer for the doing of a clock that was set back.
+    call('SET', key, (string.gsub(entry, ' term=%d+ ', says_term, 1)), 'PX', term)
   end
 end
 return answer

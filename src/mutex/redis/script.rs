@@ -57,6 +57,11 @@ pub(super) fn release<'a>(held: impl ExactSizeIterator<Item = &'a Held> + Clone,
     call
 }
 
+/// The times of the server between which a call that is sent now counts.
+fn window(clock: ServerClock, until: Moment) -> [String; 2] {
+    [clock.at_least().max(0), clock.at(until)].map(|micros| format!("{micros:016}"))
+}
+
 /// One call of the script for all of these; nobody waits for its answer from `until` on.
 pub(super) fn extend<'a>(
     held: impl ExactSizeIterator<Item = &'a Held> + Clone,
@@ -67,7 +72,7 @@ pub(super) fn extend<'a>(
 ) -> Cmd {
     let mut call = EXTEND.call(held.len());
     held.clone().for_each(|held| _ = call.arg(prefix.key(&held.name)));
-    call.arg(format!("{:016}", clock.at(until))).arg(millis(term));
+    call.arg(&window(clock, until)).arg(millis(term));
     held.for_each(|held| _ = call.arg(OwnedBy(held.owner)));
     call
 }
@@ -113,8 +118,15 @@ pub(super) fn released(answer: Value, names: usize, _: &mut ServerClock) -> Resu
 
 fn not_ours(exception: &Value, names: usize) -> Option<(usize, Duration)> {
     let Value::Array(parts) = exception else { return None };
-    let [at, Value::Int(micros)] = &parts[..] else { return None };
-    Some((number(at, names)?, Duration::from_micros(u64::try_from(*micros).ok()?)))
+    match &parts[..] {
+        [at] => Some((number(at, names)?, Duration::ZERO)),
+        [at, Value::BulkString(entry), time] => {
+            let now = instant(digits(time).ok()?);
+            let taken_for = entry::held_for(&String::from_utf8_lossy(entry), now).unwrap_or_default();
+            Some((number(at, names)?, taken_for))
+        }
+        _ => None,
+    }
 }
 
 /// One call of the script for all of these, no two of one mutex, and each of one owner; nobody waits for its answer from
@@ -131,7 +143,7 @@ pub(super) fn admit<'a>(
     let mut call = ADMIT.call(1 + requests.clone().count());
     call.arg(token_key);
     requests.for_each(|request| _ = call.arg(prefix.key(request.name())));
-    call.arg(format!("{:016}", clock.at(until))).arg(entry::about(clock.now())).arg(TOKEN_KEPT_MS);
+    call.arg(&window(clock, until)).arg(entry::about(clock.now())).arg(TOKEN_KEPT_MS);
     let (mut process, mut terms, mut owner) = (String::new(), [None; 2], String::new());
     for admission in admissions {
         owner.clear();
@@ -241,6 +253,12 @@ pub(super) fn looked(answer: Value) -> Result<Option<Result<Holder, String>>, Fa
 fn holder(entry: &[u8], left_ms: i64, time: i64) -> Result<Holder, String> {
     let entry = String::from_utf8_lossy(entry);
     entry::holder(&entry, left_ms, instant(time)).ok_or_else(|| format!("{} is no entry of ours", Quoted::new(&entry)))
+}
+
+/// When the last token was granted, by what is at its key: a token is the server's time of its grant, unless the clock was set
+/// back before that.
+pub(super) fn last_grant(answer: &Value) -> Option<DateTime<Utc>> {
+    Some(instant(digits(answer).ok()?))
 }
 
 /// What `EXISTS` answers for one key.

@@ -12,6 +12,10 @@ pub(in crate::mutex) struct ServerClock {
     heard: Moment,
 }
 
+/// How far two clocks drift apart between two calls at most, in microseconds, while neither is set.
+#[cfg(feature = "redis")]
+const CLOCKS_DRIFT: i64 = 1_000_000;
+
 impl ServerClock {
     pub(in crate::mutex) fn read(micros: i64) -> Self {
         Self { micros, heard: Clock::system().moment() }
@@ -21,6 +25,13 @@ impl ServerClock {
     pub(in crate::mutex) fn at(self, moment: Moment) -> i64 {
         let later = i64::try_from(moment.since(self.heard).as_micros()).unwrap_or(i64::MAX);
         self.micros.saturating_add(later)
+    }
+
+    /// The server's time, in microseconds, before which it can't be that somebody asks now, unless its clock was set back
+    /// since it was read.
+    #[cfg(feature = "redis")]
+    pub(in crate::mutex) fn at_least(self) -> i64 {
+        self.at(Clock::system().moment()).saturating_sub(CLOCKS_DRIFT)
     }
 
     #[cfg(feature = "redis")]

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::key::Key;
 use super::session::Row;
+use crate::clock::LITTLE_STEP;
 use crate::error::Quoted;
 use crate::lease::{FencingToken, Holder, MutexName, Owner};
 use crate::mutex::remote::{ServerClock, instant};
@@ -26,6 +27,10 @@ pub(super) struct Entry {
     host: String,
     since: i64,
     until: i64,
+    /// It was given back, and is free whatever its end says.
+    is_released: bool,
+    /// For how many microseconds it was granted or renewed last. An earlier version does not say it.
+    term: Option<i64>,
 }
 
 impl Look {
@@ -36,10 +41,13 @@ impl Look {
         let (now, last) = (now.parse().ok()?, FencingToken::new(last.parse().ok()?));
         let mut entries = HashMap::with_capacity(rows.len());
         for row in rows {
-            let [name, owner, token, host, since, until] = &row[..] else { return None };
+            let [name, owner, token, host, since, until, released, term_of, term] = &row[..] else { return None };
+            // These columns say nothing of another grant: an earlier version takes a row over and leaves them as they are.
+            let is_released = released == token;
+            let term = term.parse().ok().filter(|_| term_of == token);
             let (owner, host, token) = (owner.clone(), host.clone(), FencingToken::new(token.parse().ok()?));
             let (since, until) = (since.parse().ok()?, until.parse().ok()?);
-            entries.insert(name.as_str().into(), Entry { owner, token, host, since, until });
+            entries.insert(name.as_str().into(), Entry { owner, token, host, since, until, is_released, term });
         }
         Some(Self { clock: ServerClock::read(now), now, last, entries })
     }
@@ -51,11 +59,20 @@ impl Look {
 
     /// Who holds a name, if somebody does; a text says why that can't be told.
     pub(super) fn holder(&self, name: &MutexName) -> Option<Result<Holder, String>> {
-        Some(self.holds(&Key::of(name))?.holder(name))
+        Some(self.holds(&Key::of(name))?.holder(name, self.now))
     }
 
     pub(super) fn holds(&self, key: &Key) -> Option<&Entry> {
-        self.entries.get(key.as_str()).filter(|entry| entry.until > self.now)
+        self.entries.get(key.as_str()).filter(|entry| !entry.is_released && entry.until > self.now)
+    }
+
+    /// Whether this name is held for longer than its term, because the server's clock was set back since it was granted or
+    /// renewed.
+    pub(super) fn outlasts_its_term(&self, key: &Key) -> bool {
+        // Times are read one after another, so that less than this says nothing.
+        let tolerance = i64::try_from(LITTLE_STEP.as_micros()).unwrap_or(i64::MAX);
+        let longest = |entry: &Entry| Some(self.now.saturating_add(entry.term?).saturating_add(tolerance));
+        self.holds(key).is_some_and(|entry| longest(entry).is_some_and(|longest| entry.until > longest))
     }
 
     /// Whether this name, which is not held by this owner any more, can have been until so long ago: it has ended since
@@ -72,11 +89,12 @@ impl Entry {
         self.owner == owner.to_string()
     }
 
-    /// Who holds it, unless somebody else than a store has written it.
-    pub(super) fn holder(&self, name: &MutexName) -> Result<Holder, String> {
+    /// Who holds it by the server's time, unless somebody else than a store has written it.
+    pub(super) fn holder(&self, name: &MutexName, now: i64) -> Result<Holder, String> {
         let foreign =
             |_| format!("{name} has the owner {} in the table, which is none of ours", Quoted::new(&self.owner));
         let owner = self.owner.parse().map_err(foreign)?;
-        Ok(Holder::new(owner, self.token, &*self.host, instant(self.since), instant(self.until)))
+        let holder = Holder::new(owner, self.token, &*self.host, instant(self.since), instant(self.until));
+        Ok(holder.seen_at(instant(now)))
     }
 }

@@ -19,6 +19,8 @@ pub(super) type Decision = Result<Admitted, String>;
 pub(super) struct Plan {
     pub(super) decisions: Vec<Decision>,
     token: FencingToken,
+    /// The server's time of the look, in microseconds.
+    looked: i64,
     /// What is written, in the order of the names: the owner, and the term in microseconds. Nothing if nobody is granted
     /// what is not theirs already.
     pub(super) rows: BTreeMap<Key, (Owner, i64)>,
@@ -27,7 +29,8 @@ pub(super) struct Plan {
 impl Plan {
     /// Decides on admissions in their order: each is granted whole or not at all.
     pub(super) fn new(admissions: &[Admission], look: &Look) -> Self {
-        let mut plan = Self { decisions: Vec::new(), token: look.next_token(), rows: BTreeMap::new() };
+        let mut plan =
+            Self { decisions: Vec::new(), token: look.next_token(), looked: look.now, rows: BTreeMap::new() };
         let mut granted: HashMap<Key, Holder> = HashMap::new();
         for admission in admissions {
             let decision = plan.decide(admission, look, &mut granted);
@@ -51,7 +54,7 @@ impl Plan {
         for (request, key) in &asked {
             let holder = match (granted.get(key), look.holds(key)) {
                 (Some(holder), _) => holder.clone(),
-                (None, Some(entry)) if !entry.is_of(request.owner()) => entry.holder(request.name())?,
+                (None, Some(entry)) if !entry.is_of(request.owner()) => entry.holder(request.name(), look.now)?,
                 (None, _) => continue,
             };
             let taken = if request.name().is_claim() { Admitted::ClaimTaken } else { Admitted::LeaseTaken };
@@ -67,7 +70,7 @@ impl Plan {
         Ok(Admitted::Granted(grant))
     }
 
-    /// The statements that write it, unless the server's time is `until` by then.
+    /// The statements that write it, unless the server's time is past `until` by then, or before that of the look.
     pub(super) fn statements(&self, texts: &Texts, until: i64) -> String {
         let host = plain(&this_host(), LONGEST_HOST);
         let rows: Vec<String> = self
@@ -89,6 +92,7 @@ impl Plan {
             ("names", &list(self.rows.keys())),
             ("owners", &list(self.rows.values().map(|(owner, _)| owner))),
             ("token", &self.token),
+            ("looked", &self.looked),
             ("until", &until),
         ])
     }

@@ -43,6 +43,8 @@ pub(in crate::mutex) struct Dialect {
     /// Makes the table.
     pub(in crate::mutex) schema: &'static str,
     pub(in crate::mutex) look: &'static str,
+    /// Lets what would be held for longer than its term end one term from now.
+    pub(in crate::mutex) shorten: &'static str,
     pub(in crate::mutex) admit: &'static str,
     /// One of the rows that `admit` writes.
     pub(in crate::mutex) row: &'static str,
@@ -51,6 +53,6 @@ pub(in crate::mutex) struct Dialect {
     pub(in crate::mutex) give_back: Option<&'static str>,
     pub(in crate::mutex) clean_up: &'static str,
     pub(in crate::mutex) health: &'static str,
-    /// The codes that say that there is no such table.
+    /// The codes that say that there is no such table, or that it lacks a column.
     pub(in crate::mutex) no_table: &'static [&'static str],
 }

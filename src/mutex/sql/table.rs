@@ -66,6 +66,20 @@ impl<S: Session> Table<S> {
         Look::read(&rows).ok_or_else(|| Failure::not_understood(rows, S::DIALECT.kind))
     }
 
+    /// Looks; and where a name is held for longer than its term, because the server's clock was set back, lets it end one
+    /// term from now. A live holder renews it before that.
+    fn look_and_shorten(&self, line: &mut Line<S>, keys: &[Key], until: Moment) -> Result<Look, Failure> {
+        let look = |line: &mut Line<S>| self.look(line, keys, until).map_err(|failure| failure.undone().of_all());
+        let first = look(line)?;
+        let longer: Vec<&Key> = keys.iter().filter(|key| first.outlasts_its_term(key)).collect();
+        if longer.is_empty() {
+            return Ok(first);
+        }
+        let shorten = self.texts.shorten.with(&[("names", &list(longer))]);
+        patiently(line, &shorten, until).map_err(Failure::undone)?;
+        look(line)
+    }
+
     /// Looks, and writes what follows from that, until nobody comes first.
     pub(super) fn admit(&self, line: &mut Line<S>, admissions: &[Admission], until: Moment) -> Result<Plan, Failure> {
         let asked = admissions.iter().flat_map(|admission| [admission.claim(), admission.lease()]).flatten();
@@ -74,7 +88,7 @@ impl<S: Session> Table<S> {
         keys.dedup();
         let mut tries = 1;
         loop {
-            let look = self.look(line, &keys, until).map_err(|failure| failure.undone().of_all())?;
+            let look = self.look_and_shorten(line, &keys, until)?;
             let plan = Plan::new(admissions, &look);
             if plan.rows.is_empty() {
                 return Ok(plan);

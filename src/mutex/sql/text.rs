@@ -56,6 +56,7 @@ pub(super) struct Texts {
     pub(super) schema: String,
     pub(super) create: Text,
     pub(super) look: Text,
+    pub(super) shorten: Text,
     pub(super) admit: Text,
     pub(super) row: Text,
     pub(super) end: Text,
@@ -72,6 +73,7 @@ impl Texts {
             create: Text::one_line(&schema),
             schema,
             look: text(dialect.look),
+            shorten: text(dialect.shorten),
             admit: text(dialect.admit),
             row: text(dialect.row),
             end: text(dialect.end),
@@ -87,9 +89,13 @@ fn schema(dialect: &Dialect, table: &TableName) -> String {
     if *table == TableName::default() {
         return dialect.schema.to_owned();
     }
-    // The names of the indexes begin as the table is called.
-    let indexes = dialect.schema.replace(&format!("{TABLE}_"), "\0");
-    indexes.replace(TABLE, &table.quoted(dialect.quote)).replace('\0', &format!("{}_", table.parts().1))
+    let (database, name) = table.parts();
+    let database = if database.is_empty() { "DATABASE()".to_owned() } else { format!("'{database}'") };
+    // Where it is looked for, its database and its own name stand apart. The names of the indexes begin with its own.
+    let sought = dialect.schema.replace(&format!("table_schema = DATABASE() AND table_name = '{TABLE}'"), "\u{1}");
+    let indexes = sought.replace(&format!("{TABLE}_"), "\0");
+    let named = indexes.replace(TABLE, &table.quoted(dialect.quote)).replace('\0', &format!("{name}_"));
+    named.replace('\u{1}', &format!("table_schema = {database} AND table_name = '{name}'"))
 }
 
 /// Statements without their comments, and without line breaks.
@@ -147,8 +153,10 @@ mod tests {
             kind: "",
             store: "",
             quote: '`',
-            schema: "-- Why\nCREATE TABLE soloist_mutexes (KEY soloist_mutexes_token (token));\n",
+            schema: "-- Why\nCREATE TABLE soloist_mutexes (KEY soloist_mutexes_token (token));\n\
+                     WHERE table_schema = DATABASE() AND table_name = 'soloist_mutexes';\n",
             look: "",
+            shorten: "",
             admit: "",
             row: "",
             end: "",
@@ -158,8 +166,14 @@ mod tests {
             no_table: &[],
         };
         let texts = Texts::new(&dialect, &TableName::new("app.mutexes").unwrap());
-        assert_eq!(texts.schema, "-- Why\nCREATE TABLE `app`.`mutexes` (KEY mutexes_token (token));\n");
-        assert_eq!(texts.create.with(&[]), "CREATE TABLE `app`.`mutexes` (KEY mutexes_token (token));");
+        let statements = [
+            "CREATE TABLE `app`.`mutexes` (KEY mutexes_token (token));",
+            "WHERE table_schema = 'app' AND table_name = 'mutexes';",
+        ];
+        assert_eq!(texts.schema, format!("-- Why\n{}\n", statements.join("\n")));
+        assert_eq!(texts.create.with(&[]), statements.join(" "));
+        let here = Texts::new(&dialect, &TableName::new("mutexes").unwrap());
+        assert!(here.schema.contains("table_schema = DATABASE() AND table_name = 'mutexes'"), "{}", here.schema);
         assert_eq!(Texts::new(&dialect, &TableName::default()).schema, dialect.schema);
     }
 

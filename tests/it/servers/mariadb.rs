@@ -9,6 +9,7 @@ use std::time::Duration;
 use mysql::prelude::Queryable;
 use mysql::{Conn, Error, OptsBuilder, Value};
 
+use super::clock::{self, WallClock};
 use super::process::{PATIENCE, Process, assert_may_start_servers, free_port};
 use super::{account, template, tls};
 
@@ -41,27 +42,36 @@ impl Mariadb {
     /// `--default-time-zone=+05:00`.
     #[track_caller]
     pub(crate) fn with(configuration: &[&str]) -> Self {
-        Self::prepared(|_| configuration.iter().map(ToString::to_string).collect())
+        Self::prepared(|_| configuration.iter().map(ToString::to_string).collect(), |_| Vec::new())
+    }
+
+    /// A server whose clock a test can [set](Self::clock).
+    #[track_caller]
+    pub(crate) fn with_clock() -> Self {
+        Self::prepared(|_| Vec::new(), clock::settable)
     }
 
     /// A server that speaks TLS alone on its port, with a certificate by [`ca`](Self::ca) for 127.0.0.1 and localhost.
     #[track_caller]
     pub(crate) fn with_tls() -> Self {
-        Self::prepared(|directory| {
+        let options = |directory: &Path| {
             tls::write_certificates(directory);
             let file = |name: &str| directory.join(name).display().to_string();
             let mut options = vec![format!("--ssl-cert={}", file("server.pem")), "--require-secure-transport".into()];
             options.extend([format!("--ssl-key={}", file("server.key")), format!("--ssl-ca={}", file("ca.pem"))]);
             options
-        })
+        };
+        Self::prepared(options, |_| Vec::new())
     }
 
+    /// `before`: the words before the server's command line.
     #[track_caller]
-    fn prepared(options: impl FnOnce(&Path) -> Vec<String>) -> Self {
+    fn prepared(options: impl FnOnce(&Path) -> Vec<String>, before: impl FnOnce(&Path) -> Vec<String>) -> Self {
         let port = free_port();
         let process = Process::new(|directory| {
-            let options = options(directory);
-            prepare(directory, port, options)
+            let mut command = before(directory);
+            command.extend(prepare(directory, port, options(directory)));
+            command
         });
         let mariadb = Self { process, port, witness: Mutex::default() };
         mariadb.start_again();
@@ -95,6 +105,10 @@ impl Mariadb {
     /// The certificate of the authority that vouches for the server, as a PEM file.
     pub(crate) fn ca(&self) -> PathBuf {
         self.process.directory().join("ca.pem")
+    }
+
+    pub(crate) fn clock(&self) -> WallClock {
+        WallClock::of(self.directory())
     }
 
     pub(crate) fn port(&self) -> u16 {

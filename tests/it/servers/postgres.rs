@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use postgres::{Client, Config, Error, NoTls, SimpleQueryMessage};
 
+use super::clock::{self, WallClock};
 use super::process::{PATIENCE, Process, assert_may_start_servers, free_port};
 use super::{account, template, tls};
 
@@ -38,7 +39,13 @@ impl Postgres {
     /// Started with these options too: `--default-transaction-isolation=serializable`, or `-c` and `name=value`.
     #[track_caller]
     pub(crate) fn with(configuration: &[&str]) -> Self {
-        Self::prepared(|_| configuration.iter().map(ToString::to_string).collect(), "host")
+        Self::prepared(|_| configuration.iter().map(ToString::to_string).collect(), "host", |_| Vec::new())
+    }
+
+    /// A server whose clock a test can [set](Self::clock).
+    #[track_caller]
+    pub(crate) fn with_clock() -> Self {
+        Self::prepared(|_| Vec::new(), "host", clock::settable)
     }
 
     /// A server that speaks TLS alone on its port, with a certificate by [`ca`](Self::ca) for 127.0.0.1 and localhost.
@@ -50,14 +57,22 @@ impl Postgres {
             let file = |(what, name)| format!("--ssl-{what}-file={}", directory.join(name).display());
             files.map(file).into_iter().chain(["--ssl=on".to_owned()]).collect()
         };
-        Self::prepared(options, "hostssl")
+        Self::prepared(options, "hostssl", |_| Vec::new())
     }
 
-    /// `host`: who may connect to the port, as `pg_hba.conf` has it.
+    /// `host`: who may connect to the port, as `pg_hba.conf` has it. `before`: the words before the server's command line.
     #[track_caller]
-    fn prepared(options: impl FnOnce(&Path) -> Vec<String>, host: &str) -> Self {
+    fn prepared(
+        options: impl FnOnce(&Path) -> Vec<String>,
+        host: &str,
+        before: impl FnOnce(&Path) -> Vec<String>,
+    ) -> Self {
         let port = free_port();
-        let process = Process::new(|directory| prepare(directory, port, options(directory), host));
+        let process = Process::new(|directory| {
+            let mut command = before(directory);
+            command.extend(prepare(directory, port, options(directory), host));
+            command
+        });
         let postgres = Self { process, port };
         postgres.start_again();
         postgres
@@ -102,6 +117,10 @@ impl Postgres {
     /// The certificate of the authority that vouches for the server, as a PEM file.
     pub(crate) fn ca(&self) -> PathBuf {
         self.process.directory().join("ca.pem")
+    }
+
+    pub(crate) fn clock(&self) -> WallClock {
+        WallClock::of(self.directory())
     }
 
     pub(crate) fn port(&self) -> u16 {

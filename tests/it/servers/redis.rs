@@ -8,6 +8,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use super::clock::{self, WallClock};
 use super::process::{PATIENCE, Process, assert_may_start_servers, free_port};
 use super::resp::{Raw, Reply, is_set_up};
 use super::tls;
@@ -47,6 +48,18 @@ impl Redis {
     /// Of interest are `appendonly yes`, with which a restart keeps the data, and `requirepass secret`.
     #[track_caller]
     pub(crate) fn with(configuration: &str) -> Self {
+        Self::prepared(configuration, |_| Vec::new())
+    }
+
+    /// A server whose clock a test can [set](Self::clock).
+    #[track_caller]
+    pub(crate) fn with_clock() -> Self {
+        Self::prepared("", clock::settable)
+    }
+
+    /// `before`: the words before the server's command line.
+    #[track_caller]
+    fn prepared(configuration: &str, before: impl FnOnce(&Path) -> Vec<String>) -> Self {
         let port = free_port();
         let process = Process::new(|directory| {
             let directives = [
@@ -58,7 +71,8 @@ impl Redis {
                 "repl-diskless-sync-delay 0",
                 configuration,
             ];
-            prepare(directory, &directives.join("\n"))
+            let before = before(directory).into_iter().map(PathBuf::from);
+            before.chain(prepare(directory, &directives.join("\n"))).collect::<Vec<_>>()
         });
         let has = |line: &str| configuration.lines().any(|directive| directive == line);
         let password = configuration.lines().find_map(|line| line.strip_prefix("requirepass ")).map(str::to_owned);
@@ -114,6 +128,10 @@ impl Redis {
     /// The certificate of the authority that vouches for the server, as a PEM file.
     pub(crate) fn ca(&self) -> PathBuf {
         self.process.directory().join("ca.pem")
+    }
+
+    pub(crate) fn clock(&self) -> WallClock {
+        WallClock::of(self.directory())
     }
 
     pub(crate) fn port(&self) -> u16 {

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use soloist::{EventMutex, FencingToken, Schedule};
 
 use super::trouble::{IN_TIME, Trouble, assert_out, assert_ran, claim, minute, report, request, schedule, wait_until};
-use super::{LONG, on_both};
+use super::{COLUMNS, LONG, on_both};
 use crate::servers::proxy::{Fault, Proxy};
 use crate::support::{Diary, noon, ran, skipped};
 
@@ -194,7 +194,8 @@ fn an_admission_that_gets_its_lock_late_grants_nothing<S: Trouble>() {
     let server = S::start();
     let mutex = S::open(&server.url(), Duration::from_millis(200));
     let now = S::NOW;
-    let insert = format!("INSERT INTO soloist_mutexes VALUES ('lease/report', 'x', 1, 'x', 1, {now}, {now})");
+    let insert =
+        format!("INSERT INTO soloist_mutexes ({COLUMNS}) VALUES ('lease/report', 'x', 1, 'x', 1, {now}, {now})");
     let lock = server.holding(&[S::BEGIN, &insert]);
     mutex.create(&request("report")).expect_err("its row is locked");
     std::mem::forget(mutex); // As if the process had ended: nobody gives anything back.

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use soloist::{Admission, EventMutex, Lease};
 
 use super::cost::request;
-use super::{SqlServer, on_both};
+use super::{COLUMNS, SqlServer, on_both};
 use crate::servers::mariadb::{self, Mariadb};
 use crate::servers::postgres::{self, Postgres};
 
@@ -71,7 +71,7 @@ fn one_gate<S: SqlServer>(server: &S, name: &str) {
 #[track_caller]
 fn add<S: SqlServer>(server: &S, name: &str, token: u64, end: &str) {
     server.ask(&format!(
-        "INSERT INTO soloist_mutexes VALUES ('lease/{name}', 'x', {token}, 'h', 1, '2001-01-01', '{end}')"
+        "INSERT INTO soloist_mutexes ({COLUMNS}) VALUES ('lease/{name}', 'x', {token}, 'h', 1, '2001-01-01', '{end}')"
     ));
 }
 

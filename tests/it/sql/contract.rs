@@ -32,8 +32,12 @@ impl<S: SqlServer> Harness for InTable<S> {
     /// What a person does: looks for the row of the name. Longer names are known by an id.
     fn witness(&self, name: &MutexName) -> Option<bool> {
         let (server, key) = (self.server?, key(name));
-        let now = if server.url().starts_with("mysql") { "UTC_TIMESTAMP(6)" } else { "clock_timestamp()" };
-        let sql = format!("SELECT COUNT(*) FROM soloist_mutexes WHERE name = '{key}' AND expires_at > {now}");
+        let is_held = if server.url().starts_with("mysql") {
+            "expires_at > UTC_TIMESTAMP(6) AND NOT (released_token <=> token)"
+        } else {
+            "expires_at > now() AND released_token IS DISTINCT FROM token"
+        };
+        let sql = format!("SELECT COUNT(*) FROM soloist_mutexes WHERE name = '{key}' AND {is_held}");
         (key.len() <= 500).then(|| server.count(&sql) == 1)
     }
 

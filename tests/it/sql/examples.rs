@@ -40,7 +40,10 @@ fn a_worker_makes_its_table_when_it_is_told_to<S: SqlServer>() {
     let [other, url] = urls(&server);
     let without = worker(&url, 0, &[]);
     assert_eq!(without.status.code(), Some(1));
-    assert!(text(&without.stderr).contains("create it, by create_table() or by CREATE TABLE"), "{without:?}");
+    assert!(
+        text(&without.stderr).contains("create or upgrade it, by create_table() or by CREATE TABLE"),
+        "{without:?}"
+    );
     for (minute, (url, more)) in
         (1..).zip([(&url, &["--create-table"][..]), (&other, &["--create-table"]), (&other, &[])])
     {
@@ -87,7 +90,9 @@ fn what_the_readme_tells_an_operator_shows_and_frees_what_is_held<S: SqlServer>(
     let readme = include_str!("../../../README.md");
     let blocks = readme.split("```sql\n").skip(1).filter_map(|block| block.split("```").next());
     let block = blocks.into_iter().find(|block| block.starts_with(title)).expect("the README has one for each");
-    let statements: Vec<&str> = block.lines().filter(|line| !line.starts_with("--")).collect();
+    let lines: Vec<&str> = block.lines().filter(|line| !line.starts_with("--")).collect();
+    let lines = lines.join(" ");
+    let statements: Vec<&str> = lines.split_terminator(';').collect();
     let [look, free] = statements[..] else { panic!("{block}") };
 
     let mutex = server.mutex();

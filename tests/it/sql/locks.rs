@@ -8,7 +8,7 @@ use soloist::{Admission, Admitted, Event, EventMutex, Lease, MutexName, Schedule
 use super::trouble::{
     IN_TIME, Trouble, assert_out, assert_ran, claim, minute, report, request, said, schedule, wait_until,
 };
-use super::{LONG, key, on_both};
+use super::{COLUMNS, LONG, key, on_both};
 use crate::servers::proxy::{Fault, Proxy};
 use crate::support::{Diary, noon, ran, skipped};
 
@@ -35,7 +35,10 @@ fn advice<S: Trouble>() -> &'static str {
 /// Holds the row of a name by an insert that is not committed.
 fn inserting<S: Trouble>(server: &S, name: &MutexName) -> S::Client {
     let (name, now) = (key(name), S::NOW);
-    server.holding(&[S::BEGIN, &format!("INSERT INTO soloist_mutexes VALUES ('{name}', 'x', 1, 'x', 1, {now}, {now})")])
+    server.holding(&[
+        S::BEGIN,
+        &format!("INSERT INTO soloist_mutexes ({COLUMNS}) VALUES ('{name}', 'x', 1, 'x', 1, {now}, {now})"),
+    ])
 }
 
 /// Holds the rows where this is so, and no others, by an update that is not committed.

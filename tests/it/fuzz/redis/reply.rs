@@ -138,8 +138,9 @@ fn entries() -> impl Strategy<Value = Vec<u8>> {
     let tokens = numbers();
     let since = select(vec!["2026-03-01T12:00:00.000Z", "9999-12-31T23:59:60Z", "-1", "+262142-12-31T23:59:59Z", "x"]);
     let owners = select(vec!["0123456789abcdef0123456789abcdef-1-1", "0-0-0", "", "1", "é"]);
-    (owners, tokens, since)
-        .prop_map(|(owner, token, since)| format!("{owner} token={token} since={since} pid=1 host=web-1").into_bytes())
+    (owners, tokens, since).prop_map(|(owner, token, since)| {
+        format!("{owner} token={token} term=60000 since={since} pid=1 host=web-1").into_bytes()
+    })
 }
 
 fn texts() -> impl Strategy<Value = Reply> {
@@ -187,6 +188,10 @@ fn plausible() -> impl Strategy<Value = Reply> {
     });
     let looked = (entries(), numbers(), digits());
     let number = || numbers().prop_map(|number| Reply::Line(':', number));
+    let not_ours = (numbers(), entries(), digits(), any::<bool>()).prop_map(|(at, entry, time, is_taken)| {
+        let taken = if is_taken { vec![Reply::text(entry), time] } else { vec![] };
+        Reply::Many('*', [vec![Reply::Line(':', at)], taken].concat())
+    });
     prop_oneof![
         4 => (digits(), digits(), vec(exception, 0..4)).prop_map(|(time, token, exceptions)| {
             Reply::Many('*', [vec![time, token], exceptions].concat())
@@ -195,8 +200,7 @@ fn plausible() -> impl Strategy<Value = Reply> {
             Reply::Many('*', vec![Reply::text(entry), Reply::Line(':', left), time])
         }),
         1 => vec(number(), 0..4).prop_map(|items| Reply::Many('*', items)),
-        1 => vec(vec(number(), 2).prop_map(|items| Reply::Many('*', items)), 0..4)
-            .prop_map(|items| Reply::Many('*', items)),
+        1 => vec(not_ours, 0..4).prop_map(|items| Reply::Many('*', items)),
         1 => vec(digits(), 0..4).prop_map(|items| Reply::Many('*', items)),
         2 => prop_oneof![number(), digits()],
         1 => digits().prop_map(|time| Reply::Many('*', vec![time])),

@@ -1,0 +1,14 @@
+-- Lets each of these names end one term from now that would be held for longer: the server's clock was set back since it
+-- was granted or renewed.
+--
+-- {names}  the names
+--
+-- What an earlier version granted says nothing of its term, and stays as it is.
+WITH longer AS (
+    SELECT name FROM soloist_mutexes
+    WHERE name IN ({names}) AND term_token = token AND released_token IS DISTINCT FROM token
+        AND expires_at > clock_timestamp() + term_us * interval '1 microsecond'
+    ORDER BY name FOR UPDATE
+)
+UPDATE soloist_mutexes AS held SET expires_at = clock_timestamp() + held.term_us * interval '1 microsecond'
+FROM longer WHERE held.name = longer.name;

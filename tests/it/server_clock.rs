@@ -1,0 +1,401 @@
+//! A server whose clock is set back, or forward and back, while leases are on it. Whatever the clock shows, what was given
+//! back is free, nobody who is gone blocks a name for longer than a term, and that it was set is told.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, Barrier, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use chrono::{DateTime, TimeDelta, Utc};
+use soloist::{
+    CancelReason, Clock, Event, EventMutex, Lease, LeaseGuard, LeaseRequest, MutexName, MysqlMutex, PostgresMutex,
+    RedisMutex, Report, Schedule, SkipReason, StoreWarning, Term, Verdict,
+};
+
+use crate::servers::clock::WallClock;
+use crate::servers::mariadb::Mariadb;
+use crate::servers::postgres::Postgres;
+use crate::servers::proxy::{Behind, Fault, Proxy};
+use crate::servers::redis::Redis;
+use crate::support::{noon, until};
+
+const HOUR: i64 = 60 * 60;
+const DAY: i64 = 24 * HOUR;
+
+/// Short enough to be waited for.
+const TERM: Duration = Duration::from_secs(2);
+
+/// What a server's clock, which counts in milliseconds, may be off.
+const A_MOMENT: Duration = Duration::from_millis(100);
+
+/// A server whose clock can be set, and the store on it.
+trait Clocked: Behind + Sized + Sync {
+    type Mutex: EventMutex + Clone + 'static;
+
+    fn start() -> Self;
+    fn open(url: &str) -> Self::Mutex;
+    fn clock(&self) -> WallClock;
+    fn pause(&self);
+    fn resume(&self);
+
+    fn mutex(&self) -> Self::Mutex {
+        Self::open(&self.address().0)
+    }
+}
+
+macro_rules! clocked {
+    ($server:ident, $mutex:ident, $prepare:expr) => {
+        impl Clocked for $server {
+            type Mutex = $mutex;
+
+            fn start() -> Self {
+                let server = Self::with_clock();
+                $prepare(&server.mutex());
+                server
+            }
+
+            fn open(url: &str) -> $mutex {
+                $mutex::new(url).expect("a url")
+            }
+
+            fn clock(&self) -> WallClock {
+                $server::clock(self)
+            }
+
+            fn pause(&self) {
+                $server::pause(self);
+            }
+
+            fn resume(&self) {
+                $server::resume(self);
+            }
+        }
+    };
+}
+
+clocked!(Redis, RedisMutex, |_| {});
+clocked!(Mariadb, MysqlMutex, |mutex: &MysqlMutex| mutex.create_table().expect("the table is made"));
+clocked!(Postgres, PostgresMutex, |mutex: &PostgresMutex| mutex.create_table().expect("the table is made"));
+
+/// Each of these cases on each server.
+macro_rules! on_each {
+    ($($case:ident),* $(,)?) => {
+        mod on_redis {
+            $(#[test] fn $case() { super::$case::<super::Redis>(); })*
+        }
+
+        mod on_mariadb {
+            $(#[test] fn $case() { super::$case::<super::Mariadb>(); })*
+        }
+
+        mod on_postgres {
+            $(#[test] fn $case() { super::$case::<super::Postgres>(); })*
+        }
+    };
+}
+
+on_each!(
+    what_was_given_back_stays_free_when_the_clock_goes_back,
+    what_was_given_back_without_an_answer_stays_free_when_the_clock_goes_back,
+    a_killed_holder_blocks_for_one_term_after_the_clock_went_back_and_is_told_of,
+    a_renewed_lease_lasts_when_the_clock_goes_back,
+    a_rest_lasts_as_long_as_was_asked_for_when_the_clock_goes_back,
+    a_lease_that_was_granted_after_the_clock_went_back_is_a_usual_one,
+    a_day_forward_and_back_loses_no_occurrence,
+    a_day_forward_ends_leases_and_tells_their_holders,
+    a_request_that_is_heard_after_the_clock_went_back_grants_nothing,
+);
+
+fn second(number: i64) -> DateTime<Utc> {
+    noon() + TimeDelta::seconds(number)
+}
+
+/// One that is nobody else's.
+fn next_second() -> DateTime<Utc> {
+    static NEXT: AtomicI64 = AtomicI64::new(HOUR);
+    second(NEXT.fetch_add(1, Ordering::SeqCst))
+}
+
+fn name() -> MutexName {
+    MutexName::lease("report").expect("a name")
+}
+
+/// What a process holds that was killed: nobody renews it or gives it back.
+#[track_caller]
+fn lease(mutex: &impl EventMutex, term: Duration) -> Lease {
+    let request = LeaseRequest::new(name(), Term::new(term).expect("a term"), &Clock::system());
+    mutex.create(&request).expect("an answer").expect("it is free")
+}
+
+/// One event that is due every second, under a lease and claims.
+fn schedule(mutex: impl EventMutex + 'static, task: impl Fn(&soloist::Run) + Send + Sync + 'static) -> Schedule {
+    let mut schedule = Schedule::new(mutex).with_lease_term(Term::new(TERM).expect("a term"));
+    schedule.add(Event::call("report", task).every_second().without_overlapping().on_one_server()).expect("in order");
+    schedule
+}
+
+#[track_caller]
+fn verdict(report: &Report) -> &Verdict {
+    let [entry] = report.entries() else { panic!("one event was due:\n{report}") };
+    entry.verdict()
+}
+
+fn has_run(report: &Report) -> bool {
+    matches!(verdict(report), Verdict::Ran(_))
+}
+
+/// Asks at the gate again and again, each time for another occurrence, until the event runs: the refusals before that. It
+/// would be refused for an hour, or a day, if dates decided.
+#[track_caller]
+fn refusals_before_it_runs(schedule: &Schedule) -> Vec<Report> {
+    let mut refusals = Vec::new();
+    let began = Instant::now();
+    loop {
+        let report = schedule.run_due(next_second());
+        if has_run(&report) {
+            break;
+        }
+        assert!(began.elapsed() < Duration::from_secs(30), "still refused:\n{report}");
+        refusals.push(report);
+        thread::sleep(Duration::from_millis(50)); // real leases on a real server
+    }
+    refusals
+}
+
+/// The report is about a holder from the future, and fails the process.
+#[track_caller]
+fn assert_told(report: &Report) {
+    assert!(matches!(verdict(report), Verdict::Skipped(SkipReason::Overlapping(Some(_)))), "{report}");
+    let said = report.to_string();
+    assert!(said.contains("in the future") && said.contains("clock was set back"), "{said}");
+    assert!(report.is_failure(), "{said}");
+}
+
+#[track_caller]
+fn warns_of_its_clock(mutex: &impl EventMutex) -> bool {
+    let warnings: Vec<String> = mutex.check().expect("an answer").iter().map(StoreWarning::to_string).collect();
+    warnings.iter().any(|warning| warning.contains("was set back"))
+}
+
+fn what_was_given_back_stays_free_when_the_clock_goes_back<S: Clocked>() {
+    let server = S::start();
+    let (ours, theirs) = (schedule(server.mutex(), |_| {}), schedule(server.mutex(), |_| {}));
+    for ahead in [0, -HOUR, -DAY, -2 * DAY] {
+        server.clock().set_ahead(ahead);
+        for schedule in [&ours, &theirs, &ours] {
+            let report = schedule.run_due(next_second());
+            assert!(has_run(&report), "{report}");
+        }
+    }
+    // Whoever has it when the clock goes back gives it back all the same.
+    let lease = lease(&server.mutex(), TERM);
+    server.clock().set_ahead(-3 * DAY);
+    assert!(server.mutex().forget(&lease).expect("an answer"));
+    server.clock().set_ahead(-4 * DAY);
+    assert!(!server.mutex().extend(&[lease], Term::MAX).remove(0).expect("an answer"), "it was given back");
+    assert!(!server.mutex().exists(&name()).expect("an answer"));
+    assert_eq!(server.mutex().holder(&name()).expect("an answer"), None);
+    assert!(has_run(&theirs.run_due(next_second())));
+}
+
+fn what_was_given_back_without_an_answer_stays_free_when_the_clock_goes_back<S: Clocked>() {
+    let server = S::start();
+    let proxy = Proxy::of(&server);
+    let mutex = S::open(&proxy.url());
+    // A look that nobody answers leaves nothing to be given back.
+    proxy.fault_after(Fault::Silence, usize::from(!proxy.url().starts_with("redis")));
+    let request = LeaseRequest::new(name(), Term::MAX, &Clock::system());
+    assert!(mutex.create(&request).expect_err("nobody answers").is_unavailable());
+    proxy.mend();
+    // What may be ours is given back before anything else is asked.
+    until(|| mutex.exists(&name()).is_ok()).expect("it answers again");
+    server.clock().set_ahead(-HOUR);
+    assert!(!server.mutex().exists(&name()).expect("an answer"));
+    assert!(has_run(&schedule(server.mutex(), |_| {}).run_due(next_second())));
+}
+
+fn a_killed_holder_blocks_for_one_term_after_the_clock_went_back_and_is_told_of<S: Clocked>() {
+    let server = S::start();
+    assert!(!warns_of_its_clock(&server.mutex()));
+    let killed = lease(&server.mutex(), TERM);
+    server.clock().set_ahead(-HOUR);
+    assert!(warns_of_its_clock(&server.mutex()));
+
+    let schedule = schedule(server.mutex(), |_| {});
+    let before = Instant::now();
+    let refusals = refusals_before_it_runs(&schedule);
+    assert!(before.elapsed() + A_MOMENT >= TERM, "its term counts from the first gate");
+    assert!(!refusals.is_empty());
+    refusals.iter().for_each(assert_told);
+    assert!(!server.mutex().forget(&killed).expect("an answer"), "it has ended");
+}
+
+fn a_renewed_lease_lasts_when_the_clock_goes_back<S: Clocked>() {
+    let server = S::start();
+    let term = Term::new(TERM).expect("a term");
+    let guard = LeaseGuard::acquire(&server.mutex(), name(), term).expect("an answer").expect("it is free");
+    server.clock().set_ahead(-HOUR);
+    let (schedule, began) = (schedule(server.mutex(), |_| {}), Instant::now());
+    while began.elapsed() < 2 * TERM {
+        assert_told(&schedule.run_due(next_second()));
+        thread::sleep(Duration::from_millis(50)); // real leases on a real server
+    }
+    assert!(!guard.is_lost());
+    assert!(guard.release().expect("an answer"));
+    assert!(has_run(&schedule.run_due(next_second())));
+}
+
+fn a_rest_lasts_as_long_as_was_asked_for_when_the_clock_goes_back<S: Clocked>() {
+    let server = S::start();
+    let (mutex, schedule) = (server.mutex(), schedule(server.mutex(), |_| {}));
+    for ahead in [0, -HOUR] {
+        let lease = lease(&mutex, Duration::from_millis(500));
+        let (before, rest) = (Instant::now(), Duration::from_secs(3));
+        let answer = mutex.release_after(&[lease], Term::new(rest).expect("a term")).remove(0);
+        assert!(answer.expect("an answer"));
+        server.clock().set_ahead(ahead);
+        let refusals = refusals_before_it_runs(&schedule);
+        assert!(before.elapsed() + A_MOMENT >= rest, "it was shortened: {:?}", before.elapsed());
+        assert!(refusals.iter().all(|report| report.is_failure() == (ahead < 0)));
+        let _ = mutex.break_lease(&name());
+    }
+}
+
+fn a_lease_that_was_granted_after_the_clock_went_back_is_a_usual_one<S: Clocked>() {
+    let server = S::start();
+    // A handle that has read the clock before.
+    let mutex = server.mutex();
+    assert!(mutex.forget(&lease(&mutex, TERM)).expect("an answer"));
+    server.clock().set_ahead(-HOUR);
+    let _held = lease(&mutex, TERM);
+    let report = schedule(server.mutex(), |_| {}).run_due(noon());
+    assert!(matches!(verdict(&report), Verdict::Skipped(SkipReason::Overlapping(Some(_)))), "{report}");
+    assert!(!report.is_failure(), "{report}");
+}
+
+fn a_day_forward_and_back_loses_no_occurrence<S: Clocked>() {
+    const TICKS: i64 = 60;
+    let server = S::start();
+    let (barrier, runs) = (Barrier::new(3), Arc::new(Mutex::new(BTreeMap::<DateTime<Utc>, Vec<u64>>::new())));
+    thread::scope(|scope| {
+        for worker in 0..3 {
+            let (server, barrier, runs) = (&server, &barrier, Arc::clone(&runs));
+            scope.spawn(move || {
+                let task = move |run: &soloist::Run| {
+                    let token = run.fencing_token().expect("a lease").get();
+                    runs.lock().expect("no panic").entry(run.occurrence()).or_default().push(token);
+                    thread::sleep(Duration::from_millis(5)); // the task's work
+                };
+                let schedule = schedule(server.mutex(), task);
+                for number in 0..TICKS {
+                    barrier.wait();
+                    match number {
+                        _ if worker != 0 => {}
+                        20 => server.clock().set_ahead(DAY),
+                        40 => server.clock().set_ahead(0),
+                        50 => server.clock().set_ahead(-HOUR),
+                        _ => {}
+                    }
+                    let report = schedule.run_due(second(number));
+                    let unavailable = |entry: &soloist::Entry| {
+                        matches!(entry.verdict(), Verdict::Skipped(SkipReason::StoreUnavailable(_)))
+                    };
+                    assert!(!report.entries().iter().any(unavailable), "{report}");
+                }
+            });
+        }
+    });
+    let runs = runs.lock().expect("no panic");
+    let lost: Vec<i64> = (0..TICKS).filter(|number| !runs.contains_key(&second(*number))).collect();
+    assert_eq!(lost, [0; 0], "lost occurrences");
+    let again: Vec<&Vec<u64>> = runs.values().filter(|tokens| tokens.len() > 1).collect();
+    println!("{} of {TICKS} occurrences ran twice", again.len());
+    // Claims that end by the jump forward; the second run has the higher token.
+    assert!(again.len() <= 1, "{again:?}");
+    let mut tokens: Vec<u64> = runs.values().flatten().copied().collect();
+    tokens.sort_unstable();
+    tokens.dedup();
+    assert_eq!(tokens.len(), runs.values().map(Vec::len).sum::<usize>(), "each run has a token of its own");
+}
+
+fn a_day_forward_ends_leases_and_tells_their_holders<S: Clocked>() {
+    let server = S::start();
+    let (clock, seen) = (server.clock(), Arc::new(Mutex::new(None)));
+    let task = {
+        let seen = Arc::clone(&seen);
+        move |run: &soloist::Run| {
+            clock.set_ahead(DAY);
+            until(|| run.is_cancelled()).expect("it is told");
+            *seen.lock().expect("no panic") = run.cancel_reason();
+        }
+    };
+    let report = schedule(server.mutex(), task).run_due(noon());
+    assert!(report.is_failure(), "{report}");
+    assert!(matches!(*seen.lock().expect("no panic"), Some(CancelReason::LeaseLost)), "{seen:?}");
+
+    // Who is killed in that day does not block it.
+    lease(&server.mutex(), TERM);
+    server.clock().set_ahead(0);
+    assert!(warns_of_its_clock(&server.mutex()));
+    let refusals = refusals_before_it_runs(&schedule(server.mutex(), |_| {}));
+    assert!(!refusals.is_empty());
+    refusals.iter().for_each(assert_told);
+}
+
+fn a_request_that_is_heard_after_the_clock_went_back_grants_nothing<S: Clocked>() {
+    let server = S::start();
+    let proxy = Proxy::of(&server);
+    let mutex = S::open(&proxy.url());
+    // A connection at rest, and no clean-up that comes in between.
+    let is_redis = proxy.url().starts_with("redis");
+    let first = lease(&mutex, TERM);
+    proxy.wait_for_replies(if is_redis { 1 } else { 3 });
+    assert!(mutex.forget(&first).expect("an answer"));
+
+    proxy.fault_after(Fault::RequestHeld, usize::from(!is_redis));
+    thread::scope(|scope| {
+        let call = scope.spawn(move || mutex.create(&LeaseRequest::new(name(), Term::MAX, &Clock::system())));
+        proxy.wait_until_met();
+        server.pause();
+        proxy.mend(); // The server has the request, and no turn to act on it.
+        let error = call.join().expect("no panic").unwrap_err();
+        assert!(error.is_unavailable(), "{error}");
+    });
+    server.clock().set_ahead(-HOUR);
+    server.resume();
+    let other = server.mutex();
+    for _ in 0..20 {
+        assert!(!other.exists(&name()).expect("an answer"), "nobody waits for it any more");
+        thread::sleep(Duration::from_millis(25)); // a server does in a moment what it has heard
+    }
+}
+
+/// What was shortened since an extension was sent stays so, as it does where the extension is only late.
+#[test]
+fn an_extension_that_redis_hears_after_its_clock_went_back_does_nothing() {
+    let server = <Redis as Clocked>::start();
+    let proxy = Proxy::of(&server);
+    let (mutex, rest) = (<Redis as Clocked>::open(&proxy.url()), Duration::from_secs(20));
+    let lease = lease(&mutex, Duration::from_secs(30));
+    proxy.fault(Fault::RequestHeld);
+    thread::scope(|scope| {
+        let (lease, extended) = (&lease, lease.clone());
+        let call = scope.spawn(move || mutex.extend(&[extended], Term::MAX).remove(0));
+        proxy.wait_until_met();
+        let shortened = server.mutex().release_after(std::slice::from_ref(lease), Term::new(rest).expect("a term"));
+        assert!(shortened.into_iter().all(|answer| answer.expect("an answer")));
+        server.pause();
+        proxy.mend(); // The server has the request, and no turn to act on it.
+        assert!(call.join().expect("no panic").is_err());
+    });
+    server.clock().set_ahead(-HOUR);
+    server.resume();
+    // Its end stays where it was, an hour further on by the clock that is an hour behind.
+    let end = Utc::now() + rest;
+    for _ in 0..20 {
+        let holder = server.mutex().holder(&name()).expect("an answer").expect("it is held");
+        assert!(holder.until() <= end, "{holder:?}");
+        thread::sleep(Duration::from_millis(25)); // a server does in a moment what it has heard
+    }
+}

@@ -1,0 +1,40 @@
+//! A server's wall clock that a test sets while the server runs.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The clock of one server. It shows what the machine's does, and the seconds that it was set ahead.
+pub(crate) struct WallClock {
+    file: PathBuf,
+}
+
+impl WallClock {
+    /// Of the server in this directory, if that was started by the words of [`settable`].
+    pub(super) fn of(directory: &Path) -> Self {
+        Self { file: directory.join("clock") }
+    }
+
+    /// Sets the clock that many seconds ahead of the machine's, or behind it.
+    #[track_caller]
+    pub(crate) fn set_ahead(&self, seconds: i64) {
+        // In place: the server has mapped the file, and reads these eight bytes at once.
+        let file = fs::OpenOptions::new().write(true).open(&self.file).expect("the server's clock can be set");
+        std::os::unix::fs::FileExt::write_all_at(&file, &seconds.to_ne_bytes(), 0).expect("it is a file");
+    }
+}
+
+/// The words before a server's command line that let a test set its clock.
+pub(super) fn settable(directory: &Path) -> Vec<String> {
+    let (library, file) = (directory.join("clock.so"), directory.join("clock"));
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/servers/clock.c");
+    let mut command = Command::new("cc");
+    let built = command.args(["-O2", "-Wall", "-Werror", "-shared", "-fPIC", "-o"]).arg(&library).arg(source).output();
+    let built = built.expect("cc is installed; tests/run installs it, or says what to install");
+    assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
+    fs::write(&file, 0_i64.to_ne_bytes()).expect("the directory takes a file");
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).expect("it is ours");
+    let preload = format!("LD_PRELOAD={}", library.display());
+    vec!["env".into(), preload, format!("SOLOIST_TEST_CLOCK={}", file.display())]
+}

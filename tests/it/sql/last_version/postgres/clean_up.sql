@@ -1,0 +1,15 @@
+-- Deletes what has ended, but for the row with the highest token, after which the next one is counted.
+--
+-- {kept}   for how many seconds a row is kept after it has ended
+-- {batch}  how many rows are deleted at most
+--
+-- Returns how many were. The time is that at which this began: with one that goes on, no index is of use, and the whole
+-- table is looked at. The rows are deleted where they were found, without another search.
+WITH deleted AS (
+    DELETE FROM soloist_mutexes WHERE ctid = ANY (ARRAY(
+        SELECT ctid FROM soloist_mutexes
+        WHERE expires_at < now() - {kept} * interval '1 second' AND token < (SELECT max(token) FROM soloist_mutexes)
+        ORDER BY expires_at LIMIT {batch} FOR UPDATE SKIP LOCKED
+    )) RETURNING 1
+)
+SELECT count(*) FROM deleted;
