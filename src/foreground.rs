@@ -30,7 +30,8 @@ pub(crate) fn take_turns<'a, T: Borrow<Turn<'a>>>(turns: impl Iterator<Item = T>
         }
         let span = this.span();
         let ended = last.take();
-        let lease = ended.as_ref().and_then(|ended| ended.pass.held.end());
+        // What is released with the next has no rest.
+        let lease = ended.as_ref().and_then(|ended| ended.pass.held.end()).map(|(lease, _)| lease);
         let (released, admitted) = span.in_scope(|| match &lease {
             None => (None, gate::admit(this)),
             Some(lease) => gate::admit_after(this, lease),
@@ -75,7 +76,7 @@ impl<'a, T: Borrow<Turn<'a>>> Ended<'a, T> {
         let Self { turn, span, outcome, pass } = self;
         span.in_scope(|| {
             let released = match released {
-                Some((lease, answer)) => pass.held.given_back(&lease, answer),
+                Some((lease, answer)) => pass.held.given_back(&lease, None, answer),
                 None => pass.held.release(),
             };
             turn.borrow().conclude(outcome, released)

@@ -1,6 +1,7 @@
 //! The only RAII code: a lease that is given back on every way out.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -259,7 +260,7 @@ impl Holding for Run {
     }
 }
 
-/// Gives back what is held in one store, at once where it can be, and says of each how that went.
+/// Gives back what is held in one store, what is to be held for the same rest in one call, and says of each how that went.
 pub(crate) fn release_together<M: EventMutex, H: Holding>(
     mutex: M,
     held: Vec<Held<M, H>>,
@@ -267,28 +268,54 @@ pub(crate) fn release_together<M: EventMutex, H: Holding>(
     if held.len() < 2 {
         return held.into_iter().map(Held::release).collect();
     }
-    let end = |held: &Held<M, H>| if held.holding().is_released_now() { held.end() } else { None };
-    let ended: Vec<Option<Lease>> = held.iter().map(end).collect();
-    let leases: Vec<Lease> = ended.iter().flatten().cloned().collect();
-    let wrong: Box<dyn Fn(&Lease) -> MutexError> = match contain(|| mutex.release(&leases)) {
-        Ok(answers) if answers.len() == leases.len() => {
-            let mut answers = answers.into_iter();
-            let release = |(held, lease): (Held<M, H>, Option<Lease>)| match lease {
-                Some(lease) => held.given_back(&lease, answers.next().expect("there are as many as leases")),
-                None => held.release(),
-            };
-            return held.into_iter().zip(ended).map(release).collect();
+    let ended: Vec<Option<(Lease, Option<Term>)>> = held.iter().map(Held::end).collect();
+    let mut together = BTreeMap::<Option<Term>, Vec<usize>>::new();
+    for (place, ended) in ended.iter().enumerate() {
+        if let Some((_, rest)) = ended {
+            together.entry(*rest).or_default().push(place);
         }
+    }
+    let mut answers: Vec<Option<Answer>> = ended.iter().map(|_| None).collect();
+    for (rest, places) in together {
+        let leases: Vec<Lease> = places.iter().filter_map(|place| Some(ended[*place].as_ref()?.0.clone())).collect();
+        for (place, answer) in places.into_iter().zip(released(&mutex, &leases, rest)) {
+            answers[place] = Some(answer);
+        }
+    }
+    let conclude = |((held, ended), answer): ((Held<M, H>, _), _)| match (ended, answer) {
+        (Some((lease, rest)), Some(Answer::Heard(answer))) => held.given_back(&lease, rest, answer),
+        // It is tried again alone. What is not ours any more may be one that went back.
+        (_, Some(Answer::Unknown(error))) => match held.release() {
+            (holding, Some(Release::Lost)) => (holding, Some(Release::Failed(error))),
+            released => released,
+        },
+        _ => held.release(),
+    };
+    held.into_iter().zip(ended).zip(answers).map(conclude).collect()
+}
+
+/// What came of asking for one of several leases.
+enum Answer {
+    Heard(Result<bool, MutexError>),
+    /// Which of them went back is not known.
+    Unknown(MutexError),
+}
+
+/// Asks the store to take these leases back, now or after a rest; one answer for each.
+fn released(mutex: &impl EventMutex, leases: &[Lease], rest: Option<Term>) -> Vec<Answer> {
+    let answers = contain(|| match rest {
+        None => mutex.release(leases),
+        Some(rest) => mutex.release_after(leases, rest),
+    });
+    let unknown = |lease: &Lease| match &answers {
         Ok(answers) => {
             let count = format!("the store gave {} answers to {} leases", answers.len(), leases.len());
-            Box::new(move |lease| MutexError::unusable(attempted(lease), &*count))
+            Answer::Unknown(MutexError::unusable(attempted(lease), count))
         }
-        Err(message) => Box::new(move |lease| MutexError::panicked(attempted(lease), &message)),
+        Err(message) => Answer::Unknown(MutexError::panicked(attempted(lease), message)),
     };
-    // Which of them went back is not known, so each is tried again alone. What is not ours any more may be one that did.
-    let release = |(held, lease): (Held<M, H>, Option<Lease>)| match (held.release(), lease) {
-        ((holding, Some(Release::Lost)), Some(lease)) => (holding, Some(Release::Failed(wrong(&lease)))),
-        (released, _) => released,
-    };
-    held.into_iter().zip(ended).map(release).collect()
+    match answers {
+        Ok(answers) if answers.len() == leases.len() => answers.into_iter().map(Answer::Heard).collect(),
+        _ => leases.iter().map(unknown).collect(),
+    }
 }

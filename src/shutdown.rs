@@ -361,7 +361,10 @@ pub(crate) struct Ticking<'a>(&'a Shutdown);
 
 impl Drop for Ticking<'_> {
     fn drop(&mut self) {
-        self.0.state().ticks -= 1;
+        let mut state = self.0.state();
+        // A tick of its parent's is none of a forked child's.
+        state.ticks = state.ticks.saturating_sub(1);
+        drop(state);
         self.0.shared.changed.notify_all();
     }
 }

@@ -79,17 +79,22 @@ impl<M: EventMutex, H: Holding> Held<M, H> {
         (self.keep(), release)
     }
 
-    /// The lease, which the store is asked elsewhere to take back now.
-    pub(crate) fn end(&self) -> Option<Lease> {
+    /// The lease, which the store is asked elsewhere to take back, now or after a rest.
+    pub(crate) fn end(&self) -> Option<(Lease, Option<Term>)> {
         if self.is_inherited() {
             return None;
         }
-        self.holding().end().map(|ending| ending.lease.into_owned())
+        self.holding().end().map(|Ending { lease, rest }| (lease.into_owned(), rest))
     }
 
     /// The store was asked elsewhere to take `lease` back, and said this.
-    pub(crate) fn given_back(self, lease: &Lease, answer: Result<bool, MutexError>) -> (H, Option<Release>) {
-        (self.keep(), Some(concluded(lease, None, answer)))
+    pub(crate) fn given_back(
+        self,
+        lease: &Lease,
+        rest: Option<Term>,
+        answer: Result<bool, MutexError>,
+    ) -> (H, Option<Release>) {
+        (self.keep(), Some(concluded(lease, rest, answer)))
     }
 
     /// Whether this is a child's copy of what its parent holds, and goes on to hold.

@@ -52,16 +52,19 @@ impl Shutdown {
 
     /// Hears the signals of this process from here on, on a thread of its own, unless that is there.
     fn attend(&self) -> io::Result<()> {
-        let attended_in = self.shared.attended_in.swap(process::id(), Ordering::SeqCst);
+        let mut state = self.state();
+        let attended_in = self.shared.attended_in.load(Ordering::Relaxed);
         if attended_in == process::id() {
             return Ok(());
         }
-        let heard = self.hear_signals();
-        match heard {
-            Ok(()) => self.forget_the_parents(),
-            Err(_) => self.shared.attended_in.store(attended_in, Ordering::SeqCst),
+        if attended_in != 0 {
+            // What was at work in the process that this one was forked from goes on there.
+            (state.ticks, state.at_work) = (0, Vec::new());
         }
-        heard
+        // Whoever sees this waits for the state, and finds it so.
+        self.shared.attended_in.store(process::id(), Ordering::Relaxed);
+        drop(state);
+        self.hear_signals().inspect_err(|_| self.shared.attended_in.store(0, Ordering::Relaxed))
     }
 
     fn hear_signals(&self) -> io::Result<()> {
@@ -75,12 +78,6 @@ impl Shutdown {
             }
         };
         Builder::new().name("soloist-signals".into()).spawn(hear).map(drop)
-    }
-
-    /// What was at work in the process that this one was forked from goes on there.
-    fn forget_the_parents(&self) {
-        let mut state = self.state();
-        (state.ticks, state.at_work) = (0, Vec::new());
     }
 
     /// Nobody waits for this for longer than it takes to note it, whatever else is stuck: a second signal must be heard.

@@ -97,6 +97,7 @@ macro_rules! on_each {
 
 on_each!(
     what_was_given_back_stays_free_when_the_clock_goes_back,
+    what_was_given_back_while_the_clock_was_ahead_stays_free,
     what_was_given_back_without_an_answer_stays_free_when_the_clock_goes_back,
     a_killed_holder_blocks_for_one_term_after_the_clock_went_back_and_is_told_of,
     a_renewed_lease_lasts_when_the_clock_goes_back,
@@ -197,6 +198,17 @@ fn what_was_given_back_stays_free_when_the_clock_goes_back<S: Clocked>() {
     assert!(!server.mutex().exists(&name()).expect("an answer"));
     assert_eq!(server.mutex().holder(&name()).expect("an answer"), None);
     assert!(has_run(&theirs.run_due(next_second())));
+}
+
+/// By the clock it had ended when it was given back, and has not when the clock is right again.
+fn what_was_given_back_while_the_clock_was_ahead_stays_free<S: Clocked>() {
+    let (server, term) = (S::start(), Duration::from_secs(2 * 60 * 60));
+    let lease = lease(&server.mutex(), term);
+    server.clock().set_ahead(DAY);
+    assert!(!server.mutex().forget(&lease).expect("an answer"), "it had ended");
+    server.clock().set_ahead(0);
+    assert!(!server.mutex().exists(&name()).expect("an answer"));
+    assert!(has_run(&schedule(server.mutex(), |_| {}).run_due(next_second())));
 }
 
 fn what_was_given_back_without_an_answer_stays_free_when_the_clock_goes_back<S: Clocked>() {

@@ -91,6 +91,17 @@ impl Access {
         Ok(())
     }
 
+    /// Why the system does not let us open a file.
+    pub(super) fn why_it_is_closed(&self, file: &Metadata) -> io::Error {
+        let owner = file.uid();
+        self.accept(file).err().unwrap_or_else(|| {
+            refused(format!(
+                "it is user {owner}'s, who lets nobody else open it: let user {owner} run `chown {}` on it",
+                self.owner
+            ))
+        })
+    }
+
     /// Gives a file of ours the group and the mode of all files here; one that root has made just now, also the owner.
     ///
     /// What fails is left as it is: whoever can't open the file is told so, and [`exposure`](Self::exposure) warns.

@@ -56,27 +56,26 @@ struct Found {
 impl Directory {
     /// The directory at this path, made if it is not there.
     pub(super) fn open_or_make(path: &Path, sharing: Sharing) -> io::Result<Self> {
-        match Self::open(path, sharing) {
+        let is_settling = |error: &io::Error| error.kind() == io::ErrorKind::PermissionDenied;
+        match patiently(|| Self::open(path, sharing), is_settling) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 make(path)?;
-                Self::open(path, sharing)
+                patiently(|| Self::open(path, sharing), is_settling)
             }
             opened => opened,
         }
     }
 
     fn open(path: &Path, sharing: Sharing) -> io::Result<Self> {
-        patiently(|| {
-            let directory = OFlags::DIRECTORY.bits().cast_signed();
-            let opened = File::options().read(true).custom_flags(directory).open(path)?;
-            expect_at(path, &opened.metadata()?)?;
-            if sharing == Sharing::Group {
-                share(&opened)?;
-            }
-            let found = opened.metadata()?;
-            let access = Access::in_directory(path, &found, sharing)?;
-            Ok(Self { path: path.to_owned(), sharing, opened, found: Found::of(&found), access })
-        })
+        let directory = OFlags::DIRECTORY.bits().cast_signed();
+        let opened = File::options().read(true).custom_flags(directory).open(path)?;
+        expect_at(path, &opened.metadata()?)?;
+        if sharing == Sharing::Group {
+            share(&opened)?;
+        }
+        let found = opened.metadata()?;
+        let access = Access::in_directory(path, &found, sharing)?;
+        Ok(Self { path: path.to_owned(), sharing, opened, found: Found::of(&found), access })
     }
 
     /// The directory that is at this path now, if it is another one or somebody changed its owner or mode.
@@ -99,14 +98,15 @@ impl Directory {
     }
 
     pub(super) fn file(&self, name: &OsStr) -> io::Result<Option<OpenFile>> {
-        patiently(|| self.open_file(name))
+        patiently(|| self.open_file(name), is_being_made).map_err(|error| self.explained(name, error))
     }
 
     pub(super) fn file_or_make(&self, name: &OsStr) -> io::Result<OpenFile> {
-        patiently(|| match self.open_file(name)? {
+        let open_or_make = || match self.open_file(name)? {
             Some(file) => Ok(file),
             None => self.make_file(name),
-        })
+        };
+        patiently(open_or_make, is_being_made).map_err(|error| self.explained(name, error))
     }
 
     fn open_file(&self, name: &OsStr) -> io::Result<Option<OpenFile>> {
@@ -122,7 +122,7 @@ impl Directory {
             Err(Errno::LOOP | Errno::MLINK) => {
                 Err(refused("it is a symbolic link, and links are not followed: remove it"))
             }
-            Err(error) => Err(self.explained(name, error)),
+            Err(error) => Err(error.into()),
         }
     }
 
@@ -140,12 +140,12 @@ impl Directory {
         Ok(OpenFile { id: FileId::of(&found), file })
     }
 
-    /// Why a file can't be opened, if that is to be seen from outside.
-    fn explained(&self, name: &OsStr, error: Errno) -> io::Error {
-        let found = fs::symlink_metadata(self.path.join(name));
-        match found.map(|found| self.access.accept(&found)) {
-            Ok(Err(why)) if error == Errno::ACCESS => why,
-            _ => error.into(),
+    /// Why the system does not let us open a file, if that is to be seen from outside.
+    fn explained(&self, name: &OsStr, error: io::Error) -> io::Error {
+        let is_closed = error.raw_os_error() == Some(Errno::ACCESS.raw_os_error());
+        match fs::symlink_metadata(self.path.join(name)) {
+            Ok(found) if is_closed => self.access.why_it_is_closed(&found),
+            _ => error,
         }
     }
 }
@@ -180,13 +180,17 @@ fn make(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Tries again for a few milliseconds, while somebody else may be making what is to be opened.
-fn patiently<T>(attempt: impl Fn() -> io::Result<T>) -> io::Result<T> {
+/// Whether somebody else may be making the file just now: it is there, and not yet for us to open.
+fn is_being_made(error: &io::Error) -> bool {
+    let errors = [Errno::ACCESS, Errno::EXIST].map(Errno::raw_os_error);
+    error.raw_os_error().is_some_and(|error| errors.contains(&error))
+}
+
+/// Tries again for a few milliseconds, as long as the error may pass.
+fn patiently<T>(attempt: impl Fn() -> io::Result<T>, passes: impl Fn(&io::Error) -> bool) -> io::Result<T> {
     for pause in PAUSES {
         match attempt() {
-            Err(error) if matches!(error.kind(), io::ErrorKind::PermissionDenied | io::ErrorKind::AlreadyExists) => {
-                thread::sleep(pause);
-            }
+            Err(error) if passes(&error) => thread::sleep(pause),
             answer => return answer,
         }
     }
@@ -203,17 +207,19 @@ mod tests {
     fn what_is_about_to_be_opened_to_us_is_waited_for_and_what_stays_closed_is_an_error() {
         for closed_for in 0..10 {
             let attempts = Cell::new(0);
-            let answer = patiently(|| {
+            let attempt = || {
                 attempts.set(attempts.get() + 1);
-                if attempts.get() > closed_for { Ok(()) } else { Err(io::ErrorKind::PermissionDenied.into()) }
-            });
+                if attempts.get() > closed_for { Ok(()) } else { Err(io::Error::from(Errno::ACCESS)) }
+            };
+            let answer = patiently(attempt, is_being_made);
             assert_eq!(answer.is_ok(), closed_for <= PAUSES.len(), "{closed_for}");
         }
         let attempts = Cell::new(0);
-        let other = patiently(|| -> io::Result<()> {
+        let refuse = || -> io::Result<()> {
             attempts.set(attempts.get() + 1);
-            Err(io::ErrorKind::NotFound.into())
-        });
-        assert_eq!((other.unwrap_err().kind(), attempts.get()), (io::ErrorKind::NotFound, 1));
+            Err(refused("it is a symbolic link"))
+        };
+        let refused = patiently(refuse, is_being_made).unwrap_err();
+        assert_eq!((refused.kind(), attempts.get()), (io::ErrorKind::PermissionDenied, 1));
     }
 }

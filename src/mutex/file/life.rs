@@ -7,6 +7,7 @@ use std::fs::{File, TryLockError};
 use super::open_file::OpenFile;
 use super::place::{Fault, Place};
 use super::record::LifeId;
+use crate::process;
 
 /// More holders of one mutex than this do not outlive their lease at once.
 const GENERATIONS: u32 = 1000;
@@ -64,7 +65,7 @@ impl Life {
     }
 
     pub(super) fn is_of_this_process(&self) -> bool {
-        self.pid == std::process::id()
+        self.pid == process::id()
     }
 
     /// A duplicate for a process that is to keep the lease when this one has gone.

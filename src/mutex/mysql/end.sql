@@ -11,8 +11,12 @@ SELECT COUNT(*) INTO @soloist_locked FROM soloist_mutexes FORCE INDEX (PRIMARY) 
 SET @soloist_now = UTC_TIMESTAMP(6);
 SELECT name, owner FROM soloist_mutexes FORCE INDEX (PRIMARY)
 WHERE expires_at > CAST(@soloist_now AS DATETIME(6)) AND NOT (released_token <=> token) AND ({ours}) FOR UPDATE;
+-- What had ended and is ours still is released, too: it would be held again if the clock is set back.
 UPDATE soloist_mutexes FORCE INDEX (PRIMARY)
-SET expires_at = CAST(@soloist_now AS DATETIME(6)) + INTERVAL {micros} MICROSECOND,
+SET expires_at = IF(
+        {micros} = 0, LEAST(expires_at, CAST(@soloist_now AS DATETIME(6))),
+        CAST(@soloist_now AS DATETIME(6)) + INTERVAL {micros} MICROSECOND
+    ),
     released_token = IF({micros} = 0, token, NULL), term_token = token, term_us = {micros}
-WHERE expires_at > CAST(@soloist_now AS DATETIME(6)) AND NOT (released_token <=> token) AND ({ours});
+WHERE ({micros} = 0 OR expires_at > CAST(@soloist_now AS DATETIME(6))) AND NOT (released_token <=> token) AND ({ours});
 COMMIT

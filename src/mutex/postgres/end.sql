@@ -3,12 +3,16 @@
 -- {ours}    the names with their owners, as conditions, in the order of the names
 -- {micros}  how many microseconds from now on it ends; none: it is released
 --
--- Returns the name and the owner of each that was ours and had not ended.
+-- Returns the name and the owner of each that was ours and had not ended. What had ended and is ours still is released,
+-- too: it would be held again if the clock is set back.
 WITH ours AS (
-    SELECT name FROM soloist_mutexes
-    WHERE expires_at > clock_timestamp() AND released_token IS DISTINCT FROM token AND ({ours}) ORDER BY name FOR UPDATE
+    SELECT name, expires_at > clock_timestamp() AS lasts FROM soloist_mutexes
+    WHERE released_token IS DISTINCT FROM token AND ({ours}) ORDER BY name FOR UPDATE
+), ended AS (
+    UPDATE soloist_mutexes AS held SET
+        expires_at = CASE WHEN {micros} = 0 THEN least(held.expires_at, clock_timestamp())
+            ELSE clock_timestamp() + {micros} * interval '1 microsecond' END,
+        released_token = CASE WHEN {micros} = 0 THEN token END, term_token = token, term_us = {micros}
+    FROM ours WHERE held.name = ours.name AND (lasts OR {micros} = 0) RETURNING held.name, held.owner, lasts
 )
-UPDATE soloist_mutexes AS held SET
-    expires_at = clock_timestamp() + {micros} * interval '1 microsecond',
-    released_token = CASE WHEN {micros} = 0 THEN token END, term_token = token, term_us = {micros}
-FROM ours WHERE held.name = ours.name RETURNING held.name, held.owner;
+SELECT name, owner FROM ended WHERE lasts;

@@ -9,6 +9,7 @@ use redis::{RedisWrite, ToRedisArgs};
 use crate::clock::wall_plus;
 use crate::lease::{FencingToken, Holder, Owner, Term, this_host};
 use crate::mutex::remote::instant;
+use crate::process;
 
 /// How an entry of this owner begins, written straight into a command.
 #[derive(Clone, Copy)]
@@ -29,7 +30,7 @@ impl ToRedisArgs for OwnedBy {
 /// What an entry of ours says behind its owner, its token and its term; `since` is the server's time.
 pub(super) fn about(since: DateTime<Utc>) -> String {
     let since = since.to_rfc3339_opts(SecondsFormat::Millis, true);
-    format!(" since={since} pid={} host={}", std::process::id(), this_host())
+    format!(" since={since} pid={} host={}", process::id(), this_host())
 }
 
 /// Who holds what an entry stands for, and how long from `now` on by what the server says is left of it; nothing if

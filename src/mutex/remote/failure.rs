@@ -150,8 +150,8 @@ impl Failure {
     pub(in crate::mutex) fn retry(&self, was_fresh: bool) -> Retry {
         let helps = match &self.cause {
             Cause::Refused(refusal) if refusal.outlook == Outlook::Passes => return Retry::Later,
-            Cause::Io(error) if !self.unanswered && nobody_listens(error) => return Retry::Later,
             Cause::Refused(refusal) => refusal.outlook == Outlook::MayPass,
+            Cause::Io(error) if was_fresh && !self.unanswered && nobody_listens(error) => return Retry::Later,
             #[cfg(feature = "redis")]
             Cause::TooLate => true,
             Cause::Io(_) | Cause::TimedOut(_) | Cause::NotUnderstood(_) => self.unanswered,

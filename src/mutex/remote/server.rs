@@ -75,9 +75,9 @@ impl<C: Connect> Server<C> {
             };
             let failure = match answer {
                 Ok(answer) => return Ok(answer),
-                Err(failure) => failure.perhaps_done(again),
+                Err(failure) => failure,
             };
-            again = failure.may_have_been_done();
+            again |= failure.may_have_been_done();
             let goes_on = match failure.retry(was_fresh) {
                 Retry::Later => {
                     refused = Some(failure.clone());

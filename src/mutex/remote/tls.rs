@@ -88,7 +88,7 @@ impl Tls {
         let readable: Vec<_> = system.into_iter().filter(is_readable).collect();
         if readable.is_empty() {
             let what = "the system trusts no root certificate; install ca-certificates, or name your own";
-            return Err(io::Error::new(io::ErrorKind::NotFound, what));
+            return Err(io::Error::other(what));
         }
         Ok(readable)
     }

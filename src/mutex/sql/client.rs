@@ -48,7 +48,14 @@ impl<S: Session> Client<S> {
             Err(failure) => {
                 let mut answers = each_alone(admissions, &failure, until, |admission| self.admit(admission));
                 // Before it was asked for alone, it was together with the others.
-                answers.iter_mut().flatten().for_each(|decided| decided.again |= failure.may_have_been_done());
+                if failure.may_have_been_done() {
+                    for answer in &mut answers {
+                        match answer {
+                            Ok(decided) => decided.again = true,
+                            Err(alone) => *alone = alone.clone().perhaps_done(true),
+                        }
+                    }
+                }
                 answers
             }
         }

@@ -49,7 +49,7 @@ impl<S: Session> Table<S> {
         Self { server, texts: Texts::new(&S::DIALECT, &name), name }
     }
 
-    /// Lets `ask` ask the server, a second time where that may help, and in a runtime of the application's own from
+    /// Lets `ask` ask the server, again where that may help, and in a runtime of the application's own from
     /// another thread.
     pub(super) fn ask<T: Send>(&self, ask: Exchange<'_, S, T>) -> Result<T, Failure> {
         let answer = outside(|| self.server.ask(ask));

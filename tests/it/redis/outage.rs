@@ -230,6 +230,30 @@ fn a_lease_that_another_had_before_is_told_of_though_its_release_is_asked_for_tw
 }
 
 #[test]
+fn a_call_waits_for_a_server_that_is_restarted_also_where_it_was_interrupted() {
+    let (server, diary) = (Redis::with("appendonly yes"), Diary::default());
+    let mutex = RedisMutex::builder(&server.url()).timeout(Duration::from_secs(40)).build().unwrap();
+    let mut schedule = Schedule::new(mutex);
+    schedule.add(report(&diary)).unwrap();
+    for (number, is_interrupted) in [(0, false), (1, true)] {
+        if is_interrupted {
+            server.pause();
+        } else {
+            server.kill();
+        }
+        thread::scope(|scope| {
+            let tick = scope.spawn(|| schedule.run_due(minute(number)));
+            thread::sleep(Duration::from_millis(300)); // it was refused by then, or waits for an answer
+            server.kill();
+            thread::sleep(Duration::from_millis(300)); // and is refused meanwhile
+            server.start_again();
+            assert_ran(&tick.join().unwrap());
+        });
+    }
+    assert_eq!(diary.lines().len(), 2);
+}
+
+#[test]
 fn a_lease_that_another_took_after_its_release_was_ours_until_then() {
     let server = Redis::start();
     let (proxy, theirs) = (Proxy::of(&server), RedisMutex::new(&server.url()).unwrap());

@@ -13,6 +13,7 @@ on_both!(
     a_killed_server_is_out_until_it_is_back,
     a_restart_between_two_ticks_costs_no_error,
     a_call_waits_for_a_server_that_is_restarted,
+    a_call_that_a_restart_interrupts_is_made_again,
     what_a_stopped_server_finds_when_it_goes_on_grants_nothing,
     connections_that_the_server_ended_at_rest_cost_no_error,
     a_call_whose_connection_is_ended_in_the_middle_is_made_once_more,
@@ -63,6 +64,21 @@ fn a_call_waits_for_a_server_that_is_restarted<S: Trouble>() {
         });
     }
     assert_eq!(server.held(), [claim(0), claim(1)]);
+}
+
+fn a_call_that_a_restart_interrupts_is_made_again<S: Trouble>() {
+    let (server, diary) = (S::start(), Diary::default());
+    let schedule = schedule(S::open(&server.url(), Duration::from_secs(40)), &diary);
+    assert_ran(&schedule.run_due(noon()));
+    server.pause();
+    thread::scope(|scope| {
+        let tick = scope.spawn(|| schedule.run_due(minute(1)));
+        thread::sleep(Duration::from_millis(300)); // it waits for an answer by then
+        server.kill();
+        thread::sleep(Duration::from_millis(300)); // and is refused meanwhile
+        server.start_again();
+        assert_ran(&tick.join().unwrap());
+    });
 }
 
 fn what_a_stopped_server_finds_when_it_goes_on_grants_nothing<S: Trouble>() {
