@@ -59,9 +59,9 @@ pub use warning::StoreWarning;
 ///    whose owner is not the holder answer `Ok(false)` and leave the holder alone.
 ///    [`lifeline`](Self::lifeline) leaves it alone too, and never answers `Ok(Some(_))` then.
 /// 5. **Everything expires**, on the store's own clock, when its term is over; only a lease with a
-///    [`lifeline`](Self::lifeline) outlasts its term, and ends with those who have that. What was given back is free at once,
-///    and stays so when that clock is set back: keep it as a state, and not as a date alone. A store whose clock can be set
-///    back says what its clock shows of each holder that it tells, by [`Holder::seen_at`].
+///    [`lifeline`](Self::lifeline) outlasts its term, and ends with those who have that. What was given back is free at
+///    once, and stays free if that clock is set back: store the release itself, not only a date. A store whose clock
+///    can be set back calls [`Holder::seen_at`] on every holder that it returns.
 /// 6. **Tokens rise** strictly with every grant of a name, also after it expired, was forgotten or broken. That holds
 ///    over all leases and claims of one [`MutexName::mutex`].
 /// 7. **`Err` means "not known".** A name held by another is `Ok(None)`, `Ok(true)` or `Ok(false)`, never `Err`, unless

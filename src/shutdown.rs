@@ -118,8 +118,8 @@ impl Shutdown {
     /// given this shutdown is not waited for.
     ///
     /// The handlers belong to the process and stay for as long as it lives: to ask again is to get another handle of the
-    /// same shutdown. A child process made by `fork` shuts down by signals of its own from its first tick on, or from when
-    /// it asks here, [`wait`](Self::wait) or [`is_triggered`](Self::is_triggered): until then they do nothing to it.
+    /// same shutdown. A child process made by `fork` ignores these signals until its first tick, or until it calls
+    /// this, [`wait`](Self::wait) or [`is_triggered`](Self::is_triggered). From then on they shut it down.
     /// A signal that this process was started to ignore, as by `nohup`, stays ignored. Handlers that
     /// others have installed are called as well. An application that ends other work too handles signals itself, and
     /// calls [`trigger`](Self::trigger).

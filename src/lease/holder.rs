@@ -71,8 +71,8 @@ impl Holder {
         Self::new(lease.owner(), lease.token(), this_host(), since, wall_plus(since, lease.term().get()))
     }
 
-    /// The same holder, as a store sees it whose clock shows `now`. A store whose clock can be set back says this of each
-    /// holder that it tells, so that one who has held a name since the future is told of.
+    /// Returns this holder as seen when the store's clock shows `now`. A store whose clock can be set back calls this
+    /// on every holder that it returns, so that a `since` in the future is noticed.
     ///
     /// ```
     /// # use chrono::{DateTime, TimeDelta};
@@ -89,8 +89,8 @@ impl Holder {
         Self { set_back_by: ahead.filter(|ahead| *ahead > LITTLE_STEP), ..self }
     }
 
-    /// By how much the store's clock was set back since the grant, at least: so far in the future
-    /// [`since`](Self::since) lay when the store looked. `None` where it did not, or for less than a second.
+    /// How far [`since`](Self::since) lay in the future when the store looked: its clock was set back by at least that
+    /// much after the grant. `None` if it lay in the past, or in the future by a second or less.
     ///
     /// ```
     /// # use soloist::{FencingToken, Holder, Owner};

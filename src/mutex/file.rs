@@ -78,15 +78,16 @@ use section::{Occupant, Section, Verdict};
 /// back.
 ///
 /// On Unix the files can be opened by their owner alone, or also by the group of a directory that services of several
-/// users share: see [`Sharing`]. Files that are wider, as earlier versions made them, are narrowed when their owner opens
-/// them; [`check`](EventMutex::check) narrows all, and warns of those that belong to others. Refused, with an error that
-/// names the path and says what to do, are
+/// users share: see [`Sharing`]. Earlier versions made files with wider modes: these are narrowed when their owner
+/// opens them. [`check`](EventMutex::check) narrows all files of this user, and warns of those of others. The store
+/// refuses the following, with an error that names the path and says what to do:
 ///
-/// - a directory that all users can write to, such as `/tmp` itself, now or later;
-/// - a directory of another user, unless its group shares it, or this process is root's;
-/// - a symbolic link, a file with two names, or anything but a regular file in place of a file of the store;
-/// - a file that belongs neither to the user of this process nor to root, unless its group shares it, or this process is
-///   root's and it belongs to the owner of the directory.
+/// - a directory that all users can write to, such as `/tmp` itself, also one whose mode is changed later;
+/// - a directory of another user than root, unless its group shares it, or this process is root's;
+/// - a symbolic link, a file with several hard links, or anything else that is not a regular file, as a file of the
+///   store;
+/// - a file of another user than root, unless its group shares it, or this process is root's and the owner of the file
+///   owns the directory, too.
 ///
 /// What root makes in the directory of another user belongs to that user, so that root can pause their schedule.
 /// Whoever can write to the directory, or to one above it, can still remove it or its files.
@@ -98,8 +99,8 @@ use section::{Occupant, Section, Verdict};
 /// Terms are measured on the wall clock, because only that is the same for all processes. If it is set
 ///
 /// - **back**, what was given back stays free, and what a dead process held is free at once. Claims and the rest of
-///   [`hold_at_least`](crate::Event::hold_at_least) last longer, by as much. A holder that lives is told to whoever it
-///   refuses: its since lies in the future, and that [fails the process](crate::SkipReason::is_failure).
+///   [`hold_at_least`](crate::Event::hold_at_least) last longer by that much. If a live holder refuses a gate, the
+///   report says that its `since` lies in the future, and [the process fails](crate::SkipReason::is_failure).
 /// - **forward** by more than what is left of a term, a lease ends early, unless it has a lifeline.
 ///
 /// ```
@@ -406,11 +407,11 @@ pub enum NetworkFilesystem {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Sharing {
-    /// As the mode of the directory says. One that is made here is its owner's alone.
+    /// The mode of the directory decides, as in the table. A directory that is made here gets mode 0700.
     #[default]
     ByMode,
-    /// The group of the directory shares it. Its owner, or whoever makes it, sets its mode so, as `chmod g+rwxs` does;
-    /// for other users it is an error if the owner has not. All members of the group can block and end its leases.
+    /// The group of the directory shares it. When its owner opens it, its mode is changed as by `chmod g+rwxs`. Any
+    /// other user gets an error until that was done. All members of the group can block and end its leases.
     Group,
 }
 

@@ -53,8 +53,9 @@ use connection::Connection;
 /// WHERE expires_at > UTC_TIMESTAMP(6) AND NOT (released_token <=> token);
 /// ```
 ///
-/// To free a name by hand, call [`break_lease`](EventMutex::break_lease), or say `SET released_token = token,
-/// expires_at = UTC_TIMESTAMP(6)` of its row.
+/// To free a name by hand, call [`break_lease`](EventMutex::break_lease), or run `UPDATE soloist_mutexes SET
+/// released_token = token, expires_at = UTC_TIMESTAMP(6) WHERE name = 'lease/reports'`. Its holder is told at its next
+/// renewal.
 ///
 /// Its user needs `SELECT, INSERT, UPDATE, DELETE` on the table, and nothing else; for `create_table` also `CREATE` and
 /// `INDEX`, and `ALTER` where a table lacks columns.
@@ -78,8 +79,8 @@ use connection::Connection;
 ///
 /// Rows that have ended are deleted two minutes later, in batches of 500, by a thread that a process starts once a minute
 /// at most, when something was granted to it; no gate waits for that, and none looks at more rows because there are many.
-/// The thread uses a connection at rest, and none of its own. When the last handle goes, it waits for a batch, or for twice
-/// as many rows as were written, but for two seconds at most. A process that ends by `process::exit` does not wait; the
+/// The thread borrows an idle connection and opens none. If it finds none within half a second, the rows stay until the
+/// next clean-up. When the last handle goes, it waits for a batch, or for twice as many rows as were written, but for two seconds at most. A process that ends by `process::exit` does not wait; the
 /// server carries out what it was sent. On MariaDB the thread waits for nobody's transaction. MySQL can't be told so: while
 /// one keeps the thread from a row, a gate waits for another row that has ended, for a quarter of the time-out at most.
 /// [`purge`](Self::purge) does the same at once.
@@ -88,17 +89,18 @@ use connection::Connection;
 ///
 /// Terms are measured on the server's clock. A killed process leaves its lease until the term ends.
 ///
-/// Free is a state: what was given back stays free whatever the server's clock does, and so does the name that a
-/// [`break_lease`](EventMutex::break_lease) freed. If the clock is set
+/// What was given back stays free whatever the server's clock does, and so does a name that
+/// [`break_lease`](EventMutex::break_lease) freed: the row records the release. If the clock is set
 ///
-/// - **back**, the lease of a killed process ends one term after the next gate that meets it, and so do a claim and a rest
-///   of [`hold_at_least`](crate::Event::hold_at_least). A gate that such a lease refuses reports a holder since the future and
-///   [fails the process](crate::SkipReason::is_failure), a claim is reported as ever, and [`check`](EventMutex::check) warns. A pause lasts
-///   until the server's clock shows its end.
-/// - **forward**, leases and claims end early: a run is cancelled at its next renewal, and an occurrence may run twice, under
-///   a higher [fencing token](crate::FencingToken).
+/// - **back**, the lease of a killed process ends one term after the next gate that asks for it. So do a claim, and the
+///   rest of [`hold_at_least`](crate::Event::hold_at_least). If such a lease refuses a gate, the report says that the
+///   holder's `since` lies in the future, and [the process fails](crate::SkipReason::is_failure); a claim is reported
+///   as usual. [`check`](EventMutex::check) warns. A pause lasts until the server's clock shows its end.
+/// - **forward**, leases and claims end early: a run is cancelled at its next renewal, and an occurrence may run twice,
+///   the second time with a higher [fencing token](crate::FencingToken).
 ///
-/// What an earlier version of this crate wrote has no state and no term: its dates alone decide.
+/// A row that an earlier version wrote records neither its release nor its term: it is held until the clock reaches its
+/// `expires_at`, also if that version released it before the clock was set back.
 ///
 /// With `innodb_flush_log_at_trx_commit` other than 1, a server whose host loses its power can forget what was granted
 /// in the second before; so can a failover to a replica that was behind. A second holder then gets a higher [fencing
@@ -115,8 +117,8 @@ use connection::Connection;
 /// A server that has no room for another connection, that is being started, or that refuses connections, is asked again
 /// after short pauses of random length, for as long as the call may take.
 ///
-/// A cheap handle. Its clones share up to four connections, each of which is closed when nobody has used it for half a
-/// second: while a task is at work, none is kept. A child process that `fork` makes opens its own.
+/// A cheap handle. Its clones keep up to four idle connections, each for half a second after its last use. Calls that
+/// are made at the same time open as many more as they need. A child process that `fork` makes opens its own.
 ///
 /// ```no_run
 /// use soloist::{Event, MysqlMutex, Schedule};

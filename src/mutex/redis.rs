@@ -6,11 +6,11 @@
 //! Each call hands out the larger of the last token plus one and the server's time in microseconds, so that tokens rise
 //! over an empty restart too. Releasing and extending compare the owner.
 //!
-//! An entry says its term. A gate that finds one held for longer than that lets it end one term later: the server's clock was
-//! set back.
+//! An entry records its term. A gate that finds an entry with more time left than that knows that the server's clock
+//! was set back, and shortens the entry to one term from now.
 //!
-//! An admission carries the times of the server between which somebody waits for its answer, and does nothing outside
-//! of them: one that was on its way to a server that had stopped, or whose clock was set back, leaves nothing behind.
+//! An admission names a window of the server's time, in which somebody waits for its answer. Outside of it the script
+//! changes nothing: a request that arrives late, or after the clock was set back, leaves nothing behind.
 //! An answer that is lost on a connection is asked for once more on another by the same owner, who is known again; or,
 //! at a release, by who has the name, and for how long. What may be ours after all is given back as soon as the server
 //! answers.
@@ -74,12 +74,12 @@ const RELEASE_OWED: Duration = Duration::from_secs(24 * 60 * 60);
 ///
 /// What was given back is gone, and stays free whatever the server's clock does. If the clock is set
 ///
-/// - **back**, the lease of a killed process ends one term after the next gate that meets it, and so do a claim and a rest
-///   of [`hold_at_least`](crate::Event::hold_at_least). A gate that such a lease refuses reports a holder since the future and
-///   [fails the process](crate::SkipReason::is_failure), a claim is reported as ever, and [`check`](EventMutex::check) warns, but on a
-///   cluster. A pause lasts until the server's clock shows its end.
-/// - **forward**, leases and claims end early: a run is cancelled at its next renewal, and an occurrence may run twice, under
-///   a higher [fencing token](crate::FencingToken).
+/// - **back**, the lease of a killed process ends one term after the next gate that asks for it. So do a claim, and the
+///   rest of [`hold_at_least`](crate::Event::hold_at_least). If such a lease refuses a gate, the report says that the
+///   holder's `since` lies in the future, and [the process fails](crate::SkipReason::is_failure); a claim is reported
+///   as usual. [`check`](EventMutex::check) warns, except on a cluster. A pause lasts until the server's clock shows its end.
+/// - **forward**, leases and claims end early: a run is cancelled at its next renewal, and an occurrence may run twice,
+///   the second time with a higher [fencing token](crate::FencingToken).
 ///
 /// The entry of an earlier version of this crate does not say its term: its end alone decides.
 ///
@@ -104,8 +104,8 @@ const RELEASE_OWED: Duration = Duration::from_secs(24 * 60 * 60);
 /// A server that has no room for another connection, that is being started, or that refuses connections, is asked again
 /// after short pauses of random length, for as long as the call may take.
 ///
-/// A cheap handle. Its clones share up to four connections, each of which is closed when nobody has used it for half a
-/// second: while a task is at work, none is kept. A child process that `fork` makes opens its own.
+/// A cheap handle. Its clones keep up to four idle connections, each for half a second after its last use. Calls that
+/// are made at the same time open as many more as they need. A child process that `fork` makes opens its own.
 ///
 /// ```no_run
 /// use soloist::{Event, RedisMutex, Schedule};

@@ -17,7 +17,7 @@
 //! Tokens are the larger of the server's time in microseconds and one more than the highest in the table; the row that has
 //! that is never cleaned away.
 //!
-//! An admission carries the time of the server from which on nobody waits for its answer, and commits nothing from then on.
+//! An admission names a window of the server's time, in which somebody waits for its answer; outside it commits nothing.
 //! An answer that is lost on a connection is asked for once more on another by the same owner, who is known again. What may
 //! be ours after all is given back as soon as the server answers.
 
@@ -189,7 +189,8 @@ impl<S: Session> SqlMutex<S> {
     fn explained(&self, failure: Failure) -> Failure {
         if failure.code().is_some_and(|code| S::DIALECT.no_table.contains(&code)) {
             return failure.advised(format!(
-                "create or upgrade it, by create_table() or by {}",
+                "create or upgrade the table {}: call create_table(), or run {}",
+                self.table(),
                 self.client.table.texts.create.with(&[])
             ));
         }

@@ -119,8 +119,9 @@ impl fmt::Display for StoreWarning {
             }
             Self::ClockSetBack { by } => write!(
                 f,
-                "the server's clock was set back by {} or more: a lease that a dead process left blocks its event until one \
-                 term after the next tick; find out what sets the clock, and let it follow the right time by small steps",
+                "the server's clock was set back by {} or more: a lease that a dead process left blocks its event for \
+                 one more term, from the next tick that asks for it; find out what set the clock, and if it is wrong \
+                 now, set it right while nothing runs",
                 Rough(*by)
             ),
             Self::ClocksDiffer { by } => write!(
@@ -142,8 +143,9 @@ mod tests {
         let warning = StoreWarning::of_grants_ahead(Duration::from_secs(23 * 3600)).unwrap();
         assert_eq!(
             warning.to_string(),
-            "the server's clock was set back by 23h 0min or more: a lease that a dead process left blocks its event until one \
-             term after the next tick; find out what sets the clock, and let it follow the right time by small steps"
+            "the server's clock was set back by 23h 0min or more: a lease that a dead process left blocks its event for \
+             one more term, from the next tick that asks for it; find out what set the clock, and if it is wrong \
+             now, set it right while nothing runs"
         );
     }
 }

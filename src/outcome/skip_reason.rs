@@ -66,9 +66,9 @@ impl SkipReason {
         }
     }
 
-    /// Whether this is a fault rather than the schedule working as it was told to. A lease that is held
-    /// [since the future](Holder::clock_set_back_by) is one: its holder may be dead, and the store's clock needs somebody to
-    /// look at it.
+    /// Whether this is a fault, and not the schedule doing its work. A lease held
+    /// [since the future](Holder::clock_set_back_by) is a fault: its holder may be dead, and somebody must look at the
+    /// store's clock.
     ///
     /// ```
     /// use soloist::SkipReason;
@@ -121,7 +121,8 @@ impl fmt::Display for SkipReason {
 pub(crate) fn said_of_the_clock(holder: &Holder, until: &str) -> String {
     holder.clock_set_back_by().map_or_else(String::new, |by| {
         format!(
-            ", which is {} in the future: the store's clock was set back; unless somebody renews the lease, it ends at {until}",
+            ", which is {} in the future: the store's clock was set back; the lease ends at {until} by that clock, \
+             unless its holder renews it",
             Rough(by)
         )
     })

@@ -35,58 +35,63 @@ impl Access {
     /// The access to the files of this directory. A directory that users can write to who do not share it is refused.
     pub(super) fn in_directory(path: &Path, directory: &Metadata, sharing: Sharing) -> io::Result<Self> {
         let (path, mode, owner, us) = (path.display(), directory.mode(), directory.uid(), our_user());
-        let shared = mode & SHARED_DIRECTORY == SHARED_DIRECTORY;
+        let (group, shared) = (directory.gid(), mode & SHARED_DIRECTORY == SHARED_DIRECTORY);
         if mode & WRITABLE_BY_ALL != 0 {
             return Err(refused(if mode & STICKY == 0 {
                 format!(
-                    "all users can write to the directory, and could replace its files: run `chmod o-w {path}`, \
-                     or use another directory"
+                    "all users can write to the directory, and could replace its files: if nothing but this store uses \
+                     it, run `chmod o-w {path}`; otherwise choose another directory, the same for all processes"
                 )
             } else {
-                "all users can write to the directory, and could plant files: use a directory in it that only its \
-                 owner can write to"
+                "all users can write to the directory, and could plant files: use a subdirectory that only its owner \
+                 can write to, the same for all processes"
                     .to_owned()
             }));
         }
         if sharing == Sharing::Group && !shared {
             return Err(refused(format!(
-                "the directory is to be shared with its group: let its owner, user {owner}, run `chmod g+rwxs {path}`"
+                "the directory is to be shared with its group, but its mode does not allow that: if all members of \
+                 group {group} may block and end its leases, let its owner, user {owner}, run `chmod g+rwxs {path}`"
             )));
         }
         if !shared && us != ROOT && ![us, ROOT].contains(&owner) {
             return Err(refused(format!(
-                "the directory belongs to user {owner}, not to user {us} or root: use another directory, or share this \
-                 one by its group, as with `chmod g+rwxs {path}`"
+                "the directory belongs to user {owner}, not to user {us} or root: use another directory; or share this \
+                 one with group {group}, whose members can then block and end its leases: let user {owner} run \
+                 `chmod g+rwxs {path}`"
             )));
         }
-        Ok(Self { owner, group: directory.gid(), shared })
+        Ok(Self { owner, group, shared })
     }
 
     /// A file that other users may have planted is refused.
     pub(super) fn accept(&self, file: &Metadata) -> io::Result<()> {
         let (owner, us) = (file.uid(), our_user());
         if !file.is_file() {
-            return Err(refused("it is not a regular file: remove it"));
+            return Err(refused("it is not a regular file: stop all processes that use the directory, then remove it"));
         }
         if file.nlink() > 1 {
             let names = file.nlink();
             return Err(refused(format!(
-                "it has {names} names, and may be another user's file under one of them: remove this one"
+                "it has {names} names (hard links), and may be another user's file under one of them: stop all \
+                 processes that use the directory, then remove this name"
             )));
         }
         let is_the_groups = self.shared && file.gid() == self.group;
         let is_the_directorys = us == ROOT && owner == self.owner;
         if ![us, ROOT].contains(&owner) && !is_the_groups && !is_the_directorys {
             return Err(refused(format!(
-                "it belongs to user {owner} and group {}, and can't be trusted: remove it while nobody uses the \
-                 directory; services that share the directory do so by its group, as with `chmod g+rwxs`",
+                "it belongs to user {owner} and group {}, and may have been planted: stop all processes that use the \
+                 directory, then remove it; if several users share the store, its directory needs `chmod g+rwxs`",
                 file.gid()
             )));
         }
         if owner != us && file.mode() & WRITABLE_BY_ALL != 0 {
-            return Err(refused(format!(
-                "all users can write to it: let its owner, user {owner}, use the store again"
-            )));
+            return Err(refused(if owner == ROOT {
+                format!("all users can write to it: let root run `chown {us}` on it, and the store narrows its mode")
+            } else {
+                format!("all users can write to it: let its owner, user {owner}, run `chmod o-w` on it")
+            }));
         }
         Ok(())
     }
@@ -107,7 +112,9 @@ impl Access {
     /// What fails is left as it is: whoever can't open the file is told so, and [`exposure`](Self::exposure) warns.
     pub(super) fn settle(&self, file: &File, found: &Metadata, origin: Origin) {
         let us = our_user();
-        if found.uid() != us {
+        // Root's own file in a user's directory may be one that the user can only open as it is.
+        let is_the_users = us == ROOT && self.owner != ROOT && !self.shared && origin == Origin::Found;
+        if found.uid() != us || is_the_users {
             return;
         }
         // Root may pause the schedule of a user, who could not open the file otherwise.
@@ -122,13 +129,13 @@ impl Access {
     }
 
     /// What is to be said of a file that more users can open than are to use it.
-    pub(super) fn exposure(&self, path: &Path, file: &Metadata) -> Option<String> {
+    pub(super) fn exposure(&self, file: &Metadata) -> Option<String> {
         let mode = self.mode();
         (file.mode() & 0o777 & !mode != 0).then(|| {
             format!(
-                "users other than {}, its owner, can open it, and block its events by locking it: run `chmod {mode:o} {}`",
-                file.uid(),
-                path.display()
+                "users other than its owner can open it, and block the event by locking it: let its owner, user {}, \
+                 run `chmod {mode:o}` on it",
+                file.uid()
             )
         })
     }
@@ -158,7 +165,8 @@ pub(super) fn accept_link(link: &Metadata, directory: &Metadata) -> io::Result<(
         return Ok(());
     }
     Err(refused(format!(
-        "the directory is a symbolic link of user {}'s: remove the link, or name the directory itself",
+        "the path is a symbolic link of user {}, who can let it lead elsewhere: check where it leads now, and give the \
+         path of that directory",
         link.uid()
     )))
 }

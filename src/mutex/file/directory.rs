@@ -119,9 +119,10 @@ impl Directory {
             Ok(file) => self.accepted(file, Origin::Found).map(Some),
             Err(Errno::NOENT) => Ok(None),
             // The second one on some of the BSDs.
-            Err(Errno::LOOP | Errno::MLINK) => {
-                Err(refused("it is a symbolic link, and links are not followed: remove it"))
-            }
+            Err(Errno::LOOP | Errno::MLINK) => Err(refused(
+                "it is a symbolic link, and links are not followed: stop all processes that use the directory, \
+                     then remove it",
+            )),
             Err(error) => Err(error.into()),
         }
     }

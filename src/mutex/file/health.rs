@@ -23,8 +23,8 @@ fn of_its_group(directory: &Directory) -> Option<StoreWarning> {
     let excluded = directory.is_writable_by_group() && !directory.access().is_shared();
     let what = || {
         format!(
-            "its group can write to it, and remove its files: run `chmod g-w {0}`, or `chmod g+s {0}` if its group \
-             shares the store",
+            "its group can write to it, and free what is held by removing files: run `chmod g+rwxs {0}` if its group \
+             shares the store, else `chmod g-w {0}`",
             path.display()
         )
     };
@@ -36,7 +36,10 @@ fn of_a_directory_above(above: &Path, directory: &Directory) -> Option<StoreWarn
     let is_open = above.metadata().is_ok_and(|above| above.mode() & 0o1002 == 0o002);
     let what = || {
         let (store, above) = (directory.path().display(), above.display());
-        format!("all users can write to it, and put another directory in place of {store}: run `chmod o-w {above}`")
+        format!(
+            "all users can write to it, and can put another directory in place of {store}: run `chmod +t {above}`, so \
+             that only owners can rename and remove what is in it"
+        )
     };
     is_open.then(|| StoreWarning::WrongDirectory { path: above.to_owned(), what: what() })
 }
@@ -44,7 +47,7 @@ fn of_a_directory_above(above: &Path, directory: &Directory) -> Option<StoreWarn
 fn of_file(directory: &Directory, path: &Path) -> io::Result<Option<String>> {
     match directory.file(path.file_name().unwrap_or_default()) {
         Ok(None) => Ok(None),
-        Ok(Some(file)) => Ok(directory.access().exposure(path, &file.file.metadata()?)),
+        Ok(Some(file)) => Ok(directory.access().exposure(&file.file.metadata()?)),
         Err(refusal) => Ok(Some(refusal.to_string())),
     }
 }

@@ -4,8 +4,8 @@
 -- {names}   their names
 -- {owners}  their owners
 -- {token}   the token of all of them
--- {looked}  the time of this server, in microseconds, at which it was looked at
--- {until}   that after which nobody waits for the answer
+-- {looked}  the server's time of the look that came before, in microseconds
+-- {until}   the server's time up to which somebody waits for the answer, in microseconds
 --
 -- The first error ends it, before the commit. No count of rows is relied on: what it counts is the client's choice.
 START TRANSACTION;
@@ -23,9 +23,9 @@ ON DUPLICATE KEY UPDATE
     expires_at = IF(owner = VALUES(owner), VALUES(expires_at), expires_at),
     term_token = IF(owner = VALUES(owner), VALUES(term_token), term_token),
     term_us = IF(owner = VALUES(owner), VALUES(term_us), term_us);
--- A row that is not as it was asked for is there a second time, and that is an error, if somebody else was granted the
--- name in between, or if it is too late, or if the clock was set back, so that this is not known. Nothing but these names
--- may be read: what is read is locked.
+-- Makes the transaction fail if it must not be committed, by inserting rows that the primary key refuses: a row that
+-- somebody else was granted in between; or all rows, if the server's time is outside of the window, because it is too
+-- late or the clock was set back. Nothing but these names may be read: what is read is locked.
 INSERT INTO soloist_mutexes SELECT * FROM soloist_mutexes FORCE INDEX (PRIMARY)
 WHERE name IN ({names}) AND (
     owner NOT IN ({owners}) OR token <> {token}

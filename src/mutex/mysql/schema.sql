@@ -8,9 +8,9 @@ CREATE TABLE IF NOT EXISTS soloist_mutexes (
     pid BIGINT NOT NULL,
     acquired_at DATETIME(6) NOT NULL COMMENT 'UTC',
     expires_at DATETIME(6) NOT NULL COMMENT 'UTC, by the clock of the server: held until then, unless released',
-    released_token BIGINT NULL COMMENT 'of the last grant that was released: the row is free if that is its token',
-    term_token BIGINT NULL COMMENT 'the grant that term_us is about: the last one, if that is the token of the row',
-    term_us BIGINT NULL COMMENT 'for how many microseconds it was granted or renewed last',
+    released_token BIGINT NULL COMMENT 'token of the last released grant: the row is free if it equals token',
+    term_token BIGINT NULL COMMENT 'token of the grant that term_us belongs to: ignore term_us unless it equals token',
+    term_us BIGINT NULL COMMENT 'the term of the last grant or renewal, in microseconds',
     PRIMARY KEY (name),
     KEY soloist_mutexes_expires_at (expires_at),
     KEY soloist_mutexes_token (token)

@@ -4,8 +4,8 @@
 -- {names}   their names
 -- {owners}  their owners
 -- {token}   the token of all of them
--- {looked}  the time of this server, in microseconds, at which it was looked at
--- {until}   that after which nobody waits for the answer
+-- {looked}  the server's time of the look that came before, in microseconds
+-- {until}   the server's time up to which somebody waits for the answer, in microseconds
 --
 -- A server that is sent several statements at once carries out all of them or none.
 INSERT INTO soloist_mutexes AS held (name, owner, token, host, pid, acquired_at, expires_at, term_token, term_us)
@@ -17,8 +17,9 @@ ON CONFLICT (name) DO UPDATE SET
 WHERE (
     held.released_token = held.token OR held.expires_at <= clock_timestamp() OR held.owner = excluded.owner
 ) AND held.token < excluded.token;
--- A row that is not as it was asked for is there a second time, and that is an error, if somebody else was granted the
--- name in between, or if it is too late, or if the clock was set back, so that this is not known.
+-- Makes the transaction fail if it must not be committed, by inserting rows that the primary key refuses: a row that
+-- somebody else was granted in between; or all rows, if the server's time is outside of the window, because it is too
+-- late or the clock was set back.
 INSERT INTO soloist_mutexes SELECT * FROM soloist_mutexes
 WHERE name IN ({names}) AND (
     owner NOT IN ({owners}) OR token <> {token}

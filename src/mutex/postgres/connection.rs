@@ -15,9 +15,9 @@ use crate::mutex::remote::{Connect, Failure};
 use crate::mutex::sql::{Dialect, FAREWELL, Row, Session, Waiting};
 
 pub(super) struct Connection {
-    /// Gone when it was left in words.
+    /// `None` only while this is dropped.
     client: Option<Client>,
-    /// What is sent and heard goes through it; it ends with the connection.
+    /// The task that carries bytes between the client and the socket. It ends when the client is dropped.
     course: Option<JoinHandle<()>>,
     waiting: Waiting,
     /// What each call begins with: the limits in time of what it does, which end with it.
@@ -88,7 +88,7 @@ impl Session for Connection {
     }
 }
 
-/// The server is told at once, although a child process of ours may have the same socket open.
+/// Says goodbye to the server. To close the socket is not enough: a child process of ours may have it open, too.
 impl Drop for Connection {
     fn drop(&mut self) {
         drop(self.client.take());

@@ -10,9 +10,9 @@ CREATE TABLE IF NOT EXISTS soloist_mutexes (
     acquired_at timestamptz NOT NULL,
     -- It is held until then, by the clock of the server, unless it was released.
     expires_at timestamptz NOT NULL,
-    -- The token of the last grant that was released: the row is free if that is its token.
+    -- The token of the last released grant: the row is free if it equals token.
     released_token bigint,
-    -- For how many microseconds it was granted or renewed last, if the token before it is that of the row.
+    -- The term of the last grant or renewal, in microseconds. Ignore it unless term_token equals token.
     term_token bigint,
     term_us bigint
 );

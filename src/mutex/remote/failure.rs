@@ -174,8 +174,8 @@ impl Failure {
     }
 }
 
-/// Whether the server that a connection was to lead to is between its end and its start: nobody is at its port or its
-/// socket, or somebody who is about to go. One with too many clients may hang up like that as well.
+/// Whether nobody serves at the address: its port or socket is closed, or the connection broke before anything was
+/// asked. A server that starts, stops, or has too many clients does that.
 fn nobody_listens(error: &io::Error) -> bool {
     use io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionRefused, ConnectionReset, NotFound, UnexpectedEof};
 
@@ -235,7 +235,10 @@ impl fmt::Display for Failure {
             Cause::TimedOut(None) => f.write_str("no answer in time"),
             Cause::TimedOut(Some(timeout)) => write!(f, "no answer within {timeout:?}"),
             #[cfg(feature = "redis")]
-            Cause::TooLate => f.write_str("the server's clock says that the request came too late; does it step?"),
+            Cause::TooLate => f.write_str(
+                "the server did nothing, because by its clock the request came too late or too early: find out whether \
+                 something sets that clock",
+            ),
             Cause::NotUnderstood(what) => f.write_str(what),
             Cause::Refused(refusal) => refusal.fmt(f),
         }

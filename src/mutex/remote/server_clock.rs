@@ -27,8 +27,8 @@ impl ServerClock {
         self.micros.saturating_add(later)
     }
 
-    /// The server's time, in microseconds, before which it can't be that somebody asks now, unless its clock was set back
-    /// since it was read.
+    /// The earliest time, in microseconds, that the server's clock can show now, unless it was set back since it was
+    /// read.
     #[cfg(feature = "redis")]
     pub(in crate::mutex) fn at_least(self) -> i64 {
         self.at(Clock::system().moment()).saturating_sub(CLOCKS_DRIFT)

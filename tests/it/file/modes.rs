@@ -56,14 +56,15 @@ fn a_directory_that_all_users_can_write_to_is_refused() {
         assert_eq!(
             refusal(store.path()),
             "could not open the directory DIR: all users can write to the directory, and could replace its files: \
-             run `chmod o-w DIR`, or use another directory"
+             if nothing but this store uses it, run `chmod o-w DIR`; otherwise choose another directory, the same for all \
+             processes"
         );
     }
     set_mode(store.path(), 0o1777);
     assert_eq!(
         refusal(store.path()),
         "could not open the directory DIR: all users can write to the directory, and could plant files: \
-         use a directory in it that only its owner can write to"
+         use a subdirectory that only its owner can write to, the same for all processes"
     );
     set_mode(store.path(), 0o700);
     store.assert_free(&reports());
@@ -93,8 +94,9 @@ fn a_directory_of_somebody_else_is_refused_where_nobody_shares() {
     let dir = ground.dir("locks", ALICE, TEAM, 0o770);
     let said = ground.in_team(BOB).does(&Told::Use(&dir));
     let why = format!(
-        "the directory belongs to user {ALICE}, not to user {BOB} or root: use another directory, \
-         or share this one by its group, as with `chmod g+rwxs {}`",
+        "the directory belongs to user {ALICE}, not to user {BOB} or root: use another directory; \
+         or share this one with group {TEAM}, whose members can then block and end its leases: let user {ALICE} run \
+         `chmod g+rwxs {}`",
         dir.display()
     );
     assert_eq!(said, format!("could not open the directory {}: {why}", dir.display()));
@@ -149,9 +151,12 @@ fn two_services_of_one_group_share_a_directory_that_they_were_told_to_share() {
     let Some(ground) = Ground::as_root(test) else { return };
     let there = ground.dir("there", ALICE, TEAM, 0o750);
     let said = ground.in_team(BOB).does(&Told::Share(&there));
-    let why = "the directory is to be shared with its group: let its owner";
     let path = there.display();
-    assert_eq!(said, format!("could not open the directory {path}: {why}, user {ALICE}, run `chmod g+rwxs {path}`"));
+    let why = format!(
+        "the directory is to be shared with its group, but its mode does not allow that: if all members of group {TEAM} \
+         may block and end its leases, let its owner, user {ALICE}, run `chmod g+rwxs {path}`"
+    );
+    assert_eq!(said, format!("could not open the directory {path}: {why}"));
     assert_eq!(ground.in_team(ALICE).does(&Told::Use(&there)), "granted", "these files are hers alone, for now");
     two_services_share(&ground, &there, |dir| Told::Share(dir));
     assert_eq!((access(&there).1, mode(&there)), (TEAM, 0o2770));
@@ -186,8 +191,8 @@ fn checking_narrows_what_is_ours_and_warns_of_what_is_not() {
     assert_eq!(
         warnings(&mutex),
         [format!(
-            "the file FILE.life is not as it should be: users other than {ALICE}, its owner, can open it, \
-             and block its events by locking it: run `chmod 600 FILE.life`"
+            "the file FILE.life is not as it should be: users other than its owner can open it, \
+             and block the event by locking it: let its owner, user {ALICE}, run `chmod 600` on it"
         )]
     );
     set_mode(&life, 0o600);
@@ -195,7 +200,8 @@ fn checking_narrows_what_is_ours_and_warns_of_what_is_not() {
     ground.user(ALICE).succeeds("ln -s /etc/passwd \"$1\"", &record);
     assert_eq!(
         warnings(&mutex),
-        ["the file FILE.record is not as it should be: it is a symbolic link, and links are not followed: remove it"]
+        ["the file FILE.record is not as it should be: it is a symbolic link, and links are not followed: stop all \
+          processes that use the directory, then remove it"]
     );
 
     let store = Store::new();
@@ -212,8 +218,8 @@ fn checking_warns_of_a_directory_that_others_can_replace_or_empty() {
     store.assert_free(&reports());
     assert_eq!(
         warnings(&store.mutex),
-        ["the directory DIR is not as it should be: its group can write to it, and remove its files: \
-          run `chmod g-w DIR`, or `chmod g+s DIR` if its group shares the store"]
+        ["the directory DIR is not as it should be: its group can write to it, and free what is \
+          held by removing files: run `chmod g+rwxs DIR` if its group shares the store, else `chmod g-w DIR`"]
     );
     set_mode(store.path(), 0o2770);
     assert_eq!(warnings(&store.mutex), [""; 0]);
@@ -224,7 +230,8 @@ fn checking_warns_of_a_directory_that_others_can_replace_or_empty() {
         warnings(&inner),
         [format!(
             "the directory {dir} is not as it should be: all users can write to it, \
-             and put another directory in place of DIR: run `chmod o-w {dir}`",
+             and can put another directory in place of DIR: run `chmod +t {dir}`, so that only owners can rename and \
+             remove what is in it",
             dir = store.path().display()
         )]
     );

@@ -102,14 +102,16 @@ fn a_link_in_place_of_a_file_is_not_followed_by_another_user() {
 
 #[track_caller]
 fn links_are_not_followed<'a>(ground: &'a Ground, file: Opened, field: impl Fn(&'a Ground, &str) -> Field<'a>) {
-    let symbolic = "it is a symbolic link, and links are not followed: remove it";
+    let symbolic = "it is a symbolic link, and links are not followed: \
+                    stop all processes that use the directory, then remove it";
     for (name, there) in [("link", true), ("dangling", false)] {
         let field = field(ground, &format!("{file:?}-{name}"));
         let target = if there { &field.treasure } else { &field.missing }.display().to_string();
         field.refuses(file, symbolic, |path| field.bob.succeeds(&format!("ln -s {target} \"$1\""), path));
     }
     let field = field(ground, &format!("{file:?}-hard"));
-    let hard = "it has 2 names, and may be another user's file under one of them: remove this one";
+    let hard = "it has 2 names (hard links), and may be another user's file under one of them: \
+                stop all processes that use the directory, then remove this name";
     // Some systems let Bob do this.
     field.refuses(file, hard, |path| fs::hard_link(&field.treasure, path).unwrap());
 }
@@ -119,7 +121,7 @@ fn what_is_no_regular_file_is_refused_at_once() {
     let Some(ground) = Ground::as_root("file::planted::what_is_no_regular_file_is_refused_at_once") else { return };
     for file in ALL {
         let field = Field::of_alice(&ground, &format!("{file:?}-pipe"));
-        let pipe = "it is not a regular file: remove it";
+        let pipe = "it is not a regular file: stop all processes that use the directory, then remove it";
         field.refuses(file, pipe, |path| field.bob.succeeds("mkfifo -m 666 \"$1\"", path));
         let field = Field::of_alice(&ground, &format!("{file:?}-folder"));
         let folder = "Is a directory (os error 21)";
@@ -135,8 +137,8 @@ fn a_file_of_somebody_else_is_refused_where_nobody_shares() {
     let dir = ground.dir("locks", 0, TEAM, 0o770);
     assert_eq!(ground.in_team(ALICE).does(&Told::Use(&dir)), "granted");
     let why = format!(
-        "it belongs to user {ALICE} and group {ALICE}, and can't be trusted: remove it while nobody uses the directory; \
-         services that share the directory do so by its group, as with `chmod g+rwxs`"
+        "it belongs to user {ALICE} and group {ALICE}, and may have been planted: stop all processes that use the \
+         directory, then remove it; if several users share the store, its directory needs `chmod g+rwxs`"
     );
     for (name, user) in [("Bob", ground.in_team(BOB)), ("root", ground.root())] {
         let said = user.does(&Told::Use(&dir));
@@ -172,8 +174,10 @@ fn a_directory_behind_a_link_that_somebody_else_planted_is_refused() {
     let link = open.join("locks");
     ground.user(BOB).succeeds(&format!("ln -s {} \"$1\"", target.display()), &link);
     let said = ground.root().does(&Told::Use(&link));
-    let why =
-        format!("the directory is a symbolic link of user {BOB}'s: remove the link, or name the directory itself");
+    let why = format!(
+        "the path is a symbolic link of user {BOB}, who can let it lead elsewhere: check where it leads now, and give \
+         the path of that directory"
+    );
     assert_eq!(said, format!("could not open the directory {}: {why}", link.display()));
     assert!(files(&target).is_empty());
 

@@ -28,7 +28,12 @@ fn a_missing_table_is_an_error_that_contains_what_makes_it<S: SqlServer>() {
     assert!(error.is_unavailable());
     let said = format!("{error:?}");
     let statements = one_line(S::schema(&mutex));
-    assert!(said.contains(&format!("; create or upgrade it, by create_table() or by {statements}")), "{said}");
+    assert!(
+        said.contains(&format!(
+            "; create or upgrade the table soloist_mutexes: call create_table(), or run {statements}"
+        )),
+        "{said}"
+    );
     let as_its_user = if server.url().starts_with("postgres") { "SET ROLE owner; " } else { "" };
     server.ask(&format!("{as_its_user}{statements}"));
     assert!(mutex.create(&request("reports")).unwrap().is_some());
@@ -50,7 +55,9 @@ fn a_table_is_made_once<S: SqlServer>() {
 fn a_table_may_have_another_name<S: SqlServer>() {
     let server = S::start();
     let other = S::named(&server.url(), "order");
-    assert!(format!("{:?}", other.create(&request("reports")).unwrap_err()).contains("create or upgrade it"));
+    assert!(
+        format!("{:?}", other.create(&request("reports")).unwrap_err()).contains("create or upgrade the table order")
+    );
     S::create_table(&other).unwrap();
     assert!(other.create(&request("reports")).unwrap().is_some());
     assert!(!server.mutex().exists(request("reports").name()).unwrap(), "tables don't see each other");
