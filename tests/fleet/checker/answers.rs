@@ -63,7 +63,8 @@ fn meets_a_claim(case: &Case<'_>, skip: &Skip<'_>) -> bool {
     let ran = case.runs.iter().any(|run| is_it(run.life.pid, run.event, run.occurrence));
     let mut skips = case.skips.iter().filter(|other| is_it(other.life.pid, other.event, other.occurrence));
     let mut of_the_holder = case.history.lives.iter().filter(|life| skip.holder == Some(life.pid));
-    ran || skips.any(|other| other.since <= skip.at && may_have_been_granted(case, other))
+    let was_granted = |other: &Skip<'_>| may_have_been_granted(case, other) || may_have_lost_a_grant(case, other);
+    ran || skips.any(|other| other.since <= skip.at && was_granted(other))
         || of_the_holder.any(|life| was_killed_at(case, life, skip.event, skip.occurrence))
 }
 
@@ -88,7 +89,14 @@ pub(super) fn holder_was_at_work(case: &Case<'_>, skip: &Skip<'_>) -> bool {
 /// Whether that process asked for the same event then, and may have been granted it.
 fn may_have_a_grant(case: &Case<'_>, skip: &Skip<'_>, pid: u32, since: u64) -> bool {
     let mut asked = case.skips.iter().filter(|other| other.life.pid == pid && other.event == skip.event);
-    asked.any(|other| other.since <= skip.at && since <= other.at && may_have_been_granted(case, other))
+    let was_granted = |other: &Skip<'_>| may_have_been_granted(case, other) || may_have_lost_a_grant(case, other);
+    asked.any(|other| other.since <= skip.at && since <= other.at && was_granted(other))
+}
+
+/// Whether it may have been granted what it skipped, by a store that lost its data before the answer came: it asked again,
+/// and somebody else had come first.
+fn may_have_lost_a_grant(case: &Case<'_>, skip: &Skip<'_>) -> bool {
+    matches!(skip.reason, "overlapping" | "ran_elsewhere") && case.was_emptied(skip.since, skip.at)
 }
 
 /// Whether it may have been granted what it skipped: it was cut off from the answer, or came too late to start; or its lease

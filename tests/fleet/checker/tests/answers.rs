@@ -126,6 +126,35 @@ fn a_claim_of_nobody_is_found() {
 }
 
 #[test]
+fn a_claim_that_was_lost_with_its_answer_is_met_before_that() {
+    // It asks again when the store has lost its data, and another one has the occurrence.
+    let text = "
+        1   300 skipped 0 ran_elsewhere by 2
+        2   250 start   0 token 1
+        2   260 end     0
+        2 60000 start   1 token 2
+        1 60005 skipped 1 overlapping by 2
+        2 60100 end     1
+    ";
+    let met_by_a_third = |from, until| {
+        let mut met = Doctored::of(Protection::Both, text).with(Kind::ServerEmptied, from, until, None);
+        let mut third = met.life(1).clone();
+        let skip = |minute, when, pid| Line {
+            at: at(when),
+            occurrence: written(minute),
+            holder: Some(format!("web-1, pid {pid}, since noon")),
+            ..met.0.lives[0].lines[0].clone()
+        };
+        third.lines = vec![skip(0, 50, 1), skip(1, 60_010, 2)];
+        (third.name, third.pid) = ("worker 3".into(), 3);
+        met.0.lives.push(third);
+        met
+    };
+    met_by_a_third(60, 200).passes();
+    met_by_a_third(5_000, 6_000).fails_with("as ran_elsewhere by Some(1)");
+}
+
+#[test]
 fn a_lease_that_is_not_released_beside_another_fault_is_found() {
     let text = "
         1   10 start   0 token 1
