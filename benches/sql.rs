@@ -67,7 +67,8 @@ impl Sql for Mariadb {
 
     fn fill(&self, table: &str) {
         self.ask(&format!(
-            "INSERT INTO {table} SELECT CONCAT('claim/old/', LPAD(seq, 7, '0')), 'x', seq, 'h', 1, UTC_TIMESTAMP(6), \
+            "INSERT INTO {table} (name, owner, token, host, pid, acquired_at, expires_at) \
+             SELECT CONCAT('claim/old/', LPAD(seq, 7, '0')), 'x', seq, 'h', 1, UTC_TIMESTAMP(6), \
              UTC_TIMESTAMP(6) FROM seq_1_to_{MANY}"
         ));
     }
@@ -108,7 +109,8 @@ impl Sql for Postgres {
 
     fn fill(&self, table: &str) {
         self.ask(&format!(
-            "INSERT INTO {table} SELECT 'claim/old/' || lpad(seq::text, 7, '0'), 'x', seq, 'h', 1, now(), now() \
+            "INSERT INTO {table} (name, owner, token, host, pid, acquired_at, expires_at) \
+             SELECT 'claim/old/' || lpad(seq::text, 7, '0'), 'x', seq, 'h', 1, now(), now() \
              FROM generate_series(1, {MANY}) AS seq"
         ));
     }
@@ -145,7 +147,10 @@ fn raw_run<S: Sql>(raw: &mut impl FnMut(&str) -> Option<String>, minute: i64) {
     let rows = names.each_ref().map(|name| with(row, &places(name))).join(", ");
     let owners = format!("'{owner}'");
     let far = i64::MAX.to_string();
-    raw(&with(admit, &[("rows", &rows), ("names", &list), ("owners", &owners), ("token", &token), ("until", &far)]));
+    raw(&with(
+        admit,
+        &[("rows", &rows), ("names", &list), ("owners", &owners), ("token", &token), ("looked", "0"), ("until", &far)],
+    ));
     let ours = format!("(name = 'lease/raw' AND owner = '{owner}')");
     assert_eq!(raw(&with(end, &[("ours", &ours), ("micros", "0")])).as_deref(), Some("lease/raw"));
 }
