@@ -114,8 +114,8 @@ use connection::Connection;
 /// server answers, by a thread that lives as long as there is a handle; the last handle tries once more when it goes. A
 /// process that ends without an answer leaves the lease to its term, and the claim.
 ///
-/// A server that has no room for another connection, that is being started, or that refuses connections, is asked again
-/// after short pauses of random length, for as long as the call may take.
+/// If the server has no room for another connection, is being started, or refuses connections, the call asks again after
+/// short random pauses, until its time limit.
 ///
 /// A cheap handle. Its clones keep up to four idle connections, each for half a second after its last use. Calls that
 /// are made at the same time open as many more as they need. A child process that `fork` makes opens its own.

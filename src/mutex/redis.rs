@@ -101,8 +101,8 @@ const RELEASE_OWED: Duration = Duration::from_secs(24 * 60 * 60);
 /// The server's user needs `+@connection +evalsha +script|load +time +get +mget +set +del +exists +pttl +pexpire` on the keys
 /// `~soloist:*`, and `+info` for [`check`](EventMutex::check).
 ///
-/// A server that has no room for another connection, that is being started, or that refuses connections, is asked again
-/// after short pauses of random length, for as long as the call may take.
+/// If the server has no room for another connection, is being started, or refuses connections, the call asks again after
+/// short random pauses, until its time limit.
 ///
 /// A cheap handle. Its clones keep up to four idle connections, each for half a second after its last use. Calls that
 /// are made at the same time open as many more as they need. A child process that `fork` makes opens its own.

@@ -383,7 +383,8 @@ fn a_request_that_is_heard_after_the_clock_went_back_grants_nothing<S: Clocked>(
     }
 }
 
-/// What was shortened since an extension was sent stays so, as it does where the extension is only late.
+/// A lease that was shortened after an extension was sent stays short: the extension comes too late, or by a clock that was
+/// set back.
 #[test]
 fn an_extension_that_redis_hears_after_its_clock_went_back_does_nothing() {
     let server = <Redis as Clocked>::start();

@@ -1,8 +1,10 @@
 //! The directory of a store: one descriptor, beside which its files are opened.
 //!
-//! Other users may be able to write to the directory. So no link in it is followed, what is no plain file of somebody
-//! who may own it is refused before it is locked, read or changed, and only a file that this very call has made changes
-//! its owner.
+//! Other users may have planted something in the directory:
+//!
+//! - Links are not followed.
+//! - Only a regular file of a permitted owner is locked, read or changed; anything else is refused before that.
+//! - Only a file that the same call has made changes its owner.
 
 use std::ffi::OsStr;
 use std::fs::{self, DirBuilder, File, Metadata};

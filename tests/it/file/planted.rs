@@ -1,4 +1,5 @@
-//! What another user puts where the store opens its files is not used, and nothing is made or given away behind it.
+//! Another user plants something at the path of a file of the store. The store refuses it, and neither makes nor gives away
+//! what it leads to.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
