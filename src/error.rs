@@ -4,6 +4,8 @@ use std::error::Error;
 use std::fmt;
 use std::sync::Arc;
 
+use crate::escape::steers_or_hides;
+
 /// Any error, as closures that use `?` return it.
 ///
 /// ```
@@ -226,8 +228,8 @@ impl Quoted {
                 quoted.push('…');
                 break;
             }
-            // A line break or a no-break space would hide, or break the line of a log.
-            if char.is_control() || (char.is_whitespace() && char != ' ') {
+            // A no-break space looks like a space.
+            if steers_or_hides(char) || (char.is_whitespace() && char != ' ') {
                 quoted.extend(char.escape_debug());
             } else {
                 quoted.push(char);

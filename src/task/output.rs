@@ -1,13 +1,15 @@
 //! Where a command's output goes.
 
 use std::collections::VecDeque;
-use std::fmt::{self, Write};
+use std::fmt;
 use std::fs::{File, OpenOptions};
 use std::io::{self, PipeReader, PipeWriter, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::thread::{Builder, Scope, ScopedJoinHandle};
+
+use crate::escape::Lines;
 
 /// Where what a command writes goes, its standard output and its standard error together;
 /// [`Event::output`](crate::Event::output) takes it.
@@ -96,14 +98,7 @@ impl fmt::Display for KeptOutput {
         if self.left_out > 0 {
             f.write_str("…")?;
         }
-        for char in String::from_utf8_lossy(&self.bytes).chars() {
-            if char.is_control() && !matches!(char, '\n' | '\t') {
-                write!(f, "{}", char.escape_debug())?;
-            } else {
-                f.write_char(char)?;
-            }
-        }
-        Ok(())
+        Lines(String::from_utf8_lossy(&self.bytes)).fmt(f)
     }
 }
 

@@ -6,6 +6,8 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::escape::OneLine;
+
 /// Why there is no answer, and whether what was asked may have been done all the same.
 #[derive(Clone, Debug)]
 pub(in crate::mutex) struct Failure {
@@ -213,16 +215,7 @@ pub(in crate::mutex) fn understood(error: &io::Error, kind: &str) -> io::Error {
 
 /// So many characters of what a server said, none of which hides or breaks the line of a log.
 fn on_one_line(said: &str, most: usize) -> String {
-    let mut line = String::new();
-    for char in said.chars().take(most) {
-        if hides_or_breaks(char) { line.extend(char.escape_debug()) } else { line.push(char) }
-    }
-    line
-}
-
-/// A control character, the end of a line or of a paragraph, or what turns the direction of the text around it.
-fn hides_or_breaks(char: char) -> bool {
-    char.is_control() || matches!(char, '\u{2028}' | '\u{2029}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    OneLine(said.chars().take(most).collect::<String>()).to_string()
 }
 
 impl fmt::Display for Failure {
@@ -263,21 +256,6 @@ impl std::error::Error for Failure {}
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn what_a_server_said_stays_on_one_line_and_shows_all_of_itself() {
-        let cases = [
-            ("plain words, Grüße and 時間", "plain words, Grüße and 時間"),
-            ("two\r\nlines\tand \u{1b}[2Ja \0 screen", r"two\r\nlines\tand \u{1b}[2Ja \0 screen"),
-            ("next\u{85}line", r"next\u{85}line"),
-            ("line\u{2028}paragraph\u{2029}", r"line\u{2028}paragraph\u{2029}"),
-            ("\u{202a}\u{202b}\u{202c}\u{202d}\u{202e}", r"\u{202a}\u{202b}\u{202c}\u{202d}\u{202e}"),
-            ("\u{2066}\u{2067}\u{2068}\u{2069}", r"\u{2066}\u{2067}\u{2068}\u{2069}"),
-        ];
-        for (said, shown) in cases {
-            assert_eq!(on_one_line(said, 80), shown);
-        }
-    }
 
     #[test]
     fn what_a_server_said_is_cut_by_its_characters() {

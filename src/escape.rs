@@ -1,0 +1,73 @@
+//! Text of others, shown so that it can't steer a terminal, hide, or break the line of a log.
+
+use std::fmt::{self, Write};
+
+/// Shows a text on one line: whatever steers or hides is escaped, as `\n` and `\u{1b}`.
+pub(crate) struct OneLine<T>(pub(crate) T);
+
+/// The same for a text that may have several lines: `\n` and tabs stay.
+pub(crate) struct Lines<T>(pub(crate) T);
+
+impl<T: fmt::Display> fmt::Display for OneLine<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(Escaping { f, stays: |_| false }, "{}", self.0)
+    }
+}
+
+impl<T: fmt::Display> fmt::Display for Lines<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(Escaping { f, stays: |char| matches!(char, '\n' | '\t') }, "{}", self.0)
+    }
+}
+
+struct Escaping<'a, 'f> {
+    f: &'a mut fmt::Formatter<'f>,
+    stays: fn(char) -> bool,
+}
+
+impl fmt::Write for Escaping<'_, '_> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        for char in text.chars() {
+            self.write_char(char)?;
+        }
+        Ok(())
+    }
+
+    fn write_char(&mut self, char: char) -> fmt::Result {
+        if steers_or_hides(char) && !(self.stays)(char) {
+            write!(self.f, "{}", char.escape_debug())
+        } else {
+            self.f.write_char(char)
+        }
+    }
+}
+
+/// A control character, the end of a line or of a paragraph, what has no width, or what turns the direction of the text
+/// around it.
+pub(crate) fn steers_or_hides(char: char) -> bool {
+    char.is_control()
+        || matches!(char, '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_on_one_line_shows_all_of_itself() {
+        let cases = [
+            ("plain words, Grüße and 時間", "plain words, Grüße and 時間"),
+            ("two\r\nlines\tand \u{1b}[2Ja \0 screen", r"two\r\nlines\tand \u{1b}[2Ja \0 screen"),
+            ("back\u{8}\u{7f}space, next\u{85}line, C1 \u{9b}2J", r"back\u{8}\u{7f}space, next\u{85}line, C1 \u{9b}2J"),
+            ("line\u{2028}paragraph\u{2029}", r"line\u{2028}paragraph\u{2029}"),
+            ("\u{202a}\u{202b}\u{202c}\u{202d}\u{202e}", r"\u{202a}\u{202b}\u{202c}\u{202d}\u{202e}"),
+            ("\u{2066}\u{2067}\u{2068}\u{2069}", r"\u{2066}\u{2067}\u{2068}\u{2069}"),
+            ("\u{200e}\u{200f}\u{61c}\u{200b}\u{feff}", r"\u{200e}\u{200f}\u{61c}\u{200b}\u{feff}"),
+        ];
+        for (said, shown) in cases {
+            assert_eq!(OneLine(said).to_string(), shown);
+            let stays = shown.replace(r"\t", "\t").replace(r"\n", "\n");
+            assert_eq!(Lines(said).to_string(), stays);
+        }
+    }
+}
