@@ -38,7 +38,7 @@
 //!   of the event is admitted, on any thread, process or host that shares the store.
 //! - [`Event::on_one_server`] takes a **claim** that is called after the event *and* the scheduled instant: each
 //!   occurrence starts at most once, as long as the servers' ticks are less than five minutes apart. Lease and claim are taken together or
-//!   not at all, so that a lost race never consumes an occurrence. The page [`scenarios`] draws what a fleet does with
+//!   not at all, so that a lost race never consumes an occurrence. The page [`scenarios`](guide::scenarios) draws what a fleet does with
 //!   either, and with both.
 //! - [`Event::once_per`] takes its claim on a civil period instead, a **permit**: of all occurrences in an hour, a day, a
 //!   week or a month one starts, on whichever server asks first.
@@ -47,7 +47,7 @@
 //! - A task is a callback, or a [command](Event::exec), which is ended with all that it has started before its lease is.
 //! - Every way out gives the lease back: a return, an error, a panic, [a signal](Shutdown),
 //!   [`process::exit`](std::process::exit). After `SIGKILL` the file store frees it at once, other stores when its term
-//!   is over: within a minute. The page [`ways_out`] has a row for each.
+//!   is over: within a minute. The page [`ways_out`](guide::ways_out) has a row for each.
 //! - A store that does not answer is never taken for a free mutex: the event is skipped, and the report says why. The
 //!   tick waits for it once; whoever else needs it is skipped at once, and the others run.
 //! - Events [`in_background`](Event::in_background) that are due in one tick are gated together, a hundred in one round
@@ -111,13 +111,13 @@
 //!
 //! A process that exits lets go of leases for a fixed term as well. It waits for its stores, three seconds at most; what
 //! could not be given back ends with its term. On other systems than Unix, and after [`abort`](std::process::abort), it is
-//! as if it were killed. Each way in which a run can end, by itself or not, has its row in [`ways_out`].
+//! as if it were killed. Each way in which a run can end, by itself or not, has its row in [`ways_out`](guide::ways_out).
 //!
 //! # When an event is due
 //!
 //! Words such as [`every_ten_seconds`](Event::every_ten_seconds), [`hourly_at`](Event::hourly_at),
 //! [`weekdays`](Event::weekdays) and [`last_day_of_month`](Event::last_day_of_month) combine in any order, and
-//! [`cron`](Event::cron) takes the five fields of a crontab line. The page [`frequencies`] has a table of all words, with the
+//! [`cron`](Event::cron) takes the five fields of a crontab line. The page [`frequencies`](guide::frequencies) has a table of all words, with the
 //! expressions that they stand for and their next five times.
 //!
 //! # Pause
@@ -199,12 +199,10 @@
 //! | `no thread for renewals: leases end with their terms` | warn | `error` |
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
+pub mod guide;
 mod schedule;
 mod event;
 mod frequency;
-#[doc = include_str!("frequencies.md")]
-#[doc = include_str!("frequency/table.md")]
-pub mod frequencies {}
 mod crontab;
 mod zone;
 mod timetable;
@@ -223,8 +221,6 @@ mod cancel;
 mod outage;
 mod period;
 mod protection;
-#[doc = include_str!("scenarios.md")]
-pub mod scenarios {}
 mod mutex;
 mod lease;
 mod guard;
@@ -234,8 +230,6 @@ mod outcome;
 mod report;
 mod pause;
 mod shutdown;
-#[doc = include_str!("ways_out.md")]
-pub mod ways_out {}
 mod clock;
 mod sync;
 mod process;

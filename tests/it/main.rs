@@ -31,6 +31,7 @@ mod idle;
 mod outage;
 mod pause;
 mod period;
+mod readme;
 mod recovery;
 #[cfg(feature = "redis")]
 mod redis;
@@ -40,6 +41,8 @@ mod schedule;
 #[cfg(all(feature = "redis", feature = "mysql", feature = "postgres"))]
 mod server_clock;
 mod servers;
+#[cfg(unix)]
+mod service_example;
 #[cfg(all(feature = "mysql", feature = "postgres"))]
 mod sql;
 mod tidy;

@@ -11,7 +11,7 @@ on_both!(
     a_worker_makes_its_table_when_it_is_told_to,
     three_copies_share_the_permits_of_a_database,
     the_audit_makes_its_table_and_is_kept,
-    what_the_readme_tells_an_operator_shows_and_frees_what_is_held,
+    what_the_guide_tells_an_operator_shows_and_frees_what_is_held,
 );
 
 fn run(name: &str, arguments: &[&str]) -> Output {
@@ -81,12 +81,12 @@ fn the_audit_makes_its_table_and_is_kept<S: SqlServer>() {
     }
 }
 
-fn what_the_readme_tells_an_operator_shows_and_frees_what_is_held<S: SqlServer>() {
+fn what_the_guide_tells_an_operator_shows_and_frees_what_is_held<S: SqlServer>() {
     let server = S::start();
     let title = if server.url().starts_with("mysql") { "-- MySQL" } else { "-- PostgreSQL" };
-    let readme = include_str!("../../../README.md");
-    let blocks = readme.split("```sql\n").skip(1).filter_map(|block| block.split("```").next());
-    let block = blocks.into_iter().find(|block| block.starts_with(title)).expect("the README has one for each");
+    let guide = include_str!("../../../src/guide/stores.md");
+    let blocks = guide.split("```sql\n").skip(1).filter_map(|block| block.split("```").next());
+    let block = blocks.into_iter().find(|block| block.starts_with(title)).expect("the guide has one for each");
     let lines: Vec<&str> = block.lines().filter(|line| !line.starts_with("--")).collect();
     let lines = lines.join(" ");
     let statements: Vec<&str> = lines.split_terminator(';').collect();

@@ -1,0 +1,96 @@
+//! A service that answers HTTP requests beside its schedule, and ends both in order when it gets SIGTERM or SIGINT.
+//!
+//! ```text
+//! cargo run --example service -- 127.0.0.1:8080
+//! curl http://127.0.0.1:8080/      # when each event is due next
+//! curl http://127.0.0.1:8080/slow  # takes ten seconds, also when the service is told to stop meanwhile
+//! ```
+
+use std::error::Error;
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::unix::net::UnixStream;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use chrono::Utc;
+use signal_hook::consts::{SIGINT, SIGTERM};
+use soloist::{Event, FileMutex, Schedule, Shutdown};
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let address: SocketAddr = std::env::args().nth(1).as_deref().unwrap_or("127.0.0.1:0").parse()?;
+
+    let store = FileMutex::in_dir(std::env::temp_dir().join("soloist-service"))?;
+    let mut schedule =
+        Schedule::new(store).on_report(|report| report.failures().for_each(|failure| eprintln!("{failure}")));
+    schedule.add(
+        Event::call("carts:remind", |run| {
+            run.cancelled(Duration::from_secs(1)); // a task that stops early when the service does
+        })
+        .every_ten_seconds()
+        .without_overlapping(),
+    )?;
+
+    let shutdown = Shutdown::new();
+    let ticking = thread::spawn({
+        let (schedule, shutdown) = (schedule.clone(), shutdown.clone());
+        move || schedule.work(&shutdown)
+    });
+    serve_until_a_signal(address, &schedule, || shutdown.trigger())?;
+    ticking.join().map_err(|_| "the schedule panicked")?;
+    println!("all requests are answered, and nothing is held any more");
+    Ok(())
+}
+
+/// Returns when every request that came before the signal has been answered.
+fn serve_until_a_signal(address: SocketAddr, schedule: &Schedule, on_signal: impl Fn() + Send) -> io::Result<()> {
+    let listener = TcpListener::bind(address)?;
+    let address = listener.local_addr()?;
+    let (mut signalled, signal) = UnixStream::pair()?;
+    for number in [SIGTERM, SIGINT] {
+        signal_hook::low_level::pipe::register(number, signal.try_clone()?)?;
+    }
+    println!("serving http://{address}");
+
+    let stopping = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let stopping = &stopping;
+        scope.spawn(move || {
+            let heard = signalled.read_exact(&mut [0]);
+            on_signal();
+            stopping.store(true, Ordering::Release);
+            // Wakes the loop below, which waits for the next connection.
+            heard.and_then(|()| TcpStream::connect(address))
+        });
+        for connection in listener.incoming() {
+            if stopping.load(Ordering::Acquire) {
+                break;
+            }
+            let connection = connection?;
+            scope.spawn(move || {
+                if let Err(error) = answer(&connection, schedule) {
+                    eprintln!("a request was not answered: {error}");
+                }
+            });
+        }
+        Ok(())
+    })
+}
+
+fn answer(connection: &TcpStream, schedule: &Schedule) -> io::Result<()> {
+    connection.set_read_timeout(Some(Duration::from_secs(5)))?;
+    let mut request = String::new();
+    BufReader::new(connection.take(8 * 1024)).read_line(&mut request)?;
+    if request.starts_with("GET /slow ") {
+        thread::sleep(Duration::from_secs(10));
+    }
+    let mut page = String::new();
+    for name in schedule.names() {
+        let next = schedule.upcoming(name, Utc::now()).ok().and_then(|mut times| times.next());
+        page += &format!("{name}: {}\n", next.map_or_else(|| "never".to_owned(), |next| next.to_rfc3339()));
+    }
+    let head = format!("HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: {}", page.len());
+    let mut connection = connection;
+    write!(connection, "{head}\r\nConnection: close\r\n\r\n{page}")
+}

@@ -1,0 +1,45 @@
+//! What the README leaves out, a page for each question.
+//!
+//! | question | page |
+//! | --- | --- |
+//! | When is an event due? Which words are there? | [`frequencies`] |
+//! | What does each protection do, and how does a task learn that it was lost? | [`protections`] |
+//! | How does a fleet share its events, minute by minute? | [`scenarios`] |
+//! | How do I tick from cron, or in a service? What of missed occurrences and pauses? | [`service`] |
+//! | How do I run commands? What do signals do? | [`commands`] |
+//! | Which store do I take, and what does an operator type? | [`stores`] |
+//! | What is held after each way in which a run can end? | [`ways_out`] |
+//! | What is promised, and what is not? | [`promises`] |
+//! | How was that tested? | [`under_fire`] |
+//! | What does it cost? | [`costs`] |
+
+#[doc = include_str!("guide/frequencies.md")]
+#[doc = include_str!("frequency/table.md")]
+pub mod frequencies {}
+
+#[doc = include_str!("guide/protections.md")]
+pub mod protections {}
+
+#[doc = include_str!("guide/scenarios.md")]
+pub mod scenarios {}
+
+#[doc = include_str!("guide/service.md")]
+pub mod service {}
+
+#[doc = include_str!("guide/commands.md")]
+pub mod commands {}
+
+#[doc = include_str!("guide/stores.md")]
+pub mod stores {}
+
+#[doc = include_str!("guide/ways_out.md")]
+pub mod ways_out {}
+
+#[doc = include_str!("guide/promises.md")]
+pub mod promises {}
+
+#[doc = include_str!("guide/under_fire.md")]
+pub mod under_fire {}
+
+#[doc = include_str!("guide/costs.md")]
+pub mod costs {}

@@ -1,0 +1,33 @@
+//! What a new user reads first is one page, and leads where it says.
+
+use std::path::Path;
+
+fn read(path: &Path) -> String {
+    std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+#[test]
+fn the_readme_is_one_page() {
+    let lines = read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md")).lines().count();
+    assert!(lines <= 200, "{lines} lines: move something to the guide");
+}
+
+#[test]
+fn every_link_between_pages_leads_to_a_file() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let guide = std::fs::read_dir(root.join("src/guide")).unwrap().map(|page| page.unwrap().path());
+    let pages = ["README.md", "SECURITY.md", "CHANGELOG.md"].map(|page| root.join(page)).into_iter().chain(guide);
+    let mut links = 0;
+    for page in pages {
+        for rest in read(&page).split("](").skip(1) {
+            let link = rest.split([')', '#']).next().unwrap_or_default();
+            // Links to items are those that `cargo doc` checks; this checks none that leads to another host.
+            if !link.is_empty() && !link.starts_with("crate::") && !link.contains("://") {
+                let target = page.parent().unwrap().join(link);
+                assert!(target.exists(), "{} leads to {link}, which is not there", page.display());
+                links += 1;
+            }
+        }
+    }
+    assert!(links >= 15, "only {links} links were found");
+}
