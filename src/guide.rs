@@ -3,6 +3,7 @@
 //! | question | page |
 //! | --- | --- |
 //! | When is an event due? Which words are there? | [`frequencies`] |
+//! | What do time zones and daylight saving do to it? | [`clock_changes`] |
 //! | What does each protection do, and how does a task learn that it was lost? | [`protections`] |
 //! | How does a fleet share its events, minute by minute? | [`scenarios`] |
 //! | How do I tick from cron, or in a service? What of missed occurrences and pauses? | [`service`] |
@@ -16,6 +17,9 @@
 #[doc = include_str!("guide/frequencies.md")]
 #[doc = include_str!("frequency/table.md")]
 pub mod frequencies {}
+
+#[doc = include_str!("guide/clock_changes.md")]
+pub mod clock_changes {}
 
 #[doc = include_str!("guide/protections.md")]
 pub mod protections {}

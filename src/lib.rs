@@ -1,7 +1,7 @@
 //! Scheduled tasks that never run over themselves.
 //!
-//! A report that runs every minute takes ninety seconds one day, and a second copy starts on top of the first; then
-//! the service moves to several servers, and every task runs on each of them. `soloist` ends that: a [`Schedule`]
+//! A report that runs every minute takes ninety seconds one day, and a second copy starts on top of the first. Then the
+//! service moves to several servers, and every task runs on each of them. `soloist` prevents both: a [`Schedule`]
 //! registers [`Event`]s, and an [`EventMutex`] gates every run.
 //!
 //! ```
@@ -25,6 +25,9 @@
 //! # }
 //! ```
 //!
+//! The [`guide`] has a page for each question: which words say when an event is due, what each protection does, how a
+//! fleet shares its events, which store to take, what happens at each way out.
+//!
 //! # One tick
 //!
 //! ```text
@@ -34,131 +37,59 @@
 //!         (no I/O)   (no I/O)   1 round trip       └ cancelled when lost
 //! ```
 //!
-//! - [`Event::without_overlapping`] takes a **lease** that is called after the event: while it is held, no second run
-//!   of the event is admitted, on any thread, process or host that shares the store.
-//! - [`Event::on_one_server`] takes a **claim** that is called after the event *and* the scheduled instant: each
-//!   occurrence starts at most once, as long as the servers' ticks are less than five minutes apart. Lease and claim are taken together or
-//!   not at all, so that a lost race never consumes an occurrence. The page [`scenarios`](guide::scenarios) draws what a fleet does with
-//!   either, and with both.
-//! - [`Event::once_per`] takes its claim on a civil period instead, a **permit**: of all occurrences in an hour, a day, a
-//!   week or a month one starts, on whichever server asks first.
-//! - The lease has a short term, and a keeper renews it while the task runs. One that is lost is told to the task, at its
-//!   deadline at the latest: [`Run::is_cancelled`], [`Run::check`], [`Run::cancelled`].
-//! - A task is a callback, or a [command](Event::exec), which is ended with all that it has started before its lease is.
-//! - Every way out gives the lease back: a return, an error, a panic, [a signal](Shutdown),
-//!   [`process::exit`](std::process::exit). After `SIGKILL` the file store frees it at once, other stores when its term
-//!   is over: within a minute. The page [`ways_out`](guide::ways_out) has a row for each.
-//! - A store that does not answer is never taken for a free mutex: the event is skipped, and the report says why. The
-//!   tick waits for it once; whoever else needs it is skipped at once, and the others run.
-//! - Events [`in_background`](Event::in_background) that are due in one tick are gated together, a hundred in one round
-//!   trip, and released together.
+//! - [`Event::without_overlapping`] takes a **lease** named after the event. While it is held, no second run of the event
+//!   is admitted, on any thread, process or host that shares the store.
+//! - [`Event::on_one_server`] takes a **claim** named after the event *and* the scheduled instant: each occurrence starts
+//!   at most once, as long as the servers' ticks are less than five minutes apart. Lease and claim are taken together or
+//!   not at all, so that a lost race never uses up an occurrence.
+//! - [`Event::once_per`] takes a **permit**, a claim on a civil period: one run per hour, day, week or month, on whichever
+//!   server asks first.
 //!
-//! # In a service
+//! # Ways to tick
 //!
-//! [`Schedule::run_due`] is one tick, for a binary that cron starts every minute. [`Schedule::run_minute`] stays for the
-//! minute, where events are due every few seconds. [`Schedule::work`] is the loop of a service: it ticks when something is
-//! due, each tick on a thread of its own, and sleeps otherwise.
+//! | call | for |
+//! | --- | --- |
+//! | [`Schedule::run_due`] | a binary that cron starts every minute |
+//! | [`Schedule::run_minute`] | the same, with events that are due more often than every minute |
+//! | [`Schedule::work`] | a service: it ticks when something is due, and sleeps otherwise |
+//! | [`Schedule::run`] | one event by hand, through the same gate |
+//! | [`LeaseGuard`] | the protection alone, for a task under another scheduler |
 //!
-//! An event with [`catch_up`](Event::catch_up) makes up for an occurrence that was missed, because no server ticked then:
-//! the latest one, once, in the next tick within its window.
+//! # Stores
 //!
-//! # Which store
-//!
-//! | store | reaches | whose clock | after `SIGKILL` |
+//! | store | protects | whose clock decides | after `SIGKILL` an event is free |
 //! | --- | --- | --- | --- |
-//! | [`MemoryMutex`] | this process | monotonic | gone with the process |
-//! | [`FileMutex`] | this host | the kernel's lock for life, the wall clock for terms | freed at once |
-#![cfg_attr(feature = "redis", doc = "| [`RedisMutex`] | the fleet | the server's | when the term is over |")]
+//! | [`MemoryMutex`] | this process | a monotonic one | with the process |
+//! | [`FileMutex`] | this host | the kernel's locks; for terms the wall clock | at once |
+#![cfg_attr(feature = "redis", doc = "| [`RedisMutex`] | a fleet | the server's | when its term ends |")]
 #![cfg_attr(
     not(feature = "redis"),
-    doc = "| `RedisMutex`, with the feature `redis` | the fleet | the server's | when the term is over |"
+    doc = "| `RedisMutex`, with the feature `redis` | a fleet | the server's | when its term ends |"
 )]
-#![cfg_attr(feature = "mysql", doc = "| [`MysqlMutex`] | the fleet | the server's | when the term is over |")]
+#![cfg_attr(feature = "mysql", doc = "| [`MysqlMutex`] | a fleet | the server's | when its term ends |")]
 #![cfg_attr(
     not(feature = "mysql"),
-    doc = "| `MysqlMutex`, with the feature `mysql` | the fleet | the server's | when the term is over |"
+    doc = "| `MysqlMutex`, with the feature `mysql` | a fleet | the server's | when its term ends |"
 )]
-#![cfg_attr(feature = "postgres", doc = "| [`PostgresMutex`] | the fleet | the server's | when the term is over |")]
+#![cfg_attr(feature = "postgres", doc = "| [`PostgresMutex`] | a fleet | the server's | when its term ends |")]
 #![cfg_attr(
     not(feature = "postgres"),
-    doc = "| `PostgresMutex`, with the feature `postgres` | the fleet | the server's | when the term is over |"
+    doc = "| `PostgresMutex`, with the feature `postgres` | a fleet | the server's | when its term ends |"
 )]
-//! | your own [`EventMutex`] | as far as it does | its own | when the term is over |
+//! | your own [`EventMutex`] | as far as it reaches | its own | when its term ends |
 //!
-//! For one host take files. For several take the server that is there already: Redis costs the least for each event, and a
-//! failover of it can lose what was granted last; a database costs a commit, and keeps what it has committed as it keeps
-//! everything else. In each of them the second holder has a higher [`FencingToken`].
+//! [`connect`] opens the store that a URL names. For one host take files; for several, the server that you run already.
 //!
-//! [`connect`] opens the one that a URL names. A store around another, that counts or logs, is a decorator:
-//! [`EventMutex::inner`]. [`LeaseGuard`] is the protection alone, for a task under some other
-//! scheduler.
+//! # Features
 //!
-//! # When a store or a process stops
-//!
-//! With a lease that is renewed:
-//!
-//! | what happens while a task runs | the run | the event |
+//! | feature | default | brings |
 //! | --- | --- | --- |
-//! | the store is out for less than two thirds of the term | goes on; its renewal is retried | stays protected |
-//! | it is out for longer | is cancelled at the lease's deadline | may run elsewhere from then on |
-//! | it comes back without its data | is cancelled at the next renewal | other processes may run it; this one does not |
-//! | somebody breaks the lease | is cancelled at the next renewal | may run at once; in this process at the second tick |
-//! | the process is suspended past the term | is cancelled before it does anything else with its lease | may run elsewhere meanwhile, under a higher token |
-//! | its own thread calls [`exit`](std::process::exit) | is gone | runs at the next tick |
-//! | another thread calls it, or `main` returns | is gone | on file it runs at the next tick, elsewhere within five seconds |
-//! | the process is killed | is gone; a command keeps its lease on file, and is ended elsewhere | on file it runs at the next tick, elsewhere when the rest of the term is over |
-//! | the task hangs | is cancelled, if the event has a [`timeout`](Event::timeout) | stays protected until the task stops |
-//!
-//! A process that exits lets go of leases for a fixed term as well. It waits for its stores, three seconds at most; what
-//! could not be given back ends with its term. On other systems than Unix, and after [`abort`](std::process::abort), it is
-//! as if it were killed. Each way in which a run can end, by itself or not, has its row in [`ways_out`](guide::ways_out).
-//!
-//! # When an event is due
-//!
-//! Words such as [`every_ten_seconds`](Event::every_ten_seconds), [`hourly_at`](Event::hourly_at),
-//! [`weekdays`](Event::weekdays) and [`last_day_of_month`](Event::last_day_of_month) combine in any order, and
-//! [`cron`](Event::cron) takes the five fields of a crontab line. The page [`frequencies`](guide::frequencies) has a table of all words, with the
-//! expressions that they stand for and their next five times.
-//!
-//! # Pause
-//!
-//! A schedule that is [pausable](Schedule::pausable_as) under a name starts nothing that is due from
-//! [`pause(until)`](Schedule::pause) to [`resume()`](Schedule::resume), on every server that shares the name and the store,
-//! whoever of them said so; what is at work goes on. It ends by itself, and not with the process that paused. What an
-//! operator needs for that is a store and a name, and no events:
-//!
-//! ```no_run
-//! use chrono::{TimeDelta, Utc};
-//! use soloist::Schedule;
-//!
-//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! let schedule = Schedule::new(soloist::connect("file:/var/lib/myapp/locks")?).pausable_as("shop")?;
-//! schedule.pause(Utc::now() + TimeDelta::hours(2))?; // the migration takes less
-//! # Ok(())
-//! # }
-//! ```
-//!
-//! [`Event::even_when_paused`] is for what a pause does not mean. A store that does not answer may keep a pause: nothing
-//! else that is due runs then, protected or not.
-//!
-//! # Daylight saving
-//!
-//! An event is due when the clocks of its zone show what its timetable says. A [`Zone`] is UTC unless it is set with
-//! [`timezone`](Event::timezone); its page says whose rules a zone has, and how to move on to newer ones. When clocks are
-//! set forward or back by up to three hours, times are kept, as cronie keeps them:
-//!
-//! - An event at **times of the day**, such as `30 2 * * *`, keeps each of them: one that the change leaves out comes right
-//!   after it, and several come as one; of one that the change back shows twice the first comes.
-//! - An event that **follows real time**, whose minutes or hours begin with `*`, such as `*/10 * * * *` or hourly, goes on as
-//!   clocks show it: every hour of real time.
-//!
-//! [`Event::on_clock_change`] chooses another rule for an event; [`ClockChange`] has the table of two nights in Berlin. A zone
-//! that skips more than three hours has not lost them: Samoa went from the 29th of December 2011 to the 31st, and a daily
-//! event has no run for the 30th.
-//!
-//! An occurrence is an instant, and not what clocks show: two servers agree on it whatever their own clocks show, and an
-//! hour that comes twice is two occurrences of an hourly event, each claimed on its own. It is two [periods](Period), too,
-//! and a day of 25 hours is one. [`Event::next`] and [`Crontab::next`] say when.
+//! | `chrono-tz` | yes | zones by name, with their rules compiled in |
+//! | `signals` | yes | `Shutdown::on_signals`, on Unix |
+//! | `redis`, `redis-tls` | no | `RedisMutex`; over TLS: `rediss://` |
+//! | `mysql`, `mysql-tls` | no | `MysqlMutex`; over TLS: `?ssl-mode=REQUIRED` |
+//! | `postgres`, `postgres-tls` | no | `PostgresMutex`; over TLS: `?sslmode=require` |
+//! | `contract-tests` | no | the behaviour suite for stores of your own |
 //!
 //! # Tracing
 //!
