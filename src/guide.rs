@@ -1,17 +1,17 @@
-//! What the README leaves out, a page for each question.
+//! A page for each question.
 //!
 //! | question | page |
 //! | --- | --- |
 //! | When is an event due? Which words are there? | [`frequencies`] |
 //! | What do time zones and daylight saving do to it? | [`clock_changes`] |
-//! | What does each protection do, and how does a task learn that it was lost? | [`protections`] |
-//! | How does a fleet share its events, minute by minute? | [`scenarios`] |
-//! | How do I tick from cron, or in a service? What of missed occurrences and pauses? | [`service`] |
-//! | How do I run commands? What do signals do? | [`commands`] |
-//! | Which store do I take, and what does an operator type? | [`stores`] |
-//! | What is held after each way in which a run can end? | [`ways_out`] |
+//! | What does each protection do? How does a task learn that its lease is lost? | [`protections`] |
+//! | Which server runs what, minute by minute? | [`scenarios`] |
+//! | How do I tick from cron or in a service? How do I catch up missed occurrences, or pause? | [`service`] |
+//! | How do I run commands? What do signals do to a run? | [`commands`] |
+//! | Which store do I choose? How do I inspect a lease, or free it by hand? | [`stores`] |
+//! | When is a lease free: after a return, a signal, a crash, a kill, a fork? | [`ways_out`] |
 //! | What is promised, and what is not? | [`promises`] |
-//! | How was that tested? | [`under_fire`] |
+//! | How were the promises tested under faults? | [`under_fire`] |
 //! | What does it cost? | [`costs`] |
 
 #[doc = include_str!("guide/frequencies.md")]

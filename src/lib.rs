@@ -1,8 +1,9 @@
 //! Scheduled tasks that never run over themselves.
 //!
-//! A report that runs every minute takes ninety seconds one day, and a second copy starts on top of the first. Then the
-//! service moves to several servers, and every task runs on each of them. `soloist` prevents both: a [`Schedule`]
-//! registers [`Event`]s, and an [`EventMutex`] gates every run.
+//! A task that runs every minute takes ninety seconds one day, and a second copy starts on top of the first. Then the
+//! service moves to several servers, and every task runs on each of them. `soloist` prevents both: you add [`Event`]s to a
+//! [`Schedule`], and before a protected event runs, the schedule takes a lease from an [`EventMutex`], the store that all
+//! processes share.
 //!
 //! ```
 //! use chrono::Utc;
@@ -26,14 +27,14 @@
 //! ```
 //!
 //! The [`guide`] has a page for each question: which words say when an event is due, what each protection does, how a
-//! fleet shares its events, which store to take, what happens at each way out.
+//! fleet shares its events, which store to choose, when a lease is free.
 //!
 //! # One tick
 //!
 //! ```text
 //! run_due(now)
 //!   tick ─▶ due? ─▶ filters ─▶ gate ─────────▶ before ─▶ task ─▶ then ─▶ release ─▶ report
-//!        timetable  when/skip  lease + claim       │ renewed by the keeper   owner-checked
+//!        timetable  when/skip  lease + claim       │ renewed meanwhile       owner-checked
 //!         (no I/O)   (no I/O)   1 round trip       └ cancelled when lost
 //! ```
 //!
@@ -42,25 +43,26 @@
 //! - [`Event::on_one_server`] takes a **claim** named after the event *and* the scheduled instant: each occurrence starts
 //!   at most once, as long as the servers' ticks are less than five minutes apart. Lease and claim are taken together or
 //!   not at all, so that a lost race never uses up an occurrence.
-//! - [`Event::once_per`] takes a **permit**, a claim on a civil period: one run per hour, day, week or month, on whichever
-//!   server asks first.
+//! - [`Event::once_per`] takes a **permit**: the first server that asks in an hour, day, week or month runs the event; the others
+//!   skip it.
 //!
 //! # Ways to tick
 //!
 //! | call | for |
 //! | --- | --- |
 //! | [`Schedule::run_due`] | a binary that cron starts every minute |
-//! | [`Schedule::run_minute`] | the same, with events that are due more often than every minute |
+//! | [`Schedule::run_minute`] | the same, with sub-minute events: it lives for the whole minute |
 //! | [`Schedule::work`] | a service: it ticks when something is due, and sleeps otherwise |
 //! | [`Schedule::run`] | one event by hand, through the same gate |
-//! | [`LeaseGuard`] | the protection alone, for a task under another scheduler |
+//!
+//! [`LeaseGuard`] is the protection alone, for a task under another scheduler.
 //!
 //! # Stores
 //!
 //! | store | protects | whose clock decides | after `SIGKILL` an event is free |
 //! | --- | --- | --- | --- |
 //! | [`MemoryMutex`] | this process | a monotonic one | with the process |
-//! | [`FileMutex`] | this host | the kernel's locks; for terms the wall clock | at once |
+//! | [`FileMutex`] | this host | the kernel tells who lives; the wall clock ends terms | at once |
 #![cfg_attr(feature = "redis", doc = "| [`RedisMutex`] | a fleet | the server's | when its term ends |")]
 #![cfg_attr(
     not(feature = "redis"),
@@ -76,7 +78,7 @@
     not(feature = "postgres"),
     doc = "| `PostgresMutex`, with the feature `postgres` | a fleet | the server's | when its term ends |"
 )]
-//! | your own [`EventMutex`] | as far as it reaches | its own | when its term ends |
+//! | your own [`EventMutex`] | the processes that share it | its own | when its term ends |
 //!
 //! [`connect`] opens the store that a URL names. For one host take files; for several, the server that you run already.
 //!
