@@ -37,7 +37,8 @@ fn schedule(
     store: Arc<dyn EventMutex>,
     ran: &mpsc::Sender<Ran>,
 ) -> Result<Schedule, Box<dyn Error>> {
-    let job = |ran: mpsc::Sender<Ran>| move |run: &Run| ran.send((server, run.name().to_owned(), run.occurrence()));
+    let job =
+        |ran: mpsc::Sender<Ran>| move |run: &Run| Ok(ran.send((server, run.name().to_owned(), run.occurrence()))?);
     let mut schedule = Schedule::new(store);
     schedule.add(Event::call("carts:clean-up", job(ran.clone())).every_minute().once_per(Period::Day))?;
     schedule.add(Event::call("carts:remind", job(ran.clone())).every_minute().once_per(Period::Hour))?;

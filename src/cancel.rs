@@ -57,9 +57,9 @@ impl fmt::Display for CancelReason {
 /// The run was cancelled: what [`Run::check`](crate::Run::check) says, for a task to pass on with `?`.
 ///
 /// ```
-/// use soloist::{Event, TaskOutcome};
+/// use soloist::Event;
 ///
-/// let event = Event::call("import", |run| -> TaskOutcome {
+/// let event = Event::call("import", |run| {
 ///     for row in 0..1000 {
 ///         run.check()?;
 ///         println!("importing row {row}");

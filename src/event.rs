@@ -39,7 +39,7 @@ use protections::Asked;
 /// # fn send_reminders() -> std::io::Result<()> { Ok(()) }
 /// let mut schedule = Schedule::in_process();
 /// schedule.add(
-///     Event::call("carts:remind", |_| send_reminders())
+///     Event::call("carts:remind", |_| Ok(send_reminders()?))
 ///         .hourly_at(15)
 ///         .weekdays()
 ///         .timezone("Europe/Berlin")
@@ -86,20 +86,48 @@ impl Event {
     /// An event that calls `task`. The name is its identity: its lease and its claims are called after it, on every
     /// server, so a name is used once in a schedule and is kept from version to version.
     ///
-    /// The task returns nothing, or a `Result` whose error is `Send + Sync`. A closure that uses `?` says that it
-    /// returns a [`TaskOutcome`], and so does a function whose errors are of several kinds.
+    /// The task returns nothing, or a [`TaskOutcome`], as all hooks do.
+    ///
+    /// ```
+    /// use soloist::Event;
+    ///
+    /// let greet = Event::call("greet", |run| println!("hello from {}", run.name())).every_minute();
+    /// ```
+    ///
+    /// # With `?`
+    ///
+    /// A task may pass on errors of any type that is `Send + Sync`, and of several types. A closure needs no
+    /// annotation:
+    ///
+    /// ```
+    /// use soloist::Event;
+    ///
+    /// let import = Event::call("import", |run| {
+    ///     let rows: u32 = std::fs::read_to_string("/var/lib/myapp/rows")?.trim().parse()?;
+    ///     if rows == 0 {
+    ///         return Err("no rows".into());
+    ///     }
+    ///     println!("{rows} rows for {}", run.occurrence());
+    ///     Ok(())
+    /// })
+    /// .hourly();
+    /// ```
+    ///
+    /// A function returns a [`TaskOutcome`], or is called with `?` where it has an error type of its own:
     ///
     /// ```
     /// use soloist::{Event, Run, TaskOutcome};
     ///
-    /// let greet = Event::call("greet", |run| println!("hello from {}", run.name())).every_minute();
-    ///
     /// fn import(run: &Run) -> TaskOutcome {
-    ///     let rows: u32 = std::fs::read_to_string("/var/lib/myapp/rows")?.trim().parse()?;
-    ///     println!("{rows} rows for {}", run.occurrence());
-    ///     Ok(())
+    ///     println!("importing for {}", run.occurrence());
+    ///     Ok(std::fs::write("/var/lib/myapp/imported", "")?)
     /// }
     /// let import = Event::call("import", import).hourly();
+    ///
+    /// fn clean_up() -> std::io::Result<()> {
+    ///     std::fs::remove_file("/var/lib/myapp/imported")
+    /// }
+    /// let clean_up = Event::call("clean-up", |_| Ok(clean_up()?)).daily();
     /// ```
     pub fn call<R: TaskResult>(name: impl Into<Arc<str>>, task: impl Fn(&Run) -> R + Send + Sync + 'static) -> Self {
         Self::of(name.into(), Work::Callback(callback(task)))
@@ -260,7 +288,7 @@ impl Event {
     /// ```
     /// use soloist::Event;
     ///
-    /// let event = Event::call("reports", |_| {}).every_minute().before(|_| std::fs::create_dir_all("/tmp/reports"));
+    /// let event = Event::call("reports", |_| {}).every_minute().before(|_| Ok(std::fs::create_dir_all("/tmp/reports")?));
     /// ```
     pub fn before<R: TaskResult>(mut self, hook: impl Fn(&Run) -> R + Send + Sync + 'static) -> Self {
         self.before.push(callback(hook));
@@ -311,9 +339,9 @@ impl Event {
     ///
     /// ```
     /// use std::time::Duration;
-    /// use soloist::{Event, TaskOutcome};
+    /// use soloist::Event;
     ///
-    /// let event = Event::call("import", |run| -> TaskOutcome {
+    /// let event = Event::call("import", |run| {
     ///     for row in 0..1000 {
     ///         run.check()?;
     ///         println!("importing row {row}");

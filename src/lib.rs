@@ -10,10 +10,15 @@
 //! use soloist::{Event, Schedule};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # fn rows_until(_: chrono::DateTime<Utc>) -> std::io::Result<u32> { Ok(12) }
 //! # fn in_maintenance() -> bool { false }
 //! let mut schedule = Schedule::in_process();
 //! schedule.add(
-//!     Event::call("reports:generate", |run| println!("the report of {}", run.occurrence()))
+//!     Event::call("reports:generate", |run| {
+//!         let rows = rows_until(run.occurrence())?;
+//!         println!("a report of {rows} rows");
+//!         Ok(())
+//!     })
 //!         .every_five_minutes()
 //!         .skip(|_| in_maintenance())
 //!         .without_overlapping()

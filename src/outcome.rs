@@ -87,7 +87,7 @@ impl RunOutcome {
     /// # use soloist::{Event, Schedule};
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let mut schedule = Schedule::in_process();
-    /// schedule.add(Event::call("reports", |_| Err("no paper")).every_minute().then(|_, outcome| {
+    /// schedule.add(Event::call("reports", |_| Err("no paper".into())).every_minute().then(|_, outcome| {
     ///     assert!(!outcome.is_success());
     /// }))?;
     /// # assert!(schedule.run_due(chrono::Utc::now()).is_failure());
@@ -105,7 +105,7 @@ impl RunOutcome {
     /// # use soloist::{Event, Schedule, Verdict};
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let mut schedule = Schedule::in_process();
-    /// schedule.add(Event::call("reports", |_| {}).every_minute().then(|_, _| Err("nobody to notify")))?;
+    /// schedule.add(Event::call("reports", |_| {}).every_minute().then(|_, _| Err("nobody to notify".into())))?;
     /// let entry = schedule.run("reports", chrono::Utc::now())?;
     /// let Verdict::Ran(outcome) = entry.verdict() else { unreachable!("nothing refuses it") };
     /// assert!(outcome.is_success() && outcome.is_failure());
@@ -182,7 +182,7 @@ impl RunOutcome {
     /// schedule.add(
     ///     Event::call("reports", |_| {})
     ///         .every_minute()
-    ///         .before(|_| Err("the printer is out"))
+    ///         .before(|_| Err("the printer is out".into()))
     ///         .then(|_, outcome| assert_eq!(outcome.hook_failures().len(), 1)),
     /// )?;
     /// # schedule.run_due(chrono::Utc::now());

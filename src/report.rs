@@ -92,7 +92,7 @@ impl Report {
     ///
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// let mut schedule = Schedule::in_process();
-    /// schedule.add(Event::call("reports", |_| Err("no paper")).every_minute())?;
+    /// schedule.add(Event::call("reports", |_| Err("no paper".into())).every_minute())?;
     /// assert!(schedule.run_due(chrono::Utc::now()).is_failure());
     /// # Ok(())
     /// # }

@@ -162,9 +162,9 @@ impl Run {
     /// It should stop, for the reason that the error says.
     ///
     /// ```
-    /// use soloist::{Event, TaskOutcome};
+    /// use soloist::Event;
     ///
-    /// let event = Event::call("import", |run| -> TaskOutcome {
+    /// let event = Event::call("import", |run| {
     ///     for row in std::fs::read_to_string("/var/lib/myapp/rows")?.lines() {
     ///         run.check()?;
     ///         println!("importing {row}");
@@ -210,32 +210,36 @@ impl Run {
     }
 }
 
-/// What a closure that uses `?` returns.
+/// What a task or a hook returns if it can fail. `?` turns any error that is `Send + Sync` into its own.
 ///
 /// ```
-/// use soloist::{Event, TaskOutcome};
+/// use soloist::{Event, Run, TaskOutcome};
 ///
-/// let event = Event::call("reports", |_| -> TaskOutcome {
-///     std::fs::read_to_string("/etc/hostname")?;
+/// fn import(run: &Run) -> TaskOutcome {
+///     let rows: u32 = std::fs::read_to_string("/var/lib/myapp/rows")?.trim().parse()?;
+///     println!("{rows} rows for {}", run.occurrence());
 ///     Ok(())
-/// });
+/// }
+/// let event = Event::call("import", import);
 /// ```
 pub type TaskOutcome = Result<(), BoxError>;
 
-/// What a task or a hook may return: nothing, or a `Result` with any error.
+/// What a task or a hook may return: nothing, or a [`TaskOutcome`].
 ///
 /// ```
 /// use soloist::Event;
 ///
 /// let nothing = Event::call("greet", |run| println!("hello from {}", run.name()));
-/// let io = Event::call("touch", |_| std::fs::write("/tmp/touched", ""));
+/// let fallible = Event::call("touch", |_| Ok(std::fs::write("/tmp/touched", "")?));
 /// let never = Event::call("broken", |_| panic!("not today"));
 /// ```
 #[diagnostic::on_unimplemented(
-    message = "a task or a hook returns `()` or `Result<(), E>` with an error that is `Send + Sync`, not `{Self}`",
-    note = "a closure that uses `?` says what it returns: `|run| -> soloist::TaskOutcome {{ .. Ok(()) }}`",
-    note = "a value that nobody wants is dropped with `;` or `.map(drop)`; a future is run by your runtime's `block_on`"
+    message = "a task or a hook returns `()` or `soloist::TaskOutcome`, not `{Self}`",
+    note = "an error of another type, which must be `Send + Sync`, is passed on with `?`: `|run| Ok(import(run)?)`; \
+            or say `Err(\"no paper\".into())`",
+    note = "a value that nobody wants is dropped with `;`; a future is run by your runtime's `block_on`"
 )]
+// One error type and no other: only so does the compiler know the type of `Ok(())` at the end of a closure with `?`.
 pub trait TaskResult {
     /// Success, or what went wrong.
     ///
@@ -251,9 +255,9 @@ impl TaskResult for () {
     }
 }
 
-impl<E: Into<BoxError>> TaskResult for Result<(), E> {
+impl TaskResult for TaskOutcome {
     fn into_outcome(self) -> TaskOutcome {
-        self.map_err(Into::into)
+        self
     }
 }
 

@@ -10,7 +10,7 @@ use crate::fault::Fault;
 /// # use soloist::{Event, Schedule, Verdict};
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let mut schedule = Schedule::in_process();
-/// schedule.add(Event::call("reports", |_| {}).every_minute().then(|_, _| Err("nobody to notify")))?;
+/// schedule.add(Event::call("reports", |_| {}).every_minute().then(|_, _| Err("nobody to notify".into())))?;
 /// let entry = schedule.run("reports", chrono::Utc::now())?;
 /// let Verdict::Ran(outcome) = entry.verdict() else { unreachable!("nothing refuses it") };
 /// assert_eq!(outcome.hook_failures()[0].to_string(), "`then` hook 1 failed: nobody to notify");
@@ -31,7 +31,7 @@ impl HookFailure {
     /// # use soloist::{Event, Hook, Schedule};
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let mut schedule = Schedule::in_process();
-    /// # schedule.add(Event::call("reports", |_| {}).every_minute().before(|_| Err("no paper")).then(|_, outcome| {
+    /// # schedule.add(Event::call("reports", |_| {}).every_minute().before(|_| Err("no paper".into())).then(|_, outcome| {
     /// assert_eq!(outcome.hook_failures()[0].hook(), Hook::Before);
     /// # }))?;
     /// # schedule.run_due(chrono::Utc::now());
@@ -48,7 +48,7 @@ impl HookFailure {
     /// # use soloist::{Event, Schedule};
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let mut schedule = Schedule::in_process();
-    /// # schedule.add(Event::call("reports", |_| {}).every_minute().before(|_| Err("no paper")).then(|_, outcome| {
+    /// # schedule.add(Event::call("reports", |_| {}).every_minute().before(|_| Err("no paper".into())).then(|_, outcome| {
     /// assert_eq!(outcome.hook_failures()[0].number(), 1);
     /// # }))?;
     /// # schedule.run_due(chrono::Utc::now());
@@ -65,7 +65,7 @@ impl HookFailure {
     /// # use soloist::{Event, Schedule};
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let mut schedule = Schedule::in_process();
-    /// # schedule.add(Event::call("reports", |_| {}).every_minute().before(|_| Err("no paper")).then(|_, outcome| {
+    /// # schedule.add(Event::call("reports", |_| {}).every_minute().before(|_| Err("no paper".into())).then(|_, outcome| {
     /// assert_eq!(outcome.hook_failures()[0].fault().to_string(), "failed: no paper");
     /// # }))?;
     /// # schedule.run_due(chrono::Utc::now());

@@ -85,7 +85,7 @@ fn all_that_are_due_run_at_once_up_to_two_hundred_and_no_lease_waits_for_a_hand(
             let left = at_work.fetch_sub(1, Ordering::SeqCst);
             all_are_there?;
             if number < 200 && left == 200 && gated != 200 {
-                Err("more were gated than there are hands")
+                Err("more were gated than there are hands".into())
             } else {
                 Ok(())
             }
@@ -173,7 +173,7 @@ fn hooks_run_while_the_lease_is_held() {
         let store = store.clone();
         move |run: &soloist::Run| match store.exists(run.lease().unwrap().name()) {
             Ok(true) => Ok(()),
-            other => Err(format!("{other:?}")),
+            other => Err(format!("{other:?}").into()),
         }
     };
     let (before, task, then) = (held(&store), held(&store), held(&store));
@@ -445,7 +445,7 @@ fn where_no_thread_can_be_started_the_caller_does_it_all() {
                 let released: usize = seen.releases().iter().sum();
                 // The first hundred were gated before anybody knew.
                 if gated > 100 && gated - released > 1 {
-                    Err("it holds leases that nobody works under")
+                    Err("it holds leases that nobody works under".into())
                 } else {
                     Ok(())
                 }

@@ -257,7 +257,7 @@ fn a_run_that_failed_is_not_repeated() {
         let diary = host.diary.clone();
         Event::call("e", move |run| {
             diary.note(run.occurrence().format("%R").to_string());
-            Err("no paper")
+            Err("no paper".into())
         })
         .hourly()
         .on_one_server()

@@ -72,7 +72,7 @@ fn a_task_that_fails_says_why_down_to_the_cause() {
     struct Failed(#[source] std::io::Error);
 
     let (mutex, diary) = (MemoryMutex::new(), Diary::default());
-    let faulty = Event::call("faulty", |_| Err(Failed(std::io::Error::other("disk full"))));
+    let faulty = Event::call("faulty", |_| Err(Failed(std::io::Error::other("disk full")).into()));
     let report = tick(mutex.clone(), faulty, &diary);
     assert!(ran(&report, "faulty").to_string().ends_with(": could not write the report: disk full"));
     assert!(is_free(&mutex));
@@ -93,7 +93,7 @@ fn a_before_hook_that_panics_keeps_the_task_from_starting() {
 fn a_then_hook_that_panics_keeps_no_other_hook_from_running() {
     let (mutex, diary) = (MemoryMutex::new(), Diary::default());
     let faulty = Event::call("faulty", diary.task("task")).then(diary.hook("then 1")).then(|_, _| panic!("no network"));
-    let faulty = faulty.on_success(|_, _| Err("no printer")).then(diary.hook("then 3"));
+    let faulty = faulty.on_success(|_, _| Err("no printer".into())).then(diary.hook("then 3"));
     let report = tick(mutex.clone(), faulty, &diary);
     let outcome = ran(&report, "faulty");
     assert!(outcome.is_success() && outcome.is_failure());
@@ -315,7 +315,7 @@ fn an_error_whose_own_text_panics_ends_nothing() {
     let subscriber = tracing_subscriber::layer::SubscriberExt::with(tracing_subscriber::Registry::default(), Formats);
     heard_by(subscriber, || {
         let (mutex, diary) = (MemoryMutex::new(), Diary::default());
-        let _ = tick(mutex.clone(), Event::call("faulty", |_| Err(Mute)), &diary);
+        let _ = tick(mutex.clone(), Event::call("faulty", |_| Err(Mute.into())), &diary);
         assert!(is_free(&mutex));
     });
 }

@@ -206,7 +206,7 @@ fn a_slot_of_seconds_is_an_occurrence_of_its_own() {
     let (sender, runs) = mpsc::channel();
     let mut schedule = Schedule::in_process();
     schedule
-        .add(Event::call("e", move |run: &Run| sender.send(run.occurrence())).every_ten_seconds().hourly())
+        .add(Event::call("e", move |run: &Run| Ok(sender.send(run.occurrence())?)).every_ten_seconds().hourly())
         .unwrap();
     for time in ["12:00:00", "12:00:09.999", "12:00:10", "12:00:35", "12:00:59.999", "12:01:00", "12:59:59", "13:00:20"]
     {

@@ -94,7 +94,7 @@ fn now(clock: &ManualClock) -> DateTime<Utc> {
 }
 
 /// Lets a third of the term pass, and waits until the lease is renewed.
-fn let_it_be_renewed(store: &dyn EventMutex, clock: &ManualClock, name: &str) -> Result<(), &'static str> {
+fn let_it_be_renewed(store: &dyn EventMutex, clock: &ManualClock, name: &str) -> TaskOutcome {
     clock.advance(THIRD);
     until(|| held_until(store, name) == Some(now(clock) + TERM))
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use chrono::{DateTime, TimeDelta, Utc};
 use soloist::{
     Clock, Event, EventMutex, FileMutex, Holder, Lease, LeaseRequest, ManualClock, MemoryMutex, MutexError, MutexName,
-    Outage, PauseError, Report, Run, Schedule, SkipReason, Term, Verdict,
+    Outage, Report, Run, Schedule, SkipReason, Term, Verdict,
 };
 
 use crate::decorator::Plain;
@@ -355,7 +355,7 @@ fn a_tick_that_takes_long_looks_again_each_minute() {
     let slow = move |_: &Run| {
         operator.pause(Utc::now() + HOUR)?;
         moved.advance(Duration::from_secs(59));
-        Ok::<_, PauseError>(())
+        Ok(())
     };
     let moved = clock.clone();
     let slower = move |_: &Run| moved.advance(Duration::from_secs(1));

@@ -135,7 +135,7 @@ fn a_task_that_failed_has_used_up_its_period() {
     let note = diary.task("tried");
     let fails = Event::call("e", move |run: &soloist::Run| {
         note(run);
-        Err::<(), _>("no paper")
+        Err("no paper".into())
     });
     let schedule = server(MemoryMutex::new(), fails.every_minute().once_per(Period::Day).without_overlapping());
     assert!(ran(&schedule.run_due(at("2026-03-01T02:30:00Z")), "e").is_failure());

@@ -22,7 +22,7 @@ fn report(clock: &ManualClock) -> Report {
         .unwrap()
         .add(Event::call("held", |_| {}).every_minute().timezone("Europe/Berlin").without_overlapping())
         .unwrap()
-        .add(Event::call("broken", |_| Err("no paper\nand no ink")).every_minute().timezone("+05:45"))
+        .add(Event::call("broken", |_| Err("no paper\nand no ink".into())).every_minute().timezone("+05:45"))
         .unwrap()
         .add(Event::call("odd \n name", |_| {}).every_minute().skip(|_| true))
         .unwrap();

@@ -32,6 +32,51 @@ impl EventMutex for CanNotExtend {
     }
 }
 
+/// It tests the compiler, which has to find out what each closure returns.
+#[test]
+fn tasks_and_hooks_with_question_marks_need_no_annotation() {
+    fn import(_: &soloist::Run) -> soloist::TaskOutcome {
+        Err("no paper".into())
+    }
+    let none = |_: &soloist::Run| {
+        std::fs::read("/var/empty/none")?;
+        Ok(())
+    };
+    let mut schedule = Schedule::in_process();
+    for event in [
+        Event::call("e", |_| {
+            let text = std::fs::read_to_string("/var/empty/none")?;
+            let _: u32 = text.parse()?;
+            Ok(())
+        }),
+        Event::call("e", |run| {
+            run.check()?;
+            if run.fencing_token().is_none() {
+                return Err("no token".into());
+            }
+            Ok(())
+        }),
+        Event::call("e", |_| Ok(std::fs::write("/var/empty/none/none", "")?)),
+        Event::call("e", |_| Err("no paper".into())),
+        Event::call("e", none),
+        Event::call("e", import),
+        event("e").before(none),
+        event("e").then(|run, _| {
+            let _: u32 = run.name().parse()?;
+            Ok(())
+        }),
+        event("e").on_success(|run, outcome| {
+            let _: u32 = run.name().parse()?;
+            println!("{outcome}");
+            Ok(())
+        }),
+    ] {
+        schedule.add(event.every_minute()).unwrap();
+        assert!(schedule.run_due(noon()).is_failure());
+        assert!(schedule.remove("e"));
+    }
+}
+
 #[test]
 fn a_wrong_definition_is_refused_with_its_own_message() {
     let long = "x".repeat(513);
@@ -314,7 +359,7 @@ fn hooks_run_around_the_task_while_the_lease_is_held() {
 fn the_run_knows_its_occurrence_lease_and_token() {
     let (sender, runs) = mpsc::channel();
     let mut schedule = Schedule::in_process();
-    let task = move |run: &soloist::Run| sender.send(run.clone());
+    let task = move |run: &soloist::Run| Ok(sender.send(run.clone())?);
     schedule.add(Event::call("e", task).every_minute().without_overlapping().on_one_server()).unwrap();
     for minute in ["12:00", "12:01"] {
         let report = schedule.run_due(at(&format!("2026-03-01T{minute}:07Z")));

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use soloist::{
     Admission, Admitted, Answers, CancelReason, Clock, Ended, Event, EventMutex, Lease, LeaseRequest, ManualClock,
-    MemoryMutex, MutexError, MutexName, Period, Release, Run, Schedule, Shutdown, SkipReason, Term,
+    MemoryMutex, MutexError, MutexName, Period, Release, Run, Schedule, Shutdown, SkipReason, TaskOutcome, Term,
 };
 
 use crate::support::{
@@ -16,16 +16,13 @@ use crate::support::{
 };
 
 /// A task that says that it has begun, and goes on until it is told to stop.
-fn until_told(
-    diary: &Diary,
-    name: &'static str,
-) -> impl Fn(&Run) -> Result<(), soloist::Cancelled> + Send + Sync + use<> {
+fn until_told(diary: &Diary, name: &'static str) -> impl Fn(&Run) -> TaskOutcome + Send + Sync + use<> {
     let diary = diary.clone();
     move |run| {
         diary.note(format!("{name} begins"));
         let reason = run.cancelled(PATIENCE);
         diary.note(format!("{name} is told: {}", reason.map_or("nothing", CancelReason::keyword)));
-        run.check()
+        Ok(run.check()?)
     }
 }
 

@@ -10,7 +10,7 @@ use std::time::{Duration, SystemTime};
 use chrono::{DateTime, Utc};
 use soloist::{
     Admission, Admitted, Clock, Entry, EventMutex, Holder, Lease, LeaseRequest, MemoryMutex, MutexError, MutexName,
-    Report, RunOutcome, Scope, SkipReason, StoreId, Term, Verdict,
+    Report, RunOutcome, Scope, SkipReason, StoreId, TaskOutcome, Term, Verdict,
 };
 
 /// Lets a subscriber hear what this thread tells while `tell` runs.
@@ -41,11 +41,11 @@ pub(crate) const HOUR: Duration = Duration::from_secs(3600);
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Waits until `done` says so; what is not done within our patience is an error.
-pub(crate) fn until(done: impl Fn() -> bool) -> Result<(), &'static str> {
+pub(crate) fn until(done: impl Fn() -> bool) -> TaskOutcome {
     let patience = Clock::system().moment().plus(PATIENCE);
     while !done() {
         if Clock::system().moment() > patience {
-            return Err("waited in vain");
+            return Err("waited in vain".into());
         }
         std::thread::sleep(Duration::from_millis(1)); // between two looks at other threads
     }

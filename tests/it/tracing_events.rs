@@ -200,7 +200,7 @@ fn tell_of_the_end() {
     let mut schedule = Schedule::in_process().with_shutdown(&shutdown);
     let is_left_behind = |_: &Run| {
         signal_hook::low_level::raise(SIGTERM)?;
-        until(|| false).map_err(std::io::Error::other)
+        until(|| false)
     };
     schedule.add(Event::call("is left behind", is_left_behind).every_minute()).unwrap();
     unreachable!("it has ended: {:?}", schedule.run_due(noon()));
@@ -285,7 +285,7 @@ fn tell_what_needs_threads(listener: &Listener) {
     let goes_on = move |_: &Run| {
         moved.advance(Duration::from_secs(20));
         until(|| heard.has_heard("timed out and does not stop"))?;
-        Err("no paper")
+        Err("no paper".into())
     };
     let (moved, heard) = (clock.clone(), listener.clone());
     let is_not_renewed = move |_: &Run| {
@@ -300,9 +300,9 @@ fn tell_what_needs_threads(listener: &Listener) {
     for event in [
         event("succeeds").on_one_server(),
         event("held").without_overlapping(),
-        Event::call("fails", |_| Err("no paper")).every_minute().on_one_server(),
-        Event::call("can't be shown", |_| Err(Unspeakable)).every_minute(),
-        event("not started").before(|_| Err("no paper")).on_one_server(),
+        Event::call("fails", |_| Err("no paper".into())).every_minute().on_one_server(),
+        Event::call("can't be shown", |_| Err(Unspeakable.into())).every_minute(),
+        event("not started").before(|_| Err("no paper".into())).on_one_server(),
         event("filter panics").skip(|_| panic!("no flag")),
         event("deaf").mutex(Deaf(MemoryMutex::with_clock(&clock))).without_overlapping_for(HOUR),
         event("out").mutex(soloist::FileMutex::in_dir(vanishing.path()).unwrap()).without_overlapping(),

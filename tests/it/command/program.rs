@@ -148,7 +148,7 @@ fn hooks_see_how_the_command_ended() {
 #[test]
 fn a_command_whose_preparation_fails_is_not_started() {
     let place = Place::new();
-    let outcome = outcome(place.exec(": >started").before(|_| Err("no paper")));
+    let outcome = outcome(place.exec(": >started").before(|_| Err("no paper".into())));
     assert_eq!(outcome.to_string(), "not started; `before` hook 1 failed: no paper");
     assert!(!place.has("started") && outcome.exit_status().is_none());
 }

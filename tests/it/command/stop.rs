@@ -58,7 +58,7 @@ fn a_command_that_takes_its_end_in_its_own_way_has_timed_out_all_the_same() {
         let place = Place::new();
         let text = format!("exec 2>&-; trap 'echo bye; exit {code}' TERM; : >ready; while :; do sleep 0.05; done");
         let event = line(&place, &text).grace(20 * SECOND).output(Output::Keep(100));
-        let told = timed_out(&place, event.on_success(|_, _| Err("it is none")));
+        let told = timed_out(&place, event.on_success(|_, _| Err("it is none".into())));
         let said = format!("timed out after 30.0 s; exited with {code}; its output:\nbye\n");
         assert_eq!(told.outcome.to_string(), said);
         assert_eq!(told.outcome.exit_status().unwrap().code(), Some(code));

@@ -484,7 +484,7 @@ fn the_occurrence_of_a_task_whose_preparation_failed_is_used_up() {
     let event = || Event::call("e", diary.task("ran")).every_minute().without_overlapping().on_one_server();
     let fails = event().before(move |_| {
         moved.advance(TERM);
-        Err("no paper")
+        Err("no paper".into())
     });
     ran(&schedule(&mutex, &clock, [fails]).run_due(noon()), "e");
     assert!(skipped(&schedule(&mutex, &clock, [event()]).run_due(noon()), "e").to_string().starts_with("taken by "));

@@ -61,7 +61,7 @@ fn a_task_that_does_not_stop_is_waited_for_under_its_lease() {
         let seen = Arc::clone(store);
         let hook = move |_: &Run, _: &soloist::RunOutcome| match seen.exists(&lease("e")) {
             Ok(true) => Ok(()),
-            other => Err(format!("while the hook ran, exists answered {other:?}")),
+            other => Err(format!("while the hook ran, exists answered {other:?}").into()),
         };
         let report = tick(store, clock, |event| half_a_minute(event).on_failure(hook), task);
         let outcome = ran(&report, "e");
@@ -114,7 +114,7 @@ fn the_hooks_after_a_task_that_ended_in_time_have_no_timeout() {
     let event = Event::call("e", |_| {}).every_minute().timeout(5 * SECOND).then(move |run, _| {
         moved.advance(TERM);
         assert_eq!(run.remaining(), None);
-        run.check()
+        Ok(run.check()?)
     });
     let report = schedule(&in_memory(&clock), &clock, [event]).run_due(noon());
     assert_eq!(ran(&report, "e").to_string(), "succeeded in 0 µs");
