@@ -14,7 +14,7 @@ use chrono::{DateTime, Utc};
 use crate::clock::{Clock, Moment};
 use crate::lease::MutexName;
 use crate::outcome::SkipReason;
-use crate::protection::Protection;
+use crate::protection::{MINUTE, Protection};
 use crate::timetable::Timetable;
 
 /// How an event makes up for what was missed, and what this process knows of that.
@@ -98,12 +98,13 @@ impl CatchUp {
         self.known().settled = Some(occurrence);
     }
 
-    /// For how long after this occurrence anybody looks for its claim: no longer than until the next.
+    /// For how long after this occurrence anybody looks for its claim: until the next one or the end of the window, and as
+    /// long as the minute lasts that begins then.
     pub(crate) fn is_looked_for(&self, timetable: &Timetable, occurrence: DateTime<Utc>) -> Duration {
         let latest = self.known().latest.filter(|latest| latest.occurrence == occurrence);
         let next = latest.map_or_else(|| timetable.next(occurrence), |latest| latest.next);
         let until_next = next.and_then(|next| (next - occurrence).to_std().ok());
-        until_next.map_or(self.window, |until_next| until_next.min(self.window))
+        until_next.map_or(self.window, |until_next| until_next.min(self.window)) + MINUTE
     }
 
     /// Whether the store has the mark, as far as is known.

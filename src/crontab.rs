@@ -185,6 +185,15 @@ impl Crontab {
         !self.get(Field::Minute).star && !self.get(Field::Hour).star
     }
 
+    /// The shortest time between two of its times, in minutes; 60, if that is longer. The days are left out of account.
+    pub(crate) fn shortest_interval(&self) -> u32 {
+        let (minutes, hours) = (self.get(Field::Minute).bits, self.get(Field::Hour).bits);
+        let has_hours_in_a_row = hours & (hours << 1 | hours >> 23) != 0;
+        let next_hour = if has_hours_in_a_row { u128::from(minutes) << 60 } else { 0 };
+        let minutes = u128::from(minutes) | next_hour;
+        (1..60).find(|interval| minutes & minutes >> interval != 0).unwrap_or(60)
+    }
+
     /// The rule of the days: both, where one of them starts with `*`; else either.
     #[inline]
     pub(crate) const fn days_must_both_match(&self) -> bool {

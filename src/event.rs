@@ -12,7 +12,7 @@ use crate::frequency::FrequencyError;
 use crate::lease::{MutexName, Term};
 use crate::mutex::Store;
 use crate::outcome::{Hook, RunOutcome};
-use crate::protection::{LeaseTerms, Protection};
+use crate::protection::{LeaseTerms, Protection, claim_window};
 use crate::task::{Command, LONGEST_GRACE, Run, Task, TaskOutcome, TaskResult, Work, callback};
 use crate::tick::Tick;
 use crate::timetable::{ClockChange, Seconds, Timetable};
@@ -501,6 +501,7 @@ impl Event {
         Ok(Definition {
             name: self.name,
             work: self.work,
+            claim_window: claim_window(timetable.period()),
             timetable,
             filters: self.filters,
             before: self.before,
@@ -558,6 +559,8 @@ pub(crate) struct Definition {
     pub(crate) before: Vec<Task>,
     pub(crate) after: Vec<AfterHook>,
     pub(crate) protection: Protection,
+    /// For how long after its tick began it may ask for what it claims, if it makes up for nothing.
+    pub(crate) claim_window: Duration,
     pub(crate) timeout: Option<Duration>,
     /// Whether it is due at all, in this environment.
     pub(crate) runs_here: bool,

@@ -74,17 +74,19 @@ pub(crate) struct Claimant<'a> {
     pub(crate) event: &'a Arc<str>,
     pub(crate) tick: &'a Tick,
     pub(crate) zone: &'a Zone,
-    /// For how long after the occurrence somebody may ask for it.
+    /// For how long after its tick began somebody may ask for it.
     pub(crate) window: Duration,
 }
 
-/// How long after its occurrence an event may at least still ask for what it claims: as long as every claim on that lives
-/// for certain.
-pub(crate) const CLAIM_WINDOW: Duration = Duration::from_secs(60 * 60);
+pub(crate) const MINUTE: Duration = Duration::from_secs(60);
+
+/// For how long after its tick began an event with this period may ask for what it claims, if it makes up for nothing.
+pub(crate) fn claim_window(period: Duration) -> Duration {
+    (period * 10).clamp(MINUTE, 60 * MINUTE)
+}
 
 /// How far back an event may make up for what was missed: not less than from one tick to the next.
-pub(crate) const CATCH_UP_WINDOWS: RangeInclusive<Duration> =
-    Duration::from_secs(60)..=Duration::from_secs(366 * 24 * 60 * 60);
+pub(crate) const CATCH_UP_WINDOWS: RangeInclusive<Duration> = MINUTE..=Duration::from_secs(366 * 24 * 60 * 60);
 
 /// What a claim outlives the window by, so that servers whose ticks or clocks differ still meet it.
 const CLAIM_MARGIN: Duration = Duration::from_secs(5 * 60);

@@ -6,6 +6,7 @@
 use std::fmt;
 use std::iter;
 use std::ops::Range;
+use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use cron::Schedule;
@@ -48,6 +49,15 @@ impl Timetable {
             ClockChange::AsShown => false,
         };
         once && self.zone.has_changes()
+    }
+
+    /// The shortest time between two of its occurrences, as clocks show them; an hour, if that is longer.
+    pub(crate) fn period(&self) -> Duration {
+        let seconds = match self.seconds.interval() {
+            60 => self.crontab.shortest_interval() * 60,
+            interval => interval,
+        };
+        Duration::from_secs(seconds.into())
     }
 
     /// The first occurrence after `after`, between the years 1970 and 2100.

@@ -12,7 +12,7 @@ use crate::lease::{MutexName, Owners};
 use crate::mutex::{EventMutex, Store};
 use crate::outage::Outages;
 use crate::pause::Lookout;
-use crate::protection::{CLAIM_WINDOW, Claimant};
+use crate::protection::{Claimant, MINUTE};
 use crate::shutdown::Shutdown;
 use crate::tick::Tick;
 
@@ -81,14 +81,14 @@ impl<'a> Turn<'a> {
         (self.round.cause == Cause::Due).then_some(Claimant { event, tick: &self.tick, zone, window })
     }
 
-    /// For how long after its occurrence it may ask for what it claims.
+    /// For how long after its tick began it may ask for what it claims: as long as every claim on that lives for certain.
     #[inline]
     pub(crate) fn claim_window(&self) -> Duration {
-        let catch_up = self.event.catch_up.as_ref();
-        let looked_for = catch_up.filter(|catch_up| catch_up.window > CLAIM_WINDOW);
-        looked_for.map_or(CLAIM_WINDOW, |catch_up| {
-            catch_up.is_looked_for(&self.event.timetable, self.tick.occurrence()).max(CLAIM_WINDOW)
-        })
+        let Definition { claim_window, catch_up, timetable, .. } = self.event;
+        match catch_up.as_ref().filter(|catch_up| catch_up.window + MINUTE > *claim_window) {
+            Some(catch_up) => catch_up.is_looked_for(timetable, self.tick.occurrence()).max(*claim_window),
+            None => *claim_window,
+        }
     }
 
     /// Whether a run of it claims its occurrence or period.

@@ -122,9 +122,21 @@ impl Event {
     }
 
     /// Each occurrence starts on exactly one of the servers that share the store, whichever comes first. It needs a
-    /// store that all of them see. The claim lasts for 65 minutes, and a server asks for it within 60 minutes after its
-    /// tick began, or not at all; so servers may be up to 5 minutes apart. Alone it does not keep a long task from
-    /// being overlapped by its next occurrence: that is [`without_overlapping`](Self::without_overlapping).
+    /// store that all of them see. Servers may be up to 5 minutes apart. Alone it does not keep a long task from being
+    /// overlapped by its next occurrence: that is [`without_overlapping`](Self::without_overlapping).
+    ///
+    /// A server asks for the claim within a window after its tick began; later, because the events before it took that
+    /// long, the event is skipped as [`TooLate`](crate::SkipReason::TooLate). The window is ten periods of the event,
+    /// between a minute and an hour, and longer where [`catch_up`](Self::catch_up) says so. The period is the shortest
+    /// time between two occurrences. The claim is kept for 5 minutes longer than the window:
+    ///
+    /// | due | asked for within | kept for |
+    /// | --- | --- | --- |
+    /// | every second to every six seconds | 1 minute | 6 minutes |
+    /// | every 30 seconds | 5 minutes | 10 minutes |
+    /// | every minute | 10 minutes | 15 minutes |
+    /// | every 5 minutes | 50 minutes | 55 minutes |
+    /// | every 6 minutes or less often | 60 minutes | 65 minutes |
     ///
     /// A process that dies after the gate has used up the occurrence: it starts at most once.
     ///
@@ -144,8 +156,8 @@ impl Event {
     /// period is that of the occurrence, so its timetable says when it may start, and the permit that it does so once.
     ///
     /// The permit is a claim as that of [`on_one_server`](Self::on_one_server), and stands in its place where both are
-    /// said: on a store that all servers see, taken together with the lease or not at all, and asked for within 60 minutes
-    /// after a tick began. It outlives its period by 65 minutes. Who comes later is told who took it:
+    /// said: on a store that all servers see, taken together with the lease or not at all, and asked for within the same
+    /// window after a tick began. It outlives its period by the window and 5 minutes. Who comes later is told who took it:
     /// [`RanElsewhere`](crate::SkipReason::RanElsewhere), also when that was this very process.
     ///
     /// The start uses up the period, and not the success: a task that fails, or whose process dies after the gate, runs
@@ -198,8 +210,9 @@ impl Event {
     /// claimed, until this process knows that the occurrence was run; a tick in which such events are due asks the
     /// store once more for all of them, and again after an hour. What else is due in that tick begins after the looks.
     /// The store must be able to tell who [holds](EventMutex::holder) a name, as all that are built in are; else what
-    /// is owed is skipped as [`StoreUnavailable`](crate::SkipReason::StoreUnavailable). Claims last until the next
-    /// occurrence or the end of the window, and 65 minutes at least.
+    /// is owed is skipped as [`StoreUnavailable`](crate::SkipReason::StoreUnavailable). A claim is kept until the next
+    /// occurrence or the end of the window, and 6 minutes more, and at least for as long as
+    /// [without `catch_up`](Self::on_one_server).
     ///
     /// In a test, let the schedule and its store be on one [`ManualClock`](crate::ManualClock), and let time pass with
     /// [`advance`](crate::ManualClock::advance): the store has to have known the event before the occurrence that was

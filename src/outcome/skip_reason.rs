@@ -38,7 +38,9 @@ pub enum SkipReason {
     /// The store did not answer, to this event or to another one of this tick a moment ago, or what it keeps under this
     /// name can't be used; so whether the event may run is not known.
     StoreUnavailable(MutexError),
-    /// The events before it took so long that the claims on its occurrence or period may have expired.
+    /// The events before it took so long that the claims on its occurrence or period may have expired: longer than its
+    /// [window](crate::Event::on_one_server). Add it before those, or let them run
+    /// [in the background](crate::Event::in_background).
     TooLate,
     /// The schedule is [paused](crate::Schedule::pause), by whom and until when.
     Paused(Option<Holder>),

@@ -25,6 +25,11 @@ impl Seconds {
         (later != 0).then(|| later.trailing_zeros())
     }
 
+    /// The time between two of them, in seconds; 60 if there is only one.
+    pub(crate) fn interval(self) -> u32 {
+        60 / self.0.count_ones()
+    }
+
     /// In ascending order.
     pub(crate) fn numbers(self) -> impl Iterator<Item = u32> {
         (0..60).filter(move |second| self.0 >> second & 1 != 0)
@@ -44,6 +49,7 @@ mod tests {
                 let next = (second / n + 1) * n;
                 assert_eq!(seconds.after(second), (next < 60).then_some(next));
             }
+            assert_eq!(seconds.interval(), n);
             // A leap second lies in the last slot.
             assert_eq!(seconds.slot(60), 60 - n);
         }

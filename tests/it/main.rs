@@ -6,6 +6,7 @@ mod auto_traits;
 mod background;
 mod catch_up;
 #[cfg(feature = "chrono-tz")]
+mod claim_window;
 mod clock_change;
 #[cfg(unix)]
 mod command;
