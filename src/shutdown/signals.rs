@@ -12,6 +12,7 @@ use signal_hook::low_level;
 
 use super::Shutdown;
 use crate::clock::{Clock, Moment};
+use crate::error::Named;
 use crate::fault::contain;
 use crate::keeper::leave::leave;
 use crate::process;
@@ -141,7 +142,7 @@ fn tell_of(left_behind: Vec<Run>) {
     let (told, is_told) = mpsc::channel::<()>();
     aside(move || {
         for run in &left_behind {
-            eprintln!("{}: left behind, still at work when the process was to have ended", run.name());
+            eprintln!("{}: left behind, still at work when the process was to have ended", Named(run.name()));
         }
         for run in left_behind {
             let _ = contain(|| {

@@ -27,6 +27,8 @@ mod fork;
 mod frequency;
 mod fuzz;
 mod healing;
+#[cfg(unix)]
+mod hostile;
 mod idle;
 mod outage;
 mod pause;
