@@ -9,11 +9,13 @@ use chrono::{DateTime, Utc};
 
 use crate::clock::Rough;
 use crate::error::{Chain, Named};
-use crate::escape::OneLine;
+use crate::escape::{Lines, OneLine};
+use crate::fault::contain;
 use crate::lease::{FencingToken, Holder};
 use crate::outcome::{Ended, Release, RunOutcome, SkipReason, said_of_the_clock};
 use crate::pause::end_of;
 use crate::shutdown::Shutdown;
+use crate::tell::say;
 use crate::zone::Zone;
 
 /// What one tick did: an entry for every event that was due, in the order in which they were added.
@@ -131,10 +133,7 @@ impl fmt::Display for Report {
 
 impl Termination for Report {
     fn report(self) -> ExitCode {
-        let table = Table(self.failures().collect());
-        for line in table.lines() {
-            eprintln!("{line}");
-        }
+        Table(self.failures().collect()).lines().for_each(say);
         if let Some(shutdown) = &self.shutdown {
             shutdown.finish();
         }
@@ -315,6 +314,13 @@ impl Entry {
         }
     }
 
+    /// The same, also where an error is among it that panics when it is shown.
+    fn verdict_cell(&self) -> String {
+        contain(|| self.verdict_in_zone()).unwrap_or_else(|message| {
+            format!("what became of it can't be shown: an error panicked: {}", Lines(message))
+        })
+    }
+
     /// Tells subscribers of `tracing`; the fields are documented at the crate's root.
     pub(crate) fn trace(&self) {
         match &self.verdict {
@@ -377,7 +383,7 @@ struct Table<'a>(Vec<&'a Entry>);
 impl Table<'_> {
     fn lines(&self) -> impl Iterator<Item = String> {
         let row =
-            |entry: &&Entry| [Named(&entry.event).to_string(), entry.time(entry.occurrence), entry.verdict_in_zone()];
+            |entry: &&Entry| [Named(&entry.event).to_string(), entry.time(entry.occurrence), entry.verdict_cell()];
         let rows: Vec<[String; 3]> = self.0.iter().map(row).collect();
         let width = |cell: usize| rows.iter().map(|row| row[cell].chars().count()).max().unwrap_or(0);
         let (names, times) = (width(0), width(1));
