@@ -46,6 +46,8 @@ mod servers;
 mod sql;
 mod tidy;
 mod shutdown;
+#[cfg(unix)]
+mod told;
 mod tracing_events;
 mod ways_out;
 mod work;
