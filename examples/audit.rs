@@ -174,7 +174,7 @@ impl Drop for Audit {
     }
 }
 
-/// Where standard error can't be written to, `eprintln!` panics, and a panic decides a gate.
+/// Where standard error can't be written to, the macro for it panics, and a panic decides a gate.
 fn complain(why: fmt::Arguments<'_>) {
     let _ = writeln!(io::stderr(), "audit: {why}");
 }
@@ -289,6 +289,6 @@ fn main() -> Result<ExitCode, Failed> {
 }
 
 fn refuse(why: &str) -> ExitCode {
-    eprintln!("{why}");
+    let _ = writeln!(io::stderr(), "{why}");
     ExitCode::from(2)
 }

@@ -36,8 +36,7 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
         println!("report: page {page}, under token {}", guard.lease().token());
         // The work; and a look whether it is still ours to do.
         if guard.lost(Duration::from_millis(500)) {
-            eprintln!("report: the lease was lost: stopped after page {page}");
-            return Ok(ExitCode::FAILURE);
+            return Err(format!("the lease was lost: stopped after page {page}").into());
         }
     }
     let was_ours = guard.release()?;

@@ -3,6 +3,7 @@
 //! Start it in a second terminal while it is at work in the first: the second one says who holds what, and since when.
 
 use std::error::Error;
+use std::io::{self, Write};
 use std::thread;
 use std::time::Duration;
 
@@ -28,7 +29,7 @@ fn main() -> Result<Report, Box<dyn Error>> {
     schedule.add(Event::call("db:backup", |run| work(run, Duration::ZERO)).apply(nightly))?;
 
     let report = schedule.run_due(Utc::now());
-    println!("\n{report}\n\nWho holds what stands in {}", store.display());
+    writeln!(io::stdout(), "\n{report}\n\nWho holds what stands in {}", store.display())?;
     Ok(report)
 }
 

@@ -9,6 +9,7 @@
 
 use std::error::Error;
 use std::ffi::OsString;
+use std::fmt::Display;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -73,14 +74,19 @@ fn main() -> ExitCode {
 }
 
 fn refuse(error: &dyn Error) -> ExitCode {
-    eprint!("worker: {error}");
+    let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {
-        eprint!(": {error}");
+        text += &format!(": {error}");
         cause = error.source();
     }
-    eprintln!(" (see --help)");
+    complain(format_args!("{text} (see --help)"));
     ExitCode::from(2)
+}
+
+/// Where standard error can't be written to, the macro for it panics.
+fn complain(why: impl Display) {
+    let _ = writeln!(io::stderr(), "worker: {why}");
 }
 
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
@@ -340,13 +346,11 @@ fn tell(report: &Report, log: &Log) -> bool {
         if let Some(line) = report_line(entry)
             && let Err(error) = log.write(&line)
         {
-            eprintln!("worker: could not write the log: {error}");
+            complain(format_args!("could not write the log: {error}"));
             failed = true;
         }
     }
-    for failure in report.failures() {
-        eprintln!("worker: {failure}");
-    }
+    report.failures().for_each(complain);
     failed
 }
 

@@ -4,7 +4,7 @@ use std::error::Error;
 use std::fmt;
 use std::sync::Arc;
 
-use crate::escape::steers_or_hides;
+use crate::escape::{Lines, OneLine, steers_or_hides};
 
 /// Any error, as closures that use `?` return it.
 ///
@@ -144,8 +144,10 @@ impl MutexError {
 impl fmt::Display for MutexError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.kind {
-            MutexErrorKind::Unavailable | MutexErrorKind::Unusable => write!(f, "could not {}", self.attempted),
-            MutexErrorKind::Unsupported => write!(f, "this store can't {}", self.attempted),
+            MutexErrorKind::Unavailable | MutexErrorKind::Unusable => {
+                write!(f, "could not {}", OneLine(&self.attempted))
+            }
+            MutexErrorKind::Unsupported => write!(f, "this store can't {}", OneLine(&self.attempted)),
         }
     }
 }
@@ -198,15 +200,16 @@ pub(crate) use debug_as_display;
 
 debug_as_display!(MutexError, InvalidOptions);
 
-/// An error and what caused it, in one line: `could not create lease/reports: permission denied`.
+/// An error and what caused it: `could not create lease/reports: permission denied`. Their texts are others', and are
+/// escaped.
 pub(crate) struct Chain<'a>(pub(crate) &'a (dyn Error + 'static));
 
 impl fmt::Display for Chain<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.0)?;
+        Lines(self.0).fmt(f)?;
         let mut error = self.0;
         while let Some(source) = error.source() {
-            write!(f, ": {source}")?;
+            write!(f, ": {}", Lines(source))?;
             error = source;
         }
         Ok(())
@@ -243,5 +246,19 @@ impl Quoted {
 impl fmt::Display for Quoted {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
+    }
+}
+
+/// The name of an event on one line, without quotes as long as it needs none.
+pub(crate) struct Named<'a>(pub(crate) &'a str);
+
+impl fmt::Display for Named<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let is_odd = |char: char| steers_or_hides(char) || char.is_whitespace();
+        if self.0.chars().count() > Quoted::MAX_CHARS || self.0.contains(is_odd) {
+            Quoted::new(self.0).fmt(f)
+        } else {
+            f.write_str(self.0)
+        }
     }
 }

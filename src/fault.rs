@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use crate::cancel::{CancelReason, Cancelled};
 use crate::error::{BoxError, Chain};
+use crate::escape::Lines;
 
 /// What somebody's code did instead of succeeding.
 ///
@@ -16,7 +17,7 @@ use crate::error::{BoxError, Chain};
 ///
 /// assert_eq!(Fault::Panicked("out of range".into()).to_string(), "panicked: out of range");
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 #[non_exhaustive]
 pub enum Fault {
     /// It returned this error.
@@ -41,8 +42,21 @@ impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Failed(error) => write!(f, "failed: {}", Chain(&**error)),
-            Self::Panicked(message) => write!(f, "panicked: {message}"),
+            Self::Panicked(message) => write!(f, "panicked: {}", Lines(message)),
             Self::Exited(status) => Exited(*status).fmt(f),
+        }
+    }
+}
+
+impl fmt::Debug for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            // How an error shows itself to developers is its own code too.
+            Self::Failed(error) => {
+                f.debug_tuple("Failed").field(&format_args!("{}", Lines(format_args!("{error:?}")))).finish()
+            }
+            Self::Panicked(message) => f.debug_tuple("Panicked").field(message).finish(),
+            Self::Exited(status) => f.debug_tuple("Exited").field(status).finish(),
         }
     }
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use crate::catch_up::Missed;
 use crate::error::{BoxError, Chain, MutexError};
+use crate::escape::OneLine;
 use crate::fault::contain;
 use crate::guard::{Held, release_together};
 use crate::lease::{FencingToken, Lease};
@@ -207,7 +208,8 @@ fn let_in<'a>(
 fn without_protection<'a>(turn: &Turn<'a>, reason: SkipReason) -> Result<Pass<'a>, SkipReason> {
     match (reason, turn.event.protection.on_outage) {
         (SkipReason::StoreUnavailable(error), Outage::RunUnprotected) => {
-            let _ = contain(|| tracing::warn!(target: "soloist", error = %Chain(&error), "running unprotected"));
+            let _ =
+                contain(|| tracing::warn!(target: "soloist", error = %OneLine(Chain(&error)), "running unprotected"));
             Ok(Pass { unprotected: Some(Box::new(error)), ..pass(turn, None) })
         }
         (reason, _) => Err(reason),

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use crate::clock::{Clock, Moment};
 use crate::error::{Chain, MutexError};
+use crate::escape::OneLine;
 use crate::fault::contain;
 use crate::lease::{Holder, Lease};
 use crate::mutex::{Answers, Scope, Store, StoreId};
@@ -165,7 +166,7 @@ impl Keeper {
         if let Some(error) = answers.iter().find_map(|answer| answer.as_ref().err()) {
             let failures = answers.iter().filter(|answer| answer.is_err()).count();
             let _ = contain(|| {
-                tracing::warn!(target: "soloist", leases = failures, error = %Chain(error), "not renewed yet");
+                tracing::warn!(target: "soloist", leases = failures, error = %OneLine(Chain(error)), "not renewed yet");
             });
         }
         answers

@@ -174,6 +174,7 @@ mod process;
 #[cfg(unix)]
 mod system;
 mod error;
+mod tell;
 mod escape;
 
 pub use cancel::{CancelReason, Cancelled};

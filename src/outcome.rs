@@ -8,6 +8,7 @@ use chrono::{DateTime, SecondsFormat, Utc};
 
 use crate::cancel::CancelReason;
 use crate::error::{Chain, MutexError};
+use crate::escape::Lines;
 use crate::fault::{Exited, Fault};
 use crate::lease::{FencingToken, Term};
 use crate::task::{Exit, KeptOutput};
@@ -319,7 +320,7 @@ impl fmt::Display for Reading<'_> {
                 Some(reason) => write!(f, "cancelled after {}, because {reason}", Took(outcome.took))?,
             },
             Ended::Faulted(Fault::Panicked(message)) => {
-                write!(f, "panicked after {}: {message}", Took(outcome.took))?;
+                write!(f, "panicked after {}: {}", Took(outcome.took), Lines(message))?;
             }
             Ended::Faulted(Fault::Exited(status)) => write!(f, "{} after {}", Exited(*status), Took(outcome.took))?,
             Ended::TimedOut { limit, fault } => {

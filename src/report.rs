@@ -8,11 +8,14 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 
 use crate::clock::Rough;
-use crate::error::{Chain, Quoted};
+use crate::error::{Chain, Named};
+use crate::escape::{Lines, OneLine};
+use crate::fault::contain;
 use crate::lease::{FencingToken, Holder};
 use crate::outcome::{Ended, Release, RunOutcome, SkipReason, said_of_the_clock};
 use crate::pause::end_of;
 use crate::shutdown::Shutdown;
+use crate::tell::say;
 use crate::zone::Zone;
 
 /// What one tick did: an entry for every event that was due, in the order in which they were added.
@@ -130,10 +133,7 @@ impl fmt::Display for Report {
 
 impl Termination for Report {
     fn report(self) -> ExitCode {
-        let table = Table(self.failures().collect());
-        for line in table.lines() {
-            eprintln!("{line}");
-        }
+        Table(self.failures().collect()).lines().for_each(say);
         if let Some(shutdown) = &self.shutdown {
             shutdown.finish();
         }
@@ -298,10 +298,8 @@ impl Entry {
 
     /// What became of it, with all times in the event's zone.
     fn verdict_in_zone(&self) -> String {
-        let held = |what: &str, holder: &Holder| {
-            let since = self.time(holder.since());
-            format!("skipped, {what} {}, pid {}, since {since}", holder.host(), holder.pid())
-        };
+        let held =
+            |what: &str, holder: &Holder| format!("skipped, {what} {}", holder.read_with(&self.time(holder.since())));
         let late = self.missed_by.map_or_else(String::new, |late| format!("{} late: ", Rough(late)));
         late + &match &self.verdict {
             Verdict::Skipped(SkipReason::Overlapping(Some(holder))) => {
@@ -314,6 +312,13 @@ impl Entry {
             Verdict::Ran(outcome) => outcome.read_with(&|at| self.time(at)).to_string(),
             verdict @ Verdict::Skipped(_) => verdict.to_string(),
         }
+    }
+
+    /// The same, also where an error is among it that panics when it is shown.
+    fn verdict_cell(&self) -> String {
+        contain(|| self.verdict_in_zone()).unwrap_or_else(|message| {
+            format!("what became of it can't be shown: an error panicked: {}", Lines(message))
+        })
     }
 
     /// Tells subscribers of `tracing`; the fields are documented at the crate's root.
@@ -336,10 +341,10 @@ fn trace_skip(reason: &SkipReason) {
     let (keyword, holder) = (reason.keyword(), reason.holder().map(tracing::field::display));
     match reason {
         SkipReason::StoreUnavailable(error) => {
-            tracing::error!(target: "soloist", reason = keyword, error = %Chain(error), "no decision");
+            tracing::error!(target: "soloist", reason = keyword, error = %OneLine(Chain(error)), "no decision");
         }
         SkipReason::FilterPanicked(message) => {
-            tracing::error!(target: "soloist", reason = keyword, error = %message, "no decision");
+            tracing::error!(target: "soloist", reason = keyword, error = %OneLine(message), "no decision");
         }
         SkipReason::Overlapping(Some(ahead)) if reason.is_failure() => {
             let by_s = ahead.clock_set_back_by().map(|by| by.as_secs());
@@ -354,17 +359,17 @@ fn trace_run(outcome: &RunOutcome) {
     let took_ms = u64::try_from(outcome.took.as_millis()).unwrap_or(u64::MAX);
     match &outcome.ended {
         Ended::Succeeded => tracing::info!(target: "soloist", token, took_ms, "succeeded"),
-        Ended::Faulted(fault) => tracing::error!(target: "soloist", token, took_ms, error = %fault, "failed"),
+        Ended::Faulted(fault) => tracing::error!(target: "soloist", token, took_ms, error = %OneLine(fault), "failed"),
         Ended::TimedOut { limit, fault } => {
             let limit_ms = u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
-            let error = fault.as_ref().map(tracing::field::display);
+            let error = fault.as_ref().map(|fault| tracing::field::display(OneLine(fault)));
             tracing::error!(target: "soloist", token, took_ms, limit_ms, error, "timed out");
         }
         Ended::NotStarted => tracing::error!(target: "soloist", token, "not started"),
     }
     for failure in &outcome.hook_failures {
         let (hook, number) = (failure.hook, failure.number);
-        tracing::error!(target: "soloist", hook = %hook, number, error = %failure.fault, "hook failed");
+        tracing::error!(target: "soloist", hook = %hook, number, error = %OneLine(&failure.fault), "hook failed");
     }
     // Of a loss that was noticed before, and of a release that failed, has been told.
     if outcome.lost_at.is_none() && matches!(outcome.release, Some(Release::Lost)) {
@@ -377,7 +382,8 @@ struct Table<'a>(Vec<&'a Entry>);
 
 impl Table<'_> {
     fn lines(&self) -> impl Iterator<Item = String> {
-        let row = |entry: &&Entry| [name_cell(&entry.event), entry.time(entry.occurrence), entry.verdict_in_zone()];
+        let row =
+            |entry: &&Entry| [Named(&entry.event).to_string(), entry.time(entry.occurrence), entry.verdict_cell()];
         let rows: Vec<[String; 3]> = self.0.iter().map(row).collect();
         let width = |cell: usize| rows.iter().map(|row| row[cell].chars().count()).max().unwrap_or(0);
         let (names, times) = (width(0), width(1));
@@ -388,10 +394,4 @@ impl Table<'_> {
             start + &verdict.trim_end().replace('\n', &below)
         })
     }
-}
-
-/// A name on one line: without quotes as long as it needs none.
-fn name_cell(name: &str) -> String {
-    let plain = name.chars().count() <= 60 && !name.contains(|char: char| char.is_control() || char.is_whitespace());
-    if plain { name.to_owned() } else { Quoted::new(name).to_string() }
 }

@@ -2,14 +2,14 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Once};
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 
 use crate::agenda::Agenda;
 use crate::clock::Clock;
-use crate::error::{Quoted, debug_as_display};
+use crate::error::{Named, Quoted, debug_as_display};
 use crate::event::{AddError, AddErrorKind, Definition, Event};
 use crate::lease::{MutexName, Term};
 use crate::mutex::memory::MemoryMutex;
@@ -19,6 +19,7 @@ use crate::pause::Lookout;
 use crate::protection::LeaseTerms;
 use crate::report::{Entry, Report};
 use crate::shutdown::Shutdown;
+use crate::tell::tell_instead;
 use crate::tick::Tick;
 use crate::turn::{Cause, Round, Turn};
 use crate::zone::Zone;
@@ -246,8 +247,9 @@ impl Schedule {
 
     /// Adds an event at the end, if all of it is in order.
     ///
-    /// Warns through `tracing` of a protection that needs to reach further than its store does: `on_one_server` and
-    /// `once_per` on a store that only this process sees.
+    /// Warns of a protection that needs to reach further than its store does: `on_one_server` and `once_per` on a store
+    /// that only this process sees. Subscribers of `tracing` are told of each such event; where there are none, standard
+    /// error is told of the first.
     ///
     /// # Errors
     ///
@@ -274,8 +276,7 @@ impl Schedule {
             return Err(AddError::new(&event.name, AddErrorKind::CannotExtend));
         }
         if event.protection.claim.is_some() && *scope == Scope::Process {
-            let event = &*event.name;
-            tracing::warn!(target: "soloist", event, ?scope, "protection reaches further than its store");
+            warn_of_a_claim_that_nobody_sees(&event.name, *scope);
         }
         self.put_on_the_agenda(self.events.len(), &event);
         self.names.insert(Arc::clone(&event.name), self.events.len());
@@ -474,6 +475,20 @@ impl Schedule {
     fn store_of<'a>(&'a self, event: &'a Definition) -> &'a Store {
         event.mutex.as_ref().unwrap_or(&self.mutex)
     }
+}
+
+/// All such events mostly have one store: whoever mends it for one does so for all.
+fn warn_of_a_claim_that_nobody_sees(event: &str, scope: Scope) {
+    static TOLD: Once = Once::new();
+    tracing::warn!(target: "soloist", event, ?scope, "protection reaches further than its store");
+    TOLD.call_once(|| {
+        tell_instead(format_args!(
+            "event {}: its on_one_server() or once_per(..) is known to this process alone, and every other process runs \
+             the event too: keep it in a store that they share, such as file:/var/lib/myapp/locks on one host, or a \
+             server for several hosts (told once, of the first such event)",
+            Named(event)
+        ));
+    });
 }
 
 /// Who is told of reports.

@@ -12,6 +12,7 @@ use std::time::Duration;
 use super::sync::{AtomicU64, Condvar, Mutex, Ordering};
 use crate::cancel::CancelReason;
 use crate::clock::{Clock, Moment};
+use crate::escape::OneLine;
 use crate::fault::contain;
 use crate::lease::{FencingToken, Holder, Lease, Owner, Term};
 use crate::mutex::Grant;
@@ -419,7 +420,7 @@ impl Tenure {
         let (mutex, token) = (self.lease().map(Lease::name), self.token().map(FencingToken::get));
         // A subscriber that panics keeps nobody from stopping.
         let _ = contain(|| {
-            tracing::error!(target: "soloist", mutex = mutex.map(tracing::field::display), token, "lease lost");
+            tracing::error!(target: "soloist", mutex = mutex.map(|name| tracing::field::display(OneLine(name))), token, "lease lost");
         });
     }
 }

@@ -19,7 +19,7 @@ mod worker;
 
 use std::error::Error;
 use std::fs::File;
-use std::io::Write;
+use std::io::{self, Write};
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -49,7 +49,8 @@ fn main() -> ExitCode {
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("fleet: {}", in_one_line(&*error));
+            // Where standard error can't be written to, the macro for it panics.
+            let _ = writeln!(io::stderr(), "fleet: {}", in_one_line(&*error));
             ExitCode::FAILURE
         }
     }

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::slice;
 
 use crate::error::{Chain, MutexError};
+use crate::escape::OneLine;
 use crate::fault::contain;
 use crate::lease::{Lease, Term};
 use crate::mutex::{Answers, EventMutex};
@@ -142,9 +143,9 @@ fn concluded(lease: &Lease, rest: Option<Term>, answer: Result<bool, MutexError>
         (Ok(false), _) => Release::Lost,
         (Err(error), _) => {
             // In a drop, a panic of the error's own code would end the process.
-            let text = contain(|| Chain(&error).to_string()).unwrap_or_else(|message| message.to_string());
+            let text = contain(|| OneLine(Chain(&error)).to_string()).unwrap_or_else(|message| message.to_string());
             let _ = contain(|| {
-                tracing::error!(target: "soloist", mutex = %lease.name(), error = text, "lease not given back");
+                tracing::error!(target: "soloist", mutex = %OneLine(lease.name()), error = text, "lease not given back");
             });
             Release::Failed(error)
         }

@@ -8,6 +8,7 @@ use chrono::{DateTime, SecondsFormat, Utc};
 
 use super::{FencingToken, Lease, Owner};
 use crate::clock::{LITTLE_STEP, wall_plus};
+use crate::escape::OneLine;
 
 /// Who holds a name, as a person wants to read it. `Display`: `web-1, pid 4242, since 2026-03-01T12:00:00Z`.
 ///
@@ -107,6 +108,11 @@ impl Holder {
         Self { until, ..self }
     }
 
+    /// The holder as a person reads it, with `since` as that is written where it is read.
+    pub(crate) fn read_with(&self, since: &str) -> String {
+        format!("{}, pid {}, since {since}", OneLine(&self.host), self.pid())
+    }
+
     /// The acquisition that holds it.
     ///
     /// ```
@@ -184,8 +190,7 @@ impl Holder {
 
 impl fmt::Display for Holder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let since = self.since.to_rfc3339_opts(SecondsFormat::Secs, true);
-        write!(f, "{}, pid {}, since {since}", self.host, self.owner.pid())
+        f.write_str(&self.read_with(&self.since.to_rfc3339_opts(SecondsFormat::Secs, true)))
     }
 }
 

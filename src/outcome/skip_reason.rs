@@ -7,6 +7,7 @@ use chrono::SecondsFormat;
 
 use crate::clock::Rough;
 use crate::error::{Chain, MutexError};
+use crate::escape::Lines;
 use crate::lease::Holder;
 use crate::pause::Pause;
 
@@ -103,7 +104,7 @@ impl fmt::Display for SkipReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Filtered => f.write_str("filtered out"),
-            Self::FilterPanicked(message) => write!(f, "a filter panicked: {message}"),
+            Self::FilterPanicked(message) => write!(f, "a filter panicked: {}", Lines(message)),
             Self::Overlapping(Some(holder)) => {
                 let until = holder.until().to_rfc3339_opts(SecondsFormat::Secs, true);
                 write!(f, "still running: {holder}{}", said_of_the_clock(holder, &until))

@@ -12,11 +12,13 @@ use signal_hook::low_level;
 
 use super::Shutdown;
 use crate::clock::{Clock, Moment};
+use crate::error::Named;
 use crate::fault::contain;
 use crate::keeper::leave::leave;
 use crate::process;
 use crate::system;
 use crate::task::Run;
+use crate::tell::say;
 
 /// What comes so soon after the first signal is the same wish: a closed terminal sends two.
 const SAME_WISH: Duration = Duration::from_millis(100);
@@ -141,7 +143,7 @@ fn tell_of(left_behind: Vec<Run>) {
     let (told, is_told) = mpsc::channel::<()>();
     aside(move || {
         for run in &left_behind {
-            eprintln!("{}: left behind, still at work when the process was to have ended", run.name());
+            say(format_args!("{}: left behind, still at work when the process was to have ended", Named(run.name())));
         }
         for run in left_behind {
             let _ = contain(|| {

@@ -28,6 +28,8 @@ mod fork;
 mod frequency;
 mod fuzz;
 mod healing;
+#[cfg(unix)]
+mod hostile;
 mod idle;
 mod outage;
 mod pause;
@@ -48,6 +50,8 @@ mod service_example;
 mod sql;
 mod tidy;
 mod shutdown;
+#[cfg(unix)]
+mod told;
 mod tracing_events;
 mod ways_out;
 mod work;

@@ -1,5 +1,6 @@
 //! How a report reads, and what becomes of a process that returns one.
 
+use std::fmt;
 use std::process::Command;
 
 use chrono::{DateTime, TimeDelta};
@@ -68,6 +69,7 @@ fn a_main_that_returns_a_report() {
 
     match std::env::var(ROLE).as_deref() {
         Ok("fails") => std::process::exit(code(report(&ManualClock::at(noon())).report())),
+        Ok("can't be shown") => std::process::exit(code(unspeakable().report())),
         Ok("is well") => std::process::exit(code(Schedule::in_process().run_due(noon()).report())),
         _ => {}
     }
@@ -79,11 +81,83 @@ fn a_main_that_returns_a_report() {
         ),
         ("is well", 0, ""),
     ] {
-        let mut main = Command::new(std::env::current_exe().expect("a running program has a path"));
-        main.args(["--exact", "report::a_main_that_returns_a_report", "--nocapture"]).env(ROLE, role);
-        let output = main.output().expect("it runs");
+        let output = main_in(role).output().expect("it runs");
         assert_eq!(output.status.code(), Some(status));
         assert_eq!(String::from_utf8_lossy(&output.stderr), stderr, "failures, and only those");
+    }
+}
+
+/// The program whose `main` returns a report.
+fn main_in(role: &str) -> Command {
+    let mut main = Command::new(std::env::current_exe().expect("a running program has a path"));
+    main.args(["--exact", "report::a_main_that_returns_a_report", "--nocapture"]).env(ROLE, role);
+    main
+}
+
+/// A report with an error that panics when it is shown.
+fn unspeakable() -> Report {
+    #[derive(Debug)]
+    struct Unspeakable;
+
+    impl fmt::Display for Unspeakable {
+        fn fmt(&self, _: &mut fmt::Formatter<'_>) -> fmt::Result {
+            panic!("no words for it")
+        }
+    }
+
+    impl std::error::Error for Unspeakable {}
+
+    let mut schedule = Schedule::in_process();
+    schedule
+        .add(Event::call("a", |_| Err(Unspeakable)).every_minute())
+        .unwrap()
+        .add(Event::call("b", |_| Err("no paper")).every_minute())
+        .unwrap();
+    schedule.run_due(noon())
+}
+
+#[test]
+fn an_error_that_cannot_be_shown_keeps_no_other_from_it() {
+    let output = main_in("can't be shown").output().expect("it runs");
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    let said: Vec<&str> = said.lines().filter(|line| line.starts_with("  a  ") || line.starts_with("  b  ")).collect();
+    assert_eq!(said.len(), 2, "one line for each: {said:?}");
+    assert_eq!(
+        said[0],
+        "  a  2026-03-01 12:00 UTC  what became of it can't be shown: an error panicked: no words for it"
+    );
+    assert!(said[1].starts_with("  b  ") && said[1].ends_with(": no paper"), "{said:?}");
+}
+
+#[test]
+#[cfg(unix)]
+fn a_failure_that_nobody_can_read_of_is_a_failure_and_no_panic() {
+    let full = || std::fs::File::options().write(true).open("/dev/full").expect("Linux has one");
+    // The end that is read goes at once.
+    let broken = || std::io::pipe().expect("there are pipes").1;
+    for (role, status) in [("fails", 1), ("can't be shown", 1), ("is well", 0)] {
+        for (what, mut main) in [
+            ("full", {
+                let mut main = main_in(role);
+                main.stderr(full());
+                main
+            }),
+            ("broken", {
+                let mut main = main_in(role);
+                main.stderr(broken());
+                main
+            }),
+            ("closed", {
+                let mut shell = Command::new("sh");
+                shell.args(["-c", "exec \"$0\" \"$@\" 2>&-"]).arg(main_in(role).get_program());
+                shell.args(main_in(role).get_args()).env(ROLE, role);
+                shell
+            }),
+        ] {
+            let ended = main.stdout(std::process::Stdio::null()).status().expect("it runs");
+            assert_eq!(ended.code(), Some(status), "{role}, standard error is {what}");
+        }
     }
 }
 

@@ -85,6 +85,20 @@ fn nothing_is_left_undone_or_unwrapped() {
     nowhere("not in code that is shipped", |_| false, |line| marks.iter().any(|mark| line.contains(mark)));
 }
 
+/// `println!` and its like panic where standard output or standard error can't be written to.
+#[test]
+fn nothing_that_prints_can_panic() {
+    // What is for the standard output of tests alone.
+    let in_tests = |path: &Path| path.ends_with("mutex/contract/check.rs") || path.ends_with("tests.rs");
+    let prints = |line: &str| line.contains("print!(") || line.contains("println!(");
+    nowhere("it panics if nobody can read it", in_tests, prints);
+    for (path, text) in sources("examples") {
+        for (number, line) in code(&text) {
+            assert!(!line.contains("eprint"), "a failure is told: {}:{number}: {}", path.display(), line.trim());
+        }
+    }
+}
+
 #[test]
 fn every_public_item_has_an_example() {
     let heads = [
