@@ -18,7 +18,7 @@ use tenure::Tenure;
 use watch::{Duty, NOTHING, Need, Step, Watch};
 
 mod sync {
-    pub(crate) use loom::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+    pub(crate) use loom::sync::atomic::{AtomicBool, AtomicU64, Ordering};
     pub(crate) use loom::sync::{Condvar, Mutex, MutexGuard};
 }
 
@@ -210,13 +210,10 @@ fn after_a_thread_that_could_not_be_had_another_is_needed() {
     });
 }
 
-/// Calls the thread, and again until it has heeded that.
-fn call(watch: &Watch<Chores>, said: usize) {
+/// Calls the thread, and waits until it has heeded that.
+fn call(watch: &Watch<Chores>, clock: &Clock, said: usize) {
     watch.call(said);
-    while !watch.has_heeded() {
-        watch.call_again();
-        thread::yield_now();
-    }
+    watch.wait_until_heeded(clock, Moment::NEVER);
 }
 
 #[test]
@@ -230,7 +227,7 @@ fn a_call_is_heeded_by_a_thread_that_starts_or_falls_asleep() {
             let (watch, clock) = (Arc::clone(&watch), clock.clone());
             move || watch.attend(&clock, |_| ())
         });
-        call(&watch, 1);
+        call(&watch, &clock, 1);
         assert_done(&watch, &[late]);
         attends.join().expect("it ends when all is done");
     });
@@ -248,9 +245,8 @@ fn a_call_to_a_thread_that_is_at_work_is_heeded_when_it_is_done() {
             if *errand == now {
                 watch.call(1);
             }
-            assert!(!watch.has_heeded());
         });
-        assert!(watch.has_heeded());
+        watch.wait_until_heeded(&clock, Moment::NEVER);
         assert_done(&watch, &[now, late]);
     });
 }
@@ -261,13 +257,13 @@ fn whoever_calls_a_thread_that_is_about_to_rest_does_not_wait_for_ever() {
         let (_manual, clock) = clock();
         let watch = Arc::new(Watch::new(Chores::default()));
         let now = clock.moment();
-        assert!(watch.has_heeded(), "there is nothing to heed");
+        watch.wait_until_heeded(&clock, Moment::NEVER); // there is nothing to heed
         assert_eq!(hand_in(&watch, now), Need::Thread);
         let attends = thread::spawn({
             let (watch, clock) = (Arc::clone(&watch), clock.clone());
             move || watch.attend(&clock, |_| ())
         });
-        call(&watch, 1);
+        call(&watch, &clock, 1);
         assert_done(&watch, &[now]);
         attends.join().expect("it ends when all is done");
     });
@@ -286,9 +282,8 @@ fn two_that_call_are_both_heeded_and_what_one_said_stays_said() {
         });
         watch.call(1);
         other.join().expect("it only calls");
-        assert!(!watch.has_heeded());
         watch.attend(&clock, |_| ());
-        assert!(watch.has_heeded());
+        watch.wait_until_heeded(&clock, Moment::NEVER);
         let (heard, _) = watch.change(|chores| (chores.heard, None));
         assert_eq!(heard, 1);
         assert_done(&watch, &[late]);

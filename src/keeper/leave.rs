@@ -6,21 +6,18 @@
 //! and waits until they are done, but not for long: a store may be out, or wait for what this thread holds.
 
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, MutexGuard, Once, TryLockError};
+use std::sync::{Arc, Once, TryLockError};
 use std::thread;
 use std::time::Duration;
 
 use super::watch::NOTHING;
-use super::{KNOWN, Keeper, Known};
+use super::{KNOWN, Keeper};
 use crate::clock::{Clock, Moment};
 use crate::process;
 use crate::system::{Thread, at_exit};
 
 /// How long the end of a process waits for all stores together.
 const PATIENCE: Duration = Duration::from_secs(3);
-
-/// How long it sleeps between two looks.
-const BETWEEN_LOOKS: Duration = Duration::from_millis(1);
 
 /// Which process has leases in hand, or had some. The other side of a `fork` has none of them, and may find a lock taken by
 /// a thread that it does not have.
@@ -50,28 +47,22 @@ pub(crate) fn leave(by: Option<Thread>) {
     }
     let clock = Clock::system();
     let enough = clock.moment().plus(PATIENCE);
-    // Nobody gets a first keeper while this is held.
-    let Some(known) = try_hard_to_lock_known(&clock, enough) else { return };
+    let keepers = keepers(&clock, enough);
     let said = by.map_or(NOTHING, Thread::number);
-    keepers(&known).for_each(|keeper| keeper.watch.call(said));
-    while keepers(&known).any(|keeper| !keeper.watch.has_heeded()) && clock.moment() < enough {
-        thread::sleep(BETWEEN_LOOKS);
-        keepers(&known).for_each(|keeper| keeper.watch.call_again());
-    }
+    keepers.iter().for_each(|keeper| keeper.watch.call(said));
+    keepers.iter().for_each(|keeper| keeper.watch.wait_until_heeded(&clock, enough));
 }
 
-/// Whoever holds it does so for an instant, unless it is this thread.
-fn try_hard_to_lock_known(clock: &Clock, enough: Moment) -> Option<MutexGuard<'static, Vec<Known>>> {
-    loop {
+/// Those of this process. They are locked for an instant, unless a signal has interrupted this thread just then.
+fn keepers(clock: &Clock, enough: Moment) -> Vec<Arc<Keeper>> {
+    let known = loop {
         match KNOWN.try_lock() {
-            Ok(known) => return Some(known),
-            Err(TryLockError::Poisoned(known)) => return Some(known.into_inner()),
-            Err(TryLockError::WouldBlock) if clock.moment() < enough => thread::sleep(BETWEEN_LOOKS),
-            Err(TryLockError::WouldBlock) => return None,
+            Ok(known) => break known,
+            Err(TryLockError::Poisoned(known)) => break known.into_inner(),
+            Err(TryLockError::WouldBlock) if clock.moment() < enough => thread::yield_now(),
+            Err(TryLockError::WouldBlock) => return Vec::new(),
         }
-    }
-}
-
-fn keepers(known: &[Known]) -> impl Iterator<Item = Arc<Keeper>> {
-    known.iter().filter(|known| known.pid == process::id()).filter_map(|known| known.keeper.upgrade())
+    };
+    let own = known.iter().filter(|known| known.pid == process::id());
+    own.filter_map(|known| known.keeper.upgrade()).collect()
 }

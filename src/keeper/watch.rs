@@ -3,12 +3,14 @@
 //! It is there only while there is something to watch: it ends when it wakes up and finds nothing, and the next thing to
 //! watch starts another. So what ends before it is due costs neither a wake-up nor a thread.
 //!
-//! Whoever may not wait for a lock, because this thread may hold it or anybody who never goes on, calls the thread and
-//! looks whether it has heeded that. A call that is made while the thread falls asleep may be missed, and is repeated.
+//! Whoever may not wait for what is watched, because the thread that has it locked may never go on, rings the bell and
+//! waits until the thread has heeded that. The bell is locked for an instant by everybody, and by no code that can end
+//! the process.
 
 use std::sync::PoisonError;
+use std::time::Duration;
 
-use super::sync::{AtomicBool, AtomicU64, AtomicUsize, Condvar, Mutex, MutexGuard, Ordering};
+use super::sync::{AtomicBool, Condvar, Mutex, MutexGuard, Ordering};
 use crate::clock::{Clock, Moment};
 
 /// What is watched.
@@ -37,20 +39,30 @@ pub(crate) enum Step<E> {
 
 pub(crate) struct Watch<D> {
     state: Mutex<State<D>>,
-    woken: Condvar,
     /// Whether there is a thread that watches. It changes while the state is locked, and is read by who can't lock it.
     attended: AtomicBool,
-    /// What was said last by whoever called and had something to say.
-    said: AtomicUsize,
-    calls: AtomicU64,
-    /// How many of the calls were heeded.
-    heeded: AtomicU64,
+    /// Locked after the state, or alone.
+    bell: Mutex<Bell>,
+    rung: Condvar,
+    heeded: Condvar,
 }
 
 struct State<D> {
     duty: D,
     /// When the thread looks by itself.
     alarm: Moment,
+}
+
+/// What wakes the thread.
+#[derive(Default)]
+struct Bell {
+    /// Since the thread last looked.
+    rung: bool,
+    /// What was said last by whoever called and had something to say.
+    said: usize,
+    calls: u64,
+    /// How many of the calls were heeded.
+    heeded: u64,
 }
 
 /// What is said by a call that only wakes the thread.
@@ -69,11 +81,10 @@ impl<D: Duty> Watch<D> {
     pub(crate) fn new(duty: D) -> Self {
         Self {
             state: Mutex::new(State { duty, alarm: Moment::NEVER }),
-            woken: Condvar::new(),
             attended: AtomicBool::new(false),
-            said: AtomicUsize::new(NOTHING),
-            calls: AtomicU64::new(0),
-            heeded: AtomicU64::new(0),
+            bell: Mutex::new(Bell::default()),
+            rung: Condvar::new(),
+            heeded: Condvar::new(),
         }
     }
 
@@ -90,7 +101,8 @@ impl<D: Duty> Watch<D> {
         }
         if due < state.alarm {
             state.alarm = due;
-            self.woken.notify_one();
+            self.bell().rung = true;
+            self.rung.notify_one();
         }
         (changed, Need::Nobody)
     }
@@ -98,7 +110,15 @@ impl<D: Duty> Watch<D> {
     /// The thread that was needed could not be had.
     pub(crate) fn is_unattended(&self) {
         let _state = self.state();
-        self.attended.store(false, Ordering::Release);
+        self.rest();
+    }
+
+    /// There is no thread from here on. The state is locked.
+    fn rest(&self) {
+        self.attended.store(false, Ordering::Relaxed);
+        // Whoever waits for the thread looks at that while the bell is locked.
+        drop(self.bell());
+        self.heeded.notify_all();
     }
 
     /// Does what is due until nothing is left.
@@ -107,12 +127,11 @@ impl<D: Duty> Watch<D> {
         let mut state = self.state();
         loop {
             let patience = clock.patience(state.alarm);
-            if !patience.is_zero() && self.calls() == self.heeded.load(Ordering::Relaxed) {
-                (state, _) = self.woken.wait_timeout(state, patience).unwrap_or_else(PoisonError::into_inner);
-            }
-            let calls = self.calls();
-            if calls != self.heeded.load(Ordering::Relaxed) {
-                state.duty.hear(self.said.load(Ordering::Relaxed));
+            drop(state);
+            let (calls, said) = self.listen(patience);
+            state = self.state();
+            if let Some(said) = said {
+                state.duty.hear(said);
             }
             match state.duty.step(clock.moment()) {
                 Step::Do(errand) => {
@@ -125,45 +144,61 @@ impl<D: Duty> Watch<D> {
                 }
                 Step::Wait(until) => state.alarm = until,
                 Step::Rest => {
-                    self.attended.store(false, Ordering::Release);
+                    self.rest();
                     return;
                 }
             }
-            self.heeded.store(calls, Ordering::Release);
+            self.bell().heeded = calls;
+            self.heeded.notify_all();
         }
     }
 
-    fn calls(&self) -> u64 {
-        self.calls.load(Ordering::Acquire)
+    /// Waits for the bell. How often it was called, and what was said if some of it is not heeded yet.
+    fn listen(&self, patience: Duration) -> (u64, Option<usize>) {
+        let mut bell = self.bell();
+        if !bell.rung && !patience.is_zero() {
+            (bell, _) = self.rung.wait_timeout(bell, patience).unwrap_or_else(PoisonError::into_inner);
+        }
+        bell.rung = false;
+        (bell.calls, (bell.calls != bell.heeded).then_some(bell.said))
     }
 
     fn state(&self) -> MutexGuard<'_, State<D>> {
         // No code that can panic runs while it is half-changed.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+
+    fn bell(&self) -> MutexGuard<'_, Bell> {
+        // The same.
+        self.bell.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
-/// For whoever may not wait for a lock.
+/// For whoever may not wait for the state.
 #[cfg(any(unix, test))]
 impl<D: Duty> Watch<D> {
-    /// Calls the thread, if there is one, without waiting for anybody. [`NOTHING`] leaves what was said before.
+    /// Calls the thread, if there is one, without waiting for it. [`NOTHING`] leaves what was said before.
     pub(crate) fn call(&self, said: usize) {
+        let mut bell = self.bell();
         if said != NOTHING {
-            self.said.store(said, Ordering::Relaxed);
+            bell.said = said;
         }
-        self.calls.fetch_add(1, Ordering::Release);
-        self.woken.notify_one();
+        bell.calls += 1;
+        bell.rung = true;
+        drop(bell);
+        self.rung.notify_one();
     }
 
-    /// The thread may have fallen asleep while it was called.
-    pub(crate) fn call_again(&self) {
-        self.woken.notify_one();
-    }
-
-    /// Whether all that was called is heeded, or there is nothing to watch.
-    pub(crate) fn has_heeded(&self) -> bool {
-        !self.attended.load(Ordering::Acquire)
-            || self.heeded.load(Ordering::Acquire) == self.calls.load(Ordering::Relaxed)
+    /// Waits until all that was called is heeded, or there is nothing to watch; no longer than until then.
+    pub(crate) fn wait_until_heeded(&self, clock: &Clock, enough: Moment) {
+        let mut bell = self.bell();
+        while self.attended.load(Ordering::Relaxed) && bell.heeded != bell.calls {
+            let patience = clock.patience(enough);
+            if patience.is_zero() {
+                break;
+            }
+            (bell, _) = self.heeded.wait_timeout(bell, patience).unwrap_or_else(PoisonError::into_inner);
+        }
     }
 }
 

@@ -55,9 +55,24 @@ impl Leaving {
         (Self::with("task", way, store, Some(&file)), number_in(&file))
     }
 
+    /// The same, in which what puts a thread to sleep for a time is written to a file.
+    #[cfg(target_os = "linux")]
+    #[track_caller]
+    fn watched(place: &str, way: &str, store: &str, naps: &Path) -> Self {
+        let mut strace = Command::new("strace");
+        strace.args(["-f", "-e", "trace=/nanosleep", "-e", "signal=none", "-o"]).arg(naps);
+        strace.arg(std::env::current_exe().expect("a running program has a path"));
+        Self::begin(strace, place, way, store, None)
+    }
+
     #[track_caller]
     fn with(place: &str, way: &str, store: &str, group: Option<&Path>) -> Self {
-        let mut command = Command::new(std::env::current_exe().expect("a running program has a path"));
+        let program = Command::new(std::env::current_exe().expect("a running program has a path"));
+        Self::begin(program, place, way, store, group)
+    }
+
+    #[track_caller]
+    fn begin(mut command: Command, place: &str, way: &str, store: &str, group: Option<&Path>) -> Self {
         command.args(["--exact", "exit::a_child_exits_as_it_is_told", "--nocapture", "--test-threads=1"]);
         command.env(TOLD, format!("{place}\n{way}\n{store}")).stdin(Stdio::piped()).stdout(Stdio::piped());
         if let Some(file) = group {
@@ -441,6 +456,23 @@ fn an_exit_with_nothing_in_hand_asks_nobody_and_waits_for_nobody() {
         };
         assert!((0..5).any(|_| does_not_wait()), "{way}");
         assert_eq!(Leaving::start("nothing in hand", way, "talking").exit(), (Some(3), vec![]), "{way}");
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn an_exit_waits_for_no_time_but_for_what_is_asked_of_the_stores() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let trace = dir.path().join("naps");
+    let naps = |place, way, other_naps| {
+        assert_eq!(Leaving::watched(place, way, "talking", &trace).exit().0, Some(3), "{place}, {way}");
+        let naps = std::fs::read_to_string(&trace).expect("strace writes it");
+        assert_eq!(naps.matches("nanosleep(").count(), other_naps, "{place}, {way}: {naps}");
+    };
+    for way in WAYS {
+        naps("nothing in hand", way, 0);
+        // Its task sleeps until the process has ended.
+        naps("task", way, 1);
     }
 }
 
