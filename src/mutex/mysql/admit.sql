@@ -7,7 +7,10 @@
 -- {looked}  the server's time of the look that came before, in microseconds
 -- {until}   the server's time up to which somebody waits for the answer, in microseconds
 --
--- The first error ends it, before the commit. No count of rows is relied on: what it counts is the client's choice.
+-- Returns how many rows are ours, as the last row: none if somebody else was granted them in between. They are counted by
+-- a query: what the server counts as affected rows is the client's choice.
+--
+-- The first error ends it, before the commit.
 START TRANSACTION;
 -- What is assigned first is what the other assignments see, so that they follow the owner and the token.
 INSERT INTO soloist_mutexes (name, owner, token, host, pid, acquired_at, expires_at, term_token, term_us) VALUES {rows}
@@ -23,12 +26,18 @@ ON DUPLICATE KEY UPDATE
     expires_at = IF(owner = VALUES(owner), VALUES(expires_at), expires_at),
     term_token = IF(owner = VALUES(owner), VALUES(term_token), term_token),
     term_us = IF(owner = VALUES(owner), VALUES(term_us), term_us);
--- Makes the transaction fail if it must not be committed, by inserting rows that the primary key refuses: a row that
--- somebody else was granted in between; or all rows, if the server's time is outside of the window, because it is too
--- late or the clock was set back. Nothing but these names may be read: what is read is locked.
+-- Makes a transaction fail that wrote something and must not be committed, by inserting rows that the primary key refuses:
+-- a row that somebody else was granted in between; or all rows, if the server's time is outside of the window, because it
+-- is too late or the clock was set back. Nothing but these names may be read: what is read is locked. Whoever wrote nothing
+-- commits nothing, and lets the next one have the rows without another round trip.
 INSERT INTO soloist_mutexes SELECT * FROM soloist_mutexes FORCE INDEX (PRIMARY)
 WHERE name IN ({names}) AND (
     owner NOT IN ({owners}) OR token <> {token}
     OR TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) NOT BETWEEN {looked} AND {until}
+) AND EXISTS (
+    SELECT 1 FROM soloist_mutexes AS ours FORCE INDEX (PRIMARY)
+    WHERE name IN ({names}) AND owner IN ({owners}) AND token = {token}
 );
+SELECT COUNT(*) FROM soloist_mutexes FORCE INDEX (PRIMARY)
+WHERE name IN ({names}) AND owner IN ({owners}) AND token = {token};
 COMMIT

@@ -7,21 +7,40 @@
 -- {looked}  the server's time of the look that came before, in microseconds
 -- {until}   the server's time up to which somebody waits for the answer, in microseconds
 --
+-- Returns how many rows it wrote, as the last row: none if somebody else was granted one of them in between, or if the
+-- server's time is outside of the window, because it is too late or the clock was set back.
+--
 -- A server that is sent several statements at once carries out all of them or none.
-INSERT INTO soloist_mutexes AS held (name, owner, token, host, pid, acquired_at, expires_at, term_token, term_us)
-VALUES {rows}
-ON CONFLICT (name) DO UPDATE SET
-    owner = excluded.owner, token = excluded.token, host = excluded.host, pid = excluded.pid,
-    acquired_at = excluded.acquired_at, expires_at = excluded.expires_at,
-    term_token = excluded.term_token, term_us = excluded.term_us
-WHERE (
-    held.released_token = held.token OR held.expires_at <= clock_timestamp() OR held.owner = excluded.owner
-) AND held.token < excluded.token;
--- Makes the transaction fail if it must not be committed, by inserting rows that the primary key refuses: a row that
--- somebody else was granted in between; or all rows, if the server's time is outside of the window, because it is too
--- late or the clock was set back.
+--
+-- Those who ask for the same names at the same moment queue here, so that each sees what the one before has committed.
+-- The queue keeps errors out of the server's log; the promises don't need it. A transaction gets 50 of these locks at most,
+-- because a server has memory for 64 in each, on average.
+SELECT pg_advisory_xact_lock('soloist_mutexes'::regclass::oid::integer, key)
+FROM (SELECT DISTINCT hashtext(name) AS key FROM unnest(ARRAY[{names}]) AS name ORDER BY key LIMIT 50) AS queue;
+WITH written AS (
+    INSERT INTO soloist_mutexes AS held (name, owner, token, host, pid, acquired_at, expires_at, term_token, term_us)
+    SELECT * FROM (VALUES {rows}) AS asked
+    WHERE extract(epoch FROM clock_timestamp()) * 1000000 BETWEEN {looked} AND {until} AND NOT EXISTS (
+        SELECT FROM soloist_mutexes WHERE name IN ({names}) AND (
+            token >= {token}
+            OR released_token IS DISTINCT FROM token AND expires_at > clock_timestamp() AND owner NOT IN ({owners})
+        )
+    )
+    ON CONFLICT (name) DO UPDATE SET
+        owner = excluded.owner, token = excluded.token, host = excluded.host, pid = excluded.pid,
+        acquired_at = excluded.acquired_at, expires_at = excluded.expires_at,
+        term_token = excluded.term_token, term_us = excluded.term_us
+    WHERE (
+        held.released_token = held.token OR held.expires_at <= clock_timestamp() OR held.owner = excluded.owner
+    ) AND held.token < excluded.token
+    RETURNING 1
+)
+SELECT count(*) FROM written;
+-- Makes a transaction fail that wrote something and must not be committed, by inserting rows that the primary key refuses:
+-- a row that somebody else has after all, who did not queue or renewed it at its last moment; or all rows, if the window
+-- has passed.
 INSERT INTO soloist_mutexes SELECT * FROM soloist_mutexes
 WHERE name IN ({names}) AND (
     owner NOT IN ({owners}) OR token <> {token}
     OR extract(epoch FROM clock_timestamp()) * 1000000 NOT BETWEEN {looked} AND {until}
-);
+) AND EXISTS (SELECT FROM soloist_mutexes WHERE name IN ({names}) AND owner IN ({owners}) AND token = {token});

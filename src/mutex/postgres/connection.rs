@@ -1,6 +1,5 @@
 //! One connection, and the statements that are sent on it.
 
-use std::fmt::Write;
 use std::io;
 
 use tokio::task::JoinHandle;
@@ -20,8 +19,9 @@ pub(super) struct Connection {
     /// The task that carries bytes between the client and the socket. It ends when the client is dropped.
     course: Option<JoinHandle<()>>,
     waiting: Waiting,
-    /// What each call begins with: the limits in time of what it does, which end with it.
-    limits: String,
+    /// What each call begins with, and what ends with it: the limits in time of what it does; and that each of its statements
+    /// sees what others have committed, so that none fails because somebody came first.
+    settings: String,
 }
 
 impl Connect for Connection {
@@ -29,24 +29,27 @@ impl Connect for Connection {
 
     fn open(target: &Target, until: Moment) -> Result<Self, Failure> {
         let waiting = Waiting::new().map_err(Failure::not_asked)?;
-        let mut limits = String::new();
         let (lock, statement) = (target.lock_timeout, target.statement_timeout);
-        let _ = write!(limits, "SET LOCAL lock_timeout = {lock}; SET LOCAL statement_timeout = {statement}; ");
+        let settings = format!(
+            "SET LOCAL transaction_isolation = 'read committed'; SET LOCAL lock_timeout = {lock}; \
+             SET LOCAL statement_timeout = {statement}; "
+        );
         #[cfg(feature = "postgres-tls")]
         if target.config.get_ssl_mode() != tokio_postgres::config::SslMode::Disable {
             let config = target.tls.config().map_err(Failure::not_asked)?;
             let tls = tokio_postgres_rustls::MakeRustlsConnect::new((*config).clone());
             let connected = waiting.until(until, target.config.connect(tls)).map_err(Failure::not_asked)?;
-            let (client, connection) = connected.map_err(|error| not_connected(&error))?;
+            let (client, connection) =
+                connected.map_err(|error| not_connected(&error))?;
             let course = waiting.beside(async move { _ = connection.await });
-            return Ok(Self { client: Some(client), course, waiting, limits });
+            return Ok(Self { client: Some(client), course, waiting, settings });
         }
         let connected =
             waiting.until(until, target.config.connect(tokio_postgres::NoTls)).map_err(Failure::not_asked)?;
         let (client, connection) = connected.map_err(|error| not_connected(&error))?;
         // What ends it is told to whoever asks next.
         let course = waiting.beside(async move { _ = connection.await });
-        Ok(Self { client: Some(client), course, waiting, limits })
+        Ok(Self { client: Some(client), course, waiting, settings })
     }
 
     fn is_closed(&mut self) -> bool {
@@ -73,7 +76,7 @@ impl Session for Connection {
 
     fn query(&mut self, statements: &str, until: Moment) -> Result<Vec<Row>, Failure> {
         let Some(client) = &self.client else { return Err(Failure::not_asked(io::ErrorKind::NotConnected.into())) };
-        let statements = format!("{}{statements}", self.limits);
+        let statements = format!("{}{statements}", self.settings);
         let answered = self.waiting.until(until, client.simple_query(&statements)).map_err(Failure::unanswered)?;
         let messages = answered.map_err(|error| failed(&error))?;
         let rows = messages.into_iter().filter_map(|message| match message {

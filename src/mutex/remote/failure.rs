@@ -22,6 +22,9 @@ enum Cause {
     Refused(Refusal),
     #[cfg(feature = "redis")]
     TooLate,
+    /// Somebody else came first, so many times.
+    #[cfg(any(feature = "mysql", feature = "postgres"))]
+    Beaten(usize),
     NotUnderstood(Box<str>),
 }
 
@@ -95,6 +98,12 @@ impl Failure {
         Self { cause: Cause::TooLate, unanswered: false }
     }
 
+    /// Somebody else came first each of these times, and nothing was done.
+    #[cfg(any(feature = "mysql", feature = "postgres"))]
+    pub(in crate::mutex) fn beaten(times: usize) -> Self {
+        Self { cause: Cause::Beaten(times), unanswered: false }
+    }
+
     pub(in crate::mutex) fn may_have_been_done(&self) -> bool {
         self.unanswered
     }
@@ -156,6 +165,8 @@ impl Failure {
             Cause::Io(error) if was_fresh && !self.unanswered && nobody_listens(error) => return Retry::Later,
             #[cfg(feature = "redis")]
             Cause::TooLate => true,
+            #[cfg(any(feature = "mysql", feature = "postgres"))]
+            Cause::Beaten(_) => true,
             Cause::Io(_) | Cause::TimedOut(_) | Cause::NotUnderstood(_) => self.unanswered,
         };
         if helps || (!was_fresh && !self.is_locked()) { Retry::OnAnother } else { Retry::Never }
@@ -231,6 +242,12 @@ impl fmt::Display for Failure {
             Cause::TooLate => f.write_str(
                 "the server did nothing, because by its clock the request came too late or too early: find out whether \
                  something sets that clock",
+            ),
+            #[cfg(any(feature = "mysql", feature = "postgres"))]
+            Cause::Beaten(times) => write!(
+                f,
+                "others came first {times} times, or what was looked at is not what was written to: does a proxy send \
+                 reads to a replica?"
             ),
             Cause::NotUnderstood(what) => f.write_str(what),
             Cause::Refused(refusal) => refusal.fmt(f),

@@ -21,6 +21,7 @@ pub(super) struct Look {
 }
 
 /// A row.
+#[derive(PartialEq, Eq)]
 pub(super) struct Entry {
     owner: String,
     pub(super) token: FencingToken,
@@ -73,6 +74,11 @@ impl Look {
         let tolerance = i64::try_from(LITTLE_STEP.as_micros()).unwrap_or(i64::MAX);
         let longest = |entry: &Entry| Some(self.now.saturating_add(entry.term?).saturating_add(tolerance));
         self.holds(key).is_some_and(|entry| longest(entry).is_some_and(|longest| entry.until > longest))
+    }
+
+    /// Whether nothing was granted, released or renewed since this other look at the same names.
+    pub(super) fn is_as(&self, other: &Self) -> bool {
+        self.entries == other.entries
     }
 
     /// Whether this name, which is not held by this owner any more, can have been until so long ago: it has ended since

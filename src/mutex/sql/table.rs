@@ -1,6 +1,7 @@
 //! A table on a server, and what can be done with it.
 
 use std::fmt::Display;
+use std::time::Duration;
 
 use super::clean_up::{BATCH, KEPT_SECONDS};
 use super::key::Key;
@@ -16,9 +17,8 @@ use crate::mutex::remote::{Attempt, Debt, Failure, Held, Line, Outlook, Server};
 /// How often somebody else may come first, or a deadlock be dissolved at our cost, before that is an error.
 const TRIES: usize = 10;
 
-/// What is to be said then.
-const ALWAYS_LATE: &str = "others came first ten times, or what was looked at is not what was written to: does a proxy \
-                           send reads to a replica?";
+/// What is to be said where a lock was waited for in vain, and others had the row in turn meanwhile.
+const CROWD: &str = "many ask for it at the same moment, and this one's turn did not come in time";
 
 pub(super) struct Table<S: Session> {
     pub(super) server: Server<S>,
@@ -39,6 +39,14 @@ pub(super) struct Ended {
     pub(super) was_ours: bool,
     /// It was not any more, because the same was asked before and done then, as far as one can tell.
     pub(super) went_before: bool,
+}
+
+/// A lock that was not to be had.
+struct Wait {
+    failure: Failure,
+    /// The look before it.
+    look: Look,
+    took: Duration,
 }
 
 /// What is asked and heard on one connection.
@@ -81,23 +89,38 @@ impl<S: Session> Table<S> {
     }
 
     /// Looks, and writes what follows from that, until nobody comes first.
+    ///
+    /// A lock that was waited for in vain may be that of a queue of our own kind: then somebody has got the name meanwhile,
+    /// which answers the question, or its row has changed. Somebody's open transaction leaves it as it was.
     pub(super) fn admit(&self, line: &mut Line<S>, admissions: &[Admission], until: Moment) -> Result<Plan, Failure> {
         let asked = admissions.iter().flat_map(|admission| [admission.claim(), admission.lease()]).flatten();
         let mut keys: Vec<Key> = asked.map(|request| Key::of(request.name())).collect();
         keys.sort();
         keys.dedup();
-        let mut tries = 1;
+        let (mut tries, mut wait): (_, Option<Wait>) = (1, None);
         loop {
             let look = self.look_and_shorten(line, &keys, until)?;
             let plan = Plan::new(admissions, &look);
             if plan.rows.is_empty() {
                 return Ok(plan);
             }
+            if let Some(Wait { failure, look: before, took }) = wait.take() {
+                if look.is_as(&before) {
+                    return Err(failure);
+                }
+                if Clock::system().moment().plus(took) >= until {
+                    return Err(failure.advised(CROWD.to_owned()));
+                }
+            }
+            let began = Clock::system().moment();
             match line.connection.query(&plan.statements(&self.texts, look.clock.at(until)), until) {
-                Ok(_) => return Ok(plan),
-                Err(failure) if failure.outlook() != Some(Outlook::MayPass) => return Err(failure),
-                Err(failure) if tries == TRIES => return Err(failure.advised(ALWAYS_LATE.to_owned())),
-                Err(_) => tries += 1,
+                Ok(rows) if wrote::<S>(&rows)? => return Ok(plan),
+                Ok(_) if tries == TRIES => return Err(Failure::beaten(tries)),
+                Err(failure) if failure.is_locked() => {
+                    wait = Some(Wait { failure, look, took: Clock::system().moment().since(began) });
+                }
+                Err(failure) if failure.outlook() != Some(Outlook::MayPass) || tries == TRIES => return Err(failure),
+                Ok(_) | Err(_) => tries += 1,
             }
         }
     }
@@ -175,6 +198,12 @@ impl<S: Session> Table<S> {
         let deleted = rows.last().and_then(|row| row.first()?.parse().ok());
         deleted.ok_or_else(|| Failure::not_understood(rows, S::DIALECT.kind))
     }
+}
+
+/// Whether an admission was written, by what its statements return: how many rows they wrote.
+fn wrote<S: Session>(rows: &[Row]) -> Result<bool, Failure> {
+    let count = rows.last().and_then(|row| row.first()?.parse::<u64>().ok());
+    count.map(|count| count > 0).ok_or_else(|| Failure::not_understood(rows, S::DIALECT.kind))
 }
 
 /// A connection goes where it can be left in words.

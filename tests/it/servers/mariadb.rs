@@ -123,6 +123,11 @@ impl Mariadb {
         self.process.directory()
     }
 
+    /// What it has written into its log.
+    pub(crate) fn log(&self) -> String {
+        self.process.log()
+    }
+
     /// Asks past every store; an answer that is an error fails the test.
     #[track_caller]
     pub(crate) fn ask(&self, sql: &str) -> Rows {

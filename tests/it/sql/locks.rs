@@ -17,6 +17,7 @@ on_both!(
     who_gave_up_on_a_locked_table_leaves_nothing_waiting,
     an_uncommitted_insert_is_an_error_of_its_name_alone,
     an_uncommitted_update_is_an_error_of_its_name_alone,
+    who_waits_in_a_queue_that_moves_is_not_told_of_an_open_transaction,
     an_event_in_the_background_runs_beside_one_whose_row_is_locked,
     a_locked_row_keeps_nobody_else_from_renewing_and_releasing,
     many_locked_rows_cost_a_batch_no_more_than_a_time_out_or_two,
@@ -117,6 +118,48 @@ fn an_uncommitted_update_is_an_error_of_its_name_alone<S: Trouble>() {
     assert!(server.mutex().forget(&lease).unwrap());
     let lock = updating(&server, "name = 'lease/locked'");
     one_fault_stays_one_fault(&server, lock);
+}
+
+/// What is asked for changes while a lock is waited for, as it does in a queue of those who ask for the same.
+fn who_waits_in_a_queue_that_moves_is_not_told_of_an_open_transaction<S: Trouble>() {
+    let server = S::start();
+    let lease = request("report");
+    let both = [Admission::both(lease.clone(), lease.with(lease.name().claim("report", noon()), Term::MAX))];
+    let give_back = |answer: &Admitted| match answer {
+        Admitted::Granted(grant) => {
+            let leases = [grant.claim(), grant.lease()].map(|lease| lease.expect("it was asked for").clone());
+            assert!(server.mutex().release(&leases).into_iter().all(|answer| answer.unwrap()));
+        }
+        other => panic!("not admitted: {other:?}"),
+    };
+    give_back(server.mutex().admit(&both)[0].as_ref().unwrap());
+    // Where half of the time is kept for another connection, there is none for a second wait.
+    for at_rest in [true, false] {
+        let ours = server.mutex();
+        if at_rest {
+            assert!(!ours.exists(lease.name()).unwrap());
+        }
+        let mut lock = updating(&server, &format!("name = '{}'", claim(0)));
+        let answer = thread::scope(|scope| {
+            let ours = scope.spawn(|| ours.admit(&both).remove(0));
+            wait_until("it waits for the lock", || !server.ask(S::WAITING).is_empty());
+            server.ask(&format!("UPDATE soloist_mutexes SET host = 'moved-{at_rest}' WHERE name = 'lease/report'"));
+            if at_rest {
+                wait_until("it gives up", || ours.is_finished());
+            } else {
+                thread::sleep(Duration::from_millis(1_300)); // it waits a second time by then
+            }
+            S::tell(&mut lock, "COMMIT");
+            ours.join().expect("it does not panic")
+        });
+        if at_rest {
+            let text = said(&answer.expect_err("there was no time left"));
+            let why = "; many ask for it at the same moment, and this one's turn did not come in time";
+            assert!(text.ends_with(why), "{text}");
+        } else {
+            give_back(&answer.unwrap());
+        }
+    }
 }
 
 fn an_event_in_the_background_runs_beside_one_whose_row_is_locked<S: Trouble>() {

@@ -49,6 +49,8 @@ pub(super) trait Trouble: SqlServer + Behind {
     /// Lets every commit wait, until it is told to let them through.
     fn block_commits(&self) -> Self::Client;
     fn let_commit(&self, blocking: Self::Client);
+    /// The lines of its log that tell of errors.
+    fn errors(&self) -> Vec<String>;
     fn kill(&self);
     fn start_again(&self);
     fn pause(&self);
@@ -123,6 +125,10 @@ impl Trouble for Mariadb {
 
     fn let_commit(&self, blocking: mysql::Conn) {
         drop(blocking);
+    }
+
+    fn errors(&self) -> Vec<String> {
+        self.log().lines().filter(|line| line.contains("[ERROR]")).map(str::to_owned).collect()
     }
 
     fn kill(&self) {
@@ -201,6 +207,10 @@ impl Trouble for Postgres {
         for statement in ["ALTER SYSTEM RESET synchronous_standby_names", "SELECT pg_reload_conf()"] {
             Self::tell(&mut blocking, statement);
         }
+    }
+
+    fn errors(&self) -> Vec<String> {
+        self.log().lines().filter(|line| line.contains("ERROR: ")).map(str::to_owned).collect()
     }
 
     fn kill(&self) {

@@ -1,0 +1,114 @@
+//! Many who are beaten at the same moment: each hears who came first, and the server's log shows no error.
+
+use std::sync::Barrier;
+use std::thread;
+
+use chrono::TimeDelta;
+use soloist::{Admission, Admitted, EventMutex, MutexName, Owner, Term};
+
+use super::trouble::{Trouble, request, wait_until};
+use super::{COLUMNS, on_both};
+use crate::support::noon;
+
+const THREADS: usize = 6;
+const OCCURRENCES: i64 = 100;
+
+on_both!(
+    a_gate_that_is_lost_in_a_race_is_no_error_in_the_log_of_the_server,
+    who_is_beaten_halfway_by_one_that_does_not_queue_keeps_nothing,
+    a_hundred_threads_on_the_claims_of_one_event_hear_of_one_another_and_of_no_lock,
+);
+
+/// The occurrence is everybody's; and of some gates the lease is one for all, and the occurrence their own.
+fn asked(number: i64, thread: usize) -> Admission {
+    let lease = request("report").with(MutexName::lease(format!("report:{}", number % 3)).expect("a name"), Term::MAX);
+    let event = if number % 2 == 0 { format!("report:{thread}") } else { "report".to_owned() };
+    let claim = lease.name().claim(event, noon() + TimeDelta::minutes(number));
+    let claim = lease.with(claim, Term::MAX);
+    if number % 5 == 0 { Admission::claim_only(claim) } else { Admission::both(lease, claim) }
+}
+
+fn a_gate_that_is_lost_in_a_race_is_no_error_in_the_log_of_the_server<S: Trouble>() {
+    let server = S::start();
+    let before = server.errors();
+    let mutexes: Vec<_> = (0..THREADS).map(|_| server.mutex()).collect();
+    let all_are_there = Barrier::new(THREADS);
+    let race = |thread: usize, mutex: &S::Mutex| {
+        let mut won = Vec::new();
+        for number in 0..OCCURRENCES {
+            all_are_there.wait();
+            let asked = asked(number, thread);
+            let answer = mutex.admit(std::slice::from_ref(&asked)).remove(0);
+            all_are_there.wait(); // nobody gives back what others still ask for
+            if let Admitted::Granted(grant) = answer.unwrap_or_else(|error| panic!("{error:?}")) {
+                won.push(number);
+                assert!(grant.lease().is_none_or(|lease| mutex.forget(lease).expect("it is ours")));
+            }
+        }
+        won
+    };
+    let mut won: Vec<i64> = thread::scope(|scope| {
+        let race = &race;
+        let threads: Vec<_> =
+            mutexes.iter().enumerate().map(|(at, mutex)| scope.spawn(move || race(at, mutex))).collect();
+        threads.into_iter().flat_map(|thread| thread.join().expect("no error")).collect()
+    });
+    won.sort_unstable();
+    // A claim of one's own, without a lease, is everybody's to win.
+    let winners = |number: i64| if number % 10 == 0 { THREADS } else { 1 };
+    let expected: Vec<i64> = (0..OCCURRENCES).flat_map(|number| vec![number; winners(number)]).collect();
+    assert_eq!(won, expected, "one winner each");
+    let errors: Vec<String> = server.errors().split_off(before.len());
+    assert!(errors.is_empty(), "{} errors in the log: {:#?}", errors.len(), &errors[..errors.len().min(3)]);
+}
+
+/// An earlier version has the lease before the commit, when the claim of this one is written already.
+fn who_is_beaten_halfway_by_one_that_does_not_queue_keeps_nothing<S: Trouble>() {
+    let server = S::start();
+    let (lease, mutex) = (request("report"), server.mutex());
+    let claim = lease.with(lease.name().claim("report", noon()), Term::MAX);
+    let (owner, now) = (Owner::unique(), S::NOW);
+    let later = if now.starts_with("UTC") { "INTERVAL 1 HOUR" } else { "INTERVAL '1 hour'" };
+    let values = format!("'lease/report', '{owner}', 1, 'x', 1, {now}, {now} + {later}");
+    let mut other = server.holding(&[S::BEGIN, &format!("INSERT INTO soloist_mutexes ({COLUMNS}) VALUES ({values})")]);
+    let answer = thread::scope(|scope| {
+        let ours = scope.spawn(|| mutex.admit(&[Admission::both(lease, claim)]).remove(0));
+        wait_until("it waits for the lease", || !server.ask(S::WAITING).is_empty());
+        S::tell(&mut other, "COMMIT");
+        ours.join().expect("it does not panic")
+    });
+    let Ok(Admitted::LeaseTaken(Some(holder))) = answer else { panic!("not beaten: {answer:?}") };
+    assert_eq!(holder.owner(), owner);
+    assert_eq!(server.held(), ["lease/report"], "the claim is nobody's");
+}
+
+fn a_hundred_threads_on_the_claims_of_one_event_hear_of_one_another_and_of_no_lock<S: Trouble>() {
+    const HUNDRED: usize = 100;
+    let (server, occurrences) = (S::start(), 60);
+    let mutex = server.mutex();
+    let all_are_there = Barrier::new(HUNDRED);
+    let run_each = || {
+        all_are_there.wait();
+        let mut won = 0;
+        for number in 0..occurrences {
+            let lease = request("report");
+            let claim = lease.with(lease.name().claim("report", noon() + TimeDelta::minutes(number)), Term::MAX);
+            let answer = mutex.admit(&[Admission::both(lease, claim)]).remove(0);
+            if let Admitted::Granted(grant) = answer.map_err(|error| format!("{error:?}"))? {
+                won += 1;
+                let lease = grant.lease().expect("it was asked for");
+                assert!(mutex.forget(lease).map_err(|error| format!("{error:?}"))?, "it is ours");
+            }
+        }
+        Ok(won)
+    };
+    let answers: Vec<Result<i64, String>> = thread::scope(|scope| {
+        let threads: Vec<_> = (0..HUNDRED).map(|_| scope.spawn(run_each)).collect();
+        threads.into_iter().map(|thread| thread.join().expect("it does not panic")).collect()
+    });
+    let errors: Vec<&String> = answers.iter().filter_map(|answer| answer.as_ref().err()).collect();
+    assert!(errors.is_empty(), "{} of {HUNDRED} threads had an error: {}", errors.len(), errors[0]);
+    let won: i64 = answers.iter().flatten().sum();
+    // Where all met the lease of the occurrence before, that was the policy.
+    assert!(0 < won && won <= occurrences, "{won} of {occurrences} were run");
+}
