@@ -25,6 +25,11 @@ impl Seconds {
         (later != 0).then(|| later.trailing_zeros())
     }
 
+    /// How many seconds lie between two of them.
+    pub(crate) fn interval(self) -> u32 {
+        self.after(0).unwrap_or(60)
+    }
+
     /// In ascending order.
     pub(crate) fn numbers(self) -> impl Iterator<Item = u32> {
         (0..60).filter(move |second| self.0 >> second & 1 != 0)
