@@ -368,6 +368,15 @@ impl Set {
     }
 }
 
+/// A set as an expression has it in its field.
+pub(crate) struct InField(pub(crate) Field, pub(crate) Set);
+
+impl fmt::Display for InField {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.1.write(self.0, f)
+    }
+}
+
 /// The lowest `count` bits.
 const fn width(count: u32) -> u64 {
     (1 << count) - 1

@@ -7,15 +7,14 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 
 use crate::catch_up::CatchUp;
-use crate::crontab::Crontab;
-use crate::frequency::FrequencyError;
+use crate::frequency::{FrequencyError, When, Words};
 use crate::lease::{MutexName, Term};
 use crate::mutex::Store;
 use crate::outcome::{Hook, RunOutcome};
 use crate::protection::{LeaseTerms, Protection, claim_window};
 use crate::task::{Command, LONGEST_GRACE, Run, Task, TaskOutcome, TaskResult, Work, callback};
 use crate::tick::Tick;
-use crate::timetable::{ClockChange, Seconds, Timetable};
+use crate::timetable::{ClockChange, Timetable};
 use crate::zone::{UnknownZone, Zone};
 
 mod add_error;
@@ -29,7 +28,9 @@ use protections::Asked;
 
 /// A named task, its timetable and its protections; [`Schedule::add`](crate::Schedule::add) takes it.
 ///
-/// What is wrong with it is said there: a method never fails, so that a definition reads in one piece.
+/// What is wrong with it is said there: a method never fails, so that a definition reads in one piece. The order of the
+/// methods makes no difference, except that filters and hooks are called in theirs. What is said twice, and not the same
+/// both times, is refused: neither is lost silently.
 ///
 /// ```
 /// use std::time::Duration;
@@ -53,11 +54,10 @@ use protections::Asked;
 pub struct Event {
     name: Arc<str>,
     work: Work,
-    crontab: Option<Crontab>,
-    seconds: Seconds,
+    due: When,
     /// That of the schedule, unless it is said.
     zone: Option<Zone>,
-    clock_change: ClockChange,
+    clock_change: Option<ClockChange>,
     environments: Option<Environments>,
     filters: Vec<Filter>,
     before: Vec<Task>,
@@ -84,7 +84,8 @@ type AfterCall = Box<dyn Fn(&Run, &RunOutcome) -> TaskOutcome + Send + Sync>;
 
 impl Event {
     /// An event that calls `task`. The name is its identity: its lease and its claims are called after it, on every
-    /// server, so a name is used once in a schedule and is kept from version to version.
+    /// server, so a name is used once in a schedule and is kept from version to version. It has 1 to 512 characters,
+    /// none of which steers a terminal or can't be seen, and no space at its ends.
     ///
     /// The task returns nothing, or a [`TaskOutcome`], as all hooks do.
     ///
@@ -137,10 +138,9 @@ impl Event {
         Self {
             name,
             work,
-            crontab: None,
-            seconds: Seconds::FIRST,
+            due: When::default(),
             zone: None,
-            clock_change: ClockChange::default(),
+            clock_change: None,
             environments: None,
             filters: Vec::new(),
             before: Vec::new(),
@@ -154,8 +154,8 @@ impl Event {
         }
     }
 
-    /// Due when these five fields say so, as cronie reads them; see [`Crontab`]. It replaces whatever was said about
-    /// the time before.
+    /// Due when these five fields say so, as cronie reads them; see [`Crontab`](crate::Crontab). It says all of it:
+    /// `add` refuses an event that also has [words](crate::frequencies) for when it is due.
     ///
     /// ```
     /// use soloist::{Event, Schedule};
@@ -170,10 +170,12 @@ impl Event {
     /// ```
     pub fn cron(mut self, expression: &str) -> Self {
         match expression.parse() {
-            Ok(crontab) => (self.crontab, self.seconds) = (Some(crontab), Seconds::FIRST),
-            Err(error) => self.note(AddErrorKind::Crontab(error)),
+            Ok(crontab) => match self.due.by_expression(crontab) {
+                Ok(()) => self,
+                Err(error) => self.refused(AddErrorKind::Frequency(error)),
+            },
+            Err(error) => self.refused(AddErrorKind::Crontab(error)),
         }
-        self
     }
 
     /// The zone whose civil time the timetable means; UTC unless it is set, here or for all events of a schedule with
@@ -193,16 +195,15 @@ impl Event {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn timezone<Z>(mut self, zone: Z) -> Self
+    pub fn timezone<Z>(self, zone: Z) -> Self
     where
         Z: TryInto<Zone>,
         Z::Error: Into<UnknownZone>,
     {
         match zone.try_into() {
-            Ok(zone) => self.zone = Some(zone),
-            Err(error) => self.note(AddErrorKind::Zone(error.into())),
+            Ok(zone) => self.say("timezone", zone, |event| &mut event.zone),
+            Err(error) => self.refused(AddErrorKind::Zone(error.into())),
         }
-        self
     }
 
     /// What becomes of its times when the clocks of its zone are set forward or back. The default is what cronie does, see
@@ -214,9 +215,8 @@ impl Event {
     /// // It bills hours as the clocks show them: one that comes twice is billed twice.
     /// let event = Event::call("bill", |_| {}).hourly().timezone("Europe/Berlin").on_clock_change(ClockChange::AsShown);
     /// ```
-    pub fn on_clock_change(mut self, rule: ClockChange) -> Self {
-        self.clock_change = rule;
-        self
+    pub fn on_clock_change(self, rule: ClockChange) -> Self {
+        self.say("on_clock_change", rule, |event| &mut event.clock_change)
     }
 
     /// Its first occurrence after `after`, between the years 1970 and 2100. `None`: there is none, or the event has no
@@ -235,7 +235,7 @@ impl Event {
     /// # }
     /// ```
     pub fn next(&self, after: DateTime<Utc>) -> Option<DateTime<Utc>> {
-        self.timetable()?.next(after)
+        self.timetable().ok()?.next(after)
     }
 
     /// Its occurrences after `after`, one by one: see [`next`](Self::next).
@@ -351,9 +351,8 @@ impl Event {
     /// .hourly()
     /// .timeout(Duration::from_secs(600));
     /// ```
-    pub fn timeout(mut self, limit: Duration) -> Self {
-        self.timeout = Some(limit);
-        self
+    pub fn timeout(self, limit: Duration) -> Self {
+        self.say("timeout", limit, |event| &mut event.timeout)
     }
 
     /// Runs on a thread beside the other events of the tick, of which there are as many as are needed, up to 200. The
@@ -410,25 +409,20 @@ impl Event {
         attributes(self)
     }
 
-    /// What was said about the time, if anything was, and nothing wrong.
-    fn timetable(&self) -> Option<Timetable> {
-        if self.wrong.is_some() {
-            return None;
+    /// What was said about the time, if nothing was wrong.
+    fn timetable(&self) -> Result<Timetable, AddErrorKind> {
+        if let Some(wrong) = &self.wrong {
+            return Err(wrong.clone());
         }
-        let (seconds, clock_change) = (self.seconds, self.clock_change);
+        let (crontab, seconds) =
+            self.due.timetable().map_err(AddErrorKind::Frequency)?.ok_or(AddErrorKind::NoTimetable)?;
         let zone = self.zone.clone().unwrap_or(Zone::UTC);
-        Some(Timetable { crontab: self.crontab?, seconds, zone, clock_change })
-    }
-
-    /// What was said about minutes, hours and days, if anything was.
-    #[cfg(test)]
-    pub(crate) fn crontab(&self) -> Option<Crontab> {
-        self.crontab
+        Ok(Timetable { crontab, seconds, zone, clock_change: self.clock_change.unwrap_or_default() })
     }
 
     #[cfg(test)]
-    pub(crate) fn seconds(&self) -> Seconds {
-        self.seconds
+    pub(crate) fn due(&self) -> &When {
+        &self.due
     }
 
     /// Whether its filters let it run at `now`.
@@ -438,19 +432,27 @@ impl Event {
         self.filters.iter().all(|filter| filter(&tick))
     }
 
-    /// Due at these seconds of each of its minutes.
-    pub(crate) fn at_seconds(mut self, seconds: Seconds) -> Self {
-        self.seconds = seconds;
+    /// Says when it is due, in words.
+    pub(crate) fn timed(mut self, say: impl FnOnce(&mut Words) -> Result<(), FrequencyError>) -> Self {
+        match self.due.in_words(say) {
+            Ok(()) => self,
+            Err(error) => self.refused(AddErrorKind::Frequency(error)),
+        }
+    }
+
+    /// Fills in what this `word` says, unless it was said to be something else before.
+    fn say<T: PartialEq>(mut self, word: &'static str, value: T, place: fn(&mut Self) -> &mut Option<T>) -> Self {
+        let is_another = |before: T| before != value;
+        if place(&mut self).take().is_some_and(is_another) {
+            self.note(AddErrorKind::SaidTwice(word));
+        }
+        *place(&mut self) = Some(value);
         self
     }
 
-    /// Changes the fields of its timetable, and from then on it has one.
-    pub(crate) fn timed(mut self, change: impl FnOnce(&mut Crontab) -> Result<(), FrequencyError>) -> Self {
-        let mut crontab = self.crontab.unwrap_or(Crontab::EVERY_MINUTE);
-        match change(&mut crontab) {
-            Ok(()) => self.crontab = Some(crontab),
-            Err(error) => self.note(AddErrorKind::Frequency(error)),
-        }
+    /// The same event, which `add` refuses for this reason.
+    pub(crate) fn refused(mut self, wrong: AddErrorKind) -> Self {
+        self.note(wrong);
         self
     }
 
@@ -477,11 +479,9 @@ impl Event {
     ) -> Result<Definition, AddError> {
         self.zone.get_or_insert_with(|| usual_zone.clone());
         let refuse = |kind| AddError::new(&self.name, kind);
-        let own_name = MutexName::lease(Arc::clone(&self.name)).map_err(|error| refuse(AddErrorKind::Name(error)))?;
-        if let Some(wrong) = self.wrong {
-            return Err(AddError::new(&self.name, wrong));
-        }
-        let timetable = self.timetable().ok_or_else(|| refuse(AddErrorKind::NoTimetable))?;
+        let own_name =
+            MutexName::readable(Arc::clone(&self.name)).map_err(|error| refuse(AddErrorKind::Name(error)))?;
+        let timetable = self.timetable().map_err(refuse)?;
         if let Some(limit) = self.timeout
             && Term::new(limit).is_err()
         {
@@ -535,8 +535,7 @@ impl fmt::Debug for Event {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Event")
             .field("name", &self.name)
-            .field("crontab", &self.crontab)
-            .field("seconds", &self.seconds)
+            .field("due", &self.due)
             .field("zone", &self.zone)
             .field("clock_change", &self.clock_change)
             .field("environments", &self.environments)

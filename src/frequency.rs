@@ -1,10 +1,11 @@
 //! Timetables in words: sugar over the crontab.
 //!
-//! Each word changes the fields that it speaks of, and leaves to the others what was said before.
+//! Each word says some of its fields. No field is said twice, so that the order of words makes no difference.
 
-use crate::crontab::{Crontab, Field, Set};
+use crate::crontab::{Field, Set};
 use crate::error::Quoted;
 
+mod words;
 mod seconds;
 mod minutes;
 mod hours;
@@ -18,15 +19,12 @@ mod error;
 pub use error::FrequencyError;
 use error::{Problem, Whole};
 pub use one_or_more::OneOrMore;
+pub(crate) use words::{When, Words};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct TimeOfDay {
     hour: u32,
     minute: u32,
-}
-
-impl TimeOfDay {
-    const MIDNIGHT: Self = Self { hour: 0, minute: 0 };
 }
 
 impl TryFrom<&str> for TimeOfDay {
@@ -46,16 +44,6 @@ impl TryFrom<&str> for TimeOfDay {
         };
         read().ok_or_else(|| Problem::TimeOfDay { text: Quoted::new(text) }.into())
     }
-}
-
-fn set(crontab: &mut Crontab, field: Field, numbers: impl IntoIterator<Item = u32>) -> Result<(), FrequencyError> {
-    crontab.set(field, listed(field, numbers)?);
-    Ok(())
-}
-
-fn set_time(crontab: &mut Crontab, time: TimeOfDay) -> Result<(), FrequencyError> {
-    set(crontab, Field::Hour, [time.hour])?;
-    set(crontab, Field::Minute, [time.minute])
 }
 
 fn listed(field: Field, numbers: impl IntoIterator<Item = u32>) -> Result<Set, FrequencyError> {

@@ -112,9 +112,18 @@ pub enum AddErrorKind {
          `schedule.with_environment(..)`"
     )]
     NoEnvironment(Box<str>),
+    /// This method was called twice, and the second time with something else.
+    #[error("`{0}(..)` is said twice, and not the same both times: leave one of the two out")]
+    SaidTwice(&'static str),
     /// Its zone is not known.
     #[error(transparent)]
     Zone(UnknownZone),
+    /// Its lease is both renewed and for a fixed term.
+    #[error(
+        "it has a `without_overlapping()`, whose lease is renewed, and a `without_overlapping_for(..)`, whose lease is not: \
+         leave one of the two out"
+    )]
+    RenewedAndFixed,
     /// The term of its lease is too short or too long.
     #[error(transparent)]
     Term(InvalidTerm),

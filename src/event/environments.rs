@@ -7,15 +7,14 @@ use super::{AddErrorKind, Event};
 use crate::error::Quoted;
 
 /// The environments that an event was given.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) struct Environments(Arc<[Arc<str>]>);
 
 impl Event {
     /// Runs only where its schedule [was told](crate::Schedule::with_environment) that it is in one of these
-    /// environments, letter by letter. Anywhere else it is never due, and by hand it is filtered out. It replaces what was
-    /// said about environments before.
+    /// environments, letter by letter. Anywhere else it is never due, and by hand it is filtered out.
     ///
-    /// `add` refuses an empty list, an empty name, and a schedule that was not told where it is.
+    /// `add` refuses an empty list, an empty name, a second list, and a schedule that was not told where it is.
     ///
     /// ```
     /// use soloist::{Event, Schedule, SkipReason, Verdict};
@@ -36,8 +35,7 @@ impl Event {
         if names.is_empty() || names.iter().any(|name| name.is_empty()) {
             self.note(AddErrorKind::Environments);
         }
-        self.environments = Some(Environments(names));
-        self
+        self.say("environments", Environments(names), |event| &mut event.environments)
     }
 }
 

@@ -12,7 +12,9 @@ use crate::protection::{CATCH_UP_WINDOWS, Claim, LeaseTerms, Outage, Protection,
 /// The protections of an event as its builder was told.
 #[derive(Debug, Default)]
 pub(super) struct Asked {
-    lease: Option<Lease>,
+    /// Whether it has a lease that is renewed.
+    renewed: bool,
+    fixed_term: Option<Duration>,
     lease_term: Option<Duration>,
     hold_at_least: Option<Duration>,
     on_outage: Option<Outage>,
@@ -20,13 +22,6 @@ pub(super) struct Asked {
     once_per: Option<Period>,
     catch_up: Option<Duration>,
     mutex_name: Option<Arc<str>>,
-}
-
-/// How a lease was asked for.
-#[derive(Clone, Copy, Debug)]
-enum Lease {
-    Renewed,
-    Fixed(Duration),
 }
 
 impl Event {
@@ -40,7 +35,7 @@ impl Event {
     /// says so.
     ///
     /// The store must be able to extend a lease, as all that are built in are. For one that can't, there is
-    /// [`without_overlapping_for`](Self::without_overlapping_for).
+    /// [`without_overlapping_for`](Self::without_overlapping_for); `add` refuses an event with both.
     ///
     /// A lease keeps runs apart that overlap. Two servers whose clocks differ by two seconds tick two seconds apart, and
     /// a task of a millisecond has ended between them: it runs twice. That is what
@@ -52,7 +47,7 @@ impl Event {
     /// let event = Event::call("reports", |_| {}).every_minute().without_overlapping();
     /// ```
     pub fn without_overlapping(mut self) -> Self {
-        self.asked.lease = Some(Lease::Renewed);
+        self.asked.renewed = true;
         self
     }
 
@@ -67,9 +62,8 @@ impl Event {
     ///
     /// let event = Event::call("backup", |_| {}).daily_at("02:30").without_overlapping_for(Duration::from_secs(4 * 3600));
     /// ```
-    pub fn without_overlapping_for(mut self, term: Duration) -> Self {
-        self.asked.lease = Some(Lease::Fixed(term));
-        self
+    pub fn without_overlapping_for(self, term: Duration) -> Self {
+        self.say("without_overlapping_for", term, |event| &mut event.asked.fixed_term)
     }
 
     /// For how long the lease of [`without_overlapping`](Self::without_overlapping) is granted and renewed: from 100
@@ -84,9 +78,8 @@ impl Event {
     ///
     /// let event = Event::call("reports", |_| {}).every_minute().without_overlapping().lease_term(Duration::from_secs(20));
     /// ```
-    pub fn lease_term(mut self, term: Duration) -> Self {
-        self.asked.lease_term = Some(term);
-        self
+    pub fn lease_term(self, term: Duration) -> Self {
+        self.say("lease_term", term, |event| &mut event.asked.lease_term)
     }
 
     /// Holds its lease for at least so long, however soon the task has ended, and whether or not the process is there
@@ -103,9 +96,8 @@ impl Event {
     ///
     /// let event = Event::call("ping", |_| {}).every_minute().without_overlapping().hold_at_least(Duration::from_secs(5));
     /// ```
-    pub fn hold_at_least(mut self, length: Duration) -> Self {
-        self.asked.hold_at_least = Some(length);
-        self
+    pub fn hold_at_least(self, length: Duration) -> Self {
+        self.say("hold_at_least", length, |event| &mut event.asked.hold_at_least)
     }
 
     /// What to do when the store gives no decision: it does not answer, or what it keeps under this name can't be used.
@@ -116,9 +108,8 @@ impl Event {
     ///
     /// let event = Event::call("heartbeat", |_| {}).every_minute().on_one_server().on_outage(Outage::RunUnprotected);
     /// ```
-    pub fn on_outage(mut self, outage: Outage) -> Self {
-        self.asked.on_outage = Some(outage);
-        self
+    pub fn on_outage(self, outage: Outage) -> Self {
+        self.say("on_outage", outage, |event| &mut event.asked.on_outage)
     }
 
     /// Each occurrence starts on exactly one of the servers that share the store, whichever comes first. It needs a
@@ -176,9 +167,8 @@ impl Event {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn once_per(mut self, period: Period) -> Self {
-        self.asked.once_per = Some(period);
-        self
+    pub fn once_per(self, period: Period) -> Self {
+        self.say("once_per", period, |event| &mut event.asked.once_per)
     }
 
     /// Makes up for an occurrence that was missed, because no server was up, cron was late, or the store was out: the first
@@ -243,9 +233,8 @@ impl Event {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn catch_up(mut self, window: Duration) -> Self {
-        self.asked.catch_up = Some(window);
-        self
+    pub fn catch_up(self, window: Duration) -> Self {
+        self.say("catch_up", window, |event| &mut event.asked.catch_up)
     }
 
     /// Calls its lease so, instead of after the event: events with the same mutex name never run at the same time. It
@@ -261,9 +250,8 @@ impl Event {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn mutex_name(mut self, name: impl Into<Arc<str>>) -> Self {
-        self.asked.mutex_name = Some(name.into());
-        self
+    pub fn mutex_name(self, name: impl Into<Arc<str>>) -> Self {
+        self.say("mutex_name", name.into(), |event| &mut event.asked.mutex_name)
     }
 
     /// Keeps its lease and claims in a store of its own, instead of the schedule's. Events that are given handles of one
@@ -274,9 +262,8 @@ impl Event {
     ///
     /// let event = Event::call("cache", |_| {}).every_minute().mutex(MemoryMutex::new()).without_overlapping();
     /// ```
-    pub fn mutex(mut self, mutex: impl EventMutex + 'static) -> Self {
-        self.mutex = Some(Store::new(mutex));
-        self
+    pub fn mutex(self, mutex: impl EventMutex + 'static) -> Self {
+        self.say("mutex", Store::new(mutex), |event| &mut event.mutex)
     }
 }
 
@@ -294,7 +281,7 @@ impl Asked {
         has_own_mutex: bool,
     ) -> Result<Protection, AddErrorKind> {
         let lease = self.lease_terms(usual_term)?;
-        let mutex_name = self.mutex_name.map(MutexName::lease).transpose().map_err(AddErrorKind::MutexName)?;
+        let mutex_name = self.mutex_name.map(MutexName::readable).transpose().map_err(AddErrorKind::MutexName)?;
         if mutex_name.is_some() && lease.is_none() {
             return Err(AddErrorKind::MutexNameWithoutLease);
         }
@@ -329,13 +316,14 @@ impl Asked {
     fn lease_terms(&self, usual_term: Term) -> Result<Option<LeaseTerms>, AddErrorKind> {
         let at_least = |length| Term::new(length).map_err(|_| AddErrorKind::HoldAtLeast(length));
         let at_least = self.hold_at_least.map(at_least).transpose()?;
-        let (term, renewal) = match (self.lease, self.lease_term) {
-            (Some(Lease::Fixed(_)) | None, Some(_)) => return Err(AddErrorKind::LeaseTermWithoutRenewal),
-            (None, None) if at_least.is_some() => return Err(AddErrorKind::HoldAtLeastWithoutLease),
-            (None, None) => return Ok(None),
-            (Some(Lease::Fixed(term)), None) => (Term::new(term).map_err(AddErrorKind::Term)?, Renewal::Never),
-            (Some(Lease::Renewed), None) => (usual_term, Renewal::WhileItRuns),
-            (Some(Lease::Renewed), Some(term)) => (Term::new(term).map_err(AddErrorKind::Term)?, Renewal::WhileItRuns),
+        let term_of = |term| Term::new(term).map_err(AddErrorKind::Term);
+        let (term, renewal) = match (self.renewed, self.fixed_term, self.lease_term) {
+            (true, Some(_), _) => return Err(AddErrorKind::RenewedAndFixed),
+            (false, _, Some(_)) => return Err(AddErrorKind::LeaseTermWithoutRenewal),
+            (false, None, None) if at_least.is_some() => return Err(AddErrorKind::HoldAtLeastWithoutLease),
+            (false, None, None) => return Ok(None),
+            (false, Some(term), None) => (term_of(term)?, Renewal::Never),
+            (true, None, term) => (term.map_or(Ok(usual_term), term_of)?, Renewal::WhileItRuns),
         };
         if renewal == Renewal::WhileItRuns && term.get() < SHORTEST_RENEWED {
             return Err(AddErrorKind::TooShortToRenew(term));

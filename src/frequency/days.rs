@@ -1,10 +1,9 @@
 //! Once or twice a day.
 
-use super::{TimeOfDay, set, set_time};
 use crate::crontab::Field;
 use crate::event::Event;
 
-/// When in a day. These words change the minutes and the hours, and leave the days as they are.
+/// When in a day. These words say the minutes and the hours, and leave the days to others.
 impl Event {
     /// Due every day at midnight: `0 0 * * *`.
     ///
@@ -14,7 +13,7 @@ impl Event {
     /// let event = Event::call("reports:generate", |_| {}).daily();
     /// ```
     pub fn daily(self) -> Self {
-        self.timed(|crontab| set_time(crontab, TimeOfDay::MIDNIGHT))
+        self.daily_at("00:00")
     }
 
     /// Due every day at this time: `30 2 * * *` for `02:30`.
@@ -28,7 +27,7 @@ impl Event {
     /// let event = Event::call("reports:generate", |_| {}).daily_at("02:30");
     /// ```
     pub fn daily_at(self, time: &str) -> Self {
-        self.timed(|crontab| set_time(crontab, time.try_into()?))
+        self.timed(|words| words.say_time(time.try_into()?))
     }
 
     /// Due every day at these two hours: `0 1,13 * * *` for 1 and 13.
@@ -41,7 +40,10 @@ impl Event {
     /// let event = Event::call("reports:generate", |_| {}).twice_daily(1, 13);
     /// ```
     pub fn twice_daily(self, first: u32, second: u32) -> Self {
-        self.twice_daily_at(first, second, 0)
+        self.timed(|words| {
+            words.usually(Field::Minute, 0);
+            words.say_numbers(Field::Hour, [first, second])
+        })
     }
 
     /// Due every day at this minute of these two hours: `15 1,13 * * *` for 1, 13 and 15.
@@ -54,9 +56,9 @@ impl Event {
     /// let event = Event::call("reports:generate", |_| {}).twice_daily_at(1, 13, 15);
     /// ```
     pub fn twice_daily_at(self, first: u32, second: u32, minute: u32) -> Self {
-        self.timed(|crontab| {
-            set(crontab, Field::Hour, [first, second])?;
-            set(crontab, Field::Minute, [minute])
+        self.timed(|words| {
+            words.say_numbers(Field::Hour, [first, second])?;
+            words.say_numbers(Field::Minute, [minute])
         })
     }
 }

@@ -2,10 +2,12 @@
 
 use std::fmt;
 
-use crate::crontab::{Crontab, Field};
+use crate::crontab::{Crontab, Field, InField, Set};
 use crate::error::{Quoted, debug_as_display};
+use crate::timetable::Seconds;
 
-/// A time or a day that does not exist, a list that names none, or an interval that does not come out even.
+/// A time or a day that does not exist, a list that names none, an interval that does not come out even, or words that
+/// say too little or contradict one another.
 ///
 /// ```
 /// use soloist::{Event, Schedule};
@@ -26,6 +28,11 @@ pub(super) enum Problem {
     Empty { field: Field },
     Interval { n: u32, whole: Whole },
     NeverComes { crontab: Crontab },
+    NoTime { crontab: Crontab },
+    SaidTwice { field: Field, before: Set, after: Set },
+    SecondsTwice(Seconds, Seconds),
+    TwoExpressions(Crontab, Crontab),
+    ExpressionAndWords(Crontab),
 }
 
 /// What an interval has to divide, so that none is shorter than the others.
@@ -91,6 +98,32 @@ impl fmt::Display for FrequencyError {
                 "{n} hours do not divide a day; if its last interval may be shorter, say so in a crontab, as in cron(\"0 */{n} * * *\")"
             ),
             Problem::NeverComes { crontab } => write!(f, "`{crontab}` names a day of the month that never comes"),
+            Problem::NoTime { crontab } => write!(
+                f,
+                "its words say on which days it is due, and not at what time: add `daily_at(\"02:30\")`, `hourly()` …, or \
+                 `every_minute()` if `{crontab}` is meant"
+            ),
+            Problem::SaidTwice { field, before, after } => {
+                let [before, after] = [before, after].map(|set| InField(*field, *set));
+                let name = field.name();
+                write!(f, "two words say its {name}, as `{before}` and as `{after}`: leave one of them out, or ")?;
+                match field {
+                    Field::DayOfWeek => f.write_str("name all days in one `days([..])`"),
+                    Field::DayOfMonth => f.write_str("name all days in one `days_of_month([..])`"),
+                    _ => f.write_str("say all of it in one `cron(..)`"),
+                }
+            }
+            Problem::SecondsTwice(before, after) => {
+                let (before, after) = (before.interval(), after.interval());
+                write!(f, "it is due every {before} s and every {after} s: leave one of them out")
+            }
+            Problem::TwoExpressions(before, after) => {
+                write!(f, "two crontabs say when it is due, `{before}` and `{after}`: leave one of them out")
+            }
+            Problem::ExpressionAndWords(crontab) => write!(
+                f,
+                "both the crontab `{crontab}` and words say when it is due: say all of it in one of the two ways"
+            ),
         }
     }
 }

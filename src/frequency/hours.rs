@@ -1,18 +1,16 @@
 //! Several times a day, by the hour.
 
 use super::error::Whole;
-use super::{FrequencyError, OneOrMore, every_nth, listed, set};
+use super::{FrequencyError, OneOrMore, every_nth, listed};
 use crate::crontab::{Field, Set};
 use crate::event::Event;
 
-/// How often in a day. These words change the minutes and the hours, and leave the days as they are.
+/// How often in a day. These words say the hours, and leave the days to others.
 ///
-/// Each has a twin that ends with `_at` and takes the minutes of its hours. A word for the minutes that comes later
-/// does as well, since it leaves the hours alone: `every_two_hours().every_fifteen_minutes()` is `*/15 */2 * * *`.
+/// Each takes the full hour for granted, and has a twin that ends with `_at` and takes the minutes of its hours. A word
+/// for the minutes beside it does as well: `every_two_hours().every_fifteen_minutes()` is `*/15 */2 * * *`.
 impl Event {
     /// Due every hour, on the hour: `0 * * * *`.
-    ///
-    /// It changes the minutes alone: after `every_two_hours()` it is every two hours still.
     ///
     /// ```
     /// use soloist::Event;
@@ -20,7 +18,7 @@ impl Event {
     /// let event = Event::call("reports:generate", |_| {}).hourly();
     /// ```
     pub fn hourly(self) -> Self {
-        self.timed(|crontab| set(crontab, Field::Minute, [0]))
+        self.hourly_at(0)
     }
 
     /// Due every hour at this minute, or at these: `17 * * * *` for 17, `15,45 * * * *` for `[15, 45]`.
@@ -48,7 +46,7 @@ impl Event {
     /// let event = Event::call("reports:generate", |_| {}).every_odd_hour();
     /// ```
     pub fn every_odd_hour(self) -> Self {
-        self.every_odd_hour_at(0)
+        self.on_the_hour(odd_hours())
     }
 
     /// Due every odd hour at this minute, or at these: `15 1-23/2 * * *` for 15.
@@ -61,7 +59,7 @@ impl Event {
     /// let event = Event::call("reports:generate", |_| {}).every_odd_hour_at(15);
     /// ```
     pub fn every_odd_hour_at(self, minutes: impl Into<OneOrMore<u32>>) -> Self {
-        self.at_minutes_of(minutes, listed(Field::Hour, (1..24).step_by(2)))
+        self.at_minutes_of(minutes, odd_hours())
     }
 
     /// Due every two hours, on the hour, counted from midnight: `0 */2 * * *`.
@@ -171,7 +169,7 @@ impl Event {
     /// let event = Event::call("reports:generate", |_| {}).every_hours(8);
     /// ```
     pub fn every_hours(self, n: u32) -> Self {
-        self.every_hours_at(n, 0)
+        self.on_the_hour(every_nth(Field::Hour, Whole::Day, n))
     }
 
     /// Due every `n` hours, counted from midnight, at this minute, or at these: `15 */n * * *` for 15.
@@ -188,10 +186,21 @@ impl Event {
         self.at_minutes_of(minutes, every_nth(Field::Hour, Whole::Day, n))
     }
 
-    fn at_minutes_of(self, minutes: impl Into<OneOrMore<u32>>, hours: Result<Set, FrequencyError>) -> Self {
-        self.timed(|crontab| {
-            crontab.set(Field::Hour, hours?);
-            set(crontab, Field::Minute, minutes.into())
+    fn on_the_hour(self, hours: Result<Set, FrequencyError>) -> Self {
+        self.timed(|words| {
+            words.usually(Field::Minute, 0);
+            words.say(Field::Hour, hours?)
         })
     }
+
+    fn at_minutes_of(self, minutes: impl Into<OneOrMore<u32>>, hours: Result<Set, FrequencyError>) -> Self {
+        self.timed(|words| {
+            words.say(Field::Hour, hours?)?;
+            words.say_numbers(Field::Minute, minutes.into())
+        })
+    }
+}
+
+fn odd_hours() -> Result<Set, FrequencyError> {
+    listed(Field::Hour, (1..24).step_by(2))
 }

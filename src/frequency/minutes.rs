@@ -5,7 +5,7 @@ use super::every_nth;
 use crate::crontab::Field;
 use crate::event::Event;
 
-/// How often in an hour. These words change the minutes, and leave the hours and the days as they are.
+/// How often in an hour. These words say the minutes, and leave the hours and the days to others.
 impl Event {
     /// Due every minute: `* * * * *`.
     ///
@@ -106,9 +106,6 @@ impl Event {
     /// let event = Event::call("reports:generate", |_| {}).every_minutes(20);
     /// ```
     pub fn every_minutes(self, n: u32) -> Self {
-        self.timed(|crontab| {
-            crontab.set(Field::Minute, every_nth(Field::Minute, Whole::Hour, n)?);
-            Ok(())
-        })
+        self.timed(|words| words.say(Field::Minute, every_nth(Field::Minute, Whole::Hour, n)?))
     }
 }

@@ -2,16 +2,14 @@
 
 use chrono::Month;
 
-use super::error::Problem;
-use super::{FrequencyError, TimeOfDay, set, set_time};
-use crate::crontab::{Crontab, Field, Set};
+use crate::crontab::{Field, Set};
 use crate::event::Event;
 
 /// January, April, July and October.
 const QUARTERS: Set = Set::only(1).with(Set::only(4)).with(Set::only(7)).with(Set::only(10));
 
-/// On which days of the month and in which months. Each of these words also says at what time, midnight if it takes
-/// none; those for the quarter and the year change the months, and the others leave them as they are.
+/// On which days of the month and in which months. Each of these words also says at what time, or takes midnight for
+/// granted if it takes none; those for the quarter and the year say the months, and the others leave them to others.
 impl Event {
     /// Due on the first of each month at midnight: `0 0 1 * *`.
     ///
@@ -21,9 +19,10 @@ impl Event {
     /// let event = Event::call("reports:generate", |_| {}).monthly();
     /// ```
     pub fn monthly(self) -> Self {
-        self.timed(|crontab| {
-            set_time(crontab, TimeOfDay::MIDNIGHT)?;
-            set_days(crontab, [1])
+        self.timed(|words| {
+            words.usually_at_midnight();
+            words.usually(Field::DayOfMonth, 1);
+            Ok(())
         })
     }
 
@@ -42,9 +41,9 @@ impl Event {
     /// let event = Event::call("reports:generate", |_| {}).monthly_on(15, "02:30");
     /// ```
     pub fn monthly_on(self, day: u32, time: &str) -> Self {
-        self.timed(|crontab| {
-            set_time(crontab, time.try_into()?)?;
-            set_days(crontab, [day])
+        self.timed(|words| {
+            words.say_time(time.try_into()?)?;
+            words.say_numbers(Field::DayOfMonth, [day])
         })
     }
 
@@ -58,15 +57,15 @@ impl Event {
     /// let event = Event::call("reports:generate", |_| {}).twice_monthly(1, 16, "02:30");
     /// ```
     pub fn twice_monthly(self, first: u32, second: u32, time: &str) -> Self {
-        self.timed(|crontab| {
-            set_time(crontab, time.try_into()?)?;
-            set_days(crontab, [first, second])
+        self.timed(|words| {
+            words.say_time(time.try_into()?)?;
+            words.say_numbers(Field::DayOfMonth, [first, second])
         })
     }
 
     /// Due on these days of each month at midnight: `0 0 1,11,21 * *` for `[1, 11, 21]`.
     ///
-    /// Another time of the day is said after it: `days_of_month([1, 15]).daily_at("02:30")`. What `add` refuses is as
+    /// Another time of the day is said besides: `days_of_month([1, 15]).daily_at("02:30")`. What `add` refuses is as
     /// for [`monthly_on`](Self::monthly_on), and an empty list.
     ///
     /// ```
@@ -75,9 +74,9 @@ impl Event {
     /// let event = Event::call("reports:generate", |_| {}).days_of_month([1, 11, 21]);
     /// ```
     pub fn days_of_month(self, days: impl IntoIterator<Item = u32>) -> Self {
-        self.timed(|crontab| {
-            set_time(crontab, TimeOfDay::MIDNIGHT)?;
-            set_days(crontab, days)
+        self.timed(|words| {
+            words.usually_at_midnight();
+            words.say_numbers(Field::DayOfMonth, days)
         })
     }
 
@@ -95,10 +94,9 @@ impl Event {
     /// let event = Event::call("reports:generate", |_| {}).last_day_of_month("23:30");
     /// ```
     pub fn last_day_of_month(self, time: &str) -> Self {
-        self.timed(|crontab| {
-            set_time(crontab, time.try_into()?)?;
-            crontab.set(Field::DayOfMonth, Set::LAST_DAY);
-            Ok(())
+        self.timed(|words| {
+            words.say_time(time.try_into()?)?;
+            words.say(Field::DayOfMonth, Set::LAST_DAY)
         })
     }
 
@@ -110,10 +108,11 @@ impl Event {
     /// let event = Event::call("reports:generate", |_| {}).quarterly();
     /// ```
     pub fn quarterly(self) -> Self {
-        self.timed(|crontab| {
-            set_time(crontab, TimeOfDay::MIDNIGHT)?;
-            crontab.set(Field::Month, QUARTERS);
-            set_days(crontab, [1])
+        self.timed(|words| {
+            words.usually_at_midnight();
+            words.say(Field::Month, QUARTERS)?;
+            words.usually(Field::DayOfMonth, 1);
+            Ok(())
         })
     }
 
@@ -129,10 +128,10 @@ impl Event {
     /// let event = Event::call("reports:generate", |_| {}).quarterly_on(15, "02:30");
     /// ```
     pub fn quarterly_on(self, day: u32, time: &str) -> Self {
-        self.timed(|crontab| {
-            set_time(crontab, time.try_into()?)?;
-            crontab.set(Field::Month, QUARTERS);
-            set_days(crontab, [day])
+        self.timed(|words| {
+            words.say_time(time.try_into()?)?;
+            words.say(Field::Month, QUARTERS)?;
+            words.say_numbers(Field::DayOfMonth, [day])
         })
     }
 
@@ -144,10 +143,11 @@ impl Event {
     /// let event = Event::call("reports:generate", |_| {}).yearly();
     /// ```
     pub fn yearly(self) -> Self {
-        self.timed(|crontab| {
-            set_time(crontab, TimeOfDay::MIDNIGHT)?;
-            crontab.set(Field::Month, only(Month::January));
-            set_days(crontab, [1])
+        self.timed(|words| {
+            words.usually_at_midnight();
+            words.say(Field::Month, only(Month::January))?;
+            words.usually(Field::DayOfMonth, 1);
+            Ok(())
         })
     }
 
@@ -166,20 +166,14 @@ impl Event {
     /// let event = Event::call("reports:generate", |_| {}).yearly_on(Month::December, 24, "02:30");
     /// ```
     pub fn yearly_on(self, month: Month, day: u32, time: &str) -> Self {
-        self.timed(|crontab| {
-            set_time(crontab, time.try_into()?)?;
-            crontab.set(Field::Month, only(month));
-            set_days(crontab, [day])
+        self.timed(|words| {
+            words.say_time(time.try_into()?)?;
+            words.say(Field::Month, only(month))?;
+            words.say_numbers(Field::DayOfMonth, [day])
         })
     }
 }
 
 fn only(month: Month) -> Set {
     Set::only(month.number_from_month())
-}
-
-fn set_days(crontab: &mut Crontab, days: impl IntoIterator<Item = u32>) -> Result<(), FrequencyError> {
-    set(crontab, Field::DayOfMonth, days)?;
-    // Its months may come from an expression that was given before.
-    if crontab.day_of_month_comes() { Ok(()) } else { Err(Problem::NeverComes { crontab: *crontab }.into()) }
 }

@@ -4,7 +4,7 @@ use super::error::{Problem, Whole};
 use crate::event::Event;
 use crate::timetable::Seconds;
 
-/// How often in a minute. These words say that it is due in every minute, and at which seconds of it.
+/// How often in a minute. These words say the seconds, of every minute unless another word says which.
 impl Event {
     /// Due every second: `* * * * *`, and at each second of these minutes.
     ///
@@ -89,9 +89,8 @@ impl Event {
     /// [`run_due`](crate::Schedule::run_due) runs the one that its tick falls into;
     /// [`run_minute`](crate::Schedule::run_minute) and [`work`](crate::Schedule::work) stay for all of them.
     ///
-    /// Other words leave the seconds as they are: `every_ten_seconds().weekdays().hourly()` is every ten seconds of the
-    /// first minute of each hour. [`cron`](Self::cron) goes back to the start of the minute, and so does
-    /// `every_seconds(60)`.
+    /// Other words say of which minutes: `every_ten_seconds().weekdays().hourly()` is every ten seconds of the first
+    /// minute of each hour, from Monday to Friday. With [`cron`](Self::cron) `add` refuses it: that has no seconds.
     ///
     /// `n` must divide 60, or the minute would end with an interval that is shorter than the others; `add` refuses
     /// other numbers.
@@ -102,9 +101,8 @@ impl Event {
     /// let event = Event::call("reports:generate", |_| {}).every_seconds(12);
     /// ```
     pub fn every_seconds(self, n: u32) -> Self {
-        match Seconds::every_nth(n) {
-            Some(seconds) => self.at_seconds(seconds).every_minute(),
-            None => self.timed(|_| Err(Problem::Interval { n, whole: Whole::Minute }.into())),
-        }
+        self.timed(|words| {
+            words.say_seconds(Seconds::every_nth(n).ok_or(Problem::Interval { n, whole: Whole::Minute })?)
+        })
     }
 }

@@ -85,16 +85,16 @@ fn sections() -> Vec<(&'static str, Vec<Row>)> {
                 row!(weekly()),
                 row!(weekly_on(Weekday::Mon, "02:30")),
                 row!(weekly_on([Weekday::Tue, Weekday::Thu], "18:00")),
-                row!(weekdays()),
-                row!(weekends()),
-                row!(mondays()),
-                row!(tuesdays()),
-                row!(wednesdays()),
-                row!(thursdays()),
-                row!(fridays()),
-                row!(saturdays()),
-                row!(sundays()),
-                row!(days([Weekday::Mon, Weekday::Wed])),
+                row!(daily_at("10:00").weekdays()),
+                row!(daily_at("10:00").weekends()),
+                row!(daily_at("10:00").mondays()),
+                row!(daily_at("10:00").tuesdays()),
+                row!(daily_at("10:00").wednesdays()),
+                row!(daily_at("10:00").thursdays()),
+                row!(daily_at("10:00").fridays()),
+                row!(daily_at("10:00").saturdays()),
+                row!(daily_at("10:00").sundays()),
+                row!(daily_at("10:00").days([Weekday::Mon, Weekday::Wed])),
             ],
         ),
         (
@@ -118,9 +118,10 @@ fn sections() -> Vec<(&'static str, Vec<Row>)> {
             vec![
                 row!(weekdays().hourly()),
                 row!(hourly().weekdays()),
+                row!(weekly().mondays().daily_at("13:00")),
                 row!(every_ten_seconds().hourly()),
                 row!(every_two_hours().every_fifteen_minutes()),
-                row!(days_of_month([1, 15]).daily_at("02:30")),
+                row!(daily_at("02:30").days_of_month([1, 15])),
                 row!(quarterly().last_day_of_month("18:00")),
                 row!(monthly_on(10, "09:00").fridays()),
                 row!(hourly().between("08:00", "10:00")),
@@ -187,12 +188,11 @@ fn table() -> String {
 }
 
 fn expression(event: &Event) -> String {
-    let crontab = event.crontab().expect("it has a timetable");
-    let seconds = event.seconds();
+    let (crontab, seconds) = event.due().spelt_out();
     if seconds == Seconds::FIRST {
         return format!("`{crontab}`");
     }
-    let n = seconds.after(0).expect("there is another one");
+    let n = seconds.interval();
     assert_eq!(Seconds::every_nth(n), Some(seconds));
     let every = if n == 1 { "every second".to_owned() } else { format!("every {n} s") };
     format!("`{crontab}`, {every}")
@@ -202,7 +202,7 @@ fn expression(event: &Event) -> String {
 fn times(event: &Event, after: DateTime<Utc>) -> String {
     let mut last = None;
     let mut written = Vec::new();
-    let seconds = event.seconds() != Seconds::FIRST;
+    let seconds = event.due().spelt_out().1 != Seconds::FIRST;
     for time in event.upcoming(after).filter(|time| event.allows(*time)).take(5) {
         let pattern = match (last.replace(time.date_naive()), time.year()) {
             (Some(date), _) if date == time.date_naive() => "",

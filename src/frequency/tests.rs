@@ -8,19 +8,10 @@ fn event() -> Event {
     Event::call("x", |_| {})
 }
 
-fn crontab_of(event: Event) -> Crontab {
-    let mut seen = Crontab::EVERY_MINUTE;
-    let _ = event.timed(|crontab| {
-        seen = *crontab;
-        Ok(())
-    });
-    seen
-}
-
 #[track_caller]
-fn is_due_every(event: Event, seconds: u32, expression: &str) {
-    assert_eq!(Some(event.seconds()), Seconds::every_nth(seconds), "{expression}");
-    assert_eq!(crontab_of(event), expression.parse().expect("it is one"), "{expression}");
+fn is_due_every(event: &Event, seconds: u32, expression: &str) {
+    let expected = (expression.parse().expect("it is one"), Seconds::every_nth(seconds).expect("it divides a minute"));
+    assert_eq!(event.due().spelt_out(), expected, "{expression}");
 }
 
 #[test]
@@ -86,7 +77,7 @@ fn every_word_stands_for_its_expression() {
         (event().yearly_on(Month::December, 31, "23:59"), "59 23 31 12 *"),
     ];
     for (event, expression) in in_minutes {
-        is_due_every(event, 60, expression);
+        is_due_every(&event, 60, expression);
     }
     for (event, seconds) in [
         (event().every_second(), 1),
@@ -99,52 +90,140 @@ fn every_word_stands_for_its_expression() {
         (event().every_seconds(12), 12),
         (event().every_seconds(60), 60),
     ] {
-        is_due_every(event, seconds, "* * * * *");
+        is_due_every(&event, seconds, "* * * * *");
     }
 }
 
 #[test]
 fn words_combine_in_any_order() {
-    for (event, expression) in [
-        (event().weekdays().hourly(), "0 * * * 1-5"),
-        (event().hourly().weekdays(), "0 * * * 1-5"),
-        (event().daily_at("07:05").weekends(), "5 7 * * 6,0"),
-        (event().weekends().daily_at("07:05"), "5 7 * * 6,0"),
-        (event().weekly().daily_at("13:00"), "0 13 * * 0"),
-        (event().daily_at("13:00").mondays(), "0 13 * * 1"),
-        (event().mondays().tuesdays(), "* * * * 2"),
-        (event().daily_at("13:00").hourly(), "0 13 * * *"),
-        (event().daily_at("13:00").hourly_at(5), "5 * * * *"),
-        (event().every_two_hours().every_fifteen_minutes(), "*/15 */2 * * *"),
-        (event().every_two_hours_at(15).weekdays(), "15 */2 * * 1-5"),
-        (event().weekdays().every_two_hours_at(15), "15 */2 * * 1-5"),
-        (event().monthly().every_five_minutes(), "*/5 0 1 * *"),
-        (event().monthly_on(15, "12:00").daily(), "0 0 15 * *"),
-        (event().days_of_month([1, 15]).daily_at("02:30"), "30 2 1,15 * *"),
-        (event().last_day_of_month("18:00").daily_at("02:30"), "30 2 L * *"),
-        (event().quarterly().last_day_of_month("02:30"), "30 2 L 1-12/3 *"),
-        (event().yearly().mondays(), "0 0 1 1 1"),
-        (event().every_minute().between("08:00", "17:00").weekdays(), "* * * * 1-5"),
-    ] {
-        is_due_every(event, 60, expression);
+    type Word = fn(Event) -> Event;
+    let cases: [(Word, Word, u32, &str); 28] = [
+        (Event::weekdays, Event::hourly, 60, "0 * * * 1-5"),
+        (Event::weekends, |event| event.daily_at("07:05"), 60, "5 7 * * 6,0"),
+        (Event::weekly, |event| event.daily_at("13:00"), 60, "0 13 * * 0"),
+        (Event::weekly, Event::mondays, 60, "0 0 * * 1"),
+        (Event::weekly, Event::hourly, 60, "0 * * * 0"),
+        (Event::mondays, Event::mondays, 60, "* * * * 1"),
+        (Event::daily, |event| event.daily_at("0:00"), 60, "0 0 * * *"),
+        (Event::every_two_hours, Event::every_fifteen_minutes, 60, "*/15 */2 * * *"),
+        (Event::every_two_hours, Event::every_minute, 60, "* */2 * * *"),
+        (Event::every_odd_hour, Event::every_thirty_minutes, 60, "*/30 1-23/2 * * *"),
+        (|event| event.every_two_hours_at(15), Event::weekdays, 60, "15 */2 * * 1-5"),
+        (|event| event.twice_daily(1, 13), Event::every_ten_minutes, 60, "*/10 1,13 * * *"),
+        (Event::monthly, Event::every_five_minutes, 60, "*/5 0 1 * *"),
+        (Event::monthly, |event| event.daily_at("02:30"), 60, "30 2 1 * *"),
+        (Event::monthly, |event| event.days_of_month([1, 15]), 60, "0 0 1,15 * *"),
+        (|event| event.days_of_month([1, 15]), |event| event.daily_at("02:30"), 60, "30 2 1,15 * *"),
+        (|event| event.days_of_month([1, 15]), Event::hourly, 60, "0 * 1,15 * *"),
+        (|event| event.last_day_of_month("18:00"), Event::quarterly, 60, "0 18 L 1-12/3 *"),
+        (|event| event.monthly_on(10, "09:00"), Event::fridays, 60, "0 9 10 * 5"),
+        (Event::yearly, Event::mondays, 60, "0 0 1 1 1"),
+        (Event::yearly, |event| event.monthly_on(6, "12:00"), 60, "0 12 6 1 *"),
+        (|event| event.between("08:00", "17:00"), |event| event.weekdays().every_minute(), 60, "* * * * 1-5"),
+        (Event::every_ten_seconds, Event::weekdays, 10, "* * * * 1-5"),
+        (Event::every_ten_seconds, Event::hourly, 10, "0 * * * *"),
+        (Event::every_ten_seconds, Event::every_two_hours, 10, "0 */2 * * *"),
+        (Event::every_ten_seconds, Event::every_minute, 10, "* * * * *"),
+        (Event::every_ten_seconds, |event| event.daily_at("13:30"), 10, "30 13 * * *"),
+        (Event::every_second, Event::yearly, 1, "0 0 1 1 *"),
+    ];
+    for (first, second, seconds, expression) in cases {
+        is_due_every(&second(first(event())), seconds, expression);
+        is_due_every(&first(second(event())), seconds, expression);
     }
+    is_due_every(&event().weekly().mondays().daily_at("13:00"), 60, "0 13 * * 1");
 }
 
 #[test]
-fn seconds_are_kept_by_all_words_but_their_own() {
-    for (event, expression) in [
-        (event().every_ten_seconds().weekdays(), "* * * * 1-5"),
-        (event().weekdays().every_ten_seconds(), "* * * * 1-5"),
-        (event().every_ten_seconds().hourly(), "0 * * * *"),
-        (event().hourly().every_ten_seconds(), "* * * * *"),
-        (event().daily_at("13:30").every_ten_seconds(), "* 13 * * *"),
-        (event().every_ten_seconds().every_minute(), "* * * * *"),
-        (event().every_second().every_ten_seconds(), "* * * * *"),
-    ] {
-        is_due_every(event, 10, expression);
+fn words_of_which_one_would_be_lost_are_refused() {
+    type Word = fn(Event) -> Event;
+    let in_one = "leave one of them out, or";
+    let cases: [(Word, Word, &str); 21] = [
+        (Event::mondays, Event::tuesdays, "day of week, as `1` and as `2`"),
+        (Event::weekdays, Event::saturdays, "day of week, as `1-5` and as `6`"),
+        (Event::weekends, |event| event.weekly_on(Weekday::Fri, "02:30"), "day of week, as `0,6` and as `5`"),
+        (
+            |event| event.monthly_on(1, "02:30"),
+            |event| event.monthly_on(15, "02:30"),
+            "day of month, as `1` and as `15`",
+        ),
+        (
+            |event| event.days_of_month([1, 15]),
+            |event| event.last_day_of_month("02:30"),
+            "day of month, as `1,15` and as `L`",
+        ),
+        (Event::quarterly, Event::yearly, "month, as `1-10/3` and as `1`"),
+        (|event| event.daily_at("02:00"), |event| event.daily_at("14:00"), "hour, as `2` and as `14`"),
+        (|event| event.daily_at("02:00"), |event| event.daily_at("02:30"), "minute, as `0` and as `30`"),
+        (|event| event.daily_at("02:00"), Event::hourly, "hour, as `2` and as `*`"),
+        (|event| event.daily_at("13:00"), |event| event.hourly_at(5), "hour, as `13` and as `*`"),
+        (Event::daily, |event| event.daily_at("13:00"), "hour, as `0` and as `13`"),
+        (Event::daily, Event::every_five_minutes, "minute, as `0` and as `*/5`"),
+        (|event| event.last_day_of_month("18:00"), |event| event.daily_at("02:30"), "hour, as `18` and as `2`"),
+        (|event| event.monthly_on(15, "12:00"), Event::daily, "hour, as `12` and as `0`"),
+        (|event| event.twice_daily(1, 13), Event::hourly, "hour, as `1,13` and as `*`"),
+        (Event::every_two_hours, Event::hourly, "hour, as `*/2` and as `*`"),
+        (Event::every_two_hours, Event::every_three_hours, "hour, as `*/2` and as `*/3`"),
+        (|event| event.every_hours_at(8, 15), Event::every_five_minutes, "minute, as `15` and as `*/5`"),
+        (Event::hourly, Event::every_minute, "minute, as `0` and as `*`"),
+        (Event::every_minute, Event::every_five_minutes, "minute, as `*` and as `*/5`"),
+        (|event| event.daily_at("02:30"), Event::every_minute, "minute, as `30` and as `*`"),
+    ];
+    for (first, second, what) in cases {
+        let said = refusal(second(first(event()))).expect(what);
+        assert!(said.starts_with(&format!("event `x`: two words say its {what}: {in_one} ")), "{said}");
+        assert!(refusal(first(second(event()))).is_some(), "{what}, the other way round");
     }
-    is_due_every(event().every_ten_seconds().every_seconds(60), 60, "* * * * *");
-    is_due_every(event().every_ten_seconds().cron("0 2 * * *"), 60, "0 2 * * *");
+    let both = |first, second| refusal(event().daily().days(first).days(second)).expect("they differ");
+    assert_eq!(
+        both([Weekday::Mon], [Weekday::Tue]),
+        "event `x`: two words say its day of week, as `1` and as `2`: leave one of them out, or name all days in one \
+         `days([..])`"
+    );
+    assert_eq!(
+        refusal(event().every_second().every_ten_seconds()).expect("they differ"),
+        "event `x`: it is due every 1 s and every 10 s: leave one of them out"
+    );
+}
+
+#[test]
+fn days_without_a_time_are_refused() {
+    for (event, days) in [
+        (event().weekdays(), "1-5"),
+        (event().weekends(), "0,6"),
+        (event().mondays().between("08:00", "17:00"), "1"),
+        (event().days([Weekday::Mon, Weekday::Wed]), "1,3"),
+    ] {
+        let said = format!(
+            "event `x`: its words say on which days it is due, and not at what time: add `daily_at(\"02:30\")`, \
+             `hourly()` …, or `every_minute()` if `* * * * {days}` is meant"
+        );
+        assert_eq!(event.next(chrono::DateTime::UNIX_EPOCH), None);
+        assert_eq!(refusal(event), Some(said));
+    }
+    assert_eq!(refusal(event().weekdays().every_minute()), None);
+    assert_eq!(refusal(event().every_second().weekdays()), None);
+}
+
+#[test]
+fn an_expression_says_all_of_it() {
+    let beside =
+        "event `x`: both the crontab `0 9 * * 1` and words say when it is due: say all of it in one of the two ways";
+    let cron = |event: Event| event.cron("0 9 * * mon");
+    for event in [
+        cron(event().weekdays()),
+        cron(event()).weekdays(),
+        cron(event().daily_at("09:00")),
+        cron(event()).hourly(),
+        cron(event().every_ten_seconds()),
+        cron(event()).every_seconds(60),
+        cron(event()).monthly(),
+    ] {
+        assert_eq!(refusal(event).as_deref(), Some(beside));
+    }
+    let two = "event `x`: two crontabs say when it is due, `0 9 * * 1` and `0 10 * * 1`: leave one of them out";
+    assert_eq!(refusal(cron(event()).cron("0 10 * * 1")).as_deref(), Some(two));
+    assert_eq!(refusal(cron(cron(event())).between("08:00", "17:00")), None);
 }
 
 #[test]
@@ -166,7 +245,6 @@ fn a_time_of_day_is_read_strictly() {
 
 #[test]
 fn what_no_crontab_can_say_is_refused_by_name() {
-    let in_february = || event().cron("0 0 * 2 *");
     for (event, message) in [
         (event().hourly_at(60), "minute 60 is outside of 0-59"),
         (event().hourly_at([0, 15, 60]), "minute 60 is outside of 0-59"),
@@ -189,8 +267,6 @@ fn what_no_crontab_can_say_is_refused_by_name() {
             event().mondays().yearly_on(Month::June, 31, "02:30"),
             "`30 2 31 6 1` names a day of the month that never comes",
         ),
-        (in_february().monthly_on(30, "02:30"), "`30 2 30 2 *` names a day of the month that never comes"),
-        (in_february().days_of_month([30, 31]), "`0 0 30,31 2 *` names a day of the month that never comes"),
         (event().every_seconds(0), "an interval of 0 seconds is outside of 1-60"),
         (event().every_seconds(61), "an interval of 61 seconds is outside of 1-60, longer ones are counted in minutes"),
         (

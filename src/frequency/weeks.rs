@@ -2,16 +2,18 @@
 
 use chrono::Weekday;
 
-use super::{FrequencyError, OneOrMore, TimeOfDay, set, set_time};
-use crate::crontab::{Crontab, Field};
+use super::{FrequencyError, OneOrMore, Words};
+use crate::crontab::Field;
 use crate::event::Event;
 
 /// On which days of the week. [`weekly`](Self::weekly) and [`weekly_on`](Self::weekly_on) also say at what time; the
-/// other words change nothing but the days.
+/// other words say nothing but the days, and `add` refuses them where no other word says at what time: `every_minute()`
+/// is one, where that is meant.
 impl Event {
     /// Due on Sundays at midnight: `0 0 * * 0`.
     ///
-    /// Midnight is where the day begins: it is the night from Saturday to Sunday.
+    /// Midnight is where the day begins: it is the night from Saturday to Sunday. Day and time are what it takes for
+    /// granted: `weekly().mondays().daily_at("13:00")` is Mondays at 13:00.
     ///
     /// ```
     /// use soloist::Event;
@@ -19,9 +21,10 @@ impl Event {
     /// let event = Event::call("reports:generate", |_| {}).weekly();
     /// ```
     pub fn weekly(self) -> Self {
-        self.timed(|crontab| {
-            set_time(crontab, TimeOfDay::MIDNIGHT)?;
-            set_days(crontab, [Weekday::Sun])
+        self.timed(|words| {
+            words.usually_at_midnight();
+            words.usually(Field::DayOfWeek, Weekday::Sun.num_days_from_sunday());
+            Ok(())
         })
     }
 
@@ -38,13 +41,13 @@ impl Event {
     /// let event = Event::call("reports:send", |_| {}).weekly_on([Weekday::Tue, Weekday::Thu], "18:00");
     /// ```
     pub fn weekly_on(self, days: impl Into<OneOrMore<Weekday>>, time: &str) -> Self {
-        self.timed(|crontab| {
-            set_time(crontab, time.try_into()?)?;
-            set_days(crontab, days.into())
+        self.timed(|words| {
+            words.say_time(time.try_into()?)?;
+            say_days(words, days.into())
         })
     }
 
-    /// Due from Monday to Friday, at the times that are said otherwise: `* * * * 1-5`.
+    /// Due from Monday to Friday, at the times that other words say: `* * * * 1-5`.
     ///
     /// Together with a day of the month it is due on *either*, see [`Crontab`](crate::Crontab).
     ///
@@ -57,7 +60,7 @@ impl Event {
         self.days([Weekday::Mon, Weekday::Tue, Weekday::Wed, Weekday::Thu, Weekday::Fri])
     }
 
-    /// Due on Saturday and Sunday, at the times that are said otherwise: `* * * * 0,6`.
+    /// Due on Saturday and Sunday, at the times that other words say: `* * * * 0,6`.
     ///
     /// Together with a day of the month it is due on *either*, see [`Crontab`](crate::Crontab).
     ///
@@ -70,7 +73,7 @@ impl Event {
         self.days([Weekday::Sat, Weekday::Sun])
     }
 
-    /// Due on Mondays, at the times that are said otherwise: `* * * * 1`.
+    /// Due on Mondays, at the times that other words say: `* * * * 1`.
     ///
     /// Together with a day of the month it is due on *either*, see [`Crontab`](crate::Crontab).
     ///
@@ -83,7 +86,7 @@ impl Event {
         self.days([Weekday::Mon])
     }
 
-    /// Due on Tuesdays, at the times that are said otherwise: `* * * * 2`.
+    /// Due on Tuesdays, at the times that other words say: `* * * * 2`.
     ///
     /// Together with a day of the month it is due on *either*, see [`Crontab`](crate::Crontab).
     ///
@@ -96,7 +99,7 @@ impl Event {
         self.days([Weekday::Tue])
     }
 
-    /// Due on Wednesdays, at the times that are said otherwise: `* * * * 3`.
+    /// Due on Wednesdays, at the times that other words say: `* * * * 3`.
     ///
     /// Together with a day of the month it is due on *either*, see [`Crontab`](crate::Crontab).
     ///
@@ -109,7 +112,7 @@ impl Event {
         self.days([Weekday::Wed])
     }
 
-    /// Due on Thursdays, at the times that are said otherwise: `* * * * 4`.
+    /// Due on Thursdays, at the times that other words say: `* * * * 4`.
     ///
     /// Together with a day of the month it is due on *either*, see [`Crontab`](crate::Crontab).
     ///
@@ -122,7 +125,7 @@ impl Event {
         self.days([Weekday::Thu])
     }
 
-    /// Due on Fridays, at the times that are said otherwise: `* * * * 5`.
+    /// Due on Fridays, at the times that other words say: `* * * * 5`.
     ///
     /// Together with a day of the month it is due on *either*, see [`Crontab`](crate::Crontab).
     ///
@@ -135,7 +138,7 @@ impl Event {
         self.days([Weekday::Fri])
     }
 
-    /// Due on Saturdays, at the times that are said otherwise: `* * * * 6`.
+    /// Due on Saturdays, at the times that other words say: `* * * * 6`.
     ///
     /// Together with a day of the month it is due on *either*, see [`Crontab`](crate::Crontab).
     ///
@@ -148,7 +151,7 @@ impl Event {
         self.days([Weekday::Sat])
     }
 
-    /// Due on Sundays, at the times that are said otherwise: `* * * * 0`.
+    /// Due on Sundays, at the times that other words say: `* * * * 0`.
     ///
     /// Together with a day of the month it is due on *either*, see [`Crontab`](crate::Crontab).
     ///
@@ -161,7 +164,7 @@ impl Event {
         self.days([Weekday::Sun])
     }
 
-    /// Due on these days of the week, at the times that are said otherwise: `* * * * 1,3` for Monday and Wednesday.
+    /// Due on these days of the week, at the times that other words say: `* * * * 1,3` for Monday and Wednesday.
     ///
     /// Together with a day of the month it is due on *either*, see [`Crontab`](crate::Crontab). `add` refuses an
     /// empty list.
@@ -173,10 +176,10 @@ impl Event {
     /// let event = Event::call("reports:generate", |_| {}).days([Weekday::Mon, Weekday::Wed]).hourly();
     /// ```
     pub fn days(self, days: impl IntoIterator<Item = Weekday>) -> Self {
-        self.timed(|crontab| set_days(crontab, days))
+        self.timed(|words| say_days(words, days))
     }
 }
 
-fn set_days(crontab: &mut Crontab, days: impl IntoIterator<Item = Weekday>) -> Result<(), FrequencyError> {
-    set(crontab, Field::DayOfWeek, days.into_iter().map(|day| day.num_days_from_sunday()))
+fn say_days(words: &mut Words, days: impl IntoIterator<Item = Weekday>) -> Result<(), FrequencyError> {
+    words.say_numbers(Field::DayOfWeek, days.into_iter().map(|day| day.num_days_from_sunday()))
 }

@@ -3,7 +3,7 @@
 use chrono::{NaiveTime, Timelike};
 
 use super::{FrequencyError, TimeOfDay};
-use crate::event::Event;
+use crate::event::{AddErrorKind, Event};
 use crate::tick::Tick;
 
 /// In which part of the day. These words are [filters](Self::when): an event that is due outside of its window is in
@@ -29,7 +29,7 @@ impl Event {
     pub fn between(self, start: &str, end: &str) -> Self {
         match Window::new(start, end) {
             Ok(window) => self.when(move |tick| times_of(tick).into_iter().all(|time| window.contains(time))),
-            Err(error) => self.timed(|_| Err(error)),
+            Err(error) => self.refused(AddErrorKind::Frequency(error)),
         }
     }
 
@@ -44,7 +44,7 @@ impl Event {
     pub fn unless_between(self, start: &str, end: &str) -> Self {
         match Window::new(start, end) {
             Ok(window) => self.skip(move |tick| times_of(tick).into_iter().any(|time| window.contains(time))),
-            Err(error) => self.timed(|_| Err(error)),
+            Err(error) => self.refused(AddErrorKind::Frequency(error)),
         }
     }
 }

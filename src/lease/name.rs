@@ -7,6 +7,8 @@ use std::sync::{Arc, OnceLock};
 
 use chrono::{DateTime, SecondsFormat, Utc};
 
+use crate::escape::steers_or_hides;
+
 /// The name of one entry in a store: a lease, or a claim, which is one on an occurrence of an event, or one on a period, a
 /// permit; or a mark, which is kept as claims are, and says something to all who share the store until it expires or is
 /// broken.
@@ -87,6 +89,19 @@ impl MutexName {
             chars if chars > Self::MAX_CHARS => Err(InvalidName::TooLong { chars }),
             _ => Ok(Self(Arc::new(Name { hash: hash_of(&mutex), mutex, claim: None }))),
         }
+    }
+
+    /// The same for a name that people read in reports and logs, as that of an event: they see all of it, and nothing
+    /// that is not there.
+    pub(crate) fn readable(name: impl Into<Arc<str>>) -> Result<Self, InvalidName> {
+        let name = name.into();
+        if let Some(char) = name.chars().find(|char| steers_or_hides(*char)) {
+            return Err(InvalidName::Unreadable { char });
+        }
+        if name.trim() != &*name {
+            return Err(InvalidName::SpaceAround);
+        }
+        Self::lease(name)
     }
 
     /// The claim on one occurrence of `event`, kept beside this name: events that share a mutex have claims of
@@ -346,6 +361,19 @@ pub enum InvalidName {
         /// How many it has.
         chars: usize,
     },
+    /// It is shown to people, and has a character that steers a terminal, breaks a line, or can't be seen.
+    #[error(
+        "the name has a `{}`, which steers a terminal, breaks a line or can't be seen: leave it out",
+        char.escape_debug()
+    )]
+    #[non_exhaustive]
+    Unreadable {
+        /// The first such character.
+        char: char,
+    },
+    /// It is shown to people, and begins or ends with a space, without which it would be another name.
+    #[error("the name begins or ends with a space: leave it out")]
+    SpaceAround,
 }
 
 #[cfg(test)]

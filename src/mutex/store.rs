@@ -15,6 +15,12 @@ pub(crate) struct Store {
     pub(crate) scope: Scope,
 }
 
+impl PartialEq for Store {
+    fn eq(&self, other: &Self) -> bool {
+        self.id == other.id
+    }
+}
+
 impl Store {
     pub(crate) fn new(mutex: impl EventMutex + 'static) -> Self {
         // Asked where it stays, because it may be known by its place.

@@ -47,7 +47,7 @@ impl Schedule {
     /// ```
     pub fn pausable_as(mut self, name: impl Into<Arc<str>>) -> Result<Self, PauseError> {
         let name = name.into();
-        let mark = MutexName::lease(Arc::clone(&name)).map_err(PauseError::Name)?.mark(name, "paused");
+        let mark = MutexName::readable(Arc::clone(&name)).map_err(PauseError::Name)?.mark(name, "paused");
         self.paused_by = Some(mark);
         Ok(self)
     }

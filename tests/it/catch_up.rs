@@ -33,15 +33,18 @@ impl Host {
         schedule
     }
 
-    /// An event that writes down which occurrence it runs, and how late.
+    /// An event that is due every hour, and makes up for it within an hour.
     fn event(&self) -> Event {
+        self.untimed().hourly().catch_up(HOUR)
+    }
+
+    /// An event that writes down which occurrence it runs, and how late.
+    fn untimed(&self) -> Event {
         let diary = self.diary.clone();
         Event::call("e", move |run| {
             diary.note(format!("{} {}s", run.occurrence().format("%R"), run.lateness().as_secs()));
         })
-        .hourly()
         .on_one_server()
-        .catch_up(HOUR)
     }
 
     fn tick(&self, schedule: &Schedule, time: &str) -> Report {
@@ -106,7 +109,7 @@ fn an_event_with_another_timetable_window_or_claim_is_a_new_one() {
     let host = Host::at("11:00");
     let _ = host.tick(&host.schedule(host.event()), "11:00");
     let (later, elsewhere) =
-        (host.schedule(host.event().hourly_at(15)), host.schedule(host.event().timezone("+00:30")));
+        (host.schedule(host.untimed().hourly_at(15).catch_up(HOUR)), host.schedule(host.event().timezone("+00:30")));
     for time in ["11:40", "11:41"] {
         assert!(host.tick(&later, time).entries().is_empty());
         assert!(host.tick(&elsewhere, time).entries().is_empty());
@@ -138,7 +141,7 @@ fn a_process_that_is_to_end_looks_for_nothing() {
 #[test]
 fn a_window_that_was_made_longer_does_not_repeat_what_was_claimed_for_the_shorter() {
     let host = Host::at("01:00");
-    let event = |window| host.event().daily_at("01:00").catch_up(window);
+    let event = |window| host.untimed().daily_at("01:00").catch_up(window);
     let _ = host.tick(&host.schedule(event(HOUR)), "01:00");
     assert!(host.tick(&host.schedule(event(12 * HOUR)), "02:30").entries().is_empty());
     assert_eq!(host.ran(), ["01:00 0s"]);
@@ -147,7 +150,7 @@ fn a_window_that_was_made_longer_does_not_repeat_what_was_claimed_for_the_shorte
 #[test]
 fn what_was_missed_before_the_latest_is_part_of_it() {
     let host = Host::at("06:00");
-    let schedule = host.schedule(host.event().catch_up(6 * HOUR));
+    let schedule = host.schedule(host.untimed().hourly().catch_up(6 * HOUR));
     let _ = host.tick(&schedule, "06:00");
     assert_eq!(host.tick(&schedule, "10:30").entries().len(), 1);
     assert!(host.tick(&schedule, "10:31").entries().is_empty());
@@ -162,7 +165,7 @@ fn what_was_missed_before_the_latest_is_part_of_it() {
 fn the_window_ends_when_it_says() {
     for (time, runs) in [("12:30", true), ("12:30:59", true), ("12:31", false)] {
         let host = Host::at("11:00");
-        let schedule = host.schedule(host.event().catch_up(HOUR / 2));
+        let schedule = host.schedule(host.untimed().hourly().catch_up(HOUR / 2));
         let _ = host.tick(&schedule, "11:00");
         assert_eq!(host.tick(&schedule, time).entries().len(), usize::from(runs), "{time}");
     }
@@ -171,7 +174,7 @@ fn the_window_ends_when_it_says() {
 #[test]
 fn a_claim_lasts_for_as_long_as_the_window() {
     let host = Host::at("01:00");
-    let event = || host.event().daily_at("01:00").catch_up(20 * HOUR);
+    let event = || host.untimed().daily_at("01:00").catch_up(20 * HOUR);
     let _ = host.tick(&host.schedule(event()), "01:00");
     for time in ["02:10", "09:00", "20:59"] {
         assert!(host.tick(&host.schedule(event()), time).entries().is_empty(), "{time}");
@@ -186,7 +189,7 @@ fn a_claim_lasts_for_as_long_as_the_window() {
 }
 
 fn event_at_two(host: &Host) -> Event {
-    host.event().daily_at("02:00").catch_up(Duration::from_secs(24 * 3600))
+    host.untimed().daily_at("02:00").catch_up(Duration::from_secs(24 * 3600))
 }
 
 #[test]
@@ -537,7 +540,7 @@ fn what_waits_for_its_turn_is_not_made_up_for_by_the_next_tick() {
 #[test]
 fn the_shortest_window_reaches_from_one_tick_to_the_next() {
     let host = Host::at("11:00");
-    let schedule = host.schedule(host.event().catch_up(Duration::from_secs(60)));
+    let schedule = host.schedule(host.untimed().hourly().catch_up(Duration::from_secs(60)));
     let _ = host.tick(&schedule, "11:00");
     // The tick of 12:00 did not come, and the next one comes when cron has started it.
     let _ = host.tick(&schedule, "12:01:01");
@@ -548,7 +551,7 @@ fn the_shortest_window_reaches_from_one_tick_to_the_next() {
 #[test]
 fn a_store_that_lost_its_data_hears_of_the_event_again() {
     let host = Host::at("11:00");
-    let it = host.schedule(host.event().catch_up(HOUR / 2));
+    let it = host.schedule(host.untimed().hourly().catch_up(HOUR / 2));
     let _ = host.tick(&it, "11:00");
     host.pass_until(on_the_day("11:40"));
     let mark = MutexName::lease("e").unwrap().mark("e", "seen 0 * * * * UTC, each, 1800s");
@@ -557,20 +560,20 @@ fn a_store_that_lost_its_data_hears_of_the_event_again() {
         let _ = host.tick(&it, time);
     }
     // All are down at 15:00.
-    let _ = host.tick(&host.schedule(host.event().catch_up(HOUR / 2)), "15:10");
+    let _ = host.tick(&host.schedule(host.untimed().hourly().catch_up(HOUR / 2)), "15:10");
     assert_eq!(host.ran(), ["11:00 0s", "12:00 0s", "13:00 0s", "14:00 0s", "15:00 600s"]);
 }
 
 #[test]
 fn what_a_window_keeps_from_running_was_not_missed() {
     let host = Host::at("06:00");
-    let schedule = host.schedule(host.event().between("08:30", "17:00").catch_up(2 * HOUR));
+    let schedule = host.schedule(host.untimed().hourly().between("08:30", "17:00").catch_up(2 * HOUR));
     for time in ["06:00", "08:00", "08:30", "09:00", "09:01"] {
         let _ = host.tick(&schedule, time);
     }
     assert_eq!(host.ran(), ["09:00 0s"]);
     // And while it is closed, nothing is told again each minute, nor asked.
-    let night = host.schedule(host.event().unless_between("18:00", "23:00").catch_up(6 * HOUR));
+    let night = host.schedule(host.untimed().hourly().unless_between("18:00", "23:00").catch_up(6 * HOUR));
     let told: Vec<usize> = ["18:00", "18:01", "20:30"].map(|time| host.tick(&night, time).entries().len()).into();
     assert_eq!(told, [1, 0, 0]);
 }

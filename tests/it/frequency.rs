@@ -160,18 +160,16 @@ fn an_event_runs_in_its_environments_and_nowhere_else() {
         .unwrap()
         .add(event("Here").every_minute().environments(["Staging", "staging ", "stag"]))
         .unwrap()
-        .add(event("here in the end").every_minute().environments(["production"]).environments(["staging".to_owned()]))
-        .unwrap()
-        .add(event("elsewhere in the end").every_minute().environments(["staging"]).environments(["production"]))
+        .add(event("here, too").every_minute().environments(["staging".to_owned()]).environments(["staging"]))
         .unwrap();
     let report = schedule.run_due(noon());
     let verdicts: Vec<_> = report.entries().iter().map(|entry| (entry.event(), what(entry))).collect();
-    assert_eq!(verdicts, [("everywhere", "ran"), ("here", "ran"), ("here in the end", "ran")]);
-    for elsewhere in ["elsewhere", "Here", "elsewhere in the end"] {
+    assert_eq!(verdicts, [("everywhere", "ran"), ("here", "ran"), ("here, too", "ran")]);
+    for elsewhere in ["elsewhere", "Here"] {
         assert_eq!(what(&schedule.run(elsewhere, noon()).unwrap()), "filtered", "by hand");
         assert_eq!(schedule.upcoming(elsewhere, noon()).unwrap().next(), None);
     }
-    for here in ["everywhere", "here", "here in the end"] {
+    for here in ["everywhere", "here", "here, too"] {
         assert!(schedule.remove(here));
     }
     assert_eq!((schedule.next_due(noon()), schedule.due(noon()).count()), (None, 0));

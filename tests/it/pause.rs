@@ -315,7 +315,7 @@ fn by_hand_an_event_runs_although_the_schedule_is_paused() {
 
 #[test]
 fn a_tick_looks_once_and_only_for_what_minds_a_pause() {
-    let daily = || event("daily").daily_at("02:30");
+    let daily = || Event::call("daily", |_| {}).daily_at("02:30");
     let many = |place: fn(Event, usize) -> Event| {
         let events = (0..250).map(move |number| place(event(&format!("e{number}")), number));
         events.chain([event("heartbeat").even_when_paused(), Event::call("daily", |_| {}).daily_at("02:30")])

@@ -25,7 +25,7 @@ fn report(clock: &ManualClock) -> Report {
         .unwrap()
         .add(Event::call("broken", |_| Err("no paper\nand no ink".into())).every_minute().timezone("+05:45"))
         .unwrap()
-        .add(Event::call("odd \n name", |_| {}).every_minute().skip(|_| true))
+        .add(Event::call("odd\u{a0}name", |_| {}).every_minute().skip(|_| true))
         .unwrap();
     schedule.run_due(noon())
 }
@@ -41,7 +41,7 @@ fn a_report_is_a_table_for_a_terminal() {
         &format!("  held              2026-03-01 13:00 CET     skipped, still running: {holder}"),
         "  broken            2026-03-01 17:45 +05:45  failed after 0 µs: no paper",
         "                                             and no ink",
-        "  `odd \\n name`     2026-03-01 12:00 UTC     skipped, filtered out",
+        "  `odd\\u{a0}name`   2026-03-01 12:00 UTC     skipped, filtered out",
     ];
     assert_eq!(text, expected.join("\n"));
 }

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use chrono::Weekday;
 use soloist::{
-    AddErrorKind, Clock, Event, EventMutex, Lease, LeaseRequest, ManualClock, MemoryMutex, MutexError, MutexName,
-    Outage, Period, Schedule, SkipReason, Term, Verdict,
+    AddErrorKind, Clock, ClockChange, Event, EventMutex, Lease, LeaseRequest, ManualClock, MemoryMutex, MutexError,
+    MutexName, Outage, Period, Schedule, SkipReason, Term, Verdict,
 };
 
 use crate::support::{Counted, Diary, HOUR, at, noon, ran, skipped};
@@ -87,6 +87,23 @@ fn a_wrong_definition_is_refused_with_its_own_message() {
             "event `xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx…`: the name has 513 characters, \
              the limit is 512",
         ),
+        (
+            event("two\nlines").daily(),
+            "event `two\\nlines`: the name has a `\\n`, which steers a terminal, breaks a line or can't be seen: leave it out",
+        ),
+        (
+            event("\u{1b}[2Jgone").daily(),
+            "event `\\u{1b}[2Jgone`: the name has a `\\u{1b}`, which steers a terminal, breaks a line or can't be seen: \
+             leave it out",
+        ),
+        (
+            event("turned\u{202e}round").daily(),
+            "event `turned\\u{202e}round`: the name has a `\\u{202e}`, which steers a terminal, breaks a line or can't be \
+             seen: leave it out",
+        ),
+        (event(" e").daily(), "event ` e`: the name begins or ends with a space: leave it out"),
+        (event("e\u{a0}").daily(), "event `e\\u{a0}`: the name begins or ends with a space: leave it out"),
+        (event(" ").daily(), "event ` `: the name begins or ends with a space: leave it out"),
         (event("taken").daily(), "event `taken`: there is already an event of this name in the schedule"),
         (
             event("e"),
@@ -102,6 +119,10 @@ fn a_wrong_definition_is_refused_with_its_own_message() {
             "event `e`: a lease of 18446744073709551615.999999999s is outside of 1ms to ten years",
         ),
         (event("e").daily().mutex_name("").without_overlapping(), "event `e`: mutex name: the name is empty"),
+        (
+            event("e").daily().mutex_name("two\tparts").without_overlapping(),
+            "event `e`: mutex name: the name has a `\\t`, which steers a terminal, breaks a line or can't be seen: leave it out",
+        ),
         (
             event("e").daily().mutex_name("shared").on_one_server(),
             "event `e`: it has a mutex name, and no lease that is called so: add `without_overlapping()`",
@@ -221,6 +242,40 @@ fn a_lease_that_can_not_be_as_it_was_asked_for_is_refused() {
     for (event, message) in cases {
         is_refused(event, message);
     }
+}
+
+#[test]
+fn what_is_said_twice_is_not_lost_silently() {
+    let daily = || event("e").daily().on_one_server();
+    let (here, there) = (MemoryMutex::new(), MemoryMutex::new());
+    let cases: Vec<(Event, &str)> = vec![
+        (daily().timezone("+01:00").timezone("UTC"), "timezone"),
+        (daily().on_clock_change(ClockChange::Once).on_clock_change(ClockChange::AsCron), "on_clock_change"),
+        (daily().environments(["staging"]).environments(["production"]), "environments"),
+        (daily().timeout(HOUR).timeout(HOUR * 2), "timeout"),
+        (daily().without_overlapping_for(HOUR).without_overlapping_for(HOUR * 2), "without_overlapping_for"),
+        (daily().without_overlapping().lease_term(HOUR).lease_term(HOUR * 2), "lease_term"),
+        (daily().without_overlapping().hold_at_least(HOUR).hold_at_least(HOUR * 2), "hold_at_least"),
+        (daily().on_outage(Outage::Skip).on_outage(Outage::RunUnprotected), "on_outage"),
+        (daily().once_per(Period::Day).once_per(Period::Hour), "once_per"),
+        (daily().catch_up(HOUR).catch_up(HOUR * 2), "catch_up"),
+        (daily().without_overlapping().mutex_name("a").mutex_name("b"), "mutex_name"),
+        (daily().mutex(here.clone()).mutex(there), "mutex"),
+    ];
+    for (event, word) in cases {
+        let said =
+            format!("event `e`: `{word}(..)` is said twice, and not the same both times: leave one of the two out");
+        is_refused(event, &said);
+    }
+    let said = "event `e`: it has a `without_overlapping()`, whose lease is renewed, and a `without_overlapping_for(..)`, \
+                whose lease is not: leave one of the two out";
+    is_refused(daily().without_overlapping_for(HOUR).without_overlapping(), said);
+    is_refused(daily().without_overlapping().without_overlapping_for(HOUR).lease_term(HOUR), said);
+    // What events have in common may be said again.
+    let common = |event: Event| {
+        event.daily().timezone("UTC").without_overlapping().lease_term(HOUR).mutex(here.clone()).on_outage(Outage::Skip)
+    };
+    Schedule::in_process().add(event("e").apply(common).apply(common)).unwrap();
 }
 
 #[track_caller]

@@ -173,7 +173,8 @@ fn a_clock_that_is_set_back_by_more_than_three_hours_begins_anew() {
 fn a_clock_that_is_set_three_hours_forward_loses_only_what_does_not_catch_up() {
     let it = Loop::start(|diary, _| {
         let at_two = |name| Event::call(name, notes(diary)).hourly_at(2).on_one_server();
-        vec![at_two("two"), at_two("late").catch_up(HOUR), at_two("too late").cron("30 12 * * *").catch_up(2 * HOUR)]
+        let too_late = Event::call("too late", notes(diary)).cron("30 12 * * *").on_one_server();
+        vec![at_two("two"), at_two("late").catch_up(HOUR), too_late.catch_up(2 * HOUR)]
     });
     it.pass_until("12:01");
     it.pass_until("12:02");
@@ -379,7 +380,7 @@ fn a_minute_without_such_events_is_one_tick() {
     let diary = Diary::default();
     let mut schedule = Schedule::in_process();
     schedule.add(Event::call("minute", notes(&diary)).every_minute()).unwrap();
-    schedule.add(Event::call("not now", notes(&diary)).every_ten_seconds().cron("0 3 * * *")).unwrap();
+    schedule.add(Event::call("not now", notes(&diary)).every_ten_seconds().daily_at("03:00")).unwrap();
     assert_eq!(schedule.run_minute(noon()).entries().len(), 1);
     assert_eq!(diary.lines(), ["minute 12:00"]);
     assert!(Schedule::in_process().run_minute(noon()).entries().is_empty());
