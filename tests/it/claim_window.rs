@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use chrono::TimeDelta;
+use chrono::{Month, TimeDelta};
 use soloist::{
     Event, EventMutex, FileMutex, ManualClock, MemoryMutex, MutexName, Period, Schedule, SkipReason, Verdict,
 };
@@ -24,7 +24,7 @@ fn windows() -> Vec<(Event, Duration)> {
         (event().every_five_seconds(), MINUTE),
         (event().every_ten_seconds(), Duration::from_secs(100)),
         (event().every_thirty_seconds(), 5 * MINUTE),
-        (event().cron("0 12 1 3 *").every_ten_seconds(), Duration::from_secs(100)),
+        (event().yearly_on(Month::March, 1, "12:00").every_ten_seconds(), Duration::from_secs(100)),
         (event().every_minute(), 10 * MINUTE),
         (event().cron("0,1 0,12 * * *"), 10 * MINUTE),
         (event().cron("*/2 12 * * *"), 20 * MINUTE),

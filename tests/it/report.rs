@@ -109,9 +109,9 @@ fn unspeakable() -> Report {
 
     let mut schedule = Schedule::in_process();
     schedule
-        .add(Event::call("a", |_| Err(Unspeakable)).every_minute())
+        .add(Event::call("a", |_| Err(Unspeakable.into())).every_minute())
         .unwrap()
-        .add(Event::call("b", |_| Err("no paper")).every_minute())
+        .add(Event::call("b", |_| Err("no paper".into())).every_minute())
         .unwrap();
     schedule.run_due(noon())
 }
