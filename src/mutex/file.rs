@@ -7,6 +7,10 @@
 //! held while its term lasts and its life file is locked, or until the end that it was released to. Who takes over an
 //! expired or broken lease whose holder still lives locks another life file, a new generation.
 //!
+//! A record of more than 64 claims has an *index* beside it, which says where each claim stands, so that a decision costs
+//! the same whatever their number. All that it says is in the record too: it counts only if nobody has granted a claim
+//! without it, and is made anew otherwise.
+//!
 //! A command that works under a lease inherits a duplicate of the life file's descriptor, its lifeline. They share one
 //! lock: it stays until the last of them is closed, whoever was killed before, and ends at once when the holder unlocks
 //! it to give the lease back. From the first lifeline on the record says that the term does not count, because nobody
@@ -40,12 +44,15 @@ use crate::mutex::{Lifeline, StoreWarning};
 
 #[cfg(unix)]
 mod access;
+mod claims;
 #[cfg_attr(not(unix), path = "file/directory_elsewhere.rs")]
 mod directory;
 mod handles;
 #[cfg(unix)]
 mod health;
+mod index;
 mod life;
+mod line;
 mod network;
 mod open_file;
 mod place;
@@ -72,10 +79,10 @@ use section::{Occupant, Section, Verdict};
 ///
 /// `cat DIR/*.record` shows who holds what, since when and until when; the record of a process that was killed stays as
 /// it was, and counts for nothing once its pid has gone, or, where the line `life` says `beyond until`, once its commands
-/// have, too; `fuser DIR/*.life` finds them. The files are small and stay: one record and one life file for
-/// each name that was ever asked for. Do not delete or replace them while a process uses the directory: whoever holds a
-/// deleted one no longer excludes anybody, and is told so when a lease that is older than a second is extended or given
-/// back.
+/// have, too; `fuser DIR/*.life` finds them. The files are small and stay: one record and one life file for each name
+/// that was ever asked for, and an index for each name that ever had more than 64 claims at once. Do not delete or replace
+/// them while a process uses the directory: whoever holds a deleted one no longer excludes anybody, and is told so when a
+/// lease that is older than a second is extended or given back.
 ///
 /// On Unix the files can be opened by their owner alone, or also by the group of a directory that services of several
 /// users share: see [`Sharing`]. Earlier versions made files with wider modes: these are narrowed when their owner
@@ -284,7 +291,7 @@ impl FileMutex {
     }
 
     fn occupant(&self, name: &MutexName) -> Result<Occupant, MutexError> {
-        self.on_record(name, Occupant::Nobody, |section| section.occupant(name, self.now()))
+        self.on_record(name, Occupant::Nobody, |mut section| section.occupant(name, self.now()))
             .map_err(|fault| fault.while_trying_to("look at", name))
     }
 

@@ -17,6 +17,7 @@ mod child;
 mod crash;
 mod fault;
 mod lifeline;
+mod many;
 mod modes;
 mod planted;
 mod torn;

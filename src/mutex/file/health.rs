@@ -52,11 +52,11 @@ fn of_file(directory: &Directory, path: &Path) -> io::Result<Option<String>> {
     }
 }
 
-/// The records and life files, in the order of their names.
+/// The records, life files and indexes, in the order of their names.
 fn files_of(directory: &Path) -> io::Result<Vec<PathBuf>> {
     let is_ours = |path: &Path| {
         let kind = path.extension().and_then(|kind| kind.to_str()).unwrap_or_default();
-        kind == "record" || kind == "life" || kind.starts_with("life-")
+        matches!(kind, "record" | "life" | "index") || kind.starts_with("life-")
     };
     let mut files = Vec::new();
     for entry in directory.read_dir()? {

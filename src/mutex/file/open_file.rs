@@ -12,7 +12,7 @@ pub(super) struct OpenFile {
 }
 
 /// Which file it is, whatever it is called: its device and inode, or zeros where the system does not tell.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct FileId {
     device: u64,
     pub(super) inode: u64,

@@ -42,6 +42,11 @@ impl Place {
         }
     }
 
+    /// What says where each claim stands, if there are many.
+    pub(super) fn index(&self) -> PathBuf {
+        self.record.with_extension("index")
+    }
+
     pub(super) fn name_block(&self) -> &[u8] {
         &self.name_block
     }

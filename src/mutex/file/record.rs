@@ -192,6 +192,14 @@ impl ClaimKey {
         hashed(&name.to_string()).as_simple().encode_lower(&mut hex);
         Self(hex)
     }
+
+    /// Two numbers that tell most keys apart.
+    pub(super) fn prints(self) -> [u32; 2] {
+        let print = |digits: &[u8]| {
+            digits.iter().fold(0, |print, digit| print << 4 | char::from(*digit).to_digit(16).unwrap_or_default())
+        };
+        [print(&self.0[..8]), print(&self.0[8..16])]
+    }
 }
 
 /// The hash of a name, in files' names and claims' keys.
@@ -229,6 +237,11 @@ impl<'a> Claim<'a> {
 
     pub(super) fn has_key(self, key: ClaimKey) -> bool {
         self.column(KEY) == key.0
+    }
+
+    /// The key that it has, if it is whole.
+    pub(super) fn key(self) -> Option<ClaimKey> {
+        if self.0.starts_with(b"claim ") { self.column(KEY).try_into().ok().map(ClaimKey) } else { None }
     }
 
     /// Whether it was written by a grant that did not come to its end, if the last that did has this token, as

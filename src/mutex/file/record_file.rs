@@ -22,6 +22,8 @@ pub(super) struct RecordFile {
     id: FileId,
     found_at: Moment,
     seen: Seen,
+    /// That of its claims, once it was needed.
+    index: Option<File>,
 }
 
 impl RecordFile {
@@ -40,7 +42,7 @@ impl RecordFile {
 
     fn opened(place: Place, opened: OpenFile, found_at: Moment) -> Self {
         let OpenFile { file, id } = opened;
-        Self { id, place, file, found_at, seen: Seen::nothing() }
+        Self { id, place, file, found_at, seen: Seen::nothing(), index: None }
     }
 
     /// Whether others who open the record meet this one: nobody has deleted it, nor, as far as was looked within the
@@ -68,8 +70,8 @@ impl RecordFile {
 
     /// Waits for the record's lock, and reads it.
     pub(super) fn enter(&mut self) -> Result<Section<'_>, Fault> {
-        let Self { place, file, seen, .. } = self;
-        let turn = Turn::at(file).map_err(Fault::at(place.record()))?;
-        Section::read(turn, file, place, seen)
+        let Self { place, file, id, seen, index, .. } = self;
+        let turn = Turn::at(file, *id).map_err(Fault::at(place.record()))?;
+        Section::read(turn, file, place, seen, index)
     }
 }

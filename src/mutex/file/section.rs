@@ -4,22 +4,15 @@ use std::fs::File;
 
 use chrono::{DateTime, Utc};
 
+use super::claims::{Claims, Room, Search, Slot};
 use super::life::{self, Life, Spare};
 use super::place::{Fault, Place};
 use super::position;
-use super::record::{
-    Bond, CLAIM_LEN, Claim, ClaimKey, Front, HEADER_MAX, LeaseState, NAME_GRAIN, STATE_LEN, State, claim_block, front,
-    token_text,
-};
+use super::record::{Bond, Front, HEADER_MAX, LeaseState, NAME_GRAIN, STATE_LEN, State, front};
 use super::seen::Seen;
-use super::text::stamp;
 use super::turn::Turn;
 use crate::lease::{FencingToken, Holder, Lease, MutexName, Owner};
 use crate::mutex::{Admission, Admitted, Grant};
-
-/// How many claims are read at once, and how many a record may have.
-const CLAIMS_AT_ONCE: usize = 64;
-const CLAIMS_MAX: u64 = 1 << 17;
 
 /// A locked record and what it says. Nobody else looks at it or changes it before this is dropped.
 pub(super) struct Section<'a> {
@@ -27,6 +20,7 @@ pub(super) struct Section<'a> {
     place: &'a Place,
     seen: &'a mut Seen,
     state: State,
+    claims: Claims<'a>,
     /// Not all of the name block was ever written; it goes with the next state.
     unnamed: bool,
     _turn: Turn<'a>,
@@ -58,15 +52,17 @@ enum Entry {
     Claim(Holder, Slot),
 }
 
-/// Where a claim stands among the claims.
-#[derive(Clone, Copy)]
-struct Slot(u64);
-
 impl<'a> Section<'a> {
     /// Reads the record whose turn this is.
-    pub(super) fn read(turn: Turn<'a>, file: &'a File, place: &'a Place, seen: &'a mut Seen) -> Result<Self, Fault> {
-        let state = State::lost(FencingToken::new(0));
-        let mut section = Self { file, place, seen, state, unnamed: false, _turn: turn };
+    pub(super) fn read(
+        turn: Turn<'a>,
+        file: &'a File,
+        place: &'a Place,
+        seen: &'a mut Seen,
+        index: &'a mut Option<File>,
+    ) -> Result<Self, Fault> {
+        let (state, claims) = (State::lost(FencingToken::new(0)), Claims::of(file, place, index));
+        let mut section = Self { file, place, seen, state, claims, unnamed: false, _turn: turn };
         if !section.read_as_expected()? {
             section.read_with_care()?;
         }
@@ -102,9 +98,9 @@ impl<'a> Section<'a> {
         let block = header.get(name.len()..).and_then(|rest| rest.get(..STATE_LEN));
         self.state = match block.and_then(|block| self.state_of(block)) {
             Some(state) => state,
-            None if life::is_any_alive(self.place)? => State::lost(self.highest_claim()?),
+            None if life::is_any_alive(self.place)? => State::lost(self.claims.highest_token()?),
             // Also a record that was just made.
-            None => State { lease: LeaseState::Free, ..State::lost(self.highest_claim()?) },
+            None => State { lease: LeaseState::Free, ..State::lost(self.claims.highest_token()?) },
         };
         Ok(())
     }
@@ -119,7 +115,7 @@ impl<'a> Section<'a> {
     }
 
     /// Who holds `name` at this time.
-    pub(super) fn occupant(&self, name: &MutexName, now: DateTime<Utc>) -> Result<Occupant, Fault> {
+    pub(super) fn occupant(&mut self, name: &MutexName, now: DateTime<Utc>) -> Result<Occupant, Fault> {
         if name.is_claim() {
             let taken = self.find_claim(name, now)?.taken;
             return Ok(taken.map_or(Occupant::Nobody, |(holder, _)| Occupant::Known(holder.seen_at(now))));
@@ -180,14 +176,15 @@ impl<'a> Section<'a> {
     fn put_down(
         &mut self,
         grant: &Grant,
-        room: Option<Slot>,
+        room: Option<Room>,
         life: Option<&Life>,
         now: DateTime<Utc>,
     ) -> Result<Option<Owner>, Fault> {
         let mut state = State { last: grant.token(), ..self.state.clone() };
-        if let (Some(claim), Some(slot)) = (grant.claim(), room) {
-            let block = claim_block(claim.name(), ClaimKey::of(claim.name()), &Holder::of(claim, now));
-            self.write_claim(slot, &block)?;
+        let mut written = None;
+        if let (Some(claim), Some(room)) = (grant.claim(), room) {
+            let holder = Holder::of(claim, now);
+            written = Some(self.claims.write(room, claim.name(), &holder, self.state.last_claim, now)?);
             state.last_claim = grant.token();
         }
         if let (Some(lease), Some(life)) = (grant.lease(), life.and_then(Life::id)) {
@@ -197,14 +194,14 @@ impl<'a> Section<'a> {
             LeaseState::Held { holder, .. } if grant.lease().is_some() => Some(holder.owner()),
             _ => None,
         };
-        if let Err(fault) = self.write_state(state) {
-            if let Some(slot) = room {
-                // It was not granted. Should this fail as well, its token says so.
-                let _ = self.write_claim(slot, &Claim::FREE);
+        let granted = self.write_state(state);
+        if let Some(written) = written {
+            match &granted {
+                Ok(()) => self.claims.granted(&written, grant.token()),
+                Err(_) => self.claims.take_back(&written),
             }
-            return Err(fault);
         }
-        Ok(superseded)
+        granted.map(|()| superseded)
     }
 
     /// Gives the name back. Who shows the life file of the lease need not be looked at. `false`: it was not theirs.
@@ -255,10 +252,7 @@ impl<'a> Section<'a> {
                 let lease = LeaseState::Held { holder: holder.held_until(until), bond };
                 self.write_state(State { lease, ..self.state.clone() })
             }
-            Entry::Claim(holder, slot) => {
-                let block = claim_block(lease.name(), ClaimKey::of(lease.name()), &holder.held_until(until));
-                self.write_claim(slot, &block)
-            }
+            Entry::Claim(holder, slot) => self.claims.rewrite(slot, lease.name(), &holder.held_until(until)),
         }
     }
 
@@ -275,7 +269,7 @@ impl<'a> Section<'a> {
     }
 
     /// The entry that `lease` stands for, if its owner still holds it.
-    fn entry_of(&self, lease: &Lease, life: Option<&Life>, now: DateTime<Utc>) -> Result<Option<Entry>, Fault> {
+    fn entry_of(&mut self, lease: &Lease, life: Option<&Life>, now: DateTime<Utc>) -> Result<Option<Entry>, Fault> {
         let entry = if lease.name().is_claim() {
             self.find_claim(lease.name(), now)?.taken.map(|(holder, slot)| Entry::Claim(holder, slot))
         } else {
@@ -299,84 +293,19 @@ impl<'a> Section<'a> {
     fn clear(&mut self, entry: &Entry) -> Result<(), Fault> {
         match entry {
             Entry::Lease(..) => self.write_state(State { lease: LeaseState::Free, ..self.state.clone() }),
-            Entry::Claim(_, slot) => self.write_claim(*slot, &Claim::FREE),
+            Entry::Claim(_, slot) => self.claims.free(*slot),
         }
     }
-}
-
-/// What a look at all claims found out about one of them.
-struct Search {
-    taken: Option<(Holder, Slot)>,
-    /// Where a claim can be written.
-    room: Slot,
 }
 
 impl Section<'_> {
-    fn find_claim(&self, name: &MutexName, now: DateTime<Utc>) -> Result<Search, Fault> {
-        let key = ClaimKey::of(name);
-        let (last_claim, now) = (token_text(self.state.last_claim), stamp(now));
-        let (mut taken, mut ungranted, mut empty) = (None, None, None);
-        let end = self.for_each_claim(|slot, claim| {
-            if claim.is_above(&last_claim) {
-                ungranted.get_or_insert(slot);
-            } else if !claim.seems_live(&now) {
-                empty.get_or_insert(slot);
-            } else if claim.has_key(key)
-                && let Some(holder) = claim.holder()
-            {
-                taken = Some((holder, slot));
-            }
-        })?;
-        // A claim that was written but not granted is overwritten by the next one, before a higher token in the state
-        // could make it look granted. So there is never more than one.
-        let room = ungranted.or(empty).unwrap_or(end);
-        if taken.is_none() && room.0 >= CLAIMS_MAX {
-            return Err(Fault::unusable(
-                self.place.record(),
-                format!("it has {CLAIMS_MAX} claims that are still good"),
-            ));
-        }
-        Ok(Search { taken, room })
-    }
-
-    fn highest_claim(&self) -> Result<FencingToken, Fault> {
-        let mut highest = FencingToken::new(0);
-        self.for_each_claim(|_, claim| {
-            if let Some(holder) = claim.holder() {
-                highest = highest.max(holder.token());
-            }
-        })?;
-        Ok(highest)
-    }
-
-    /// The slot behind the last one.
-    fn for_each_claim(&self, mut each: impl FnMut(Slot, Claim<'_>)) -> Result<Slot, Fault> {
-        let mut buffer = vec![0; CLAIMS_AT_ONCE * CLAIM_LEN];
-        for first in (0..CLAIMS_MAX).step_by(CLAIMS_AT_ONCE) {
-            let claims = self.read_at(&mut buffer, self.claim_offset(Slot(first)))?;
-            let mut next = first;
-            for claim in claims.chunks(CLAIM_LEN) {
-                each(Slot(next), Claim::on(claim));
-                next += 1;
-            }
-            if claims.len() < CLAIMS_AT_ONCE * CLAIM_LEN {
-                return Ok(Slot(next));
-            }
-        }
-        Ok(Slot(CLAIMS_MAX))
-    }
-
-    fn claim_offset(&self, slot: Slot) -> u64 {
-        (self.place.name_block().len() + STATE_LEN) as u64 + slot.0 * CLAIM_LEN as u64
+    fn find_claim(&mut self, name: &MutexName, now: DateTime<Utc>) -> Result<Search, Fault> {
+        self.claims.find(name, self.state.last_claim, now)
     }
 
     fn read_at<'b>(&self, buffer: &'b mut [u8], offset: u64) -> Result<&'b [u8], Fault> {
         let len = position::read(self.file, buffer, offset).map_err(Fault::at(self.place.record()))?;
         Ok(&buffer[..len])
-    }
-
-    fn write_claim(&self, slot: Slot, block: &[u8; CLAIM_LEN]) -> Result<(), Fault> {
-        position::write(self.file, block, self.claim_offset(slot)).map_err(Fault::at(self.place.record()))
     }
 
     fn write_state(&mut self, state: State) -> Result<(), Fault> {

@@ -24,6 +24,8 @@ pub(super) enum Told<'a> {
     Churn(&'a Path),
     /// Takes and gives back one lease 100 times.
     Gates(&'a Path),
+    /// Waits to be told to begin, makes 100 claims that are named after this word, and says what became of them.
+    Claims(&'a Path, &'a str),
     /// Takes a lease of a minute, starts this in a shell that has its lifeline, says the token, and waits.
     Start(&'a Path, &'a str),
     /// Asks for a lease, a claim beside it and the lease again, and says the answers.
@@ -56,6 +58,7 @@ pub(super) fn told_to(exe: &Path, told: &Told<'_>, through: &[&str]) -> Command 
         Told::Lock(path) => ("lock", path, ""),
         Told::Churn(dir) => ("churn", dir, ""),
         Told::Gates(dir) => ("gates", dir, ""),
+        Told::Claims(dir, word) => ("claims", dir, *word),
         Told::Start(dir, script) => ("start", dir, *script),
         Told::Ask(dir) => ("ask", dir, ""),
         Told::Use(dir) => ("use", dir, ""),
@@ -86,6 +89,11 @@ impl Doing {
     /// What it says, for a thread that listens.
     pub(super) fn listen(&mut self) -> BufReader<ChildStdout> {
         self.said.take().expect("somebody else listens")
+    }
+
+    /// Lets it do what it waits with.
+    pub(super) fn begin(&mut self) {
+        drop(self.child.stdin.take());
     }
 
     pub(super) fn signal(&self, signal: &str) {
@@ -166,6 +174,10 @@ fn a_child_does_as_it_is_told() {
                 assert!(mutex.forget(&lease).unwrap());
             }
         }
+        "claims" => {
+            wait_for_the_parent();
+            say(&claims(&FileMutex::in_dir(path).unwrap(), more));
+        }
         "ask" => ask(path),
         "use" => use_once(FileMutex::builder(path)),
         "share" => use_once(FileMutex::builder(path).shared_with(Sharing::Group)),
@@ -183,6 +195,20 @@ fn a_child_does_as_it_is_told() {
 
 fn request(name: &str) -> LeaseRequest {
     LeaseRequest::new(MutexName::lease(name).unwrap(), super::minute(), &Clock::system())
+}
+
+/// Makes 100 claims beside one name, each of which is granted, and says so, or what else happened.
+pub(super) fn claims(mutex: &FileMutex, word: &str) -> String {
+    let hour = Term::new(Duration::from_secs(3600)).unwrap();
+    for number in 0..100 {
+        let claim = super::reports().mark(word, number.to_string());
+        match mutex.create(&LeaseRequest::new(claim, hour, &Clock::system())) {
+            Ok(Some(_)) => {}
+            Ok(None) => return format!("{word} {number} is held"),
+            Err(error) => return format!("{error}: {}", std::error::Error::source(&error).unwrap()),
+        }
+    }
+    "all granted".to_owned()
 }
 
 fn ask(dir: &Path) {
