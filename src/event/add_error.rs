@@ -112,6 +112,12 @@ pub enum AddErrorKind {
          `schedule.with_environment(..)`"
     )]
     NoEnvironment(Box<str>),
+    /// Its windows are closed at each of its times of the day.
+    #[error(
+        "none of its times of the day lies within its `between(..)` and outside of its `unless_between(..)`, so that it \
+         would never run"
+    )]
+    OutsideItsWindows,
     /// This method was called twice, and the second time with something else.
     #[error("`{0}(..)` is said twice, and not the same both times: leave one of the two out")]
     SaidTwice(&'static str),
