@@ -163,6 +163,19 @@ pub enum AddErrorKind {
     /// It says how long its lease is held at least, and has none.
     #[error("it has a `hold_at_least(..)`, and no lease that is held: add `without_overlapping()`")]
     HoldAtLeastWithoutLease,
+    /// Its lease is not renewed, and over before the time for which it is held at least.
+    #[error(
+        "it has a `hold_at_least(..)` of {at_least:?}, and its lease is over after {term:?}, however long the task takes: \
+         let the term of `without_overlapping_for(..)` be {at_least:?} or longer, or use `without_overlapping()`, whose \
+         lease is renewed"
+    )]
+    #[non_exhaustive]
+    HoldAtLeastBeyondTerm {
+        /// For how long it is to be held.
+        at_least: Duration,
+        /// How long the lease is.
+        term: Duration,
+    },
     /// Its timeout is too short or too long.
     #[error("a timeout of {:?} is outside of {:?} to ten years", .0, Term::MIN.get())]
     Timeout(Duration),
