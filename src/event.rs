@@ -13,17 +13,19 @@ use crate::mutex::Store;
 use crate::outcome::{Hook, RunOutcome};
 use crate::protection::{LeaseTerms, Protection, claim_window};
 use crate::task::{Command, LONGEST_GRACE, Run, Task, TaskOutcome, TaskResult, Work, callback};
-use crate::tick::Tick;
 use crate::timetable::{ClockChange, Timetable};
 use crate::zone::{UnknownZone, Zone};
 
 mod add_error;
 mod command;
 mod environments;
+mod filter;
 mod protections;
 
 pub use add_error::{AddError, AddErrorKind};
 use environments::Environments;
+pub(crate) use filter::Filter;
+use filter::windows_of;
 use protections::Asked;
 
 /// A named task, its timetable and its protections; [`Schedule::add`](crate::Schedule::add) takes it.
@@ -70,9 +72,6 @@ pub struct Event {
     /// The first thing that is wrong with it.
     wrong: Option<AddErrorKind>,
 }
-
-/// Whether the event may run in this tick, as the user sees it.
-pub(crate) type Filter = Box<dyn Fn(&Tick) -> bool + Send + Sync>;
 
 /// A hook that runs when the task has ended.
 pub(crate) struct AfterHook {
@@ -220,8 +219,10 @@ impl Event {
     }
 
     /// Its first occurrence after `after`, between the years 1970 and 2100. `None`: there is none, or the event has no
-    /// timetable yet, or [`add`](crate::Schedule::add) would refuse it for what was said up to now. Filters and stores
-    /// are not asked: it may be skipped then.
+    /// timetable yet, or [`add`](crate::Schedule::add) would refuse it for what was said up to now.
+    ///
+    /// It lies within [`between`](Self::between) and [`unless_between`](Self::unless_between). Other filters are not
+    /// asked, nor [environments](Self::environments), which a schedule knows, nor stores: it may be skipped then.
     ///
     /// ```
     /// use chrono::{DateTime, Utc};
@@ -235,7 +236,7 @@ impl Event {
     /// # }
     /// ```
     pub fn next(&self, after: DateTime<Utc>) -> Option<DateTime<Utc>> {
-        self.timetable().ok()?.next(after)
+        self.upcoming(after).next()
     }
 
     /// Its occurrences after `after`, one by one: see [`next`](Self::next).
@@ -253,33 +254,8 @@ impl Event {
     /// # }
     /// ```
     pub fn upcoming(&self, after: DateTime<Utc>) -> impl Iterator<Item = DateTime<Utc>> + use<> {
-        self.timetable().into_iter().flat_map(move |timetable| timetable.upcoming(after))
-    }
-
-    /// Runs only if `allowed` says so. Filters are asked in their order, before any store is asked for the event,
-    /// until one refuses.
-    ///
-    /// ```
-    /// use chrono::Timelike;
-    /// use soloist::Event;
-    ///
-    /// let event = Event::call("reports", |_| {}).every_minute().when(|tick| tick.local().hour() != 3);
-    /// ```
-    pub fn when(mut self, allowed: impl Fn(&Tick) -> bool + Send + Sync + 'static) -> Self {
-        self.filters.push(Box::new(allowed));
-        self
-    }
-
-    /// Does not run if `refused` says so: the opposite of [`when`](Self::when).
-    ///
-    /// ```
-    /// use std::path::Path;
-    /// use soloist::Event;
-    ///
-    /// let event = Event::call("reports", |_| {}).every_minute().skip(|_| Path::new("/etc/maintenance").exists());
-    /// ```
-    pub fn skip(self, refused: impl Fn(&Tick) -> bool + Send + Sync + 'static) -> Self {
-        self.when(move |tick| !refused(tick))
+        let windows = windows_of(&self.filters);
+        self.timetable().into_iter().flat_map(move |timetable| timetable.upcoming(after, windows.clone()))
     }
 
     /// Called before the task, once the gate has admitted the run. If it fails, the task is not started, and the
@@ -416,6 +392,9 @@ impl Event {
         }
         let (crontab, seconds) =
             self.due.timetable().map_err(AddErrorKind::Frequency)?.ok_or(AddErrorKind::NoTimetable)?;
+        if !windows_of(&self.filters).leave_any_of(&crontab) {
+            return Err(AddErrorKind::OutsideItsWindows);
+        }
         let zone = self.zone.clone().unwrap_or(Zone::UTC);
         Ok(Timetable { crontab, seconds, zone, clock_change: self.clock_change.unwrap_or_default() })
     }
@@ -423,13 +402,6 @@ impl Event {
     #[cfg(test)]
     pub(crate) fn due(&self) -> &When {
         &self.due
-    }
-
-    /// Whether its filters let it run at `now`.
-    #[cfg(test)]
-    pub(crate) fn allows(&self, now: DateTime<Utc>) -> bool {
-        let tick = Tick::at(now, self.zone.as_ref().unwrap_or(&Zone::UTC));
-        self.filters.iter().all(|filter| filter(&tick))
     }
 
     /// Says when it is due, in words.
@@ -490,7 +462,7 @@ impl Event {
         let environments = self.environments.as_ref();
         let runs_here = environments.map_or(Ok(true), |them| them.include(environment)).map_err(refuse)?;
         if !runs_here {
-            self.filters.insert(0, Box::new(|_| false));
+            self.filters.insert(0, Filter::Call(Box::new(|_| false)));
         }
         let window = self.asked.catch_up();
         let protection = self.asked.protection(own_name, usual_term, self.mutex.is_some()).map_err(refuse)?;
@@ -567,4 +539,12 @@ pub(crate) struct Definition {
     pub(crate) mutex: Option<Store>,
     pub(crate) background: bool,
     pub(crate) even_when_paused: bool,
+}
+
+impl Definition {
+    /// When it is due and none of its windows is closed, after `after`; never, where it is not for this environment.
+    pub(crate) fn upcoming(&self, after: DateTime<Utc>) -> impl Iterator<Item = DateTime<Utc>> + use<> {
+        let times = self.runs_here.then(|| self.timetable.clone().upcoming(after, windows_of(&self.filters)));
+        times.into_iter().flatten()
+    }
 }

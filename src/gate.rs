@@ -83,8 +83,8 @@ pub(crate) fn ask_filters(turn: &Turn<'_>) -> Result<(), SkipReason> {
 
 /// Asks the filters in their order, until one refuses.
 pub(crate) fn filters_allow(turn: &Turn<'_>) -> Result<(), SkipReason> {
-    for allows in &turn.event.filters {
-        if !contain(|| allows(&turn.tick)).map_err(SkipReason::FilterPanicked)? {
+    for filter in &turn.event.filters {
+        if !contain(|| filter.allows(&turn.tick)).map_err(SkipReason::FilterPanicked)? {
             return Err(SkipReason::Filtered);
         }
     }

@@ -390,7 +390,8 @@ impl Schedule {
         Ok(self.turn(event, tick, &self.round(Cause::ByHand, false)).take())
     }
 
-    /// When the first event is due after `after`: see [`Event::next`]. `None`: none of them ever is.
+    /// When the first event is due after `after`, within its windows and in this environment: see [`Event::next`]. `None`:
+    /// none of them is, until the year 2100.
     ///
     /// The timetable of each event is asked, which takes some microseconds.
     ///
@@ -409,7 +410,7 @@ impl Schedule {
     /// # }
     /// ```
     pub fn next_due(&self, after: DateTime<Utc>) -> Option<DateTime<Utc>> {
-        self.due_here().filter_map(|event| event.timetable.next(after)).min()
+        self.events.iter().filter_map(|event| event.upcoming(after).next()).min()
     }
 
     /// The names of its events, in the order in which they were added.
@@ -453,18 +454,12 @@ impl Schedule {
         name: &str,
         after: DateTime<Utc>,
     ) -> Result<impl Iterator<Item = DateTime<Utc>> + use<>, UnknownEvent> {
-        let event = self.event(name)?;
-        let times = event.runs_here.then(|| event.timetable.clone().upcoming(after));
-        Ok(times.into_iter().flatten())
+        Ok(self.event(name)?.upcoming(after))
     }
 
     fn event(&self, name: &str) -> Result<&Definition, UnknownEvent> {
         let at = self.names.get(name).ok_or_else(|| UnknownEvent { name: Quoted::new(name) })?;
         Ok(&self.events[*at])
-    }
-
-    fn due_here(&self) -> impl Iterator<Item = &Definition> {
-        self.events.iter().map(|event| &**event).filter(|event| event.runs_here)
     }
 
     fn round(&self, cause: Cause, background: bool) -> Round<'_> {

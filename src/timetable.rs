@@ -8,7 +8,7 @@ use std::iter;
 use std::ops::Range;
 use std::time::Duration;
 
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, Timelike, Utc};
 use cron::Schedule;
 
 use crate::crontab::{Crontab, Field, Set};
@@ -17,10 +17,12 @@ use crate::zone::Zone;
 
 mod clock_change;
 mod seconds;
+mod windows;
 
 pub use clock_change::ClockChange;
 pub(crate) use clock_change::Passage;
 pub(crate) use seconds::Seconds;
+pub(crate) use windows::{Window, Windows};
 
 /// No two offsets that one zone has had, or that tables foresee, are further apart: a day, when it moved to the other
 /// side of the date line, and an hour or two of daylight saving.
@@ -65,14 +67,36 @@ impl Timetable {
         self.next_of(&self.civil_times(), after)
     }
 
-    /// All of them, one by one.
-    pub(crate) fn upcoming(self, after: DateTime<Utc>) -> impl Iterator<Item = DateTime<Utc>> + use<> {
+    /// The occurrences after `after` at which these windows are open, one by one, between the years 1970 and 2100.
+    pub(crate) fn upcoming(
+        self,
+        after: DateTime<Utc>,
+        windows: Windows,
+    ) -> impl Iterator<Item = DateTime<Utc>> + use<> {
         let civil = self.civil_times();
         let mut last = after;
         iter::from_fn(move || {
-            last = self.next_of(&civil, last)?;
-            Some(last)
+            loop {
+                let time = self.next_of(&civil, last)?;
+                last = match windows.closed_for(self.zone.at(time).time()) {
+                    0 => time,
+                    minutes => self.last_second_closed(time, minutes)?,
+                };
+                if last == time {
+                    return Some(time);
+                }
+            }
         })
+    }
+
+    /// The second before the windows may be open again, which are closed in the minute of `time` and so many minutes from
+    /// there; or before the clocks change, since they may be open then.
+    fn last_second_closed(&self, time: DateTime<Utc>, minutes: u32) -> Option<DateTime<Utc>> {
+        let second = time.timestamp();
+        let into_minute = i64::from(self.zone.at(time).second());
+        let opens = second - into_minute + i64::from(minutes) * 60;
+        let change = if self.zone.has_changes() { self.zone.first_change(second, opens) } else { None };
+        DateTime::from_timestamp(change.unwrap_or(opens) - 1, 0)
     }
 
     fn civil_times(&self) -> CivilTimes {

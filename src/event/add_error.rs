@@ -112,6 +112,12 @@ pub enum AddErrorKind {
          `schedule.with_environment(..)`"
     )]
     NoEnvironment(Box<str>),
+    /// Its windows are closed at each of its times of the day.
+    #[error(
+        "none of its times of the day lies within its `between(..)` and outside of its `unless_between(..)`, so that it \
+         would never run"
+    )]
+    OutsideItsWindows,
     /// This method was called twice, and the second time with something else.
     #[error("`{0}(..)` is said twice, and not the same both times: leave one of the two out")]
     SaidTwice(&'static str),
@@ -157,6 +163,19 @@ pub enum AddErrorKind {
     /// It says how long its lease is held at least, and has none.
     #[error("it has a `hold_at_least(..)`, and no lease that is held: add `without_overlapping()`")]
     HoldAtLeastWithoutLease,
+    /// Its lease is not renewed, and over before the time for which it is held at least.
+    #[error(
+        "it has a `hold_at_least(..)` of {at_least:?}, and its lease is over after {term:?}, however long the task takes: \
+         let the term of `without_overlapping_for(..)` be {at_least:?} or longer, or use `without_overlapping()`, whose \
+         lease is renewed"
+    )]
+    #[non_exhaustive]
+    HoldAtLeastBeyondTerm {
+        /// For how long it is to be held.
+        at_least: Duration,
+        /// How long the lease is.
+        term: Duration,
+    },
     /// Its timeout is too short or too long.
     #[error("a timeout of {:?} is outside of {:?} to ten years", .0, Term::MIN.get())]
     Timeout(Duration),

@@ -87,8 +87,9 @@ impl Event {
     ///
     /// A task that is shorter than the difference between two servers' clocks would otherwise run on both, one after
     /// the other: servers that are 2 s apart and a task of 1 ms make two runs, and with `hold_at_least` of 5 s one.
-    /// Until it is over, others are told that it is still running. It goes with a lease. A process that is killed holds
-    /// nothing longer than its term, and on the file store nothing at all.
+    /// Until it is over, others are told that it is still running. It goes with a lease: one that is renewed, of any term,
+    /// or one for a fixed term that is not shorter. A process that is killed holds nothing longer than its term, and on the
+    /// file store nothing at all.
     ///
     /// ```
     /// use std::time::Duration;
@@ -327,6 +328,12 @@ impl Asked {
         };
         if renewal == Renewal::WhileItRuns && term.get() < SHORTEST_RENEWED {
             return Err(AddErrorKind::TooShortToRenew(term));
+        }
+        // A task that takes longer than the term loses its lease, and so does one that is killed.
+        if renewal == Renewal::Never
+            && let Some(at_least) = at_least.filter(|at_least| *at_least > term)
+        {
+            return Err(AddErrorKind::HoldAtLeastBeyondTerm { at_least: at_least.get(), term: term.get() });
         }
         Ok(Some(LeaseTerms { term, renewal, at_least }))
     }

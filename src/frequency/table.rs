@@ -203,7 +203,7 @@ fn times(event: &Event, after: DateTime<Utc>) -> String {
     let mut last = None;
     let mut written = Vec::new();
     let seconds = event.due().spelt_out().1 != Seconds::FIRST;
-    for time in event.upcoming(after).filter(|time| event.allows(*time)).take(5) {
+    for time in event.upcoming(after).take(5) {
         let pattern = match (last.replace(time.date_naive()), time.year()) {
             (Some(date), _) if date == time.date_naive() => "",
             (_, year) if year == after.year() => "%a %-d %b ",

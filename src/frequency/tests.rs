@@ -296,10 +296,10 @@ fn what_no_crontab_can_say_is_refused_by_name() {
         |time: &str| event().last_day_of_month(time),
         |time: &str| event().quarterly_on(1, time),
         |time: &str| event().yearly_on(Month::May, 1, time),
-        |time: &str| event().daily().between(time, "17:00"),
-        |time: &str| event().daily().between("08:00", time),
-        |time: &str| event().daily().unless_between(time, "17:00"),
-        |time: &str| event().daily().unless_between("08:00", time),
+        |time: &str| event().hourly().between(time, "17:00"),
+        |time: &str| event().hourly().between("08:00", time),
+        |time: &str| event().hourly().unless_between(time, "17:00"),
+        |time: &str| event().hourly().unless_between("08:00", time),
     ] {
         let message = "event `x`: `24:00` is not a time of day from 00:00 to 23:59, written as hh:mm, such as `02:30`";
         assert_eq!(refusal(event("24:00")).as_deref(), Some(message));

@@ -1,13 +1,12 @@
 //! From one time of the day to another.
 
-use chrono::{NaiveTime, Timelike};
-
 use super::{FrequencyError, TimeOfDay};
-use crate::event::{AddErrorKind, Event};
-use crate::tick::Tick;
+use crate::event::{AddErrorKind, Event, Filter};
+use crate::timetable::Window;
 
 /// In which part of the day. These words are [filters](Self::when): an event that is due outside of its window is in
-/// the report, as filtered out, and so is one that is run by hand there.
+/// the report, as filtered out, and so is one that is run by hand there. Its [next times](Self::upcoming) are those in its
+/// windows. An event that has several runs where all of them are open, and `add` refuses one that never would.
 impl Event {
     /// Runs only from `start` to `end`, both of them included to the end of their minute: with `"08:00"` and `"17:00"`
     /// the last run of an event that is due every minute is that of 17:00. Where `start` is the later one, the window
@@ -27,10 +26,7 @@ impl Event {
     /// let event = Event::call("reports:generate", |_| {}).every_five_minutes().between("08:00", "17:00");
     /// ```
     pub fn between(self, start: &str, end: &str) -> Self {
-        match Window::new(start, end) {
-            Ok(window) => self.when(move |tick| times_of(tick).into_iter().all(|time| window.contains(time))),
-            Err(error) => self.refused(AddErrorKind::Frequency(error)),
-        }
+        self.in_window(window(start, end, false))
     }
 
     /// Does not run from `start` to `end`, both of them included to the end of their minute: the opposite of
@@ -42,34 +38,18 @@ impl Event {
     /// let event = Event::call("reports:generate", |_| {}).every_five_minutes().unless_between("23:00", "04:00");
     /// ```
     pub fn unless_between(self, start: &str, end: &str) -> Self {
-        match Window::new(start, end) {
-            Ok(window) => self.skip(move |tick| times_of(tick).into_iter().any(|time| window.contains(time))),
+        self.in_window(window(start, end, true))
+    }
+
+    fn in_window(self, window: Result<Window, FrequencyError>) -> Self {
+        match window {
+            Ok(window) => self.filtered(Filter::Window(window)),
             Err(error) => self.refused(AddErrorKind::Frequency(error)),
         }
     }
 }
 
-/// When it is, and when the occurrence was, which differ where that was missed: what a window keeps from running at its
-/// time was not.
-fn times_of(tick: &Tick) -> [NaiveTime; 2] {
-    [tick.local().time(), tick.scheduled().time()]
-}
-
-/// The minutes of the day from one to another, over midnight if that is the earlier one.
-#[derive(Clone, Copy, Debug)]
-struct Window {
-    start: TimeOfDay,
-    end: TimeOfDay,
-}
-
-impl Window {
-    fn new(start: &str, end: &str) -> Result<Self, FrequencyError> {
-        Ok(Self { start: start.try_into()?, end: end.try_into()? })
-    }
-
-    fn contains(self, time: NaiveTime) -> bool {
-        let minute = TimeOfDay { hour: time.hour(), minute: time.minute() };
-        let (begun, not_over) = (self.start <= minute, minute <= self.end);
-        if self.start <= self.end { begun && not_over } else { begun || not_over }
-    }
+fn window(start: &str, end: &str, is_excluded: bool) -> Result<Window, FrequencyError> {
+    let minute = |time: TimeOfDay| time.hour * 60 + time.minute;
+    Ok(Window { first: minute(start.try_into()?), last: minute(end.try_into()?), is_excluded })
 }

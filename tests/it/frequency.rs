@@ -2,9 +2,10 @@
 
 use std::sync::mpsc;
 
+use chrono::{DateTime, TimeDelta, Utc};
 use soloist::{AddErrorKind, ClockChange, Entry, Event, MemoryMutex, Run, Schedule, SkipReason, Verdict, Zone};
 
-use crate::support::{Diary, at, noon, ran, skipped};
+use crate::support::{Diary, PATIENCE, at, noon, ran, skipped};
 
 fn event(name: &str) -> Event {
     Event::call(name, |_| {})
@@ -65,7 +66,7 @@ fn a_window_includes_both_of_its_minutes() {
         "UTC",
         &[("2026-03-01T11:59:59Z", false), ("2026-03-01T12:00:59Z", true), ("2026-03-01T12:01:00Z", false)],
     );
-    is_within(["00:00", "23:59"], "UTC", &[("2026-03-01T00:00:00Z", true), ("2026-03-01T23:59:59Z", true)]);
+    is_within(["00:01", "23:59"], "UTC", &[("2026-03-01T00:00:59Z", false), ("2026-03-01T23:59:59Z", true)]);
 }
 
 #[test]
@@ -256,4 +257,70 @@ fn an_event_is_in_the_zone_of_its_schedule_unless_it_says_its_own() {
     assert_eq!(next("before"), Some(at("2026-03-02T02:30:00Z")));
     assert_eq!(next("kathmandu"), Some(at("2026-03-01T20:45:00Z")));
     assert_eq!(next("utc"), Some(at("2026-03-02T02:30:00Z")));
+}
+
+#[test]
+fn next_times_are_those_at_which_its_windows_let_it_run() {
+    type Word = fn(Event) -> Event;
+    let words: [Word; 7] = [
+        |event| event.every_five_minutes().between("08:00", "17:00"),
+        |event| event.every_five_minutes().between("22:30", "03:02").weekdays(),
+        |event| event.hourly().unless_between("23:00", "04:00"),
+        |event| event.hourly_at(30).between("00:00", "06:00").unless_between("02:00", "04:00"),
+        |event| event.cron("30 2,3,4 * * *").between("03:00", "03:59"),
+        |event| event.cron("15,45 1-4 * * *").unless_between("02:00", "03:00").on_clock_change(ClockChange::AsShown),
+        |event| event.every_thirty_seconds().between("02:59", "03:00").on_clock_change(ClockChange::Once),
+    ];
+    // Nights in which clocks are set forward, are set back, and are left alone.
+    for from in ["2026-03-28T12:00:00Z", "2026-10-24T12:00:00Z", "2026-05-01T00:00:00Z"] {
+        for zone in ["Europe/Berlin", "Australia/Lord_Howe", "UTC", "+05:45"] {
+            for (at_word, word) in words.iter().enumerate() {
+                let event = || word(event("e")).timezone(zone);
+                let mut schedule = Schedule::in_process();
+                schedule.add(event()).unwrap();
+                let (start, end) = (at(from), at(from) + TimeDelta::hours(36));
+                let runs = |now: &DateTime<Utc>| {
+                    schedule.due(*now).count() == 1 && what(&schedule.run_due(*now).entries()[0]) == "ran"
+                };
+                let ticks = (0..).map(|number| start + TimeDelta::seconds(30 * number)).take_while(|now| *now < end);
+                // Of an event of whole minutes, a tick in the middle of one is no occurrence.
+                let whole = |now: &DateTime<Utc>| now.timestamp() % 60 == 0 || at_word == 6;
+                let expected: Vec<_> = ticks.filter(whole).filter(runs).collect();
+                let before = start - TimeDelta::seconds(1);
+                let upcoming: Vec<_> = event().upcoming(before).take_while(|time| *time < end).collect();
+                assert_eq!(upcoming, expected, "word {at_word} in {zone} from {from}");
+                // That of weekdays begins on a Saturday.
+                assert!(!upcoming.is_empty() || at_word == 1, "word {at_word} in {zone} from {from}");
+                assert!(schedule.upcoming("e", before).unwrap().take(upcoming.len()).eq(expected.iter().copied()));
+                assert_eq!(schedule.next_due(before).filter(|time| *time < end), expected.first().copied());
+            }
+        }
+    }
+}
+
+#[test]
+fn a_window_far_from_its_times_is_found_at_once_or_refused() {
+    let began = std::time::Instant::now();
+    let rarely = event("e").every_second().between("23:59", "23:59").yearly_on(chrono::Month::February, 29, "23:59");
+    let time = |text: &str| Some(at(text));
+    assert_eq!(rarely.next(at("2096-02-29T23:59:58Z")), time("2096-02-29T23:59:59Z"));
+    assert_eq!(rarely.next(at("2096-02-29T23:59:59Z")), None, "the next year of that kind is 2104");
+    let busy = event("e").every_second().between("03:00", "03:00").timezone("Europe/Berlin");
+    let times: Vec<_> = busy.upcoming(at("2026-03-27T02:00:58Z")).take(63).collect();
+    let last = ["2026-03-27T02:00:59Z", "2026-03-28T02:00:00Z", "2026-03-28T02:00:59Z", "2026-03-29T01:00:00Z"].map(at);
+    assert_eq!([times[0], times[1], times[60], times[61]], last);
+    assert!(began.elapsed() < PATIENCE, "it goes from second to second");
+
+    let said = "event `e`: none of its times of the day lies within its `between(..)` and outside of its \
+                `unless_between(..)`, so that it would never run";
+    for event in [
+        event("e").daily_at("02:00").between("08:00", "17:00"),
+        event("e").between("08:00", "12:00").cron("*/5 7,13-17 * * *"),
+        event("e").every_second().between("08:00", "12:00").between("13:00", "17:00"),
+        event("e").every_minute().unless_between("00:00", "23:59"),
+        event("e").hourly_at([10, 20]).between("08:11", "08:19"),
+    ] {
+        assert_eq!(event.next(noon()), None);
+        assert_eq!(Schedule::in_process().add(event).unwrap_err().to_string(), said);
+    }
 }

@@ -216,6 +216,15 @@ fn a_lease_that_can_not_be_as_it_was_asked_for_is_refused() {
             "event `e`: it has a `hold_at_least(..)`, and no lease that is held: add `without_overlapping()`",
         ),
         (
+            event("e")
+                .daily()
+                .without_overlapping_for(Duration::from_millis(300))
+                .hold_at_least(Duration::from_secs(3)),
+            "event `e`: it has a `hold_at_least(..)` of 3s, and its lease is over after 300ms, however long the task takes: \
+             let the term of `without_overlapping_for(..)` be 3s or longer, or use `without_overlapping()`, whose lease is \
+             renewed",
+        ),
+        (
             event("e").daily().without_overlapping().hold_at_least(Duration::MAX),
             "event `e`: a lease that is held for at least 18446744073709551615.999999999s is outside of 1ms to ten years",
         ),

@@ -6,10 +6,12 @@ fn five_seconds(event: Event) -> Event {
     event.hold_at_least(5 * SECOND)
 }
 
-/// The ways to ask for a lease that is held longer than its task: renewed, or for a term that is shorter or longer.
-const WAYS: [Way; 3] = [
+/// The ways to ask for a lease that is held longer than its task: renewed, with a term that is shorter, or for a term that
+/// is not.
+const WAYS: [Way; 4] = [
     |event| event.without_overlapping(),
-    |event| event.without_overlapping_for(2 * SECOND),
+    |event| event.without_overlapping().lease_term(2 * SECOND),
+    |event| event.without_overlapping_for(5 * SECOND),
     |event| event.without_overlapping_for(HOUR),
 ];
 
@@ -35,7 +37,7 @@ fn the_lease_of_a_shorter_task_stays_for_the_rest() {
 #[test]
 fn the_lease_of_a_longer_task_is_given_back_at_once() {
     in_memory_and_on_file(|clock, store| {
-        for way in [WAYS[0], WAYS[2]] {
+        for way in [WAYS[0], WAYS[3]] {
             let report = tick(store, clock, |event| five_seconds(way(event)), takes(clock, 5 * SECOND));
             assert_eq!(ran(&report, "e").to_string(), "succeeded in 5.0 s");
             assert!(matches!(ran(&report, "e").release(), Some(Release::Released)));
@@ -64,7 +66,7 @@ fn a_task_that_failed_is_held_as_long() {
 fn a_lease_that_was_lost_is_not_held_any_longer() {
     let clock = ManualClock::at(noon());
     let store = in_memory(&clock);
-    let event = |event: Event| event.without_overlapping_for(2 * SECOND).hold_at_least(TERM);
+    let event = |event: Event| event.without_overlapping_for(2 * SECOND).hold_at_least(2 * SECOND);
     let report = tick(&store, &clock, event, takes(&clock, 3 * SECOND));
     let said = "succeeded in 3.0 s, but the lease was lost at 2026-03-01T12:00:02Z";
     assert_eq!(ran(&report, "e").to_string(), said);

@@ -82,13 +82,14 @@ fn a_term_is_the_events_own_or_the_schedules_or_a_minute() {
             let term = run.lease().expect("it is protected").term().get().as_secs();
             terms.lock().unwrap().push((run.name().to_owned(), term));
         };
-        Event::call(name, note).every_minute().without_overlapping()
+        Event::call(name, note).every_minute()
     };
+    let renewed = |name| event(name).without_overlapping();
     let mut schedule = Schedule::new(in_memory(&clock)).with_clock(&clock);
-    schedule.add(event("a minute")).unwrap();
+    schedule.add(renewed("a minute")).unwrap();
     let mut schedule = schedule.with_lease_term(Term::new(Duration::from_secs(45)).unwrap());
-    schedule.add(event("the schedule's")).unwrap();
-    schedule.add(event("its own").lease_term(Duration::from_secs(30))).unwrap();
+    schedule.add(renewed("the schedule's")).unwrap();
+    schedule.add(renewed("its own").lease_term(Duration::from_secs(30))).unwrap();
     schedule.add(event("fixed").without_overlapping_for(Duration::from_secs(15))).unwrap();
     assert!(!schedule.run_due(noon()).is_failure());
     let expected = [("a minute", 60), ("the schedule's", 45), ("its own", 30), ("fixed", 15)];
