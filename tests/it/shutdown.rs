@@ -404,7 +404,7 @@ fn an_orderly_end_is_told_as_no_error() {
         let triggers = shutdown.clone();
         let passes_it_on = move |run: &Run| {
             triggers.trigger();
-            run.check()
+            Ok(run.check()?)
         };
         schedule.add(Event::call("passes it on", passes_it_on).every_minute()).unwrap();
         assert!(schedule.run_due(noon()).is_failure(), "its work was not done");
@@ -413,7 +413,7 @@ fn an_orderly_end_is_told_as_no_error() {
         let triggers = shutdown.clone();
         let in_its_words = move |run: &Run| {
             triggers.trigger();
-            run.check().map_err(|_| "the other side has gone")
+            Ok(run.check().map_err(|_| "the other side has gone")?)
         };
         schedule.add(Event::call("says it in its words", in_its_words).every_minute()).unwrap();
         schedule.add(Event::call("is due after it", |_| {}).every_minute()).unwrap();

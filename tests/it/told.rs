@@ -6,7 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 use signal_hook::consts::SIGTERM;
-use soloist::{Cancelled, Event, FileMutex, Period, Run, Schedule, Shutdown};
+use soloist::{Event, FileMutex, Period, Run, Schedule, Shutdown};
 use tracing::Subscriber;
 use tracing::field::{Field, Visit};
 use tracing_subscriber::layer::{Context, SubscriberExt};
@@ -92,10 +92,10 @@ fn a_service_that_nobody_listens_to_tells_of_its_failures_at_once() {
     let is_cancelled = move |run: &Run| {
         ends.trigger();
         eprintln!("{STOPPED}");
-        run.check()
+        Ok(run.check()?)
     };
     schedule
-        .add(Event::call("fails", |_| Err("no paper")).every_second())
+        .add(Event::call("fails", |_| Err("no paper".into())).every_second())
         .unwrap()
         .add(Event::call("is cancelled", is_cancelled).every_second().without_overlapping())
         .unwrap();
@@ -143,11 +143,11 @@ fn terminate_while(role: &str, telling: Duration) {
     let shutdown = Shutdown::on_signals().unwrap();
     let terminate = || signal_hook::low_level::raise(SIGTERM).unwrap();
     let mut schedule = Schedule::in_process().with_shutdown(&shutdown);
-    let is_cancelled = move |run: &Run| -> Result<(), Cancelled> {
+    let is_cancelled = move |run: &Run| {
         terminate();
         run.cancelled(PATIENCE);
         println!("\n{STOPPED}");
-        run.check()
+        Ok(run.check()?)
     };
     match role {
         "it sleeps" => {

@@ -222,7 +222,7 @@ fn tell_what_needs_no_thread() {
     let ends = shutdown.clone();
     let is_cancelled = move |_: &Run| {
         ends.trigger();
-        Err("the other side has gone")
+        Err("the other side has gone".into())
     };
     schedule.add(Event::call("c", is_cancelled).every_second().on_one_server()).unwrap();
     schedule.work(&shutdown);
