@@ -28,6 +28,8 @@ mod frequency;
 mod fuzz;
 mod healing;
 mod idle;
+#[cfg(unix)]
+mod local_zone;
 mod outage;
 mod pause;
 mod period;
