@@ -454,6 +454,7 @@ impl Event {
         let own_name =
             MutexName::readable(Arc::clone(&self.name)).map_err(|error| refuse(AddErrorKind::Name(error)))?;
         let timetable = self.timetable().map_err(refuse)?;
+        timetable.zone.check().map_err(|error| refuse(AddErrorKind::Zone(error)))?;
         if let Some(limit) = self.timeout
             && Term::new(limit).is_err()
         {

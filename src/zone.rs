@@ -9,6 +9,7 @@ use chrono::{DateTime, FixedOffset, Local, NaiveDateTime, Offset, TimeZone, Utc}
 use crate::error::{Quoted, debug_as_display};
 
 mod changes;
+mod variable;
 
 pub(crate) use changes::Change;
 
@@ -82,7 +83,10 @@ impl Zone {
         version
     };
 
-    /// The machine's own zone, as `TZ` and `/etc/localtime` say at the time of asking.
+    /// The machine's own zone, as `TZ` and `/etc/localtime` say at the time of asking. It is UTC if neither is there.
+    ///
+    /// If `TZ` names no zone that this system has, as where a container has no package `tzdata`, then
+    /// [`Schedule::add`](crate::Schedule::add) refuses an event in this zone.
     ///
     /// The servers of a fleet that disagree about it also disagree about what is due, and when: name a zone there. Its
     /// rules are the system's, and not those of [`TZDATA_VERSION`](Self::TZDATA_VERSION).
@@ -92,6 +96,14 @@ impl Zone {
     /// ```
     pub const fn local() -> Self {
         Self(Kind::Local)
+    }
+
+    /// Whether the machine says which zone its own is, if that is meant.
+    pub(crate) fn check(&self) -> Result<(), UnknownZone> {
+        let wrong = if self.0 == Kind::Local { variable::of_no_zone() } else { None };
+        wrong.map_or(Ok(()), |value| {
+            Err(UnknownZone { text: Quoted::new(&value.to_string_lossy()), instead: Instead::AnotherVariable })
+        })
     }
 
     /// How far ahead of UTC the zone's clocks are at `instant`.
@@ -242,7 +254,8 @@ impl FromStr for Zone {
         if let Ok(tz) = text.parse::<chrono_tz::Tz>() {
             return Ok(tz.into());
         }
-        Err(UnknownZone { text: Quoted::new(text), meant: meant(text) })
+        let instead = meant(text).map_or(Instead::AnyZone, Instead::Zone);
+        Err(UnknownZone { text: Quoted::new(text), instead })
     }
 }
 
@@ -270,7 +283,7 @@ impl TryFrom<&str> for Zone {
     }
 }
 
-/// A text that names no zone known here.
+/// A text that names no zone known here, or a variable `TZ` that does not where the machine's own zone is asked for.
 ///
 /// ```
 /// use soloist::Zone;
@@ -281,23 +294,40 @@ impl TryFrom<&str> for Zone {
 #[derive(Clone, PartialEq, Eq)]
 pub struct UnknownZone {
     text: Quoted,
-    meant: Option<&'static str>,
+    instead: Instead,
+}
+
+/// What to write instead.
+#[derive(Clone, PartialEq, Eq)]
+enum Instead {
+    Zone(&'static str),
+    AnyZone,
+    AnotherVariable,
 }
 
 debug_as_display!(UnknownZone);
 
 impl fmt::Display for UnknownZone {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} is not a time zone, ", self.text)?;
-        match self.meant {
-            Some(name) => write!(f, "write `{name}`"),
-            None if cfg!(feature = "chrono-tz") => {
-                write!(f, "write a name such as `Europe/Berlin`, `UTC`, `local`, or an offset such as `+02:00`")
+        let text = &self.text;
+        match self.instead {
+            Instead::Zone(name) => write!(f, "{text} is not a time zone, write `{name}`"),
+            Instead::AnyZone => {
+                write!(f, "{text} is not a time zone, write ")?;
+                if cfg!(feature = "chrono-tz") {
+                    write!(f, "a name such as `Europe/Berlin`, `UTC`, `local`, or an offset such as `+02:00`")
+                } else {
+                    write!(f, "`UTC`, `local`, or an offset such as `+02:00`")?;
+                    write!(f, " (names such as `Europe/Berlin` need the feature `chrono-tz`, which is off)")
+                }
             }
-            None => {
-                write!(f, "write `UTC`, `local`, or an offset such as `+02:00`")?;
-                write!(f, " (names such as `Europe/Berlin` need the feature `chrono-tz`, which is off)")
-            }
+            Instead::AnotherVariable => write!(
+                f,
+                "the machine's own zone is not known: the variable TZ is {text}, which is neither a zone in {} nor a rule such \
+                 as `CET-1CEST,M3.5.0,M10.5.0/3`; correct it, install the system's time zones (the package tzdata), or name \
+                 the zone in the program instead of `local`",
+                variable::FOLDERS[0]
+            ),
         }
     }
 }

@@ -121,7 +121,7 @@ pub enum AddErrorKind {
     /// This method was called twice, and the second time with something else.
     #[error("`{0}(..)` is said twice, and not the same both times: leave one of the two out")]
     SaidTwice(&'static str),
-    /// Its zone is not known.
+    /// Its zone is not known, or is the machine's own, and that is not.
     #[error(transparent)]
     Zone(UnknownZone),
     /// Its lease is both renewed and for a fixed term.

@@ -31,6 +31,8 @@ mod healing;
 #[cfg(unix)]
 mod hostile;
 mod idle;
+#[cfg(unix)]
+mod local_zone;
 mod outage;
 mod pause;
 mod period;

@@ -1,0 +1,108 @@
+//! The machine's own zone, as the variable `TZ` names it.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt as _;
+use std::process::Command;
+
+use chrono::{Local, Offset as _, TimeZone as _};
+use soloist::{Event, Schedule, Zone};
+
+use crate::support::at;
+
+/// The role that a test gives to a copy of this program.
+const ROLE: &str = "SOLOIST_TEST_LOCAL_ZONE";
+const UNSET: &str = "unset";
+
+/// What a schedule says of an event in the zone of a machine with this variable, and the offsets in winter and summer.
+fn on_a_machine(tz: &OsStr) -> (String, String) {
+    let mut copy = Command::new(std::env::current_exe().expect("a running program has a path"));
+    copy.args(["--exact", "local_zone::a_copy_tells_of_its_zone", "--nocapture"]).env(ROLE, "tells");
+    if tz == UNSET {
+        copy.env_remove("TZ")
+    } else {
+        copy.env("TZ", tz)
+    };
+    let output = copy.output().expect("it runs");
+    assert!(output.status.success(), "{output:?}");
+    let text = String::from_utf8(output.stdout).expect("it is text");
+    let told = |what: &str| {
+        let line = text.lines().find_map(|line| line.split_once(what)).expect("it tells");
+        line.1.to_owned()
+    };
+    (told("added: "), told("offsets: "))
+}
+
+#[test]
+fn a_copy_tells_of_its_zone() {
+    if std::env::var_os(ROLE).is_none() {
+        return;
+    }
+    let mut schedule = Schedule::in_process().with_timezone(Zone::local());
+    let usual = schedule.add(Event::call("e", |_| {}).daily()).map(|_| ()).map_err(|error| error.to_string());
+    let own = Event::call("e", |_| {}).daily().timezone("local");
+    let own = Schedule::in_process().add(own).map(|_| ()).map_err(|error| error.to_string());
+    assert_eq!(usual, own);
+    println!("added: {}", own.err().unwrap_or_default());
+    let offset = |text| Local.offset_from_utc_datetime(&at(text).naive_utc()).fix().local_minus_utc();
+    println!("offsets: {} {}", offset("2026-01-15T12:00:00Z"), offset("2026-07-15T12:00:00Z"));
+    let elsewhere = Event::call("elsewhere", |_| {}).daily().timezone("UTC");
+    schedule.add(elsewhere).expect("it does not mean the machine's own zone");
+}
+
+#[test]
+fn a_zone_that_the_machine_knows_is_taken() {
+    let (_, usual) = on_a_machine(OsStr::new(UNSET));
+    for (tz, offsets) in [
+        (UNSET, &*usual),
+        ("", "0 0"),
+        ("localtime", &usual),
+        ("UTC", "0 0"),
+        ("Europe/Berlin", "3600 7200"),
+        (":Europe/Berlin", "3600 7200"),
+        ("/usr/share/zoneinfo/Asia/Kathmandu", "20700 20700"),
+        ("EST5EDT", "-18000 -14400"),
+        ("EST5", "-18000 -18000"),
+        ("XYZ-1:30", "5400 5400"),
+        ("<+0545>-5:45", "20700 20700"),
+        ("CET-1CEST,M3.5.0,M10.5.0/3", "3600 7200"),
+        (" CET-1CEST-3,M3.5.0/2:00:00,J300/3 ", "3600 10800"),
+        ("NZST-12NZDT,265,90/3", "46800 43200"),
+    ] {
+        assert_eq!(on_a_machine(OsStr::new(tz)), (String::new(), offsets.to_owned()), "{tz}");
+    }
+}
+
+#[test]
+fn a_variable_that_names_no_zone_is_refused_and_not_taken_for_utc() {
+    let usual = on_a_machine(OsStr::new(UNSET)).1;
+    let said = |shown: &str| {
+        format!(
+            "event `e`: the machine's own zone is not known: the variable TZ is `{shown}`, which is neither a zone in \
+             /usr/share/zoneinfo nor a rule such as `CET-1CEST,M3.5.0,M10.5.0/3`; correct it, install the system's time \
+             zones (the package tzdata), or name the zone in the program instead of `local`"
+        )
+    };
+    for tz in [
+        "Mars/Olympus",
+        "europe/berlin",
+        "Europe",
+        "Europe/Berlin ",
+        ":",
+        ":CET-1",
+        "/etc/hosts",
+        "zone.tab",
+        "+02:00",
+        "UTC+2:60",
+        "CET-24",
+        "AB-1",
+        "CET-1CEST",
+        "CET-1CEST,M3.5.0",
+        "CET-1CEST,M13.5.0,M10.5.0",
+        "CET-1CEST,M3.5.0,M10.5.0/3x",
+        "CET-1CEST,J0,J300",
+    ] {
+        assert_eq!(on_a_machine(OsStr::new(tz)), (said(tz), usual.clone()), "{tz}");
+    }
+    let no_text: OsString = OsStr::from_bytes(b"Europe/\xff").to_owned();
+    assert_eq!(on_a_machine(&no_text), (said("Europe/\u{fffd}"), usual));
+}
