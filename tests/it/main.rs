@@ -33,6 +33,7 @@ mod hostile;
 mod idle;
 #[cfg(unix)]
 mod local_zone;
+mod moved_clock;
 mod outage;
 mod pause;
 mod period;
