@@ -9,17 +9,22 @@
 //! It has no events: the store and the name are all that it shares with those who have.
 
 use std::error::Error;
+use std::io::{self, Write};
+use std::process::ExitCode;
 
 use chrono::{TimeDelta, Utc};
 use soloist::Schedule;
 
-fn main() -> Result<(), Box<dyn Error>> {
+fn main() -> Result<ExitCode, Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let (store, name, order) = match arguments[..] {
         [store, name] => (store, name, None),
         [store, name, order] => (store, name, Some(order)),
-        _ => return Err("usage: pause STORE NAME [MINUTES | resume]".into()),
+        _ => {
+            let _ = writeln!(io::stderr(), "usage: pause STORE NAME [MINUTES | resume]");
+            return Ok(ExitCode::from(2));
+        }
     };
     let schedule = Schedule::new(soloist::connect(store)?).pausable_as(name)?;
     match order {
@@ -34,5 +39,5 @@ fn main() -> Result<(), Box<dyn Error>> {
         None => println!("{name} is not paused"),
         Some(pause) => println!("{name} is {pause}"),
     }
-    Ok(())
+    Ok(ExitCode::SUCCESS)
 }

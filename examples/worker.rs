@@ -77,7 +77,7 @@ fn refuse(error: &dyn Error) -> ExitCode {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {
-        text += &format!(": {error}");
+        text = format!("{text}: {error}");
         cause = error.source();
     }
     complain(format_args!("{text} (see --help)"));

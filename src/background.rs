@@ -19,6 +19,7 @@ use crate::mutex::{EventMutex, StoreId};
 use crate::outcome::{Ended, RunOutcome, SkipReason};
 use crate::report::Entry;
 use crate::task::Run;
+use crate::tell::tell;
 use crate::turn::Turn;
 
 mod desk;
@@ -112,7 +113,7 @@ impl<'scope> Crew<'scope, '_, '_> {
         };
         let started = thread::Builder::new().name(name.into()).spawn_scoped(self.scope, work);
         if let Err(error) = &started {
-            let _ = contain(|| {
+            tell(format_args!("no thread for background events, so that they run on fewer: {error}"), || {
                 tracing::warn!(target: "soloist", %error, "no thread for background events: they run on fewer");
             });
         }

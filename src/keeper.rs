@@ -10,7 +10,7 @@ use std::thread;
 use std::time::Duration;
 
 use crate::clock::{Clock, Moment};
-use crate::error::{Chain, MutexError};
+use crate::error::{Chain, MutexError, Named};
 use crate::escape::OneLine;
 use crate::fault::contain;
 use crate::lease::{Holder, Lease};
@@ -19,6 +19,7 @@ use crate::process;
 use crate::protection::Renewal;
 use crate::sync;
 use crate::task::Run;
+use crate::tell::tell;
 use crate::tenure::Tenure;
 
 mod farewell;
@@ -144,7 +145,7 @@ impl Keeper {
         let attend = move || keeper.watch.attend(&keeper.clock, |errand| carry_out(&keeper, errand));
         if let Err(error) = thread::Builder::new().name("soloist-keeper".into()).spawn(attend) {
             self.watch.is_unattended();
-            let _ = contain(|| {
+            tell(format_args!("no thread for renewals, so that leases end with their terms: {error}"), || {
                 tracing::warn!(target: "soloist", %error, "no thread for renewals: leases end with their terms");
             });
         }
@@ -180,8 +181,8 @@ impl fmt::Debug for Keeper {
 }
 
 fn tell_of_overdue(run: &Run) {
-    let _ = contain(|| {
-        let (event, occurrence) = (run.name(), run.occurrence());
+    let (event, occurrence) = (run.name(), run.occurrence());
+    tell(format_args!("{}: timed out and does not stop, in its run of {occurrence}", Named(event)), || {
         tracing::warn!(target: "soloist", event, %occurrence, "timed out and does not stop");
     });
 }

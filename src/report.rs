@@ -6,11 +6,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
+use tracing::field::display;
 
+use crate::cancel::CancelReason;
 use crate::clock::Rough;
 use crate::error::{Chain, Named};
 use crate::escape::{Lines, OneLine};
-use crate::fault::contain;
+use crate::fault::{Fault, contain};
 use crate::lease::{FencingToken, Holder};
 use crate::outcome::{Ended, Release, RunOutcome, SkipReason, said_of_the_clock};
 use crate::pause::end_of;
@@ -338,7 +340,20 @@ impl fmt::Display for Entry {
 }
 
 fn trace_skip(reason: &SkipReason) {
-    let (keyword, holder) = (reason.keyword(), reason.holder().map(tracing::field::display));
+    let (keyword, holder) = (reason.keyword(), reason.holder());
+    macro_rules! tell {
+        ($tell:ident, $($more:tt)*) => {
+            tracing::$tell!(
+                target: "soloist",
+                reason = keyword,
+                holder_host = holder.map(Holder::host),
+                holder_pid = holder.map(Holder::pid),
+                holder_since = holder.map(|holder| display(holder.since())),
+                holder_until = holder.map(|holder| display(holder.until())),
+                $($more)*
+            )
+        };
+    }
     match reason {
         SkipReason::StoreUnavailable(error) => {
             tracing::error!(target: "soloist", reason = keyword, error = %OneLine(Chain(error)), "no decision");
@@ -348,9 +363,9 @@ fn trace_skip(reason: &SkipReason) {
         }
         SkipReason::Overlapping(Some(ahead)) if reason.is_failure() => {
             let by_s = ahead.clock_set_back_by().map(|by| by.as_secs());
-            tracing::warn!(target: "soloist", reason = keyword, holder, by_s, "skipped: the store's clock was set back");
+            tell!(warn, by_s, "skipped: the store's clock was set back");
         }
-        _ => tracing::info!(target: "soloist", reason = keyword, holder, "skipped"),
+        _ => tell!(info, "skipped"),
     }
 }
 
@@ -359,10 +374,18 @@ fn trace_run(outcome: &RunOutcome) {
     let took_ms = u64::try_from(outcome.took.as_millis()).unwrap_or(u64::MAX);
     match &outcome.ended {
         Ended::Succeeded => tracing::info!(target: "soloist", token, took_ms, "succeeded"),
+        // What a task says that is told to stop because the process ends is no error of its own, unless it panics.
+        Ended::Faulted(fault @ (Fault::Failed(_) | Fault::Exited(_)))
+            if outcome.cancelled == Some(CancelReason::ShuttingDown) =>
+        {
+            let reason = CancelReason::ShuttingDown.keyword();
+            let error = fault.cancellation().is_none().then(|| display(OneLine(fault)));
+            tracing::warn!(target: "soloist", token, took_ms, reason, error, "cancelled");
+        }
         Ended::Faulted(fault) => tracing::error!(target: "soloist", token, took_ms, error = %OneLine(fault), "failed"),
         Ended::TimedOut { limit, fault } => {
             let limit_ms = u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
-            let error = fault.as_ref().map(|fault| tracing::field::display(OneLine(fault)));
+            let error = fault.as_ref().map(|fault| display(OneLine(fault)));
             tracing::error!(target: "soloist", token, took_ms, limit_ms, error, "timed out");
         }
         Ended::NotStarted => tracing::error!(target: "soloist", token, "not started"),

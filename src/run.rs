@@ -10,10 +10,12 @@ use tracing::Span;
 use crate::clock::Moment;
 use crate::fault::{Fault, attempt, contain};
 use crate::gate::{self, Pass};
-use crate::lease::FencingToken;
+use crate::lease::{FencingToken, this_host};
 use crate::outcome::{Ended, Hook, HookFailure, Release, RunOutcome, SkipReason};
+use crate::process;
 use crate::report::{Entry, Verdict};
 use crate::task::{Afterlife, Command, Exit, Run, Task, Work};
+use crate::tell::tell_instead;
 use crate::turn::Turn;
 
 impl Turn<'_> {
@@ -33,7 +35,14 @@ impl Turn<'_> {
     /// What the events of `tracing` that belong to this run lie within.
     #[inline]
     pub(crate) fn span(&self) -> Span {
-        tracing::info_span!(target: "soloist", "run", event = &*self.event.name, occurrence = %self.occurrence())
+        tracing::info_span!(
+            target: "soloist",
+            "run",
+            event = &*self.event.name,
+            occurrence = %self.occurrence(),
+            host = &*this_host(),
+            pid = process::id(),
+        )
     }
 
     #[inline]
@@ -79,7 +88,10 @@ impl Turn<'_> {
         let missed_by = self.missed.is_some().then(|| self.lateness());
         let entry = Entry { event, zone, occurrence: self.occurrence(), missed_by, verdict };
         if let Err(message) = contain(|| entry.trace()) {
-            tracing::error!(target: "soloist", error = &*message, "error that can't be shown");
+            let _ = contain(|| tracing::error!(target: "soloist", error = &*message, "error that can't be shown"));
+        }
+        if self.round.tells_of_failures && entry.is_failure() {
+            tell_instead(&entry);
         }
         entry
     }
@@ -131,7 +143,7 @@ impl Turn<'_> {
             let late_ms = u64::try_from(run.lateness().as_millis()).unwrap_or(u64::MAX);
             tracing::info!(target: "soloist", late_ms, "making up for what was missed");
         }
-        tracing::debug!(target: "soloist", token = run.fencing_token().map(FencingToken::get), "started");
+        tracing::info!(target: "soloist", token = run.fencing_token().map(FencingToken::get), "started");
         let mut fault = || match &self.event.work {
             Work::Callback(task) => attempt(|| task(run)).err(),
             Work::Command(command) => {

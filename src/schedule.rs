@@ -79,6 +79,8 @@ pub struct Schedule {
     shutdown: Option<Shutdown>,
     jitter: Duration,
     on_report: Option<OnReport>,
+    /// Whether nobody gets its reports.
+    drops_reports: bool,
     /// The mark in its store that pauses it, if it is pausable.
     paused_by: Option<MutexName>,
     events: Vec<Arc<Definition>>,
@@ -110,6 +112,7 @@ impl Schedule {
             shutdown: None,
             jitter: Duration::ZERO,
             on_report: None,
+            drops_reports: false,
             paused_by: None,
             events: Vec::new(),
             names: HashMap::new(),
@@ -234,6 +237,8 @@ impl Schedule {
     /// [`then`](Event::then) and [`on_failure`](Event::on_failure). Of a tick that is left behind when the process ends, it
     /// is not told. In [`work`](Self::work) and [`run_minute`](Self::run_minute) ticks have threads of their own, so that
     /// several may be at it beside one another.
+    ///
+    /// Without it, `work` tells of failures by itself.
     ///
     /// ```
     /// use soloist::Schedule;
@@ -465,7 +470,8 @@ impl Schedule {
     fn round(&self, cause: Cause, background: bool) -> Round<'_> {
         let round = Round::begin(cause, &self.clock, Outages::none(background), self.shutdown.as_ref());
         let paused_by = self.paused_by.as_ref().filter(|_| cause != Cause::ByHand);
-        Round { pause: paused_by.map(|mark| Lookout::new(&self.mutex, mark)), ..round }
+        let pause = paused_by.map(|mark| Lookout::new(&self.mutex, mark));
+        Round { pause, tells_of_failures: self.drops_reports, ..round }
     }
 
     fn turn<'a>(&'a self, event: &'a Definition, tick: Tick, round: &'a Round<'a>) -> Turn<'a> {

@@ -1,6 +1,7 @@
 //! The orderly end of a process: nothing new starts, what is at work is told to stop, and nothing stays held.
 
 use std::fmt;
+use std::mem;
 #[cfg(all(unix, feature = "signals"))]
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,6 +10,8 @@ use std::time::Duration;
 
 use crate::clock::{Clock, Moment};
 use crate::fault::contain;
+use crate::lease::this_host;
+use crate::process;
 use crate::task::Run;
 
 #[cfg(all(unix, feature = "signals"))]
@@ -63,6 +66,8 @@ struct State {
     gone_by: Option<Moment>,
     /// The signal that set it off.
     signal: Option<i32>,
+    /// Whether subscribers were told that it begins, or are being told.
+    announced: bool,
     ticks: usize,
     at_work: Vec<Run>,
     /// Somebody has been told, and ends by themselves.
@@ -95,8 +100,15 @@ impl Shutdown {
     /// # }
     /// ```
     pub fn new() -> Self {
-        let state =
-            State { grace: USUAL_GRACE, gone_by: None, signal: None, ticks: 0, at_work: Vec::new(), heeded: false };
+        let state = State {
+            grace: USUAL_GRACE,
+            gone_by: None,
+            signal: None,
+            announced: false,
+            ticks: 0,
+            at_work: Vec::new(),
+            heeded: false,
+        };
         let shared = Shared {
             triggered: AtomicBool::new(false),
             state: Mutex::new(state),
@@ -168,9 +180,10 @@ impl Shutdown {
     /// assert!(shutdown.is_triggered());
     /// ```
     pub fn trigger(&self) {
-        if let Some(begun) = self.begin(None) {
-            begun.tell();
+        if let Some(news) = self.announce(None) {
+            news.tell();
         }
+        self.begin(None, Clock::system().moment());
     }
 
     /// Whether it was set off. Whoever is told so has the rest of the grace to end what there is to end.
@@ -249,23 +262,33 @@ impl Shutdown {
         }
     }
 
-    /// Sets it off, by a signal if there was one. `None`: it was.
-    fn begin(&self, signal: Option<i32>) -> Option<Begun> {
-        let (at_work, grace) = {
+    /// What subscribers are to be told before anything is told to stop: whoever is may end the process. `None`: somebody
+    /// sees to it.
+    fn announce(&self, signal: Option<i32>) -> Option<News> {
+        let mut state = self.state();
+        let news = News { signal, grace: state.grace, runs: state.at_work.len() };
+        (!mem::replace(&mut state.announced, true)).then_some(news)
+    }
+
+    /// Sets it off, by a signal if there was one, which came at this moment. `false`: it was.
+    fn begin(&self, signal: Option<i32>, asked: Moment) -> bool {
+        let (at_work, gone_by) = {
             let mut state = self.state();
             if state.gone_by.is_some() {
-                return None;
+                return false;
             }
-            state.gone_by = Some(Clock::system().moment().plus(state.grace));
+            let gone_by = asked.plus(state.grace);
+            state.gone_by = Some(gone_by);
             state.signal = signal;
             self.shared.triggered.store(true, Ordering::Release);
-            (state.at_work.clone(), state.grace)
+            (state.at_work.clone(), gone_by)
         };
+        let grace = gone_by.since(Clock::system().moment());
         for run in &at_work {
             run.tenure().shut_down(grace);
         }
         self.shared.changed.notify_all();
-        Some(Begun { signal, grace, runs: at_work.len() })
+        true
     }
 
     /// Whether it was set off, for those whose work is ended by it.
@@ -339,19 +362,21 @@ impl fmt::Debug for Shutdown {
     }
 }
 
-/// What subscribers are told of.
-struct Begun {
+/// That it is about to begin.
+struct News {
     signal: Option<i32>,
     grace: Duration,
     runs: usize,
 }
 
-impl Begun {
+impl News {
     fn tell(&self) {
         let Self { signal, grace, runs } = *self;
         let _ = contain(|| {
             let grace_ms = u64::try_from(grace.as_millis()).unwrap_or(u64::MAX);
-            tracing::info!(target: "soloist", signal, runs, grace_ms, "shutting down");
+            tracing::info!(
+                target: "soloist", signal, runs, grace_ms, host = &*this_host(), pid = process::id(), "shutting down"
+            );
         });
     }
 }

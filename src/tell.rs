@@ -3,13 +3,21 @@
 use std::fmt;
 use std::io::{self, Write};
 
+use tracing::Dispatch;
 use tracing::subscriber::NoSubscriber;
 
 use crate::fault::contain;
 
-/// Tells standard error what no report says, unless there are subscribers, who were told.
+/// Tells `subscribers` something that no report says, or standard error in a `line` of its own.
+pub(crate) fn tell(line: impl fmt::Display, subscribers: impl FnOnce()) {
+    // What panics there is a subscriber's code.
+    let _ = contain(subscribers);
+    tell_instead(line);
+}
+
+/// Tells it on standard error, unless there are subscribers, who were told.
 pub(crate) fn tell_instead(line: impl fmt::Display) {
-    if tracing::dispatcher::get_default(|listener| listener.is::<NoSubscriber>()) {
+    if tracing::dispatcher::get_default(Dispatch::is::<NoSubscriber>) {
         let _ = contain(|| say(format_args!("soloist: {line}")));
     }
 }

@@ -27,6 +27,8 @@ pub(crate) struct Round<'a> {
     pub(crate) shutdown: Option<&'a Shutdown>,
     /// What looks whether the schedule is paused, if that keeps anything of this round from starting.
     pub(crate) pause: Option<Lookout<'a>>,
+    /// Whether failures are told one by one, because nobody gets the report.
+    pub(crate) tells_of_failures: bool,
 }
 
 /// Why it is an event's turn.
@@ -47,6 +49,7 @@ impl<'a> Round<'a> {
             keepers,
             shutdown,
             pause: None,
+            tells_of_failures: false,
         }
     }
 

@@ -10,6 +10,7 @@ use crate::lease::{Lease, Term};
 use crate::mutex::{Answers, EventMutex};
 use crate::outcome::Release;
 use crate::process;
+use crate::tell::tell_instead;
 
 /// What a guard gives back: a lease, or all that a run holds.
 pub(crate) trait Holding {
@@ -155,8 +156,10 @@ fn concluded(lease: &Lease, rest: Option<Term>, answer: Result<bool, MutexError>
 impl<M: EventMutex, H: Holding> Drop for Held<M, H> {
     fn drop(&mut self) {
         if self.holding.is_some() {
-            // What comes of it has been told.
-            let _ = self.give_back();
+            // Subscribers were told what came of it.
+            if let Some(failed @ Release::Failed(_)) = self.give_back() {
+                tell_instead(failed);
+            }
         }
     }
 }

@@ -4,12 +4,14 @@ use chrono::{DateTime, Utc};
 
 use super::Schedule;
 use crate::background;
+use crate::escape::OneLine;
 use crate::event::Definition;
 use crate::fault::contain;
 use crate::foreground;
 use crate::owed::note_that_they_were_seen;
 use crate::report::{Entry, Report};
 use crate::shutdown::Shutdown;
+use crate::tell::tell;
 use crate::tick::Tick;
 use crate::turn::{Cause, Round, Turn};
 
@@ -66,7 +68,9 @@ impl Schedule {
         if let Some(told) = self.on_report.as_ref().filter(|_| !report.entries().is_empty())
             && let Err(message) = contain(|| told(&report))
         {
-            tracing::error!(target: "soloist", error = &*message, "report not told");
+            tell(format_args!("a report was not told, because on_report(..) panicked: {}", OneLine(&message)), || {
+                tracing::error!(target: "soloist", error = &*message, "report not told");
+            });
         }
         report
     }

@@ -17,6 +17,7 @@ use crate::fault::contain;
 use crate::owed::note_that_they_were_seen;
 use crate::report::Report;
 use crate::shutdown::Shutdown;
+use crate::tell::tell;
 use crate::tick::Tick;
 use crate::turn::Cause;
 use crate::zone::Zone;
@@ -47,8 +48,9 @@ impl Schedule {
     /// that is set forward skips, and what is due while the machine is suspended, is missed, and made up for by events that
     /// [`catch_up`](crate::Event::catch_up). The loop sees such a step within a minute, and tells subscribers of `tracing`.
     ///
-    /// What ticks report is told to them, too, and to [`on_report`](Self::on_report). The `shutdown` takes the place of one
-    /// that the schedule was given before.
+    /// What ticks report is told to them, too, and to [`on_report`](Self::on_report). Where there is neither, each failure
+    /// is written to standard error when its run ends, in a line that begins with `soloist: `. The `shutdown` takes the
+    /// place of one that the schedule was given before.
     ///
     /// ```no_run
     /// use soloist::{Event, FileMutex, Schedule, Shutdown};
@@ -56,8 +58,7 @@ impl Schedule {
     /// # #[cfg(feature = "signals")]
     /// fn main() -> Result<(), Box<dyn std::error::Error>> {
     ///     let shutdown = Shutdown::on_signals()?;
-    ///     let mut schedule = Schedule::new(FileMutex::in_dir("/var/lib/myapp/locks")?)
-    ///         .on_report(|report| report.failures().for_each(|failure| eprintln!("{failure}")));
+    ///     let mut schedule = Schedule::new(FileMutex::in_dir("/var/lib/myapp/locks")?);
     ///     schedule.add(Event::call("reports", |_| println!("reporting")).every_minute().without_overlapping())?;
     ///     schedule.work(&shutdown);
     ///     shutdown.finish(); // ends the process as the signal would have
@@ -67,7 +68,7 @@ impl Schedule {
     /// # fn main() {}
     /// ```
     pub fn work(&self, shutdown: &Shutdown) {
-        let schedule = self.clone().with_shutdown(shutdown);
+        let schedule = Self { drops_reports: self.on_report.is_none(), ..self.clone().with_shutdown(shutdown) };
         // The process waits for the loop, not only for its ticks.
         let _working = shutdown.tick();
         let now = schedule.clock.now();
@@ -181,9 +182,9 @@ impl<'env> Crew<'_, 'env> {
             move || contain(|| work(schedule))
         };
         if let Err(error) = thread::Builder::new().name("soloist-tick".into()).spawn_scoped(self.scope, contained) {
-            let _ = contain(
-                || tracing::warn!(target: "soloist", %error, "no thread for a tick: the next ones wait for it"),
-            );
+            tell(format_args!("no thread for a tick, so that the next ones wait for it: {error}"), || {
+                tracing::warn!(target: "soloist", %error, "no thread for a tick: the next ones wait for it");
+            });
             let _ = contain(|| work(schedule));
         }
     }
@@ -216,14 +217,21 @@ impl Beat {
     fn tick(&mut self, now: DateTime<Utc>) -> Option<DateTime<Utc>> {
         let back = std::mem::replace(&mut self.last, now) - now;
         if back > LARGEST_STEP {
-            let _ = contain(|| {
-                tracing::warn!(target: "soloist", by_s = back.num_seconds(), "clock set back: beginning anew");
+            let by_s = back.num_seconds();
+            tell(format_args!("the clock was set back by {by_s} s: the schedule begins anew"), || {
+                tracing::warn!(target: "soloist", by_s, "clock set back: beginning anew");
             });
             *self = Self::begin(now);
             return None;
         }
         if back >= TimeDelta::seconds(1) {
-            let _ = contain(|| tracing::warn!(target: "soloist", by_s = back.num_seconds(), "clock set back"));
+            let by_s = back.num_seconds();
+            tell(
+                format_args!("the clock was set back by {by_s} s: what was due in that time does not run again"),
+                || {
+                    tracing::warn!(target: "soloist", by_s, "clock set back");
+                },
+            );
         }
         if self.stretch_around(now).is_some() {
             return None;
@@ -239,9 +247,10 @@ impl Beat {
             }
             earlier => {
                 if let Some(Stretch { until, .. }) = earlier {
-                    let _ = contain(
-                        || tracing::warn!(target: "soloist", after = %until, until = %minute, "minutes missed"),
-                    );
+                    let line = "nothing ran for some minutes, because the clock was set or the machine was suspended";
+                    tell(format_args!("{line}: after {until}, until {minute}"), || {
+                        tracing::warn!(target: "soloist", after = %until, until = %minute, "minutes missed");
+                    });
                 }
                 self.handled.push(Stretch { from: before_it, until: now });
                 Some(before_it)

@@ -18,7 +18,7 @@ use crate::keeper::leave::leave;
 use crate::process;
 use crate::system;
 use crate::task::Run;
-use crate::tell::say;
+use crate::tell::{say, tell};
 
 /// What comes so soon after the first signal is the same wish: a closed terminal sends two.
 const SAME_WISH: Duration = Duration::from_millis(100);
@@ -29,7 +29,7 @@ const LAST_WORDS: Duration = Duration::from_secs(1);
 /// How long commands may take to end that are killed by a second signal.
 const KILLING: Duration = Duration::from_millis(500);
 
-/// How long it may take to tell of what is left behind.
+/// How long it may take to tell that the end begins, and what it leaves behind.
 const TELLING: Duration = Duration::from_millis(500);
 
 /// The one that the signals of this process set off.
@@ -48,7 +48,10 @@ impl Shutdown {
         if ![0, process::id()].contains(&self.shared.attended_in.load(Ordering::Relaxed))
             && let Err(error) = self.attend()
         {
-            let _ = contain(|| tracing::warn!(target: "soloist", %error, "signals do not shut this process down"));
+            tell(
+                format_args!("signals do not shut down process {}, which was forked: {error}", process::id()),
+                || tracing::warn!(target: "soloist", %error, "signals do not shut this process down"),
+            );
         }
     }
 
@@ -88,17 +91,9 @@ impl Shutdown {
         match first {
             None => {
                 *first = Some(now);
-                let begun = self.begin(Some(signal));
-                if begun.is_none() {
-                    // It was set off otherwise, and the signal says that the process is to end as well.
-                    self.state().signal = Some(signal);
-                }
                 let closing = self.clone();
-                if !aside(move || closing.close(signal)) {
-                    self.close(signal);
-                }
-                if let Some(begun) = begun {
-                    aside(move || begun.tell());
+                if !aside(move || closing.close(signal, now)) {
+                    self.close(signal, now);
                 }
             }
             Some(first) if now.since(*first) < SAME_WISH => {}
@@ -119,8 +114,16 @@ impl Shutdown {
         die_of(signal);
     }
 
-    /// Ends the process when nothing is at work any more, or when the grace is over.
-    fn close(&self, signal: i32) {
+    /// Sets it off by the signal that came at this moment, and ends the process when nothing is at work any more, or when
+    /// the grace is over.
+    fn close(&self, signal: i32, came: Moment) {
+        if let Some(news) = self.announce(Some(signal)) {
+            tell_aside(move || news.tell());
+        }
+        if !self.begin(Some(signal), came) {
+            // It was set off otherwise, and the signal says that the process is to end as well.
+            self.state().signal = Some(signal);
+        }
         let gone_by = self.state().gone_by.unwrap_or(Moment::BEGINNING);
         if self.wait_until(gone_by, |state| state.ticks == 0) {
             // `main` ends before this, if it has no more to do.
@@ -131,26 +134,31 @@ impl Shutdown {
         }
         let left_behind = self.state().at_work.clone();
         if !left_behind.is_empty() {
-            tell_of(left_behind);
+            tell_aside(move || tell_of(&left_behind));
         }
         leave(None);
         die_of(signal);
     }
 }
 
-/// Tells of these, which no report will. Standard error and subscribers may be stuck themselves: nobody waits for long.
-fn tell_of(left_behind: Vec<Run>) {
+/// Tells of these, which no report will.
+fn tell_of(left_behind: &[Run]) {
+    for run in left_behind {
+        say(format_args!("{}: left behind, still at work when the process was to have ended", Named(run.name())));
+    }
+    for run in left_behind {
+        let _ = contain(|| {
+            let (event, occurrence) = (run.name(), run.occurrence());
+            tracing::warn!(target: "soloist", event, %occurrence, "left behind");
+        });
+    }
+}
+
+/// Standard error and subscribers may be stuck themselves: nobody waits for long until something is told.
+fn tell_aside(tell: impl FnOnce() + Send + 'static) {
     let (told, is_told) = mpsc::channel::<()>();
     aside(move || {
-        for run in &left_behind {
-            say(format_args!("{}: left behind, still at work when the process was to have ended", Named(run.name())));
-        }
-        for run in left_behind {
-            let _ = contain(|| {
-                let (event, occurrence) = (run.name(), run.occurrence());
-                tracing::warn!(target: "soloist", event, %occurrence, "left behind");
-            });
-        }
+        tell();
         drop(told);
     });
     let _ = is_told.recv_timeout(TELLING);

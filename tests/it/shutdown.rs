@@ -11,8 +11,14 @@ use soloist::{
     MemoryMutex, MutexError, MutexName, Period, Release, Run, Schedule, Shutdown, SkipReason, Term,
 };
 
+use tracing::Level;
+use tracing::field::{Field, Visit};
+use tracing_subscriber::layer::{Context, SubscriberExt};
+use tracing_subscriber::{Layer, Registry};
+
 use crate::support::{
-    Counted, Diary, HOUR, NO_THREADS, PATIENCE, entry, group_lives, noon, number_in, ran, run_alone, skipped, until,
+    Counted, Diary, HOUR, NO_THREADS, PATIENCE, entry, group_lives, heard_by, noon, number_in, ran, run_alone, skipped,
+    until,
 };
 
 /// A task that says that it has begun, and goes on until it is told to stop.
@@ -367,4 +373,64 @@ fn whoever_waits_for_it_is_woken_and_whoever_does_not_want_it_waits_in_vain() {
     assert!(shutdown.is_triggered() && shutdown.clone().is_triggered() && shutdown.wait(Duration::ZERO));
     shutdown.finish();
     assert_eq!(format!("{shutdown:?}"), "Shutdown { triggered: true, .. }");
+}
+
+#[test]
+fn an_orderly_end_is_told_as_no_error() {
+    /// Level and message of what is told.
+    #[derive(Clone, Default)]
+    struct Heard(Arc<Mutex<Vec<(Level, String)>>>);
+
+    struct Text(String);
+
+    impl Visit for Text {
+        fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+            match field.name() {
+                "message" => self.0 = format!("{value:?}{}", self.0),
+                "reason" | "error" => self.0 = format!("{} {field}={value:?}", self.0),
+                _ => {}
+            }
+        }
+    }
+
+    impl<S: tracing::Subscriber> Layer<S> for Heard {
+        fn on_event(&self, event: &tracing::Event<'_>, _: Context<'_, S>) {
+            let mut text = Text(String::new());
+            event.record(&mut text);
+            self.0.lock().unwrap().push((*event.metadata().level(), text.0));
+        }
+    }
+
+    let (heard, shutdown) = (Heard::default(), Shutdown::new());
+    heard_by(Registry::default().with(heard.clone()), || {
+        let mut schedule = Schedule::in_process().with_shutdown(&shutdown);
+        let triggers = shutdown.clone();
+        let passes_it_on = move |run: &Run| {
+            triggers.trigger();
+            run.check()
+        };
+        schedule.add(Event::call("passes it on", passes_it_on).every_minute()).unwrap();
+        assert!(schedule.run_due(noon()).is_failure(), "its work was not done");
+        let shutdown = Shutdown::new();
+        let mut schedule = Schedule::in_process().with_shutdown(&shutdown);
+        let triggers = shutdown.clone();
+        let in_its_words = move |run: &Run| {
+            triggers.trigger();
+            run.check().map_err(|_| "the other side has gone")
+        };
+        schedule.add(Event::call("says it in its words", in_its_words).every_minute()).unwrap();
+        schedule.add(Event::call("is due after it", |_| {}).every_minute()).unwrap();
+        assert!(schedule.run_due(noon()).is_failure());
+    });
+    let heard = heard.0.lock().unwrap().clone();
+    let expected = [
+        (Level::INFO, "started"),
+        (Level::INFO, "shutting down"),
+        (Level::WARN, "cancelled reason=\"shutting_down\""),
+        (Level::INFO, "started"),
+        (Level::INFO, "shutting down"),
+        (Level::WARN, "cancelled reason=\"shutting_down\" error=failed: the other side has gone"),
+        (Level::INFO, "skipped reason=\"shutting_down\""),
+    ];
+    assert_eq!(heard, expected.map(|(level, text)| (level, text.to_owned())));
 }

@@ -1,9 +1,18 @@
 //! What reaches standard error by itself, in processes of their own: what nobody listens to by `tracing`, and no report says.
 
-use soloist::{Event, FileMutex, Period, Schedule};
-use tracing_subscriber::Registry;
+use std::os::unix::process::ExitStatusExt;
+use std::process::Output;
+use std::thread;
+use std::time::Duration;
 
-use crate::support::output_alone;
+use signal_hook::consts::SIGTERM;
+use soloist::{Cancelled, Event, FileMutex, Period, Run, Schedule, Shutdown};
+use tracing::Subscriber;
+use tracing::field::{Field, Visit};
+use tracing_subscriber::layer::{Context, SubscriberExt};
+use tracing_subscriber::{Layer, Registry};
+
+use crate::support::{PATIENCE, noon, output_alone};
 
 /// What the process of a test is to do.
 const ROLE: &str = "SOLOIST_TEST_ROLE";
@@ -50,4 +59,144 @@ fn a_claim_that_no_other_process_sees_is_told_once_where_nobody_listens() {
     }
     let dir = tempfile::tempdir().unwrap();
     Schedule::new(FileMutex::in_dir(dir.path()).unwrap()).add(event("reaches far").on_one_server()).unwrap();
+}
+
+/// What a task says when it is told to stop.
+const STOPPED: &str = "it is told to stop";
+
+#[test]
+fn a_service_that_nobody_listens_to_tells_of_its_failures_at_once() {
+    let name = "told::a_service_that_nobody_listens_to_tells_of_its_failures_at_once";
+    if let Some(output) = output_alone(name, &[(ROLE, "alone")]) {
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        let lines: Vec<&str> = said.lines().filter(|line| line.starts_with("soloist: ") || *line == STOPPED).collect();
+        let stopped = lines.iter().position(|line| *line == STOPPED).expect(&said);
+        let (before, after) = (&lines[..stopped], &lines[stopped + 1..]);
+        assert!(before.iter().any(|line| is_of(line, "fails", ": no paper")), "while another is at work: {said}");
+        let cancelled = |line: &&&str| is_of(line, "is cancelled", ", because the process is shutting down");
+        assert_eq!(after.iter().filter(cancelled).count(), 1, "{said}");
+        assert!(lines.iter().all(|line| !line.contains("skipped")), "that is no failure: {said}");
+        for role in ["is listened to", "has who is told"] {
+            assert_eq!(told(name, role), Some(Vec::new()), "{role}");
+        }
+        return;
+    }
+    if role() == "is listened to" {
+        listen();
+    }
+    let (mut schedule, shutdown) = (Schedule::in_process(), Shutdown::new());
+    if role() == "has who is told" {
+        schedule = schedule.on_report(|_| {});
+    }
+    let ends = shutdown.clone();
+    let is_cancelled = move |run: &Run| {
+        ends.trigger();
+        eprintln!("{STOPPED}");
+        run.check()
+    };
+    schedule
+        .add(Event::call("fails", |_| Err("no paper")).every_second())
+        .unwrap()
+        .add(Event::call("is cancelled", is_cancelled).every_second().without_overlapping())
+        .unwrap();
+    schedule.work(&shutdown);
+}
+
+fn is_of(line: &str, event: &str, end: &str) -> bool {
+    line.strip_prefix("soloist: ").is_some_and(|line| line.trim_matches('`').starts_with(event)) && line.ends_with(end)
+}
+
+/// Writes down which events it hears, and takes its time over the one that tells of the end.
+struct Slow(Duration);
+
+impl<S: Subscriber> Layer<S> for Slow {
+    fn on_event(&self, event: &tracing::Event<'_>, _: Context<'_, S>) {
+        struct Message(String);
+
+        impl Visit for Message {
+            fn record_debug(&mut self, field: &Field, value: &dyn std::fmt::Debug) {
+                if field.name() == "message" {
+                    self.0 = format!("{value:?}");
+                }
+            }
+        }
+
+        let mut message = Message(String::new());
+        event.record(&mut message);
+        if message.0 == "shutting down" {
+            thread::sleep(self.0);
+        }
+        println!("\nheard: {}", message.0);
+    }
+}
+
+/// A process that gets SIGTERM while it is at what the role says.
+#[track_caller]
+fn gets_sigterm(name: &str, role: &str) -> Option<Output> {
+    let output = output_alone(name, &[(ROLE, role)])?;
+    assert_eq!(output.status.signal(), Some(SIGTERM), "{role}: {output:?}");
+    Some(output)
+}
+
+fn terminate_while(role: &str, telling: Duration) {
+    tracing::subscriber::set_global_default(Registry::default().with(Slow(telling))).expect("nobody else listens");
+    let shutdown = Shutdown::on_signals().unwrap();
+    let terminate = || signal_hook::low_level::raise(SIGTERM).unwrap();
+    let mut schedule = Schedule::in_process().with_shutdown(&shutdown);
+    let is_cancelled = move |run: &Run| -> Result<(), Cancelled> {
+        terminate();
+        run.cancelled(PATIENCE);
+        println!("\n{STOPPED}");
+        run.check()
+    };
+    match role {
+        "it sleeps" => {
+            schedule.add(Event::call("e", |_| {}).yearly()).unwrap();
+            thread::spawn(move || {
+                thread::sleep(Duration::from_millis(50)); // until the loop sleeps
+                terminate();
+            });
+            schedule.work(&shutdown);
+        }
+        "it waits" => {
+            terminate();
+            assert!(shutdown.wait(PATIENCE));
+        }
+        "it is at work" => {
+            schedule.add(Event::call("e", is_cancelled).every_minute()).unwrap();
+            let _ = schedule.run_due(noon());
+        }
+        _ => unreachable!("{role}"),
+    }
+    shutdown.finish();
+}
+
+#[test]
+fn of_a_shutdown_is_told_before_anything_ends() {
+    let name = "told::of_a_shutdown_is_told_before_anything_ends";
+    if std::env::var_os(ROLE).is_some() {
+        return terminate_while(&role(), Duration::from_millis(200));
+    }
+    for role in ["it sleeps", "it waits", "it is at work"] {
+        let output = gets_sigterm(name, role).expect("it is another process");
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        let told = said.find("heard: shutting down").unwrap_or_else(|| panic!("{role}: {said}"));
+        assert_eq!(said.contains(STOPPED), role == "it is at work", "{said}");
+        assert!(said.find(STOPPED).is_none_or(|stopped| told < stopped), "{said}");
+    }
+}
+
+#[test]
+fn a_subscriber_that_is_stuck_holds_up_no_shutdown() {
+    let name = "told::a_subscriber_that_is_stuck_holds_up_no_shutdown";
+    if std::env::var_os(ROLE).is_some() {
+        thread::spawn(|| {
+            thread::sleep(PATIENCE);
+            std::process::exit(7); // it hangs
+        });
+        return terminate_while(&role(), Duration::MAX);
+    }
+    for role in ["it sleeps", "it waits", "it is at work"] {
+        gets_sigterm(name, role).expect("it is another process");
+    }
 }

@@ -220,7 +220,11 @@ fn tell_what_needs_no_thread() {
     let shutdown = Shutdown::new();
     let mut schedule = Schedule::in_process();
     let ends = shutdown.clone();
-    schedule.add(Event::call("c", move |_| ends.trigger()).every_second()).unwrap();
+    let is_cancelled = move |_: &Run| {
+        ends.trigger();
+        Err("the other side has gone")
+    };
+    schedule.add(Event::call("c", is_cancelled).every_second().on_one_server()).unwrap();
     schedule.work(&shutdown);
 }
 
@@ -347,6 +351,61 @@ fn a_claim_on_a_store_that_only_this_process_sees_is_warned_of_when_it_is_added(
             Schedule::in_process().add(event).unwrap();
         });
         assert_eq!(listener.has_heard("protection reaches further than its store"), is_warned_of, "{what}");
+    }
+}
+
+/// Every field of every span and event, as subscribers write it down.
+#[derive(Clone, Default)]
+struct Written(Arc<Mutex<Vec<String>>>);
+
+impl<S: Subscriber> Layer<S> for Written {
+    fn on_new_span(&self, attributes: &Attributes<'_>, _: &Id, _: Context<'_, S>) {
+        let mut line = Line(attributes.metadata().name().to_owned());
+        attributes.record(&mut line);
+        self.0.lock().unwrap().push(line.0);
+    }
+
+    fn on_event(&self, event: &tracing::Event<'_>, _: Context<'_, S>) {
+        let mut line = Line(event.metadata().level().to_string());
+        event.record(&mut line);
+        self.0.lock().unwrap().push(line.0);
+    }
+}
+
+struct Line(String);
+
+impl Visit for Line {
+    fn record_debug(&mut self, field: &Field, value: &dyn std::fmt::Debug) {
+        self.0 = format!("{} {field}={value:?}", self.0);
+    }
+}
+
+#[test]
+fn who_runs_and_who_is_ahead_is_told_in_fields_of_their_own() {
+    let (written, clock) = (Written::default(), ManualClock::at(noon()));
+    heard_by(Registry::default().with(written.clone()), || {
+        let mutex = MemoryMutex::with_clock(&clock);
+        let held = LeaseRequest::new(MutexName::lease("held").unwrap(), Term::DEFAULT, &Clock::from(&clock));
+        mutex.create(&held).unwrap().expect("nobody holds it");
+        let mut schedule = Schedule::new(mutex).with_clock(&clock);
+        schedule.add(event("runs").without_overlapping()).unwrap();
+        schedule.add(event("held").without_overlapping()).unwrap();
+        assert!(!schedule.run_due(noon()).is_failure());
+    });
+    let written = written.0.lock().unwrap().clone();
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").expect("Linux says what it is called");
+    let (host, pid) = (host.trim(), std::process::id());
+    let expected = [
+        format!("run event=\"runs\" occurrence=2026-03-01 12:00:00 UTC host={host:?} pid={pid}"),
+        "INFO message=started token=".to_owned(),
+        "INFO message=succeeded token=".to_owned(),
+        format!(
+            "INFO message=skipped reason=\"overlapping\" holder_host={host:?} holder_pid={pid} \
+             holder_since=2026-03-01 12:00:00 UTC holder_until=2026-03-01 12:01:00 UTC"
+        ),
+    ];
+    for line in expected {
+        assert!(written.iter().any(|told| told.starts_with(&line)), "{line:?} is not in {written:#?}");
     }
 }
 
