@@ -14,7 +14,7 @@ use tracing::field::{Field, Visit};
 use tracing_subscriber::layer::{Context, SubscriberExt};
 use tracing_subscriber::{Layer, Registry};
 
-use crate::support::{HOUR, heard_by, noon};
+use crate::support::{HOUR, heard_by, noon, output_alone};
 
 /// ESC, CR, NUL, backspace, the CSI of C1, and two that turn the direction of a text.
 const HOSTILE: &str = "\u{1b}[2J\r\0\u{8}\u{9b}31m\u{202e}\u{2066}x";
@@ -240,4 +240,22 @@ fn a_log_of_hostile_texts_has_a_line_for_each_event() {
         assert!(!value.contains('\n'), "{value:?}");
     }
     assert!(values.iter().any(|value| value.starts_with("error=") && value.contains("[2J")), "{values:#?}");
+}
+
+#[test]
+fn the_name_of_what_is_left_behind_is_told_apart_from_what_is_said_of_it() {
+    let name = "hostile::the_name_of_what_is_left_behind_is_told_apart_from_what_is_said_of_it";
+    if let Some(ended) = output_alone(name, &[]) {
+        let said = String::from_utf8_lossy(&ended.stderr).into_owned();
+        assert!(said.contains("`two words`: left behind, still at work"), "{said}");
+        return;
+    }
+    let shutdown = soloist::Shutdown::on_signals().unwrap().with_grace(std::time::Duration::from_millis(100));
+    let mut schedule = Schedule::in_process().with_shutdown(&shutdown);
+    let is_left_behind = |_: &soloist::Run| {
+        signal_hook::low_level::raise(signal_hook::consts::SIGTERM)?;
+        Ok(crate::support::until(|| false)?)
+    };
+    schedule.add(Event::call("two words", is_left_behind).every_minute()).unwrap();
+    unreachable!("it has ended: {:?}", schedule.run_due(noon()));
 }

@@ -39,8 +39,7 @@ impl Connect for Connection {
             let config = target.tls.config().map_err(Failure::not_asked)?;
             let tls = tokio_postgres_rustls::MakeRustlsConnect::new((*config).clone());
             let connected = waiting.until(until, target.config.connect(tls)).map_err(Failure::not_asked)?;
-            let (client, connection) =
-                connected.map_err(|error| not_connected(&error))?;
+            let (client, connection) = connected.map_err(|error| not_connected(&error))?;
             let course = waiting.beside(async move { _ = connection.await });
             return Ok(Self { client: Some(client), course, waiting, settings });
         }

@@ -204,7 +204,7 @@ fn subscribers_are_told_how_it_ended() {
     ] {
         let heard = Heard::default();
         heard_by(Registry::default().with(heard.clone()), || drop(tick(event)));
-        assert_eq!(heard.0.lines(), ["DEBUG started: ", told]);
+        assert_eq!(heard.0.lines(), ["INFO started: ", told]);
     }
 }
 
