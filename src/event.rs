@@ -218,7 +218,7 @@ impl Event {
         self.say("on_clock_change", rule, |event| &mut event.clock_change)
     }
 
-    /// Its first occurrence after `after`, between the years 1970 and 2100. `None`: there is none, or the event has no
+    /// Its first occurrence after `after`, between the years 1970 and 2100. `None`: there is none until then, or the event has no
     /// timetable yet, or [`add`](crate::Schedule::add) would refuse it for what was said up to now.
     ///
     /// It lies within [`between`](Self::between) and [`unless_between`](Self::unless_between). Other filters are not

@@ -27,6 +27,8 @@ pub(crate) use held::{Ending, Held, Holding};
 /// Who holds a name that is refused is told by [`EventMutex::holder`]. `MutexName::lease("reports")` is also what the
 /// lease of an event `reports` is called. A store that can't be cloned, or a `dyn EventMutex`, goes in as `&Arc<_>`.
 ///
+/// It is not re-entrant: who holds a name and acquires it again is refused as anybody else is.
+///
 /// It belongs to the process that acquired it. The copy of it in a child process that `fork` makes gives nothing back, and
 /// counts as lost from its deadline on, because nobody renews it there.
 ///

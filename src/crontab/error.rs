@@ -6,6 +6,7 @@ use std::ops::Range;
 
 use super::Field;
 use crate::error::{Quoted, debug_as_display};
+use crate::escape::OneLine;
 
 /// A text that is not a [`Crontab`](crate::Crontab). `Display` quotes it, names the field and says what is wrong there.
 ///
@@ -34,7 +35,9 @@ debug_as_display!(CrontabError);
 pub(super) enum Problem {
     TooLong { max: usize },
     Count(usize),
+    Zone { name: Box<str> },
     UnknownNickname,
+    Nickname(&'static str),
     Reboot,
     Item,
     EmptyItem,
@@ -44,6 +47,7 @@ pub(super) enum Problem {
     StepWithoutRange(Advice),
     ZeroStep,
     Random,
+    QuestionMark,
     NeverComes { month: Quoted },
 }
 
@@ -77,6 +81,11 @@ impl CrontabError {
 }
 
 impl Problem {
+    /// No more of the name than is worth showing.
+    pub(super) fn zone(name: &str) -> Self {
+        Self::Zone { name: name.chars().take(60).collect() }
+    }
+
     pub(super) fn never_comes(month: &str) -> Self {
         Self::NeverComes { month: Quoted::new(month) }
     }
@@ -90,6 +99,10 @@ impl fmt::Display for CrontabError {
             return match &self.problem {
                 Problem::TooLong { max } => write!(f, "{} bytes, the limit is {max}", self.at.len()),
                 Problem::Count(count) => write_count(f, *count),
+                Problem::Zone { name } => {
+                    write!(f, "{part} is no field, leave it out and say `.timezone(\"{}\")`", OneLine(name))
+                }
+                Problem::Nickname(name) => write!(f, "nicknames are written in small letters, write `{name}`"),
                 Problem::Reboot => write!(f, "it names no time, do at the start of the program what is due then"),
                 _ => {
                     write!(f, "{part} is none of @yearly, @annually, @monthly, @weekly, @daily, @midnight and @hourly")
@@ -109,6 +122,7 @@ impl fmt::Display for CrontabError {
             Problem::StepWithoutRange(advice) => write!(f, "{name} {part} has a step but no range{advice}"),
             Problem::ZeroStep => write!(f, "{name} {part} has a step of 0"),
             Problem::Random => write!(f, "{name} {part} picks a time at random, and another one on each server"),
+            Problem::QuestionMark => write!(f, "{name} {part} has a `?`, which a crontab has not, write `*`"),
             Problem::NeverComes { month } => write!(f, "{name} {part} never comes in month {month}"),
             _ => write!(f, "{name} {part} can't be read, an item is `*`, `*/2`, `3`, `3-9` or `3-9/2`"),
         }?;

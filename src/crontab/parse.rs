@@ -37,20 +37,28 @@ impl FromStr for Crontab {
 
 /// Each stands for the text that its manual page gives, and reads the same: where cronie sets no star for the days of
 /// `@daily`, both are whole, and either rule says every day.
+const NICKNAMES: [(&str, &str); 7] = [
+    ("@yearly", "0 0 1 1 *"),
+    ("@annually", "0 0 1 1 *"),
+    ("@monthly", "0 0 1 * *"),
+    ("@weekly", "0 0 * * 0"),
+    ("@daily", "0 0 * * *"),
+    ("@midnight", "0 0 * * *"),
+    ("@hourly", "0 * * * *"),
+];
+
 fn nickname(text: &str) -> Result<Crontab, CrontabError> {
     let name = text.trim_matches(is_blank);
-    match name {
-        "@yearly" | "@annually" => "0 0 1 1 *".parse(),
-        "@monthly" => "0 0 1 * *".parse(),
-        "@weekly" => "0 0 * * 0".parse(),
-        "@daily" | "@midnight" => "0 0 * * *".parse(),
-        "@hourly" => "0 * * * *".parse(),
-        _ => {
-            let start = text.len() - text.trim_start_matches(is_blank).len();
-            let problem = if name == "@reboot" { Problem::Reboot } else { Problem::UnknownNickname };
-            Err(CrontabError::new(text, None, start..start + name.len(), problem))
-        }
+    if let Some((_, stands_for)) = NICKNAMES.iter().find(|(known, _)| *known == name) {
+        return stands_for.parse();
     }
+    let start = text.len() - text.trim_start_matches(is_blank).len();
+    let problem = match NICKNAMES.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)) {
+        Some((known, _)) => Problem::Nickname(known),
+        None if name == "@reboot" => Problem::Reboot,
+        None => Problem::UnknownNickname,
+    };
+    Err(CrontabError::new(text, None, start..start + name.len(), problem))
 }
 
 /// What is wrong, and where.
@@ -195,8 +203,13 @@ impl Reader<'_> {
     fn fault(&self, field: Field, start: usize, problem: Problem) -> Fault {
         let length = self.text[start..].iter().take_while(|byte| !matches!(byte, b',' | b' ' | b'\t')).count();
         let at = start..start + length;
-        let random = self.text[at.clone()].contains(&b'~');
-        Fault { field, at, problem: if random { Problem::Random } else { problem } }
+        let has = |byte| self.text[at.clone()].contains(&byte);
+        let problem = match problem {
+            _ if has(b'~') => Problem::Random,
+            _ if has(b'?') => Problem::QuestionMark,
+            problem => problem,
+        };
+        Fault { field, at, problem }
     }
 
     fn eat_last_day(&mut self) -> bool {
@@ -233,12 +246,21 @@ impl Reader<'_> {
 /// what is wrong.
 #[cold]
 fn refuse(text: &str, Fault { field, at, problem }: Fault) -> CrontabError {
+    let first = fields(text).next().unwrap_or_default();
+    if let Some(zone) = zone_of(&text[first.clone()]) {
+        return CrontabError::new(text, None, first, Problem::zone(zone));
+    }
     let count = fields(text).count();
     if count == Field::ALL.len() {
         CrontabError::new(text, Some(field), at, problem)
     } else {
         CrontabError::new(text, None, 0..text.len(), Problem::Count(count))
     }
+}
+
+/// What a word says that sets the zone in the tables of other programs, and of a whole table in cronie's.
+fn zone_of(word: &str) -> Option<&str> {
+    word.strip_prefix("TZ=").or_else(|| word.strip_prefix("CRON_TZ="))
 }
 
 #[cold]

@@ -37,6 +37,9 @@ impl Event {
     /// The store must be able to extend a lease, as all that are built in are. For one that can't, there is
     /// [`without_overlapping_for`](Self::without_overlapping_for); `add` refuses an event with both.
     ///
+    /// A lease is not re-entrant: a task that [runs](crate::Schedule::run) its own event meets its own lease, and that run
+    /// is skipped as [`Overlapping`](crate::SkipReason::Overlapping).
+    ///
     /// A lease keeps runs apart that overlap. Two servers whose clocks differ by two seconds tick two seconds apart, and
     /// a task of a millisecond has ended between them: it runs twice. That is what
     /// [`on_one_server`](Self::on_one_server) and [`hold_at_least`](Self::hold_at_least) are for.

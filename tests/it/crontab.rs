@@ -511,7 +511,6 @@ fn the_normalised_spelling() {
 fn what_is_wrong_is_said_and_pointed_at() {
     const FORMS: &str = "can't be read, an item is `*`, `*/2`, `3`, `3-9` or `3-9/2`";
     const FIELDS: &str = "instead of 5 (minute, hour, day of month, month, day of week)";
-    const NICKNAMES: &str = "none of @yearly, @annually, @monthly, @weekly, @daily, @midnight and @hourly";
     for (text, message, part) in [
         // How many fields.
         ("", &*format!("``: 0 fields {FIELDS}"), ""),
@@ -577,8 +576,49 @@ fn what_is_wrong_is_said_and_pointed_at() {
         ("0 0 * * */mon", &format!("`0 0 * * */mon`: day of week `*/mon` {FORMS} (column 9)"), "*/mon"),
         ("*5 * * * *", &format!("`*5 * * * *`: minute `*5` {FORMS} (column 1)"), "*5"),
         ("** * * * *", &format!("`** * * * *`: minute `**` {FORMS} (column 1)"), "**"),
-        // What others have and cronie has not, or what servers would disagree about.
-        ("0 0 ? * *", &format!("`0 0 ? * *`: day of month `?` {FORMS} (column 5)"), "?"),
+        // Dates that never come.
+        ("30 2 31 2 *", "`30 2 31 2 *`: day of month `31` never comes in month `2` (column 6)", "31"),
+        ("0 0 30,31 feb *", "`0 0 30,31 feb *`: day of month `30,31` never comes in month `feb` (column 5)", "30,31"),
+        ("0 0  31 4,6 */2", "`0 0  31 4,6 */2`: day of month `31` never comes in month `4,6` (column 6)", "31"),
+        // Not only ASCII.
+        ("é * * * *", &format!("`é * * * *`: minute `é` {FORMS} (column 1)"), "é"),
+        ("5é,é * * * *", &format!("`5é,é * * * *`: minute `5é` {FORMS} (column 1)"), "5é"),
+        ("* * * * *\n", &format!("`* * * * *\\n`: day of week `*\\n` {FORMS} (column 9)"), "*\n"),
+        ("0 9\u{a0}* * * *", &format!("`0 9\\u{{a0}}* * * *`: hour `9\\u{{a0}}*` {FORMS} (column 3)"), "9\u{a0}*"),
+    ] {
+        is_refused_at(text, message, part);
+    }
+}
+
+/// What others have and cronie has not, or what servers would disagree about.
+#[test]
+fn what_others_write_is_refused_with_what_to_write_instead() {
+    const NICKNAMES: &str = "none of @yearly, @annually, @monthly, @weekly, @daily, @midnight and @hourly";
+    for (text, message, part) in [
+        ("0 0 ? * *", "`0 0 ? * *`: day of month `?` has a `?`, which a crontab has not, write `*` (column 5)", "?"),
+        (
+            "* * * * 1,?",
+            "`* * * * 1,?`: day of week `?` has a `?`, which a crontab has not, write `*` (column 11)",
+            "?",
+        ),
+        (
+            "TZ=UTC 0 * * * *",
+            "`TZ=UTC 0 * * * *`: `TZ=UTC` is no field, leave it out and say `.timezone(\"UTC\")`",
+            "TZ=UTC",
+        ),
+        (
+            "\tCRON_TZ=Europe/Berlin @daily",
+            "`\\tCRON_TZ=Europe/Berlin @daily`: `CRON_TZ=Europe/Berlin` is no field, leave it out and say \
+             `.timezone(\"Europe/Berlin\")`",
+            "CRON_TZ=Europe/Berlin",
+        ),
+        (
+            "TZ=\u{1b} * * * *",
+            "`TZ=\\u{1b} * * * *`: `TZ=\\u{1b}` is no field, leave it out and say `.timezone(\"\\u{1b}\")`",
+            "TZ=\u{1b}",
+        ),
+        ("@YEARLY", "`@YEARLY`: nicknames are written in small letters, write `@yearly`", "@YEARLY"),
+        (" @Midnight ", "` @Midnight `: nicknames are written in small letters, write `@midnight`", "@Midnight"),
         ("0 0 L-3 * *", "`0 0 L-3 * *`: day of month `L` is not a number from 1-31 (column 5)", "L"),
         ("0 0 LW * *", "`0 0 LW * *`: day of month `LW` is not a number from 1-31 (column 5)", "LW"),
         (
@@ -599,22 +639,17 @@ fn what_is_wrong_is_said_and_pointed_at() {
         ),
         ("@reboot", "`@reboot`: it names no time, do at the start of the program what is due then", "@reboot"),
         ("@dialy", &format!("`@dialy`: `@dialy` is {NICKNAMES}"), "@dialy"),
-        (" @Daily ", &format!("` @Daily `: `@Daily` is {NICKNAMES}"), "@Daily"),
         ("@daily x", &format!("`@daily x`: `@daily x` is {NICKNAMES}"), "@daily x"),
-        // Dates that never come.
-        ("30 2 31 2 *", "`30 2 31 2 *`: day of month `31` never comes in month `2` (column 6)", "31"),
-        ("0 0 30,31 feb *", "`0 0 30,31 feb *`: day of month `30,31` never comes in month `feb` (column 5)", "30,31"),
-        ("0 0  31 4,6 */2", "`0 0  31 4,6 */2`: day of month `31` never comes in month `4,6` (column 6)", "31"),
-        // Not only ASCII.
-        ("é * * * *", &format!("`é * * * *`: minute `é` {FORMS} (column 1)"), "é"),
-        ("5é,é * * * *", &format!("`5é,é * * * *`: minute `5é` {FORMS} (column 1)"), "5é"),
-        ("* * * * *\n", &format!("`* * * * *\\n`: day of week `*\\n` {FORMS} (column 9)"), "*\n"),
-        ("0 9\u{a0}* * * *", &format!("`0 9\\u{{a0}}* * * *`: hour `9\\u{{a0}}*` {FORMS} (column 3)"), "9\u{a0}*"),
     ] {
-        let error = text.parse::<Crontab>().unwrap_err();
-        assert_eq!(error.to_string(), message);
-        assert_eq!(&text[error.range()], part, "{error}");
+        is_refused_at(text, message, part);
     }
+}
+
+#[track_caller]
+fn is_refused_at(text: &str, message: &str, part: &str) {
+    let error = text.parse::<Crontab>().unwrap_err();
+    assert_eq!(error.to_string(), message);
+    assert_eq!(&text[error.range()], part, "{error}");
 }
 
 #[test]

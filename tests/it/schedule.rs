@@ -380,6 +380,33 @@ fn what_is_not_due_or_not_protected_or_filtered_asks_the_store_nothing() {
 }
 
 #[test]
+fn a_task_that_runs_its_own_event_meets_its_own_lease() {
+    let dir = tempfile::tempdir().unwrap();
+    let stores = [Schedule::in_process(), Schedule::new(soloist::FileMutex::in_dir(dir.path()).unwrap())];
+    for mut schedule in stores {
+        let itself = Arc::new(std::sync::OnceLock::<Schedule>::new());
+        let (seen, diary) = (Arc::clone(&itself), Diary::default());
+        let said = diary.clone();
+        let task = move |run: &soloist::Run| {
+            let schedule = seen.get().expect("it was put there");
+            for name in [run.name(), "beside"] {
+                said.note(schedule.run(name, noon())?.verdict().to_string());
+            }
+            Ok(())
+        };
+        let shared = |event: Event| event.without_overlapping().mutex_name("shared");
+        schedule.add(shared(Event::call("e", task).every_minute())).unwrap();
+        schedule.add(shared(event("beside").daily_at("02:30"))).unwrap();
+        itself.set(schedule.clone()).unwrap();
+        let report = schedule.run_due(noon());
+        assert!(!report.is_failure(), "{report}");
+        let lines = diary.lines();
+        assert_eq!(lines.len(), 2);
+        assert!(lines.iter().all(|line| line.starts_with("skipped, still running")), "{lines:?}");
+    }
+}
+
+#[test]
 fn filters_are_asked_in_their_order_until_one_refuses() {
     let diary = Diary::default();
     let filter = |line: &'static str, answer: bool| {

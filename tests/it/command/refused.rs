@@ -65,13 +65,10 @@ fn a_variable_that_tells_the_command_of_its_run() {
 }
 
 #[test]
-fn what_has_no_name_or_one_that_the_command_can_not_be_told() {
+fn a_directory_or_a_file_without_a_name() {
     for event in [line("c").current_dir(""), line("c").output(Output::File("".into()))] {
         assert_eq!(refused(event).1, "a directory or a file that it names has no name");
     }
-    let event = Event::exec("a\0b", "true").every_minute();
-    let said = Schedule::in_process().add(event).unwrap_err().to_string();
-    assert_eq!(said, "event `a\\0b`: no process can be given a text with a NUL: `a\\0b`");
 }
 
 #[test]

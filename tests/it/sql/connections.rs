@@ -3,9 +3,9 @@
 use std::thread;
 use std::time::Duration;
 
-use soloist::{EventMutex, Schedule};
+use soloist::{Event, EventMutex, Schedule};
 
-use super::trouble::{Trouble, assert_ran, minute, report, request, schedule, wait_until};
+use super::trouble::{Trouble, assert_ran, minute, request, schedule, wait_until};
 use super::{LONG, SqlServer, on_both};
 use crate::servers::mariadb::Mariadb;
 use crate::servers::proxy::Proxy;
@@ -23,7 +23,9 @@ fn nothing_is_connected_before_something_is_due<S: Trouble>() {
     let (proxy, diary) = (Proxy::of(S::shared()), Diary::default());
     let mutex = S::open(&proxy.url(), LONG);
     let mut schedule = Schedule::new(mutex.clone());
-    schedule.add(report(&diary).hourly()).expect("an event");
+    schedule
+        .add(Event::call("report", diary.task("ran")).hourly().on_one_server().without_overlapping())
+        .expect("an event");
     assert!(schedule.run_due(minute(1)).entries().is_empty());
     assert!(mutex.admit(&[]).is_empty() && mutex.release(&[]).is_empty());
     drop(schedule);
