@@ -145,8 +145,8 @@ fn assert_no_answer(kind: MutexErrorKind, mutex: &FileMutex, request: &LeaseRequ
 fn assert_names(kind: MutexErrorKind, error: MutexError, path: &Path) -> MutexError {
     assert_eq!(error.kind(), kind, "{error}");
     assert!(error.to_string().contains(path.to_str().unwrap()), "{error} does not name {}", path.display());
-    let source = std::error::Error::source(&error).expect("the error has a source");
-    assert!(source.is::<std::io::Error>());
+    let cause = error.get_ref().expect("the error has a cause");
+    assert!(cause.is::<std::io::Error>());
     error
 }
 

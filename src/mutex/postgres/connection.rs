@@ -40,13 +40,13 @@ impl Connect for Connection {
             let tls = tokio_postgres_rustls::MakeRustlsConnect::new((*config).clone());
             let connected = waiting.until(until, target.config.connect(tls)).map_err(Failure::not_asked)?;
             let (client, connection) =
-                connected.map_err(|error| not_connected(&error))?;
+                connected.map_err(|error| not_connected(&error).at_the_door("max_connections"))?;
             let course = waiting.beside(async move { _ = connection.await });
             return Ok(Self { client: Some(client), course, waiting, settings });
         }
         let connected =
             waiting.until(until, target.config.connect(tokio_postgres::NoTls)).map_err(Failure::not_asked)?;
-        let (client, connection) = connected.map_err(|error| not_connected(&error))?;
+        let (client, connection) = connected.map_err(|error| not_connected(&error).at_the_door("max_connections"))?;
         // What ends it is told to whoever asks next.
         let course = waiting.beside(async move { _ = connection.await });
         Ok(Self { client: Some(client), course, waiting, settings })
