@@ -396,6 +396,9 @@ impl EventMutex for RedisMutex {
             let time = script::time(answers.pop().unwrap_or_default())?;
             let apart = (asked - time).max(time - heard).to_std().unwrap_or_default();
             let mut warnings = health::warnings(&info, apart)?;
+            if self.client.server.target.address.is_overheard() {
+                warnings.push(StoreWarning::Plaintext { instead: "rediss://" });
+            }
             // On a cluster it has no such key, or another node has it.
             let last = self.client.ask(cmd("GET").arg(self.client.prefix.token_key())).ok();
             let ahead = last.as_ref().and_then(script::last_grant).and_then(|last| (last - time).to_std().ok());

@@ -281,6 +281,7 @@ impl<S: Session> EventMutex for SqlMutex<S> {
         let heard = Clock::system().now();
         let health = health.map_err(|failure| self.of_the_table("check", failure))?;
         let mut warnings = S::warnings(&health);
+        warnings.extend(S::plaintext(&table.server.target).map(|instead| StoreWarning::Plaintext { instead }));
         if let Some(time) = S::time(&health) {
             let apart = (asked - time).max(time - heard).to_std().unwrap_or_default();
             warnings.extend(StoreWarning::of_clocks(apart));

@@ -18,6 +18,7 @@ mod crash;
 mod fault;
 mod lifeline;
 mod modes;
+mod overlay;
 mod planted;
 mod torn;
 mod users;

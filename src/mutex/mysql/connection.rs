@@ -79,6 +79,10 @@ impl Session for Connection {
     fn warnings(health: &[Row]) -> Vec<StoreWarning> {
         health::warnings(health)
     }
+
+    fn plaintext(target: &Target) -> Option<&'static str> {
+        target.address.is_overheard().then_some("?ssl-mode=REQUIRED")
+    }
 }
 
 /// The rows of all statements, one behind the other.

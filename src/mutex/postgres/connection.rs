@@ -89,6 +89,10 @@ impl Session for Connection {
     fn warnings(health: &[Row]) -> Vec<StoreWarning> {
         health::warnings(health)
     }
+
+    fn plaintext(target: &Target) -> Option<&'static str> {
+        target.is_overheard().then_some("?sslmode=require")
+    }
 }
 
 /// Says goodbye to the server. To close the socket is not enough: a child process of ours may have it open, too.

@@ -4,7 +4,7 @@ use std::net::TcpListener;
 use std::thread;
 
 use soloist::{
-    Clock, Event, EventMutex, LeaseRequest, MutexError, MutexName, RedisMutex, Schedule, Term,
+    Clock, Event, EventMutex, LeaseRequest, MutexError, MutexName, RedisMutex, Schedule, StoreWarning, Term,
 };
 
 use super::wait_until;
@@ -109,9 +109,10 @@ fn cluster() -> (Redis, Redis) {
 }
 
 #[test]
-fn an_event_of_another_node_takes_no_other_with_it() {
+fn a_node_of_a_cluster_is_warned_of_and_an_event_of_another_node_takes_no_other_with_it() {
     let (here, _there) = cluster();
     let mutex = RedisMutex::new(&here.url()).unwrap();
+    assert_eq!(mutex.check().unwrap(), [StoreWarning::ClusterNode]);
     for place in [|event: Event| event, Event::in_background] {
         let mut schedule = Schedule::new(mutex.clone());
         for name in ["there", "here"] {
@@ -124,4 +125,15 @@ fn an_event_of_another_node_takes_no_other_with_it() {
         let advice = "; this is one of several nodes of a cluster, which are not followed: use a server of its own";
         assert!(why.contains("the server answered MOVED ") && why.ends_with(advice), "{why}");
     }
+}
+
+#[test]
+fn a_plain_connection_that_leaves_this_host_is_warned_of() {
+    let server = Redis::shared();
+    assert_eq!(RedisMutex::new(&server.url()).unwrap().check().unwrap(), []);
+    // A number that leads here, and is not known to be here.
+    let url = server.url().replace("127.0.0.1", "127.1");
+    let warnings = RedisMutex::new(&url).unwrap().check().unwrap();
+    assert_eq!(warnings, [StoreWarning::Plaintext { instead: "rediss://" }]);
+    assert!(warnings[0].to_string().ends_with("; use TLS, with rediss:// in the url"));
 }
