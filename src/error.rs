@@ -14,21 +14,26 @@ use crate::escape::{Lines, OneLine, steers_or_hides};
 /// ```
 pub type BoxError = Box<dyn Error + Send + Sync>;
 
-/// Why a store gave no answer. It never means "held by another": that is an answer.
+/// Why a store gave no answer of use. It never means "held by another": that is an answer.
+///
+/// `Display` says what was attempted and why it failed, in one line. As with [`std::io::Error`], the cause itself is
+/// [`get_ref`](Self::get_ref), and [`source`](Error::source) is what stands behind the cause, so that a printer of the whole
+/// chain says nothing twice.
 ///
 /// ```
 /// use soloist::MutexError;
 ///
 /// let error = MutexError::unavailable("create lease/reports", "connection refused");
 /// assert!(error.is_unavailable());
-/// assert_eq!(error.to_string(), "could not create lease/reports");
-/// assert_eq!(std::error::Error::source(&error).unwrap().to_string(), "connection refused");
+/// assert_eq!(error.to_string(), "could not create lease/reports: connection refused");
+/// assert!(std::error::Error::source(&error).is_none());
 /// ```
 #[derive(Clone)]
 pub struct MutexError {
     kind: MutexErrorKind,
+    concerns: Concerns,
     attempted: Arc<str>,
-    source: Option<Arc<dyn Error + Send + Sync>>,
+    cause: Option<Arc<dyn Error + Send + Sync>>,
 }
 
 /// What sort of a [`MutexError`] it is.
@@ -41,25 +46,44 @@ pub struct MutexError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum MutexErrorKind {
-    /// The store as a whole gave no answer: it could not be reached, or not in time. Asking it for another name now would
-    /// be in vain too, so a tick does not ask it again.
+    /// There was no answer: the store could not be reached, or not in time. It may be back in a moment.
     Unavailable,
-    /// What the store keeps under this name, or says of it, can't be used. Other names have nothing to do with it.
+    /// The store answered that it will not: a wrong password, a missing permission or table, no room, no writes. Somebody
+    /// has to do something about the store, or about how it is reached.
+    Refused,
+    /// What the store keeps or says can't be used: an entry that is damaged or locked, or answers that make no sense.
     Unusable,
     /// The store has no way of doing this, now or later.
     Unsupported,
 }
 
+/// What an error is about.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Concerns {
+    OneName,
+    TheStore,
+}
+
 impl MutexError {
-    /// The store as a whole could not be asked. `attempted` completes "could not …" and names the mutex.
+    /// The store as a whole gave no answer. `attempted` completes "could not …" and names the mutex.
     ///
     /// ```
     /// let error = soloist::MutexError::unavailable("look at lease/reports", "timed out");
-    /// assert_eq!(error.to_string(), "could not look at lease/reports");
+    /// assert_eq!(error.to_string(), "could not look at lease/reports: timed out");
     /// ```
-    pub fn unavailable(attempted: impl Into<Arc<str>>, source: impl Into<BoxError>) -> Self {
-        let source: BoxError = source.into();
-        Self { kind: MutexErrorKind::Unavailable, attempted: attempted.into(), source: Some(source.into()) }
+    pub fn unavailable(attempted: impl Into<Arc<str>>, cause: impl Into<BoxError>) -> Self {
+        Self::new(MutexErrorKind::Unavailable, Concerns::TheStore, attempted, cause)
+    }
+
+    /// The store as a whole answered that it will not. `attempted` completes "could not …" and names the mutex.
+    ///
+    /// ```
+    /// let error = soloist::MutexError::refused("create lease/reports", "permission denied");
+    /// assert!(error.is_refused() && error.is_outage() && !error.is_unavailable());
+    /// assert_eq!(error.to_string(), "could not create lease/reports: permission denied");
+    /// ```
+    pub fn refused(attempted: impl Into<Arc<str>>, cause: impl Into<BoxError>) -> Self {
+        Self::new(MutexErrorKind::Refused, Concerns::TheStore, attempted, cause)
     }
 
     /// What the store keeps under this one name can't be used; other names are as good as ever. `attempted` completes
@@ -67,11 +91,11 @@ impl MutexError {
     ///
     /// ```
     /// let error = soloist::MutexError::unusable("create lease/reports", "it is a list, not a lease");
-    /// assert!(error.is_unusable() && !error.is_unavailable());
-    /// assert_eq!(error.to_string(), "could not create lease/reports");
+    /// assert!(error.is_unusable() && !error.is_outage());
+    /// assert_eq!(error.to_string(), "could not create lease/reports: it is a list, not a lease");
     /// ```
-    pub fn unusable(attempted: impl Into<Arc<str>>, source: impl Into<BoxError>) -> Self {
-        Self { kind: MutexErrorKind::Unusable, ..Self::unavailable(attempted, source) }
+    pub fn unusable(attempted: impl Into<Arc<str>>, cause: impl Into<BoxError>) -> Self {
+        Self::new(MutexErrorKind::Unusable, Concerns::OneName, attempted, cause)
     }
 
     /// The store has no way of doing this. `what` completes "this store can't …".
@@ -81,7 +105,29 @@ impl MutexError {
     /// assert_eq!(error.to_string(), "this store can't break a lease");
     /// ```
     pub fn unsupported(what: impl Into<Arc<str>>) -> Self {
-        Self { kind: MutexErrorKind::Unsupported, attempted: what.into(), source: None }
+        let kind = MutexErrorKind::Unsupported;
+        Self { kind, concerns: Concerns::OneName, attempted: what.into(), cause: None }
+    }
+
+    fn new(
+        kind: MutexErrorKind,
+        concerns: Concerns,
+        attempted: impl Into<Arc<str>>,
+        cause: impl Into<BoxError>,
+    ) -> Self {
+        Self { kind, concerns, attempted: attempted.into(), cause: Some(cause.into().into()) }
+    }
+
+    /// The same about the store as a whole: what answers is no store of this kind.
+    #[cfg(any(feature = "redis", feature = "mysql", feature = "postgres"))]
+    pub(crate) fn of_the_store(self) -> Self {
+        Self { concerns: Concerns::TheStore, ..self }
+    }
+
+    /// The same about this one name.
+    #[cfg(feature = "redis")]
+    pub(crate) fn of_one_name(self) -> Self {
+        Self { concerns: Concerns::OneName, ..self }
     }
 
     /// The store's own code panicked, which says nothing of other names.
@@ -97,7 +143,7 @@ impl MutexError {
 
     /// The store was not asked, because it had just said this to somebody else.
     pub(crate) fn not_asked_again(attempted: impl Into<Arc<str>>, first: &Self) -> Self {
-        Self::unavailable(attempted, NotAskedAgain(first.clone()))
+        Self::new(first.kind, first.concerns, attempted, NotAskedAgain(first.clone()))
     }
 
     /// What sort of error it is.
@@ -110,7 +156,20 @@ impl MutexError {
         self.kind
     }
 
-    /// Whether the store as a whole gave no answer. Asking again later may help.
+    /// Whether it is about the store as a whole, whatever its kind: asking for another name now would be in vain too, so a
+    /// tick does not ask this store again for a while.
+    ///
+    /// ```
+    /// # use soloist::MutexError;
+    /// assert!(MutexError::unavailable("ask", "no answer").is_outage());
+    /// assert!(MutexError::refused("ask", "the password is wrong").is_outage());
+    /// assert!(!MutexError::unusable("create lease/reports", "it is a list, not a lease").is_outage());
+    /// ```
+    pub fn is_outage(&self) -> bool {
+        self.concerns == Concerns::TheStore
+    }
+
+    /// Whether there was no answer. Asking again later may help.
     ///
     /// ```
     /// # use soloist::MutexError;
@@ -120,7 +179,17 @@ impl MutexError {
         self.kind == MutexErrorKind::Unavailable
     }
 
-    /// Whether it is about this one name. Somebody has to look at what the store keeps under it.
+    /// Whether the store answered that it will not. Somebody has to change its settings, or how it is reached.
+    ///
+    /// ```
+    /// # use soloist::MutexError;
+    /// assert!(MutexError::refused("ask", "the password is wrong").is_refused());
+    /// ```
+    pub fn is_refused(&self) -> bool {
+        self.kind == MutexErrorKind::Refused
+    }
+
+    /// Whether what the store keeps or says can't be used. Somebody has to look at it.
     ///
     /// ```
     /// # use soloist::MutexError;
@@ -139,22 +208,43 @@ impl MutexError {
     pub fn is_unsupported(&self) -> bool {
         self.kind == MutexErrorKind::Unsupported
     }
+
+    /// The cause, as the store gave it.
+    ///
+    /// ```
+    /// use std::io;
+    ///
+    /// let error = soloist::MutexError::unavailable("ask", io::Error::from(io::ErrorKind::TimedOut));
+    /// let cause = error.get_ref().unwrap().downcast_ref::<io::Error>().unwrap();
+    /// assert_eq!(cause.kind(), io::ErrorKind::TimedOut);
+    /// ```
+    pub fn get_ref(&self) -> Option<&(dyn Error + Send + Sync + 'static)> {
+        self.cause.as_deref()
+    }
+
+    /// What it says of the store, as the beginning of a sentence.
+    pub(crate) fn headline(&self) -> &'static str {
+        match self.kind {
+            MutexErrorKind::Unavailable => "the store did not answer",
+            MutexErrorKind::Refused => "the store refused",
+            MutexErrorKind::Unusable | MutexErrorKind::Unsupported => "the store could not be used",
+        }
+    }
 }
 
 impl fmt::Display for MutexError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.kind {
-            MutexErrorKind::Unavailable | MutexErrorKind::Unusable => {
-                write!(f, "could not {}", OneLine(&self.attempted))
-            }
-            MutexErrorKind::Unsupported => write!(f, "this store can't {}", OneLine(&self.attempted)),
+        let attempted = OneLine(&self.attempted);
+        match &self.cause {
+            Some(cause) => write!(f, "could not {attempted}: {}", OneLine(cause)),
+            None => write!(f, "this store can't {attempted}"),
         }
     }
 }
 
 impl Error for MutexError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
-        self.source.as_deref().map(|source| source as &(dyn Error + 'static))
+        self.cause.as_ref()?.source()
     }
 }
 
@@ -181,9 +271,20 @@ impl InvalidOptions {
 }
 
 /// Why a store is spared a question.
-#[derive(Debug, thiserror::Error)]
-#[error("the store was not asked again, because it gave no answer a moment ago")]
-struct NotAskedAgain(#[source] MutexError);
+#[derive(Debug)]
+struct NotAskedAgain(MutexError);
+
+impl fmt::Display for NotAskedAgain {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the store was not asked again, because of this a moment ago: {}", self.0)
+    }
+}
+
+impl Error for NotAskedAgain {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        self.0.source()
+    }
+}
 
 /// Shows an error to developers as to everybody else: an error that `main` returns, or that is unwrapped, is printed by
 /// its `Debug`, and what it says is for people.

@@ -283,7 +283,7 @@ fn ask_store<A>(
 
 /// What says that the store as a whole is out.
 fn outage_of(answer: &Result<Admitted, MutexError>) -> Option<&MutexError> {
-    answer.as_ref().err().filter(|error| error.is_unavailable())
+    answer.as_ref().err().filter(|error| error.is_outage())
 }
 
 impl Silence {

@@ -67,9 +67,9 @@ pub use warning::StoreWarning;
 ///    over all leases and claims of one [`MutexName::mutex`].
 /// 7. **`Err` means "not known".** A name held by another is `Ok(None)`, `Ok(true)` or `Ok(false)`, never `Err`, unless
 ///    its lifeline is asked for; a store that did not answer is `Err`, never `Ok`. Nothing blocks for longer than a few
-///    seconds. Where the store as a whole gave no answer, that is [`MutexError::unavailable`], and whoever is due in the
-///    same tick is told so without another wait; where one name is the trouble, it is [`MutexError::unusable`], and the
-///    others are asked for.
+///    seconds. Where the store as a whole gave no answer, that is [`MutexError::unavailable`], and where it answered that it
+///    will not, [`MutexError::refused`]; whoever is due in the same tick is told so without another wait. Where one name
+///    is the trouble, it is [`MutexError::unusable`], and the others are asked for.
 /// 8. **An admission is all or nothing**: of a lease and a claim that are asked for together, both are granted or
 ///    neither; a refusal consumes no occurrence.
 ///
@@ -273,8 +273,8 @@ pub trait EventMutex: fmt::Debug + Send + Sync {
     ///
     /// The default asks step by step: it looks at the claim, takes the lease, takes the claim, and gives the lease
     /// back if the claim was taken. No race consumes an occurrence, and a late server does not disturb the one that
-    /// runs. A process that is killed between two steps blocks the event for one term at most. Once the store is
-    /// [unavailable](MutexError::unavailable) it asks for none of the rest. Override it where the store can decide in
+    /// runs. A process that is killed between two steps blocks the event for one term at most. Once the store
+    /// [is out](MutexError::is_outage) it asks for none of the rest. Override it where the store can decide in
     /// one step.
     fn admit(&self, admissions: &[Admission]) -> Answers<Admitted> {
         match self.inner() {
@@ -308,8 +308,8 @@ pub trait EventMutex: fmt::Debug + Send + Sync {
 
     /// Gives back several names, one answer for each, in their order. A tick gives back up to a hundred at once.
     ///
-    /// The default forgets one after another, up to the first error that says that the store is
-    /// [unavailable](MutexError::unavailable).
+    /// The default forgets one after another, up to the first error that says that the store
+    /// [is out](MutexError::is_outage).
     ///
     /// ```
     /// use soloist::{Clock, EventMutex, LeaseRequest, MemoryMutex, MutexName, Term};

@@ -66,7 +66,7 @@ impl Outages {
         self.may_ask(store.id, clock).map_err(|first| MutexError::not_asked_again(attempted(), &first))?;
         let answer = contain(|| ask(&*store.mutex));
         let answer = answer.unwrap_or_else(|message| Err(MutexError::panicked(attempted(), &message)));
-        self.heard(store.id, clock, answer.as_ref().err().filter(|error| error.is_unavailable()));
+        self.heard(store.id, clock, answer.as_ref().err().filter(|error| error.is_outage()));
         answer
     }
 

@@ -457,7 +457,7 @@ impl Release {
     /// What says that the store as a whole is out.
     pub(crate) fn outage(&self) -> Option<&MutexError> {
         match self {
-            Self::Failed(error) if error.is_unavailable() => Some(error),
+            Self::Failed(error) if error.is_outage() => Some(error),
             _ => None,
         }
     }

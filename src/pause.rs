@@ -23,7 +23,7 @@ pub(crate) fn look(mutex: &dyn EventMutex, mark: &MutexName) -> Result<Option<Pa
         return Ok(None);
     }
     match mutex.holder(mark) {
-        Err(error) if error.is_unavailable() => Err(error),
+        Err(error) if error.is_outage() => Err(error),
         holder => Ok(Some(Pause::by(holder.unwrap_or_default()))),
     }
 }

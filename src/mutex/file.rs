@@ -67,7 +67,7 @@ mod turn;
 use directory::Directory;
 use handles::{Files, Handles, InHand};
 use life::Life;
-use place::{Fault, Place, record_in};
+use place::{Fault, Place, of_directory, record_in};
 use record_file::RecordFile;
 use section::{Occupant, Section, Verdict};
 
@@ -484,14 +484,14 @@ impl FileMutexBuilder {
     /// ```
     pub fn open(self) -> Result<FileMutex, MutexError> {
         let Self { path, clock, network, sharing } = self;
-        let unusable = |error| MutexError::unavailable(format!("open the directory {}", path.display()), error);
         let open = || {
             let dir = std::path::absolute(&path)?;
             let directory = Directory::open_or_make(&dir, sharing)?;
             network.accept(network::filesystem_of(&dir)?)?;
             Ok((dir, Mutex::new(Arc::new(directory))))
         };
-        let (dir, directory) = open().map_err(|error: io::Error| unusable(error))?;
+        let (dir, directory) =
+            open().map_err(|error| of_directory(format!("open the directory {}", path.display()), error))?;
         Ok(FileMutex { shared: Arc::new(Shared { dir, directory, clock, handles: Mutex::default() }) })
     }
 }
@@ -597,7 +597,7 @@ impl EventMutex for FileMutex {
     #[cfg(unix)]
     fn check(&self) -> Result<Vec<StoreWarning>, MutexError> {
         let check = || health::warnings(&*self.directory()?);
-        check().map_err(|error| MutexError::unavailable(format!("check the directory {}", self.dir().display()), error))
+        check().map_err(|error| of_directory(format!("check the directory {}", self.dir().display()), error))
     }
 }
 

@@ -73,7 +73,7 @@ use connection::Connection;
 /// | `break_lease` | 2 | 1 |
 ///
 /// A gate that finds a lease held for longer than its term, after the server's clock was set back, takes two round
-/// trips and a commit more. Who is beaten between its look and its write looks again: two round trips more, and a
+/// trips and a commit more. Who is beaten between its look and its write looks again: two round trips more, and for some a
 /// transaction that is undone. Those who ask for one name at the same moment wait for one another's transactions. With
 /// a tenth of a second to the server, eight that ask four times a second each keep MariaDB busy for longer than the
 /// time-out now and then, and one of them skips its event: `no answer within 4s`. Once a minute they are far from that.
@@ -153,6 +153,9 @@ impl MysqlMutex {
     /// | `…?ssl-mode=REQUIRED` | the same over TLS, with the feature `mysql-tls`; the certificate and the host's name in it are looked at |
     /// | `…?socket=/run/mysqld/mysqld.sock` | over a socket of this host |
     /// | `…?client_found_rows=true` | on a connection that counts rows as `CLIENT_FOUND_ROWS` says; no such count is relied on |
+    ///
+    /// The driver sends no password in plain text without TLS. The rest of what is said can be read and changed on its way:
+    /// [`check`](EventMutex::check) warns of a server without TLS that is not on this host.
     ///
     /// # Errors
     ///

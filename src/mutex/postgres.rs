@@ -14,6 +14,7 @@ mod builder;
 mod connection;
 mod failure;
 mod health;
+mod plain;
 
 pub use builder::PostgresMutexBuilder;
 use connection::Connection;
@@ -71,8 +72,9 @@ use connection::Connection;
 /// | `break_lease` | 2 | 1 |
 ///
 /// A gate that finds a lease held for longer than its term, after the server's clock was set back, takes two round
-/// trips and a commit more. Who is beaten between its look and its write looks again: two round trips more, and a
-/// transaction that is undone.
+/// trips and a commit more. Those who ask for one name at the same moment queue for a transaction-level advisory lock
+/// (`pg_advisory_xact_lock`, with the table's oid as the first key). Who is beaten between its look and its write looks
+/// again: two round trips more. It writes nothing, and no error into the server's log.
 ///
 /// Rows that have ended are deleted two minutes later, in batches of 500, by a thread that a process starts once a minute
 /// at most, when something was granted to it; no gate waits for that, and none looks at more rows because there are many.
@@ -147,6 +149,10 @@ impl PostgresMutex {
     /// | `…?sslmode=require` | the same over TLS, with the feature `postgres-tls`; the certificate and the host's name in it are looked at |
     /// | `postgres://USER@%2Fvar%2Frun%2Fpostgresql/DATABASE` | over a socket in this directory of this host |
     /// | `postgres://USER:PASSWORD@HOST,HOST/DATABASE?target_session_attrs=read-write` | the first of these hosts that takes writes |
+    ///
+    /// Without TLS, a server that is not on this host gets no password in plain text: one that asks for it (`password` in
+    /// its `pg_hba.conf`, or somebody else in its place) is an error. `scram-sha-256` and `md5` send none. A server is on
+    /// this host where the URL names a socket, `localhost` or a loopback address.
     ///
     /// Other options are those of the driver: `application_name`, `options`, `keepalives` and the like.
     ///

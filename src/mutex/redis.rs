@@ -86,7 +86,7 @@ const RELEASE_OWED: Duration = Duration::from_secs(24 * 60 * 60);
 /// Redis copies to its replicas after it has answered: a failover, or a restart without its data, can lose a lease or a
 /// claim that was granted a moment before, and a second holder then gets a higher [fencing token](crate::FencingToken).
 /// The server must not evict: [`check`](EventMutex::check) warns of that. A node of a cluster is served if all keys are
-/// on it; others are not followed.
+/// on it; others are not followed, and [`check`](EventMutex::check) warns of every cluster.
 ///
 /// A call takes two seconds at most, or what [`timeout`](RedisMutexBuilder::timeout) says, the look-up of the host and the
 /// handshake included; [`break_lease`](EventMutex::break_lease) is two. If an answer is lost, it is asked for once more on
@@ -130,6 +130,9 @@ impl RedisMutex {
     /// | `redis://[[USER]:PASSWORD@]HOST[:PORT][/DATABASE]` | over TCP; port 6379, database 0 |
     /// | `rediss://…` | the same over TLS, with the feature `redis-tls` |
     /// | `redis+unix:///PATH[?db=DATABASE&user=USER&pass=PASSWORD]` | over a socket of this host |
+    ///
+    /// Without TLS the password goes over the network in plain text, as Redis knows no other way:
+    /// [`check`](EventMutex::check) warns of a server without TLS that is not on this host.
     ///
     /// # Errors
     ///
@@ -282,7 +285,14 @@ impl RedisMutex {
     }
 
     fn failed(&self, verb: &str, name: &MutexName, failure: Failure) -> MutexError {
-        MutexError::unavailable(format!("{verb} {name} in {}", self.client.server), failure)
+        let attempted = format!("{verb} {name} in {}", self.client.server);
+        if failure::is_damaged(&failure) {
+            MutexError::unusable(attempted, failure).of_the_store()
+        } else if failure::is_of_one_name(&failure) {
+            failure.while_trying_to(attempted).of_one_name()
+        } else {
+            failure.while_trying_to(attempted)
+        }
     }
 
     fn foreign(&self, verb: &str, name: &MutexName, what: String) -> MutexError {
@@ -386,13 +396,16 @@ impl EventMutex for RedisMutex {
             let time = script::time(answers.pop().unwrap_or_default())?;
             let apart = (asked - time).max(time - heard).to_std().unwrap_or_default();
             let mut warnings = health::warnings(&info, apart)?;
+            if self.client.server.target.address.is_overheard() {
+                warnings.push(StoreWarning::Plaintext { instead: "rediss://" });
+            }
             // On a cluster it has no such key, or another node has it.
             let last = self.client.ask(cmd("GET").arg(self.client.prefix.token_key())).ok();
             let ahead = last.as_ref().and_then(script::last_grant).and_then(|last| (last - time).to_std().ok());
             warnings.extend(ahead.and_then(StoreWarning::of_grants_ahead));
             Ok(warnings)
         };
-        look().map_err(|failure| MutexError::unavailable(format!("check {}", self.client.server), failure))
+        look().map_err(|failure| failure.while_trying_to(format!("check {}", self.client.server)))
     }
 }
 

@@ -10,9 +10,10 @@
 //!
 //! An admission looks at its rows first, and locks nothing; whoever loses has written nothing. What is free is written in one
 //! transaction, all names of all admissions, in their order: each row is inserted, or takes the place of one that has ended
-//! and has a lower token. Then, before the commit, the statements try to insert a second time each row that is not as we
-//! asked for it, which a primary key refuses. So nobody who lost commits anything, whatever the isolation level is, and no
-//! count of rows is relied on. Who is refused so looks again.
+//! and has a lower token. Whoever wrote none of them was beaten, and looks again. Whoever wrote some and not others must not
+//! commit: before that, the statements try to insert a second time each row that is not as we asked for it, which a primary
+//! key refuses. So nobody who lost commits anything, whatever the isolation level is, and no count of affected rows is relied
+//! on. On PostgreSQL those who ask for the same names queue, so that they are beaten without an error.
 //!
 //! Tokens are the larger of the server's time in microseconds and one more than the highest in the table; the row that has
 //! that is never cleaned away.
@@ -28,7 +29,7 @@ use std::time::Duration;
 use crate::clock::{Clock, Moment};
 use crate::error::MutexError;
 use crate::lease::{Holder, Lease, LeaseRequest, MutexName, Term};
-use crate::mutex::remote::{Debt, Failure, Held, Outlook, Server};
+use crate::mutex::remote::{Debt, Failure, Held, Server};
 use crate::mutex::{Admission, Admitted, Answers, EventMutex, Scope, StoreId, StoreWarning, admit_each};
 
 mod clean_up;
@@ -171,18 +172,11 @@ impl<S: Session> SqlMutex<S> {
     }
 
     fn failed(&self, verb: &str, name: &MutexName, failure: Failure) -> MutexError {
-        let attempted = self.attempted(verb, name);
-        match failure.outlook() {
-            Some(Outlook::Locked) => MutexError::unusable(attempted, self.explained(failure)),
-            _ => MutexError::unavailable(attempted, self.explained(failure)),
-        }
+        self.explained(failure).while_trying_to(self.attempted(verb, name))
     }
 
     fn of_the_table(&self, verb: &str, failure: Failure) -> MutexError {
-        MutexError::unavailable(
-            format!("{verb} the table {} in {}", self.table(), self.server()),
-            self.explained(failure),
-        )
+        self.explained(failure).while_trying_to(format!("{verb} the table {} in {}", self.table(), self.server()))
     }
 
     /// The same; and what makes the table, or brings it up to date, if that is what is wrong.
@@ -287,6 +281,7 @@ impl<S: Session> EventMutex for SqlMutex<S> {
         let heard = Clock::system().now();
         let health = health.map_err(|failure| self.of_the_table("check", failure))?;
         let mut warnings = S::warnings(&health);
+        warnings.extend(S::plaintext(&table.server.target).map(|instead| StoreWarning::Plaintext { instead }));
         if let Some(time) = S::time(&health) {
             let apart = (asked - time).max(time - heard).to_std().unwrap_or_default();
             warnings.extend(StoreWarning::of_clocks(apart));

@@ -59,7 +59,7 @@ pub(crate) fn release_then_admit<M: EventMutex + ?Sized>(
 
 /// The error that says that the store as a whole is out, if there is one among the answers.
 pub(crate) fn outage_in<T>(answers: &[Result<T, MutexError>]) -> Option<&MutexError> {
-    answers.iter().filter_map(|answer| answer.as_ref().err()).find(|error| error.is_unavailable())
+    answers.iter().filter_map(|answer| answer.as_ref().err()).find(|error| error.is_outage())
 }
 
 /// Asks one after another, up to the first outage: whoever waits for a store that is out waits once. A panic is an
@@ -76,7 +76,7 @@ fn ask_for_each<Q, A>(
         }
         let answer = contain(|| ask(question));
         let answer = answer.unwrap_or_else(|message| Err(MutexError::panicked(attempted(question), &message)));
-        outage = answer.as_ref().err().filter(|error| error.is_unavailable()).cloned();
+        outage = answer.as_ref().err().filter(|error| error.is_outage()).cloned();
         answer
     };
     questions.iter().map(answer).collect()

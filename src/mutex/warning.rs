@@ -7,6 +7,7 @@ use std::time::Duration;
 #[cfg(any(feature = "redis", feature = "mysql", feature = "postgres"))]
 use crate::clock::LITTLE_STEP;
 use crate::clock::Rough;
+use crate::escape::OneLine;
 
 /// Something about a store that lets it promise less than the documentation says; told by
 /// [`EventMutex::check`](super::EventMutex::check).
@@ -22,13 +23,22 @@ use crate::clock::Rough;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum StoreWarning {
-    /// When its memory is full, the server throws entries away that are held.
+    /// When its memory is full, the server throws entries away that are held. A server without a limit (`maxmemory 0`) is
+    /// warned of too: it does so as soon as it gets one.
     Evicts {
         /// The server's `maxmemory-policy`.
         policy: String,
     },
     /// The server follows another one, and can't be written to.
     Replica,
+    /// The server is one of the nodes of a Redis Cluster: an event whose keys lie on another node does not run.
+    ClusterNode,
+    /// What is said to the server, the password included, goes over a network and is not encrypted. A server is taken to
+    /// be on this host where the URL names a socket, `localhost` or a loopback address.
+    Plaintext {
+        /// What the URL has in it for TLS, as in `rediss://`.
+        instead: &'static str,
+    },
     /// The server is older than what the store is written for.
     OldVersion {
         /// The version of the server.
@@ -52,6 +62,12 @@ pub enum StoreWarning {
         path: PathBuf,
         /// What is wrong with it and what to do, as in "its group can write to it".
         what: String,
+    },
+    /// A directory on overlayfs, as the root of a container is: each container has a directory of its own at this path,
+    /// which goes with it.
+    Overlay {
+        /// The directory of the store.
+        path: PathBuf,
     },
     /// A file in the directory of a store that can't be used, or that other users can lock: they block its events.
     WrongFile {
@@ -96,25 +112,45 @@ impl fmt::Display for StoreWarning {
         match self {
             Self::Evicts { policy } => write!(
                 f,
-                "the server evicts keys when its memory is full (maxmemory-policy {policy}), also those of live leases: \
-                 set it to noeviction, or use a server of its own"
+                "the server evicts keys when its memory is full (maxmemory-policy {}), also those of live leases: \
+                 set it to noeviction, or use a server of its own",
+                OneLine(policy)
             ),
             Self::Forgets { how } => {
-                write!(f, "the table forgets leases when the server ends, because {how}: make it a durable one")
+                write!(f, "the table forgets leases when the server ends, because {}: make it a durable one", OneLine(how))
             }
             Self::WrongTable { what } => write!(
                 f,
-                "the table is not as it should be: {what}; drop it while nothing runs, and create it with create_table()"
+                "the table is not as it should be: {}; drop it while nothing runs, and create it with create_table()",
+                OneLine(what)
             ),
             Self::WrongDirectory { path, what } => {
-                write!(f, "the directory {} is not as it should be: {what}", path.display())
+                write!(f, "the directory {} is not as it should be: {}", OneLine(path.display()), OneLine(what))
             }
-            Self::WrongFile { path, what } => write!(f, "the file {} is not as it should be: {what}", path.display()),
+            Self::WrongFile { path, what } => {
+                write!(f, "the file {} is not as it should be: {}", OneLine(path.display()), OneLine(what))
+            }
+            Self::Overlay { path } => write!(
+                f,
+                "the directory {} lies on overlayfs: another container has a directory of its own there, and so has this \
+                 one when it is made anew; mount a volume there that all of them share",
+                OneLine(path.display())
+            ),
+            Self::ClusterNode => f.write_str(
+                "the server is a node of a Redis Cluster, and the other nodes are not asked: an event whose keys lie on \
+                 another node does not run; use a server that is in no cluster",
+            ),
+            Self::Plaintext { instead } => write!(
+                f,
+                "the server is not on this host, and what is said to it is not encrypted: whoever is on the way can read \
+                 the password, and change the answers; use TLS, with {instead} in the url"
+            ),
             Self::Replica => f.write_str("the server is a replica and can't be written to: connect to its primary"),
             Self::OldVersion { found, needed } => {
                 write!(
                     f,
-                    "the server's version {found} is older than {needed}, the oldest that this is written for: update it"
+                    "the server's version {} is older than {needed}, the oldest that this is written for: update it",
+                    OneLine(found)
                 )
             }
             Self::ClockSetBack { by } => write!(

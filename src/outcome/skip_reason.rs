@@ -36,8 +36,9 @@ pub enum SkipReason {
     /// Another server, or another tick, has this occurrence, or ran in the present period of
     /// [`once_per`](crate::Event::once_per).
     RanElsewhere(Option<Holder>),
-    /// The store did not answer, to this event or to another one of this tick a moment ago, or what it keeps under this
-    /// name can't be used; so whether the event may run is not known.
+    /// The store did not answer, or refused, to this event or to another one of this tick a moment ago; or what it keeps
+    /// under this name can't be used. So whether the event may run is not known. The error's
+    /// [kind](MutexError::kind) tells them apart.
     StoreUnavailable(MutexError),
     /// The events before it took so long that the claims on its occurrence or period may have expired: longer than its
     /// [window](crate::Event::on_one_server). Add it before those, or let them run
@@ -112,7 +113,7 @@ impl fmt::Display for SkipReason {
             Self::Overlapping(None) => f.write_str("still running"),
             Self::RanElsewhere(Some(holder)) => write!(f, "taken by {holder}"),
             Self::RanElsewhere(None) => f.write_str("its occurrence or period is taken"),
-            Self::StoreUnavailable(error) => write!(f, "the store did not answer: {}", Chain(error)),
+            Self::StoreUnavailable(error) => write!(f, "{}: {}", error.headline(), Chain(error)),
             Self::TooLate => f.write_str("asked too late after its tick began"),
             Self::Paused(holder) => Pause::by(holder.clone()).fmt(f),
             Self::ShuttingDown => f.write_str("the process is shutting down"),

@@ -309,7 +309,8 @@ fn told(report: &Report, inner: &MemoryMutex) -> HashMap<&'static str, (String, 
 #[test]
 fn an_answer_that_does_not_fit_its_admission_is_that_ones_alone_and_leaves_nothing_behind() {
     let ran = || ("the lease was given back".to_owned(), false);
-    let out = |name: &str, why: &str| (format!("the store did not answer: could not admit lease/{name}: {why}"), true);
+    let out =
+        |name: &str, why: &str| (format!("the store could not be used: could not admit lease/{name}: {why}"), true);
     let something_else = "the store granted something else than was asked for";
 
     let (report, inner) = tick(|_, answers| answers.into_iter().take(2).collect());
@@ -422,7 +423,7 @@ fn a_store_that_panics_for_one_name_step_by_step_takes_no_other_with_it() {
         assert!(matches!(ran(&report, name).release(), Some(Release::Released)), "{report}");
     }
     let text = skipped(&report, "b").to_string();
-    assert_eq!(text, "the store did not answer: could not admit lease/b: the store panicked: b is too much");
+    assert_eq!(text, "the store could not be used: could not admit lease/b: the store panicked: b is too much");
     let text = ran(&report, "c").release().unwrap().to_string();
     assert_eq!(text, "the lease was not given back: could not forget lease/c: the store panicked: c is too much");
     assert!(["a", "b", "c", "d"].iter().all(|name| !inner.exists(&MutexName::lease(*name).unwrap()).unwrap()));

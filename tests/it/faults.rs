@@ -147,9 +147,12 @@ fn a_store_that_panics_or_gives_no_answer_is_a_store_that_is_out() {
     let cases = [
         (
             Fault::AdmitPanics,
-            "the store did not answer: could not admit lease/faulty: the store panicked: index out of bounds",
+            "the store could not be used: could not admit lease/faulty: the store panicked: index out of bounds",
         ),
-        (Fault::AdmitGivesNoAnswer, "the store did not answer: could not admit lease/faulty: the store gave no answer"),
+        (
+            Fault::AdmitGivesNoAnswer,
+            "the store could not be used: could not admit lease/faulty: the store gave no answer",
+        ),
     ];
     for (fault, message) in cases {
         let diary = Diary::default();
@@ -194,16 +197,20 @@ fn a_directory_that_vanished_or_takes_no_files_or_holds_a_foreign_one_is_a_store
 
     // Nobody creates files there, whoever they are.
     let read_only = FileMutex::in_dir("/sys/kernel").unwrap();
-    for (mutex, said) in [
-        (vanishing, "No such file or directory"),
-        (mutex, &*format!("in {}: it is not a record of this version, and is left as it is", record.display())),
-        (read_only, "/sys/kernel/faulty-"),
+    for (mutex, what, said) in [
+        (vanishing, "did not answer", "No such file or directory"),
+        (
+            mutex,
+            "could not be used",
+            &*format!("in {}: it is not a record of this version, and is left as it is", record.display()),
+        ),
+        (read_only, "could not be used", "/sys/kernel/faulty-"),
     ] {
         let diary = Diary::default();
         let report = tick(mutex, Event::call("faulty", diary.task("task")), &diary);
         assert!(matches!(skipped(&report, "faulty"), SkipReason::StoreUnavailable(_)));
         let text = skipped(&report, "faulty").to_string();
-        assert!(text.starts_with("the store did not answer: could not create lease/faulty in /"), "{text}");
+        assert!(text.starts_with(&format!("the store {what}: could not create lease/faulty in /")), "{text}");
         assert!(text.contains(said), "{text}");
         assert_eq!(diary.lines(), ["first", "last"]);
     }

@@ -19,6 +19,7 @@ mod fault;
 mod lifeline;
 mod many;
 mod modes;
+mod overlay;
 mod planted;
 mod torn;
 mod users;
@@ -146,8 +147,8 @@ fn assert_no_answer(kind: MutexErrorKind, mutex: &FileMutex, request: &LeaseRequ
 fn assert_names(kind: MutexErrorKind, error: MutexError, path: &Path) -> MutexError {
     assert_eq!(error.kind(), kind, "{error}");
     assert!(error.to_string().contains(path.to_str().unwrap()), "{error} does not name {}", path.display());
-    let source = std::error::Error::source(&error).expect("the error has a source");
-    assert!(source.is::<std::io::Error>());
+    let cause = error.get_ref().expect("the error has a cause");
+    assert!(cause.is::<std::io::Error>());
     error
 }
 

@@ -449,7 +449,8 @@ fn what_a_store_does_not_say_of_a_pause_does_not_end_it() {
     assert_eq!(of(Says(|| Ok(true), || Err(MutexError::unsupported("say who")))), "paused");
     let out = || Err(MutexError::unavailable("look", "timed out"));
     assert_eq!(of(Says(|| Ok(true), out)), "the store did not answer: could not look: timed out");
-    let panicked = "the store did not answer: could not look at mark/shop/shop/paused: the store panicked: no such row";
+    let panicked =
+        "the store could not be used: could not look at mark/shop/shop/paused: the store panicked: no such row";
     assert_eq!(of(Says(|| panic!("no such row"), || Ok(None))), panicked);
     assert_eq!(of(Says(|| Ok(true), || panic!("no such row"))), panicked);
 }

@@ -18,6 +18,7 @@ mod late_copies;
 mod outage;
 mod pause;
 mod period;
+mod refused;
 mod renewal;
 mod together;
 

@@ -23,6 +23,7 @@ mod locks;
 mod many_rows;
 mod outage;
 mod pause;
+mod plain;
 mod races;
 mod refused;
 mod runtime;

@@ -5,11 +5,15 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use super::directory::Directory;
+use super::network::is_overlay;
 use crate::mutex::StoreWarning;
 
 /// Opens all files, so that those of ours get the mode that they should have.
 pub(super) fn warnings(directory: &Directory) -> io::Result<Vec<StoreWarning>> {
     let mut warnings = Vec::from_iter(of_its_group(directory));
+    if is_overlay(directory.path())? {
+        warnings.push(StoreWarning::Overlay { path: directory.path().to_owned() });
+    }
     let above = directory.path().canonicalize()?;
     warnings.extend(above.ancestors().skip(1).filter_map(|above| of_a_directory_above(above, directory)));
     for path in files_of(directory.path())? {

@@ -12,6 +12,21 @@ pub(super) fn filesystem_of(dir: &Path) -> io::Result<Option<&'static str>> {
     Ok(named(kind as u32))
 }
 
+/// Whether `dir` lies on overlayfs, in the layer of one container.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+pub(super) fn is_overlay(dir: &Path) -> io::Result<bool> {
+    const OVERLAYFS_SUPER_MAGIC: u32 = 0x794C_7630;
+
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::unnecessary_cast)]
+    Ok(rustix::fs::statfs(dir)?.f_type as u32 == OVERLAYFS_SUPER_MAGIC)
+}
+
+/// Not known here.
+#[cfg(all(unix, not(any(target_os = "linux", target_os = "android"))))]
+pub(super) fn is_overlay(_dir: &Path) -> io::Result<bool> {
+    Ok(false)
+}
+
 /// Not known here.
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 pub(super) fn filesystem_of(_dir: &Path) -> io::Result<Option<&'static str>> {

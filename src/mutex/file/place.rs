@@ -106,8 +106,20 @@ impl Fault {
         let directory = self.path.parent().map_or(Ok(()), |dir| dir.join(".").metadata().map(drop));
         match (self.reach, directory) {
             (Reach::This, Ok(())) => MutexError::unusable(attempted, self.source),
-            _ => MutexError::unavailable(attempted, self.source),
+            _ => of_directory(attempted, self.source),
         }
+    }
+}
+
+/// A directory that lets nobody in, or takes no more, has answered.
+pub(super) fn of_directory(attempted: String, error: io::Error) -> MutexError {
+    use io::ErrorKind::{PermissionDenied, QuotaExceeded, ReadOnlyFilesystem, StorageFull, Unsupported};
+
+    match error.kind() {
+        PermissionDenied | QuotaExceeded | ReadOnlyFilesystem | StorageFull | Unsupported => {
+            MutexError::refused(attempted, error)
+        }
+        _ => MutexError::unavailable(attempted, error),
     }
 }
 

@@ -7,6 +7,7 @@ use mysql_async::{Opts, OptsBuilder};
 use crate::error::InvalidOptions;
 #[cfg(feature = "mysql-tls")]
 use crate::mutex::remote::Tls;
+use crate::mutex::remote::is_local;
 
 /// A server, and how it is reached.
 pub(super) struct Target {
@@ -79,6 +80,17 @@ impl Address {
                 encryption,
             }),
         }
+    }
+}
+
+impl Address {
+    /// Whether what is said may be read on its way.
+    pub(super) fn is_overheard(&self) -> bool {
+        #[cfg(feature = "mysql-tls")]
+        if self.encryption == Encryption::Tls {
+            return false;
+        }
+        self.options.socket().is_none() && !is_local(self.options.ip_or_hostname())
     }
 }
 

@@ -35,7 +35,8 @@ impl Connect for Connection {
         #[cfg(feature = "mysql-tls")]
         let options = super::tls::encrypted(options, target).map_err(Failure::not_asked)?;
         let connected = waiting.until(until, Conn::new(options)).map_err(Failure::not_asked)?;
-        Ok(Self { conn: Some(connected.map_err(not_connected)?), waiting })
+        let conn = connected.map_err(|error| not_connected(error).at_the_door("max_connections"))?;
+        Ok(Self { conn: Some(conn), waiting })
     }
 
     /// One that the server has ended is known when it is asked, and costs another.
@@ -77,6 +78,10 @@ impl Session for Connection {
 
     fn warnings(health: &[Row]) -> Vec<StoreWarning> {
         health::warnings(health)
+    }
+
+    fn plaintext(target: &Target) -> Option<&'static str> {
+        target.address.is_overheard().then_some("?ssl-mode=REQUIRED")
     }
 }
 

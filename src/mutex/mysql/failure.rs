@@ -28,10 +28,10 @@ fn io_error(error: Error) -> io::Error {
         Error::Io(IoError::Io(error)) => understood(&error, "mysql"),
         Error::Driver(mysql_async::DriverError::ConnectionClosed) => io::ErrorKind::UnexpectedEof.into(),
         Error::Driver(error @ mysql_async::DriverError::NoClientSslFlagFromServer) => {
-            io::Error::other(error.to_string())
+            io::Error::new(io::ErrorKind::InvalidData, error.to_string())
         }
         Error::Driver(error) => understood(&io::Error::other(error.to_string()), "mysql"),
-        other => io::Error::other(other.to_string()),
+        other => io::Error::new(io::ErrorKind::InvalidData, other.to_string()),
     }
 }
 
@@ -74,7 +74,7 @@ fn advice(code: u16) -> Option<&'static str> {
         3159 => "it wants TLS, as in ?ssl-mode=REQUIRED",
         1205 => "somebody's open transaction has locked it: look into information_schema.innodb_trx",
         1290 | 1792 | 1836 => "it takes no writes: connect to the primary",
-        1366 | 1406 => "the table is not as it should be: create it with create_table()",
+        1366 | 1406 => "a column of the table is not as MysqlMutex::SCHEMA has it",
         _ => return None,
     })
 }

@@ -1,6 +1,7 @@
 //! Where a server is, who we are to it, and whether it is spoken to in secret.
 
 use std::fmt;
+use std::net::IpAddr;
 
 use tokio_postgres::Config;
 use tokio_postgres::config::{Host, SslMode};
@@ -8,6 +9,7 @@ use tokio_postgres::config::{Host, SslMode};
 use crate::error::InvalidOptions;
 #[cfg(feature = "postgres-tls")]
 use crate::mutex::remote::Tls;
+use crate::mutex::remote::is_local;
 
 /// A server, and how it is reached.
 pub(super) struct Target {
@@ -17,6 +19,27 @@ pub(super) struct Target {
     pub(super) statement_timeout: u128,
     #[cfg(feature = "postgres-tls")]
     pub(super) tls: Tls,
+}
+
+impl Target {
+    pub(super) fn is_encrypted(&self) -> bool {
+        self.config.get_ssl_mode() != SslMode::Disable
+    }
+
+    /// Whether it is reached over a socket of this host.
+    pub(super) fn is_a_socket(&self) -> bool {
+        !self.config.get_hosts().iter().any(|host| matches!(host, Host::Tcp(_)))
+    }
+
+    /// Whether what is said may be read on its way.
+    pub(super) fn is_overheard(&self) -> bool {
+        let leaves = |host: &Host| matches!(host, Host::Tcp(host) if !is_local(host));
+        let goes = |address: &IpAddr| !address.to_canonical().is_loopback();
+        let addresses = self.config.get_hostaddrs();
+        let is_far =
+            if addresses.is_empty() { self.config.get_hosts().iter().any(leaves) } else { addresses.iter().any(goes) };
+        is_far && !self.is_encrypted()
+    }
 }
 
 /// Reads a URL. What is wrong with one is said without repeating it, because there may be a password in it.
@@ -59,6 +82,10 @@ pub(super) fn config(url: &str) -> Result<Config, InvalidOptions> {
     }
     if config.get_user().is_none() {
         return Err(wrong("has no user, as in postgres://user:password@host/database"));
+    }
+    let is_tcp = |host: &Host| matches!(host, Host::Tcp(_));
+    if config.get_hosts().iter().any(is_tcp) && !config.get_hosts().iter().all(is_tcp) {
+        return Err(wrong("lists a socket beside a host; name one or the other"));
     }
     config.ssl_mode(encrypted);
     if config.get_application_name().is_none() {
@@ -142,6 +169,7 @@ mod tests {
             ("postgres://u:secret@h:port/app", "has an invalid value for option `port`"),
             ("postgres://u:sec#ret@h/app", "has a fragment; in a password, # is written as %23"),
             ("postgres://u:p@h/app?pass=secret", "has an unknown option `pass`"),
+            ("postgres://u:secret@h,%2Frun%2Fpg/app", "lists a socket beside a host; name one or the other"),
             (
                 "postgres://u:p@secret@h/app",
                 "has more than one @; where it is part of a name or a password it is written as %40",

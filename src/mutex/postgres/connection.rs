@@ -3,11 +3,13 @@
 use std::io;
 
 use tokio::task::JoinHandle;
-use tokio_postgres::{Client, SimpleQueryMessage};
+use tokio_postgres::tls::MakeTlsConnect;
+use tokio_postgres::{Client, Config, NoTls, SimpleQueryMessage, Socket};
 
 use super::address::Target;
 use super::failure::{failed, not_connected};
 use super::health;
+use super::plain::Plain;
 use crate::clock::{Clock, Moment};
 use crate::mutex::StoreWarning;
 use crate::mutex::remote::{Connect, Failure};
@@ -34,26 +36,41 @@ impl Connect for Connection {
             "SET LOCAL transaction_isolation = 'read committed'; SET LOCAL lock_timeout = {lock}; \
              SET LOCAL statement_timeout = {statement}; "
         );
-        #[cfg(feature = "postgres-tls")]
-        if target.config.get_ssl_mode() != tokio_postgres::config::SslMode::Disable {
-            let config = target.tls.config().map_err(Failure::not_asked)?;
-            let tls = tokio_postgres_rustls::MakeRustlsConnect::new((*config).clone());
-            let connected = waiting.until(until, target.config.connect(tls)).map_err(Failure::not_asked)?;
-            let (client, connection) = connected.map_err(|error| not_connected(&error))?;
-            let course = waiting.beside(async move { _ = connection.await });
-            return Ok(Self { client: Some(client), course, waiting, settings });
-        }
-        let connected =
-            waiting.until(until, target.config.connect(tokio_postgres::NoTls)).map_err(Failure::not_asked)?;
-        let (client, connection) = connected.map_err(|error| not_connected(&error))?;
-        // What ends it is told to whoever asks next.
-        let course = waiting.beside(async move { _ = connection.await });
+        let (client, course) = connect(target, &waiting, until)?;
         Ok(Self { client: Some(client), course, waiting, settings })
     }
 
     fn is_closed(&mut self) -> bool {
         self.client.as_ref().is_none_or(Client::is_closed)
     }
+}
+
+/// The task carries bytes between the client and the socket.
+type Connected = (Client, Option<JoinHandle<()>>);
+
+fn connect(target: &Target, waiting: &Waiting, until: Moment) -> Result<Connected, Failure> {
+    #[cfg(feature = "postgres-tls")]
+    if target.is_encrypted() {
+        let config = target.tls.config().map_err(Failure::not_asked)?;
+        let tls = tokio_postgres_rustls::MakeRustlsConnect::new((*config).clone());
+        return connect_by(tls, &target.config, waiting, until);
+    }
+    if target.is_a_socket() {
+        return connect_by(NoTls, &target.config, waiting, until);
+    }
+    let (plain, config) = Plain::of(&target.config);
+    connect_by(plain, &config, waiting, until)
+}
+
+fn connect_by<T>(by: T, config: &Config, waiting: &Waiting, until: Moment) -> Result<Connected, Failure>
+where
+    T: MakeTlsConnect<Socket, Stream: Send + 'static>,
+{
+    let connected = waiting.until(until, config.connect(by)).map_err(Failure::not_asked)?;
+    let (client, connection) = connected.map_err(|error| not_connected(&error).at_the_door("max_connections"))?;
+    // What ends it is told to whoever asks next.
+    let course = waiting.beside(async move { _ = connection.await });
+    Ok((client, course))
 }
 
 impl Session for Connection {
@@ -87,6 +104,10 @@ impl Session for Connection {
 
     fn warnings(health: &[Row]) -> Vec<StoreWarning> {
         health::warnings(health)
+    }
+
+    fn plaintext(target: &Target) -> Option<&'static str> {
+        target.is_overheard().then_some("?sslmode=require")
     }
 }
 

@@ -31,9 +31,9 @@ fn io_error(error: &tokio_postgres::Error) -> io::Error {
     match error.source() {
         Some(source) => match source.downcast_ref::<io::Error>() {
             Some(cause) => understood(cause, "postgres"),
-            None => io::Error::other(format!("{error}: {source}")),
+            None => io::Error::new(io::ErrorKind::InvalidData, format!("{error}: {source}")),
         },
-        None => io::Error::other(error.to_string()),
+        None => io::Error::new(io::ErrorKind::InvalidData, error.to_string()),
     }
 }
 

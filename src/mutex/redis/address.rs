@@ -9,6 +9,7 @@ use redis::{ConnectionAddr, IntoConnectionInfo};
 use crate::error::InvalidOptions;
 #[cfg(feature = "redis-tls")]
 use crate::mutex::remote::Tls;
+use crate::mutex::remote::is_local;
 
 /// A server, and how it is reached.
 pub(super) struct Target {
@@ -81,6 +82,16 @@ impl Address {
             (Some(_), None) => Err(wrong("has a user and no password, as in redis://user:password@host")),
             _ if address.database < 0 => Err(wrong("has a database below 0")),
             _ => Ok(address),
+        }
+    }
+}
+
+impl Address {
+    /// Whether what is said may be read on its way.
+    pub(super) fn is_overheard(&self) -> bool {
+        match &self.place {
+            Place::Tcp { host, encryption, .. } => *encryption == Encryption::None && !is_local(host),
+            Place::Unix(_) => false,
         }
     }
 }

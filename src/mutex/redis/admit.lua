@@ -13,7 +13,8 @@
 -- Returns the time of this server in microseconds, the token of all that is granted, and for each exception its number
 -- from 1 on, and why: 'claim' or 'lease' was taken, with its entry and the milliseconds that it has left; 'foreign', with
 -- the key at which something else is; 'ours', with its entry, was granted before to the same owner, whose answer was
--- lost. Whoever asked too late, or before the clock was set back, gets the time alone: nothing was done.
+-- lost. Whoever asked too late, or before the clock was set back, gets the time alone: nothing was done. Where the server
+-- takes no writes, its error is the answer; where the last token is damaged, that is an error too.
 --
 -- What would be held for longer than its term is shortened to that: the clock was set back since it was granted or extended.
 --
@@ -30,6 +31,9 @@ end
 
 local token = now
 local last = redis.pcall('SET', keys[1], token, 'PX', args[4], 'GET')
+if type(last) == 'table' and last.err and not string.find(last.err, 'WRONGTYPE', 1, true) then
+  return last -- The server takes no writes, and says why.
+end
 if last and (#last ~= #now or last >= now) then
   -- The clock was set back, or does not tell two calls apart. Above 2^53, numbers here don't count by one.
   local after = type(last) == 'string' and string.match(last, '^%d+$') and tonumber(last) + 1
@@ -37,7 +41,7 @@ if last and (#last ~= #now or last >= now) then
     if type(last) == 'string' then
       call('SET', keys[1], last)
     end
-    return redis.error_reply((last.err or 'ERR it is no token') .. ', at the key ' .. keys[1] .. ': delete that')
+    return redis.error_reply('NOTOKEN something else than a token is at the key ' .. keys[1] .. ': delete that key')
   end
   token = string.format('%.0f', math.max(after, tonumber(now)))
   call('SET', keys[1], token, 'PX', args[4])

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use redis::{Cmd, Parser, Value, cmd};
 
 use super::address::Target;
-use super::failure::refused;
+use super::failure::{is_a_sentinel, is_unknown, refused};
 use super::script;
 use super::stream::Stream;
 use crate::clock::Moment;
@@ -39,12 +39,23 @@ impl Connect for Connection {
         // Only for people who list the clients of their server; older ones refuse it.
         commands.push(cmd("CLIENT").arg("SETINFO").arg("LIB-NAME").arg("soloist"));
         commands.push(cmd("CLIENT").arg("SETINFO").arg("LIB-VER").arg(env!("CARGO_PKG_VERSION")));
-        let mut answers = connection.ask(&commands, until).map_err(Failure::not_asked)?;
+        // A server without room says so, and goes.
+        let (mut answers, end) = connection.hear_all(&commands, until);
         answers.truncate(needed);
-        for answer in &answers {
-            if let Value::ServerError(error) = answer {
-                return Err(refused(error).undone());
-            }
+        let errors = || {
+            answers.iter().filter_map(|answer| match answer {
+                Value::ServerError(error) => Some(error),
+                _ => None,
+            })
+        };
+        if errors().any(is_unknown) && connection.is_to_a_sentinel(until) {
+            return Err(is_a_sentinel());
+        }
+        if let Some(error) = errors().next() {
+            return Err(refused(error).undone());
+        }
+        if let Some(end) = end {
+            return Err(Failure::not_asked(end).at_the_door("maxclients"));
         }
         let time = script::time(answers.pop().unwrap_or_default())?;
         connection.clock = ServerClock::read(time.timestamp_micros());
@@ -63,12 +74,32 @@ impl Connection {
 
     /// Sends all commands and hears all answers; `until` ends it, however little is missing.
     pub(super) fn ask(&mut self, commands: &Commands, until: Moment) -> io::Result<Vec<Value>> {
+        let (answers, end) = self.hear_all(commands, until);
+        end.map_or(Ok(answers), Err)
+    }
+
+    /// The same; and what was answered before an error ended it.
+    fn hear_all(&mut self, commands: &Commands, until: Moment) -> (Vec<Value>, Option<io::Error>) {
         self.stream.give_until(until);
-        self.stream.write_all(&commands.packed)?;
-        self.stream.flush()?;
+        let mut end = self.stream.write_all(&commands.packed).and_then(|()| self.stream.flush()).err();
         // One for each question: what it has read beyond the last answer is no answer to the next.
         let mut parser = Parser::new();
-        (0..commands.count).map(|_| hear(&mut parser, &mut self.stream)).collect()
+        let mut answers = Vec::with_capacity(commands.count);
+        while end.is_none() && answers.len() < commands.count {
+            match hear(&mut parser, &mut self.stream) {
+                Ok(answer) => answers.push(answer),
+                Err(error) => end = Some(error),
+            }
+        }
+        (answers, end)
+    }
+
+    fn is_to_a_sentinel(&mut self, until: Moment) -> bool {
+        let mut commands = Commands::default();
+        commands.push(&cmd("ROLE"));
+        let (answers, _) = self.hear_all(&commands, until);
+        let [Value::Array(role)] = &answers[..] else { return false };
+        role.first().is_some_and(|role| *role == Value::BulkString(b"sentinel".to_vec()))
     }
 }
 
@@ -79,9 +110,14 @@ fn hear(parser: &mut Parser, stream: &mut Stream) -> io::Result<Value> {
         } else if error.is_connection_dropped() {
             io::ErrorKind::UnexpectedEof.into()
         } else {
-            let what = if error.is_io_error() { "" } else { "the answer makes no sense; is it a redis server? " };
-            let error = error.to_string().lines().collect::<Vec<_>>().join(", ");
-            io::Error::other(format!("{what}{error}"))
+            let said = error.to_string().lines().collect::<Vec<_>>().join(", ");
+            if error.is_io_error() {
+                return io::Error::other(said);
+            }
+            io::Error::new(
+                io::ErrorKind::InvalidData,
+                format!("the answer makes no sense: {said}; is it a redis server?"),
+            )
         }
     })
 }

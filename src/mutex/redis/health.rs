@@ -24,6 +24,9 @@ pub(super) fn warnings(info: &Value, apart: Duration) -> Result<Vec<StoreWarning
     if field("role").is_some_and(|role| role == "slave") {
         warnings.push(StoreWarning::Replica);
     }
+    if field("cluster_enabled").is_some_and(|enabled| enabled == "1") {
+        warnings.push(StoreWarning::ClusterNode);
+    }
     let found = field("redis_version").unwrap_or("unknown");
     if version(found) < version(NEEDED) {
         warnings.push(StoreWarning::OldVersion { found: found.to_owned(), needed: NEEDED });
@@ -48,20 +51,23 @@ mod tests {
 
     #[test]
     fn a_server_in_order_is_not_warned_of() {
-        let info = "# Server\r\nredis_version:6.2.0\r\nmaxmemory_policy:noeviction\r\nrole:master\r\n";
+        let info =
+            "# Server\r\nredis_version:6.2.0\r\nmaxmemory_policy:noeviction\r\nrole:master\r\ncluster_enabled:0\r\n";
         assert!(told(info, 10).is_empty());
         assert!(told(&info.replace("6.2.0", "10.0.1"), 0).is_empty());
     }
 
     #[test]
     fn each_warning_says_what_to_do() {
-        let info = "redis_version:6.0.16\r\nmaxmemory_policy:volatile-lru\r\nrole:slave\r\n";
+        let info = "redis_version:6.0.16\r\nmaxmemory_policy:volatile-lru\r\nrole:slave\r\ncluster_enabled:1\r\n";
         assert_eq!(
             told(info, 11),
             [
                 "the server evicts keys when its memory is full (maxmemory-policy volatile-lru), also those of live \
                  leases: set it to noeviction, or use a server of its own",
                 "the server is a replica and can't be written to: connect to its primary",
+                "the server is a node of a Redis Cluster, and the other nodes are not asked: an event whose keys lie on \
+                 another node does not run; use a server that is in no cluster",
                 "the server's version 6.0.16 is older than 6.2, the oldest that this is written for: update it",
                 "the clocks of the server and of this host differ by 11.0 s: let both follow the same time",
             ]

@@ -6,6 +6,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::error::MutexError;
 use crate::escape::OneLine;
 
 /// Why there is no answer, and whether what was asked may have been done all the same.
@@ -25,7 +26,8 @@ enum Cause {
     /// Somebody else came first, so many times.
     #[cfg(any(feature = "mysql", feature = "postgres"))]
     Beaten(usize),
-    NotUnderstood(Box<str>),
+    /// What was answered is of no use, or whoever answers can't be trusted.
+    OfNoUse(Box<str>),
 }
 
 /// What a server answered in the place of what it was asked for.
@@ -77,7 +79,13 @@ impl Failure {
     pub(in crate::mutex) fn not_understood(answer: impl fmt::Debug, kind: &str) -> Self {
         let shown = on_one_line(&format!("{answer:?}"), 80);
         let what = format!("the answer makes no sense: {shown}; is it a {kind} server?");
-        Self { cause: Cause::NotUnderstood(what.into()), unanswered: true }
+        Self { cause: Cause::OfNoUse(what.into()), unanswered: true }
+    }
+
+    /// Nothing was asked, because what answers is of no use.
+    #[cfg(feature = "redis")]
+    pub(in crate::mutex) fn of_no_use(why: &str) -> Self {
+        Self { cause: Cause::OfNoUse(why.into()), unanswered: false }
     }
 
     /// The server answered with an error; what it was asked for has perhaps been done, or part of it.
@@ -155,6 +163,37 @@ impl Failure {
         matches!(self.cause, Cause::TimedOut(_))
     }
 
+    /// The same; and what may be the matter, where a connection was closed before it was one. `setting` is how many clients
+    /// the server takes.
+    pub(in crate::mutex) fn at_the_door(self, setting: &str) -> Self {
+        let what = || {
+            format!(
+                "the server closed the connection before it answered: it has no room for another client ({setting}), \
+                 or is a proxy without a server behind it"
+            )
+        };
+        match self.cause {
+            Cause::Io(error) if has_hung_up(&error) => {
+                Self { cause: Cause::Io(Arc::new(io::Error::new(error.kind(), what()))), ..self }
+            }
+            _ => self,
+        }
+    }
+
+    /// What it is to whoever asked: no answer, a refusal, or nothing of use.
+    pub(in crate::mutex) fn while_trying_to(self, attempted: String) -> MutexError {
+        match &self.cause {
+            Cause::Refused(_) if self.is_locked() => MutexError::unusable(attempted, self),
+            Cause::Refused(_) => MutexError::refused(attempted, self),
+            Cause::OfNoUse(_) => MutexError::unusable(attempted, self).of_the_store(),
+            #[cfg(any(feature = "mysql", feature = "postgres"))]
+            Cause::Beaten(_) => MutexError::unusable(attempted, self),
+            #[cfg(feature = "redis")]
+            Cause::TooLate => MutexError::unavailable(attempted, self),
+            Cause::Io(_) | Cause::TimedOut(_) => MutexError::unavailable(attempted, self),
+        }
+    }
+
     /// Whether the same question is worth another attempt. A connection that was at rest may have been out of order, or
     /// belong to a server that is not the right one any more; after one that was just made, a second one helps if that
     /// broke, if the refusal says so, and where clocks had drifted apart because it compares them anew.
@@ -167,7 +206,7 @@ impl Failure {
             Cause::TooLate => true,
             #[cfg(any(feature = "mysql", feature = "postgres"))]
             Cause::Beaten(_) => true,
-            Cause::Io(_) | Cause::TimedOut(_) | Cause::NotUnderstood(_) => self.unanswered,
+            Cause::Io(_) | Cause::TimedOut(_) | Cause::OfNoUse(_) => self.unanswered,
         };
         if helps || (!was_fresh && !self.is_locked()) { Retry::OnAnother } else { Retry::Never }
     }
@@ -190,18 +229,21 @@ impl Failure {
 /// Whether nobody serves at the address: its port or socket is closed, or the connection broke before anything was
 /// asked. A server that starts, stops, or has too many clients does that.
 fn nobody_listens(error: &io::Error) -> bool {
-    use io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionRefused, ConnectionReset, NotFound, UnexpectedEof};
+    has_hung_up(error) || matches!(error.kind(), io::ErrorKind::ConnectionRefused | io::ErrorKind::NotFound)
+}
 
-    matches!(
-        error.kind(),
-        BrokenPipe | ConnectionAborted | ConnectionRefused | ConnectionReset | NotFound | UnexpectedEof
-    )
+/// Whether the other end has ended the connection.
+fn has_hung_up(error: &io::Error) -> bool {
+    use io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, UnexpectedEof};
+
+    matches!(error.kind(), BrokenPipe | ConnectionAborted | ConnectionReset | UnexpectedEof)
 }
 
 impl Cause {
     fn of(error: io::Error) -> Self {
         match error.kind() {
             io::ErrorKind::TimedOut => Self::TimedOut(None),
+            io::ErrorKind::InvalidData | io::ErrorKind::PermissionDenied => Self::OfNoUse(error.to_string().into()),
             _ => Self::Io(Arc::new(error)),
         }
     }
@@ -218,7 +260,7 @@ pub(in crate::mutex) fn understood(error: &io::Error, kind: &str) -> io::Error {
     let is_of_tls = false;
     match error.kind() {
         InvalidData | InvalidInput | Other if !is_of_tls => {
-            io::Error::other(format!("the answer makes no sense: {error}; is it a {kind} server?"))
+            io::Error::new(InvalidData, format!("the answer makes no sense: {error}; is it a {kind} server?"))
         }
         same => io::Error::new(same, error.to_string()),
     }
@@ -232,7 +274,7 @@ fn on_one_line(said: &str, most: usize) -> String {
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.cause {
-            Cause::Io(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
+            Cause::Io(error) if error.kind() == io::ErrorKind::UnexpectedEof && error.get_ref().is_none() => {
                 f.write_str("the server closed the connection before it answered")
             }
             Cause::Io(error) => error.fmt(f),
@@ -249,7 +291,7 @@ impl fmt::Display for Failure {
                 "others came first {times} times, or what was looked at is not what was written to: does a proxy send \
                  reads to a replica?"
             ),
-            Cause::NotUnderstood(what) => f.write_str(what),
+            Cause::OfNoUse(what) => f.write_str(what),
             Cause::Refused(refusal) => refusal.fmt(f),
         }
     }

@@ -20,6 +20,9 @@ pub(in crate::mutex) trait Session: Connect<Target: Send + Sync> + Send + 'stati
     /// What is to be said of a server and a table of which `health` tells so.
     fn warnings(health: &[Row]) -> Vec<StoreWarning>;
 
+    /// What to write behind the URL for TLS, where what is said may be read on its way.
+    fn plaintext(target: &Self::Target) -> Option<&'static str>;
+
     /// The server's time, which `health` tells as well.
     fn time(health: &[Row]) -> Option<DateTime<Utc>> {
         DateTime::from_timestamp_micros(told(health, "time").first()?.parse().ok()?)

@@ -224,7 +224,7 @@ fn ask(dir: &Path) {
                 "granted".to_owned()
             }
             Ok(refused) => format!("{refused:?}"),
-            Err(error) => format!("{error}: {}", std::error::Error::source(&error).unwrap()),
+            Err(error) => error.to_string(),
         });
     }
     say(&format!("{:?}", mutex.exists(lease.name()).map_err(|error| error.to_string())));

@@ -38,7 +38,7 @@ fn a_stopped_process_that_has_the_record_locked_is_named_after_a_bounded_wait() 
     assert_eq!(child.says().unwrap(), "locked");
     child.signal("-STOP");
     let error = assert_names(Unusable, store.mutex.create(&store.request(&reports())).unwrap_err(), &record);
-    let source = std::error::Error::source(&error).unwrap().to_string();
+    let source = error.get_ref().unwrap().to_string();
     assert_eq!(source, format!("it has been locked by pid {} for 2 s", child.pid()));
     assert_names(Unusable, store.mutex.exists(&reports()).unwrap_err(), &record);
     child.signal("-CONT");

@@ -58,7 +58,7 @@ fn a_record_that_was_deleted_while_it_was_held_is_told_to_its_holder() {
     fs::remove_file(&record).unwrap();
     store.clock.advance(A_LOOK);
     let error = assert_names(Unusable, store.mutex.forget(&lease).unwrap_err(), &record);
-    assert_eq!(std::error::Error::source(&error).unwrap().to_string(), "it was deleted while it was held");
+    assert_eq!(error.get_ref().unwrap().to_string(), "it was deleted while it was held");
 }
 
 #[test]
@@ -85,7 +85,7 @@ fn a_file_in_place_of_the_directory_is_an_error_that_names_the_path() {
     fs::remove_dir_all(store.path()).unwrap();
     fs::write(store.path(), "").unwrap();
     let error = assert_no_answer(Unavailable, &store.mutex, &store.request(&reports()), store.path());
-    assert_eq!(std::error::Error::source(&error).unwrap().to_string(), "Not a directory (os error 20)");
+    assert_eq!(error.get_ref().unwrap().to_string(), "Not a directory (os error 20)");
     fs::remove_file(store.path()).unwrap();
 }
 
@@ -126,7 +126,7 @@ fn a_foreign_file_is_an_error_that_names_it_and_is_left_as_it_is() {
         let error = assert_no_answer(Unusable, &store.mutex, &store.request(&reports()), &record);
         assert_no_answer(Unusable, &store.mutex, &store.request(&claim), &record);
         let said = "it is not a record of this version, and is left as it is";
-        assert_eq!(std::error::Error::source(&error).unwrap().to_string(), said);
+        assert_eq!(error.get_ref().unwrap().to_string(), said);
         assert_eq!(fs::read_to_string(&record).unwrap(), foreign);
     }
 }
@@ -145,7 +145,7 @@ fn the_record_of_another_name_is_an_error_that_names_both() {
         let before = fs::read(&record).unwrap();
         let error = assert_no_answer(Unusable, &store.mutex, &store.request(&reports()), &record);
         let said = format!("it is the record of another name, {}", other.mutex());
-        assert_eq!(std::error::Error::source(&error).unwrap().to_string(), said);
+        assert_eq!(error.get_ref().unwrap().to_string(), said);
         assert_eq!(fs::read(&record).unwrap(), before);
     }
 }

@@ -183,7 +183,7 @@ fn what_is_not_in_hand_any_more_gets_no_lifeline_and_a_claim_never() {
     let refused = |mutex: &FileMutex, lease: &Lease, why: &str| {
         let error = assert_names(Unusable, mutex.lifeline(lease).unwrap_err(), &store.record());
         assert!(error.to_string().starts_with("could not hand on lease/reports in /"), "{error}");
-        assert_eq!(std::error::Error::source(&error).unwrap().to_string(), why);
+        assert_eq!(error.get_ref().unwrap().to_string(), why);
     };
     let (gone, lost) = ("it is not in hand here", "it is not its owner's any more");
 

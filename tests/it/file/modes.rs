@@ -22,7 +22,7 @@ fn modes(dir: &Path) -> Vec<u32> {
 #[track_caller]
 fn refusal(dir: &Path) -> String {
     let error = FileMutex::in_dir(dir).expect_err("it was opened");
-    assert!(error.is_unavailable());
+    assert!(error.is_refused());
     format!("{error:?}").replace(&dir.display().to_string(), "DIR")
 }
 
@@ -76,11 +76,8 @@ fn a_directory_that_is_opened_to_all_users_later_is_refused_from_then_on() {
     store.assert_free(&reports());
     set_mode(store.path(), 0o777);
     let error = store.mutex.exists(&reports()).unwrap_err();
-    assert!(
-        error.is_unavailable() && format!("{error:?}").contains("all users can write to the directory"),
-        "{error:?}"
-    );
-    assert!(store.mutex.check().unwrap_err().is_unavailable());
+    assert!(error.is_refused() && format!("{error:?}").contains("all users can write to the directory"), "{error:?}");
+    assert!(store.mutex.check().unwrap_err().is_refused());
     set_mode(store.path(), 0o700);
     assert!(!store.mutex.exists(&reports()).unwrap());
 }

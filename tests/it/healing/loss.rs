@@ -225,7 +225,7 @@ fn a_grant_whose_term_was_over_before_it_came_is_given_back_and_not_used() {
             let why = "could not admit lease/e: its term was over before the answer came; choose one that is longer \
                        than the store's time-out";
             if outage == Outage::Skip {
-                assert_eq!(skipped(&report, "e").to_string(), format!("the store did not answer: {why}"));
+                assert_eq!(skipped(&report, "e").to_string(), format!("the store could not be used: {why}"));
                 assert_eq!(diary.lines(), [""; 0]);
             } else {
                 let outcome = ran(&report, "e");

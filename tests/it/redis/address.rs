@@ -46,9 +46,9 @@ fn a_server_is_reached_over_tls_if_its_authority_is_known() {
     assert!(mutex(&server).forget(&lease).unwrap());
 
     let error = mutex(&Redis::with_tls()).create(&request).expect_err("another authority does not vouch for it");
-    assert!(error.is_unavailable(), "{error}");
+    assert!(error.is_outage(), "{error}");
     let error = RedisMutex::new(&server.tls_url()).unwrap().create(&request).expect_err("nor does the system's");
-    assert!(error.is_unavailable(), "{error}");
+    assert!(error.is_outage(), "{error}");
 }
 
 #[test]

@@ -45,7 +45,8 @@ impl Redis {
 
     /// Started with these lines in its configuration.
     ///
-    /// Of interest are `appendonly yes`, with which a restart keeps the data, and `requirepass secret`.
+    /// Of interest are `appendonly yes`, with which a restart keeps the data, `requirepass secret`, and `sentinel monitor
+    /// NAME HOST PORT QUORUM`, which makes it a Sentinel.
     #[track_caller]
     pub(crate) fn with(configuration: &str) -> Self {
         Self::prepared(configuration, |_| Vec::new())
@@ -267,7 +268,8 @@ fn prepare(directory: &Path, configuration: &str) -> Vec<PathBuf> {
     }
     fs::write(&file, own + configuration).expect("the directory takes a file");
     // The program looks at the name by which it was started.
-    let program = directory.join("redis-server");
+    let is_sentinel = configuration.contains("\nsentinel monitor ");
+    let program = directory.join(if is_sentinel { "redis-sentinel" } else { "redis-server" });
     std::os::unix::fs::symlink(installed(), &program).expect("the directory takes a link");
     vec![program, file]
 }

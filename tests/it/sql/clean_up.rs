@@ -185,7 +185,7 @@ fn a_clean_up_that_fails_is_no_trouble_of_the_gate<S: BesideTheStore>() {
         let lease = hold(&mutex, &number.to_string());
         assert!(mutex.forget(&lease).unwrap());
     }
-    assert!(S::purge(&mutex).unwrap_err().is_unavailable());
+    assert!(S::purge(&mutex).unwrap_err().is_outage());
     drop(mutex);
     assert_eq!(left(&server, 300), 10);
 }

@@ -95,7 +95,7 @@ fn one_fault_stays_one_fault<S: Trouble>(server: &S, lock: S::Client) {
     let answers = mutex.admit(&batch);
     assert!(began.elapsed() < IN_TIME, "{:?}", began.elapsed());
     let error = answers[0].as_ref().expect_err("its row is locked");
-    assert!(!error.is_unavailable(), "{error:?}");
+    assert!(!error.is_outage(), "{error:?}");
     let text = said(error);
     assert!(text.starts_with("could not admit lease/locked in ") && text.ends_with(advice::<S>()), "{text}");
     let lease = granted(&answers, 1);

@@ -6,7 +6,7 @@ use std::net::TcpListener;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use soloist::{EventMutex, Term};
+use soloist::{EventMutex, MutexError, MutexErrorKind, SkipReason, Term};
 
 use super::trouble::{IN_TIME, TIMEOUT, Trouble, assert_out, assert_ran, claim, minute, request, said, schedule};
 use super::{LONG, on_both};
@@ -17,6 +17,7 @@ use crate::support::{Diary, noon};
 on_both!(
     a_server_that_accepts_and_never_answers_costs_one_time_out,
     what_is_no_sql_server_is_an_error,
+    what_sort_of_trouble_it_is_is_told_apart,
     a_wrong_password_is_said_without_it,
     a_missing_database_is_said,
     a_server_without_room_for_a_connection_is_out_until_it_has_some,
@@ -34,14 +35,52 @@ fn refused<S: Trouble>(url: &str) -> String {
 /// The same of one that lasts as long as this, if it gets no answer at all.
 #[track_caller]
 fn unanswered<S: Trouble>(url: &str, timeout: Duration) -> String {
+    said(&error_of::<S>(url, timeout))
+}
+
+#[track_caller]
+fn error_of<S: Trouble>(url: &str, timeout: Duration) -> MutexError {
     let began = Instant::now();
     let error = S::open(url, timeout).create(&request("report")).expect_err("it can't be");
     assert!(began.elapsed() < IN_TIME, "{:?}", began.elapsed());
-    assert!(error.is_unavailable(), "{error:?}");
+    assert!(error.is_outage(), "{error:?}");
     let text = said(&error);
     assert!(text.starts_with("could not admit lease/report in ") && !text.contains("password@"), "{text}");
     assert!(!text.contains("s3cret"), "{text}");
-    text
+    error
+}
+
+/// The port of what answers everybody as a web server does.
+fn web_server() -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
+    let port = listener.local_addr().expect("it listens").port();
+    thread::spawn(move || {
+        for mut connection in listener.incoming().map_while(Result::ok) {
+            let _ = connection.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n");
+            let _ = connection.read(&mut [0; 1024]);
+        }
+    });
+    port
+}
+
+/// No answer, a refusal, and what is no such server, are told apart.
+fn what_sort_of_trouble_it_is_is_told_apart<S: Trouble>() {
+    let server = S::shared();
+    let hole = TcpListener::bind("127.0.0.1:0").expect("a port is free");
+    let nobody = at_port(&server.url(), hole.local_addr().expect("it listens").port());
+    let web = at_port(&server.url(), web_server());
+    let without_table = S::with(&[]);
+    for (url, timeout, kind, headline) in [
+        (nobody, TIMEOUT, MutexErrorKind::Unavailable, "the store did not answer: could not admit lease/report in "),
+        (without_table.url(), LONG, MutexErrorKind::Refused, "the store refused: could not admit lease/report in "),
+        (server.url().replace("password", "s3cret"), LONG, MutexErrorKind::Refused, "the store refused: could not "),
+        (web, LONG, MutexErrorKind::Unusable, "the store could not be used: could not admit lease/report in "),
+    ] {
+        let error = error_of::<S>(&url, timeout);
+        assert_eq!(error.kind(), kind, "{error}");
+        let reason = SkipReason::StoreUnavailable(error).to_string();
+        assert!(reason.starts_with(headline), "{reason}");
+    }
 }
 
 fn by_kind<S: Trouble>(mysql: &'static str, postgres: &'static str) -> &'static str {

@@ -25,7 +25,7 @@ fn a_missing_table_is_an_error_that_contains_what_makes_it<S: SqlServer>() {
     let server = S::with(&[]);
     let mutex = server.mutex();
     let error = mutex.create(&request("reports")).unwrap_err();
-    assert!(error.is_unavailable());
+    assert!(error.is_refused());
     let said = format!("{error:?}");
     let statements = one_line(S::schema(&mutex));
     assert!(

@@ -18,7 +18,7 @@ on_both!(
 #[track_caller]
 fn refused<M: EventMutex>(mutex: &M) -> String {
     let error = mutex.create(&request("report")).expect_err("it can't be trusted");
-    assert!(error.is_unavailable(), "{error:?}");
+    assert!(error.is_outage(), "{error:?}");
     let text = said(&error);
     assert!(text.starts_with("could not admit lease/report in ") && !text.contains("password@"), "{text}");
     text

@@ -298,8 +298,7 @@ pub(super) fn assert_out(schedule: &Schedule, at: DateTime<Utc>, diary: &Diary) 
 
 /// What an error says, with what it came from.
 pub(super) fn said(error: &MutexError) -> String {
-    let source = std::error::Error::source(error).map(ToString::to_string).unwrap_or_default();
-    format!("{error}: {source}")
+    error.to_string()
 }
 
 #[track_caller]

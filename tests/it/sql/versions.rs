@@ -128,7 +128,7 @@ fn a_table_of_the_last_version_is_upgraded<S: LastVersion>() {
     let theirs = LastWorker(&server).take(NAME, HOUR);
     let request = LeaseRequest::new(name(), Term::DEFAULT, &Clock::system());
     let error = server.mutex().create(&request).unwrap_err();
-    assert!(error.is_unavailable());
+    assert!(error.is_refused());
     let said = format!("{error:?}");
     assert!(
         said.contains(

@@ -1,0 +1,139 @@
+//! Servers that answer, and will not: what is said, and that nobody is told to do harm.
+
+use std::net::TcpListener;
+use std::thread;
+
+use soloist::{
+    Clock, Event, EventMutex, LeaseRequest, MutexError, MutexName, RedisMutex, Schedule, StoreWarning, Term,
+};
+
+use super::wait_until;
+use crate::servers::redis::Redis;
+use crate::support::{noon, ran, skipped};
+
+fn request(name: &str) -> LeaseRequest {
+    LeaseRequest::new(MutexName::lease(name).expect("a name"), Term::MAX, &Clock::system())
+}
+
+#[track_caller]
+fn refused(url: &str) -> MutexError {
+    let error = RedisMutex::new(url).unwrap().create(&request("report")).expect_err("it can't be");
+    assert!(error.is_outage(), "{error}");
+    error
+}
+
+#[test]
+fn a_full_server_and_a_replica_say_what_to_do_and_tell_nobody_to_delete_anything() {
+    let server = Redis::start();
+    let replica = Redis::replica_of(&server);
+    let error = refused(&replica.url());
+    let text = error.to_string();
+    assert!(error.is_refused() && text.contains("the server answered READONLY "), "{text}");
+    assert!(text.ends_with("; this is a replica: connect to the primary") && !text.contains("delete"), "{text}");
+
+    let mutex = RedisMutex::new(&server.url()).unwrap();
+    let lease = mutex.create(&request("before")).unwrap().expect("it is free");
+    server.ask(&["CONFIG", "SET", "maxmemory", "1"]);
+    let error = refused(&server.url());
+    let text = error.to_string();
+    assert!(error.is_refused() && text.contains("the server answered OOM "), "{text}");
+    let advice = "; its memory is full: free some, raise maxmemory, or keep the mutexes on a server of their own";
+    assert!(text.ends_with(advice) && !text.contains("delete"), "{text}");
+    assert!(mutex.forget(&lease).unwrap(), "what is given back takes no memory");
+    server.ask(&["CONFIG", "SET", "maxmemory", "0"]);
+    assert!(mutex.create(&request("report")).unwrap().is_some());
+}
+
+#[test]
+fn a_damaged_token_is_told_by_its_key() {
+    let server = Redis::start();
+    let mutex = RedisMutex::new(&server.url()).unwrap();
+    for damage in [&["SET", "soloist:token", "a shopping list"][..], &["RPUSH", "soloist:token", "1"]] {
+        server.ask(&["DEL", "soloist:token"]);
+        server.ask(damage);
+        let error = refused(&server.url());
+        assert!(error.is_unusable(), "{error}");
+        let advice = "something else than a token is at the key soloist:token: delete that key";
+        assert!(error.to_string().contains(advice), "{error}");
+    }
+    assert_eq!(server.ask(&["TYPE", "soloist:token"]).text(), "list", "it was left as it was");
+    server.ask(&["DEL", "soloist:token"]);
+    assert!(mutex.create(&request("report")).unwrap().is_some());
+}
+
+#[test]
+fn a_server_without_room_for_a_client_says_so() {
+    let server = Redis::start();
+    let holder = server.monitor();
+    server.ask(&["CONFIG", "SET", "maxclients", "1"]);
+    let error = refused(&server.url());
+    let text = error.to_string();
+    assert!(error.is_refused() && text.contains("max number of clients reached"), "{text}");
+    assert!(text.ends_with("; raise maxclients, or let fewer clients connect"), "{text}");
+    drop(holder);
+    wait_until("there is room", || RedisMutex::new(&server.url()).unwrap().create(&request("report")).is_ok());
+}
+
+#[test]
+fn what_closes_a_connection_before_it_answers_may_be_a_proxy() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
+    let port = listener.local_addr().expect("it listens").port();
+    thread::spawn(move || listener.incoming().for_each(drop));
+    let error = refused(&format!("redis://127.0.0.1:{port}"));
+    let why = ": the server closed the connection before it answered: it has no room for another client (maxclients), or \
+               is a proxy without a server behind it";
+    assert!(error.is_unavailable() && error.to_string().ends_with(why), "{error}");
+}
+
+#[test]
+fn a_sentinel_is_told_by_its_name_and_not_by_a_page_of_lua() {
+    let server = Redis::start();
+    let sentinel = Redis::with(&format!("sentinel monitor primary 127.0.0.1 {} 1", server.port()));
+    let error = refused(&sentinel.url());
+    let text = error.to_string();
+    assert!(error.is_unusable(), "{text}");
+    assert!(text.ends_with(": this is a Redis Sentinel: connect to the primary that it watches"), "{text}");
+    assert!(!text.contains("redis.call"), "{text}");
+}
+
+/// A cluster of two, of which the second has the keys of the event `there`.
+fn cluster() -> (Redis, Redis) {
+    let (all, none) = (Redis::cluster_node(), Redis::with("cluster-enabled yes "));
+    all.ask(&["CLUSTER", "MEET", "127.0.0.1", &none.port().to_string()]);
+    let id = none.ask(&["CLUSTER", "MYID"]).text().to_owned();
+    let knows = || all.ask(&["CLUSTER", "NODES"]).text().lines().any(|line| line.starts_with(&id));
+    wait_until("they have met", || knows() && none.ask(&["CLUSTER", "NODES"]).text().lines().count() == 2);
+    let slot = all.ask(&["CLUSTER", "KEYSLOT", "soloist:lease:{there}"]).number().to_string();
+    all.ask(&["CLUSTER", "SETSLOT", &slot, "NODE", &id]);
+    (all, none)
+}
+
+#[test]
+fn a_node_of_a_cluster_is_warned_of_and_an_event_of_another_node_takes_no_other_with_it() {
+    let (here, _there) = cluster();
+    let mutex = RedisMutex::new(&here.url()).unwrap();
+    assert_eq!(mutex.check().unwrap(), [StoreWarning::ClusterNode]);
+    for place in [|event: Event| event, Event::in_background] {
+        let mut schedule = Schedule::new(mutex.clone());
+        for name in ["there", "here"] {
+            schedule.add(Event::call(name, |_| {}).every_minute().without_overlapping().apply(place)).unwrap();
+        }
+        let report = schedule.run_due(noon());
+        ran(&report, "here");
+        let why = skipped(&report, "there").to_string();
+        assert!(why.starts_with("the store refused: could not admit lease/there in redis://"), "{why}");
+        let advice = "; this is one of several nodes of a cluster, which are not followed: use a server of its own";
+        assert!(why.contains("the server answered MOVED ") && why.ends_with(advice), "{why}");
+    }
+}
+
+#[test]
+fn a_plain_connection_that_leaves_this_host_is_warned_of() {
+    let server = Redis::shared();
+    assert_eq!(RedisMutex::new(&server.url()).unwrap().check().unwrap(), []);
+    // A number that leads here, and is not known to be here.
+    let url = server.url().replace("127.0.0.1", "127.1");
+    let warnings = RedisMutex::new(&url).unwrap().check().unwrap();
+    assert_eq!(warnings, [StoreWarning::Plaintext { instead: "rediss://" }]);
+    assert!(warnings[0].to_string().ends_with("; use TLS, with rediss:// in the url"));
+}
