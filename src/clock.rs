@@ -5,11 +5,17 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta, Utc};
 use uuid::Uuid;
+
+mod manual;
+mod waiting;
+
+pub use manual::ManualClock;
+use manual::ManualTime;
+pub(crate) use waiting::{Waiting, Wake};
 
 /// How far a time that a store wrote may lie in the future although no clock was set back: clocks are corrected by little
 /// steps.
@@ -36,19 +42,6 @@ enum Source {
     Manual(Arc<ManualTime>),
 }
 
-/// Time passes on both clocks at once: who reads the one and then the other never finds the second behind the first.
-struct ManualTime {
-    moment_nanos: AtomicU64,
-    /// What the wall clock would have shown at the first moment, as it is set now.
-    set_to_nanos: AtomicI64,
-}
-
-impl ManualTime {
-    fn passed(&self) -> i64 {
-        i64::try_from(self.moment_nanos.load(Ordering::SeqCst)).unwrap_or(i64::MAX)
-    }
-}
-
 impl Clock {
     /// The machine's clocks. This is the default.
     ///
@@ -67,9 +60,7 @@ impl Clock {
     pub fn now(&self) -> DateTime<Utc> {
         match &self.0 {
             Source::System => Utc::now(),
-            Source::Manual(time) => {
-                DateTime::from_timestamp_nanos(time.set_to_nanos.load(Ordering::SeqCst).saturating_add(time.passed()))
-            }
+            Source::Manual(time) => time.now(),
         }
     }
 
@@ -85,28 +76,13 @@ impl Clock {
     pub fn moment(&self) -> Moment {
         match &self.0 {
             Source::System => Moment::at(since_boot()),
-            Source::Manual(time) => Moment(time.moment_nanos.load(Ordering::SeqCst)),
+            Source::Manual(time) => time.moment(),
         }
     }
 
     /// What the wall clock showed at a moment that has passed, by how it is set now.
     pub(crate) fn wall_at(&self, moment: Moment) -> DateTime<Utc> {
         wall_minus(self.now(), self.moment().since(moment))
-    }
-
-    /// How long a thread that waits for `until` may sleep before it looks at this clock again: not for long, because a
-    /// thread's sleep does not count the time the machine is suspended, and nobody wakes it when a test moves the clock.
-    pub(crate) fn patience(&self, until: Moment) -> Duration {
-        self.sleep_until(until).min(LONGEST_SLEEP)
-    }
-
-    /// The same for a thread that rather finds out later than wake up for nothing.
-    pub(crate) fn sleep_until(&self, until: Moment) -> Duration {
-        match &self.0 {
-            Source::System => until.since(self.moment()),
-            Source::Manual(_) if until <= self.moment() => Duration::ZERO,
-            Source::Manual(_) => LOOK_AT_MANUAL,
-        }
     }
 
     /// Whether both show the same time, now and later.
@@ -119,100 +95,12 @@ impl Clock {
     }
 }
 
-/// After a suspend, whoever waits finds out this much later at most.
-const LONGEST_SLEEP: Duration = Duration::from_secs(5);
-
-/// How often whoever waits looks whether a test has moved the clock.
-const LOOK_AT_MANUAL: Duration = Duration::from_millis(10);
-
 impl fmt::Debug for Clock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self.0 {
             Source::System => "Clock::system()",
             Source::Manual(_) => "Clock::manual()",
         })
-    }
-}
-
-/// A clock that stands still until a test moves it.
-///
-/// ```
-/// use std::time::Duration;
-/// use chrono::{TimeZone, Utc};
-/// use soloist::{Clock, ManualClock};
-///
-/// let manual = ManualClock::at(Utc.with_ymd_and_hms(2026, 3, 1, 12, 0, 0).unwrap());
-/// let clock = Clock::from(&manual);
-/// manual.advance(Duration::from_secs(90));
-/// assert_eq!(clock.now().to_rfc3339(), "2026-03-01T12:01:30+00:00");
-/// ```
-#[derive(Clone)]
-pub struct ManualClock(Arc<ManualTime>);
-
-impl ManualClock {
-    /// A clock that shows `start`, from the years 1678 to 2262; a time outside of them is moved to the nearer end.
-    ///
-    /// ```
-    /// use chrono::DateTime;
-    ///
-    /// let manual = soloist::ManualClock::at(DateTime::UNIX_EPOCH);
-    /// assert_eq!(soloist::Clock::from(&manual).now(), DateTime::UNIX_EPOCH);
-    /// ```
-    pub fn at(start: DateTime<Utc>) -> Self {
-        Self(Arc::new(ManualTime { moment_nanos: AtomicU64::new(0), set_to_nanos: AtomicI64::new(nanos(start)) }))
-    }
-
-    /// Sets the wall clock, forward or back, for every handle of this one, as somebody does who finds it wrong; the clock
-    /// that never steps goes on from where it is.
-    ///
-    /// ```
-    /// use chrono::{DateTime, TimeDelta};
-    /// use soloist::{Clock, ManualClock};
-    ///
-    /// let manual = ManualClock::at(DateTime::UNIX_EPOCH);
-    /// let before = Clock::from(&manual).moment();
-    /// manual.set(DateTime::UNIX_EPOCH - TimeDelta::hours(1));
-    /// assert_eq!(Clock::from(&manual).now().timestamp(), -3600);
-    /// assert_eq!(Clock::from(&manual).moment(), before);
-    /// ```
-    pub fn set(&self, wall: DateTime<Utc>) {
-        self.0.set_to_nanos.store(nanos(wall).saturating_sub(self.0.passed()), Ordering::SeqCst);
-    }
-
-    /// Lets `by` pass on both clocks, for every handle of this one.
-    ///
-    /// ```
-    /// use std::time::Duration;
-    /// use soloist::{Clock, ManualClock};
-    ///
-    /// let manual = ManualClock::at(chrono::DateTime::UNIX_EPOCH);
-    /// let before = Clock::from(&manual).moment();
-    /// manual.advance(Duration::from_secs(1));
-    /// assert_eq!(Clock::from(&manual).moment().since(before), Duration::from_secs(1));
-    /// ```
-    pub fn advance(&self, by: Duration) {
-        let nanos = u64::try_from(by.as_nanos()).unwrap_or(u64::MAX);
-        // The closure always returns a value, so the update can't be refused.
-        let _ =
-            self.0.moment_nanos.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |now| Some(now.saturating_add(nanos)));
-    }
-}
-
-impl fmt::Debug for ManualClock {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("ManualClock").field(&Clock::from(self).now()).finish()
-    }
-}
-
-impl From<&ManualClock> for Clock {
-    fn from(manual: &ManualClock) -> Self {
-        Self(Source::Manual(Arc::clone(&manual.0)))
-    }
-}
-
-impl From<ManualClock> for Clock {
-    fn from(manual: ManualClock) -> Self {
-        Self(Source::Manual(manual.0))
     }
 }
 
@@ -277,12 +165,6 @@ impl Moment {
     pub(crate) const NEVER: Self = Self(u64::MAX >> 2);
 }
 
-/// In nanoseconds since 1970, kept within what can be counted.
-fn nanos(instant: DateTime<Utc>) -> i64 {
-    let end = if instant < DateTime::UNIX_EPOCH { i64::MIN } else { i64::MAX };
-    instant.timestamp_nanos_opt().unwrap_or(end)
-}
-
 /// A random length, less than `limit` unless that is zero.
 pub(crate) fn random_below(limit: Duration) -> Duration {
     // All bits of the first field are random.
@@ -341,36 +223,6 @@ impl fmt::Display for Rough {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_manual_clock_moves_both_its_clocks_and_stops_at_their_ends() {
-        let manual = ManualClock::at(DateTime::UNIX_EPOCH);
-        let clock = Clock::from(manual.clone());
-        let before = clock.moment();
-        manual.advance(Duration::from_secs(60));
-        assert_eq!(clock.now().timestamp(), 60);
-        assert_eq!(clock.moment().since(before), Duration::from_secs(60));
-        manual.advance(Duration::MAX);
-        manual.advance(Duration::MAX);
-        assert_eq!(clock.now().timestamp_nanos_opt(), Some(i64::MAX));
-    }
-
-    #[test]
-    fn who_reads_one_clock_and_then_the_other_finds_no_time_lost_between_them() {
-        const ADVANCES: u32 = 200_000;
-        let manual = ManualClock::at(DateTime::UNIX_EPOCH);
-        let (clock, start) = (Clock::from(&manual), Clock::from(&manual).moment());
-        let shown = || (clock.now() - DateTime::UNIX_EPOCH).to_std().unwrap();
-        std::thread::scope(|scope| {
-            let passing = scope.spawn(|| (0..ADVANCES).for_each(|_| manual.advance(Duration::from_secs(1))));
-            while !passing.is_finished() {
-                let passed = clock.moment().since(start);
-                assert!(passed <= shown(), "the wall clock is behind");
-                let shown = shown();
-                assert!(shown <= clock.moment().since(start), "the moment is behind");
-            }
-        });
-    }
 
     #[test]
     fn a_sum_past_the_end_of_time_is_the_end_of_time() {

@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::clock::Clock;
 use crate::error::MutexError;
 use crate::fault::contain;
 use crate::keeper::Keeper;
@@ -30,6 +29,8 @@ pub(crate) use held::{Ending, Held, Holding};
 ///
 /// It belongs to the process that acquired it. The copy of it in a child process that `fork` makes gives nothing back, and
 /// counts as lost from its deadline on, because nobody renews it there.
+///
+/// It goes by the [clock](EventMutex::clock) of its store, so that a test can move the time of both.
 ///
 /// ```
 /// use std::time::Duration;
@@ -115,7 +116,7 @@ impl LeaseGuard {
     }
 
     fn take(store: &Store, name: MutexName, term: Term, renewal: Renewal) -> Result<Option<Self>, MutexError> {
-        let clock = Clock::system();
+        let clock = store.mutex.clock();
         let request = LeaseRequest::new(name, term, &clock);
         let Some(lease) = store.mutex.create(&request)? else { return Ok(None) };
         let now = clock.moment();

@@ -11,7 +11,7 @@ use loom::sync::atomic::{AtomicBool, Ordering};
 use loom::thread;
 
 use crate::cancel::CancelReason;
-use crate::clock::{Clock, ManualClock, Moment};
+use crate::clock::{Clock, ManualClock, Moment, Waiting, Wake};
 use crate::lease::{FencingToken, LeaseRequest, MutexName, Term};
 use crate::mutex::Grant;
 use tenure::Tenure;
@@ -86,6 +86,17 @@ impl Duty for Chores {
     }
 }
 
+/// Where nobody waits: each clock is moved by the thread that waits for it.
+struct Nowhere;
+
+impl Wake for Nowhere {
+    fn wake(&self) {}
+}
+
+fn attend(watch: &Watch<Chores>, clock: &Clock, carry_out: impl FnMut(&Moment)) {
+    watch.attend(clock.waiting(&Arc::new(Nowhere)), carry_out);
+}
+
 fn hand_in(watch: &Watch<Chores>, due: Moment) -> Need {
     watch.change(|chores| (chores.due.push(due), Some(due))).1
 }
@@ -107,7 +118,7 @@ fn a_thread_that_waits_is_woken_for_what_is_due_before_that() {
         let attends = thread::spawn({
             let (watch, clock) = (Arc::clone(&watch), clock.clone());
             // What is done soon takes so long that the other is due after it.
-            move || watch.attend(&clock, |_| manual.advance(HOUR))
+            move || attend(&watch, &clock, |_| manual.advance(HOUR))
         });
         assert_eq!(hand_in(&watch, soon), Need::Nobody);
         attends.join().expect("it ends when all is done");
@@ -126,7 +137,7 @@ fn what_is_handed_in_while_a_thread_is_at_work_is_seen_after_it() {
         let attends = thread::spawn({
             let (watch, clock) = (Arc::clone(&watch), clock.clone());
             move || {
-                watch.attend(&clock, |errand| {
+                attend(&watch, &clock, |errand| {
                     if *errand == now {
                         manual.advance(HOUR);
                     }
@@ -148,7 +159,7 @@ fn a_thread_that_was_woken_for_nothing_is_woken_again() {
         assert_eq!(hand_in(&watch, late), Need::Thread);
         let attends = thread::spawn({
             let (watch, clock) = (Arc::clone(&watch), clock.clone());
-            move || watch.attend(&clock, |_| manual.advance(HOUR))
+            move || attend(&watch, &clock, |_| manual.advance(HOUR))
         });
         let called_off = soon.plus(MILLISECOND);
         assert_eq!(hand_in(&watch, called_off), Need::Nobody);
@@ -168,10 +179,10 @@ fn what_is_handed_in_while_a_thread_is_about_to_rest_is_seen_by_it_or_needs_anot
         assert_eq!(hand_in(&watch, now.minus(MILLISECOND)), Need::Thread);
         let attends = thread::spawn({
             let (watch, clock) = (Arc::clone(&watch), clock.clone());
-            move || watch.attend(&clock, |_| ())
+            move || attend(&watch, &clock, |_| ())
         });
         if hand_in(&watch, now) == Need::Thread {
-            watch.attend(&clock, |_| ());
+            attend(&watch, &clock, |_| ());
         }
         attends.join().expect("it ends when all is done");
         assert_done(&watch, &[now.minus(MILLISECOND), now]);
@@ -191,7 +202,7 @@ fn of_two_that_hand_something_in_one_needs_a_thread() {
         let mut needs = [hand_in(&watch, now), other.join().expect("it hands in")];
         needs.sort_unstable_by_key(|need| *need == Need::Thread);
         assert_eq!(needs, [Need::Nobody, Need::Thread]);
-        watch.attend(&clock, |_| ());
+        attend(&watch, &clock, |_| ());
         assert_done(&watch, &[now.minus(MILLISECOND), now]);
     });
 }
@@ -205,15 +216,15 @@ fn after_a_thread_that_could_not_be_had_another_is_needed() {
         assert_eq!(hand_in(&watch, now.minus(MILLISECOND)), Need::Thread);
         watch.is_unattended();
         assert_eq!(hand_in(&watch, now), Need::Thread);
-        watch.attend(&clock, |_| ());
+        attend(&watch, &clock, |_| ());
         assert_done(&watch, &[now.minus(MILLISECOND), now]);
     });
 }
 
 /// Calls the thread, and waits until it has heeded that.
-fn call(watch: &Watch<Chores>, clock: &Clock, said: usize) {
+fn call(watch: &Watch<Chores>, said: usize) {
     watch.call(said);
-    watch.wait_until_heeded(clock, Moment::NEVER);
+    watch.wait_until_heeded(&Waiting::on_the_machine(), Moment::NEVER);
 }
 
 #[test]
@@ -225,9 +236,9 @@ fn a_call_is_heeded_by_a_thread_that_starts_or_falls_asleep() {
         assert_eq!(hand_in(&watch, late), Need::Thread);
         let attends = thread::spawn({
             let (watch, clock) = (Arc::clone(&watch), clock.clone());
-            move || watch.attend(&clock, |_| ())
+            move || attend(&watch, &clock, |_| ())
         });
-        call(&watch, &clock, 1);
+        call(&watch, 1);
         assert_done(&watch, &[late]);
         attends.join().expect("it ends when all is done");
     });
@@ -241,12 +252,12 @@ fn a_call_to_a_thread_that_is_at_work_is_heeded_when_it_is_done() {
         let (now, late) = (clock.moment(), clock.moment().plus(HOUR));
         assert_eq!(hand_in(&watch, now), Need::Thread);
         assert_eq!(hand_in(&watch, late), Need::Nobody);
-        watch.attend(&clock, |errand| {
+        attend(&watch, &clock, |errand| {
             if *errand == now {
                 watch.call(1);
             }
         });
-        watch.wait_until_heeded(&clock, Moment::NEVER);
+        watch.wait_until_heeded(&Waiting::on_the_machine(), Moment::NEVER);
         assert_done(&watch, &[now, late]);
     });
 }
@@ -257,13 +268,13 @@ fn whoever_calls_a_thread_that_is_about_to_rest_does_not_wait_for_ever() {
         let (_manual, clock) = clock();
         let watch = Arc::new(Watch::new(Chores::default()));
         let now = clock.moment();
-        watch.wait_until_heeded(&clock, Moment::NEVER); // there is nothing to heed
+        watch.wait_until_heeded(&Waiting::on_the_machine(), Moment::NEVER); // there is nothing to heed
         assert_eq!(hand_in(&watch, now), Need::Thread);
         let attends = thread::spawn({
             let (watch, clock) = (Arc::clone(&watch), clock.clone());
-            move || watch.attend(&clock, |_| ())
+            move || attend(&watch, &clock, |_| ())
         });
-        call(&watch, &clock, 1);
+        call(&watch, 1);
         assert_done(&watch, &[now]);
         attends.join().expect("it ends when all is done");
     });
@@ -282,8 +293,8 @@ fn two_that_call_are_both_heeded_and_what_one_said_stays_said() {
         });
         watch.call(1);
         other.join().expect("it only calls");
-        watch.attend(&clock, |_| ());
-        watch.wait_until_heeded(&clock, Moment::NEVER);
+        attend(&watch, &clock, |_| ());
+        watch.wait_until_heeded(&Waiting::on_the_machine(), Moment::NEVER);
         let (heard, _) = watch.change(|chores| (chores.heard, None));
         assert_eq!(heard, 1);
         assert_done(&watch, &[late]);

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::thread;
 use std::time::Duration;
 
-use crate::clock::{Clock, Moment};
+use crate::clock::{Clock, Moment, Wake};
 use crate::error::{Chain, MutexError};
 use crate::fault::contain;
 use crate::lease::{Holder, Lease};
@@ -140,7 +140,10 @@ impl Keeper {
                 Answers::new()
             }
         };
-        let attend = move || keeper.watch.attend(&keeper.clock, |errand| carry_out(&keeper, errand));
+        // From here on time waits for the thread, where a test moves it.
+        let waiting = self.clock.waiting(self);
+        waiting.is_needed();
+        let attend = move || keeper.watch.attend(waiting, |errand| carry_out(&keeper, errand));
         if let Err(error) = thread::Builder::new().name("soloist-keeper".into()).spawn(attend) {
             self.watch.is_unattended();
             let _ = contain(|| {
@@ -169,6 +172,12 @@ impl Keeper {
             });
         }
         answers
+    }
+}
+
+impl Wake for Keeper {
+    fn wake(&self) {
+        self.watch.ring();
     }
 }
 
@@ -214,6 +223,7 @@ mod tests {
 
     use super::watch::{Duty, Step};
     use super::*;
+    use crate::clock::Waiting;
 
     struct Broken;
 
@@ -236,7 +246,7 @@ mod tests {
         let due = |_: &mut Broken| ((), Some(Moment::BEGINNING));
         assert_eq!(watch.change(due).1, Need::Thread);
         assert_eq!(watch.change(due).1, Need::Nobody, "there is one");
-        catch_unwind(AssertUnwindSafe(|| watch.attend(&Clock::system(), |()| ()))).unwrap_err();
+        catch_unwind(AssertUnwindSafe(|| watch.attend(Waiting::on_the_machine(), |()| ()))).unwrap_err();
         assert_eq!(watch.change(due).1, Need::Thread);
     }
 }

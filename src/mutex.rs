@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use crate::clock::Clock;
 use crate::error::MutexError;
 use crate::lease::{Holder, Lease, LeaseRequest, MutexName, Term};
 
@@ -251,6 +252,20 @@ pub trait EventMutex: fmt::Debug + Send + Sync {
     /// How far the store's word reaches. The default is [`Scope::Unknown`], which is never warned of.
     fn scope(&self) -> Scope {
         self.inner().map_or(Scope::Unknown, EventMutex::scope)
+    }
+
+    /// The clock by which it lets leases end, which a [`LeaseGuard`](crate::LeaseGuard) goes by, and a
+    /// [`Schedule`](crate::Schedule) that is given no other: the machine's, unless a test has put in one that it moves.
+    ///
+    /// ```
+    /// use chrono::DateTime;
+    /// use soloist::{EventMutex, ManualClock, MemoryMutex};
+    ///
+    /// let clock = ManualClock::at(DateTime::UNIX_EPOCH);
+    /// assert_eq!(MemoryMutex::with_clock(&clock).clock().now(), DateTime::UNIX_EPOCH);
+    /// ```
+    fn clock(&self) -> Clock {
+        self.inner().map_or_else(Clock::system, EventMutex::clock)
     }
 
     /// Decides on each admission, one answer for each, in their order. They are independent of one another, and are

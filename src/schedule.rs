@@ -100,9 +100,10 @@ impl Schedule {
     /// # }
     /// ```
     pub fn new(mutex: impl EventMutex + 'static) -> Self {
+        let mutex = Store::new(mutex);
         Self {
-            mutex: Store::new(mutex),
-            clock: Clock::system(),
+            clock: mutex.mutex.clock(),
+            mutex,
             lease_term: Term::DEFAULT,
             zone: Zone::UTC,
             environment: None,
@@ -127,7 +128,10 @@ impl Schedule {
         Self::new(MemoryMutex::new())
     }
 
-    /// The same schedule on another clock than the machine's, for tests.
+    /// The same schedule on another clock than its store's, which is the machine's. For tests: see [`ManualClock`] for how
+    /// to let time pass under a running task.
+    ///
+    /// [`ManualClock`]: crate::ManualClock
     ///
     /// ```
     /// use soloist::{ManualClock, MemoryMutex, Schedule};

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use crate::clock::{Clock, Moment};
+use crate::clock::{Clock, Moment, Waiting, Wake};
 use crate::fault::contain;
 use crate::task::Run;
 
@@ -304,14 +304,19 @@ impl Shutdown {
         AtWork { shutdown: self, run }
     }
 
-    /// Sleeps until this moment of `clock`, or until it is set off, and wakes up no more often than that.
-    pub(crate) fn sleep_until(&self, enough: Moment, clock: &Clock) -> bool {
-        self.wait_for(|state| state.gone_by.is_some(), || clock.sleep_until(enough))
+    /// A thread that may sleep until moments of `clock`, or until it is set off.
+    pub(crate) fn waiting(&self, clock: &Clock) -> Waiting {
+        clock.waiting(&self.shared)
+    }
+
+    /// Sleeps until this moment, or until it is set off, and wakes up no more often than that.
+    pub(crate) fn sleep_until(&self, enough: Moment, waiting: &Waiting) -> bool {
+        self.wait_for(|state| state.gone_by.is_some(), || waiting.sleep_until(enough))
     }
 
     fn wait_until(&self, enough: Moment, done: impl Fn(&State) -> bool) -> bool {
-        let clock = Clock::system();
-        self.wait_for(done, || clock.patience(enough))
+        let waiting = Waiting::on_the_machine();
+        self.wait_for(done, || waiting.patience(enough))
     }
 
     /// `patience`: for how long it may wait from now on.
@@ -328,8 +333,21 @@ impl Shutdown {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
+        self.shared.state()
+    }
+}
+
+impl Shared {
+    fn state(&self) -> MutexGuard<'_, State> {
         // No code that can panic runs while it is half-changed.
-        self.shared.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Wake for Shared {
+    fn wake(&self) {
+        drop(self.state());
+        self.changed.notify_all();
     }
 }
 

@@ -5,13 +5,13 @@
 //! never comes back.
 
 use std::fmt;
-use std::sync::PoisonError;
 use std::sync::atomic::{AtomicBool, AtomicUsize};
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use super::sync::{AtomicU64, Condvar, Mutex, Ordering};
 use crate::cancel::CancelReason;
-use crate::clock::{Clock, Moment};
+use crate::clock::{Clock, Moment, Waiting, Wake};
 use crate::fault::contain;
 use crate::lease::{FencingToken, Holder, Lease, Owner, Term};
 use crate::mutex::Grant;
@@ -116,6 +116,10 @@ impl Tenure {
         }
     }
 
+    pub(crate) fn clock(&self) -> &Clock {
+        &self.clock
+    }
+
     /// The lease as it was granted.
     pub(crate) fn lease(&self) -> Option<&Lease> {
         self.grant.as_ref()?.lease()
@@ -208,32 +212,27 @@ impl Tenure {
     }
 
     /// Waits until there is a reason to stop, for `timeout` at most.
-    pub(crate) fn wait(&self, timeout: Duration) -> Option<CancelReason> {
+    pub(crate) fn wait(self: &Arc<Self>, timeout: Duration) -> Option<CancelReason> {
         let enough = self.clock.moment().plus(timeout);
-        self.wait_while(|now| {
-            let patience = self.patience(now)?;
-            (now < enough).then(|| patience.min(self.clock.patience(enough)))
+        self.wait_while(|now, waiting| {
+            (self.reason_at(now).is_none() && now < enough).then(|| waiting.patience(self.end().min(enough)))
         });
         // Not while `asking` is locked: a loss is told from here.
         self.reason()
     }
 
     /// Waits as long as `idle`, which is asked at every change, says for how long at most.
-    pub(crate) fn wait_while(&self, idle: impl Fn(Moment) -> Option<Duration>) {
+    pub(crate) fn wait_while(self: &Arc<Self>, idle: impl Fn(Moment, &Waiting) -> Option<Duration>) {
+        let waiting = self.clock.waiting(self);
         let mut asking = self.asking.lock().unwrap_or_else(PoisonError::into_inner);
         // What changes from here on is told once this thread waits.
-        while let Some(patience) = idle(self.clock.moment()) {
+        while let Some(patience) = idle(self.clock.moment(), &waiting) {
             (asking, _) = self.told.wait_timeout(asking, patience).unwrap_or_else(PoisonError::into_inner);
         }
     }
 
-    /// For how long there is no reason to stop, as things are; nothing if there is one.
-    pub(crate) fn patience(&self, now: Moment) -> Option<Duration> {
-        self.reason_at(now).is_none().then(|| self.clock.patience(self.end()))
-    }
-
     /// When there will be a reason to stop, as things are.
-    fn end(&self) -> Moment {
+    pub(crate) fn end(&self) -> Moment {
         let right = match Right::of(self.right.load(Ordering::Acquire)) {
             Right::Until(deadline) => deadline,
             Right::GoneSince(_) => Moment::BEGINNING,
@@ -242,15 +241,14 @@ impl Tenure {
         right.min(limit).min(Moment::from_bits(self.shut_down.load(Ordering::Acquire)))
     }
 
-    /// For how long a task that was told to stop may go on: until its lease ends or its process does, and not at all if
-    /// the lease may be another's already.
-    pub(crate) fn last_patience(&self) -> Duration {
+    /// Until when a task that was told to stop may go on: until its lease ends or its process does, and not at all if the
+    /// lease may be another's already.
+    pub(crate) fn last_moment(&self) -> Moment {
         if self.taken_away.load(std::sync::atomic::Ordering::Acquire) {
-            return Duration::ZERO;
+            return Moment::BEGINNING;
         }
         let (Right::Until(deadline) | Right::GoneSince(deadline)) = Right::of(self.right.load(Ordering::Acquire));
-        let end = Moment::from_bits(self.gone_by.load(Ordering::Acquire)).min(deadline.plus(self.stopping));
-        end.since(self.clock.moment())
+        Moment::from_bits(self.gone_by.load(Ordering::Acquire)).min(deadline.plus(self.stopping))
     }
 
     /// When the grant was there.
@@ -347,8 +345,7 @@ impl Tenure {
             }
         }
         // Whoever is about to wait until the later deadline is told once it does.
-        drop(self.asking.lock().unwrap_or_else(PoisonError::into_inner));
-        self.told.notify_all();
+        self.wake();
     }
 
     /// The store gave no answer to the renewal.
@@ -401,10 +398,11 @@ impl Tenure {
 
     /// Waits for the answer to a renewal that is under way, so that it does not prolong what is shortened after it; not
     /// for longer than the lease lasts.
-    pub(crate) fn wait_for_its_renewal(&self, deadline: Moment) {
+    pub(crate) fn wait_for_its_renewal(self: &Arc<Self>, deadline: Moment) {
+        let waiting = self.clock.waiting(self);
         let mut asking = self.asking.lock().unwrap_or_else(PoisonError::into_inner);
         while *asking && self.clock.moment() < deadline {
-            let patience = self.clock.patience(deadline);
+            let patience = waiting.patience(deadline);
             (asking, _) = self.told.wait_timeout(asking, patience).unwrap_or_else(PoisonError::into_inner);
         }
     }
@@ -421,6 +419,13 @@ impl Tenure {
         let _ = contain(|| {
             tracing::error!(target: "soloist", mutex = mutex.map(tracing::field::display), token, "lease lost");
         });
+    }
+}
+
+impl Wake for Tenure {
+    fn wake(&self) {
+        drop(self.asking.lock().unwrap_or_else(PoisonError::into_inner));
+        self.told.notify_all();
     }
 }
 

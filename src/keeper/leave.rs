@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use super::watch::NOTHING;
 use super::{KNOWN, Keeper};
-use crate::clock::{Clock, Moment};
+use crate::clock::{Clock, Moment, Waiting};
 use crate::process;
 use crate::system::{Thread, at_exit};
 
@@ -45,12 +45,16 @@ pub(crate) fn leave(by: Option<Thread>) {
     if PROCESS.load(Ordering::Relaxed) != process::id() {
         return;
     }
-    let clock = Clock::system();
-    let enough = clock.moment().plus(PATIENCE);
-    let keepers = keepers(&clock, enough);
+    let waiting = Waiting::on_the_machine();
+    let enough = waiting.clock().moment().plus(PATIENCE);
+    let keepers = keepers(waiting.clock(), enough);
     let said = by.map_or(NOTHING, Thread::number);
-    keepers.iter().for_each(|keeper| keeper.watch.call(said));
-    keepers.iter().for_each(|keeper| keeper.watch.wait_until_heeded(&clock, enough));
+    for keeper in &keepers {
+        keeper.watch.call(said);
+    }
+    for keeper in &keepers {
+        keeper.watch.wait_until_heeded(&waiting, enough);
+    }
 }
 
 /// Those of this process. They are locked for an instant, unless a signal has interrupted this thread just then.

@@ -11,7 +11,7 @@ use std::sync::PoisonError;
 use std::time::Duration;
 
 use super::sync::{AtomicBool, Condvar, Mutex, MutexGuard, Ordering};
-use crate::clock::{Clock, Moment};
+use crate::clock::{Moment, Waiting};
 
 /// What is watched.
 pub(crate) trait Duty {
@@ -51,6 +51,8 @@ struct State<D> {
     duty: D,
     /// When the thread looks by itself.
     alarm: Moment,
+    /// The thread, once it has begun.
+    thread: Option<Waiting>,
 }
 
 /// What wakes the thread.
@@ -80,7 +82,7 @@ pub(crate) enum Need {
 impl<D: Duty> Watch<D> {
     pub(crate) fn new(duty: D) -> Self {
         Self {
-            state: Mutex::new(State { duty, alarm: Moment::NEVER }),
+            state: Mutex::new(State { duty, alarm: Moment::NEVER, thread: None }),
             attended: AtomicBool::new(false),
             bell: Mutex::new(Bell::default()),
             rung: Condvar::new(),
@@ -101,32 +103,40 @@ impl<D: Duty> Watch<D> {
         }
         if due < state.alarm {
             state.alarm = due;
-            self.bell().rung = true;
-            self.rung.notify_one();
+            state.thread.iter().for_each(Waiting::is_needed);
+            self.ring();
         }
         (changed, Need::Nobody)
     }
 
     /// The thread that was needed could not be had.
     pub(crate) fn is_unattended(&self) {
-        let _state = self.state();
-        self.rest();
+        self.rest(self.state());
     }
 
-    /// There is no thread from here on. The state is locked.
-    fn rest(&self) {
+    /// There is no thread from here on.
+    fn rest(&self, mut state: MutexGuard<'_, State<D>>) {
+        state.thread = None;
         self.attended.store(false, Ordering::Relaxed);
         // Whoever waits for the thread looks at that while the bell is locked.
         drop(self.bell());
         self.heeded.notify_all();
     }
 
-    /// Does what is due until nothing is left.
-    pub(crate) fn attend(&self, clock: &Clock, mut carry_out: impl FnMut(&D::Errand) -> D::Answer) {
+    /// Lets the thread look at the clock again.
+    pub(crate) fn ring(&self) {
+        self.bell().rung = true;
+        self.rung.notify_one();
+    }
+
+    /// Does what is due until nothing is left, on this thread, which is `waiting`.
+    pub(crate) fn attend(&self, waiting: Waiting, mut carry_out: impl FnMut(&D::Errand) -> D::Answer) {
         let _left = Leaving(self);
+        let clock = waiting.clock().clone();
         let mut state = self.state();
+        state.thread = Some(waiting);
         loop {
-            let patience = clock.patience(state.alarm);
+            let patience = state.thread.as_ref().map_or(Duration::ZERO, |thread| thread.patience(state.alarm));
             drop(state);
             let (calls, said) = self.listen(patience);
             state = self.state();
@@ -143,10 +153,7 @@ impl<D: Duty> Watch<D> {
                     state.duty.done(&errand, answer, clock.moment());
                 }
                 Step::Wait(until) => state.alarm = until,
-                Step::Rest => {
-                    self.rest();
-                    return;
-                }
+                Step::Rest => return self.rest(state),
             }
             self.bell().heeded = calls;
             self.heeded.notify_all();
@@ -190,10 +197,10 @@ impl<D: Duty> Watch<D> {
     }
 
     /// Waits until all that was called is heeded, or there is nothing to watch; no longer than until then.
-    pub(crate) fn wait_until_heeded(&self, clock: &Clock, enough: Moment) {
+    pub(crate) fn wait_until_heeded(&self, waiting: &Waiting, enough: Moment) {
         let mut bell = self.bell();
         while self.attended.load(Ordering::Relaxed) && bell.heeded != bell.calls {
-            let patience = clock.patience(enough);
+            let patience = waiting.patience(enough);
             if patience.is_zero() {
                 break;
             }

@@ -535,6 +535,10 @@ impl EventMutex for FileMutex {
         Scope::Host
     }
 
+    fn clock(&self) -> Clock {
+        self.shared.clock.clone()
+    }
+
     fn admit(&self, admissions: &[Admission]) -> Vec<Result<Admitted, MutexError>> {
         admissions.iter().map(|admission| self.decide_on(admission)).collect()
     }

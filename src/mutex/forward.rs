@@ -28,6 +28,10 @@ macro_rules! forward {
                 let $this = self;
                 $inner.scope()
             }
+            fn clock(&self) -> Clock {
+                let $this = self;
+                $inner.clock()
+            }
             fn admit(&self, admissions: &[Admission]) -> Answers<Admitted> {
                 let $this = self;
                 $inner.admit(admissions)

@@ -186,6 +186,10 @@ impl EventMutex for MemoryMutex {
         Scope::Process
     }
 
+    fn clock(&self) -> Clock {
+        self.clock.clone()
+    }
+
     fn admit(&self, admissions: &[Admission]) -> Vec<Result<Admitted, MutexError>> {
         self.decide(|state, now| admissions.iter().map(|admission| Ok(self.decide_on(state, admission, now))).collect())
     }

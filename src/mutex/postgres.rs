@@ -3,6 +3,7 @@
 
 use std::fmt;
 
+use crate::clock::Clock;
 use crate::error::{InvalidOptions, MutexError};
 use crate::lease::{Holder, Lease, LeaseRequest, MutexName, Term};
 use crate::mutex::sql::SqlMutex;

@@ -73,6 +73,7 @@ impl Schedule {
         let now = schedule.clock.now();
         let mut beat = Beat::begin(now);
         thread::scope(|scope| {
+            let waiting = shutdown.waiting(&schedule.clock);
             // What it reports is told by then.
             let crew = Crew { scope, schedule: &schedule, report: &drop };
             crew.start(Schedule::make_itself_known);
@@ -84,7 +85,7 @@ impl Schedule {
                 if let Some(since) = beat.tick(now) {
                     crew.take(schedule.docket(now, since));
                 }
-                shutdown.sleep_until(moment.plus(beat.rest(now, &schedule)), &schedule.clock);
+                shutdown.sleep_until(moment.plus(beat.rest(now, &schedule)), &waiting);
             }
             // Whoever called has the rest of the grace, and is not ended before.
             shutdown.is_triggered();
@@ -120,13 +121,14 @@ impl Schedule {
         let reports = Mutex::new(Vec::new());
         let report = |report| reports.lock().unwrap_or_else(PoisonError::into_inner).push(report);
         thread::scope(|scope| {
+            let waiting = shutdown.waiting(&self.clock);
             let crew = Crew { scope, schedule: self, report: &report };
             let (mut now, mut since) = (first, DateTime::<Utc>::MIN_UTC);
             while now < end {
                 crew.take(self.docket(now, since));
                 let Some(next) = next_after(now) else { break };
                 let moment = began.plus((next - first).to_std().unwrap_or_default());
-                if shutdown.sleep_until(moment, &self.clock) {
+                if shutdown.sleep_until(moment, &waiting) {
                     break;
                 }
                 since = now;

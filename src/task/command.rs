@@ -213,7 +213,7 @@ impl Command {
     }
 
     /// Waits until nothing is left of the group, and ends it if the run is cancelled. Why it did so, if it did.
-    fn attend(&self, group: &mut Processes, tenure: &Tenure, end: &End) -> Option<CancelReason> {
+    fn attend(&self, group: &mut Processes, tenure: &Arc<Tenure>, end: &End) -> Option<CancelReason> {
         let clock = Clock::system();
         let mut stopping: Option<Stopping> = None;
         let mut look = FIRST_LOOK;
@@ -230,7 +230,7 @@ impl Command {
                 look = FIRST_LOOK;
             }
             if let Some(stopping) = &mut stopping
-                && stopping.patience(&clock, tenure).is_zero()
+                && stopping.is_over(tenure)
             {
                 group.kill();
                 if !stopping.killed {
@@ -240,13 +240,15 @@ impl Command {
             let killed = stopping.as_ref().is_some_and(|stopping| stopping.killed);
             let next_look = if has_ended || killed || !end.is_told { clock.moment().plus(look) } else { Moment::NEVER };
             look = (look * 2).min(LAST_LOOK);
-            tenure.wait_while(|now| {
+            tenure.wait_while(|now, waiting| {
                 let patience = match &stopping {
-                    None => tenure.patience(now)?,
+                    None if tenure.reason_at(now).is_some() => return None,
+                    None => waiting.patience(tenure.end()),
                     Some(stopping) if stopping.killed => Duration::MAX,
-                    Some(stopping) => stopping.patience(&clock, tenure),
+                    Some(stopping) if stopping.is_over(tenure) => return None,
+                    Some(stopping) => waiting.patience(last_moment(tenure)).min(stopping.kill_at.since(clock.moment())),
                 };
-                let patience = patience.min(clock.patience(next_look));
+                let patience = patience.min(next_look.since(clock.moment()));
                 (end.has_come() == has_ended && !patience.is_zero()).then_some(patience)
             });
         }
@@ -270,10 +272,15 @@ struct Stopping {
 }
 
 impl Stopping {
-    /// How long it may go on.
-    fn patience(&self, clock: &Clock, tenure: &Tenure) -> Duration {
-        self.kill_at.since(clock.moment()).min(tenure.last_patience().saturating_sub(KILLING_TAKES))
+    /// Whether it may not go on any longer.
+    fn is_over(&self, tenure: &Tenure) -> bool {
+        self.kill_at <= Clock::system().moment() || last_moment(tenure) <= tenure.clock().moment()
     }
+}
+
+/// When a command that was told to stop is killed at the latest, on the clock of what it works under.
+fn last_moment(tenure: &Tenure) -> Moment {
+    tenure.last_moment().minus(KILLING_TAKES)
 }
 
 /// How the end of the process that was started is learned of.

@@ -63,6 +63,10 @@ impl EventMutex for Asked {
         self.error("scope");
         Scope::Host
     }
+    fn clock(&self) -> Clock {
+        self.error("clock");
+        Clock::system()
+    }
     fn admit(&self, admissions: &[Admission]) -> Answers<Admitted> {
         self.errors("admit", admissions.len())
     }
@@ -112,6 +116,7 @@ fn what_a_decorator_does_not_override_is_asked_of_the_store_in_it() {
     answered(&store.forget(&lease).unwrap_err(), "forget");
     assert_eq!(store.identity(), StoreId::of(&store.0.0));
     assert_eq!(store.scope(), Scope::Host);
+    let _ = store.clock();
     all_answered(errors(&store.admit(&asked_for)), "admit");
     answered(&store.admit_one(&asked_for[0]).unwrap_err(), "admit");
     all_answered(errors(&store.release(&leases)), "release");
@@ -127,7 +132,8 @@ fn what_a_decorator_does_not_override_is_asked_of_the_store_in_it() {
     answered(&store.check().unwrap_err(), "check");
 
     let asked = store.0.0.lock().unwrap().clone();
-    let so_far = ["create", "exists", "forget", "identity", "scope", "admit", "admit", "release", "release", "admit"];
+    let so_far =
+        ["create", "exists", "forget", "identity", "scope", "clock", "admit", "admit", "release", "release", "admit"];
     let rest = ["can_extend", "extend", "release_after", "lifeline", "holder", "break_lease", "check"];
     assert_eq!(asked, [&so_far[..], &rest].concat());
     // A method that stores learn later has its place here, or a decorator would take it away from them.

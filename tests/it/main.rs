@@ -28,6 +28,7 @@ mod frequency;
 mod fuzz;
 mod healing;
 mod idle;
+mod moved_clock;
 mod outage;
 mod pause;
 mod period;

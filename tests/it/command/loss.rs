@@ -60,12 +60,13 @@ fn a_renewal_moves_the_moment_in_which_a_command_is_told() {
     let told = told(&place, event, |clock, _| {
         let run = run.lock().unwrap().take().unwrap();
         for _ in 0..4 {
-            clock.advance(THIRD);
-            until(|| run.remaining() == Some(54 * SECOND)).unwrap();
+            // A third of what the lease lasts but for its stopping.
+            clock.advance(18 * SECOND);
+            assert_eq!(run.remaining(), Some(54 * SECOND));
         }
         place.touch("go");
     });
-    assert_eq!(told.outcome.to_string(), "succeeded in 1 min 20 s");
+    assert_eq!(told.outcome.to_string(), "succeeded in 1 min 12 s");
     assert!(!told.outcome.is_failure());
 }
 
@@ -107,15 +108,16 @@ fn a_command_whose_lease_somebody_broke_is_killed_at_once() {
         let told = told(&place, event, |clock, store| {
             until(|| text == DEAF || !is_alive(place.pid("pid"))).unwrap();
             assert!(store.break_lease(&MutexName::lease("e").unwrap()).unwrap());
-            clock.advance(THIRD);
+            // A third of what the lease lasts but for its grace.
+            clock.advance(10 * SECOND);
         });
         let end = if text == DEAF { "ended by signal 9 (SIGKILL)" } else { "exited with 0" };
-        let said = format!("cancelled after 20.0 s; {end}; the lease was lost at 2026-03-01T12:00:20Z");
+        let said = format!("cancelled after 10.0 s; {end}; the lease was lost at 2026-03-01T12:00:10Z");
         assert_eq!(told.outcome.to_string(), said);
         let Ended::Faulted(Fault::Failed(error)) = told.outcome.ended() else { panic!("{:?}", told.outcome) };
         let reason = error.downcast_ref::<Cancelled>().map(Cancelled::reason);
         assert_eq!(reason, Some(CancelReason::LeaseLost));
-        assert_eq!(told.outcome.lease_lost_at(), Some(at("2026-03-01T12:00:20Z")));
+        assert_eq!(told.outcome.lease_lost_at(), Some(at("2026-03-01T12:00:10Z")));
         assert!(matches!(told.outcome.release(), Some(Release::Lost)), "{}", told.report);
         assert_eq!(told.seen[1..], ["given back when its group had gone"]);
         assert!(told.took < SECOND + SLACK, "its grace is not waited for: {:?}", told.took);
@@ -131,10 +133,10 @@ fn a_command_that_uses_up_its_grace_is_killed_when_its_lease_is_broken() {
         clock.advance(SECOND);
         until(|| place.has("told")).unwrap();
         assert!(store.break_lease(&MutexName::lease("e").unwrap()).unwrap());
-        clock.advance(THIRD);
+        clock.advance(9 * SECOND);
     });
-    let said = "timed out after 1.0 s, and stopped 20.0 s later; ended by signal 9 (SIGKILL); the lease was lost at \
-                2026-03-01T12:00:21Z";
+    let said = "timed out after 1.0 s, and stopped 9.0 s later; ended by signal 9 (SIGKILL); the lease was lost at \
+                2026-03-01T12:00:10Z";
     assert_eq!(told.outcome.to_string(), said);
     assert!(told.took < SECOND + SLACK, "its grace is not waited for: {:?}", told.took);
 }

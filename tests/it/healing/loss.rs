@@ -22,7 +22,7 @@ fn a_process_that_was_stopped_past_its_term_knows_before_anything_else_that_its_
             let wait_for_entry = Mutex::new(wait_for_entry);
             move |run: &Run| -> TaskOutcome {
                 // Everything stands still for longer than the term.
-                moved.advance(90 * SECOND);
+                moved.jump(90 * SECOND);
                 assert_eq!(run.cancel_reason(), Some(CancelReason::LeaseLost));
                 assert!(run.is_cancelled() && run.remaining() == Some(Duration::ZERO));
                 let second = second.lock().unwrap().take().expect("it is called once");
@@ -126,7 +126,7 @@ fn a_task_that_checks_fails_with_the_reason() {
     let moved = clock.clone();
     let task = move |run: &Run| {
         run.check()?;
-        moved.advance(TERM);
+        moved.jump(TERM);
         run.check()?;
         panic!("it may not go on")
     };
@@ -249,7 +249,7 @@ fn a_task_whose_lease_was_lost_before_it_is_not_started() {
         let clock = ManualClock::at(noon());
         let (diary, moved) = (Diary::default(), clock.clone());
         let event = Event::call("e", diary.task("ran")).every_minute().apply(term);
-        let event = event.before(move |_| moved.advance(TERM)).then(diary.hook("then"));
+        let event = event.before(move |_| moved.jump(TERM)).then(diary.hook("then"));
         let report = schedule(&in_memory(&clock), &clock, [event]).run_due(noon());
         assert_eq!(diary.lines(), ["then"]);
         let said = "not started; the lease was lost at 2026-03-01T12:01:00Z";
@@ -269,7 +269,7 @@ fn the_occurrence_of_a_task_whose_lease_was_lost_before_it_is_another_servers() 
         let clock = ManualClock::at(noon());
         let (mutex, moved, diary) = (in_memory(&clock), clock.clone(), Diary::default());
         let event = |name: &str| Event::call("e", diary.task(name)).every_minute().without_overlapping().apply(way);
-        let stopped = event("stopped").before(move |_| moved.advance(TERM));
+        let stopped = event("stopped").before(move |_| moved.jump(TERM));
         let report = schedule(&mutex, &clock, [stopped]).run_due(noon());
         assert!(ran(&report, "e").to_string().starts_with("not started; the lease was lost at "), "{report}");
 
