@@ -197,6 +197,7 @@ impl<'a> Office<'a> {
                 Err(reason) => refused.push(Refused { turn, span, reason }),
             }
         }
+        let _still = agreed.first().map(|(turn, _)| self.turns[*turn].clock.stand_still());
         let (mut asking, mut admissions) = (Vec::with_capacity(agreed.len()), Vec::with_capacity(agreed.len()));
         for (turn, span) in agreed {
             match gate::admission(&self.turns[turn]) {

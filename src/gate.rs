@@ -32,6 +32,7 @@ impl Pass<'_> {
 /// Admits the event, or says why not. No I/O before the last step, but for a look whether the schedule is paused.
 pub(crate) fn admit<'a>(turn: &Turn<'a>) -> Result<Pass<'a>, SkipReason> {
     ask_filters(turn)?;
+    let _still = turn.clock.stand_still();
     refuse_late_claims(turn)?;
     let Some(admission) = asked_of_the_store(turn) else { return Ok(pass(turn, None)) };
     let mut unused = Vec::new();
@@ -50,6 +51,7 @@ pub(crate) fn admit_after<'a>(
     turn: &Turn<'a>,
     ended: &Lease,
 ) -> (Option<Result<bool, MutexError>>, Result<Pass<'a>, SkipReason>) {
+    let _still = turn.clock.stand_still();
     let admission = match admission(turn) {
         Ok(Some(admission)) => admission,
         Ok(None) => return (None, Ok(pass(turn, None))),

@@ -117,6 +117,7 @@ impl LeaseGuard {
 
     fn take(store: &Store, name: MutexName, term: Term, renewal: Renewal) -> Result<Option<Self>, MutexError> {
         let clock = store.mutex.clock();
+        let _still = clock.stand_still();
         let request = LeaseRequest::new(name, term, &clock);
         let Some(lease) = store.mutex.create(&request)? else { return Ok(None) };
         let now = clock.moment();

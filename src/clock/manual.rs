@@ -102,8 +102,8 @@ impl ManualClock {
     /// Time stops at each moment that somebody waits for, and goes on when that turn is over: a lease is renewed every
     /// third of its term, [`Run::cancelled`](crate::Run::cancelled) returns, a [timeout](crate::Event::timeout) sets in,
     /// [`Schedule::work`](crate::Schedule::work) starts its ticks. What tasks, hooks and ticks do then is not waited for.
-    /// A renewal that takes longer than five seconds of real time is not waited for either, until it has ended; nor is the
-    /// one that calls this itself. A thread that begins to wait after this has returned waits for the next call.
+    /// A renewal or an admission that takes longer than five seconds of real time is not waited for either, until it has
+    /// ended; nor is one that calls this itself. A thread that begins to wait after this has returned waits for the next call.
     ///
     /// ```
     /// use std::time::Duration;
@@ -189,10 +189,11 @@ struct Places {
     taken: BTreeMap<u64, Place>,
 }
 
-/// Of a thread that waits for moments.
+/// Of a thread that waits for moments, or that time waits for.
 struct Place {
-    here: Arc<dyn Wake>,
-    /// The thread, once it has slept.
+    /// `None`: it does not sleep.
+    here: Option<Arc<dyn Wake>>,
+    /// The thread, once it is known.
     thread: Option<ThreadId>,
     state: State,
 }
@@ -221,12 +222,22 @@ impl ManualTime {
         i64::try_from(self.moment_nanos.load(Ordering::SeqCst)).unwrap_or(i64::MAX)
     }
 
+    /// A place for a thread that may sleep here.
     pub(super) fn take_place(&self, here: Arc<dyn Wake>) -> u64 {
+        self.take(Place { here: Some(here), thread: None, state: State::Idle })
+    }
+
+    /// It is this thread's turn until it leaves the place.
+    pub(super) fn take_turn(&self) -> u64 {
+        self.take(Place { here: None, thread: Some(thread::current().id()), state: State::Awake })
+    }
+
+    fn take(&self, place: Place) -> u64 {
         let mut places = self.places();
         places.next += 1;
-        let place = places.next;
-        places.taken.insert(place, Place { here, thread: None, state: State::Idle });
-        place
+        let number = places.next;
+        places.taken.insert(number, place);
+        number
     }
 
     /// This thread is about to sleep until then. `false`: that has passed, and it has its turn.
@@ -271,9 +282,9 @@ impl ManualTime {
         let now = Moment(self.moment().0.saturating_add(by));
         self.moment_nanos.store(now.0, Ordering::SeqCst);
         let due = places.taken.values_mut().filter(|place| place.sleeps_until().is_some_and(|until| until <= now));
-        due.map(|place| {
+        due.filter_map(|place| {
             place.state = State::Awake;
-            Arc::clone(&place.here)
+            place.here.clone()
         })
         .collect()
     }

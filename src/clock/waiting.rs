@@ -32,6 +32,17 @@ impl Clock {
         };
         Waiting { clock: self.clone(), place }
     }
+
+    /// For as long as this is there, time does not move on but by this thread: what was asked for at one moment is granted
+    /// at the same.
+    #[inline]
+    pub(crate) fn stand_still(&self) -> Waiting {
+        let place = match &self.0 {
+            Source::System => None,
+            Source::Manual(time) => Some((Arc::clone(time), time.take_turn())),
+        };
+        Waiting { clock: self.clone(), place }
+    }
 }
 
 impl Waiting {
@@ -68,6 +79,7 @@ impl Waiting {
 }
 
 impl Drop for Waiting {
+    #[inline]
     fn drop(&mut self) {
         if let Some((time, place)) = &self.place {
             time.leave_place(*place);

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use soloist::{
-    Answers, CancelReason, Clock, Event, EventMutex, FileMutex, Lease, LeaseGuard, LeaseRequest, ManualClock,
-    MemoryMutex, MutexError, MutexName, Report, Run, Schedule, SkipReason, TaskOutcome, Term,
+    Admission, Admitted, Answers, CancelReason, Clock, Event, EventMutex, FileMutex, Lease, LeaseGuard, LeaseRequest,
+    ManualClock, MemoryMutex, MutexError, MutexName, Report, Run, Schedule, SkipReason, TaskOutcome, Term,
 };
 
 use crate::support::{HOUR, PATIENCE, noon, ran, skipped};
@@ -227,31 +227,71 @@ fn a_lease_of_a_keeper_that_sleeps_for_another_is_renewed_in_time() {
     assert!(long.is_some_and(|long| !long.is_lost()));
 }
 
-/// A store in which something happens at each renewal.
-struct Renews<F>(MemoryMutex, F);
+/// A store in which something happens whenever it is asked for this.
+struct When<F>(&'static str, MemoryMutex, F);
 
-impl<F> std::fmt::Debug for Renews<F> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Renews")
+impl<F: Fn()> When<F> {
+    fn asked(&self, what: &str) -> &MemoryMutex {
+        if self.0 == what {
+            (self.2)();
+        }
+        &self.1
     }
 }
 
-impl<F: Fn() + Send + Sync> EventMutex for Renews<F> {
+impl<F> std::fmt::Debug for When<F> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("When")
+    }
+}
+
+impl<F: Fn() + Send + Sync> EventMutex for When<F> {
     fn create(&self, request: &LeaseRequest) -> Result<Option<Lease>, MutexError> {
-        self.0.create(request)
+        self.asked("create").create(request)
     }
     fn exists(&self, name: &MutexName) -> Result<bool, MutexError> {
-        self.0.exists(name)
+        self.1.exists(name)
     }
     fn forget(&self, lease: &Lease) -> Result<bool, MutexError> {
-        self.0.forget(lease)
+        self.1.forget(lease)
     }
     fn inner(&self) -> Option<&dyn EventMutex> {
-        Some(&self.0)
+        Some(&self.1)
+    }
+    fn admit(&self, admissions: &[Admission]) -> Answers<Admitted> {
+        self.asked("admit").admit(admissions)
     }
     fn extend(&self, leases: &[Lease], term: Term) -> Answers<bool> {
-        (self.1)();
-        self.0.extend(leases, term)
+        self.asked("extend").extend(leases, term)
+    }
+}
+
+#[test]
+fn time_that_passes_while_somebody_is_admitted_waits_for_the_answer() {
+    let foreground: fn(Event) -> Event = |event| event;
+    for (what, place) in [("admit", foreground), ("admit", Event::in_background), ("create", foreground)] {
+        let (clock, (asked, asks)) = (ManualClock::at(noon()), mpsc::channel());
+        let slow = move || {
+            asked.send(()).unwrap();
+            thread::sleep(Duration::from_millis(50)); // the way to the store and back
+        };
+        let store: Store = Arc::new(When(what, MemoryMutex::with_clock(&clock), slow));
+        let scene = Scene::new(clock, Arc::clone(&store), place);
+        thread::scope(|scope| {
+            let clock = &scene.clock;
+            let moves = scope.spawn(move || {
+                asks.recv().unwrap();
+                clock.advance(10 * MINUTE);
+            });
+            if what == "create" {
+                let guard = LeaseGuard::acquire(&store, lease("g"), Term::new(MINUTE).unwrap()).unwrap();
+                moves.join().unwrap();
+                assert!(!guard.expect("nobody holds it").is_lost());
+            } else {
+                scene.goes.send(()).unwrap();
+                assert!(ran(&scene.schedule.run_due(noon()), "e").is_success());
+            }
+        });
     }
 }
 
@@ -263,7 +303,8 @@ fn a_renewal_that_moves_the_clock_itself_holds_nobody_up() {
         moved.advance(5 * SECOND);
         counted.fetch_add(1, Ordering::SeqCst);
     };
-    let scene = Scene::new(clock.clone(), Arc::new(Renews(MemoryMutex::with_clock(&clock), slow)), |event| event);
+    let scene =
+        Scene::new(clock.clone(), Arc::new(When("extend", MemoryMutex::with_clock(&clock), slow)), |event| event);
     let report = scene.while_it_runs(|run| {
         scene.clock.advance(10 * MINUTE);
         assert!(!run.is_cancelled());
@@ -280,7 +321,8 @@ fn a_renewal_that_does_not_end_is_not_waited_for_for_ever_and_once() {
     let stuck = move || {
         let _ = gone.lock().unwrap().recv();
     };
-    let scene = Scene::new(clock.clone(), Arc::new(Renews(MemoryMutex::with_clock(&clock), stuck)), |event| event);
+    let scene =
+        Scene::new(clock.clone(), Arc::new(When("extend", MemoryMutex::with_clock(&clock), stuck)), |event| event);
     let report = scene.while_it_runs(|run| {
         for _ in 0..100 {
             scene.clock.advance(MINUTE);
