@@ -74,7 +74,7 @@ use connection::Connection;
 /// trips and a commit more. Who is beaten between its look and its write looks again: two round trips more, and a
 /// transaction that is undone.
 ///
-/// Rows that have ended are deleted two minutes later, in batches of 500, by a thread that a process starts once a minute
+/// Rows that have ended are deleted two minutes later, in batches of 500, by a thread that a process starts every ten seconds
 /// at most, when something was granted to it; no gate waits for that, and none looks at more rows because there are many.
 /// The thread borrows an idle connection and opens none. If it finds none within half a second, the rows stay until the
 /// next clean-up. When the last handle goes, it waits for a batch, or for twice as many rows as were written, but for two seconds at most. A process that ends by `process::exit` does not wait; the
