@@ -30,6 +30,7 @@ const USAGE: &str = "usage: worker --store URL [options]
   --create-table                   makes the table of the store in a database, if it is not there
   --event NAME                     the name of the event (report)
   --cron EXPR                      its timetable (* * * * *)
+  --every-second                   its timetable is each second, instead of --cron
   --timezone NAME                  the zone whose clocks its timetable means: Europe/Berlin, +02:00, local … (UTC)
   --now RFC3339                    the instant of the first tick; each further one is a minute later
                                    (without it, every tick is at the real time)
@@ -95,6 +96,7 @@ struct Options {
     create_table: bool,
     event: String,
     cron: String,
+    every_second: bool,
     timezone: Option<String>,
     now: Option<DateTime<Utc>>,
     without_overlapping: bool,
@@ -131,6 +133,7 @@ impl Options {
             create_table: false,
             event: "report".into(),
             cron: "* * * * *".into(),
+            every_second: false,
             timezone: None,
             now: None,
             without_overlapping: false,
@@ -161,6 +164,7 @@ impl Options {
                 Long("create-table") => options.create_table = true,
                 Long("event") => options.event = arguments.value()?.string()?,
                 Long("cron") => options.cron = arguments.value()?.string()?,
+                Long("every-second") => options.every_second = true,
                 Long("timezone") => options.timezone = Some(arguments.value()?.string()?),
                 Long("now") => options.now = Some(arguments.value()?.parse()?),
                 Long("without-overlapping") => {
@@ -248,8 +252,8 @@ fn event(options: &Options, name: String) -> Event {
     let mut event = match &options.exec {
         Some(line) => Event::exec(name, line).grace(options.grace),
         None => Event::call(name, task(options)),
-    }
-    .cron(&options.cron);
+    };
+    event = if options.every_second { event.every_second() } else { event.cron(&options.cron) };
     if options.without_overlapping {
         event = match options.fixed_term {
             None => event.without_overlapping(),

@@ -78,7 +78,7 @@ use connection::Connection;
 /// a tenth of a second to the server, eight that ask four times a second each keep MariaDB busy for longer than the
 /// time-out now and then, and one of them skips its event: `no answer within 4s`. Once a minute they are far from that.
 ///
-/// Rows that have ended are deleted two minutes later, in batches of 500, by a thread that a process starts once a minute
+/// Rows that have ended are deleted 90 seconds later, in batches of 500, by a thread that a process starts every ten seconds
 /// at most, when something was granted to it; no gate waits for that, and none looks at more rows because there are many.
 /// The thread borrows an idle connection and opens none. If it finds none within half a second, the rows stay until the
 /// next clean-up. When the last handle goes, it waits for a batch, or for twice as many rows as were written, but for two seconds at most. A process that ends by `process::exit` does not wait; the
@@ -225,7 +225,7 @@ impl MysqlMutex {
         self.0.schema()
     }
 
-    /// Deletes all rows that have ended more than two minutes ago, batch by batch, and says how many that were. It is
+    /// Deletes all rows that have ended more than 90 seconds ago, batch by batch, and says how many that were. It is
     /// done now and then without it: this is for a time of day when the server has nothing else to do.
     ///
     /// # Errors

@@ -12,12 +12,12 @@ use crate::mutex::remote::Failure;
 /// How many rows one statement deletes at most.
 pub(in crate::mutex) const BATCH: u64 = 500;
 
-/// How often one process cleans up at most.
-const EVERY: Duration = Duration::from_secs(60);
+/// How often one process cleans up at most: 200 claims a second leave 2,000 rows between two clean-ups.
+const EVERY: Duration = Duration::from_secs(10);
 
 /// How long a row stays after it has ended, in seconds: longer than any call lasts, so that whoever has looked at it and
 /// writes finds it, and is told if it was somebody else's in between.
-pub(super) const KEPT_SECONDS: u64 = 120;
+pub(super) const KEPT_SECONDS: u64 = 90;
 
 /// How long the last handle lets a clean-up end at most.
 const FAREWELL: Duration = Duration::from_secs(2);
