@@ -298,10 +298,8 @@ impl Entry {
 
     /// What became of it, with all times in the event's zone.
     fn verdict_in_zone(&self) -> String {
-        let held = |what: &str, holder: &Holder| {
-            let since = self.time(holder.since());
-            format!("skipped, {what} {}, pid {}, since {since}", holder.host(), holder.pid())
-        };
+        let held =
+            |what: &str, holder: &Holder| format!("skipped, {what} {}", holder.told_with(&self.time(holder.since())));
         let late = self.missed_by.map_or_else(String::new, |late| format!("{} late: ", Rough(late)));
         late + &match &self.verdict {
             Verdict::Skipped(SkipReason::Overlapping(Some(holder))) => {

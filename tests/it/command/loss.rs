@@ -106,7 +106,7 @@ fn a_command_whose_lease_somebody_broke_is_killed_at_once() {
         let event = place.exec(text).without_overlapping().grace(grace);
         let told = told(&place, event, |clock, store| {
             until(|| text == DEAF || !is_alive(place.pid("pid"))).unwrap();
-            assert!(store.break_lease(&MutexName::lease("e").unwrap()).unwrap());
+            assert!(store.break_lease(&MutexName::lease("e").unwrap()).unwrap().is_freed());
             clock.advance(THIRD);
         });
         let end = if text == DEAF { "ended by signal 9 (SIGKILL)" } else { "exited with 0" };
@@ -130,7 +130,7 @@ fn a_command_that_uses_up_its_grace_is_killed_when_its_lease_is_broken() {
     let told = told(&place, event, |clock, store| {
         clock.advance(SECOND);
         until(|| place.has("told")).unwrap();
-        assert!(store.break_lease(&MutexName::lease("e").unwrap()).unwrap());
+        assert!(store.break_lease(&MutexName::lease("e").unwrap()).unwrap().is_freed());
         clock.advance(THIRD);
     });
     let said = "timed out after 1.0 s, and stopped 20.0 s later; ended by signal 9 (SIGKILL); the lease was lost at \
