@@ -468,7 +468,7 @@ impl Event {
         let window = self.asked.catch_up();
         let protection = self.asked.protection(own_name, usual_term, self.mutex.is_some()).map_err(refuse)?;
         if let Work::Command(command) = &self.work {
-            check_command(command, &self.name, protection.lease).map_err(refuse)?;
+            check_command(command, protection.lease).map_err(refuse)?;
         }
         let catch_up = window.and_then(|window| CatchUp::new(window, &self.name, &protection, &timetable));
         Ok(Definition {
@@ -491,8 +491,8 @@ impl Event {
 }
 
 /// Whether the command can be run, and stopped before its lease ends.
-fn check_command(command: &Command, event: &str, lease: Option<LeaseTerms>) -> Result<(), AddErrorKind> {
-    command.check(event).map_err(AddErrorKind::Command)?;
+fn check_command(command: &Command, lease: Option<LeaseTerms>) -> Result<(), AddErrorKind> {
+    command.check().map_err(AddErrorKind::Command)?;
     if command.grace > LONGEST_GRACE {
         return Err(AddErrorKind::Grace(command.grace));
     }

@@ -209,7 +209,7 @@ pub use mutex::postgres::{PostgresMutex, PostgresMutexBuilder};
 #[cfg(feature = "redis")]
 #[cfg_attr(docsrs, doc(cfg(feature = "redis")))]
 pub use mutex::redis::{RedisMutex, RedisMutexBuilder};
-pub use mutex::{Admission, Admitted, Answers, EventMutex, Grant, Lifeline, Scope, StoreId, StoreWarning};
+pub use mutex::{Admission, Admitted, Answers, Broken, EventMutex, Grant, Lifeline, Scope, StoreId, StoreWarning};
 pub use outcome::{Ended, Hook, HookFailure, Release, RunOutcome, SkipReason};
 pub use pause::{Pause, PauseError};
 pub use period::{InvalidPeriod, Period};

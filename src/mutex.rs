@@ -8,6 +8,7 @@ use crate::error::MutexError;
 use crate::lease::{Holder, Lease, LeaseRequest, MutexName, Term};
 
 mod admission;
+mod broken;
 mod steps;
 mod store;
 pub(crate) mod connect;
@@ -30,6 +31,7 @@ mod sql;
 mod warning;
 
 pub use admission::{Admission, Admitted, Grant};
+pub use broken::Broken;
 use forward::forward;
 pub use lifeline::Lifeline;
 #[cfg(any(feature = "redis", feature = "mysql", feature = "postgres"))]
@@ -476,8 +478,8 @@ pub trait EventMutex: fmt::Debug + Send + Sync {
         self.inner().map_or(Ok(None), |inner| inner.holder(name))
     }
 
-    /// Frees the name, whoever holds it: an operator's tool. `Ok(false)`: nobody held it. The old holder may still be
-    /// at work; it is told at its next renewal or release. Other processes are admitted at once. The one in which the old
+    /// Frees the name, whoever holds it: an operator's tool. The old holder may still be at work; it is told at its next
+    /// renewal or release. A command whose process has ended is told nothing and runs on; the answer names it. Other processes are admitted at once. The one in which the old
     /// holder renews its lease takes the next grant for a sign that the store has forgotten it: it gives that back, tells
     /// the holder, and is admitted the time after.
     ///
@@ -491,12 +493,12 @@ pub trait EventMutex: fmt::Debug + Send + Sync {
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// let (mutex, name) = (MemoryMutex::new(), MutexName::lease("reports")?);
     /// let lease = mutex.create(&LeaseRequest::new(name.clone(), Term::MAX, &Clock::system()))?.expect("it is free");
-    /// assert!(mutex.break_lease(&name)?);
+    /// assert!(mutex.break_lease(&name)?.is_freed());
     /// assert!(!mutex.forget(&lease)?, "it is not the old holder's any more");
     /// # Ok(())
     /// # }
     /// ```
-    fn break_lease(&self, name: &MutexName) -> Result<bool, MutexError> {
+    fn break_lease(&self, name: &MutexName) -> Result<Broken, MutexError> {
         match self.inner() {
             Some(inner) => inner.break_lease(name),
             None => Err(MutexError::unsupported("break a lease")),

@@ -10,7 +10,9 @@ use super::{FencingToken, Lease, Owner};
 use crate::clock::{LITTLE_STEP, wall_plus};
 use crate::escape::OneLine;
 
-/// Who holds a name, as a person wants to read it. `Display`: `web-1, pid 4242, since 2026-03-01T12:00:00Z`.
+/// Who holds a name, as a person wants to read it. `Display`: `web-1, pid 4242, since 2026-03-01T12:00:00Z`. Of a process
+/// that was killed and whose command still runs: `web-1, pid 4242, since 2026-03-01T12:00:00Z, which has ended; its
+/// command still runs as process group 4243`.
 ///
 /// ```
 /// use soloist::{Clock, EventMutex, LeaseRequest, MemoryMutex, MutexName, Term};
@@ -33,6 +35,8 @@ pub struct Holder {
     since: DateTime<Utc>,
     until: DateTime<Utc>,
     set_back_by: Option<Duration>,
+    process_group: Option<u32>,
+    has_ended: bool,
 }
 
 impl Holder {
@@ -53,7 +57,7 @@ impl Holder {
         since: DateTime<Utc>,
         until: DateTime<Utc>,
     ) -> Self {
-        Self { owner, token, host: host.into(), since, until, set_back_by: None }
+        Self { owner, token, host: host.into(), since, until, set_back_by: None, process_group: None, has_ended: false }
     }
 
     /// This process, which was granted `lease` when its store's clock showed `since`.
@@ -103,14 +107,83 @@ impl Holder {
         self.set_back_by
     }
 
-    /// The same holder after its lease was extended or shortened.
-    pub(crate) fn held_until(self, until: DateTime<Utc>) -> Self {
-        Self { until, ..self }
+    /// Returns this holder with the process group of the command that works under its lease: what a store calls that has
+    /// it on record.
+    ///
+    /// ```
+    /// # use soloist::{FencingToken, Holder, Owner};
+    /// # use chrono::DateTime;
+    /// # let holder = Holder::new(Owner::unique(), FencingToken::new(7), "web-1", DateTime::UNIX_EPOCH, DateTime::UNIX_EPOCH);
+    /// assert_eq!(holder.with_process_group(4243).process_group(), Some(4243));
+    /// ```
+    #[must_use = "the holder itself stays as it is"]
+    pub fn with_process_group(self, process_group: u32) -> Self {
+        Self { process_group: Some(process_group), ..self }
+    }
+
+    /// Returns this holder as one whose process has ended, while what it started keeps the lease by its
+    /// [`lifeline`](crate::EventMutex::lifeline): what a store calls that can tell.
+    ///
+    /// ```
+    /// # use soloist::{FencingToken, Holder, Owner};
+    /// # use chrono::DateTime;
+    /// # let since = DateTime::UNIX_EPOCH;
+    /// let holder = Holder::new(Owner::unique(), FencingToken::new(7), "web-1", since, since).with_process_group(4243);
+    /// assert!(holder.survived_by_its_command().to_string().ends_with("its command still runs as process group 4243"));
+    /// ```
+    #[must_use = "the holder itself stays as it is"]
+    pub fn survived_by_its_command(self) -> Self {
+        Self { has_ended: true, ..self }
+    }
+
+    /// The process group of the command that works under the lease, as its host counts them; `None` if there is no
+    /// command, or the store does not know. `kill -TERM -- -GROUP` on that host asks all of it to stop.
+    ///
+    /// ```
+    /// # use soloist::{FencingToken, Holder, Owner};
+    /// # use chrono::DateTime;
+    /// # let holder = Holder::new(Owner::unique(), FencingToken::new(7), "web-1", DateTime::UNIX_EPOCH, DateTime::UNIX_EPOCH);
+    /// assert_eq!(holder.process_group(), None);
+    /// ```
+    pub fn process_group(&self) -> Option<u32> {
+        self.process_group
+    }
+
+    /// Whether its process has ended, as far as the store can tell, and only what it started keeps the lease: until that
+    /// ends, too, and not until [`until`](Self::until).
+    ///
+    /// ```
+    /// # use soloist::{FencingToken, Holder, Owner};
+    /// # use chrono::DateTime;
+    /// # let holder = Holder::new(Owner::unique(), FencingToken::new(7), "web-1", DateTime::UNIX_EPOCH, DateTime::UNIX_EPOCH);
+    /// assert!(!holder.has_ended());
+    /// ```
+    pub fn has_ended(&self) -> bool {
+        self.has_ended
     }
 
     /// The holder as a person reads it, with `since` as that is written where it is read.
     pub(crate) fn read_with(&self, since: &str) -> String {
-        format!("{}, pid {}, since {since}", OneLine(&self.host), self.pid())
+        let process = format!("{}, pid {}, since {since}", OneLine(&self.host), self.pid());
+        process
+            + &match (self.has_ended, self.process_group) {
+                (false, _) => String::new(),
+                (true, Some(group)) => {
+                    format!(", which has ended; its command still runs as process group {group}")
+                }
+                (true, None) => ", which has ended; what it started still runs".to_owned(),
+            }
+    }
+
+    /// The same holder when nothing is left of its command's group.
+    #[cfg(unix)]
+    pub(crate) fn without_process_group(self) -> Self {
+        Self { process_group: None, ..self }
+    }
+
+    /// The same holder after its lease was extended or shortened.
+    pub(crate) fn held_until(self, until: DateTime<Utc>) -> Self {
+        Self { until, ..self }
     }
 
     /// The acquisition that holds it.
@@ -175,7 +248,7 @@ impl Holder {
     }
 
     /// Until when at the latest, on the store's clock, unless it is extended or has a
-    /// [`lifeline`](crate::EventMutex::lifeline).
+    /// [`lifeline`](crate::EventMutex::lifeline). Of one that [has ended](Self::has_ended) it says nothing.
     ///
     /// ```
     /// # use soloist::{FencingToken, Holder, Owner};

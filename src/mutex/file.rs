@@ -13,7 +13,8 @@
 //!
 //! A command that works under a lease inherits a duplicate of the life file's descriptor, its lifeline. They share one
 //! lock: it stays until the last of them is closed, whoever was killed before, and ends at once when the holder unlocks
-//! it to give the lease back. From the first lifeline on the record says that the term does not count, because nobody
+//! it to give the lease back. When the command has begun, its process group is noted in the record. From the first lifeline
+//! on the record says that the term does not count, because nobody
 //! renews it when the holder has gone: the lease is held while its life file is locked. Where that file was deleted
 //! nobody can tell who lives, and the term counts again.
 //!
@@ -38,7 +39,7 @@ use chrono::{DateTime, Utc};
 use crate::clock::{Clock, wall_plus};
 use crate::error::MutexError;
 use crate::lease::{Holder, Lease, LeaseRequest, MutexName, Owner, Term};
-use crate::mutex::{Admission, Admitted, EventMutex, Scope, StoreId, admit_in_steps};
+use crate::mutex::{Admission, Admitted, Broken, EventMutex, Scope, StoreId, admit_in_steps};
 #[cfg(unix)]
 use crate::mutex::{Lifeline, StoreWarning};
 
@@ -77,12 +78,16 @@ use section::{Occupant, Section, Verdict};
 /// has is free when the command has ended, and all that it started and that inherited it; no sooner and no later,
 /// whatever the term.
 ///
-/// `cat DIR/*.record` shows who holds what, since when and until when; the record of a process that was killed stays as
-/// it was, and counts for nothing once its pid has gone, or, where the line `life` says `beyond until`, once its commands
-/// have, too; `fuser DIR/*.life` finds them. The files are small and stay: one record and one life file for each name
-/// that was ever asked for, and an index for each name that ever had more than 64 claims at once. Do not delete or replace
-/// them while a process uses the directory: whoever holds a deleted one no longer excludes anybody, and is told so when a
-/// lease that is older than a second is extended or given back.
+/// `cat DIR/*.record` shows who holds what, since when and until when. The record of a process that was killed stays as it
+/// was. Ignore it once its pid has gone, with one exception: where the line `life` says `beyond until`, the lease lasts
+/// until its command has ended, too. The line `group` names the command's process group, and `fuser DIR/*.life` finds what
+/// has left that. The [holder](EventMutex::holder) and the report say so as well, and [`break_lease`](EventMutex::break_lease)
+/// answers [`FreedWhileRunning`](crate::Broken::FreedWhileRunning).
+///
+/// The files are small and stay: one record and one life file for each name that was ever asked for, and an index for
+/// each name that ever had more than 64 claims at once. Do not delete or replace them while a process uses the directory:
+/// whoever holds a deleted one no longer excludes anybody, and is told so when a lease that is older than a second is
+/// extended or given back.
 ///
 /// On Unix the files can be opened by their owner alone, or also by the group of a directory that services of several
 /// users share: see [`Sharing`]. Earlier versions made files with wider modes: these are narrowed when their owner
@@ -340,10 +345,17 @@ impl FileMutex {
             return Err(Fault::unusable(place.record(), "it is not in hand here".into()));
         };
         if self.on_record(lease.name(), false, |mut section| section.bind(lease, self.now()))? {
-            return Ok(Lifeline::of(duplicate));
+            let (store, lease) = (self.clone(), lease.clone());
+            return Ok(Lifeline::of(duplicate).telling(move |process_group| store.note(&lease, process_group)));
         }
         self.handles().let_go(lease.owner(), lease.name());
         Err(Fault::unusable(place.record(), "it is not its owner's any more".into()))
+    }
+
+    /// Notes which process group works under the lease.
+    fn note(&self, lease: &Lease, process_group: u32) {
+        // Should it fail, whoever asks is told less, and the next renewal says what is wrong.
+        let _ = self.on_record(lease.name(), false, |mut section| section.note(lease, process_group, self.now()));
     }
 }
 
@@ -528,7 +540,7 @@ impl EventMutex for FileMutex {
 
     fn forget(&self, lease: &Lease) -> Result<bool, MutexError> {
         if cfg!(soloist_mutation = "forget_ignores_owner") {
-            return self.break_lease(lease.name());
+            return self.break_lease(lease.name()).map(|broken| broken.is_freed());
         }
         self.end(lease, |section, life, now| section.release(lease, life, now))
             .map_err(|fault| fault.while_trying_to("forget", lease.name()))
@@ -588,8 +600,8 @@ impl EventMutex for FileMutex {
         })
     }
 
-    fn break_lease(&self, name: &MutexName) -> Result<bool, MutexError> {
-        self.on_record(name, false, |mut section| section.break_open(name, self.now()))
+    fn break_lease(&self, name: &MutexName) -> Result<Broken, MutexError> {
+        self.on_record(name, Broken::NotHeld, |mut section| section.break_open(name, self.now()))
             .map_err(|fault| fault.while_trying_to("break", name))
     }
 

@@ -72,7 +72,7 @@ macro_rules! forward {
                 let $this = self;
                 $inner.holder(name)
             }
-            fn break_lease(&self, name: &MutexName) -> Result<bool, MutexError> {
+            fn break_lease(&self, name: &MutexName) -> Result<Broken, MutexError> {
                 let $this = self;
                 $inner.break_lease(name)
             }

@@ -1,5 +1,6 @@
 //! What a command inherits, so that its lease lasts as long as it does.
 
+use std::fmt;
 #[cfg(unix)]
 use std::os::fd::OwnedFd;
 
@@ -29,9 +30,14 @@ use std::os::fd::OwnedFd;
 /// # #[cfg(not(unix))]
 /// # fn main() {}
 /// ```
-#[derive(Debug)]
 #[must_use = "dropping it closes it, and nobody inherits it"]
-pub struct Lifeline(Inherited);
+pub struct Lifeline {
+    inherited: Inherited,
+    tell: Option<Tell>,
+}
+
+/// Told which process group works under the lease.
+type Tell = Box<dyn FnOnce(u32) + Send + Sync>;
 
 #[cfg(unix)]
 type Inherited = OwnedFd;
@@ -56,11 +62,28 @@ impl Lifeline {
     /// # fn main() {}
     /// ```
     pub fn of(inherited: impl Into<OwnedFd>) -> Self {
-        Self(inherited.into())
+        Self { inherited: inherited.into(), tell: None }
     }
 
-    pub(crate) fn into_fd(self) -> OwnedFd {
-        self.0
+    /// The same lifeline, for a store that wants to know which process group works under the lease: a scheduler calls
+    /// `tell` with its number when the command has begun.
+    ///
+    /// ```
+    /// # #[cfg(unix)]
+    /// # fn main() -> std::io::Result<()> {
+    /// let (watched, inherited) = std::io::pipe()?;
+    /// let lifeline = soloist::Lifeline::of(inherited).telling(|group| println!("process group {group} works under it"));
+    /// # Ok(())
+    /// # }
+    /// # #[cfg(not(unix))]
+    /// # fn main() {}
+    /// ```
+    pub fn telling(self, tell: impl FnOnce(u32) + Send + Sync + 'static) -> Self {
+        Self { tell: Some(Box::new(tell)), ..self }
+    }
+
+    pub(crate) fn into_parts(self) -> (OwnedFd, Option<Tell>) {
+        (self.inherited, self.tell)
     }
 }
 
@@ -68,6 +91,13 @@ impl Lifeline {
 #[cfg(unix)]
 impl From<Lifeline> for OwnedFd {
     fn from(lifeline: Lifeline) -> Self {
-        lifeline.into_fd()
+        lifeline.inherited
+    }
+}
+
+impl fmt::Debug for Lifeline {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let tells = self.tell.is_some();
+        f.debug_struct("Lifeline").field("inherited", &self.inherited).field("tells", &tells).finish()
     }
 }

@@ -11,7 +11,7 @@ use chrono::DateTime;
 use crate::clock::{Clock, Moment, wall_plus};
 use crate::error::MutexError;
 use crate::lease::{FencingToken, Holder, Lease, LeaseRequest, MutexName, NameMap, Owner, Term, this_host};
-use crate::mutex::{Admission, Admitted, EventMutex, Scope, StoreId};
+use crate::mutex::{Admission, Admitted, Broken, EventMutex, Scope, StoreId};
 
 /// Mutexes within one process; the store of [`Schedule::in_process`](crate::Schedule::in_process).
 ///
@@ -173,7 +173,7 @@ impl EventMutex for MemoryMutex {
 
     fn forget(&self, lease: &Lease) -> Result<bool, MutexError> {
         if cfg!(soloist_mutation = "forget_ignores_owner") {
-            return self.break_lease(lease.name());
+            return self.break_lease(lease.name()).map(|broken| broken.is_freed());
         }
         self.decide(|state, now| Ok(state.held_by(lease, now).map(|held| held.until = None).is_some()))
     }
@@ -214,8 +214,8 @@ impl EventMutex for MemoryMutex {
         self.decide(|state, now| Ok(state.live(name, now).map(|held| held.holder(&self.clock, now))))
     }
 
-    fn break_lease(&self, name: &MutexName) -> Result<bool, MutexError> {
-        self.decide(|state, now| Ok(state.names.remove(name).is_some_and(|held| held.is_live(now))))
+    fn break_lease(&self, name: &MutexName) -> Result<Broken, MutexError> {
+        self.decide(|state, now| Ok(Broken::if_held(state.names.remove(name).is_some_and(|held| held.is_live(now)))))
     }
 }
 

@@ -7,7 +7,7 @@ use crate::clock::Clock;
 use crate::error::{InvalidOptions, MutexError};
 use crate::lease::{Holder, Lease, LeaseRequest, MutexName, Term};
 use crate::mutex::sql::SqlMutex;
-use crate::mutex::{Admission, Admitted, Answers, EventMutex, Lifeline, Scope, StoreId, StoreWarning, forward};
+use crate::mutex::{Admission, Admitted, Answers, Broken, EventMutex, Lifeline, Scope, StoreId, StoreWarning, forward};
 
 mod address;
 mod builder;

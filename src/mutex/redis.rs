@@ -25,7 +25,7 @@ use crate::clock::{Clock, Moment};
 use crate::error::{InvalidOptions, MutexError};
 use crate::lease::{Holder, Lease, LeaseRequest, MutexName, Term};
 use crate::mutex::remote::{Debt, Failure, Held, ServerClock};
-use crate::mutex::{Admission, Admitted, Answers, EventMutex, Scope, StoreId, StoreWarning, admit_each};
+use crate::mutex::{Admission, Admitted, Answers, Broken, EventMutex, Scope, StoreId, StoreWarning, admit_each};
 
 mod address;
 mod builder;
@@ -374,8 +374,8 @@ impl EventMutex for RedisMutex {
         }
     }
 
-    fn break_lease(&self, name: &MutexName) -> Result<bool, MutexError> {
-        let Some(holder) = self.holder(name)? else { return Ok(false) };
+    fn break_lease(&self, name: &MutexName) -> Result<Broken, MutexError> {
+        let Some(holder) = self.holder(name)? else { return Ok(Broken::NotHeld) };
         // Only this holder is broken, however late the request arrives and however often.
         let held = Held { name: name.clone(), owner: holder.owner() };
         let call = |_: &[usize], _: ServerClock, _: Moment| script::release([&held].into_iter(), &self.client.prefix);
@@ -384,7 +384,7 @@ impl EventMutex for RedisMutex {
             self.client.ask_about(&Inquiry { names: vec![name], call: Box::new(call), meaning: script::released });
         let answer = first.pop().unwrap_or_else(|| Err(failure::not_understood("nothing")));
         let released = answer.map_err(|failure| self.failed("break", name, failure))?;
-        Ok(released.went_back(again, Clock::system().moment().since(began)))
+        Ok(Broken::if_held(released.went_back(again, Clock::system().moment().since(began))))
     }
 
     fn check(&self) -> Result<Vec<StoreWarning>, MutexError> {

@@ -30,7 +30,7 @@ use crate::clock::{Clock, Moment};
 use crate::error::MutexError;
 use crate::lease::{Holder, Lease, LeaseRequest, MutexName, Term};
 use crate::mutex::remote::{Debt, Failure, Held, Server};
-use crate::mutex::{Admission, Admitted, Answers, EventMutex, Scope, StoreId, StoreWarning, admit_each};
+use crate::mutex::{Admission, Admitted, Answers, Broken, EventMutex, Scope, StoreId, StoreWarning, admit_each};
 
 mod clean_up;
 mod client;
@@ -265,12 +265,12 @@ impl<S: Session> EventMutex for SqlMutex<S> {
         look.holder(name).transpose().map_err(unusable)
     }
 
-    fn break_lease(&self, name: &MutexName) -> Result<bool, MutexError> {
-        let Some(holder) = self.holder(name)? else { return Ok(false) };
+    fn break_lease(&self, name: &MutexName) -> Result<Broken, MutexError> {
+        let Some(holder) = self.holder(name)? else { return Ok(Broken::NotHeld) };
         // Only this holder is broken, however late the request arrives and however often.
         let held = Held { name: name.clone(), owner: holder.owner() };
         let ended = self.client.end(&[held], 0).remove(0).map_err(|failure| self.failed("break", name, failure))?;
-        Ok(ended.was_ours || ended.went_before)
+        Ok(Broken::if_held(ended.was_ours || ended.went_before))
     }
 
     fn check(&self) -> Result<Vec<StoreWarning>, MutexError> {

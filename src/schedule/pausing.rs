@@ -111,7 +111,7 @@ impl Schedule {
     /// ```
     pub fn resume(&self) -> Result<bool, PauseError> {
         let Switch { store, mark, .. } = self.switch()?;
-        let was_paused = store.mutex.break_lease(mark).map_err(PauseError::Store)?;
+        let was_paused = store.mutex.break_lease(mark).map_err(PauseError::Store)?.is_freed();
         if was_paused {
             tracing::info!(target: "soloist", schedule = mark.mutex(), "resumed");
         }
@@ -171,7 +171,7 @@ impl Switch<'_> {
             // It has ended meanwhile.
             Some(false) => {}
             None => {
-                self.store.mutex.break_lease(self.mark)?;
+                let _ = self.store.mutex.break_lease(self.mark)?;
             }
         }
         // The mark was free a moment ago: whoever is refused now was overtaken by another call, which is the later one.

@@ -97,8 +97,8 @@ impl Command {
         self.grace + KILLING_TAKES
     }
 
-    /// Whether it can be run for the event of this name.
-    pub(crate) fn check(&self, event: &str) -> Result<(), InvalidCommand> {
+    /// Whether it can be run.
+    pub(crate) fn check(&self) -> Result<(), InvalidCommand> {
         let invalid = |what: String| Err(InvalidCommand { what: what.into() });
         let texts: Vec<&OsStr> = match &self.program {
             Program::Line(line) => vec![line],
@@ -116,7 +116,7 @@ impl Command {
             return invalid("a directory or a file that it names has no name".into());
         }
         let values = self.environment.iter().map(|(_, value)| value.as_os_str());
-        let texts = texts.into_iter().chain(directory).chain(file).chain(values).chain([OsStr::new(event)]);
+        let texts = texts.into_iter().chain(directory).chain(file).chain(values);
         if let Some(text) = texts.into_iter().find(|text| has(text, 0)) {
             return invalid(format!(
                 "no process can be given a text with a NUL: {}",

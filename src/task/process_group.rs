@@ -14,6 +14,7 @@ use rustix::process::{
 
 use super::command::Afterlife;
 use super::watchdog::Watchdog;
+use crate::fault::contain;
 use crate::system;
 
 #[cfg(target_os = "linux")]
@@ -37,10 +38,13 @@ pub(super) struct Leader(Pid);
 impl ProcessGroup {
     /// Starts the command in a group of its own.
     pub(super) fn start(mut command: Command, afterlife: Afterlife, grace: Duration) -> io::Result<Self> {
-        let (watchdog, lifeline) = match afterlife {
-            Afterlife::Free => (None, None),
-            Afterlife::Lifeline(lifeline) => (None, Some(lifeline.into_fd())),
-            Afterlife::Watchdog => (Some(Watchdog::start(grace)?), None),
+        let (watchdog, (lifeline, tell)) = match afterlife {
+            Afterlife::Free => (None, (None, None)),
+            Afterlife::Lifeline(lifeline) => {
+                let (inherited, tell) = lifeline.into_parts();
+                (None, (Some(inherited), tell))
+            }
+            Afterlife::Watchdog => (Some(Watchdog::start(grace)?), (None, None)),
         };
         command.process_group(0);
         let told = watchdog.as_ref().map(Watchdog::line).transpose();
@@ -52,6 +56,10 @@ impl ProcessGroup {
         });
         match started {
             Ok(leader) => {
+                if let Some(tell) = tell {
+                    // A store that panics must not cut off the command.
+                    let _ = contain(|| tell(leader.id()));
+                }
                 let id = i32::try_from(leader.id()).ok().and_then(Pid::from_raw);
                 let id = id.expect("a process has a positive number that fits");
                 Ok(Self {

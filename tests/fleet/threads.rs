@@ -191,7 +191,8 @@ fn attack(victim: Victim, deed: Deed, members: &[Member], mutex: &MemoryMutex, r
         Deed::Stop(patience) => {
             let names = events(round);
             let lease = |name: &String| MutexName::lease(&**name).expect("it is a name");
-            let a_run = || names.iter().find(|name| mutex.break_lease(&lease(name)).expect("memory answers"));
+            let a_run =
+                || names.iter().find(|name| mutex.break_lease(&lease(name)).expect("memory answers").is_freed());
             let began = Instant::now();
             let mut broken = a_run();
             while broken.is_none() && began.elapsed() < patience {

@@ -187,7 +187,7 @@ impl EventMutex for Witness {
     fn holder(&self, name: &MutexName) -> Result<Option<Holder>, MutexError> {
         self.inner.holder(name)
     }
-    fn break_lease(&self, name: &MutexName) -> Result<bool, MutexError> {
+    fn break_lease(&self, name: &MutexName) -> Result<soloist::Broken, MutexError> {
         self.inner.break_lease(name)
     }
 }

@@ -89,7 +89,7 @@ impl EventMutex for Asked {
     fn holder(&self, _: &MutexName) -> Result<Option<Holder>, MutexError> {
         Err(self.error("holder"))
     }
-    fn break_lease(&self, _: &MutexName) -> Result<bool, MutexError> {
+    fn break_lease(&self, _: &MutexName) -> Result<soloist::Broken, MutexError> {
         Err(self.error("break_lease"))
     }
     fn check(&self) -> Result<Vec<StoreWarning>, MutexError> {

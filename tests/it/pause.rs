@@ -154,7 +154,7 @@ fn calls_at_once_are_no_error_where_a_store_can_t_extend() {
         fn holder(&self, name: &MutexName) -> Result<Option<Holder>, MutexError> {
             self.0.holder(name)
         }
-        fn break_lease(&self, name: &MutexName) -> Result<bool, MutexError> {
+        fn break_lease(&self, name: &MutexName) -> Result<soloist::Broken, MutexError> {
             let broken = self.0.break_lease(name);
             if self.1.load(Ordering::SeqCst) {
                 self.0.create(&LeaseRequest::new(name.clone(), Term::MAX, &Clock::system()))?.expect("it is free");

@@ -338,7 +338,7 @@ fn hold<H: Harness>(subject: &Subject<H>, words: &Receiver<String>) {
 #[cfg(unix)]
 fn command_with(lifeline: Lifeline) -> Child {
     // It says nothing on stderr, and reads what this process was told nothing more on.
-    let command = Command::new("cat").stdout(Stdio::null()).stderr(lifeline.into_fd()).spawn();
+    let command = Command::new("cat").stdout(Stdio::null()).stderr(lifeline.into_parts().0).spawn();
     command.expect("every Unix has a `cat`")
 }
 

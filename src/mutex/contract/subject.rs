@@ -149,7 +149,7 @@ impl<H: Harness> Subject<H> {
 
     #[track_caller]
     pub(super) fn break_lease(&self, name: &MutexName) -> bool {
-        answered("break_lease", name, self.mutex.break_lease(name))
+        answered("break_lease", name, self.mutex.break_lease(name)).is_freed()
     }
 
     #[track_caller]
@@ -226,8 +226,8 @@ impl<H: Harness> Subject<H> {
     /// `None` where the store can break; else that it can't, which it then has to say each time.
     pub(super) fn can_not_break(&self) -> Option<Verdict> {
         let lease = self.create(&self.name("whether leases are broken"));
-        let held = self.mutex.break_lease(lease.name());
-        let free = self.mutex.break_lease(lease.name());
+        let held = self.mutex.break_lease(lease.name()).map(|broken| broken.is_freed());
+        let free = self.mutex.break_lease(lease.name()).map(|broken| broken.is_freed());
         let promise = "a store breaks, or says each time that it can't";
         match (&held, &free) {
             (Ok(true), Ok(false)) => None,

@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::clock::Clock;
 use crate::error::MutexError;
 use crate::lease::{Holder, Lease, LeaseRequest, MutexName, Term};
-use crate::mutex::{Admission, Admitted, Answers, EventMutex, Lifeline, Scope, StoreId, StoreWarning, forward};
+use crate::mutex::{Admission, Admitted, Answers, Broken, EventMutex, Lifeline, Scope, StoreId, StoreWarning, forward};
 
 /// How often the store was asked in a case.
 #[derive(Clone, Debug, Default)]

@@ -6,7 +6,10 @@ use std::fs::{File, TryLockError};
 
 use super::open_file::OpenFile;
 use super::place::{Fault, Place};
-use super::record::LifeId;
+use super::record::{Bond, LifeId};
+use crate::lease::Holder;
+#[cfg(unix)]
+use crate::lease::this_host;
 use crate::process;
 
 /// More holders of one mutex than this do not outlive their lease at once.
@@ -123,6 +126,31 @@ pub(super) fn is_any_alive(place: &Place) -> Result<bool, Fault> {
         }
     }
     Ok(false)
+}
+
+/// The holder of a lease that lasts, as it is now. One with a lifeline may have ended, and its command, too, but for what
+/// has left its group. That can be asked only where the process is one of this host.
+#[cfg(unix)]
+pub(super) fn as_it_lives(holder: Holder, bond: Bond) -> Holder {
+    use rustix::io::Errno;
+    use rustix::process::{Pid, test_kill_process, test_kill_process_group};
+
+    let id = |number: u32| i32::try_from(number).ok().and_then(Pid::from_raw);
+    let has_gone = |id: Option<Pid>| id.is_some_and(|id| test_kill_process(id) == Err(Errno::SRCH));
+    let is_here = *holder.host() == *this_host();
+    if !matches!(bond, Bond::Life(_)) || !is_here || !has_gone(id(holder.pid())) {
+        return holder;
+    }
+    // By now its number may be another's.
+    let group = holder.process_group().and_then(id);
+    let group_has_gone = group.is_some_and(|group| test_kill_process_group(group) == Err(Errno::SRCH));
+    let holder = if group_has_gone { holder.without_process_group() } else { holder };
+    holder.survived_by_its_command()
+}
+
+#[cfg(not(unix))]
+pub(super) fn as_it_lives(holder: Holder, _: Bond) -> Holder {
+    holder
 }
 
 fn is_locked(place: &Place, generation: u32, life: &File) -> Result<bool, Fault> {

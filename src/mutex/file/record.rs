@@ -137,6 +137,11 @@ impl State {
                     Bond::TermAndLife(life) => life.write_to(&mut block).text("\n"),
                     Bond::Life(life) => life.write_to(&mut block).text(BEYOND).text("\n"),
                     Bond::Term => block.text("ended\n"),
+                };
+                // An earlier version reads no further than to the line before.
+                match holder.process_group() {
+                    Some(group) => block.text("group ").number(group).text("\n"),
+                    None => &mut block,
                 }
             }
         };
@@ -163,7 +168,10 @@ impl State {
                         None => Bond::TermAndLife(LifeId::parse(life)?),
                     },
                 };
-                LeaseState::Held { holder: Holder::new(owner, token, host, since, until), bond }
+                let holder = Holder::new(owner, token, host, since, until);
+                let group = next("group").and_then(|group| group.parse().ok());
+                let holder = group.map_or(holder.clone(), |group| holder.with_process_group(group));
+                LeaseState::Held { holder, bond }
             }
             _ => return None,
         };
@@ -319,7 +327,7 @@ mod tests {
     fn longest() -> State {
         let owner = format!("{}-{}-{}", "f".repeat(32), u32::MAX, u64::MAX).parse().unwrap();
         let (token, end) = (FencingToken::new(u64::MAX), DateTime::from_timestamp_nanos(i64::MAX));
-        let holder = Holder::new(owner, token, "h".repeat(HOST_MAX), end, end);
+        let holder = Holder::new(owner, token, "h".repeat(HOST_MAX), end, end).with_process_group(u32::MAX);
         let bond = Bond::Life(LifeId { generation: u32::MAX, inode: u64::MAX });
         State { last: token, last_claim: token, lease: LeaseState::Held { holder, bond } }
     }

@@ -12,7 +12,7 @@ use super::record::{Bond, Front, HEADER_MAX, LeaseState, NAME_GRAIN, STATE_LEN, 
 use super::seen::Seen;
 use super::turn::Turn;
 use crate::lease::{FencingToken, Holder, Lease, MutexName, Owner};
-use crate::mutex::{Admission, Admitted, Grant};
+use crate::mutex::{Admission, Admitted, Broken, Grant};
 
 /// A locked record and what it says. Nobody else looks at it or changes it before this is dropped.
 pub(super) struct Section<'a> {
@@ -125,7 +125,8 @@ impl<'a> Section<'a> {
             LeaseState::Free => Occupant::Nobody,
             LeaseState::Unknown => nobody_unless(life::is_any_alive(self.place)?, Occupant::Unknown),
             LeaseState::Held { holder, bond } => {
-                nobody_unless(self.lasts(holder, *bond, None, now)?, Occupant::Known(holder.clone().seen_at(now)))
+                let seen = life::as_it_lives(holder.clone().seen_at(now), *bond);
+                nobody_unless(self.lasts(holder, *bond, None, now)?, Occupant::Known(seen))
             }
         })
     }
@@ -256,16 +257,26 @@ impl<'a> Section<'a> {
         }
     }
 
-    /// Frees the name, whoever holds it. `false`: nobody did.
-    pub(super) fn break_open(&mut self, name: &MutexName, now: DateTime<Utc>) -> Result<bool, Fault> {
+    /// Notes which process group works under the lease. `false`: it was not theirs.
+    #[cfg(unix)]
+    pub(super) fn note(&mut self, lease: &Lease, process_group: u32, now: DateTime<Utc>) -> Result<bool, Fault> {
+        let Some(Entry::Lease(holder, bond)) = self.entry_of(lease, None, now)? else { return Ok(false) };
+        let lease = LeaseState::Held { holder: holder.with_process_group(process_group), bond };
+        self.write_state(State { lease, ..self.state.clone() }).map(|()| true)
+    }
+
+    /// Frees the name, whoever holds it.
+    pub(super) fn break_open(&mut self, name: &MutexName, now: DateTime<Utc>) -> Result<Broken, Fault> {
         if name.is_claim() {
-            let Some((holder, slot)) = self.find_claim(name, now)?.taken else { return Ok(false) };
-            return self.clear(&Entry::Claim(holder, slot)).map(|()| true);
+            let Some((holder, slot)) = self.find_claim(name, now)?.taken else { return Ok(Broken::NotHeld) };
+            return self.clear(&Entry::Claim(holder, slot)).map(|()| Broken::Freed);
         }
-        if matches!(self.occupant(name, now)?, Occupant::Nobody) {
-            return Ok(false);
-        }
-        self.write_state(State { lease: LeaseState::Free, ..self.state.clone() }).map(|()| true)
+        let broken = match self.occupant(name, now)? {
+            Occupant::Nobody => return Ok(Broken::NotHeld),
+            Occupant::Known(holder) if holder.has_ended() => Broken::FreedWhileRunning(holder),
+            Occupant::Known(_) | Occupant::Unknown => Broken::Freed,
+        };
+        self.write_state(State { lease: LeaseState::Free, ..self.state.clone() }).map(|()| broken)
     }
 
     /// The entry that `lease` stands for, if its owner still holds it.

@@ -142,7 +142,7 @@ impl EventMutex for Flawed {
                 return Ok(None);
             }
             Flaw::GivesNoneAndEnds => {
-                self.file.break_lease(lease.name())?;
+                let _ = self.file.break_lease(lease.name())?;
                 return Ok(None);
             }
             _ => {}
@@ -164,9 +164,9 @@ impl EventMutex for Flawed {
         Ok(lifeline)
     }
 
-    fn break_lease(&self, name: &MutexName) -> Result<bool, MutexError> {
+    fn break_lease(&self, name: &MutexName) -> Result<soloist::Broken, MutexError> {
         if self.flaw == Flaw::BreaksNothing && self.has_lifeline(name) {
-            return Ok(true);
+            return Ok(soloist::Broken::Freed);
         }
         self.file.break_lease(name)
     }

@@ -8,8 +8,8 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
 use soloist::{
-    Admission, Admitted, Clock, EventMutex, FileMutex, FileMutexBuilder, LeaseRequest, MutexError, MutexName, Sharing,
-    Term,
+    Admission, Admitted, Clock, Event, EventMutex, FileMutex, FileMutexBuilder, LeaseRequest, MutexError, MutexName,
+    Schedule, Sharing, Term,
 };
 
 const TOLD: &str = "SOLOIST_TEST_CHILD";
@@ -24,6 +24,8 @@ pub(super) enum Told<'a> {
     Churn(&'a Path),
     /// Takes and gives back one lease 100 times.
     Gates(&'a Path),
+    /// Runs this line of the shell as an event, under a lease.
+    Run(&'a Path, &'a str),
     /// Waits to be told to begin, makes 100 claims that are named after this word, and says what became of them.
     Claims(&'a Path, &'a str),
     /// Takes a lease of a minute, starts this in a shell that has its lifeline, says the token, and waits.
@@ -58,6 +60,7 @@ pub(super) fn told_to(exe: &Path, told: &Told<'_>, through: &[&str]) -> Command 
         Told::Lock(path) => ("lock", path, ""),
         Told::Churn(dir) => ("churn", dir, ""),
         Told::Gates(dir) => ("gates", dir, ""),
+        Told::Run(dir, line) => ("run", dir, *line),
         Told::Claims(dir, word) => ("claims", dir, *word),
         Told::Start(dir, script) => ("start", dir, *script),
         Told::Ask(dir) => ("ask", dir, ""),
@@ -173,6 +176,11 @@ fn a_child_does_as_it_is_told() {
                 let lease = super::take(&mutex, &request("reports"));
                 assert!(mutex.forget(&lease).unwrap());
             }
+        }
+        "run" => {
+            let mut schedule = Schedule::new(FileMutex::in_dir(path).unwrap());
+            schedule.add(Event::exec("reports", more).every_minute().without_overlapping()).unwrap();
+            let _ = schedule.run("reports", super::noon());
         }
         "claims" => {
             wait_for_the_parent();

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use soloist::MutexErrorKind::Unusable;
-use soloist::{EventMutex, FileMutex, Lease, MutexName};
+use soloist::{Broken, Event, EventMutex, FileMutex, Holder, Lease, MutexName, Schedule};
 
 use super::child::{Doing, Told, told};
 use super::{Store, assert_names, extended, files, minute, noon, reports, take};
@@ -167,7 +167,7 @@ fn a_broken_lease_is_free_whoever_has_its_lifeline_and_leaves_the_next_one_alone
     let old = store.take(&reports());
     let _lifeline = lifeline(&store.mutex, &old);
     store.clock.advance(HOUR);
-    assert!(store.other().break_lease(&reports()).unwrap());
+    assert!(store.other().break_lease(&reports()).unwrap().is_freed());
     let new = store.take(&reports());
     assert!(store.file(".life-1").exists(), "the old command still has its life file");
     assert!(!extended(&store.mutex, &old));
@@ -198,7 +198,7 @@ fn what_is_not_in_hand_any_more_gets_no_lifeline_and_a_claim_never() {
     store.assert_free(&reports());
 
     let lease = store.take(&reports());
-    assert!(store.other().break_lease(&reports()).unwrap());
+    assert!(store.other().break_lease(&reports()).unwrap().is_freed());
     let other = store.other();
     let holder = take(&other, &store.request(&reports()));
     refused(&store.mutex, &lease, lost);
@@ -380,4 +380,87 @@ fn a_lease_with_a_lifeline_ends_also_when_its_release_can_not_be_put_on_record()
     child.kill();
     store.assert_free(&reports());
     command.assert_alive();
+}
+
+/// A scheduler that runs a command, and the number of the command's process group. It ends when the file `end` is there, or
+/// the directory has gone.
+fn run_a_command(store: &Store) -> (Doing, u32) {
+    let dir = store.path().display();
+    let waits = format!("until [ -e {dir}/end ] || ! [ -e {dir}/group ]; do sleep 0.02; done");
+    run(store, &format!("echo $$ >{dir}/began; mv {dir}/began {dir}/group; {waits}"))
+}
+
+fn run(store: &Store, line: &str) -> (Doing, u32) {
+    let scheduler = Doing::start(told(&Told::Run(store.path(), line), &[]));
+    let group = store.path().join("group");
+    until(|| group.exists()).unwrap();
+    (scheduler, fs::read_to_string(group).unwrap().trim().parse().unwrap())
+}
+
+#[test]
+fn a_command_that_outlives_its_scheduler_is_named_by_its_process_group() {
+    let store = Store::new();
+    let (scheduler, group) = run_a_command(&store);
+    let pid = scheduler.pid();
+    let line = format!("\ngroup {group}\n");
+    until(|| fs::read_to_string(store.record()).unwrap().contains(&line)).unwrap();
+    let holder = store.other().holder(&reports()).unwrap().expect("it is held");
+    assert_eq!((holder.pid(), holder.process_group(), holder.has_ended()), (pid, Some(group), false));
+
+    drop(scheduler.kill_alone());
+    store.clock.advance(HOUR);
+    let holder = store.other().holder(&reports()).unwrap().expect("it is held");
+    assert_eq!((holder.pid(), holder.process_group(), holder.has_ended()), (pid, Some(group), true));
+    // A claim writes the state anew, and leaves the lease what it is.
+    take(&store.mutex, &store.request(&reports().claim("reports", noon())));
+    let mut schedule = Schedule::new(store.other()).with_clock(&store.clock);
+    schedule.add(Event::call("reports", |_| {}).every_minute().without_overlapping()).unwrap();
+    let report = schedule.run_due(noon()).to_string();
+    let said = format!(", which has ended; its command still runs as process group {group}");
+    assert!(report.contains(&format!("still running: {}, pid {pid}, since ", holder.host())), "{report}");
+    assert!(report.contains(&said), "{report}");
+
+    let broken = store.mutex.break_lease(&reports()).unwrap();
+    assert!(
+        matches!(&broken, Broken::FreedWhileRunning(holder) if holder.process_group() == Some(group)),
+        "{broken:?}"
+    );
+    assert_eq!(store.mutex.break_lease(&reports()).unwrap(), Broken::NotHeld);
+    store.assert_free(&reports());
+    fs::write(store.path().join("end"), "").unwrap();
+}
+
+#[test]
+fn a_lease_whose_scheduler_lives_is_broken_without_a_word_of_its_command() {
+    let store = Store::new();
+    let (scheduler, group) = run_a_command(&store);
+    let holder = until_known(&store, group);
+    assert!(!holder.to_string().contains("ended"), "{holder}");
+    assert_eq!(store.mutex.break_lease(&reports()).unwrap(), Broken::Freed);
+    fs::write(store.path().join("end"), "").unwrap();
+    scheduler.finish();
+}
+
+/// What left the group keeps the lease, but the number of the group may be another's by now.
+#[test]
+fn a_process_group_of_which_nothing_is_left_is_not_named() {
+    let store = Store::new();
+    let dir = store.path().display();
+    let waits = format!("until [ -e {dir}/end ] || ! [ -e {dir}/group ]; do sleep 0.02; done");
+    let line = format!("echo $$ >{dir}/began; setsid sh -c 'mv {dir}/began {dir}/group; {waits}' & wait");
+    let (scheduler, group) = run(&store, &line);
+    until_known(&store, group);
+    drop(scheduler.kill_alone());
+    assert!(Command::new("kill").args(["-KILL", "--", &format!("-{group}")]).status().unwrap().success());
+    let told = || store.other().holder(&reports()).unwrap().expect("it is held").to_string();
+    until(|| told().ends_with(", which has ended; what it started still runs")).unwrap();
+    fs::write(store.path().join("end"), "").unwrap();
+    assert_free_soon(&store);
+}
+
+#[track_caller]
+fn until_known(store: &Store, group: u32) -> Holder {
+    let holder = || store.other().holder(&reports()).unwrap().expect("it is held");
+    until(|| holder().process_group() == Some(group)).unwrap();
+    holder()
 }

@@ -234,7 +234,7 @@ impl Told<'_> {
             }
             Act::Break => {
                 let broken = self.answer(asker.break_lease(&name()));
-                assert!(!self.is_held || broken != Some(false), "a held lease was taken for free");
+                assert!(!self.is_held || broken != Some(soloist::Broken::NotHeld), "a held lease was taken for free");
                 self.is_held &= broken.is_none();
             }
         }

@@ -38,7 +38,7 @@ fn a_guard_is_renewed_for_as_long_as_it_is_there() {
 fn a_guard_whose_lease_was_broken_knows_within_a_term() {
     let store = MemoryMutex::new();
     let guard = acquired(&store, millis(1_500));
-    assert!(store.break_lease(&lease("g")).unwrap());
+    assert!(store.break_lease(&lease("g")).unwrap().is_freed());
     assert!(!guard.is_lost(), "nobody knows yet");
     assert!(guard.lost(PATIENCE));
     assert!(Clock::system().moment() < guard.lease().deadline(), "it is told before its term is over");
@@ -49,7 +49,7 @@ fn a_guard_whose_lease_was_broken_knows_within_a_term() {
 fn a_guard_knows_within_a_term_that_another_one_of_its_process_was_granted_its_name() {
     let store = MemoryMutex::new();
     let guard = acquired(&store, millis(1_500));
-    assert!(store.break_lease(&lease("g")).unwrap());
+    assert!(store.break_lease(&lease("g")).unwrap().is_freed());
     let other = acquired(&store, millis(1_500));
     assert!(guard.lost(PATIENCE), "it is told at its next renewal");
     assert!(Clock::system().moment() < guard.lease().deadline());
@@ -112,7 +112,7 @@ fn a_store_of_a_fleet_that_forgot_gives_no_second_guard_beside_one_of_this_proce
     let admit = |inner: &MemoryMutex, admissions: &[Admission]| inner.admit(admissions);
     let store = Arc::new(Odd::new(&inner, Scope::Fleet, admit));
     let guard = LeaseGuard::acquire(&store, lease("g"), Term::MAX).unwrap().expect("nobody holds it");
-    assert!(inner.break_lease(&lease("g")).unwrap(), "the server has lost its memory");
+    assert!(inner.break_lease(&lease("g")).unwrap().is_freed(), "the server has lost its memory");
     assert!(LeaseGuard::acquire(&store, lease("g"), Term::MAX).unwrap().is_none());
     assert!(!inner.exists(&lease("g")).unwrap(), "what it granted was given back");
     drop(guard);
@@ -125,7 +125,7 @@ fn a_fixed_guard_whose_lease_was_broken_stands_in_nobodys_way() {
     let store = Arc::new(Odd::new(&inner, Scope::Fleet, EventMutex::admit));
     let broken = LeaseGuard::acquire_for(&store, lease("g"), Term::MAX).unwrap().expect("nobody holds it");
     for acquire in [LeaseGuard::acquire_for, LeaseGuard::acquire] {
-        assert!(inner.break_lease(&lease("g")).unwrap());
+        assert!(inner.break_lease(&lease("g")).unwrap().is_freed());
         let next = acquire(&store, lease("g"), Term::MAX).unwrap().expect("an operator has freed it");
         assert!(!next.is_lost());
         // The next one finds it as the first did.
