@@ -10,6 +10,8 @@
 //! | How do I run commands? What do signals do to a run? | [`commands`] |
 //! | Which store do I choose? How do I inspect a lease, or free it by hand? | [`stores`] |
 //! | When is a lease free: after a return, a signal, a crash, a kill, a fork? | [`ways_out`] |
+//! | What does it log, and what does it print? | [`logs`] |
+//! | How do I test a schedule? | [`testing`] |
 //! | What is promised, and what is not? | [`promises`] |
 //! | How were the promises tested under faults? | [`under_fire`] |
 //! | What does it cost? | [`costs`] |
@@ -38,6 +40,12 @@ pub mod stores {}
 
 #[doc = include_str!("guide/ways_out.md")]
 pub mod ways_out {}
+
+#[doc = include_str!("guide/logs.md")]
+pub mod logs {}
+
+#[doc = include_str!("guide/testing.md")]
+pub mod testing {}
 
 #[doc = include_str!("guide/promises.md")]
 pub mod promises {}

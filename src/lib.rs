@@ -97,50 +97,6 @@
 //! | `mysql`, `mysql-tls` | no | `MysqlMutex`; over TLS: `?ssl-mode=REQUIRED` |
 //! | `postgres`, `postgres-tls` | no | `PostgresMutex`; over TLS: `?sslmode=require` |
 //! | `contract-tests` | no | the behaviour suite for stores of your own |
-//!
-//! # Tracing
-//!
-//! Every decision is told to subscribers of `tracing`, with the target `soloist`. The events of a run lie within its
-//! span, which names the event, the occurrence, and the host and process that it runs in. An error is a failure; what a
-//! shutdown cancels is a warning.
-//!
-//! Where there is no subscriber, standard error is told of what nobody else would: a warning that no report has, and the
-//! failures of [`Schedule::work`], unless [`Schedule::on_report`] gets its reports. Each is a line that begins with
-//! `soloist: `.
-//!
-//! | name or message | level | fields |
-//! | --- | --- | --- |
-//! | `span tick` | info | `now`, `due` |
-//! | `span run` | info | `event`, `occurrence`, `host`, `pid` |
-//! | `making up for what was missed` | info | `late_ms` |
-//! | `started` | info | `token` |
-//! | `succeeded` | info | `token`, `took_ms` |
-//! | `failed` | error | `token`, `took_ms`, `error` |
-//! | `cancelled` | warn | `token`, `took_ms`, `reason`, `error` |
-//! | `timed out` | error | `token`, `took_ms`, `limit_ms`, `error` |
-//! | `timed out and does not stop` | warn | `event`, `occurrence` |
-//! | `not started` | error | `token` |
-//! | `hook failed` | error | `hook`, `number`, `error` |
-//! | `skipped` | info | `reason`, `holder_host`, `holder_pid`, `holder_since`, `holder_until` |
-//! | `skipped: the store's clock was set back` | warn | `reason`, `holder_host`, `holder_pid`, `holder_since`, `holder_until`, `by_s` |
-//! | `no decision` | error | `reason`, `error` |
-//! | `running unprotected` | warn | `error` |
-//! | `not renewed yet` | warn | `leases`, `error` |
-//! | `lease lost` | error | `mutex`, `token` |
-//! | `shutting down` | info | `signal`, `runs`, `grace_ms`, `host`, `pid` |
-//! | `paused` | info | `schedule`, `until`, `scope` |
-//! | `resumed` | info | `schedule` |
-//! | `left behind` | warn | `event`, `occurrence` |
-//! | `error that can't be shown` | error | `error` |
-//! | `lease not given back` | error | `mutex`, `error` |
-//! | `clock set back: beginning anew` | warn | `by_s` |
-//! | `clock set back` | warn | `by_s` |
-//! | `minutes missed` | warn | `after`, `until` |
-//! | `report not told` | error | `error` |
-//! | `protection reaches further than its store` | warn | `event`, `scope` |
-//! | `no thread for a tick: the next ones wait for it` | warn | `error` |
-//! | `no thread for background events: they run on fewer` | warn | `error` |
-//! | `no thread for renewals: leases end with their terms` | warn | `error` |
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 pub mod guide;

@@ -114,14 +114,16 @@ mod tests {
         told.iter().collect()
     }
 
-    fn record() -> FileId {
+    /// A file of its own for as long as the first is there, so that no other test has its number.
+    fn record() -> (tempfile::NamedTempFile, FileId) {
         let file = tempfile::NamedTempFile::new().unwrap();
-        FileId::at(file.path()).unwrap()
+        let id = FileId::at(file.path()).unwrap();
+        (file, id)
     }
 
     #[test]
     fn those_who_came_first_are_served_first() {
-        let record = record();
+        let (_file, record) = record();
         let served = ten_behind(First::in_line(record, LIMIT).unwrap(), drop);
         assert_eq!(served, (0..10).map(Ok).collect::<Vec<_>>());
         assert!(!lines().contains_key(&(process::id(), record)));
@@ -129,7 +131,7 @@ mod tests {
 
     #[test]
     fn all_who_wait_for_the_same_give_up_together() {
-        let record = record();
+        let (_file, record) = record();
         let served = ten_behind(First::in_line(record, LIMIT).unwrap(), |first| first.give_up(&"it is stuck".into()));
         assert_eq!(served, vec![Err("it is stuck".into()); 10]);
         assert!(First::in_line(record, LIMIT).is_ok());
@@ -137,7 +139,7 @@ mod tests {
 
     #[test]
     fn who_waited_for_too_long_leaves_the_line() {
-        let record = record();
+        let (_file, record) = record();
         let first = First::in_line(record, LIMIT).unwrap();
         let error = thread::scope(|scope| scope.spawn(|| First::in_line(record, Duration::ZERO)).join().unwrap());
         assert_eq!(&*error.unwrap_err(), "other threads of this process have been at it for 0 s");

@@ -100,11 +100,13 @@ fn may_have_lost_a_grant(case: &Case<'_>, skip: &Skip<'_>) -> bool {
 }
 
 /// Whether it may have been granted what it skipped: it was cut off from the answer, or came too late to start; or its lease
-/// was over, and another's, when it was asked for a second time.
+/// was over or forgotten, and another's, when it was asked for a second time.
 pub(super) fn may_have_been_granted(case: &Case<'_>, skip: &Skip<'_>) -> bool {
     let may_be = match skip.reason {
         "store_unavailable" | NOT_STARTED => true,
-        "overlapping" => skip.since + nanoseconds(case.history.term) <= skip.at,
+        "overlapping" => {
+            skip.since + nanoseconds(case.history.term) <= skip.at || case.was_emptied(skip.since, skip.at)
+        }
         _ => false,
     };
     may_be && was_cut_off(case, skip)

@@ -97,6 +97,21 @@ fn whoever_was_granted_and_refused_at_the_second_asking_explains_that_it_was_met
 }
 
 #[test]
+fn whoever_was_granted_what_the_store_then_forgot_explains_that_it_was_met() {
+    // The answer to the first is lost, then the data; it asks again, and the lease has another by then.
+    let text = "
+        2   20 skipped 0 ran_elsewhere by 1
+        2  700 start   1 token 2
+        1  900 skipped 0 overlapping by 2
+        1  950 skipped 1 ran_elsewhere by 2
+        2 1000 end     1
+    ";
+    let forgot = || Doctored::of(Protection::Both, text);
+    forgot().with(Kind::ServerEmptied, 300, 600, None).loses(Why::CutOff);
+    forgot().with(Kind::ServerRestarted, 300, 600, None).fails_with("as ran_elsewhere by Some(1)");
+}
+
+#[test]
 fn more_losses_than_faults_are_found() {
     let cut_off = || {
         let first = nowhere("1 4 skipped 0 store_unavailable", "2 5 skipped 0 ran_elsewhere by 1").0;
