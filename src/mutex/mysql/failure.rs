@@ -25,6 +25,8 @@ pub(super) fn not_connected(error: Error) -> Failure {
 
 fn io_error(error: Error) -> io::Error {
     match error {
+        // Of a closed connection the driver says the same in words of its own.
+        Error::Io(IoError::Io(error)) if error.kind() == io::ErrorKind::UnexpectedEof => error.kind().into(),
         Error::Io(IoError::Io(error)) => understood(&error, "mysql"),
         Error::Driver(mysql_async::DriverError::ConnectionClosed) => io::ErrorKind::UnexpectedEof.into(),
         Error::Driver(error @ mysql_async::DriverError::NoClientSslFlagFromServer) => {
