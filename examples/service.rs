@@ -22,8 +22,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let address: SocketAddr = std::env::args().nth(1).as_deref().unwrap_or("127.0.0.1:0").parse()?;
 
     let store = FileMutex::in_dir(std::env::temp_dir().join("soloist-service"))?;
-    let mut schedule =
-        Schedule::new(store).on_report(|report| report.failures().for_each(|failure| eprintln!("{failure}")));
+    let mut schedule = Schedule::new(store);
     schedule.add(
         Event::call("carts:remind", |run| {
             run.cancelled(Duration::from_secs(1)); // a task that stops early when the service does
@@ -69,9 +68,8 @@ fn serve_until_a_signal(address: SocketAddr, schedule: &Schedule, on_signal: imp
             }
             let connection = connection?;
             scope.spawn(move || {
-                if let Err(error) = answer(&connection, schedule) {
-                    eprintln!("a request was not answered: {error}");
-                }
+                // A client that has gone needs no answer.
+                let _ = answer(&connection, schedule);
             });
         }
         Ok(())
@@ -85,11 +83,9 @@ fn answer(connection: &TcpStream, schedule: &Schedule) -> io::Result<()> {
     if request.starts_with("GET /slow ") {
         thread::sleep(Duration::from_secs(10));
     }
-    let mut page = String::new();
-    for name in schedule.names() {
-        let next = schedule.upcoming(name, Utc::now()).ok().and_then(|mut times| times.next());
-        page += &format!("{name}: {}\n", next.map_or_else(|| "never".to_owned(), |next| next.to_rfc3339()));
-    }
+    let next = |name| schedule.upcoming(name, Utc::now()).ok().and_then(|mut times| times.next());
+    let line = |name| format!("{name}: {}\n", next(name).map_or("never".to_owned(), |next| next.to_rfc3339()));
+    let page: String = schedule.names().map(line).collect();
     let head = format!("HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: {}", page.len());
     let mut connection = connection;
     write!(connection, "{head}\r\nConnection: close\r\n\r\n{page}")

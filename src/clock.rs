@@ -7,7 +7,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use chrono::{DateTime, TimeDelta, Utc};
+use chrono::{DateTime, SecondsFormat, TimeDelta, Utc};
 use uuid::Uuid;
 
 mod manual;
@@ -202,6 +202,15 @@ fn since_boot() -> Duration {
 
     static START: OnceLock<Instant> = OnceLock::new();
     START.get_or_init(Instant::now).elapsed()
+}
+
+/// An instant as programs read it: `2026-03-01T12:00:00Z`, with a fraction where it has one.
+pub(crate) struct Rfc3339(pub(crate) DateTime<Utc>);
+
+impl fmt::Display for Rfc3339 {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0.to_rfc3339_opts(SecondsFormat::AutoSi, true))
+    }
 }
 
 /// A length of time as people say it, in its two largest units.

@@ -33,7 +33,7 @@ use crate::zone::Zone;
 /// random, and `@reboot` are refused; a date that never comes (`0 0 30 2 *`) is refused; so is a text of more than
 /// 1,000 bytes. And where it is gone beyond: `L` in the list of the days of the month is the last day of whichever month
 /// it is, as in `0 18 15,L * *`. A step that is larger than its range is taken as cronie takes it, `*/61` for the first
-/// number alone. What other schedulers write is in a table of the page [`frequencies`](crate::frequencies).
+/// number alone. What other schedulers write is in a table of the page [`frequencies`](crate::guide::frequencies).
 ///
 /// `Display` gives the same value in a normalised spelling.
 ///

@@ -154,7 +154,7 @@ impl Event {
     }
 
     /// Due when these five fields say so, as cronie reads them; see [`Crontab`](crate::Crontab). It says all of it:
-    /// `add` refuses an event that also has [words](crate::frequencies) for when it is due.
+    /// `add` refuses an event that also has [words](crate::guide::frequencies) for when it is due.
     ///
     /// ```
     /// use soloist::{Event, Schedule};

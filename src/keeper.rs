@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::thread;
 use std::time::Duration;
 
-use crate::clock::{Clock, Moment, Wake};
+use crate::clock::{Clock, Moment, Rfc3339, Wake};
 use crate::error::{Chain, MutexError, Named};
 use crate::escape::OneLine;
 use crate::fault::contain;
@@ -190,7 +190,7 @@ impl fmt::Debug for Keeper {
 }
 
 fn tell_of_overdue(run: &Run) {
-    let (event, occurrence) = (run.name(), run.occurrence());
+    let (event, occurrence) = (run.name(), Rfc3339(run.occurrence()));
     tell(format_args!("{}: timed out and does not stop, in its run of {occurrence}", Named(event)), || {
         tracing::warn!(target: "soloist", event, %occurrence, "timed out and does not stop");
     });

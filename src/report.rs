@@ -9,7 +9,7 @@ use chrono::{DateTime, Utc};
 use tracing::field::display;
 
 use crate::cancel::CancelReason;
-use crate::clock::Rough;
+use crate::clock::{Rfc3339, Rough};
 use crate::error::{Chain, Named};
 use crate::escape::{Lines, OneLine};
 use crate::fault::{Fault, contain};
@@ -348,8 +348,8 @@ fn trace_skip(reason: &SkipReason) {
                 reason = keyword,
                 holder_host = holder.map(Holder::host),
                 holder_pid = holder.map(Holder::pid),
-                holder_since = holder.map(|holder| display(holder.since())),
-                holder_until = holder.map(|holder| display(holder.until())),
+                holder_since = holder.map(|holder| display(Rfc3339(holder.since()))),
+                holder_until = holder.map(|holder| display(Rfc3339(holder.until()))),
                 $($more)*
             )
         };

@@ -7,7 +7,7 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 use tracing::Span;
 
-use crate::clock::Moment;
+use crate::clock::{Moment, Rfc3339};
 use crate::fault::{Fault, attempt, contain};
 use crate::gate::{self, Pass};
 use crate::lease::{FencingToken, this_host};
@@ -35,11 +35,12 @@ impl Turn<'_> {
     /// What the events of `tracing` that belong to this run lie within.
     #[inline]
     pub(crate) fn span(&self) -> Span {
-        tracing::info_span!(
+        // Of the level of a failure, so that each failure says of which event it is, whatever level is listened to.
+        tracing::error_span!(
             target: "soloist",
             "run",
             event = &*self.event.name,
-            occurrence = %self.occurrence(),
+            occurrence = %Rfc3339(self.occurrence()),
             host = &*this_host(),
             pid = process::id(),
         )

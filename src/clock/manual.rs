@@ -24,11 +24,10 @@ const LONGEST_TURN: Duration = Duration::from_secs(5);
 /// use std::thread;
 /// use std::time::Duration;
 /// use chrono::{TimeZone, Utc};
-/// use soloist::{Clock, Event, ManualClock, MemoryMutex, Schedule, SkipReason, Verdict};
+/// use soloist::{Event, ManualClock, MemoryMutex, Schedule, SkipReason, Verdict};
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// let manual = ManualClock::at(Utc.with_ymd_and_hms(2026, 3, 1, 12, 0, 0).unwrap());
-/// let clock = Clock::from(&manual);
+/// let clock = ManualClock::at(Utc.with_ymd_and_hms(2026, 3, 1, 12, 0, 0).unwrap());
 /// let (begun, begins) = mpsc::channel();
 /// let (end, ends) = mpsc::channel::<()>();
 /// let ends = Mutex::new(ends);
@@ -36,13 +35,13 @@ const LONGEST_TURN: Duration = Duration::from_secs(5);
 ///     begun.send(()).unwrap();
 ///     let _ = ends.lock().unwrap().recv(); // at work until the test lets it end
 /// };
-/// let mut schedule = Schedule::new(MemoryMutex::with_clock(&manual)).with_clock(&manual);
+/// let mut schedule = Schedule::new(MemoryMutex::with_clock(&clock));
 /// schedule.add(Event::call("reports", task).every_minute().without_overlapping())?;
 ///
 /// thread::scope(|scope| {
 ///     let first = scope.spawn(|| schedule.run_due(clock.now()));
 ///     begins.recv().unwrap();
-///     manual.advance(Duration::from_secs(600));
+///     clock.advance(Duration::from_secs(600));
 ///     let report = schedule.run_due(clock.now());
 ///     let second = report.entries()[0].verdict();
 ///     assert!(matches!(second, Verdict::Skipped(SkipReason::Overlapping(_))), "{report}");
@@ -78,6 +77,17 @@ impl ManualClock {
             places: Mutex::default(),
             settled: Condvar::new(),
         }))
+    }
+
+    /// What it shows.
+    ///
+    /// ```
+    /// use chrono::DateTime;
+    ///
+    /// assert_eq!(soloist::ManualClock::at(DateTime::UNIX_EPOCH).now(), DateTime::UNIX_EPOCH);
+    /// ```
+    pub fn now(&self) -> DateTime<Utc> {
+        self.0.now()
     }
 
     /// Sets the wall clock, forward or back, for every handle of this one, as somebody does who finds it wrong; the clock
@@ -156,7 +166,7 @@ impl ManualClock {
 
 impl fmt::Debug for ManualClock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("ManualClock").field(&Clock::from(self).now()).finish()
+        f.debug_tuple("ManualClock").field(&self.now()).finish()
     }
 }
 

@@ -4,6 +4,7 @@ use chrono::{DateTime, Utc};
 
 use super::Schedule;
 use crate::background;
+use crate::clock::Rfc3339;
 use crate::escape::OneLine;
 use crate::event::Definition;
 use crate::fault::contain;
@@ -78,7 +79,7 @@ impl Schedule {
     fn let_them_have_their_turns(&self, docket: &Docket) -> Report {
         let Docket { now, due, perhaps_owed } = docket;
         let _ticking = self.shutdown.as_ref().map(Shutdown::tick);
-        let span = tracing::info_span!(target: "soloist", "tick", now = %now, due = due.len());
+        let span = tracing::info_span!(target: "soloist", "tick", now = %Rfc3339(*now), due = due.len());
         let _in_span = span.enter();
         let is_background = |(event, _): &(usize, Tick)| self.events[*event].background;
         let background = due.len() + perhaps_owed.len() > 1 && due.iter().chain(perhaps_owed).any(is_background);

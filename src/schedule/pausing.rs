@@ -7,7 +7,7 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 
 use super::Schedule;
-use crate::clock::Clock;
+use crate::clock::{Clock, Rfc3339};
 use crate::error::MutexError;
 use crate::lease::{Lease, LeaseRequest, MutexName, Term};
 use crate::mutex::{EventMutex, Store};
@@ -86,7 +86,7 @@ impl Schedule {
         let switch = self.switch()?;
         switch.put(term_until(until, self.clock.now())?).map_err(PauseError::Store)?;
         let (schedule, scope) = (switch.mark.mutex(), switch.store.scope);
-        tracing::info!(target: "soloist", schedule, %until, ?scope, "paused");
+        tracing::info!(target: "soloist", schedule, until = %Rfc3339(until), ?scope, "paused");
         Ok(())
     }
 

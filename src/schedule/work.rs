@@ -12,7 +12,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 
 use super::Schedule;
 use super::docket::Docket;
-use crate::clock::{random_below, wall_plus};
+use crate::clock::{Rfc3339, random_below, wall_plus};
 use crate::fault::contain;
 use crate::owed::note_that_they_were_seen;
 use crate::report::Report;
@@ -251,7 +251,7 @@ impl Beat {
                 if let Some(Stretch { until, .. }) = earlier {
                     let line = "nothing ran for some minutes, because the clock was set or the machine was suspended";
                     tell(format_args!("{line}: after {until}, until {minute}"), || {
-                        tracing::warn!(target: "soloist", after = %until, until = %minute, "minutes missed");
+                        tracing::warn!(target: "soloist", after = %Rfc3339(*until), until = %Rfc3339(minute), "minutes missed");
                     });
                 }
                 self.handled.push(Stretch { from: before_it, until: now });

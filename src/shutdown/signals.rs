@@ -11,7 +11,7 @@ use signal_hook::iterator::Signals;
 use signal_hook::low_level;
 
 use super::Shutdown;
-use crate::clock::{Clock, Moment};
+use crate::clock::{Clock, Moment, Rfc3339};
 use crate::error::Named;
 use crate::fault::contain;
 use crate::keeper::leave::leave;
@@ -148,7 +148,7 @@ fn tell_of(left_behind: &[Run]) {
     }
     for run in left_behind {
         let _ = contain(|| {
-            let (event, occurrence) = (run.name(), run.occurrence());
+            let (event, occurrence) = (run.name(), Rfc3339(run.occurrence()));
             tracing::warn!(target: "soloist", event, %occurrence, "left behind");
         });
     }
