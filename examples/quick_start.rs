@@ -1,6 +1,6 @@
 //! One tick of a small schedule, protected by files in the system's temporary directory.
 //!
-//! Start it in a second terminal while it is at work in the first: the second one says who holds what, and since when.
+//! While it runs (5 s), run it again in a second terminal: that one says who holds what, and since when.
 
 use std::error::Error;
 use std::io::{self, Write};

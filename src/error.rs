@@ -276,7 +276,7 @@ struct NotAskedAgain(MutexError);
 
 impl fmt::Display for NotAskedAgain {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the store was not asked again, because of this a moment ago: {}", self.0)
+        write!(f, "the store was not asked again; a moment ago: {}", self.0)
     }
 }
 

@@ -43,10 +43,10 @@ impl fmt::Write for Escaping<'_, '_> {
 }
 
 /// A control character, the end of a line or of a paragraph, what has no width, or what turns the direction of the text
-/// around it.
+/// around it. The joiners U+200C and U+200D are letters of several scripts.
 pub(crate) fn steers_or_hides(char: char) -> bool {
     char.is_control()
-        || matches!(char, '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
+        || matches!(char, '\u{61c}' | '\u{200b}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
 }
 
 #[cfg(test)]

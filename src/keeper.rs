@@ -19,7 +19,7 @@ use crate::process;
 use crate::protection::Renewal;
 use crate::sync;
 use crate::task::Run;
-use crate::tell::tell;
+use crate::tell::{aside, tell};
 use crate::tenure::Tenure;
 
 mod farewell;
@@ -132,7 +132,9 @@ impl Keeper {
                 Answers::new()
             }
             Errand::TellOfOverdue(runs) => {
-                runs.iter().for_each(tell_of_overdue);
+                // What it waits for, all renewals would wait for.
+                let runs = runs.clone();
+                aside(move || runs.iter().for_each(tell_of_overdue));
                 Answers::new()
             }
             Errand::TellOfLost(tenures) => {

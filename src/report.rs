@@ -319,11 +319,11 @@ impl Entry {
     /// The same, also where an error is among it that panics when it is shown.
     fn verdict_cell(&self) -> String {
         contain(|| self.verdict_in_zone()).unwrap_or_else(|message| {
-            format!("what became of it can't be shown: an error panicked: {}", Lines(message))
+            format!("its result cannot be shown: formatting an error panicked: {}", Lines(message))
         })
     }
 
-    /// Tells subscribers of `tracing`; the fields are documented at the crate's root.
+    /// Tells subscribers of `tracing`; the fields are listed in [the guide](crate::guide::logs).
     pub(crate) fn trace(&self) {
         match &self.verdict {
             Verdict::Skipped(reason) => trace_skip(reason),

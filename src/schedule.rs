@@ -488,9 +488,8 @@ fn warn_of_a_claim_that_nobody_sees(event: &str, scope: Scope) {
     tracing::warn!(target: "soloist", event, ?scope, "protection reaches further than its store");
     TOLD.call_once(|| {
         tell_instead(format_args!(
-            "event {}: its on_one_server() or once_per(..) is known to this process alone, and every other process runs \
-             the event too: keep it in a store that they share, such as file:/var/lib/myapp/locks on one host, or a \
-             server for several hosts (told once, of the first such event)",
+            "event {}: on_one_server() or once_per(..) keeps no other process from running it, because its store is in \
+             memory: use file:/… for one host, or a server for several hosts (told once, for the first such event)",
             Named(event)
         ));
     });

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::io::{self, Write};
+use std::thread::Builder;
 
 use tracing::Dispatch;
 use tracing::subscriber::NoSubscriber;
@@ -20,6 +21,11 @@ pub(crate) fn tell_instead(line: impl fmt::Display) {
     if tracing::dispatcher::get_default(Dispatch::is::<NoSubscriber>) {
         let _ = contain(|| say(format_args!("soloist: {line}")));
     }
+}
+
+/// Does this on a thread that nobody waits for, since standard error and subscribers may be stuck; `false`: there is none.
+pub(crate) fn aside(work: impl FnOnce() + Send + 'static) -> bool {
+    Builder::new().name("soloist-aside".into()).spawn(work).is_ok()
 }
 
 /// Writes a line to standard error. If nobody can read it there, that is no reason to fail.

@@ -78,12 +78,12 @@ impl Timetable {
         iter::from_fn(move || {
             loop {
                 let time = self.next_of(&civil, last)?;
-                last = match windows.closed_for(self.zone.at(time).time()) {
-                    0 => time,
-                    minutes => self.last_second_closed(time, minutes)?,
-                };
-                if last == time {
-                    return Some(time);
+                match windows.closed_for(self.zone.at(time).time()) {
+                    0 => {
+                        last = time;
+                        return Some(time);
+                    }
+                    minutes => last = self.last_second_closed(time, minutes)?,
                 }
             }
         })

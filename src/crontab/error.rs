@@ -103,7 +103,7 @@ impl fmt::Display for CrontabError {
                     write!(f, "{part} is no field, leave it out and say `.timezone(\"{}\")`", OneLine(name))
                 }
                 Problem::Nickname(name) => write!(f, "nicknames are written in small letters, write `{name}`"),
-                Problem::Reboot => write!(f, "it names no time, do at the start of the program what is due then"),
+                Problem::Reboot => write!(f, "it names no time: run that task when your program starts"),
                 _ => {
                     write!(f, "{part} is none of @yearly, @annually, @monthly, @weekly, @daily, @midnight and @hourly")
                 }
@@ -121,8 +121,10 @@ impl fmt::Display for CrontabError {
             Problem::Backwards(advice) => write!(f, "{name} {part} runs backwards{advice}"),
             Problem::StepWithoutRange(advice) => write!(f, "{name} {part} has a step but no range{advice}"),
             Problem::ZeroStep => write!(f, "{name} {part} has a step of 0"),
-            Problem::Random => write!(f, "{name} {part} picks a time at random, and another one on each server"),
-            Problem::QuestionMark => write!(f, "{name} {part} has a `?`, which a crontab has not, write `*`"),
+            Problem::Random => {
+                write!(f, "{name} {part} picks a time at random, another on each server: write a number")
+            }
+            Problem::QuestionMark => write!(f, "{name} {part} has a `?`, which is not crontab syntax: write `*`"),
             Problem::NeverComes { month } => write!(f, "{name} {part} never comes in month {month}"),
             _ => write!(f, "{name} {part} can't be read, an item is `*`, `*/2`, `3`, `3-9` or `3-9/2`"),
         }?;
@@ -154,7 +156,7 @@ fn write_count(f: &mut fmt::Formatter<'_>, count: usize) -> fmt::Result {
     let plural = if count == 1 { "" } else { "s" };
     write!(f, "{count} field{plural} instead of 5 (minute, hour, day of month, month, day of week)")?;
     if count == 6 {
-        write!(f, ", there is none for seconds: `every_ten_seconds()` and its like say that")
+        write!(f, ", seconds are not part of a crontab: use `every_ten_seconds()` and the like")
     } else {
         Ok(())
     }

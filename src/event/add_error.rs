@@ -103,13 +103,12 @@ pub enum AddErrorKind {
     /// A frequency was given a time that does not exist.
     #[error(transparent)]
     Frequency(FrequencyError),
-    /// It names no environment, or one that has no name.
+    /// Its `environments(..)` is empty, or has an empty name.
     #[error("it has an `environments(..)` with no name, or with an empty one: name where it runs")]
     Environments,
     /// It runs in some environments only, and the schedule was not told in which one it is.
     #[error(
-        "it runs in {0} only, and the schedule was not told where it is: say so before it is added, with \
-         `schedule.with_environment(..)`"
+        "it runs only in {0}, and the schedule has no environment: call `schedule.with_environment(..)` before `add`"
     )]
     NoEnvironment(Box<str>),
     /// Its windows are closed at each of its times of the day.
@@ -119,9 +118,9 @@ pub enum AddErrorKind {
     )]
     OutsideItsWindows,
     /// This method was called twice, and the second time with something else.
-    #[error("`{0}(..)` is said twice, and not the same both times: leave one of the two out")]
+    #[error("`{0}(..)` is called twice with different values: remove one of the two")]
     SaidTwice(&'static str),
-    /// Its zone is not known, or is the machine's own, and that is not.
+    /// Its zone is unknown, or it is the machine's own and `TZ` is invalid.
     #[error(transparent)]
     Zone(UnknownZone),
     /// Its lease is both renewed and for a fixed term.
@@ -137,7 +136,7 @@ pub enum AddErrorKind {
     #[error("mutex name: {0}")]
     MutexName(InvalidName),
     /// It says what its lease is called, and takes none.
-    #[error("it has a mutex name, and no lease that is called so: add `without_overlapping()`")]
+    #[error("it has a `mutex_name(..)`, but no lease: add `without_overlapping()`")]
     MutexNameWithoutLease,
     /// Its lease is to be renewed, or held after its task has ended, and its store can't extend one.
     #[error(
@@ -161,7 +160,7 @@ pub enum AddErrorKind {
     #[error("a lease that is held for at least {:?} is outside of {:?} to ten years", .0, Term::MIN.get())]
     HoldAtLeast(Duration),
     /// It says how long its lease is held at least, and has none.
-    #[error("it has a `hold_at_least(..)`, and no lease that is held: add `without_overlapping()`")]
+    #[error("it has a `hold_at_least(..)`, but no lease: add `without_overlapping()`")]
     HoldAtLeastWithoutLease,
     /// Its lease is not renewed, and over before the time for which it is held at least.
     #[error(

@@ -100,13 +100,13 @@ impl fmt::Display for FrequencyError {
             Problem::NeverComes { crontab } => write!(f, "`{crontab}` names a day of the month that never comes"),
             Problem::NoTime { crontab } => write!(
                 f,
-                "its words say on which days it is due, and not at what time: add `daily_at(\"02:30\")`, `hourly()` …, or \
-                 `every_minute()` if `{crontab}` is meant"
+                "it says on which days it is due, but not at what time: add `daily_at(\"02:30\")` or `hourly()`; for every \
+                 minute of these days (`{crontab}`), add `every_minute()`"
             ),
             Problem::SaidTwice { field, before, after } => {
                 let [before, after] = [before, after].map(|set| InField(*field, *set));
                 let name = field.name();
-                write!(f, "two words say its {name}, as `{before}` and as `{after}`: leave one of them out, or ")?;
+                write!(f, "its {name} is set twice, as `{before}` and as `{after}`: leave one of them out, or ")?;
                 match field {
                     Field::DayOfWeek => f.write_str("name all days in one `days([..])`"),
                     Field::DayOfMonth => f.write_str("name all days in one `days_of_month([..])`"),

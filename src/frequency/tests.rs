@@ -139,45 +139,53 @@ fn words_of_which_one_would_be_lost_are_refused() {
     type Word = fn(Event) -> Event;
     let in_one = "leave one of them out, or";
     let cases: [(Word, Word, &str); 21] = [
-        (Event::mondays, Event::tuesdays, "day of week, as `1` and as `2`"),
-        (Event::weekdays, Event::saturdays, "day of week, as `1-5` and as `6`"),
-        (Event::weekends, |event| event.weekly_on(Weekday::Fri, "02:30"), "day of week, as `0,6` and as `5`"),
+        (Event::mondays, Event::tuesdays, "day of week is set twice, as `1` and as `2`"),
+        (Event::weekdays, Event::saturdays, "day of week is set twice, as `1-5` and as `6`"),
+        (
+            Event::weekends,
+            |event| event.weekly_on(Weekday::Fri, "02:30"),
+            "day of week is set twice, as `0,6` and as `5`",
+        ),
         (
             |event| event.monthly_on(1, "02:30"),
             |event| event.monthly_on(15, "02:30"),
-            "day of month, as `1` and as `15`",
+            "day of month is set twice, as `1` and as `15`",
         ),
         (
             |event| event.days_of_month([1, 15]),
             |event| event.last_day_of_month("02:30"),
-            "day of month, as `1,15` and as `L`",
+            "day of month is set twice, as `1,15` and as `L`",
         ),
-        (Event::quarterly, Event::yearly, "month, as `1-10/3` and as `1`"),
-        (|event| event.daily_at("02:00"), |event| event.daily_at("14:00"), "hour, as `2` and as `14`"),
-        (|event| event.daily_at("02:00"), |event| event.daily_at("02:30"), "minute, as `0` and as `30`"),
-        (|event| event.daily_at("02:00"), Event::hourly, "hour, as `2` and as `*`"),
-        (|event| event.daily_at("13:00"), |event| event.hourly_at(5), "hour, as `13` and as `*`"),
-        (Event::daily, |event| event.daily_at("13:00"), "hour, as `0` and as `13`"),
-        (Event::daily, Event::every_five_minutes, "minute, as `0` and as `*/5`"),
-        (|event| event.last_day_of_month("18:00"), |event| event.daily_at("02:30"), "hour, as `18` and as `2`"),
-        (|event| event.monthly_on(15, "12:00"), Event::daily, "hour, as `12` and as `0`"),
-        (|event| event.twice_daily(1, 13), Event::hourly, "hour, as `1,13` and as `*`"),
-        (Event::every_two_hours, Event::hourly, "hour, as `*/2` and as `*`"),
-        (Event::every_two_hours, Event::every_three_hours, "hour, as `*/2` and as `*/3`"),
-        (|event| event.every_hours_at(8, 15), Event::every_five_minutes, "minute, as `15` and as `*/5`"),
-        (Event::hourly, Event::every_minute, "minute, as `0` and as `*`"),
-        (Event::every_minute, Event::every_five_minutes, "minute, as `*` and as `*/5`"),
-        (|event| event.daily_at("02:30"), Event::every_minute, "minute, as `30` and as `*`"),
+        (Event::quarterly, Event::yearly, "month is set twice, as `1-10/3` and as `1`"),
+        (|event| event.daily_at("02:00"), |event| event.daily_at("14:00"), "hour is set twice, as `2` and as `14`"),
+        (|event| event.daily_at("02:00"), |event| event.daily_at("02:30"), "minute is set twice, as `0` and as `30`"),
+        (|event| event.daily_at("02:00"), Event::hourly, "hour is set twice, as `2` and as `*`"),
+        (|event| event.daily_at("13:00"), |event| event.hourly_at(5), "hour is set twice, as `13` and as `*`"),
+        (Event::daily, |event| event.daily_at("13:00"), "hour is set twice, as `0` and as `13`"),
+        (Event::daily, Event::every_five_minutes, "minute is set twice, as `0` and as `*/5`"),
+        (
+            |event| event.last_day_of_month("18:00"),
+            |event| event.daily_at("02:30"),
+            "hour is set twice, as `18` and as `2`",
+        ),
+        (|event| event.monthly_on(15, "12:00"), Event::daily, "hour is set twice, as `12` and as `0`"),
+        (|event| event.twice_daily(1, 13), Event::hourly, "hour is set twice, as `1,13` and as `*`"),
+        (Event::every_two_hours, Event::hourly, "hour is set twice, as `*/2` and as `*`"),
+        (Event::every_two_hours, Event::every_three_hours, "hour is set twice, as `*/2` and as `*/3`"),
+        (|event| event.every_hours_at(8, 15), Event::every_five_minutes, "minute is set twice, as `15` and as `*/5`"),
+        (Event::hourly, Event::every_minute, "minute is set twice, as `0` and as `*`"),
+        (Event::every_minute, Event::every_five_minutes, "minute is set twice, as `*` and as `*/5`"),
+        (|event| event.daily_at("02:30"), Event::every_minute, "minute is set twice, as `30` and as `*`"),
     ];
     for (first, second, what) in cases {
         let said = refusal(second(first(event()))).expect(what);
-        assert!(said.starts_with(&format!("event `x`: two words say its {what}: {in_one} ")), "{said}");
+        assert!(said.starts_with(&format!("event `x`: its {what}: {in_one} ")), "{said}");
         assert!(refusal(first(second(event()))).is_some(), "{what}, the other way round");
     }
     let both = |first, second| refusal(event().daily().days(first).days(second)).expect("they differ");
     assert_eq!(
         both([Weekday::Mon], [Weekday::Tue]),
-        "event `x`: two words say its day of week, as `1` and as `2`: leave one of them out, or name all days in one \
+        "event `x`: its day of week is set twice, as `1` and as `2`: leave one of them out, or name all days in one \
          `days([..])`"
     );
     assert_eq!(
@@ -195,8 +203,8 @@ fn days_without_a_time_are_refused() {
         (event().days([Weekday::Mon, Weekday::Wed]), "1,3"),
     ] {
         let said = format!(
-            "event `x`: its words say on which days it is due, and not at what time: add `daily_at(\"02:30\")`, \
-             `hourly()` …, or `every_minute()` if `* * * * {days}` is meant"
+            "event `x`: it says on which days it is due, but not at what time: add `daily_at(\"02:30\")` or `hourly()`; for \
+             every minute of these days (`* * * * {days}`), add `every_minute()`"
         );
         assert_eq!(event.next(chrono::DateTime::UNIX_EPOCH), None);
         assert_eq!(refusal(event), Some(said));

@@ -17,16 +17,17 @@ use crate::lease::Holder;
 /// # }
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[must_use = "what was started under the lease may still run"]
+#[must_use = "a command may still run without its lease"]
 #[non_exhaustive]
 pub enum Broken {
     /// Nobody held the name.
     NotHeld,
-    /// The name is free. If its holder is still at work, it is told at its next renewal, and stops.
+    /// The name is free. If its holder is still at work, its run is cancelled at its next renewal.
     Freed,
     /// The name is free, and a command still runs under the lease of a process that [has
-    /// ended](Holder::has_ended). Nobody will stop it, and the next run overlaps with it: stop its [process
-    /// group](Holder::process_group) first, if that must not be.
+    /// ended](Holder::has_ended). Nothing stops that command: end its [process
+    /// group](Holder::process_group) now, or the next run overlaps with it. To look before, ask
+    /// [`holder`](super::EventMutex::holder).
     FreedWhileRunning(Holder),
 }
 

@@ -82,7 +82,7 @@ pub enum StoreWarning {
         by: Duration,
     },
     /// The clocks of the server and of this host differ: one of them is wrong, and hosts that disagree tick at
-    /// different times. A claim bears five minutes.
+    /// different times. Claims tolerate a difference of five minutes.
     ClocksDiffer {
         /// How far they are apart.
         by: Duration,
@@ -132,18 +132,18 @@ impl fmt::Display for StoreWarning {
             }
             Self::Overlay { path } => write!(
                 f,
-                "the directory {} lies on overlayfs: another container has a directory of its own there, and so has this \
-                 one when it is made anew; mount a volume there that all of them share",
+                "the directory {} is on overlayfs: other containers do not see it, and it is lost when this container is \
+                 made anew; put it on a volume that all containers mount",
                 OneLine(path.display())
             ),
             Self::ClusterNode => f.write_str(
-                "the server is a node of a Redis Cluster, and the other nodes are not asked: an event whose keys lie on \
-                 another node does not run; use a server that is in no cluster",
+                "the server is a node of a Redis Cluster, which is not supported: events whose keys are on other nodes do \
+                 not run; use a standalone Redis",
             ),
             Self::Plaintext { instead } => write!(
                 f,
-                "the server is not on this host, and what is said to it is not encrypted: whoever is on the way can read \
-                 the password, and change the answers; use TLS, with {instead} in the url"
+                "the connection to another host is not encrypted: others on the network can read the password and change \
+                 answers; use TLS, with {instead} in the url"
             ),
             Self::Replica => f.write_str("the server is a replica and can't be written to: connect to its primary"),
             Self::OldVersion { found, needed } => {

@@ -249,8 +249,8 @@ impl Beat {
             }
             earlier => {
                 if let Some(Stretch { until, .. }) = earlier {
-                    let line = "nothing ran for some minutes, because the clock was set or the machine was suspended";
-                    tell(format_args!("{line}: after {until}, until {minute}"), || {
+                    let line = format_args!("no tick after {until}, until {minute}");
+                    tell(format_args!("{line}: the clock was set, or the machine was suspended"), || {
                         tracing::warn!(target: "soloist", after = %Rfc3339(*until), until = %Rfc3339(minute), "minutes missed");
                     });
                 }

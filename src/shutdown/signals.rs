@@ -18,7 +18,7 @@ use crate::keeper::leave::leave;
 use crate::process;
 use crate::system;
 use crate::task::Run;
-use crate::tell::{say, tell};
+use crate::tell::{aside, say, tell};
 
 /// What comes so soon after the first signal is the same wish: a closed terminal sends two.
 const SAME_WISH: Duration = Duration::from_millis(100);
@@ -144,7 +144,7 @@ impl Shutdown {
 /// Tells of these, which no report will.
 fn tell_of(left_behind: &[Run]) {
     for run in left_behind {
-        say(format_args!("{}: left behind, still at work when the process was to have ended", Named(run.name())));
+        say(format_args!("{}: left behind: still running when the shutdown's grace ended", Named(run.name())));
     }
     for run in left_behind {
         let _ = contain(|| {
@@ -162,11 +162,6 @@ fn tell_aside(tell: impl FnOnce() + Send + 'static) {
         drop(told);
     });
     let _ = is_told.recv_timeout(TELLING);
-}
-
-/// On a thread that nobody waits for; `false`: there is none.
-fn aside(work: impl FnOnce() + Send + 'static) -> bool {
-    Builder::new().name("soloist-shutdown".into()).spawn(work).is_ok()
 }
 
 /// Ends the process by this signal, when `main` has said all it has to say.

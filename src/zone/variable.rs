@@ -25,6 +25,8 @@ fn names_a_zone(value: &str) -> bool {
         Some(path) => is_zone_file(path),
         // A machine without /etc/localtime is in UTC, and needs no `TZ` for that.
         None if value.is_empty() || value == "localtime" => true,
+        // What it means is what comes of it also where no zone has a file.
+        None if ["UTC", "Etc/UTC", "UTC0", "GMT"].contains(&value) => true,
         None => is_zone_file(value) || rule(value.trim_matches(|char: char| char.is_ascii_whitespace())).is_some(),
     }
 }

@@ -521,7 +521,7 @@ fn what_is_wrong_is_said_and_pointed_at() {
         (
             "0 30 2 * * *",
             &format!(
-                "`0 30 2 * * *`: 6 fields {FIELDS}, there is none for seconds: `every_ten_seconds()` and its like say that"
+                "`0 30 2 * * *`: 6 fields {FIELDS}, seconds are not part of a crontab: use `every_ten_seconds()` and the like"
             ),
             "0 30 2 * * *",
         ),
@@ -595,10 +595,14 @@ fn what_is_wrong_is_said_and_pointed_at() {
 fn what_others_write_is_refused_with_what_to_write_instead() {
     const NICKNAMES: &str = "none of @yearly, @annually, @monthly, @weekly, @daily, @midnight and @hourly";
     for (text, message, part) in [
-        ("0 0 ? * *", "`0 0 ? * *`: day of month `?` has a `?`, which a crontab has not, write `*` (column 5)", "?"),
+        (
+            "0 0 ? * *",
+            "`0 0 ? * *`: day of month `?` has a `?`, which is not crontab syntax: write `*` (column 5)",
+            "?",
+        ),
         (
             "* * * * 1,?",
-            "`* * * * 1,?`: day of week `?` has a `?`, which a crontab has not, write `*` (column 11)",
+            "`* * * * 1,?`: day of week `?` has a `?`, which is not crontab syntax: write `*` (column 11)",
             "?",
         ),
         (
@@ -631,13 +635,17 @@ fn what_others_write_is_refused_with_what_to_write_instead() {
             "`0 0 * * 5L`: day of week `5L` is neither a number from 0-7 nor a name from sun to sat (column 9)",
             "5L",
         ),
-        ("~ * * * *", "`~ * * * *`: minute `~` picks a time at random, and another one on each server (column 1)", "~"),
+        (
+            "~ * * * *",
+            "`~ * * * *`: minute `~` picks a time at random, another on each server: write a number (column 1)",
+            "~",
+        ),
         (
             "0 1~5 * * *",
-            "`0 1~5 * * *`: hour `1~5` picks a time at random, and another one on each server (column 3)",
+            "`0 1~5 * * *`: hour `1~5` picks a time at random, another on each server: write a number (column 3)",
             "1~5",
         ),
-        ("@reboot", "`@reboot`: it names no time, do at the start of the program what is due then", "@reboot"),
+        ("@reboot", "`@reboot`: it names no time: run that task when your program starts", "@reboot"),
         ("@dialy", &format!("`@dialy`: `@dialy` is {NICKNAMES}"), "@dialy"),
         ("@daily x", &format!("`@daily x`: `@daily x` is {NICKNAMES}"), "@daily x"),
     ] {

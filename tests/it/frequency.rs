@@ -180,8 +180,8 @@ fn an_event_runs_in_its_environments_and_nowhere_else() {
 #[test]
 fn a_schedule_that_was_not_told_where_it_is_takes_no_event_with_environments() {
     let only = |names: &[&str]| event("e").every_minute().environments(names.iter().copied());
-    let message = "event `e`: it runs in `production`, `staging` only, and the schedule was not told where it is: say so \
-                   before it is added, with `schedule.with_environment(..)`";
+    let message = "event `e`: it runs only in `production`, `staging`, and the schedule has no environment: call \
+                   `schedule.with_environment(..)` before `add`";
     for mut schedule in [Schedule::in_process(), Schedule::in_process().with_environment("")] {
         let error = schedule.add(only(&["production", "staging"])).unwrap_err();
         assert_eq!(error.to_string(), message);
@@ -301,6 +301,12 @@ fn next_times_are_those_at_which_its_windows_let_it_run() {
 #[test]
 fn a_window_far_from_its_times_is_found_at_once_or_refused() {
     let began = std::time::Instant::now();
+    let daytime = event("e").every_second().between("08:00", "17:00");
+    assert_eq!(
+        daytime.next(at("2026-03-01T07:59:58Z")),
+        Some(at("2026-03-01T08:00:00Z")),
+        "the second before is outside"
+    );
     let rarely = event("e").every_second().between("23:59", "23:59").yearly_on(chrono::Month::February, 29, "23:59");
     let time = |text: &str| Some(at(text));
     assert_eq!(rarely.next(at("2096-02-29T23:59:58Z")), time("2096-02-29T23:59:59Z"));

@@ -247,14 +247,14 @@ fn the_name_of_what_is_left_behind_is_told_apart_from_what_is_said_of_it() {
     let name = "hostile::the_name_of_what_is_left_behind_is_told_apart_from_what_is_said_of_it";
     if let Some(ended) = output_alone(name, &[]) {
         let said = String::from_utf8_lossy(&ended.stderr).into_owned();
-        assert!(said.contains("`two words`: left behind, still at work"), "{said}");
+        assert!(said.contains("`two words`: left behind: still running"), "{said}");
         return;
     }
     let shutdown = soloist::Shutdown::on_signals().unwrap().with_grace(std::time::Duration::from_millis(100));
     let mut schedule = Schedule::in_process().with_shutdown(&shutdown);
     let is_left_behind = |_: &soloist::Run| {
         signal_hook::low_level::raise(signal_hook::consts::SIGTERM)?;
-        Ok(crate::support::until(|| false)?)
+        crate::support::until(|| false)
     };
     schedule.add(Event::call("two words", is_left_behind).every_minute()).unwrap();
     unreachable!("it has ended: {:?}", schedule.run_due(noon()));

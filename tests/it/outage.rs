@@ -110,7 +110,7 @@ fn a_hundred_events_wait_once_for_a_store_that_is_out_and_the_others_run() {
         assert!(ran(&report, "unprotected").is_success() && ran(&report, "elsewhere").is_success());
         assert_eq!(diary.lines().len(), 2, "{kind}");
         let first = "the store did not answer: could not look at claim/";
-        let not_again = ": the store was not asked again, because of this a moment ago: could not look at claim/";
+        let not_again = ": the store was not asked again; a moment ago: could not look at claim/";
         let texts = (0..250).map(|number| (number, skipped(&report, &format!("e{number}")).to_string()));
         let (first, again): (Vec<_>, Vec<_>) = texts
             .inspect(|(_, text)| assert!(text.ends_with(": timed out"), "{text}"))
@@ -243,7 +243,7 @@ fn the_answers_of_the_default_end_with_the_outage() {
     ]);
     assert_eq!(store.waits(), 1);
     let texts: Vec<String> = answers.into_iter().map(|answer| format!("{:?}", answer.unwrap_err())).collect();
-    let again = "could not forget lease/b: the store was not asked again, because of this a moment ago: ";
+    let again = "could not forget lease/b: the store was not asked again; a moment ago: ";
     assert_eq!(texts, ["could not forget lease/a: timed out", &format!("{again}could not forget lease/a: timed out")]);
 
     // A panic, and an error about one name, end nothing.

@@ -125,7 +125,7 @@ fn an_error_that_cannot_be_shown_keeps_no_other_from_it() {
     assert_eq!(said.len(), 2, "one line for each: {said:?}");
     assert_eq!(
         said[0],
-        "  a  2026-03-01 12:00 UTC  what became of it can't be shown: an error panicked: no words for it"
+        "  a  2026-03-01 12:00 UTC  its result cannot be shown: formatting an error panicked: no words for it"
     );
     assert!(said[1].starts_with("  b  ") && said[1].ends_with(": no paper"), "{said:?}");
 }

@@ -125,7 +125,7 @@ fn a_wrong_definition_is_refused_with_its_own_message() {
         ),
         (
             event("e").daily().mutex_name("shared").on_one_server(),
-            "event `e`: it has a mutex name, and no lease that is called so: add `without_overlapping()`",
+            "event `e`: it has a `mutex_name(..)`, but no lease: add `without_overlapping()`",
         ),
         (
             event("e").daily().mutex(MemoryMutex::new()),
@@ -143,8 +143,8 @@ fn a_wrong_definition_is_refused_with_its_own_message() {
         ),
         (
             event("e").cron("0 * * * * *"),
-            "event `e`: `0 * * * * *`: 6 fields instead of 5 (minute, hour, day of month, month, day of week), there \
-             is none for seconds: `every_ten_seconds()` and its like say that",
+            "event `e`: `0 * * * * *`: 6 fields instead of 5 (minute, hour, day of month, month, day of week), \
+             seconds are not part of a crontab: use `every_ten_seconds()` and the like",
         ),
         (event("e").cron("1,,2 * * * *"), "event `e`: `1,,2 * * * *`: minute has an empty list item (column 3)"),
         (
@@ -213,7 +213,7 @@ fn a_lease_that_can_not_be_as_it_was_asked_for_is_refused() {
         ),
         (
             event("e").daily().on_one_server().hold_at_least(HOUR),
-            "event `e`: it has a `hold_at_least(..)`, and no lease that is held: add `without_overlapping()`",
+            "event `e`: it has a `hold_at_least(..)`, but no lease: add `without_overlapping()`",
         ),
         (
             event("e")
@@ -239,7 +239,7 @@ fn a_lease_that_can_not_be_as_it_was_asked_for_is_refused() {
         ),
         (
             event("e").daily().mutex_name("shared").once_per(Period::Day),
-            "event `e`: it has a mutex name, and no lease that is called so: add `without_overlapping()`",
+            "event `e`: it has a `mutex_name(..)`, but no lease: add `without_overlapping()`",
         ),
         (event("e").daily().timeout(Duration::ZERO), "event `e`: a timeout of 0ns is outside of 1ms to ten years"),
         (
@@ -272,8 +272,7 @@ fn what_is_said_twice_is_not_lost_silently() {
         (daily().mutex(here.clone()).mutex(there), "mutex"),
     ];
     for (event, word) in cases {
-        let said =
-            format!("event `e`: `{word}(..)` is said twice, and not the same both times: leave one of the two out");
+        let said = format!("event `e`: `{word}(..)` is called twice with different values: remove one of the two");
         is_refused(event, &said);
     }
     let said = "event `e`: it has a `without_overlapping()`, whose lease is renewed, and a `without_overlapping_for(..)`, \

@@ -1,18 +1,19 @@
 //! What reaches standard error by itself, in processes of their own: what nobody listens to by `tracing`, and no report says.
 
+use std::io::Write;
 use std::os::unix::process::ExitStatusExt;
-use std::process::Output;
+use std::process::{Command, Output};
 use std::thread;
 use std::time::Duration;
 
 use signal_hook::consts::SIGTERM;
-use soloist::{Event, FileMutex, Period, Run, Schedule, Shutdown};
+use soloist::{Event, FileMutex, ManualClock, MemoryMutex, Period, Run, Schedule, Shutdown};
 use tracing::Subscriber;
 use tracing::field::{Field, Visit};
 use tracing_subscriber::layer::{Context, SubscriberExt};
 use tracing_subscriber::{Layer, Registry};
 
-use crate::support::{PATIENCE, noon, output_alone};
+use crate::support::{PATIENCE, noon, output_alone, ran};
 
 /// What the process of a test is to do.
 const ROLE: &str = "SOLOIST_TEST_ROLE";
@@ -41,7 +42,7 @@ fn a_claim_that_no_other_process_sees_is_told_once_where_nobody_listens() {
     let name = "told::a_claim_that_no_other_process_sees_is_told_once_where_nobody_listens";
     if let Some(lines) = told(name, "alone") {
         let [line] = &lines[..] else { panic!("{lines:?}") };
-        for words in ["event `odd name`", "on_one_server", "to this process alone", "file:"] {
+        for words in ["event `odd name`", "on_one_server", "keeps no other process", "file:"] {
             assert!(line.contains(words), "{words}: {line}");
         }
         assert_eq!(told(name, "is listened to"), Some(Vec::new()));
@@ -100,6 +101,36 @@ fn a_service_that_nobody_listens_to_tells_of_its_failures_at_once() {
         .add(Event::call("is cancelled", is_cancelled).every_second().without_overlapping())
         .unwrap();
     schedule.work(&shutdown);
+}
+
+/// Who tells of a task that does not stop must not be whom all renewals wait for.
+#[test]
+fn a_standard_error_that_nobody_reads_holds_up_no_renewal() {
+    if std::env::var_os(ROLE).is_none() {
+        let (unread, mut full) = std::io::pipe().unwrap();
+        full.write_all(&vec![b'x'; 64 * 1024]).unwrap(); // all that it takes
+        let name = "told::a_standard_error_that_nobody_reads_holds_up_no_renewal";
+        let mut child = Command::new(std::env::current_exe().unwrap());
+        child.args([name, "--exact", "--nocapture", "--test-threads=1"]).env(ROLE, "has no reader").stderr(full);
+        let output = child.output().unwrap();
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(output.status.success() && said.contains("it has its lease"), "{said}");
+        return drop(unread);
+    }
+    let clock = ManualClock::at(noon());
+    let mut schedule = Schedule::new(MemoryMutex::with_clock(&clock));
+    let task = move |_: &Run| {
+        for _ in 0..10 {
+            clock.advance(Duration::from_secs(15));
+        }
+    };
+    schedule.add(Event::call("e", task).every_minute().timeout(Duration::from_secs(1)).without_overlapping()).unwrap();
+    let report = schedule.run_due(noon());
+    println!(
+        "\n{}",
+        if ran(&report, "e").lease_lost_at().is_none() { "it has its lease" } else { "it has lost its lease" }
+    );
+    std::process::exit(0); // the thread that tells is stuck for ever, and nobody waits for it
 }
 
 fn is_of(line: &str, event: &str, end: &str) -> bool {

@@ -396,12 +396,12 @@ fn who_runs_and_who_is_ahead_is_told_in_fields_of_their_own() {
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").expect("Linux says what it is called");
     let (host, pid) = (host.trim(), std::process::id());
     let expected = [
-        format!("run event=\"runs\" occurrence=2026-03-01 12:00:00 UTC host={host:?} pid={pid}"),
+        format!("run event=\"runs\" occurrence=2026-03-01T12:00:00Z host={host:?} pid={pid}"),
         "INFO message=started token=".to_owned(),
         "INFO message=succeeded token=".to_owned(),
         format!(
             "INFO message=skipped reason=\"overlapping\" holder_host={host:?} holder_pid={pid} \
-             holder_since=2026-03-01 12:00:00 UTC holder_until=2026-03-01 12:01:00 UTC"
+             holder_since=2026-03-01T12:00:00Z holder_until=2026-03-01T12:01:00Z"
         ),
     ];
     for line in expected {

@@ -68,7 +68,7 @@ fn refused(error: &ServerError) -> Failure {
 fn advice(code: u16) -> Option<&'static str> {
     Some(match code {
         1040 => "raise max_connections, or let fewer clients connect",
-        1203 | 1226 => "raise what the user may have at once or in an hour, or let fewer clients connect as that user",
+        1203 | 1226 => "raise the user's connection limit, or let fewer clients connect as that user",
         1044 => "there is no such database, or the user in the url may not use it",
         1142 | 1143 | 1227 => "the documentation of MysqlMutex lists what its user must be allowed",
         1045 => "the user or the password in the url is wrong, or it wants TLS, as in ?ssl-mode=REQUIRED",

@@ -72,7 +72,7 @@ fn advice(code: &str) -> Option<&'static str> {
         "42501" => "the documentation of PostgresMutex lists what its user must be allowed",
         "53300" => "raise max_connections, or let fewer clients connect",
         "55P03" => "somebody's open transaction has locked it: look into pg_stat_activity",
-        "57014" => "it took longer than the call may",
+        "57014" => "it took longer than the store's timeout, or somebody cancelled it",
         "57P03" => "it has just been started, or is being shut down",
         _ => return None,
     })

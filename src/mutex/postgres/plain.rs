@@ -20,8 +20,8 @@ use crate::mutex::remote::is_local;
 /// (<https://www.postgresql.org/docs/current/protocol-message-formats.html>)
 const WANTS_PLAIN_TEXT: [u8; 9] = [b'R', 0, 0, 0, 8, 0, 0, 0, 3];
 
-const REFUSED: &str = "the server wants the password in plain text, and the connection is not encrypted: write \
-                       ?sslmode=require behind the url, or have the server ask for scram-sha-256 in its pg_hba.conf";
+const REFUSED: &str = "the server wants the password in plain text, and the connection is not encrypted: use \
+                       sslmode=require in the url (feature postgres-tls), or scram-sha-256 in the server's pg_hba.conf";
 
 /// Makes plain connections over TCP.
 #[derive(Clone, Copy)]

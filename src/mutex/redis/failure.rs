@@ -108,9 +108,9 @@ fn advice(error: &ServerError) -> Option<&'static str> {
         ("LOADING", "it has just been started and reads its data"),
         ("MASTERDOWN", "this is a replica without its primary: connect to the primary"),
         ("MISCONF", "it can't save to its disk and is set to refuse writes until it can"),
-        ("BUSY", "somebody's script keeps it busy"),
-        ("MOVED", "this is one of several nodes of a cluster, which are not followed: use a server of its own"),
-        ("CLUSTERDOWN", "it is a node of a cluster that serves nobody"),
+        ("BUSY", "a script of another client blocks it: wait, or end it with SCRIPT KILL"),
+        ("MOVED", "it is a node of a Redis Cluster, which is not supported: use a standalone Redis"),
+        ("CLUSTERDOWN", "it is a node of a Redis Cluster, which is not supported: use a standalone Redis"),
     ];
     known.iter().find(|(code, _)| says(code)).map(|(_, advice)| *advice)
 }

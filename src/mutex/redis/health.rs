@@ -66,8 +66,8 @@ mod tests {
                 "the server evicts keys when its memory is full (maxmemory-policy volatile-lru), also those of live \
                  leases: set it to noeviction, or use a server of its own",
                 "the server is a replica and can't be written to: connect to its primary",
-                "the server is a node of a Redis Cluster, and the other nodes are not asked: an event whose keys lie on \
-                 another node does not run; use a server that is in no cluster",
+                "the server is a node of a Redis Cluster, which is not supported: events whose keys are on other nodes do \
+                 not run; use a standalone Redis",
                 "the server's version 6.0.16 is older than 6.2, the oldest that this is written for: update it",
                 "the clocks of the server and of this host differ by 11.0 s: let both follow the same time",
             ]

@@ -23,9 +23,11 @@ enum Cause {
     Refused(Refusal),
     #[cfg(feature = "redis")]
     TooLate,
-    /// Somebody else came first, so many times.
+    /// Somebody else came first, time and again; and what they wrote was not seen, if it is so.
     #[cfg(any(feature = "mysql", feature = "postgres"))]
-    Beaten(usize),
+    Beaten {
+        unseen: bool,
+    },
     /// What was answered is of no use, or whoever answers can't be trusted.
     OfNoUse(Box<str>),
 }
@@ -106,10 +108,10 @@ impl Failure {
         Self { cause: Cause::TooLate, unanswered: false }
     }
 
-    /// Somebody else came first each of these times, and nothing was done.
+    /// Somebody else came first each time, and nothing was done. `unseen`: no look showed what they wrote.
     #[cfg(any(feature = "mysql", feature = "postgres"))]
-    pub(in crate::mutex) fn beaten(times: usize) -> Self {
-        Self { cause: Cause::Beaten(times), unanswered: false }
+    pub(in crate::mutex) fn beaten(unseen: bool) -> Self {
+        Self { cause: Cause::Beaten { unseen }, unanswered: false }
     }
 
     pub(in crate::mutex) fn may_have_been_done(&self) -> bool {
@@ -187,7 +189,7 @@ impl Failure {
             Cause::Refused(_) => MutexError::refused(attempted, self),
             Cause::OfNoUse(_) => MutexError::unusable(attempted, self).of_the_store(),
             #[cfg(any(feature = "mysql", feature = "postgres"))]
-            Cause::Beaten(_) => MutexError::unusable(attempted, self),
+            Cause::Beaten { .. } => MutexError::unusable(attempted, self),
             #[cfg(feature = "redis")]
             Cause::TooLate => MutexError::unavailable(attempted, self),
             Cause::Io(_) | Cause::TimedOut(_) => MutexError::unavailable(attempted, self),
@@ -205,7 +207,7 @@ impl Failure {
             #[cfg(feature = "redis")]
             Cause::TooLate => true,
             #[cfg(any(feature = "mysql", feature = "postgres"))]
-            Cause::Beaten(_) => true,
+            Cause::Beaten { .. } => true,
             Cause::Io(_) | Cause::TimedOut(_) | Cause::OfNoUse(_) => self.unanswered,
         };
         if helps || (!was_fresh && !self.is_locked()) { Retry::OnAnother } else { Retry::Never }
@@ -286,10 +288,13 @@ impl fmt::Display for Failure {
                  something sets that clock",
             ),
             #[cfg(any(feature = "mysql", feature = "postgres"))]
-            Cause::Beaten(times) => write!(
-                f,
-                "others came first {times} times, or what was looked at is not what was written to: does a proxy send \
-                 reads to a replica?"
+            Cause::Beaten { unseen: false } => {
+                f.write_str("many ask for it at the same moment, and this one's turn did not come in time")
+            }
+            #[cfg(any(feature = "mysql", feature = "postgres"))]
+            Cause::Beaten { unseen: true } => f.write_str(
+                "others came first time and again, and no look showed what they wrote: does a proxy send reads to a \
+                 replica?",
             ),
             Cause::OfNoUse(what) => f.write_str(what),
             Cause::Refused(refusal) => refusal.fmt(f),

@@ -1,6 +1,7 @@
 //! A table on a server, and what can be done with it.
 
 use std::fmt::Display;
+use std::thread;
 use std::time::Duration;
 
 use super::clean_up::{BATCH, KEPT_SECONDS};
@@ -10,12 +11,15 @@ use super::plan::Plan;
 use super::session::{Row, Session};
 use super::text::{TableName, Texts, list};
 use super::waiting::outside;
-use crate::clock::{Clock, Moment};
+use crate::clock::{Clock, Moment, random_below};
 use crate::mutex::Admission;
 use crate::mutex::remote::{Attempt, Debt, Failure, Held, Line, Outlook, Server};
 
-/// How often somebody else may come first, or a deadlock be dissolved at our cost, before that is an error.
+/// How often somebody may come first whom no look shows, or a deadlock be dissolved at our cost, before that is an error.
 const TRIES: usize = 10;
+
+/// How long somebody who was beaten waits at most, so that those who ask for the same don't do so in step.
+const LONGEST_PAUSE: Duration = Duration::from_millis(10);
 
 /// What is to be said where a lock was waited for in vain, and others had the row in turn meanwhile.
 const CROWD: &str = "many ask for it at the same moment, and this one's turn did not come in time";
@@ -97,12 +101,20 @@ impl<S: Session> Table<S> {
         let mut keys: Vec<Key> = asked.map(|request| Key::of(request.name())).collect();
         keys.sort();
         keys.dedup();
-        let (mut tries, mut wait): (_, Option<Wait>) = (1, None);
+        let (mut tries, mut wait, mut beaten): (_, Option<Wait>, Option<Look>) = (1, None, None);
         loop {
             let look = self.look_and_shorten(line, &keys, until)?;
             let plan = Plan::new(admissions, &look);
             if plan.rows.is_empty() {
                 return Ok(plan);
+            }
+            if let Some(before) = beaten.take() {
+                // A look that shows what others wrote is worth another try for as long as there is time.
+                tries = if look.is_as(&before) { tries + 1 } else { 1 };
+                if tries > TRIES || Clock::system().moment() >= until {
+                    return Err(Failure::beaten(tries > TRIES));
+                }
+                thread::sleep(random_below(LONGEST_PAUSE));
             }
             if let Some(Wait { failure, look: before, took }) = wait.take() {
                 if look.is_as(&before) {
@@ -115,12 +127,12 @@ impl<S: Session> Table<S> {
             let began = Clock::system().moment();
             match line.connection.query(&plan.statements(&self.texts, look.clock.at(until)), until) {
                 Ok(rows) if wrote::<S>(&rows)? => return Ok(plan),
-                Ok(_) if tries == TRIES => return Err(Failure::beaten(tries)),
+                Ok(_) => beaten = Some(look),
                 Err(failure) if failure.is_locked() => {
                     wait = Some(Wait { failure, look, took: Clock::system().moment().since(began) });
                 }
                 Err(failure) if failure.outlook() != Some(Outlook::MayPass) || tries == TRIES => return Err(failure),
-                Ok(_) | Err(_) => tries += 1,
+                Err(_) => tries += 1,
             }
         }
     }

@@ -15,7 +15,7 @@ fn a_directory_on_overlayfs_is_warned_of() {
         let warnings = FileMutex::in_dir(&path).unwrap().check().unwrap();
         assert_eq!(warnings, [StoreWarning::Overlay { path: path.clone() }]);
         let text = warnings[0].to_string();
-        assert!(text.starts_with(&format!("the directory {} lies on overlayfs: ", path.display())), "{text}");
+        assert!(text.starts_with(&format!("the directory {} is on overlayfs: ", path.display())), "{text}");
         return;
     }
     let dir = tempfile::tempdir().unwrap();

@@ -122,7 +122,7 @@ fn a_node_of_a_cluster_is_warned_of_and_an_event_of_another_node_takes_no_other_
         ran(&report, "here");
         let why = skipped(&report, "there").to_string();
         assert!(why.starts_with("the store refused: could not admit lease/there in redis://"), "{why}");
-        let advice = "; this is one of several nodes of a cluster, which are not followed: use a server of its own";
+        let advice = "; it is a node of a Redis Cluster, which is not supported: use a standalone Redis";
         assert!(why.contains("the server answered MOVED ") && why.ends_with(advice), "{why}");
     }
 }

@@ -143,11 +143,15 @@ fn who_waits_in_a_queue_that_moves_is_not_told_of_an_open_transaction<S: Trouble
         let answer = thread::scope(|scope| {
             let ours = scope.spawn(|| ours.admit(&both).remove(0));
             wait_until("it waits for the lock", || !server.ask(S::WAITING).is_empty());
+            let first = server.ask(S::WAITING);
             server.ask(&format!("UPDATE soloist_mutexes SET host = 'moved-{at_rest}' WHERE name = 'lease/report'"));
             if at_rest {
                 wait_until("it gives up", || ours.is_finished());
             } else {
-                thread::sleep(Duration::from_millis(1_300)); // it waits a second time by then
+                wait_until("it waits a second time", || {
+                    let waiting = server.ask(S::WAITING);
+                    !waiting.is_empty() && waiting != first
+                });
             }
             S::tell(&mut lock, "COMMIT");
             ours.join().expect("it does not panic")

@@ -72,8 +72,8 @@ fn a_server_elsewhere_that_asks_for_the_password_in_plain_text_does_not_get_it()
         assert_eq!(answer.windows(6).any(|word| word == b"s3cret"), is_local, "{host} was told {answer:?}");
         if !is_local {
             assert!(error.is_unusable() && error.is_outage(), "{error:?}");
-            let why = "the server wants the password in plain text, and the connection is not encrypted: write \
-                       ?sslmode=require behind the url, or have the server ask for scram-sha-256 in its pg_hba.conf";
+            let why = "the server wants the password in plain text, and the connection is not encrypted: use \
+                       sslmode=require in the url (feature postgres-tls), or scram-sha-256 in the server's pg_hba.conf";
             assert!(said(&error).ends_with(why), "{error}");
         }
     }

@@ -36,7 +36,8 @@ pub(super) trait Trouble: SqlServer + Behind {
     const BEGIN: &'static str;
     /// Makes it read-only, and writable again.
     const READ_ONLY: [&'static str; 2];
-    /// The numbers of the connections that the stores' user has; and of those that wait for a lock of somebody's.
+    /// The numbers of the connections that the stores' user has; and of those that wait for a lock of somebody's, with what
+    /// is another in each wait.
     const CONNECTED: &'static str;
     const WAITING: &'static str;
 
@@ -95,8 +96,9 @@ impl Trouble for Mariadb {
     const BEGIN: &'static str = "START TRANSACTION";
     const READ_ONLY: [&'static str; 2] = ["SET GLOBAL read_only = 1", "SET GLOBAL read_only = 0"];
     const CONNECTED: &'static str = "SELECT id FROM information_schema.processlist WHERE user = 'owner'";
-    const WAITING: &'static str =
-        "SELECT id FROM information_schema.processlist WHERE user = 'owner' AND info IS NOT NULL";
+    // What InnoDB tells of locks is as old as the last look at it, for those who look often.
+    const WAITING: &'static str = "SELECT id, query_id FROM information_schema.processlist \
+                                   WHERE user = 'owner' AND info IS NOT NULL AND info NOT LIKE 'SELECT%'";
 
     fn connect(&self) -> mysql::Conn {
         self.connection()
@@ -180,7 +182,7 @@ impl Trouble for Postgres {
     ];
     const CONNECTED: &'static str = "SELECT pid FROM pg_stat_activity WHERE usename = 'owner'";
     const WAITING: &'static str =
-        "SELECT pid FROM pg_stat_activity WHERE usename = 'owner' AND wait_event_type = 'Lock'";
+        "SELECT pid, query_start FROM pg_stat_activity WHERE usename = 'owner' AND wait_event_type = 'Lock'";
 
     fn connect(&self) -> ::postgres::Client {
         self.connection()
