@@ -374,7 +374,7 @@ fn trace_run(outcome: &RunOutcome) {
     let took_ms = u64::try_from(outcome.took.as_millis()).unwrap_or(u64::MAX);
     match &outcome.ended {
         Ended::Succeeded => tracing::info!(target: "soloist", token, took_ms, "succeeded"),
-        // What a task says that is told to stop because the process ends is no error of its own, unless it panics.
+        // A task that a shutdown told to stop may return an error: only a panic is one of its own.
         Ended::Faulted(fault @ (Fault::Failed(_) | Fault::Exited(_)))
             if outcome.cancelled == Some(CancelReason::ShuttingDown) =>
         {

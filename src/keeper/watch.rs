@@ -3,9 +3,9 @@
 //! It is there only while there is something to watch: it ends when it wakes up and finds nothing, and the next thing to
 //! watch starts another. So what ends before it is due costs neither a wake-up nor a thread.
 //!
-//! Whoever may not wait for what is watched, because the thread that has it locked may never go on, rings the bell and
-//! waits until the thread has heeded that. The bell is locked for an instant by everybody, and by no code that can end
-//! the process.
+//! Some callers must not wait for the lock of what is watched: the thread that holds it may never go on. They ring the bell,
+//! and wait until the thread has answered. Everybody locks the bell only for an instant, and no code that can end the
+//! process runs meanwhile.
 
 use std::sync::PoisonError;
 use std::time::Duration;

@@ -278,7 +278,7 @@ impl Stopping {
     }
 }
 
-/// When a command that was told to stop is killed at the latest, on the clock of what it works under.
+/// The latest time at which a command that was told to stop is killed, on the clock of its lease.
 fn last_moment(tenure: &Tenure) -> Moment {
     tenure.last_moment().minus(KILLING_TAKES)
 }

@@ -1,12 +1,11 @@
 //! How a report reads, and what becomes of a process that returns one.
 
-use std::fmt;
 use std::process::Command;
 
 use chrono::{DateTime, TimeDelta};
 use soloist::{Clock, Event, EventMutex, LeaseRequest, ManualClock, MemoryMutex, MutexName, Report, Schedule, Term};
 
-use crate::support::{at, noon};
+use crate::support::{Unspeakable, at, noon};
 
 fn report(clock: &ManualClock) -> Report {
     let clock = clock.clone();
@@ -96,17 +95,6 @@ fn main_in(role: &str) -> Command {
 
 /// A report with an error that panics when it is shown.
 fn unspeakable() -> Report {
-    #[derive(Debug)]
-    struct Unspeakable;
-
-    impl fmt::Display for Unspeakable {
-        fn fmt(&self, _: &mut fmt::Formatter<'_>) -> fmt::Result {
-            panic!("no words for it")
-        }
-    }
-
-    impl std::error::Error for Unspeakable {}
-
     let mut schedule = Schedule::in_process();
     schedule
         .add(Event::call("a", |_| Err(Unspeakable.into())).every_minute())

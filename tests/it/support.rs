@@ -282,3 +282,15 @@ pub(crate) fn number_in(file: &Path) -> u32 {
     until(|| read().is_some()).unwrap_or_else(|why| panic!("{why} for {}", file.display()));
     read().expect("it was there")
 }
+
+/// An error that panics when it is shown.
+#[derive(Debug)]
+pub(crate) struct Unspeakable;
+
+impl std::fmt::Display for Unspeakable {
+    fn fmt(&self, _: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        panic!("no words for it")
+    }
+}
+
+impl std::error::Error for Unspeakable {}

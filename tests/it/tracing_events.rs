@@ -1,7 +1,6 @@
 //! What a subscriber of `tracing` is told, held against the table in the documentation.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 use std::os::unix::process::ExitStatusExt;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -19,7 +18,7 @@ use tracing_subscriber::layer::{Context, SubscriberExt};
 use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::{Layer, Registry};
 
-use crate::support::{HOUR, NO_THREADS, heard_by, noon, output_alone, ran, run_alone, until};
+use crate::support::{HOUR, NO_THREADS, Unspeakable, heard_by, noon, output_alone, ran, run_alone, until};
 
 /// By name of the span or message of the event: its level, and every field that was ever set.
 type Told = BTreeMap<String, (String, BTreeSet<String>)>;
@@ -122,18 +121,6 @@ impl EventMutex for Broken {
         panic!("index out of bounds")
     }
 }
-
-/// An error that can't be shown.
-#[derive(Debug)]
-struct Unspeakable;
-
-impl fmt::Display for Unspeakable {
-    fn fmt(&self, _: &mut fmt::Formatter<'_>) -> fmt::Result {
-        panic!("no words for it")
-    }
-}
-
-impl std::error::Error for Unspeakable {}
 
 /// The rows of the table in the documentation: name, level, fields.
 fn documented() -> Told {

@@ -2,8 +2,8 @@
 //!
 //! The kernel has no lock that waits in a queue and gives up after a time. So the threads of a process queue up, and
 //! the first of them looks for a free moment, as does the first of each other process. A turn takes microseconds, and
-//! all look equally often, so that each finds one soon. What counts against a holder is not how long somebody has
-//! waited, but how long the same process has had the lock.
+//! all look equally often, so that each finds one soon. A wait fails if one process has had the lock for too
+//! long, not because many have had it in turn.
 
 use std::fs::{File, TryLockError};
 use std::io;
@@ -17,7 +17,7 @@ use crate::clock::Clock;
 
 /// A turn takes microseconds; one that takes this long will not end by waiting.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// How long anybody waits in all, while others take turns.
+/// How long a thread waits in the line of its process, and then as long again among processes.
 const LIMIT: Duration = Duration::from_secs(20);
 /// How often those who wait look who has the lock.
 const LOOK: Duration = Duration::from_millis(100);

@@ -126,7 +126,7 @@ impl<S: Session> Table<S> {
             }
             let began = Clock::system().moment();
             match line.connection.query(&plan.statements(&self.texts, look.clock.at(until)), until) {
-                Ok(rows) if wrote::<S>(&rows)? => return Ok(plan),
+                Ok(rows) if count::<S>(&rows)? > 0 => return Ok(plan),
                 Ok(_) => beaten = Some(look),
                 Err(failure) if failure.is_locked() => {
                     wait = Some(Wait { failure, look, took: Clock::system().moment().since(began) });
@@ -190,14 +190,14 @@ impl<S: Session> Table<S> {
 
     /// Deletes rows that have ended, at most a batch of them; how many that were.
     pub(super) fn clean_up(&self) -> Result<u64, Failure> {
-        Self::cleaned_up(self.ask_for(&self.clean_up_with(Patience::ASecond))?)
+        count::<S>(&self.ask_for(&self.clean_up_with(Patience::ASecond))?)
     }
 
     /// The same on a connection that nobody needs. `None`: there is none.
     pub(super) fn clean_up_at_rest(&self) -> Option<Result<u64, Failure>> {
         let statements = self.clean_up_with(Patience::None);
         let answer = self.server.ask_at_rest(|line, attempt| patiently(line, &statements, attempt.until))?;
-        Some(answer.and_then(Self::cleaned_up))
+        Some(answer.and_then(|rows| count::<S>(&rows)))
     }
 
     fn clean_up_with(&self, patience: Patience) -> String {
@@ -205,17 +205,12 @@ impl<S: Session> Table<S> {
             [("kept", &KEPT_SECONDS), ("batch", &BATCH), ("patience", &(patience as u8))];
         self.texts.clean_up.with(&places)
     }
-
-    fn cleaned_up(rows: Vec<Row>) -> Result<u64, Failure> {
-        let deleted = rows.last().and_then(|row| row.first()?.parse().ok());
-        deleted.ok_or_else(|| Failure::not_understood(rows, S::DIALECT.kind))
-    }
 }
 
-/// Whether an admission was written, by what its statements return: how many rows they wrote.
-fn wrote<S: Session>(rows: &[Row]) -> Result<bool, Failure> {
-    let count = rows.last().and_then(|row| row.first()?.parse::<u64>().ok());
-    count.map(|count| count > 0).ok_or_else(|| Failure::not_understood(rows, S::DIALECT.kind))
+/// The number of rows that the statements wrote or deleted, which is the last that they return.
+fn count<S: Session>(rows: &[Row]) -> Result<u64, Failure> {
+    let count = rows.last().and_then(|row| row.first()?.parse().ok());
+    count.ok_or_else(|| Failure::not_understood(rows, S::DIALECT.kind))
 }
 
 /// A connection goes where it can be left in words.

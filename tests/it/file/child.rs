@@ -26,7 +26,7 @@ pub(super) enum Told<'a> {
     Gates(&'a Path),
     /// Runs this line of the shell as an event, under a lease.
     Run(&'a Path, &'a str),
-    /// Waits to be told to begin, makes 100 claims that are named after this word, and says what became of them.
+    /// Waits for a signal to begin, makes 100 claims named after this word, and prints the results.
     Claims(&'a Path, &'a str),
     /// Takes a lease of a minute, starts this in a shell that has its lifeline, says the token, and waits.
     Start(&'a Path, &'a str),

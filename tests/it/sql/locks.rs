@@ -120,7 +120,7 @@ fn an_uncommitted_update_is_an_error_of_its_name_alone<S: Trouble>() {
     one_fault_stays_one_fault(&server, lock);
 }
 
-/// What is asked for changes while a lock is waited for, as it does in a queue of those who ask for the same.
+/// The row changes while the lock is waited for, as it does where many ask for the same name.
 fn who_waits_in_a_queue_that_moves_is_not_told_of_an_open_transaction<S: Trouble>() {
     let server = S::start();
     let lease = request("report");
