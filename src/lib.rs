@@ -102,86 +102,81 @@
 pub mod guide;
 mod schedule;
 mod event;
-mod frequency;
-mod crontab;
-mod zone;
-mod timetable;
-mod agenda;
-mod tick;
-mod turn;
-mod foreground;
-mod background;
-mod run;
-mod catch_up;
-mod owed;
-mod gate;
-mod keeper;
-mod tenure;
-mod cancel;
-mod outage;
-mod period;
-mod protection;
-mod mutex;
-mod lease;
-mod guard;
 mod task;
-mod fault;
-mod outcome;
-mod report;
-mod pause;
-mod shutdown;
-mod clock;
-mod sync;
-mod process;
-#[cfg(unix)]
-mod system;
-mod error;
-mod tell;
-mod escape;
+mod hold;
+mod store;
+mod observe;
+mod lease;
+mod time;
+mod base;
 
-pub use cancel::{CancelReason, Cancelled};
-pub use clock::{Clock, ManualClock, Moment};
-pub use crontab::{Crontab, CrontabError};
-pub use error::{BoxError, InvalidOptions, MutexError, MutexErrorKind};
-pub use event::{AddError, AddErrorKind, Event};
-pub use fault::Fault;
-pub use frequency::{FrequencyError, OneOrMore};
-pub use guard::LeaseGuard;
-pub use lease::{
-    FencingToken, Holder, InvalidName, InvalidOwner, InvalidTerm, Lease, LeaseRequest, MutexName, Owner, Term,
-};
-pub use mutex::connect::{ConnectError, connect};
+pub use base::error::{BoxError, InvalidOptions, MutexError, MutexErrorKind};
+pub use event::add_error::{AddError, AddErrorKind};
+pub use event::builder::Event;
+pub use event::protection::Outage;
+pub use hold::guard::LeaseGuard;
+pub use lease::holder::Holder;
+pub use lease::name::{InvalidName, MutexName};
+pub use lease::owner::{InvalidOwner, Owner};
+pub use lease::request::{Lease, LeaseRequest};
+pub use lease::term::{InvalidTerm, Term};
+pub use lease::token::FencingToken;
+pub use observe::cancel::{CancelReason, Cancelled};
+pub use observe::fault::Fault;
+pub use observe::outcome::hook::{Hook, HookFailure};
+pub use observe::outcome::{Ended, Release, RunOutcome};
+pub use observe::skip_reason::SkipReason;
+pub use schedule::pause::{Pause, PauseError};
+pub use schedule::registry::{Schedule, UnknownEvent};
+pub use schedule::report::{Entry, Report, Verdict};
+pub use schedule::shutdown::Shutdown;
+pub use store::connect::{ConnectError, connect};
 #[cfg(feature = "contract-tests")]
 #[cfg_attr(docsrs, doc(cfg(feature = "contract-tests")))]
-pub use mutex::contract;
-pub use mutex::file::{FileMutex, FileMutexBuilder, NetworkFilesystem, Sharing};
-pub use mutex::memory::MemoryMutex;
+pub use store::contract;
+pub use store::event_mutex::admission::{Admission, Admitted, Grant};
+pub use store::event_mutex::broken::Broken;
+pub use store::event_mutex::lifeline::Lifeline;
+pub use store::event_mutex::warning::StoreWarning;
+pub use store::event_mutex::{Answers, EventMutex, Scope};
+pub use store::file::{FileMutex, FileMutexBuilder, NetworkFilesystem, Sharing};
+pub use store::handle::StoreId;
+pub use store::memory::MemoryMutex;
 #[cfg(feature = "mysql")]
 #[cfg_attr(docsrs, doc(cfg(feature = "mysql")))]
-pub use mutex::mysql::{MysqlMutex, MysqlMutexBuilder};
+pub use store::mysql::MysqlMutex;
+#[cfg(feature = "mysql")]
+#[cfg_attr(docsrs, doc(cfg(feature = "mysql")))]
+pub use store::mysql::builder::MysqlMutexBuilder;
 #[cfg(feature = "postgres")]
 #[cfg_attr(docsrs, doc(cfg(feature = "postgres")))]
-pub use mutex::postgres::{PostgresMutex, PostgresMutexBuilder};
+pub use store::postgres::PostgresMutex;
+#[cfg(feature = "postgres")]
+#[cfg_attr(docsrs, doc(cfg(feature = "postgres")))]
+pub use store::postgres::builder::PostgresMutexBuilder;
 #[cfg(feature = "redis")]
 #[cfg_attr(docsrs, doc(cfg(feature = "redis")))]
-pub use mutex::redis::{RedisMutex, RedisMutexBuilder};
-pub use mutex::{Admission, Admitted, Answers, Broken, EventMutex, Grant, Lifeline, Scope, StoreId, StoreWarning};
-pub use outcome::{Ended, Hook, HookFailure, Release, RunOutcome, SkipReason};
-pub use pause::{Pause, PauseError};
-pub use period::{InvalidPeriod, Period};
-pub use protection::Outage;
-pub use report::{Entry, Report, Verdict};
-pub use schedule::{Schedule, UnknownEvent};
-pub use shutdown::Shutdown;
-pub use task::{InvalidCommand, KeptOutput, Output, Run, TaskOutcome, TaskResult};
-pub use tick::Tick;
-pub use timetable::ClockChange;
-pub use zone::{UnknownZone, Zone};
+pub use store::redis::RedisMutex;
+#[cfg(feature = "redis")]
+#[cfg_attr(docsrs, doc(cfg(feature = "redis")))]
+pub use store::redis::builder::RedisMutexBuilder;
+pub use task::callback::{TaskOutcome, TaskResult};
+pub use task::command::InvalidCommand;
+pub use task::output::{KeptOutput, Output};
+pub use task::run::Run;
+pub use time::clock::manual::ManualClock;
+pub use time::clock::{Clock, Moment};
+pub use time::crontab::Crontab;
+pub use time::crontab::error::CrontabError;
+pub use time::frequency::error::FrequencyError;
+pub use time::frequency::one_or_more::OneOrMore;
+pub use time::period::Period;
+pub use time::period::error::InvalidPeriod;
+pub use time::tick::Tick;
+pub use time::timetable::clock_change::ClockChange;
+pub use time::zone::{UnknownZone, Zone};
 
 /// The README's code, tested as documentation.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;
-
-#[cfg(test)]
-mod interleavings;

@@ -5,14 +5,15 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::crontab::CrontabError;
-use crate::error::{Quoted, debug_as_display};
-use crate::frequency::FrequencyError;
-use crate::lease::{InvalidName, InvalidTerm, Term};
-use crate::period::InvalidPeriod;
-use crate::protection::SHORTEST_RENEWED;
-use crate::task::{InvalidCommand, KILLING_TAKES};
-use crate::zone::UnknownZone;
+use super::protection::SHORTEST_RENEWED;
+use crate::base::error::{Quoted, debug_as_display};
+use crate::lease::name::InvalidName;
+use crate::lease::term::{InvalidTerm, Term};
+use crate::task::command::{InvalidCommand, KILLING_TAKES};
+use crate::time::crontab::error::CrontabError;
+use crate::time::frequency::error::FrequencyError;
+use crate::time::period::error::InvalidPeriod;
+use crate::time::zone::UnknownZone;
 
 /// Why a schedule refused an event. The schedule is as it was before.
 ///

@@ -3,8 +3,9 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::{AddErrorKind, Event};
-use crate::error::Quoted;
+use super::add_error::AddErrorKind;
+use super::builder::Event;
+use crate::base::error::Quoted;
 
 /// The environments that an event was given.
 #[derive(Clone, Debug, PartialEq)]

@@ -1,8 +1,8 @@
 //! What may keep an event that is due from running, and asks no store.
 
-use super::Event;
-use crate::tick::Tick;
-use crate::timetable::{Window, Windows};
+use super::builder::Event;
+use crate::time::tick::Tick;
+use crate::time::timetable::windows::{Window, Windows};
 
 /// What says whether the event may run in a tick.
 pub(crate) enum Filter {

@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 
 use chrono::{DateTime, SecondsFormat, Utc};
 
-use crate::escape::steers_or_hides;
+use crate::base::escape::steers_or_hides;
 
 /// The name of one entry in a store: a lease, or a claim, which is one on an occurrence of an event, or one on a period, a
 /// permit; or a mark, which is kept as claims are, and says something to all who share the store until it expires or is

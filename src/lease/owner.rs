@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use uuid::Uuid;
 
-use crate::process;
+use crate::base::process;
 
 /// The id of one acquisition. No two are the same, on any host, in any process, in any thread.
 ///

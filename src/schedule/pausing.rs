@@ -6,12 +6,15 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 
-use super::Schedule;
-use crate::clock::{Clock, Rfc3339};
-use crate::error::MutexError;
-use crate::lease::{Lease, LeaseRequest, MutexName, Term};
-use crate::mutex::{EventMutex, Store};
-use crate::pause::{Pause, PauseError, look};
+use super::pause::{Pause, PauseError, look};
+use super::registry::Schedule;
+use crate::base::error::MutexError;
+use crate::lease::name::MutexName;
+use crate::lease::request::{Lease, LeaseRequest};
+use crate::lease::term::Term;
+use crate::store::event_mutex::EventMutex;
+use crate::store::handle::Store;
+use crate::time::clock::{Clock, Rfc3339};
 
 impl Schedule {
     /// The same schedule, which can be [paused](Self::pause) under `name`: together with every schedule that is pausable

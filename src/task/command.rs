@@ -12,18 +12,18 @@ use std::time::Duration;
 
 use chrono::SecondsFormat;
 
-use super::Run;
 use super::output::{KeptOutput, Listener, Output, because};
 #[cfg(not(unix))]
 use super::process_alone::{Leader, ProcessAlone as Processes};
 #[cfg(unix)]
 use super::process_group::{Leader, ProcessGroup as Processes};
-use crate::cancel::{CancelReason, Cancelled};
-use crate::clock::{Clock, Moment};
-use crate::error::{Quoted, debug_as_display};
-use crate::fault::Fault;
-use crate::mutex::Lifeline;
-use crate::tenure::Tenure;
+use super::run::Run;
+use crate::base::error::{Quoted, debug_as_display};
+use crate::hold::tenure::Tenure;
+use crate::observe::cancel::{CancelReason, Cancelled};
+use crate::observe::fault::Fault;
+use crate::store::event_mutex::lifeline::Lifeline;
+use crate::time::clock::{Clock, Moment};
 
 /// What is run, and how.
 #[derive(Debug)]

@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::thread::{Builder, Scope, ScopedJoinHandle};
 
-use crate::escape::Lines;
+use crate::base::escape::Lines;
 
 /// Where what a command writes goes, its standard output and its standard error together;
 /// [`Event::output`](crate::Event::output) takes it.

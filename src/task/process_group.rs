@@ -14,8 +14,8 @@ use rustix::process::{
 
 use super::command::Afterlife;
 use super::watchdog::Watchdog;
-use crate::fault::contain;
-use crate::system;
+use crate::base::contain::contain;
+use crate::base::system;
 
 #[cfg(target_os = "linux")]
 mod dead;

@@ -409,7 +409,7 @@ fn the_table_of_the_documentation_is_true() {
         let shown = times.map(|time| time.with_timezone(&Tz::Europe__Berlin).format("%R %Z").to_string());
         shown.collect::<Vec<_>>().join(", ")
     };
-    let source = include_str!("../../src/timetable/clock_change.rs");
+    let source = include_str!("../../src/time/timetable/clock_change.rs");
     for expression in ["30 2 * * *", "*/30 2 * * *", "0 * * * *", "0 3 * * *"] {
         // From one o'clock to four, as clocks show it.
         let march = cell(expression, "2026-03-29T00:00:00Z", "2026-03-29T02:00:00Z");

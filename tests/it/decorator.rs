@@ -146,7 +146,8 @@ fn errors<T>(answers: &Answers<T>) -> Vec<&MutexError> {
 }
 
 fn methods_of_the_trait() -> BTreeSet<&'static str> {
-    let source = include_str!("../../src/mutex.rs").split("pub trait EventMutex").nth(1).expect("the trait");
+    let source =
+        include_str!("../../src/store/event_mutex.rs").split("pub trait EventMutex").nth(1).expect("the trait");
     let body = source.split("\n}\n").next().expect("it ends");
     body.lines().filter_map(|line| line.strip_prefix("    fn ")?.split('(').next()).collect()
 }

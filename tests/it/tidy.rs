@@ -44,14 +44,14 @@ fn only_one_file_reads_a_clock() {
     let reads = ["Utc::now()", "Local::now()", "SystemTime::now()", "Instant::now", "clock_gettime"];
     nowhere(
         "a clock is read",
-        |path| path.ends_with("src/clock.rs"),
+        |path| path.ends_with("src/time/clock.rs"),
         |line| reads.iter().any(|read| line.contains(read)),
     );
 }
 
 #[test]
 fn only_one_file_has_unsafe_code() {
-    nowhere("unsafe code", |path| path.ends_with("src/system.rs"), |line| line.contains("unsafe"));
+    nowhere("unsafe code", |path| path.ends_with("src/base/system.rs"), |line| line.contains("unsafe"));
 }
 
 #[test]
@@ -59,18 +59,18 @@ fn no_driver_is_named_outside_the_stores() {
     let drivers = ["redis::", "mysql::", "mysql_async", "postgres::", "tokio", "rustix::fs"];
     nowhere(
         "a driver is named",
-        |path| path.starts_with("src/mutex"),
+        |path| path.starts_with("src/store"),
         // Our own rooms are called after them.
-        |line| drivers.iter().any(|driver| line.replace(&format!("mutex::{driver}"), "").contains(driver)),
+        |line| drivers.iter().any(|driver| line.replace(&format!("store::{driver}"), "").contains(driver)),
     );
 }
 
 #[test]
 fn a_store_sees_names_and_terms_and_never_an_event() {
     // The steps of the default are no store's: they hold a lease while they ask for the claim.
-    let elsewhere = |path: &Path| !path.starts_with("src/mutex") || path.ends_with("mutex/steps.rs");
+    let elsewhere = |path: &Path| !path.starts_with("src/store") || path.ends_with("event_mutex/steps.rs");
     // The last is the list of the suite's cases, a macro, which lives at the root of its crate.
-    let allowed = ["mutex", "lease", "error", "escape", "clock", "process", "__contract_cases"];
+    let allowed = ["store", "observe", "lease", "time", "base", "contract", "__contract_cases"];
     nowhere("a store imports a room that is not its own", elsewhere, |line| {
         line.replace("$crate::", "")
             .split("crate::")
@@ -89,7 +89,7 @@ fn nothing_is_left_undone_or_unwrapped() {
 #[test]
 fn nothing_that_prints_can_panic() {
     // What is for the standard output of tests alone.
-    let in_tests = |path: &Path| path.ends_with("mutex/contract/check.rs") || path.ends_with("tests.rs");
+    let in_tests = |path: &Path| path.ends_with("store/contract/check.rs") || path.ends_with("tests.rs");
     let prints = |line: &str| line.contains("print!(") || line.contains("println!(");
     nowhere("it panics if nobody can read it", in_tests, prints);
     for (path, text) in sources("examples") {
@@ -171,7 +171,7 @@ fn every_store_passes_the_whole_suite() {
     let whole = cases("contract::memory");
     assert!(whole.contains("tokens_rise_over_expiry"), "the suite has other cases than it had: {whole:?}");
     let mut stores = 0;
-    for (path, text) in sources("src/mutex") {
+    for (path, text) in sources("src/store") {
         for (_, line) in code(&text) {
             let Some((_, rest)) = line.split_once("EventMutex for ") else { continue };
             let name: String = rest.chars().take_while(|char| char.is_alphanumeric()).collect();

@@ -54,7 +54,7 @@ fn a_server_is_reached_over_tls_if_its_authority_is_known() {
 #[test]
 fn a_user_needs_no_more_than_the_documentation_says() {
     let server = Redis::start();
-    let documentation = include_str!("../../../src/mutex/redis.rs").replace("\n///", "");
+    let documentation = include_str!("../../../src/store/redis.rs").replace("\n///", "");
     let rights = documentation.split(['`', ' ']).filter(|word| word.starts_with('+') || word.starts_with("~soloist"));
     let user = [&["ACL", "SETUSER", "scheduler", "on", ">secret"], &*rights.collect::<Vec<_>>()];
     server.ask(&user.concat());

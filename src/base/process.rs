@@ -1,0 +1,52 @@
+//! Which process this is. A child process that `fork` makes has a copy of the memory and the same open files and sockets,
+//! and none of the threads: what was acquired or opened belongs to the process that did so.
+
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// The id of this process, as far as it was asked for; zero if not.
+static ID: AtomicU32 = AtomicU32::new(0);
+
+/// The id of this process. To ask the system costs a call each time, so it is asked once, and again after a `fork`.
+#[inline]
+pub(crate) fn id() -> u32 {
+    match ID.load(Ordering::Relaxed) {
+        0 => ask(),
+        id => id,
+    }
+}
+
+#[cold]
+fn ask() -> u32 {
+    let id = std::process::id();
+    if forks_are_noticed() {
+        ID.store(id, Ordering::Relaxed);
+    }
+    id
+}
+
+#[cfg(unix)]
+fn forks_are_noticed() -> bool {
+    extern "C" fn in_the_child() {
+        ID.store(0, Ordering::Relaxed);
+    }
+
+    static NOTICED: OnceLock<bool> = OnceLock::new();
+    *NOTICED.get_or_init(|| crate::base::system::at_fork(in_the_child))
+}
+
+/// Nobody forks here.
+#[cfg(not(unix))]
+fn forks_are_noticed() -> bool {
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_id_is_that_of_this_process() {
+        assert_eq!([id(), id()], [std::process::id(); 2]);
+    }
+}

@@ -1,0 +1,555 @@
+//! The builder of events: name, task, timetable, filters, hooks, protections.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+
+use super::add_error::{AddError, AddErrorKind};
+use super::catch_up::CatchUp;
+use super::environments::Environments;
+use super::filter::Filter;
+use super::filter::windows_of;
+use super::protection::{LeaseTerms, Protection, claim_window};
+use super::protection_options::Asked;
+use crate::lease::name::MutexName;
+use crate::lease::term::Term;
+use crate::observe::outcome::RunOutcome;
+use crate::observe::outcome::hook::Hook;
+use crate::store::handle::Store;
+use crate::task::callback::{Task, TaskOutcome, TaskResult, Work, callback};
+use crate::task::command::{Command, LONGEST_GRACE};
+use crate::task::run::Run;
+use crate::time::frequency::error::FrequencyError;
+use crate::time::frequency::words::{When, Words};
+use crate::time::timetable::Timetable;
+use crate::time::timetable::clock_change::ClockChange;
+use crate::time::zone::{UnknownZone, Zone};
+
+/// A named task, its timetable and its protections; [`Schedule::add`](crate::Schedule::add) takes it.
+///
+/// What is wrong with it is said there: a method never fails, so that a definition reads in one piece. The order of the
+/// methods makes no difference, except that filters and hooks are called in theirs. What is said twice, and not the same
+/// both times, is refused: neither is lost silently.
+///
+/// ```
+/// use std::time::Duration;
+/// use soloist::{Event, Schedule};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # fn send_reminders() -> std::io::Result<()> { Ok(()) }
+/// let mut schedule = Schedule::in_process();
+/// schedule.add(
+///     Event::call("carts:remind", |_| Ok(send_reminders()?))
+///         .hourly_at(15)
+///         .weekdays()
+///         .timezone("Europe/Berlin")
+///         .without_overlapping_for(Duration::from_secs(30 * 60))
+///         .on_failure(|run, outcome| eprintln!("{}: {outcome}", run.name())),
+/// )?;
+/// # Ok(())
+/// # }
+/// ```
+#[must_use = "an event does nothing until it is added to a schedule"]
+pub struct Event {
+    name: Arc<str>,
+    pub(super) work: Work,
+    due: When,
+    /// That of the schedule, unless it is said.
+    zone: Option<Zone>,
+    clock_change: Option<ClockChange>,
+    pub(super) environments: Option<Environments>,
+    pub(super) filters: Vec<Filter>,
+    before: Vec<Task>,
+    after: Vec<AfterHook>,
+    timeout: Option<Duration>,
+    pub(super) asked: Asked,
+    pub(super) mutex: Option<Store>,
+    background: bool,
+    even_when_paused: bool,
+    /// The first thing that is wrong with it.
+    wrong: Option<AddErrorKind>,
+}
+
+/// A hook that runs when the task has ended.
+pub(crate) struct AfterHook {
+    pub(crate) hook: Hook,
+    pub(crate) call: AfterCall,
+}
+
+type AfterCall = Box<dyn Fn(&Run, &RunOutcome) -> TaskOutcome + Send + Sync>;
+
+impl Event {
+    /// An event that calls `task`. The name is its identity: its lease and its claims are called after it, on every
+    /// server, so a name is used once in a schedule and is kept from version to version. It has 1 to 512 characters,
+    /// none of which steers a terminal or can't be seen, and no space at its ends.
+    ///
+    /// The task returns nothing, or a [`TaskOutcome`], as all hooks do.
+    ///
+    /// ```
+    /// use soloist::Event;
+    ///
+    /// let greet = Event::call("greet", |run| println!("hello from {}", run.name())).every_minute();
+    /// ```
+    ///
+    /// # With `?`
+    ///
+    /// A task may pass on errors of any type that is `Send + Sync`, and of several types. A closure needs no
+    /// annotation:
+    ///
+    /// ```
+    /// use soloist::Event;
+    ///
+    /// let import = Event::call("import", |run| {
+    ///     let rows: u32 = std::fs::read_to_string("/var/lib/myapp/rows")?.trim().parse()?;
+    ///     if rows == 0 {
+    ///         return Err("no rows".into());
+    ///     }
+    ///     println!("{rows} rows for {}", run.occurrence());
+    ///     Ok(())
+    /// })
+    /// .hourly();
+    /// ```
+    ///
+    /// A function returns a [`TaskOutcome`], or is called with `?` where it has an error type of its own:
+    ///
+    /// ```
+    /// use soloist::{Event, Run, TaskOutcome};
+    ///
+    /// fn import(run: &Run) -> TaskOutcome {
+    ///     println!("importing for {}", run.occurrence());
+    ///     Ok(std::fs::write("/var/lib/myapp/imported", "")?)
+    /// }
+    /// let import = Event::call("import", import).hourly();
+    ///
+    /// fn clean_up() -> std::io::Result<()> {
+    ///     std::fs::remove_file("/var/lib/myapp/imported")
+    /// }
+    /// let clean_up = Event::call("clean-up", |_| Ok(clean_up()?)).daily();
+    /// ```
+    pub fn call<R: TaskResult>(name: impl Into<Arc<str>>, task: impl Fn(&Run) -> R + Send + Sync + 'static) -> Self {
+        Self::of(name.into(), Work::Callback(callback(task)))
+    }
+
+    pub(crate) fn of(name: Arc<str>, work: Work) -> Self {
+        Self {
+            name,
+            work,
+            due: When::default(),
+            zone: None,
+            clock_change: None,
+            environments: None,
+            filters: Vec::new(),
+            before: Vec::new(),
+            after: Vec::new(),
+            timeout: None,
+            asked: Asked::default(),
+            mutex: None,
+            background: false,
+            even_when_paused: false,
+            wrong: None,
+        }
+    }
+
+    /// Due when these five fields say so, as cronie reads them; see [`Crontab`](crate::Crontab). It says all of it:
+    /// `add` refuses an event that also has [words](crate::guide::frequencies) for when it is due.
+    ///
+    /// ```
+    /// use soloist::{Event, Schedule};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let mut schedule = Schedule::in_process();
+    /// schedule.add(Event::call("reports", |_| {}).cron("*/10 8-18 * * MON-FRI"))?;
+    /// let error = schedule.add(Event::call("backup", |_| {}).cron("61 * * * *")).unwrap_err();
+    /// assert!(error.to_string().contains("61"));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn cron(mut self, expression: &str) -> Self {
+        match expression.parse() {
+            Ok(crontab) => match self.due.by_expression(crontab) {
+                Ok(()) => self,
+                Err(error) => self.refused(AddErrorKind::Frequency(error)),
+            },
+            Err(error) => self.refused(AddErrorKind::Crontab(error)),
+        }
+    }
+
+    /// The zone whose civil time the timetable means; UTC unless it is set, here or for all events of a schedule with
+    /// [`with_timezone`](crate::Schedule::with_timezone). A `chrono_tz::Tz`, a fixed offset,
+    /// [`chrono::Local`], or a name such as `"Europe/Berlin"`, `"local"` or `"+02:00"`.
+    ///
+    /// ```
+    /// use chrono::FixedOffset;
+    /// use soloist::{Event, Schedule};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let mut schedule = Schedule::in_process();
+    /// schedule.add(Event::call("berlin", |_| {}).daily_at("02:30").timezone(chrono_tz::Europe::Berlin))?;
+    /// schedule.add(Event::call("tokyo", |_| {}).daily_at("02:30").timezone("Asia/Tokyo"))?;
+    /// let offset = FixedOffset::east_opt(5 * 3600 + 45 * 60).unwrap();
+    /// schedule.add(Event::call("kathmandu", |_| {}).daily_at("02:30").timezone(offset))?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn timezone<Z>(self, zone: Z) -> Self
+    where
+        Z: TryInto<Zone>,
+        Z::Error: Into<UnknownZone>,
+    {
+        match zone.try_into() {
+            Ok(zone) => self.say("timezone", zone, |event| &mut event.zone),
+            Err(error) => self.refused(AddErrorKind::Zone(error.into())),
+        }
+    }
+
+    /// What becomes of its times when the clocks of its zone are set forward or back. The default is what cronie does, see
+    /// [`ClockChange`].
+    ///
+    /// ```
+    /// use soloist::{ClockChange, Event};
+    ///
+    /// // It bills hours as the clocks show them: one that comes twice is billed twice.
+    /// let event = Event::call("bill", |_| {}).hourly().timezone("Europe/Berlin").on_clock_change(ClockChange::AsShown);
+    /// ```
+    pub fn on_clock_change(self, rule: ClockChange) -> Self {
+        self.say("on_clock_change", rule, |event| &mut event.clock_change)
+    }
+
+    /// Its first occurrence after `after`, between the years 1970 and 2100. `None`: there is none until then, or the event has no
+    /// timetable yet, or [`add`](crate::Schedule::add) would refuse it for what was said up to now.
+    ///
+    /// It lies within [`between`](Self::between) and [`unless_between`](Self::unless_between). Other filters are not
+    /// asked, nor [environments](Self::environments), which a schedule knows, nor stores: it may be skipped then.
+    ///
+    /// ```
+    /// use chrono::{DateTime, Utc};
+    /// use soloist::Event;
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let noon: DateTime<Utc> = "2026-03-01T12:00:00Z".parse()?;
+    /// let event = Event::call("backup", |_| {}).daily_at("02:30");
+    /// assert_eq!(event.next(noon), Some("2026-03-02T02:30:00Z".parse()?));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn next(&self, after: DateTime<Utc>) -> Option<DateTime<Utc>> {
+        self.upcoming(after).next()
+    }
+
+    /// Its occurrences after `after`, one by one: see [`next`](Self::next).
+    ///
+    /// ```
+    /// use chrono::{DateTime, Utc};
+    /// use soloist::Event;
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let noon: DateTime<Utc> = "2026-03-01T12:00:00Z".parse()?;
+    /// let event = Event::call("reports", |_| {}).every_thirty_minutes();
+    /// let times: Vec<String> = event.upcoming(noon).take(3).map(|time| time.format("%R").to_string()).collect();
+    /// assert_eq!(times, ["12:30", "13:00", "13:30"]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn upcoming(&self, after: DateTime<Utc>) -> impl Iterator<Item = DateTime<Utc>> + use<> {
+        let windows = windows_of(&self.filters);
+        self.timetable().into_iter().flat_map(move |timetable| timetable.upcoming(after, windows.clone()))
+    }
+
+    /// Called before the task, once the gate has admitted the run. If it fails, the task is not started, and the
+    /// hooks after the task are told. The occurrence counts as run: no other server tries it again.
+    ///
+    /// ```
+    /// use soloist::Event;
+    ///
+    /// let event = Event::call("reports", |_| {}).every_minute().before(|_| Ok(std::fs::create_dir_all("/tmp/reports")?));
+    /// ```
+    pub fn before<R: TaskResult>(mut self, hook: impl Fn(&Run) -> R + Send + Sync + 'static) -> Self {
+        self.before.push(callback(hook));
+        self
+    }
+
+    /// Called when the task has ended, however it ended, while the lease is still held, unless it was lost:
+    /// [`RunOutcome::lease_lost_at`]. A hook that fails keeps no other from running.
+    ///
+    /// ```
+    /// use soloist::Event;
+    ///
+    /// let event = Event::call("reports", |_| {}).every_minute().then(|run, outcome| println!("{}: {outcome}", run.name()));
+    /// ```
+    pub fn then<R: TaskResult>(self, hook: impl Fn(&Run, &RunOutcome) -> R + Send + Sync + 'static) -> Self {
+        self.after(Hook::Then, hook)
+    }
+
+    /// Like [`then`](Self::then), if the task succeeded, be its lease lost or not.
+    ///
+    /// ```
+    /// use soloist::Event;
+    ///
+    /// let event = Event::call("reports", |_| {}).every_minute().on_success(|run, _| println!("{} is out", run.name()));
+    /// ```
+    pub fn on_success<R: TaskResult>(self, hook: impl Fn(&Run, &RunOutcome) -> R + Send + Sync + 'static) -> Self {
+        self.after(Hook::OnSuccess, hook)
+    }
+
+    /// Like [`then`](Self::then), if the task did not succeed.
+    ///
+    /// ```
+    /// use soloist::Event;
+    ///
+    /// let event = Event::call("reports", |_| {}).every_minute().on_failure(|run, outcome| eprintln!("{}: {outcome}", run.name()));
+    /// ```
+    pub fn on_failure<R: TaskResult>(self, hook: impl Fn(&Run, &RunOutcome) -> R + Send + Sync + 'static) -> Self {
+        self.after(Hook::OnFailure, hook)
+    }
+
+    /// Cancels the run when its task has taken so long: from 1 millisecond to ten years. There is no timeout unless it
+    /// is said.
+    ///
+    /// A [command](Self::exec) is ended. A callback is not ended by force: it sees [`Run::is_cancelled`],
+    /// [`Run::check`] and [`Run::cancelled`], and is waited for. Its lease is held until it has stopped. One that takes
+    /// longer than its timeout counts as failed, even if it succeeds then; the report says how much later it stopped,
+    /// and subscribers of `tracing` are told as soon as it has gone on for five seconds. Hooks have no timeout.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use soloist::Event;
+    ///
+    /// let event = Event::call("import", |run| {
+    ///     for row in 0..1000 {
+    ///         run.check()?;
+    ///         println!("importing row {row}");
+    ///     }
+    ///     Ok(())
+    /// })
+    /// .hourly()
+    /// .timeout(Duration::from_secs(600));
+    /// ```
+    pub fn timeout(self, limit: Duration) -> Self {
+        self.say("timeout", limit, |event| &mut event.timeout)
+    }
+
+    /// Runs on a thread beside the other events of the tick, of which there are as many as are needed, up to 200. The
+    /// tick ends when all have ended. Otherwise events run one after another.
+    ///
+    /// What is due in the background in one tick is gated together, a hundred events at a time, and what ends together
+    /// is released together: a lease is given back at once if nothing else is at work, and otherwise a few milliseconds
+    /// after its run has ended, 50 at the most. Up to two hundred are at work at once, and none of them waits for
+    /// another's task; the next are gated when there is room for a hundred.
+    ///
+    /// ```
+    /// use soloist::Event;
+    ///
+    /// let event = Event::call("slow", |_| {}).every_minute().in_background();
+    /// ```
+    pub fn in_background(mut self) -> Self {
+        self.background = true;
+        self
+    }
+
+    /// Runs when it is due although its schedule is [paused](crate::Schedule::pause), and although it is not known whether
+    /// it is, because the store does not answer: what a pause is not meant for, such as a heartbeat. Its own protections
+    /// are as ever.
+    ///
+    /// ```
+    /// use chrono::{TimeDelta, Utc};
+    /// use soloist::{Event, Schedule, Verdict};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let mut schedule = Schedule::in_process().pausable_as("shop")?;
+    /// schedule.add(Event::call("heartbeat", |_| {}).every_minute().even_when_paused())?;
+    /// schedule.pause(Utc::now() + TimeDelta::hours(2))?;
+    /// assert!(matches!(schedule.run_due(Utc::now()).entries()[0].verdict(), Verdict::Ran(_)));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn even_when_paused(mut self) -> Self {
+        self.even_when_paused = true;
+        self
+    }
+
+    /// Applies what several events have in common: a plain function from event to event.
+    ///
+    /// ```
+    /// use soloist::Event;
+    ///
+    /// fn nightly(event: Event) -> Event {
+    ///     event.daily_at("02:30").timezone("Europe/Berlin").without_overlapping().on_one_server()
+    /// }
+    /// let backup = Event::call("backup", |_| {}).apply(nightly);
+    /// let vacuum = Event::call("vacuum", |_| {}).apply(nightly);
+    /// ```
+    pub fn apply(self, attributes: impl FnOnce(Self) -> Self) -> Self {
+        attributes(self)
+    }
+
+    /// What was said about the time, if nothing was wrong.
+    fn timetable(&self) -> Result<Timetable, AddErrorKind> {
+        if let Some(wrong) = &self.wrong {
+            return Err(wrong.clone());
+        }
+        let (crontab, seconds) =
+            self.due.timetable().map_err(AddErrorKind::Frequency)?.ok_or(AddErrorKind::NoTimetable)?;
+        if !windows_of(&self.filters).leave_any_of(&crontab) {
+            return Err(AddErrorKind::OutsideItsWindows);
+        }
+        let zone = self.zone.clone().unwrap_or(Zone::UTC);
+        Ok(Timetable { crontab, seconds, zone, clock_change: self.clock_change.unwrap_or_default() })
+    }
+
+    #[cfg(test)]
+    pub(crate) fn due(&self) -> &When {
+        &self.due
+    }
+
+    /// Says when it is due, in words.
+    pub(crate) fn timed(mut self, say: impl FnOnce(&mut Words) -> Result<(), FrequencyError>) -> Self {
+        match self.due.in_words(say) {
+            Ok(()) => self,
+            Err(error) => self.refused(AddErrorKind::Frequency(error)),
+        }
+    }
+
+    /// Fills in what this `word` says, unless it was said to be something else before.
+    pub(crate) fn say<T: PartialEq>(
+        mut self,
+        word: &'static str,
+        value: T,
+        place: fn(&mut Self) -> &mut Option<T>,
+    ) -> Self {
+        let is_another = |before: T| before != value;
+        if place(&mut self).take().is_some_and(is_another) {
+            self.note(AddErrorKind::SaidTwice(word));
+        }
+        *place(&mut self) = Some(value);
+        self
+    }
+
+    /// The same event, which `add` refuses for this reason.
+    pub(crate) fn refused(mut self, wrong: AddErrorKind) -> Self {
+        self.note(wrong);
+        self
+    }
+
+    fn after<R: TaskResult>(
+        mut self,
+        hook: Hook,
+        call: impl Fn(&Run, &RunOutcome) -> R + Send + Sync + 'static,
+    ) -> Self {
+        self.after.push(AfterHook { hook, call: Box::new(move |run, outcome| call(run, outcome).into_outcome()) });
+        self
+    }
+
+    pub(crate) fn note(&mut self, wrong: AddErrorKind) {
+        self.wrong.get_or_insert(wrong);
+    }
+
+    /// The event as a schedule keeps it, in its `environment`, where a zone and the term of a renewed lease are the
+    /// usual ones unless it says its own, or what is wrong with it.
+    pub(crate) fn define(
+        mut self,
+        usual_zone: &Zone,
+        usual_term: Term,
+        environment: Option<&str>,
+    ) -> Result<Definition, AddError> {
+        self.zone.get_or_insert_with(|| usual_zone.clone());
+        let refuse = |kind| AddError::new(&self.name, kind);
+        let own_name =
+            MutexName::readable(Arc::clone(&self.name)).map_err(|error| refuse(AddErrorKind::Name(error)))?;
+        let timetable = self.timetable().map_err(refuse)?;
+        timetable.zone.check().map_err(|error| refuse(AddErrorKind::Zone(error)))?;
+        if let Some(limit) = self.timeout
+            && Term::new(limit).is_err()
+        {
+            return Err(refuse(AddErrorKind::Timeout(limit)));
+        }
+        let environments = self.environments.as_ref();
+        let runs_here = environments.map_or(Ok(true), |them| them.include(environment)).map_err(refuse)?;
+        if !runs_here {
+            self.filters.insert(0, Filter::Call(Box::new(|_| false)));
+        }
+        let window = self.asked.catch_up();
+        let protection = self.asked.protection(own_name, usual_term, self.mutex.is_some()).map_err(refuse)?;
+        if let Work::Command(command) = &self.work {
+            check_command(command, protection.lease).map_err(refuse)?;
+        }
+        let catch_up = window.and_then(|window| CatchUp::new(window, &self.name, &protection, &timetable));
+        Ok(Definition {
+            name: self.name,
+            work: self.work,
+            claim_window: claim_window(timetable.period()),
+            timetable,
+            filters: self.filters,
+            before: self.before,
+            after: self.after,
+            protection,
+            timeout: self.timeout,
+            runs_here,
+            catch_up,
+            mutex: self.mutex,
+            background: self.background,
+            even_when_paused: self.even_when_paused,
+        })
+    }
+}
+
+/// Whether the command can be run, and stopped before its lease ends.
+fn check_command(command: &Command, lease: Option<LeaseTerms>) -> Result<(), AddErrorKind> {
+    command.check().map_err(AddErrorKind::Command)?;
+    if command.grace > LONGEST_GRACE {
+        return Err(AddErrorKind::Grace(command.grace));
+    }
+    match lease {
+        Some(LeaseTerms { term, .. }) if term.get() < command.stopping() * 2 => {
+            Err(AddErrorKind::TooShortToStop { term, grace: command.grace })
+        }
+        _ => Ok(()),
+    }
+}
+
+impl fmt::Debug for Event {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Event")
+            .field("name", &self.name)
+            .field("due", &self.due)
+            .field("zone", &self.zone)
+            .field("clock_change", &self.clock_change)
+            .field("environments", &self.environments)
+            .field("filters", &self.filters.len())
+            .field("timeout", &self.timeout)
+            .field("asked", &self.asked)
+            .field("background", &self.background)
+            .field("even_when_paused", &self.even_when_paused)
+            .field("wrong", &self.wrong)
+            .finish_non_exhaustive()
+    }
+}
+
+/// An event that was found to be in order.
+pub(crate) struct Definition {
+    pub(crate) name: Arc<str>,
+    pub(crate) work: Work,
+    pub(crate) timetable: Timetable,
+    pub(crate) filters: Vec<Filter>,
+    pub(crate) before: Vec<Task>,
+    pub(crate) after: Vec<AfterHook>,
+    pub(crate) protection: Protection,
+    /// For how long after its tick began it may ask for what it claims, if it makes up for nothing.
+    pub(crate) claim_window: Duration,
+    pub(crate) timeout: Option<Duration>,
+    /// Whether it is due at all, in this environment.
+    pub(crate) runs_here: bool,
+    pub(crate) catch_up: Option<CatchUp>,
+    pub(crate) mutex: Option<Store>,
+    pub(crate) background: bool,
+    pub(crate) even_when_paused: bool,
+}
+
+impl Definition {
+    /// When it is due and none of its windows is closed, after `after`; never, where it is not for this environment.
+    pub(crate) fn upcoming(&self, after: DateTime<Utc>) -> impl Iterator<Item = DateTime<Utc>> + use<> {
+        let times = self.runs_here.then(|| self.timetable.clone().upcoming(after, windows_of(&self.filters)));
+        times.into_iter().flatten()
+    }
+}

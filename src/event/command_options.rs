@@ -1,0 +1,123 @@
+//! Events whose task is a command.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::add_error::AddErrorKind;
+use super::builder::Event;
+use crate::task::callback::Work;
+use crate::task::command::Command;
+use crate::task::output::Output;
+
+/// Commands: processes of their own, with all that they start.
+impl Event {
+    /// An event that runs a line of the shell: `/bin/sh -c`, and `cmd /C` on Windows. Its name is its identity, as with
+    /// [`call`](Self::call).
+    ///
+    /// It succeeds if the line exits with 0. The run lasts until nothing is left of its **process group**: the line, and
+    /// what it has started, also in the background, and nothing that has left the group, as `setsid` does. It reads
+    /// nothing; its output is that of this process, unless [`output`](Self::output) says otherwise.
+    ///
+    /// A run that is cancelled, by its [`timeout`](Self::timeout), the loss of its lease or a
+    /// [`Shutdown`](crate::Shutdown), ends its command: `SIGTERM` to the group, and `SIGKILL` when the
+    /// [`grace`](Self::grace) is over; at once if somebody else may hold the lease already. The lease is given back
+    /// when nothing is left of the group. So a command is told to stop before its lease ends: earlier by the grace and
+    /// a second.
+    ///
+    /// If this process is killed, the command does not go on without a lease. On the file store it keeps the lease as
+    /// long as anything of it lives; elsewhere a watchdog, a small process beside it, ends its group. Without
+    /// `without_overlapping` it runs on. On Windows only the process itself is ended, not what it has started, and
+    /// nothing ends it if this process is killed; output that is kept is waited for until all that it has started has
+    /// closed it.
+    ///
+    /// Its environment is that of this process, and says which run it is: `SOLOIST_EVENT`, `SOLOIST_OCCURRENCE`, and, as
+    /// far as the event is protected, `SOLOIST_OWNER` and `SOLOIST_TOKEN`, its
+    /// [fencing token](crate::FencingToken).
+    ///
+    /// ```
+    /// use soloist::Event;
+    ///
+    /// let event = Event::exec("backup", "pg_dump app | gzip > /backup/app.sql.gz").daily_at("02:30").without_overlapping();
+    /// ```
+    pub fn exec(name: impl Into<Arc<str>>, line: impl Into<OsString>) -> Self {
+        Self::of(name.into(), Work::Command(Box::new(Command::line(line.into()))))
+    }
+
+    /// An event that runs a program with these arguments, as they are: no shell reads them. Otherwise like
+    /// [`exec`](Self::exec). A program without a `/` is looked for in `PATH`, one with a relative path from its
+    /// [`current_dir`](Self::current_dir). No arguments are `[""; 0]`.
+    ///
+    /// ```
+    /// use soloist::Event;
+    ///
+    /// let event = Event::command("backup", "pg_dump", ["--file=/backup/app.sql", "app"]).daily_at("02:30");
+    /// ```
+    pub fn command<A>(name: impl Into<Arc<str>>, program: impl Into<OsString>, arguments: A) -> Self
+    where
+        A: IntoIterator,
+        A::Item: Into<OsString>,
+    {
+        let arguments = arguments.into_iter().map(Into::into).collect();
+        Self::of(name.into(), Work::Command(Box::new(Command::program(program.into(), arguments))))
+    }
+
+    /// The directory that the command is run in; this process's own unless it is said. It is looked for at each run.
+    ///
+    /// ```
+    /// use soloist::Event;
+    ///
+    /// let event = Event::exec("clean", "rm -f *.tmp").daily().current_dir("/var/lib/myapp");
+    /// ```
+    pub fn current_dir(self, directory: impl Into<PathBuf>) -> Self {
+        self.of_the_command("current_dir", |command| command.directory = Some(directory.into()))
+    }
+
+    /// A variable for the command's environment, beside or in the place of this process's own, but for the four that
+    /// tell it of its run.
+    ///
+    /// ```
+    /// use soloist::Event;
+    ///
+    /// let event = Event::command("backup", "pg_dump", ["app"]).daily().env("PGHOST", "db-1").env("PGUSER", "backup");
+    /// ```
+    pub fn env(self, name: impl Into<OsString>, value: impl Into<OsString>) -> Self {
+        self.of_the_command("env", |command| command.environment.push((name.into(), value.into())))
+    }
+
+    /// Where what the command writes goes, its standard output and its standard error together. The default is
+    /// [`Output::Inherit`].
+    ///
+    /// ```
+    /// use soloist::{Event, Output};
+    ///
+    /// let event = Event::exec("backup", "pg_dump app > /backup/app.sql").daily().output(Output::Keep(4096));
+    /// ```
+    pub fn output(self, output: Output) -> Self {
+        self.of_the_command("output", |command| command.output = output)
+    }
+
+    /// How long the command may take to stop after it was told to with `SIGTERM`: from zero, when it is killed at once,
+    /// to an hour; 5 seconds unless it is said, and no more than a [`Shutdown`](crate::Shutdown) has left, less a
+    /// second. Its lease must last for twice the grace and the second that killing may take, or `add` refuses the
+    /// event.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use soloist::Event;
+    ///
+    /// let event = Event::exec("import", "./import").hourly().grace(Duration::from_secs(20)).without_overlapping();
+    /// ```
+    pub fn grace(self, grace: Duration) -> Self {
+        self.of_the_command("grace", |command| command.grace = grace)
+    }
+
+    fn of_the_command(mut self, option: &'static str, change: impl FnOnce(&mut Command)) -> Self {
+        match &mut self.work {
+            Work::Command(command) => change(command),
+            Work::Callback(_) => self.note(AddErrorKind::NotACommand(option)),
+        }
+        self
+    }
+}

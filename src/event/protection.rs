@@ -1,0 +1,154 @@
+//! What an event asks of the gate.
+
+use std::fmt;
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::lease::name::MutexName;
+use crate::lease::owner::Owners;
+use crate::lease::request::LeaseRequest;
+use crate::lease::term::Term;
+use crate::store::event_mutex::admission::Admission;
+use crate::time::clock::Clock;
+use crate::time::period::Period;
+use crate::time::tick::Tick;
+use crate::time::zone::Zone;
+
+/// A renewed lease of less would keep its store busy, and be lost to any hesitation.
+pub(crate) const SHORTEST_RENEWED: Duration = Duration::from_millis(100);
+
+/// What an event does when its store gives no decision; see [`Event::on_outage`](crate::Event::on_outage).
+///
+/// ```
+/// use soloist::{Event, Outage};
+///
+/// let event = Event::call("heartbeat", |_| {}).every_minute().without_overlapping().on_outage(Outage::RunUnprotected);
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Outage {
+    /// It does not run. The report says why, and the process fails.
+    #[default]
+    Skip,
+    /// It runs all the same, perhaps beside another run of it, here or elsewhere, without a lease and without a fencing
+    /// token. Each time there is a warning, the report is marked, and the process fails, so that somebody learns of the
+    /// outage. It does not run while it is not known whether its schedule is
+    /// [paused](crate::Schedule::pausable_as); that is [`even_when_paused`](crate::Event::even_when_paused).
+    RunUnprotected,
+}
+
+/// Whether a lease is renewed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Renewal {
+    WhileItRuns,
+    Never,
+}
+
+/// The lease that an event asks for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LeaseTerms {
+    pub(crate) term: Term,
+    pub(crate) renewal: Renewal,
+    /// How long it is held, however soon the task has ended.
+    pub(crate) at_least: Option<Term>,
+}
+
+/// What an event claims with each admission, so that nobody else has it.
+#[derive(Clone, Debug)]
+pub(crate) enum Claim {
+    Occurrence,
+    Period(Period),
+}
+
+impl fmt::Display for Claim {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Occurrence => f.write_str("each"),
+            Self::Period(Period::Pattern { format, .. }) => write!(f, "once per {format}"),
+            Self::Period(period) => write!(f, "once per {period:?}"),
+        }
+    }
+}
+
+/// Who claims, and at what time where.
+#[derive(Clone, Copy)]
+pub(crate) struct Claimant<'a> {
+    pub(crate) event: &'a Arc<str>,
+    pub(crate) tick: &'a Tick,
+    pub(crate) zone: &'a Zone,
+    /// For how long after its tick began somebody may ask for it.
+    pub(crate) window: Duration,
+}
+
+pub(crate) const MINUTE: Duration = Duration::from_secs(60);
+
+/// For how long after its tick began an event with this period may ask for what it claims, if it makes up for nothing.
+pub(crate) fn claim_window(period: Duration) -> Duration {
+    (period * 10).clamp(MINUTE, 60 * MINUTE)
+}
+
+/// How far back an event may make up for what was missed: not less than from one tick to the next.
+pub(crate) const CATCH_UP_WINDOWS: RangeInclusive<Duration> = MINUTE..=Duration::from_secs(366 * 24 * 60 * 60);
+
+/// What a claim outlives the window by, so that servers whose ticks or clocks differ still meet it.
+const CLAIM_MARGIN: Duration = Duration::from_secs(5 * 60);
+
+impl LeaseTerms {
+    /// Whether the store must be able to let a lease end at another time than was said when it was granted.
+    pub(crate) fn need_extension(self) -> bool {
+        self.renewal == Renewal::WhileItRuns || self.at_least.is_some()
+    }
+}
+
+/// The protections of one event, with their names made once.
+#[derive(Clone, Debug)]
+pub(crate) struct Protection {
+    /// The name of the lease, and what the claims are kept beside.
+    pub(crate) mutex: MutexName,
+    pub(crate) lease: Option<LeaseTerms>,
+    pub(crate) claim: Option<Claim>,
+    pub(crate) on_outage: Outage,
+}
+
+impl Protection {
+    pub(crate) fn is_some(&self) -> bool {
+        self.lease.is_some() || self.claim.is_some()
+    }
+
+    /// What the claim of one run is called.
+    pub(crate) fn claim_name(&self, claimant: Claimant<'_>) -> Option<MutexName> {
+        self.claim(claimant).map(|(name, _)| name)
+    }
+
+    /// What the claim of one run is called, and its term: the window and its margin, from when nobody whose clock is right
+    /// is in the occurrence or the period any more.
+    fn claim(&self, Claimant { event, tick, zone, window }: Claimant<'_>) -> Option<(MutexName, Term)> {
+        let (event, occurrence) = (Arc::clone(event), tick.occurrence());
+        let (name, rest) = match self.claim.as_ref()? {
+            Claim::Occurrence => (self.mutex.claim(event, occurrence), Duration::ZERO),
+            Claim::Period(period) => {
+                let permit = period.at(occurrence, zone);
+                let rest = (permit.end - tick.now()).to_std().unwrap_or_default();
+                (self.mutex.permit(event, permit.period), rest)
+            }
+        };
+        Some((name, Term::new(rest + window + CLAIM_MARGIN).unwrap_or(Term::MAX)))
+    }
+
+    /// What one run asks the store for. `claimant`: nobody if it is run by hand.
+    pub(crate) fn admission(&self, claimant: Option<Claimant<'_>>, owners: Owners, clock: &Clock) -> Option<Admission> {
+        let claim = claimant.and_then(|claimant| self.claim(claimant));
+        let request = |name, term| LeaseRequest::by(owners, name, term, clock);
+        match (self.lease.map(|lease| lease.term), claim) {
+            (None, None) => None,
+            (Some(term), None) => Some(Admission::lease_only(request(self.mutex.clone(), term))),
+            (None, Some((claim, term))) => Some(Admission::claim_only(request(claim, term))),
+            (Some(term), Some((claim, claim_term))) => {
+                let lease = request(self.mutex.clone(), term);
+                let claim = lease.with(claim, claim_term);
+                Some(Admission::both(lease, claim))
+            }
+        }
+    }
+}

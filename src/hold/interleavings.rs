@@ -1,0 +1,433 @@
+//! Threads that wait for each other, in every order in which they can take their steps.
+//!
+//! Their source is compiled a second time here, and waits with what `loom` has. There a time-out never comes, so that
+//! whoever is not woken waits for ever, and `loom` tells of it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use chrono::DateTime;
+use loom::sync::atomic::{AtomicBool, Ordering};
+use loom::thread;
+
+use crate::lease::name::MutexName;
+use crate::lease::request::LeaseRequest;
+use crate::lease::term::Term;
+use crate::lease::token::FencingToken;
+use crate::observe::cancel::CancelReason;
+use crate::store::event_mutex::admission::Grant;
+use crate::time::clock::manual::ManualClock;
+use crate::time::clock::waiting::{Waiting, Wake};
+use crate::time::clock::{Clock, Moment};
+use tenure::Tenure;
+use watch::{Duty, NOTHING, Need, Step, Watch};
+
+mod sync {
+    pub(crate) use loom::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+    pub(crate) use loom::sync::{Condvar, Mutex, MutexGuard};
+}
+
+#[path = "keeper/watch.rs"]
+#[expect(clippy::duplicate_mod, reason = "it waits with other means here")]
+mod watch;
+
+#[path = "tenure.rs"]
+#[expect(clippy::duplicate_mod, reason = "it waits with other means here")]
+#[expect(dead_code, reason = "what needs no waiting is tested elsewhere")]
+mod tenure;
+
+const MILLISECOND: Duration = Duration::from_millis(1);
+const HOUR: Duration = Duration::from_secs(60 * 60);
+/// Of the leases here.
+const TERM: Duration = Duration::from_secs(60);
+
+fn in_every_order(model: impl Fn() + Send + Sync + 'static) {
+    // `loom::model` would show what is traced, each time.
+    loom::model::Builder::new().check(model);
+}
+
+fn clock() -> (ManualClock, Clock) {
+    let manual = ManualClock::at(DateTime::UNIX_EPOCH);
+    manual.advance(HOUR);
+    let clock = Clock::from(&manual);
+    (manual, clock)
+}
+
+/// Things to be done, each at its time.
+#[derive(Default)]
+struct Chores {
+    due: Vec<Moment>,
+    at_work: bool,
+    done: Vec<Moment>,
+    /// Somebody called: the first is done now, whenever it is due.
+    hurry: bool,
+    heard: usize,
+}
+
+impl Duty for Chores {
+    type Errand = Moment;
+    type Answer = ();
+
+    fn step(&mut self, now: Moment) -> Step<Moment> {
+        assert!(!self.at_work, "two attend to it");
+        let hurry = std::mem::take(&mut self.hurry);
+        match self.due.iter().copied().min() {
+            Some(first) if hurry || first <= now => {
+                self.due.retain(|due| *due != first);
+                self.at_work = true;
+                Step::Do(first)
+            }
+            first => first.map_or(Step::Rest, Step::Wait),
+        }
+    }
+
+    fn hear(&mut self, said: usize) {
+        (self.hurry, self.heard) = (true, said);
+    }
+
+    fn done(&mut self, errand: &Moment, (): (), _now: Moment) {
+        self.at_work = false;
+        self.done.push(*errand);
+    }
+}
+
+/// Where nobody waits: each clock is moved by the thread that waits for it.
+struct Nowhere;
+
+impl Wake for Nowhere {
+    fn wake(&self) {}
+}
+
+fn attend(watch: &Watch<Chores>, clock: &Clock, carry_out: impl FnMut(&Moment)) {
+    watch.attend(clock.waiting(&Arc::new(Nowhere)), carry_out);
+}
+
+fn hand_in(watch: &Watch<Chores>, due: Moment) -> Need {
+    watch.change(|chores| (chores.due.push(due), Some(due))).1
+}
+
+#[track_caller]
+fn assert_done(watch: &Watch<Chores>, expected: &[Moment]) {
+    let (mut done, _) = watch.change(|chores| (chores.done.clone(), None));
+    done.sort_unstable();
+    assert_eq!(done, expected);
+}
+
+#[test]
+fn a_thread_that_waits_is_woken_for_what_is_due_before_that() {
+    in_every_order(|| {
+        let (manual, clock) = clock();
+        let watch = Arc::new(Watch::new(Chores::default()));
+        let (soon, late) = (clock.moment(), clock.moment().plus(HOUR));
+        assert_eq!(hand_in(&watch, late), Need::Thread);
+        let attends = thread::spawn({
+            let (watch, clock) = (Arc::clone(&watch), clock.clone());
+            // What is done soon takes so long that the other is due after it.
+            move || attend(&watch, &clock, |_| manual.advance(HOUR))
+        });
+        assert_eq!(hand_in(&watch, soon), Need::Nobody);
+        attends.join().expect("it ends when all is done");
+        assert_done(&watch, &[soon, late]);
+    });
+}
+
+#[test]
+fn what_is_handed_in_while_a_thread_is_at_work_is_seen_after_it() {
+    in_every_order(|| {
+        let (manual, clock) = clock();
+        let watch = Arc::new(Watch::new(Chores::default()));
+        let (now, late) = (clock.moment(), clock.moment().plus(HOUR));
+        assert_eq!(hand_in(&watch, now.minus(MILLISECOND)), Need::Thread);
+        assert_eq!(hand_in(&watch, late), Need::Nobody);
+        let attends = thread::spawn({
+            let (watch, clock) = (Arc::clone(&watch), clock.clone());
+            move || {
+                attend(&watch, &clock, |errand| {
+                    if *errand == now {
+                        manual.advance(HOUR);
+                    }
+                });
+            }
+        });
+        assert_eq!(hand_in(&watch, now), Need::Nobody);
+        attends.join().expect("it ends when all is done");
+        assert_done(&watch, &[now.minus(MILLISECOND), now, late]);
+    });
+}
+
+#[test]
+fn a_thread_that_was_woken_for_nothing_is_woken_again() {
+    in_every_order(|| {
+        let (manual, clock) = clock();
+        let watch = Arc::new(Watch::new(Chores::default()));
+        let (soon, late) = (clock.moment(), clock.moment().plus(HOUR));
+        assert_eq!(hand_in(&watch, late), Need::Thread);
+        let attends = thread::spawn({
+            let (watch, clock) = (Arc::clone(&watch), clock.clone());
+            move || attend(&watch, &clock, |_| manual.advance(HOUR))
+        });
+        let called_off = soon.plus(MILLISECOND);
+        assert_eq!(hand_in(&watch, called_off), Need::Nobody);
+        let ((), _) = watch.change(|chores| (chores.due.retain(|due| *due != called_off), None));
+        assert_eq!(hand_in(&watch, soon), Need::Nobody);
+        attends.join().expect("it ends when all is done");
+        assert_done(&watch, &[soon, late]);
+    });
+}
+
+#[test]
+fn what_is_handed_in_while_a_thread_is_about_to_rest_is_seen_by_it_or_needs_another() {
+    in_every_order(|| {
+        let (_manual, clock) = clock();
+        let watch = Arc::new(Watch::new(Chores::default()));
+        let now = clock.moment();
+        assert_eq!(hand_in(&watch, now.minus(MILLISECOND)), Need::Thread);
+        let attends = thread::spawn({
+            let (watch, clock) = (Arc::clone(&watch), clock.clone());
+            move || attend(&watch, &clock, |_| ())
+        });
+        if hand_in(&watch, now) == Need::Thread {
+            attend(&watch, &clock, |_| ());
+        }
+        attends.join().expect("it ends when all is done");
+        assert_done(&watch, &[now.minus(MILLISECOND), now]);
+    });
+}
+
+#[test]
+fn of_two_that_hand_something_in_one_needs_a_thread() {
+    in_every_order(|| {
+        let (_manual, clock) = clock();
+        let watch = Arc::new(Watch::new(Chores::default()));
+        let now = clock.moment();
+        let other = thread::spawn({
+            let watch = Arc::clone(&watch);
+            move || hand_in(&watch, now.minus(MILLISECOND))
+        });
+        let mut needs = [hand_in(&watch, now), other.join().expect("it hands in")];
+        needs.sort_unstable_by_key(|need| *need == Need::Thread);
+        assert_eq!(needs, [Need::Nobody, Need::Thread]);
+        attend(&watch, &clock, |_| ());
+        assert_done(&watch, &[now.minus(MILLISECOND), now]);
+    });
+}
+
+#[test]
+fn after_a_thread_that_could_not_be_had_another_is_needed() {
+    in_every_order(|| {
+        let (_manual, clock) = clock();
+        let watch = Watch::new(Chores::default());
+        let now = clock.moment();
+        assert_eq!(hand_in(&watch, now.minus(MILLISECOND)), Need::Thread);
+        watch.is_unattended();
+        assert_eq!(hand_in(&watch, now), Need::Thread);
+        attend(&watch, &clock, |_| ());
+        assert_done(&watch, &[now.minus(MILLISECOND), now]);
+    });
+}
+
+/// Calls the thread, and waits until it has heeded that.
+fn call(watch: &Watch<Chores>, said: usize) {
+    watch.call(said);
+    watch.wait_until_heeded(&Waiting::on_the_machine(), Moment::NEVER);
+}
+
+#[test]
+fn a_call_is_heeded_by_a_thread_that_starts_or_falls_asleep() {
+    in_every_order(|| {
+        let (_manual, clock) = clock();
+        let watch = Arc::new(Watch::new(Chores::default()));
+        let late = clock.moment().plus(HOUR);
+        assert_eq!(hand_in(&watch, late), Need::Thread);
+        let attends = thread::spawn({
+            let (watch, clock) = (Arc::clone(&watch), clock.clone());
+            move || attend(&watch, &clock, |_| ())
+        });
+        call(&watch, 1);
+        assert_done(&watch, &[late]);
+        attends.join().expect("it ends when all is done");
+    });
+}
+
+#[test]
+fn a_call_to_a_thread_that_is_at_work_is_heeded_when_it_is_done() {
+    in_every_order(|| {
+        let (_manual, clock) = clock();
+        let watch = Watch::new(Chores::default());
+        let (now, late) = (clock.moment(), clock.moment().plus(HOUR));
+        assert_eq!(hand_in(&watch, now), Need::Thread);
+        assert_eq!(hand_in(&watch, late), Need::Nobody);
+        attend(&watch, &clock, |errand| {
+            if *errand == now {
+                watch.call(1);
+            }
+        });
+        watch.wait_until_heeded(&Waiting::on_the_machine(), Moment::NEVER);
+        assert_done(&watch, &[now, late]);
+    });
+}
+
+#[test]
+fn whoever_calls_a_thread_that_is_about_to_rest_does_not_wait_for_ever() {
+    in_every_order(|| {
+        let (_manual, clock) = clock();
+        let watch = Arc::new(Watch::new(Chores::default()));
+        let now = clock.moment();
+        watch.wait_until_heeded(&Waiting::on_the_machine(), Moment::NEVER); // there is nothing to heed
+        assert_eq!(hand_in(&watch, now), Need::Thread);
+        let attends = thread::spawn({
+            let (watch, clock) = (Arc::clone(&watch), clock.clone());
+            move || attend(&watch, &clock, |_| ())
+        });
+        call(&watch, 1);
+        assert_done(&watch, &[now]);
+        attends.join().expect("it ends when all is done");
+    });
+}
+
+#[test]
+fn two_that_call_are_both_heeded_and_what_one_said_stays_said() {
+    in_every_order(|| {
+        let (_manual, clock) = clock();
+        let watch = Arc::new(Watch::new(Chores::default()));
+        let late = clock.moment().plus(HOUR);
+        assert_eq!(hand_in(&watch, late), Need::Thread);
+        let other = thread::spawn({
+            let watch = Arc::clone(&watch);
+            move || watch.call(NOTHING)
+        });
+        watch.call(1);
+        other.join().expect("it only calls");
+        attend(&watch, &clock, |_| ());
+        watch.wait_until_heeded(&Waiting::on_the_machine(), Moment::NEVER);
+        let (heard, _) = watch.change(|chores| (chores.heard, None));
+        assert_eq!(heard, 1);
+        assert_done(&watch, &[late]);
+    });
+}
+
+fn granted(clock: &Clock) -> Arc<Tenure> {
+    let (name, term) = (MutexName::lease("reports").expect("a name"), Term::new(TERM).expect("a term"));
+    let lease = LeaseRequest::new(name, term, clock).granted(FencingToken::new(1));
+    Arc::new(Tenure::new(clock.clone(), Some(Grant::of(lease)), clock.moment(), None, Duration::ZERO))
+}
+
+#[test]
+fn whoever_waits_is_woken_by_the_loss() {
+    in_every_order(|| {
+        let (_manual, clock) = clock();
+        let tenure = granted(&clock);
+        assert!(tenure.ask(clock.moment()));
+        let waiters = [0, 1].map(|_| {
+            let tenure = Arc::clone(&tenure);
+            thread::spawn(move || tenure.wait(HOUR))
+        });
+        tenure.lose(clock.moment());
+        for waiter in waiters {
+            assert_eq!(waiter.join().expect("it waits"), Some(CancelReason::LeaseLost));
+        }
+    });
+}
+
+#[test]
+fn whoever_waits_is_woken_when_the_lease_is_to_end_sooner() {
+    in_every_order(|| {
+        let (_manual, clock) = clock();
+        let tenure = granted(&clock);
+        let waiter = thread::spawn({
+            let tenure = Arc::clone(&tenure);
+            move || tenure.wait(HOUR)
+        });
+        tenure.shorten_until(clock.moment());
+        assert_eq!(waiter.join().expect("it waits"), Some(CancelReason::LeaseLost));
+    });
+}
+
+#[test]
+fn who_waits_at_the_deadline_goes_on_when_it_was_renewed_in_time() {
+    in_every_order(|| {
+        let (manual, clock) = clock();
+        let tenure = granted(&clock);
+        let (asked, deadline) = (clock.moment(), clock.moment().plus(TERM));
+        manual.advance(TERM);
+        let waiter = thread::spawn({
+            let tenure = Arc::clone(&tenure);
+            move || tenure.wait(HOUR)
+        });
+        tenure.renewed_until(asked.plus(TERM * 2), deadline.minus(MILLISECOND));
+        tenure.lose(deadline);
+        assert_eq!(waiter.join().expect("it waits"), Some(CancelReason::LeaseLost));
+    });
+}
+
+#[test]
+fn what_one_has_seen_gone_is_gone_for_all_and_no_renewal_brings_it_back() {
+    in_every_order(|| {
+        let (manual, clock) = clock();
+        let tenure = granted(&clock);
+        let deadline = clock.moment().plus(TERM);
+        manual.advance(TERM);
+        let looks = thread::spawn({
+            let tenure = Arc::clone(&tenure);
+            move || (tenure.reason().is_some(), tenure.gone_since().is_some())
+        });
+        let renews = thread::spawn({
+            let tenure = Arc::clone(&tenure);
+            move || tenure.renewed_until(deadline.plus(TERM), deadline.minus(MILLISECOND))
+        });
+        let seen = tenure.gone_since();
+        let (first, second) = looks.join().expect("it looks");
+        renews.join().expect("it renews");
+        let gone = tenure.gone_since().is_some();
+        assert!(gone || (seen, first, second) == (None, false, false), "it came back");
+        assert!(first <= second, "it came back");
+        assert_eq!(tenure.remaining(), Some(if gone { Duration::ZERO } else { TERM }));
+    });
+}
+
+#[test]
+fn what_is_given_back_stays_so_whatever_is_noted_at_that_moment() {
+    in_every_order(|| {
+        let (_manual, clock) = clock();
+        let tenure = granted(&clock);
+        let asked = clock.moment();
+        let renews = thread::spawn({
+            let tenure = Arc::clone(&tenure);
+            move || tenure.renewed_until(asked.plus(TERM * 2), asked)
+        });
+        let _ = tenure.end_renewal();
+        assert!(tenure.gone_since().is_some());
+        renews.join().expect("it renews");
+        assert!(tenure.gone_since().is_some(), "it came back");
+        assert!(!tenure.ask(asked), "it is renewed again");
+    });
+}
+
+#[test]
+fn whoever_gives_it_back_waits_for_its_renewal_and_no_other_follows() {
+    let renewed = |tenure: &Tenure, now: Moment| tenure.renewed_until(now.plus(TERM), now);
+    let answers: [fn(&Tenure, Moment); 3] = [renewed, |tenure, _| tenure.not_renewed(), Tenure::lose];
+    for answer in answers {
+        in_every_order(move || {
+            let (_manual, clock) = clock();
+            let (tenure, now) = (granted(&clock), clock.moment());
+            let under_way = Arc::new(AtomicBool::new(false));
+            let keeper = thread::spawn({
+                let (tenure, under_way) = (Arc::clone(&tenure), Arc::clone(&under_way));
+                move || {
+                    for _ in 0..2 {
+                        if tenure.ask(now) {
+                            under_way.store(true, Ordering::Release);
+                            under_way.store(false, Ordering::Release);
+                            answer(&tenure, now);
+                        }
+                    }
+                }
+            });
+            let _ = tenure.end_renewal();
+            tenure.wait_for_its_renewal(Moment::NEVER);
+            assert!(!under_way.load(Ordering::Acquire), "it is being renewed");
+            keeper.join().expect("it ends");
+        });
+    }
+}

@@ -1,0 +1,655 @@
+//! The plan beside a model that knows only what was granted, asked, answered and given back, and what the store has.
+
+use std::iter;
+use std::sync::{Mutex, mpsc};
+use std::thread;
+
+use chrono::DateTime;
+use fastrand::Rng;
+
+use super::*;
+use crate::base::error::MutexError;
+use crate::hold::keeper::exit_release::FEW_SECONDS;
+use crate::hold::tenure::{NO_THREAD, this_thread};
+use crate::lease::owner::Owner;
+use crate::lease::request::LeaseRequest;
+use crate::lease::token::FencingToken;
+use crate::store::event_mutex::EventMutex;
+use crate::store::event_mutex::admission::Grant;
+use crate::time::clock::Clock;
+use crate::time::clock::manual::ManualClock;
+
+const SEQUENCES: u64 = 20_000;
+const OPERATIONS: usize = 40;
+
+const MILLISECOND: Duration = Duration::from_millis(1);
+/// Few, so that they come again while they are held, and after they were lost.
+const NAMES: [&str; 4] = ["a", "b", "c", "d"];
+const TERMS: [Duration; 3] = [Duration::from_millis(300), Duration::from_secs(1), Duration::from_secs(60)];
+
+#[test]
+fn what_is_held_is_renewed_and_nothing_else_and_no_run_outlives_its_deadline() {
+    for seed in 0..SEQUENCES {
+        let _told = Seed(seed);
+        let mut world = World::new(Rng::with_seed(seed));
+        for _ in 0..OPERATIONS {
+            world.go_on();
+            world.check();
+        }
+        world.end();
+    }
+}
+
+/// Says which sequence it was that failed.
+struct Seed(u64);
+
+impl Drop for Seed {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            eprintln!("the seed is {}", self.0);
+        }
+    }
+}
+
+/// Who holds each name, and until when.
+type Holders = [Option<(Owner, Moment)>; NAMES.len()];
+
+/// One plan, what its store has, and what is known of its leases.
+struct World {
+    random: Rng,
+    manual: ManualClock,
+    clock: Clock,
+    plan: Plan,
+    /// When the plan wants to be looked at.
+    alarm: Option<Moment>,
+    asked: Option<Asked>,
+    store: Holders,
+    known: Vec<Known>,
+    /// On which thread the process ends, once it does.
+    ended_by: Option<usize>,
+}
+
+/// A batch that was not answered yet.
+struct Asked {
+    errand: Errand,
+    at: Moment,
+    /// Which leases, in the batch's order.
+    whose: Vec<usize>,
+    /// What the store made of it, if it has got it.
+    extended: Option<Vec<bool>>,
+}
+
+/// What is known of one lease.
+#[expect(clippy::struct_excessive_bools, reason = "each is something that has happened to it, or has not")]
+struct Known {
+    run: Run,
+    lease: Lease,
+    name: usize,
+    renewal: Renewal,
+    /// When it was there, and how long it is held from then on.
+    began: Moment,
+    at_least: Option<Duration>,
+    stopping: Duration,
+    /// It is performed on the thread of the test.
+    here: bool,
+    /// The store was told that the process ends.
+    parted: bool,
+    /// Until when the run may go on, counted from before the store was asked, and less what stopping takes.
+    deadline: Moment,
+    /// From when, and by when it is renewed.
+    due: (Moment, Moment),
+    /// It was given back, or the store said that it is lost.
+    over: bool,
+    /// Somebody has taken it away in the store.
+    broken: bool,
+    /// When its task is told of.
+    overdue: Option<Moment>,
+}
+
+impl Known {
+    fn is_live(&self, now: Moment) -> bool {
+        !self.over && now < self.deadline
+    }
+
+    fn asked_for(&mut self, asked: Moment) {
+        let term = self.lease.term().get();
+        self.deadline = asked.plus(term).minus(self.stopping);
+        let due = if self.renewal == Renewal::Never {
+            self.deadline
+        } else {
+            asked.plus(term.saturating_sub(self.stopping) / 3)
+        };
+        self.due = (due, due);
+    }
+
+    /// How long it is held yet.
+    fn rest(&self, now: Moment) -> Option<Duration> {
+        let rest = self.began.plus(self.at_least?).since(now);
+        (!rest.is_zero()).then_some(rest)
+    }
+
+    fn tenure(&self) -> &Arc<Tenure> {
+        self.run.tenure()
+    }
+}
+
+fn in_seconds(rest: Duration) -> Duration {
+    Duration::from_secs_f64(rest.as_secs_f64().ceil())
+}
+
+impl World {
+    fn new(random: Rng) -> Self {
+        let (manual, clock, plan) = start();
+        let store = [None; NAMES.len()];
+        Self { random, manual, clock, plan, alarm: None, asked: None, store, known: Vec::new(), ended_by: None }
+    }
+
+    fn now(&self) -> Moment {
+        self.clock.moment()
+    }
+
+    /// One operation. While a batch is under way, no other is made.
+    fn go_on(&mut self) {
+        match self.random.u8(..17) {
+            0..=2 => self.grant(),
+            3..=4 => self.let_time_pass(),
+            5..=6 => self.sleep(),
+            7 => self.release(),
+            8 => self.break_one(),
+            9 => self.expect_end(),
+            10 => self.perform_or_leave(),
+            _ if self.asked.is_some() => self.answer(),
+            11..=12 => self.step(),
+            _ => {
+                self.step();
+                self.answer();
+            }
+        }
+    }
+
+    fn let_time_pass(&mut self) {
+        let most = [MILLISECOND * 2, MILLISECOND * 120, TERMS[1], TERMS[2] * 2][usize::from(self.random.u8(..4))];
+        self.manual.advance(most.mul_f64(self.random.f64()));
+    }
+
+    /// Until the plan is to be looked at.
+    fn sleep(&mut self) {
+        if let Some(alarm) = self.alarm {
+            self.manual.advance(alarm.since(self.now()));
+        }
+    }
+
+    fn grant(&mut self) {
+        let name = self.random.usize(..NAMES.len());
+        let term = self.random.choice(TERMS).and_then(|term| Term::new(term).ok()).expect("the terms are terms");
+        let mutex = MutexName::lease(NAMES[name]).expect("the names are names");
+        let renewed = |known: &Known| known.renewal == Renewal::WhileItRuns;
+        let held = self.known.iter().any(|known| known.name == name && renewed(known) && known.is_live(self.now()));
+        assert_eq!(self.plan.holder(&mutex, self.now()).is_some(), held, "who holds the name here");
+        let request = LeaseRequest::new(mutex, term, &self.clock);
+        let asked = self.now();
+        self.hesitate();
+        if self.store[name].is_some_and(|(_, until)| self.now() < until) {
+            return;
+        }
+        self.store[name] = Some((request.owner(), self.now().plus(term.get())));
+        self.hesitate();
+        // Most stores remember more than this process does, and are not believed. The one in its memory is.
+        if held && self.random.bool() {
+            self.store[name] = None;
+            return;
+        }
+        let lease = request.granted(FencingToken::new(1));
+        let renewal = if self.random.u8(..3) == 0 { Renewal::Never } else { Renewal::WhileItRuns };
+        let at_least = [None, None, Some(TERMS[1] * 2), Some(TERMS[2] * 2)][self.random.usize(..4)];
+        let stopping = [Duration::ZERO, term.get() / 4][self.random.usize(..2)];
+        let (began, grant) = (self.now(), Grant::of(lease.clone()));
+        let held_for = at_least.and_then(|at_least| Term::new(at_least).ok());
+        let tenure = Tenure::new(self.clock.clone(), Some(grant), began, held_for, stopping);
+        let run = Run::new("event".into(), DateTime::UNIX_EPOCH, Duration::ZERO, tenure);
+        let due = self.plan.keep(run.tenure(), &lease, renewal);
+        self.alarm = Some(self.alarm.map_or(due, |alarm| alarm.min(due)));
+        // Whoever has lost it in the store does not know yet.
+        self.known.iter_mut().filter(|known| known.name == name).for_each(|known| known.broken = true);
+        let mut known = Known {
+            run,
+            lease,
+            name,
+            renewal,
+            began,
+            at_least,
+            stopping,
+            here: false,
+            parted: false,
+            deadline: asked,
+            due: (asked, asked),
+            over: false,
+            broken: false,
+            overdue: None,
+        };
+        known.asked_for(asked);
+        assert_eq!(due, if self.ended_by.is_some() { Moment::BEGINNING } else { known.due.1 });
+        self.known.push(known);
+    }
+
+    /// Passing on a question or an answer takes no time mostly, and sometimes longer than a term.
+    fn hesitate(&mut self) {
+        if self.random.u8(..8) == 0 {
+            self.let_time_pass();
+        }
+    }
+
+    fn release(&mut self) {
+        if !self.known.is_empty() {
+            let which = self.random.usize(..self.known.len());
+            self.release_one(which);
+        }
+    }
+
+    fn release_one(&mut self, which: usize) {
+        let (now, known) = (self.now(), &mut self.known[which]);
+        let ended = known.tenure().end_renewal();
+        if known.is_live(now) {
+            let lease = ended.unwrap_or_else(|| known.lease.clone());
+            let deadline = known.deadline.plus(known.stopping);
+            assert_eq!(lease.deadline(), deadline, "the lease as it was renewed is given back");
+        }
+        known.over = true;
+        if known.overdue.take().is_some() {
+            self.plan.has_ended(&known.run);
+        }
+        // It may be lost on its way, and the lease stays until its term is over.
+        let held = &mut self.store[known.name];
+        if held.is_some_and(|(owner, _)| owner == known.lease.owner()) && self.random.u8(..4) > 0 {
+            *held = None;
+        }
+    }
+
+    /// Somebody takes the name away, and may give it to another process.
+    fn break_one(&mut self) {
+        let (name, until) = (self.random.usize(..NAMES.len()), self.now().plus(TERMS[1]));
+        self.store[name] = self.random.bool().then(|| (Owner::unique(), until));
+        self.known.iter_mut().filter(|known| known.name == name).for_each(|known| known.broken = true);
+    }
+
+    fn expect_end(&mut self) {
+        let overdue = self.now().plus(TERMS[1].mul_f64(self.random.f64()));
+        if let Some(known) = self.known.last_mut().filter(|known| known.overdue.is_none()) {
+            self.plan.expect_end(&known.run, overdue);
+            known.overdue = Some(overdue);
+            self.alarm = Some(self.alarm.map_or(overdue, |alarm| alarm.min(overdue)));
+        }
+    }
+
+    /// A run begins to be performed here, or ends to be, or the process ends: here, elsewhere, or nobody knows where.
+    fn perform_or_leave(&mut self) {
+        if self.random.u8(..4) > 0 {
+            let Some(known) = self.known.last_mut() else { return };
+            known.here = !known.here;
+            if known.here {
+                known.tenure().is_performed_here();
+            } else {
+                known.tenure().has_been_performed();
+            }
+            return;
+        }
+        let said = [NO_THREAD, this_thread(), this_thread() + 1][self.random.usize(..3)];
+        self.plan.hear(said);
+        self.ended_by = Some(said);
+        self.alarm = Some(self.now());
+    }
+
+    /// What the store is to hold afterwards, and until when the runs are to go on.
+    fn part(&mut self, farewell: &Farewell) {
+        let (now, ended_by) = (self.now(), self.ended_by.expect("the process goes on"));
+        let mut expected = self.store;
+        for known in self.known.iter_mut().filter(|known| known.is_live(now)) {
+            let ours = |held: &(Owner, Moment)| held.0 == known.lease.owner() && now < held.1;
+            let held = expected[known.name].as_mut().filter(|held| ours(held));
+            let soon = in_seconds(FEW_SECONDS + known.stopping);
+            if known.here && ended_by == this_thread() {
+                known.over = true;
+                match (held, known.rest(now)) {
+                    (Some(held), Some(rest)) => held.1 = now.plus(in_seconds(rest)),
+                    (Some(_), None) => expected[known.name] = None,
+                    (None, _) => {}
+                }
+            } else if !known.parted {
+                known.parted = true;
+                let left = known.deadline.since(now) + known.stopping;
+                let until = match known.rest(now) {
+                    Some(rest) => now.plus(in_seconds(rest.max(left.min(soon)))),
+                    None if left > soon => now.plus(soon),
+                    None => continue,
+                };
+                known.deadline = known.deadline.min(until.minus(known.stopping));
+                if let Some(held) = held {
+                    held.1 = until;
+                }
+            }
+        }
+        farewell.say_to(&Remote(Mutex::new(&mut self.store), self.clock.clone()), &self.clock);
+        assert_eq!(self.store, expected);
+        self.alarm = Some(now);
+    }
+
+    /// Whether somebody is in hand whom the store is to be told of because the process ends.
+    fn has_somebody_to_part_with(&self, now: Moment) -> bool {
+        let Some(ended_by) = self.ended_by else { return false };
+        self.known.iter().filter(|known| known.is_live(now)).any(|known| {
+            let soon = in_seconds(FEW_SECONDS + known.stopping);
+            let left = known.deadline.since(now) + known.stopping;
+            let is_left = !known.parted && (known.rest(now).is_some() || left > soon);
+            is_left || known.here && ended_by == this_thread()
+        })
+    }
+
+    fn step(&mut self) {
+        let now = self.now();
+        let parts = self.has_somebody_to_part_with(now);
+        let overdue = self.known.iter().filter(|known| known.overdue.is_some_and(|overdue| overdue <= now)).count();
+        let step = self.plan.step(now);
+        assert_eq!(parts, matches!(step, Step::Do(Errand::Part(_))), "what the store is told comes first");
+        match step {
+            Step::Do(Errand::Part(farewell)) => self.part(&farewell),
+            Step::Do(Errand::TellOfOverdue(told)) => {
+                assert_eq!(told.len(), overdue, "all are told of that are overdue");
+                for run in told {
+                    let known = self.known.iter_mut().find(|known| Arc::ptr_eq(known.tenure(), run.tenure()));
+                    let overdue = known.and_then(|known| known.overdue.take());
+                    assert!(overdue.is_some_and(|overdue| overdue <= now), "told of although it is not overdue");
+                }
+                self.alarm = Some(now);
+            }
+            Step::Do(Errand::TellOfLost(lost)) => {
+                assert!(lost.iter().all(|tenure| tenure.is_lost()), "what was given back is not lost");
+                self.alarm = Some(now);
+            }
+            Step::Do(Errand::Renew(batch)) => {
+                assert_eq!(self.ended_by, None, "nothing is renewed any more");
+                let whose = self.whose(&batch, now);
+                let asked = Asked { errand: Errand::Renew(batch), at: now, whose, extended: None };
+                let extended = self.random.bool().then(|| self.extend(&asked.whose));
+                self.asked = Some(Asked { extended, ..asked });
+                self.alarm = Some(now);
+            }
+            Step::Wait(until) => {
+                assert!(now < until, "the thread would not sleep");
+                let looks = |known: &Known| {
+                    let due = if self.ended_by.is_some() { known.deadline } else { known.due.1.min(known.deadline) };
+                    let renewal = known.is_live(now).then_some(due);
+                    renewal.into_iter().chain(known.overdue).min()
+                };
+                let first = self.known.iter().filter_map(looks).min();
+                assert!(first.is_some(), "there is nothing to wait for");
+                assert!(Some(until) <= first, "forgotten: looked at {until:?}, needed at {first:?}");
+                self.alarm = Some(until);
+            }
+            Step::Rest => {
+                let left = self.known.iter().filter(|known| known.is_live(now) || known.overdue.is_some());
+                assert_eq!(left.count(), 0, "forgotten");
+                self.alarm = None;
+            }
+        }
+    }
+
+    /// The leases of a batch, which are all that are held with its term, and of which one is due.
+    #[track_caller]
+    fn whose(&self, batch: &Batch, now: Moment) -> Vec<usize> {
+        let place = |tenure: &Arc<Tenure>| self.known.iter().position(|known| Arc::ptr_eq(known.tenure(), tenure));
+        let whose: Vec<_> = batch.tenures.iter().map(|tenure| place(tenure).expect("it was granted")).collect();
+        let renewed = |known: &Known| known.renewal == Renewal::WhileItRuns && known.lease.term() == batch.term;
+        let held = |known: &Known| known.is_live(now) && renewed(known);
+        let mut sorted = whose.clone();
+        sorted.sort_unstable();
+        let expected = (0..self.known.len()).filter(|which| held(&self.known[*which]));
+        assert!(
+            sorted.iter().copied().eq(expected),
+            "{sorted:?} are not the leases that are held for {:?}",
+            batch.term
+        );
+        assert!(whose.iter().any(|which| self.known[*which].due.0 <= now), "none of {whose:?} is due");
+        let leases = batch.leases();
+        assert!(leases.iter().eq(whose.iter().map(|which| &self.known[*which].lease)), "the store is asked for these");
+        whose
+    }
+
+    /// The store does what it was asked for.
+    fn extend(&mut self, whose: &[usize]) -> Vec<bool> {
+        let now = self.now();
+        let mut extend = |which: &usize| {
+            let Known { lease, name, .. } = &self.known[*which];
+            let ours = self.store[*name].filter(|(owner, until)| *owner == lease.owner() && now < *until);
+            self.store[*name] = ours.map(|(owner, _)| (owner, now.plus(lease.term().get()))).or(self.store[*name]);
+            ours.is_some()
+        };
+        whose.iter().map(&mut extend).collect()
+    }
+
+    /// What the store has answered by now, or an error that tells nothing of what it did.
+    fn answer(&mut self) {
+        let Some(asked) = self.asked.take() else { return };
+        let extended = match asked.extended {
+            Some(extended) => extended,
+            None => self.extend(&asked.whose),
+        };
+        self.hesitate();
+        let now = self.now();
+        let out = self.random.u8(..4) == 0;
+        let mut answer = |held| if out || self.random.u8(..8) == 0 { Err(outage()) } else { Ok(held) };
+        let answers: Answers<_> = extended.into_iter().map(&mut answer).collect();
+        for (which, answer) in asked.whose.iter().zip(&answers) {
+            let known = &mut self.known[*which];
+            match answer {
+                Ok(true) if known.is_live(now) => known.asked_for(asked.at),
+                Ok(true) => {}
+                Ok(false) => known.over = true,
+                Err(_) => {
+                    let longest = (known.lease.term().get() / 30).max(MILLISECOND);
+                    known.due = (now.plus(MILLISECOND), now.plus(longest));
+                }
+            }
+        }
+        self.plan.done(&asked.errand, answers, now);
+        self.alarm = Some(now);
+    }
+
+    /// Every run is told the truth, and never relies on more than the store has promised.
+    fn check(&self) {
+        let now = self.now();
+        for (which, known) in self.known.iter().enumerate() {
+            let live = known.is_live(now);
+            assert_eq!(known.tenure().deadline_at(now), live.then_some(known.deadline), "the deadline of {which}");
+            assert_eq!(known.tenure().gone_by(now).is_none(), live, "whether {which} has gone");
+            assert_eq!(known.tenure().reason().is_none(), live, "whether {which} may go on");
+            if live && !known.broken {
+                let held = self.store[known.name].filter(|(owner, _)| *owner == known.lease.owner());
+                assert!(
+                    held.is_some_and(|(_, until)| known.deadline.plus(known.stopping) <= until),
+                    "{which} relies on more than it has"
+                );
+            }
+        }
+    }
+
+    /// Nothing is left of it, and the next step says so.
+    fn end(mut self) {
+        (0..self.known.len()).for_each(|which| self.release_one(which));
+        self.answer();
+        // What was lost before is told of first, at the same look.
+        (0..2).for_each(|_| self.step());
+        assert_eq!(self.alarm, None, "there is nothing to watch");
+        self.check();
+    }
+}
+
+/// The store, for who asks it itself.
+#[derive(Debug)]
+struct Remote<'a>(Mutex<&'a mut Holders>, Clock);
+
+impl Remote<'_> {
+    /// Lets what is still this lease's end then, or now.
+    fn end(&self, lease: &Lease, until: Option<Moment>) -> bool {
+        let mut holders = self.0.lock().expect("nothing panics while it is held");
+        let name = NAMES.iter().position(|name| *name == lease.name().mutex()).expect("it has one of the names");
+        let ours = holders[name].is_some_and(|(owner, end)| owner == lease.owner() && self.1.moment() < end);
+        if ours {
+            holders[name] = until.map(|until| (lease.owner(), until));
+        }
+        ours
+    }
+}
+
+impl EventMutex for Remote<'_> {
+    fn create(&self, _: &LeaseRequest) -> Result<Option<Lease>, MutexError> {
+        unreachable!("nothing is taken")
+    }
+    fn exists(&self, _: &MutexName) -> Result<bool, MutexError> {
+        unreachable!("nobody looks")
+    }
+    fn forget(&self, lease: &Lease) -> Result<bool, MutexError> {
+        Ok(self.end(lease, None))
+    }
+    fn can_extend(&self) -> bool {
+        true
+    }
+    fn extend(&self, leases: &[Lease], term: Term) -> Answers<bool> {
+        leases.iter().map(|lease| Ok(self.end(lease, Some(self.1.moment().plus(term.get()))))).collect()
+    }
+}
+
+fn outage() -> MutexError {
+    MutexError::unusable("extend lease/a".to_owned(), "no answer".to_owned())
+}
+
+/// A clock, and a plan without leases.
+fn start() -> (ManualClock, Clock, Plan) {
+    let manual = ManualClock::at(DateTime::UNIX_EPOCH);
+    manual.advance(Duration::from_secs(1000));
+    let clock = Clock::from(&manual);
+    (manual, clock, Plan::default())
+}
+
+#[track_caller]
+fn granted(plan: &mut Plan, name: &str, term: Duration, clock: &Clock) -> Arc<Tenure> {
+    let (name, term) = (MutexName::lease(name).expect("a name"), Term::new(term).expect("a term"));
+    let lease = LeaseRequest::new(name, term, clock).granted(FencingToken::new(1));
+    let grant = Some(Grant::of(lease.clone()));
+    let tenure = Arc::new(Tenure::new(clock.clone(), grant, clock.moment(), None, Duration::ZERO));
+    plan.keep(&tenure, &lease, Renewal::WhileItRuns);
+    tenure
+}
+
+/// The next batch, at its time; `None`: no lease is left.
+fn next_batch(plan: &mut Plan, clock: &ManualClock) -> Option<Errand> {
+    loop {
+        let now = Clock::from(clock).moment();
+        match plan.step(now) {
+            Step::Do(Errand::TellOfLost(_)) => {}
+            Step::Do(errand) => return Some(errand),
+            Step::Wait(until) => {
+                assert!(now < until, "the thread would not sleep");
+                clock.advance(until.since(now));
+            }
+            Step::Rest => return None,
+        }
+    }
+}
+
+#[test]
+fn ten_errors_and_then_a_success_keep_the_lease() {
+    for term in TERMS {
+        let (manual, clock, mut plan) = start();
+        let tenure = granted(&mut plan, "reports", term, &clock);
+        for _ in 0..10 {
+            let errand = next_batch(&mut plan, &manual).expect("it is renewed");
+            plan.done(&errand, vec![Err(outage())], clock.moment());
+        }
+        let errand = next_batch(&mut plan, &manual).expect("it is renewed");
+        let asked = clock.moment();
+        manual.advance(term / 100);
+        plan.done(&errand, vec![Ok(true)], clock.moment());
+        assert_eq!(tenure.deadline_at(clock.moment()), Some(asked.plus(term)), "{term:?}");
+    }
+}
+
+#[test]
+fn a_store_that_is_out_is_asked_a_dozen_times_and_more_until_the_deadline_and_not_all_the_time() {
+    for term in TERMS {
+        let (manual, clock, mut plan) = start();
+        let tenure = granted(&mut plan, "reports", term, &clock);
+        let mut asked = Vec::new();
+        while let Some(errand) = next_batch(&mut plan, &manual) {
+            asked.push(clock.moment());
+            assert!(asked.len() < 1000, "{term:?}: it is asked again at once");
+            plan.done(&errand, vec![Err(outage())], clock.moment());
+        }
+        assert_eq!(tenure.gone_since(), Some(clock.moment()), "it is found lost at its deadline");
+        assert!((12..30).contains(&asked.len()), "{term:?}: asked {} times", asked.len());
+        let pauses: Vec<_> = asked.windows(2).map(|pair| pair[1].since(pair[0])).collect();
+        assert!(pauses.is_sorted() && pauses[0] >= MILLISECOND && pauses[11] == term / 30, "{pauses:?}");
+    }
+}
+
+#[test]
+fn two_hundred_leases_are_one_batch_for_each_third_of_their_term() {
+    let (manual, clock, mut plan) = start();
+    let (first, term) = (clock.moment(), TERMS[2]);
+    let mut random = Rng::with_seed(200);
+    for name in 0..200 {
+        granted(&mut plan, &format!("report {name}"), term, &clock);
+        manual.advance(Duration::from_millis(5).mul_f64(random.f64()));
+    }
+    for third in 1..=30 {
+        let errand = next_batch(&mut plan, &manual).expect("they are renewed");
+        assert_eq!(clock.moment(), first.plus(term / 3 * third));
+        let Errand::Renew(batch) = &errand else { panic!("nothing is told of") };
+        assert_eq!(batch.leases().len(), 200);
+        manual.advance(MILLISECOND * 100);
+        plan.done(&errand, iter::repeat_n(Ok(true), 200).collect(), clock.moment());
+    }
+}
+
+#[test]
+fn whatever_the_answer_nobody_waits_for_it_any_longer() {
+    for answer in [Ok(true), Ok(false), Err(outage())] {
+        let (manual, clock, mut plan) = start();
+        let tenure = granted(&mut plan, "reports", TERMS[1], &clock);
+        let errand = next_batch(&mut plan, &manual).expect("it is renewed");
+        plan.done(&errand, vec![answer.clone()], clock.moment());
+        let (end, ended) = mpsc::channel();
+        thread::spawn(move || {
+            tenure.wait_for_its_renewal(Moment::NEVER);
+            end.send(())
+        });
+        assert_eq!(ended.recv_timeout(Duration::from_secs(30)), Ok(()), "{answer:?}");
+    }
+}
+
+#[test]
+fn what_was_given_back_is_not_remembered_for_ever() {
+    let (_manual, clock, mut plan) = start();
+    let kept = granted(&mut plan, "reports", TERMS[2], &clock);
+    for name in 0..10 * PURGE_NEVER_BELOW {
+        granted(&mut plan, &format!("report {name}"), TERMS[2], &clock).end_renewal();
+    }
+    assert!(plan.entries.len() <= 2 * PURGE_NEVER_BELOW, "{} names", plan.entries.len());
+    let holder = plan.holder(kept.lease().expect("it was granted").name(), clock.moment());
+    assert!(holder.is_some_and(|holder| Arc::ptr_eq(&holder, &kept)));
+}
+
+#[test]
+fn a_renewal_that_is_never_answered_is_waited_for_until_the_lease_is_over() {
+    let (manual, clock, mut plan) = start();
+    let tenure = granted(&mut plan, "reports", TERMS[1], &clock);
+    next_batch(&mut plan, &manual).expect("it is renewed");
+    let (end, ended) = mpsc::channel();
+    let deadline = tenure.lease().expect("it was granted").deadline();
+    thread::spawn(move || {
+        tenure.wait_for_its_renewal(deadline);
+        end.send(())
+    });
+    assert!(ended.recv_timeout(MILLISECOND * 50).is_err(), "it is waited for");
+    manual.advance(TERMS[1]);
+    assert_eq!(ended.recv_timeout(Duration::from_secs(30)), Ok(()));
+}

@@ -1,0 +1,249 @@
+//! What a store is asked for, and what it grants: a name, to an owner, for a term.
+
+use super::holder::Holder;
+use super::name::MutexName;
+use super::owner::{Owner, Owners};
+use super::term::Term;
+use super::token::FencingToken;
+use crate::time::clock::{Clock, Moment};
+
+/// What a store is asked for: a name, for a term, by an owner.
+///
+/// ```
+/// use std::time::Duration;
+/// use soloist::{Clock, EventMutex, LeaseRequest, MemoryMutex, MutexName, Term};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let mutex = MemoryMutex::new();
+/// let term = Term::new(Duration::from_secs(60))?;
+/// let request = LeaseRequest::new(MutexName::lease("reports")?, term, &Clock::system());
+/// let lease = mutex.create(&request)?.expect("nobody holds it");
+/// assert_eq!(lease.owner(), request.owner());
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LeaseRequest {
+    name: MutexName,
+    term: Term,
+    owner: Owner,
+    asked_at: Moment,
+}
+
+impl LeaseRequest {
+    /// Asks for `name` for a `term`, with an owner of its own.
+    ///
+    /// Make it right before it is sent: the lease's deadline counts from here. It is sent once: after an error a store may
+    /// give the name back at any later time, so whoever asks again makes a new one.
+    ///
+    /// ```
+    /// use soloist::{Clock, LeaseRequest, MutexName, Term};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let request = LeaseRequest::new(MutexName::lease("reports")?, Term::MAX, &Clock::system());
+    /// assert_eq!(request.name().mutex(), "reports");
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn new(name: MutexName, term: Term, clock: &Clock) -> Self {
+        Self::by(Owners::of_this_process(), name, term, clock)
+    }
+
+    #[inline]
+    pub(crate) fn by(owners: Owners, name: MutexName, term: Term, clock: &Clock) -> Self {
+        Self { name, term, owner: owners.unique(), asked_at: clock.moment() }
+    }
+
+    /// The same asking, by the same owner, for another name and term: the claim beside a lease.
+    ///
+    /// ```
+    /// use soloist::{Clock, LeaseRequest, MutexName, Term};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let name = MutexName::lease("reports")?;
+    /// let claim = name.claim("reports", chrono::DateTime::UNIX_EPOCH);
+    /// let lease = LeaseRequest::new(name, Term::MAX, &Clock::system());
+    /// assert_eq!(lease.with(claim, Term::MAX).owner(), lease.owner());
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use = "the request itself stays as it is"]
+    pub fn with(&self, name: MutexName, term: Term) -> Self {
+        Self { name, term, owner: self.owner, asked_at: self.asked_at }
+    }
+
+    /// What is asked for.
+    ///
+    /// ```
+    /// # use soloist::{Clock, LeaseRequest, MutexName, Term};
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let request = LeaseRequest::new(MutexName::lease("reports")?, Term::MAX, &Clock::system());
+    /// assert_eq!(request.name().to_string(), "lease/reports");
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn name(&self) -> &MutexName {
+        &self.name
+    }
+
+    /// For how long.
+    ///
+    /// ```
+    /// # use soloist::{Clock, LeaseRequest, MutexName, Term};
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let request = LeaseRequest::new(MutexName::lease("reports")?, Term::MAX, &Clock::system());
+    /// assert_eq!(request.term(), Term::MAX);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn term(&self) -> Term {
+        self.term
+    }
+
+    /// Who asks.
+    ///
+    /// ```
+    /// # use soloist::{Clock, LeaseRequest, MutexName, Term};
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let request = LeaseRequest::new(MutexName::lease("reports")?, Term::MAX, &Clock::system());
+    /// assert_eq!(request.owner().pid(), std::process::id());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn owner(&self) -> Owner {
+        self.owner
+    }
+
+    /// The lease that a store grants for this request. Its deadline counts from when the request was made, so that
+    /// an answer that took long does not stretch it.
+    ///
+    /// ```
+    /// # use soloist::{Clock, FencingToken, LeaseRequest, MutexName, Term};
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let request = LeaseRequest::new(MutexName::lease("reports")?, Term::MAX, &Clock::system());
+    /// let lease = request.granted(FencingToken::new(7));
+    /// assert_eq!((lease.owner(), lease.token().get()), (request.owner(), 7));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn granted(&self, token: FencingToken) -> Lease {
+        Lease {
+            name: self.name.clone(),
+            owner: self.owner,
+            token,
+            term: self.term,
+            deadline: if cfg!(soloist_mutation = "deadline_after_reply") {
+                Clock::system().moment().plus(self.term.get())
+            } else {
+                self.asked_at.plus(self.term.get())
+            },
+        }
+    }
+}
+
+/// A name granted to one owner for a term.
+///
+/// It is a description, not a guard: dropping it releases nothing. [`EventMutex::forget`](crate::EventMutex::forget)
+/// gives the name back, and [`LeaseGuard`](crate::LeaseGuard) does so by itself.
+///
+/// ```
+/// use soloist::{Clock, EventMutex, LeaseRequest, MemoryMutex, MutexName, Term};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let mutex = MemoryMutex::new();
+/// let request = LeaseRequest::new(MutexName::lease("reports")?, Term::MAX, &Clock::system());
+/// let lease = mutex.create(&request)?.expect("nobody holds it");
+/// assert!(mutex.forget(&lease)?);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lease {
+    name: MutexName,
+    owner: Owner,
+    token: FencingToken,
+    term: Term,
+    deadline: Moment,
+}
+
+impl Lease {
+    /// What is held.
+    ///
+    /// ```
+    /// # use soloist::{Clock, FencingToken, LeaseRequest, MutexName, Term};
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let lease = LeaseRequest::new(MutexName::lease("reports")?, Term::MAX, &Clock::system()).granted(FencingToken::new(1));
+    /// assert_eq!(lease.name().mutex(), "reports");
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn name(&self) -> &MutexName {
+        &self.name
+    }
+
+    /// Who holds it.
+    ///
+    /// ```
+    /// # use soloist::{Clock, FencingToken, LeaseRequest, MutexName, Term};
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let lease = LeaseRequest::new(MutexName::lease("reports")?, Term::MAX, &Clock::system()).granted(FencingToken::new(1));
+    /// assert_eq!(lease.owner().pid(), std::process::id());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn owner(&self) -> Owner {
+        self.owner
+    }
+
+    /// The token of this grant.
+    ///
+    /// ```
+    /// # use soloist::{Clock, FencingToken, LeaseRequest, MutexName, Term};
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let lease = LeaseRequest::new(MutexName::lease("reports")?, Term::MAX, &Clock::system()).granted(FencingToken::new(1));
+    /// assert_eq!(lease.token(), FencingToken::new(1));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn token(&self) -> FencingToken {
+        self.token
+    }
+
+    /// The term it was granted for.
+    ///
+    /// ```
+    /// # use soloist::{Clock, FencingToken, LeaseRequest, MutexName, Term};
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let lease = LeaseRequest::new(MutexName::lease("reports")?, Term::MAX, &Clock::system()).granted(FencingToken::new(1));
+    /// assert_eq!(lease.term(), Term::MAX);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn term(&self) -> Term {
+        self.term
+    }
+
+    /// Until when the owner may rely on this grant: the moment before it was asked for, plus the term.
+    ///
+    /// ```
+    /// # use soloist::{Clock, FencingToken, LeaseRequest, MutexName, Term};
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let lease = LeaseRequest::new(MutexName::lease("reports")?, Term::MAX, &Clock::system()).granted(FencingToken::new(1));
+    /// assert!(Clock::system().moment() < lease.deadline());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn deadline(&self) -> Moment {
+        self.deadline
+    }
+
+    /// What somebody else holds, in the hands of an operator.
+    pub(crate) fn of_holder(name: MutexName, holder: &Holder, term: Term, now: Moment) -> Self {
+        Self { name, owner: holder.owner(), token: holder.token(), term, deadline: now.plus(term.get()) }
+    }
+
+    /// The same lease after it was extended.
+    pub(crate) fn held_until(&self, deadline: Moment) -> Self {
+        Self { deadline, ..self.clone() }
+    }
+}

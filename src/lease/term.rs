@@ -1,0 +1,86 @@
+//! How long a lease is granted for.
+
+use std::time::Duration;
+
+use crate::base::error::debug_as_display;
+
+/// How long a lease is granted for, from 1 millisecond to 10 years.
+///
+/// ```
+/// use std::time::Duration;
+/// use soloist::Term;
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let term = Term::new(Duration::from_secs(90))?;
+/// assert_eq!(term.get(), Duration::from_secs(90));
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Term(Duration);
+
+impl Term {
+    /// The shortest term: the finest grain that every store keeps.
+    ///
+    /// ```
+    /// assert_eq!(soloist::Term::MIN.get().as_millis(), 1);
+    /// ```
+    pub const MIN: Self = Self(Duration::from_millis(1));
+
+    /// The longest term: ten years, so that no sum with a clock can overflow.
+    ///
+    /// ```
+    /// assert_eq!(soloist::Term::MAX.get().as_secs(), 3650 * 24 * 60 * 60);
+    /// ```
+    pub const MAX: Self = Self(Duration::from_secs(3650 * 24 * 60 * 60));
+
+    /// The term of a lease that is renewed, unless another is said: 60 seconds. It is what a killed process leaves its
+    /// event blocked for.
+    ///
+    /// ```
+    /// assert_eq!(soloist::Term::DEFAULT.get().as_secs(), 60);
+    /// ```
+    pub const DEFAULT: Self = Self(Duration::from_secs(60));
+
+    /// The term of this length.
+    ///
+    /// # Errors
+    ///
+    /// A length outside of [`MIN`](Self::MIN) to [`MAX`](Self::MAX), zero included.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use soloist::Term;
+    ///
+    /// let error = Term::new(Duration::ZERO).unwrap_err();
+    /// assert_eq!(error.to_string(), "a lease of 0ns is outside of 1ms to ten years");
+    /// ```
+    pub fn new(length: Duration) -> Result<Self, InvalidTerm> {
+        if (Self::MIN.0..=Self::MAX.0).contains(&length) { Ok(Self(length)) } else { Err(InvalidTerm { length }) }
+    }
+
+    /// The length.
+    ///
+    /// ```
+    /// assert_eq!(soloist::Term::MIN.get(), std::time::Duration::from_millis(1));
+    /// ```
+    pub const fn get(self) -> Duration {
+        self.0
+    }
+}
+
+/// The length is not one that a lease can have, see [`Term`].
+///
+/// ```
+/// use std::time::Duration;
+/// use soloist::Term;
+///
+/// assert!(Term::new(Duration::ZERO).is_err());
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("a lease of {length:?} is outside of {:?} to ten years", Term::MIN.get())]
+pub struct InvalidTerm {
+    length: Duration,
+}
+
+debug_as_display!(InvalidTerm);

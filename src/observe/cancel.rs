@@ -1,0 +1,96 @@
+//! Why a run should stop.
+
+use std::fmt;
+
+use crate::base::error::debug_as_display;
+
+/// Why a run should stop.
+///
+/// ```
+/// use soloist::{CancelReason, Event};
+///
+/// let event = Event::call("reports", |run| match run.cancel_reason() {
+///     Some(CancelReason::LeaseLost) => println!("another run may have begun: nothing more may be written"),
+///     Some(reason) => println!("stopping, because {reason}"),
+///     None => println!("going on"),
+/// });
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum CancelReason {
+    /// The lease is not this run's any more: it was not renewed in time, or somebody broke it, or the store lost it. So
+    /// another run may be admitted beside this one. A clone of a [`Run`](crate::Run) that outlives its run sees this
+    /// too, because the lease was given back; one that waits in `cancelled` sees it within seconds.
+    LeaseLost,
+    /// The task took longer than its [`timeout`](crate::Event::timeout).
+    TimedOut,
+    /// The process is about to end: a signal asked it to, or somebody called [`Shutdown::trigger`](crate::Shutdown::trigger).
+    ShuttingDown,
+}
+
+impl CancelReason {
+    /// The reason as one lower-case word, the same in every version: `lease_lost`, `timed_out`,
+    /// `shutting_down`.
+    ///
+    /// ```
+    /// assert_eq!(soloist::CancelReason::LeaseLost.keyword(), "lease_lost");
+    /// ```
+    pub fn keyword(self) -> &'static str {
+        match self {
+            Self::LeaseLost => "lease_lost",
+            Self::TimedOut => "timed_out",
+            Self::ShuttingDown => "shutting_down",
+        }
+    }
+}
+
+impl fmt::Display for CancelReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::LeaseLost => "its lease was lost",
+            Self::TimedOut => "it took longer than its timeout",
+            Self::ShuttingDown => "the process is shutting down",
+        })
+    }
+}
+
+/// The run was cancelled: what [`Run::check`](crate::Run::check) says, for a task to pass on with `?`.
+///
+/// ```
+/// use soloist::Event;
+///
+/// let event = Event::call("import", |run| {
+///     for row in 0..1000 {
+///         run.check()?;
+///         println!("importing row {row}");
+///     }
+///     Ok(())
+/// });
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the run was cancelled, because {reason}")]
+pub struct Cancelled {
+    reason: CancelReason,
+}
+
+debug_as_display!(Cancelled);
+
+impl Cancelled {
+    pub(crate) fn new(reason: CancelReason) -> Self {
+        Self { reason }
+    }
+
+    /// Why.
+    ///
+    /// ```
+    /// use soloist::{CancelReason, Event};
+    ///
+    /// let event = Event::call("import", |run| match run.check() {
+    ///     Err(cancelled) if cancelled.reason() == CancelReason::TimedOut => println!("the rest is for the next run"),
+    ///     _ => println!("importing"),
+    /// });
+    /// ```
+    pub fn reason(&self) -> CancelReason {
+        self.reason
+    }
+}

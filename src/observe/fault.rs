@@ -1,0 +1,83 @@
+//! What goes wrong in somebody else's code stays within it.
+
+use std::error::Error;
+use std::fmt;
+use std::process::ExitStatus;
+use std::sync::Arc;
+
+use super::cancel::{CancelReason, Cancelled};
+use crate::base::error::{BoxError, Chain};
+use crate::base::escape::Lines;
+
+use crate::base::contain::contain;
+
+/// What somebody's code did instead of succeeding.
+///
+/// ```
+/// use soloist::Fault;
+///
+/// assert_eq!(Fault::Panicked("out of range".into()).to_string(), "panicked: out of range");
+/// ```
+#[derive(Clone)]
+#[non_exhaustive]
+pub enum Fault {
+    /// It returned this error.
+    Failed(Arc<dyn Error + Send + Sync>),
+    /// It panicked with this message.
+    Panicked(Arc<str>),
+    /// It is a command, and ended with another status than 0, or by a signal that was not ours.
+    Exited(ExitStatus),
+}
+
+impl Fault {
+    /// Why the run was cancelled, if this is what [`Run::check`](crate::Run::check) said, and the task passed on.
+    pub(crate) fn cancellation(&self) -> Option<CancelReason> {
+        match self {
+            Self::Failed(error) => error.downcast_ref::<Cancelled>().map(Cancelled::reason),
+            Self::Panicked(_) | Self::Exited(_) => None,
+        }
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Failed(error) => write!(f, "failed: {}", Chain(&**error)),
+            Self::Panicked(message) => write!(f, "panicked: {}", Lines(message)),
+            Self::Exited(status) => Exited(*status).fmt(f),
+        }
+    }
+}
+
+impl fmt::Debug for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            // How an error shows itself to developers is its own code too.
+            Self::Failed(error) => {
+                f.debug_tuple("Failed").field(&format_args!("{}", Lines(format_args!("{error:?}")))).finish()
+            }
+            Self::Panicked(message) => f.debug_tuple("Panicked").field(message).finish(),
+            Self::Exited(status) => f.debug_tuple("Exited").field(status).finish(),
+        }
+    }
+}
+
+/// How a command ended, as a person says it: `exited with 3`, `ended by signal 9 (SIGKILL)`.
+pub(crate) struct Exited(pub(crate) ExitStatus);
+
+impl fmt::Display for Exited {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0.code() {
+            Some(code) => write!(f, "exited with {code}"),
+            None => write!(f, "ended by {}", self.0.to_string().replacen(": ", " ", 1)),
+        }
+    }
+}
+
+/// Runs a task or a hook: an error and a panic are both a fault of it, and of nobody else.
+pub(crate) fn attempt(code: impl FnOnce() -> Result<(), BoxError>) -> Result<(), Fault> {
+    match contain(code) {
+        Ok(outcome) => outcome.map_err(|error| Fault::Failed(error.into())),
+        Err(message) => Err(Fault::Panicked(message)),
+    }
+}

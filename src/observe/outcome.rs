@@ -1,0 +1,551 @@
+//! How one run ended, or why there was none.
+
+use std::fmt;
+use std::process::ExitStatus;
+use std::time::Duration;
+
+use chrono::{DateTime, SecondsFormat, Utc};
+
+use super::cancel::CancelReason;
+use super::fault::{Exited, Fault};
+use crate::base::error::{Chain, MutexError};
+use crate::base::escape::Lines;
+use crate::lease::term::Term;
+use crate::lease::token::FencingToken;
+use crate::task::command::Exit;
+use crate::task::output::KeptOutput;
+
+pub(crate) mod hook;
+
+use hook::{Hook, HookFailure};
+
+/// How one run ended; `then` and its kin receive it, and the report keeps it.
+///
+/// ```
+/// use soloist::{Event, Schedule};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let mut schedule = Schedule::in_process();
+/// schedule.add(
+///     Event::call("reports", |_| println!("working"))
+///         .every_minute()
+///         .then(|run, outcome| println!("{} {}", run.name(), if outcome.is_success() { "is done" } else { "failed" })),
+/// )?;
+/// # schedule.run_due(chrono::Utc::now());
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct RunOutcome {
+    pub(crate) ended: Ended,
+    pub(crate) took: Duration,
+    pub(crate) cancelled: Option<CancelReason>,
+    pub(crate) token: Option<FencingToken>,
+    pub(crate) hook_failures: Vec<HookFailure>,
+    pub(crate) lost_at: Option<DateTime<Utc>>,
+    pub(crate) unprotected: Option<Box<MutexError>>,
+    pub(crate) exit: Option<Box<Exit>>,
+    pub(crate) release: Option<Release>,
+}
+
+impl RunOutcome {
+    /// A run of which no more is known yet.
+    pub(crate) fn new(ended: Ended, token: Option<FencingToken>) -> Self {
+        Self {
+            ended,
+            took: Duration::ZERO,
+            cancelled: None,
+            token,
+            hook_failures: Vec::new(),
+            lost_at: None,
+            unprotected: None,
+            exit: None,
+            release: None,
+        }
+    }
+
+    /// How the task ended.
+    ///
+    /// ```
+    /// # use soloist::{Ended, Event, Schedule};
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let mut schedule = Schedule::in_process();
+    /// schedule.add(Event::call("reports", |_| {}).every_minute().then(|_, outcome| {
+    ///     assert!(matches!(outcome.ended(), Ended::Succeeded));
+    /// }))?;
+    /// # assert!(!schedule.run_due(chrono::Utc::now()).is_failure());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn ended(&self) -> &Ended {
+        &self.ended
+    }
+
+    /// Whether the task did what it was asked to. Hooks and the release have no say in it.
+    ///
+    /// ```
+    /// # use soloist::{Event, Schedule};
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let mut schedule = Schedule::in_process();
+    /// schedule.add(Event::call("reports", |_| Err("no paper".into())).every_minute().then(|_, outcome| {
+    ///     assert!(!outcome.is_success());
+    /// }))?;
+    /// # assert!(schedule.run_due(chrono::Utc::now()).is_failure());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn is_success(&self) -> bool {
+        matches!(self.ended, Ended::Succeeded)
+    }
+
+    /// Whether anything went wrong: the task, a hook, the lease or its release, or a store that was out, so that the
+    /// run had no protection.
+    ///
+    /// ```
+    /// # use soloist::{Event, Schedule, Verdict};
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let mut schedule = Schedule::in_process();
+    /// schedule.add(Event::call("reports", |_| {}).every_minute().then(|_, _| Err("nobody to notify".into())))?;
+    /// let entry = schedule.run("reports", chrono::Utc::now())?;
+    /// let Verdict::Ran(outcome) = entry.verdict() else { unreachable!("nothing refuses it") };
+    /// assert!(outcome.is_success() && outcome.is_failure());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn is_failure(&self) -> bool {
+        !self.is_success()
+            || !self.hook_failures.is_empty()
+            || self.lost_at.is_some()
+            || self.unprotected.is_some()
+            || self.release.as_ref().is_some_and(Release::is_failure)
+    }
+
+    /// How long the task took, without its hooks.
+    ///
+    /// ```
+    /// # use soloist::{Event, Schedule};
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let mut schedule = Schedule::in_process();
+    /// schedule.add(Event::call("reports", |_| {}).every_minute().then(|run, outcome| {
+    ///     println!("{} took {:?}", run.name(), outcome.took());
+    /// }))?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn took(&self) -> Duration {
+        self.took
+    }
+
+    /// Why the task was told to stop, if it was while it was at work. One that returned without an error all the same has
+    /// succeeded: whether its work is done is for the task to say.
+    ///
+    /// ```
+    /// # use soloist::{Event, Schedule};
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let mut schedule = Schedule::in_process();
+    /// schedule.add(Event::call("reports", |_| {}).every_minute().on_success(|run, outcome| match outcome.cancel_reason() {
+    ///     None => println!("{} is done", run.name()),
+    ///     Some(reason) => println!("{} has ended, after it was told to because {reason}", run.name()),
+    /// }))?;
+    /// # assert!(!schedule.run_due(chrono::Utc::now()).is_failure());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn cancel_reason(&self) -> Option<CancelReason> {
+        self.cancelled
+    }
+
+    /// The fencing token the run carried; `None` for an event without protection, and where it was
+    /// [`unprotected`](Self::unprotected).
+    ///
+    /// ```
+    /// # use soloist::{Event, Schedule};
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let mut schedule = Schedule::in_process();
+    /// schedule.add(Event::call("reports", |_| {}).every_minute().without_overlapping().then(|run, outcome| {
+    ///     assert_eq!(outcome.fencing_token(), run.fencing_token());
+    /// }))?;
+    /// # assert!(!schedule.run_due(chrono::Utc::now()).is_failure());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn fencing_token(&self) -> Option<FencingToken> {
+        self.token
+    }
+
+    /// The hooks that failed so far, in the order in which they ran.
+    ///
+    /// ```
+    /// # use soloist::{Event, Schedule};
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let mut schedule = Schedule::in_process();
+    /// schedule.add(
+    ///     Event::call("reports", |_| {})
+    ///         .every_minute()
+    ///         .before(|_| Err("the printer is out".into()))
+    ///         .then(|_, outcome| assert_eq!(outcome.hook_failures().len(), 1)),
+    /// )?;
+    /// # schedule.run_due(chrono::Utc::now());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn hook_failures(&self) -> &[HookFailure] {
+        &self.hook_failures
+    }
+
+    /// When the lease was lost, if it was while the task or its hooks were at work: its deadline, if it could not be
+    /// renewed before; from then on another run may have been admitted. For a command that is when it was told to stop:
+    /// its [`grace`](crate::Event::grace) and a second before another run may be admitted. Or when the store said that it was not ours any
+    /// more, because somebody broke it, or the store lost its data: then another run may have been admitted since the
+    /// last renewal.
+    ///
+    /// ```
+    /// # use soloist::{Event, Schedule};
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let mut schedule = Schedule::in_process();
+    /// schedule.add(Event::call("reports", |_| {}).every_minute().without_overlapping().then(|run, outcome| {
+    ///     if let Some(at) = outcome.lease_lost_at() {
+    ///         eprintln!("{}: lost its lease, as was found at {at}", run.name());
+    ///     }
+    /// }))?;
+    /// # assert!(!schedule.run_due(chrono::Utc::now()).is_failure());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn lease_lost_at(&self) -> Option<DateTime<Utc>> {
+        self.lost_at
+    }
+
+    /// Why it ran without its protection, if it did: the store gave no decision, and the event says
+    /// [`Outage::RunUnprotected`](crate::Outage::RunUnprotected).
+    ///
+    /// ```
+    /// # use soloist::{Event, Schedule};
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let mut schedule = Schedule::in_process();
+    /// schedule.add(Event::call("reports", |_| {}).every_minute().without_overlapping().then(|_, outcome| {
+    ///     assert!(outcome.unprotected().is_none());
+    /// }))?;
+    /// # assert!(!schedule.run_due(chrono::Utc::now()).is_failure());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn unprotected(&self) -> Option<&MutexError> {
+        self.unprotected.as_deref()
+    }
+
+    /// The exit code of its command, or the signal that ended it; `None` if it is a callback, or was not started. Also
+    /// there when the command was [cancelled](crate::CancelReason), however it took that.
+    ///
+    /// ```
+    /// use soloist::Event;
+    ///
+    /// let event = Event::exec("backup", "pg_dump app > /backup/app.sql").daily().on_failure(|run, outcome| {
+    ///     let code = outcome.exit_status().and_then(|status| status.code());
+    ///     eprintln!("{}: {code:?}", run.name());
+    /// });
+    /// ```
+    pub fn exit_status(&self) -> Option<ExitStatus> {
+        self.exit.as_ref().map(|exit| exit.status)
+    }
+
+    /// The end of what its command wrote; `None` unless [`Output::Keep`](crate::Output::Keep) asks for it.
+    ///
+    /// ```
+    /// use soloist::{Event, Output};
+    ///
+    /// let event = Event::exec("backup", "pg_dump app > /backup/app.sql").daily().output(Output::Keep(4096));
+    /// let event = event.on_failure(|run, outcome| match outcome.output() {
+    ///     Some(output) => eprintln!("{}: {output}", run.name()),
+    ///     None => eprintln!("{} was not started", run.name()),
+    /// });
+    /// ```
+    pub fn output(&self) -> Option<&KeptOutput> {
+        self.exit.as_ref()?.output.as_ref()
+    }
+
+    /// How giving the lease back went; `None` without a lease, and in hooks, which run while it is still held.
+    ///
+    /// ```
+    /// # use soloist::{Event, Release, Schedule, Verdict};
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let mut schedule = Schedule::in_process();
+    /// schedule.add(Event::call("reports", |_| {}).every_minute().without_overlapping())?;
+    /// let entry = schedule.run("reports", chrono::Utc::now())?;
+    /// let Verdict::Ran(outcome) = entry.verdict() else { unreachable!("nobody else holds it") };
+    /// assert!(matches!(outcome.release(), Some(Release::Released)));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn release(&self) -> Option<&Release> {
+        self.release.as_ref()
+    }
+}
+
+impl fmt::Display for RunOutcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.read_with(&|at| at.to_rfc3339_opts(SecondsFormat::Secs, true)).fmt(f)
+    }
+}
+
+impl RunOutcome {
+    /// The outcome as a person reads it, with its times as `time` writes them.
+    pub(crate) fn read_with<'a>(&'a self, time: &'a dyn Fn(DateTime<Utc>) -> String) -> impl fmt::Display + 'a {
+        Reading { outcome: self, time }
+    }
+}
+
+struct Reading<'a> {
+    outcome: &'a RunOutcome,
+    time: &'a dyn Fn(DateTime<Utc>) -> String,
+}
+
+impl fmt::Display for Reading<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { outcome, time } = self;
+        match &outcome.ended {
+            Ended::Succeeded => {
+                write!(f, "succeeded in {}", Took(outcome.took))?;
+                if outcome.cancelled == Some(CancelReason::ShuttingDown) {
+                    write!(f, ", after it was told to stop, because {}", CancelReason::ShuttingDown)?;
+                }
+            }
+            Ended::Faulted(fault @ Fault::Failed(error)) => match fault.cancellation() {
+                None => write!(f, "failed after {}: {}", Took(outcome.took), Chain(&**error))?,
+                // When that was follows.
+                Some(CancelReason::LeaseLost) if outcome.lost_at.is_some() => {
+                    write!(f, "cancelled after {}", Took(outcome.took))?;
+                }
+                Some(reason) => write!(f, "cancelled after {}, because {reason}", Took(outcome.took))?,
+            },
+            Ended::Faulted(Fault::Panicked(message)) => {
+                write!(f, "panicked after {}: {}", Took(outcome.took), Lines(message))?;
+            }
+            Ended::Faulted(Fault::Exited(status)) => write!(f, "{} after {}", Exited(*status), Took(outcome.took))?,
+            Ended::TimedOut { limit, fault } => {
+                write!(f, "timed out after {}", Took(*limit))?;
+                let late = outcome.took.saturating_sub(*limit);
+                if late >= STOPPED_AT_ONCE {
+                    write!(f, ", and stopped {} later", Took(late))?;
+                }
+                // How its command ended follows.
+                let said = |fault: &&Fault| fault.cancellation().is_some() || matches!(fault, Fault::Exited(_));
+                if let Some(fault) = fault.as_ref().filter(|fault| !said(fault)) {
+                    write!(f, "; {fault}")?;
+                }
+            }
+            Ended::NotStarted => write!(f, "not started")?,
+        }
+        let mut link = if outcome.is_success() { ", but " } else { "; " };
+        let mut add = |what: &dyn fmt::Display| {
+            write!(f, "{link}{what}")?;
+            link = "; ";
+            Ok(())
+        };
+        if let Some(exit) = outcome.exit.as_ref().filter(|_| outcome.ended.was_cut_short()) {
+            add(&Exited(exit.status))?;
+        }
+        if let Some(error) = outcome.unprotected() {
+            add(&format_args!("unprotected, because the store gave no decision: {}", Chain(error)))?;
+        }
+        if let Some(at) = outcome.lost_at {
+            add(&format_args!("the lease was lost at {}", time(at)))?;
+        }
+        outcome.hook_failures.iter().try_for_each(|failure| add(failure))?;
+        match &outcome.release {
+            None | Some(Release::Released) => Ok(()),
+            Some(Release::Lost) if outcome.lost_at.is_some() => Ok(()),
+            Some(release @ Release::HeldFor(_)) => write!(f, "; {release}"),
+            Some(release) => add(release),
+        }?;
+        match outcome.output() {
+            Some(output) if !outcome.is_success() && !output.bytes().is_empty() => write!(f, "; its output:\n{output}"),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Whoever ends within this after it was told to has stopped when it was told to.
+const STOPPED_AT_ONCE: Duration = Duration::from_millis(100);
+
+/// How a task ended.
+///
+/// ```
+/// use soloist::{Ended, Fault};
+///
+/// fn describe(ended: &Ended) -> String {
+///     match ended {
+///         Ended::Succeeded => "done".into(),
+///         Ended::Faulted(Fault::Panicked(message)) => format!("a bug: {message}"),
+///         Ended::Faulted(fault) => fault.to_string(),
+///         Ended::NotStarted => "its preparation failed".into(),
+///         _ => "in some other way".into(),
+///     }
+/// }
+/// assert_eq!(describe(&Ended::Succeeded), "done");
+/// ```
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum Ended {
+    /// It returned without an error.
+    Succeeded,
+    /// It returned an error, or panicked; or its command failed, or was [cancelled](crate::CancelReason).
+    Faulted(Fault),
+    /// It took longer than its [`timeout`](crate::Event::timeout) and was told to stop.
+    #[non_exhaustive]
+    TimedOut {
+        /// How long it might have taken.
+        limit: Duration,
+        /// What it did when it stopped, unless it returned without an error.
+        fault: Option<Fault>,
+    },
+    /// It was not called, because a `before` hook failed, or its lease was lost before. In the second case the occurrence
+    /// or the period is given back too, for whoever asks next.
+    NotStarted,
+}
+
+impl RunOutcome {
+    /// Whether nothing but its lost lease kept the task from starting: the occurrence is there for somebody else.
+    #[inline]
+    pub(crate) fn leaves_its_occurrence(&self) -> bool {
+        let is_prepared = || self.hook_failures.iter().all(|failure| failure.hook != Hook::Before);
+        matches!(self.ended, Ended::NotStarted) && self.lost_at.is_some() && is_prepared()
+    }
+}
+
+impl Ended {
+    /// Whether it was told to stop, and did.
+    fn was_cut_short(&self) -> bool {
+        match self {
+            Self::Faulted(fault) => fault.cancellation().is_some(),
+            Self::TimedOut { .. } => true,
+            Self::Succeeded | Self::NotStarted => false,
+        }
+    }
+}
+
+/// How giving a lease back went.
+///
+/// ```
+/// assert_eq!(soloist::Release::Lost.to_string(), "the lease was lost while the task was at work");
+/// ```
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum Release {
+    /// The name is free.
+    Released,
+    /// It was not ours any more: it expired or was broken while the task was at work, so that another run may have
+    /// been admitted beside it. The present holder was left alone.
+    Lost,
+    /// It is held for so much longer, as [`hold_at_least`](crate::Event::hold_at_least) asks.
+    HeldFor(Term),
+    /// The store did not answer; the lease expires with its term.
+    Failed(MutexError),
+}
+
+impl Release {
+    /// Whether the name was not, or not by us, given back.
+    ///
+    /// ```
+    /// assert!(soloist::Release::Lost.is_failure());
+    /// ```
+    pub fn is_failure(&self) -> bool {
+        matches!(self, Self::Lost | Self::Failed(_))
+    }
+
+    /// What says that the store as a whole is out.
+    pub(crate) fn outage(&self) -> Option<&MutexError> {
+        match self {
+            Self::Failed(error) if error.is_outage() => Some(error),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for Release {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Released => f.write_str("the lease was given back"),
+            Self::Lost => f.write_str("the lease was lost while the task was at work"),
+            Self::HeldFor(rest) => write!(f, "the lease is held for {} more", Took(rest.get())),
+            Self::Failed(error) => write!(f, "the lease was not given back: {}", Chain(error)),
+        }
+    }
+}
+
+/// A duration as a person says it: `950 µs`, `12 ms`, `1.5 s`, `2 min 5 s`, `1 h 30 min`.
+pub(crate) struct Took(pub(crate) Duration);
+
+impl fmt::Display for Took {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (seconds, millis) = (self.0.as_secs(), self.0.as_millis());
+        match seconds {
+            _ if millis == 0 => write!(f, "{} µs", self.0.as_micros()),
+            0 => write!(f, "{millis} ms"),
+            1..60 => write!(f, "{seconds}.{} s", self.0.subsec_millis() / 100),
+            60..3600 => write!(f, "{} min {} s", seconds / 60, seconds % 60),
+            _ => write!(f, "{} h {} min", seconds / 3600, seconds % 3600 / 60),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::base::error::BoxError;
+
+    #[test]
+    fn a_duration_reads_as_a_person_says_it() {
+        let cases = [
+            (0, "0 µs"),
+            (999, "999 µs"),
+            (1_000, "1 ms"),
+            (999_999, "999 ms"),
+            (1_000_000, "1.0 s"),
+            (59_990_000, "59.9 s"),
+            (60_000_000, "1 min 0 s"),
+            (3_599_000_000, "59 min 59 s"),
+            (90 * 60_000_000, "1 h 30 min"),
+        ];
+        for (micros, text) in cases {
+            assert_eq!(Took(Duration::from_micros(micros)).to_string(), text);
+        }
+    }
+
+    #[test]
+    #[cfg(unix)]
+    fn a_command_that_ended_by_itself_when_its_time_was_over_has_ended_once() {
+        use std::os::unix::process::ExitStatusExt;
+
+        let (limit, status) = (Duration::from_secs(30), ExitStatus::from_raw(3 << 8));
+        let fault = Some(Fault::Exited(status));
+        let outcome = RunOutcome {
+            exit: Some(Box::new(Exit { status, output: None })),
+            took: limit,
+            ..RunOutcome::new(Ended::TimedOut { limit, fault }, None)
+        };
+        assert_eq!(outcome.to_string(), "timed out after 30.0 s; exited with 3");
+    }
+
+    #[test]
+    fn an_outcome_names_everything_that_went_wrong() {
+        let outcome = RunOutcome {
+            ended: Ended::Faulted(Fault::Failed(Arc::from(BoxError::from("no paper")))),
+            took: Duration::from_millis(12),
+            cancelled: None,
+            token: None,
+            hook_failures: vec![HookFailure { hook: Hook::Then, number: 2, fault: Fault::Panicked("gone".into()) }],
+            lost_at: None,
+            unprotected: None,
+            exit: None,
+            release: Some(Release::Failed(MutexError::unavailable("forget lease/reports", "timed out"))),
+        };
+        assert_eq!(
+            outcome.to_string(),
+            "failed after 12 ms: no paper; `then` hook 2 panicked: gone; \
+             the lease was not given back: could not forget lease/reports: timed out"
+        );
+    }
+}

@@ -1,0 +1,113 @@
+//! A hook that failed, and which one it was.
+
+use std::fmt;
+
+use crate::observe::fault::Fault;
+
+/// A hook that failed.
+///
+/// ```
+/// # use soloist::{Event, Schedule, Verdict};
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let mut schedule = Schedule::in_process();
+/// schedule.add(Event::call("reports", |_| {}).every_minute().then(|_, _| Err("nobody to notify".into())))?;
+/// let entry = schedule.run("reports", chrono::Utc::now())?;
+/// let Verdict::Ran(outcome) = entry.verdict() else { unreachable!("nothing refuses it") };
+/// assert_eq!(outcome.hook_failures()[0].to_string(), "`then` hook 1 failed: nobody to notify");
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct HookFailure {
+    pub(crate) hook: Hook,
+    pub(crate) number: usize,
+    pub(crate) fault: Fault,
+}
+
+impl HookFailure {
+    /// Which kind of hook it was.
+    ///
+    /// ```
+    /// # use soloist::{Event, Hook, Schedule};
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let mut schedule = Schedule::in_process();
+    /// # schedule.add(Event::call("reports", |_| {}).every_minute().before(|_| Err("no paper".into())).then(|_, outcome| {
+    /// assert_eq!(outcome.hook_failures()[0].hook(), Hook::Before);
+    /// # }))?;
+    /// # schedule.run_due(chrono::Utc::now());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn hook(&self) -> Hook {
+        self.hook
+    }
+
+    /// Which one of its kind, counted from 1 in the order in which they were added to the event.
+    ///
+    /// ```
+    /// # use soloist::{Event, Schedule};
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let mut schedule = Schedule::in_process();
+    /// # schedule.add(Event::call("reports", |_| {}).every_minute().before(|_| Err("no paper".into())).then(|_, outcome| {
+    /// assert_eq!(outcome.hook_failures()[0].number(), 1);
+    /// # }))?;
+    /// # schedule.run_due(chrono::Utc::now());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn number(&self) -> usize {
+        self.number
+    }
+
+    /// What it did.
+    ///
+    /// ```
+    /// # use soloist::{Event, Schedule};
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let mut schedule = Schedule::in_process();
+    /// # schedule.add(Event::call("reports", |_| {}).every_minute().before(|_| Err("no paper".into())).then(|_, outcome| {
+    /// assert_eq!(outcome.hook_failures()[0].fault().to_string(), "failed: no paper");
+    /// # }))?;
+    /// # schedule.run_due(chrono::Utc::now());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn fault(&self) -> &Fault {
+        &self.fault
+    }
+}
+
+impl fmt::Display for HookFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "`{}` hook {} {}", self.hook, self.number, self.fault)
+    }
+}
+
+/// The kinds of hooks, by the method of [`Event`](crate::Event) that adds them.
+///
+/// ```
+/// assert_eq!(soloist::Hook::OnSuccess.to_string(), "on_success");
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Hook {
+    /// [`Event::before`](crate::Event::before)
+    Before,
+    /// [`Event::then`](crate::Event::then)
+    Then,
+    /// [`Event::on_success`](crate::Event::on_success)
+    OnSuccess,
+    /// [`Event::on_failure`](crate::Event::on_failure)
+    OnFailure,
+}
+
+impl fmt::Display for Hook {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Before => "before",
+            Self::Then => "then",
+            Self::OnSuccess => "on_success",
+            Self::OnFailure => "on_failure",
+        })
+    }
+}

@@ -1,0 +1,133 @@
+//! Why an event that was due did not run.
+
+use std::fmt;
+use std::sync::Arc;
+
+use chrono::SecondsFormat;
+
+use crate::base::error::{Chain, MutexError};
+use crate::base::escape::Lines;
+use crate::lease::holder::Holder;
+use crate::schedule::pause::Pause;
+use crate::time::clock::Rough;
+
+/// Why a due event did not run here.
+///
+/// ```
+/// use soloist::{Event, Schedule, SkipReason, Verdict};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let mut schedule = Schedule::in_process();
+/// schedule.add(Event::call("reports", |_| {}).every_minute().skip(|_| true))?;
+/// let entry = schedule.run("reports", chrono::Utc::now())?;
+/// assert!(matches!(entry.verdict(), Verdict::Skipped(SkipReason::Filtered)));
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum SkipReason {
+    /// A `when` said no, or a `skip` said yes.
+    Filtered,
+    /// A filter panicked with this message, so what it would have said is not known.
+    FilterPanicked(Arc<str>),
+    /// The previous run, or another event that shares the mutex, is still at work.
+    Overlapping(Option<Holder>),
+    /// Another server, or another tick, has this occurrence, or ran in the present period of
+    /// [`once_per`](crate::Event::once_per).
+    RanElsewhere(Option<Holder>),
+    /// The store did not answer, or refused, to this event or to another one of this tick a moment ago; or what it keeps
+    /// under this name can't be used. So whether the event may run is not known. The error's
+    /// [kind](MutexError::kind) tells them apart.
+    StoreUnavailable(MutexError),
+    /// The events before it took so long that the claims on its occurrence or period may have expired: longer than its
+    /// [window](crate::Event::on_one_server). Add it before those, or let them run
+    /// [in the background](crate::Event::in_background).
+    TooLate,
+    /// The schedule is [paused](crate::Schedule::pause), by whom and until when.
+    Paused(Option<Holder>),
+    /// The process is about to end, so that nothing new is started.
+    ShuttingDown,
+}
+
+impl SkipReason {
+    /// The reason as one lower-case word, the same in every version: `filtered`, `filter_panicked`, `overlapping`,
+    /// `ran_elsewhere`, `store_unavailable`, `too_late`, `paused`, `shutting_down`.
+    ///
+    /// ```
+    /// assert_eq!(soloist::SkipReason::TooLate.keyword(), "too_late");
+    /// ```
+    pub fn keyword(&self) -> &'static str {
+        match self {
+            Self::Filtered => "filtered",
+            Self::FilterPanicked(_) => "filter_panicked",
+            Self::Overlapping(_) => "overlapping",
+            Self::RanElsewhere(_) => "ran_elsewhere",
+            Self::StoreUnavailable(_) => "store_unavailable",
+            Self::TooLate => "too_late",
+            Self::Paused(_) => "paused",
+            Self::ShuttingDown => "shutting_down",
+        }
+    }
+
+    /// Whether this is a fault, and not the schedule doing its work. A lease held
+    /// [since the future](Holder::clock_set_back_by) is a fault: its holder may be dead, and somebody must look at the
+    /// store's clock.
+    ///
+    /// ```
+    /// use soloist::SkipReason;
+    ///
+    /// assert!(!SkipReason::Overlapping(None).is_failure());
+    /// assert!(SkipReason::FilterPanicked("out of range".into()).is_failure());
+    /// ```
+    pub fn is_failure(&self) -> bool {
+        match self {
+            Self::FilterPanicked(_) | Self::StoreUnavailable(_) => true,
+            Self::Overlapping(Some(holder)) => holder.clock_set_back_by().is_some(),
+            _ => false,
+        }
+    }
+
+    /// Who holds what the event asked for, or has paused its schedule, where that is the reason and the store knows it.
+    ///
+    /// ```
+    /// assert!(soloist::SkipReason::Overlapping(None).holder().is_none());
+    /// ```
+    pub fn holder(&self) -> Option<&Holder> {
+        match self {
+            Self::Overlapping(holder) | Self::RanElsewhere(holder) | Self::Paused(holder) => holder.as_ref(),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for SkipReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Filtered => f.write_str("filtered out"),
+            Self::FilterPanicked(message) => write!(f, "a filter panicked: {}", Lines(message)),
+            Self::Overlapping(Some(holder)) => {
+                let until = holder.until().to_rfc3339_opts(SecondsFormat::Secs, true);
+                write!(f, "still running: {holder}{}", said_of_the_clock(holder, &until))
+            }
+            Self::Overlapping(None) => f.write_str("still running"),
+            Self::RanElsewhere(Some(holder)) => write!(f, "taken by {holder}"),
+            Self::RanElsewhere(None) => f.write_str("its occurrence or period is taken"),
+            Self::StoreUnavailable(error) => write!(f, "{}: {}", error.headline(), Chain(error)),
+            Self::TooLate => f.write_str("asked too late after its tick began"),
+            Self::Paused(holder) => Pause::by(holder.clone()).fmt(f),
+            Self::ShuttingDown => f.write_str("the process is shutting down"),
+        }
+    }
+}
+
+/// What follows the words about a holder whose lease ends at `until`: nothing, unless it has held it since the future.
+pub(crate) fn said_of_the_clock(holder: &Holder, until: &str) -> String {
+    holder.clock_set_back_by().map_or_else(String::new, |by| {
+        format!(
+            ", which is {} in the future: the store's clock was set back; the lease ends at {until} by that clock, \
+             unless its holder renews it",
+            Rough(by)
+        )
+    })
+}

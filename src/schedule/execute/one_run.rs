@@ -1,0 +1,221 @@
+//! One event's run, from the gate to the release.
+
+use std::iter;
+use std::sync::Arc;
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+use tracing::Span;
+
+use crate::base::contain::contain;
+use crate::base::process;
+use crate::lease::holder::this_host;
+use crate::lease::token::FencingToken;
+use crate::observe::fault::{Fault, attempt};
+use crate::observe::log::tell_instead;
+use crate::observe::outcome::hook::{Hook, HookFailure};
+use crate::observe::outcome::{Ended, Release, RunOutcome};
+use crate::observe::skip_reason::SkipReason;
+use crate::schedule::gate::{self, Pass};
+use crate::schedule::planned_run::Turn;
+use crate::schedule::report::{Entry, Verdict};
+use crate::task::callback::{Task, Work};
+use crate::task::command::{Afterlife, Command, Exit};
+use crate::task::run::Run;
+use crate::time::clock::{Moment, Rfc3339};
+
+impl Turn<'_> {
+    /// Takes the turn: gate, `before`, task, `then`, release. Nothing that a user's code does ends it early.
+    pub(crate) fn take(&self) -> Entry {
+        let span = self.span();
+        let _in_span = span.enter();
+        match gate::admit(self) {
+            Err(reason) => self.skip(reason),
+            Ok(pass) => {
+                let outcome = self.perform(&pass);
+                self.conclude(outcome, pass.held.release())
+            }
+        }
+    }
+
+    /// What the events of `tracing` that belong to this run lie within.
+    #[inline]
+    pub(crate) fn span(&self) -> Span {
+        // Of the level of a failure, so that each failure says of which event it is, whatever level is listened to.
+        tracing::error_span!(
+            target: "soloist",
+            "run",
+            event = &*self.event.name,
+            occurrence = %Rfc3339(self.occurrence()),
+            host = &*this_host(),
+            pid = process::id(),
+        )
+    }
+
+    #[inline]
+    pub(crate) fn skip(&self, reason: SkipReason) -> Entry {
+        self.enter(Arc::clone(&self.event.name), Verdict::Skipped(reason))
+    }
+
+    /// The run is over, and its lease was given back.
+    #[expect(
+        clippy::inline_always,
+        reason = "an outcome that is moved once more costs each due event several nanoseconds"
+    )]
+    #[inline(always)]
+    pub(crate) fn conclude(&self, outcome: RunOutcome, released: (Run, Option<Release>)) -> Entry {
+        gate::give_back_claims(self, iter::once((&outcome, &released.0)));
+        self.close(outcome, released)
+    }
+
+    /// The run is over, and all that it does not leave behind was given back.
+    #[expect(
+        clippy::inline_always,
+        reason = "an outcome that is moved once more costs each due event several nanoseconds"
+    )]
+    #[inline(always)]
+    pub(crate) fn close(&self, mut outcome: RunOutcome, (run, release): (Run, Option<Release>)) -> Entry {
+        // An outage at the release is one for the rest of the tick.
+        if let Some(outage) = release.as_ref().and_then(Release::outage) {
+            self.round.outages.heard(self.store.id, self.clock, Some(outage));
+        }
+        outcome.release = release;
+        self.enter(run.into_event(), Verdict::Ran(outcome))
+    }
+
+    /// What became of the turn, as it is told and kept.
+    #[expect(
+        clippy::inline_always,
+        reason = "an outcome that is moved once more costs each due event several nanoseconds"
+    )]
+    #[inline(always)]
+    fn enter(&self, event: Arc<str>, verdict: Verdict) -> Entry {
+        let zone = self.event.timetable.zone.clone();
+        self.note_what_became_of_it(&verdict);
+        let missed_by = self.missed.is_some().then(|| self.lateness());
+        let entry = Entry { event, zone, occurrence: self.occurrence(), missed_by, verdict };
+        if let Err(message) = contain(|| entry.trace()) {
+            let _ = contain(|| tracing::error!(target: "soloist", error = &*message, "error that can't be shown"));
+        }
+        if self.round.tells_of_failures && entry.is_failure() {
+            tell_instead(&entry);
+        }
+        entry
+    }
+
+    /// `before`, task, `then`, while somebody holds the lease.
+    #[expect(
+        clippy::inline_always,
+        reason = "an outcome that is moved once more costs each due event several nanoseconds"
+    )]
+    #[inline(always)]
+    pub(crate) fn perform(&self, pass: &Pass<'_>) -> RunOutcome {
+        let run = pass.run();
+        let _at_work = self.round.shutdown.map(|shutdown| shutdown.watch(run));
+        run.tenure().is_performed_here();
+        let mut outcome = RunOutcome {
+            hook_failures: self.prepare(run),
+            unprotected: pass.unprotected.clone(),
+            ..RunOutcome::new(Ended::NotStarted, run.fencing_token())
+        };
+        // What an unprotected run was granted to no purpose has been given back since it began.
+        let at_once = self.event.before.is_empty() && !self.event.background && pass.unprotected.is_none();
+        let started = if at_once { run.tenure().began() } else { self.clock.moment() };
+        let mut ended = started;
+        // Hooks, and the wait for a thread, may have taken longer than the lease lasted.
+        if outcome.hook_failures.is_empty() && run.tenure().gone_by(started).is_none() {
+            outcome.ended = self.work(run, started, &mut outcome.exit);
+            ended = self.clock.moment();
+            outcome.took = ended.since(started);
+            outcome.cancelled = run.tenure().reason_at(ended);
+        }
+        outcome.lost_at = self.lost_by(ended, run);
+        if !self.event.after.is_empty() {
+            self.follow_up(run, &mut outcome);
+            outcome.lost_at = self.lost_by(self.clock.moment(), run);
+        }
+        run.tenure().has_been_performed();
+        outcome
+    }
+
+    /// Since when the lease has been lost, if it has by now.
+    #[inline]
+    fn lost_by(&self, now: Moment, run: &Run) -> Option<DateTime<Utc>> {
+        run.tenure().gone_by(now).map(|moment| self.clock.wall_at(moment))
+    }
+
+    #[inline]
+    fn work(&self, run: &Run, started: Moment, exit: &mut Option<Box<Exit>>) -> Ended {
+        if self.missed.is_some() {
+            let late_ms = u64::try_from(run.lateness().as_millis()).unwrap_or(u64::MAX);
+            tracing::info!(target: "soloist", late_ms, "making up for what was missed");
+        }
+        tracing::info!(target: "soloist", token = run.fencing_token().map(FencingToken::get), "started");
+        let mut fault = || match &self.event.work {
+            Work::Callback(task) => attempt(|| task(run)).err(),
+            Work::Command(command) => {
+                let (fault, ended) = self.run_command(command, run);
+                *exit = ended;
+                fault
+            }
+        };
+        match self.event.timeout {
+            None => fault().map_or(Ended::Succeeded, Ended::Faulted),
+            Some(limit) => self.timed(run, started, limit, fault),
+        }
+    }
+
+    /// Runs the command so that the lease lasts as long as it does, or that it ends with the lease.
+    fn run_command(&self, command: &Command, run: &Run) -> (Option<Fault>, Option<Box<Exit>>) {
+        let afterlife = match run.lease() {
+            None => Afterlife::Free,
+            Some(lease) => match contain(|| self.mutex().lifeline(lease)) {
+                Ok(Ok(Some(lifeline))) => Afterlife::Lifeline(lifeline),
+                Ok(Ok(None)) => Afterlife::Watchdog,
+                Ok(Err(error)) => return (Some(Fault::Failed(Arc::new(error))), None),
+                Err(message) => return (Some(Fault::Panicked(message)), None),
+            },
+        };
+        command.run(run, afterlife)
+    }
+
+    /// The task whose `fault` this is takes no longer than its timeout, or it has failed.
+    fn timed(&self, run: &Run, started: Moment, limit: Duration, fault: impl FnOnce() -> Option<Fault>) -> Ended {
+        run.tenure().limit_task_until(started.plus(limit));
+        self.round.keepers.with(self.store, self.clock, |keeper| keeper.expect_end(run, started.plus(limit)));
+        let fault = fault();
+        self.round.keepers.with(self.store, self.clock, |keeper| keeper.has_ended(run));
+        if limit <= self.clock.moment().since(started) {
+            return Ended::TimedOut { limit, fault };
+        }
+        // Its hooks have no timeout.
+        run.tenure().limit_task_until(Moment::NEVER);
+        fault.map_or(Ended::Succeeded, Ended::Faulted)
+    }
+
+    /// The `before` hooks, up to the first that fails.
+    #[inline]
+    fn prepare(&self, run: &Run) -> Vec<HookFailure> {
+        let failed = |(at, hook): (usize, &Task)| {
+            let fault = attempt(|| hook(run)).err()?;
+            Some(HookFailure { hook: Hook::Before, number: at + 1, fault })
+        };
+        self.event.before.iter().enumerate().find_map(failed).into_iter().collect()
+    }
+
+    /// The hooks after the task, each whatever the others did.
+    #[inline]
+    fn follow_up(&self, run: &Run, outcome: &mut RunOutcome) {
+        for (at, after) in self.event.after.iter().enumerate() {
+            let wanted = match after.hook {
+                Hook::OnSuccess => outcome.is_success(),
+                Hook::OnFailure => !outcome.is_success(),
+                Hook::Before | Hook::Then => true,
+            };
+            if wanted && let Err(fault) = attempt(|| (after.call)(run, outcome)) {
+                let earlier = self.event.after[..at].iter().filter(|earlier| earlier.hook == after.hook).count();
+                outcome.hook_failures.push(HookFailure { hook: after.hook, number: earlier + 1, fault });
+            }
+        }
+    }
+}

@@ -1,0 +1,525 @@
+//! The registry of events: what is added is validated here, and what is due gets its turn here.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, Once};
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+
+use super::outages::Outages;
+use super::pause::Lookout;
+use super::planned_run::{Cause, Round, Turn};
+use super::report::{Entry, Report};
+use super::shutdown::Shutdown;
+use crate::base::error::{Named, Quoted, debug_as_display};
+use crate::event::add_error::{AddError, AddErrorKind};
+use crate::event::builder::{Definition, Event};
+use crate::event::protection::LeaseTerms;
+use crate::lease::name::MutexName;
+use crate::lease::term::Term;
+use crate::observe::log::tell_instead;
+use crate::store::event_mutex::{EventMutex, Scope};
+use crate::store::handle::Store;
+use crate::store::memory::MemoryMutex;
+use crate::time::clock::Clock;
+use crate::time::due_index::Agenda;
+use crate::time::tick::Tick;
+use crate::time::zone::Zone;
+
+/// Events, and the store whose mutexes protect them.
+///
+/// A clone shares the events and the store, and is changed on its own: to change a schedule that is in use, clone it,
+/// change the clone, and swap. Whoever ticks takes the present one out of its lock first; [`work`](Self::work) has the
+/// events of when it began:
+///
+/// ```
+/// use std::sync::{Arc, RwLock};
+/// use soloist::{Event, Schedule};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let shared = RwLock::new(Arc::new(Schedule::in_process()));
+///
+/// let present = Arc::clone(&shared.read().expect("nothing panics under this lock"));
+/// let mut changed = Schedule::clone(&present);
+/// changed.add(Event::call("reports", |_| {}).hourly())?;
+/// *shared.write().expect("nothing panics under this lock") = Arc::new(changed);
+///
+/// let present = Arc::clone(&shared.read().expect("nothing panics under this lock"));
+/// let report = present.run_due(chrono::Utc::now());
+/// # assert!(!report.is_failure());
+/// # Ok(())
+/// # }
+/// ```
+///
+/// ```
+/// use soloist::{Event, Schedule};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let mut schedule = Schedule::in_process();
+/// schedule
+///     .add(Event::call("reports", |_| println!("reporting")).every_minute().without_overlapping())?
+///     .add(Event::call("cleanup", |_| println!("cleaning")).daily_at("03:15"))?;
+/// let report = schedule.run_due(chrono::Utc::now());
+/// println!("{report}");
+/// # assert!(!report.is_failure());
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct Schedule {
+    pub(super) mutex: Store,
+    pub(super) clock: Clock,
+    /// Of leases that are renewed.
+    pub(super) lease_term: Term,
+    /// Of events that don't say theirs.
+    pub(super) zone: Zone,
+    pub(super) environment: Option<Arc<str>>,
+    pub(super) shutdown: Option<Shutdown>,
+    pub(super) jitter: Duration,
+    pub(super) on_report: Option<OnReport>,
+    /// Whether nobody gets its reports.
+    pub(super) drops_reports: bool,
+    /// The mark in its store that pauses it, if it is pausable.
+    pub(super) paused_by: Option<MutexName>,
+    pub(super) events: Vec<Arc<Definition>>,
+    /// Where in `events` a name is.
+    pub(super) names: HashMap<Arc<str>, usize>,
+    pub(super) agenda: Agenda,
+    /// Where in `events` those are that make up for what was missed.
+    pub(super) catching_up: Vec<usize>,
+}
+
+impl Schedule {
+    /// An empty schedule over a store. The store is asked for nothing until a protected event is due.
+    ///
+    /// ```no_run
+    /// use soloist::{FileMutex, Schedule};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let schedule = Schedule::new(FileMutex::in_dir("/var/lib/myapp/locks")?);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn new(mutex: impl EventMutex + 'static) -> Self {
+        let mutex = Store::new(mutex);
+        Self {
+            clock: mutex.mutex.clock(),
+            mutex,
+            lease_term: Term::DEFAULT,
+            zone: Zone::UTC,
+            environment: None,
+            shutdown: None,
+            jitter: Duration::ZERO,
+            on_report: None,
+            drops_reports: false,
+            paused_by: None,
+            events: Vec::new(),
+            names: HashMap::new(),
+            agenda: Agenda::default(),
+            catching_up: Vec::new(),
+        }
+    }
+
+    /// An empty schedule whose mutexes live in this process: its threads don't overlap, other processes are not seen. An
+    /// event that is to run on one server needs another store; `add` warns of it.
+    ///
+    /// ```
+    /// let mut schedule = soloist::Schedule::in_process();
+    /// ```
+    pub fn in_process() -> Self {
+        Self::new(MemoryMutex::new())
+    }
+
+    /// The same schedule on another clock than its store's, which is the machine's. For tests: see [`ManualClock`] for how
+    /// to let time pass under a running task.
+    ///
+    /// [`ManualClock`]: crate::ManualClock
+    ///
+    /// ```
+    /// use soloist::{ManualClock, MemoryMutex, Schedule};
+    ///
+    /// let clock = ManualClock::at(chrono::DateTime::UNIX_EPOCH);
+    /// let schedule = Schedule::new(MemoryMutex::with_clock(&clock)).with_clock(&clock);
+    /// ```
+    #[must_use = "the clock is that of the schedule which is returned"]
+    pub fn with_clock(self, clock: impl Into<Clock>) -> Self {
+        Self { clock: clock.into(), ..self }
+    }
+
+    /// The same schedule with another term than 60 seconds for the leases of
+    /// [`without_overlapping`](Event::without_overlapping), of the events that are added from here on and don't say
+    /// theirs: how long a killed process leaves an event blocked.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use soloist::{Event, Schedule, Term};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let mut schedule = Schedule::in_process().with_lease_term(Term::new(Duration::from_secs(20))?);
+    /// schedule.add(Event::call("reports", |_| {}).every_minute().without_overlapping())?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use = "the term is that of the schedule which is returned"]
+    pub fn with_lease_term(self, term: Term) -> Self {
+        Self { lease_term: term, ..self }
+    }
+
+    /// The same schedule with another zone than UTC for the timetables of the events that are added from here on and don't
+    /// say [theirs](Event::timezone).
+    ///
+    /// ```
+    /// use soloist::{Event, Schedule, Zone};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let mut schedule = Schedule::in_process().with_timezone("+05:45".parse::<Zone>()?);
+    /// schedule.add(Event::call("backup", |_| {}).daily_at("02:30"))?;
+    /// assert!(schedule.due("2026-02-28T20:45:00Z".parse()?).eq(["backup"]));
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use = "the zone is that of the schedule which is returned"]
+    pub fn with_timezone(self, zone: impl Into<Zone>) -> Self {
+        Self { zone: zone.into(), ..self }
+    }
+
+    /// The same schedule, told in which environment it is: for the [`environments`](Event::environments) of the events that
+    /// are added from here on. An empty name, as of a variable that was not set, is as if it had not been told, so that
+    /// such events are refused and none is left out silently.
+    ///
+    /// ```
+    /// use soloist::{Event, Schedule};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let environment = std::env::var("APP_ENV").unwrap_or_else(|_| "production".to_owned());
+    /// let mut schedule = Schedule::in_process().with_environment(environment);
+    /// schedule.add(Event::call("invoices:send", |_| {}).monthly().environments(["production"]))?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use = "the environment is that of the schedule which is returned"]
+    pub fn with_environment(self, name: impl Into<Arc<str>>) -> Self {
+        Self { environment: Some(name.into()).filter(|name| !name.is_empty()), ..self }
+    }
+
+    /// The same schedule, which starts nothing more once the process shuts down, and whose runs are told to stop then.
+    ///
+    /// ```
+    /// use soloist::{Schedule, Shutdown};
+    ///
+    /// let shutdown = Shutdown::new();
+    /// let schedule = Schedule::in_process().with_shutdown(&shutdown);
+    /// ```
+    #[must_use = "the shutdown is that of the schedule which is returned"]
+    pub fn with_shutdown(self, shutdown: &Shutdown) -> Self {
+        Self { shutdown: Some(shutdown.clone()), ..self }
+    }
+
+    /// The same schedule, whose ticks in [`work`](Self::work) come up to so much later, each time by another random
+    /// length: so that the servers of a fleet do not all ask their store in the same moment, and not always the same
+    /// one is first. None, unless it is said. It is part of the minute: a tick is delayed for nine tenths of the time
+    /// to the next minute, or to the next second at which something is due, at the most.
+    ///
+    /// ```no_run
+    /// use std::time::Duration;
+    /// use soloist::{FileMutex, Schedule};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let schedule = Schedule::new(FileMutex::in_dir("/var/lib/myapp/locks")?).with_jitter(Duration::from_secs(2));
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use = "the jitter is that of the schedule which is returned"]
+    pub fn with_jitter(self, jitter: Duration) -> Self {
+        Self { jitter, ..self }
+    }
+
+    /// The same schedule, which calls `told` with the report of each tick in which something was due, when all of that
+    /// has ended: the slowest event is waited for, and what is to be told at once is told by
+    /// [`then`](Event::then) and [`on_failure`](Event::on_failure). Of a tick that is left behind when the process ends, it
+    /// is not told. In [`work`](Self::work) and [`run_minute`](Self::run_minute) ticks have threads of their own, so that
+    /// several may be at it beside one another.
+    ///
+    /// Without it, `work` tells of failures by itself.
+    ///
+    /// ```
+    /// use soloist::Schedule;
+    ///
+    /// let schedule = Schedule::in_process().on_report(|report| println!("{report}"));
+    /// ```
+    #[must_use = "what is told is told by the schedule which is returned"]
+    pub fn on_report(self, told: impl Fn(&Report) + Send + Sync + 'static) -> Self {
+        Self { on_report: Some(Arc::new(told)), ..self }
+    }
+
+    /// Adds an event at the end, if all of it is in order.
+    ///
+    /// Warns of a protection that needs to reach further than its store does: `on_one_server` and `once_per` on a store
+    /// that only this process sees. Subscribers of `tracing` are told of each such event; where there are none, standard
+    /// error is told of the first.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with the event, and where. The schedule is then as it was before.
+    ///
+    /// ```
+    /// use soloist::{Event, Schedule};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let mut schedule = Schedule::in_process();
+    /// schedule.add(Event::call("reports", |_| {}).hourly())?;
+    /// let error = schedule.add(Event::call("reports", |_| {}).daily()).unwrap_err();
+    /// assert_eq!(error.to_string(), "event `reports`: there is already an event of this name in the schedule");
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn add(&mut self, event: Event) -> Result<&mut Self, AddError> {
+        let event = event.define(&self.zone, self.lease_term, self.environment.as_deref())?;
+        if self.names.contains_key(&event.name) {
+            return Err(AddError::new(&event.name, AddErrorKind::Duplicate));
+        }
+        let Store { mutex, scope, .. } = self.store_of(&event);
+        if event.protection.lease.is_some_and(LeaseTerms::need_extension) && !mutex.can_extend() {
+            return Err(AddError::new(&event.name, AddErrorKind::CannotExtend));
+        }
+        if event.protection.claim.is_some() && *scope == Scope::Process {
+            warn_of_a_claim_that_nobody_sees(&event.name, *scope);
+        }
+        self.put_on_the_agenda(self.events.len(), &event);
+        self.names.insert(Arc::clone(&event.name), self.events.len());
+        self.events.push(Arc::new(event));
+        Ok(self)
+    }
+
+    /// Takes an event out; `false` if there is none of this name. A run that is under way goes on.
+    ///
+    /// ```
+    /// use soloist::{Event, Schedule};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let mut schedule = Schedule::in_process();
+    /// schedule.add(Event::call("reports", |_| {}).every_minute())?;
+    /// assert!(schedule.remove("reports"));
+    /// assert!(schedule.run_due(chrono::Utc::now()).entries().is_empty());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn remove(&mut self, name: &str) -> bool {
+        let Some(at) = self.names.remove(name) else { return false };
+        self.events.remove(at);
+        self.names.values_mut().filter(|index| **index > at).for_each(|index| *index -= 1);
+        (self.agenda, self.catching_up) = (Agenda::default(), Vec::new());
+        for (at, event) in self.events.clone().iter().enumerate() {
+            self.put_on_the_agenda(at, event);
+        }
+        true
+    }
+
+    fn put_on_the_agenda(&mut self, at: usize, event: &Definition) {
+        if event.runs_here {
+            self.agenda.push(at, &event.timetable);
+            self.catching_up.extend(event.catch_up.as_ref().map(|_| at));
+        }
+    }
+
+    /// The names of the events that are due at `now`, in the order in which they were added. Asks neither filters
+    /// nor stores.
+    ///
+    /// ```
+    /// use soloist::{Event, Schedule};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let mut schedule = Schedule::in_process();
+    /// schedule.add(Event::call("reports", |_| {}).daily_at("02:30"))?;
+    /// assert!(schedule.due("2026-03-01T02:30:59Z".parse()?).eq(["reports"]));
+    /// assert_eq!(schedule.due("2026-03-01T02:31:00Z".parse()?).count(), 0);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn due(&self, now: DateTime<Utc>) -> impl Iterator<Item = &str> {
+        self.agenda.due(now, DateTime::<Utc>::MIN_UTC).into_iter().map(|(event, _)| &*self.events[event].name)
+    }
+
+    /// One tick: runs every event that is due in the minute of `now`, and returns when all have ended.
+    ///
+    /// Call it once a minute, from cron; the loop of a service is [`work`](Self::work). It remembers nothing: called
+    /// twice within a minute, it runs twice what neither [`on_one_server`](Event::on_one_server) nor
+    /// [`once_per`](Event::once_per) protects. Of an event that is due more often than every minute it runs the latest
+    /// occurrence up to `now`: see [`run_minute`](Self::run_minute). Events run one after another in the order in which
+    /// they were added, those [`in_background`](Event::in_background) beside them. `now` is used for every event of the
+    /// tick, however long it takes.
+    ///
+    /// ```
+    /// use soloist::{Event, Schedule};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let mut schedule = Schedule::in_process();
+    /// schedule.add(Event::call("reports", |_| println!("reporting")).every_minute())?;
+    /// let report = schedule.run_due(chrono::Utc::now());
+    /// assert!(!report.is_failure());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn run_due(&self, now: DateTime<Utc>) -> Report {
+        self.tick(&self.docket(now, DateTime::<Utc>::MIN_UTC))
+    }
+
+    /// Runs one event by hand, due or not, through its filters and its lease. It makes no claim: it runs whether or
+    /// not another server ran the present occurrence, or anybody in the present period, and leaves the permit of
+    /// [`once_per`](Event::once_per) where it is. It runs while the schedule is [paused](Self::pause), too: that stops what
+    /// the timetables start.
+    ///
+    /// # Errors
+    ///
+    /// There is no event of this name.
+    ///
+    /// ```
+    /// use soloist::{Event, Schedule};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let mut schedule = Schedule::in_process();
+    /// schedule.add(Event::call("backup", |_| println!("backing up")).daily_at("02:30").without_overlapping())?;
+    /// let entry = schedule.run("backup", chrono::Utc::now())?;
+    /// println!("{entry}");
+    /// # assert!(!entry.is_failure());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn run(&self, name: &str, now: DateTime<Utc>) -> Result<Entry, UnknownEvent> {
+        let event = self.event(name)?;
+        let tick = Tick::at(now, &event.timetable.zone);
+        let _ticking = self.shutdown.as_ref().map(Shutdown::tick);
+        Ok(self.turn(event, tick, &self.round(Cause::ByHand, false)).take())
+    }
+
+    /// When the first event is due after `after`, within its windows and in this environment: see [`Event::next`]. `None`:
+    /// none of them is, until the year 2100.
+    ///
+    /// The timetable of each event is asked, which takes some microseconds.
+    ///
+    /// ```
+    /// use chrono::{DateTime, Utc};
+    /// use soloist::{Event, Schedule};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let mut schedule = Schedule::in_process();
+    /// schedule.add(Event::call("backup", |_| {}).daily_at("02:30"))?.add(Event::call("reports", |_| {}).hourly())?;
+    /// let night: DateTime<Utc> = "2026-03-01T02:10:00Z".parse()?;
+    /// let next = schedule.next_due(night).expect("there is a morning");
+    /// assert_eq!(next.to_string(), "2026-03-01 02:30:00 UTC");
+    /// assert!(schedule.due(next).eq(["backup"]));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn next_due(&self, after: DateTime<Utc>) -> Option<DateTime<Utc>> {
+        self.events.iter().filter_map(|event| event.upcoming(after).next()).min()
+    }
+
+    /// The names of its events, in the order in which they were added.
+    ///
+    /// ```
+    /// use soloist::{Event, Schedule};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let mut schedule = Schedule::in_process();
+    /// schedule.add(Event::call("backup", |_| {}).daily_at("02:30"))?.add(Event::call("reports", |_| {}).hourly())?;
+    /// assert!(schedule.names().eq(["backup", "reports"]));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.events.iter().map(|event| &*event.name)
+    }
+
+    /// When one of its events is due after `after`, one time after the other: see [`Event::upcoming`]. There are none
+    /// for an event that is not for this [environment](Self::with_environment).
+    ///
+    /// # Errors
+    ///
+    /// There is no event of this name.
+    ///
+    /// ```
+    /// use soloist::{Event, Schedule};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let mut schedule = Schedule::in_process();
+    /// schedule.add(Event::call("backup", |_| {}).daily_at("02:30"))?.add(Event::call("reports", |_| {}).hourly())?;
+    /// let now = chrono::Utc::now();
+    /// for name in schedule.names() {
+    ///     println!("{name}: {:?}", schedule.upcoming(name, now)?.next());
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn upcoming(
+        &self,
+        name: &str,
+        after: DateTime<Utc>,
+    ) -> Result<impl Iterator<Item = DateTime<Utc>> + use<>, UnknownEvent> {
+        Ok(self.event(name)?.upcoming(after))
+    }
+
+    fn event(&self, name: &str) -> Result<&Definition, UnknownEvent> {
+        let at = self.names.get(name).ok_or_else(|| UnknownEvent { name: Quoted::new(name) })?;
+        Ok(&self.events[*at])
+    }
+
+    pub(crate) fn round(&self, cause: Cause, background: bool) -> Round<'_> {
+        let round = Round::begin(cause, &self.clock, Outages::none(background), self.shutdown.as_ref());
+        let paused_by = self.paused_by.as_ref().filter(|_| cause != Cause::ByHand);
+        let pause = paused_by.map(|mark| Lookout::new(&self.mutex, mark));
+        Round { pause, tells_of_failures: self.drops_reports, ..round }
+    }
+
+    pub(crate) fn turn<'a>(&'a self, event: &'a Definition, tick: Tick, round: &'a Round<'a>) -> Turn<'a> {
+        Turn { event, tick, missed: None, round, store: self.store_of(event), clock: &self.clock }
+    }
+
+    fn store_of<'a>(&'a self, event: &'a Definition) -> &'a Store {
+        event.mutex.as_ref().unwrap_or(&self.mutex)
+    }
+}
+
+/// All such events mostly have one store: whoever mends it for one does so for all.
+fn warn_of_a_claim_that_nobody_sees(event: &str, scope: Scope) {
+    static TOLD: Once = Once::new();
+    tracing::warn!(target: "soloist", event, ?scope, "protection reaches further than its store");
+    TOLD.call_once(|| {
+        tell_instead(format_args!(
+            "event {}: on_one_server() or once_per(..) keeps no other process from running it, because its store is in \
+             memory: use file:/… for one host, or a server for several hosts (told once, for the first such event)",
+            Named(event)
+        ));
+    });
+}
+
+/// Who is told of reports.
+type OnReport = Arc<dyn Fn(&Report) + Send + Sync>;
+
+impl fmt::Debug for Schedule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names: Vec<&str> = self.events.iter().map(|event| &*event.name).collect();
+        f.debug_struct("Schedule")
+            .field("mutex", &self.mutex.mutex)
+            .field("clock", &self.clock)
+            .field("events", &names)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The schedule has no event of this name.
+///
+/// ```
+/// use soloist::Schedule;
+///
+/// let error = Schedule::in_process().run("reports", chrono::Utc::now()).unwrap_err();
+/// assert_eq!(error.to_string(), "there is no event `reports` in the schedule");
+/// ```
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
+#[error("there is no event {name} in the schedule")]
+pub struct UnknownEvent {
+    name: Quoted,
+}
+
+debug_as_display!(UnknownEvent);

@@ -1,0 +1,423 @@
+//! What became of every event that was due, and how that reads.
+
+use std::fmt;
+use std::process::{ExitCode, Termination};
+use std::sync::Arc;
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+use tracing::field::display;
+
+use super::pause::end_of;
+use super::shutdown::Shutdown;
+use crate::base::contain::contain;
+use crate::base::error::{Chain, Named};
+use crate::base::escape::{Lines, OneLine};
+use crate::lease::holder::Holder;
+use crate::lease::token::FencingToken;
+use crate::observe::cancel::CancelReason;
+use crate::observe::fault::Fault;
+use crate::observe::log::say;
+use crate::observe::outcome::{Ended, Release, RunOutcome};
+use crate::observe::skip_reason::{SkipReason, said_of_the_clock};
+use crate::time::clock::{Rfc3339, Rough};
+use crate::time::zone::Zone;
+
+/// What one tick did: an entry for every event that was due, in the order in which they were added.
+///
+/// Printed, it is a table for a terminal. Returned from `main`, it prints its failures, and only those, to stderr,
+/// and makes the process fail if there are any: what cron mails is what somebody should read. If a signal has ended the
+/// tick, see [`Shutdown`], it ends the process by that signal.
+///
+/// ```no_run
+/// use soloist::{Event, FileMutex, Report, Schedule};
+///
+/// fn main() -> Result<Report, Box<dyn std::error::Error>> {
+///     let mut schedule = Schedule::new(FileMutex::in_dir("/var/lib/myapp/locks")?);
+///     schedule.add(Event::call("reports", |_| println!("working")).every_minute().without_overlapping())?;
+///     Ok(schedule.run_due(chrono::Utc::now()))
+/// }
+/// ```
+#[derive(Clone, Debug)]
+#[must_use = "a report says what failed: print it, return it from `main`, or ask `is_failure()`"]
+pub struct Report {
+    at: DateTime<Utc>,
+    entries: Vec<Entry>,
+    shutdown: Option<Shutdown>,
+}
+
+impl Report {
+    pub(crate) fn new(at: DateTime<Utc>, entries: Vec<Entry>, shutdown: Option<&Shutdown>) -> Self {
+        Self { at, entries, shutdown: shutdown.cloned() }
+    }
+
+    /// The instant of the tick.
+    ///
+    /// ```
+    /// let now = chrono::Utc::now();
+    /// assert_eq!(soloist::Schedule::in_process().run_due(now).at(), now);
+    /// ```
+    pub fn at(&self) -> DateTime<Utc> {
+        self.at
+    }
+
+    /// One entry for every event that was due.
+    ///
+    /// ```
+    /// let report = soloist::Schedule::in_process().run_due(chrono::Utc::now());
+    /// assert!(report.entries().is_empty());
+    /// ```
+    pub fn entries(&self) -> &[Entry] {
+        &self.entries
+    }
+
+    pub(crate) fn into_entries(self) -> Vec<Entry> {
+        self.entries
+    }
+
+    /// The entry of one event, the first if [`run_minute`](crate::Schedule::run_minute) has several; `None` if it was not
+    /// due.
+    ///
+    /// ```
+    /// use soloist::{Event, Schedule};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let mut schedule = Schedule::in_process();
+    /// schedule.add(Event::call("reports", |_| {}).every_minute())?;
+    /// assert!(schedule.run_due(chrono::Utc::now()).entry("reports").is_some());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn entry(&self, event: &str) -> Option<&Entry> {
+        self.entries.iter().find(|entry| entry.event() == event)
+    }
+
+    /// Whether anything failed: a task, a filter, a hook, a lease, or a store. A skip that the schedule asks for is
+    /// no failure.
+    ///
+    /// ```
+    /// use soloist::{Event, Schedule};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let mut schedule = Schedule::in_process();
+    /// schedule.add(Event::call("reports", |_| Err("no paper".into())).every_minute())?;
+    /// assert!(schedule.run_due(chrono::Utc::now()).is_failure());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn is_failure(&self) -> bool {
+        self.entries.iter().any(Entry::is_failure)
+    }
+
+    /// The entries that failed.
+    ///
+    /// ```
+    /// let report = soloist::Schedule::in_process().run_due(chrono::Utc::now());
+    /// assert_eq!(report.failures().count(), 0);
+    /// ```
+    pub fn failures(&self) -> impl Iterator<Item = &Entry> {
+        self.entries.iter().filter(|entry| entry.is_failure())
+    }
+
+    fn table(&self) -> Table<'_> {
+        Table(self.entries.iter().collect())
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let skipped = self.entries.iter().filter(|entry| matches!(entry.verdict, Verdict::Skipped(_))).count();
+        let (due, ran, failed) = (self.entries.len(), self.entries.len() - skipped, self.failures().count());
+        write!(f, "{}: {due} due, {ran} ran, {skipped} skipped, {failed} failed", self.at.format("%F %T UTC"))?;
+        for line in self.table().lines() {
+            write!(f, "\n{line}")?;
+        }
+        Ok(())
+    }
+}
+
+impl Termination for Report {
+    fn report(self) -> ExitCode {
+        Table(self.failures().collect()).lines().for_each(say);
+        if let Some(shutdown) = &self.shutdown {
+            shutdown.finish();
+        }
+        if self.is_failure() { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+    }
+}
+
+/// What became of one event that was due.
+///
+/// ```
+/// use soloist::{Event, Schedule, Verdict};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let mut schedule = Schedule::in_process();
+/// schedule.add(Event::call("reports", |_| {}).every_minute())?;
+/// for entry in schedule.run_due(chrono::Utc::now()).entries() {
+///     match entry.verdict() {
+///         Verdict::Ran(outcome) => println!("{} ran: {outcome}", entry.event()),
+///         Verdict::Skipped(reason) => println!("{} did not: {reason}", entry.event()),
+///     }
+/// }
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+#[must_use = "an entry says whether the event ran and how that ended: print it, or ask `is_failure()`"]
+pub struct Entry {
+    pub(crate) event: Arc<str>,
+    pub(crate) zone: Zone,
+    pub(crate) occurrence: DateTime<Utc>,
+    pub(crate) missed_by: Option<Duration>,
+    pub(crate) verdict: Verdict,
+}
+
+/// Whether an event ran.
+///
+/// ```
+/// use soloist::{SkipReason, Verdict};
+///
+/// assert!(!Verdict::Skipped(SkipReason::Filtered).is_failure());
+/// ```
+#[derive(Clone, Debug)]
+pub enum Verdict {
+    /// It ran here, and ended so.
+    Ran(RunOutcome),
+    /// It did not run here, for this reason.
+    Skipped(SkipReason),
+}
+
+impl Verdict {
+    /// Whether something went wrong.
+    ///
+    /// ```
+    /// use soloist::{SkipReason, Verdict};
+    ///
+    /// assert!(Verdict::Skipped(SkipReason::FilterPanicked("out of range".into())).is_failure());
+    /// ```
+    pub fn is_failure(&self) -> bool {
+        match self {
+            Self::Ran(outcome) => outcome.is_failure(),
+            Self::Skipped(reason) => reason.is_failure(),
+        }
+    }
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Ran(outcome) => write!(f, "{outcome}"),
+            Self::Skipped(reason) => write!(f, "skipped, {reason}"),
+        }
+    }
+}
+
+impl Entry {
+    /// The event's name.
+    ///
+    /// ```
+    /// # use soloist::{Event, Schedule};
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let mut schedule = Schedule::in_process();
+    /// # schedule.add(Event::call("reports", |_| {}).every_minute())?;
+    /// let entry = schedule.run("reports", chrono::Utc::now())?;
+    /// assert_eq!(entry.event(), "reports");
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn event(&self) -> &str {
+        &self.event
+    }
+
+    /// The instant it was scheduled for; by hand, the instant that was given.
+    ///
+    /// ```
+    /// # use soloist::{Event, Schedule};
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let mut schedule = Schedule::in_process();
+    /// # schedule.add(Event::call("reports", |_| {}).every_minute())?;
+    /// let noon = "2026-03-01T12:00:00Z".parse()?;
+    /// assert_eq!(schedule.run("reports", noon)?.occurrence(), noon);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn occurrence(&self) -> DateTime<Utc> {
+        self.occurrence
+    }
+
+    /// How long after its occurrence the tick came, if the occurrence was missed when it was due, and was made up for, or
+    /// tried to: see [`catch_up`](crate::Event::catch_up).
+    ///
+    /// ```
+    /// # use soloist::{Event, Schedule};
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let mut schedule = Schedule::in_process();
+    /// # schedule.add(Event::call("reports", |_| {}).every_minute())?;
+    /// let entry = schedule.run("reports", chrono::Utc::now())?;
+    /// assert_eq!(entry.missed_by(), None);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn missed_by(&self) -> Option<Duration> {
+        self.missed_by
+    }
+
+    /// Whether it ran, and how that ended.
+    ///
+    /// ```
+    /// # use soloist::{Event, Schedule, Verdict};
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let mut schedule = Schedule::in_process();
+    /// # schedule.add(Event::call("reports", |_| {}).every_minute())?;
+    /// let entry = schedule.run("reports", chrono::Utc::now())?;
+    /// assert!(matches!(entry.verdict(), Verdict::Ran(_)));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn verdict(&self) -> &Verdict {
+        &self.verdict
+    }
+
+    /// Whether something went wrong.
+    ///
+    /// ```
+    /// # use soloist::{Event, Schedule};
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let mut schedule = Schedule::in_process();
+    /// # schedule.add(Event::call("reports", |_| {}).every_minute())?;
+    /// assert!(!schedule.run("reports", chrono::Utc::now())?.is_failure());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn is_failure(&self) -> bool {
+        self.verdict.is_failure()
+    }
+
+    /// An instant as the event's own zone writes it: `2026-03-01 12:00 UTC`, with seconds where it has any.
+    fn time(&self, instant: DateTime<Utc>) -> String {
+        let seconds = if instant.timestamp() % 60 == 0 { "" } else { ":%S" };
+        let local = self.zone.at(instant);
+        format!("{} {}", local.format(&format!("%F %H:%M{seconds}")), self.zone.abbreviation_at(instant))
+    }
+
+    /// What became of it, with all times in the event's zone.
+    fn verdict_in_zone(&self) -> String {
+        let held =
+            |what: &str, holder: &Holder| format!("skipped, {what} {}", holder.read_with(&self.time(holder.since())));
+        let late = self.missed_by.map_or_else(String::new, |late| format!("{} late: ", Rough(late)));
+        late + &match &self.verdict {
+            Verdict::Skipped(SkipReason::Overlapping(Some(holder))) => {
+                held("still running:", holder) + &said_of_the_clock(holder, &self.time(holder.until()))
+            }
+            Verdict::Skipped(SkipReason::RanElsewhere(Some(holder))) => held("taken by", holder),
+            Verdict::Skipped(SkipReason::Paused(Some(holder))) => {
+                held("paused by", holder) + ", until " + &self.time(end_of(holder))
+            }
+            Verdict::Ran(outcome) => outcome.read_with(&|at| self.time(at)).to_string(),
+            verdict @ Verdict::Skipped(_) => verdict.to_string(),
+        }
+    }
+
+    /// The same, also where an error is among it that panics when it is shown.
+    fn verdict_cell(&self) -> String {
+        contain(|| self.verdict_in_zone()).unwrap_or_else(|message| {
+            format!("its result cannot be shown: formatting an error panicked: {}", Lines(message))
+        })
+    }
+
+    /// Tells subscribers of `tracing`; the fields are listed in [the guide](crate::guide::logs).
+    pub(crate) fn trace(&self) {
+        match &self.verdict {
+            Verdict::Skipped(reason) => trace_skip(reason),
+            Verdict::Ran(outcome) => trace_run(outcome),
+        }
+    }
+}
+
+impl fmt::Display for Entry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let table = Table(vec![self]);
+        table.lines().try_for_each(|line| f.write_str(line.trim_start()))
+    }
+}
+
+fn trace_skip(reason: &SkipReason) {
+    let (keyword, holder) = (reason.keyword(), reason.holder());
+    macro_rules! tell {
+        ($tell:ident, $($more:tt)*) => {
+            tracing::$tell!(
+                target: "soloist",
+                reason = keyword,
+                holder_host = holder.map(Holder::host),
+                holder_pid = holder.map(Holder::pid),
+                holder_since = holder.map(|holder| display(Rfc3339(holder.since()))),
+                holder_until = holder.map(|holder| display(Rfc3339(holder.until()))),
+                $($more)*
+            )
+        };
+    }
+    match reason {
+        SkipReason::StoreUnavailable(error) => {
+            tracing::error!(target: "soloist", reason = keyword, error = %OneLine(Chain(error)), "no decision");
+        }
+        SkipReason::FilterPanicked(message) => {
+            tracing::error!(target: "soloist", reason = keyword, error = %OneLine(message), "no decision");
+        }
+        SkipReason::Overlapping(Some(ahead)) if reason.is_failure() => {
+            let by_s = ahead.clock_set_back_by().map(|by| by.as_secs());
+            tell!(warn, by_s, "skipped: the store's clock was set back");
+        }
+        _ => tell!(info, "skipped"),
+    }
+}
+
+fn trace_run(outcome: &RunOutcome) {
+    let token = outcome.token.map(FencingToken::get);
+    let took_ms = u64::try_from(outcome.took.as_millis()).unwrap_or(u64::MAX);
+    match &outcome.ended {
+        Ended::Succeeded => tracing::info!(target: "soloist", token, took_ms, "succeeded"),
+        // A task that a shutdown told to stop may return an error: only a panic is one of its own.
+        Ended::Faulted(fault @ (Fault::Failed(_) | Fault::Exited(_)))
+            if outcome.cancelled == Some(CancelReason::ShuttingDown) =>
+        {
+            let reason = CancelReason::ShuttingDown.keyword();
+            let error = fault.cancellation().is_none().then(|| display(OneLine(fault)));
+            tracing::warn!(target: "soloist", token, took_ms, reason, error, "cancelled");
+        }
+        Ended::Faulted(fault) => tracing::error!(target: "soloist", token, took_ms, error = %OneLine(fault), "failed"),
+        Ended::TimedOut { limit, fault } => {
+            let limit_ms = u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
+            let error = fault.as_ref().map(|fault| display(OneLine(fault)));
+            tracing::error!(target: "soloist", token, took_ms, limit_ms, error, "timed out");
+        }
+        Ended::NotStarted => tracing::error!(target: "soloist", token, "not started"),
+    }
+    for failure in &outcome.hook_failures {
+        let (hook, number) = (failure.hook, failure.number);
+        tracing::error!(target: "soloist", hook = %hook, number, error = %OneLine(&failure.fault), "hook failed");
+    }
+    // Of a loss that was noticed before, and of a release that failed, has been told.
+    if outcome.lost_at.is_none() && matches!(outcome.release, Some(Release::Lost)) {
+        tracing::error!(target: "soloist", token, "lease lost");
+    }
+}
+
+/// Entries in columns that are as wide as their widest cell.
+struct Table<'a>(Vec<&'a Entry>);
+
+impl Table<'_> {
+    fn lines(&self) -> impl Iterator<Item = String> {
+        let row =
+            |entry: &&Entry| [Named(&entry.event).to_string(), entry.time(entry.occurrence), entry.verdict_cell()];
+        let rows: Vec<[String; 3]> = self.0.iter().map(row).collect();
+        let width = |cell: usize| rows.iter().map(|row| row[cell].chars().count()).max().unwrap_or(0);
+        let (names, times) = (width(0), width(1));
+        rows.into_iter().map(move |[name, time, verdict]| {
+            let start = format!("  {name:names$}  {time:times$}  ");
+            // What has several lines, as a failed assertion has, stays within its column.
+            let below = format!("\n{:1$}", "", start.chars().count());
+            start + &verdict.trim_end().replace('\n', &below)
+        })
+    }
+}

@@ -1,0 +1,305 @@
+//! The loop of a long-running process: a tick when there is one, and sleep until then.
+//!
+//! Each tick has a thread of its own, as it has a process of its own under cron: what takes long holds up nobody. Time is
+//! the wall clock's, which may step; so the loop remembers up to when it has taken care of what was due, and wakes up once
+//! a minute to see where the clock is.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, Scope};
+use std::time::Duration;
+
+use chrono::{DateTime, TimeDelta, Utc};
+
+use super::missed::note_that_they_were_seen;
+use super::planned_run::Cause;
+use super::registry::Schedule;
+use super::report::Report;
+use super::shutdown::Shutdown;
+use super::tick_plan::Docket;
+use crate::base::contain::contain;
+use crate::observe::log::tell;
+use crate::time::clock::{Rfc3339, random_below, wall_plus};
+use crate::time::tick::Tick;
+use crate::time::zone::Zone;
+
+/// How long the loop sleeps at the most, so that it sees soon that the clock was set, or the machine suspended.
+const LONGEST_SLEEP: Duration = Duration::from_secs(60);
+
+/// A clock that is set back by more than this begins anew, as cronie's does; by less, it is waited for.
+const LARGEST_STEP: TimeDelta = TimeDelta::hours(3);
+
+impl Schedule {
+    /// Ticks until `shutdown` is set off, and returns when all that it has started has ended: the loop of a service. Its
+    /// runs are told to stop then, as if the schedule had been [given](Self::with_shutdown) the shutdown.
+    ///
+    /// It ticks at the start of each minute in which something is due, and at the second for events that are due more often.
+    /// It sleeps in between, and wakes up once a minute at the most if nothing is due. It begins with the next minute, so
+    /// that a service that is started again within a minute does not run that minute's events twice; those whose claims
+    /// keep them from it, by [`on_one_server`](crate::Event::on_one_server) or [`once_per`](crate::Event::once_per), it
+    /// begins with at once.
+    ///
+    /// Each tick runs on a thread of its own, so that an event that takes five minutes delays none of the ticks after it.
+    /// Without [`without_overlapping`](crate::Event::without_overlapping) such an event that is due every minute runs
+    /// beside itself, as it would under cron. Within a tick, events run one after another, and those behind a slow one
+    /// wait for it, unless they are [`in_background`](crate::Event::in_background).
+    ///
+    /// **No occurrence runs twice** because the clock was set back by up to three hours: of the times that the clock shows
+    /// again, those that the loop ticked through are not ticked again. After a larger step it begins anew. What a clock
+    /// that is set forward skips, and what is due while the machine is suspended, is missed, and made up for by events that
+    /// [`catch_up`](crate::Event::catch_up). The loop sees such a step within a minute, and tells subscribers of `tracing`.
+    ///
+    /// What ticks report is told to them, too, and to [`on_report`](Self::on_report). Where there is neither, each failure
+    /// is written to standard error when its run ends, in a line that begins with `soloist: `. The `shutdown` takes the
+    /// place of one that the schedule was given before.
+    ///
+    /// ```no_run
+    /// use soloist::{Event, FileMutex, Schedule, Shutdown};
+    ///
+    /// # #[cfg(feature = "signals")]
+    /// fn main() -> Result<(), Box<dyn std::error::Error>> {
+    ///     let shutdown = Shutdown::on_signals()?;
+    ///     let mut schedule = Schedule::new(FileMutex::in_dir("/var/lib/myapp/locks")?);
+    ///     schedule.add(Event::call("reports", |_| println!("reporting")).every_minute().without_overlapping())?;
+    ///     schedule.work(&shutdown);
+    ///     shutdown.finish(); // ends the process as the signal would have
+    ///     Ok(())
+    /// }
+    /// # #[cfg(not(feature = "signals"))]
+    /// # fn main() {}
+    /// ```
+    pub fn work(&self, shutdown: &Shutdown) {
+        let schedule = Self { drops_reports: self.on_report.is_none(), ..self.clone().with_shutdown(shutdown) };
+        // The process waits for the loop, not only for its ticks.
+        let _working = shutdown.tick();
+        let now = schedule.clock.now();
+        let mut beat = Beat::begin(now);
+        thread::scope(|scope| {
+            let waiting = shutdown.waiting(&schedule.clock);
+            // What it reports is told by then.
+            let crew = Crew { scope, schedule: &schedule, report: &drop };
+            crew.start(Schedule::make_itself_known);
+            crew.take(schedule.docket(now, DateTime::<Utc>::MIN_UTC).of_what_is_claimed(&schedule));
+            while !shutdown.has_begun() {
+                // In this order, so that whoever is held up in between wakes up too early, and not too late.
+                let moment = schedule.clock.moment();
+                let now = schedule.clock.now();
+                if let Some(since) = beat.tick(now) {
+                    crew.take(schedule.docket(now, since));
+                }
+                shutdown.sleep_until(moment.plus(beat.rest(now, &schedule)), &waiting);
+            }
+            // Whoever called has the rest of the grace, and is not ended before.
+            shutdown.is_triggered();
+        });
+    }
+
+    /// One minute: [`run_due`](Self::run_due) at `now`, and, if events are due more often than every minute, at each of
+    /// their times up to the end of the minute of `now`. For a binary that cron starts every minute. What it reports is all
+    /// that was due, in the order of the ticks.
+    ///
+    /// The ticks run beside one another, so that a task that takes longer than its interval delays no tick after it. What
+    /// was due earlier in the minute than `now` is not made up for. The wait is one of real time, whatever minute `now` is
+    /// in. Without such events it is `run_due`.
+    ///
+    /// ```no_run
+    /// use soloist::{Event, FileMutex, Report, Schedule};
+    ///
+    /// fn main() -> Result<Report, Box<dyn std::error::Error>> {
+    ///     let mut schedule = Schedule::new(FileMutex::in_dir("/var/lib/myapp/locks")?);
+    ///     schedule.add(Event::call("poll", |_| println!("anything new?")).every_ten_seconds().without_overlapping())?;
+    ///     Ok(schedule.run_minute(chrono::Utc::now()))
+    /// }
+    /// ```
+    pub fn run_minute(&self, now: DateTime<Utc>) -> Report {
+        let end = Tick::at(now, &Zone::UTC).next_minute();
+        let next_after = |now| self.agenda.next_look(now).filter(|next| *next < end);
+        if next_after(now).is_none() {
+            return self.run_due(now);
+        }
+        let (first, began) = (now, self.clock.moment());
+        let shutdown = self.shutdown.clone().unwrap_or_default();
+        let _working = shutdown.tick();
+        let reports = Mutex::new(Vec::new());
+        let report = |report| reports.lock().unwrap_or_else(PoisonError::into_inner).push(report);
+        thread::scope(|scope| {
+            let waiting = shutdown.waiting(&self.clock);
+            let crew = Crew { scope, schedule: self, report: &report };
+            let (mut now, mut since) = (first, DateTime::<Utc>::MIN_UTC);
+            while now < end {
+                crew.take(self.docket(now, since));
+                let Some(next) = next_after(now) else { break };
+                let moment = began.plus((next - first).to_std().unwrap_or_default());
+                if shutdown.sleep_until(moment, &waiting) {
+                    break;
+                }
+                since = now;
+                now = wall_plus(first, self.clock.moment().since(began));
+            }
+        });
+        let mut reports = reports.into_inner().unwrap_or_else(PoisonError::into_inner);
+        reports.sort_by_key(Report::at);
+        let entries = reports.into_iter().flat_map(Report::into_entries).collect();
+        Report::new(first, entries, self.shutdown.as_ref())
+    }
+
+    /// By how much the tick at `next` comes later.
+    fn delay_of(&self, next: DateTime<Utc>) -> Duration {
+        let after = self.agenda.next_look(next).and_then(|after| (after - next).to_std().ok()).unwrap_or_default();
+        random_below(self.jitter.min(after * 9 / 10))
+    }
+
+    /// Lets the stores know of the events that make up for what is missed from now on.
+    fn make_itself_known(&self) {
+        let (round, now) = (self.round(Cause::Due, false), self.clock.now());
+        let events = self.catching_up.iter().map(|event| &self.events[*event]);
+        let turns: Vec<_> =
+            events.map(|event| self.turn(event, Tick::at(now, &event.timetable.zone), &round)).collect();
+        note_that_they_were_seen(&turns);
+    }
+}
+
+/// The threads of a loop, one for each tick.
+#[derive(Clone, Copy)]
+struct Crew<'scope, 'env> {
+    scope: &'scope Scope<'scope, 'env>,
+    schedule: &'env Schedule,
+    report: &'env (dyn Fn(Report) + Sync),
+}
+
+impl<'env> Crew<'_, 'env> {
+    /// Lets a tick be taken, if there is anything to do in it.
+    fn take(self, docket: Docket) {
+        if !docket.is_empty() {
+            let report = self.report;
+            self.start(move |schedule| report(schedule.tick(&docket)));
+        }
+    }
+
+    /// Has something done on a thread of its own, or here if there is none to be had. What panics there is nobody's task or
+    /// hook, but a subscriber of `tracing`: the loop goes on.
+    fn start(self, work: impl Fn(&Schedule) + Send + Sync + 'env) {
+        let (schedule, work) = (self.schedule, Arc::new(work));
+        let contained = {
+            let work = Arc::clone(&work);
+            move || contain(|| work(schedule))
+        };
+        if let Err(error) = thread::Builder::new().name("soloist-tick".into()).spawn_scoped(self.scope, contained) {
+            tell(format_args!("no thread for a tick, so that the next ones wait for it: {error}"), || {
+                tracing::warn!(target: "soloist", %error, "no thread for a tick: the next ones wait for it");
+            });
+            let _ = contain(|| work(schedule));
+        }
+    }
+}
+
+/// Which times the loop has taken care of.
+#[derive(Clone, Debug)]
+struct Beat {
+    /// The stretches of time that it ticked through, as far back as the clock may be set without beginning anew.
+    handled: Vec<Stretch>,
+    /// What the clock showed last.
+    last: DateTime<Utc>,
+}
+
+/// After `from`, up to `until`.
+#[derive(Clone, Copy, Debug)]
+struct Stretch {
+    from: DateTime<Utc>,
+    until: DateTime<Utc>,
+}
+
+impl Beat {
+    /// It begins with what is due after `now`.
+    fn begin(now: DateTime<Utc>) -> Self {
+        Self { handled: vec![Stretch { from: now - TimeDelta::nanoseconds(1), until: now }], last: now }
+    }
+
+    /// Whether to tick at `now`, and for which occurrences: those after the instant that is returned. `None`: the clock
+    /// shows what it has shown before.
+    fn tick(&mut self, now: DateTime<Utc>) -> Option<DateTime<Utc>> {
+        let back = std::mem::replace(&mut self.last, now) - now;
+        if back > LARGEST_STEP {
+            let by_s = back.num_seconds();
+            tell(format_args!("the clock was set back by {by_s} s: the schedule begins anew"), || {
+                tracing::warn!(target: "soloist", by_s, "clock set back: beginning anew");
+            });
+            *self = Self::begin(now);
+            return None;
+        }
+        if back >= TimeDelta::seconds(1) {
+            let by_s = back.num_seconds();
+            tell(
+                format_args!("the clock was set back by {by_s} s: what was due in that time does not run again"),
+                || {
+                    tracing::warn!(target: "soloist", by_s, "clock set back");
+                },
+            );
+        }
+        if self.stretch_around(now).is_some() {
+            return None;
+        }
+        self.handled.retain(|stretch| (now - stretch.until).abs() <= LARGEST_STEP);
+        let minute = Tick::at(now, &Zone::UTC).occurrence();
+        let before_it = minute - TimeDelta::seconds(1);
+        let earlier = self.handled.iter_mut().filter(|stretch| stretch.until < now);
+        match earlier.max_by_key(|stretch| stretch.until) {
+            // No minute began in between that was not looked at.
+            Some(stretch) if stretch.until >= minute - TimeDelta::minutes(1) => {
+                Some(std::mem::replace(&mut stretch.until, now))
+            }
+            earlier => {
+                if let Some(Stretch { until, .. }) = earlier {
+                    let line = format_args!("no tick after {until}, until {minute}");
+                    tell(format_args!("{line}: the clock was set, or the machine was suspended"), || {
+                        tracing::warn!(target: "soloist", after = %Rfc3339(*until), until = %Rfc3339(minute), "minutes missed");
+                    });
+                }
+                self.handled.push(Stretch { from: before_it, until: now });
+                Some(before_it)
+            }
+        }
+    }
+
+    fn stretch_around(&self, now: DateTime<Utc>) -> Option<&Stretch> {
+        self.handled.iter().find(|stretch| stretch.from < now && now <= stretch.until)
+    }
+
+    /// How long to sleep from `now` on: until the next tick, and not for long.
+    fn rest(&self, now: DateTime<Utc>, schedule: &Schedule) -> Duration {
+        let from = self.stretch_around(now).map_or(now, |stretch| stretch.until);
+        let next = schedule.agenda.next_look(from);
+        let rest = next.and_then(|next| (next - now).to_std().ok()).filter(|rest| *rest < LONGEST_SLEEP);
+        match (rest, next) {
+            (Some(rest), Some(next)) => (rest + schedule.delay_of(next)).min(LONGEST_SLEEP),
+            _ => LONGEST_SLEEP,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::builder::Event;
+
+    #[test]
+    fn an_hour_in_which_none_of_ten_thousand_events_is_due_has_sixty_wake_ups() {
+        let mut schedule = Schedule::in_process().with_jitter(Duration::from_secs(2));
+        for number in 0..10_000 {
+            let event = Event::call(format!("event {number}"), |_| {});
+            // Half of them would need every second, at a time that is not in this hour.
+            let event = if number % 2 == 0 { event.every_second().yearly() } else { event.cron("0 0 29 2 *") };
+            schedule.add(event).unwrap();
+        }
+        let start: DateTime<Utc> = "2026-03-01T12:00:30Z".parse().unwrap();
+        let (mut now, mut wakes) = (start, 0);
+        let mut beat = Beat::begin(now);
+        while now < start + TimeDelta::hours(1) {
+            let since = beat.tick(now);
+            assert!(since.is_none_or(|since| schedule.docket(now, since).is_empty()));
+            now = wall_plus(now, beat.rest(now, &schedule));
+            wakes += 1;
+        }
+        // The first look is that of the start.
+        assert_eq!(wakes - 1, 60);
+    }
+}

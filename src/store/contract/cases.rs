@@ -1,0 +1,182 @@
+//! The one list of cases, and the tests that are made from it.
+
+use super::Harness;
+use super::admission;
+use super::breaking;
+use super::contention;
+use super::extension;
+use super::holding;
+use super::lifeline;
+use super::looking;
+use super::names;
+use super::ownership;
+use super::processes;
+use super::releasing;
+use super::subject::{Subject, Verdict};
+use super::tokens;
+
+pub(super) type Case<H> = fn(&Subject<H>) -> Verdict;
+
+macro_rules! table {
+    (($harness:ident) $($concept:ident { $($case:ident)* })*) => {
+        vec![$($(
+            (stringify!($case), (|subject| Verdict::from($concept::$case(subject))) as Case<$harness>),
+        )*)*]
+    };
+}
+
+/// Every case by its name, in the order of the list.
+pub(super) fn all<H: Harness>() -> Vec<(&'static str, Case<H>)> {
+    crate::__contract_cases!([table](H))
+}
+
+/// Every case, in the order in which they run. This one list feeds both [`contract_tests!`] and [`check`].
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __contract_cases {
+    ([$($each:tt)+] $with:tt) => {
+        $($each)+! { $with
+            holding {
+                a_free_name_is_granted_as_it_was_asked_for
+                a_held_name_is_refused_and_its_holder_left_alone
+                a_forgotten_name_is_free_again
+                an_expired_name_is_free_again
+                a_lease_lasts_for_its_whole_term
+            }
+            looking {
+                looking_at_a_free_name_leaves_it_free
+                looking_at_a_held_name_does_not_end_it
+                looking_at_a_held_name_does_not_prolong_it
+                looking_never_makes_a_create_fail
+                the_holder_is_told_truly_or_not_at_all
+            }
+            ownership {
+                a_second_forget_changes_nothing
+                a_forget_after_the_end_changes_nothing
+                a_late_forget_leaves_the_new_holder_alone
+                a_late_release_of_several_leaves_the_new_holder_alone
+            }
+            names {
+                one_name_has_nothing_to_do_with_another
+                odd_names_are_all_different_and_all_work
+                a_lease_and_a_claim_never_collide
+                a_permit_collides_with_nothing_else
+                the_longest_names_are_told_apart_at_their_last_character
+            }
+            extension {
+                a_store_says_whether_it_can_extend
+                an_extension_moves_the_end_each_time
+                an_extension_can_shorten
+                an_extension_after_the_end_is_refused
+                an_extension_after_a_forget_is_refused
+                an_extension_after_a_break_is_refused
+                a_late_extension_leaves_the_new_holder_alone
+                several_extensions_are_independent
+            }
+            releasing {
+                a_name_that_is_released_later_is_held_until_then
+                a_later_release_shortens_and_lengthens
+                a_later_release_of_what_is_not_ours_any_more_takes_nothing
+                a_late_later_release_leaves_the_new_holder_alone
+                several_later_releases_are_independent
+            }
+            lifeline {
+                a_lease_with_a_lifeline_outlasts_its_term
+                an_extension_does_not_end_a_lease_with_a_lifeline
+                a_forget_frees_a_name_whoever_has_its_lifeline
+                a_later_release_frees_a_name_whoever_has_its_lifeline
+                a_break_frees_a_name_whoever_has_its_lifeline
+                what_is_not_ours_any_more_gets_no_lifeline
+                a_lease_without_a_lifeline_is_as_it_was
+            }
+            breaking {
+                a_broken_name_is_free_and_its_holder_can_not_come_back
+                breaking_a_free_name_changes_nothing
+            }
+            admission {
+                an_admission_is_granted_as_it_was_asked_for
+                a_taken_lease_leaves_the_claim_free
+                a_taken_claim_leaves_the_lease_free
+                a_permit_is_a_claim_like_any_other
+                an_expired_lease_and_claim_are_granted_again
+                several_admissions_are_independent_and_in_order
+                of_two_admissions_of_a_name_in_one_call_the_first_wins
+                asking_for_nothing_answers_nothing
+                several_leases_are_released_in_order
+                of_racing_admissions_of_an_occurrence_exactly_one_is_granted
+                an_admission_that_loses_the_claim_in_a_race_keeps_no_lease
+                a_lost_race_consumes_no_occurrence
+            }
+            tokens {
+                tokens_rise_over_forgetting
+                tokens_rise_over_expiry
+                tokens_rise_over_a_break
+                tokens_rise_over_the_lease_and_all_claims_of_a_mutex
+            }
+            contention {
+                of_eight_threads_exactly_one_wins_each_of_a_thousand_rounds
+                of_many_who_take_over_an_expired_name_exactly_one_wins
+                of_many_forgets_at_once_exactly_one_counts
+                no_update_is_lost_between_threads
+            }
+            processes {
+                of_four_processes_exactly_one_wins_each_of_a_thousand_names
+                no_update_is_lost_between_processes
+                the_name_of_a_killed_process_is_free_when_its_term_is_over
+                a_process_that_was_late_can_not_come_back
+                a_name_that_is_released_later_outlives_its_process
+                a_lease_of_a_killed_process_lasts_as_long_as_a_command_has_its_lifeline
+                a_lease_of_a_killed_process_ends_when_nobody_has_its_lifeline
+            }
+        }
+    };
+}
+
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __contract_test_functions {
+    (($make:expr) $($concept:ident { $($case:ident)* })*) => {$($(
+        #[test]
+        fn $case() {
+            $crate::contract::run_as_test(stringify!($case), module_path!(), $make);
+        }
+    )*)*};
+}
+
+/// One `#[test]` for each case of the suite, in the module where it stands. Takes what makes a [`Harness`]; it is
+/// evaluated once for each case, so a harness over a server shares the server.
+///
+/// The cases that need other processes start this test binary again, with one test of this module as the filter and
+/// environment variables that begin with `SOLOIST_CONTRACT_`.
+///
+/// ```
+/// use soloist::MemoryMutex;
+/// use soloist::contract::Harness;
+///
+/// #[derive(Default)]
+/// struct InMemory(MemoryMutex);
+///
+/// impl Harness for InMemory {
+///     type Mutex = MemoryMutex;
+///
+///     fn mutex(&self) -> MemoryMutex {
+///         self.0.clone()
+///     }
+/// }
+///
+/// mod in_memory {
+///     soloist::contract_tests!(crate::store::contract::InMemory::default());
+/// }
+/// # fn main() {}
+/// ```
+#[macro_export]
+macro_rules! contract_tests {
+    ($make:expr $(,)?) => {
+        $crate::__contract_cases!([$crate::__contract_test_functions]($make));
+
+        #[test]
+        fn processes_of_other_cases_begin_here() {
+            $crate::contract::run_as_child(|| $make);
+        }
+    };
+}

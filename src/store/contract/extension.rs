@@ -1,0 +1,159 @@
+//! Extended by its owner only, as long as it holds.
+
+use super::Harness;
+use super::subject::{Subject, Verdict, long, must};
+use crate::lease::request::Lease;
+use crate::store::event_mutex::EventMutex;
+
+pub(super) fn a_store_says_whether_it_can_extend<H: Harness>(subject: &Subject<H>) {
+    let (can, lease) = (subject.mutex.can_extend(), subject.create(&subject.name("asked")));
+    let ask = || {
+        let leases = std::slice::from_ref(&lease);
+        [
+            ("extend", subject.mutex.extend(leases, long())),
+            ("release_after", subject.mutex.release_after(leases, long())),
+        ]
+    };
+    let held = ask();
+    subject.gives_back(&lease);
+    for (state, (verb, answers)) in held.map(|it| ("held", it)).into_iter().chain(ask().map(|it| ("free", it))) {
+        let unsupported = matches!(&answers[..], [Err(error)] if error.is_unsupported());
+        let happened = format_args!("can_extend answered {can}, and {verb} of what is {state} {answers:?}");
+        must(
+            unsupported != can,
+            "what can't be extended is always unsupported, and else never",
+            lease.name(),
+            happened,
+        );
+    }
+}
+
+pub(super) fn an_extension_moves_the_end_each_time<H: Harness>(subject: &Subject<H>) -> Verdict {
+    if let Some(unsupported) = subject.can_not_extend() {
+        return unsupported;
+    }
+    let term = subject.shorts(4);
+    subject.in_time(|name| {
+        let lease = subject.create_for(name, term);
+        let mut end = lease.deadline();
+        for _ in 0..4 {
+            subject.let_pass(subject.short());
+            let asked = subject.clock.moment();
+            let extended = subject.before(end, subject.extend(&lease, term))?;
+            must(extended, "the owner extends what it holds", name, "extend answered false");
+            end = asked.plus(term.get());
+        }
+        let second = subject.before(end, subject.try_create(name))?;
+        must(second.is_none(), "an extended lease lasts longer", name, "another create was granted");
+        if let Some(holder) = subject.before(end, subject.holder(name))? {
+            let moved = holder.until() > holder.since() + term.get();
+            must(moved, "the holder's end moves with the extension", name, format_args!("told {holder:?}"));
+        }
+        subject.let_pass(term);
+        subject.is_free(name, "an extended lease ends one term after the last extension");
+        Some(())
+    });
+    Verdict::Passed
+}
+
+pub(super) fn an_extension_can_shorten<H: Harness>(subject: &Subject<H>) -> Verdict {
+    if let Some(unsupported) = subject.can_not_extend() {
+        return unsupported;
+    }
+    let lease = subject.create(&subject.name("shortened"));
+    let extended = subject.extend(&lease, subject.short());
+    must(extended, "the owner shortens what it holds", lease.name(), "extend answered false");
+    subject.let_pass(subject.short());
+    subject.is_free(lease.name(), "an extension ends the lease one term from now, also when that is earlier");
+    subject.create(lease.name());
+    Verdict::Passed
+}
+
+pub(super) fn an_extension_after_the_end_is_refused<H: Harness>(subject: &Subject<H>) -> Verdict {
+    if let Some(unsupported) = subject.can_not_extend() {
+        return unsupported;
+    }
+    let lease = subject.create_for(&subject.name("ended"), subject.short());
+    subject.let_pass(subject.short());
+    is_not_extended(subject, &lease);
+    subject.is_free(lease.name(), "an extension after the end takes nothing");
+    subject.create(lease.name());
+    Verdict::Passed
+}
+
+pub(super) fn an_extension_after_a_forget_is_refused<H: Harness>(subject: &Subject<H>) -> Verdict {
+    if let Some(unsupported) = subject.can_not_extend() {
+        return unsupported;
+    }
+    let lease = subject.create(&subject.name("given back"));
+    subject.gives_back(&lease);
+    is_not_extended(subject, &lease);
+    subject.is_free(lease.name(), "an extension after a forget takes nothing");
+    Verdict::Passed
+}
+
+pub(super) fn an_extension_after_a_break_is_refused<H: Harness>(subject: &Subject<H>) -> Verdict {
+    if let Some(unsupported) = subject.can_not_extend().or_else(|| subject.can_not_break()) {
+        return unsupported;
+    }
+    let name = subject.name("broken");
+    let broken = subject.create(&name);
+    subject.break_lease(&name);
+    is_not_extended(subject, &broken);
+    subject.is_free(&name, "an extension after a break takes nothing");
+    let holder = subject.create(&name);
+    let shortened = subject.extend(&broken, subject.short());
+    must(!shortened, "who was broken shortens nothing", &name, "extend answered true");
+    subject.let_pass(subject.short());
+    subject.is_held_by(&holder, "an extension after a break leaves the new holder alone");
+    Verdict::Passed
+}
+
+pub(super) fn a_late_extension_leaves_the_new_holder_alone<H: Harness>(subject: &Subject<H>) -> Verdict {
+    if let Some(unsupported) = subject.can_not_extend() {
+        return unsupported;
+    }
+    let name = subject.name("late");
+    let late = subject.create_for(&name, subject.short());
+    subject.let_pass(subject.short());
+    let holder = subject.create(&name);
+    is_not_extended(subject, &late);
+    let shortened = subject.extend(&late, subject.short());
+    must(!shortened, "only the owner shortens", &name, "extend answered true");
+    subject.let_pass(subject.short());
+    subject.is_held_by(&holder, "a late extension leaves the new holder alone");
+    subject.gives_back(&holder);
+
+    let holder = subject.create_for(&name, subject.short());
+    is_not_extended(subject, &late);
+    subject.let_pass(subject.short());
+    subject.is_free(holder.name(), "a late extension does not prolong the new holder's lease");
+    Verdict::Passed
+}
+
+pub(super) fn several_extensions_are_independent<H: Harness>(subject: &Subject<H>) -> Verdict {
+    if let Some(unsupported) = subject.can_not_extend() {
+        return unsupported;
+    }
+    let names = ["one", "given back", "another's", "two"].map(|text| subject.name(text));
+    let leases = names.each_ref().map(|name| subject.create(name));
+    subject.gives_back(&leases[1]);
+    subject.gives_back(&leases[2]);
+    let holder = subject.create(&names[2]);
+    let answers = subject.mutex.extend(&leases, subject.short());
+    let apart = matches!(answers[..], [Ok(true), Ok(false), Ok(false), Ok(true)]);
+    let promise = "each lease of several is extended, or not, by itself";
+    must(apart, promise, &names[0], format_args!("extend answered {answers:?} for ours, free, another's, ours"));
+    subject.let_pass(subject.short());
+    subject.is_free(&names[0], promise);
+    subject.is_free(&names[1], promise);
+    subject.is_held_by(&holder, promise);
+    subject.is_free(&names[3], promise);
+    Verdict::Passed
+}
+
+#[track_caller]
+fn is_not_extended<H: Harness>(subject: &Subject<H>, lease: &Lease) {
+    let extended = subject.extend(lease, long());
+    must(!extended, "only who holds a name extends it", lease.name(), "extend answered true");
+}

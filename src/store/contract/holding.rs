@@ -1,0 +1,57 @@
+//! Created, held, freed, expired.
+
+use super::Harness;
+use super::subject::{Subject, answered, broken, must};
+use crate::store::event_mutex::EventMutex;
+
+pub(super) fn a_free_name_is_granted_as_it_was_asked_for<H: Harness>(subject: &Subject<H>) {
+    let name = subject.name("granted");
+    subject.is_free(&name, "a name that nobody took is free");
+    let request = subject.request(&name);
+    let lease = answered("create", &name, subject.mutex.create(&request));
+    let lease = lease.unwrap_or_else(|| broken("a free name is granted", &name, "create was refused"));
+    let same = lease == request.granted(lease.token());
+    must(same, "the lease is for what was asked", &name, format_args!("asked {request:?}, got {lease:?}"));
+    subject.is_held_by(&lease, "a granted name is held");
+}
+
+pub(super) fn a_held_name_is_refused_and_its_holder_left_alone<H: Harness>(subject: &Subject<H>) {
+    let lease = subject.create(&subject.name("held"));
+    for _ in 0..3 {
+        subject.is_refused(lease.name());
+    }
+    subject.is_held_by(&lease, "a create that was refused leaves the holder alone");
+    subject.gives_back(&lease);
+}
+
+pub(super) fn a_forgotten_name_is_free_again<H: Harness>(subject: &Subject<H>) {
+    let name = subject.name("forgotten");
+    for _ in 0..3 {
+        let lease = subject.create(&name);
+        subject.gives_back(&lease);
+        subject.is_free(&name, "a name that was given back is free");
+    }
+}
+
+pub(super) fn an_expired_name_is_free_again<H: Harness>(subject: &Subject<H>) {
+    let name = subject.name("expired");
+    for _ in 0..2 {
+        subject.create_for(&name, subject.short());
+        subject.let_pass(subject.short());
+        subject.is_free(&name, "a lease ends with its term");
+    }
+    let lease = subject.create(&name);
+    subject.is_held_by(&lease, "a name that expired is held by who took it next");
+}
+
+pub(super) fn a_lease_lasts_for_its_whole_term<H: Harness>(subject: &Subject<H>) {
+    subject.in_time(|name| {
+        let lease = subject.create_for(name, subject.shorts(4));
+        subject.let_pass(subject.short());
+        let exists = subject.before(lease.deadline(), subject.exists(name))?;
+        must(exists, "a lease does not end before its term", name, "exists answered false");
+        let second = subject.before(lease.deadline(), subject.try_create(name))?;
+        must(second.is_none(), "a lease does not end before its term", name, "another create was granted");
+        Some(())
+    });
+}

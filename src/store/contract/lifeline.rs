@@ -1,0 +1,170 @@
+//! Lifelines: a lease that has one lasts as long as those who have it open, and ends as ever for who holds it.
+
+use super::Harness;
+use super::subject::{Subject, Verdict, answered, broken, must};
+use crate::lease::name::MutexName;
+use crate::lease::request::Lease;
+use crate::store::event_mutex::EventMutex;
+use crate::store::event_mutex::lifeline::Lifeline;
+
+pub(super) fn a_lease_with_a_lifeline_outlasts_its_term<H: Harness>(subject: &Subject<H>) -> Verdict {
+    if let Some(none) = subject.gives_no_lifeline() {
+        return none;
+    }
+    subject.in_time(|name| {
+        let (lease, lifeline) = short_with_lifeline(subject, name)?;
+        for _ in 0..2 {
+            subject.let_pass(lease.term());
+            subject.is_held_by(&lease, "a lease with a lifeline outlasts its term");
+            subject.is_refused(name);
+        }
+        drop(lifeline);
+        subject.let_pass(lease.term());
+        subject.is_held_by(&lease, "a lease with a lifeline lasts while its owner holds it, whoever has the lifeline");
+        subject.gives_back(&lease);
+        Some(())
+    });
+    Verdict::Passed
+}
+
+pub(super) fn an_extension_does_not_end_a_lease_with_a_lifeline<H: Harness>(subject: &Subject<H>) -> Verdict {
+    if let Some(unsupported) = subject.can_not_extend().or_else(|| subject.gives_no_lifeline()) {
+        return unsupported;
+    }
+    subject.in_time(|name| {
+        let (lease, _lifeline) = short_with_lifeline(subject, name)?;
+        for _ in 0..2 {
+            subject.let_pass(lease.term());
+            let extended = subject.extend(&lease, subject.short());
+            must(extended, "the owner extends what it holds, also past its term", name, "extend answered false");
+            subject.let_pass(subject.short());
+            subject.is_held_by(&lease, "an extension does not end a lease with a lifeline");
+        }
+        subject.gives_back(&lease);
+        Some(())
+    });
+    Verdict::Passed
+}
+
+pub(super) fn a_forget_frees_a_name_whoever_has_its_lifeline<H: Harness>(subject: &Subject<H>) -> Verdict {
+    if let Some(none) = subject.gives_no_lifeline() {
+        return none;
+    }
+    let name = subject.name("given back");
+    let lease = subject.create(&name);
+    let _lifeline = lifeline_of(subject, &lease);
+    subject.gives_back(&lease);
+    subject.is_free(&name, "a name that was given back is free, whoever has its lifeline");
+    let next = subject.create_for(&name, subject.short());
+    subject.let_pass(subject.short());
+    subject.is_free(&name, "a lifeline has nothing to do with the next lease");
+    must(!subject.forget(&next), "a lease ends with its term", &name, "forget answered true");
+    Verdict::Passed
+}
+
+pub(super) fn a_later_release_frees_a_name_whoever_has_its_lifeline<H: Harness>(subject: &Subject<H>) -> Verdict {
+    if let Some(unsupported) = subject.can_not_extend().or_else(|| subject.gives_no_lifeline()) {
+        return unsupported;
+    }
+    let rest = subject.shorts(4);
+    subject.in_time(|name| {
+        let lease = subject.create(name);
+        let _lifeline = lifeline_of(subject, &lease);
+        let end = subject.clock.moment().plus(rest.get());
+        let released = subject.release_after(&lease, rest);
+        must(released, "the owner releases later what it holds", name, "release_after answered false");
+        let exists = subject.before(end, subject.exists(name))?;
+        must(exists, "a name that is released later is held until then", name, "exists answered false");
+        subject.let_pass(rest);
+        subject.is_free(name, "a name that was released later is free then, whoever has its lifeline");
+        subject.create(name);
+        Some(())
+    });
+    Verdict::Passed
+}
+
+pub(super) fn a_break_frees_a_name_whoever_has_its_lifeline<H: Harness>(subject: &Subject<H>) -> Verdict {
+    if let Some(unsupported) = subject.can_not_break().or_else(|| subject.gives_no_lifeline()) {
+        return unsupported;
+    }
+    let lease = subject.create(&subject.name("broken"));
+    let _lifeline = lifeline_of(subject, &lease);
+    let freed = subject.break_lease(lease.name());
+    must(freed, "breaking frees a name whoever holds it", lease.name(), "break_lease answered NotHeld");
+    subject.is_free(lease.name(), "a broken name is free, whoever has its lifeline");
+    let holder = subject.create(lease.name());
+    must(!subject.forget(&lease), "the broken holder's forget answers false", lease.name(), "it answered true");
+    subject.is_held_by(&holder, "a broken holder with a lifeline leaves the new one alone");
+    Verdict::Passed
+}
+
+pub(super) fn what_is_not_ours_any_more_gets_no_lifeline<H: Harness>(subject: &Subject<H>) {
+    let given_back = subject.create(&subject.name("given back"));
+    subject.gives_back(&given_back);
+    let ended = subject.create_for(&subject.name("ended"), subject.short());
+    subject.let_pass(subject.short());
+    for lease in [&given_back, &ended] {
+        gets_none(subject, lease);
+        subject.is_free(lease.name(), "to ask for the lifeline of what is not ours takes nothing");
+        let holder = subject.create(lease.name());
+        gets_none(subject, lease);
+        subject.is_held_by(&holder, "to ask for the lifeline of another's lease leaves its holder alone");
+        subject.gives_back(&holder);
+
+        subject.create_for(lease.name(), subject.short());
+        gets_none(subject, lease);
+        subject.let_pass(subject.short());
+        subject.is_free(lease.name(), "to ask for the lifeline of another's lease does not prolong it");
+    }
+}
+
+pub(super) fn a_lease_without_a_lifeline_is_as_it_was<H: Harness>(subject: &Subject<H>) -> Verdict {
+    if subject.gives_no_lifeline().is_none() {
+        return Verdict::DoesNotApply("the store gives lifelines");
+    }
+    let asks = |lease: &Lease| {
+        let lifeline = subject.lifeline(lease);
+        let happened = format_args!("lifeline answered {lifeline:?}");
+        must(lifeline.is_none(), "a store gives a lifeline each time, or never", lease.name(), happened);
+    };
+    let lease = subject.create(&subject.name("as it was"));
+    asks(&lease);
+    subject.is_held_by(&lease, "a lease without a lifeline is as it was");
+    subject.is_refused(lease.name());
+    subject.gives_back(&lease);
+
+    let lease = subject.create_for(lease.name(), subject.short());
+    asks(&lease);
+    subject.let_pass(subject.short());
+    subject.is_free(lease.name(), "a lease without a lifeline ends with its term");
+    Verdict::Passed
+}
+
+/// A lease of a few short terms and its lifeline, if that was asked for before the lease could have ended.
+fn short_with_lifeline<H: Harness>(subject: &Subject<H>, name: &MutexName) -> Option<(Lease, Lifeline)> {
+    let lease = subject.create_for(name, subject.shorts(4));
+    let answer = subject.mutex.lifeline(&lease);
+    subject.before(lease.deadline(), ())?;
+    let lifeline = given(&lease, answered("lifeline", name, answer));
+    Some((lease, lifeline))
+}
+
+#[track_caller]
+fn lifeline_of<H: Harness>(subject: &Subject<H>, lease: &Lease) -> Lifeline {
+    given(lease, subject.lifeline(lease))
+}
+
+#[track_caller]
+fn given(lease: &Lease, lifeline: Option<Lifeline>) -> Lifeline {
+    lifeline.unwrap_or_else(|| {
+        broken("a store gives a lifeline each time, or never", lease.name(), "lifeline answered that there is none")
+    })
+}
+
+#[track_caller]
+fn gets_none<H: Harness>(subject: &Subject<H>, lease: &Lease) {
+    if let Ok(Some(lifeline)) = subject.mutex.lifeline(lease) {
+        let happened = format_args!("lifeline answered {lifeline:?}");
+        broken("what is not ours any more gets no lifeline", lease.name(), happened);
+    }
+}

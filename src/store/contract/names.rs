@@ -1,0 +1,195 @@
+//! Names are bytes: two are the same only if they are equal.
+
+use std::collections::HashSet;
+
+use chrono::{DateTime, TimeDelta};
+
+use super::Harness;
+use super::subject::{Subject, lease, occurrence};
+use crate::lease::name::MutexName;
+use crate::lease::request::Lease;
+
+/// Names that somebody's store takes for one another: each pair has cost somebody a lock.
+#[rustfmt::skip] // a line for each kind of hazard
+const ODD: &[&str] = &[
+    // Case, in several alphabets, and what looks or sorts alike.
+    "name", "Name", "NAME", "stra\u{df}e", "strasse", "STRASSE", "stra\u{1e9e}e", "i", "I", "\u{130}", "\u{131}",
+    "\u{3c3}", "\u{3c2}", "k", "\u{212a}", "\u{ff4e}ame", "\u{fb01}", "fi", "\u{1f600}", "\u{1f601}",
+    // The normal forms of one text, and characters without a width.
+    "caf\u{e9}", "cafe\u{301}", "cafe", "\u{c5}", "\u{212b}", "A\u{30a}", "na\u{ad}me", "na\u{200b}me",
+    "na\u{200d}me", "\u{feff}name", "\u{202e}name",
+    // Space, and what ends a line or a text.
+    "", "name ", "name  ", " name", "name\t", "name\n", "name\r", "name\r\n", "name\u{a0}", "na\nme", "na\0me",
+    "name\0", "name\0\0", "\0", "name\\0", "name\u{7f}", "name\u{1b}[2J",
+    // What a path, a pattern, a key or a statement may take for its own.
+    "/", "//", "name/", "/name", "a/b", "a%2Fb", "a%2fb", "a%252Fb", "%", "%%", "%s", "%00", "{", "}", "{}",
+    "{name}", "{name", "name}", ".", "..", "../name", "name/..", "a\\b", "*", "?", "[n]ame", "n_me", "n%me", ":",
+    "name:1", "'", "''", "\"", "`", "';--", "$1", "#", "&", "|", "~", "-", "--", "lease", "lease/name",
+    "claim/name", "NULL", "0", "00", "0e0", "1", "1.0", "true",
+];
+
+pub(super) fn one_name_has_nothing_to_do_with_another<H: Harness>(subject: &Subject<H>) {
+    let (one, other) = (subject.name("one"), subject.name("other"));
+    let held = subject.create(&one);
+    subject.is_free(&other, "a name is free although another is held");
+    let other_held = subject.create(&other);
+    subject.gives_back(&held);
+    subject.is_held_by(&other_held, "a name is held although another was given back");
+    let held = subject.create(&one);
+    subject.gives_back(&other_held);
+    subject.is_held_by(&held, "a name is held although another was given back");
+    subject.gives_back(&held);
+}
+
+pub(super) fn odd_names_are_all_different_and_all_work<H: Harness>(subject: &Subject<H>) {
+    let mut names: Vec<MutexName> = ODD.iter().map(|ending| subject.name(ending)).collect();
+    names.push(lease(own_wide_character(&subject.run)));
+    all_are_held_at_once(subject, &names);
+}
+
+pub(super) fn a_lease_and_a_claim_never_collide<H: Harness>(subject: &Subject<H>) {
+    let at = occurrence(0);
+    let (a, b) = (subject.name("a"), subject.name("b"));
+    let claim = a.claim("a", at);
+    let texts = |text: String| {
+        let bare = text.trim_start_matches("claim/").to_owned();
+        [text.replace('/', ":"), bare, text].map(lease)
+    };
+    let mut names = vec![
+        claim.clone(),
+        a.claim("A", at),
+        a.claim("a ", at),
+        a.claim("b", at),
+        b.claim("a", at),
+        a.claim("a", at + TimeDelta::nanoseconds(1)),
+        a.claim("a", at + TimeDelta::microseconds(1)),
+        a.claim("a", at + TimeDelta::milliseconds(1)),
+        a.claim("a", at + TimeDelta::seconds(1)),
+        a.claim("a", at - TimeDelta::seconds(1)),
+        a.claim("a", at + TimeDelta::days(36_525)),
+        a.claim("a/b", at),
+        subject.name("a/a").claim("b", at),
+        subject.name("a%2Fa").claim("b", at),
+        subject.name("a").claim("a%2Fb", at),
+        a.claim("a\0b", at),
+        a.claim("a\n", at),
+        a.claim("{a}", at),
+        a.claim(format!("a/{at:?}"), DateTime::UNIX_EPOCH + TimeDelta::days(1)),
+        subject.name("a/a"),
+        subject.name("a:a"),
+    ];
+    // Leases that are called what the text of the claim is.
+    names.extend(texts(claim.to_string()));
+    names.extend([a, b]);
+    all_are_held_at_once(subject, &names);
+}
+
+pub(super) fn a_permit_collides_with_nothing_else<H: Harness>(subject: &Subject<H>) {
+    let at = occurrence(0);
+    let (a, b) = (subject.name("a"), subject.name("b"));
+    let permit = a.permit("a", "day@1970-01-01T00:00:00+00:00");
+    let text = permit.to_string();
+    let mut names = vec![
+        permit,
+        a.permit("a", "day@1970-01-02T00:00:00+00:00"),
+        a.permit("a", "day@1970-01-01T00:00:00+01:00"),
+        a.permit("a", "week@1970-01-01T00:00:00+00:00"),
+        a.permit("a", "Day@1970-01-01T00:00:00+00:00"),
+        a.permit("a", "day@1970-01-01T00:00:00+00:00 "),
+        a.permit("b", "day@1970-01-01T00:00:00+00:00"),
+        a.permit("A", "day@1970-01-01T00:00:00+00:00"),
+        b.permit("a", "day@1970-01-01T00:00:00+00:00"),
+        // The occurrences of which these texts speak, and the texts in which a store may keep them.
+        a.claim("a", at),
+        a.permit("a", "1970-01-01T00:00:00Z"),
+        a.permit("a", at.to_rfc3339()),
+        a.permit("a", format!("{at}")),
+        a.permit("a", at.timestamp().to_string()),
+        a.permit("a", "a/1970-01-01T00:00:00Z"),
+        a.claim("day@1970-01-01T00:00:00+00:00", at),
+        // A mark that says the same, or the like of it.
+        a.mark("a", "day@1970-01-01T00:00:00+00:00"),
+        a.mark("a", "day@1970-01-01T00:00:00+00:00 "),
+        a.mark("b", "day@1970-01-01T00:00:00+00:00"),
+        b.mark("a", "day@1970-01-01T00:00:00+00:00"),
+        a.mark("a", "1970-01-01T00:00:00Z"),
+        a.mark("b", "c/d"),
+        a.mark("", ""),
+        // Where one part ends and the next begins.
+        a.permit("b", "c/d"),
+        a.permit("b/c", "d"),
+        a.permit("b%2Fc", "d"),
+        subject.name("a/b").permit("c", "d"),
+        a.permit("", "b"),
+        a.permit("b", ""),
+        a.permit("", ""),
+        a.permit("b", "\0"),
+        a.permit("b", "%"),
+        a.permit("b", "{}"),
+        a.permit("b", "\u{e9}"),
+        a.permit("b", "e\u{301}"),
+    ];
+    names.extend([text.replace('/', ":"), text.trim_start_matches("permit/").to_owned(), text].map(lease));
+    names.extend([a, b]);
+    all_are_held_at_once(subject, &names);
+}
+
+pub(super) fn the_longest_names_are_told_apart_at_their_last_character<H: Harness>(subject: &Subject<H>) {
+    let prefix = |chars: usize, fill: char| -> String {
+        subject.run.chars().chain(std::iter::repeat(fill)).take(chars).collect()
+    };
+    let wide: String = subject.run.bytes().map(wide_character).collect();
+    let wide = |last: char| -> String {
+        let fill = std::iter::repeat('\u{1f600}');
+        wide.chars().chain(fill).take(MutexName::MAX_CHARS - 1).chain([last]).collect()
+    };
+    let mut names: Vec<MutexName> = ["", "a", "b", "a ", "aa"].map(|last| lease(prefix(500, 'x') + last)).into();
+    names.extend(["a", "b", "\0", " "].map(|last| lease(prefix(MutexName::MAX_CHARS - 1, 'x') + last)));
+    names.push(lease(prefix(MutexName::MAX_CHARS, '%')));
+    names.extend(['\u{1f600}', '\u{1f601}', '\u{10ffff}'].map(|last| lease(wide(last))));
+    let longest = lease(wide('\u{1f602}'));
+    for last in ['\u{1f600}', '\u{1f601}'] {
+        names.extend([0, 1].map(|number| longest.claim(wide(last), occurrence(number))));
+        // As long as a schedule's are.
+        names.extend(['a', 'b'].map(|end| longest.permit(wide(last), "\u{1f600}".repeat(127) + &end.to_string())));
+    }
+    names.push(longest);
+    all_are_held_at_once(subject, &names);
+}
+
+/// Each name is granted although the others are held, and stays held until it is given back itself.
+fn all_are_held_at_once<H: Harness>(subject: &Subject<H>, names: &[MutexName]) {
+    let different: HashSet<&MutexName> = names.iter().collect();
+    assert_eq!(different.len(), names.len(), "the suite lists a name twice");
+    let leases: Vec<Lease> = names
+        .iter()
+        .map(|name| {
+            subject.is_free(name, "a name is free although names like it are held");
+            subject.create(name)
+        })
+        .collect();
+    for lease in &leases {
+        subject.is_held_by(lease, "a name is held although names like it are");
+        subject.is_refused(lease.name());
+    }
+    for (at, lease) in leases.iter().enumerate() {
+        subject.gives_back(lease);
+        subject.is_free(lease.name(), "a name that was given back is free although names like it are held");
+        // The neighbours in the list are the most alike.
+        for other in leases[at + 1..].iter().take(8) {
+            subject.is_held_by(other, "a name stays held although one like it was given back");
+        }
+    }
+}
+
+/// Text of the run in characters of four bytes.
+fn wide_character(byte: u8) -> char {
+    char::from_u32(0x1f300 + u32::from(byte)).expect("the plane of pictographs has no gaps")
+}
+
+/// One character of four bytes that most likely no other run uses: a name of one character has no room for more.
+fn own_wide_character(run: &str) -> String {
+    let hash = run.bytes().fold(0xcbf2_9ce4_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
+    let private_use = char::from_u32(0x000f_0000 + hash % 0xfffd).expect("a plane of private use has no gaps");
+    private_use.to_string()
+}

@@ -1,0 +1,405 @@
+//! Many processes, one winner; a process that is killed, and one that is late.
+
+use std::env;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Child;
+#[cfg(unix)]
+use std::process::{Command, Stdio};
+use std::sync::mpsc::Receiver;
+use std::thread;
+
+use super::Harness;
+use super::child::{Other, say};
+use super::race::patiently;
+use super::subject::{Subject, Verdict, answered, broken, lease, long, must};
+use crate::lease::name::MutexName;
+use crate::lease::request::Lease;
+use crate::lease::term::Term;
+use crate::store::event_mutex::EventMutex;
+use crate::store::event_mutex::lifeline::Lifeline;
+
+const PROCESSES: usize = 4;
+const NAMES: usize = 1_000;
+
+/// How many names are contested before the winners give them back: a store may keep a file open for each.
+const ROUND: usize = 100;
+const UPDATES: u64 = 50;
+
+const ONE_PROCESS: Verdict = Verdict::DoesNotApply("the harness gives no address: only this process sees the store");
+
+pub(super) fn of_four_processes_exactly_one_wins_each_of_a_thousand_names<H: Harness>(subject: &Subject<H>) -> Verdict {
+    let Some(address) = subject.harness.address() else {
+        return ONE_PROCESS;
+    };
+    let mut others = start_together(subject, &address, "win");
+    for round in (0..NAMES).step_by(ROUND) {
+        // Each keeps what it won until all have been heard: a store may free the names of a process that ends.
+        for other in &mut others {
+            other.tell(&round.to_string());
+        }
+        let mut winners = [0; ROUND];
+        for other in &others {
+            for number in other.hear().split_whitespace() {
+                let number: usize = number.parse().expect("a process says the numbers of the names that it won");
+                winners[number - round] += 1;
+            }
+        }
+        for (number, winners) in (round..).zip(winners) {
+            let name = contested(subject, number);
+            let happened = format_args!("{winners} of {PROCESSES} processes were granted it");
+            must(winners == 1, "of all processes that create a free name exactly one wins", &name, happened);
+            subject.is_held(&name, "a name that another process created is held");
+        }
+        for other in &mut others {
+            other.tell("give them back");
+        }
+    }
+    Verdict::Passed
+}
+
+pub(super) fn no_update_is_lost_between_processes<H: Harness>(subject: &Subject<H>) -> Verdict {
+    let Some(address) = subject.harness.address() else {
+        return ONE_PROCESS;
+    };
+    let file = counter(subject);
+    let _removed = RemoveOnDrop(&file);
+    fs::write(&file, "0 0").expect("the directory for temporary files takes a counter");
+    let others = start_together(subject, &address, "count");
+    for other in &others {
+        must_hear(other, "done");
+    }
+    let (count, _) = read_counter(&file);
+    let all = UPDATES * PROCESSES as u64;
+    let happened = format_args!("{count} of {all} updates were kept");
+    must(count == all, "one at a time, over all processes", &guarded(subject), happened);
+    Verdict::Passed
+}
+
+pub(super) fn the_name_of_a_killed_process_is_free_when_its_term_is_over<H: Harness>(subject: &Subject<H>) -> Verdict {
+    let Some(address) = subject.harness.address() else {
+        return ONE_PROCESS;
+    };
+    let mut other = Other::start(subject, &address, "hold");
+    let (name, token) = held_by(subject, &mut other);
+    other.kill();
+    subject.let_pass(held_term(subject));
+    subject.is_free(&name, "the name of a killed process is free when its term is over");
+    let next = subject.create(&name);
+    let happened = format_args!("{} came after {token}", next.token());
+    must(next.token().get() > token, "tokens rise over the death of a holder", &name, happened);
+    subject.is_held_by(&next, "who takes over from a killed process holds the name");
+    subject.gives_back(&next);
+    Verdict::Passed
+}
+
+pub(super) fn a_process_that_was_late_can_not_come_back<H: Harness>(subject: &Subject<H>) -> Verdict {
+    let Some(address) = subject.harness.address() else {
+        return ONE_PROCESS;
+    };
+    let mut other = Other::start(subject, &address, "hold");
+    let (name, _) = held_by(subject, &mut other);
+    subject.let_pass(held_term(subject));
+    let holder = subject.create(&name);
+    for word in ["extend", "forget"] {
+        other.tell(word);
+        let answer = other.hear();
+        let refused = answer == "false" || (word == "extend" && answer == "unsupported");
+        let happened = format_args!("its {word} answered {answer}");
+        must(refused, "a process that was late can't come back", &name, happened);
+        subject.is_held_by(&holder, "a process that was late leaves the new holder alone");
+        subject.is_refused(&name);
+    }
+    subject.gives_back(&holder);
+    Verdict::Passed
+}
+
+pub(super) fn a_name_that_is_released_later_outlives_its_process<H: Harness>(subject: &Subject<H>) -> Verdict {
+    let Some(address) = subject.harness.address() else {
+        return ONE_PROCESS;
+    };
+    if let Some(unsupported) = subject.can_not_extend() {
+        return unsupported;
+    }
+    let rest = released_after(subject);
+    subject.in_time(|name| {
+        let mut other = Other::start(subject, &address, "hold");
+        must_hear(&other, "ready");
+        let asked = subject.clock.moment();
+        other.tell(&format!("hold {}", name.mutex()));
+        let token = other.hear();
+        let end = subject.clock.moment().plus(rest.get());
+        other.tell("release later");
+        let answer = other.hear();
+        // Too late to be its own, perhaps.
+        subject.before(asked.plus(held_term(subject).get()), ())?;
+        must(answer == "true", "the owner releases later what it holds", name, format_args!("it answered {answer}"));
+        other.tell("leave");
+        other.leaves();
+        // By now the term that it asked for is over, too.
+        subject.let_pass(held_term(subject));
+        let promise = "a name that is released later outlives its process";
+        let exists = subject.before(end, subject.exists(name))?;
+        must(exists, promise, name, "exists answered false");
+        let created = subject.before(end, subject.try_create(name))?;
+        must(created.is_none(), promise, name, format_args!("got {created:?}"));
+        if let Some(told) = subject.before(end, subject.holder(name))? {
+            let same = told.pid() == other.pid() && told.token().to_string() == token;
+            must(same, "the holder is told truly, also when it has gone", name, format_args!("told {told:?}"));
+        }
+        subject.let_pass(rest);
+        subject.is_free(name, "a name that was released later is free then, whoever is there");
+        subject.create(name);
+        Some(())
+    });
+    Verdict::Passed
+}
+
+pub(super) fn a_lease_of_a_killed_process_lasts_as_long_as_a_command_has_its_lifeline<H: Harness>(
+    subject: &Subject<H>,
+) -> Verdict {
+    let Some(address) = subject.harness.address() else {
+        return ONE_PROCESS;
+    };
+    if let Some(none) = subject.gives_no_lifeline() {
+        return none;
+    }
+    subject.in_time(|name| {
+        let mut other = Other::start(subject, &address, "hold");
+        let token = held_with_lifeline(subject, &mut other, name, "hand on")?;
+        let pid = other.pid();
+        other.kill();
+        subject.let_pass(held_term(subject));
+        let promise = "a lease lasts, although its process was killed, as long as a command has its lifeline";
+        subject.is_held(name, promise);
+        subject.is_refused(name);
+        if let Some(told) = subject.holder(name) {
+            let same = told.pid() == pid && told.token().get() == token;
+            must(same, "the holder is told truly, also when it has gone", name, format_args!("told {told:?}"));
+        }
+        // The command ends with its input, which is that of the process that was killed.
+        drop(other);
+        let promise = "a lease of a killed process ends with the command that has its lifeline";
+        let next = patiently(promise, name, || subject.try_create(name));
+        let happened = format_args!("{} came after {token}", next.token());
+        must(next.token().get() > token, "tokens rise over the death of a command", name, happened);
+        subject.gives_back(&next);
+        Some(())
+    });
+    Verdict::Passed
+}
+
+pub(super) fn a_lease_of_a_killed_process_ends_when_nobody_has_its_lifeline<H: Harness>(
+    subject: &Subject<H>,
+) -> Verdict {
+    let Some(address) = subject.harness.address() else {
+        return ONE_PROCESS;
+    };
+    if let Some(none) = subject.gives_no_lifeline() {
+        return none;
+    }
+    subject.in_time(|name| {
+        let mut other = Other::start(subject, &address, "hold");
+        held_with_lifeline(subject, &mut other, name, "keep the lifeline")?;
+        other.kill();
+        subject.let_pass(held_term(subject));
+        let promise = "a lease of a killed process whose lifeline nobody has is over with its term";
+        subject.is_free(name, promise);
+        subject.create(name);
+        Some(())
+    });
+    Verdict::Passed
+}
+
+/// Has another process take this name and ask for its lifeline, as far as can be told before its term is over; the token.
+fn held_with_lifeline<H: Harness>(
+    subject: &Subject<H>,
+    other: &mut Other,
+    name: &MutexName,
+    word: &str,
+) -> Option<u64> {
+    must_hear(other, "ready");
+    let end = subject.clock.moment().plus(held_term(subject).get());
+    other.tell(&format!("hold {}", name.mutex()));
+    let token = other.hear();
+    other.tell(word);
+    let answer = other.hear();
+    subject.before(end, ())?;
+    let promise = "a process gets the lifeline of the lease that it holds";
+    must(answer == "done", promise, name, format_args!("lifeline answered {answer}"));
+    Some(token.parse().expect("a process says the token of its lease"))
+}
+
+/// A name that another process holds, as far as can be told before its term is over, and its token.
+fn held_by<H: Harness>(subject: &Subject<H>, other: &mut Other) -> (MutexName, u64) {
+    must_hear(other, "ready");
+    subject.in_time(|name| {
+        let end = subject.clock.moment().plus(held_term(subject).get());
+        other.tell(&format!("hold {}", name.mutex()));
+        let answer = other.hear();
+        let Ok(token) = answer.parse() else {
+            broken("a free name is granted to another process", name, format_args!("its create answered {answer}"));
+        };
+        let exists = subject.before(end, subject.exists(name))?;
+        must(exists, "what another process holds is held", name, "exists answered false");
+        let holder = subject.before(end, subject.holder(name))?;
+        if let Some(holder) = holder {
+            let same = holder.pid() == other.pid() && holder.token().get() == token;
+            let happened = format_args!("told {holder:?}, it is process {} with token {token}", other.pid());
+            must(same, "the holder is told truly, also to another process", name, happened);
+        }
+        let created = subject.before(end, subject.try_create(name))?;
+        must(created.is_none(), "what another process holds is refused", name, format_args!("got {created:?}"));
+        Some((name.clone(), token))
+    })
+}
+
+/// The role of this process, which another started.
+pub(super) fn play<H: Harness>(subject: &Subject<H>, role: &str, words: &Receiver<String>) {
+    say("ready");
+    match role {
+        "win" => words.iter().take(1).for_each(|_go| win(subject, words)),
+        "count" => words.iter().take(1).for_each(|_go| count(subject)),
+        "hold" => hold(subject, words),
+        role => panic!("no case starts a process to {role:?}"),
+    }
+}
+
+/// Each word is the first name of a round, and the one after it ends the round.
+fn win<H: Harness>(subject: &Subject<H>, words: &Receiver<String>) {
+    for word in words {
+        let round: usize = word.parse().expect("a case says where its round begins");
+        let create = |number| Some((number, subject.try_create(&contested(subject, number))?));
+        let won: Vec<(usize, Lease)> = (round..round + ROUND).filter_map(create).collect();
+        let numbers: Vec<String> = won.iter().map(|(number, _)| number.to_string()).collect();
+        say(&numbers.join(" "));
+        if words.recv().is_err() {
+            return;
+        }
+        for (_, lease) in &won {
+            subject.gives_back(lease);
+        }
+    }
+}
+
+fn count<H: Harness>(subject: &Subject<H>) {
+    let (name, file) = (guarded(subject), counter(subject));
+    for _ in 0..UPDATES {
+        let promise = "a name that is given back again and again is granted";
+        let lease = patiently(promise, &name, || subject.try_create(&name));
+        let (count, last) = read_counter(&file);
+        thread::yield_now();
+        let token = lease.token().get();
+        must(
+            last < token,
+            "tokens rise with every grant, whoever wins",
+            &name,
+            format_args!("{token} came after {last}"),
+        );
+        fs::write(&file, format!("{} {token}", count + 1)).expect("the counter is written by one process at a time");
+        subject.gives_back(&lease);
+    }
+    say("done");
+}
+
+fn hold<H: Harness>(subject: &Subject<H>, words: &Receiver<String>) {
+    let mut held = None;
+    // To the end of this process.
+    let (mut lifelines, mut commands) = (Vec::new(), Vec::new());
+    for word in words {
+        match (word.as_str(), &held) {
+            ("forget", Some(held)) => say(&subject.forget(held).to_string()),
+            ("extend", Some(held)) => match subject.mutex.extend(std::slice::from_ref(held), long()).remove(0) {
+                Err(error) if error.is_unsupported() => say("unsupported"),
+                answer => say(&answered("extend", held.name(), answer).to_string()),
+            },
+            ("release later", Some(held)) => say(&subject.release_after(held, released_after(subject)).to_string()),
+            ("keep the lifeline" | "hand on", Some(held)) => match subject.mutex.lifeline(held) {
+                Ok(Some(lifeline)) => {
+                    if word == "hand on" {
+                        commands.push(command_with(lifeline));
+                    } else {
+                        lifelines.push(lifeline);
+                    }
+                    say("done");
+                }
+                answer => say(&format!("{answer:?}")),
+            },
+            ("leave", _) => return,
+            (word, _) => {
+                let name = word.strip_prefix("hold ").map(lease);
+                let name = name.expect("a case says one of these words");
+                let lease = subject.create_for(&name, held_term(subject));
+                say(&lease.token().to_string());
+                held = Some(lease);
+            }
+        }
+    }
+}
+
+/// Starts a command that has the lifeline, and that ends with the input of this process.
+#[cfg(unix)]
+fn command_with(lifeline: Lifeline) -> Child {
+    // It says nothing on stderr, and reads what this process was told nothing more on.
+    let command = Command::new("cat").stdout(Stdio::null()).stderr(lifeline.into_parts().0).spawn();
+    command.expect("every Unix has a `cat`")
+}
+
+#[cfg(not(unix))]
+fn command_with(lifeline: Lifeline) -> Child {
+    unreachable!("there is no {lifeline:?} here")
+}
+
+fn start_together<H: Harness>(subject: &Subject<H>, address: &str, role: &str) -> Vec<Other> {
+    let mut others: Vec<Other> = (0..PROCESSES).map(|_| Other::start(subject, address, role)).collect();
+    for other in &others {
+        must_hear(other, "ready");
+    }
+    for other in &mut others {
+        other.tell("go");
+    }
+    others
+}
+
+#[track_caller]
+fn must_hear(other: &Other, word: &str) {
+    let heard = other.hear();
+    assert_eq!(heard, word, "process {}, started for this case", other.pid());
+}
+
+fn contested<H: Harness>(subject: &Subject<H>, number: usize) -> MutexName {
+    subject.name(format_args!("contested {number}"))
+}
+
+fn guarded<H: Harness>(subject: &Subject<H>) -> MutexName {
+    subject.name("guarded")
+}
+
+fn held_term<H: Harness>(subject: &Subject<H>) -> Term {
+    subject.shorts(4)
+}
+
+/// When a process that is gone gives a name back: later than what it asked for would have ended.
+fn released_after<H: Harness>(subject: &Subject<H>) -> Term {
+    subject.shorts(8)
+}
+
+/// The file that the processes count in: how often, and with which token last.
+fn counter<H: Harness>(subject: &Subject<H>) -> PathBuf {
+    env::temp_dir().join(format!("soloist {}", subject.run))
+}
+
+fn read_counter(file: &Path) -> (u64, u64) {
+    let text = fs::read_to_string(file).expect("the counter is there until all processes are done");
+    let numbers = text.split_once(' ').and_then(|(count, token)| Some((count.parse().ok()?, token.parse().ok()?)));
+    numbers.unwrap_or_else(|| panic!("promised: one at a time; but the guarded file was read half-written: {text:?}"))
+}
+
+struct RemoveOnDrop<'a>(&'a Path);
+
+impl Drop for RemoveOnDrop<'_> {
+    fn drop(&mut self) {
+        // What is left of it is a few bytes in the directory for temporary files.
+        let _ = fs::remove_file(self.0);
+    }
+}

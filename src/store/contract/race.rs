@@ -1,0 +1,154 @@
+//! Threads that meet, and that never wait for one that has failed.
+
+use std::hint;
+use std::ops::Range;
+use std::panic;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread::{self, ScopedJoinHandle};
+use std::time::Duration;
+
+use super::subject::must;
+use crate::lease::name::MutexName;
+use crate::time::clock::Clock;
+
+/// Each round, every thread makes its `attempt` at the same instant, and looks after its answer when all have theirs.
+/// An attempt is told its thread and its round. Gives the answers of each round, in the order of the threads.
+///
+/// A store in memory decides in so short a time that two rarely meet in it; it gets up to ten times as many rounds.
+pub(super) fn rounds<T: Send>(
+    threads: usize,
+    at_least: usize,
+    attempt: impl Fn(usize, usize) -> T + Sync,
+    afterwards: impl Fn(&T) + Sync,
+) -> Vec<Vec<T>> {
+    const EAGER: Duration = Duration::from_millis(500);
+    let clock = Clock::system();
+    let began = clock.moment();
+    let mut answers = Vec::new();
+    while answers.len() < at_least || (answers.len() < at_least * 10 && clock.moment().since(began) < EAGER) {
+        let next = answers.len()..answers.len() + at_least;
+        answers.extend(exactly(threads, next, &attempt, &afterwards));
+    }
+    answers
+}
+
+/// These rounds and no more, see [`rounds`].
+pub(super) fn exactly<T: Send>(
+    threads: usize,
+    rounds: Range<usize>,
+    attempt: impl Fn(usize, usize) -> T + Sync,
+    afterwards: impl Fn(&T) + Sync,
+) -> Vec<Vec<T>> {
+    let line = StartLine { threads, arrived: AtomicUsize::new(0), failed: AtomicBool::new(false) };
+    let mut by_thread = together(threads, |thread| {
+        let _open = OpenOnPanic(&line);
+        let mut answers = Vec::with_capacity(rounds.len());
+        for round in rounds.clone() {
+            if !line.wait() {
+                break;
+            }
+            let answer = attempt(thread, round);
+            if !line.wait() {
+                break;
+            }
+            afterwards(&answer);
+            answers.push(answer);
+        }
+        answers.into_iter()
+    });
+    rounds.clone().map(|_| by_thread.iter_mut().filter_map(Iterator::next).collect()).collect()
+}
+
+/// Runs `work` on several threads and answers what each did. A panic of one is the caller's, once all have ended.
+pub(super) fn together<T: Send>(threads: usize, work: impl Fn(usize) -> T + Sync) -> Vec<T> {
+    let work = &work;
+    thread::scope(|scope| {
+        let threads: Vec<_> = (0..threads).map(|number| scope.spawn(move || work(number))).collect();
+        join(threads)
+    })
+}
+
+/// Repeats `hammer` on several threads for as long as `work` takes.
+pub(super) fn beside<R>(threads: usize, hammer: impl Fn() + Sync, work: impl FnOnce() -> R) -> R {
+    let done = AtomicBool::new(false);
+    let repeat = || {
+        while !done.load(Ordering::SeqCst) {
+            hammer();
+        }
+    };
+    thread::scope(|scope| {
+        let hammering: Vec<_> = (0..threads).map(|_| scope.spawn(repeat)).collect();
+        let result = {
+            let _done = SetOnDrop(&done);
+            work()
+        };
+        join(hammering);
+        result
+    })
+}
+
+/// Attempts again until there is an answer, and fails when there is none for long.
+#[track_caller]
+pub(super) fn patiently<T>(promise: &str, name: &MutexName, mut attempt: impl FnMut() -> Option<T>) -> T {
+    const PATIENCE: Duration = Duration::from_secs(20);
+    let clock = Clock::system();
+    let began = clock.moment();
+    loop {
+        if let Some(answer) = attempt() {
+            return answer;
+        }
+        let in_time = clock.moment().since(began) < PATIENCE;
+        must(in_time, promise, name, format_args!("it did not come to that within {PATIENCE:?}"));
+        thread::yield_now();
+    }
+}
+
+/// Lets threads go when all are there. They spin, so that those that have a core start together.
+struct StartLine {
+    threads: usize,
+    arrived: AtomicUsize,
+    failed: AtomicBool,
+}
+
+impl StartLine {
+    /// Whether all arrived; one that failed never will.
+    fn wait(&self) -> bool {
+        let place = self.arrived.fetch_add(1, Ordering::SeqCst);
+        let all = (place / self.threads + 1) * self.threads;
+        loop {
+            for _ in 0..200 {
+                if self.arrived.load(Ordering::SeqCst) >= all {
+                    return true;
+                }
+                hint::spin_loop();
+            }
+            if self.failed.load(Ordering::SeqCst) {
+                return false;
+            }
+            thread::yield_now();
+        }
+    }
+}
+
+struct OpenOnPanic<'a>(&'a StartLine);
+
+impl Drop for OpenOnPanic<'_> {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            self.0.failed.store(true, Ordering::SeqCst);
+        }
+    }
+}
+
+struct SetOnDrop<'a>(&'a AtomicBool);
+
+impl Drop for SetOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+}
+
+fn join<T>(threads: Vec<ScopedJoinHandle<'_, T>>) -> Vec<T> {
+    let ends: Vec<_> = threads.into_iter().map(ScopedJoinHandle::join).collect();
+    ends.into_iter().map(|end| end.unwrap_or_else(|panic| panic::resume_unwind(panic))).collect()
+}

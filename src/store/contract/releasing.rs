@@ -1,0 +1,132 @@
+//! Released later: held until then, whoever is there, and given back only by its owner.
+
+use super::Harness;
+use super::subject::{Subject, Verdict, long, must};
+use crate::lease::request::Lease;
+use crate::lease::term::Term;
+use crate::store::event_mutex::EventMutex;
+
+pub(super) fn a_name_that_is_released_later_is_held_until_then<H: Harness>(subject: &Subject<H>) -> Verdict {
+    if let Some(unsupported) = subject.can_not_extend() {
+        return unsupported;
+    }
+    let rest = subject.shorts(4);
+    subject.in_time(|name| {
+        let lease = subject.create(name);
+        let end = subject.clock.moment().plus(rest.get());
+        is_released_after(subject, &lease, rest);
+        subject.let_pass(subject.short());
+        let promise = "a name that is released later is held until then";
+        let exists = subject.before(end, subject.exists(name))?;
+        must(exists, promise, name, "exists answered false");
+        let second = subject.before(end, subject.try_create(name))?;
+        must(second.is_none(), promise, name, "another create was granted");
+        if let Some(told) = subject.before(end, subject.holder(name))? {
+            let same = told.owner() == lease.owner() && told.token() == lease.token();
+            must(same, "who released a name later holds it until then", name, format_args!("told {told:?}"));
+        }
+        subject.let_pass(rest);
+        subject.is_free(name, "a name that was released later is free then");
+        let next = subject.create(name);
+        must(next.token() > lease.token(), "tokens rise over a later release", name, format_args!("got {next:?}"));
+        Some(())
+    });
+    Verdict::Passed
+}
+
+pub(super) fn a_later_release_shortens_and_lengthens<H: Harness>(subject: &Subject<H>) -> Verdict {
+    if let Some(unsupported) = subject.can_not_extend() {
+        return unsupported;
+    }
+    let shortened = subject.create(&subject.name("shortened"));
+    is_released_after(subject, &shortened, subject.short());
+    subject.let_pass(subject.short());
+    subject.is_free(shortened.name(), "a name is free after its later release, however long its term was");
+
+    let (term, rest) = (subject.shorts(2), subject.shorts(6));
+    subject.in_time(|name| {
+        let lease = subject.create_for(name, term);
+        subject.before(lease.deadline(), ())?;
+        let end = subject.clock.moment().plus(rest.get());
+        let released = subject.release_after(&lease, rest);
+        // Too late to be ours, perhaps.
+        subject.before(lease.deadline(), ())?;
+        must(released, "the owner releases later what it holds", name, "release_after answered false");
+        subject.let_pass(term);
+        let exists = subject.before(end, subject.exists(name))?;
+        must(exists, "a name is held until its later release, however short its term was", name, "exists said false");
+        subject.let_pass(rest);
+        subject.is_free(name, "a name that was released later is free then");
+        Some(())
+    });
+    Verdict::Passed
+}
+
+pub(super) fn a_later_release_of_what_is_not_ours_any_more_takes_nothing<H: Harness>(subject: &Subject<H>) -> Verdict {
+    if let Some(unsupported) = subject.can_not_extend() {
+        return unsupported;
+    }
+    let given_back = subject.create(&subject.name("given back"));
+    subject.gives_back(&given_back);
+    let ended = subject.create_for(&subject.name("ended"), subject.short());
+    subject.let_pass(subject.short());
+    for lease in [&given_back, &ended] {
+        is_not_released(subject, lease, long());
+        subject.is_free(lease.name(), "a later release of what is not ours takes nothing");
+        subject.create(lease.name());
+    }
+    Verdict::Passed
+}
+
+pub(super) fn a_late_later_release_leaves_the_new_holder_alone<H: Harness>(subject: &Subject<H>) -> Verdict {
+    if let Some(unsupported) = subject.can_not_extend() {
+        return unsupported;
+    }
+    let name = subject.name("late");
+    let late = subject.create_for(&name, subject.short());
+    subject.let_pass(subject.short());
+    let holder = subject.create(&name);
+    is_not_released(subject, &late, subject.short());
+    subject.let_pass(subject.short());
+    subject.is_held_by(&holder, "a late release leaves the new holder alone, also a later one");
+    subject.gives_back(&holder);
+
+    let holder = subject.create_for(&name, subject.short());
+    is_not_released(subject, &late, long());
+    subject.let_pass(subject.short());
+    subject.is_free(holder.name(), "a late release does not prolong the new holder's lease");
+    Verdict::Passed
+}
+
+pub(super) fn several_later_releases_are_independent<H: Harness>(subject: &Subject<H>) -> Verdict {
+    if let Some(unsupported) = subject.can_not_extend() {
+        return unsupported;
+    }
+    let names = ["one", "given back", "another's", "two"].map(|text| subject.name(text));
+    let leases = names.each_ref().map(|name| subject.create(name));
+    subject.gives_back(&leases[1]);
+    subject.gives_back(&leases[2]);
+    let holder = subject.create(&names[2]);
+    let answers = subject.mutex.release_after(&leases, subject.short());
+    let apart = matches!(answers[..], [Ok(true), Ok(false), Ok(false), Ok(true)]);
+    let promise = "each lease of several is released later, or not, by itself";
+    must(apart, promise, &names[0], format_args!("release_after answered {answers:?} for ours, free, another's, ours"));
+    subject.let_pass(subject.short());
+    subject.is_held_by(&holder, promise);
+    for at in [0, 1, 3] {
+        subject.is_free(&names[at], promise);
+    }
+    Verdict::Passed
+}
+
+#[track_caller]
+fn is_released_after<H: Harness>(subject: &Subject<H>, lease: &Lease, rest: Term) {
+    let released = subject.release_after(lease, rest);
+    must(released, "the owner releases later what it holds", lease.name(), "release_after answered false");
+}
+
+#[track_caller]
+fn is_not_released<H: Harness>(subject: &Subject<H>, lease: &Lease, rest: Term) {
+    let released = subject.release_after(lease, rest);
+    must(!released, "only who holds a name releases it, also later", lease.name(), "release_after answered true");
+}

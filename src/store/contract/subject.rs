@@ -1,0 +1,336 @@
+//! One case's view of the store under test, and the words in which cases speak.
+
+use std::fmt;
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use chrono::{DateTime, TimeDelta, Utc};
+
+use super::Harness;
+use super::child::Entry;
+use super::watched::{Calls, Watched};
+use crate::base::error::{Chain, MutexError};
+use crate::lease::holder::Holder;
+use crate::lease::name::MutexName;
+use crate::lease::owner::Owner;
+use crate::lease::request::{Lease, LeaseRequest};
+use crate::lease::term::Term;
+use crate::store::event_mutex::EventMutex;
+use crate::store::event_mutex::admission::{Admission, Admitted, Grant};
+use crate::store::event_mutex::lifeline::Lifeline;
+use crate::time::clock::{Clock, Moment};
+
+/// How a case ended that did not panic.
+pub(super) enum Verdict {
+    Passed,
+    DoesNotApply(&'static str),
+}
+
+impl From<()> for Verdict {
+    fn from((): ()) -> Self {
+        Self::Passed
+    }
+}
+
+pub(super) struct Subject<H: Harness> {
+    pub(super) harness: H,
+    pub(super) mutex: Watched<H::Mutex>,
+    pub(super) clock: Clock,
+    pub(super) entry: Entry,
+    calls: Calls,
+    /// What the names of this case begin with, so that no other case, process or host uses them.
+    pub(super) run: String,
+    keeps_holders: OnceLock<bool>,
+}
+
+impl<H: Harness> Subject<H> {
+    pub(super) fn new(harness: H, entry: Entry, calls: Calls) -> Self {
+        Self::of_run(harness, entry, calls, format!("contract {}", Owner::unique()))
+    }
+
+    /// The same names as in another process.
+    pub(super) fn of_run(harness: H, entry: Entry, calls: Calls, run: String) -> Self {
+        let (mutex, clock) = (Watched::new(harness.mutex(), calls.clone()), harness.clock());
+        Self { harness, mutex, clock, entry, calls, run, keeps_holders: OnceLock::new() }
+    }
+
+    /// Another handle of the store.
+    pub(super) fn another_mutex(&self) -> Watched<H::Mutex> {
+        Watched::new(self.harness.mutex(), self.calls.clone())
+    }
+
+    pub(super) fn name(&self, text: impl fmt::Display) -> MutexName {
+        lease(format!("{} {text}", self.run))
+    }
+
+    pub(super) fn short(&self) -> Term {
+        self.harness.short_term()
+    }
+
+    pub(super) fn shorts(&self, count: u32) -> Term {
+        Term::new(self.short().get() * count).expect("a few short terms are a term")
+    }
+
+    /// Lets so much time pass that a lease of this term has ended.
+    pub(super) fn let_pass(&self, term: Term) {
+        self.harness.let_time_pass(term.get() + term.get() / 4);
+    }
+
+    pub(super) fn request(&self, name: &MutexName) -> LeaseRequest {
+        self.request_for(name, long())
+    }
+
+    pub(super) fn request_for(&self, name: &MutexName, term: Term) -> LeaseRequest {
+        LeaseRequest::new(name.clone(), term, &self.clock)
+    }
+
+    pub(super) fn both(&self, name: &MutexName, claim: &MutexName) -> Admission {
+        let lease = self.request(name);
+        Admission::both(lease.clone(), lease.with(claim.clone(), long()))
+    }
+
+    /// What the store answered to a create of `name`, for a term that does not end within a case.
+    #[track_caller]
+    pub(super) fn try_create(&self, name: &MutexName) -> Option<Lease> {
+        answered("create", name, self.mutex.create(&self.request(name)))
+    }
+
+    /// A create that has to be granted, because the name is free.
+    #[track_caller]
+    pub(super) fn create(&self, name: &MutexName) -> Lease {
+        self.create_for(name, long())
+    }
+
+    #[track_caller]
+    pub(super) fn create_for(&self, name: &MutexName, term: Term) -> Lease {
+        let lease = answered("create", name, self.mutex.create(&self.request_for(name, term)));
+        lease.unwrap_or_else(|| broken("a free name is granted", name, "create was refused"))
+    }
+
+    /// A create that has to be refused, because the name is held.
+    #[track_caller]
+    pub(super) fn is_refused(&self, name: &MutexName) {
+        if let Some(lease) = self.try_create(name) {
+            let token = lease.token();
+            broken("a held name is refused", name, format_args!("create was granted, with token {token}"));
+        }
+    }
+
+    #[track_caller]
+    pub(super) fn exists(&self, name: &MutexName) -> bool {
+        answered("exists", name, self.mutex.exists(name))
+    }
+
+    #[track_caller]
+    pub(super) fn holder(&self, name: &MutexName) -> Option<Holder> {
+        answered("holder", name, self.mutex.holder(name))
+    }
+
+    #[track_caller]
+    pub(super) fn forget(&self, lease: &Lease) -> bool {
+        answered("forget", lease.name(), self.mutex.forget(lease))
+    }
+
+    /// The holder gives the name back: the proof that it was its own all the time.
+    #[track_caller]
+    pub(super) fn gives_back(&self, lease: &Lease) {
+        let ours = self.forget(lease);
+        must(ours, "its holder gives a name back", lease.name(), "forget answered false");
+    }
+
+    #[track_caller]
+    pub(super) fn extend(&self, lease: &Lease, term: Term) -> bool {
+        let mut answers = self.mutex.extend(std::slice::from_ref(lease), term);
+        must(answers.len() == 1, "each lease gets one answer", lease.name(), format_args!("extend gave {answers:?}"));
+        answered("extend", lease.name(), answers.remove(0))
+    }
+
+    #[track_caller]
+    pub(super) fn release_after(&self, lease: &Lease, rest: Term) -> bool {
+        let mut answers = self.mutex.release_after(std::slice::from_ref(lease), rest);
+        let one = answers.len() == 1;
+        must(one, "each lease gets one answer", lease.name(), format_args!("release_after gave {answers:?}"));
+        answered("release_after", lease.name(), answers.remove(0))
+    }
+
+    #[track_caller]
+    pub(super) fn break_lease(&self, name: &MutexName) -> bool {
+        answered("break_lease", name, self.mutex.break_lease(name)).is_freed()
+    }
+
+    #[track_caller]
+    pub(super) fn admit(&self, admission: &Admission) -> Admitted {
+        let mut answers = self.mutex.admit(std::slice::from_ref(admission));
+        let name = asked_for(admission);
+        must(answers.len() == 1, "each admission gets one answer", name, format_args!("admit gave {answers:?}"));
+        answered("admit", name, answers.remove(0))
+    }
+
+    /// An admission that has to be granted, because all of it is free.
+    #[track_caller]
+    pub(super) fn is_admitted(&self, admission: &Admission) -> Grant {
+        let admitted = self.admit(admission);
+        granted(admission, admitted)
+    }
+
+    /// By `exists`, and by the witness where there is one, the name is held.
+    #[track_caller]
+    pub(super) fn is_held(&self, name: &MutexName, promise: &str) {
+        self.looks(name, true, promise);
+    }
+
+    /// By `exists`, and by the witness where there is one, nobody holds the name.
+    #[track_caller]
+    pub(super) fn is_free(&self, name: &MutexName, promise: &str) {
+        self.looks(name, false, promise);
+    }
+
+    #[track_caller]
+    fn looks(&self, name: &MutexName, held: bool, promise: &str) {
+        let says = self.exists(name);
+        must(says == held, promise, name, format_args!("exists answered {says}"));
+        if let Some(saw) = self.harness.witness(name) {
+            must(saw == held, promise, name, format_args!("exists answered {says}, but the witness saw {saw}"));
+        }
+    }
+
+    /// The name is this lease's, by all that can be seen.
+    #[track_caller]
+    pub(super) fn is_held_by(&self, lease: &Lease, promise: &str) {
+        self.is_held(lease.name(), promise);
+        self.is_told(lease, self.holder(lease.name()).as_ref(), promise);
+    }
+
+    /// A holder that the store told is the lease's, or the store never tells any.
+    #[track_caller]
+    pub(super) fn is_told(&self, lease: &Lease, told: Option<&Holder>, promise: &str) {
+        let name = lease.name();
+        match told {
+            Some(holder) => {
+                let same = holder.owner() == lease.owner() && holder.token() == lease.token();
+                must(same, promise, name, format_args!("the holder is told as {holder:?}, it is {lease:?}"));
+            }
+            None => must(!self.keeps_holders(), promise, name, "no holder is told, although the store keeps them"),
+        }
+    }
+
+    /// Whether the store says who holds a name; it may do so always, or never.
+    pub(super) fn keeps_holders(&self) -> bool {
+        *self.keeps_holders.get_or_init(|| {
+            let lease = self.create(&self.name("whether holders are kept"));
+            let kept = self.holder(lease.name()).is_some();
+            self.gives_back(&lease);
+            kept
+        })
+    }
+
+    /// `None` where the store can extend, which it says truly, as another case sees to.
+    pub(super) fn can_not_extend(&self) -> Option<Verdict> {
+        (!self.mutex.can_extend()).then_some(Verdict::DoesNotApply("the store can't extend a lease, and says so"))
+    }
+
+    /// `None` where the store can break; else that it can't, which it then has to say each time.
+    pub(super) fn can_not_break(&self) -> Option<Verdict> {
+        let lease = self.create(&self.name("whether leases are broken"));
+        let held = self.mutex.break_lease(lease.name()).map(|broken| broken.is_freed());
+        let free = self.mutex.break_lease(lease.name()).map(|broken| broken.is_freed());
+        let promise = "a store breaks, or says each time that it can't";
+        match (&held, &free) {
+            (Ok(true), Ok(false)) => None,
+            (Err(held), Err(free)) if held.is_unsupported() && free.is_unsupported() => {
+                self.gives_back(&lease);
+                Some(Verdict::DoesNotApply("the store can't break a lease, and says so"))
+            }
+            _ => broken(promise, lease.name(), format_args!("held it answered {held:?}, free {free:?}")),
+        }
+    }
+
+    #[track_caller]
+    pub(super) fn lifeline(&self, lease: &Lease) -> Option<Lifeline> {
+        answered("lifeline", lease.name(), self.mutex.lifeline(lease))
+    }
+
+    /// `None` where the store gives lifelines.
+    pub(super) fn gives_no_lifeline(&self) -> Option<Verdict> {
+        let lease = self.create(&self.name("whether lifelines are given"));
+        let lifeline = self.lifeline(&lease);
+        self.gives_back(&lease);
+        let none = Verdict::DoesNotApply("the store gives no lifeline: it can't tell whether a process lives");
+        lifeline.is_none().then_some(none)
+    }
+
+    /// What has to be seen before a lease ends may come too late on a busy machine, which proves nothing: `attempt`
+    /// then answers `None` (see [`before`](Self::before)) and begins anew, with another name.
+    #[track_caller]
+    pub(super) fn in_time<T>(&self, mut attempt: impl FnMut(&MutexName) -> Option<T>) -> T {
+        let seen = (0..20).find_map(|times| attempt(&self.name(format_args!("in time {times}"))));
+        seen.unwrap_or_else(|| panic!("this machine was 20 times too slow for leases of {:?}", self.short().get()))
+    }
+
+    /// `answer`, if it is certain that it was given before `end`.
+    pub(super) fn before<T>(&self, end: Moment, answer: T) -> Option<T> {
+        (self.clock.moment() < end).then_some(answer)
+    }
+}
+
+/// A term that does not end within a case.
+pub(super) fn long() -> Term {
+    Term::new(Duration::from_secs(600)).expect("ten minutes are a term")
+}
+
+pub(super) fn lease(name: impl Into<String>) -> MutexName {
+    let name = name.into();
+    MutexName::lease(name.clone()).unwrap_or_else(|error| panic!("{name:?} is meant to be a name: {error}"))
+}
+
+/// The `number`th of the suite's occurrences.
+pub(super) fn occurrence(number: usize) -> DateTime<Utc> {
+    let number = i64::try_from(number).expect("the suite counts to a few thousand");
+    DateTime::UNIX_EPOCH + TimeDelta::minutes(number)
+}
+
+/// Answers what was granted, if that is what was asked for.
+#[track_caller]
+pub(super) fn granted(admission: &Admission, admitted: Admitted) -> Grant {
+    let name = asked_for(admission);
+    let Admitted::Granted(grant) = admitted else {
+        broken("a free lease and a free claim are granted", name, format_args!("admit answered {admitted:?}"));
+    };
+    let fits = |asked: Option<&LeaseRequest>, got: Option<&Lease>| match (asked, got) {
+        (Some(asked), Some(got)) => {
+            got.name() == asked.name() && got.owner() == asked.owner() && got.term() == asked.term()
+        }
+        (None, None) => true,
+        _ => false,
+    };
+    let fits = fits(admission.lease(), grant.lease())
+        && fits(admission.claim(), grant.claim())
+        && grant.lease().or(grant.claim()).map(Lease::token) == Some(grant.token());
+    must(fits, "what is granted is what was asked for", name, format_args!("asked {admission:?}, got {grant:?}"));
+    grant
+}
+
+#[track_caller]
+pub(super) fn answered<T>(what: &str, name: &MutexName, answer: Result<T, MutexError>) -> T {
+    answer.unwrap_or_else(|error| {
+        broken("a store that is there answers", name, format_args!("{what} failed: {}", Chain(&error)))
+    })
+}
+
+#[track_caller]
+pub(super) fn must(kept: bool, promise: &str, name: &MutexName, happened: impl fmt::Display) {
+    if !kept {
+        broken(promise, name, happened);
+    }
+}
+
+#[track_caller]
+pub(super) fn broken(promise: &str, name: &MutexName, happened: impl fmt::Display) -> ! {
+    let name = name.to_string();
+    let shown: String = name.escape_debug().take(160).collect();
+    panic!("promised: {promise}; on {shown}; but {happened}");
+}
+
+fn asked_for(admission: &Admission) -> &MutexName {
+    admission.lease().or(admission.claim()).expect("an admission asks for something").name()
+}

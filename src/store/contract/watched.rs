@@ -1,0 +1,130 @@
+//! Whether a case goes on: a slow store is not one that hangs.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::Duration;
+
+use crate::base::error::MutexError;
+use crate::lease::holder::Holder;
+use crate::lease::name::MutexName;
+use crate::lease::request::{Lease, LeaseRequest};
+use crate::lease::term::Term;
+use crate::store::event_mutex::admission::{Admission, Admitted};
+use crate::store::event_mutex::broken::Broken;
+use crate::store::event_mutex::forward::forward;
+use crate::store::event_mutex::lifeline::Lifeline;
+use crate::store::event_mutex::warning::StoreWarning;
+use crate::store::event_mutex::{Answers, EventMutex, Scope};
+use crate::store::handle::StoreId;
+use crate::time::clock::Clock;
+
+/// How often the store was asked in a case.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Calls(Arc<AtomicUsize>);
+
+/// How long a case is waited for.
+#[derive(Clone, Copy)]
+pub(super) struct Patience {
+    /// While the store is asked nothing: one that never answers fails the suite, it does not hang it.
+    in_silence: Duration,
+    /// In all: the longest cases ask some ten thousand times, and no lease that they take for long ends meanwhile.
+    in_all: Duration,
+}
+
+impl Default for Patience {
+    fn default() -> Self {
+        Self { in_silence: Duration::from_secs(60), in_all: Duration::from_secs(5 * 60) }
+    }
+}
+
+impl Calls {
+    /// Waits until the case has `ended`, or says what speaks against that.
+    pub(super) fn wait_for(&self, ended: &Receiver<()>, patience: Patience) -> Result<(), String> {
+        let Patience { in_silence, in_all } = patience;
+        let clock = Clock::system();
+        let began = clock.moment();
+        let mut before = 0;
+        while ended.recv_timeout(in_silence) == Err(RecvTimeoutError::Timeout) {
+            let now = self.0.load(Ordering::Relaxed);
+            if now == before {
+                return Err(format!("for {in_silence:?} nothing came after call {now}"));
+            }
+            if clock.moment().since(began) >= in_all {
+                return Err(format!("the case did not end within {in_all:?} and {now} calls"));
+            }
+            before = now;
+        }
+        Ok(())
+    }
+}
+
+/// A store whose calls are counted.
+#[derive(Debug)]
+pub(super) struct Watched<M: ?Sized> {
+    calls: Calls,
+    mutex: M,
+}
+
+impl<M> Watched<M> {
+    pub(super) fn new(mutex: M, calls: Calls) -> Self {
+        Self { calls, mutex }
+    }
+}
+
+impl<M: ?Sized> Watched<M> {
+    fn asked(&self) -> &M {
+        self.calls.0.fetch_add(1, Ordering::Relaxed);
+        &self.mutex
+    }
+}
+
+forward!(impl<M> EventMutex for Watched<M>, |this| this.asked());
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+    use std::thread;
+
+    use super::*;
+    use crate::store::memory::MemoryMutex;
+
+    /// Waits for a case that asks so often, with a pause of so many milliseconds before each call, and then hangs or ends.
+    fn wait_for(calls: u32, pause: u64, hangs: bool, patience: Patience) -> Result<(), String> {
+        let counted = Calls::default();
+        let mutex = Watched::new(MemoryMutex::new(), counted.clone());
+        let (running, ended) = mpsc::channel();
+        let (gives_up, told) = mpsc::channel::<()>();
+        thread::scope(|scope| {
+            scope.spawn(move || {
+                let _running = running;
+                for _ in 0..calls {
+                    if told.recv_timeout(Duration::from_millis(pause)) != Err(RecvTimeoutError::Timeout) {
+                        return;
+                    }
+                    assert!(!mutex.exists(&MutexName::lease("report").unwrap()).unwrap());
+                }
+                if hangs {
+                    let _ = told.recv(); // Nobody says anything: it ends with the wait.
+                }
+            });
+            let waited = counted.wait_for(&ended, patience);
+            drop(gives_up);
+            waited
+        })
+    }
+
+    #[test]
+    fn a_slow_store_is_waited_for_and_one_that_hangs_is_not() {
+        let patience = Patience { in_silence: Duration::from_secs(2), ..Patience::default() };
+        assert_eq!(
+            wait_for(30, 100, false, patience),
+            Ok(()),
+            "it takes longer than that, and is never silent for so long"
+        );
+        assert_eq!(wait_for(3, 1, true, patience), Err("for 2s nothing came after call 3".into()));
+        let once = Patience { in_all: Duration::ZERO, ..patience };
+        let endless = wait_for(u32::MAX, 1, false, once).expect_err("it goes on and on");
+        assert!(endless.starts_with("the case did not end within 0ns and "), "{endless}");
+    }
+}

@@ -1,0 +1,251 @@
+//! What is asked of a store for one run, and its answer.
+
+use crate::lease::holder::Holder;
+use crate::lease::name::MutexName;
+use crate::lease::owner::Owner;
+use crate::lease::request::{Lease, LeaseRequest};
+use crate::lease::token::FencingToken;
+
+/// What one run asks of the gate: a lease, a claim, or both at once.
+///
+/// ```
+/// use chrono::DateTime;
+/// use soloist::{Admission, Admitted, Clock, EventMutex, LeaseRequest, MemoryMutex, MutexName, Term};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let mutex = MemoryMutex::new();
+/// let name = MutexName::lease("reports")?;
+/// let claim = name.claim("reports", DateTime::UNIX_EPOCH);
+/// let lease = LeaseRequest::new(name, Term::MAX, &Clock::system());
+/// let both = Admission::both(lease.clone(), lease.with(claim, Term::MAX));
+/// assert!(matches!(mutex.admit(&[both.clone()])[0], Ok(Admitted::Granted(_))));
+/// assert!(matches!(mutex.admit(&[both])[0], Ok(Admitted::ClaimTaken(Some(_)))));
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Admission {
+    lease: Option<LeaseRequest>,
+    claim: Option<LeaseRequest>,
+}
+
+impl Admission {
+    /// A lease alone.
+    ///
+    /// ```
+    /// # use soloist::{Admission, Clock, LeaseRequest, MutexName, Term};
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let request = LeaseRequest::new(MutexName::lease("reports")?, Term::MAX, &Clock::system());
+    /// assert!(Admission::lease_only(request).claim().is_none());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn lease_only(lease: LeaseRequest) -> Self {
+        Self { lease: Some(lease), claim: None }
+    }
+
+    /// A claim alone.
+    ///
+    /// ```
+    /// # use soloist::{Admission, Clock, LeaseRequest, MutexName, Term};
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let name = MutexName::lease("reports")?.claim("reports", chrono::DateTime::UNIX_EPOCH);
+    /// let request = LeaseRequest::new(name, Term::MAX, &Clock::system());
+    /// assert!(Admission::claim_only(request).lease().is_none());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn claim_only(claim: LeaseRequest) -> Self {
+        Self { lease: None, claim: Some(claim) }
+    }
+
+    /// A lease and a claim, both or neither.
+    ///
+    /// ```
+    /// # use soloist::{Admission, Clock, LeaseRequest, MutexName, Term};
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let name = MutexName::lease("reports")?;
+    /// let claim = name.claim("reports", chrono::DateTime::UNIX_EPOCH);
+    /// let lease = LeaseRequest::new(name, Term::MAX, &Clock::system());
+    /// let both = Admission::both(lease.clone(), lease.with(claim, Term::MAX));
+    /// assert!(both.lease().is_some() && both.claim().is_some());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn both(lease: LeaseRequest, claim: LeaseRequest) -> Self {
+        Self { lease: Some(lease), claim: Some(claim) }
+    }
+
+    /// The lease that is asked for.
+    ///
+    /// ```
+    /// # use soloist::{Admission, Clock, LeaseRequest, MutexName, Term};
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let request = LeaseRequest::new(MutexName::lease("reports")?, Term::MAX, &Clock::system());
+    /// assert_eq!(Admission::lease_only(request.clone()).lease(), Some(&request));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn lease(&self) -> Option<&LeaseRequest> {
+        self.lease.as_ref()
+    }
+
+    /// The claim that is asked for.
+    ///
+    /// ```
+    /// # use soloist::{Admission, Clock, LeaseRequest, MutexName, Term};
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let name = MutexName::lease("reports")?.claim("reports", chrono::DateTime::UNIX_EPOCH);
+    /// # let request = LeaseRequest::new(name, Term::MAX, &Clock::system());
+    /// assert_eq!(Admission::claim_only(request.clone()).claim(), Some(&request));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn claim(&self) -> Option<&LeaseRequest> {
+        self.claim.as_ref()
+    }
+
+    /// What it is called in messages: the lease, or the claim where there is no lease.
+    pub(crate) fn name(&self) -> &MutexName {
+        self.request().name()
+    }
+
+    /// What is attempted with it, as errors say it.
+    pub(crate) fn attempted(&self) -> String {
+        format!("admit {}", self.name())
+    }
+
+    /// Who asks, where the lease and the claim are of one owner.
+    pub(crate) fn owner(&self) -> Owner {
+        self.request().owner()
+    }
+
+    fn request(&self) -> &LeaseRequest {
+        let request = self.lease.as_ref().or(self.claim.as_ref());
+        request.expect("an admission is made with a lease, a claim, or both")
+    }
+
+    /// Grants all that was asked for, under one token. For stores that decide in one step.
+    ///
+    /// ```
+    /// # use soloist::{Admission, Clock, FencingToken, LeaseRequest, MutexName, Term};
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let request = LeaseRequest::new(MutexName::lease("reports")?, Term::MAX, &Clock::system());
+    /// let grant = Admission::lease_only(request).granted(FencingToken::new(7));
+    /// assert_eq!(grant.token(), FencingToken::new(7));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn granted(&self, token: FencingToken) -> Grant {
+        Grant {
+            lease: self.lease.as_ref().map(|lease| lease.granted(token)),
+            claim: self.claim.as_ref().map(|claim| claim.granted(token)),
+            token,
+        }
+    }
+}
+
+/// The answer to an [`Admission`].
+///
+/// ```
+/// use soloist::{Admission, Admitted, Clock, EventMutex, LeaseRequest, MemoryMutex, MutexName, Term};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let request = LeaseRequest::new(MutexName::lease("reports")?, Term::MAX, &Clock::system());
+/// match MemoryMutex::new().admit(&[Admission::lease_only(request)]).remove(0)? {
+///     Admitted::Granted(grant) => println!("ours, under token {}", grant.token()),
+///     Admitted::LeaseTaken(holder) => println!("running already: {holder:?}"),
+///     Admitted::ClaimTaken(holder) => println!("this occurrence is somebody else's: {holder:?}"),
+/// }
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Admitted {
+    /// All that was asked for is ours.
+    Granted(Grant),
+    /// Nothing was granted: the lease is held, by this holder where the store knows it.
+    LeaseTaken(Option<Holder>),
+    /// Nothing was granted: the occurrence is claimed, by this holder where the store knows it.
+    ClaimTaken(Option<Holder>),
+}
+
+/// What was granted for one run.
+///
+/// ```
+/// # use soloist::{Admission, Clock, FencingToken, LeaseRequest, MutexName, Term};
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let request = LeaseRequest::new(MutexName::lease("reports")?, Term::MAX, &Clock::system());
+/// let grant = Admission::lease_only(request).granted(FencingToken::new(7));
+/// assert!(grant.lease().is_some() && grant.claim().is_none());
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Grant {
+    pub(super) lease: Option<Lease>,
+    pub(super) claim: Option<Lease>,
+    pub(super) token: FencingToken,
+}
+
+impl Grant {
+    /// The lease, which is given back when the run has ended.
+    ///
+    /// ```
+    /// # use soloist::{Admission, Clock, FencingToken, LeaseRequest, MutexName, Term};
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let request = LeaseRequest::new(MutexName::lease("reports")?, Term::MAX, &Clock::system());
+    /// # let grant = Admission::lease_only(request).granted(FencingToken::new(7));
+    /// assert_eq!(grant.lease().unwrap().token(), grant.token());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn lease(&self) -> Option<&Lease> {
+        self.lease.as_ref()
+    }
+
+    /// The claim, which stays until it expires.
+    ///
+    /// ```
+    /// # use soloist::{Admission, Clock, FencingToken, LeaseRequest, MutexName, Term};
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let name = MutexName::lease("reports")?.claim("reports", chrono::DateTime::UNIX_EPOCH);
+    /// # let request = LeaseRequest::new(name, Term::MAX, &Clock::system());
+    /// # let grant = Admission::claim_only(request).granted(FencingToken::new(7));
+    /// assert!(grant.claim().unwrap().name().is_claim());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn claim(&self) -> Option<&Lease> {
+        self.claim.as_ref()
+    }
+
+    pub(crate) fn of(lease: Lease) -> Self {
+        Self { token: lease.token(), lease: Some(lease), claim: None }
+    }
+
+    /// Whether it is the answer to this admission.
+    pub(crate) fn is_for(&self, admission: &Admission) -> bool {
+        let same = |granted: Option<&Lease>, asked: Option<&LeaseRequest>| match (granted, asked) {
+            (None, None) => true,
+            (Some(granted), Some(asked)) => granted.owner() == asked.owner() && granted.name() == asked.name(),
+            _ => false,
+        };
+        same(self.lease(), admission.lease()) && same(self.claim(), admission.claim())
+    }
+
+    /// The token that the run carries: the lease's, or the claim's where there is no lease.
+    ///
+    /// ```
+    /// # use soloist::{Admission, Clock, FencingToken, LeaseRequest, MutexName, Term};
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let request = LeaseRequest::new(MutexName::lease("reports")?, Term::MAX, &Clock::system());
+    /// # let grant = Admission::lease_only(request).granted(FencingToken::new(7));
+    /// assert_eq!(grant.token().get(), 7);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn token(&self) -> FencingToken {
+        self.token
+    }
+}

@@ -1,0 +1,103 @@
+//! What a command inherits, so that its lease lasts as long as it does.
+
+use std::fmt;
+#[cfg(unix)]
+use std::os::fd::OwnedFd;
+
+/// What a process inherits that works under a lease; see [`EventMutex::lifeline`](crate::EventMutex::lifeline). The lease
+/// lasts for as long as anybody has it open: the process, and whatever that starts, unless they close it.
+///
+/// On Unix it is a descriptor, `OwnedFd`, that no process inherits by accident: it is closed where another program is
+/// started, unless it is passed on purpose, as one of the standard streams, say. On other systems there is none.
+///
+/// ```
+/// # #[cfg(unix)]
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use std::os::fd::OwnedFd;
+/// use std::process::Command;
+/// use soloist::{Clock, EventMutex, FileMutex, LeaseRequest, MutexName, Term};
+///
+/// # let dir = tempfile::tempdir()?;
+/// # let dir = dir.path();
+/// let (mutex, name) = (FileMutex::in_dir(dir)?, MutexName::lease("backup")?);
+/// let lease = mutex.create(&LeaseRequest::new(name, Term::DEFAULT, &Clock::system()))?.expect("it is free");
+/// if let Some(lifeline) = mutex.lifeline(&lease)? {
+///     Command::new("true").stdin(OwnedFd::from(lifeline)).status()?;
+/// }
+/// mutex.forget(&lease)?;
+/// # Ok(())
+/// # }
+/// # #[cfg(not(unix))]
+/// # fn main() {}
+/// ```
+#[must_use = "dropping it closes it, and nobody inherits it"]
+pub struct Lifeline {
+    inherited: Inherited,
+    tell: Option<Tell>,
+}
+
+/// Told which process group works under the lease.
+type Tell = Box<dyn FnOnce(u32) + Send + Sync>;
+
+#[cfg(unix)]
+type Inherited = OwnedFd;
+
+/// Nothing is inherited here.
+#[cfg(not(unix))]
+type Inherited = std::convert::Infallible;
+
+#[cfg(unix)]
+impl Lifeline {
+    /// The descriptor from which a store of your own can tell that somebody lives who inherited it: of a file that is
+    /// locked with `flock`, say, or of a pipe or a socket whose other end the store watches.
+    ///
+    /// ```
+    /// # #[cfg(unix)]
+    /// # fn main() -> std::io::Result<()> {
+    /// let (watched, inherited) = std::io::pipe()?;
+    /// let lifeline = soloist::Lifeline::of(inherited);
+    /// # Ok(())
+    /// # }
+    /// # #[cfg(not(unix))]
+    /// # fn main() {}
+    /// ```
+    pub fn of(inherited: impl Into<OwnedFd>) -> Self {
+        Self { inherited: inherited.into(), tell: None }
+    }
+
+    /// The same lifeline, for a store that wants to know which process group works under the lease: a scheduler calls
+    /// `tell` with its number when the command has begun.
+    ///
+    /// ```
+    /// # #[cfg(unix)]
+    /// # fn main() -> std::io::Result<()> {
+    /// let (watched, inherited) = std::io::pipe()?;
+    /// let lifeline = soloist::Lifeline::of(inherited).telling(|group| println!("process group {group} works under it"));
+    /// # Ok(())
+    /// # }
+    /// # #[cfg(not(unix))]
+    /// # fn main() {}
+    /// ```
+    pub fn telling(self, tell: impl FnOnce(u32) + Send + Sync + 'static) -> Self {
+        Self { tell: Some(Box::new(tell)), ..self }
+    }
+
+    pub(crate) fn into_parts(self) -> (OwnedFd, Option<Tell>) {
+        (self.inherited, self.tell)
+    }
+}
+
+/// For a [`Command`](std::process::Command) of your own, see [`Lifeline`].
+#[cfg(unix)]
+impl From<Lifeline> for OwnedFd {
+    fn from(lifeline: Lifeline) -> Self {
+        lifeline.inherited
+    }
+}
+
+impl fmt::Debug for Lifeline {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let tells = self.tell.is_some();
+        f.debug_struct("Lifeline").field("inherited", &self.inherited).field("tells", &tells).finish()
+    }
+}

@@ -1,0 +1,187 @@
+//! What a look at a store, before it is trusted, can warn of.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::base::escape::OneLine;
+#[cfg(any(feature = "redis", feature = "mysql", feature = "postgres"))]
+use crate::time::clock::LITTLE_STEP;
+use crate::time::clock::Rough;
+
+/// Something about a store that lets it promise less than the documentation says; told by
+/// [`EventMutex::check`](crate::EventMutex::check).
+///
+/// ```no_run
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// for warning in soloist::connect("redis://cache.internal")?.check()? {
+///     eprintln!("{warning}");
+/// }
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum StoreWarning {
+    /// When its memory is full, the server throws entries away that are held. A server without a limit (`maxmemory 0`) is
+    /// warned of too: it does so as soon as it gets one.
+    Evicts {
+        /// The server's `maxmemory-policy`.
+        policy: String,
+    },
+    /// The server follows another one, and can't be written to.
+    Replica,
+    /// The server is one of the nodes of a Redis Cluster: an event whose keys lie on another node does not run.
+    ClusterNode,
+    /// What is said to the server, the password included, goes over a network and is not encrypted. A server is taken to
+    /// be on this host where the URL names a socket, `localhost` or a loopback address.
+    Plaintext {
+        /// What the URL has in it for TLS, as in `rediss://`.
+        instead: &'static str,
+    },
+    /// The server is older than what the store is written for.
+    OldVersion {
+        /// The version of the server.
+        found: String,
+        /// The oldest that is known to do.
+        needed: &'static str,
+    },
+    /// What holds a table of mutexes forgets what was granted, or part of it, when the server ends.
+    Forgets {
+        /// What is so about the table, as in "its engine is MEMORY".
+        how: String,
+    },
+    /// A table of mutexes is not as it should be, so that names may be mixed up or granted twice.
+    WrongTable {
+        /// What is wrong with it, as in "it has no primary key".
+        what: String,
+    },
+    /// A directory that other users can change, so that they can end or forge what is held in it.
+    WrongDirectory {
+        /// The directory of the store, or one above it.
+        path: PathBuf,
+        /// What is wrong with it and what to do, as in "its group can write to it".
+        what: String,
+    },
+    /// A directory on overlayfs, as the root of a container is: each container has a directory of its own at this path,
+    /// which goes with it.
+    Overlay {
+        /// The directory of the store.
+        path: PathBuf,
+    },
+    /// A file in the directory of a store that can't be used, or that other users can lock: they block its events.
+    WrongFile {
+        /// The record or life file.
+        path: PathBuf,
+        /// What is wrong with it and what to do, as in "it is a symbolic link".
+        what: String,
+    },
+    /// The server's clock was set back: grants that it holds, or its last one, lie in the future.
+    ClockSetBack {
+        /// By how much at least.
+        by: Duration,
+    },
+    /// The clocks of the server and of this host differ: one of them is wrong, and hosts that disagree tick at
+    /// different times. Claims tolerate a difference of five minutes.
+    ClocksDiffer {
+        /// How far they are apart.
+        by: Duration,
+    },
+}
+
+/// How far clocks that follow the same time are apart at most.
+#[cfg(any(feature = "redis", feature = "mysql", feature = "postgres"))]
+const CLOCKS_DIFFER: Duration = Duration::from_secs(10);
+
+impl StoreWarning {
+    /// What is to be said of a server's clock that is so far from ours.
+    #[cfg(any(feature = "redis", feature = "mysql", feature = "postgres"))]
+    pub(crate) fn of_clocks(apart: Duration) -> Option<Self> {
+        (apart > CLOCKS_DIFFER).then_some(Self::ClocksDiffer { by: apart })
+    }
+
+    /// What is to be said of grants that lie so far in the future of the server's clock.
+    #[cfg(any(feature = "redis", feature = "mysql", feature = "postgres"))]
+    pub(crate) fn of_grants_ahead(ahead: Duration) -> Option<Self> {
+        (ahead > LITTLE_STEP).then_some(Self::ClockSetBack { by: ahead })
+    }
+}
+
+impl fmt::Display for StoreWarning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Evicts { policy } => write!(
+                f,
+                "the server evicts keys when its memory is full (maxmemory-policy {}), also those of live leases: \
+                 set it to noeviction, or use a server of its own",
+                OneLine(policy)
+            ),
+            Self::Forgets { how } => {
+                write!(f, "the table forgets leases when the server ends, because {}: make it a durable one", OneLine(how))
+            }
+            Self::WrongTable { what } => write!(
+                f,
+                "the table is not as it should be: {}; drop it while nothing runs, and create it with create_table()",
+                OneLine(what)
+            ),
+            Self::WrongDirectory { path, what } => {
+                write!(f, "the directory {} is not as it should be: {}", OneLine(path.display()), OneLine(what))
+            }
+            Self::WrongFile { path, what } => {
+                write!(f, "the file {} is not as it should be: {}", OneLine(path.display()), OneLine(what))
+            }
+            Self::Overlay { path } => write!(
+                f,
+                "the directory {} is on overlayfs: other containers do not see it, and it is lost when this container is \
+                 made anew; put it on a volume that all containers mount",
+                OneLine(path.display())
+            ),
+            Self::ClusterNode => f.write_str(
+                "the server is a node of a Redis Cluster, which is not supported: events whose keys are on other nodes do \
+                 not run; use a standalone Redis",
+            ),
+            Self::Plaintext { instead } => write!(
+                f,
+                "the connection to another host is not encrypted: others on the network can read the password and change \
+                 answers; use TLS, with {instead} in the url"
+            ),
+            Self::Replica => f.write_str("the server is a replica and can't be written to: connect to its primary"),
+            Self::OldVersion { found, needed } => {
+                write!(
+                    f,
+                    "the server's version {} is older than {needed}, the oldest that this is written for: update it",
+                    OneLine(found)
+                )
+            }
+            Self::ClockSetBack { by } => write!(
+                f,
+                "the server's clock was set back by {} or more: a lease that a dead process left blocks its event for \
+                 one more term, from the next tick that asks for it; find out what set the clock, and if it is wrong \
+                 now, set it right while nothing runs",
+                Rough(*by)
+            ),
+            Self::ClocksDiffer { by } => write!(
+                f,
+                "the clocks of the server and of this host differ by {:.1} s: let both follow the same time",
+                by.as_secs_f64()
+            ),
+        }
+    }
+}
+
+#[cfg(all(test, any(feature = "redis", feature = "mysql", feature = "postgres")))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_grant_that_is_a_little_ahead_is_no_warning() {
+        assert_eq!(StoreWarning::of_grants_ahead(Duration::from_secs(1)), None);
+        let warning = StoreWarning::of_grants_ahead(Duration::from_secs(23 * 3600)).unwrap();
+        assert_eq!(
+            warning.to_string(),
+            "the server's clock was set back by 23h 0min or more: a lease that a dead process left blocks its event for \
+             one more term, from the next tick that asks for it; find out what set the clock, and if it is wrong \
+             now, set it right while nothing runs"
+        );
+    }
+}

@@ -1,0 +1,663 @@
+//! Scope: this host. Clock: the kernel's locks say who lives, the wall clock when a term is over. A crash frees the
+//! leases at once; claims stay until they expire.
+//!
+//! Each mutex has a *record* and a *life* file. The record is text: the name, the lease, the last token, the claims. A
+//! short lock of it makes each decision one critical section, also the ones that only look, so that a look waits for a
+//! create and never refuses it. The life file is locked by the holder for as long as the lease is in hand; a lease is
+//! held while its term lasts and its life file is locked, or until the end that it was released to. Who takes over an
+//! expired or broken lease whose holder still lives locks another life file, a new generation.
+//!
+//! A record of more than 64 claims has an *index* beside it, which says where each claim stands, so that a decision costs
+//! the same whatever their number. All that it says is in the record too: it counts only if nobody has granted a claim
+//! without it, and is made anew otherwise.
+//!
+//! A command that works under a lease inherits a duplicate of the life file's descriptor, its lifeline. They share one
+//! lock: it stays until the last of them is closed, whoever was killed before, and ends at once when the holder unlocks
+//! it to give the lease back. When the command has begun, its process group is noted in the record. From the first lifeline
+//! on the record says that the term does not count, because nobody
+//! renews it when the holder has gone: the lease is held while its life file is locked. Where that file was deleted
+//! nobody can tell who lives, and the term counts again.
+//!
+//! A grant is true with the write of the state: the claim beside it is written first, and one whose token is higher
+//! than that of the last grant was never granted. What is torn was never granted either, and is written anew. Blocks
+//! are written in place; nothing is truncated, and nothing is unlinked, because a lock of an unlinked file excludes
+//! nobody. Nothing is synced to the disk: a power loss takes the holders with it, and may take back the claims of the
+//! last seconds before it.
+//!
+//! Whoever can open a record or a life file can lock it, and whoever can write to the directory can plant files there
+//! that root or another user opens. So all files are opened beside one descriptor of the directory, never through a
+//! link; `access` says who may own them. The directory's mode is looked at whenever a file is opened, and not at a gate
+//! whose files are kept open.
+
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use chrono::{DateTime, Utc};
+
+use super::event_mutex::{EventMutex, Scope};
+use super::handle::StoreId;
+use crate::base::error::MutexError;
+use crate::lease::holder::Holder;
+use crate::lease::name::MutexName;
+use crate::lease::owner::Owner;
+use crate::lease::request::{Lease, LeaseRequest};
+use crate::lease::term::Term;
+use crate::store::event_mutex::admission::{Admission, Admitted};
+use crate::store::event_mutex::broken::Broken;
+#[cfg(unix)]
+use crate::store::event_mutex::lifeline::Lifeline;
+use crate::store::event_mutex::steps::admit_in_steps;
+#[cfg(unix)]
+use crate::store::event_mutex::warning::StoreWarning;
+use crate::time::clock::{Clock, wall_plus};
+
+#[cfg(unix)]
+mod access;
+mod claims;
+#[cfg_attr(not(unix), path = "file/directory_elsewhere.rs")]
+mod directory;
+mod handles;
+#[cfg(unix)]
+mod health;
+mod index;
+mod life;
+mod line;
+mod network;
+mod open_file;
+mod place;
+mod position;
+mod record;
+mod record_file;
+mod section;
+mod seen;
+mod text;
+mod turn;
+
+use directory::Directory;
+use handles::{Files, Handles, InHand};
+use life::Life;
+use place::{Fault, Place, of_directory, record_in};
+use record_file::RecordFile;
+use section::{Occupant, Section, Verdict};
+
+/// Mutexes between the processes of one host, in a directory. It can do all that an [`EventMutex`] can.
+///
+/// A killed process frees its leases at once, whatever their term. One whose [`lifeline`](EventMutex::lifeline) a command
+/// has is free when the command has ended, and all that it started and that inherited it; no sooner and no later,
+/// whatever the term.
+///
+/// `cat DIR/*.record` shows who holds what, since when and until when. The record of a process that was killed stays as it
+/// was. Ignore it once its pid has gone, with one exception: where the line `life` says `beyond until`, the lease lasts
+/// until its command has ended, too. The line `group` names the command's process group, and `fuser DIR/*.life` finds what
+/// has left that. The [holder](EventMutex::holder) and the report say so as well, and [`break_lease`](EventMutex::break_lease)
+/// answers [`FreedWhileRunning`](crate::Broken::FreedWhileRunning).
+///
+/// The files are small and stay: one record and one life file for each name that was ever asked for, and an index for
+/// each name that ever had more than 64 claims at once. Do not delete or replace them while a process uses the directory:
+/// whoever holds a deleted one no longer excludes anybody, and is told so when a lease that is older than a second is
+/// extended or given back.
+///
+/// On Unix the files can be opened by their owner alone, or also by the group of a directory that services of several
+/// users share: see [`Sharing`]. Earlier versions made files with wider modes: these are narrowed when their owner
+/// opens them. [`check`](EventMutex::check) narrows all files of this user, and warns of those of others. The store
+/// refuses the following, with an error that names the path and says what to do:
+///
+/// - a directory that all users can write to, such as `/tmp` itself, also one whose mode is changed later;
+/// - a directory of another user than root, unless its group shares it, or this process is root's;
+/// - a symbolic link, a file with several hard links, or anything else that is not a regular file, as a file of the
+///   store;
+/// - a file of another user than root, unless its group shares it, or this process is root's and the owner of the file
+///   owns the directory, too.
+///
+/// What root makes in the directory of another user belongs to that user, so that root can pause their schedule.
+/// Whoever can write to the directory, or to one above it, can still remove it or its files.
+///
+/// A cheap handle: clones see the same leases in hand. These end with the last handle, as they do with the process. Up to
+/// 64 mutexes keep their two files open between leases. Claims only expire. They are not synced to the disk, so a power
+/// loss may take back those of the last seconds.
+///
+/// Terms are measured on the wall clock, because only that is the same for all processes. If it is set
+///
+/// - **back**, what was given back stays free, and what a dead process held is free at once. Claims and the rest of
+///   [`hold_at_least`](crate::Event::hold_at_least) last longer by that much. If a live holder refuses a gate, the
+///   report says that its `since` lies in the future, and [the process fails](crate::SkipReason::is_failure).
+/// - **forward** by more than what is left of a term, a lease ends early, unless it has a lifeline.
+///
+/// ```
+/// use std::time::Duration;
+/// use soloist::{Clock, EventMutex, FileMutex, LeaseRequest, MutexName, Owner, Term};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let dir = tempfile::tempdir()?;
+/// # let dir = dir.path();
+/// let mutex = FileMutex::in_dir(dir)?;
+/// let name = MutexName::lease("reports")?;
+/// let request = LeaseRequest::new(name.clone(), Term::new(Duration::from_secs(60))?, &Clock::system());
+/// let lease = mutex.create(&request)?.expect("nobody holds it");
+/// assert!(FileMutex::in_dir(dir)?.exists(&name)?);
+/// mutex.forget(&lease)?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct FileMutex {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    dir: PathBuf,
+    directory: Mutex<Arc<Directory>>,
+    clock: Clock,
+    handles: Mutex<Handles>,
+}
+
+impl FileMutex {
+    /// The mutexes in the directory `path`, which is made if it is not there, with mode 0700. A relative path is one from
+    /// the current directory of this moment.
+    ///
+    /// # Errors
+    ///
+    /// - The directory can't be made or opened.
+    /// - It lies on a network filesystem, see [`NetworkFilesystem`].
+    /// - On Unix, other users could plant or replace files: all users can write to it; or it belongs to another user than
+    ///   this process's or root, and its group does not share it, see [`Sharing`]; or its path is a symbolic link that
+    ///   another user made. Root may use every user's directory.
+    ///
+    /// ```
+    /// use soloist::FileMutex;
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let dir = tempfile::tempdir()?;
+    /// # let dir = dir.path();
+    /// let mutex = FileMutex::in_dir(dir.join("locks"))?;
+    /// assert!(dir.join("locks").is_dir());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn in_dir(path: impl Into<PathBuf>) -> Result<Self, MutexError> {
+        Self::builder(path).open()
+    }
+
+    /// The same with options.
+    ///
+    /// ```
+    /// use soloist::{FileMutex, ManualClock};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let dir = tempfile::tempdir()?;
+    /// # let dir = dir.path();
+    /// let clock = ManualClock::at(chrono::DateTime::UNIX_EPOCH);
+    /// let mutex = FileMutex::builder(dir).clock(&clock).open()?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn builder(path: impl Into<PathBuf>) -> FileMutexBuilder {
+        FileMutexBuilder {
+            path: path.into(),
+            clock: Clock::system(),
+            network: NetworkFilesystem::Refuse,
+            sharing: Sharing::ByMode,
+        }
+    }
+
+    /// The directory, as an absolute path.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let temporary = tempfile::tempdir()?;
+    /// # let dir = temporary.path();
+    /// assert_eq!(soloist::FileMutex::in_dir(dir)?.dir(), dir);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn dir(&self) -> &Path {
+        &self.shared.dir
+    }
+
+    /// The files of a mutex in the directory that others meet now who open its path.
+    fn place(&self, name: &MutexName) -> Result<Place, Fault> {
+        let directory = self.directory().map_err(Fault::of_directory(record_in(self.dir(), name)))?;
+        Ok(Place::of(directory, name))
+    }
+
+    fn directory(&self) -> io::Result<Arc<Directory>> {
+        // It is replaced as a whole.
+        let mut directory = self.shared.directory.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(renewed) = directory.renewed()? {
+            *directory = Arc::new(renewed);
+        }
+        Ok(Arc::clone(&directory))
+    }
+
+    fn now(&self) -> DateTime<Utc> {
+        self.shared.clock.now()
+    }
+
+    fn handles(&self) -> MutexGuard<'_, Handles> {
+        // No code that can panic runs while they are half-changed, so poisoned ones are whole.
+        self.shared.handles.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The files of a mutex, from those that lie ready if nobody has deleted or moved them.
+    fn files(&self, name: &MutexName, owner: Owner) -> Result<Box<Files>, Fault> {
+        let now = self.shared.clock.moment();
+        if let Some(mut files) = self.handles().idle(name, owner.pid())
+            && files.record.is_in_place(now)
+        {
+            return Ok(files);
+        }
+        Files::open_or_make(self.place(name)?, owner.pid(), now)
+    }
+
+    /// Decides on one admission, whose parts are of one mutex, in one critical section.
+    fn admit_at_once(&self, admission: &Admission, request: &LeaseRequest) -> Result<Admitted, Fault> {
+        let name = request.name();
+        let mut files = self.files(name, request.owner())?;
+        let Files { record, spare, .. } = &mut *files;
+        let verdict = record.enter()?.admit(admission, spare, self.now())?;
+        let mut handles = self.handles();
+        match verdict {
+            Verdict::Refused(refused) => {
+                handles.put_back(name, files);
+                Ok(refused)
+            }
+            Verdict::Granted { grant, life, superseded } => {
+                if let Some(owner) = superseded {
+                    handles.let_go(owner, name);
+                }
+                match (grant.lease(), life) {
+                    (Some(lease), Some(life)) => handles.hold(lease.owner(), name, InHand { files, life }),
+                    _ => handles.put_back(name, files),
+                }
+                Ok(Admitted::Granted(grant))
+            }
+        }
+    }
+
+    fn decide_on(&self, admission: &Admission) -> Result<Admitted, MutexError> {
+        let (lease, claim) = (admission.lease(), admission.claim());
+        let in_one_record = match (lease.map(LeaseRequest::name), claim.map(LeaseRequest::name)) {
+            (Some(lease), Some(claim)) => !lease.is_claim() && claim.is_claim() && lease.mutex() == claim.mutex(),
+            (Some(lease), None) => !lease.is_claim(),
+            (None, Some(claim)) => claim.is_claim(),
+            (None, None) => false,
+        };
+        match lease.or(claim) {
+            Some(request) if in_one_record => {
+                self.admit_at_once(admission, request).map_err(|fault| fault.while_trying_to("create", request.name()))
+            }
+            _ => admit_in_steps(self, admission),
+        }
+    }
+
+    /// What `section` answers on the record of `name`, or `absent` if there is none.
+    fn on_record<T>(
+        &self,
+        name: &MutexName,
+        absent: T,
+        section: impl FnOnce(Section<'_>) -> Result<T, Fault>,
+    ) -> Result<T, Fault> {
+        match RecordFile::open(self.place(name)?, self.shared.clock.moment())? {
+            None => Ok(absent),
+            Some(mut record) => section(record.enter()?),
+        }
+    }
+
+    fn occupant(&self, name: &MutexName) -> Result<Occupant, MutexError> {
+        self.on_record(name, Occupant::Nobody, |mut section| section.occupant(name, self.now()))
+            .map_err(|fault| fault.while_trying_to("look at", name))
+    }
+
+    /// Ends a lease, as `end` does it on the record. One that is in hand needs no file opened; whatever is answered, its
+    /// life file is unlocked.
+    fn end(
+        &self,
+        lease: &Lease,
+        end: impl FnOnce(&mut Section<'_>, Option<&Life>, DateTime<Utc>) -> Result<bool, Fault>,
+    ) -> Result<bool, Fault> {
+        let in_hand = self.handles().let_go(lease.owner(), lease.name());
+        let Some(InHand { mut files, mut life }) = in_hand else {
+            return self.on_record(lease.name(), false, |mut section| end(&mut section, None, self.now()));
+        };
+        let ours = files.record.expect_not_deleted(self.shared.clock.moment()).and_then(|()| {
+            let mut section = files.record.enter()?;
+            let ours = end(&mut section, Some(&life), self.now());
+            // Before the next one's turn, or that would have to start a new generation.
+            files.spare = life.end();
+            ours
+        });
+        life.end();
+        self.handles().put_back(lease.name(), files);
+        ours
+    }
+
+    fn extend_one(&self, lease: &Lease, term: Term) -> Result<bool, Fault> {
+        let ours = self.on_record(lease.name(), false, |mut section| {
+            let now = self.now();
+            section.extend(lease, wall_plus(now, term.get()), now)
+        })?;
+        if !ours {
+            self.handles().let_go(lease.owner(), lease.name());
+        }
+        Ok(ours)
+    }
+}
+
+#[cfg(unix)]
+impl FileMutex {
+    /// Binds a lease that is in hand, and still its owner's, to its life file, and lends a duplicate of that.
+    fn lend(&self, lease: &Lease) -> Result<Lifeline, Fault> {
+        let place = self.place(lease.name())?;
+        let lent = self.handles().lend(lease.owner(), lease.name()).map_err(Fault::at(place.record()))?;
+        let Some(duplicate) = lent else {
+            return Err(Fault::unusable(place.record(), "it is not in hand here".into()));
+        };
+        if self.on_record(lease.name(), false, |mut section| section.bind(lease, self.now()))? {
+            let (store, lease) = (self.clone(), lease.clone());
+            return Ok(Lifeline::of(duplicate).telling(move |process_group| store.note(&lease, process_group)));
+        }
+        self.handles().let_go(lease.owner(), lease.name());
+        Err(Fault::unusable(place.record(), "it is not its owner's any more".into()))
+    }
+
+    /// Notes which process group works under the lease.
+    fn note(&self, lease: &Lease, process_group: u32) {
+        // Should it fail, whoever asks is told less, and the next renewal says what is wrong.
+        let _ = self.on_record(lease.name(), false, |mut section| section.note(lease, process_group, self.now()));
+    }
+}
+
+/// What a [`FileMutex`] is opened with.
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let dir = tempfile::tempdir()?;
+/// # let dir = dir.path();
+/// let mutex = soloist::FileMutex::builder(dir).open()?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+#[must_use = "nothing is opened before `open()`"]
+pub struct FileMutexBuilder {
+    path: PathBuf,
+    clock: Clock,
+    network: NetworkFilesystem,
+    sharing: Sharing,
+}
+
+/// What to do with a directory on a network filesystem: NFS, SMB, AFS, Coda, 9P, FUSE, Ceph, Lustre or GPFS.
+///
+/// ```
+/// use soloist::{FileMutex, NetworkFilesystem};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let dir = tempfile::tempdir()?;
+/// # let dir = dir.path();
+/// let mutex = FileMutex::builder(dir).on_network_filesystem(NetworkFilesystem::Trust).open()?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum NetworkFilesystem {
+    /// It is an error. Locks there may reach this host only, or vanish when the server restarts; so may the rest.
+    #[default]
+    Refuse,
+    /// It is used, and you know that its locks hold between all hosts that use it. Their clocks must agree.
+    Trust,
+}
+
+/// Who shares a directory. It is for Unix, and has no effect elsewhere.
+///
+/// Whoever can open a file of the store can lock it, and so block its event. So the files are their owner's alone (mode
+/// 0600), or also their group's (0660) where services of several users share the directory. The directory's mode says
+/// which, to all who use it:
+///
+/// | the directory | its files | |
+/// | --- | --- | --- |
+/// | all users can write to it | | refused |
+/// | setgid, and its group can read, write and enter it (2770, 2775) | 0660, of the directory's group | shared |
+/// | its group can write to it (0770, 0775) | 0600 | [`check`](EventMutex::check) warns: the group can remove files |
+/// | any other | 0600 | |
+///
+/// ```
+/// use soloist::{FileMutex, Sharing};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let dir = tempfile::tempdir()?;
+/// # let dir = dir.path();
+/// let mutex = FileMutex::builder(dir.join("locks")).shared_with(Sharing::Group).open()?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Sharing {
+    /// The mode of the directory decides, as in the table. A directory that is made here gets mode 0700.
+    #[default]
+    ByMode,
+    /// The group of the directory shares it. When its owner opens it, its mode is changed as by `chmod g+rwxs`. Any
+    /// other user gets an error until that was done. All members of the group can block and end its leases.
+    Group,
+}
+
+impl FileMutexBuilder {
+    /// Takes the time from `clock`; the default is the machine's.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use soloist::{Clock, EventMutex, FileMutex, LeaseRequest, ManualClock, MutexName, Term};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let dir = tempfile::tempdir()?;
+    /// # let dir = dir.path();
+    /// let clock = ManualClock::at(chrono::DateTime::UNIX_EPOCH);
+    /// let mutex = FileMutex::builder(dir).clock(&clock).open()?;
+    /// let name = MutexName::lease("reports")?;
+    /// mutex.create(&LeaseRequest::new(name.clone(), Term::new(Duration::from_secs(60))?, &Clock::from(&clock)))?;
+    /// clock.advance(Duration::from_secs(60));
+    /// assert!(!mutex.exists(&name)?);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn clock(self, clock: impl Into<Clock>) -> Self {
+        Self { clock: clock.into(), ..self }
+    }
+
+    /// What to do with a directory on a network filesystem; the default is to refuse it. Only Linux tells.
+    ///
+    /// ```
+    /// # use soloist::{FileMutex, NetworkFilesystem};
+    /// let builder = FileMutex::builder("/mnt/shared/locks").on_network_filesystem(NetworkFilesystem::Trust);
+    /// ```
+    pub fn on_network_filesystem(self, network: NetworkFilesystem) -> Self {
+        Self { network, ..self }
+    }
+
+    /// Who shares the directory; the default is [`Sharing::ByMode`]. A directory that is made for a group belongs to the
+    /// group of this process, or to that of a setgid directory above it.
+    ///
+    /// ```
+    /// # use soloist::{FileMutex, Sharing};
+    /// let builder = FileMutex::builder("/var/lib/shop/locks").shared_with(Sharing::Group);
+    /// ```
+    pub fn shared_with(self, sharing: Sharing) -> Self {
+        Self { sharing, ..self }
+    }
+
+    /// Opens the directory, and makes it if it is not there.
+    ///
+    /// # Errors
+    ///
+    /// As [`FileMutex::in_dir`] has them; also a directory that is to be [shared](Self::shared_with), and whose owner,
+    /// another user, has not opened it to the group.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let dir = tempfile::tempdir()?;
+    /// # let dir = dir.path();
+    /// std::fs::write(dir.join("file"), "")?;
+    /// assert!(soloist::FileMutex::builder(dir.join("file")).open().is_err());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn open(self) -> Result<FileMutex, MutexError> {
+        let Self { path, clock, network, sharing } = self;
+        let open = || {
+            let dir = std::path::absolute(&path)?;
+            let directory = Directory::open_or_make(&dir, sharing)?;
+            network.accept(network::filesystem_of(&dir)?)?;
+            Ok((dir, Mutex::new(Arc::new(directory))))
+        };
+        let (dir, directory) =
+            open().map_err(|error| of_directory(format!("open the directory {}", path.display()), error))?;
+        Ok(FileMutex { shared: Arc::new(Shared { dir, directory, clock, handles: Mutex::default() }) })
+    }
+}
+
+impl NetworkFilesystem {
+    fn accept(self, filesystem: Option<&str>) -> io::Result<()> {
+        match (self, filesystem) {
+            (_, None) | (Self::Trust, _) => Ok(()),
+            (Self::Refuse, Some(kind)) => Err(io::Error::new(
+                io::ErrorKind::Unsupported,
+                format!(
+                    "it lies on a network filesystem, {kind}, whose locks can't be relied on; \
+                     if they can, ask for it with `on_network_filesystem(NetworkFilesystem::Trust)`"
+                ),
+            )),
+        }
+    }
+}
+
+impl EventMutex for FileMutex {
+    fn create(&self, request: &LeaseRequest) -> Result<Option<Lease>, MutexError> {
+        let request = request.clone();
+        let claim = request.name().is_claim();
+        let admission = if claim { Admission::claim_only(request) } else { Admission::lease_only(request) };
+        Ok(match self.decide_on(&admission)? {
+            Admitted::Granted(grant) => if claim { grant.claim() } else { grant.lease() }.cloned(),
+            Admitted::LeaseTaken(_) | Admitted::ClaimTaken(_) => None,
+        })
+    }
+
+    fn exists(&self, name: &MutexName) -> Result<bool, MutexError> {
+        Ok(!matches!(self.occupant(name)?, Occupant::Nobody))
+    }
+
+    fn forget(&self, lease: &Lease) -> Result<bool, MutexError> {
+        if cfg!(soloist_mutation = "forget_ignores_owner") {
+            return self.break_lease(lease.name()).map(|broken| broken.is_freed());
+        }
+        self.end(lease, |section, life, now| section.release(lease, life, now))
+            .map_err(|fault| fault.while_trying_to("forget", lease.name()))
+    }
+
+    fn identity(&self) -> StoreId {
+        StoreId::of(&*self.shared)
+    }
+
+    fn scope(&self) -> Scope {
+        Scope::Host
+    }
+
+    fn clock(&self) -> Clock {
+        self.shared.clock.clone()
+    }
+
+    fn admit(&self, admissions: &[Admission]) -> Vec<Result<Admitted, MutexError>> {
+        admissions.iter().map(|admission| self.decide_on(admission)).collect()
+    }
+
+    fn admit_one(&self, admission: &Admission) -> Result<Admitted, MutexError> {
+        self.decide_on(admission)
+    }
+
+    fn can_extend(&self) -> bool {
+        true
+    }
+
+    fn extend(&self, leases: &[Lease], term: Term) -> Vec<Result<bool, MutexError>> {
+        let extend =
+            |lease| self.extend_one(lease, term).map_err(|fault| fault.while_trying_to("extend", lease.name()));
+        leases.iter().map(extend).collect()
+    }
+
+    fn release_after(&self, leases: &[Lease], rest: Term) -> Vec<Result<bool, MutexError>> {
+        let release = |lease| {
+            self.end(lease, |section, life, now| section.release_at(wall_plus(now, rest.get()), lease, life, now))
+                .map_err(|fault| fault.while_trying_to("release", lease.name()))
+        };
+        leases.iter().map(release).collect()
+    }
+
+    /// A claim has none: it ends with its term.
+    #[cfg(unix)]
+    fn lifeline(&self, lease: &Lease) -> Result<Option<Lifeline>, MutexError> {
+        if lease.name().is_claim() {
+            return Ok(None);
+        }
+        self.lend(lease).map(Some).map_err(|fault| fault.while_trying_to("hand on", lease.name()))
+    }
+
+    fn holder(&self, name: &MutexName) -> Result<Option<Holder>, MutexError> {
+        Ok(match self.occupant(name)? {
+            Occupant::Known(holder) => Some(holder),
+            Occupant::Nobody | Occupant::Unknown => None,
+        })
+    }
+
+    fn break_lease(&self, name: &MutexName) -> Result<Broken, MutexError> {
+        self.on_record(name, Broken::NotHeld, |mut section| section.break_open(name, self.now()))
+            .map_err(|fault| fault.while_trying_to("break", name))
+    }
+
+    /// On Unix; nothing is to be warned of elsewhere. It opens every file in the directory.
+    #[cfg(unix)]
+    fn check(&self) -> Result<Vec<StoreWarning>, MutexError> {
+        let check = || health::warnings(&*self.directory()?);
+        check().map_err(|error| of_directory(format!("check the directory {}", self.dir().display()), error))
+    }
+}
+
+impl fmt::Debug for FileMutex {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let in_hand = self.handles().names_in_hand();
+        f.debug_struct("FileMutex").field("dir", &self.shared.dir).field("in_hand", &in_hand).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::error::Chain;
+
+    #[test]
+    fn a_network_filesystem_is_refused_by_name_unless_it_is_trusted() {
+        assert!(NetworkFilesystem::Refuse.accept(None).is_ok());
+        assert!(NetworkFilesystem::Trust.accept(Some("NFS")).is_ok());
+        assert_eq!(
+            NetworkFilesystem::Refuse.accept(Some("NFS")).unwrap_err().to_string(),
+            "it lies on a network filesystem, NFS, whose locks can't be relied on; \
+             if they can, ask for it with `on_network_filesystem(NetworkFilesystem::Trust)`"
+        );
+    }
+
+    #[test]
+    fn a_directory_that_cannot_be_made_is_an_error_that_names_it() {
+        let error = FileMutex::in_dir("/dev/null/locks").unwrap_err();
+        assert_eq!(
+            Chain(&error).to_string(),
+            "could not open the directory /dev/null/locks: Not a directory (os error 20)"
+        );
+        assert!(FileMutex::in_dir("").is_err());
+    }
+
+    #[test]
+    fn a_relative_path_is_made_absolute_once() {
+        assert_eq!(FileMutex::in_dir(".").unwrap().dir(), std::env::current_dir().unwrap());
+    }
+}

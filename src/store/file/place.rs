@@ -1,0 +1,161 @@
+//! Where a mutex lives: its files, and what is said when one of them fails.
+
+use std::ffi::OsStr;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::directory::Directory;
+use super::open_file::OpenFile;
+use super::record::{hashed, name_block};
+use crate::base::error::MutexError;
+use crate::lease::name::MutexName;
+
+/// The files of one mutex, and the name block that its record must begin with.
+pub(super) struct Place {
+    directory: Arc<Directory>,
+    record: PathBuf,
+    name_block: Vec<u8>,
+}
+
+impl Place {
+    pub(super) fn of(directory: Arc<Directory>, name: &MutexName) -> Self {
+        let record = record_in(directory.path(), name);
+        Self { directory, record, name_block: name_block(name.mutex()) }
+    }
+
+    #[cfg(test)]
+    pub(super) fn in_dir(path: &Path, name: &MutexName) -> Self {
+        let directory =
+            Directory::open_or_make(path, crate::store::file::Sharing::ByMode).expect("the directory is ours");
+        Self::of(Arc::new(directory), name)
+    }
+
+    pub(super) fn record(&self) -> &Path {
+        &self.record
+    }
+
+    /// The life file of a generation; the first is the only one as long as no lease outlives its term.
+    pub(super) fn life(&self, generation: u32) -> PathBuf {
+        match generation {
+            0 => self.record.with_extension("life"),
+            _ => self.record.with_extension(format!("life-{generation}")),
+        }
+    }
+
+    /// What says where each claim stands, if there are many.
+    pub(super) fn index(&self) -> PathBuf {
+        self.record.with_extension("index")
+    }
+
+    pub(super) fn name_block(&self) -> &[u8] {
+        &self.name_block
+    }
+
+    /// Opens one of these files.
+    pub(super) fn open_if_there(&self, path: &Path) -> Result<Option<OpenFile>, Fault> {
+        self.directory.file(file_name(path)).map_err(Fault::at(path))
+    }
+
+    pub(super) fn open_or_make(&self, path: &Path) -> Result<OpenFile, Fault> {
+        self.directory.file_or_make(file_name(path)).map_err(Fault::at(path))
+    }
+}
+
+/// The path of the record of a name.
+pub(super) fn record_in(dir: &Path, name: &MutexName) -> PathBuf {
+    dir.join(format!("{}-{}.record", slug(name.mutex()), hashed(name.mutex()).hyphenated()))
+}
+
+fn file_name(path: &Path) -> &OsStr {
+    path.file_name().unwrap_or_default()
+}
+
+/// What went wrong, and with which file.
+#[derive(Debug)]
+pub(super) struct Fault {
+    path: PathBuf,
+    source: io::Error,
+    reach: Reach,
+}
+
+/// Which names it is about.
+#[derive(Debug)]
+enum Reach {
+    This,
+    /// All of the directory.
+    All,
+}
+
+impl Fault {
+    pub(super) fn at(path: &Path) -> impl FnOnce(io::Error) -> Self {
+        |source| Self { path: path.to_path_buf(), source, reach: Reach::This }
+    }
+
+    /// The directory in which this path is can't be used.
+    pub(super) fn of_directory(path: PathBuf) -> impl FnOnce(io::Error) -> Self {
+        |source| Self { path, source, reach: Reach::All }
+    }
+
+    pub(super) fn unusable(path: &Path, why: String) -> Self {
+        Self::at(path)(io::Error::new(io::ErrorKind::InvalidData, why))
+    }
+
+    /// What goes wrong with one file says nothing of the other names, unless their directory can't be entered either.
+    pub(super) fn while_trying_to(self, verb: &str, name: &MutexName) -> MutexError {
+        let attempted = format!("{verb} {name} in {}", self.path.display());
+        let directory = self.path.parent().map_or(Ok(()), |dir| dir.join(".").metadata().map(drop));
+        match (self.reach, directory) {
+            (Reach::This, Ok(())) => MutexError::unusable(attempted, self.source),
+            _ => of_directory(attempted, self.source),
+        }
+    }
+}
+
+/// A directory that lets nobody in, or takes no more, has answered.
+pub(super) fn of_directory(attempted: String, error: io::Error) -> MutexError {
+    use io::ErrorKind::{PermissionDenied, QuotaExceeded, ReadOnlyFilesystem, StorageFull, Unsupported};
+
+    match error.kind() {
+        PermissionDenied | QuotaExceeded | ReadOnlyFilesystem | StorageFull | Unsupported => {
+            MutexError::refused(attempted, error)
+        }
+        _ => MutexError::unavailable(attempted, error),
+    }
+}
+
+/// What a person recognises the name by in a list of files.
+fn slug(name: &str) -> String {
+    let plain = |char: char| if char.is_ascii_alphanumeric() || matches!(char, '.' | '_') { char } else { '-' };
+    let slug: String = name.chars().take(40).map(plain).collect();
+    // A leading dot hides a file, a leading dash looks like an option.
+    let slug = slug.trim_matches(['.', '-']);
+    if slug.is_empty() { "mutex".into() } else { slug.into() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_recognised_by_its_name_and_told_apart_by_its_hash() {
+        let file = |name: &str| {
+            let record = record_in(Path::new("/locks"), &MutexName::lease(name).unwrap());
+            record.file_name().unwrap().to_str().unwrap().to_owned()
+        };
+        assert_eq!(file("db:backup"), "db-backup-8cb507b3-6fb7-5145-a68c-2f0aa5830fd9.record");
+        assert_ne!(file("db:backup"), file("db-backup"));
+        assert!(file("../../etc/passwd").starts_with("etc-passwd-"));
+        assert!(file("é\0/").starts_with("mutex-"));
+        assert!(file(&"x".repeat(512)).len() < 100);
+    }
+
+    #[test]
+    fn each_generation_has_a_life_file_of_its_own() {
+        let dir = tempfile::tempdir().unwrap();
+        let place = Place::in_dir(dir.path(), &MutexName::lease("a.b").unwrap());
+        let stem = place.record().to_str().unwrap().strip_suffix(".record").unwrap().to_owned();
+        assert_eq!(place.life(0).to_str().unwrap(), format!("{stem}.life"));
+        assert_eq!(place.life(12).to_str().unwrap(), format!("{stem}.life-12"));
+    }
+}

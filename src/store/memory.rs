@@ -1,0 +1,238 @@
+//! Scope: this process. Clock: the one that never steps. A crash takes the leases with it.
+//!
+//! The reference implementation: one map behind one lock, each decision a single critical section.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use chrono::DateTime;
+
+use super::event_mutex::{EventMutex, Scope};
+use super::handle::StoreId;
+use crate::base::error::MutexError;
+use crate::lease::holder::{Holder, this_host};
+use crate::lease::name::{MutexName, NameMap};
+use crate::lease::owner::Owner;
+use crate::lease::request::{Lease, LeaseRequest};
+use crate::lease::term::Term;
+use crate::lease::token::FencingToken;
+use crate::store::event_mutex::admission::{Admission, Admitted};
+use crate::store::event_mutex::broken::Broken;
+use crate::time::clock::{Clock, Moment, wall_plus};
+
+/// Mutexes within one process; the store of [`Schedule::in_process`](crate::Schedule::in_process).
+///
+/// A cheap handle: clones see the same mutexes. It can do all that an [`EventMutex`] can.
+///
+/// ```
+/// use soloist::{EventMutex, MemoryMutex, MutexName};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let mutex = MemoryMutex::new();
+/// assert!(!mutex.exists(&MutexName::lease("reports")?)?);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Default)]
+pub struct MemoryMutex {
+    clock: Clock,
+    state: Arc<Mutex<State>>,
+}
+
+/// So many names are no burden, and those of events that come again are found in their place.
+const PURGE_NEVER_BELOW: usize = 1024;
+
+#[derive(Default)]
+struct State {
+    /// Also what has expired or was given back, until it is looked for: a name is mostly asked for again.
+    names: NameMap<Held>,
+    last_token: Option<FencingToken>,
+    /// How many names there may be before the free ones are looked for.
+    purge_above: usize,
+}
+
+/// Who holds a name: somebody in this process.
+struct Held {
+    owner: Owner,
+    token: FencingToken,
+    since: Moment,
+    /// `None`: it was given back.
+    until: Option<Moment>,
+}
+
+impl Held {
+    fn is_live(&self, now: Moment) -> bool {
+        self.until.is_some_and(|until| now < until)
+    }
+
+    /// As a person wants to read it, with its times on the wall clock as that is set now.
+    fn holder(&self, clock: &Clock, now: Moment) -> Holder {
+        let left = self.until.map_or(Duration::ZERO, |until| until.since(now));
+        Holder::new(self.owner, self.token, this_host(), clock.wall_at(self.since), wall_plus(clock.now(), left))
+    }
+}
+
+impl MemoryMutex {
+    /// An empty store on the machine's clock.
+    ///
+    /// ```
+    /// let mut schedule = soloist::Schedule::new(soloist::MemoryMutex::new());
+    /// ```
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// An empty store on a clock of your own, so that a test can let leases expire.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use soloist::{Clock, EventMutex, LeaseRequest, ManualClock, MemoryMutex, MutexName, Term};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let clock = ManualClock::at(chrono::DateTime::UNIX_EPOCH);
+    /// let mutex = MemoryMutex::with_clock(&clock);
+    /// let name = MutexName::lease("reports")?;
+    /// mutex.create(&LeaseRequest::new(name.clone(), Term::new(Duration::from_secs(60))?, &Clock::from(&clock)))?;
+    /// clock.advance(Duration::from_secs(60));
+    /// assert!(!mutex.exists(&name)?);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn with_clock(clock: impl Into<Clock>) -> Self {
+        Self { clock: clock.into(), state: Arc::default() }
+    }
+
+    /// One decision: the state, for nobody else meanwhile, and the time.
+    fn decide<T>(&self, decide: impl FnOnce(&mut State, Moment) -> T) -> T {
+        // No code that can panic runs while the state is half-changed, so a poisoned one is whole.
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        decide(&mut state, self.clock.moment())
+    }
+
+    fn decide_on(&self, state: &mut State, admission: &Admission, now: Moment) -> Admitted {
+        if let Some(claim) = admission.claim()
+            && let Some(held) = state.live(claim.name(), now)
+        {
+            return Admitted::ClaimTaken(Some(held.holder(&self.clock, now)));
+        }
+        if let Some(lease) = admission.lease()
+            && let Some(held) = state.live(lease.name(), now)
+        {
+            return Admitted::LeaseTaken(Some(held.holder(&self.clock, now)));
+        }
+        let grant = admission.granted(state.next_token(&self.clock));
+        for lease in [grant.lease(), grant.claim()].into_iter().flatten() {
+            state.keep(lease, now);
+        }
+        Admitted::Granted(grant)
+    }
+}
+
+impl State {
+    fn live(&self, name: &MutexName, now: Moment) -> Option<&Held> {
+        self.names.get(name).filter(|held| held.is_live(now))
+    }
+
+    /// What `lease` still holds.
+    fn held_by(&mut self, lease: &Lease, now: Moment) -> Option<&mut Held> {
+        let ours = |held: &&mut Held| held.is_live(now) && held.owner == lease.owner();
+        self.names.get_mut(lease.name()).filter(ours)
+    }
+
+    /// The first says when it was, so that the tokens of a process are higher than those of the one before it.
+    fn next_token(&mut self, clock: &Clock) -> FencingToken {
+        let now = if self.last_token.is_none() { clock.now() } else { DateTime::UNIX_EPOCH };
+        let token = FencingToken::after(self.last_token, now);
+        self.last_token = Some(token);
+        token
+    }
+
+    fn keep(&mut self, lease: &Lease, now: Moment) {
+        let until = Some(now.plus(lease.term().get()));
+        let held = Held { owner: lease.owner(), token: lease.token(), since: now, until };
+        if let Some(before) = self.names.get_mut(lease.name()) {
+            *before = held;
+            return;
+        }
+        if self.names.len() >= self.purge_above {
+            self.names.retain(|_, held| held.is_live(now));
+            self.purge_above = (self.names.len() * 2).max(PURGE_NEVER_BELOW);
+        }
+        self.names.insert(lease.name().clone(), held);
+    }
+}
+
+impl EventMutex for MemoryMutex {
+    fn create(&self, request: &LeaseRequest) -> Result<Option<Lease>, MutexError> {
+        self.decide(|state, now| {
+            if state.live(request.name(), now).is_some() {
+                return Ok(None);
+            }
+            let lease = request.granted(state.next_token(&self.clock));
+            state.keep(&lease, now);
+            Ok(Some(lease))
+        })
+    }
+
+    fn exists(&self, name: &MutexName) -> Result<bool, MutexError> {
+        self.decide(|state, now| Ok(state.live(name, now).is_some()))
+    }
+
+    fn forget(&self, lease: &Lease) -> Result<bool, MutexError> {
+        if cfg!(soloist_mutation = "forget_ignores_owner") {
+            return self.break_lease(lease.name()).map(|broken| broken.is_freed());
+        }
+        self.decide(|state, now| Ok(state.held_by(lease, now).map(|held| held.until = None).is_some()))
+    }
+
+    fn identity(&self) -> StoreId {
+        StoreId::of(&*self.state)
+    }
+
+    fn scope(&self) -> Scope {
+        Scope::Process
+    }
+
+    fn clock(&self) -> Clock {
+        self.clock.clone()
+    }
+
+    fn admit(&self, admissions: &[Admission]) -> Vec<Result<Admitted, MutexError>> {
+        self.decide(|state, now| admissions.iter().map(|admission| Ok(self.decide_on(state, admission, now))).collect())
+    }
+
+    fn admit_one(&self, admission: &Admission) -> Result<Admitted, MutexError> {
+        self.decide(|state, now| Ok(self.decide_on(state, admission, now)))
+    }
+
+    fn can_extend(&self) -> bool {
+        true
+    }
+
+    fn extend(&self, leases: &[Lease], term: Term) -> Vec<Result<bool, MutexError>> {
+        self.decide(|state, now| {
+            let until = Some(now.plus(term.get()));
+            let answer = |lease| Ok(state.held_by(lease, now).map(|held| held.until = until).is_some());
+            leases.iter().map(answer).collect()
+        })
+    }
+
+    fn holder(&self, name: &MutexName) -> Result<Option<Holder>, MutexError> {
+        self.decide(|state, now| Ok(state.live(name, now).map(|held| held.holder(&self.clock, now))))
+    }
+
+    fn break_lease(&self, name: &MutexName) -> Result<Broken, MutexError> {
+        self.decide(|state, now| Ok(Broken::if_held(state.names.remove(name).is_some_and(|held| held.is_live(now)))))
+    }
+}
+
+impl fmt::Debug for MemoryMutex {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let live = |state: &mut State, now| {
+            let held = state.names.iter().filter(|(_, held)| held.is_live(now));
+            held.map(|(name, _)| name.to_string()).collect::<Vec<_>>()
+        };
+        f.debug_struct("MemoryMutex").field("held", &self.decide(live)).finish_non_exhaustive()
+    }
+}

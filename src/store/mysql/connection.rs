@@ -1,0 +1,121 @@
+//! One connection, and the statements that are sent on it.
+
+use std::io;
+
+use mysql_async::prelude::Queryable;
+use mysql_async::{Conn, OptsBuilder, Row as Found, Value};
+
+use super::address::Target;
+use super::failure::{failed, not_connected};
+use super::health;
+use crate::store::event_mutex::warning::StoreWarning;
+use crate::store::remote::failure::{Failure, Outlook};
+use crate::store::remote::server::Connect;
+use crate::store::sql::session::{Dialect, Row, Session};
+use crate::store::sql::waiting::{FAREWELL, Waiting};
+use crate::time::clock::{Clock, Moment};
+
+/// What the statements rely on, whatever the server's defaults are: that a commit begins nothing, that one assignment sees
+/// those before it, and that all rows are found. It waits for locks for 50 seconds and a day by itself.
+const SESSION: &str = "SET autocommit = 1, completion_type = 'NO_CHAIN', sql_mode = 'STRICT_ALL_TABLES', \
+                       sql_select_limit = 18446744073709551615, sql_safe_updates = 0";
+
+pub(super) struct Connection {
+    /// Gone when it was left in words.
+    conn: Option<Conn>,
+    waiting: Waiting,
+}
+
+impl Connect for Connection {
+    type Target = Target;
+
+    fn open(target: &Target, until: Moment) -> Result<Self, Failure> {
+        let waiting = Waiting::new().map_err(Failure::not_asked)?;
+        let wait = target.lock_timeout;
+        let session = format!("{SESSION}, innodb_lock_wait_timeout = {wait}, lock_wait_timeout = {wait}");
+        let options = OptsBuilder::from_opts(target.address.options.clone()).init(vec![session]);
+        #[cfg(feature = "mysql-tls")]
+        let options = crate::store::mysql::tls::encrypted(options, target).map_err(Failure::not_asked)?;
+        let connected = waiting.until(until, Conn::new(options)).map_err(Failure::not_asked)?;
+        let conn = connected.map_err(|error| not_connected(error).at_the_door("max_connections"))?;
+        Ok(Self { conn: Some(conn), waiting })
+    }
+
+    /// One that the server has ended is known when it is asked, and costs another.
+    fn is_closed(&mut self) -> bool {
+        self.conn.is_none()
+    }
+}
+
+impl Session for Connection {
+    const DIALECT: Dialect = Dialect {
+        kind: "mysql",
+        store: "MysqlMutex",
+        quote: '`',
+        schema: include_str!("schema.sql"),
+        look: include_str!("look.sql"),
+        shorten: include_str!("shorten.sql"),
+        admit: include_str!("admit.sql"),
+        row: include_str!("row.sql"),
+        end: include_str!("end.sql"),
+        give_back: None,
+        clean_up: include_str!("clean_up.sql"),
+        health: include_str!("health.sql"),
+        no_table: &["1146", "1054"],
+    };
+
+    fn query(&mut self, statements: &str, until: Moment) -> Result<Vec<Row>, Failure> {
+        let Some(conn) = &mut self.conn else { return Err(Failure::not_asked(io::ErrorKind::NotConnected.into())) };
+        let answered = self.waiting.until(until, rows(conn, statements)).map_err(Failure::unanswered)?;
+        answered.map_err(failed).or_else(|failure| {
+            // Else the server goes on with nothing, or is not heard any more, and what it has done is not known.
+            if !matches!(failure.outlook(), Some(Outlook::MayPass | Outlook::Locked)) {
+                return Err(failure);
+            }
+            // What it had begun is still open, and has what it has locked.
+            let undone = self.waiting.until(until, conn.query_drop("ROLLBACK")).map_err(Failure::not_asked)?;
+            Err(undone.map_or_else(not_connected, |()| failure))
+        })
+    }
+
+    fn warnings(health: &[Row]) -> Vec<StoreWarning> {
+        health::warnings(health)
+    }
+
+    fn plaintext(target: &Target) -> Option<&'static str> {
+        target.address.is_overheard().then_some("?ssl-mode=REQUIRED")
+    }
+}
+
+/// The rows of all statements, one behind the other.
+async fn rows(conn: &mut Conn, statements: &str) -> mysql_async::Result<Vec<Row>> {
+    let mut answer = conn.query_iter(statements).await?;
+    let mut rows = Vec::new();
+    loop {
+        // Asked once more when there is nothing left: that tells the error of a statement which followed others.
+        let was_empty = answer.is_empty();
+        let found: Vec<Found> = answer.collect().await?;
+        rows.extend(found.iter().map(|row| (0..row.len()).map(|at| text(row.as_ref(at))).collect::<Row>()));
+        if was_empty {
+            return Ok(rows);
+        }
+    }
+}
+
+/// All that is asked for is sent as text.
+fn text(value: Option<&Value>) -> String {
+    match value {
+        Some(Value::Bytes(bytes)) => String::from_utf8_lossy(bytes).into_owned(),
+        _ => String::new(),
+    }
+}
+
+/// A server notes connections that it loses, so that this one is left in words, if the server hears them at once.
+impl Drop for Connection {
+    fn drop(&mut self) {
+        if let Some(conn) = self.conn.take() {
+            let until = Clock::system().moment().plus(FAREWELL);
+            let _ = self.waiting.until(until, conn.disconnect()); // However that goes, it is closed.
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! What the errors of a server mean.
+
+use std::borrow::Cow;
+use std::io;
+
+use mysql_async::{Error, IoError, ServerError};
+
+use crate::store::remote::failure::{Failure, Outlook, Refusal, understood};
+
+/// What went wrong with statements that were sent.
+pub(super) fn failed(error: Error) -> Failure {
+    match error {
+        Error::Server(refusal) => refused(&refusal),
+        other => Failure::unanswered(io_error(other)),
+    }
+}
+
+/// What kept a connection from coming about.
+pub(super) fn not_connected(error: Error) -> Failure {
+    match error {
+        Error::Server(refusal) => refused(&refusal).undone(),
+        other => Failure::not_asked(io_error(other)),
+    }
+}
+
+fn io_error(error: Error) -> io::Error {
+    match error {
+        // Of a closed connection the driver says the same in words of its own.
+        Error::Io(IoError::Io(error)) if error.kind() == io::ErrorKind::UnexpectedEof => error.kind().into(),
+        Error::Io(IoError::Io(error)) => understood(&error, "mysql"),
+        Error::Driver(mysql_async::DriverError::ConnectionClosed) => io::ErrorKind::UnexpectedEof.into(),
+        Error::Driver(error @ mysql_async::DriverError::NoClientSslFlagFromServer) => {
+            io::Error::new(io::ErrorKind::InvalidData, error.to_string())
+        }
+        Error::Driver(error) => understood(&io::Error::other(error.to_string()), "mysql"),
+        other => io::Error::new(io::ErrorKind::InvalidData, other.to_string()),
+    }
+}
+
+/// What the server says instead of an answer. It comes before the commit; only of a connection that somebody ended, nobody
+/// knows how far it was.
+/// (<https://dev.mysql.com/doc/mysql-errors/8.4/en/server-error-reference.html>)
+fn refused(error: &ServerError) -> Failure {
+    let outlook = match error.code {
+        // A unique key was taken; two transactions waited for each other, or were in each other's way; somebody else upgrades
+        // the same table.
+        1020 | 1060 | 1062 | 1213 | 1614 => Outlook::MayPass,
+        1205 => Outlook::Locked,
+        // There are as many connections as there may be, in all or of this user; it is being shut down.
+        1040 | 1053 | 1203 => Outlook::Passes,
+        1226 if error.message.contains("max_user_connections") => Outlook::Passes,
+        _ => Outlook::Refused,
+    };
+    let failure = Failure::refused(Refusal {
+        code: error.code.to_string().into(),
+        details: error.message.as_str().into(),
+        advice: advice(error.code).map(Cow::Borrowed),
+        outlook,
+    });
+    // The server is going down, or somebody has killed the statement or the connection.
+    if matches!(error.code, 1053 | 1077 | 1078 | 1079 | 1080 | 1317 | 1927 | 3169 | 4031) {
+        failure
+    } else {
+        failure.undone()
+    }
+}
+
+fn advice(code: u16) -> Option<&'static str> {
+    Some(match code {
+        1040 => "raise max_connections, or let fewer clients connect",
+        1203 | 1226 => "raise the user's connection limit, or let fewer clients connect as that user",
+        1044 => "there is no such database, or the user in the url may not use it",
+        1142 | 1143 | 1227 => "the documentation of MysqlMutex lists what its user must be allowed",
+        1045 => "the user or the password in the url is wrong, or it wants TLS, as in ?ssl-mode=REQUIRED",
+        1049 => "create the database, or name another in the url",
+        3159 => "it wants TLS, as in ?ssl-mode=REQUIRED",
+        1205 => "somebody's open transaction has locked it: look into information_schema.innodb_trx",
+        1290 | 1792 | 1836 => "it takes no writes: connect to the primary",
+        1366 | 1406 => "a column of the table is not as MysqlMutex::SCHEMA has it",
+        _ => return None,
+    })
+}

@@ -1,0 +1,75 @@
+//! A look at the server and the table, before they are trusted.
+
+use crate::store::event_mutex::warning::StoreWarning;
+use crate::store::sql::session::{Row, told};
+
+/// What is to be said of a server and a table of which `health` tells so.
+pub(super) fn warnings(health: &[Row]) -> Vec<StoreWarning> {
+    let told = |what: &str| told(health, what);
+    let mut warnings = Vec::new();
+    // Newer servers call it by three states and more.
+    if told("read_only").iter().any(|state| !["0", "OFF"].contains(state)) {
+        warnings.push(StoreWarning::Replica);
+    }
+    for version in told("version").iter().filter(|version| is_old(version)) {
+        warnings.push(StoreWarning::OldVersion { found: (*version).to_owned(), needed: "5.7" });
+    }
+    for engine in told("engine").iter().filter(|engine| **engine != "InnoDB") {
+        let what = format!("its engine is {engine}, and only InnoDB is known to grant all of an admission or nothing");
+        warnings.push(StoreWarning::WrongTable { what });
+    }
+    if told("key") != ["name"] {
+        warnings.push(StoreWarning::WrongTable { what: "its primary key is not the name alone".to_owned() });
+    }
+    if !told("collation").iter().all(|collation| collation.ends_with("_bin")) {
+        warnings.push(StoreWarning::WrongTable { what: "names are not compared byte by byte".to_owned() });
+    }
+    warnings
+}
+
+fn is_old(version: &str) -> bool {
+    let mut parts = version.split('.').map(|part| part.parse().unwrap_or(0));
+    (parts.next().unwrap_or(0), parts.next().unwrap_or(0)) < (5, 7)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn warned(lines: &[(&str, &str)]) -> Vec<String> {
+        let health: Vec<Row> = lines.iter().map(|(what, how)| vec![(*what).to_owned(), (*how).to_owned()]).collect();
+        warnings(&health).iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn a_server_in_order_is_not_warned_of() {
+        let table = [("engine", "InnoDB"), ("key", "name"), ("collation", "ascii_bin")];
+        for version in ["5.7.44-log", "8.4.3", "10.11.6-MariaDB-0+deb12u1"] {
+            assert!(warned(&[&[("version", version), ("read_only", "0")], &table[..]].concat()).is_empty());
+        }
+    }
+
+    #[test]
+    fn each_warning_says_what_to_do() {
+        let health = [
+            ("version", "5.6.51"),
+            ("read_only", "1"),
+            ("engine", "MyISAM"),
+            ("key", "id"),
+            ("key", "name"),
+            ("collation", "ascii_general_ci"),
+        ];
+        let do_so = "; drop it while nothing runs, and create it with create_table()";
+        let wrong = |what: &str| format!("the table is not as it should be: {what}{do_so}");
+        assert_eq!(
+            warned(&health),
+            [
+                "the server is a replica and can't be written to: connect to its primary",
+                "the server's version 5.6.51 is older than 5.7, the oldest that this is written for: update it",
+                &wrong("its engine is MyISAM, and only InnoDB is known to grant all of an admission or nothing"),
+                &wrong("its primary key is not the name alone"),
+                &wrong("names are not compared byte by byte"),
+            ]
+        );
+    }
+}

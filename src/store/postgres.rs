@@ -1,0 +1,261 @@
+//! A PostgreSQL server: how it is reached, the statements, and what its errors mean. How mutexes are kept in
+//! a table is told at `mutex::sql`.
+
+use std::fmt;
+
+use super::event_mutex::{Answers, EventMutex, Scope};
+use super::handle::StoreId;
+use super::sql::SqlMutex;
+use crate::base::error::{InvalidOptions, MutexError};
+use crate::lease::holder::Holder;
+use crate::lease::name::MutexName;
+use crate::lease::request::{Lease, LeaseRequest};
+use crate::lease::term::Term;
+use crate::store::event_mutex::admission::{Admission, Admitted};
+use crate::store::event_mutex::broken::Broken;
+use crate::store::event_mutex::forward::forward;
+use crate::store::event_mutex::lifeline::Lifeline;
+use crate::store::event_mutex::warning::StoreWarning;
+use crate::time::clock::Clock;
+
+mod address;
+pub(crate) mod builder;
+mod connection;
+mod failure;
+mod health;
+mod plain;
+
+use builder::PostgresMutexBuilder;
+use connection::Connection;
+
+/// Mutexes between all processes that reach one table in PostgreSQL 11 or newer. It can do all that an [`EventMutex`] can.
+/// Its tests run on PostgreSQL 15.
+///
+/// Nothing is connected before the first question, so that a tick in which nothing is due opens no connection. It may be
+/// used inside an asynchronous runtime, and blocks there as any task does; each call is then made from another thread.
+///
+/// # The table
+///
+/// [`create_table`](Self::create_table) makes it, or [`SCHEMA`](Self::SCHEMA) in a migration of yours. Both add the
+/// columns that the table of an earlier version lacks: run one of them before this version is deployed. Earlier
+/// versions go on with the same table meanwhile, and can come back to it. Where the table or a column is missing, the
+/// first error says what to run.
+///
+/// ```sql
+#[doc = include_str!("postgres/schema.sql")]
+/// ```
+///
+/// | name | row |
+/// | --- | --- |
+/// | `lease/reports` | the lease of `reports` |
+/// | `claim/reports/reports/2026-03-01T02:30:00Z` | who ran this occurrence of the event `reports` |
+/// | `claim/warehouse/import/2026-03-01T02:30:00Z` | the same for `import`, whose mutex is called `warehouse` |
+/// | `permit/reports/reports/day@2026-03-01T00:00:00+01:00` | who ran it in this [period](crate::Period) |
+/// | `mark/reports/reports/seen…` | since when an event is known that [catches up](crate::Event::catch_up) |
+/// | `mark/shop/shop/paused` | that a schedule is [paused](crate::Schedule::pause) |
+///
+/// In a name, `%` and `/` stand as `%25` and `%2F`, and `%XX` for each byte that is not plain ASCII. One of more than 500
+/// characters is cut, and ends in `%~` and an id that is made of all of it. What is held now:
+///
+/// ```sql
+/// SELECT name, host, pid, acquired_at, expires_at FROM soloist_mutexes
+/// WHERE expires_at > now() AND released_token IS DISTINCT FROM token;
+/// ```
+///
+/// To free a name by hand, call [`break_lease`](EventMutex::break_lease), or run `UPDATE soloist_mutexes SET
+/// released_token = token, expires_at = now() WHERE name = 'lease/reports'`. Its holder is told at its next
+/// renewal.
+///
+/// Its user needs `SELECT, INSERT, UPDATE, DELETE` on the table, and nothing else. For `create_table` it also needs
+/// `CREATE` on the schema, and must own the table if there is one, even if that lacks no column.
+///
+/// # What it costs
+///
+/// | | round trips | transactions that write |
+/// | --- | --- | --- |
+/// | a gate that wins, of up to a hundred events | 2 | 1 |
+/// | a gate that loses | 1 | 0 |
+/// | a release, of up to a hundred leases | 1 | 1 |
+/// | a renewal of all leases of a term | 1 | 1 |
+/// | `exists`, `holder` | 1 | 0 |
+/// | `break_lease` | 2 | 1 |
+///
+/// A gate that finds a lease held for longer than its term, after the server's clock was set back, takes two round
+/// trips and a commit more. Those who ask for one name at the same moment queue for a transaction-level advisory lock
+/// (`pg_advisory_xact_lock`, with the table's oid as the first key). Who is beaten between its look and its write looks
+/// again: two round trips more. It writes nothing, and no error into the server's log.
+///
+/// Rows that have ended are deleted 90 seconds later, in batches of 500, by a thread that a process starts every ten seconds
+/// at most, when something was granted to it; no gate waits for that, and none looks at more rows because there are many.
+/// The thread borrows an idle connection and opens none. If it finds none within half a second, the rows stay until the
+/// next clean-up. When the last handle goes, it waits for a batch, or for twice as many rows as were written, but for two seconds at most. A process that ends by `process::exit` does not wait; the
+/// server carries out what it was sent. [`purge`](Self::purge) does the same at once.
+///
+/// # What it promises, and what the server does not
+///
+/// Terms are measured on the server's clock. A killed process leaves its lease until the term ends.
+///
+/// What was given back stays free whatever the server's clock does, and so does a name that
+/// [`break_lease`](EventMutex::break_lease) freed: the row records the release. If the clock is set
+///
+/// - **back**, the lease of a killed process ends one term after the next gate that asks for it. So do a claim, and the
+///   rest of [`hold_at_least`](crate::Event::hold_at_least). If such a lease refuses a gate, the report says that the
+///   holder's `since` lies in the future, and [the process fails](crate::SkipReason::is_failure); a claim is reported
+///   as usual. [`check`](EventMutex::check) warns. A pause lasts until the server's clock shows its end.
+/// - **forward**, leases and claims end early: a run is cancelled at its next renewal, and an occurrence may run twice,
+///   the second time with a higher [fencing token](crate::FencingToken).
+///
+/// A row that an earlier version wrote records neither its release nor its term: it is held until the clock reaches its
+/// `expires_at`, also if that version released it before the clock was set back.
+///
+/// With `synchronous_commit` off, a server that crashes can forget what was granted in the moment before; so can a
+/// failover to a replica that was behind. A second holder then gets a higher [fencing token](crate::FencingToken).
+/// [`check`](EventMutex::check) looks at the server and the table.
+///
+/// A call takes four seconds at most, or what [`timeout`](PostgresMutexBuilder::timeout) says, the look-up of the host and
+/// the handshake included; [`break_lease`](EventMutex::break_lease) is two, and several
+/// names of which some are locked are asked for a second time, one by one. A row that somebody's open transaction has is
+/// waited for a quarter of that, and then is an error of that name alone. If an answer is lost, it is asked for once
+/// more on a new connection. What this process may then hold without knowing it is given back as soon as the server
+/// answers, by a thread that lives as long as there is a handle; the last handle tries once more when it goes. A process
+/// that ends without an answer leaves the lease to its term, and the claim.
+///
+/// If the server has no room for another connection, is being started, or refuses connections, the call asks again after
+/// short random pauses, until its time limit.
+///
+/// A cheap handle. Its clones keep up to four idle connections, each for half a second after its last use. Calls that
+/// are made at the same time open as many more as they need. A child process that `fork` makes opens its own.
+///
+/// ```no_run
+/// use soloist::{Event, PostgresMutex, Schedule};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let mutex = PostgresMutex::new("postgres://app:secret@db.internal/app")?;
+/// mutex.create_table()?;
+/// let mut schedule = Schedule::new(mutex);
+/// schedule.add(Event::call("reports", |_| println!("once in the whole fleet")).hourly().on_one_server())?;
+/// schedule.run_due(chrono::Utc::now());
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct PostgresMutex(SqlMutex<Connection>);
+
+impl PostgresMutex {
+    /// The statements that make the table, for people who keep their own migrations. Where there is one, they add the columns
+    /// that it lacks, or do nothing.
+    ///
+    /// ```
+    /// assert!(soloist::PostgresMutex::SCHEMA.contains("CREATE TABLE IF NOT EXISTS soloist_mutexes"));
+    /// ```
+    pub const SCHEMA: &'static str = include_str!("postgres/schema.sql");
+
+    /// The mutexes in the table `soloist_mutexes` of a URL's database. Nothing is connected yet.
+    ///
+    /// | URL | server |
+    /// | --- | --- |
+    /// | `postgres://USER:PASSWORD@HOST[:PORT]/DATABASE` | over TCP; port 5432. `postgresql://…` means the same |
+    /// | `…?sslmode=require` | the same over TLS, with the feature `postgres-tls`; the certificate and the host's name in it are looked at |
+    /// | `postgres://USER@%2Fvar%2Frun%2Fpostgresql/DATABASE` | over a socket in this directory of this host |
+    /// | `postgres://USER:PASSWORD@HOST,HOST/DATABASE?target_session_attrs=read-write` | the first of these hosts that takes writes |
+    ///
+    /// Without TLS, a server that is not on this host gets no password in plain text: one that asks for it (`password` in
+    /// its `pg_hba.conf`, or somebody else in its place) is an error. `scram-sha-256` and `md5` send none. A server is on
+    /// this host where the URL names a socket, `localhost` or a loopback address.
+    ///
+    /// Other options are those of the driver: `application_name`, `options`, `keepalives` and the like.
+    ///
+    /// # Errors
+    ///
+    /// The URL is none of these. No message shows its user or its password.
+    ///
+    /// ```
+    /// use soloist::PostgresMutex;
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let mutex = PostgresMutex::new("postgres://app:secret@127.0.0.1/app")?;
+    /// assert_eq!(
+    ///     format!("{mutex:?}"),
+    ///     r#"PostgresMutex { server: "postgres://127.0.0.1:5432/app", table: "soloist_mutexes" }"#
+    /// );
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn new(url: &str) -> Result<Self, InvalidOptions> {
+        Self::builder(url).build()
+    }
+
+    /// The same with options.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use soloist::PostgresMutex;
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let builder = PostgresMutex::builder("postgres://app:secret@127.0.0.1/app");
+    /// let mutex = builder.table("billing_mutexes").timeout(Duration::from_secs(2)).build()?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn builder(url: &str) -> PostgresMutexBuilder {
+        PostgresMutexBuilder::new(url)
+    }
+
+    /// Makes the table, if there is none of this name, and adds the columns that one of an earlier version lacks. Any number of
+    /// processes may do so at once. Where no column is missing, the table is not altered.
+    ///
+    /// # Errors
+    ///
+    /// The server did not answer, or the user may not.
+    ///
+    /// ```no_run
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// soloist::PostgresMutex::new("postgres://app:secret@db.internal/app")?.create_table()?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn create_table(&self) -> Result<(), MutexError> {
+        self.0.create_table()
+    }
+
+    /// What [`create_table`](Self::create_table) has the server do: [`SCHEMA`](Self::SCHEMA), for the table of this name.
+    ///
+    /// ```
+    /// use soloist::PostgresMutex;
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let mutex = PostgresMutex::builder("postgres://app:secret@127.0.0.1/app").table("billing_mutexes").build()?;
+    /// assert!(mutex.schema().contains("CREATE TABLE IF NOT EXISTS \"billing_mutexes\""));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn schema(&self) -> &str {
+        self.0.schema()
+    }
+
+    /// Deletes all rows that have ended more than 90 seconds ago, batch by batch, and says how many that were. It is
+    /// done now and then without it: this is for a time of day when the server has nothing else to do.
+    ///
+    /// # Errors
+    ///
+    /// The server did not answer. What was deleted until then stays so.
+    ///
+    /// ```no_run
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let deleted = soloist::PostgresMutex::new("postgres://app:secret@db.internal/app")?.purge()?;
+    /// println!("{deleted} rows");
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn purge(&self) -> Result<u64, MutexError> {
+        self.0.purge()
+    }
+}
+
+forward!(impl EventMutex for PostgresMutex, |this| this.0);
+
+impl fmt::Debug for PostgresMutex {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}

@@ -1,0 +1,125 @@
+//! One connection, and the statements that are sent on it.
+
+use std::io;
+
+use tokio::task::JoinHandle;
+use tokio_postgres::tls::MakeTlsConnect;
+use tokio_postgres::{Client, Config, NoTls, SimpleQueryMessage, Socket};
+
+use super::address::Target;
+use super::failure::{failed, not_connected};
+use super::health;
+use super::plain::Plain;
+use crate::store::event_mutex::warning::StoreWarning;
+use crate::store::remote::failure::Failure;
+use crate::store::remote::server::Connect;
+use crate::store::sql::session::{Dialect, Row, Session};
+use crate::store::sql::waiting::{FAREWELL, Waiting};
+use crate::time::clock::{Clock, Moment};
+
+pub(super) struct Connection {
+    /// `None` only while this is dropped.
+    client: Option<Client>,
+    /// The task that carries bytes between the client and the socket. It ends when the client is dropped.
+    course: Option<JoinHandle<()>>,
+    waiting: Waiting,
+    /// What each call begins with, and what ends with it: the limits in time of what it does; and that each of its statements
+    /// sees what others have committed, so that none fails because somebody came first.
+    settings: String,
+}
+
+impl Connect for Connection {
+    type Target = Target;
+
+    fn open(target: &Target, until: Moment) -> Result<Self, Failure> {
+        let waiting = Waiting::new().map_err(Failure::not_asked)?;
+        let (lock, statement) = (target.lock_timeout, target.statement_timeout);
+        let settings = format!(
+            "SET LOCAL transaction_isolation = 'read committed'; SET LOCAL lock_timeout = {lock}; \
+             SET LOCAL statement_timeout = {statement}; "
+        );
+        let (client, course) = connect(target, &waiting, until)?;
+        Ok(Self { client: Some(client), course, waiting, settings })
+    }
+
+    fn is_closed(&mut self) -> bool {
+        self.client.as_ref().is_none_or(Client::is_closed)
+    }
+}
+
+/// The task carries bytes between the client and the socket.
+type Connected = (Client, Option<JoinHandle<()>>);
+
+fn connect(target: &Target, waiting: &Waiting, until: Moment) -> Result<Connected, Failure> {
+    #[cfg(feature = "postgres-tls")]
+    if target.is_encrypted() {
+        let config = target.tls.config().map_err(Failure::not_asked)?;
+        let tls = tokio_postgres_rustls::MakeRustlsConnect::new((*config).clone());
+        return connect_by(tls, &target.config, waiting, until);
+    }
+    if target.is_a_socket() {
+        return connect_by(NoTls, &target.config, waiting, until);
+    }
+    let (plain, config) = Plain::of(&target.config);
+    connect_by(plain, &config, waiting, until)
+}
+
+fn connect_by<T>(by: T, config: &Config, waiting: &Waiting, until: Moment) -> Result<Connected, Failure>
+where
+    T: MakeTlsConnect<Socket, Stream: Send + 'static>,
+{
+    let connected = waiting.until(until, config.connect(by)).map_err(Failure::not_asked)?;
+    let (client, connection) = connected.map_err(|error| not_connected(&error).at_the_door("max_connections"))?;
+    // What ends it is told to whoever asks next.
+    let course = waiting.beside(async move { _ = connection.await });
+    Ok((client, course))
+}
+
+impl Session for Connection {
+    const DIALECT: Dialect = Dialect {
+        kind: "postgres",
+        store: "PostgresMutex",
+        quote: '"',
+        schema: include_str!("schema.sql"),
+        look: include_str!("look.sql"),
+        shorten: include_str!("shorten.sql"),
+        admit: include_str!("admit.sql"),
+        row: include_str!("row.sql"),
+        end: include_str!("end.sql"),
+        give_back: Some(include_str!("give_back.sql")),
+        clean_up: include_str!("clean_up.sql"),
+        health: include_str!("health.sql"),
+        no_table: &["42P01", "42703"],
+    };
+
+    fn query(&mut self, statements: &str, until: Moment) -> Result<Vec<Row>, Failure> {
+        let Some(client) = &self.client else { return Err(Failure::not_asked(io::ErrorKind::NotConnected.into())) };
+        let statements = format!("{}{statements}", self.settings);
+        let answered = self.waiting.until(until, client.simple_query(&statements)).map_err(Failure::unanswered)?;
+        let messages = answered.map_err(|error| failed(&error))?;
+        let rows = messages.into_iter().filter_map(|message| match message {
+            SimpleQueryMessage::Row(row) => Some(row),
+            _ => None,
+        });
+        Ok(rows.map(|row| (0..row.len()).map(|at| row.get(at).unwrap_or_default().to_owned()).collect()).collect())
+    }
+
+    fn warnings(health: &[Row]) -> Vec<StoreWarning> {
+        health::warnings(health)
+    }
+
+    fn plaintext(target: &Target) -> Option<&'static str> {
+        target.is_overheard().then_some("?sslmode=require")
+    }
+}
+
+/// Says goodbye to the server. To close the socket is not enough: a child process of ours may have it open, too.
+impl Drop for Connection {
+    fn drop(&mut self) {
+        drop(self.client.take());
+        if let Some(course) = self.course.take() {
+            let until = Clock::system().moment().plus(FAREWELL);
+            let _ = self.waiting.until(until, course); // However that goes, it is closed.
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! A look at the server and the table, before they are trusted.
+
+use crate::store::event_mutex::warning::StoreWarning;
+use crate::store::sql::session::{Row, told};
+
+/// The oldest version that the statements are written for, as the server counts: 11.0.
+const OLDEST: u32 = 110_000;
+
+/// What is to be said of a server and a table of which `health` tells so.
+pub(super) fn warnings(health: &[Row]) -> Vec<StoreWarning> {
+    let told = |what: &str| told(health, what);
+    let mut warnings = Vec::new();
+    if told("replica") == ["true"] {
+        warnings.push(StoreWarning::Replica);
+    }
+    let version: u32 = told("version").first().and_then(|version| version.parse().ok()).unwrap_or(0);
+    if version < OLDEST {
+        warnings.push(StoreWarning::OldVersion { found: (version / 10_000).to_string(), needed: "11" });
+    }
+    match told("persistence")[..] {
+        ["u"] => warnings.push(StoreWarning::Forgets { how: "it is UNLOGGED".to_owned() }),
+        ["t"] => warnings.push(StoreWarning::Forgets { how: "it is TEMPORARY".to_owned() }),
+        _ => {}
+    }
+    if told("key") != ["name"] {
+        warnings.push(StoreWarning::WrongTable { what: "its primary key is not the name alone".to_owned() });
+    }
+    if told("collation") != ["C"] {
+        warnings.push(StoreWarning::WrongTable { what: "names are not compared byte by byte".to_owned() });
+    }
+    warnings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn warned(lines: &[(&str, &str)]) -> Vec<String> {
+        let health: Vec<Row> = lines.iter().map(|(what, how)| vec![(*what).to_owned(), (*how).to_owned()]).collect();
+        warnings(&health).iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn a_server_in_order_is_not_warned_of() {
+        let health =
+            [("version", "150018"), ("replica", "false"), ("persistence", "p"), ("key", "name"), ("collation", "C")];
+        assert!(warned(&health).is_empty());
+    }
+
+    #[test]
+    fn each_warning_says_what_to_do() {
+        let health = [("version", "90624"), ("replica", "true"), ("persistence", "u"), ("collation", "default")];
+        assert_eq!(
+            warned(&health),
+            [
+                "the server is a replica and can't be written to: connect to its primary",
+                "the server's version 9 is older than 11, the oldest that this is written for: update it",
+                "the table forgets leases when the server ends, because it is UNLOGGED: make it a durable one",
+                "the table is not as it should be: its primary key is not the name alone; drop it while nothing runs, \
+                 and create it with create_table()",
+                "the table is not as it should be: names are not compared byte by byte; drop it while nothing runs, \
+                 and create it with create_table()",
+            ]
+        );
+    }
+}

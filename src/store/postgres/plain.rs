@@ -1,0 +1,153 @@
+//! Connections without encryption, on which a server that is not on this host gets no password in plain text.
+//!
+//! The driver sends one to whoever asks for it. It lets nobody look at what a server says before that, unless it is in a
+//! connector for TLS: so this is one that encrypts nothing. It is called at once, without a question to the server, where
+//! the negotiation is "direct".
+
+use std::future::{Ready, ready};
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready as when_ready};
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio_postgres::Config;
+use tokio_postgres::config::{SslMode, SslNegotiation};
+use tokio_postgres::tls::{ChannelBinding, MakeTlsConnect, TlsConnect, TlsStream};
+
+use crate::store::remote::locality::is_local;
+
+/// What a server says first that wants the password in plain text: its kind, its length and the request itself.
+/// (<https://www.postgresql.org/docs/current/protocol-message-formats.html>)
+const WANTS_PLAIN_TEXT: [u8; 9] = [b'R', 0, 0, 0, 8, 0, 0, 0, 3];
+
+const REFUSED: &str = "the server wants the password in plain text, and the connection is not encrypted: use \
+                       sslmode=require in the url (feature postgres-tls), or scram-sha-256 in the server's pg_hba.conf";
+
+/// Makes plain connections over TCP.
+#[derive(Clone, Copy)]
+pub(super) struct Plain {
+    /// An address stands in the place of each host's own.
+    to_local_addresses: Option<bool>,
+}
+
+impl Plain {
+    /// The connector, and the same configuration with what lets the driver call it.
+    pub(super) fn of(config: &Config) -> (Self, Config) {
+        let addresses = config.get_hostaddrs();
+        let all_are_local = || addresses.iter().all(|address| address.to_canonical().is_loopback());
+        let mut config = config.clone();
+        config.ssl_mode(SslMode::Require).ssl_negotiation(SslNegotiation::Direct);
+        (Self { to_local_addresses: (!addresses.is_empty()).then(all_are_local) }, config)
+    }
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> MakeTlsConnect<S> for Plain {
+    type Stream = Watched<S>;
+    type TlsConnect = Connector;
+    type Error = io::Error;
+
+    fn make_tls_connect(&mut self, host: &str) -> io::Result<Connector> {
+        Ok(Connector { is_local: self.to_local_addresses.unwrap_or_else(|| is_local(host)) })
+    }
+}
+
+pub(super) struct Connector {
+    is_local: bool,
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> TlsConnect<S> for Connector {
+    type Stream = Watched<S>;
+    type Error = io::Error;
+    type Future = Ready<io::Result<Watched<S>>>;
+
+    fn connect(self, stream: S) -> Self::Future {
+        ready(Ok(Watched { stream, as_expected: if self.is_local { None } else { Some(0) } }))
+    }
+}
+
+/// A stream that ends when the server's first words are the request for a plain password.
+pub(super) struct Watched<S> {
+    stream: S,
+    /// How many bytes were heard, all of them those of the request; nothing once it is something else.
+    as_expected: Option<usize>,
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let before = into.filled().len();
+        when_ready!(Pin::new(&mut self.stream).poll_read(cx, into))?;
+        if let Some(heard) = self.as_expected {
+            let (new, expected) = (&into.filled()[before..], &WANTS_PLAIN_TEXT[heard..]);
+            let common = new.len().min(expected.len());
+            self.as_expected = (new[..common] == expected[..common]).then_some(heard + common);
+            if self.as_expected == Some(WANTS_PLAIN_TEXT.len()) {
+                return Poll::Ready(Err(io::Error::new(io::ErrorKind::PermissionDenied, REFUSED)));
+            }
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Watched<S> {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(cx, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> TlsStream for Watched<S> {
+    fn channel_binding(&self) -> ChannelBinding {
+        ChannelBinding::none()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::runtime::Builder;
+
+    use super::*;
+
+    /// What is heard of these pieces, one after another.
+    fn heard(is_local: bool, pieces: &[&[u8]]) -> io::Result<Vec<u8>> {
+        Builder::new_current_thread().build()?.block_on(async {
+            let (ours, mut theirs) = tokio::io::duplex(64);
+            let mut watched = Connector { is_local }.connect(ours).await?;
+            let mut heard = Vec::new();
+            for piece in pieces {
+                theirs.write_all(piece).await?;
+                let mut into = [0; 64];
+                let count = watched.read(&mut into).await?;
+                heard.extend_from_slice(&into[..count]);
+            }
+            Ok(heard)
+        })
+    }
+
+    #[test]
+    fn the_request_for_a_plain_password_is_heard_on_this_host_alone() {
+        let request = WANTS_PLAIN_TEXT;
+        let one_by_one: Vec<&[u8]> = request.chunks(1).collect();
+        for pieces in [&[&request[..]][..], &[&request[..5], &request[5..]], &one_by_one] {
+            let refusal = heard(false, pieces).unwrap_err();
+            assert_eq!((refusal.kind(), refusal.to_string()), (io::ErrorKind::PermissionDenied, REFUSED.to_owned()));
+            assert_eq!(heard(true, pieces).unwrap(), request);
+        }
+    }
+
+    #[test]
+    fn all_else_is_passed_on() {
+        let scram = b"R\0\0\0\x17\0\0\0\x0aSCRAM-SHA-256\0\0";
+        assert_eq!(heard(false, &[scram]).unwrap(), scram);
+        // It is no request where it is not the first that is said.
+        let later = [b"R\0\0\0\x08\0\0\0\0", &WANTS_PLAIN_TEXT[..]].concat();
+        assert_eq!(heard(false, &[&later[..4], &later[4..]]).unwrap(), later);
+    }
+}

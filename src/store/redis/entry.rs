@@ -1,0 +1,91 @@
+//! What stands in a key: `OWNER token=N term=MS since=INSTANT pid=N host=NAME`. Earlier versions leave the term out.
+
+use std::fmt;
+use std::time::Duration;
+
+use chrono::{DateTime, SecondsFormat, Utc};
+use redis::{RedisWrite, ToRedisArgs};
+
+use crate::base::process;
+use crate::lease::holder::{Holder, this_host};
+use crate::lease::owner::Owner;
+use crate::lease::term::Term;
+use crate::lease::token::FencingToken;
+use crate::store::remote::server_clock::instant;
+use crate::time::clock::wall_plus;
+
+/// How an entry of this owner begins, written straight into a command.
+#[derive(Clone, Copy)]
+pub(super) struct OwnedBy(pub(super) Owner);
+
+impl fmt::Display for OwnedBy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ", self.0)
+    }
+}
+
+impl ToRedisArgs for OwnedBy {
+    fn write_redis_args<W: ?Sized + RedisWrite>(&self, out: &mut W) {
+        out.write_arg_fmt(self);
+    }
+}
+
+/// What an entry of ours says behind its owner, its token and its term; `since` is the server's time.
+pub(super) fn about(since: DateTime<Utc>) -> String {
+    let since = since.to_rfc3339_opts(SecondsFormat::Millis, true);
+    format!(" since={since} pid={} host={}", process::id(), this_host())
+}
+
+/// Who holds what an entry stands for, and how long from `now` on by what the server says is left of it; nothing if
+/// the text is no entry.
+pub(super) fn holder(entry: &str, left_ms: i64, now: DateTime<Utc>) -> Option<Holder> {
+    let (owner, rest) = entry.split_once(' ')?;
+    let (rest, host) = rest.split_once(" host=")?;
+    let field = |name: &str| rest.split(' ').find_map(|field| field.strip_prefix(name)?.strip_prefix('='));
+    let token = FencingToken::new(field("token")?.parse().ok()?);
+    let since = DateTime::parse_from_rfc3339(field("since")?).ok()?.to_utc();
+    // An entry that somebody took the end from is held for good.
+    let left = u64::try_from(left_ms).map_or(Term::MAX.get(), Duration::from_millis);
+    Some(Holder::new(owner.parse().ok()?, token, host, since, wall_plus(now, left)).seen_at(now))
+}
+
+/// For how long by `now` the owner of an entry has had it, if the text is an entry. A token is the time of its grant to the
+/// microsecond; after a clock was set back it is ahead of that, and who wrote the entry has read the clock a moment before.
+pub(super) fn held_for(entry: &str, now: DateTime<Utc>) -> Option<Duration> {
+    let holder = holder(entry, 0, now)?;
+    let granted = i64::try_from(holder.token().get()).map_or(DateTime::<Utc>::MAX_UTC, instant);
+    let since = if granted <= now { granted } else { holder.since() };
+    Some((now - since).to_std().unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_entry_is_read_back_and_nothing_else_is() {
+        let now = DateTime::from_timestamp(1_772_366_400, 0).unwrap();
+        let owner = Owner::unique();
+        let entry = format!("{}token=17 term=2000{}", OwnedBy(owner), about(now));
+        let holder_of = |entry: &str| holder(entry, 1_500, now);
+        let read = holder_of(&entry).unwrap();
+        assert_eq!((read.owner(), read.token().get(), read.since()), (owner, 17, now));
+        assert_eq!((read.host(), read.until()), (&*this_host(), now + Duration::from_millis(1_500)));
+        assert_eq!(holder(&entry, -1, now).unwrap().until(), now + Term::MAX.get());
+        assert_eq!(holder_of(&entry.replace(" term=2000", "")), Some(read), "an earlier version's");
+        for wrong in ["", "1", &entry[1..], &entry.replace("token", "t"), &entry.replace("since=", "since=x")] {
+            assert_eq!(holder_of(wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_token_that_is_ahead_of_the_clock_does_not_say_for_how_long_a_name_was_taken() {
+        let now = DateTime::from_timestamp(1_772_366_400, 0).unwrap();
+        let since = now - Duration::from_secs(5);
+        let held_for =
+            |token: i64| held_for(&format!("{}token={token} term=9{}", OwnedBy(Owner::unique()), about(since)), now);
+        assert_eq!(held_for(now.timestamp_micros() - 7_000_001), Some(Duration::from_micros(7_000_001)));
+        assert_eq!(held_for(now.timestamp_micros() + 1), Some(Duration::from_secs(5)));
+        assert_eq!(crate::store::redis::entry::held_for("1", now), None);
+    }
+}

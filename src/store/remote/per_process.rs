@@ -1,0 +1,100 @@
+//! A value that each process has for itself, for what parent and child would both use after a `fork`: a connection, say.
+
+use std::fmt;
+use std::mem;
+use std::sync::OnceLock;
+
+use crate::base::process;
+
+/// A child finds a new value, and leaves its parent's as it is.
+///
+/// No lock is shared between the two, because a thread of the parent may hold it at the moment of the `fork`.
+pub(crate) struct PerProcess<T> {
+    first: OnceLock<Box<Place<T>>>,
+}
+
+struct Place<T> {
+    process: u32,
+    /// Gone when the whole is dropped.
+    value: Option<T>,
+    /// The place of a child of this process.
+    next: OnceLock<Box<Place<T>>>,
+}
+
+impl<T: Default> PerProcess<T> {
+    pub(crate) fn get(&self) -> &T {
+        let process = process::id();
+        let mut next = &self.first;
+        loop {
+            let place = next.get_or_init(|| Box::new(Place::of(process)));
+            match &place.value {
+                Some(value) if place.process == process => return value,
+                _ => next = &place.next,
+            }
+        }
+    }
+}
+
+impl<T: Default> Place<T> {
+    fn of(process: u32) -> Self {
+        Self { process, value: Some(T::default()), next: OnceLock::new() }
+    }
+}
+
+impl<T> Default for PerProcess<T> {
+    fn default() -> Self {
+        Self { first: OnceLock::new() }
+    }
+}
+
+/// To drop a parent's value would end what the parent still uses: a connection says goodbye.
+impl<T> Drop for PerProcess<T> {
+    fn drop(&mut self) {
+        let process = process::id();
+        let mut next = self.first.take();
+        while let Some(mut place) = next {
+            if place.process != process {
+                mem::forget(place.value.take());
+            }
+            next = place.next.take();
+        }
+    }
+}
+
+impl<T> fmt::Debug for PerProcess<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PerProcess").finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+
+    thread_local! {
+        static DROPPED: Cell<u32> = const { Cell::new(0) };
+    }
+
+    #[derive(Default)]
+    struct Counted;
+
+    impl Drop for Counted {
+        fn drop(&mut self) {
+            DROPPED.set(DROPPED.get() + 1);
+        }
+    }
+
+    #[test]
+    fn a_process_finds_its_own_value_and_drops_no_other() {
+        let inherited = PerProcess::<Counted>::default();
+        let parents = Place { process: process::id() + 1, ..Place::of(0) };
+        assert!(inherited.first.set(Box::new(parents)).is_ok());
+        let own: *const Counted = inherited.get();
+        assert!(std::ptr::eq(own, inherited.get()), "it stays the same");
+        assert!(!std::ptr::eq(own, inherited.first.get().unwrap().value.as_ref().unwrap()), "it is not the parent's");
+        drop(inherited);
+        assert_eq!(DROPPED.get(), 1);
+    }
+}

@@ -1,0 +1,153 @@
+//! One server: how it is met, how often it is asked, and for how long.
+
+use std::fmt;
+use std::mem;
+use std::time::Duration;
+
+use super::at_rest::AtRest;
+use super::backoff::Backoff;
+use super::failure::{Failure, Retry};
+use super::per_process::PerProcess;
+use crate::time::clock::{Clock, Moment};
+
+/// A way to talk to one server. One on which something failed is not used again: its next answer might belong to the
+/// question before.
+pub(crate) trait Connect: Sized + Send + 'static {
+    /// Where the server is, who we are to it, and how it is spoken to.
+    type Target: fmt::Display;
+
+    /// Connects and logs in. Whatever goes wrong, nothing was asked.
+    fn open(target: &Self::Target, until: Moment) -> Result<Self, Failure>;
+
+    /// Whether it ended while it was at rest, or is not to be trusted any more. What is sent on one that has not may still
+    /// be lost.
+    fn is_closed(&mut self) -> bool;
+}
+
+pub(crate) struct Server<C: Connect> {
+    pub(crate) target: C::Target,
+    /// How long one call takes at most, all of it included.
+    pub(crate) timeout: Duration,
+    /// Parent and child would read each other's answers on the same connection.
+    at_rest: PerProcess<AtRest<C>>,
+}
+
+/// A connection, for one call.
+pub(crate) struct Line<C> {
+    pub(crate) connection: C,
+    /// Whether it was just made, and never at rest.
+    #[cfg_attr(not(feature = "redis"), expect(dead_code, reason = "a script may be missing where it was at rest"))]
+    pub(crate) is_fresh: bool,
+    /// Keeps it from being used again: another may lead to a server that is in a better state.
+    pub(crate) is_spoilt: bool,
+}
+
+/// One of the attempts to get an answer.
+#[derive(Clone, Copy)]
+pub(crate) struct Attempt {
+    /// When nobody waits for it any more.
+    pub(crate) until: Moment,
+    /// Whether the same was asked before, and may have been done.
+    pub(crate) again: bool,
+}
+
+impl<C: Connect> Server<C> {
+    pub(crate) fn new(target: C::Target, timeout: Duration) -> Self {
+        Self { target, timeout, at_rest: PerProcess::default() }
+    }
+
+    /// Lets `exchange` ask and hear the server: once more, on a connection that was just made, where that may help; and
+    /// again and again, as long as the call may take, while the server has no room or is being started. So whatever it
+    /// asks must be asked by an owner, who is known again.
+    pub(crate) fn ask<T>(&self, exchange: impl Fn(&mut Line<C>, Attempt) -> Result<T, Failure>) -> Result<T, Failure> {
+        let until = Clock::system().moment().plus(self.timeout);
+        let (mut again, mut on_another) = (false, false);
+        let (mut backoff, mut refused) = (Backoff::default(), None);
+        loop {
+            let at_rest = if on_another { None } else { self.at_rest.get().wake() };
+            let was_fresh = at_rest.is_none();
+            let answer = match at_rest {
+                Some(connection) => self.attempt_at_rest(connection, Attempt { until, again }, &exchange),
+                None => self.attempt_afresh(Attempt { until, again }, &exchange),
+            };
+            let failure = match answer {
+                Ok(answer) => return Ok(answer),
+                Err(failure) => failure,
+            };
+            again |= failure.may_have_been_done();
+            let goes_on = match failure.retry(was_fresh) {
+                Retry::Later => {
+                    refused = Some(failure.clone());
+                    backoff.pauses_before(until)
+                }
+                Retry::OnAnother => !mem::replace(&mut on_another, true) && Clock::system().moment() < until,
+                Retry::Never => false,
+            };
+            if !goes_on {
+                // Why there was no room says more than that the last attempt had no time left.
+                let why = refused.filter(|_| failure.is_timeout()).unwrap_or(failure);
+                return Err(why.perhaps_done(again).within(self.timeout));
+            }
+        }
+    }
+
+    /// Lets `exchange` ask on a connection that is at rest, once. `None`: there is none.
+    #[cfg(any(feature = "mysql", feature = "postgres"))]
+    pub(crate) fn ask_at_rest<T>(
+        &self,
+        exchange: impl Fn(&mut Line<C>, Attempt) -> Result<T, Failure>,
+    ) -> Option<Result<T, Failure>> {
+        let connection = self.at_rest.get().wake()?;
+        let until = Clock::system().moment().plus(self.timeout);
+        Some(self.attempt_at_rest(connection, Attempt { until, again: false }, &exchange))
+    }
+
+    /// The connections at rest, which nobody else gets from now on.
+    pub(crate) fn take_those_at_rest(&self) -> Vec<C> {
+        self.at_rest.get().take()
+    }
+
+    /// The connection may have died without a word, so that half of the time is kept for a fresh one.
+    fn attempt_at_rest<T>(
+        &self,
+        connection: C,
+        attempt: Attempt,
+        exchange: &impl Fn(&mut Line<C>, Attempt) -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
+        let now = Clock::system().moment();
+        let attempt = Attempt { until: now.plus(attempt.until.since(now) / 2), ..attempt };
+        let answer = self.attempt(Line { connection, is_fresh: false, is_spoilt: false }, attempt, exchange);
+        if answer.as_ref().is_err_and(|failure| !failure.is_locked()) {
+            drop(self.take_those_at_rest()); // What ended one connection has ended those beside it.
+        }
+        answer
+    }
+
+    fn attempt_afresh<T>(
+        &self,
+        attempt: Attempt,
+        exchange: &impl Fn(&mut Line<C>, Attempt) -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
+        let connection = C::open(&self.target, attempt.until)?;
+        self.attempt(Line { connection, is_fresh: true, is_spoilt: false }, attempt, exchange)
+    }
+
+    fn attempt<T>(
+        &self,
+        mut line: Line<C>,
+        attempt: Attempt,
+        exchange: &impl Fn(&mut Line<C>, Attempt) -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
+        let answer = exchange(&mut line, attempt);
+        if answer.as_ref().err().is_none_or(Failure::is_locked) && !line.is_spoilt {
+            self.at_rest.get().keep(line.connection);
+        }
+        answer
+    }
+}
+
+impl<C: Connect> fmt::Display for Server<C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.target.fmt(f)
+    }
+}

@@ -1,0 +1,93 @@
+//! What a name is called in the table.
+//!
+//! As it is displayed, with `%XX` for each byte that is not plain ASCII, so that every client shows it, no collation folds
+//! or pads it, and it stands between quotes as it is. A text of more than 500 bytes is cut, and ends in an id that is made
+//! of all of it, behind a `%~` that no whole name has.
+
+use std::fmt;
+
+use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
+use uuid::Uuid;
+
+use crate::lease::name::MutexName;
+
+/// What no client hides, and what ends no text between quotes, stays as it is.
+const NOT_PLAIN: &AsciiSet = &CONTROLS.add(b' ').add(b'"').add(b'\'').add(b'\\');
+
+/// How long a key is at most, in bytes: what an index of either server can hold.
+pub(crate) const LONGEST: usize = 500;
+
+/// A name in the table.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(super) struct Key(Box<str>);
+
+impl Key {
+    pub(super) fn of(name: &MutexName) -> Self {
+        let whole = name.to_string();
+        let plain = utf8_percent_encode(&whole, NOT_PLAIN).to_string();
+        if plain.len() <= LONGEST {
+            return Self(plain.into());
+        }
+        let id = Uuid::new_v5(&Uuid::NAMESPACE_OID, whole.as_bytes()).simple().to_string();
+        let kept = &plain[..LONGEST - id.len() - 2]; // It is ASCII, so that it can be cut anywhere.
+        Self(format!("{kept}%~{id}").into())
+    }
+
+    pub(super) fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// A text of ours that is kept beside a name, plain as well, and cut where it is too long for its column.
+pub(super) fn plain(text: &str, longest: usize) -> String {
+    let mut plain = utf8_percent_encode(text, NOT_PLAIN).to_string();
+    plain.truncate(longest);
+    plain
+}
+
+#[cfg(test)]
+mod tests {
+    use chrono::DateTime;
+
+    use super::*;
+
+    fn key(name: &MutexName) -> String {
+        Key::of(name).to_string()
+    }
+
+    #[test]
+    fn a_key_reads_as_the_name() {
+        let name = MutexName::lease("reports:generate").unwrap();
+        assert_eq!(key(&name), "lease/reports:generate");
+        let claim = name.claim("import all", DateTime::UNIX_EPOCH);
+        assert_eq!(key(&claim), "claim/reports:generate/import%20all/1970-01-01T00:00:00Z");
+        let odd = MutexName::lease("a/b%20 'ü'\\\n").unwrap();
+        assert_eq!(key(&odd), "lease/a%2Fb%2520%20%27%C3%BC%27%5C%0A");
+    }
+
+    #[test]
+    fn long_names_are_cut_and_told_apart() {
+        let longest = MutexName::lease("x".repeat(494)).unwrap();
+        assert_eq!(key(&longest), longest.to_string());
+        let (a, b) = ("😀".repeat(512), "😀".repeat(511) + "😁");
+        let names = [&a, &b].map(|name| MutexName::lease(&**name).unwrap());
+        let claims = [
+            names[0].claim(&*a, DateTime::UNIX_EPOCH),
+            names[0].claim(&*b, DateTime::UNIX_EPOCH),
+            names[0].claim(&*a, DateTime::from_timestamp(60, 0).unwrap()),
+        ];
+        let mut keys: Vec<String> = names.iter().chain(&claims).map(key).collect();
+        assert!(keys.iter().all(|key| key.len() == LONGEST && key.contains("%~")));
+        keys.sort();
+        keys.dedup();
+        assert_eq!(keys.len(), 5);
+        // Nobody can write such an end into a name that is not cut.
+        assert!(!key(&MutexName::lease("a%~b").unwrap()).contains("%~"));
+    }
+}

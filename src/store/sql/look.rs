@@ -1,0 +1,109 @@
+//! What a look at the table told.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use super::key::Key;
+use super::session::Row;
+use crate::base::error::Quoted;
+use crate::lease::holder::Holder;
+use crate::lease::name::MutexName;
+use crate::lease::owner::Owner;
+use crate::lease::token::FencingToken;
+use crate::store::remote::server_clock::{ServerClock, instant};
+use crate::time::clock::LITTLE_STEP;
+
+/// What a look at several names told.
+pub(super) struct Look {
+    pub(super) clock: ServerClock,
+    /// The server's time, in microseconds.
+    pub(super) now: i64,
+    /// The highest token of all.
+    last: FencingToken,
+    entries: HashMap<Box<str>, Entry>,
+}
+
+/// A row.
+#[derive(PartialEq, Eq)]
+pub(super) struct Entry {
+    owner: String,
+    pub(super) token: FencingToken,
+    host: String,
+    since: i64,
+    until: i64,
+    /// It was given back, and is free whatever its end says.
+    is_released: bool,
+    /// For how many microseconds it was granted or renewed last. An earlier version does not say it.
+    term: Option<i64>,
+}
+
+impl Look {
+    /// Reads what the statement for it returns, unless that makes no sense.
+    pub(super) fn read(rows: &[Row]) -> Option<Self> {
+        let (first, rows) = rows.split_first()?;
+        let [now, last] = &first[..] else { return None };
+        let (now, last) = (now.parse().ok()?, FencingToken::new(last.parse().ok()?));
+        let mut entries = HashMap::with_capacity(rows.len());
+        for row in rows {
+            let [name, owner, token, host, since, until, released, term_of, term] = &row[..] else { return None };
+            // These columns say nothing of another grant: an earlier version takes a row over and leaves them as they are.
+            let is_released = released == token;
+            let term = term.parse().ok().filter(|_| term_of == token);
+            let (owner, host, token) = (owner.clone(), host.clone(), FencingToken::new(token.parse().ok()?));
+            let (since, until) = (since.parse().ok()?, until.parse().ok()?);
+            entries.insert(name.as_str().into(), Entry { owner, token, host, since, until, is_released, term });
+        }
+        Some(Self { clock: ServerClock::read(now), now, last, entries })
+    }
+
+    /// The token of all that is granted by this look.
+    pub(super) fn next_token(&self) -> FencingToken {
+        FencingToken::after(Some(self.last), instant(self.now))
+    }
+
+    /// Who holds a name, if somebody does; a text says why that can't be told.
+    pub(super) fn holder(&self, name: &MutexName) -> Option<Result<Holder, String>> {
+        Some(self.holds(&Key::of(name))?.holder(name, self.now))
+    }
+
+    pub(super) fn holds(&self, key: &Key) -> Option<&Entry> {
+        self.entries.get(key.as_str()).filter(|entry| !entry.is_released && entry.until > self.now)
+    }
+
+    /// Whether this name is held for longer than its term, because the server's clock was set back since it was granted or
+    /// renewed.
+    pub(super) fn outlasts_its_term(&self, key: &Key) -> bool {
+        // Times are read one after another, so that less than this says nothing.
+        let tolerance = i64::try_from(LITTLE_STEP.as_micros()).unwrap_or(i64::MAX);
+        let longest = |entry: &Entry| Some(self.now.saturating_add(entry.term?).saturating_add(tolerance));
+        self.holds(key).is_some_and(|entry| longest(entry).is_some_and(|longest| entry.until > longest))
+    }
+
+    /// Whether nothing was granted, released or renewed since this other look at the same names.
+    pub(super) fn is_as(&self, other: &Self) -> bool {
+        self.entries == other.entries
+    }
+
+    /// Whether this name, which is not held by this owner any more, can have been until so long ago: it has ended since
+    /// then and is still there, or somebody has taken it since then.
+    pub(super) fn was_held(&self, key: &Key, owner: Owner, ago: Duration) -> bool {
+        let then = self.now.saturating_sub(i64::try_from(ago.as_micros()).unwrap_or(i64::MAX));
+        let ended = |entry: &Entry| entry.is_of(owner) && then <= entry.until;
+        self.entries.get(key.as_str()).is_some_and(|entry| ended(entry) || then <= entry.since)
+    }
+}
+
+impl Entry {
+    pub(super) fn is_of(&self, owner: Owner) -> bool {
+        self.owner == owner.to_string()
+    }
+
+    /// Who holds it by the server's time, unless somebody else than a store has written it.
+    pub(super) fn holder(&self, name: &MutexName, now: i64) -> Result<Holder, String> {
+        let foreign =
+            |_| format!("{name} has the owner {} in the table, which is none of ours", Quoted::new(&self.owner));
+        let owner = self.owner.parse().map_err(foreign)?;
+        let holder = Holder::new(owner, self.token, &*self.host, instant(self.since), instant(self.until));
+        Ok(holder.seen_at(instant(now)))
+    }
+}

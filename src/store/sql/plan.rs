@@ -1,0 +1,102 @@
+//! What follows from a look: who is refused, and what is written for the others.
+
+use std::collections::{BTreeMap, HashMap};
+
+use super::key::{Key, plain};
+use super::look::Look;
+use super::text::{Texts, list};
+use crate::lease::holder::{Holder, this_host};
+use crate::lease::owner::Owner;
+use crate::lease::request::LeaseRequest;
+use crate::lease::token::FencingToken;
+use crate::store::event_mutex::admission::{Admission, Admitted};
+use crate::store::remote::server_clock::instant;
+
+/// How long the name of a host is at most in the table.
+const LONGEST_HOST: usize = 255;
+
+/// What becomes of one admission. The text is why what is in the table can't be used.
+pub(super) type Decision = Result<Admitted, String>;
+
+/// What becomes of several, if the rows can be written.
+pub(super) struct Plan {
+    pub(super) decisions: Vec<Decision>,
+    token: FencingToken,
+    /// The server's time of the look, in microseconds.
+    looked: i64,
+    /// What is written, in the order of the names: the owner, and the term in microseconds. Nothing if nobody is granted
+    /// what is not theirs already.
+    pub(super) rows: BTreeMap<Key, (Owner, i64)>,
+}
+
+impl Plan {
+    /// Decides on admissions in their order: each is granted whole or not at all.
+    pub(super) fn new(admissions: &[Admission], look: &Look) -> Self {
+        let mut plan =
+            Self { decisions: Vec::new(), token: look.next_token(), looked: look.now, rows: BTreeMap::new() };
+        let mut granted: HashMap<Key, Holder> = HashMap::new();
+        for admission in admissions {
+            let decision = plan.decide(admission, look, &mut granted);
+            plan.decisions.push(decision);
+        }
+        plan
+    }
+
+    fn decide(&mut self, admission: &Admission, look: &Look, granted: &mut HashMap<Key, Holder>) -> Decision {
+        let asked = [admission.claim(), admission.lease()];
+        let asked: Vec<(&LeaseRequest, Key)> =
+            asked.into_iter().flatten().map(|request| (request, Key::of(request.name()))).collect();
+        let found =
+            |(request, key): &(&LeaseRequest, Key)| look.holds(key).filter(|entry| entry.is_of(request.owner()));
+        // Its answer was lost when it was asked for the first time.
+        if let Some(lease) =
+            asked.iter().map(found).collect::<Option<Vec<_>>>().and_then(|entries| entries.last().copied())
+        {
+            return Ok(Admitted::Granted(admission.granted(lease.token)));
+        }
+        for (request, key) in &asked {
+            let holder = match (granted.get(key), look.holds(key)) {
+                (Some(holder), _) => holder.clone(),
+                (None, Some(entry)) if !entry.is_of(request.owner()) => entry.holder(request.name(), look.now)?,
+                (None, _) => continue,
+            };
+            let taken = if request.name().is_claim() { Admitted::ClaimTaken } else { Admitted::LeaseTaken };
+            return Ok(taken(Some(holder)));
+        }
+        let grant = admission.granted(self.token);
+        for (request, key) in asked {
+            granted.insert(key.clone(), Holder::of(&request.granted(self.token), instant(look.now)));
+            // The longest term is 10 years.
+            let micros = i64::try_from(request.term().get().as_micros()).unwrap_or(i64::MAX);
+            self.rows.insert(key, (request.owner(), micros));
+        }
+        Ok(Admitted::Granted(grant))
+    }
+
+    /// The statements that write it, unless the server's time is past `until` by then, or before that of the look.
+    pub(super) fn statements(&self, texts: &Texts, until: i64) -> String {
+        let host = plain(&this_host(), LONGEST_HOST);
+        let rows: Vec<String> = self
+            .rows
+            .iter()
+            .map(|(key, (owner, micros))| {
+                texts.row.with(&[
+                    ("name", key),
+                    ("owner", owner),
+                    ("token", &self.token),
+                    ("host", &host),
+                    ("pid", &owner.pid()),
+                    ("micros", micros),
+                ])
+            })
+            .collect();
+        texts.admit.with(&[
+            ("rows", &rows.join(", ")),
+            ("names", &list(self.rows.keys())),
+            ("owners", &list(self.rows.values().map(|(owner, _)| owner))),
+            ("token", &self.token),
+            ("looked", &self.looked),
+            ("until", &until),
+        ])
+    }
+}

@@ -1,0 +1,187 @@
+//! The statements, with a table's name in them and places for what a call is about.
+
+use std::fmt::{self, Write};
+
+use super::session::Dialect;
+use crate::base::error::InvalidOptions;
+
+/// What the table is called in the files.
+const TABLE: &str = "soloist_mutexes";
+
+/// The name of a table, perhaps with that of its schema or database before it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct TableName(Box<str>);
+
+impl TableName {
+    pub(crate) fn new(name: &str) -> Result<Self, InvalidOptions> {
+        let is_part = |part: &str| {
+            let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_';
+            (1..=48).contains(&part.len()) && part.bytes().all(plain) && !part.as_bytes()[0].is_ascii_digit()
+        };
+        let parts = name.split('.').count();
+        if parts <= 2 && name.split('.').all(is_part) {
+            return Ok(Self(name.into()));
+        }
+        let what = "the name of a table for mutexes is 1 to 48 of a-z, 0-9 and _, no digit first, and may have that of \
+                    its schema before it, as in app.mutexes";
+        Err(InvalidOptions::new(what))
+    }
+
+    fn quoted(&self, quote: char) -> String {
+        let parts: Vec<String> = self.0.split('.').map(|part| format!("{quote}{part}{quote}")).collect();
+        parts.join(".")
+    }
+
+    /// The name of its schema, if there is one, and its own.
+    pub(super) fn parts(&self) -> (&str, &str) {
+        self.0.split_once('.').unwrap_or(("", &self.0))
+    }
+}
+
+impl Default for TableName {
+    fn default() -> Self {
+        Self(TABLE.into())
+    }
+}
+
+impl fmt::Display for TableName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// All that a table's server is asked.
+pub(super) struct Texts {
+    /// For people.
+    pub(super) schema: String,
+    pub(super) create: Text,
+    pub(super) look: Text,
+    pub(super) shorten: Text,
+    pub(super) admit: Text,
+    pub(super) row: Text,
+    pub(super) end: Text,
+    pub(super) give_back: Option<Text>,
+    pub(super) clean_up: Text,
+    pub(super) health: Text,
+}
+
+impl Texts {
+    pub(super) fn new(dialect: &Dialect, table: &TableName) -> Self {
+        let text = |text: &str| Text::new(text, table, dialect.quote);
+        let schema = schema(dialect, table);
+        Self {
+            create: Text::one_line(&schema),
+            schema,
+            look: text(dialect.look),
+            shorten: text(dialect.shorten),
+            admit: text(dialect.admit),
+            row: text(dialect.row),
+            end: text(dialect.end),
+            give_back: dialect.give_back.map(text),
+            clean_up: text(dialect.clean_up),
+            health: text(dialect.health),
+        }
+    }
+}
+
+/// What makes the table, with its comments.
+fn schema(dialect: &Dialect, table: &TableName) -> String {
+    if *table == TableName::default() {
+        return dialect.schema.to_owned();
+    }
+    let (database, name) = table.parts();
+    let database = if database.is_empty() { "DATABASE()".to_owned() } else { format!("'{database}'") };
+    // Where it is looked for, its database and its own name stand apart. The names of the indexes begin with its own.
+    let sought = dialect.schema.replace(&format!("table_schema = DATABASE() AND table_name = '{TABLE}'"), "\u{1}");
+    let indexes = sought.replace(&format!("{TABLE}_"), "\0");
+    let named = indexes.replace(TABLE, &table.quoted(dialect.quote)).replace('\0', &format!("{name}_"));
+    named.replace('\u{1}', &format!("table_schema = {database} AND table_name = '{name}'"))
+}
+
+/// Statements without their comments, and without line breaks.
+pub(super) struct Text(String);
+
+impl Text {
+    fn new(text: &str, table: &TableName, quote: char) -> Self {
+        Self::one_line(&text.replace(TABLE, &table.quoted(quote)))
+    }
+
+    fn one_line(text: &str) -> Self {
+        let lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with("--"));
+        Self(lines.collect::<Vec<_>>().join(" "))
+    }
+
+    /// With what stands for each `{place}`.
+    pub(super) fn with(&self, places: &[(&str, &dyn fmt::Display)]) -> String {
+        let mut filled = String::with_capacity(self.0.len() + 256);
+        let mut parts = self.0.split('{');
+        filled.push_str(parts.next().unwrap_or_default());
+        for part in parts {
+            let (place, rest) = part.split_once('}').unwrap_or((part, ""));
+            let value = places.iter().find(|(name, _)| *name == place);
+            // A text takes all that is written to it.
+            let _ = value.map(|(_, value)| write!(filled, "{value}"));
+            filled.push_str(rest);
+        }
+        filled
+    }
+}
+
+/// Plain texts between quotes, with commas between them.
+pub(super) fn list(texts: impl IntoIterator<Item = impl fmt::Display>) -> String {
+    let texts: Vec<String> = texts.into_iter().map(|text| format!("'{text}'")).collect();
+    texts.join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_table_has_a_plain_name() {
+        for right in ["soloist_mutexes", "app.mutexes", "_1"] {
+            assert!(TableName::new(right).is_ok(), "{right}");
+        }
+        for wrong in ["", ".", "a.", "a.b.c", "A", "a b", "1a", "a`b", "a\"b", "ü", &"x".repeat(49)] {
+            assert!(TableName::new(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_table_of_another_name_has_a_schema_of_its_own() {
+        let dialect = Dialect {
+            kind: "",
+            store: "",
+            quote: '`',
+            schema: "-- Why\nCREATE TABLE soloist_mutexes (KEY soloist_mutexes_token (token));\n\
+                     WHERE table_schema = DATABASE() AND table_name = 'soloist_mutexes';\n",
+            look: "",
+            shorten: "",
+            admit: "",
+            row: "",
+            end: "",
+            give_back: None,
+            clean_up: "",
+            health: "",
+            no_table: &[],
+        };
+        let texts = Texts::new(&dialect, &TableName::new("app.mutexes").unwrap());
+        let statements = [
+            "CREATE TABLE `app`.`mutexes` (KEY mutexes_token (token));",
+            "WHERE table_schema = 'app' AND table_name = 'mutexes';",
+        ];
+        assert_eq!(texts.schema, format!("-- Why\n{}\n", statements.join("\n")));
+        assert_eq!(texts.create.with(&[]), statements.join(" "));
+        let here = Texts::new(&dialect, &TableName::new("mutexes").unwrap());
+        assert!(here.schema.contains("table_schema = DATABASE() AND table_name = 'mutexes'"), "{}", here.schema);
+        assert_eq!(Texts::new(&dialect, &TableName::default()).schema, dialect.schema);
+    }
+
+    #[test]
+    fn places_are_filled_and_comments_left_out() {
+        let table = TableName::new("app.mutexes").unwrap();
+        let text = Text::new("-- {names}\nSELECT 1\n  FROM soloist_mutexes WHERE name IN ({names});\n", &table, '`');
+        let filled = text.with(&[("names", &list(["a", "b"]))]);
+        assert_eq!(filled, "SELECT 1 FROM `app`.`mutexes` WHERE name IN ('a', 'b');");
+    }
+}

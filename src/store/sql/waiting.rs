@@ -1,0 +1,66 @@
+//! Waiting for an asynchronous driver, and no longer than until a given moment.
+
+use std::future::Future;
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::thread;
+use std::time::Duration;
+
+use tokio::runtime::{Builder, Handle, Runtime};
+#[cfg(feature = "postgres")]
+use tokio::task::JoinHandle;
+
+use crate::time::clock::{Clock, Moment};
+
+/// How long the end of a connection may take.
+pub(crate) const FAREWELL: Duration = Duration::from_millis(100);
+
+/// What a connection's future is waited for with, on the thread that asks.
+pub(crate) struct Waiting {
+    /// Taken when it goes.
+    runtime: Option<Runtime>,
+}
+
+impl Waiting {
+    pub(crate) fn new() -> io::Result<Self> {
+        Ok(Self { runtime: Some(Builder::new_current_thread().enable_io().enable_time().build()?) })
+    }
+
+    /// What comes of it, or that time is up, or that the driver panicked at what it heard. Called [`outside`] of any
+    /// runtime.
+    pub(crate) fn until<T>(&self, until: Moment, future: impl Future<Output = T>) -> io::Result<T> {
+        let runtime = self.runtime.as_ref().ok_or_else(|| io::Error::other("the connection was closed"))?;
+        let left = until.since(Clock::system().moment());
+        let wait = || runtime.block_on(async { tokio::time::timeout(left, future).await });
+        // Whoever it happens on does not ask on this connection again.
+        let waited = catch_unwind(AssertUnwindSafe(wait))
+            .map_err(|_| io::Error::other("the driver panicked at what the server answered"))?;
+        waited.map_err(|_| io::ErrorKind::TimedOut.into())
+    }
+
+    /// Lets a future go on whenever something is waited for, its end for example.
+    #[cfg(feature = "postgres")]
+    pub(crate) fn beside(&self, future: impl Future<Output = ()> + Send + 'static) -> Option<JoinHandle<()>> {
+        self.runtime.as_ref().map(|runtime| runtime.spawn(future))
+    }
+}
+
+/// It does not wait for what still runs, such as a look-up of a host's name, which knows no time limit.
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+/// Calls this where a runtime can be waited for: in a task of one of the application's own, that is another thread.
+pub(super) fn outside<T: Send>(call: impl FnOnce() -> T + Send) -> io::Result<T> {
+    if Handle::try_current().is_err() {
+        return Ok(call());
+    }
+    thread::scope(|scope| {
+        let thread = thread::Builder::new().name("soloist-sql".to_owned()).spawn_scoped(scope, call)?;
+        Ok(thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+    })
+}

@@ -1,0 +1,12 @@
+//! What an event does: a callback, and what it is called with, or a command.
+
+pub(crate) mod callback;
+pub(crate) mod command;
+pub(crate) mod output;
+#[cfg(unix)]
+mod process_group;
+#[cfg(not(unix))]
+mod process_alone;
+pub(crate) mod run;
+#[cfg(unix)]
+mod watchdog;

@@ -1,0 +1,198 @@
+//! One run of an event, as its task and its hooks see it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+
+use crate::hold::tenure::Tenure;
+use crate::lease::request::Lease;
+use crate::lease::token::FencingToken;
+use crate::observe::cancel::{CancelReason, Cancelled};
+
+/// One run of an event, as its task and its hooks see it. An owned, cheap handle: clone it into threads and futures.
+/// The lease is given back when the task and its hooks have returned, whoever still has a clone: wait for what you start.
+///
+/// ```
+/// use soloist::{Event, Run, Schedule};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// fn import(run: &Run) {
+///     let run = run.clone();
+///     std::thread::spawn(move || println!("{} for {}", run.name(), run.occurrence())).join().expect("it only prints");
+/// }
+/// Schedule::in_process().add(Event::call("import", import).hourly())?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct Run {
+    event: Arc<str>,
+    occurrence: DateTime<Utc>,
+    lateness: Duration,
+    tenure: Arc<Tenure>,
+}
+
+impl Run {
+    #[expect(
+        clippy::inline_always,
+        reason = "a grant that is moved once more costs each due event several nanoseconds"
+    )]
+    #[inline(always)]
+    pub(crate) fn new(event: Arc<str>, occurrence: DateTime<Utc>, lateness: Duration, tenure: Tenure) -> Self {
+        Self { event, occurrence, lateness, tenure: Arc::new(tenure) }
+    }
+
+    #[inline]
+    pub(crate) fn into_event(self) -> Arc<str> {
+        self.event
+    }
+
+    #[inline]
+    pub(crate) fn tenure(&self) -> &Arc<Tenure> {
+        &self.tenure
+    }
+
+    /// The event's name.
+    ///
+    /// ```
+    /// let event = soloist::Event::call("reports", |run| assert_eq!(run.name(), "reports"));
+    /// ```
+    pub fn name(&self) -> &str {
+        &self.event
+    }
+
+    /// The instant this run was scheduled for, the same on every server; by hand, the instant that was given.
+    ///
+    /// ```
+    /// let event = soloist::Event::call("reports", |run| println!("the report of {}", run.occurrence().date_naive()));
+    /// ```
+    pub fn occurrence(&self) -> DateTime<Utc> {
+        self.occurrence
+    }
+
+    /// How long after its occurrence the tick came that it runs in: seconds, or, where it was missed in the tick for which
+    /// it was due, as much as [`catch_up`](crate::Event::catch_up) allows. Zero by hand. How long it then waited for the
+    /// events before it in that tick is not in it.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use soloist::Event;
+    ///
+    /// let event = Event::call("digest", |run| {
+    ///     if run.lateness() > Duration::from_secs(60) {
+    ///         println!("the digest of {} comes late", run.occurrence());
+    ///     }
+    /// });
+    /// ```
+    pub fn lateness(&self) -> Duration {
+        self.lateness
+    }
+
+    /// The lease it runs under, as it was granted; `None` without `without_overlapping`, and in a run that is
+    /// [unprotected](crate::Outage::RunUnprotected) because its store is out. How long it lasts after its
+    /// renewals says [`remaining`](Self::remaining).
+    ///
+    /// ```
+    /// let event = soloist::Event::call("reports", |run| assert!(run.lease().is_some())).without_overlapping();
+    /// ```
+    pub fn lease(&self) -> Option<&Lease> {
+        self.tenure.lease()
+    }
+
+    /// The token of what it was granted; `None` without any protection, and in a run that is
+    /// [unprotected](crate::Outage::RunUnprotected) because its store is out.
+    ///
+    /// ```
+    /// let event = soloist::Event::call("reports", |run| assert!(run.fencing_token().is_some())).on_one_server();
+    /// ```
+    pub fn fencing_token(&self) -> Option<FencingToken> {
+        self.tenure.token()
+    }
+
+    /// Whether the task should stop: its lease is lost, it took too long, or the process shuts down. Once it is, it stays
+    /// so.
+    ///
+    /// It compares the deadlines with the clock itself, so that it is right in the moment in which a process that was
+    /// suspended goes on. A task that works on after that may work beside another run.
+    ///
+    /// ```
+    /// use soloist::Event;
+    ///
+    /// let event = Event::call("import", |run| {
+    ///     for row in 0..1000 {
+    ///         if run.is_cancelled() {
+    ///             return println!("the rest is for the next run, from row {row} on");
+    ///         }
+    ///     }
+    /// });
+    /// ```
+    pub fn is_cancelled(&self) -> bool {
+        self.cancel_reason().is_some()
+    }
+
+    /// Why the task should stop, the first reason there was; `None`: it may go on.
+    ///
+    /// ```
+    /// use soloist::Event;
+    ///
+    /// let event = Event::call("reports", |run| assert_eq!(run.cancel_reason(), None)).without_overlapping();
+    /// ```
+    pub fn cancel_reason(&self) -> Option<CancelReason> {
+        self.tenure.reason()
+    }
+
+    /// Whether the task may go on, for loops that pass errors on.
+    ///
+    /// # Errors
+    ///
+    /// It should stop, for the reason that the error says.
+    ///
+    /// ```
+    /// use soloist::Event;
+    ///
+    /// let event = Event::call("import", |run| {
+    ///     for row in std::fs::read_to_string("/var/lib/myapp/rows")?.lines() {
+    ///         run.check()?;
+    ///         println!("importing {row}");
+    ///     }
+    ///     Ok(())
+    /// });
+    /// ```
+    pub fn check(&self) -> Result<(), Cancelled> {
+        self.cancel_reason().map_or(Ok(()), |reason| Err(Cancelled::new(reason)))
+    }
+
+    /// Waits until the task should stop, for `timeout` at most: a sleep that ends early. `None`: the time is over, and
+    /// the task may go on.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use soloist::Event;
+    ///
+    /// let event = Event::call("poll", |run| {
+    ///     while run.cancelled(Duration::from_secs(10)).is_none() {
+    ///         println!("anything new?");
+    ///     }
+    /// });
+    /// ```
+    pub fn cancelled(&self, timeout: Duration) -> Option<CancelReason> {
+        self.tenure.wait(timeout)
+    }
+
+    /// How long the task may go on as things are: until its lease ends or its timeout does. A lease that is renewed ends
+    /// later again and again. Zero when it is cancelled; `None`: nothing limits it.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use soloist::Event;
+    ///
+    /// let event = Event::call("import", |run| {
+    ///     let patience = run.remaining().unwrap_or(Duration::from_secs(30)).min(Duration::from_secs(30));
+    ///     println!("asking the other side, for {patience:?} at most");
+    /// });
+    /// ```
+    pub fn remaining(&self) -> Option<Duration> {
+        self.tenure.remaining()
+    }
+}

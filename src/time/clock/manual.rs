@@ -1,0 +1,378 @@
+//! The clock of a test, and who waits for it.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, ThreadId};
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+
+use super::waiting::Wake;
+use super::{Clock, Moment, Source};
+
+/// How long time waits for a thread that does not end its turn. In real time.
+const LONGEST_TURN: Duration = Duration::from_secs(5);
+
+/// A clock that stands still until a test moves it.
+///
+/// [`advance`](Self::advance) lets everything that is due meanwhile happen in its order, renewals of leases above all. So
+/// a task that is still at work after ten minutes still holds its lease:
+///
+/// ```
+/// use std::sync::{Mutex, mpsc};
+/// use std::thread;
+/// use std::time::Duration;
+/// use chrono::{TimeZone, Utc};
+/// use soloist::{Event, ManualClock, MemoryMutex, Schedule, SkipReason, Verdict};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let clock = ManualClock::at(Utc.with_ymd_and_hms(2026, 3, 1, 12, 0, 0).unwrap());
+/// let (begun, begins) = mpsc::channel();
+/// let (end, ends) = mpsc::channel::<()>();
+/// let ends = Mutex::new(ends);
+/// let task = move |_: &soloist::Run| {
+///     begun.send(()).unwrap();
+///     let _ = ends.lock().unwrap().recv(); // at work until the test lets it end
+/// };
+/// let mut schedule = Schedule::new(MemoryMutex::with_clock(&clock));
+/// schedule.add(Event::call("reports", task).every_minute().without_overlapping())?;
+///
+/// thread::scope(|scope| {
+///     let first = scope.spawn(|| schedule.run_due(clock.now()));
+///     begins.recv().unwrap();
+///     clock.advance(Duration::from_secs(600));
+///     let report = schedule.run_due(clock.now());
+///     let second = report.entries()[0].verdict();
+///     assert!(matches!(second, Verdict::Skipped(SkipReason::Overlapping(_))), "{report}");
+///     drop(end);
+///     assert!(!first.join().unwrap().is_failure());
+/// });
+/// assert!(matches!(schedule.run_due(clock.now()).entries()[0].verdict(), Verdict::Ran(_)));
+/// # Ok(())
+/// # }
+/// ```
+///
+/// It moves the deadlines of a [`Schedule`](crate::Schedule::with_clock), and the stores that take their time from it:
+/// [`MemoryMutex::with_clock`](crate::MemoryMutex::with_clock) and, with
+/// [`clock`](crate::FileMutexBuilder::clock), [`FileMutex`](crate::FileMutex). A server goes by its own clock: there a
+/// lease does not expire because a test moves this one. The process of a command, and the grace of a
+/// [`Shutdown`](crate::Shutdown), go by the machine's.
+#[derive(Clone)]
+pub struct ManualClock(Arc<ManualTime>);
+
+impl ManualClock {
+    /// A clock that shows `start`, from the years 1678 to 2262; a time outside of them is moved to the nearer end.
+    ///
+    /// ```
+    /// use chrono::DateTime;
+    ///
+    /// let manual = soloist::ManualClock::at(DateTime::UNIX_EPOCH);
+    /// assert_eq!(soloist::Clock::from(&manual).now(), DateTime::UNIX_EPOCH);
+    /// ```
+    pub fn at(start: DateTime<Utc>) -> Self {
+        Self(Arc::new(ManualTime {
+            moment_nanos: AtomicU64::new(0),
+            set_to_nanos: AtomicI64::new(nanos(start)),
+            places: Mutex::default(),
+            settled: Condvar::new(),
+        }))
+    }
+
+    /// What it shows.
+    ///
+    /// ```
+    /// use chrono::DateTime;
+    ///
+    /// assert_eq!(soloist::ManualClock::at(DateTime::UNIX_EPOCH).now(), DateTime::UNIX_EPOCH);
+    /// ```
+    pub fn now(&self) -> DateTime<Utc> {
+        self.0.now()
+    }
+
+    /// Sets the wall clock, forward or back, for every handle of this one, as somebody does who finds it wrong; the clock
+    /// that never steps goes on from where it is.
+    ///
+    /// ```
+    /// use chrono::{DateTime, TimeDelta};
+    /// use soloist::{Clock, ManualClock};
+    ///
+    /// let manual = ManualClock::at(DateTime::UNIX_EPOCH);
+    /// let before = Clock::from(&manual).moment();
+    /// manual.set(DateTime::UNIX_EPOCH - TimeDelta::hours(1));
+    /// assert_eq!(Clock::from(&manual).now().timestamp(), -3600);
+    /// assert_eq!(Clock::from(&manual).moment(), before);
+    /// ```
+    pub fn set(&self, wall: DateTime<Utc>) {
+        self.0.set_to_nanos.store(nanos(wall).saturating_sub(self.0.passed()), Ordering::SeqCst);
+    }
+
+    /// Lets `by` pass on both clocks, for every handle of this one, and returns when all that was due meanwhile is done.
+    ///
+    /// Time stops at each moment that somebody waits for, and goes on when that turn is over: a lease is renewed every
+    /// third of its term, [`Run::cancelled`](crate::Run::cancelled) returns, a [timeout](crate::Event::timeout) sets in,
+    /// [`Schedule::work`](crate::Schedule::work) starts its ticks. What tasks, hooks and ticks do then is not waited for.
+    /// A renewal or an admission that takes longer than five seconds of real time is not waited for either, until it has
+    /// ended; nor is one that calls this itself. A thread that begins to wait after this has returned waits for the next call.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use soloist::{Clock, ManualClock};
+    ///
+    /// let manual = ManualClock::at(chrono::DateTime::UNIX_EPOCH);
+    /// let before = Clock::from(&manual).moment();
+    /// manual.advance(Duration::from_secs(1));
+    /// assert_eq!(Clock::from(&manual).moment().since(before), Duration::from_secs(1));
+    /// ```
+    pub fn advance(&self, by: Duration) {
+        let mut left = Moment::at(by).0;
+        loop {
+            left -= self.0.pass(left);
+            if left == 0 {
+                // Whoever was woken last has its turn, too.
+                drop(self.0.settle());
+                return;
+            }
+        }
+    }
+
+    /// Lets `by` pass at once, as for a process that was stopped, or on a machine that was suspended: nobody has a turn
+    /// before all of it has passed. A lease whose term is over by then is lost.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use chrono::Utc;
+    /// use soloist::{Event, ManualClock, MemoryMutex, Schedule};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let clock = ManualClock::at(Utc::now());
+    /// let mut schedule = Schedule::new(MemoryMutex::with_clock(&clock)).with_clock(&clock);
+    /// let stopped = move |run: &soloist::Run| {
+    ///     clock.jump(Duration::from_secs(90));
+    ///     Ok(run.check()?)
+    /// };
+    /// schedule.add(Event::call("reports", stopped).every_minute().without_overlapping())?;
+    /// let entry = schedule.run("reports", Utc::now())?;
+    /// assert!(entry.to_string().contains("the lease was lost"));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn jump(&self, by: Duration) {
+        let due = self.0.skip(Moment::at(by).0, &mut self.0.settle());
+        wake(&due);
+        drop(self.0.settle());
+    }
+}
+
+impl fmt::Debug for ManualClock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("ManualClock").field(&self.now()).finish()
+    }
+}
+
+impl From<&ManualClock> for Clock {
+    fn from(manual: &ManualClock) -> Self {
+        Self(Source::Manual(Arc::clone(&manual.0)))
+    }
+}
+
+impl From<ManualClock> for Clock {
+    fn from(manual: ManualClock) -> Self {
+        Self(Source::Manual(manual.0))
+    }
+}
+
+/// Time passes on both clocks at once: who reads the one and then the other never finds the second behind the first.
+pub(super) struct ManualTime {
+    moment_nanos: AtomicU64,
+    /// What the wall clock would have shown at the first moment, as it is set now.
+    set_to_nanos: AtomicI64,
+    /// Locked while time moves.
+    places: Mutex<Places>,
+    /// Somebody's turn is over.
+    settled: Condvar,
+}
+
+#[derive(Default)]
+struct Places {
+    next: u64,
+    taken: BTreeMap<u64, Place>,
+}
+
+/// Of a thread that waits for moments, or that time waits for.
+struct Place {
+    /// `None`: it does not sleep.
+    here: Option<Arc<dyn Wake>>,
+    /// The thread, once it is known.
+    thread: Option<ThreadId>,
+    state: State,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// It waits for nothing yet.
+    Idle,
+    Asleep(Moment),
+    /// It has its turn.
+    Awake,
+    /// It has had its turn for so long that nobody waits for it.
+    GivenUp,
+}
+
+impl ManualTime {
+    pub(super) fn now(&self) -> DateTime<Utc> {
+        DateTime::from_timestamp_nanos(self.set_to_nanos.load(Ordering::SeqCst).saturating_add(self.passed()))
+    }
+
+    pub(super) fn moment(&self) -> Moment {
+        Moment(self.moment_nanos.load(Ordering::SeqCst))
+    }
+
+    fn passed(&self) -> i64 {
+        i64::try_from(self.moment_nanos.load(Ordering::SeqCst)).unwrap_or(i64::MAX)
+    }
+
+    /// A place for a thread that may sleep here.
+    pub(super) fn take_place(&self, here: Arc<dyn Wake>) -> u64 {
+        self.take(Place { here: Some(here), thread: None, state: State::Idle })
+    }
+
+    /// It is this thread's turn until it leaves the place.
+    pub(super) fn take_turn(&self) -> u64 {
+        self.take(Place { here: None, thread: Some(thread::current().id()), state: State::Awake })
+    }
+
+    fn take(&self, place: Place) -> u64 {
+        let mut places = self.places();
+        places.next += 1;
+        let number = places.next;
+        places.taken.insert(number, place);
+        number
+    }
+
+    /// This thread is about to sleep until then. `false`: that has passed, and it has its turn.
+    pub(super) fn sleeps(&self, place: u64, until: Moment) -> bool {
+        let mut places = self.places();
+        let sleeps = self.moment() < until;
+        if let Some(place) = places.taken.get_mut(&place) {
+            place.thread = Some(thread::current().id());
+            place.state = if sleeps { State::Asleep(until) } else { State::Awake };
+        }
+        self.settled.notify_all();
+        sleeps
+    }
+
+    pub(super) fn is_needed(&self, place: u64) {
+        if let Some(place) = self.places().taken.get_mut(&place) {
+            place.state = State::Awake;
+        }
+    }
+
+    pub(super) fn leave_place(&self, place: u64) {
+        let left = self.places().taken.remove(&place);
+        self.settled.notify_all();
+        // What it leads to may end with it.
+        drop(left);
+    }
+
+    /// Lets time pass up to the next moment that somebody sleeps until, no longer than `at_most`, and wakes who does. How
+    /// long that was.
+    fn pass(&self, at_most: u64) -> u64 {
+        let mut places = self.settle();
+        let next = places.taken.values().filter_map(Place::sleeps_until).min();
+        let by = next.map_or(at_most, |next| at_most.min(next.0.saturating_sub(self.moment().0)));
+        let due = self.skip(by, &mut places);
+        drop(places);
+        wake(&due);
+        by
+    }
+
+    /// Lets so much time pass at once. Where those sleep whose moments have come, each of whom has its turn.
+    fn skip(&self, by: u64, places: &mut Places) -> Vec<Arc<dyn Wake>> {
+        let now = Moment(self.moment().0.saturating_add(by));
+        self.moment_nanos.store(now.0, Ordering::SeqCst);
+        let due = places.taken.values_mut().filter(|place| place.sleeps_until().is_some_and(|until| until <= now));
+        due.filter_map(|place| {
+            place.state = State::Awake;
+            place.here.clone()
+        })
+        .collect()
+    }
+
+    /// Waits until everybody's turn is over but that of this thread, which goes on with this.
+    fn settle(&self) -> MutexGuard<'_, Places> {
+        let this = Some(thread::current().id());
+        let waits_for = |place: &Place| place.state == State::Awake && place.thread != this;
+        let (mut places, waited) = self
+            .settled
+            .wait_timeout_while(self.places(), LONGEST_TURN, |places| places.taken.values().any(waits_for))
+            .unwrap_or_else(PoisonError::into_inner);
+        if waited.timed_out() {
+            places.taken.values_mut().filter(|place| waits_for(place)).for_each(|place| place.state = State::GivenUp);
+        }
+        places
+    }
+
+    fn places(&self) -> MutexGuard<'_, Places> {
+        // No code that can panic runs while they are half-changed.
+        self.places.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Nobody has the places locked: who sleeps here asks for them while it holds what this waits for.
+fn wake(due: &[Arc<dyn Wake>]) {
+    for here in due {
+        here.wake();
+    }
+}
+
+impl Place {
+    fn sleeps_until(&self) -> Option<Moment> {
+        match self.state {
+            State::Asleep(until) => Some(until),
+            State::Idle | State::Awake | State::GivenUp => None,
+        }
+    }
+}
+
+/// In nanoseconds since 1970, kept within what can be counted.
+fn nanos(instant: DateTime<Utc>) -> i64 {
+    let end = if instant < DateTime::UNIX_EPOCH { i64::MIN } else { i64::MAX };
+    instant.timestamp_nanos_opt().unwrap_or(end)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_manual_clock_moves_both_its_clocks_and_stops_at_their_ends() {
+        let manual = ManualClock::at(DateTime::UNIX_EPOCH);
+        let clock = Clock::from(manual.clone());
+        let before = clock.moment();
+        manual.advance(Duration::from_secs(60));
+        assert_eq!(clock.now().timestamp(), 60);
+        assert_eq!(clock.moment().since(before), Duration::from_secs(60));
+        manual.advance(Duration::MAX);
+        manual.advance(Duration::MAX);
+        assert_eq!(clock.now().timestamp_nanos_opt(), Some(i64::MAX));
+    }
+
+    #[test]
+    fn who_reads_one_clock_and_then_the_other_finds_no_time_lost_between_them() {
+        const ADVANCES: u32 = 200_000;
+        let manual = ManualClock::at(DateTime::UNIX_EPOCH);
+        let (clock, start) = (Clock::from(&manual), Clock::from(&manual).moment());
+        let shown = || (clock.now() - DateTime::UNIX_EPOCH).to_std().unwrap();
+        std::thread::scope(|scope| {
+            let passing = scope.spawn(|| (0..ADVANCES).for_each(|_| manual.advance(Duration::from_secs(1))));
+            while !passing.is_finished() {
+                let passed = clock.moment().since(start);
+                assert!(passed <= shown(), "the wall clock is behind");
+                let shown = shown();
+                assert!(shown <= clock.moment().since(start), "the moment is behind");
+            }
+        });
+    }
+}

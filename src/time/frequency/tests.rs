@@ -1,0 +1,330 @@
+use chrono::{Month, Weekday};
+
+use super::*;
+use crate::event::builder::Event;
+use crate::time::timetable::seconds::Seconds;
+
+fn event() -> Event {
+    Event::call("x", |_| {})
+}
+
+#[track_caller]
+fn is_due_every(event: &Event, seconds: u32, expression: &str) {
+    let expected = (expression.parse().expect("it is one"), Seconds::every_nth(seconds).expect("it divides a minute"));
+    assert_eq!(event.due().spelt_out(), expected, "{expression}");
+}
+
+#[test]
+fn every_word_stands_for_its_expression() {
+    let in_minutes = vec![
+        (event().every_minute(), "* * * * *"),
+        (event().every_two_minutes(), "*/2 * * * *"),
+        (event().every_three_minutes(), "*/3 * * * *"),
+        (event().every_four_minutes(), "*/4 * * * *"),
+        (event().every_five_minutes(), "*/5 * * * *"),
+        (event().every_ten_minutes(), "*/10 * * * *"),
+        (event().every_fifteen_minutes(), "*/15 * * * *"),
+        (event().every_thirty_minutes(), "*/30 * * * *"),
+        (event().every_minutes(1), "* * * * *"),
+        (event().every_minutes(12), "*/12 * * * *"),
+        (event().every_minutes(60), "*/60 * * * *"),
+        (event().hourly(), "0 * * * *"),
+        (event().hourly_at(17), "17 * * * *"),
+        (event().hourly_at([15, 45]), "15,45 * * * *"),
+        (event().hourly_at(vec![45, 0, 45]), "0,45 * * * *"),
+        (event().every_odd_hour(), "0 1-23/2 * * *"),
+        (event().every_odd_hour_at(15), "15 1-23/2 * * *"),
+        (event().every_two_hours(), "0 */2 * * *"),
+        (event().every_two_hours_at(15), "15 */2 * * *"),
+        (event().every_three_hours(), "0 */3 * * *"),
+        (event().every_three_hours_at([15, 45]), "15,45 */3 * * *"),
+        (event().every_four_hours(), "0 */4 * * *"),
+        (event().every_four_hours_at(59), "59 */4 * * *"),
+        (event().every_six_hours(), "0 */6 * * *"),
+        (event().every_six_hours_at(15), "15 */6 * * *"),
+        (event().every_hours(1), "0 * * * *"),
+        (event().every_hours(24), "0 */24 * * *"),
+        (event().every_hours_at(8, [0, 30]), "0,30 */8 * * *"),
+        (event().daily(), "0 0 * * *"),
+        (event().daily_at("02:30"), "30 2 * * *"),
+        (event().twice_daily(1, 13), "0 1,13 * * *"),
+        (event().twice_daily_at(13, 1, 15), "15 1,13 * * *"),
+        (event().weekly(), "0 0 * * 0"),
+        (event().weekly_on(Weekday::Mon, "2:30"), "30 2 * * 1"),
+        (event().weekly_on(Weekday::Sun, "02:30"), "30 2 * * 0"),
+        (event().weekly_on([Weekday::Thu, Weekday::Tue], "02:30"), "30 2 * * 2,4"),
+        (event().weekdays(), "* * * * 1-5"),
+        (event().weekends(), "* * * * 6,0"),
+        (event().mondays(), "* * * * 1"),
+        (event().tuesdays(), "* * * * 2"),
+        (event().wednesdays(), "* * * * 3"),
+        (event().thursdays(), "* * * * 4"),
+        (event().fridays(), "* * * * 5"),
+        (event().saturdays(), "* * * * 6"),
+        (event().sundays(), "* * * * 0"),
+        (event().days([Weekday::Sun, Weekday::Wed]), "* * * * 0,3"),
+        (event().monthly(), "0 0 1 * *"),
+        (event().monthly_on(31, "23:59"), "59 23 31 * *"),
+        (event().twice_monthly(1, 16, "13:00"), "0 13 1,16 * *"),
+        (event().days_of_month([1, 10, 20]), "0 0 1,10,20 * *"),
+        (event().days_of_month(1..=7), "0 0 1-7 * *"),
+        (event().last_day_of_month("00:00"), "0 0 L * *"),
+        (event().quarterly(), "0 0 1 1-12/3 *"),
+        (event().quarterly_on(4, "14:00"), "0 14 4 1-12/3 *"),
+        (event().quarterly_on(31, "14:00"), "0 14 31 1-12/3 *"),
+        (event().yearly(), "0 0 1 1 *"),
+        (event().yearly_on(Month::February, 29, "14:00"), "0 14 29 2 *"),
+        (event().yearly_on(Month::December, 31, "23:59"), "59 23 31 12 *"),
+    ];
+    for (event, expression) in in_minutes {
+        is_due_every(&event, 60, expression);
+    }
+    for (event, seconds) in [
+        (event().every_second(), 1),
+        (event().every_two_seconds(), 2),
+        (event().every_five_seconds(), 5),
+        (event().every_ten_seconds(), 10),
+        (event().every_fifteen_seconds(), 15),
+        (event().every_twenty_seconds(), 20),
+        (event().every_thirty_seconds(), 30),
+        (event().every_seconds(12), 12),
+        (event().every_seconds(60), 60),
+    ] {
+        is_due_every(&event, seconds, "* * * * *");
+    }
+}
+
+#[test]
+fn words_combine_in_any_order() {
+    type Word = fn(Event) -> Event;
+    let cases: [(Word, Word, u32, &str); 28] = [
+        (Event::weekdays, Event::hourly, 60, "0 * * * 1-5"),
+        (Event::weekends, |event| event.daily_at("07:05"), 60, "5 7 * * 6,0"),
+        (Event::weekly, |event| event.daily_at("13:00"), 60, "0 13 * * 0"),
+        (Event::weekly, Event::mondays, 60, "0 0 * * 1"),
+        (Event::weekly, Event::hourly, 60, "0 * * * 0"),
+        (Event::mondays, Event::mondays, 60, "* * * * 1"),
+        (Event::daily, |event| event.daily_at("0:00"), 60, "0 0 * * *"),
+        (Event::every_two_hours, Event::every_fifteen_minutes, 60, "*/15 */2 * * *"),
+        (Event::every_two_hours, Event::every_minute, 60, "* */2 * * *"),
+        (Event::every_odd_hour, Event::every_thirty_minutes, 60, "*/30 1-23/2 * * *"),
+        (|event| event.every_two_hours_at(15), Event::weekdays, 60, "15 */2 * * 1-5"),
+        (|event| event.twice_daily(1, 13), Event::every_ten_minutes, 60, "*/10 1,13 * * *"),
+        (Event::monthly, Event::every_five_minutes, 60, "*/5 0 1 * *"),
+        (Event::monthly, |event| event.daily_at("02:30"), 60, "30 2 1 * *"),
+        (Event::monthly, |event| event.days_of_month([1, 15]), 60, "0 0 1,15 * *"),
+        (|event| event.days_of_month([1, 15]), |event| event.daily_at("02:30"), 60, "30 2 1,15 * *"),
+        (|event| event.days_of_month([1, 15]), Event::hourly, 60, "0 * 1,15 * *"),
+        (|event| event.last_day_of_month("18:00"), Event::quarterly, 60, "0 18 L 1-12/3 *"),
+        (|event| event.monthly_on(10, "09:00"), Event::fridays, 60, "0 9 10 * 5"),
+        (Event::yearly, Event::mondays, 60, "0 0 1 1 1"),
+        (Event::yearly, |event| event.monthly_on(6, "12:00"), 60, "0 12 6 1 *"),
+        (|event| event.between("08:00", "17:00"), |event| event.weekdays().every_minute(), 60, "* * * * 1-5"),
+        (Event::every_ten_seconds, Event::weekdays, 10, "* * * * 1-5"),
+        (Event::every_ten_seconds, Event::hourly, 10, "0 * * * *"),
+        (Event::every_ten_seconds, Event::every_two_hours, 10, "0 */2 * * *"),
+        (Event::every_ten_seconds, Event::every_minute, 10, "* * * * *"),
+        (Event::every_ten_seconds, |event| event.daily_at("13:30"), 10, "30 13 * * *"),
+        (Event::every_second, Event::yearly, 1, "0 0 1 1 *"),
+    ];
+    for (first, second, seconds, expression) in cases {
+        is_due_every(&second(first(event())), seconds, expression);
+        is_due_every(&first(second(event())), seconds, expression);
+    }
+    is_due_every(&event().weekly().mondays().daily_at("13:00"), 60, "0 13 * * 1");
+}
+
+#[test]
+fn words_of_which_one_would_be_lost_are_refused() {
+    type Word = fn(Event) -> Event;
+    let in_one = "leave one of them out, or";
+    let cases: [(Word, Word, &str); 21] = [
+        (Event::mondays, Event::tuesdays, "day of week is set twice, as `1` and as `2`"),
+        (Event::weekdays, Event::saturdays, "day of week is set twice, as `1-5` and as `6`"),
+        (
+            Event::weekends,
+            |event| event.weekly_on(Weekday::Fri, "02:30"),
+            "day of week is set twice, as `0,6` and as `5`",
+        ),
+        (
+            |event| event.monthly_on(1, "02:30"),
+            |event| event.monthly_on(15, "02:30"),
+            "day of month is set twice, as `1` and as `15`",
+        ),
+        (
+            |event| event.days_of_month([1, 15]),
+            |event| event.last_day_of_month("02:30"),
+            "day of month is set twice, as `1,15` and as `L`",
+        ),
+        (Event::quarterly, Event::yearly, "month is set twice, as `1-10/3` and as `1`"),
+        (|event| event.daily_at("02:00"), |event| event.daily_at("14:00"), "hour is set twice, as `2` and as `14`"),
+        (|event| event.daily_at("02:00"), |event| event.daily_at("02:30"), "minute is set twice, as `0` and as `30`"),
+        (|event| event.daily_at("02:00"), Event::hourly, "hour is set twice, as `2` and as `*`"),
+        (|event| event.daily_at("13:00"), |event| event.hourly_at(5), "hour is set twice, as `13` and as `*`"),
+        (Event::daily, |event| event.daily_at("13:00"), "hour is set twice, as `0` and as `13`"),
+        (Event::daily, Event::every_five_minutes, "minute is set twice, as `0` and as `*/5`"),
+        (
+            |event| event.last_day_of_month("18:00"),
+            |event| event.daily_at("02:30"),
+            "hour is set twice, as `18` and as `2`",
+        ),
+        (|event| event.monthly_on(15, "12:00"), Event::daily, "hour is set twice, as `12` and as `0`"),
+        (|event| event.twice_daily(1, 13), Event::hourly, "hour is set twice, as `1,13` and as `*`"),
+        (Event::every_two_hours, Event::hourly, "hour is set twice, as `*/2` and as `*`"),
+        (Event::every_two_hours, Event::every_three_hours, "hour is set twice, as `*/2` and as `*/3`"),
+        (|event| event.every_hours_at(8, 15), Event::every_five_minutes, "minute is set twice, as `15` and as `*/5`"),
+        (Event::hourly, Event::every_minute, "minute is set twice, as `0` and as `*`"),
+        (Event::every_minute, Event::every_five_minutes, "minute is set twice, as `*` and as `*/5`"),
+        (|event| event.daily_at("02:30"), Event::every_minute, "minute is set twice, as `30` and as `*`"),
+    ];
+    for (first, second, what) in cases {
+        let said = refusal(second(first(event()))).expect(what);
+        assert!(said.starts_with(&format!("event `x`: its {what}: {in_one} ")), "{said}");
+        assert!(refusal(first(second(event()))).is_some(), "{what}, the other way round");
+    }
+    let both = |first, second| refusal(event().daily().days(first).days(second)).expect("they differ");
+    assert_eq!(
+        both([Weekday::Mon], [Weekday::Tue]),
+        "event `x`: its day of week is set twice, as `1` and as `2`: leave one of them out, or name all days in one \
+         `days([..])`"
+    );
+    assert_eq!(
+        refusal(event().every_second().every_ten_seconds()).expect("they differ"),
+        "event `x`: it is due every 1 s and every 10 s: leave one of them out"
+    );
+}
+
+#[test]
+fn days_without_a_time_are_refused() {
+    for (event, days) in [
+        (event().weekdays(), "1-5"),
+        (event().weekends(), "0,6"),
+        (event().mondays().between("08:00", "17:00"), "1"),
+        (event().days([Weekday::Mon, Weekday::Wed]), "1,3"),
+    ] {
+        let said = format!(
+            "event `x`: it says on which days it is due, but not at what time: add `daily_at(\"02:30\")` or `hourly()`; for \
+             every minute of these days (`* * * * {days}`), add `every_minute()`"
+        );
+        assert_eq!(event.next(chrono::DateTime::UNIX_EPOCH), None);
+        assert_eq!(refusal(event), Some(said));
+    }
+    assert_eq!(refusal(event().weekdays().every_minute()), None);
+    assert_eq!(refusal(event().every_second().weekdays()), None);
+}
+
+#[test]
+fn an_expression_says_all_of_it() {
+    let beside =
+        "event `x`: both the crontab `0 9 * * 1` and words say when it is due: say all of it in one of the two ways";
+    let cron = |event: Event| event.cron("0 9 * * mon");
+    for event in [
+        cron(event().weekdays()),
+        cron(event()).weekdays(),
+        cron(event().daily_at("09:00")),
+        cron(event()).hourly(),
+        cron(event().every_ten_seconds()),
+        cron(event()).every_seconds(60),
+        cron(event()).monthly(),
+    ] {
+        assert_eq!(refusal(event).as_deref(), Some(beside));
+    }
+    let two = "event `x`: two crontabs say when it is due, `0 9 * * 1` and `0 10 * * 1`: leave one of them out";
+    assert_eq!(refusal(cron(event()).cron("0 10 * * 1")).as_deref(), Some(two));
+    assert_eq!(refusal(cron(cron(event())).between("08:00", "17:00")), None);
+}
+
+#[test]
+fn a_time_of_day_is_read_strictly() {
+    for (text, hour, minute) in [("2:30", 2, 30), ("02:30", 2, 30), ("00:00", 0, 0), ("23:59", 23, 59)] {
+        assert_eq!(TimeOfDay::try_from(text), Ok(TimeOfDay { hour, minute }));
+    }
+    for text in [
+        "24:00", "2:60", "2", "", ":", "2:", ":30", "2:5", "002:30", "02:030", "+2:30", "02:+5", "2:30:00", " 2:30",
+        "2:30 ", "2.30", "-1:00", "٢:30", "12:é",
+    ] {
+        let error = TimeOfDay::try_from(text).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            format!("`{text}` is not a time of day from 00:00 to 23:59, written as hh:mm, such as `02:30`")
+        );
+    }
+}
+
+#[test]
+fn what_no_crontab_can_say_is_refused_by_name() {
+    for (event, message) in [
+        (event().hourly_at(60), "minute 60 is outside of 0-59"),
+        (event().hourly_at([0, 15, 60]), "minute 60 is outside of 0-59"),
+        (event().hourly_at([]), "the list has no minute, so that it would never be due"),
+        (event().every_odd_hour_at(60), "minute 60 is outside of 0-59"),
+        (event().every_six_hours_at([]), "the list has no minute, so that it would never be due"),
+        (event().twice_daily(1, 24), "hour 24 is outside of 0-23"),
+        (event().twice_daily_at(1, 13, 60), "minute 60 is outside of 0-59"),
+        (event().weekly_on([], "02:30"), "the list has no day of week, so that it would never be due"),
+        (event().days([]), "the list has no day of week, so that it would never be due"),
+        (event().monthly_on(32, "02:30"), "day of month 32 is outside of 1-31"),
+        (event().monthly_on(0, "02:30"), "day of month 0 is outside of 1-31"),
+        (event().twice_monthly(1, 32, "02:30"), "day of month 32 is outside of 1-31"),
+        (event().days_of_month(1..), "day of month 32 is outside of 1-31"),
+        (event().days_of_month([]), "the list has no day of month, so that it would never be due"),
+        (event().quarterly_on(32, "02:30"), "day of month 32 is outside of 1-31"),
+        (event().yearly_on(Month::May, 0, "02:30"), "day of month 0 is outside of 1-31"),
+        (event().yearly_on(Month::February, 30, "02:30"), "`30 2 30 2 *` names a day of the month that never comes"),
+        (
+            event().mondays().yearly_on(Month::June, 31, "02:30"),
+            "`30 2 31 6 1` names a day of the month that never comes",
+        ),
+        (event().every_seconds(0), "an interval of 0 seconds is outside of 1-60"),
+        (event().every_seconds(61), "an interval of 61 seconds is outside of 1-60, longer ones are counted in minutes"),
+        (
+            event().every_seconds(7),
+            "7 seconds do not divide a minute, write one of 1, 2, 3, 4, 5, 6, 10, 12, 15, 20, 30, 60",
+        ),
+        (event().every_minutes(0), "an interval of 0 minutes is outside of 1-60"),
+        (event().every_minutes(90), "an interval of 90 minutes is outside of 1-60, longer ones are counted in hours"),
+        (
+            event().every_minutes(7),
+            "7 minutes do not divide an hour; if its last interval may be shorter, say so in a crontab, as in cron(\"*/7 * * * *\")",
+        ),
+        (event().every_hours(0), "an interval of 0 hours is outside of 1-24"),
+        (event().every_hours_at(25, 0), "an interval of 25 hours is outside of 1-24, longer ones are counted in days"),
+        (
+            event().every_hours(5),
+            "5 hours do not divide a day; if its last interval may be shorter, say so in a crontab, as in cron(\"0 */5 * * *\")",
+        ),
+    ] {
+        assert_eq!(refusal(event).expect(message), format!("event `x`: {message}"));
+    }
+    for event in [
+        |time: &str| event().daily_at(time),
+        |time: &str| event().weekly_on(Weekday::Mon, time),
+        |time: &str| event().monthly_on(1, time),
+        |time: &str| event().twice_monthly(1, 16, time),
+        |time: &str| event().last_day_of_month(time),
+        |time: &str| event().quarterly_on(1, time),
+        |time: &str| event().yearly_on(Month::May, 1, time),
+        |time: &str| event().hourly().between(time, "17:00"),
+        |time: &str| event().hourly().between("08:00", time),
+        |time: &str| event().hourly().unless_between(time, "17:00"),
+        |time: &str| event().hourly().unless_between("08:00", time),
+    ] {
+        let message = "event `x`: `24:00` is not a time of day from 00:00 to 23:59, written as hh:mm, such as `02:30`";
+        assert_eq!(refusal(event("24:00")).as_deref(), Some(message));
+        assert_eq!(refusal(event("23:59")), None);
+    }
+    let filtered = refusal(event().between("08:00", "17:00")).expect("a window says no times");
+    assert!(filtered.contains("it has no timetable"), "{filtered}");
+}
+
+#[test]
+fn intervals_are_those_that_come_out_even() {
+    let all = |word: fn(Event, u32) -> Event| (0..100).filter(|n| refusal(word(event(), *n)).is_none()).sum::<u32>();
+    assert_eq!(all(Event::every_seconds), 168, "the divisors of 60");
+    assert_eq!(all(Event::every_minutes), 168, "the divisors of 60");
+    assert_eq!(all(Event::every_hours), 60, "the divisors of 24");
+}
+
+fn refusal(event: Event) -> Option<String> {
+    crate::schedule::registry::Schedule::in_process().add(event).err().map(|error| error.to_string())
+}

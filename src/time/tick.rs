@@ -1,0 +1,214 @@
+//! One captured instant, as the zone of an event reads it.
+
+use std::time::Duration;
+
+use chrono::{DateTime, Datelike, FixedOffset, Timelike, Utc};
+
+use super::clock::wall_plus;
+use super::zone::Zone;
+use crate::time::timetable::seconds::Seconds;
+
+/// The instant of a tick, captured once, as an event's filters see it.
+///
+/// ```
+/// use chrono::{TimeZone, Utc};
+/// use soloist::{Tick, Zone};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let zone: Zone = "+01:00".parse()?;
+/// let tick = Tick::at(Utc.with_ymd_and_hms(2026, 3, 1, 12, 0, 7).unwrap(), &zone);
+/// assert_eq!(tick.now().to_string(), "2026-03-01 12:00:07 UTC");
+/// assert_eq!(tick.local().to_string(), "2026-03-01 13:00:07 +01:00");
+/// assert_eq!(tick.occurrence().to_string(), "2026-03-01 12:00:00 UTC");
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tick {
+    now: DateTime<Utc>,
+    local: DateTime<FixedOffset>,
+    occurrence: DateTime<Utc>,
+    /// How far ahead the clocks were at the occurrence.
+    offset_then: FixedOffset,
+}
+
+impl Tick {
+    /// The tick at `now` for an event whose timetable is read in `zone`. A schedule makes its own; this is for testing
+    /// a filter.
+    ///
+    /// ```
+    /// use chrono::{DateTime, Timelike};
+    /// use soloist::{Tick, Zone};
+    ///
+    /// let at_night = |tick: &Tick| tick.local().hour() < 6;
+    /// assert!(at_night(&Tick::at(DateTime::UNIX_EPOCH, &Zone::UTC)));
+    /// ```
+    pub fn at(now: DateTime<Utc>, zone: &Zone) -> Self {
+        let local = zone.at(now);
+        let offset = *local.offset();
+        Self { now, local, occurrence: start_of_minute(now, offset), offset_then: offset }
+    }
+
+    /// The captured instant, the same for every event of the tick.
+    ///
+    /// ```
+    /// # use soloist::{Tick, Zone};
+    /// # use chrono::DateTime;
+    /// let tick = Tick::at(DateTime::UNIX_EPOCH, &Zone::UTC);
+    /// assert_eq!(tick.now(), DateTime::UNIX_EPOCH);
+    /// ```
+    pub fn now(&self) -> DateTime<Utc> {
+        self.now
+    }
+
+    /// The captured instant, as the clocks in the event's zone show it.
+    ///
+    /// ```
+    /// # use soloist::{Tick, Zone};
+    /// # use chrono::{DateTime, Timelike};
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let tick = Tick::at(DateTime::UNIX_EPOCH, &"-03:30".parse()?);
+    /// assert_eq!((tick.local().hour(), tick.local().minute()), (20, 30));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn local(&self) -> DateTime<FixedOffset> {
+        self.local
+    }
+
+    /// The instant for which the event was scheduled: the start of the minute, whenever in it the tick came, or of the ten
+    /// seconds for one that is due [every ten](crate::Event::every_ten_seconds).
+    ///
+    /// Servers whose ticks come seconds apart agree on it.
+    ///
+    /// ```
+    /// # use soloist::{Tick, Zone};
+    /// # use chrono::{DateTime, TimeDelta};
+    /// let tick = Tick::at(DateTime::UNIX_EPOCH + TimeDelta::seconds(59), &Zone::UTC);
+    /// assert_eq!(tick.occurrence(), DateTime::UNIX_EPOCH);
+    /// ```
+    pub fn occurrence(&self) -> DateTime<Utc> {
+        self.occurrence
+    }
+
+    /// The same, as the clocks in the event's zone showed it. It is earlier than [`local`](Self::local) where the
+    /// occurrence was missed, and is [made up for](crate::Event::catch_up) in this tick.
+    ///
+    /// ```
+    /// # use soloist::Tick;
+    /// # use chrono::{DateTime, TimeDelta, Timelike};
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let tick = Tick::at(DateTime::UNIX_EPOCH + TimeDelta::seconds(59), &"+01:00".parse()?);
+    /// assert_eq!((tick.scheduled().hour(), tick.scheduled().second()), (1, 0));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn scheduled(&self) -> DateTime<FixedOffset> {
+        self.occurrence.with_timezone(&self.offset_then)
+    }
+
+    /// The same instant for an event that is due at these `seconds` of the minute.
+    pub(crate) fn in_slot(self, seconds: Seconds) -> Self {
+        if seconds == Seconds::FIRST {
+            return self;
+        }
+        let slot = Duration::from_secs(seconds.slot(self.local.second()).into());
+        Self { occurrence: wall_plus(self.occurrence, slot), ..self }
+    }
+
+    /// The same instant for an event that was due at this `occurrence`, and missed it.
+    pub(crate) fn for_missed(self, occurrence: DateTime<Utc>, zone: &Zone) -> Self {
+        Self { occurrence, offset_then: zone.offset_at(occurrence), ..self }
+    }
+
+    /// When the minute of its occurrence is over.
+    pub(crate) fn next_minute(&self) -> DateTime<Utc> {
+        wall_plus(self.occurrence, Duration::from_secs(60))
+    }
+}
+
+/// The civil minute, hour, day and month of an instant, one bit in each mask: taken apart once per zone and tick, and
+/// compared with every crontab of that zone, whose words they are laid out like.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Fields {
+    pub(crate) minute: u64,
+    pub(crate) hour_and_month: u64,
+    pub(crate) day_of_week: u64,
+    pub(crate) day_of_month: u32,
+    tick: Tick,
+}
+
+impl Fields {
+    /// Among the days of the month, what stands for the last.
+    pub(crate) const LAST_DAY: u32 = 1;
+    /// In the word that begins with the hours: from which bit on it has the months, and the days of the week.
+    pub(crate) const MONTH: u32 = 32;
+    pub(crate) const DAY_OF_WEEK: u32 = 48;
+
+    pub(crate) fn of(now: DateTime<Utc>, zone: &Zone) -> Self {
+        let tick = Tick::at(now, zone);
+        let local = tick.local;
+        let is_last_day = local.day() >= 28 && local.day() == u32::from(local.num_days_in_month());
+        let last_day = if is_last_day { Self::LAST_DAY } else { 0 };
+        Self {
+            minute: 1 << local.minute(),
+            hour_and_month: 1 << local.hour() | 1 << (Self::MONTH + local.month()),
+            day_of_week: 1 << (Self::DAY_OF_WEEK + local.weekday().num_days_from_sunday()),
+            day_of_month: 1 << local.day() | last_day,
+            tick,
+        }
+    }
+
+    pub(crate) fn tick(&self) -> &Tick {
+        &self.tick
+    }
+}
+
+/// Cut on the zone's clocks, whose minutes start at odd seconds of UTC where an offset has seconds. In whole seconds,
+/// since chrono's own civil time can't be written down within a day of its ends.
+fn start_of_minute(now: DateTime<Utc>, offset: FixedOffset) -> DateTime<Utc> {
+    let into_minute = (now.timestamp() + i64::from(offset.local_minus_utc())).rem_euclid(60);
+    DateTime::from_timestamp(now.timestamp() - into_minute, 0).unwrap_or(DateTime::<Utc>::MIN_UTC)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_occurrence_is_the_start_of_the_civil_minute() {
+        for (now, zone, occurrence) in [
+            ("2026-03-01T12:34:56.789Z", "UTC", "2026-03-01T12:34:00Z"),
+            ("2026-03-01T12:34:56.789Z", "+05:45", "2026-03-01T12:34:00Z"),
+            // 11:50:26 of a clock that is 44 minutes and 30 seconds behind.
+            ("2026-03-01T12:34:56.789Z", "-00:44:30", "2026-03-01T12:34:30Z"),
+            ("2026-03-01T12:34:10Z", "-00:44:30", "2026-03-01T12:33:30Z"),
+            ("1969-12-31T23:59:59.5Z", "UTC", "1969-12-31T23:59:00Z"),
+            ("2016-12-31T23:59:60.5Z", "UTC", "2016-12-31T23:59:00Z"),
+        ] {
+            let tick = Tick::at(now.parse().unwrap(), &zone.parse().unwrap());
+            assert_eq!(tick.occurrence(), occurrence.parse::<DateTime<Utc>>().unwrap(), "{now} {zone}");
+        }
+    }
+
+    #[test]
+    fn the_fields_are_those_of_the_zones_clock() {
+        // A Saturday in London, already Sunday in Kathmandu.
+        let now = "2026-02-28T18:20:30Z".parse().unwrap();
+        let fields = Fields::of(now, &"+05:45".parse().unwrap());
+        assert_eq!((fields.minute, fields.hour_and_month), (1 << 5, 1 | 1 << (32 + 3)));
+        assert_eq!((fields.day_of_month, fields.day_of_week), (1 << 1, 1 << 48));
+        assert_eq!(fields.tick().now(), now);
+    }
+
+    #[test]
+    fn no_instant_is_too_early_or_too_late() {
+        for now in [DateTime::<Utc>::MIN_UTC, DateTime::<Utc>::MAX_UTC] {
+            for zone in ["UTC", "local", "+23:59:59", "-23:59:59", "+00:00:30", "-00:00:30"] {
+                let fields = Fields::of(now, &zone.parse().unwrap());
+                assert!(fields.tick().occurrence() <= now);
+                assert_eq!(fields.minute.count_ones(), 1);
+            }
+        }
+    }
+}

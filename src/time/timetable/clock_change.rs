@@ -1,0 +1,94 @@
+//! What happens to an event when the clocks of its zone change.
+
+use std::ops::Range;
+
+use crate::time::zone::Zone;
+use crate::time::zone::changes::Change;
+
+/// What becomes of an event's times when the clocks of its zone are set forward or back; see
+/// [`Event::on_clock_change`](crate::Event::on_clock_change).
+///
+/// The default does as cronie does: times of the day are kept, and what names no time of the day follows real time. In
+/// Berlin clocks went from 02:00 CET to 03:00 CEST on 2026-03-29, and from 03:00 CEST back to 02:00 CET on 2026-10-25. From
+/// one o'clock until four these were due:
+///
+/// | | 2026-03-29 | 2026-10-25 |
+/// | --- | --- | --- |
+/// | `30 2 * * *` | 03:00 CEST | 02:30 CEST |
+/// | `*/30 2 * * *` | none | 02:00 CEST, 02:30 CEST, 02:00 CET, 02:30 CET |
+/// | `0 * * * *` | 01:00 CET, 03:00 CEST | 01:00 CEST, 02:00 CEST, 02:00 CET, 03:00 CET |
+/// | `0 3 * * *` | 03:00 CEST | 03:00 CET |
+///
+/// The first names a time of the day: when there was none, it ran right after the change, and when there were two, at the
+/// first. The second begins with `*`, and so follows the clocks, as they show the hour or not. The third is due each hour of
+/// real time, and the last is not touched.
+///
+/// Whatever the rule, an occurrence is an instant, the same on all servers, however often clocks show it.
+///
+/// ```
+/// use chrono::{DateTime, Utc};
+/// use soloist::{ClockChange, Event};
+///
+/// # #[cfg(feature = "chrono-tz")]
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let event = || Event::call("backup", |_| {}).daily_at("02:30").timezone("Europe/Berlin");
+/// let evening: DateTime<Utc> = "2026-03-28T20:00:00Z".parse()?;
+/// assert_eq!(event().next(evening), Some("2026-03-29T01:00:00Z".parse()?)); // 03:00 on the clocks
+/// let as_shown = event().on_clock_change(ClockChange::AsShown);
+/// assert_eq!(as_shown.next(evening), Some("2026-03-30T00:30:00Z".parse()?)); // 02:30 a day later
+/// # Ok(())
+/// # }
+/// # #[cfg(not(feature = "chrono-tz"))]
+/// # fn main() {}
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ClockChange {
+    /// As cronie (`cron(8)`, "Daylight Saving Time and other time changes"): a crontab whose minutes and hours both do not
+    /// start with `*` names times of the day, and is treated as [`Once`](Self::Once) says; any other one follows real
+    /// time, as [`AsShown`](Self::AsShown) says.
+    #[default]
+    AsCron,
+    /// Each time of the day once: what the clocks left out runs right after the change, once however many of its times
+    /// they left out; what they show again is not run again.
+    ///
+    /// That holds for changes of up to three hours. A zone that skips more, as Samoa did with the whole 30th of December
+    /// 2011 when it crossed the date line, has not lost those hours: nothing is made up for. One that goes back by more
+    /// begins anew.
+    Once,
+    /// Whenever the clocks show a time of the event: what they leave out does not come, what they show twice comes twice.
+    AsShown,
+}
+
+/// What the last change of a zone's clocks means for the events whose times come once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Passage(Change);
+
+impl Passage {
+    /// As long as a change is one to cronie, in either direction; what is larger sets its time anew.
+    const LARGEST: i64 = 3 * 3600;
+
+    /// The change that matters to `second`, if there is one.
+    pub(crate) fn around(zone: &Zone, second: i64) -> Option<Self> {
+        // Nothing lasts for longer than what the largest change repeats, and the rest of a minute.
+        let change = zone.change_within(Self::LARGEST + 60, second)?;
+        ((-Self::LARGEST..=Self::LARGEST).contains(&change.by())).then_some(Self(change))
+    }
+
+    /// The last second before the change.
+    pub(crate) fn eve(self) -> i64 {
+        self.0.at - 1
+    }
+
+    /// The first second after the change at which a minute begins that the clocks have not shown before.
+    pub(crate) fn resumed(self) -> i64 {
+        self.0.minute_at_or_after(self.0.at + (-self.0.by()).max(0))
+    }
+
+    /// The civil seconds that the change left out, from the first at which a minute begins, if any.
+    pub(crate) fn left_out(self) -> Option<Range<i64>> {
+        let Change { at, before, after } = self.0;
+        let (first, end) = (at + before, at + after);
+        (first < end).then(|| first + (-first).rem_euclid(60)..end)
+    }
+}

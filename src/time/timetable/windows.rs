@@ -1,0 +1,62 @@
+//! In which minutes of the day an event may run, whatever its timetable says.
+
+use chrono::{NaiveTime, Timelike};
+
+use crate::time::crontab::{Crontab, Field};
+
+const MINUTES_OF_A_DAY: u32 = 24 * 60;
+
+/// The minutes of the day from one to another, both of them included, over midnight if that is the earlier one; or all
+/// minutes but these.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Window {
+    pub(crate) first: u32,
+    pub(crate) last: u32,
+    pub(crate) is_excluded: bool,
+}
+
+impl Window {
+    pub(crate) fn is_open_at(self, time: NaiveTime) -> bool {
+        self.is_open_in(minute_of(time))
+    }
+
+    fn is_open_in(self, minute: u32) -> bool {
+        let (begun, not_over) = (self.first <= minute, minute <= self.last);
+        let contained = if self.first <= self.last { begun && not_over } else { begun || not_over };
+        contained != self.is_excluded
+    }
+}
+
+/// An event may run where all of its windows are open.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Windows(Vec<Window>);
+
+impl Windows {
+    /// Whether any time of the day of this crontab lies in them.
+    pub(crate) fn leave_any_of(&self, crontab: &Crontab) -> bool {
+        let hours = || crontab.get(Field::Hour).numbers();
+        let minutes = || crontab.get(Field::Minute).numbers();
+        self.0.is_empty() || hours().any(|hour| minutes().any(|minute| self.are_open_in(hour * 60 + minute)))
+    }
+
+    /// How many minutes after the minute of `time` they are open: none where they are open then. A day: they never are.
+    pub(super) fn closed_for(&self, time: NaiveTime) -> u32 {
+        let minute = minute_of(time);
+        let is_open = |after: &u32| self.are_open_in((minute + after) % MINUTES_OF_A_DAY);
+        (0..MINUTES_OF_A_DAY).find(is_open).unwrap_or(MINUTES_OF_A_DAY)
+    }
+
+    fn are_open_in(&self, minute: u32) -> bool {
+        self.0.iter().all(|window| window.is_open_in(minute))
+    }
+}
+
+impl FromIterator<Window> for Windows {
+    fn from_iter<I: IntoIterator<Item = Window>>(windows: I) -> Self {
+        Self(windows.into_iter().collect())
+    }
+}
+
+fn minute_of(time: NaiveTime) -> u32 {
+    time.hour() * 60 + time.minute()
+}

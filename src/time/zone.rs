@@ -1,0 +1,463 @@
+//! Where the civil time of a timetable is read: UTC, the machine's own zone, a fixed offset, or a named zone.
+
+use std::convert::Infallible;
+use std::fmt;
+use std::str::FromStr;
+
+use chrono::{DateTime, FixedOffset, Local, NaiveDateTime, Offset, TimeZone, Utc};
+
+use crate::base::error::{Quoted, debug_as_display};
+
+pub(crate) mod changes;
+mod variable;
+
+/// A time zone: [`Zone::UTC`], [`Zone::local`], a fixed offset, or, with the feature `chrono-tz`, a name of the IANA
+/// database.
+///
+/// A cheap handle, made from the types of `chrono` and `chrono-tz` or from text. `Display` gives its name, which
+/// reads back as the same zone.
+///
+/// | zone | whose rules | when these change |
+/// | --- | --- | --- |
+/// | `UTC`, the default of an event; `+02:00` | none: their clocks never change | |
+/// | `Europe/Berlin` | the release of the IANA database that is compiled in, [`Zone::TZDATA_VERSION`] | the program is built anew |
+/// | `local` | the system's, as `TZ` and `/etc/localtime` name them | the system is updated |
+///
+/// **A country that decides otherwise.** Governments change their rules several times a year, now and then with a
+/// week's notice. A release of `chrono-tz` carries the release of the database that was the newest then: `cargo update
+/// -p chrono-tz`, build, deploy, and look at [`Zone::TZDATA_VERSION`]. A release of `soloist` is not needed. Where
+/// `chrono-tz` is late, `local` has what the system's `tzdata` knows. Servers of a fleet that differ in it disagree
+/// about what is due in the zones between, as long as they do: an occurrence that one of them takes to be an hour later
+/// is another occurrence, so that an event can run twice, an hour apart. Have the new rules everywhere before they
+/// matter, or use UTC where the hour of the day is nobody's concern.
+///
+/// ```
+/// use chrono::FixedOffset;
+/// use soloist::Zone;
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # #[cfg(feature = "chrono-tz")]
+/// assert_eq!("Europe/Berlin".parse::<Zone>()?, Zone::from(chrono_tz::Europe::Berlin));
+/// let india: FixedOffset = "+05:30".parse()?;
+/// assert_eq!(Zone::try_from("+05:30")?, Zone::from(india));
+/// assert_eq!("UTC".parse::<Zone>()?, Zone::UTC);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct Zone(Kind);
+
+#[derive(Clone, PartialEq, Eq, Hash)]
+enum Kind {
+    Utc,
+    Local,
+    Fixed(FixedOffset),
+    #[cfg(feature = "chrono-tz")]
+    Named(chrono_tz::Tz),
+}
+
+impl Zone {
+    /// Coordinated universal time: no daylight saving, every minute comes once.
+    ///
+    /// ```
+    /// assert_eq!(soloist::Zone::UTC.to_string(), "UTC");
+    /// ```
+    pub const UTC: Self = Self(Kind::Utc);
+
+    /// The release of the IANA database that the zones with names are read from, such as `2025b`, to be shown beside a
+    /// program's own version. `None` without the feature `chrono-tz`.
+    ///
+    /// ```
+    /// use soloist::Zone;
+    ///
+    /// println!("rules of time zones: {}", Zone::TZDATA_VERSION.unwrap_or("the system's"));
+    /// # assert_eq!(Zone::TZDATA_VERSION.is_some(), cfg!(feature = "chrono-tz"));
+    /// ```
+    pub const TZDATA_VERSION: Option<&'static str> = {
+        #[cfg(feature = "chrono-tz")]
+        let version = Some(chrono_tz::IANA_TZDB_VERSION);
+        #[cfg(not(feature = "chrono-tz"))]
+        let version = None;
+        version
+    };
+
+    /// The machine's own zone, as `TZ` and `/etc/localtime` say at the time of asking. It is UTC if neither is there.
+    ///
+    /// If `TZ` names no zone that this system has, as where a container has no package `tzdata`, then
+    /// [`Schedule::add`](crate::Schedule::add) refuses an event in this zone.
+    ///
+    /// The servers of a fleet that disagree about it also disagree about what is due, and when: name a zone there. Its
+    /// rules are the system's, and not those of [`TZDATA_VERSION`](Self::TZDATA_VERSION).
+    ///
+    /// ```
+    /// assert_eq!(soloist::Zone::local(), soloist::Zone::from(chrono::Local));
+    /// ```
+    pub const fn local() -> Self {
+        Self(Kind::Local)
+    }
+
+    /// Whether the machine says which zone its own is, if that is meant.
+    pub(crate) fn check(&self) -> Result<(), UnknownZone> {
+        let wrong = if self.0 == Kind::Local { variable::of_no_zone() } else { None };
+        wrong.map_or(Ok(()), |value| {
+            Err(UnknownZone { text: Quoted::new(&value.to_string_lossy()), instead: Instead::AnotherVariable })
+        })
+    }
+
+    /// How far ahead of UTC the zone's clocks are at `instant`.
+    ///
+    /// ```
+    /// use chrono::DateTime;
+    /// use soloist::Zone;
+    ///
+    /// # #[cfg(feature = "chrono-tz")]
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let zone: Zone = "Asia/Kathmandu".parse()?;
+    /// assert_eq!(zone.offset_at(DateTime::from_timestamp(1_772_366_400, 0).unwrap()).to_string(), "+05:45");
+    /// # Ok(())
+    /// # }
+    /// # #[cfg(not(feature = "chrono-tz"))]
+    /// # fn main() {}
+    /// ```
+    pub fn offset_at(&self, instant: DateTime<Utc>) -> FixedOffset {
+        let instant: NaiveDateTime = instant.naive_utc();
+        match &self.0 {
+            Kind::Utc => Utc.fix(),
+            Kind::Local => Local.offset_from_utc_datetime(&instant),
+            Kind::Fixed(offset) => *offset,
+            #[cfg(feature = "chrono-tz")]
+            Kind::Named(tz) => tz.offset_from_utc_datetime(&instant).fix(),
+        }
+    }
+
+    /// Whether its clocks are ever changed.
+    pub(crate) fn has_changes(&self) -> bool {
+        !matches!(self.0, Kind::Utc | Kind::Fixed(_))
+    }
+
+    /// `instant` as the zone's clocks show it.
+    ///
+    /// ```
+    /// use chrono::DateTime;
+    /// use soloist::Zone;
+    ///
+    /// # #[cfg(feature = "chrono-tz")]
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let zone: Zone = "America/New_York".parse()?;
+    /// let shown = zone.at(DateTime::from_timestamp(1_772_366_400, 0).unwrap());
+    /// assert_eq!(shown.to_string(), "2026-03-01 07:00:00 -05:00");
+    /// # Ok(())
+    /// # }
+    /// # #[cfg(not(feature = "chrono-tz"))]
+    /// # fn main() {}
+    /// ```
+    pub fn at(&self, instant: DateTime<Utc>) -> DateTime<FixedOffset> {
+        instant.with_timezone(&self.offset_at(instant))
+    }
+
+    /// What people call the zone's time at `instant`: `UTC`, `CET`, or its offset where there is no such word.
+    ///
+    /// ```
+    /// use chrono::DateTime;
+    /// use soloist::Zone;
+    ///
+    /// # #[cfg(feature = "chrono-tz")]
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let instant = DateTime::from_timestamp(1_772_366_400, 0).unwrap();
+    /// assert_eq!("Europe/Berlin".parse::<Zone>()?.abbreviation_at(instant), "CET");
+    /// assert_eq!("Africa/Casablanca".parse::<Zone>()?.abbreviation_at(instant), "+00:00");
+    /// # Ok(())
+    /// # }
+    /// # #[cfg(not(feature = "chrono-tz"))]
+    /// # fn main() {}
+    /// ```
+    pub fn abbreviation_at(&self, instant: DateTime<Utc>) -> String {
+        match &self.0 {
+            Kind::Utc => return "UTC".into(),
+            Kind::Local | Kind::Fixed(_) => {}
+            #[cfg(feature = "chrono-tz")]
+            Kind::Named(tz) => {
+                use chrono_tz::OffsetName;
+
+                // Where people have no word for it the database says "+01", which is no offset one could write back.
+                let offset = tz.offset_from_utc_datetime(&instant.naive_utc());
+                if let Some(name) = offset.abbreviation().filter(|name| name.starts_with(char::is_alphabetic)) {
+                    return name.into();
+                }
+            }
+        }
+        self.offset_at(instant).to_string()
+    }
+}
+
+impl fmt::Display for Zone {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            Kind::Utc => f.pad("UTC"),
+            Kind::Local => f.pad("local"),
+            Kind::Fixed(offset) => f.pad(&offset.to_string()),
+            #[cfg(feature = "chrono-tz")]
+            Kind::Named(tz) => f.pad(tz.name()),
+        }
+    }
+}
+
+impl fmt::Debug for Zone {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Zone({self})")
+    }
+}
+
+impl From<Utc> for Zone {
+    fn from(_: Utc) -> Self {
+        Self::UTC
+    }
+}
+
+impl From<Local> for Zone {
+    fn from(_: Local) -> Self {
+        Self::local()
+    }
+}
+
+impl From<FixedOffset> for Zone {
+    fn from(offset: FixedOffset) -> Self {
+        Self(Kind::Fixed(offset))
+    }
+}
+
+#[cfg(feature = "chrono-tz")]
+#[cfg_attr(docsrs, doc(cfg(feature = "chrono-tz")))]
+impl From<chrono_tz::Tz> for Zone {
+    fn from(tz: chrono_tz::Tz) -> Self {
+        // One zone, one value: "UTC" is a name in the database, too.
+        if tz == chrono_tz::Tz::UTC { Self::UTC } else { Self(Kind::Named(tz)) }
+    }
+}
+
+impl FromStr for Zone {
+    type Err = UnknownZone;
+
+    /// Reads `UTC`, `local`, an offset such as `+02:00`, or a name such as `Europe/Berlin`, in exactly this spelling.
+    fn from_str(text: &str) -> Result<Self, UnknownZone> {
+        match text {
+            "UTC" => return Ok(Self::UTC),
+            "local" => return Ok(Self::local()),
+            _ => {}
+        }
+        if let Some(offset) = offset(text) {
+            return Ok(offset.into());
+        }
+        #[cfg(feature = "chrono-tz")]
+        if let Ok(tz) = text.parse::<chrono_tz::Tz>() {
+            return Ok(tz.into());
+        }
+        let instead = meant(text).map_or(Instead::AnyZone, Instead::Zone);
+        Err(UnknownZone { text: Quoted::new(text), instead })
+    }
+}
+
+impl TryFrom<String> for Zone {
+    type Error = UnknownZone;
+
+    fn try_from(text: String) -> Result<Self, UnknownZone> {
+        text.parse()
+    }
+}
+
+impl TryFrom<&String> for Zone {
+    type Error = UnknownZone;
+
+    fn try_from(text: &String) -> Result<Self, UnknownZone> {
+        text.parse()
+    }
+}
+
+impl TryFrom<&str> for Zone {
+    type Error = UnknownZone;
+
+    fn try_from(text: &str) -> Result<Self, UnknownZone> {
+        text.parse()
+    }
+}
+
+/// A text that names no zone known here, or a variable `TZ` that does not where the machine's own zone is asked for.
+///
+/// ```
+/// use soloist::Zone;
+///
+/// let error = "utc".parse::<Zone>().unwrap_err();
+/// assert_eq!(error.to_string(), "`utc` is not a time zone, write `UTC`");
+/// ```
+#[derive(Clone, PartialEq, Eq)]
+pub struct UnknownZone {
+    text: Quoted,
+    instead: Instead,
+}
+
+/// What to write instead.
+#[derive(Clone, PartialEq, Eq)]
+enum Instead {
+    Zone(&'static str),
+    AnyZone,
+    AnotherVariable,
+}
+
+debug_as_display!(UnknownZone);
+
+impl fmt::Display for UnknownZone {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = &self.text;
+        match self.instead {
+            Instead::Zone(name) => write!(f, "{text} is not a time zone, write `{name}`"),
+            Instead::AnyZone => {
+                write!(f, "{text} is not a time zone, write ")?;
+                if cfg!(feature = "chrono-tz") {
+                    write!(f, "a name such as `Europe/Berlin`, `UTC`, `local`, or an offset such as `+02:00`")
+                } else {
+                    write!(f, "`UTC`, `local`, or an offset such as `+02:00`")?;
+                    write!(f, " (names such as `Europe/Berlin` need the feature `chrono-tz`, which is off)")
+                }
+            }
+            Instead::AnotherVariable => write!(
+                f,
+                "the machine's own zone is not known: the variable TZ is {text}, which is neither a zone in {} nor a rule such \
+                 as `CET-1CEST,M3.5.0,M10.5.0/3`; correct it, install the system's time zones (the package tzdata), or name \
+                 the zone in the program instead of `local`",
+                variable::FOLDERS[0]
+            ),
+        }
+    }
+}
+
+impl std::error::Error for UnknownZone {}
+
+// So that one bound, `TryInto<Zone>` with an error that is one of these, takes both types and texts.
+impl From<Infallible> for UnknownZone {
+    fn from(never: Infallible) -> Self {
+        match never {}
+    }
+}
+
+/// `+hh:mm` or `-hh:mm`; with `:ss` too, since that is how an offset with seconds is written.
+fn offset(text: &str) -> Option<FixedOffset> {
+    let (sign, digits) = match text.split_at_checked(1)? {
+        ("+", digits) => (1, digits),
+        ("-", digits) => (-1, digits),
+        _ => return None,
+    };
+    let mut parts = digits.split(':');
+    let hours = two_digits(parts.next()?, 23)?;
+    let minutes = two_digits(parts.next()?, 59)?;
+    let seconds = parts.next().map_or(Some(0), |seconds| two_digits(seconds, 59))?;
+    if parts.next().is_some() {
+        return None;
+    }
+    FixedOffset::east_opt(sign * (hours * 3600 + minutes * 60 + seconds))
+}
+
+fn two_digits(text: &str, max: i32) -> Option<i32> {
+    let digits = text.len() == 2 && text.bytes().all(|byte| byte.is_ascii_digit());
+    text.parse().ok().filter(|number| digits && *number <= max)
+}
+
+/// The zone that is spelt as `text` is, but for capitals.
+fn meant(text: &str) -> Option<&'static str> {
+    let meant = |name: &&'static str| name.eq_ignore_ascii_case(text);
+    let name = ["UTC", "local"].into_iter().find(meant);
+    #[cfg(feature = "chrono-tz")]
+    let name = name.or_else(|| chrono_tz::TZ_VARIANTS.map(chrono_tz::Tz::name).into_iter().find(meant));
+    name
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_zone_is_read_back_from_its_name() {
+        let mut names = vec!["UTC", "local", "+02:00", "-03:30", "+00:00", "+23:59", "-00:44:30"];
+        if cfg!(feature = "chrono-tz") {
+            names.extend(["Europe/Berlin", "America/Argentina/Buenos_Aires", "Etc/UTC", "EST5EDT"]);
+        }
+        for name in names {
+            let zone: Zone = name.parse().unwrap();
+            assert_eq!(zone.to_string(), name);
+            assert_eq!(Zone::try_from(name), Ok(zone));
+        }
+    }
+
+    #[test]
+    #[cfg(feature = "chrono-tz")]
+    fn the_database_says_which_it_is() {
+        let version = Zone::TZDATA_VERSION.unwrap();
+        let (year, letter) = version.split_at(4);
+        assert!(
+            year.parse::<u32>().unwrap() >= 2025 && letter.chars().all(|char| char.is_ascii_lowercase()),
+            "{version}"
+        );
+    }
+
+    #[test]
+    fn what_is_no_zone_is_refused_and_says_what_to_write() {
+        for text in [
+            "",
+            " UTC",
+            "UTC ",
+            "Mars/Olympus",
+            "+2:00",
+            "+0200",
+            "+24:00",
+            "+02:60",
+            "+02",
+            "+02:00:00:00",
+            "+",
+            "02:00",
+            "++2:00",
+            "+é0:00",
+            "é",
+            "−02:00",
+            "+02:+5",
+        ] {
+            assert!(text.parse::<Zone>().is_err(), "{text}");
+        }
+        let message = |text: &str| text.parse::<Zone>().unwrap_err().to_string();
+        assert_eq!(message("utc"), "`utc` is not a time zone, write `UTC`");
+        if cfg!(feature = "chrono-tz") {
+            assert_eq!(message("europe/berlin"), "`europe/berlin` is not a time zone, write `Europe/Berlin`");
+        }
+        assert_eq!(
+            message("Mars/Olympus\n"),
+            if cfg!(feature = "chrono-tz") {
+                "`Mars/Olympus\\n` is not a time zone, write a name such as `Europe/Berlin`, `UTC`, `local`, or an \
+                 offset such as `+02:00`"
+            } else {
+                "`Mars/Olympus\\n` is not a time zone, write `UTC`, `local`, or an offset such as `+02:00` (names such \
+                 as `Europe/Berlin` need the feature `chrono-tz`, which is off)"
+            }
+        );
+        assert!(message(&"x".repeat(1 << 20)).chars().count() < 300);
+    }
+
+    #[test]
+    fn no_instant_is_too_early_or_too_late() {
+        let zones = ["UTC", "local", "+23:59", "-23:59"].map(|name| name.parse::<Zone>().unwrap()).into_iter();
+        #[cfg(feature = "chrono-tz")]
+        let zones = zones.chain(chrono_tz::TZ_VARIANTS.map(Zone::from));
+        let zones: Vec<Zone> = zones.collect();
+        for instant in [DateTime::<Utc>::MIN_UTC, DateTime::UNIX_EPOCH, DateTime::<Utc>::MAX_UTC] {
+            for zone in &zones {
+                assert_eq!(zone.at(instant), instant);
+                assert!(!zone.at(instant).to_string().is_empty());
+                assert!(!zone.abbreviation_at(instant).is_empty());
+            }
+        }
+    }
+
+    #[test]
+    #[cfg(feature = "chrono-tz")]
+    fn the_name_utc_is_utc() {
+        assert_eq!(Zone::from(chrono_tz::Tz::UTC), Zone::UTC);
+        assert_ne!(Zone::from(chrono_tz::Tz::Etc__UTC), Zone::UTC);
+    }
+}
