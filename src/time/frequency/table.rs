@@ -182,8 +182,7 @@ fn table() -> String {
             let last = text.rsplit(").").next().unwrap_or(&text);
             let name = last.split('(').next().unwrap_or(last);
             let (expression, times) = (expression(&event), times(&event, after));
-            writeln!(table, "| [`{text}`](crate::event::builder::Event::{name}) | {expression} | {times} |")
-                .expect("text");
+            writeln!(table, "| [`{text}`](crate::Event::{name}) | {expression} | {times} |").expect("text");
         }
     }
     table
