@@ -14,13 +14,11 @@ use crate::lease::name::MutexName;
 use crate::lease::owner::Owner;
 use crate::lease::request::{Lease, LeaseRequest};
 use crate::lease::term::Term;
-use crate::observe::outcome::Release;
-use crate::store::event_mutex::EventMutex;
+use crate::observe::release::Release;
 use crate::store::event_mutex::admission::Grant;
+use crate::store::event_mutex::{EventMutex, attempted_release};
 use crate::store::handle::Store;
-use crate::task::run::Run;
 
-use super::held::attempted;
 use super::held::{Ending, Held, Holding};
 
 /// A lease in hand, for a task that runs under some other scheduler; dropping it gives the name back.
@@ -251,22 +249,6 @@ impl Holding for Arc<Tenure> {
     }
 }
 
-impl Holding for Run {
-    #[inline]
-    fn end(&self) -> Option<Ending<'_>> {
-        self.tenure().end()
-    }
-
-    fn is_released_now(&self) -> bool {
-        self.tenure().is_released_now()
-    }
-
-    #[inline]
-    fn pid(&self) -> Option<u32> {
-        Holding::pid(self.tenure())
-    }
-}
-
 /// Gives back what is held in one store, what is to be held for the same rest in one call, and says of each how that went.
 pub(crate) fn release_together<M: EventMutex, H: Holding>(
     mutex: M,
@@ -317,9 +299,9 @@ fn released(mutex: &impl EventMutex, leases: &[Lease], rest: Option<Term>) -> Ve
     let unknown = |lease: &Lease| match &answers {
         Ok(answers) => {
             let count = format!("the store gave {} answers to {} leases", answers.len(), leases.len());
-            Answer::Unknown(MutexError::unusable(attempted(lease), count))
+            Answer::Unknown(MutexError::unusable(attempted_release(lease), count))
         }
-        Err(message) => Answer::Unknown(MutexError::panicked(attempted(lease), message)),
+        Err(message) => Answer::Unknown(MutexError::panicked(attempted_release(lease), message)),
     };
     match answers {
         Ok(answers) if answers.len() == leases.len() => answers.into_iter().map(Answer::Heard).collect(),

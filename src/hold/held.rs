@@ -4,14 +4,13 @@ use std::borrow::Cow;
 use std::slice;
 
 use crate::base::contain::contain;
-use crate::base::error::{Chain, MutexError};
-use crate::base::escape::OneLine;
+use crate::base::error::MutexError;
 use crate::base::process;
 use crate::lease::request::Lease;
 use crate::lease::term::Term;
 use crate::observe::log::tell_instead;
-use crate::observe::outcome::Release;
-use crate::store::event_mutex::{Answers, EventMutex};
+use crate::observe::release::Release;
+use crate::store::event_mutex::{Answers, EventMutex, attempted_release};
 
 /// What a guard gives back: a lease, or all that a run holds.
 pub(crate) trait Holding {
@@ -97,7 +96,7 @@ impl<M: EventMutex, H: Holding> Held<M, H> {
         rest: Option<Term>,
         answer: Result<bool, MutexError>,
     ) -> (H, Option<Release>) {
-        (self.keep(), Some(concluded(lease, rest, answer)))
+        (self.keep(), Some(Release::of(lease, rest, answer)))
     }
 
     /// Whether this is a child's copy of what its parent holds, and goes on to hold.
@@ -120,37 +119,15 @@ impl<M: EventMutex, H: Holding> Held<M, H> {
             None => self.mutex.forget(&lease),
             Some(rest) => only(self.mutex.release_after(slice::from_ref(&*lease), rest), &lease),
         });
-        let answer = answer.unwrap_or_else(|message| Err(MutexError::panicked(attempted(&lease), &message)));
-        Some(concluded(&lease, rest, answer))
+        let answer = answer.unwrap_or_else(|message| Err(MutexError::panicked(attempted_release(&lease), &message)));
+        Some(Release::of(&lease, rest, answer))
     }
-}
-
-pub(super) fn attempted(lease: &Lease) -> String {
-    format!("forget {}", lease.name())
 }
 
 fn only(mut answers: Answers<bool>, lease: &Lease) -> Result<bool, MutexError> {
     match answers.pop() {
         Some(answer) if answers.is_empty() => answer,
-        _ => Err(MutexError::unusable(attempted(lease), "the store did not give one answer")),
-    }
-}
-
-/// What the answer means. What did not go back is told, because a drop has nobody else to tell.
-#[inline]
-fn concluded(lease: &Lease, rest: Option<Term>, answer: Result<bool, MutexError>) -> Release {
-    match (answer, rest) {
-        (Ok(true), None) => Release::Released,
-        (Ok(true), Some(rest)) => Release::HeldFor(rest),
-        (Ok(false), _) => Release::Lost,
-        (Err(error), _) => {
-            // In a drop, a panic of the error's own code would end the process.
-            let text = contain(|| OneLine(Chain(&error)).to_string()).unwrap_or_else(|message| message.to_string());
-            let _ = contain(|| {
-                tracing::error!(target: "soloist", mutex = %OneLine(lease.name()), error = text, "lease not given back");
-            });
-            Release::Failed(error)
-        }
+        _ => Err(MutexError::unusable(attempted_release(lease), "the store did not give one answer")),
     }
 }
 

@@ -10,7 +10,7 @@ use std::thread;
 use std::time::Duration;
 
 #[cfg(unix)]
-use super::process_exit;
+use super::process_exit::{self, EndsWithProcess};
 use super::sync;
 use super::tenure::Tenure;
 use crate::base::contain::contain;
@@ -20,10 +20,11 @@ use crate::base::process;
 use crate::event::protection::Renewal;
 use crate::lease::holder::Holder;
 use crate::lease::request::Lease;
+use crate::lease::store_id::StoreId;
 use crate::observe::log::{aside, tell};
+use crate::observe::run_id::RunId;
 use crate::store::event_mutex::{Answers, Scope};
-use crate::store::handle::{Store, StoreId};
-use crate::task::run::Run;
+use crate::store::handle::Store;
 use crate::time::clock::waiting::{Waiting, Wake};
 use crate::time::clock::{Clock, Moment, Rfc3339};
 
@@ -48,15 +49,15 @@ pub(crate) struct Keeper {
 }
 
 /// All keepers of this process, and those of the one that it was forked from.
-pub(super) static KNOWN: Mutex<Vec<Known>> = Mutex::new(Vec::new());
+static KNOWN: Mutex<Vec<Known>> = Mutex::new(Vec::new());
 
-/// A keeper, if somebody has it, and of what it is the keeper.
-pub(super) struct Known {
+/// A keeper that lives as long as somebody has it, and of which store it is the keeper.
+struct Known {
     store: StoreId,
     clock: Clock,
     /// The other side of a `fork` has no thread, and needs a keeper of its own.
-    pub(super) pid: u32,
-    pub(super) keeper: Weak<Keeper>,
+    pid: u32,
+    keeper: Weak<Keeper>,
 }
 
 impl Keeper {
@@ -69,6 +70,8 @@ impl Keeper {
             let handles = Handles::of(&store.mutex);
             let (clock, watch) = (clock.clone(), Watch::new(Plan::default()));
             let keeper = Arc::new(Self { handles, scope: store.scope, clock: clock.clone(), watch });
+            #[cfg(unix)]
+            process_exit::expect(Arc::downgrade(&keeper) as _);
             known.retain(|known| known.keeper.strong_count() > 0);
             known.push(Known { store: store.id, clock, pid, keeper: Arc::downgrade(&keeper) });
             keeper
@@ -109,34 +112,20 @@ impl Keeper {
     }
 
     /// Tells of a task that is still at work when it has gone on for a while after its timeout.
-    pub(crate) fn expect_end(self: &Arc<Self>, run: &Run, timeout: Moment) {
+    pub(crate) fn expect_end(self: &Arc<Self>, tenure: &Arc<Tenure>, run: &RunId, timeout: Moment) {
         let overdue = timeout.plus(TOLD_OF_AFTER);
-        if let ((), Need::Thread) = self.watch.change(|plan| (plan.expect_end(run, overdue), Some(overdue))) {
+        if let ((), Need::Thread) = self.watch.change(|plan| (plan.expect_end(tenure, run, overdue), Some(overdue))) {
             self.start();
         }
     }
 
     /// The task of this run has ended.
-    pub(crate) fn has_ended(&self, run: &Run) {
-        let ((), _) = self.watch.change(|plan| (plan.has_ended(run), None));
-    }
-
-    /// Rings the bell of its thread, with this word.
-    #[cfg(unix)]
-    pub(super) fn call(&self, said: usize) {
-        self.watch.call(said);
-    }
-
-    /// Waits until the thread has answered to that.
-    #[cfg(unix)]
-    pub(super) fn wait_until_heeded(&self, waiting: &Waiting, enough: Moment) {
-        self.watch.wait_until_heeded(waiting, enough);
+    pub(crate) fn has_ended(&self, tenure: &Arc<Tenure>) {
+        let ((), _) = self.watch.change(|plan| (plan.has_ended(tenure), None));
     }
 
     #[cold]
     fn start(self: &Arc<Self>) {
-        #[cfg(unix)]
-        process_exit::expect_exit();
         let keeper = Arc::clone(self);
         let carry_out = |keeper: &Self, errand: &Errand| match errand {
             Errand::Renew(batch) => keeper.renew(batch),
@@ -194,6 +183,17 @@ impl Keeper {
     }
 }
 
+#[cfg(unix)]
+impl EndsWithProcess for Keeper {
+    fn begin(&self, by: usize) {
+        self.watch.call(by);
+    }
+
+    fn wait(&self, waiting: &Waiting, enough: Moment) {
+        self.watch.wait_until_heeded(waiting, enough);
+    }
+}
+
 impl Wake for Keeper {
     fn wake(&self) {
         self.watch.ring();
@@ -206,8 +206,8 @@ impl fmt::Debug for Keeper {
     }
 }
 
-fn tell_of_overdue(run: &Run) {
-    let (event, occurrence) = (run.name(), Rfc3339(run.occurrence()));
+fn tell_of_overdue(run: &RunId) {
+    let (event, occurrence) = (&*run.event, Rfc3339(run.occurrence));
     tell(format_args!("{}: timed out and does not stop, in its run of {occurrence}", Named(event)), || {
         tracing::warn!(target: "soloist", event, %occurrence, "timed out and does not stop");
     });

@@ -2,18 +2,16 @@
 //! `main` while others are at work.
 //!
 //! The thread that ends it may hold any lock, of ours or of others, and has no thread-locals any more, which logging and
-//! much else needs. So it asks no store. It calls the keepers, whose threads are there as long as something is in hand,
+//! much else needs. So it asks no store. It tells the keepers, whose threads are there as long as something is in hand,
 //! and waits until they are done, but not for long: a store may be out, or wait for what this thread holds.
 
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Once, TryLockError};
+use std::sync::{Arc, Mutex, Once, PoisonError, TryLockError, Weak};
 use std::thread;
 use std::time::Duration;
 
-use super::keeper::{KNOWN, Keeper};
 use crate::base::process;
 use crate::base::system::{Thread, at_exit};
-use crate::hold::keeper::watch::NOTHING;
 use crate::time::clock::waiting::Waiting;
 use crate::time::clock::{Clock, Moment};
 
@@ -24,11 +22,26 @@ const PATIENCE: Duration = Duration::from_secs(3);
 /// a thread that it does not have.
 static PROCESS: AtomicU32 = AtomicU32::new(0);
 
-/// This process is about to have a lease in hand.
-pub(super) fn expect_exit() {
-    static EXPECTED: Once = Once::new();
+/// What has leases in hand, and lets go of them when the process ends.
+pub(super) trait EndsWithProcess: Send + Sync {
+    /// Tells its thread that the process ends, on the thread `by` if that is not zero. It waits for nothing.
+    fn begin(&self, by: usize);
+
+    /// Waits until that is done, or `enough` has passed.
+    fn wait(&self, waiting: &Waiting, enough: Moment);
+}
+
+/// All of this process, and those of the one that it was forked from, with the process of each.
+static EXPECTED: Mutex<Vec<(u32, Weak<dyn EndsWithProcess>)>> = Mutex::new(Vec::new());
+
+/// This process is about to have leases in hand, by way of `holder`.
+pub(super) fn expect(holder: Weak<dyn EndsWithProcess>) {
+    static HOOKED: Once = Once::new();
     PROCESS.store(process::id(), Ordering::Relaxed);
-    EXPECTED.call_once(|| {
+    let mut expected = EXPECTED.lock().unwrap_or_else(PoisonError::into_inner);
+    expected.retain(|(_, holder)| holder.strong_count() > 0);
+    expected.push((process::id(), holder));
+    HOOKED.call_once(|| {
         // Where there is no room to remember it, leases end with their terms, as those of a killed process do.
         let _ = at_exit(leave_at_exit);
     });
@@ -48,26 +61,25 @@ pub(crate) fn leave(by: Option<Thread>) {
     }
     let waiting = Waiting::on_the_machine();
     let enough = waiting.clock().moment().plus(PATIENCE);
-    let keepers = keepers(waiting.clock(), enough);
-    let said = by.map_or(NOTHING, Thread::number);
-    for keeper in &keepers {
-        keeper.call(said);
+    let holders = holders(waiting.clock(), enough);
+    for holder in &holders {
+        holder.begin(by.map_or(0, Thread::number));
     }
-    for keeper in &keepers {
-        keeper.wait_until_heeded(&waiting, enough);
+    for holder in &holders {
+        holder.wait(&waiting, enough);
     }
 }
 
 /// Those of this process. They are locked for an instant, unless a signal has interrupted this thread just then.
-fn keepers(clock: &Clock, enough: Moment) -> Vec<Arc<Keeper>> {
-    let known = loop {
-        match KNOWN.try_lock() {
-            Ok(known) => break known,
-            Err(TryLockError::Poisoned(known)) => break known.into_inner(),
+fn holders(clock: &Clock, enough: Moment) -> Vec<Arc<dyn EndsWithProcess>> {
+    let expected = loop {
+        match EXPECTED.try_lock() {
+            Ok(expected) => break expected,
+            Err(TryLockError::Poisoned(expected)) => break expected.into_inner(),
             Err(TryLockError::WouldBlock) if clock.moment() < enough => thread::yield_now(),
             Err(TryLockError::WouldBlock) => return Vec::new(),
         }
     };
-    let own = known.iter().filter(|known| known.pid == process::id());
-    own.filter_map(|known| known.keeper.upgrade()).collect()
+    let own = expected.iter().filter(|(pid, _)| *pid == process::id());
+    own.filter_map(|(_, holder)| holder.upgrade()).collect()
 }

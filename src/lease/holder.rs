@@ -6,11 +6,13 @@ use std::time::Duration;
 
 use chrono::{DateTime, SecondsFormat, Utc};
 
+use super::name::MutexName;
 use super::owner::Owner;
 use super::request::Lease;
+use super::term::Term;
 use super::token::FencingToken;
 use crate::base::escape::OneLine;
-use crate::time::clock::{LITTLE_STEP, wall_plus};
+use crate::time::clock::{LITTLE_STEP, Moment, wall_plus};
 
 /// Who holds a name, as a person wants to read it. `Display`: `web-1, pid 4242, since 2026-03-01T12:00:00Z`. Of a process
 /// that was killed and whose command still runs: `web-1, pid 4242, since 2026-03-01T12:00:00Z, which has ended; its
@@ -162,6 +164,11 @@ impl Holder {
     /// ```
     pub fn has_ended(&self) -> bool {
         self.has_ended
+    }
+
+    /// The lease of this holder, for an operator who changes how long it lasts.
+    pub(crate) fn as_lease(&self, name: MutexName, term: Term, now: Moment) -> Lease {
+        Lease::new(name, self.owner, self.token, term, now.plus(term.get()))
     }
 
     /// The holder as a person reads it, with `since` as that is written where it is read.

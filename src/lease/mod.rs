@@ -4,5 +4,6 @@ pub(crate) mod holder;
 pub(crate) mod name;
 pub(crate) mod owner;
 pub(crate) mod request;
+pub(crate) mod store_id;
 pub(crate) mod term;
 pub(crate) mod token;

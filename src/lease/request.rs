@@ -1,6 +1,5 @@
 //! What a store is asked for, and what it grants: a name, to an owner, for a term.
 
-use super::holder::Holder;
 use super::name::MutexName;
 use super::owner::{Owner, Owners};
 use super::term::Term;
@@ -237,9 +236,8 @@ impl Lease {
         self.deadline
     }
 
-    /// What somebody else holds, in the hands of an operator.
-    pub(crate) fn of_holder(name: MutexName, holder: &Holder, term: Term, now: Moment) -> Self {
-        Self { name, owner: holder.owner(), token: holder.token(), term, deadline: now.plus(term.get()) }
+    pub(crate) fn new(name: MutexName, owner: Owner, token: FencingToken, term: Term, deadline: Moment) -> Self {
+        Self { name, owner, token, term, deadline }
     }
 
     /// The same lease after it was extended.

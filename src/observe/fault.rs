@@ -1,4 +1,4 @@
-//! What goes wrong in somebody else's code stays within it.
+//! What went wrong in a task, a hook or a command: an error, a panic, an exit status.
 
 use std::error::Error;
 use std::fmt;
@@ -6,10 +6,10 @@ use std::process::ExitStatus;
 use std::sync::Arc;
 
 use super::cancel::{CancelReason, Cancelled};
+use super::command_exit::Exited;
+use crate::base::contain::contain;
 use crate::base::error::{BoxError, Chain};
 use crate::base::escape::Lines;
-
-use crate::base::contain::contain;
 
 /// What somebody's code did instead of succeeding.
 ///
@@ -58,18 +58,6 @@ impl fmt::Debug for Fault {
             }
             Self::Panicked(message) => f.debug_tuple("Panicked").field(message).finish(),
             Self::Exited(status) => f.debug_tuple("Exited").field(status).finish(),
-        }
-    }
-}
-
-/// How a command ended, as a person says it: `exited with 3`, `ended by signal 9 (SIGKILL)`.
-pub(crate) struct Exited(pub(crate) ExitStatus);
-
-impl fmt::Display for Exited {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0.code() {
-            Some(code) => write!(f, "exited with {code}"),
-            None => write!(f, "ended by {}", self.0.to_string().replacen(": ", " ", 1)),
         }
     }
 }

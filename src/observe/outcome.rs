@@ -7,13 +7,14 @@ use std::time::Duration;
 use chrono::{DateTime, SecondsFormat, Utc};
 
 use super::cancel::CancelReason;
-use super::fault::{Exited, Fault};
+use super::command_exit::{CommandExit, Exited};
+use super::fault::Fault;
+use super::kept_output::KeptOutput;
+use super::release::Release;
+use super::took::Took;
 use crate::base::error::{Chain, MutexError};
 use crate::base::escape::Lines;
-use crate::lease::term::Term;
 use crate::lease::token::FencingToken;
-use crate::task::command::Exit;
-use crate::task::output::KeptOutput;
 
 pub(crate) mod hook;
 
@@ -44,7 +45,7 @@ pub struct RunOutcome {
     pub(crate) hook_failures: Vec<HookFailure>,
     pub(crate) lost_at: Option<DateTime<Utc>>,
     pub(crate) unprotected: Option<Box<MutexError>>,
-    pub(crate) exit: Option<Box<Exit>>,
+    pub(crate) exit: Option<Box<CommandExit>>,
     pub(crate) release: Option<Release>,
 }
 
@@ -424,95 +425,12 @@ impl Ended {
     }
 }
 
-/// How giving a lease back went.
-///
-/// ```
-/// assert_eq!(soloist::Release::Lost.to_string(), "the lease was lost while the task was at work");
-/// ```
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub enum Release {
-    /// The name is free.
-    Released,
-    /// It was not ours any more: it expired or was broken while the task was at work, so that another run may have
-    /// been admitted beside it. The present holder was left alone.
-    Lost,
-    /// It is held for so much longer, as [`hold_at_least`](crate::Event::hold_at_least) asks.
-    HeldFor(Term),
-    /// The store did not answer; the lease expires with its term.
-    Failed(MutexError),
-}
-
-impl Release {
-    /// Whether the name was not, or not by us, given back.
-    ///
-    /// ```
-    /// assert!(soloist::Release::Lost.is_failure());
-    /// ```
-    pub fn is_failure(&self) -> bool {
-        matches!(self, Self::Lost | Self::Failed(_))
-    }
-
-    /// What says that the store as a whole is out.
-    pub(crate) fn outage(&self) -> Option<&MutexError> {
-        match self {
-            Self::Failed(error) if error.is_outage() => Some(error),
-            _ => None,
-        }
-    }
-}
-
-impl fmt::Display for Release {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Released => f.write_str("the lease was given back"),
-            Self::Lost => f.write_str("the lease was lost while the task was at work"),
-            Self::HeldFor(rest) => write!(f, "the lease is held for {} more", Took(rest.get())),
-            Self::Failed(error) => write!(f, "the lease was not given back: {}", Chain(error)),
-        }
-    }
-}
-
-/// A duration as a person says it: `950 µs`, `12 ms`, `1.5 s`, `2 min 5 s`, `1 h 30 min`.
-pub(crate) struct Took(pub(crate) Duration);
-
-impl fmt::Display for Took {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (seconds, millis) = (self.0.as_secs(), self.0.as_millis());
-        match seconds {
-            _ if millis == 0 => write!(f, "{} µs", self.0.as_micros()),
-            0 => write!(f, "{millis} ms"),
-            1..60 => write!(f, "{seconds}.{} s", self.0.subsec_millis() / 100),
-            60..3600 => write!(f, "{} min {} s", seconds / 60, seconds % 60),
-            _ => write!(f, "{} h {} min", seconds / 3600, seconds % 3600 / 60),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
 
     use super::*;
     use crate::base::error::BoxError;
-
-    #[test]
-    fn a_duration_reads_as_a_person_says_it() {
-        let cases = [
-            (0, "0 µs"),
-            (999, "999 µs"),
-            (1_000, "1 ms"),
-            (999_999, "999 ms"),
-            (1_000_000, "1.0 s"),
-            (59_990_000, "59.9 s"),
-            (60_000_000, "1 min 0 s"),
-            (3_599_000_000, "59 min 59 s"),
-            (90 * 60_000_000, "1 h 30 min"),
-        ];
-        for (micros, text) in cases {
-            assert_eq!(Took(Duration::from_micros(micros)).to_string(), text);
-        }
-    }
 
     #[test]
     #[cfg(unix)]
@@ -522,7 +440,7 @@ mod tests {
         let (limit, status) = (Duration::from_secs(30), ExitStatus::from_raw(3 << 8));
         let fault = Some(Fault::Exited(status));
         let outcome = RunOutcome {
-            exit: Some(Box::new(Exit { status, output: None })),
+            exit: Some(Box::new(CommandExit { status, output: None })),
             took: limit,
             ..RunOutcome::new(Ended::TimedOut { limit, fault }, None)
         };

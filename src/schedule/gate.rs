@@ -18,7 +18,7 @@ use crate::observe::outcome::RunOutcome;
 use crate::observe::skip_reason::SkipReason;
 use crate::store::event_mutex::EventMutex;
 use crate::store::event_mutex::admission::{Admission, Admitted, Grant};
-use crate::store::event_mutex::steps::outage_in;
+use crate::store::event_mutex::ask_each::outage_in;
 use crate::task::run::Run;
 
 /// What an admitted event gets: its run, with all that this holds, which is given back on every way out.

@@ -10,7 +10,7 @@ use crate::lease::term::Term;
 use crate::observe::skip_reason::SkipReason;
 use crate::schedule::execute::background::TOGETHER;
 use crate::store::event_mutex::admission::{Admission, Admitted};
-use crate::store::event_mutex::steps::outage_in;
+use crate::store::event_mutex::ask_each::outage_in;
 
 impl Turn<'_> {
     /// Whether its occurrence, which may be owed, is: by its filters, and then by one look at the store, and another one

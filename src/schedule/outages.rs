@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use crate::base::contain::contain;
 use crate::base::error::MutexError;
+use crate::lease::store_id::StoreId;
 use crate::store::event_mutex::EventMutex;
-use crate::store::handle::{Store, StoreId};
+use crate::store::handle::Store;
 use crate::time::clock::{Clock, Moment};
 
 /// How long a store that was out is left alone: a tick may last for hours, and the store is back by then.

@@ -10,7 +10,7 @@ use super::pause::{Pause, PauseError, look};
 use super::registry::Schedule;
 use crate::base::error::MutexError;
 use crate::lease::name::MutexName;
-use crate::lease::request::{Lease, LeaseRequest};
+use crate::lease::request::LeaseRequest;
 use crate::lease::term::Term;
 use crate::store::event_mutex::EventMutex;
 use crate::store::handle::Store;
@@ -194,7 +194,7 @@ impl Switch<'_> {
             return Ok(None);
         }
         let Some(holder) = store.mutex.holder(mark)? else { return Ok(None) };
-        let lease = Lease::of_holder((*mark).clone(), &holder, term, clock.moment());
+        let lease = holder.as_lease((*mark).clone(), term, clock.moment());
         let mut answers = store.mutex.extend(slice::from_ref(&lease), term);
         answers.pop().transpose()
     }

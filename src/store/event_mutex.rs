@@ -1,24 +1,30 @@
 //! What a store must do, in words and as a trait.
 
 use std::fmt;
+use std::slice;
 use std::sync::Arc;
 
+use crate::base::contain::contain;
 use crate::base::error::MutexError;
 use crate::lease::holder::Holder;
 use crate::lease::name::MutexName;
 use crate::lease::request::{Lease, LeaseRequest};
+use crate::lease::store_id::StoreId;
 use crate::lease::term::Term;
+use crate::lease::token::FencingToken;
+use crate::observe::log::tell_instead;
+use crate::observe::release::Release;
 use crate::time::clock::Clock;
 
 pub(crate) mod admission;
+pub(crate) mod ask_each;
 pub(crate) mod broken;
-pub(crate) mod steps;
 pub(crate) mod forward;
 pub(crate) mod lifeline;
 pub(crate) mod warning;
 
-use super::handle::StoreId;
-use admission::{Admission, Admitted};
+use admission::{Admission, Admitted, Grant};
+use ask_each::{ask_each, outage_in};
 use broken::Broken;
 use forward::forward;
 use lifeline::Lifeline;
@@ -108,17 +114,6 @@ pub trait EventMutex: fmt::Debug + Send + Sync {
     ///
     /// Whether it was taken is not known: the store may have taken it, and may give it back at any later time. So
     /// whoever tries again makes a new request, and never sends the same one twice.
-    ///
-    /// ```
-    /// use soloist::{Clock, EventMutex, LeaseRequest, MemoryMutex, MutexName, Term};
-    ///
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let (mutex, name) = (MemoryMutex::new(), MutexName::lease("reports")?);
-    /// assert!(mutex.create(&LeaseRequest::new(name.clone(), Term::MAX, &Clock::system()))?.is_some());
-    /// assert!(mutex.create(&LeaseRequest::new(name, Term::MAX, &Clock::system()))?.is_none());
-    /// # Ok(())
-    /// # }
-    /// ```
     fn create(&self, request: &LeaseRequest) -> Result<Option<Lease>, MutexError>;
 
     /// Whether the name is held. Advisory: it looks, changes nothing, and never admits a run.
@@ -126,18 +121,6 @@ pub trait EventMutex: fmt::Debug + Send + Sync {
     /// # Errors
     ///
     /// Whether it is held is not known.
-    ///
-    /// ```
-    /// use soloist::{Clock, EventMutex, LeaseRequest, MemoryMutex, MutexName, Term};
-    ///
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let (mutex, name) = (MemoryMutex::new(), MutexName::lease("reports")?);
-    /// let lease = mutex.create(&LeaseRequest::new(name.clone(), Term::MAX, &Clock::system()))?.expect("it is free");
-    /// assert!(mutex.exists(&name)?);
-    /// # mutex.forget(&lease)?;
-    /// # Ok(())
-    /// # }
-    /// ```
     fn exists(&self, name: &MutexName) -> Result<bool, MutexError>;
 
     /// Gives the name back. `Ok(false)`: it was not ours any more, and was left alone.
@@ -145,18 +128,6 @@ pub trait EventMutex: fmt::Debug + Send + Sync {
     /// # Errors
     ///
     /// Whether it was given back is not known; it expires with its term.
-    ///
-    /// ```
-    /// use soloist::{Clock, EventMutex, LeaseRequest, MemoryMutex, MutexName, Term};
-    ///
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let (mutex, name) = (MemoryMutex::new(), MutexName::lease("reports")?);
-    /// let lease = mutex.create(&LeaseRequest::new(name.clone(), Term::MAX, &Clock::system()))?.expect("it is free");
-    /// assert!(mutex.forget(&lease)?);
-    /// assert!(!mutex.forget(&lease)?);
-    /// # Ok(())
-    /// # }
-    /// ```
     fn forget(&self, lease: &Lease) -> Result<bool, MutexError>;
 
     /// The store that this one is put around. Whatever it does not override is asked of that one, now and when stores learn
@@ -222,14 +193,6 @@ pub trait EventMutex: fmt::Debug + Send + Sync {
     ///
     /// The default is the place of this value in memory, so that what is shared in an `Arc` is one store, and clones
     /// are different ones. Handles that share their store say so with [`StoreId::of`] what they share.
-    ///
-    /// ```
-    /// use soloist::{EventMutex, MemoryMutex};
-    ///
-    /// let mutex = MemoryMutex::new();
-    /// assert_eq!(mutex.identity(), mutex.clone().identity());
-    /// assert_ne!(mutex.identity(), MemoryMutex::new().identity());
-    /// ```
     fn identity(&self) -> StoreId {
         self.inner().map_or_else(|| StoreId::of(self), EventMutex::identity)
     }
@@ -241,14 +204,6 @@ pub trait EventMutex: fmt::Debug + Send + Sync {
 
     /// The clock by which it lets leases end, which a [`LeaseGuard`](crate::LeaseGuard) goes by, and a
     /// [`Schedule`](crate::Schedule) that is given no other: the machine's, unless a test has put in one that it moves.
-    ///
-    /// ```
-    /// use chrono::DateTime;
-    /// use soloist::{EventMutex, ManualClock, MemoryMutex};
-    ///
-    /// let clock = ManualClock::at(DateTime::UNIX_EPOCH);
-    /// assert_eq!(MemoryMutex::with_clock(&clock).clock().now(), DateTime::UNIX_EPOCH);
-    /// ```
     fn clock(&self) -> Clock {
         self.inner().map_or_else(Clock::system, EventMutex::clock)
     }
@@ -264,7 +219,7 @@ pub trait EventMutex: fmt::Debug + Send + Sync {
     fn admit(&self, admissions: &[Admission]) -> Answers<Admitted> {
         match self.inner() {
             Some(inner) => inner.admit(admissions),
-            None => steps::admit_each(self, admissions),
+            None => admit_each(self, admissions),
         }
     }
 
@@ -275,41 +230,18 @@ pub trait EventMutex: fmt::Debug + Send + Sync {
     /// # Errors
     ///
     /// Whether it was granted is not known.
-    ///
-    /// ```
-    /// use soloist::{Admission, Admitted, Clock, EventMutex, LeaseRequest, MemoryMutex, MutexName, Term};
-    ///
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let (mutex, name) = (MemoryMutex::new(), MutexName::lease("reports")?);
-    /// let request = || LeaseRequest::new(name.clone(), Term::MAX, &Clock::system());
-    /// assert!(matches!(mutex.admit_one(&Admission::lease_only(request()))?, Admitted::Granted(_)));
-    /// assert!(matches!(mutex.admit_one(&Admission::lease_only(request()))?, Admitted::LeaseTaken(Some(_))));
-    /// # Ok(())
-    /// # }
-    /// ```
     fn admit_one(&self, admission: &Admission) -> Result<Admitted, MutexError> {
-        steps::admit_one(self, admission)
+        admit_alone(self, admission)
     }
 
     /// Gives back several names, one answer for each, in their order. A tick gives back up to a hundred at once.
     ///
     /// The default forgets one after another, up to the first error that says that the store
     /// [is out](MutexError::is_outage).
-    ///
-    /// ```
-    /// use soloist::{Clock, EventMutex, LeaseRequest, MemoryMutex, MutexName, Term};
-    ///
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let (mutex, name) = (MemoryMutex::new(), MutexName::lease("reports")?);
-    /// let lease = mutex.create(&LeaseRequest::new(name.clone(), Term::MAX, &Clock::system()))?.expect("it is free");
-    /// assert!(mutex.release(&[lease]).remove(0)?);
-    /// # Ok(())
-    /// # }
-    /// ```
     fn release(&self, leases: &[Lease]) -> Answers<bool> {
         match self.inner() {
             Some(inner) => inner.release(leases),
-            None => steps::release_each(self, leases),
+            None => ask_each(leases, attempted_release, |lease| self.forget(lease)),
         }
     }
 
@@ -318,34 +250,23 @@ pub trait EventMutex: fmt::Debug + Send + Sync {
     ///
     /// A tick asks this of a store whose [`scope`](Self::scope) is a fleet, when one event has ended and the next is due.
     /// The default does one after the other; override it where both are one round trip.
-    ///
-    /// ```
-    /// use soloist::{Admission, Admitted, Clock, EventMutex, LeaseRequest, MemoryMutex, MutexName, Term};
-    ///
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let (mutex, name) = (MemoryMutex::new(), MutexName::lease("reports")?);
-    /// let request = || LeaseRequest::new(name.clone(), Term::MAX, &Clock::system());
-    /// let lease = mutex.create(&request())?.expect("it is free");
-    /// let (released, admitted) = mutex.release_then_admit(&[lease], &[Admission::lease_only(request())]);
-    /// assert!(released[0].as_ref().is_ok_and(|released| *released));
-    /// assert!(matches!(admitted[0], Ok(Admitted::Granted(_))));
-    /// # Ok(())
-    /// # }
-    /// ```
     fn release_then_admit(&self, ended: &[Lease], admissions: &[Admission]) -> (Answers<bool>, Answers<Admitted>) {
-        steps::release_then_admit(self, ended, admissions)
+        let released = self.release(ended);
+        let admitted = match outage_in(&released) {
+            None => self.admit(admissions),
+            // A store that is out at the first is not waited for at the second.
+            Some(first) => {
+                let not_asked = |asked: &Admission| Err(MutexError::not_asked_again(asked.attempted(), first));
+                admissions.iter().map(not_asked).collect()
+            }
+        };
+        (released, admitted)
     }
 
     /// Whether it can [`extend`](Self::extend), which renewal needs. A store that has an `extend` says `true` here.
     ///
     /// The default is `false`: an event asks for a fixed term then, with
     /// [`without_overlapping_for`](crate::Event::without_overlapping_for).
-    ///
-    /// ```
-    /// use soloist::{EventMutex, MemoryMutex};
-    ///
-    /// assert!(MemoryMutex::new().can_extend());
-    /// ```
     fn can_extend(&self) -> bool {
         self.inner().is_some_and(EventMutex::can_extend)
     }
@@ -355,17 +276,6 @@ pub trait EventMutex: fmt::Debug + Send + Sync {
     /// waits for; and shortened so when the process exits.
     ///
     /// The default is [`MutexError::unsupported`].
-    ///
-    /// ```
-    /// use soloist::{Clock, EventMutex, LeaseRequest, MemoryMutex, MutexName, Term};
-    ///
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let (mutex, name) = (MemoryMutex::new(), MutexName::lease("reports")?);
-    /// let lease = mutex.create(&LeaseRequest::new(name.clone(), Term::MAX, &Clock::system()))?.expect("it is free");
-    /// assert!(mutex.extend(&[lease], Term::MIN).remove(0)?);
-    /// # Ok(())
-    /// # }
-    /// ```
     fn extend(&self, leases: &[Lease], term: Term) -> Answers<bool> {
         match self.inner() {
             Some(inner) => inner.extend(leases, term),
@@ -377,19 +287,6 @@ pub trait EventMutex: fmt::Debug + Send + Sync {
     /// [`hold_at_least`](crate::Event::hold_at_least) asks for. `Ok(false)`: it was not ours any more, and was left alone.
     ///
     /// The default is [`extend`](Self::extend). Override it where a lease ends with the process that holds it.
-    ///
-    /// ```
-    /// use std::time::Duration;
-    /// use soloist::{Clock, EventMutex, LeaseRequest, MemoryMutex, MutexName, Term};
-    ///
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let (mutex, name) = (MemoryMutex::new(), MutexName::lease("reports")?);
-    /// let lease = mutex.create(&LeaseRequest::new(name.clone(), Term::MAX, &Clock::system()))?.expect("it is free");
-    /// assert!(mutex.release_after(&[lease], Term::new(Duration::from_secs(5))?).remove(0)?);
-    /// assert!(mutex.exists(&name)?, "for five seconds more");
-    /// # Ok(())
-    /// # }
-    /// ```
     fn release_after(&self, leases: &[Lease], rest: Term) -> Answers<bool> {
         match self.inner() {
             Some(inner) => inner.release_after(leases, rest),
@@ -446,17 +343,6 @@ pub trait EventMutex: fmt::Debug + Send + Sync {
     /// # Errors
     ///
     /// Who holds it is not known.
-    ///
-    /// ```
-    /// use soloist::{Clock, EventMutex, LeaseRequest, MemoryMutex, MutexName, Term};
-    ///
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let (mutex, name) = (MemoryMutex::new(), MutexName::lease("reports")?);
-    /// let lease = mutex.create(&LeaseRequest::new(name.clone(), Term::MAX, &Clock::system()))?.expect("it is free");
-    /// assert_eq!(mutex.holder(&name)?.map(|holder| holder.owner()), Some(lease.owner()));
-    /// # Ok(())
-    /// # }
-    /// ```
     fn holder(&self, name: &MutexName) -> Result<Option<Holder>, MutexError> {
         self.inner().map_or(Ok(None), |inner| inner.holder(name))
     }
@@ -469,18 +355,6 @@ pub trait EventMutex: fmt::Debug + Send + Sync {
     /// # Errors
     ///
     /// The default is [`MutexError::unsupported`].
-    ///
-    /// ```
-    /// use soloist::{Clock, EventMutex, LeaseRequest, MemoryMutex, MutexName, Term};
-    ///
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let (mutex, name) = (MemoryMutex::new(), MutexName::lease("reports")?);
-    /// let lease = mutex.create(&LeaseRequest::new(name.clone(), Term::MAX, &Clock::system()))?.expect("it is free");
-    /// assert!(mutex.break_lease(&name)?.is_freed());
-    /// assert!(!mutex.forget(&lease)?, "it is not the old holder's any more");
-    /// # Ok(())
-    /// # }
-    /// ```
     fn break_lease(&self, name: &MutexName) -> Result<Broken, MutexError> {
         match self.inner() {
             Some(inner) => inner.break_lease(name),
@@ -494,17 +368,6 @@ pub trait EventMutex: fmt::Debug + Send + Sync {
     /// # Errors
     ///
     /// The store did not answer.
-    ///
-    /// ```
-    /// use soloist::{EventMutex, MemoryMutex};
-    ///
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// for warning in MemoryMutex::new().check()? {
-    ///     eprintln!("{warning}");
-    /// }
-    /// # Ok(())
-    /// # }
-    /// ```
     fn check(&self) -> Result<Vec<StoreWarning>, MutexError> {
         self.inner().map_or_else(|| Ok(Vec::new()), EventMutex::check)
     }
@@ -543,3 +406,83 @@ pub enum Scope {
 forward!(impl<M> EventMutex for &M, |this| **this);
 forward!(impl<M> EventMutex for Box<M>, |this| **this);
 forward!(impl<M> EventMutex for Arc<M>, |this| **this);
+
+/// What [`EventMutex::admit`] does for a store that can't decide on an admission in one step.
+pub(crate) fn admit_each<M: EventMutex + ?Sized>(mutex: &M, admissions: &[Admission]) -> Answers<Admitted> {
+    ask_each(admissions, Admission::attempted, |admission| admit_in_steps(mutex, admission))
+}
+
+/// Looks at the claim, takes the lease, and takes the claim. If the claim is not granted, the lease is given back.
+pub(crate) fn admit_in_steps<M: EventMutex + ?Sized>(mutex: &M, admission: &Admission) -> Result<Admitted, MutexError> {
+    // That it is taken is certain; who has it is for people.
+    let holder = |request: &LeaseRequest| mutex.holder(request.name()).unwrap_or(None);
+    if let Some(claim) = admission.claim()
+        && mutex.exists(claim.name())?
+    {
+        return Ok(Admitted::ClaimTaken(holder(claim)));
+    }
+    let mut grant = Grant { lease: None, claim: None, token: FencingToken::new(0) };
+    if let Some(request) = admission.lease() {
+        let Some(lease) = create_or_give_back(mutex, request)? else {
+            return Ok(Admitted::LeaseTaken(holder(request)));
+        };
+        grant = Grant::of(lease);
+    }
+    if let Some(request) = admission.claim() {
+        let answer = contain(|| create_or_give_back(mutex, request));
+        let answer = answer.unwrap_or_else(|message| Err(MutexError::panicked(admission.attempted(), &message)));
+        let Ok(Some(claim)) = answer else {
+            grant.lease.iter().for_each(|lease| give_back(mutex, lease));
+            return answer.map(|_| Admitted::ClaimTaken(holder(request)));
+        };
+        grant.token = grant.lease.as_ref().map_or(claim.token(), Lease::token);
+        grant.claim = Some(claim);
+    }
+    Ok(Admitted::Granted(grant))
+}
+
+/// Takes the name. After an error the store may have granted it all the same; nothing has started under it, so the store
+/// is asked to take it back.
+fn create_or_give_back<M: EventMutex + ?Sized>(mutex: &M, request: &LeaseRequest) -> Result<Option<Lease>, MutexError> {
+    mutex.create(request).inspect_err(|_| take_back_unheard(mutex, request))
+}
+
+/// Gives back what an answer may have granted that was lost or makes no sense.
+fn take_back_unheard<M: EventMutex + ?Sized>(mutex: &M, request: &LeaseRequest) {
+    // The answer changes nothing: the name is ours or nobody's, and expires by itself.
+    let _ = mutex.forget(&request.granted(FencingToken::new(0)));
+}
+
+/// Gives back a lease under which nothing has started, and reports it if that fails.
+fn give_back<M: EventMutex + ?Sized>(mutex: &M, lease: &Lease) {
+    let answer = contain(|| mutex.forget(lease));
+    let answer = answer.unwrap_or_else(|message| Err(MutexError::panicked(attempted_release(lease), &message)));
+    if let failed @ Release::Failed(_) = Release::of(lease, None, answer) {
+        tell_instead(failed);
+    }
+}
+
+pub(crate) fn attempted_release(lease: &Lease) -> String {
+    format!("forget {}", lease.name())
+}
+
+/// What [`EventMutex::admit_one`] does by default. A store that gives no answer to one question, or several, may have
+/// granted it all the same.
+fn admit_alone<M: EventMutex + ?Sized>(mutex: &M, admission: &Admission) -> Result<Admitted, MutexError> {
+    let mut answers = mutex.admit(slice::from_ref(admission));
+    if answers.len() == 1 {
+        return answers.remove(0);
+    }
+    let count = answers.len();
+    let granted =
+        |answer: &Result<Admitted, _>| matches!(answer, Ok(Admitted::Granted(grant)) if grant.is_for(admission));
+    if let Some(granted) = answers.into_iter().find(granted) {
+        return granted;
+    }
+    for request in [admission.lease(), admission.claim()].into_iter().flatten() {
+        take_back_unheard(mutex, request);
+    }
+    let why =
+        if count == 0 { "the store gave no answer".into() } else { format!("the store gave {count} answers to one") };
+    Err(MutexError::unusable(admission.attempted(), why))
+}

@@ -37,18 +37,18 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use chrono::{DateTime, Utc};
 
 use super::event_mutex::{EventMutex, Scope};
-use super::handle::StoreId;
 use crate::base::error::MutexError;
 use crate::lease::holder::Holder;
 use crate::lease::name::MutexName;
 use crate::lease::owner::Owner;
 use crate::lease::request::{Lease, LeaseRequest};
+use crate::lease::store_id::StoreId;
 use crate::lease::term::Term;
 use crate::store::event_mutex::admission::{Admission, Admitted};
+use crate::store::event_mutex::admit_in_steps;
 use crate::store::event_mutex::broken::Broken;
 #[cfg(unix)]
 use crate::store::event_mutex::lifeline::Lifeline;
-use crate::store::event_mutex::steps::admit_in_steps;
 #[cfg(unix)]
 use crate::store::event_mutex::warning::StoreWarning;
 use crate::time::clock::{Clock, wall_plus};

@@ -9,12 +9,12 @@ use std::time::Duration;
 use chrono::DateTime;
 
 use super::event_mutex::{EventMutex, Scope};
-use super::handle::StoreId;
 use crate::base::error::MutexError;
 use crate::lease::holder::{Holder, this_host};
 use crate::lease::name::{MutexName, NameMap};
 use crate::lease::owner::Owner;
 use crate::lease::request::{Lease, LeaseRequest};
+use crate::lease::store_id::StoreId;
 use crate::lease::term::Term;
 use crate::lease::token::FencingToken;
 use crate::store::event_mutex::admission::{Admission, Admitted};

@@ -4,12 +4,12 @@
 use std::fmt;
 
 use super::event_mutex::{Answers, EventMutex, Scope};
-use super::handle::StoreId;
 use super::sql::SqlMutex;
 use crate::base::error::{InvalidOptions, MutexError};
 use crate::lease::holder::Holder;
 use crate::lease::name::MutexName;
 use crate::lease::request::{Lease, LeaseRequest};
+use crate::lease::store_id::StoreId;
 use crate::lease::term::Term;
 use crate::store::event_mutex::admission::{Admission, Admitted};
 use crate::store::event_mutex::broken::Broken;

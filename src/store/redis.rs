@@ -22,15 +22,15 @@ use std::time::Duration;
 use redis::cmd;
 
 use super::event_mutex::{Answers, EventMutex, Scope};
-use super::handle::StoreId;
 use crate::base::error::{InvalidOptions, MutexError};
 use crate::lease::holder::Holder;
 use crate::lease::name::MutexName;
 use crate::lease::request::{Lease, LeaseRequest};
+use crate::lease::store_id::StoreId;
 use crate::lease::term::Term;
 use crate::store::event_mutex::admission::{Admission, Admitted};
+use crate::store::event_mutex::admit_each;
 use crate::store::event_mutex::broken::Broken;
-use crate::store::event_mutex::steps::admit_each;
 use crate::store::event_mutex::warning::StoreWarning;
 use crate::store::remote::failure::Failure;
 use crate::store::remote::held::Held;

@@ -4,7 +4,7 @@ use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::process::{self, ExitStatus, Stdio};
+use std::process::{self, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, Builder};
@@ -12,7 +12,8 @@ use std::time::Duration;
 
 use chrono::SecondsFormat;
 
-use super::output::{KeptOutput, Listener, Output, because};
+use super::orphan_policy::OrphanPolicy;
+use super::output::{Listener, Output, because};
 #[cfg(not(unix))]
 use super::process_alone::{Leader, ProcessAlone as Processes};
 #[cfg(unix)]
@@ -21,8 +22,8 @@ use super::run::Run;
 use crate::base::error::{Quoted, debug_as_display};
 use crate::hold::tenure::Tenure;
 use crate::observe::cancel::{CancelReason, Cancelled};
+use crate::observe::command_exit::CommandExit;
 use crate::observe::fault::Fault;
-use crate::store::event_mutex::lifeline::Lifeline;
 use crate::time::clock::{Clock, Moment};
 
 /// What is run, and how.
@@ -40,23 +41,6 @@ pub(crate) struct Command {
 enum Program {
     Line(OsString),
     Path(OsString, Vec<OsString>),
-}
-
-/// What becomes of the command when this process is killed.
-pub(crate) enum Afterlife {
-    /// It runs on, as what no lease protects.
-    Free,
-    /// It runs on, and keeps the lease.
-    Lifeline(Lifeline),
-    /// It is ended.
-    Watchdog,
-}
-
-/// How a command ended.
-#[derive(Clone, Debug)]
-pub(crate) struct Exit {
-    pub(crate) status: ExitStatus,
-    pub(crate) output: Option<KeptOutput>,
 }
 
 /// What it knows of its run.
@@ -138,8 +122,8 @@ impl Command {
 
     /// Runs it, and returns when nothing is left of its group. It is told to stop when the run is cancelled, and killed
     /// when it does not.
-    pub(crate) fn run(&self, run: &Run, afterlife: Afterlife) -> (Option<Fault>, Option<Box<Exit>>) {
-        match self.carry_out(run, afterlife) {
+    pub(crate) fn run(&self, run: &Run, orphan: OrphanPolicy) -> (Option<Fault>, Option<Box<CommandExit>>) {
+        match self.carry_out(run, orphan) {
             Err(error) => (Some(Fault::Failed(Arc::new(error))), None),
             Ok((exit, stopped)) => {
                 let fault = match stopped {
@@ -151,12 +135,11 @@ impl Command {
         }
     }
 
-    fn carry_out(&self, run: &Run, afterlife: Afterlife) -> io::Result<(Exit, Option<CancelReason>)> {
+    fn carry_out(&self, run: &Run, orphan: OrphanPolicy) -> io::Result<(CommandExit, Option<CancelReason>)> {
         thread::scope(|scope| {
             let mut command = self.prepared(run);
             let listener = self.output.connect(&mut command, scope)?;
-            let mut group =
-                Processes::start(command, afterlife, self.grace).map_err(|error| self.not_started(&error))?;
+            let mut group = Processes::start(command, orphan, self.grace).map_err(|error| self.not_started(&error))?;
             let mut end = End { leader: group.leader(), is_told: false, has_come: Arc::default() };
             let (leader, has_come, tenure) = (group.leader(), Arc::clone(&end.has_come), Arc::clone(run.tenure()));
             let wait = move || {
@@ -167,7 +150,7 @@ impl Command {
             let stopped = self.attend(&mut group, run.tenure(), &end);
             let status = group.end().map_err(|error| because(&error, format_args!("could not learn how {self} ended")));
             let output = listener.map(Listener::heard);
-            Ok((Exit { status: status?, output }, stopped))
+            Ok((CommandExit { status: status?, output }, stopped))
         })
     }
 

@@ -2,6 +2,7 @@
 
 pub(crate) mod callback;
 pub(crate) mod command;
+pub(crate) mod orphan_policy;
 pub(crate) mod output;
 #[cfg(unix)]
 mod process_group;

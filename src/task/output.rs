@@ -6,10 +6,9 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, PipeReader, PipeWriter, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::Arc;
 use std::thread::{Builder, Scope, ScopedJoinHandle};
 
-use crate::base::escape::Lines;
+use crate::observe::kept_output::KeptOutput;
 
 /// Where what a command writes goes, its standard output and its standard error together;
 /// [`Event::output`](crate::Event::output) takes it.
@@ -35,77 +34,6 @@ pub enum Output {
     /// Into the report: the last so many bytes, see [`RunOutcome::output`](crate::RunOutcome::output). The report of a
     /// failure prints them.
     Keep(usize),
-}
-
-/// The end of what a command wrote; see [`Output::Keep`].
-///
-/// ```
-/// # #[cfg(unix)] {
-/// use soloist::{Event, Output, Schedule};
-///
-/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// let mut schedule = Schedule::in_process();
-/// schedule.add(
-///     Event::exec("count", "seq 1 100").hourly().output(Output::Keep(7)).then(|_, outcome| {
-///         let output = outcome.output().expect("it is kept");
-///         assert_eq!((output.bytes(), output.left_out()), (&b"99\n100\n"[..], 285));
-///     }),
-/// )?;
-/// # assert!(!schedule.run("count", chrono::Utc::now())?.is_failure());
-/// # Ok(())
-/// # }
-/// # main().unwrap();
-/// # }
-/// ```
-#[derive(Clone, PartialEq, Eq)]
-pub struct KeptOutput {
-    bytes: Arc<[u8]>,
-    left_out: u64,
-}
-
-impl KeptOutput {
-    /// The bytes that were kept.
-    ///
-    /// ```
-    /// use soloist::{Event, Output};
-    ///
-    /// let event = Event::exec("df", "df").hourly().output(Output::Keep(4096)).then(|_, outcome| {
-    ///     let lines = outcome.output().map_or(0, |output| output.bytes().split(|byte| *byte == b'\n').count());
-    ///     println!("{lines} lines");
-    /// });
-    /// ```
-    pub fn bytes(&self) -> &[u8] {
-        &self.bytes
-    }
-
-    /// How many bytes came before those.
-    ///
-    /// ```
-    /// use soloist::{Event, Output};
-    ///
-    /// let event = Event::exec("df", "df").hourly().output(Output::Keep(4096)).then(|_, outcome| {
-    ///     assert!(outcome.output().is_some_and(|output| output.left_out() == 0));
-    /// });
-    /// ```
-    pub fn left_out(&self) -> u64 {
-        self.left_out
-    }
-}
-
-/// As text; what is none is shown as `�`, and what would steer a terminal as `\u{1b}`.
-impl fmt::Display for KeptOutput {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.left_out > 0 {
-            f.write_str("…")?;
-        }
-        Lines(String::from_utf8_lossy(&self.bytes)).fmt(f)
-    }
-}
-
-impl fmt::Debug for KeptOutput {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?}", String::from_utf8_lossy(&self.bytes))
-    }
 }
 
 /// What listens to a command whose output is kept.
@@ -213,7 +141,7 @@ impl Tail {
 
     fn kept(mut self) -> KeptOutput {
         self.cut();
-        KeptOutput { bytes: Vec::from(self.bytes).into(), left_out: self.left_out }
+        KeptOutput::new(Vec::from(self.bytes), self.left_out)
     }
 
     /// Reads until nobody can write any more, or until the other end of `over` has gone and nothing is there to be read.
@@ -275,13 +203,5 @@ mod tests {
             assert!(kept.bytes() == &all[from..], "{bound}");
             assert_eq!(kept.left_out(), from as u64, "{bound}");
         }
-    }
-
-    #[test]
-    fn kept_output_reads_as_text_and_shows_that_it_begins_in_the_middle() {
-        let mut tail = Tail::new(5);
-        tail.push(b"one\xfftwo");
-        assert_eq!(tail.kept().to_string(), "…e\u{fffd}two");
-        assert_eq!(format!("{:?}", Tail::new(5).kept()), "\"\"");
     }
 }

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use super::command::Afterlife;
+use super::orphan_policy::OrphanPolicy;
 
 pub(super) struct ProcessAlone(Leader);
 
@@ -14,7 +14,7 @@ pub(super) struct ProcessAlone(Leader);
 pub(super) struct Leader(Arc<Mutex<Child>>);
 
 impl ProcessAlone {
-    pub(super) fn start(mut command: Command, _: Afterlife, _: Duration) -> io::Result<Self> {
+    pub(super) fn start(mut command: Command, _: OrphanPolicy, _: Duration) -> io::Result<Self> {
         Ok(Self(Leader(Arc::new(Mutex::new(command.spawn()?)))))
     }
 

@@ -12,7 +12,7 @@ use rustix::process::{
     Pid, Signal, WaitId, WaitIdOptions, WaitOptions, kill_process_group, test_kill_process_group, waitid, waitpgid,
 };
 
-use super::command::Afterlife;
+use super::orphan_policy::OrphanPolicy;
 use super::watchdog::Watchdog;
 use crate::base::contain::contain;
 use crate::base::system;
@@ -37,14 +37,14 @@ pub(super) struct Leader(Pid);
 
 impl ProcessGroup {
     /// Starts the command in a group of its own.
-    pub(super) fn start(mut command: Command, afterlife: Afterlife, grace: Duration) -> io::Result<Self> {
-        let (watchdog, (lifeline, tell)) = match afterlife {
-            Afterlife::Free => (None, (None, None)),
-            Afterlife::Lifeline(lifeline) => {
+    pub(super) fn start(mut command: Command, orphan: OrphanPolicy, grace: Duration) -> io::Result<Self> {
+        let (watchdog, (lifeline, tell)) = match orphan {
+            OrphanPolicy::RunOn => (None, (None, None)),
+            OrphanPolicy::KeepLease(lifeline) => {
                 let (inherited, tell) = lifeline.into_parts();
                 (None, (Some(inherited), tell))
             }
-            Afterlife::Watchdog => (Some(Watchdog::start(grace)?), (None, None)),
+            OrphanPolicy::End => (Some(Watchdog::start(grace)?), (None, None)),
         };
         command.process_group(0);
         let told = watchdog.as_ref().map(Watchdog::line).transpose();

@@ -5,10 +5,12 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 
+use crate::hold::held::{Ending, Holding};
 use crate::hold::tenure::Tenure;
 use crate::lease::request::Lease;
 use crate::lease::token::FencingToken;
 use crate::observe::cancel::{CancelReason, Cancelled};
+use crate::observe::run_id::RunId;
 
 /// One run of an event, as its task and its hooks see it. An owned, cheap handle: clone it into threads and futures.
 /// The lease is given back when the task and its hooks have returned, whoever still has a clone: wait for what you start.
@@ -27,8 +29,7 @@ use crate::observe::cancel::{CancelReason, Cancelled};
 /// ```
 #[derive(Clone, Debug)]
 pub struct Run {
-    event: Arc<str>,
-    occurrence: DateTime<Utc>,
+    id: RunId,
     lateness: Duration,
     tenure: Arc<Tenure>,
 }
@@ -40,12 +41,16 @@ impl Run {
     )]
     #[inline(always)]
     pub(crate) fn new(event: Arc<str>, occurrence: DateTime<Utc>, lateness: Duration, tenure: Tenure) -> Self {
-        Self { event, occurrence, lateness, tenure: Arc::new(tenure) }
+        Self { id: RunId { event, occurrence }, lateness, tenure: Arc::new(tenure) }
     }
 
     #[inline]
     pub(crate) fn into_event(self) -> Arc<str> {
-        self.event
+        self.id.event
+    }
+
+    pub(crate) fn id(&self) -> &RunId {
+        &self.id
     }
 
     #[inline]
@@ -59,7 +64,7 @@ impl Run {
     /// let event = soloist::Event::call("reports", |run| assert_eq!(run.name(), "reports"));
     /// ```
     pub fn name(&self) -> &str {
-        &self.event
+        &self.id.event
     }
 
     /// The instant this run was scheduled for, the same on every server; by hand, the instant that was given.
@@ -68,7 +73,7 @@ impl Run {
     /// let event = soloist::Event::call("reports", |run| println!("the report of {}", run.occurrence().date_naive()));
     /// ```
     pub fn occurrence(&self) -> DateTime<Utc> {
-        self.occurrence
+        self.id.occurrence
     }
 
     /// How long after its occurrence the tick came that it runs in: seconds, or, where it was missed in the tick for which
@@ -194,5 +199,21 @@ impl Run {
     /// ```
     pub fn remaining(&self) -> Option<Duration> {
         self.tenure.remaining()
+    }
+}
+
+impl Holding for Run {
+    #[inline]
+    fn end(&self) -> Option<Ending<'_>> {
+        self.tenure().end()
+    }
+
+    fn is_released_now(&self) -> bool {
+        self.tenure().is_released_now()
+    }
+
+    #[inline]
+    fn pid(&self) -> Option<u32> {
+        Holding::pid(self.tenure())
     }
 }

@@ -11,7 +11,7 @@ use crate::base::contain::contain;
 use crate::hold::tenure::Tenure;
 use crate::lease::request::Lease;
 use crate::lease::term::Term;
-use crate::store::event_mutex::steps::outage_in;
+use crate::store::event_mutex::ask_each::outage_in;
 use crate::store::event_mutex::{Answers, EventMutex};
 use crate::time::clock::{Clock, Moment};
 

@@ -11,8 +11,8 @@ use crate::hold::tenure::Tenure;
 use crate::lease::name::MutexName;
 use crate::lease::request::Lease;
 use crate::lease::term::Term;
+use crate::observe::run_id::RunId;
 use crate::store::event_mutex::Answers;
-use crate::task::run::Run;
 use crate::time::clock::Moment;
 
 /// All leases of one store that this process has in hand.
@@ -41,7 +41,8 @@ struct Entry {
 
 /// A task at work, and when it is told of because it did not stop.
 struct Timed {
-    run: Run,
+    tenure: Arc<Tenure>,
+    run: RunId,
     overdue: Moment,
 }
 
@@ -79,7 +80,7 @@ pub(super) enum Errand {
     /// What this process says to the store before it ends.
     Part(Farewell),
     /// To tell of these, which did not stop.
-    TellOfOverdue(Vec<Run>),
+    TellOfOverdue(Vec<RunId>),
     /// To tell of these, which were lost.
     TellOfLost(Vec<Arc<Tenure>>),
 }
@@ -137,12 +138,12 @@ impl Plan {
     }
 
     /// Tells of a task that has not ended at this moment.
-    pub(super) fn expect_end(&mut self, run: &Run, overdue: Moment) {
-        self.timed.push(Timed { run: run.clone(), overdue });
+    pub(super) fn expect_end(&mut self, tenure: &Arc<Tenure>, run: &RunId, overdue: Moment) {
+        self.timed.push(Timed { tenure: Arc::clone(tenure), run: run.clone(), overdue });
     }
 
-    pub(super) fn has_ended(&mut self, run: &Run) {
-        self.timed.retain(|timed| !Arc::ptr_eq(timed.run.tenure(), run.tenure()));
+    pub(super) fn has_ended(&mut self, tenure: &Arc<Tenure>) {
+        self.timed.retain(|timed| !Arc::ptr_eq(&timed.tenure, tenure));
     }
 
     fn renewed(&self) -> impl Iterator<Item = (&Arc<Tenure>, &Next)> {
@@ -165,7 +166,7 @@ impl Plan {
         (!farewell.is_empty()).then_some(farewell)
     }
 
-    fn take_overdue(&mut self, now: Moment) -> Vec<Run> {
+    fn take_overdue(&mut self, now: Moment) -> Vec<RunId> {
         self.timed.extract_if(.., |timed| timed.overdue <= now).map(|timed| timed.run).collect()
     }
 }

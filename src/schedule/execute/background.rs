@@ -15,6 +15,7 @@ use super::foreground;
 use crate::base::contain::contain;
 use crate::hold::guard::release_together;
 use crate::hold::held::Held;
+use crate::lease::store_id::StoreId;
 use crate::observe::fault::Fault;
 use crate::observe::log::tell;
 use crate::observe::outcome::{Ended, RunOutcome};
@@ -23,7 +24,6 @@ use crate::schedule::gate::{self, Pass};
 use crate::schedule::planned_run::Turn;
 use crate::schedule::report::Entry;
 use crate::store::event_mutex::EventMutex;
-use crate::store::handle::StoreId;
 use crate::task::run::Run;
 
 use super::desk::{Call, Desk, News};

@@ -11,16 +11,19 @@ use crate::base::contain::contain;
 use crate::base::process;
 use crate::lease::holder::this_host;
 use crate::lease::token::FencingToken;
+use crate::observe::command_exit::CommandExit;
 use crate::observe::fault::{Fault, attempt};
 use crate::observe::log::tell_instead;
 use crate::observe::outcome::hook::{Hook, HookFailure};
-use crate::observe::outcome::{Ended, Release, RunOutcome};
+use crate::observe::outcome::{Ended, RunOutcome};
+use crate::observe::release::Release;
 use crate::observe::skip_reason::SkipReason;
 use crate::schedule::gate::{self, Pass};
 use crate::schedule::planned_run::Turn;
 use crate::schedule::report::{Entry, Verdict};
 use crate::task::callback::{Task, Work};
-use crate::task::command::{Afterlife, Command, Exit};
+use crate::task::command::Command;
+use crate::task::orphan_policy::OrphanPolicy;
 use crate::task::run::Run;
 use crate::time::clock::{Moment, Rfc3339};
 
@@ -145,7 +148,7 @@ impl Turn<'_> {
     }
 
     #[inline]
-    fn work(&self, run: &Run, started: Moment, exit: &mut Option<Box<Exit>>) -> Ended {
+    fn work(&self, run: &Run, started: Moment, exit: &mut Option<Box<CommandExit>>) -> Ended {
         if self.missed.is_some() {
             let late_ms = u64::try_from(run.lateness().as_millis()).unwrap_or(u64::MAX);
             tracing::info!(target: "soloist", late_ms, "making up for what was missed");
@@ -166,25 +169,27 @@ impl Turn<'_> {
     }
 
     /// Runs the command so that the lease lasts as long as it does, or that it ends with the lease.
-    fn run_command(&self, command: &Command, run: &Run) -> (Option<Fault>, Option<Box<Exit>>) {
-        let afterlife = match run.lease() {
-            None => Afterlife::Free,
+    fn run_command(&self, command: &Command, run: &Run) -> (Option<Fault>, Option<Box<CommandExit>>) {
+        let orphan = match run.lease() {
+            None => OrphanPolicy::RunOn,
             Some(lease) => match contain(|| self.mutex().lifeline(lease)) {
-                Ok(Ok(Some(lifeline))) => Afterlife::Lifeline(lifeline),
-                Ok(Ok(None)) => Afterlife::Watchdog,
+                Ok(Ok(Some(lifeline))) => OrphanPolicy::KeepLease(lifeline),
+                Ok(Ok(None)) => OrphanPolicy::End,
                 Ok(Err(error)) => return (Some(Fault::Failed(Arc::new(error))), None),
                 Err(message) => return (Some(Fault::Panicked(message)), None),
             },
         };
-        command.run(run, afterlife)
+        command.run(run, orphan)
     }
 
     /// The task whose `fault` this is takes no longer than its timeout, or it has failed.
     fn timed(&self, run: &Run, started: Moment, limit: Duration, fault: impl FnOnce() -> Option<Fault>) -> Ended {
         run.tenure().limit_task_until(started.plus(limit));
-        self.round.keepers.with(self.store, self.clock, |keeper| keeper.expect_end(run, started.plus(limit)));
+        self.round.keepers.with(self.store, self.clock, |keeper| {
+            keeper.expect_end(run.tenure(), run.id(), started.plus(limit));
+        });
         let fault = fault();
-        self.round.keepers.with(self.store, self.clock, |keeper| keeper.has_ended(run));
+        self.round.keepers.with(self.store, self.clock, |keeper| keeper.has_ended(run.tenure()));
         if limit <= self.clock.moment().since(started) {
             return Ended::TimedOut { limit, fault };
         }

@@ -9,6 +9,7 @@ use crate::base::error::MutexError;
 use crate::lease::holder::Holder;
 use crate::lease::name::MutexName;
 use crate::lease::request::{Lease, LeaseRequest};
+use crate::lease::store_id::StoreId;
 use crate::lease::term::Term;
 use crate::store::event_mutex::admission::{Admission, Admitted};
 use crate::store::event_mutex::broken::Broken;
@@ -16,7 +17,6 @@ use crate::store::event_mutex::forward::forward;
 use crate::store::event_mutex::lifeline::Lifeline;
 use crate::store::event_mutex::warning::StoreWarning;
 use crate::store::event_mutex::{Answers, EventMutex, Scope};
-use crate::store::handle::StoreId;
 use crate::time::clock::Clock;
 
 /// How often the store was asked in a case.

@@ -82,7 +82,8 @@ struct Asked {
 /// What is known of one lease.
 #[expect(clippy::struct_excessive_bools, reason = "each is something that has happened to it, or has not")]
 struct Known {
-    run: Run,
+    tenure: Arc<Tenure>,
+    run: RunId,
     lease: Lease,
     name: usize,
     renewal: Renewal,
@@ -129,7 +130,7 @@ impl Known {
     }
 
     fn tenure(&self) -> &Arc<Tenure> {
-        self.run.tenure()
+        &self.tenure
     }
 }
 
@@ -206,12 +207,14 @@ impl World {
         let (began, grant) = (self.now(), Grant::of(lease.clone()));
         let held_for = at_least.and_then(|at_least| Term::new(at_least).ok());
         let tenure = Tenure::new(self.clock.clone(), Some(grant), began, held_for, stopping);
-        let run = Run::new("event".into(), DateTime::UNIX_EPOCH, Duration::ZERO, tenure);
-        let due = self.plan.keep(run.tenure(), &lease, renewal);
+        let tenure = Arc::new(tenure);
+        let run = RunId { event: lease.owner().to_string().into(), occurrence: DateTime::UNIX_EPOCH };
+        let due = self.plan.keep(&tenure, &lease, renewal);
         self.alarm = Some(self.alarm.map_or(due, |alarm| alarm.min(due)));
         // Whoever has lost it in the store does not know yet.
         self.known.iter_mut().filter(|known| known.name == name).for_each(|known| known.broken = true);
         let mut known = Known {
+            tenure,
             run,
             lease,
             name,
@@ -256,7 +259,7 @@ impl World {
         }
         known.over = true;
         if known.overdue.take().is_some() {
-            self.plan.has_ended(&known.run);
+            self.plan.has_ended(&known.tenure);
         }
         // It may be lost on its way, and the lease stays until its term is over.
         let held = &mut self.store[known.name];
@@ -275,7 +278,7 @@ impl World {
     fn expect_end(&mut self) {
         let overdue = self.now().plus(TERMS[1].mul_f64(self.random.f64()));
         if let Some(known) = self.known.last_mut().filter(|known| known.overdue.is_none()) {
-            self.plan.expect_end(&known.run, overdue);
+            self.plan.expect_end(&known.tenure, &known.run, overdue);
             known.overdue = Some(overdue);
             self.alarm = Some(self.alarm.map_or(overdue, |alarm| alarm.min(overdue)));
         }
@@ -355,7 +358,7 @@ impl World {
             Step::Do(Errand::TellOfOverdue(told)) => {
                 assert_eq!(told.len(), overdue, "all are told of that are overdue");
                 for run in told {
-                    let known = self.known.iter_mut().find(|known| Arc::ptr_eq(known.tenure(), run.tenure()));
+                    let known = self.known.iter_mut().find(|known| known.run.event == run.event);
                     let overdue = known.and_then(|known| known.overdue.take());
                     assert!(overdue.is_some_and(|overdue| overdue <= now), "told of although it is not overdue");
                 }

@@ -1,0 +1,50 @@
+//! Which store a handle leads to.
+
+use std::any::type_name;
+use std::hash::{Hash, Hasher};
+use std::ptr;
+
+/// Which store a handle leads to, for as long as that lives; see [`EventMutex::identity`](crate::EventMutex::identity).
+///
+/// ```
+/// use std::sync::Arc;
+/// use soloist::{EventMutex, MemoryMutex};
+///
+/// let store: Arc<dyn EventMutex> = Arc::new(MemoryMutex::new());
+/// assert_eq!(store.identity(), Arc::clone(&store).identity());
+/// ```
+#[derive(Clone, Copy, Debug, Eq)]
+pub struct StoreId {
+    address: usize,
+    /// A store and its first field have one address.
+    kind: &'static str,
+}
+
+impl PartialEq for StoreId {
+    #[inline]
+    fn eq(&self, other: &Self) -> bool {
+        // The name of a type is mostly the same text at the same place.
+        self.address == other.address && (ptr::eq(self.kind, other.kind) || self.kind == other.kind)
+    }
+}
+
+impl Hash for StoreId {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.address.hash(state);
+    }
+}
+
+impl StoreId {
+    /// The store whose handles all share this value, told apart from others by its place in memory.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use soloist::StoreId;
+    ///
+    /// let pool = Arc::new(String::from("what every clone of a handle has"));
+    /// assert_eq!(StoreId::of(&*pool), StoreId::of(&*Arc::clone(&pool)));
+    /// ```
+    pub fn of<T: ?Sized>(shared: &T) -> Self {
+        Self { address: ptr::from_ref(shared).addr(), kind: type_name::<T>() }
+    }
+}

@@ -1,0 +1,25 @@
+//! How a command ended: its exit status, and what is kept of its output.
+
+use std::fmt;
+use std::process::ExitStatus;
+
+use super::kept_output::KeptOutput;
+
+/// How a command ended.
+#[derive(Clone, Debug)]
+pub(crate) struct CommandExit {
+    pub(crate) status: ExitStatus,
+    pub(crate) output: Option<KeptOutput>,
+}
+
+/// How a command ended, as a person says it: `exited with 3`, `ended by signal 9 (SIGKILL)`.
+pub(crate) struct Exited(pub(crate) ExitStatus);
+
+impl fmt::Display for Exited {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0.code() {
+            Some(code) => write!(f, "exited with {code}"),
+            None => write!(f, "ended by {}", self.0.to_string().replacen(": ", " ", 1)),
+        }
+    }
+}

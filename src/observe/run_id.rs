@@ -1,0 +1,12 @@
+//! Which run it is: the event and its occurrence.
+
+use std::sync::Arc;
+
+use chrono::{DateTime, Utc};
+
+/// Which run it is.
+#[derive(Clone, Debug)]
+pub(crate) struct RunId {
+    pub(crate) event: Arc<str>,
+    pub(crate) occurrence: DateTime<Utc>,
+}

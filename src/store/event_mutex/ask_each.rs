@@ -1,0 +1,29 @@
+//! Asks a store one question after another, up to the first answer that says that the store is out.
+
+use crate::base::contain::contain;
+use crate::base::error::MutexError;
+
+/// One answer for each question. After an outage the store is asked nothing more: whoever waits for it waits once. A panic
+/// is the answer to one question.
+pub(super) fn ask_each<Q, A>(
+    questions: &[Q],
+    attempted: impl Fn(&Q) -> String,
+    ask: impl Fn(&Q) -> Result<A, MutexError>,
+) -> Vec<Result<A, MutexError>> {
+    let mut outage: Option<MutexError> = None;
+    let answer = |question| {
+        if let Some(first) = &outage {
+            return Err(MutexError::not_asked_again(attempted(question), first));
+        }
+        let answer = contain(|| ask(question));
+        let answer = answer.unwrap_or_else(|message| Err(MutexError::panicked(attempted(question), &message)));
+        outage = answer.as_ref().err().filter(|error| error.is_outage()).cloned();
+        answer
+    };
+    questions.iter().map(answer).collect()
+}
+
+/// The first error among the answers that says that the store as a whole is out.
+pub(crate) fn outage_in<T>(answers: &[Result<T, MutexError>]) -> Option<&MutexError> {
+    answers.iter().filter_map(|answer| answer.as_ref().err()).find(|error| error.is_outage())
+}
