@@ -1,4 +1,5 @@
-//! A tick in which nothing is due, beside the raw loop over masks, `clokwerk` and the `cron` crate.
+//! A tick in which nothing is due, beside the raw loop over masks, `clokwerk` and the `cron` crate; and when the next event
+//! is due.
 
 use std::hint::black_box;
 use std::str::FromStr;
@@ -119,5 +120,29 @@ fn idle(criterion: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, idle);
+/// When the first of all events is due: of those that the other benchmark has, and with a zone or windows each.
+fn next_due(criterion: &mut Criterion) {
+    const EVENTS: usize = 100_000;
+    let zones = ["UTC", "Europe/Berlin", "America/New_York", "Asia/Tokyo", "Australia/Lord_Howe", "Africa/Casablanca"];
+    let as_it_is = |event: Event, _| event;
+    let in_zones = |event: Event, number: usize| event.timezone(zones[number % zones.len()]);
+    let in_windows = |event: Event, _| event.between("08:00", "17:00");
+    let cases: [(&str, &dyn Fn(Event, usize) -> Event); 3] =
+        [("one zone", &as_it_is), ("six zones", &in_zones), ("windows", &in_windows)];
+    let mut group = criterion.benchmark_group("next_due");
+    group.sample_size(20).throughput(Throughput::Elements(EVENTS as u64));
+    for (name, attributes) in cases {
+        let mut schedule = Schedule::in_process();
+        for (number, expression) in expressions(EVENTS).iter().enumerate() {
+            let event = attributes(Event::call(format!("event {number}"), |_| {}).cron(expression), number);
+            schedule.add(event).expect("the expressions are in order");
+        }
+        group.bench_function(name, |bencher| {
+            bencher.iter(|| schedule.next_due(black_box(saturday(13, 37))).expect("there is a Monday"));
+        });
+    }
+    group.finish();
+}
+
+criterion_group!(benches, idle, next_due);
 criterion_main!(benches);

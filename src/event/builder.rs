@@ -547,6 +547,10 @@ pub(crate) struct Definition {
 }
 
 impl Definition {
+    pub(crate) fn has_windows(&self) -> bool {
+        self.filters.iter().any(|filter| matches!(filter, Filter::Window(_)))
+    }
+
     /// When it is due and none of its windows is closed, after `after`; never, where it is not for this environment.
     pub(crate) fn upcoming(&self, after: DateTime<Utc>) -> impl Iterator<Item = DateTime<Utc>> + use<> {
         let times = self.runs_here.then(|| self.timetable.clone().upcoming(after, windows_of(&self.filters)));

@@ -112,7 +112,7 @@ impl Schedule {
     /// ```
     pub fn run_minute(&self, now: DateTime<Utc>) -> Report {
         let end = Tick::at(now, &Zone::UTC).next_minute();
-        let next_after = |now| self.agenda.next_look(now).filter(|next| *next < end);
+        let next_after = |now| self.due_index.next_look(now).filter(|next| *next < end);
         if next_after(now).is_none() {
             return self.run_due(now);
         }
@@ -144,7 +144,7 @@ impl Schedule {
 
     /// By how much the tick at `next` comes later.
     fn delay_of(&self, next: DateTime<Utc>) -> Duration {
-        let after = self.agenda.next_look(next).and_then(|after| (after - next).to_std().ok()).unwrap_or_default();
+        let after = self.due_index.next_look(next).and_then(|after| (after - next).to_std().ok()).unwrap_or_default();
         random_below(self.jitter.min(after * 9 / 10))
     }
 
@@ -267,7 +267,7 @@ impl Beat {
     /// How long to sleep from `now` on: until the next tick, and not for long.
     fn rest(&self, now: DateTime<Utc>, schedule: &Schedule) -> Duration {
         let from = self.stretch_around(now).map_or(now, |stretch| stretch.until);
-        let next = schedule.agenda.next_look(from);
+        let next = schedule.due_index.next_look(from);
         let rest = next.and_then(|next| (next - now).to_std().ok()).filter(|rest| *rest < LONGEST_SLEEP);
         match (rest, next) {
             (Some(rest), Some(next)) => (rest + schedule.delay_of(next)).min(LONGEST_SLEEP),

@@ -39,7 +39,7 @@ impl Docket {
 impl Schedule {
     /// What there is to do in the tick at `now`, of occurrences that are later than `since`. No I/O.
     pub(super) fn docket(&self, now: DateTime<Utc>, since: DateTime<Utc>) -> Docket {
-        let due = self.agenda.due(now, since);
+        let due = self.due_index.due(now, since);
         let mut perhaps_owed = Vec::new();
         for at in &self.catching_up {
             let Definition { timetable, catch_up: Some(catch_up), .. } = &*self.events[*at] else { continue };

@@ -2,6 +2,7 @@
 
 pub(crate) mod error;
 mod parse;
+pub(crate) mod search;
 
 use std::fmt::{self, Write as _};
 

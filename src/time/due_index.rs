@@ -1,4 +1,4 @@
-//! Which events are due: the timetables lie together, so that an idle tick reads little memory.
+//! Which events are due at an instant, and when the next one is: the timetables of a schedule, side by side in memory.
 
 use std::time::Duration;
 
@@ -9,57 +9,72 @@ use super::crontab::Crontab;
 use super::tick::{Fields, Tick};
 use super::timetable::Timetable;
 use super::zone::Zone;
-use crate::time::timetable::clock_change::Passage;
+use crate::time::timetable::clock_change::SmallChange;
+use crate::time::timetable::occurrences::Occurrences;
 use crate::time::timetable::seconds::Seconds;
 
 /// The timetables of a schedule's events, by the index of the event.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Agenda(Vec<Page>);
+pub(crate) struct DueIndex(Vec<Group>);
 
-/// The events for which a tick looks the same: what it looks like is worked out once for all of them.
+/// The events whose timetables are read alike: what depends on the zone is worked out once for all of them.
 #[derive(Clone, Debug)]
-struct Page {
-    heading: Heading,
+struct Group {
+    key: GroupKey,
     crontabs: Vec<Crontab>,
     /// The event that each of `crontabs` belongs to.
     events: Vec<usize>,
 }
 
-/// What the events of a page have in common.
+/// What the events of a group have in common.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Heading {
+struct GroupKey {
     zone: Zone,
     seconds: Seconds,
     /// Whether each of their times of the day comes once, whatever the clocks show.
     once: bool,
+    /// Whether windows keep them from some of their times.
+    has_windows: bool,
 }
 
-impl Agenda {
+impl DueIndex {
     #[cfg(test)]
     pub(crate) fn of<'a>(timetables: impl IntoIterator<Item = &'a Timetable>) -> Self {
-        let mut agenda = Self::default();
+        let mut index = Self::default();
         for (event, timetable) in timetables.into_iter().enumerate() {
-            agenda.push(event, timetable);
+            index.push(event, timetable, false);
         }
-        agenda
+        index
     }
 
-    pub(crate) fn push(&mut self, event: usize, timetable: &Timetable) {
-        let heading = Heading::of(timetable);
-        let at = self.0.iter().position(|page| page.heading == heading).unwrap_or_else(|| {
-            self.0.push(Page { heading, crontabs: Vec::new(), events: Vec::new() });
+    pub(crate) fn push(&mut self, event: usize, timetable: &Timetable, has_windows: bool) {
+        let Timetable { zone, seconds, .. } = timetable;
+        let key = GroupKey { zone: zone.clone(), seconds: *seconds, once: timetable.comes_once(), has_windows };
+        let at = self.0.iter().position(|group| group.key == key).unwrap_or_else(|| {
+            self.0.push(Group { key, crontabs: Vec::new(), events: Vec::new() });
             self.0.len() - 1
         });
         self.0[at].crontabs.push(timetable.crontab);
         self.0[at].events.push(event);
     }
 
+    /// The first occurrence after `after` of any event without windows, between the years 1970 and 2100.
+    pub(crate) fn next_without_windows(&self, after: DateTime<Utc>) -> Option<DateTime<Utc>> {
+        let groups = self.0.iter().filter(|group| !group.key.has_windows);
+        groups.filter_map(|group| group.occurrences().next(after)).min()
+    }
+
+    /// The events that have windows.
+    pub(crate) fn with_windows(&self) -> impl Iterator<Item = usize> {
+        self.0.iter().filter(|group| group.key.has_windows).flat_map(|group| group.events.iter().copied())
+    }
+
     /// The events that are due at `now` with an occurrence later than `since`, and the tick as each of them sees it, in
     /// the order in which they were added. Allocates nothing when there are none.
     pub(crate) fn due(&self, now: DateTime<Utc>, since: DateTime<Utc>) -> Vec<(usize, Tick)> {
         let mut due = Vec::new();
-        for page in &self.0 {
-            page.due(now, since, |event, tick| due.push((event, tick)));
+        for group in &self.0 {
+            group.due(now, since, |event, tick| due.push((event, tick)));
         }
         if self.0.len() > 1 || due.windows(2).any(|pair| pair[0].0 > pair[1].0) {
             due.sort_unstable_by_key(|(event, _)| *event);
@@ -70,33 +85,32 @@ impl Agenda {
     /// The first instant after `now` at which an event can be due, as far as that can be told without looking further
     /// than to the next minute.
     pub(crate) fn next_look(&self, now: DateTime<Utc>) -> Option<DateTime<Utc>> {
-        self.0.iter().map(|page| page.next_look(now)).min()
+        self.0.iter().map(|group| group.next_look(now)).min()
     }
 }
 
-impl Heading {
-    fn of(timetable: &Timetable) -> Self {
-        Self { zone: timetable.zone.clone(), seconds: timetable.seconds, once: timetable.comes_once() }
+impl Group {
+    fn occurrences(&self) -> Occurrences<'_> {
+        let Self { key: GroupKey { zone, seconds, once, .. }, crontabs, .. } = self;
+        Occurrences { crontabs, seconds: *seconds, zone, once: *once }
     }
-}
 
-impl Page {
     fn due(&self, now: DateTime<Utc>, since: DateTime<Utc>, mut found: impl FnMut(usize, Tick)) {
-        let Heading { zone, seconds, once } = &self.heading;
+        let GroupKey { zone, seconds, once, .. } = &self.key;
         let fields = Fields::of(now, zone);
         let tick = fields.tick().in_slot(*seconds);
         if tick.occurrence() <= since {
             return;
         }
         let minute = fields.tick().occurrence();
-        let passage = if *once { Passage::around(zone, now.timestamp()) } else { None };
-        match passage {
+        let change = if *once { SmallChange::around(zone, now.timestamp()) } else { None };
+        match change {
             None => each_due(&self.crontabs, &fields, |at| found(self.events[at], tick)),
-            Some(passage) if minute.timestamp() < passage.resumed() => {}
-            Some(passage) => {
+            Some(change) if minute.timestamp() < change.first_new_minute() => {}
+            Some(change) => {
                 each_due(&self.crontabs, &fields, |at| found(self.events[at], tick));
-                if minute.timestamp() == passage.resumed() && minute > since {
-                    self.made_up(passage, &fields, |at| found(self.events[at], *fields.tick()));
+                if minute.timestamp() == change.first_new_minute() && minute > since {
+                    self.made_up(change, &fields, |at| found(self.events[at], *fields.tick()));
                 }
             }
         }
@@ -104,9 +118,9 @@ impl Page {
 
     /// Calls `found` with the place of each crontab that is not due at `now` and was at a time that the clocks left out.
     #[cold]
-    fn made_up(&self, passage: Passage, now: &Fields, mut found: impl FnMut(usize)) {
+    fn made_up(&self, change: SmallChange, now: &Fields, mut found: impl FnMut(usize)) {
         let mut missed: Vec<usize> = Vec::new();
-        for second in passage.left_out().into_iter().flatten().step_by(60) {
+        for second in change.skipped().into_iter().flatten().step_by(60) {
             let Some(civil) = DateTime::from_timestamp(second, 0) else { continue };
             let civil = Fields::of(civil, &Zone::UTC);
             each_due(&self.crontabs, &civil, |at| missed.push(at));
@@ -117,11 +131,11 @@ impl Page {
     }
 
     fn next_look(&self, now: DateTime<Utc>) -> DateTime<Utc> {
-        let Heading { zone, seconds, .. } = &self.heading;
+        let GroupKey { zone, seconds, .. } = &self.key;
         let tick = Tick::at(now, zone);
         let (minute, next_minute) = (tick.occurrence(), tick.next_minute());
         let second = tick.local().second();
-        let later = seconds.after(second).map(|second| wall_plus(minute, Duration::from_secs(second.into())));
+        let later = seconds.at_or_after(second + 1).map(|second| wall_plus(minute, Duration::from_secs(second.into())));
         match later {
             Some(later) if self.is_any_due(later) => later,
             _ => next_minute,
@@ -182,10 +196,29 @@ mod tests {
                 };
                 let timetables: Vec<Timetable> = (0..length).map(timetable).collect();
                 let found: Vec<usize> =
-                    Agenda::of(&timetables).due(now, BEGINNING).into_iter().map(|(event, _)| event).collect();
+                    DueIndex::of(&timetables).due(now, BEGINNING).into_iter().map(|(event, _)| event).collect();
                 let due = |at: &usize| timetables[*at].crontab.due(&Fields::of(now, &timetables[*at].zone));
                 assert_eq!(found, (0..length).filter(due).collect::<Vec<_>>());
             }
+        }
+    }
+
+    #[test]
+    fn the_next_of_many_is_the_earliest_of_each() {
+        let mut random = fastrand::Rng::with_seed(25);
+        for _ in 0..200 {
+            let zones = ["UTC", "+05:45", if cfg!(feature = "chrono-tz") { "Europe/Berlin" } else { "-03:00" }];
+            let timetable = |_| Timetable {
+                crontab: format!("{} {} * * {}", random.u32(..60), random.u32(..24), random.u32(..7)).parse().unwrap(),
+                seconds: Seconds::every_nth([60, 60, 30][random.usize(..3)]).unwrap(),
+                zone: zones[random.usize(..3)].parse().unwrap(),
+                clock_change: [ClockChange::AsCron, ClockChange::AsShown][random.usize(..2)],
+            };
+            let timetables: Vec<Timetable> = (0..20).map(timetable).collect();
+            // Around the change of Berlin's clocks on 2026-03-29.
+            let after = DateTime::from_timestamp(1_774_746_000 + random.i64(-86_400..86_400), 0).unwrap();
+            let next = DueIndex::of(&timetables).next_without_windows(after);
+            assert_eq!(next, timetables.iter().filter_map(|timetable| timetable.next(after)).min(), "after {after}");
         }
     }
 }

@@ -112,7 +112,7 @@ impl Tick {
         if seconds == Seconds::FIRST {
             return self;
         }
-        let slot = Duration::from_secs(seconds.slot(self.local.second()).into());
+        let slot = Duration::from_secs(seconds.at_or_before(self.local.second()).into());
         Self { occurrence: wall_plus(self.occurrence, slot), ..self }
     }
 

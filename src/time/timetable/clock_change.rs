@@ -60,12 +60,12 @@ pub enum ClockChange {
     AsShown,
 }
 
-/// What the last change of a zone's clocks means for the events whose times come once.
+/// A change of a zone's clocks by three hours at most, which does not move the events whose times come once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Passage(Change);
+pub(crate) struct SmallChange(Change);
 
-impl Passage {
-    /// As long as a change is one to cronie, in either direction; what is larger sets its time anew.
+impl SmallChange {
+    /// As cronie has it, in either direction; a larger change sets its time anew.
     const LARGEST: i64 = 3 * 3600;
 
     /// The change that matters to `second`, if there is one.
@@ -75,18 +75,17 @@ impl Passage {
         ((-Self::LARGEST..=Self::LARGEST).contains(&change.by())).then_some(Self(change))
     }
 
-    /// The last second before the change.
-    pub(crate) fn eve(self) -> i64 {
+    pub(crate) fn last_second_before(self) -> i64 {
         self.0.at - 1
     }
 
     /// The first second after the change at which a minute begins that the clocks have not shown before.
-    pub(crate) fn resumed(self) -> i64 {
+    pub(crate) fn first_new_minute(self) -> i64 {
         self.0.minute_at_or_after(self.0.at + (-self.0.by()).max(0))
     }
 
     /// The civil seconds that the change left out, from the first at which a minute begins, if any.
-    pub(crate) fn left_out(self) -> Option<Range<i64>> {
+    pub(crate) fn skipped(self) -> Option<Range<i64>> {
         let Change { at, before, after } = self.0;
         let (first, end) = (at + before, at + after);
         (first < end).then(|| first + (-first).rem_euclid(60)..end)

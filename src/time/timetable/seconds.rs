@@ -14,14 +14,14 @@ impl Seconds {
         divides.then(|| Self((0..60 / n).fold(0, |bits, at| bits | 1 << (at * n))))
     }
 
-    /// The second, of a minute, in whose slot this `second` of it lies.
-    pub(crate) fn slot(self, second: u32) -> u32 {
+    /// The last of its seconds up to this one.
+    pub(crate) fn at_or_before(self, second: u32) -> u32 {
         (self.0 & (u64::MAX >> (63 - second.min(59)))).ilog2()
     }
 
-    /// The first of its seconds after this one; `None`: there is none in this minute.
-    pub(crate) fn after(self, second: u32) -> Option<u32> {
-        let later = self.0 & (u64::MAX << second.min(59) << 1);
+    /// The first of its seconds from this one on; `None`: there is none in this minute.
+    pub(crate) fn at_or_after(self, second: u32) -> Option<u32> {
+        let later = self.0 & (u64::MAX << second.min(60));
         (later != 0).then(|| later.trailing_zeros())
     }
 
@@ -45,13 +45,13 @@ mod tests {
         for n in [1, 2, 5, 10, 15, 20, 30, 60] {
             let seconds = Seconds::every_nth(n).unwrap();
             for second in 0..60 {
-                assert_eq!(seconds.slot(second), second / n * n);
+                assert_eq!(seconds.at_or_before(second), second / n * n);
                 let next = (second / n + 1) * n;
-                assert_eq!(seconds.after(second), (next < 60).then_some(next));
+                assert_eq!(seconds.at_or_after(second + 1), (next < 60).then_some(next));
             }
             assert_eq!(seconds.interval(), n);
             // A leap second lies in the last slot.
-            assert_eq!(seconds.slot(60), 60 - n);
+            assert_eq!(seconds.at_or_before(60), 60 - n);
         }
         assert_eq!(Seconds::every_nth(60), Some(Seconds::FIRST));
         assert_eq!((0..=1000).filter(|n| Seconds::every_nth(*n).is_some()).sum::<u32>(), 168, "the divisors of 60");

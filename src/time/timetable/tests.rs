@@ -214,12 +214,12 @@ fn random_crontab(random: &mut fastrand::Rng) -> String {
 /// The occurrences that ticks find in whole seconds from `from` to `to`, by the schedule's own table.
 #[cfg(feature = "chrono-tz")]
 fn ticked(timetable: &Timetable, from: DateTime<Utc>, to: DateTime<Utc>, step: i64) -> Vec<DateTime<Utc>> {
-    let agenda = crate::time::due_index::Agenda::of([timetable]);
+    let index = crate::time::due_index::DueIndex::of([timetable]);
     let mut found = Vec::new();
     let mut since = from - TimeDelta::seconds(1);
     let mut now = from;
     while now < to {
-        for (_, tick) in agenda.due(now, since) {
+        for (_, tick) in index.due(now, since) {
             found.push(tick.occurrence());
         }
         since = now;
@@ -244,7 +244,7 @@ fn what_is_next_is_what_ticks_find_and_what_was_previous_too() {
         let year = random.i64(2016..2037) - 1970;
         let from = year * 31_556_952 / 60 * 60;
         let change =
-            timetable.zone.first_change(from, from + 365 * DAY).unwrap_or(from + random.i64(0..365 * 1440) * 60);
+            timetable.zone.first_change(from, from + 365 * 86_400).unwrap_or(from + random.i64(0..365 * 1440) * 60);
         let middle = DateTime::from_timestamp(change, 0).expect("it is in our time");
         let (from, to) = (middle - TimeDelta::hours(15), middle + TimeDelta::hours(15));
         let context = format!("seed {seed}: {timetable:?} from {from} to {to}");
@@ -272,5 +272,60 @@ fn what_is_next_is_what_ticks_find_and_what_was_previous_too() {
                 "previous before {at}, {context}"
             );
         }
+    }
+}
+
+/// The `cron` crate reads the same lists of numbers where clocks never change. It knows only days that both fields name, so
+/// that days that either names are two of its schedules; of `L` it knows nothing, and is not asked.
+#[test]
+fn where_clocks_never_change_the_cron_crate_finds_the_same_times() {
+    let mut random = fastrand::Rng::with_seed(2101);
+    for _ in 0..3_000 {
+        let mut some = |first: u32, last: u32| -> Vec<u32> {
+            let count = [1, 1, 2, 3, 10][random.usize(..5)];
+            let mut numbers: Vec<u32> = (0..count).map(|_| random.u32(first..=last)).collect();
+            numbers.sort_unstable();
+            numbers.dedup();
+            numbers
+        };
+        let every: Vec<u32> = (1..=31).collect();
+        let (minutes, hours, days, months, weekdays) = (some(0, 59), some(0, 23), some(1, 31), some(1, 12), some(0, 6));
+        let rule = random.u32(0..4);
+        let text = |numbers: &[u32]| numbered(numbers.iter().copied());
+        let (day, weekday) = match rule {
+            0 => ("*".to_owned(), "*".to_owned()),
+            1 => (text(&days), "*".to_owned()),
+            2 => ("*".to_owned(), text(&weekdays)),
+            _ => (text(&days), text(&weekdays)),
+        };
+        let expression = format!("{} {} {day} {} {weekday}", text(&minutes), text(&hours), text(&months));
+        let Ok(crontab) = expression.parse::<Crontab>() else { continue };
+        let every_nth = [60, 60, 30, 20, 1][random.usize(..5)];
+        let seconds = Seconds::every_nth(every_nth).expect("it divides a minute");
+        let crates = |days: &[u32], weekdays: &[u32]| -> cron::Schedule {
+            let weekdays: Vec<u32> = weekdays.iter().map(|day| day + 1).collect();
+            let [days, weekdays] = [text(days), text(&weekdays)];
+            let (seconds, minutes, hours, months) =
+                (numbered(seconds.numbers()), text(&minutes), text(&hours), text(&months));
+            format!("{seconds} {minutes} {hours} {days} {months} {weekdays}").parse().expect("lists of numbers")
+        };
+        let all_weekdays = [0, 1, 2, 3, 4, 5, 6];
+        let theirs = match rule {
+            0 => vec![crates(&every, &all_weekdays)],
+            1 => vec![crates(&days, &all_weekdays)],
+            2 => vec![crates(&every, &weekdays)],
+            _ => vec![crates(&days, &all_weekdays), crates(&every, &weekdays)],
+        };
+        let timetable = Timetable { crontab, seconds, zone: Zone::UTC, clock_change: ClockChange::default() };
+        let at = DateTime::from_timestamp(random.i64(0..4_133_980_800), random.u32(0..2) * 500_000_000);
+        let at = at.expect("it is in our time");
+        // The crate starts from the whole second before, or after.
+        let second = at.timestamp();
+        let start = DateTime::from_timestamp(second, 0).expect("so is that");
+        let next = theirs.iter().filter_map(|schedule| schedule.after(&start).next()).min();
+        assert_eq!(timetable.next(at), next, "next of `{expression}` every {every_nth} s after {at}");
+        let end = DateTime::from_timestamp(second + i64::from(at > start), 0).expect("and that");
+        let previous = theirs.iter().filter_map(|schedule| schedule.after(&end).next_back()).max();
+        assert_eq!(timetable.previous(at), previous, "previous of `{expression}` every {every_nth} s before {at}");
     }
 }

@@ -40,7 +40,7 @@ impl Windows {
     }
 
     /// How many minutes after the minute of `time` they are open: none where they are open then. A day: they never are.
-    pub(super) fn closed_for(&self, time: NaiveTime) -> u32 {
+    pub(crate) fn closed_for(&self, time: NaiveTime) -> u32 {
         let minute = minute_of(time);
         let is_open = |after: &u32| self.are_open_in((minute + after) % MINUTES_OF_A_DAY);
         (0..MINUTES_OF_A_DAY).find(is_open).unwrap_or(MINUTES_OF_A_DAY)
