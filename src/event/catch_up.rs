@@ -14,7 +14,8 @@ use chrono::{DateTime, Utc};
 use super::protection::{MINUTE, Protection};
 use crate::lease::name::MutexName;
 use crate::observe::skip_reason::SkipReason;
-use crate::time::clock::{Clock, Moment};
+use crate::time::clock::Clock;
+use crate::time::clock::moment::Moment;
 use crate::time::timetable::Timetable;
 
 /// How an event makes up for what was missed, and what this process knows of that.

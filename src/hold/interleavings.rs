@@ -16,9 +16,9 @@ use crate::lease::term::Term;
 use crate::lease::token::FencingToken;
 use crate::observe::cancel::CancelReason;
 use crate::store::event_mutex::admission::Grant;
-use crate::time::clock::manual::ManualClock;
-use crate::time::clock::waiting::{Waiting, Wake};
-use crate::time::clock::{Clock, Moment};
+use crate::time::clock::manual::{ManualClock, Wake};
+use crate::time::clock::moment::Moment;
+use crate::time::clock::{Clock, Waiting};
 use tenure::Tenure;
 use watch::{Duty, NOTHING, Need, Step, Watch};
 

@@ -25,8 +25,10 @@ use crate::observe::log::{aside, tell};
 use crate::observe::run_id::RunId;
 use crate::store::event_mutex::{Answers, Scope};
 use crate::store::handle::Store;
-use crate::time::clock::waiting::{Waiting, Wake};
-use crate::time::clock::{Clock, Moment, Rfc3339};
+use crate::time::clock::manual::Wake;
+use crate::time::clock::moment::Moment;
+use crate::time::clock::shown::Rfc3339;
+use crate::time::clock::{Clock, Waiting};
 
 mod exit_release;
 mod handles;

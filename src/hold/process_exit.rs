@@ -12,8 +12,8 @@ use std::time::Duration;
 
 use crate::base::process;
 use crate::base::system::{Thread, at_exit};
-use crate::time::clock::waiting::Waiting;
-use crate::time::clock::{Clock, Moment};
+use crate::time::clock::moment::Moment;
+use crate::time::clock::{Clock, Waiting};
 
 /// How long the end of a process waits for all stores together.
 const PATIENCE: Duration = Duration::from_secs(3);

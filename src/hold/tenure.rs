@@ -19,8 +19,9 @@ use crate::lease::term::Term;
 use crate::lease::token::FencingToken;
 use crate::observe::cancel::CancelReason;
 use crate::store::event_mutex::admission::Grant;
-use crate::time::clock::waiting::{Waiting, Wake};
-use crate::time::clock::{Clock, Moment};
+use crate::time::clock::manual::Wake;
+use crate::time::clock::moment::Moment;
+use crate::time::clock::{Clock, Waiting};
 
 /// What one run, or one guard, holds from its grant to its release.
 pub(crate) struct Tenure {

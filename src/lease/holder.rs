@@ -12,7 +12,8 @@ use super::request::Lease;
 use super::term::Term;
 use super::token::FencingToken;
 use crate::base::escape::OneLine;
-use crate::time::clock::{LITTLE_STEP, Moment, wall_plus};
+use crate::time::clock::moment::Moment;
+use crate::time::clock::{LITTLE_STEP, wall_plus};
 
 /// Who holds a name, as a person wants to read it. `Display`: `web-1, pid 4242, since 2026-03-01T12:00:00Z`. Of a process
 /// that was killed and whose command still runs: `web-1, pid 4242, since 2026-03-01T12:00:00Z, which has ended; its

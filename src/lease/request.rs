@@ -4,7 +4,8 @@ use super::name::MutexName;
 use super::owner::{Owner, Owners};
 use super::term::Term;
 use super::token::FencingToken;
-use crate::time::clock::{Clock, Moment};
+use crate::time::clock::Clock;
+use crate::time::clock::moment::Moment;
 
 /// What a store is asked for: a name, for a term, by an owner.
 ///

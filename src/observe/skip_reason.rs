@@ -9,7 +9,7 @@ use crate::base::error::{Chain, MutexError};
 use crate::base::escape::Lines;
 use crate::lease::holder::Holder;
 use crate::schedule::pause::Pause;
-use crate::time::clock::Rough;
+use crate::time::clock::shown::Rough;
 
 /// Why a due event did not run here.
 ///

@@ -9,7 +9,8 @@ use crate::base::error::MutexError;
 use crate::lease::store_id::StoreId;
 use crate::store::event_mutex::EventMutex;
 use crate::store::handle::Store;
-use crate::time::clock::{Clock, Moment};
+use crate::time::clock::Clock;
+use crate::time::clock::moment::Moment;
 
 /// How long a store that was out is left alone: a tick may last for hours, and the store is back by then.
 const LEFT_ALONE: Duration = Duration::from_secs(60);

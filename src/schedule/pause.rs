@@ -13,7 +13,8 @@ use crate::lease::name::{InvalidName, MutexName};
 use crate::observe::skip_reason::SkipReason;
 use crate::store::event_mutex::EventMutex;
 use crate::store::handle::Store;
-use crate::time::clock::{Clock, Moment};
+use crate::time::clock::Clock;
+use crate::time::clock::moment::Moment;
 
 /// A tick that takes longer looks again: what was due before the pause starts no later than this after it.
 const LOOK_AGAIN: Duration = Duration::from_secs(60);

@@ -14,7 +14,8 @@ use crate::lease::request::LeaseRequest;
 use crate::lease::term::Term;
 use crate::store::event_mutex::EventMutex;
 use crate::store::handle::Store;
-use crate::time::clock::{Clock, Rfc3339};
+use crate::time::clock::Clock;
+use crate::time::clock::shown::Rfc3339;
 
 impl Schedule {
     /// The same schedule, which can be [paused](Self::pause) under `name`: together with every schedule that is pausable

@@ -15,7 +15,8 @@ use crate::lease::name::MutexName;
 use crate::lease::owner::Owners;
 use crate::store::event_mutex::EventMutex;
 use crate::store::handle::Store;
-use crate::time::clock::{Clock, Moment};
+use crate::time::clock::Clock;
+use crate::time::clock::moment::Moment;
 use crate::time::tick::Tick;
 
 /// What the turns of one tick have in common.

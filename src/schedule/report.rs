@@ -21,7 +21,7 @@ use crate::observe::log::say;
 use crate::observe::outcome::{Ended, RunOutcome};
 use crate::observe::release::Release;
 use crate::observe::skip_reason::{SkipReason, said_of_the_clock};
-use crate::time::clock::{Rfc3339, Rough};
+use crate::time::clock::shown::{Rfc3339, Rough};
 use crate::time::zone::Zone;
 
 /// What one tick did: an entry for every event that was due, in the order in which they were added.

@@ -18,7 +18,8 @@ use super::shutdown::Shutdown;
 use super::tick_plan::Docket;
 use crate::base::contain::contain;
 use crate::observe::log::tell;
-use crate::time::clock::{Rfc3339, random_below, wall_plus};
+use crate::time::clock::shown::Rfc3339;
+use crate::time::clock::{random_below, wall_plus};
 use crate::time::tick::Tick;
 use crate::time::zone::Zone;
 

@@ -12,8 +12,9 @@ use crate::base::contain::contain;
 use crate::base::process;
 use crate::lease::holder::this_host;
 use crate::task::run::Run;
-use crate::time::clock::waiting::{Waiting, Wake};
-use crate::time::clock::{Clock, Moment};
+use crate::time::clock::manual::Wake;
+use crate::time::clock::moment::Moment;
+use crate::time::clock::{Clock, Waiting};
 
 #[cfg(all(unix, feature = "signals"))]
 mod signals;

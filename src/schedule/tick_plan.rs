@@ -13,7 +13,7 @@ use crate::event::builder::Definition;
 use crate::observe::log::tell;
 use crate::schedule::execute::background;
 use crate::schedule::execute::foreground;
-use crate::time::clock::Rfc3339;
+use crate::time::clock::shown::Rfc3339;
 use crate::time::tick::Tick;
 
 /// What there is to do in a tick: events by their index, in ascending order.

@@ -19,7 +19,8 @@ use crate::lease::term::Term;
 use crate::lease::token::FencingToken;
 use crate::store::event_mutex::admission::{Admission, Admitted};
 use crate::store::event_mutex::broken::Broken;
-use crate::time::clock::{Clock, Moment, wall_plus};
+use crate::time::clock::moment::Moment;
+use crate::time::clock::{Clock, wall_plus};
 
 /// Mutexes within one process; the store of [`Schedule::in_process`](crate::Schedule::in_process).
 ///

@@ -36,7 +36,8 @@ use crate::store::remote::failure::Failure;
 use crate::store::remote::held::Held;
 use crate::store::remote::owed::Debt;
 use crate::store::remote::server_clock::ServerClock;
-use crate::time::clock::{Clock, Moment};
+use crate::time::clock::Clock;
+use crate::time::clock::moment::Moment;
 
 mod address;
 pub(crate) mod builder;

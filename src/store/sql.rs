@@ -41,7 +41,8 @@ use crate::store::remote::failure::Failure;
 use crate::store::remote::held::Held;
 use crate::store::remote::owed::Debt;
 use crate::store::remote::server::Server;
-use crate::time::clock::{Clock, Moment};
+use crate::time::clock::Clock;
+use crate::time::clock::moment::Moment;
 
 mod clean_up;
 mod client;

@@ -24,7 +24,8 @@ use crate::hold::tenure::Tenure;
 use crate::observe::cancel::{CancelReason, Cancelled};
 use crate::observe::command_exit::CommandExit;
 use crate::observe::fault::Fault;
-use crate::time::clock::{Clock, Moment};
+use crate::time::clock::Clock;
+use crate::time::clock::moment::Moment;
 
 /// What is run, and how.
 #[derive(Debug)]

@@ -2,18 +2,24 @@
 //!
 //! Two clocks are read: the wall clock, which people and timetables mean and which may step, and one that only
 //! moves forward and counts the time the machine was suspended, which every deadline is measured on.
+//!
+//! Whoever waits for a time asks a [`Waiting`] for how long to sleep. So a clock that a test moves knows who waits for what,
+//! stops at each of these moments, and lets the one whose moment it is have its turn.
 
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use chrono::{DateTime, SecondsFormat, TimeDelta, Utc};
+use chrono::{DateTime, TimeDelta, Utc};
 use uuid::Uuid;
 
 pub(crate) mod manual;
-pub(crate) mod waiting;
+pub(crate) mod moment;
+pub(crate) mod shown;
 
 use manual::ManualTime;
+use manual::{ManualClock, Wake};
+use moment::Moment;
 
 /// How far a time that a store wrote may lie in the future although no clock was set back: clocks are corrected by little
 /// steps.
@@ -91,6 +97,26 @@ impl Clock {
             _ => false,
         }
     }
+
+    /// A thread that may wait here for moments of this clock.
+    pub(crate) fn waiting<W: Wake + 'static>(&self, here: &Arc<W>) -> Waiting {
+        let place = match &self.0 {
+            Source::System => None,
+            Source::Manual(time) => Some((Arc::clone(time), time.take_place(Arc::clone(here) as Arc<dyn Wake>))),
+        };
+        Waiting { clock: self.clone(), place }
+    }
+
+    /// For as long as this is there, time does not move on but by this thread: what was asked for at one moment is granted
+    /// at the same.
+    #[inline]
+    pub(crate) fn stand_still(&self) -> Waiting {
+        let place = match &self.0 {
+            Source::System => None,
+            Source::Manual(time) => Some((Arc::clone(time), time.take_turn())),
+        };
+        Waiting { clock: self.clone(), place }
+    }
 }
 
 impl fmt::Debug for Clock {
@@ -102,67 +128,70 @@ impl fmt::Debug for Clock {
     }
 }
 
-/// A point on the clock that never steps; only good for comparing with another of the same process.
-///
-/// ```
-/// use std::time::Duration;
-///
-/// let now = soloist::Clock::system().moment();
-/// assert_eq!(now.plus(Duration::from_secs(5)).since(now), Duration::from_secs(5));
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Moment(u64);
-
-impl Moment {
-    /// In nanoseconds, which last for 584 years.
-    fn at(since_start: Duration) -> Self {
-        Self(u64::try_from(since_start.as_nanos()).unwrap_or(u64::MAX))
+impl From<&ManualClock> for Clock {
+    fn from(manual: &ManualClock) -> Self {
+        Self(Source::Manual(manual.time()))
     }
-
-    /// The point `later` after this one.
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// let now = soloist::Clock::system().moment();
-    /// assert!(now.plus(Duration::from_millis(1)) > now);
-    /// ```
-    #[must_use = "a moment is not changed in place"]
-    pub fn plus(self, later: Duration) -> Self {
-        Self(self.0.saturating_add(Self::at(later).0))
-    }
-
-    /// How long after `earlier` this is; zero when it is not after it.
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// let now = soloist::Clock::system().moment();
-    /// assert_eq!(now.since(now.plus(Duration::from_secs(1))), Duration::ZERO);
-    /// ```
-    pub fn since(self, earlier: Self) -> Duration {
-        Duration::from_nanos(self.0.saturating_sub(earlier.0))
-    }
-
-    /// The point `earlier` before this one.
-    pub(crate) fn minus(self, earlier: Duration) -> Self {
-        Self(self.0.saturating_sub(Self::at(earlier).0))
-    }
-
-    /// As a number of 62 bits, which last for 146 years.
-    pub(crate) fn to_bits(self) -> u64 {
-        self.0.min(Self::NEVER.0)
-    }
-
-    pub(crate) fn from_bits(bits: u64) -> Self {
-        Self(bits)
-    }
-
-    /// A moment that has always passed.
-    pub(crate) const BEGINNING: Self = Self(0);
-
-    /// A moment that does not come.
-    pub(crate) const NEVER: Self = Self(u64::MAX >> 2);
 }
 
+impl From<ManualClock> for Clock {
+    fn from(manual: ManualClock) -> Self {
+        Self::from(&manual)
+    }
+}
+
+/// A thread that waits for moments of a clock, for as long as this is there.
+#[must_use = "time may move on without whoever drops it"]
+pub(crate) struct Waiting {
+    clock: Clock,
+    /// Its place among all that wait for the clock of a test.
+    place: Option<(Arc<ManualTime>, u64)>,
+}
+
+impl Waiting {
+    /// On the machine's clock, which nobody moves.
+    pub(crate) fn on_the_machine() -> Self {
+        Self { clock: Clock::system(), place: None }
+    }
+
+    pub(crate) fn clock(&self) -> &Clock {
+        &self.clock
+    }
+
+    /// For how long this thread may sleep before it looks at the clock again: not for long, because a thread's sleep does
+    /// not count the time the machine is suspended.
+    pub(crate) fn patience(&self, until: Moment) -> Duration {
+        self.sleep_until(until).min(LONGEST_SLEEP)
+    }
+
+    /// The same for a thread that rather finds out later than wake up for nothing.
+    pub(crate) fn sleep_until(&self, until: Moment) -> Duration {
+        match &self.place {
+            None => until.since(self.clock.moment()),
+            Some((time, place)) if time.sleeps(*place, until) => Duration::MAX,
+            Some(_) => Duration::ZERO,
+        }
+    }
+
+    /// It was given something to do, and has its turn before time moves on.
+    pub(crate) fn is_needed(&self) {
+        if let Some((time, place)) = &self.place {
+            time.is_needed(*place);
+        }
+    }
+}
+
+impl Drop for Waiting {
+    #[inline]
+    fn drop(&mut self) {
+        if let Some((time, place)) = &self.place {
+            time.leave_place(*place);
+        }
+    }
+}
+
+/// After a suspend, whoever waits finds out this much later at most.
+const LONGEST_SLEEP: Duration = Duration::from_secs(5);
 /// A random length, less than `limit` unless that is zero.
 pub(crate) fn random_below(limit: Duration) -> Duration {
     // All bits of the first field are random.
@@ -200,31 +229,6 @@ fn since_boot() -> Duration {
 
     static START: OnceLock<Instant> = OnceLock::new();
     START.get_or_init(Instant::now).elapsed()
-}
-
-/// An instant as programs read it: `2026-03-01T12:00:00Z`, with a fraction where it has one.
-pub(crate) struct Rfc3339(pub(crate) DateTime<Utc>);
-
-impl fmt::Display for Rfc3339 {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0.to_rfc3339_opts(SecondsFormat::AutoSi, true))
-    }
-}
-
-/// A length of time as people say it, in its two largest units.
-pub(crate) struct Rough(pub(crate) Duration);
-
-impl fmt::Display for Rough {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let seconds = self.0.as_secs();
-        let (days, hours, minutes) = (seconds / 86_400, seconds / 3600 % 24, seconds / 60 % 60);
-        match seconds {
-            0..60 => write!(f, "{seconds}s"),
-            60..3600 => write!(f, "{minutes}min {}s", seconds % 60),
-            3600..86_400 => write!(f, "{hours}h {minutes}min"),
-            _ => write!(f, "{days}d {hours}h"),
-        }
-    }
 }
 
 #[cfg(test)]

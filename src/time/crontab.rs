@@ -1,15 +1,21 @@
-//! Five fields as bit sets: what an expression means, tested with a few bit operations.
-
-pub(crate) mod error;
-mod parse;
-pub(crate) mod search;
+//! A crontab expression: five fields as bit masks, compared with a civil time by a few bit operations.
 
 use std::fmt::{self, Write as _};
+use std::str::FromStr;
 
 use chrono::NaiveDateTime;
 
-use super::tick::Fields;
-use super::zone::Zone;
+pub(crate) mod civil;
+pub(crate) mod error;
+pub(crate) mod field;
+mod parse;
+pub(crate) mod search;
+
+use civil::CivilFields;
+use error::CrontabError;
+use field::{Field, FieldSet, InField};
+use search::DueMasks;
+use search::SearchStart;
 
 /// When an event is due: the five fields of a crontab line, read as cronie reads them.
 ///
@@ -54,7 +60,7 @@ use super::zone::Zone;
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Crontab {
     minute: [u32; 2],
-    /// Hours, months and days of the week, each from the bit at which [`Fields`] has them, and the stars.
+    /// Hours, months and days of the week, each from the bit at which [`CivilFields`] has them, and the stars.
     others: [u32; 2],
     day_of_month: u32,
 }
@@ -64,32 +70,13 @@ const _: () = assert!(size_of::<Crontab>() == 20 && align_of::<Crontab>() == 4);
 /// From which bit of `others` on it says which fields start with a star.
 const STARS: u32 = 56;
 
-/// One of the five fields, and the numbers in it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Field {
-    Minute,
-    Hour,
-    DayOfMonth,
-    Month,
-    DayOfWeek,
-}
-
-/// The values of one field: bit n stands for the number n, in a week from Sunday 0 to Saturday 6. Of the days of the month,
-/// bit 0 stands for the last.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Set {
-    bits: u64,
-    /// Whether its text starts with `*`, which decides how the days combine, and what a clock change does.
-    star: bool,
-}
-
 impl Crontab {
     /// `* * * * *`
     pub(crate) const EVERY_MINUTE: Self = {
         let mut crontab = Self { minute: [0; 2], others: [0; 2], day_of_month: 0 };
         let mut at = 0;
         while at < Field::ALL.len() {
-            crontab.set(Field::ALL[at], Set::every(Field::ALL[at]));
+            crontab.set(Field::ALL[at], FieldSet::every(Field::ALL[at]));
             at += 1;
         }
         crontab
@@ -111,31 +98,46 @@ impl Crontab {
     /// # }
     /// ```
     pub fn matches(&self, civil: NaiveDateTime) -> bool {
-        self.due(&Fields::of(civil.and_utc(), &Zone::UTC))
+        self.due(&CivilFields::of(&civil))
     }
 
-    /// Whether it is due at the instant that was taken apart into `now`.
+    /// Whether it is due at this civil time.
     #[inline]
-    pub(crate) fn due(&self, now: &Fields) -> bool {
+    pub(crate) fn due(&self, now: &CivilFields) -> bool {
         self.meets_time(now) && self.meets_day(now)
     }
 
     /// Whether minute, hour and month are met: two words and no branch, and the end of it for most rows of a table.
     #[inline]
-    pub(crate) fn meets_time(&self, now: &Fields) -> bool {
+    pub(crate) fn meets_time(&self, now: &CivilFields) -> bool {
         (now.minute & !word(self.minute)) | (now.hour_and_month & !word(self.others)) == 0
     }
 
     /// Whether the days are met.
     #[inline]
-    pub(crate) fn meets_day(&self, now: &Fields) -> bool {
+    pub(crate) fn meets_day(&self, now: &CivilFields) -> bool {
         let day_of_month = self.day_of_month & now.day_of_month != 0;
         let day_of_week = word(self.others) & now.day_of_week != 0;
         if self.days_must_both_match() { day_of_month && day_of_week } else { day_of_month || day_of_week }
     }
 
+    /// The first minute at which it is due, from `start` on.
+    pub(crate) fn first_from(&self, start: &SearchStart) -> Option<i64> {
+        self.masks().search::<true>(start)
+    }
+
+    /// The last minute at which it is due, up to `start`.
+    pub(crate) fn last_until(&self, start: &SearchStart) -> Option<i64> {
+        self.masks().search::<false>(start)
+    }
+
+    fn masks(&self) -> DueMasks {
+        let [minutes, hours, days_of_month, months, days_of_week] = Field::ALL.map(|field| self.get(field).bits);
+        DueMasks { minutes, hours, days_of_month, months, days_of_week, both_days: self.days_must_both_match() }
+    }
+
     /// Writes one field anew and leaves the others as they are.
-    pub(crate) const fn set(&mut self, field: Field, set: Set) {
+    pub(crate) const fn set(&mut self, field: Field, set: FieldSet) {
         // How a month is spelt makes no difference to anything, and equal values should be equal.
         let star = set.star && !matches!(field, Field::Month);
         self.put(STARS + field as u32, 1, star as u64);
@@ -143,26 +145,21 @@ impl Crontab {
             Field::Minute => self.minute = halves(set.bits),
             Field::Hour => self.put(0, 24, set.bits),
             Field::DayOfMonth => self.day_of_month = halves(set.bits)[0],
-            Field::Month => self.put(Fields::MONTH, 13, set.bits),
-            Field::DayOfWeek => self.put(Fields::DAY_OF_WEEK, 7, set.bits),
+            Field::Month => self.put(CivilFields::MONTH, 13, set.bits),
+            Field::DayOfWeek => self.put(CivilFields::DAY_OF_WEEK, 7, set.bits),
         }
     }
 
-    pub(crate) const fn get(&self, field: Field) -> Set {
+    pub(crate) const fn get(&self, field: Field) -> FieldSet {
         let others = word(self.others);
         let bits = match field {
             Field::Minute => word(self.minute),
             Field::Hour => others & width(24),
             Field::DayOfMonth => self.day_of_month as u64,
-            Field::Month => others >> Fields::MONTH & width(13),
-            Field::DayOfWeek => others >> Fields::DAY_OF_WEEK & width(7),
+            Field::Month => others >> CivilFields::MONTH & width(13),
+            Field::DayOfWeek => others >> CivilFields::DAY_OF_WEEK & width(7),
         };
-        Set { bits, star: others >> (STARS + field as u32) & 1 != 0 }
-    }
-
-    /// Whether there is a date on which it is due.
-    pub(crate) fn comes(&self) -> bool {
-        !self.days_must_both_match() || self.day_of_month_comes()
+        FieldSet { bits, star: others >> (STARS + field as u32) & 1 != 0 }
     }
 
     /// Whether any of its days of the month is one in any of its months.
@@ -176,7 +173,7 @@ impl Crontab {
             _ => 29,
         };
         // Each date, the 29th of February too, falls on each day of the week sooner or later, and so does the last.
-        self.get(Field::DayOfMonth).bits & Set::range(0, longest).bits != 0
+        self.get(Field::DayOfMonth).bits & FieldSet::range(0, longest).bits != 0
     }
 
     /// Whether it names times of the day, as `30 2 * * *` does, and not a stretch of real time, as `*/10 * * * *` and
@@ -208,175 +205,6 @@ impl Crontab {
     }
 }
 
-impl Field {
-    pub(crate) const ALL: [Self; 5] = [Self::Minute, Self::Hour, Self::DayOfMonth, Self::Month, Self::DayOfWeek];
-
-    pub(crate) const fn name(self) -> &'static str {
-        match self {
-            Self::Minute => "minute",
-            Self::Hour => "hour",
-            Self::DayOfMonth => "day of month",
-            Self::Month => "month",
-            Self::DayOfWeek => "day of week",
-        }
-    }
-
-    pub(crate) const fn first(self) -> u32 {
-        match self {
-            Self::Minute | Self::Hour | Self::DayOfWeek => 0,
-            Self::DayOfMonth | Self::Month => 1,
-        }
-    }
-
-    /// The largest number, as it is written: 7 is Sunday again.
-    pub(crate) const fn last(self) -> u32 {
-        match self {
-            Self::Minute => 59,
-            Self::Hour => 23,
-            Self::DayOfMonth => 31,
-            Self::Month => 12,
-            Self::DayOfWeek => 7,
-        }
-    }
-}
-
-impl Set {
-    /// `*`
-    pub(crate) const fn every(field: Field) -> Self {
-        Self { bits: Self::every_nth(field, 1).bits, star: true }
-    }
-
-    /// `*/step`, for a step that is not zero.
-    pub(crate) const fn every_nth(field: Field, step: u32) -> Self {
-        Self { bits: Self::stepped(field.first(), field.last(), step).of(field).bits, star: true }
-    }
-
-    /// `low-high`, neither beyond 63.
-    pub(crate) const fn range(low: u32, high: u32) -> Self {
-        Self { bits: (u64::MAX >> (63 - (high - low))) << low, star: false }
-    }
-
-    /// A single number, not beyond 63.
-    pub(crate) const fn only(number: u32) -> Self {
-        Self::range(number, number)
-    }
-
-    /// `L`, the last day of whichever month it is.
-    pub(crate) const LAST_DAY: Self = Self { bits: Fields::LAST_DAY as u64, star: false };
-
-    pub(crate) const fn with(self, other: Self) -> Self {
-        Self { bits: self.bits | other.bits, star: self.star }
-    }
-
-    /// `low-high/step`
-    const fn stepped(low: u32, high: u32, step: u32) -> Self {
-        if step == 1 {
-            return Self::range(low, high);
-        }
-        let mut bits = 1 << low;
-        let mut at = low;
-        // By what is left of the range, so that no step can be too large.
-        while high - at >= step {
-            at += step;
-            bits |= 1 << at;
-        }
-        Self { bits, star: false }
-    }
-
-    /// The numbers as written in `field`, where Sunday may be a 7.
-    const fn of(self, field: Field) -> Self {
-        match field {
-            Field::DayOfWeek => Self { bits: (self.bits | self.bits >> 7) & 0x7f, ..self },
-            // Where every day is named, the last is, too.
-            Field::DayOfMonth if self.bits == Self::range(0, 31).bits => Self { bits: Self::range(1, 31).bits, ..self },
-            _ => self,
-        }
-    }
-
-    /// In ascending order, without the `L` of a day of the month.
-    pub(crate) fn numbers(self) -> impl Iterator<Item = u32> {
-        let mut bits = self.bits;
-        std::iter::from_fn(move || {
-            let number = bits.trailing_zeros();
-            bits &= bits.checked_sub(1)?;
-            Some(number)
-        })
-    }
-
-    pub(crate) const fn has_last_day(self) -> bool {
-        self.bits & Self::LAST_DAY.bits != 0
-    }
-
-    pub(crate) const fn without_last_day(self) -> Self {
-        Self { bits: self.bits & !Self::LAST_DAY.bits, ..self }
-    }
-
-    pub(crate) fn is_all_of(self, field: Field) -> bool {
-        self.bits == Self::every(field).bits
-    }
-
-    /// What `field` is written as, so that it reads back as this set, star and all.
-    fn write(self, field: Field, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.is_all_of(field) && (self.star || field == Field::Month) {
-            return f.write_char('*');
-        }
-        let mut items = Items { f, any: false };
-        if field == Field::DayOfMonth && self.has_last_day() {
-            self.without_last_day().write_numbers(field, &mut items)?;
-            return items.item('L');
-        }
-        self.write_numbers(field, &mut items)
-    }
-
-    fn write_numbers(mut self, field: Field, items: &mut Items<'_, '_>) -> fmt::Result {
-        if self.star {
-            // It was read from an item that starts with `*`; the finest such item that fits stands for it.
-            let fits = |step: &u32| Self::every_nth(field, *step).bits & !self.bits == 0;
-            if let Some(step) = (2..=field.last() + 1).find(fits) {
-                items.item(format_args!("*/{step}"))?;
-                self.bits &= !Self::every_nth(field, step).bits;
-            }
-        }
-        if let Some((first, last, step)) = self.progression() {
-            return items.item(format_args!("{first}-{last}/{step}"));
-        }
-        while self.bits != 0 {
-            let first = self.bits.trailing_zeros();
-            let length = (self.bits >> first).trailing_ones();
-            let last = first + length - 1;
-            match length {
-                1 => items.item(first)?,
-                2 => items.item(format_args!("{first},{last}"))?,
-                _ => items.item(format_args!("{first}-{last}"))?,
-            }
-            self.bits &= !Self::range(first, last).bits;
-        }
-        Ok(())
-    }
-
-    /// First, last and step, where there are enough numbers at one distance that this is easier to read than a list.
-    fn progression(self) -> Option<(u32, u32, u32)> {
-        const ENOUGH: u32 = 4;
-
-        if self.bits.count_ones() < ENOUGH {
-            return None;
-        }
-        let first = self.bits.trailing_zeros();
-        let last = self.bits.ilog2();
-        let step = (self.bits & (self.bits - 1)).trailing_zeros() - first;
-        (step > 1 && Self::stepped(first, last, step).bits == self.bits).then_some((first, last, step))
-    }
-}
-
-/// A set as an expression has it in its field.
-pub(crate) struct InField(pub(crate) Field, pub(crate) Set);
-
-impl fmt::Display for InField {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.1.write(self.0, f)
-    }
-}
-
 /// The lowest `count` bits.
 const fn width(count: u32) -> u64 {
     (1 << count) - 1
@@ -391,18 +219,17 @@ const fn halves(word: u64) -> [u32; 2] {
     [word as u32, (word >> 32) as u32]
 }
 
-/// Writes a list.
-struct Items<'a, 'b> {
-    f: &'a mut fmt::Formatter<'b>,
-    any: bool,
-}
+impl FromStr for Crontab {
+    type Err = CrontabError;
 
-impl Items<'_, '_> {
-    fn item(&mut self, item: impl fmt::Display) -> fmt::Result {
-        if std::mem::replace(&mut self.any, true) {
-            self.f.write_char(',')?;
+    /// Reads five fields, or a nickname such as `@daily`. At most 1,000 bytes are looked at.
+    fn from_str(text: &str) -> Result<Self, CrontabError> {
+        let mut crontab = Self::EVERY_MINUTE;
+        for (field, set) in Field::ALL.into_iter().zip(parse::fields(text)?) {
+            crontab.set(field, set);
         }
-        write!(self.f, "{item}")
+        let comes = !crontab.days_must_both_match() || crontab.day_of_month_comes();
+        if comes { Ok(crontab) } else { Err(parse::never_comes(text)) }
     }
 }
 
@@ -412,7 +239,7 @@ impl fmt::Display for Crontab {
             if field != Field::Minute {
                 f.write_char(' ')?;
             }
-            self.get(field).write(field, f)?;
+            write!(f, "{}", InField(field, self.get(field)))?;
         }
         Ok(())
     }

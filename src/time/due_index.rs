@@ -6,9 +6,10 @@ use chrono::{DateTime, Timelike, Utc};
 
 use super::clock::wall_plus;
 use super::crontab::Crontab;
-use super::tick::{Fields, Tick};
+use super::tick::Tick;
 use super::timetable::Timetable;
 use super::zone::Zone;
+use crate::time::crontab::civil::CivilFields;
 use crate::time::timetable::clock_change::SmallChange;
 use crate::time::timetable::occurrences::Occurrences;
 use crate::time::timetable::seconds::Seconds;
@@ -97,20 +98,21 @@ impl Group {
 
     fn due(&self, now: DateTime<Utc>, since: DateTime<Utc>, mut found: impl FnMut(usize, Tick)) {
         let GroupKey { zone, seconds, once, .. } = &self.key;
-        let fields = Fields::of(now, zone);
-        let tick = fields.tick().in_slot(*seconds);
+        let in_minute = Tick::at(now, zone);
+        let tick = in_minute.in_slot(*seconds);
         if tick.occurrence() <= since {
             return;
         }
-        let minute = fields.tick().occurrence();
+        let civil = CivilFields::of(&in_minute.local());
+        let minute = in_minute.occurrence();
         let change = if *once { SmallChange::around(zone, now.timestamp()) } else { None };
         match change {
-            None => each_due(&self.crontabs, &fields, |at| found(self.events[at], tick)),
+            None => each_due(&self.crontabs, &civil, |at| found(self.events[at], tick)),
             Some(change) if minute.timestamp() < change.first_new_minute() => {}
             Some(change) => {
-                each_due(&self.crontabs, &fields, |at| found(self.events[at], tick));
+                each_due(&self.crontabs, &civil, |at| found(self.events[at], tick));
                 if minute.timestamp() == change.first_new_minute() && minute > since {
-                    self.made_up(change, &fields, |at| found(self.events[at], *fields.tick()));
+                    self.made_up(change, &civil, |at| found(self.events[at], in_minute));
                 }
             }
         }
@@ -118,12 +120,11 @@ impl Group {
 
     /// Calls `found` with the place of each crontab that is not due at `now` and was at a time that the clocks left out.
     #[cold]
-    fn made_up(&self, change: SmallChange, now: &Fields, mut found: impl FnMut(usize)) {
+    fn made_up(&self, change: SmallChange, now: &CivilFields, mut found: impl FnMut(usize)) {
         let mut missed: Vec<usize> = Vec::new();
         for second in change.skipped().into_iter().flatten().step_by(60) {
             let Some(civil) = DateTime::from_timestamp(second, 0) else { continue };
-            let civil = Fields::of(civil, &Zone::UTC);
-            each_due(&self.crontabs, &civil, |at| missed.push(at));
+            each_due(&self.crontabs, &CivilFields::of(&civil), |at| missed.push(at));
         }
         missed.sort_unstable();
         missed.dedup();
@@ -153,7 +154,7 @@ impl Group {
 ///
 /// By blocks, in two passes: the first meets every crontab and has no branch that the processor could guess wrong, as
 /// it would for each one that is due at a busy minute; the second meets those alone.
-fn each_due(crontabs: &[Crontab], now: &Fields, mut found: impl FnMut(usize)) {
+fn each_due(crontabs: &[Crontab], now: &CivilFields, mut found: impl FnMut(usize)) {
     for (block, start) in crontabs.chunks(64).zip((0..).step_by(64)) {
         let mut candidates = 0_u64;
         for (at, crontab) in block.iter().enumerate() {
@@ -197,7 +198,7 @@ mod tests {
                 let timetables: Vec<Timetable> = (0..length).map(timetable).collect();
                 let found: Vec<usize> =
                     DueIndex::of(&timetables).due(now, BEGINNING).into_iter().map(|(event, _)| event).collect();
-                let due = |at: &usize| timetables[*at].crontab.due(&Fields::of(now, &timetables[*at].zone));
+                let due = |at: &usize| timetables[*at].crontab.due(&CivilFields::of(&timetables[*at].zone.at(now)));
                 assert_eq!(found, (0..length).filter(due).collect::<Vec<_>>());
             }
         }

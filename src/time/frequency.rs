@@ -2,8 +2,8 @@
 //!
 //! Each word says some of its fields. No field is said twice, so that the order of words makes no difference.
 
-use super::crontab::{Field, Set};
 use crate::base::error::Quoted;
+use crate::time::crontab::field::{Field, FieldSet};
 
 pub(crate) mod words;
 mod seconds;
@@ -44,20 +44,20 @@ impl TryFrom<&str> for TimeOfDay {
     }
 }
 
-fn listed(field: Field, numbers: impl IntoIterator<Item = u32>) -> Result<Set, FrequencyError> {
-    let mut set: Option<Set> = None;
+fn listed(field: Field, numbers: impl IntoIterator<Item = u32>) -> Result<FieldSet, FrequencyError> {
+    let mut set: Option<FieldSet> = None;
     for number in numbers {
         if !(field.first()..=field.last()).contains(&number) {
             return Err(Problem::Number { field, number }.into());
         }
-        let one = Set::only(number);
+        let one = FieldSet::only(number);
         set = Some(set.map_or(one, |set| set.with(one)));
     }
     set.ok_or_else(|| Problem::Empty { field }.into())
 }
 
-fn every_nth(field: Field, whole: Whole, n: u32) -> Result<Set, FrequencyError> {
-    if whole.has_room_for(n) { Ok(Set::every_nth(field, n)) } else { Err(Problem::Interval { n, whole }.into()) }
+fn every_nth(field: Field, whole: Whole, n: u32) -> Result<FieldSet, FrequencyError> {
+    if whole.has_room_for(n) { Ok(FieldSet::every_nth(field, n)) } else { Err(Problem::Interval { n, whole }.into()) }
 }
 
 #[cfg(test)]

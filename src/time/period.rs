@@ -2,7 +2,7 @@
 //!
 //! A permit is a claim that is called after an event and a period: whoever asks first has it, and it only expires.
 
-use std::fmt::Write;
+use std::fmt::{self, Write as _};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,11 +11,11 @@ use chrono::{DateTime, Datelike, NaiveDate, NaiveTime, Utc};
 
 use super::clock::wall_plus;
 use super::zone::Zone;
+use crate::base::error::Quoted;
 
 pub(crate) mod error;
 
 use error::InvalidPeriod;
-use error::Problem;
 
 const MINUTE: i64 = 60;
 const HOUR: i64 = 60 * MINUTE;
@@ -95,19 +95,23 @@ impl Period {
     /// Whether it can be told at any instant.
     pub(crate) fn check(&self) -> Result<(), InvalidPeriod> {
         let Self::Pattern { format, at_most } = self else { return Ok(()) };
-        let refuse = |problem| Err(InvalidPeriod::new(format, problem));
+        let quoted = Quoted::new(format);
+        let refuse = |what: fmt::Arguments<'_>| Err(InvalidPeriod::new(what));
+        let no_pattern = |why| refuse(format_args!("{quoted} is not a pattern of periods: {why}"));
         if StrftimeItems::new(format).any(|item| matches!(item, Item::Error)) {
-            return refuse(Problem::Malformed);
+            return no_pattern("it has a `%` that `chrono` does not know, write one such as `%Y-%m-%d %p`");
         }
         if !StrftimeItems::new(format).any(|item| matches!(item, Item::Numeric(..) | Item::Fixed(_))) {
-            return refuse(Problem::Constant);
+            return no_pattern("it has no part of the time in it, write one such as `%Y-%m-%d %p`");
         }
         // A Wednesday in September, which have the longest names.
         let long = NaiveDate::from_ymd_opt(2026, 9, 30).unwrap_or_default().and_time(NaiveTime::MIN).and_utc();
         match text(long, &Zone::UTC, format).chars().count() {
             1..=LONGEST_TEXT if LENGTHS.contains(at_most) => Ok(()),
-            1..=LONGEST_TEXT => refuse(Problem::Length { at_most: *at_most }),
-            chars => refuse(Problem::Text { chars }),
+            1..=LONGEST_TEXT => refuse(format_args!(
+                "periods of {quoted} that last {at_most:?} at most are outside of a minute to nine years"
+            )),
+            chars => no_pattern(&format!("its text has {chars} characters, and 1 to {LONGEST_TEXT} are allowed")),
         }
     }
 
@@ -154,7 +158,7 @@ fn hour(zone: &Zone, at: i64) -> std::ops::Range<i64> {
     let offset = zone.seconds_ahead_at(at);
     let start = (at + offset).div_euclid(HOUR) * HOUR - offset;
     let end = start + HOUR;
-    zone.last_change(start, at).unwrap_or(start)..zone.first_change(at, end).unwrap_or(end)
+    zone.nearest_change(at, start).unwrap_or(start)..zone.nearest_change(at, end).unwrap_or(end)
 }
 
 /// The civil day of a civil second and those after it, `days` in all, from `back` days before it on.
@@ -189,7 +193,7 @@ fn instants_of(zone: &Zone, civil: std::ops::Range<i64>, at: i64) -> std::ops::R
     let mut from = civil.start - DAY;
     let start = loop {
         let first = from.max(civil.start - zone.seconds_ahead_at(from)).min(at);
-        match zone.first_change(from, first) {
+        match zone.nearest_change(from, first) {
             Some(change) => from = change,
             None => break first,
         }
@@ -197,7 +201,7 @@ fn instants_of(zone: &Zone, civil: std::ops::Range<i64>, at: i64) -> std::ops::R
     let mut until = civil.end + DAY;
     let end = loop {
         let last = until.min(civil.end - 1 - zone.seconds_ahead_at(until)).max(at);
-        match zone.last_change(last, until) {
+        match zone.nearest_change(until, last) {
             Some(change) => until = change - 1,
             None => break last + 1,
         }

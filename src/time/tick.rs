@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use chrono::{DateTime, Datelike, FixedOffset, Timelike, Utc};
+use chrono::{DateTime, FixedOffset, Timelike, Utc};
 
 use super::clock::wall_plus;
 use super::zone::Zone;
@@ -127,43 +127,6 @@ impl Tick {
     }
 }
 
-/// The civil minute, hour, day and month of an instant, one bit in each mask: taken apart once per zone and tick, and
-/// compared with every crontab of that zone, whose words they are laid out like.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Fields {
-    pub(crate) minute: u64,
-    pub(crate) hour_and_month: u64,
-    pub(crate) day_of_week: u64,
-    pub(crate) day_of_month: u32,
-    tick: Tick,
-}
-
-impl Fields {
-    /// Among the days of the month, what stands for the last.
-    pub(crate) const LAST_DAY: u32 = 1;
-    /// In the word that begins with the hours: from which bit on it has the months, and the days of the week.
-    pub(crate) const MONTH: u32 = 32;
-    pub(crate) const DAY_OF_WEEK: u32 = 48;
-
-    pub(crate) fn of(now: DateTime<Utc>, zone: &Zone) -> Self {
-        let tick = Tick::at(now, zone);
-        let local = tick.local;
-        let is_last_day = local.day() >= 28 && local.day() == u32::from(local.num_days_in_month());
-        let last_day = if is_last_day { Self::LAST_DAY } else { 0 };
-        Self {
-            minute: 1 << local.minute(),
-            hour_and_month: 1 << local.hour() | 1 << (Self::MONTH + local.month()),
-            day_of_week: 1 << (Self::DAY_OF_WEEK + local.weekday().num_days_from_sunday()),
-            day_of_month: 1 << local.day() | last_day,
-            tick,
-        }
-    }
-
-    pub(crate) fn tick(&self) -> &Tick {
-        &self.tick
-    }
-}
-
 /// Cut on the zone's clocks, whose minutes start at odd seconds of UTC where an offset has seconds. In whole seconds,
 /// since chrono's own civil time can't be written down within a day of its ends.
 fn start_of_minute(now: DateTime<Utc>, offset: FixedOffset) -> DateTime<Utc> {
@@ -174,6 +137,7 @@ fn start_of_minute(now: DateTime<Utc>, offset: FixedOffset) -> DateTime<Utc> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::time::crontab::civil::CivilFields;
 
     #[test]
     fn the_occurrence_is_the_start_of_the_civil_minute() {
@@ -195,19 +159,18 @@ mod tests {
     fn the_fields_are_those_of_the_zones_clock() {
         // A Saturday in London, already Sunday in Kathmandu.
         let now = "2026-02-28T18:20:30Z".parse().unwrap();
-        let fields = Fields::of(now, &"+05:45".parse().unwrap());
+        let fields = CivilFields::of(&Tick::at(now, &"+05:45".parse().unwrap()).local());
         assert_eq!((fields.minute, fields.hour_and_month), (1 << 5, 1 | 1 << (32 + 3)));
         assert_eq!((fields.day_of_month, fields.day_of_week), (1 << 1, 1 << 48));
-        assert_eq!(fields.tick().now(), now);
     }
 
     #[test]
     fn no_instant_is_too_early_or_too_late() {
         for now in [DateTime::<Utc>::MIN_UTC, DateTime::<Utc>::MAX_UTC] {
             for zone in ["UTC", "local", "+23:59:59", "-23:59:59", "+00:00:30", "-00:00:30"] {
-                let fields = Fields::of(now, &zone.parse().unwrap());
-                assert!(fields.tick().occurrence() <= now);
-                assert_eq!(fields.minute.count_ones(), 1);
+                let tick = Tick::at(now, &zone.parse().unwrap());
+                assert!(tick.occurrence() <= now);
+                assert_eq!(CivilFields::of(&tick.local()).minute.count_ones(), 1);
             }
         }
     }

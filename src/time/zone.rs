@@ -11,6 +11,8 @@ use crate::base::error::{Quoted, debug_as_display};
 pub(crate) mod changes;
 mod variable;
 
+use changes::Change;
+
 /// A time zone: [`Zone::UTC`], [`Zone::local`], a fixed offset, or, with the feature `chrono-tz`, a name of the IANA
 /// database.
 ///
@@ -128,6 +130,28 @@ impl Zone {
             #[cfg(feature = "chrono-tz")]
             Kind::Named(tz) => tz.offset_from_utc_datetime(&instant).fix(),
         }
+    }
+
+    /// How far ahead of UTC its clocks are, in seconds. Beyond the ends of time the offset there goes on.
+    pub(crate) fn seconds_ahead_at(&self, second: i64) -> i64 {
+        let end = if second < 0 { DateTime::<Utc>::MIN_UTC } else { DateTime::<Utc>::MAX_UTC };
+        let instant = DateTime::from_timestamp(second, 0).unwrap_or(end);
+        i64::from(self.offset_at(instant).local_minus_utc())
+    }
+
+    /// The first second of the new offset at the change that is nearest to second `from` on the way to second `to`,
+    /// which may be the earlier one.
+    pub(crate) fn nearest_change(&self, from: i64, to: i64) -> Option<i64> {
+        let change = || Change::nearest(|second| self.seconds_ahead_at(second), from, to);
+        if self.has_changes() { change().map(|change| change.at) } else { None }
+    }
+
+    /// The change in the `span` seconds up to `second`, of which there is one at the most: a span is not longer than a
+    /// zone keeps an offset.
+    pub(crate) fn change_within(&self, span: i64, second: i64) -> Option<Change> {
+        let from = second - span;
+        let is_changed = self.has_changes() && self.seconds_ahead_at(from) != self.seconds_ahead_at(second);
+        is_changed.then(|| Change::between(|second| self.seconds_ahead_at(second), from, second))
     }
 
     /// Whether its clocks are ever changed.

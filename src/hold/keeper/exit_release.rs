@@ -13,7 +13,8 @@ use crate::lease::request::Lease;
 use crate::lease::term::Term;
 use crate::store::event_mutex::ask_each::outage_in;
 use crate::store::event_mutex::{Answers, EventMutex};
-use crate::time::clock::{Clock, Moment};
+use crate::time::clock::Clock;
+use crate::time::clock::moment::Moment;
 
 /// A process that ends has gone after that.
 pub(super) const FEW_SECONDS: Duration = Duration::from_secs(5);

@@ -13,7 +13,7 @@ use crate::lease::request::Lease;
 use crate::lease::term::Term;
 use crate::observe::run_id::RunId;
 use crate::store::event_mutex::Answers;
-use crate::time::clock::Moment;
+use crate::time::clock::moment::Moment;
 
 /// All leases of one store that this process has in hand.
 #[derive(Default)]

@@ -11,8 +11,8 @@ use std::sync::PoisonError;
 use std::time::Duration;
 
 use super::sync::{AtomicBool, Condvar, Mutex, MutexGuard, Ordering};
-use crate::time::clock::Moment;
-use crate::time::clock::waiting::Waiting;
+use crate::time::clock::Waiting;
+use crate::time::clock::moment::Moment;
 
 /// What is watched.
 pub(crate) trait Duty {

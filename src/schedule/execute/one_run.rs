@@ -25,7 +25,8 @@ use crate::task::callback::{Task, Work};
 use crate::task::command::Command;
 use crate::task::orphan_policy::OrphanPolicy;
 use crate::task::run::Run;
-use crate::time::clock::{Moment, Rfc3339};
+use crate::time::clock::moment::Moment;
+use crate::time::clock::shown::Rfc3339;
 
 impl Turn<'_> {
     /// Takes the turn: gate, `before`, task, `then`, release. Nothing that a user's code does ends it early.

@@ -18,7 +18,9 @@ use crate::base::system;
 use crate::hold::process_exit::leave;
 use crate::observe::log::{aside, say, tell};
 use crate::task::run::Run;
-use crate::time::clock::{Clock, Moment, Rfc3339};
+use crate::time::clock::Clock;
+use crate::time::clock::moment::Moment;
+use crate::time::clock::shown::Rfc3339;
 
 /// What comes so soon after the first signal is the same wish: a closed terminal sends two.
 const SAME_WISH: Duration = Duration::from_millis(100);

@@ -18,7 +18,8 @@ use crate::lease::term::Term;
 use crate::store::event_mutex::EventMutex;
 use crate::store::event_mutex::admission::{Admission, Admitted, Grant};
 use crate::store::event_mutex::lifeline::Lifeline;
-use crate::time::clock::{Clock, Moment};
+use crate::time::clock::Clock;
+use crate::time::clock::moment::Moment;
 
 /// How a case ended that did not panic.
 pub(super) enum Verdict {

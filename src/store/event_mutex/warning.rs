@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::base::escape::OneLine;
 #[cfg(any(feature = "redis", feature = "mysql", feature = "postgres"))]
 use crate::time::clock::LITTLE_STEP;
-use crate::time::clock::Rough;
+use crate::time::clock::shown::Rough;
 
 /// Something about a store that lets it promise less than the documentation says; told by
 /// [`EventMutex::check`](crate::EventMutex::check).

@@ -9,7 +9,7 @@ use super::place::{Fault, Place};
 use super::record_file::RecordFile;
 use crate::lease::name::MutexName;
 use crate::lease::owner::Owner;
-use crate::time::clock::Moment;
+use crate::time::clock::moment::Moment;
 
 /// How many mutexes have files open although no lease of theirs is in hand. There are two for each.
 const IDLE_MAX: usize = 64;

@@ -9,7 +9,7 @@ use super::place::{Fault, Place};
 use super::section::Section;
 use super::seen::Seen;
 use super::turn::Turn;
-use crate::time::clock::Moment;
+use crate::time::clock::moment::Moment;
 
 /// How long a record counts as being where it was found, unless it is deleted. Looking for it costs as much as half of
 /// all else at a gate, and whoever moves a directory away under a lease ends its protection either way.

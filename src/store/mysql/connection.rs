@@ -13,7 +13,8 @@ use crate::store::remote::failure::{Failure, Outlook};
 use crate::store::remote::server::Connect;
 use crate::store::sql::session::{Dialect, Row, Session};
 use crate::store::sql::waiting::{FAREWELL, Waiting};
-use crate::time::clock::{Clock, Moment};
+use crate::time::clock::Clock;
+use crate::time::clock::moment::Moment;
 
 /// What the statements rely on, whatever the server's defaults are: that a commit begins nothing, that one assignment sees
 /// those before it, and that all rows are found. It waits for locks for 50 seconds and a day by itself.

@@ -15,7 +15,8 @@ use crate::store::remote::failure::Failure;
 use crate::store::remote::server::Connect;
 use crate::store::sql::session::{Dialect, Row, Session};
 use crate::store::sql::waiting::{FAREWELL, Waiting};
-use crate::time::clock::{Clock, Moment};
+use crate::time::clock::Clock;
+use crate::time::clock::moment::Moment;
 
 pub(super) struct Connection {
     /// `None` only while this is dropped.

@@ -18,7 +18,7 @@ use crate::store::remote::owed::{Attended, Debt, Owed};
 use crate::store::remote::per_process::PerProcess;
 use crate::store::remote::server::{Attempt, Line, Server};
 use crate::store::remote::server_clock::ServerClock;
-use crate::time::clock::Moment;
+use crate::time::clock::moment::Moment;
 
 /// How many names one call of a script is about; it keeps the server for less than a millisecond.
 const CHUNK: usize = 100;

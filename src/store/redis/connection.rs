@@ -11,7 +11,7 @@ use super::stream::Stream;
 use crate::store::remote::failure::Failure;
 use crate::store::remote::server::Connect;
 use crate::store::remote::server_clock::ServerClock;
-use crate::time::clock::Moment;
+use crate::time::clock::moment::Moment;
 
 pub(super) struct Connection {
     stream: Stream,

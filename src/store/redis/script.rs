@@ -18,7 +18,7 @@ use crate::store::event_mutex::admission::Admission;
 use crate::store::remote::failure::Failure;
 use crate::store::remote::held::Held;
 use crate::store::remote::server_clock::{ServerClock, instant};
-use crate::time::clock::Moment;
+use crate::time::clock::moment::Moment;
 
 /// A script, and the name under which servers keep it.
 pub(super) struct Stored {

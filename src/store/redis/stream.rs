@@ -11,7 +11,8 @@ use std::thread;
 use std::time::Duration;
 
 use super::address::{Encryption, Place, Target};
-use crate::time::clock::{Clock, Moment};
+use crate::time::clock::Clock;
+use crate::time::clock::moment::Moment;
 
 /// How many bytes are read for one question: many times what a thousand refusals take.
 const LONGEST_ANSWER: usize = 8 * 1024 * 1024;

@@ -8,7 +8,8 @@ use std::thread;
 use std::time::Duration;
 
 use super::server::Connect;
-use crate::time::clock::{Clock, Moment};
+use crate::time::clock::Clock;
+use crate::time::clock::moment::Moment;
 
 /// The most connections that are kept.
 const MOST: usize = 4;

@@ -3,7 +3,8 @@
 use std::thread;
 use std::time::Duration;
 
-use crate::time::clock::{Clock, Moment, random_below};
+use crate::time::clock::moment::Moment;
+use crate::time::clock::{Clock, random_below};
 
 /// About how long the first pause is, and the longest.
 const FIRST: Duration = Duration::from_millis(20);

@@ -6,7 +6,8 @@ use std::thread;
 use std::time::Duration;
 
 use super::held::Held;
-use crate::time::clock::{Clock, Moment};
+use crate::time::clock::Clock;
+use crate::time::clock::moment::Moment;
 
 /// How long after a failure the server is asked for the first time, and how long at most later on.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);

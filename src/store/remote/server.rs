@@ -8,7 +8,8 @@ use super::at_rest::AtRest;
 use super::backoff::Backoff;
 use super::failure::{Failure, Retry};
 use super::per_process::PerProcess;
-use crate::time::clock::{Clock, Moment};
+use crate::time::clock::Clock;
+use crate::time::clock::moment::Moment;
 
 /// A way to talk to one server. One on which something failed is not used again: its next answer might belong to the
 /// question before.

@@ -2,7 +2,8 @@
 
 use chrono::{DateTime, Utc};
 
-use crate::time::clock::{Clock, Moment};
+use crate::time::clock::Clock;
+use crate::time::clock::moment::Moment;
 
 /// What a server's clock showed, and when it had been heard: later than it was read, so that its time is never taken
 /// for later than it is.

@@ -17,7 +17,8 @@ use crate::store::remote::held::Held;
 use crate::store::remote::owed::{Attended, Debt, Owed};
 use crate::store::remote::per_process::PerProcess;
 use crate::store::remote::server::{Attempt, Line};
-use crate::time::clock::{Clock, Moment};
+use crate::time::clock::Clock;
+use crate::time::clock::moment::Moment;
 
 /// When what could not be given back, because somebody's transaction has it, is given back before a call again.
 const LATER: Duration = Duration::from_secs(5);

@@ -16,7 +16,8 @@ use crate::store::remote::failure::{Failure, Outlook};
 use crate::store::remote::held::Held;
 use crate::store::remote::owed::Debt;
 use crate::store::remote::server::{Attempt, Line, Server};
-use crate::time::clock::{Clock, Moment, random_below};
+use crate::time::clock::moment::Moment;
+use crate::time::clock::{Clock, random_below};
 
 /// How often somebody may come first whom no look shows, or a deadlock be dissolved at our cost, before that is an error.
 const TRIES: usize = 10;

@@ -9,8 +9,7 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 
-use super::waiting::Wake;
-use super::{Clock, Moment, Source};
+use super::moment::Moment;
 
 /// How long time waits for a thread that does not end its turn. In real time.
 const LONGEST_TURN: Duration = Duration::from_secs(5);
@@ -78,6 +77,11 @@ impl ManualClock {
             places: Mutex::default(),
             settled: Condvar::new(),
         }))
+    }
+
+    /// What all handles of this clock share.
+    pub(super) fn time(&self) -> Arc<ManualTime> {
+        Arc::clone(&self.0)
     }
 
     /// What it shows.
@@ -171,16 +175,10 @@ impl fmt::Debug for ManualClock {
     }
 }
 
-impl From<&ManualClock> for Clock {
-    fn from(manual: &ManualClock) -> Self {
-        Self(Source::Manual(Arc::clone(&manual.0)))
-    }
-}
-
-impl From<ManualClock> for Clock {
-    fn from(manual: ManualClock) -> Self {
-        Self(Source::Manual(manual.0))
-    }
+/// Where threads wait for moments of a clock.
+pub(crate) trait Wake: Send + Sync {
+    /// Lets those that wait here look at the clock again. One that is about to sleep must not miss it.
+    fn wake(&self);
 }
 
 /// Time passes on both clocks at once: who reads the one and then the other never finds the second behind the first.
@@ -345,6 +343,7 @@ fn nanos(instant: DateTime<Utc>) -> i64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::time::clock::Clock;
 
     #[test]
     fn the_manual_clock_moves_both_its_clocks_and_stops_at_their_ends() {

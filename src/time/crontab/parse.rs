@@ -1,11 +1,12 @@
-//! Text ─▶ bit sets, in one pass over the bytes and without allocating; what is wrong is found out only once
-//! something is.
+//! Reads the text of a crontab into bit sets, in one pass over its bytes; it allocates only where something is wrong.
 
+use std::fmt;
 use std::ops::Range;
-use std::str::FromStr;
 
-use super::error::{Advice, CrontabError, Problem};
-use super::{Crontab, Field, Set};
+use super::error::CrontabError;
+use super::field::{Field, FieldSet};
+use crate::base::error::Quoted;
+use crate::base::escape::OneLine;
 
 /// More than the longest list of all five fields has, and little enough that refusing any text is cheap.
 const MAX_BYTES: usize = 1_000;
@@ -13,27 +14,6 @@ const MAX_BYTES: usize = 1_000;
 const MONTHS: [&[u8]; 12] =
     [b"jan", b"feb", b"mar", b"apr", b"may", b"jun", b"jul", b"aug", b"sep", b"oct", b"nov", b"dec"];
 const WEEKDAYS: [&[u8]; 7] = [b"sun", b"mon", b"tue", b"wed", b"thu", b"fri", b"sat"];
-
-impl FromStr for Crontab {
-    type Err = CrontabError;
-
-    /// Reads five fields, or a nickname such as `@daily`. At most 1,000 bytes are looked at.
-    fn from_str(text: &str) -> Result<Self, CrontabError> {
-        if text.len() > MAX_BYTES {
-            return Err(CrontabError::new(text, None, 0..text.len(), Problem::TooLong { max: MAX_BYTES }));
-        }
-        let mut reader = Reader { text: text.as_bytes(), at: 0 };
-        reader.skip_blanks();
-        if reader.peek() == Some(b'@') {
-            return nickname(text);
-        }
-        match reader.crontab() {
-            Ok(crontab) if crontab.comes() => Ok(crontab),
-            Ok(_) => Err(never_comes(text)),
-            Err(fault) => Err(refuse(text, fault)),
-        }
-    }
-}
 
 /// Each stands for the text that its manual page gives, and reads the same: where cronie sets no star for the days of
 /// `@daily`, both are whole, and either rule says every day.
@@ -47,25 +27,39 @@ const NICKNAMES: [(&str, &str); 7] = [
     ("@hourly", "0 * * * *"),
 ];
 
-fn nickname(text: &str) -> Result<Crontab, CrontabError> {
-    let name = text.trim_matches(is_blank);
-    if let Some((_, stands_for)) = NICKNAMES.iter().find(|(known, _)| *known == name) {
-        return stands_for.parse();
+/// The sets of the five fields, in their order.
+pub(super) fn fields(text: &str) -> Result<[FieldSet; 5], CrontabError> {
+    if text.len() > MAX_BYTES {
+        let what = format!("{} bytes, the limit is {MAX_BYTES}", text.len());
+        return Err(CrontabError::new(text, 0..text.len(), what));
     }
-    let start = text.len() - text.trim_start_matches(is_blank).len();
-    let problem = match NICKNAMES.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)) {
-        Some((known, _)) => Problem::Nickname(known),
-        None if name == "@reboot" => Problem::Reboot,
-        None => Problem::UnknownNickname,
-    };
-    Err(CrontabError::new(text, None, start..start + name.len(), problem))
+    if text.trim_start_matches(is_blank).starts_with('@') {
+        return nickname(text);
+    }
+    Reader { text: text.as_bytes(), at: 0 }.fields().map_err(|fault| refusal(text, fault))
 }
 
-/// What is wrong, and where.
+fn nickname(text: &str) -> Result<[FieldSet; 5], CrontabError> {
+    let name = text.trim_matches(is_blank);
+    if let Some((_, stands_for)) = NICKNAMES.iter().find(|(known, _)| *known == name) {
+        return fields(stands_for);
+    }
+    let what = match NICKNAMES.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)) {
+        Some((known, _)) => format!("nicknames are written in small letters, write `{known}`"),
+        None if name == "@reboot" => "it names no time: run that task when your program starts".into(),
+        None => {
+            let name = Quoted::new(name);
+            format!("{name} is none of @yearly, @annually, @monthly, @weekly, @daily, @midnight and @hourly")
+        }
+    };
+    let start = text.len() - text.trim_start_matches(is_blank).len();
+    Err(CrontabError::new(text, start..start + name.len(), what))
+}
+
+/// What is wrong in a field, and where.
 struct Fault {
-    field: Field,
     at: Range<usize>,
-    problem: Problem,
+    what: String,
 }
 
 struct Reader<'a> {
@@ -74,37 +68,35 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    fn crontab(&mut self) -> Result<Crontab, Fault> {
-        let mut crontab = Crontab::EVERY_MINUTE;
-        for field in Field::ALL {
-            crontab.set(field, self.list(field)?);
+    fn fields(&mut self) -> Result<[FieldSet; 5], Fault> {
+        let mut sets = Field::ALL.map(FieldSet::every);
+        for (field, set) in Field::ALL.into_iter().zip(&mut sets) {
             self.skip_blanks();
+            *set = self.list(field)?;
         }
-        if self.at < self.text.len() {
-            // A sixth field, which is said instead of what stands in it.
-            return Err(self.fault(Field::DayOfWeek, self.at, Problem::Item));
-        }
-        Ok(crontab)
+        self.skip_blanks();
+        // A sixth field is refused for being one too many, and not for what stands in it.
+        if self.at < self.text.len() { Err(self.unreadable(Field::DayOfWeek, self.at)) } else { Ok(sets) }
     }
 
     /// `list = item {"," item}`
-    fn list(&mut self, field: Field) -> Result<Set, Fault> {
+    fn list(&mut self, field: Field) -> Result<FieldSet, Fault> {
         let star = self.peek() == Some(b'*');
         let mut bits = 0;
         loop {
             bits |= self.item(field)?.bits;
             match self.peek() {
                 Some(b',') => self.at += 1,
-                _ => return Ok(Set { bits, star }.of(field)),
+                _ => return Ok(FieldSet { bits, star }.of(field)),
             }
         }
     }
 
     /// `item = number | (number "-" number | "*") ["/" step] | "L"`, up to a comma, a blank or the end.
-    fn item(&mut self, field: Field) -> Result<Set, Fault> {
+    fn item(&mut self, field: Field) -> Result<FieldSet, Fault> {
         let start = self.at;
         if field == Field::DayOfMonth && self.eat_last_day() {
-            return Ok(Set::LAST_DAY);
+            return Ok(FieldSet::LAST_DAY);
         }
         let (low, high) = if self.eat(b'*') {
             (field.first(), field.last())
@@ -114,15 +106,17 @@ impl Reader<'_> {
                 (low, self.end_of_range(field, start, low)?)
             } else if self.eat(b'/') {
                 let step = self.step(field, start)?;
-                return Err(self.fault(field, start, Problem::StepWithoutRange(Advice::Stepped { low, step, field })));
+                let (low, last) = (without_7(field, low), if field == Field::DayOfWeek { 6 } else { field.last() });
+                let what = format_args!("has a step but no range, write `{low}-{last}/{step}`");
+                return Err(self.fault(field, start, what));
             } else {
                 (low, low)
             }
         };
         let step = if self.eat(b'/') { self.step(field, start)? } else { 1 };
         match self.peek() {
-            None | Some(b' ' | b'\t' | b',') => Ok(Set::stepped(low, high, step)),
-            Some(_) => Err(self.fault(field, start, Problem::Item)),
+            None | Some(b' ' | b'\t' | b',') => Ok(FieldSet::stepped(low, high, step)),
+            Some(_) => Err(self.unreadable(field, start)),
         }
     }
 
@@ -135,9 +129,15 @@ impl Reader<'_> {
         if field == Field::DayOfWeek && high == 0 {
             return Ok(7);
         }
-        let stepped = self.peek() == Some(b'/');
-        let advice = if stepped { Advice::None } else { Advice::TwoRanges { low, high, field } };
-        Err(self.fault(field, start, Problem::Backwards(advice)))
+        let instead = match without_7(field, low) {
+            _ if self.peek() == Some(b'/') => String::new(),
+            first if first <= high => format!(", write `{first}-{high}`"),
+            _ => {
+                let last = if field == Field::DayOfWeek { 6 } else { field.last() };
+                format!(", write `{low}-{last},{}-{high}`", field.first())
+            }
+        };
+        Err(self.fault(field, start, format_args!("runs backwards{instead}")))
     }
 
     /// A number within the field, or a name that stands for one.
@@ -149,7 +149,7 @@ impl Reader<'_> {
         if (field.first()..=field.last()).contains(&number) {
             return Ok(number);
         }
-        Err(Fault { field, at: start..self.at, problem: Problem::OutOfRange })
+        Err(self.fault_at(field, start..self.at, format_args!("is outside of {}-{}", field.first(), field.last())))
     }
 
     fn name(&mut self, field: Field, item: usize) -> Result<u32, Fault> {
@@ -167,17 +167,24 @@ impl Reader<'_> {
             return Ok(number);
         }
         if length == 0 {
-            let problem = if item == start && self.at_separator() { Problem::EmptyItem } else { Problem::Item };
-            return Err(self.fault(field, item, problem));
+            let is_empty = item == start && self.at_separator();
+            let empty = || Fault { at: item..item, what: format!("{} has an empty list item", field.name()) };
+            return Err(if is_empty { empty() } else { self.unreadable(field, item) });
         }
-        Err(Fault { field, at: start..self.at, problem: Problem::NotANumber })
+        let (first, last) = (field.first(), field.last());
+        let what = match field {
+            Field::Month => "is neither a number from 1-12 nor a name from jan to dec",
+            Field::DayOfWeek => "is neither a number from 0-7 nor a name from sun to sat",
+            _ => return Err(self.fault_at(field, start..self.at, format_args!("is not a number from {first}-{last}"))),
+        };
+        Err(self.fault_at(field, start..self.at, what))
     }
 
     fn step(&mut self, field: Field, item: usize) -> Result<u32, Fault> {
         match self.digits() {
-            Some(0) => Err(self.fault(field, item, Problem::ZeroStep)),
+            Some(0) => Err(self.fault(field, item, "has a step of 0")),
             Some(step) => Ok(step),
-            None => Err(self.fault(field, item, Problem::Item)),
+            None => Err(self.unreadable(field, item)),
         }
     }
 
@@ -199,17 +206,27 @@ impl Reader<'_> {
         Some(number)
     }
 
-    /// `problem` with the whole item that starts at `start`.
-    fn fault(&self, field: Field, start: usize, problem: Problem) -> Fault {
+    fn unreadable(&self, field: Field, start: usize) -> Fault {
+        self.fault(field, start, "can't be read, an item is `*`, `*/2`, `3`, `3-9` or `3-9/2`")
+    }
+
+    /// The whole item that starts at `start` is wrong: for `what`, unless it has a character that says more.
+    fn fault(&self, field: Field, start: usize, what: impl fmt::Display) -> Fault {
         let length = self.text[start..].iter().take_while(|byte| !matches!(byte, b',' | b' ' | b'\t')).count();
         let at = start..start + length;
-        let has = |byte| self.text[at.clone()].contains(&byte);
-        let problem = match problem {
-            _ if has(b'~') => Problem::Random,
-            _ if has(b'?') => Problem::QuestionMark,
-            problem => problem,
-        };
-        Fault { field, at, problem }
+        let item = &self.text[at.clone()];
+        if item.contains(&b'~') {
+            self.fault_at(field, at, "picks a time at random, another on each server: write a number")
+        } else if item.contains(&b'?') {
+            self.fault_at(field, at, "has a `?`, which is not crontab syntax: write `*`")
+        } else {
+            self.fault_at(field, at, what)
+        }
+    }
+
+    fn fault_at(&self, field: Field, at: Range<usize>, what: impl fmt::Display) -> Fault {
+        let part = Quoted::new(str::from_utf8(&self.text[at.clone()]).unwrap_or_default());
+        Fault { at, what: format!("{} {part} {what}", field.name()) }
     }
 
     fn eat_last_day(&mut self) -> bool {
@@ -242,37 +259,43 @@ impl Reader<'_> {
     }
 }
 
-/// With a field too many or too few the numbers stand in the wrong places, and what the reader tripped over is not
-/// what is wrong.
+/// Sunday as a 0, where a 7 would begin a range that runs backwards again.
+fn without_7(field: Field, number: u32) -> u32 {
+    if field == Field::DayOfWeek { number % 7 } else { number }
+}
+
+/// With a field too many or too few the numbers stand in the wrong places, and the reader's fault is not what is wrong.
 #[cold]
-fn refuse(text: &str, Fault { field, at, problem }: Fault) -> CrontabError {
-    let first = fields(text).next().unwrap_or_default();
-    if let Some(zone) = zone_of(&text[first.clone()]) {
-        return CrontabError::new(text, None, first, Problem::zone(zone));
+fn refusal(text: &str, fault: Fault) -> CrontabError {
+    let first = parts(text).next().unwrap_or_default();
+    let word = &text[first.clone()];
+    // In the tables of other programs this sets the zone; in cronie's, that of the lines after it.
+    if let Some(zone) = word.strip_prefix("TZ=").or_else(|| word.strip_prefix("CRON_TZ=")) {
+        let (word, zone): (_, String) = (Quoted::new(word), zone.chars().take(60).collect());
+        let what = format!("{word} is no field, leave it out and say `.timezone(\"{}\")`", OneLine(&zone));
+        return CrontabError::new(text, first, what);
     }
-    let count = fields(text).count();
+    let count = parts(text).count();
     if count == Field::ALL.len() {
-        CrontabError::new(text, Some(field), at, problem)
-    } else {
-        CrontabError::new(text, None, 0..text.len(), Problem::Count(count))
+        return CrontabError::in_field(text, fault.at, fault.what);
     }
+    let plural = if count == 1 { "" } else { "s" };
+    let seconds =
+        if count == 6 { ", seconds are not part of a crontab: use `every_ten_seconds()` and the like" } else { "" };
+    let what = format!("{count} field{plural} instead of 5 (minute, hour, day of month, month, day of week){seconds}");
+    CrontabError::new(text, 0..text.len(), what)
 }
 
-/// What a word says that sets the zone in the tables of other programs, and of a whole table in cronie's.
-fn zone_of(word: &str) -> Option<&str> {
-    word.strip_prefix("TZ=").or_else(|| word.strip_prefix("CRON_TZ="))
-}
-
+/// Of a text that was read, whose days of the month come in none of its months.
 #[cold]
-fn never_comes(text: &str) -> CrontabError {
-    let mut fields = fields(text).skip(2);
-    // A text that was read has five fields.
-    let day_of_month = fields.next().unwrap_or_default();
-    let month = fields.next().unwrap_or_default();
-    CrontabError::new(text, Some(Field::DayOfMonth), day_of_month, Problem::never_comes(&text[month]))
+pub(super) fn never_comes(text: &str) -> CrontabError {
+    let mut parts = parts(text).skip(2);
+    let (day_of_month, month) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
+    let [day, month] = [day_of_month.clone(), month].map(|part| Quoted::new(&text[part]));
+    CrontabError::in_field(text, day_of_month, format_args!("day of month {day} never comes in month {month}"))
 }
 
-fn fields(text: &str) -> impl Iterator<Item = Range<usize>> {
+fn parts(text: &str) -> impl Iterator<Item = Range<usize>> {
     let mut at = 0;
     let range = move |field: &str| {
         let start = at;

@@ -6,8 +6,6 @@ use std::ops::RangeInclusive;
 
 use chrono::{Datelike, NaiveDate};
 
-use super::{Crontab, Field};
-
 const DAY: i64 = 24 * 60;
 
 const YEARS: RangeInclusive<i32> = 1970..=2100;
@@ -85,22 +83,24 @@ impl CalendarMonth {
     }
 }
 
-impl Crontab {
-    /// The first minute at which it is due, from `start` on.
-    pub(crate) fn first_from(&self, start: &SearchStart) -> Option<i64> {
-        self.search::<true>(start)
-    }
+/// What is searched: the bit masks of a crontab, of which that of the days of the month has a bit 0 for the last day.
+#[derive(Clone, Copy)]
+pub(super) struct DueMasks {
+    pub(super) minutes: u64,
+    pub(super) hours: u64,
+    pub(super) days_of_month: u64,
+    pub(super) months: u64,
+    pub(super) days_of_week: u64,
+    /// Whether a day has to be in both masks of days, and not in either.
+    pub(super) both_days: bool,
+}
 
-    /// The last minute at which it is due, up to `start`.
-    pub(crate) fn last_until(&self, start: &SearchStart) -> Option<i64> {
-        self.search::<false>(start)
-    }
-
-    /// Looks in the start's hour, in the rest of its day, in the rest of its month, and then from month to month.
-    fn search<const FORWARDS: bool>(&self, start: &SearchStart) -> Option<i64> {
+impl DueMasks {
+    /// The first of its minutes from `start` on, or the last up to it. Looks in the start's hour, in the rest of its day, in the rest of its month, and then from month to month.
+    pub(super) fn search<const FORWARDS: bool>(self, start: &SearchStart) -> Option<i64> {
         let nearest = nearest::<FORWARDS>;
         let beyond = beyond::<FORWARDS>;
-        let [minutes, hours, months] = [Field::Minute, Field::Hour, Field::Month].map(|field| self.get(field).bits);
+        let Self { minutes, hours, months, .. } = self;
         let mut month = start.month;
         if months & bit(month.month) != 0 {
             let days = self.days_of(month);
@@ -128,16 +128,14 @@ impl Crontab {
         }
     }
 
-    /// The days of `month` at which it is due, if it is due in that month: bit n stands for the nth.
-    fn days_of(&self, month: CalendarMonth) -> u64 {
+    /// The days of `month`, one of its months: bit n stands for the nth.
+    fn days_of(self, month: CalendarMonth) -> u64 {
         /// Six weeks in a row, of seven bits each.
         const WEEKS: u64 = 1 | 1 << 7 | 1 << 14 | 1 << 21 | 1 << 28 | 1 << 35;
 
-        let listed = self.get(Field::DayOfMonth);
-        let last_day = if listed.has_last_day() { bit(month.length) } else { 0 };
-        let by_date = listed.without_last_day().bits | last_day;
-        let by_weekday = (self.get(Field::DayOfWeek).bits * WEEKS) >> ((month.first_weekday + 6) % 7);
-        let days = if self.days_must_both_match() { by_date & by_weekday } else { by_date | by_weekday };
+        let by_date = self.days_of_month | (self.days_of_month & 1) << month.length;
+        let by_weekday = (self.days_of_week * WEEKS) >> ((month.first_weekday + 6) % 7);
+        let days = if self.both_days { by_date & by_weekday } else { by_date | by_weekday };
         days & below(month.length + 1) & !1
     }
 }

@@ -1,7 +1,7 @@
 //! Once or twice a day.
 
 use crate::event::builder::Event;
-use crate::time::crontab::Field;
+use crate::time::crontab::field::Field;
 
 /// When in a day. These words say the minutes and the hours, and leave the days to others.
 impl Event {

@@ -3,7 +3,8 @@
 use std::fmt;
 
 use crate::base::error::{Quoted, debug_as_display};
-use crate::time::crontab::{Crontab, Field, InField, Set};
+use crate::time::crontab::Crontab;
+use crate::time::crontab::field::{Field, FieldSet, InField};
 use crate::time::timetable::seconds::Seconds;
 
 /// A time or a day that does not exist, a list that names none, an interval that does not come out even, or words that
@@ -29,7 +30,7 @@ pub(super) enum Problem {
     Interval { n: u32, whole: Whole },
     NeverComes { crontab: Crontab },
     NoTime { crontab: Crontab },
-    SaidTwice { field: Field, before: Set, after: Set },
+    SaidTwice { field: Field, before: FieldSet, after: FieldSet },
     SecondsTwice(Seconds, Seconds),
     TwoExpressions(Crontab, Crontab),
     ExpressionAndWords(Crontab),

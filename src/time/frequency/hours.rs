@@ -5,7 +5,7 @@ use super::error::Whole;
 use super::one_or_more::OneOrMore;
 use super::{every_nth, listed};
 use crate::event::builder::Event;
-use crate::time::crontab::{Field, Set};
+use crate::time::crontab::field::{Field, FieldSet};
 
 /// How often in a day. These words say the hours, and leave the days to others.
 ///
@@ -34,7 +34,7 @@ impl Event {
     /// let event = Event::call("reports:send", |_| {}).hourly_at([15, 45]);
     /// ```
     pub fn hourly_at(self, minutes: impl Into<OneOrMore<u32>>) -> Self {
-        self.at_minutes_of(minutes, Ok(Set::every(Field::Hour)))
+        self.at_minutes_of(minutes, Ok(FieldSet::every(Field::Hour)))
     }
 
     /// Due every odd hour, on the hour: `0 1-23/2 * * *`, that is at 01:00, 03:00 … 23:00.
@@ -188,14 +188,14 @@ impl Event {
         self.at_minutes_of(minutes, every_nth(Field::Hour, Whole::Day, n))
     }
 
-    fn on_the_hour(self, hours: Result<Set, FrequencyError>) -> Self {
+    fn on_the_hour(self, hours: Result<FieldSet, FrequencyError>) -> Self {
         self.timed(|words| {
             words.usually(Field::Minute, 0);
             words.say(Field::Hour, hours?)
         })
     }
 
-    fn at_minutes_of(self, minutes: impl Into<OneOrMore<u32>>, hours: Result<Set, FrequencyError>) -> Self {
+    fn at_minutes_of(self, minutes: impl Into<OneOrMore<u32>>, hours: Result<FieldSet, FrequencyError>) -> Self {
         self.timed(|words| {
             words.say(Field::Hour, hours?)?;
             words.say_numbers(Field::Minute, minutes.into())
@@ -203,6 +203,6 @@ impl Event {
     }
 }
 
-fn odd_hours() -> Result<Set, FrequencyError> {
+fn odd_hours() -> Result<FieldSet, FrequencyError> {
     listed(Field::Hour, (1..24).step_by(2))
 }

@@ -3,7 +3,7 @@
 use super::error::Whole;
 use super::every_nth;
 use crate::event::builder::Event;
-use crate::time::crontab::Field;
+use crate::time::crontab::field::Field;
 
 /// How often in an hour. These words say the minutes, and leave the hours and the days to others.
 impl Event {

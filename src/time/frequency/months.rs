@@ -3,10 +3,10 @@
 use chrono::Month;
 
 use crate::event::builder::Event;
-use crate::time::crontab::{Field, Set};
+use crate::time::crontab::field::{Field, FieldSet};
 
 /// January, April, July and October.
-const QUARTERS: Set = Set::only(1).with(Set::only(4)).with(Set::only(7)).with(Set::only(10));
+const QUARTERS: FieldSet = FieldSet::only(1).with(FieldSet::only(4)).with(FieldSet::only(7)).with(FieldSet::only(10));
 
 /// On which days of the month and in which months. Each of these words also says at what time, or takes midnight for
 /// granted if it takes none; those for the quarter and the year say the months, and the others leave them to others.
@@ -96,7 +96,7 @@ impl Event {
     pub fn last_day_of_month(self, time: &str) -> Self {
         self.timed(|words| {
             words.say_time(time.try_into()?)?;
-            words.say(Field::DayOfMonth, Set::LAST_DAY)
+            words.say(Field::DayOfMonth, FieldSet::LAST_DAY)
         })
     }
 
@@ -174,6 +174,6 @@ impl Event {
     }
 }
 
-fn only(month: Month) -> Set {
-    Set::only(month.number_from_month())
+fn only(month: Month) -> FieldSet {
+    FieldSet::only(month.number_from_month())
 }

@@ -6,7 +6,7 @@ use super::error::FrequencyError;
 use super::one_or_more::OneOrMore;
 use super::words::Words;
 use crate::event::builder::Event;
-use crate::time::crontab::Field;
+use crate::time::crontab::field::Field;
 
 /// On which days of the week. [`weekly`](Self::weekly) and [`weekly_on`](Self::weekly_on) also say at what time; the
 /// other words say nothing but the days, and `add` refuses them where no other word says at what time: `every_minute()`

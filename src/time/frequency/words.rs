@@ -3,7 +3,8 @@
 use super::error::FrequencyError;
 use super::error::Problem;
 use super::{TimeOfDay, listed};
-use crate::time::crontab::{Crontab, Field, Set};
+use crate::time::crontab::Crontab;
+use crate::time::crontab::field::{Field, FieldSet};
 use crate::time::timetable::seconds::Seconds;
 
 /// When an event is due, as far as it was said: by an expression, or in words.
@@ -48,14 +49,14 @@ impl When {
 /// What words say. A field that none of them speaks of is `*`.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Words {
-    said: [Option<Set>; Field::ALL.len()],
+    said: [Option<FieldSet>; Field::ALL.len()],
     /// What a word takes for granted, such as midnight: it holds unless another word says something else.
     usual: [Option<u32>; Field::ALL.len()],
     seconds: Option<Seconds>,
 }
 
 impl Words {
-    pub(super) fn say(&mut self, field: Field, set: Set) -> Result<(), FrequencyError> {
+    pub(super) fn say(&mut self, field: Field, set: FieldSet) -> Result<(), FrequencyError> {
         match self.said[field as usize].replace(set) {
             Some(before) if before != set => Err(Problem::SaidTwice { field, before, after: set }.into()),
             _ => Ok(()),
@@ -71,8 +72,8 @@ impl Words {
     }
 
     pub(super) fn say_time(&mut self, time: TimeOfDay) -> Result<(), FrequencyError> {
-        self.say(Field::Hour, Set::only(time.hour))?;
-        self.say(Field::Minute, Set::only(time.minute))
+        self.say(Field::Hour, FieldSet::only(time.hour))?;
+        self.say(Field::Minute, FieldSet::only(time.minute))
     }
 
     pub(super) fn say_seconds(&mut self, seconds: Seconds) -> Result<(), FrequencyError> {
@@ -114,7 +115,7 @@ impl Words {
     fn crontab(&self) -> Crontab {
         let mut crontab = Crontab::EVERY_MINUTE;
         for field in Field::ALL {
-            let usual = || self.usual[field as usize].map(Set::only);
+            let usual = || self.usual[field as usize].map(FieldSet::only);
             if let Some(set) = self.said[field as usize].or_else(usual) {
                 crontab.set(field, set);
             }

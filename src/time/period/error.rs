@@ -1,10 +1,8 @@
 //! Why a pattern makes no periods.
 
 use std::fmt;
-use std::time::Duration;
 
-use super::LONGEST_TEXT;
-use crate::base::error::{Quoted, debug_as_display};
+use crate::base::error::debug_as_display;
 
 /// A [`Period::pattern`](crate::Period::pattern) that tells no periods apart.
 ///
@@ -18,22 +16,11 @@ use crate::base::error::{Quoted, debug_as_display};
 /// assert!(error.to_string().starts_with("`night` is not a pattern of periods: it has no part of the time in it"));
 /// ```
 #[derive(Clone, PartialEq, Eq)]
-pub struct InvalidPeriod {
-    pattern: Quoted,
-    problem: Problem,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Problem {
-    Malformed,
-    Constant,
-    Text { chars: usize },
-    Length { at_most: Duration },
-}
+pub struct InvalidPeriod(Box<str>);
 
 impl InvalidPeriod {
-    pub(super) fn new(pattern: &str, problem: Problem) -> Self {
-        Self { pattern: Quoted::new(pattern), problem }
+    pub(super) fn new(what: fmt::Arguments<'_>) -> Self {
+        Self(what.to_string().into())
     }
 }
 
@@ -41,27 +28,7 @@ debug_as_display!(InvalidPeriod);
 
 impl fmt::Display for InvalidPeriod {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { pattern, problem } = self;
-        match problem {
-            Problem::Malformed => write!(
-                f,
-                "{pattern} is not a pattern of periods: it has a `%` that `chrono` does not know, write one such as \
-                 `%Y-%m-%d %p`"
-            ),
-            Problem::Constant => write!(
-                f,
-                "{pattern} is not a pattern of periods: it has no part of the time in it, write one such as \
-                 `%Y-%m-%d %p`"
-            ),
-            Problem::Text { chars } => write!(
-                f,
-                "{pattern} is not a pattern of periods: its text has {chars} characters, and 1 to {LONGEST_TEXT} are \
-                 allowed"
-            ),
-            Problem::Length { at_most } => {
-                write!(f, "periods of {pattern} that last {at_most:?} at most are outside of a minute to nine years")
-            }
-        }
+        f.write_str(&self.0)
     }
 }
 

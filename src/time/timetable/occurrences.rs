@@ -44,7 +44,7 @@ impl Occurrences<'_> {
             // matters only within reach of `from`, where a time before it may come again, and of `found`, where its
             // own time may have come already.
             let near = found - from <= 2 * REACH;
-            if let Some(change) = self.zone.first_change(from, if near { found } else { from + REACH }) {
+            if let Some(change) = self.zone.nearest_change(from, if near { found } else { from + REACH }) {
                 from = change;
             } else if near {
                 return DateTime::from_timestamp(found, 0);
@@ -71,7 +71,7 @@ impl Occurrences<'_> {
         let second = time.timestamp();
         let into_minute = i64::from(self.zone.at(time).second());
         let opens = second - into_minute + i64::from(minutes) * 60;
-        let change = self.zone.first_change(second, opens);
+        let change = self.zone.nearest_change(second, opens);
         DateTime::from_timestamp(change.unwrap_or(opens) - 1, 0)
     }
 
@@ -89,7 +89,7 @@ impl Occurrences<'_> {
                 continue;
             }
             let near = until - found <= 2 * REACH;
-            if let Some(change) = self.zone.last_change(if near { found } else { until - REACH }, until) {
+            if let Some(change) = self.zone.nearest_change(until, if near { found } else { until - REACH }) {
                 until = self.small_change(change).map_or(change - 1, SmallChange::first_new_minute).min(until);
             } else if !near {
                 until = found + REACH;

@@ -2,7 +2,7 @@
 
 use super::*;
 #[cfg(feature = "chrono-tz")]
-use crate::time::tick::Fields;
+use crate::time::crontab::civil::CivilFields;
 #[cfg(feature = "chrono-tz")]
 use chrono::TimeDelta;
 
@@ -27,7 +27,7 @@ fn assert_around(crontab: &str, zone: &str, previous: &str, at: &str, next: &str
 fn brute_force(timetable: &Timetable, from: DateTime<Utc>, minutes: i64) -> Vec<DateTime<Utc>> {
     (0..minutes)
         .map(|minute| from + TimeDelta::minutes(minute))
-        .filter(|at| timetable.crontab.due(&Fields::of(*at, &timetable.zone)))
+        .filter(|at| timetable.crontab.due(&CivilFields::of(&timetable.zone.at(*at))))
         .collect()
 }
 
@@ -133,7 +133,7 @@ fn a_long_walk_meets_every_due_minute_and_back() {
         });
         let mut due = [const { Vec::new() }; 6];
         for at in (0..DAYS * 24 * 60).map(|minute| start + TimeDelta::minutes(minute)) {
-            let now = Fields::of(at, &tables[0].zone);
+            let now = CivilFields::of(&tables[0].zone.at(at));
             for (timetable, due) in tables.iter().zip(&mut due) {
                 due.extend(timetable.crontab.due(&now).then_some(at));
             }
@@ -244,7 +244,7 @@ fn what_is_next_is_what_ticks_find_and_what_was_previous_too() {
         let year = random.i64(2016..2037) - 1970;
         let from = year * 31_556_952 / 60 * 60;
         let change =
-            timetable.zone.first_change(from, from + 365 * 86_400).unwrap_or(from + random.i64(0..365 * 1440) * 60);
+            timetable.zone.nearest_change(from, from + 365 * 86_400).unwrap_or(from + random.i64(0..365 * 1440) * 60);
         let middle = DateTime::from_timestamp(change, 0).expect("it is in our time");
         let (from, to) = (middle - TimeDelta::hours(15), middle + TimeDelta::hours(15));
         let context = format!("seed {seed}: {timetable:?} from {from} to {to}");

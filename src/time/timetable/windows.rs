@@ -2,7 +2,8 @@
 
 use chrono::{NaiveTime, Timelike};
 
-use crate::time::crontab::{Crontab, Field};
+use crate::time::crontab::Crontab;
+use crate::time::crontab::field::Field;
 
 const MINUTES_OF_A_DAY: u32 = 24 * 60;
 

@@ -1,8 +1,4 @@
-//! When the clocks of a zone change, in seconds since 1970.
-
-use chrono::{DateTime, Utc};
-
-use super::Zone;
+//! When the clocks of a zone change: found by asking how far ahead of UTC they are, in seconds since 1970.
 
 /// Shorter than the shortest time for which a zone kept an offset.
 const STRIDE: i64 = 6 * 3600;
@@ -27,65 +23,29 @@ impl Change {
     pub(crate) fn minute_at_or_after(self, second: i64) -> i64 {
         second + (-second - self.after).rem_euclid(60)
     }
-}
 
-impl Zone {
-    /// The first second in `from..=to` that has another offset than `from`.
-    pub(crate) fn first_change(&self, from: i64, to: i64) -> Option<i64> {
-        let offset = self.seconds_ahead_at(from);
+    /// The one change after second `from` and up to second `to`, whose offsets differ.
+    pub(super) fn between(seconds_ahead_at: impl Fn(i64) -> i64, from: i64, to: i64) -> Self {
+        let (before, after) = (seconds_ahead_at(from), seconds_ahead_at(to));
+        let (mut old, mut at) = (from, to);
+        while at - old > 1 {
+            let middle = old + (at - old) / 2;
+            *(if seconds_ahead_at(middle) == before { &mut old } else { &mut at }) = middle;
+        }
+        Self { at, before, after }
+    }
+
+    /// The change that is nearest to second `from` on the way to second `to`, which may be the earlier one.
+    pub(super) fn nearest(seconds_ahead_at: impl Fn(i64) -> i64, from: i64, to: i64) -> Option<Self> {
+        let offset = seconds_ahead_at(from);
         let mut same = from;
-        while same < to {
-            let at = to.min(same + STRIDE);
-            if self.seconds_ahead_at(at) != offset {
-                return Some(self.change_between(same, at));
+        while same != to {
+            let next = same + (to - same).clamp(-STRIDE, STRIDE);
+            if seconds_ahead_at(next) != offset {
+                return Some(Self::between(seconds_ahead_at, same.min(next), same.max(next)));
             }
-            same = at;
+            same = next;
         }
         None
-    }
-
-    /// The first second of the offset that `to` has, where that is not the one of `from`.
-    pub(crate) fn last_change(&self, from: i64, to: i64) -> Option<i64> {
-        let offset = self.seconds_ahead_at(to);
-        let mut same = to;
-        while same > from {
-            let at = from.max(same - STRIDE);
-            if self.seconds_ahead_at(at) != offset {
-                return Some(self.change_between(at, same));
-            }
-            same = at;
-        }
-        None
-    }
-
-    /// The change in the `span` seconds up to `second`, of which there is one at the most: a span is not longer than a
-    /// zone keeps an offset.
-    pub(crate) fn change_within(&self, span: i64, second: i64) -> Option<Change> {
-        if !self.has_changes() {
-            return None;
-        }
-        let (before, after) = (self.seconds_ahead_at(second - span), self.seconds_ahead_at(second));
-        (before != after).then(|| Change { at: self.change_between(second - span, second), before, after })
-    }
-
-    /// The one change between two seconds whose offsets differ: the first second that has the later one.
-    fn change_between(&self, mut before: i64, mut after: i64) -> i64 {
-        let offset = self.seconds_ahead_at(before);
-        while after - before > 1 {
-            let middle = before + (after - before) / 2;
-            if self.seconds_ahead_at(middle) == offset {
-                before = middle;
-            } else {
-                after = middle;
-            }
-        }
-        after
-    }
-
-    /// How far ahead of UTC its clocks are, in seconds. Beyond the ends of time the offset there goes on.
-    pub(crate) fn seconds_ahead_at(&self, second: i64) -> i64 {
-        let end = if second < 0 { DateTime::<Utc>::MIN_UTC } else { DateTime::<Utc>::MAX_UTC };
-        let instant = DateTime::from_timestamp(second, 0).unwrap_or(end);
-        i64::from(self.offset_at(instant).local_minus_utc())
     }
 }

@@ -1,0 +1,64 @@
+//! A point on the clock that never steps.
+
+use std::time::Duration;
+
+/// A point on the clock that never steps; only good for comparing with another of the same process.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// let now = soloist::Clock::system().moment();
+/// assert_eq!(now.plus(Duration::from_secs(5)).since(now), Duration::from_secs(5));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Moment(pub(super) u64);
+
+impl Moment {
+    /// In nanoseconds, which last for 584 years.
+    pub(super) fn at(since_start: Duration) -> Self {
+        Self(u64::try_from(since_start.as_nanos()).unwrap_or(u64::MAX))
+    }
+
+    /// The point `later` after this one.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// let now = soloist::Clock::system().moment();
+    /// assert!(now.plus(Duration::from_millis(1)) > now);
+    /// ```
+    #[must_use = "a moment is not changed in place"]
+    pub fn plus(self, later: Duration) -> Self {
+        Self(self.0.saturating_add(Self::at(later).0))
+    }
+
+    /// How long after `earlier` this is; zero when it is not after it.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// let now = soloist::Clock::system().moment();
+    /// assert_eq!(now.since(now.plus(Duration::from_secs(1))), Duration::ZERO);
+    /// ```
+    pub fn since(self, earlier: Self) -> Duration {
+        Duration::from_nanos(self.0.saturating_sub(earlier.0))
+    }
+
+    /// The point `earlier` before this one.
+    pub(crate) fn minus(self, earlier: Duration) -> Self {
+        Self(self.0.saturating_sub(Self::at(earlier).0))
+    }
+
+    /// As a number of 62 bits, which last for 146 years.
+    pub(crate) fn to_bits(self) -> u64 {
+        self.0.min(Self::NEVER.0)
+    }
+
+    pub(crate) fn from_bits(bits: u64) -> Self {
+        Self(bits)
+    }
+
+    /// A moment that has always passed.
+    pub(crate) const BEGINNING: Self = Self(0);
+
+    /// A moment that does not come.
+    pub(crate) const NEVER: Self = Self(u64::MAX >> 2);
+}

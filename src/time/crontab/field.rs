@@ -1,0 +1,173 @@
+//! A field of a crontab line, and the set of numbers that stands in it.
+
+use std::fmt;
+
+/// One of the five fields.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Field {
+    Minute,
+    Hour,
+    DayOfMonth,
+    Month,
+    DayOfWeek,
+}
+
+impl Field {
+    pub(crate) const ALL: [Self; 5] = [Self::Minute, Self::Hour, Self::DayOfMonth, Self::Month, Self::DayOfWeek];
+
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Minute => "minute",
+            Self::Hour => "hour",
+            Self::DayOfMonth => "day of month",
+            Self::Month => "month",
+            Self::DayOfWeek => "day of week",
+        }
+    }
+
+    pub(crate) const fn first(self) -> u32 {
+        match self {
+            Self::Minute | Self::Hour | Self::DayOfWeek => 0,
+            Self::DayOfMonth | Self::Month => 1,
+        }
+    }
+
+    /// The largest number, as it is written: 7 is Sunday again.
+    pub(crate) const fn last(self) -> u32 {
+        match self {
+            Self::Minute => 59,
+            Self::Hour => 23,
+            Self::DayOfMonth => 31,
+            Self::Month => 12,
+            Self::DayOfWeek => 7,
+        }
+    }
+}
+
+/// The numbers of one field: bit n stands for the number n, in a week from Sunday 0 to Saturday 6. Of the days of the month,
+/// bit 0 stands for the last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct FieldSet {
+    pub(super) bits: u64,
+    /// Whether its text starts with `*`, which decides how the days combine, and what a clock change does.
+    pub(super) star: bool,
+}
+
+impl FieldSet {
+    /// `L`, the last day of whichever month it is.
+    pub(crate) const LAST_DAY: Self = Self { bits: 1, star: false };
+
+    /// `*`
+    pub(crate) const fn every(field: Field) -> Self {
+        Self::every_nth(field, 1)
+    }
+
+    /// `*/step`, for a step that is not zero.
+    pub(crate) const fn every_nth(field: Field, step: u32) -> Self {
+        Self { star: true, ..Self::stepped(field.first(), field.last(), step).of(field) }
+    }
+
+    /// `low-high`, neither beyond 63.
+    pub(crate) const fn range(low: u32, high: u32) -> Self {
+        Self { bits: (u64::MAX >> (63 - (high - low))) << low, star: false }
+    }
+
+    /// A single number, not beyond 63.
+    pub(crate) const fn only(number: u32) -> Self {
+        Self::range(number, number)
+    }
+
+    /// `low-high/step`
+    pub(super) const fn stepped(low: u32, high: u32, step: u32) -> Self {
+        if step == 1 {
+            return Self::range(low, high);
+        }
+        let mut bits = 1 << low;
+        let mut at = low;
+        // By what is left of the range, so that no step can be too large.
+        while high - at >= step {
+            at += step;
+            bits |= 1 << at;
+        }
+        Self { bits, star: false }
+    }
+
+    /// The numbers as written in `field`, where Sunday may be a 7.
+    pub(super) const fn of(self, field: Field) -> Self {
+        match field {
+            Field::DayOfWeek => Self { bits: (self.bits | self.bits >> 7) & 0x7f, ..self },
+            // Where every day is named, the last is, too.
+            Field::DayOfMonth if self.bits == Self::range(0, 31).bits => Self { bits: Self::range(1, 31).bits, ..self },
+            _ => self,
+        }
+    }
+
+    pub(crate) const fn with(self, other: Self) -> Self {
+        Self { bits: self.bits | other.bits, star: self.star }
+    }
+
+    const fn without(self, other: Self) -> Self {
+        Self { bits: self.bits & !other.bits, star: self.star }
+    }
+
+    /// In ascending order.
+    pub(crate) fn numbers(self) -> impl Iterator<Item = u32> {
+        (0..u64::BITS).filter(move |number| self.bits >> number & 1 != 0)
+    }
+
+    /// The items of its list in `field`, which read back as this set, star and all.
+    fn items(self, field: Field) -> Vec<String> {
+        if self.bits == Self::every(field).bits && (self.star || field == Field::Month) {
+            return vec!["*".into()];
+        }
+        let mut items = Vec::new();
+        let has_last_day = field == Field::DayOfMonth && self.bits & Self::LAST_DAY.bits != 0;
+        let mut rest = if has_last_day { self.without(Self::LAST_DAY) } else { self };
+        if self.star {
+            // It was read from an item that starts with `*`; the finest such item that fits stands for it.
+            let fits = |step: &u32| Self::every_nth(field, *step).without(rest).bits == 0;
+            if let Some(step) = (2..=field.last() + 1).find(fits) {
+                items.push(format!("*/{step}"));
+                rest = rest.without(Self::every_nth(field, step));
+            }
+        }
+        if let Some((first, last, step)) = rest.progression() {
+            items.push(format!("{first}-{last}/{step}"));
+            rest.bits = 0;
+        }
+        while rest.bits != 0 {
+            let first = rest.bits.trailing_zeros();
+            let last = first + (rest.bits >> first).trailing_ones() - 1;
+            items.push(match last - first {
+                0 => first.to_string(),
+                1 => format!("{first},{last}"),
+                _ => format!("{first}-{last}"),
+            });
+            rest = rest.without(Self::range(first, last));
+        }
+        items.extend(has_last_day.then(|| "L".into()));
+        items
+    }
+
+    /// First, last and step, where there are enough numbers at one distance that this is easier to read than a list.
+    fn progression(self) -> Option<(u32, u32, u32)> {
+        const ENOUGH: u32 = 4;
+
+        if self.bits.count_ones() < ENOUGH {
+            return None;
+        }
+        let first = self.bits.trailing_zeros();
+        let last = self.bits.ilog2();
+        let step = (self.bits & (self.bits - 1)).trailing_zeros() - first;
+        (step > 1 && Self::stepped(first, last, step).bits == self.bits).then_some((first, last, step))
+    }
+}
+
+/// A set as an expression has it in its field.
+pub(crate) struct InField(pub(crate) Field, pub(crate) FieldSet);
+
+impl fmt::Display for InField {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.1.items(self.0).join(","))
+    }
+}
