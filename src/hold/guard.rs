@@ -1,4 +1,4 @@
-//! The only RAII code: a lease that is given back on every way out.
+//! `LeaseGuard`, a lease for a task that runs under another scheduler, and the release of several leases in one call.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -6,20 +6,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::keeper::Keeper;
+use super::release_on_drop::{PendingRelease, Releasable, ReleaseOnDrop};
 use super::tenure::Tenure;
 use crate::base::contain::contain;
 use crate::base::error::MutexError;
-use crate::event::protection::{Renewal, SHORTEST_RENEWED};
 use crate::lease::name::MutexName;
 use crate::lease::owner::Owner;
 use crate::lease::request::{Lease, LeaseRequest};
-use crate::lease::term::Term;
+use crate::lease::term::{Renewal, SHORTEST_RENEWED, Term};
 use crate::observe::release::Release;
 use crate::store::event_mutex::admission::Grant;
 use crate::store::event_mutex::{EventMutex, attempted_release};
 use crate::store::handle::Store;
-
-use super::held::{Ending, Held, Holding};
 
 /// A lease in hand, for a task that runs under some other scheduler; dropping it gives the name back.
 ///
@@ -54,7 +52,7 @@ use super::held::{Ending, Held, Holding};
 #[must_use = "the lease is given back as soon as the guard is dropped"]
 pub struct LeaseGuard {
     lease: Lease,
-    held: Held<Arc<dyn EventMutex>, Arc<Tenure>>,
+    held: ReleaseOnDrop<Arc<dyn EventMutex>, Arc<Tenure>>,
     /// Has the lease in hand for as long as it is there.
     _keeper: Arc<Keeper>,
 }
@@ -125,12 +123,12 @@ impl LeaseGuard {
         let Some(lease) = store.mutex.create(&request)? else { return Ok(None) };
         let now = clock.moment();
         if lease.deadline() <= now {
-            Held::new(&store.mutex, lease).release();
+            ReleaseOnDrop::new(&store.mutex, lease).release();
             return Err(MutexError::granted_too_late(format!("create {}", request.name())));
         }
         let keeper = Keeper::of(store, &clock);
         let tenure = Arc::new(Tenure::new(clock, Some(Grant::of(lease.clone())), now, None, Duration::ZERO));
-        let held = Held::new(Arc::clone(&store.mutex), tenure);
+        let held = ReleaseOnDrop::new(Arc::clone(&store.mutex), tenure);
         // Whoever in this process has the name already has the better right.
         let kept = keeper.keep(store, held.holding(), renewal);
         Ok(kept.is_ok().then_some(Self { lease, held, _keeper: keeper }))
@@ -227,16 +225,16 @@ impl LeaseGuard {
     }
 }
 
-impl Holding for Arc<Tenure> {
+impl Releasable for Arc<Tenure> {
     #[inline]
-    fn end(&self) -> Option<Ending<'_>> {
+    fn begin_release(&self) -> Option<PendingRelease<'_>> {
         let lease = self.lease()?;
         let rest = self.rest();
         let lease = self.end_renewal().map_or(Cow::Borrowed(lease), Cow::Owned);
         if rest.is_some() {
             self.wait_for_its_renewal(lease.deadline());
         }
-        Some(Ending { lease, rest })
+        Some(PendingRelease { lease, rest })
     }
 
     fn is_released_now(&self) -> bool {
@@ -250,14 +248,14 @@ impl Holding for Arc<Tenure> {
 }
 
 /// Gives back what is held in one store, what is to be held for the same rest in one call, and says of each how that went.
-pub(crate) fn release_together<M: EventMutex, H: Holding>(
+pub(crate) fn release_together<M: EventMutex, H: Releasable>(
     mutex: M,
-    held: Vec<Held<M, H>>,
+    held: Vec<ReleaseOnDrop<M, H>>,
 ) -> Vec<(H, Option<Release>)> {
     if held.len() < 2 {
-        return held.into_iter().map(Held::release).collect();
+        return held.into_iter().map(ReleaseOnDrop::release).collect();
     }
-    let ended: Vec<Option<(Lease, Option<Term>)>> = held.iter().map(Held::end).collect();
+    let ended: Vec<Option<(Lease, Option<Term>)>> = held.iter().map(ReleaseOnDrop::begin_release).collect();
     let mut together = BTreeMap::<Option<Term>, Vec<usize>>::new();
     for (place, ended) in ended.iter().enumerate() {
         if let Some((_, rest)) = ended {
@@ -271,8 +269,8 @@ pub(crate) fn release_together<M: EventMutex, H: Holding>(
             answers[place] = Some(answer);
         }
     }
-    let conclude = |((held, ended), answer): ((Held<M, H>, _), _)| match (ended, answer) {
-        (Some((lease, rest)), Some(Answer::Heard(answer))) => held.given_back(&lease, rest, answer),
+    let conclude = |((held, ended), answer): ((ReleaseOnDrop<M, H>, _), _)| match (ended, answer) {
+        (Some((lease, rest)), Some(Answer::Heard(answer))) => held.released(&lease, rest, answer),
         // It is tried again alone. What is not ours any more may be one that went back.
         (_, Some(Answer::Unknown(error))) => match held.release() {
             (holding, Some(Release::Lost)) => (holding, Some(Release::Failed(error))),

@@ -1,8 +1,8 @@
-//! Keeps the leases that this process has in hand: renews them while their tasks run, notices the lost ones, and lets go of
-//! all when the process ends.
+//! The keeper of a store: it renews the leases that this process holds while their tasks run, notices lost ones, and lets go
+//! of all when the process ends.
 //!
-//! Each store has a keeper of its own, so that an outage of one delays no renewal in another, and asks it on connections
-//! that no gate waits for. Its thread is there while something is in hand.
+//! Each store has its own keeper, so that an outage of one delays no renewal in another, and asks it on connections that no
+//! gate waits for. Its thread lives while the process holds a lease of that store.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
@@ -11,17 +11,17 @@ use std::time::Duration;
 
 #[cfg(unix)]
 use super::process_exit::{self, EndsWithProcess};
-use super::sync;
 use super::tenure::Tenure;
+use super::timer_thread::{Need, TimerThread};
 use crate::base::contain::contain;
 use crate::base::error::{Chain, MutexError, Named};
 use crate::base::escape::OneLine;
 use crate::base::process;
-use crate::event::protection::Renewal;
 use crate::lease::holder::Holder;
 use crate::lease::request::Lease;
 use crate::lease::store_id::StoreId;
-use crate::observe::log::{aside, tell};
+use crate::lease::term::Renewal;
+use crate::observe::log::{log_or_print, spawn_detached};
 use crate::observe::run_id::RunId;
 use crate::store::event_mutex::{Answers, Scope};
 use crate::store::handle::Store;
@@ -33,21 +33,19 @@ use crate::time::clock::{Clock, Waiting};
 mod exit_release;
 mod handles;
 mod plan;
-pub(crate) mod watch;
 
 use handles::Handles;
-use plan::{Batch, Errand, Plan};
-use watch::{Need, Watch};
+use plan::{Batch, KeeperJob, Plan};
 
-/// How long a task may take to stop before that is told.
-const TOLD_OF_AFTER: Duration = Duration::from_secs(5);
+/// How long after its timeout a task may take to stop before a warning is logged.
+const OVERDUE_AFTER: Duration = Duration::from_secs(5);
 
 /// The keeper of one store, on one clock, in one process.
 pub(crate) struct Keeper {
     handles: Handles,
     scope: Scope,
     clock: Clock,
-    watch: Watch<Plan>,
+    timer: TimerThread<Plan>,
 }
 
 /// All keepers of this process, and those of the one that it was forked from.
@@ -70,8 +68,8 @@ impl Keeper {
         let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
         known.iter().filter(is_it).find_map(|known| known.keeper.upgrade()).unwrap_or_else(|| {
             let handles = Handles::of(&store.mutex);
-            let (clock, watch) = (clock.clone(), Watch::new(Plan::default()));
-            let keeper = Arc::new(Self { handles, scope: store.scope, clock: clock.clone(), watch });
+            let (clock, timer) = (clock.clone(), TimerThread::new(Plan::default()));
+            let keeper = Arc::new(Self { handles, scope: store.scope, clock: clock.clone(), timer });
             #[cfg(unix)]
             process_exit::expect(Arc::downgrade(&keeper) as _);
             known.retain(|known| known.keeper.strong_count() > 0);
@@ -85,7 +83,8 @@ impl Keeper {
     ///
     /// # Errors
     ///
-    /// Who in this process holds the name still: the store has lost its memory, or it would not have granted it again.
+    /// Another run in this process still holds the name, and the store granted it again: it has lost its data. The error is
+    /// the holder of that run.
     #[inline]
     pub(crate) fn keep(
         self: &Arc<Self>,
@@ -99,7 +98,7 @@ impl Keeper {
         }
         // What is in the memory of this process is lost with the leases in hand.
         let may_forget = self.scope != Scope::Process && renewal == Renewal::WhileItRuns;
-        let (kept, need) = self.watch.change(|plan| {
+        let (kept, need) = self.timer.change(|plan| {
             let now = tenure.began();
             match if may_forget { plan.holder(lease.name(), now) } else { None } {
                 // Whoever holds it is told without waiting for its turn.
@@ -113,53 +112,50 @@ impl Keeper {
         kept
     }
 
-    /// Tells of a task that is still at work when it has gone on for a while after its timeout.
+    /// Logs a warning if the task is still at work a while after its timeout.
     pub(crate) fn expect_end(self: &Arc<Self>, tenure: &Arc<Tenure>, run: &RunId, timeout: Moment) {
-        let overdue = timeout.plus(TOLD_OF_AFTER);
-        if let ((), Need::Thread) = self.watch.change(|plan| (plan.expect_end(tenure, run, overdue), Some(overdue))) {
+        let overdue = timeout.plus(OVERDUE_AFTER);
+        if let ((), Need::Thread) = self.timer.change(|plan| (plan.expect_end(tenure, run, overdue), Some(overdue))) {
             self.start();
         }
     }
 
     /// The task of this run has ended.
     pub(crate) fn has_ended(&self, tenure: &Arc<Tenure>) {
-        let ((), _) = self.watch.change(|plan| (plan.has_ended(tenure), None));
+        let ((), _) = self.timer.change(|plan| (plan.has_ended(tenure), None));
     }
 
     #[cold]
     fn start(self: &Arc<Self>) {
         let keeper = Arc::clone(self);
-        let carry_out = |keeper: &Self, errand: &Errand| match errand {
-            Errand::Renew(batch) => keeper.renew(batch),
-            Errand::Part(farewell) => {
-                if let Some(mutex) = keeper.handles.any() {
-                    farewell.say_to(&*mutex, &keeper.clock);
-                }
-                Answers::new()
-            }
-            Errand::TellOfOverdue(runs) => {
-                // What it waits for, all renewals would wait for.
-                let runs = runs.clone();
-                aside(move || runs.iter().for_each(tell_of_overdue));
-                Answers::new()
-            }
-            Errand::TellOfLost(tenures) => {
-                for tenure in tenures {
-                    tenure.tell_of_its_loss();
-                }
-                Answers::new()
-            }
-        };
         // From here on time waits for the thread, where a test moves it.
         let waiting = self.clock.waiting(self);
         waiting.is_needed();
-        let attend = move || keeper.watch.attend(waiting, |errand| carry_out(&keeper, errand));
-        if let Err(error) = thread::Builder::new().name("soloist-keeper".into()).spawn(attend) {
-            self.watch.is_unattended();
-            tell(format_args!("no thread for renewals, so that leases end with their terms: {error}"), || {
+        let run = move || keeper.timer.run(waiting, |job| keeper.carry_out(job));
+        if let Err(error) = thread::Builder::new().name("soloist-keeper".into()).spawn(run) {
+            self.timer.thread_failed();
+            log_or_print(format_args!("no thread for renewals, so that leases end with their terms: {error}"), || {
                 tracing::warn!(target: "soloist", %error, "no thread for renewals: leases end with their terms");
             });
         }
+    }
+
+    fn carry_out(&self, job: &KeeperJob) -> Answers<bool> {
+        match job {
+            KeeperJob::Renew(batch) => return self.renew(batch),
+            KeeperJob::ReleaseAtExit(release) => {
+                if let Some(mutex) = self.handles.any() {
+                    release.send_to(&*mutex, &self.clock);
+                }
+            }
+            KeeperJob::LogOverdue(runs) => {
+                // A subscriber may be stuck; renewals must not wait for it.
+                let runs = runs.clone();
+                spawn_detached(move || runs.iter().for_each(log_overdue));
+            }
+            KeeperJob::LogLost(tenures) => tenures.iter().for_each(|tenure| tenure.tell_of_its_loss()),
+        }
+        Answers::new()
     }
 
     fn renew(&self, batch: &Batch) -> Answers<bool> {
@@ -188,17 +184,17 @@ impl Keeper {
 #[cfg(unix)]
 impl EndsWithProcess for Keeper {
     fn begin(&self, by: usize) {
-        self.watch.call(by);
+        self.timer.signal(by);
     }
 
     fn wait(&self, waiting: &Waiting, enough: Moment) {
-        self.watch.wait_until_heeded(waiting, enough);
+        self.timer.wait_until_handled(waiting, enough);
     }
 }
 
 impl Wake for Keeper {
     fn wake(&self) {
-        self.watch.ring();
+        self.timer.wake();
     }
 }
 
@@ -208,9 +204,9 @@ impl fmt::Debug for Keeper {
     }
 }
 
-fn tell_of_overdue(run: &RunId) {
+fn log_overdue(run: &RunId) {
     let (event, occurrence) = (&*run.event, Rfc3339(run.occurrence));
-    tell(format_args!("{}: timed out and does not stop, in its run of {occurrence}", Named(event)), || {
+    log_or_print(format_args!("{}: timed out and does not stop, in its run of {occurrence}", Named(event)), || {
         tracing::warn!(target: "soloist", event, %occurrence, "timed out and does not stop");
     });
 }
@@ -223,18 +219,18 @@ fn attempted(leases: &[Lease]) -> String {
     }
 }
 
-/// The keepers that one tick needs. The first is at hand for all that follow; a tick mostly has one store.
+/// The keepers of one tick. A tick mostly has one store, so the first keeper is remembered.
 #[derive(Default)]
 pub(crate) struct Keepers {
     first: OnceLock<(StoreId, Arc<Keeper>)>,
 }
 
 impl Keepers {
-    /// Lets `speak` speak to the keeper of this store.
+    /// Calls `with` with the keeper of this store.
     #[inline]
-    pub(crate) fn with<T>(&self, store: &Store, clock: &Clock, speak: impl FnOnce(&Arc<Keeper>) -> T) -> T {
+    pub(crate) fn with<T>(&self, store: &Store, clock: &Clock, with: impl FnOnce(&Arc<Keeper>) -> T) -> T {
         let (first, keeper) = self.first.get_or_init(|| (store.id, Keeper::of(store, clock)));
-        if *first == store.id { speak(keeper) } else { speak(&Keeper::of(store, clock)) }
+        if *first == store.id { with(keeper) } else { with(&Keeper::of(store, clock)) }
     }
 }
 
@@ -243,30 +239,30 @@ mod tests {
     use std::panic::{AssertUnwindSafe, catch_unwind};
 
     use super::*;
-    use crate::hold::keeper::watch::{Duty, Step};
+    use crate::hold::timer_thread::{Step, TimedJobs};
 
     struct Broken;
 
-    impl Duty for Broken {
-        type Errand = ();
+    impl TimedJobs for Broken {
+        type Job = ();
         type Answer = ();
 
-        fn step(&mut self, _: Moment) -> Step<()> {
+        fn next_step(&mut self, _: Moment) -> Step<()> {
             panic!("it can't go on")
         }
 
-        fn hear(&mut self, _: usize) {}
+        fn on_signal(&mut self, _: usize) {}
 
-        fn done(&mut self, (): &(), (): (), _: Moment) {}
+        fn job_done(&mut self, (): &(), (): (), _: Moment) {}
     }
 
     #[test]
     fn a_thread_that_panicked_is_missed() {
-        let watch = Watch::new(Broken);
+        let timer = TimerThread::new(Broken);
         let due = |_: &mut Broken| ((), Some(Moment::BEGINNING));
-        assert_eq!(watch.change(due).1, Need::Thread);
-        assert_eq!(watch.change(due).1, Need::Nobody, "there is one");
-        catch_unwind(AssertUnwindSafe(|| watch.attend(Waiting::on_the_machine(), |()| ()))).unwrap_err();
-        assert_eq!(watch.change(due).1, Need::Thread);
+        assert_eq!(timer.change(due).1, Need::Thread);
+        assert_eq!(timer.change(due).1, Need::Nobody, "there is one");
+        catch_unwind(AssertUnwindSafe(|| timer.run(Waiting::on_the_machine(), |()| ()))).unwrap_err();
+        assert_eq!(timer.change(due).1, Need::Thread);
     }
 }

@@ -1,5 +1,5 @@
-//! What becomes of the leases in hand when this process ends by itself: by `exit`, on whatever thread, or by a return from
-//! `main` while others are at work.
+//! Lets go of all leases when this process ends by itself: by `exit`, on whatever thread, or by a return from `main` while
+//! others are at work.
 //!
 //! The thread that ends it may hold any lock, of ours or of others, and has no thread-locals any more, which logging and
 //! much else needs. So it asks no store. It tells the keepers, whose threads are there as long as something is in hand,

@@ -1,4 +1,4 @@
-//! Tells people: subscribers of `tracing`, or standard error where there is none.
+//! Messages that no report has: `tracing` events, and lines on standard error where nothing subscribes.
 
 use std::fmt;
 use std::io::{self, Write};
@@ -9,27 +9,28 @@ use tracing::subscriber::NoSubscriber;
 
 use crate::base::contain::contain;
 
-/// Tells `subscribers` something that no report says, or standard error in a `line` of its own.
-pub(crate) fn tell(line: impl fmt::Display, subscribers: impl FnOnce()) {
-    // What panics there is a subscriber's code.
-    let _ = contain(subscribers);
-    tell_instead(line);
+/// Emits the `event`, and prints the `line` if nothing subscribes to events.
+pub(crate) fn log_or_print(line: impl fmt::Display, event: impl FnOnce()) {
+    // Only a subscriber's code can panic here.
+    let _ = contain(event);
+    print_unless_logged(line);
 }
 
-/// Tells it on standard error, unless there are subscribers, who were told.
-pub(crate) fn tell_instead(line: impl fmt::Display) {
+/// Prints the line on standard error, unless something subscribes to the event that says the same.
+pub(crate) fn print_unless_logged(line: impl fmt::Display) {
     if tracing::dispatcher::get_default(Dispatch::is::<NoSubscriber>) {
-        let _ = contain(|| say(format_args!("soloist: {line}")));
+        let _ = contain(|| print_line(format_args!("soloist: {line}")));
     }
 }
 
-/// Does this on a thread that nobody waits for, since standard error and subscribers may be stuck; `false`: there is none.
-pub(crate) fn aside(work: impl FnOnce() + Send + 'static) -> bool {
+/// Does the work on a thread that nobody waits for, since standard error and subscribers may be stuck. `false`: there is no
+/// thread for it.
+pub(crate) fn spawn_detached(work: impl FnOnce() + Send + 'static) -> bool {
     Builder::new().name("soloist-aside".into()).spawn(work).is_ok()
 }
 
-/// Writes a line to standard error. If nobody can read it there, that is no reason to fail.
-pub(crate) fn say(line: impl fmt::Display) {
+/// Prints a line on standard error. If that fails, nobody could read it anyway.
+pub(crate) fn print_line(line: impl fmt::Display) {
     // In one piece, so that the lines of several processes don't mix.
     let _ = io::stderr().write_all(format!("{line}\n").as_bytes());
 }

@@ -10,7 +10,7 @@ use crate::base::escape::OneLine;
 use crate::event::catch_up::Missed;
 use crate::event::protection::Outage;
 use crate::hold::guard::release_together;
-use crate::hold::held::Held;
+use crate::hold::release_on_drop::ReleaseOnDrop;
 use crate::hold::tenure::Tenure;
 use crate::lease::request::Lease;
 use crate::lease::token::FencingToken;
@@ -23,7 +23,7 @@ use crate::task::run::Run;
 
 /// What an admitted event gets: its run, with all that this holds, which is given back on every way out.
 pub(crate) struct Pass<'a> {
-    pub(crate) held: Held<&'a dyn EventMutex, Run>,
+    pub(crate) held: ReleaseOnDrop<&'a dyn EventMutex, Run>,
     /// Why it holds nothing although it should: the store gave no decision, and the event chose to run all the same.
     pub(crate) unprotected: Option<Box<MutexError>>,
 }
@@ -117,7 +117,7 @@ pub(crate) fn may_still_start<'a>(turn: &Turn<'a>, pass: Pass<'a>) -> Result<Pas
 
 /// All that it holds: nothing has started under it, so that nothing is to be held any longer.
 fn not_started(pass: Pass<'_>) -> impl Iterator<Item = Lease> + use<> {
-    let run = pass.held.keep();
+    let run = pass.held.into_inner();
     let tenure = run.tenure();
     let lease = tenure.lease().cloned().map(|lease| tenure.end_renewal().unwrap_or(lease));
     lease.into_iter().chain(tenure.claim().cloned())
@@ -254,7 +254,7 @@ pub(crate) fn pass<'a>(turn: &Turn<'a>, grant: Option<Grant>) -> Pass<'a> {
     let stopping = turn.event.work.stopping();
     let tenure = Tenure::new(turn.clock.clone(), grant, turn.clock.moment(), at_least, stopping);
     let run = Run::new(Arc::clone(&turn.event.name), turn.occurrence(), turn.lateness(), tenure);
-    Pass { held: Held::new(turn.mutex(), run), unprotected: None }
+    Pass { held: ReleaseOnDrop::new(turn.mutex(), run), unprotected: None }
 }
 
 /// Why there are no answers at all.
@@ -348,7 +348,7 @@ fn give_back(turn: &Turn<'_>, leases: Vec<Lease>) {
         return;
     }
     let Turn { store, clock, round, .. } = *turn;
-    let held = leases.into_iter().map(|lease| Held::new(&store.mutex, lease)).collect();
+    let held = leases.into_iter().map(|lease| ReleaseOnDrop::new(&store.mutex, lease)).collect();
     let released = release_together(&store.mutex, held);
     if let Some(outage) = released.iter().find_map(|(_, release)| release.as_ref()?.outage()) {
         round.outages.heard(store.id, clock, Some(outage));

@@ -18,7 +18,7 @@ use crate::event::builder::{Definition, Event};
 use crate::event::protection::LeaseTerms;
 use crate::lease::name::MutexName;
 use crate::lease::term::Term;
-use crate::observe::log::tell_instead;
+use crate::observe::log::print_unless_logged;
 use crate::store::event_mutex::{EventMutex, Scope};
 use crate::store::handle::Store;
 use crate::store::memory::MemoryMutex;
@@ -487,7 +487,7 @@ fn warn_of_a_claim_that_nobody_sees(event: &str, scope: Scope) {
     static TOLD: Once = Once::new();
     tracing::warn!(target: "soloist", event, ?scope, "protection reaches further than its store");
     TOLD.call_once(|| {
-        tell_instead(format_args!(
+        print_unless_logged(format_args!(
             "event {}: on_one_server() or once_per(..) keeps no other process from running it, because its store is in \
              memory: use file:/… for one host, or a server for several hosts (told once, for the first such event)",
             Named(event)

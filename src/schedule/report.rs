@@ -17,7 +17,7 @@ use crate::lease::holder::Holder;
 use crate::lease::token::FencingToken;
 use crate::observe::cancel::CancelReason;
 use crate::observe::fault::Fault;
-use crate::observe::log::say;
+use crate::observe::log::print_line;
 use crate::observe::outcome::{Ended, RunOutcome};
 use crate::observe::release::Release;
 use crate::observe::skip_reason::{SkipReason, said_of_the_clock};
@@ -139,7 +139,7 @@ impl fmt::Display for Report {
 
 impl Termination for Report {
     fn report(self) -> ExitCode {
-        Table(self.failures().collect()).lines().for_each(say);
+        Table(self.failures().collect()).lines().for_each(print_line);
         if let Some(shutdown) = &self.shutdown {
             shutdown.finish();
         }

@@ -17,7 +17,7 @@ use super::report::Report;
 use super::shutdown::Shutdown;
 use super::tick_plan::Docket;
 use crate::base::contain::contain;
-use crate::observe::log::tell;
+use crate::observe::log::log_or_print;
 use crate::time::clock::shown::Rfc3339;
 use crate::time::clock::{random_below, wall_plus};
 use crate::time::tick::Tick;
@@ -185,7 +185,7 @@ impl<'env> Crew<'_, 'env> {
             move || contain(|| work(schedule))
         };
         if let Err(error) = thread::Builder::new().name("soloist-tick".into()).spawn_scoped(self.scope, contained) {
-            tell(format_args!("no thread for a tick, so that the next ones wait for it: {error}"), || {
+            log_or_print(format_args!("no thread for a tick, so that the next ones wait for it: {error}"), || {
                 tracing::warn!(target: "soloist", %error, "no thread for a tick: the next ones wait for it");
             });
             let _ = contain(|| work(schedule));
@@ -221,7 +221,7 @@ impl Beat {
         let back = std::mem::replace(&mut self.last, now) - now;
         if back > LARGEST_STEP {
             let by_s = back.num_seconds();
-            tell(format_args!("the clock was set back by {by_s} s: the schedule begins anew"), || {
+            log_or_print(format_args!("the clock was set back by {by_s} s: the schedule begins anew"), || {
                 tracing::warn!(target: "soloist", by_s, "clock set back: beginning anew");
             });
             *self = Self::begin(now);
@@ -229,7 +229,7 @@ impl Beat {
         }
         if back >= TimeDelta::seconds(1) {
             let by_s = back.num_seconds();
-            tell(
+            log_or_print(
                 format_args!("the clock was set back by {by_s} s: what was due in that time does not run again"),
                 || {
                     tracing::warn!(target: "soloist", by_s, "clock set back");
@@ -251,7 +251,7 @@ impl Beat {
             earlier => {
                 if let Some(Stretch { until, .. }) = earlier {
                     let line = format_args!("no tick after {until}, until {minute}");
-                    tell(format_args!("{line}: the clock was set, or the machine was suspended"), || {
+                    log_or_print(format_args!("{line}: the clock was set, or the machine was suspended"), || {
                         tracing::warn!(target: "soloist", after = %Rfc3339(*until), until = %Rfc3339(minute), "minutes missed");
                     });
                 }

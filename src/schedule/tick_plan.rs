@@ -10,7 +10,7 @@ use super::shutdown::Shutdown;
 use crate::base::contain::contain;
 use crate::base::escape::OneLine;
 use crate::event::builder::Definition;
-use crate::observe::log::tell;
+use crate::observe::log::log_or_print;
 use crate::schedule::execute::background;
 use crate::schedule::execute::foreground;
 use crate::time::clock::shown::Rfc3339;
@@ -69,9 +69,12 @@ impl Schedule {
         if let Some(told) = self.on_report.as_ref().filter(|_| !report.entries().is_empty())
             && let Err(message) = contain(|| told(&report))
         {
-            tell(format_args!("a report was not told, because on_report(..) panicked: {}", OneLine(&message)), || {
-                tracing::error!(target: "soloist", error = &*message, "report not told");
-            });
+            log_or_print(
+                format_args!("a report was not told, because on_report(..) panicked: {}", OneLine(&message)),
+                || {
+                    tracing::error!(target: "soloist", error = &*message, "report not told");
+                },
+            );
         }
         report
     }

@@ -12,7 +12,7 @@ use crate::lease::request::{Lease, LeaseRequest};
 use crate::lease::store_id::StoreId;
 use crate::lease::term::Term;
 use crate::lease::token::FencingToken;
-use crate::observe::log::tell_instead;
+use crate::observe::log::print_unless_logged;
 use crate::observe::release::Release;
 use crate::time::clock::Clock;
 
@@ -458,7 +458,7 @@ fn give_back<M: EventMutex + ?Sized>(mutex: &M, lease: &Lease) {
     let answer = contain(|| mutex.forget(lease));
     let answer = answer.unwrap_or_else(|message| Err(MutexError::panicked(attempted_release(lease), &message)));
     if let failed @ Release::Failed(_) = Release::of(lease, None, answer) {
-        tell_instead(failed);
+        print_unless_logged(failed);
     }
 }
 

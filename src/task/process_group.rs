@@ -1,6 +1,6 @@
-//! A command and all that it starts, which are signalled together, and waited for together.
+//! A command and all that it starts, as one process group: signalled together, and waited for together.
 //!
-//! Whatever leaves the group, by `setsid` or as a job of an interactive shell, is a part of it no more.
+//! A process that leaves the group, by `setsid` or as a job of an interactive shell, no longer belongs to the command.
 
 use std::io;
 use std::os::unix::process::CommandExt;
@@ -18,7 +18,7 @@ use crate::base::contain::contain;
 use crate::base::system;
 
 #[cfg(target_os = "linux")]
-mod dead;
+mod zombies;
 
 pub(super) struct ProcessGroup {
     leader: Child,
@@ -26,9 +26,9 @@ pub(super) struct ProcessGroup {
     watchdog: Option<Watchdog>,
     /// How the leader ended, once it was reaped.
     status: Option<io::Result<ExitStatus>>,
-    /// What had ended without being noticed, if nothing else was left, when this was looked at for the last time.
+    /// The zombies that the last look found, if it found nothing else.
     #[cfg(target_os = "linux")]
-    dead: Vec<u32>,
+    zombies: Vec<u32>,
 }
 
 /// The process that was started, which gave the group its number.
@@ -68,7 +68,7 @@ impl ProcessGroup {
                     watchdog,
                     status: None,
                     #[cfg(target_os = "linux")]
-                    dead: Vec::new(),
+                    zombies: Vec::new(),
                 })
             }
             Err(error) => {
@@ -86,7 +86,7 @@ impl ProcessGroup {
 
     pub(super) fn terminate(&mut self) {
         if let Some(watchdog) = &mut self.watchdog {
-            watchdog.hear_of_the_end();
+            watchdog.note_termination();
         }
         self.signal(Signal::TERM);
     }
@@ -109,7 +109,7 @@ impl ProcessGroup {
         status.get_or_insert_with(|| leader.wait());
         // What the leader left behind is a child of this process, if that is the one that adopts: in a container.
         while let Ok(Some(_)) = waitpgid(self.id, WaitOptions::NOHANG) {}
-        test_kill_process_group(self.id) == Err(Errno::SRCH) || (thorough && self.is_dead())
+        test_kill_process_group(self.id) == Err(Errno::SRCH) || (thorough && self.only_zombies_are_left())
     }
 
     /// How the leader ended, when nothing of it is left.
@@ -121,19 +121,19 @@ impl ProcessGroup {
         status.unwrap_or_else(|| leader.wait())
     }
 
-    /// Whether all that is left has ended, and waits for somebody to notice who may never do it: what adopts in a
-    /// container.
+    /// Whether only zombies are left. Their parent may never notice that they have ended: in a container, the process that
+    /// adopts orphans need not look.
     #[cfg(target_os = "linux")]
-    fn is_dead(&mut self) -> bool {
-        let dead = dead::all_of(self.id).unwrap_or_default();
+    fn only_zombies_are_left(&mut self) -> bool {
+        let zombies = zombies::if_all_are_zombies(self.id).unwrap_or_default();
         // Whoever ended after it was listed may have started another that was not. What had ended before has not.
-        let had_ended = !dead.is_empty() && dead.iter().all(|id| self.dead.contains(id));
-        self.dead = dead;
+        let had_ended = !zombies.is_empty() && zombies.iter().all(|id| self.zombies.contains(id));
+        self.zombies = zombies;
         had_ended
     }
 
     #[cfg(not(target_os = "linux"))]
-    fn is_dead(&mut self) -> bool {
+    fn only_zombies_are_left(&mut self) -> bool {
         false
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 
-use crate::hold::held::{Ending, Holding};
+use crate::hold::release_on_drop::{PendingRelease, Releasable};
 use crate::hold::tenure::Tenure;
 use crate::lease::request::Lease;
 use crate::lease::token::FencingToken;
@@ -202,10 +202,10 @@ impl Run {
     }
 }
 
-impl Holding for Run {
+impl Releasable for Run {
     #[inline]
-    fn end(&self) -> Option<Ending<'_>> {
-        self.tenure().end()
+    fn begin_release(&self) -> Option<PendingRelease<'_>> {
+        self.tenure().begin_release()
     }
 
     fn is_released_now(&self) -> bool {
@@ -214,6 +214,6 @@ impl Holding for Run {
 
     #[inline]
     fn pid(&self) -> Option<u32> {
-        Holding::pid(self.tenure())
+        Releasable::pid(self.tenure())
     }
 }

@@ -1,7 +1,7 @@
-//! What ends a command when its scheduler was killed, and so can't.
+//! A process that ends a command when its scheduler was killed.
 //!
-//! A process of its own, that reads from a pipe of the scheduler's: the kernel closes that with the scheduler, however it
-//! ended. A signal at a parent's death would reach the command, and none of what it has started.
+//! It reads from a pipe of the scheduler's: the kernel closes that pipe when the scheduler ends, however it ended. A signal at
+//! a parent's death would reach the command alone, and none of the processes that the command has started.
 
 use std::io::{self, PipeWriter, Write};
 use std::os::unix::process::CommandExt;
@@ -45,7 +45,7 @@ impl Watchdog {
     }
 
     /// The command was told to stop: if the scheduler goes now, it has had its grace.
-    pub(super) fn hear_of_the_end(&mut self) {
+    pub(super) fn note_termination(&mut self) {
         // It may have been killed.
         let _ = self.line.write_all(b"stopping\n");
     }

@@ -1,7 +1,7 @@
-//! What a process says to a store before it ends: which leases it gives back, and which it leaves behind.
+//! What a process asks of a store before it ends: which leases it gives back, and which it shortens.
 //!
-//! What its last thread worked under is free at once. What other threads work under can't be given back, because they work
-//! on for as long as the process takes to end: it is left to end by itself, soon.
+//! The lease of the run on its last thread is given back at once. The leases of runs on other threads can't be given back,
+//! because those threads work on until the process has ended: they are shortened, to end soon after it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,33 +16,32 @@ use crate::store::event_mutex::{Answers, EventMutex};
 use crate::time::clock::Clock;
 use crate::time::clock::moment::Moment;
 
-/// A process that ends has gone after that.
+/// How long a process takes to end, at most.
 pub(super) const FEW_SECONDS: Duration = Duration::from_secs(5);
 
 #[derive(Debug, Default)]
-pub(super) struct Farewell {
-    pub(super) given_back: Vec<Lease>,
-    /// How much longer these are to be held, as was asked for.
-    pub(super) held: BTreeMap<Term, Vec<Lease>>,
-    /// When these are to end.
-    pub(super) shortened: BTreeMap<Term, Vec<Arc<Tenure>>>,
+pub(super) struct ExitRelease {
+    now: Vec<Lease>,
+    /// To be given back when their rest is over, as `hold_at_least` asks.
+    later: BTreeMap<Term, Vec<Lease>>,
+    shortened: BTreeMap<Term, Vec<Arc<Tenure>>>,
 }
 
-impl Farewell {
-    /// Nobody works under it any more.
+impl ExitRelease {
+    /// Gives back the lease, under which nobody works any more.
     pub(super) fn give_back(&mut self, tenure: &Tenure) {
         let Some(lease) = tenure.lease() else { return };
         let rest = tenure.rest();
         let lease = tenure.end_renewal().unwrap_or_else(|| lease.clone());
         match rest {
-            None => self.given_back.push(lease),
-            Some(rest) => put(&mut self.held, in_full_seconds(rest.get()), lease),
+            None => self.now.push(lease),
+            Some(rest) => put(&mut self.later, in_full_seconds(rest.get()), lease),
         }
     }
 
-    /// Somebody works under it until this process has ended, and is told to stop at `deadline` as things are. What takes
-    /// longer to stop does so after the process has ended.
-    pub(super) fn leave_behind(&mut self, tenure: &Arc<Tenure>, deadline: Moment, now: Moment) {
+    /// Shortens the lease, under which somebody works until this process has ended, and is told to stop at `deadline`
+    /// otherwise. A command may take longer to stop than the process to end.
+    pub(super) fn shorten(&mut self, tenure: &Arc<Tenure>, deadline: Moment, now: Moment) {
         let Some(lease) = tenure.lease() else { return };
         let left = deadline.since(now) + tenure.stopping();
         let soon = in_full_seconds(FEW_SECONDS + tenure.stopping());
@@ -51,30 +50,30 @@ impl Farewell {
             // A command outlives the process, and may keep its lease by that: it is not given back to end then.
             Some(rest) if tenure.stopping().is_zero() => {
                 tenure.shorten_until(now.plus(rest));
-                put(&mut self.held, rest, lease.clone());
+                put(&mut self.later, rest, lease.clone());
             }
             Some(rest) => put(&mut self.shortened, rest, Arc::clone(tenure)),
-            // What ends sooner is not prolonged.
+            // A lease that ends sooner is not prolonged.
             None if left <= soon => {}
             None => put(&mut self.shortened, soon, Arc::clone(tenure)),
         }
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.given_back.is_empty() && self.held.is_empty() && self.shortened.is_empty()
+        self.now.is_empty() && self.later.is_empty() && self.shortened.is_empty()
     }
 
-    /// Asks the store for all of it, up to the first outage. Nobody is told how that went: subscribers may wait for what the
-    /// thread holds that waits for this.
-    pub(super) fn say_to(&self, mutex: &dyn EventMutex, clock: &Clock) {
+    /// Asks the store for all of it, up to the first outage. It logs nothing: a subscriber may wait for a lock of the thread
+    /// that waits for this.
+    pub(super) fn send_to(&self, mutex: &dyn EventMutex, clock: &Clock) {
         let mut out = false;
         let mut ask = |ask: &dyn Fn() -> Answers<bool>| {
             out = out || contain(ask).is_ok_and(|answers| outage_in(&answers).is_some());
         };
-        if !self.given_back.is_empty() {
-            ask(&|| mutex.release(&self.given_back));
+        if !self.now.is_empty() {
+            ask(&|| mutex.release(&self.now));
         }
-        for (rest, leases) in &self.held {
+        for (rest, leases) in &self.later {
             ask(&|| mutex.release_after(leases, *rest));
         }
         if self.shortened.is_empty() || !contain(|| mutex.can_extend()).unwrap_or(false) {
@@ -91,7 +90,7 @@ impl Farewell {
     }
 }
 
-/// So that many are asked for at once.
+/// Rounds up, so that one call asks for many.
 fn in_full_seconds(rest: Duration) -> Duration {
     Duration::from_secs(rest.as_secs() + u64::from(rest.subsec_nanos() > 0))
 }
@@ -148,12 +147,12 @@ mod tests {
             Arc::new(Tenure::new(clock.clone(), grant, clock.moment(), at_least, Duration::ZERO))
         };
         for (panics, expected) in [(false, 1), (true, 3)] {
-            let (now, mut farewell) = (clock.moment(), Farewell::default());
-            farewell.give_back(&tenure("given back", None));
-            farewell.give_back(&tenure("held", Some(Term::MAX)));
-            farewell.leave_behind(&tenure("shortened", None), now.plus(Term::MAX.get()), now);
+            let (now, mut release) = (clock.moment(), ExitRelease::default());
+            release.give_back(&tenure("given back", None));
+            release.give_back(&tenure("held", Some(Term::MAX)));
+            release.shorten(&tenure("shortened", None), now.plus(Term::MAX.get()), now);
             let store = Out { panics, asked: AtomicUsize::new(0) };
-            farewell.say_to(&store, &clock);
+            release.send_to(&store, &clock);
             assert_eq!(store.asked.into_inner(), expected);
         }
     }

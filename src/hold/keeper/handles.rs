@@ -40,7 +40,7 @@ impl Handles {
     }
 }
 
-/// Its place stays its own as long as it is remembered.
+/// A live `Weak` keeps the address from being reused.
 #[inline]
 fn is(known: &Weak<dyn EventMutex>, mutex: &Arc<dyn EventMutex>) -> bool {
     addr_eq(known.as_ptr(), Arc::as_ptr(mutex))

@@ -1,16 +1,16 @@
-//! Which leases are renewed when, and what becomes of them when this process ends: no thread, no store, no clock.
+//! The plan of a keeper: which leases it renews when, and what it does with them when the process ends. It knows no thread,
+//! no store and no clock.
 
 use std::mem;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::exit_release::Farewell;
-use super::watch::{Duty, Step};
-use crate::event::protection::Renewal;
+use super::exit_release::ExitRelease;
 use crate::hold::tenure::Tenure;
+use crate::hold::timer_thread::{Step, TimedJobs};
 use crate::lease::name::MutexName;
 use crate::lease::request::Lease;
-use crate::lease::term::Term;
+use crate::lease::term::{Renewal, Term};
 use crate::observe::run_id::RunId;
 use crate::store::event_mutex::Answers;
 use crate::time::clock::moment::Moment;
@@ -18,28 +18,28 @@ use crate::time::clock::moment::Moment;
 /// All leases of one store that this process has in hand.
 #[derive(Default)]
 pub(super) struct Plan {
-    /// Also what was given back since this was looked at, which is soon replaced.
+    /// Some were given back, and are soon replaced.
     entries: Vec<Entry>,
-    /// How many there may be before those that were given back are looked for.
+    /// At this many entries, those that were given back are removed.
     purge_above: usize,
     /// Tasks that have a timeout.
     timed: Vec<Timed>,
-    /// This process ends, on this thread if it has a number: nothing is renewed any more.
+    /// Set when the process ends: the number of the thread that ends it, or 0. Nothing is renewed from then on.
     ended_by: Option<usize>,
 }
 
-/// More than are in hand at once, mostly.
+/// Mostly fewer leases than this are held at once.
 const PURGE_NEVER_BELOW: usize = 256;
 
 struct Entry {
     tenure: Arc<Tenure>,
     /// `None`: it has a fixed term.
     next: Option<Next>,
-    /// Whether the store was told that this process ends.
-    parted: bool,
+    /// Whether the store was asked to shorten it because this process ends.
+    shortened: bool,
 }
 
-/// A task at work, and when it is told of because it did not stop.
+/// A task at work that has a timeout, and when a warning says that it did not stop.
 struct Timed {
     tenure: Arc<Tenure>,
     run: RunId,
@@ -55,16 +55,16 @@ struct Next {
 }
 
 impl Next {
-    /// When a third of the time has passed for which the last asking lets the run go on, so that two more thirds are left
-    /// for failures. What stopping takes is not among it.
+    /// Due when a third of the time has passed for which the last renewal lets the run go on, so that two thirds are left for
+    /// failed attempts. The time for stopping does not count.
     #[inline]
     fn after(asked: Moment, term: Term, tenure: &Tenure) -> Self {
         let useful = term.get().saturating_sub(tenure.stopping());
         Self { term, due: asked.plus(useful / 3), pause: None }
     }
 
-    /// The next attempt after a failed one: not so soon that a store in trouble is flooded, and often enough that the
-    /// rest of a term has room for a dozen.
+    /// Schedules the next attempt after a failed one: not so soon that it floods a store in trouble, and often enough that
+    /// the rest of a term has room for a dozen.
     fn again(&mut self, now: Moment) {
         let first = || (self.term.get() / 300).clamp(Duration::from_millis(1), Duration::from_millis(200));
         let pause = self.pause.unwrap_or_else(first);
@@ -73,16 +73,15 @@ impl Next {
     }
 }
 
-/// What is done while others take leases and give them back.
+/// What a keeper does while others take leases and give them back.
 #[derive(Debug)]
-pub(super) enum Errand {
+pub(super) enum KeeperJob {
     Renew(Batch),
-    /// What this process says to the store before it ends.
-    Part(Farewell),
-    /// To tell of these, which did not stop.
-    TellOfOverdue(Vec<RunId>),
-    /// To tell of these, which were lost.
-    TellOfLost(Vec<Arc<Tenure>>),
+    /// The process ends.
+    ReleaseAtExit(ExitRelease),
+    /// The tasks of these runs did not stop at their timeout.
+    LogOverdue(Vec<RunId>),
+    LogLost(Vec<Arc<Tenure>>),
 }
 
 /// Leases that are renewed together.
@@ -100,13 +99,13 @@ impl Batch {
 }
 
 impl Plan {
-    /// Keeps a lease that was just granted, and says when there is something to do for it.
+    /// Keeps a lease that was just granted, and returns when there is something to do for it.
     #[inline]
     pub(super) fn keep(&mut self, tenure: &Arc<Tenure>, lease: &Lease, renewal: Renewal) -> Moment {
         let next = (renewal == Renewal::WhileItRuns)
             .then(|| Next::after(lease.deadline().minus(lease.term().get()), lease.term(), tenure));
         let due = next.as_ref().map_or_else(|| lease.deadline().minus(tenure.stopping()), |next| next.due);
-        let entry = Entry { tenure: Arc::clone(tenure), next, parted: false };
+        let entry = Entry { tenure: Arc::clone(tenure), next, shortened: false };
         match self.entries.last_mut() {
             // One run after another needs one place.
             Some(last) if last.tenure.has_ended() => *last = entry,
@@ -123,21 +122,21 @@ impl Plan {
         self.entries.push(entry);
     }
 
-    /// Who in this process holds the name, as far as it knows, under a lease that is renewed. What was granted for a fixed
-    /// term is whoever's it is now: nobody asks the store whether that is still the first one.
+    /// The run in this process that holds the name under a renewed lease, as far as it knows. A fixed term does not count:
+    /// nobody asks the store whether such a lease is still held.
     pub(super) fn holder(&self, name: &MutexName, now: Moment) -> Option<Arc<Tenure>> {
         let renewed = self.entries.iter().filter(|entry| entry.next.is_some());
         renewed.map(|entry| &entry.tenure).find(|tenure| has(tenure, name, now)).cloned()
     }
 
-    /// Asks the store as soon as possible whether the name is still ours, and says when that is.
+    /// Renews the name at once, to learn whether it is still ours; returns when that is.
     pub(super) fn doubt(&mut self, name: &MutexName, now: Moment) -> Moment {
         let doubted = self.entries.iter_mut().filter(|entry| has(&entry.tenure, name, now));
         doubted.filter_map(|entry| entry.next.as_mut()).for_each(|next| next.due = now);
         now
     }
 
-    /// Tells of a task that has not ended at this moment.
+    /// Logs a warning if the task has not ended at this moment.
     pub(super) fn expect_end(&mut self, tenure: &Arc<Tenure>, run: &RunId, overdue: Moment) {
         self.timed.push(Timed { tenure: Arc::clone(tenure), run: run.clone(), overdue });
     }
@@ -151,19 +150,20 @@ impl Plan {
         entries.iter().filter_map(|entry| Some((&entry.tenure, entry.next.as_ref()?)))
     }
 
-    /// What the store is told because this process ends: once of each lease, and again of what its last thread works under.
-    fn part(&mut self, now: Moment) -> Option<Farewell> {
+    /// What the store is asked for because this process ends: it shortens each lease once, and gives back those of the last
+    /// thread, as often as there are any.
+    fn release_at_exit(&mut self, now: Moment) -> Option<ExitRelease> {
         let ended_by = self.ended_by?;
-        let mut farewell = Farewell::default();
-        for Entry { tenure, parted, .. } in &mut self.entries {
+        let mut release = ExitRelease::default();
+        for Entry { tenure, shortened, .. } in &mut self.entries {
             let Some(deadline) = tenure.deadline_at(now) else { continue };
             if tenure.is_performed_on(ended_by) {
-                farewell.give_back(tenure);
-            } else if !mem::replace(parted, true) {
-                farewell.leave_behind(tenure, deadline, now);
+                release.give_back(tenure);
+            } else if !mem::replace(shortened, true) {
+                release.shorten(tenure, deadline, now);
             }
         }
-        (!farewell.is_empty()).then_some(farewell)
+        (!release.is_empty()).then_some(release)
     }
 
     fn take_overdue(&mut self, now: Moment) -> Vec<RunId> {
@@ -171,35 +171,35 @@ impl Plan {
     }
 }
 
-impl Duty for Plan {
-    type Errand = Errand;
+impl TimedJobs for Plan {
+    type Job = KeeperJob;
     type Answer = Answers<bool>;
 
-    /// Who is due is renewed with all others of the same term, so that many leases become one batch for each third of
-    /// the term, whenever they were granted. Whose deadline has passed is cancelled, and not renewed.
-    fn step(&mut self, now: Moment) -> Step<Errand> {
-        if let Some(farewell) = self.part(now) {
-            return Step::Do(Errand::Part(farewell));
+    /// A lease that is due is renewed with all others of the same term, so that many leases become one batch for each third
+    /// of the term, whenever they were granted. A lease whose deadline has passed is lost, and not renewed.
+    fn next_step(&mut self, now: Moment) -> Step<KeeperJob> {
+        if let Some(release) = self.release_at_exit(now) {
+            return Step::Do(KeeperJob::ReleaseAtExit(release));
         }
         let overdue = self.take_overdue(now);
         if !overdue.is_empty() {
-            return Step::Do(Errand::TellOfOverdue(overdue));
+            return Step::Do(KeeperJob::LogOverdue(overdue));
         }
         let is_live = |entry: &mut Entry| entry.tenure.deadline_at(now).is_some();
         let gone = self.entries.extract_if(.., |entry| !is_live(entry)).map(|entry| entry.tenure);
         let lost: Vec<_> = gone.filter(|tenure| tenure.is_lost()).collect();
         if !lost.is_empty() {
-            return Step::Do(Errand::TellOfLost(lost));
+            return Step::Do(KeeperJob::LogLost(lost));
         }
         let first = self.renewed().map(|(_, next)| next).min_by_key(|next| next.due);
         if let Some(first) = first.filter(|first| first.due <= now) {
             let together = self.renewed().filter(|(tenure, next)| next.term == first.term && tenure.ask(now));
             let tenures: Vec<_> = together.map(|(tenure, _)| Arc::clone(tenure)).collect();
             if !tenures.is_empty() {
-                return Step::Do(Errand::Renew(Batch { term: first.term, asked: now, tenures }));
+                return Step::Do(KeeperJob::Renew(Batch { term: first.term, asked: now, tenures }));
             }
         }
-        // Looked at when its deadline passes, too, so that a loss is told then.
+        // A deadline counts too, so that a loss is logged when it passes.
         let deadlines = self.entries.iter().filter_map(|entry| entry.tenure.deadline_at(now));
         let renewals = self.renewed().filter(|(tenure, _)| tenure.deadline_at(now).is_some()).map(|(_, next)| next.due);
         deadlines
@@ -209,12 +209,12 @@ impl Duty for Plan {
             .map_or(Step::Rest, Step::Wait)
     }
 
-    fn hear(&mut self, said: usize) {
-        self.ended_by = Some(said);
+    fn on_signal(&mut self, value: usize) {
+        self.ended_by = Some(value);
     }
 
-    fn done(&mut self, errand: &Errand, answers: Answers<bool>, now: Moment) {
-        let Errand::Renew(batch) = errand else { return };
+    fn job_done(&mut self, job: &KeeperJob, answers: Answers<bool>, now: Moment) {
+        let KeeperJob::Renew(batch) = job else { return };
         for (tenure, answer) in batch.tenures.iter().zip(answers) {
             let entry = self.entries.iter_mut().find(|entry| Arc::ptr_eq(&entry.tenure, tenure));
             let next = entry.and_then(|entry| entry.next.as_mut());

@@ -14,10 +14,10 @@ use tracing::Span;
 use super::foreground;
 use crate::base::contain::contain;
 use crate::hold::guard::release_together;
-use crate::hold::held::Held;
+use crate::hold::release_on_drop::ReleaseOnDrop;
 use crate::lease::store_id::StoreId;
 use crate::observe::fault::Fault;
-use crate::observe::log::tell;
+use crate::observe::log::log_or_print;
 use crate::observe::outcome::{Ended, RunOutcome};
 use crate::observe::skip_reason::SkipReason;
 use crate::schedule::gate::{self, Pass};
@@ -85,7 +85,7 @@ struct Taken {
 }
 
 impl<'a> Ran<'a> {
-    fn apart(self) -> (Taken, Held<&'a dyn EventMutex, Run>) {
+    fn apart(self) -> (Taken, ReleaseOnDrop<&'a dyn EventMutex, Run>) {
         let Self { turn, span, outcome, pass } = self;
         (Taken { turn, span, outcome }, pass.held)
     }
@@ -115,7 +115,7 @@ impl<'scope> Crew<'scope, '_, '_> {
         };
         let started = thread::Builder::new().name(name.into()).spawn_scoped(self.scope, work);
         if let Err(error) = &started {
-            tell(format_args!("no thread for background events, so that they run on fewer: {error}"), || {
+            log_or_print(format_args!("no thread for background events, so that they run on fewer: {error}"), || {
                 tracing::warn!(target: "soloist", %error, "no thread for background events: they run on fewer");
             });
         }

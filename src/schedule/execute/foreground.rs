@@ -8,7 +8,7 @@ use std::borrow::Borrow;
 use tracing::Span;
 
 use crate::base::error::MutexError;
-use crate::hold::held::Holding as _;
+use crate::hold::release_on_drop::Releasable as _;
 use crate::lease::request::Lease;
 use crate::observe::outcome::RunOutcome;
 use crate::schedule::gate::{self, Pass};
@@ -31,7 +31,7 @@ pub(crate) fn take_turns<'a, T: Borrow<Turn<'a>>>(turns: impl Iterator<Item = T>
         let span = this.span();
         let ended = last.take();
         // What is released with the next has no rest.
-        let lease = ended.as_ref().and_then(|ended| ended.pass.held.end()).map(|(lease, _)| lease);
+        let lease = ended.as_ref().and_then(|ended| ended.pass.held.begin_release()).map(|(lease, _)| lease);
         let (released, admitted) = span.in_scope(|| match &lease {
             None => (None, gate::admit(this)),
             Some(lease) => gate::admit_after(this, lease),
@@ -76,7 +76,7 @@ impl<'a, T: Borrow<Turn<'a>>> Ended<'a, T> {
         let Self { turn, span, outcome, pass } = self;
         span.in_scope(|| {
             let released = match released {
-                Some((lease, answer)) => pass.held.given_back(&lease, None, answer),
+                Some((lease, answer)) => pass.held.released(&lease, None, answer),
                 None => pass.held.release(),
             };
             turn.borrow().conclude(outcome, released)

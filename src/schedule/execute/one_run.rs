@@ -13,7 +13,7 @@ use crate::lease::holder::this_host;
 use crate::lease::token::FencingToken;
 use crate::observe::command_exit::CommandExit;
 use crate::observe::fault::{Fault, attempt};
-use crate::observe::log::tell_instead;
+use crate::observe::log::print_unless_logged;
 use crate::observe::outcome::hook::{Hook, HookFailure};
 use crate::observe::outcome::{Ended, RunOutcome};
 use crate::observe::release::Release;
@@ -102,7 +102,7 @@ impl Turn<'_> {
             let _ = contain(|| tracing::error!(target: "soloist", error = &*message, "error that can't be shown"));
         }
         if self.round.tells_of_failures && entry.is_failure() {
-            tell_instead(&entry);
+            print_unless_logged(&entry);
         }
         entry
     }

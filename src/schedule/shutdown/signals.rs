@@ -16,7 +16,7 @@ use crate::base::error::Named;
 use crate::base::process;
 use crate::base::system;
 use crate::hold::process_exit::leave;
-use crate::observe::log::{aside, say, tell};
+use crate::observe::log::{log_or_print, print_line, spawn_detached};
 use crate::task::run::Run;
 use crate::time::clock::Clock;
 use crate::time::clock::moment::Moment;
@@ -50,7 +50,7 @@ impl Shutdown {
         if ![0, process::id()].contains(&self.shared.attended_in.load(Ordering::Relaxed))
             && let Err(error) = self.attend()
         {
-            tell(
+            log_or_print(
                 format_args!("signals do not shut down process {}, which was forked: {error}", process::id()),
                 || tracing::warn!(target: "soloist", %error, "signals do not shut this process down"),
             );
@@ -94,7 +94,7 @@ impl Shutdown {
             None => {
                 *first = Some(now);
                 let closing = self.clone();
-                if !aside(move || closing.close(signal, now)) {
+                if !spawn_detached(move || closing.close(signal, now)) {
                     self.close(signal, now);
                 }
             }
@@ -146,7 +146,7 @@ impl Shutdown {
 /// Tells of these, which no report will.
 fn tell_of(left_behind: &[Run]) {
     for run in left_behind {
-        say(format_args!("{}: left behind: still running when the shutdown's grace ended", Named(run.name())));
+        print_line(format_args!("{}: left behind: still running when the shutdown's grace ended", Named(run.name())));
     }
     for run in left_behind {
         let _ = contain(|| {
@@ -159,7 +159,7 @@ fn tell_of(left_behind: &[Run]) {
 /// Standard error and subscribers may be stuck themselves: nobody waits for long until something is told.
 fn tell_aside(tell: impl FnOnce() + Send + 'static) {
     let (told, is_told) = mpsc::channel::<()>();
-    aside(move || {
+    spawn_detached(move || {
         tell();
         drop(told);
     });

@@ -71,7 +71,7 @@ struct World {
 
 /// A batch that was not answered yet.
 struct Asked {
-    errand: Errand,
+    job: KeeperJob,
     at: Moment,
     /// Which leases, in the batch's order.
     whose: Vec<usize>,
@@ -94,7 +94,7 @@ struct Known {
     /// It is performed on the thread of the test.
     here: bool,
     /// The store was told that the process ends.
-    parted: bool,
+    shortened: bool,
     /// Until when the run may go on, counted from before the store was asked, and less what stopping takes.
     deadline: Moment,
     /// From when, and by when it is renewed.
@@ -223,7 +223,7 @@ impl World {
             at_least,
             stopping,
             here: false,
-            parted: false,
+            shortened: false,
             deadline: asked,
             due: (asked, asked),
             over: false,
@@ -297,13 +297,13 @@ impl World {
             return;
         }
         let said = [NO_THREAD, this_thread(), this_thread() + 1][self.random.usize(..3)];
-        self.plan.hear(said);
+        self.plan.on_signal(said);
         self.ended_by = Some(said);
         self.alarm = Some(self.now());
     }
 
     /// What the store is to hold afterwards, and until when the runs are to go on.
-    fn part(&mut self, farewell: &Farewell) {
+    fn release_at_exit(&mut self, release: &ExitRelease) {
         let (now, ended_by) = (self.now(), self.ended_by.expect("the process goes on"));
         let mut expected = self.store;
         for known in self.known.iter_mut().filter(|known| known.is_live(now)) {
@@ -317,8 +317,8 @@ impl World {
                     (Some(_), None) => expected[known.name] = None,
                     (None, _) => {}
                 }
-            } else if !known.parted {
-                known.parted = true;
+            } else if !known.shortened {
+                known.shortened = true;
                 let left = known.deadline.since(now) + known.stopping;
                 let until = match known.rest(now) {
                     Some(rest) => now.plus(in_seconds(rest.max(left.min(soon)))),
@@ -331,31 +331,35 @@ impl World {
                 }
             }
         }
-        farewell.say_to(&Remote(Mutex::new(&mut self.store), self.clock.clone()), &self.clock);
+        release.send_to(&Remote(Mutex::new(&mut self.store), self.clock.clone()), &self.clock);
         assert_eq!(self.store, expected);
         self.alarm = Some(now);
     }
 
     /// Whether somebody is in hand whom the store is to be told of because the process ends.
-    fn has_somebody_to_part_with(&self, now: Moment) -> bool {
+    fn has_something_to_release(&self, now: Moment) -> bool {
         let Some(ended_by) = self.ended_by else { return false };
         self.known.iter().filter(|known| known.is_live(now)).any(|known| {
             let soon = in_seconds(FEW_SECONDS + known.stopping);
             let left = known.deadline.since(now) + known.stopping;
-            let is_left = !known.parted && (known.rest(now).is_some() || left > soon);
+            let is_left = !known.shortened && (known.rest(now).is_some() || left > soon);
             is_left || known.here && ended_by == this_thread()
         })
     }
 
     fn step(&mut self) {
         let now = self.now();
-        let parts = self.has_somebody_to_part_with(now);
+        let releases = self.has_something_to_release(now);
         let overdue = self.known.iter().filter(|known| known.overdue.is_some_and(|overdue| overdue <= now)).count();
-        let step = self.plan.step(now);
-        assert_eq!(parts, matches!(step, Step::Do(Errand::Part(_))), "what the store is told comes first");
+        let step = self.plan.next_step(now);
+        assert_eq!(
+            releases,
+            matches!(step, Step::Do(KeeperJob::ReleaseAtExit(_))),
+            "what the store is told comes first"
+        );
         match step {
-            Step::Do(Errand::Part(farewell)) => self.part(&farewell),
-            Step::Do(Errand::TellOfOverdue(told)) => {
+            Step::Do(KeeperJob::ReleaseAtExit(release)) => self.release_at_exit(&release),
+            Step::Do(KeeperJob::LogOverdue(told)) => {
                 assert_eq!(told.len(), overdue, "all are told of that are overdue");
                 for run in told {
                     let known = self.known.iter_mut().find(|known| known.run.event == run.event);
@@ -364,14 +368,14 @@ impl World {
                 }
                 self.alarm = Some(now);
             }
-            Step::Do(Errand::TellOfLost(lost)) => {
+            Step::Do(KeeperJob::LogLost(lost)) => {
                 assert!(lost.iter().all(|tenure| tenure.is_lost()), "what was given back is not lost");
                 self.alarm = Some(now);
             }
-            Step::Do(Errand::Renew(batch)) => {
+            Step::Do(KeeperJob::Renew(batch)) => {
                 assert_eq!(self.ended_by, None, "nothing is renewed any more");
                 let whose = self.whose(&batch, now);
-                let asked = Asked { errand: Errand::Renew(batch), at: now, whose, extended: None };
+                let asked = Asked { job: KeeperJob::Renew(batch), at: now, whose, extended: None };
                 let extended = self.random.bool().then(|| self.extend(&asked.whose));
                 self.asked = Some(Asked { extended, ..asked });
                 self.alarm = Some(now);
@@ -453,7 +457,7 @@ impl World {
                 }
             }
         }
-        self.plan.done(&asked.errand, answers, now);
+        self.plan.job_done(&asked.job, answers, now);
         self.alarm = Some(now);
     }
 
@@ -544,12 +548,12 @@ fn granted(plan: &mut Plan, name: &str, term: Duration, clock: &Clock) -> Arc<Te
 }
 
 /// The next batch, at its time; `None`: no lease is left.
-fn next_batch(plan: &mut Plan, clock: &ManualClock) -> Option<Errand> {
+fn next_batch(plan: &mut Plan, clock: &ManualClock) -> Option<KeeperJob> {
     loop {
         let now = Clock::from(clock).moment();
-        match plan.step(now) {
-            Step::Do(Errand::TellOfLost(_)) => {}
-            Step::Do(errand) => return Some(errand),
+        match plan.next_step(now) {
+            Step::Do(KeeperJob::LogLost(_)) => {}
+            Step::Do(job) => return Some(job),
             Step::Wait(until) => {
                 assert!(now < until, "the thread would not sleep");
                 clock.advance(until.since(now));
@@ -565,13 +569,13 @@ fn ten_errors_and_then_a_success_keep_the_lease() {
         let (manual, clock, mut plan) = start();
         let tenure = granted(&mut plan, "reports", term, &clock);
         for _ in 0..10 {
-            let errand = next_batch(&mut plan, &manual).expect("it is renewed");
-            plan.done(&errand, vec![Err(outage())], clock.moment());
+            let job = next_batch(&mut plan, &manual).expect("it is renewed");
+            plan.job_done(&job, vec![Err(outage())], clock.moment());
         }
-        let errand = next_batch(&mut plan, &manual).expect("it is renewed");
+        let job = next_batch(&mut plan, &manual).expect("it is renewed");
         let asked = clock.moment();
         manual.advance(term / 100);
-        plan.done(&errand, vec![Ok(true)], clock.moment());
+        plan.job_done(&job, vec![Ok(true)], clock.moment());
         assert_eq!(tenure.deadline_at(clock.moment()), Some(asked.plus(term)), "{term:?}");
     }
 }
@@ -582,10 +586,10 @@ fn a_store_that_is_out_is_asked_a_dozen_times_and_more_until_the_deadline_and_no
         let (manual, clock, mut plan) = start();
         let tenure = granted(&mut plan, "reports", term, &clock);
         let mut asked = Vec::new();
-        while let Some(errand) = next_batch(&mut plan, &manual) {
+        while let Some(job) = next_batch(&mut plan, &manual) {
             asked.push(clock.moment());
             assert!(asked.len() < 1000, "{term:?}: it is asked again at once");
-            plan.done(&errand, vec![Err(outage())], clock.moment());
+            plan.job_done(&job, vec![Err(outage())], clock.moment());
         }
         assert_eq!(tenure.gone_since(), Some(clock.moment()), "it is found lost at its deadline");
         assert!((12..30).contains(&asked.len()), "{term:?}: asked {} times", asked.len());
@@ -604,12 +608,12 @@ fn two_hundred_leases_are_one_batch_for_each_third_of_their_term() {
         manual.advance(Duration::from_millis(5).mul_f64(random.f64()));
     }
     for third in 1..=30 {
-        let errand = next_batch(&mut plan, &manual).expect("they are renewed");
+        let job = next_batch(&mut plan, &manual).expect("they are renewed");
         assert_eq!(clock.moment(), first.plus(term / 3 * third));
-        let Errand::Renew(batch) = &errand else { panic!("nothing is told of") };
+        let KeeperJob::Renew(batch) = &job else { panic!("nothing is told of") };
         assert_eq!(batch.leases().len(), 200);
         manual.advance(MILLISECOND * 100);
-        plan.done(&errand, iter::repeat_n(Ok(true), 200).collect(), clock.moment());
+        plan.job_done(&job, iter::repeat_n(Ok(true), 200).collect(), clock.moment());
     }
 }
 
@@ -618,8 +622,8 @@ fn whatever_the_answer_nobody_waits_for_it_any_longer() {
     for answer in [Ok(true), Ok(false), Err(outage())] {
         let (manual, clock, mut plan) = start();
         let tenure = granted(&mut plan, "reports", TERMS[1], &clock);
-        let errand = next_batch(&mut plan, &manual).expect("it is renewed");
-        plan.done(&errand, vec![answer.clone()], clock.moment());
+        let job = next_batch(&mut plan, &manual).expect("it is renewed");
+        plan.job_done(&job, vec![answer.clone()], clock.moment());
         let (end, ended) = mpsc::channel();
         thread::spawn(move || {
             tenure.wait_for_its_renewal(Moment::NEVER);

@@ -1,4 +1,4 @@
-//! What is given back on every way out, with its store.
+//! A guard around a lease, or all that a run holds, which gives it back to its store when it is dropped.
 
 use std::borrow::Cow;
 use std::slice;
@@ -8,31 +8,32 @@ use crate::base::error::MutexError;
 use crate::base::process;
 use crate::lease::request::Lease;
 use crate::lease::term::Term;
-use crate::observe::log::tell_instead;
+use crate::observe::log::print_unless_logged;
 use crate::observe::release::Release;
 use crate::store::event_mutex::{Answers, EventMutex, attempted_release};
 
-/// What a guard gives back: a lease, or all that a run holds.
-pub(crate) trait Holding {
-    /// The lease is about to be given back, and is not renewed from here on; now or after a while.
-    fn end(&self) -> Option<Ending<'_>>;
+/// A lease, or all that a run holds.
+pub(crate) trait Releasable {
+    /// Ends the renewal of the lease, if there is one, because it is about to be given back.
+    fn begin_release(&self) -> Option<PendingRelease<'_>>;
 
-    /// Whether there is a lease among it that is not to be held any longer.
+    /// Whether there is a lease that is to be given back at once, not after a rest.
     fn is_released_now(&self) -> bool;
 
-    /// Which process acquired it, if there is anything among it.
+    /// The process that acquired it, if it holds anything.
     fn pid(&self) -> Option<u32>;
 }
 
-pub(crate) struct Ending<'a> {
-    pub(super) lease: Cow<'a, Lease>,
-    /// How long it is to be held yet.
-    pub(super) rest: Option<Term>,
+/// A lease that is about to be given back.
+pub(crate) struct PendingRelease<'a> {
+    pub(crate) lease: Cow<'a, Lease>,
+    /// How much longer it is to be held; `None`: it is given back at once.
+    pub(crate) rest: Option<Term>,
 }
 
-impl Holding for Lease {
-    fn end(&self) -> Option<Ending<'_>> {
-        Some(Ending { lease: Cow::Borrowed(self), rest: None })
+impl Releasable for Lease {
+    fn begin_release(&self) -> Option<PendingRelease<'_>> {
+        Some(PendingRelease { lease: Cow::Borrowed(self), rest: None })
     }
 
     fn is_released_now(&self) -> bool {
@@ -44,15 +45,15 @@ impl Holding for Lease {
     }
 }
 
-/// What is given back when this goes, with its store.
+/// Gives back what it holds when it is dropped.
 #[derive(Debug)]
-pub(crate) struct Held<M: EventMutex, H: Holding> {
+pub(crate) struct ReleaseOnDrop<M: EventMutex, H: Releasable> {
     mutex: M,
-    /// Gone when it was given back.
+    /// `None` once it was given back.
     holding: Option<H>,
 }
 
-impl<M: EventMutex, H: Holding> Held<M, H> {
+impl<M: EventMutex, H: Releasable> ReleaseOnDrop<M, H> {
     /// Holds what was just granted.
     #[inline]
     pub(crate) fn new(mutex: M, holding: H) -> Self {
@@ -64,9 +65,9 @@ impl<M: EventMutex, H: Holding> Held<M, H> {
         self.holding.as_ref().expect("it is given back by what takes the whole of this")
     }
 
-    /// Leaves it to whoever gets it from here.
+    /// Takes it out, without giving it back.
     #[inline]
-    pub(crate) fn keep(mut self) -> H {
+    pub(crate) fn into_inner(mut self) -> H {
         self.holding.take().expect("it is given back by what takes the whole of this")
     }
 
@@ -78,25 +79,25 @@ impl<M: EventMutex, H: Holding> Held<M, H> {
     #[inline(always)]
     pub(crate) fn release(self) -> (H, Option<Release>) {
         let release = self.give_back();
-        (self.keep(), release)
+        (self.into_inner(), release)
     }
 
-    /// The lease, which the store is asked elsewhere to take back, now or after a rest.
-    pub(crate) fn end(&self) -> Option<(Lease, Option<Term>)> {
+    /// Ends the renewal of the lease, which the caller asks the store to take back, now or after a rest.
+    pub(crate) fn begin_release(&self) -> Option<(Lease, Option<Term>)> {
         if self.is_inherited() {
             return None;
         }
-        self.holding().end().map(|Ending { lease, rest }| (lease.into_owned(), rest))
+        self.holding().begin_release().map(|PendingRelease { lease, rest }| (lease.into_owned(), rest))
     }
 
-    /// The store was asked elsewhere to take `lease` back, and said this.
-    pub(crate) fn given_back(
+    /// The caller asked the store to take `lease` back, and this is its answer.
+    pub(crate) fn released(
         self,
         lease: &Lease,
         rest: Option<Term>,
         answer: Result<bool, MutexError>,
     ) -> (H, Option<Release>) {
-        (self.keep(), Some(Release::of(lease, rest, answer)))
+        (self.into_inner(), Some(Release::of(lease, rest, answer)))
     }
 
     /// Whether this is a child's copy of what its parent holds, and goes on to hold.
@@ -114,7 +115,7 @@ impl<M: EventMutex, H: Holding> Held<M, H> {
         if self.is_inherited() {
             return Some(Release::Lost);
         }
-        let Ending { lease, rest } = self.holding().end()?;
+        let PendingRelease { lease, rest } = self.holding().begin_release()?;
         let answer = contain(|| match rest {
             None => self.mutex.forget(&lease),
             Some(rest) => only(self.mutex.release_after(slice::from_ref(&*lease), rest), &lease),
@@ -131,12 +132,12 @@ fn only(mut answers: Answers<bool>, lease: &Lease) -> Result<bool, MutexError> {
     }
 }
 
-impl<M: EventMutex, H: Holding> Drop for Held<M, H> {
+impl<M: EventMutex, H: Releasable> Drop for ReleaseOnDrop<M, H> {
     fn drop(&mut self) {
         if self.holding.is_some() {
             // Subscribers were told what came of it.
             if let Some(failed @ Release::Failed(_)) = self.give_back() {
-                tell_instead(failed);
+                print_unless_logged(failed);
             }
         }
     }

@@ -1,4 +1,4 @@
-//! Processes that have ended, and that nobody has noticed yet.
+//! Zombies: processes that have ended, and whose parent has not noticed it yet.
 
 use std::collections::HashSet;
 use std::fs;
@@ -6,12 +6,12 @@ use std::io;
 
 use rustix::process::Pid;
 
-/// How often is looked again for what others have started meanwhile.
+/// How often it looks again for processes that others have started meanwhile.
 const LOOKS: u32 = 10;
 
-/// All that is left of this group, if it has ended. `None`: something lives, or it is not known.
-pub(super) fn all_of(group: Pid) -> Option<Vec<u32>> {
-    let (mut dead, mut known) = (Vec::new(), HashSet::new());
+/// The processes of this group, if all are zombies. `None`: one of them lives, or it is not known.
+pub(super) fn if_all_are_zombies(group: Pid) -> Option<Vec<u32>> {
+    let (mut zombies, mut known) = (Vec::new(), HashSet::new());
     for _ in 0..LOOKS {
         let mut all_are_known = true;
         for id in processes().ok()? {
@@ -28,12 +28,12 @@ pub(super) fn all_of(group: Pid) -> Option<Vec<u32>> {
                 if process.lives {
                     return None;
                 }
-                dead.push(id);
+                zombies.push(id);
             }
         }
         if all_are_known {
             // Where others' processes are hidden, the first of all is.
-            return known.contains(&1).then_some(dead);
+            return known.contains(&1).then_some(zombies);
         }
     }
     None
@@ -44,7 +44,7 @@ fn processes() -> io::Result<Vec<u32>> {
     fs::read_dir("/proc")?.filter_map(id).collect()
 }
 
-/// What the kernel says of a process.
+/// A process, as the kernel shows it in `/proc`.
 #[derive(Debug, PartialEq, Eq)]
 struct Process {
     group: i32,
@@ -102,8 +102,8 @@ mod tests {
         let mut child = Command::new("sleep").arg("60").process_group(0).spawn().expect("there is sleep");
         let group = Pid::from_child(&child);
         // Others that come and go may leave the answer open.
-        let known = |expected: &Option<Vec<u32>>| (0..1000).any(|_| all_of(group) == *expected);
-        assert_eq!(all_of(group), None, "it lives");
+        let known = |expected: &Option<Vec<u32>>| (0..1000).any(|_| if_all_are_zombies(group) == *expected);
+        assert_eq!(if_all_are_zombies(group), None, "it lives");
         child.kill().expect("it is ours");
         assert!(known(&Some(vec![child.id()])), "it waits to be noticed");
         child.wait().expect("it is ours");

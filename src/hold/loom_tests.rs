@@ -1,4 +1,4 @@
-//! Threads that wait for each other, in every order in which they can take their steps.
+//! Tests with `loom`: threads that wait for each other take their steps in every order that is possible.
 //!
 //! Their source is compiled a second time here, and waits with what `loom` has. There a time-out never comes, so that
 //! whoever is not woken waits for ever, and `loom` tells of it.
@@ -20,16 +20,16 @@ use crate::time::clock::manual::{ManualClock, Wake};
 use crate::time::clock::moment::Moment;
 use crate::time::clock::{Clock, Waiting};
 use tenure::Tenure;
-use watch::{Duty, NOTHING, Need, Step, Watch};
+use timer_thread::{NO_VALUE, Need, Step, TimedJobs, TimerThread};
 
 mod sync {
     pub(crate) use loom::sync::atomic::{AtomicBool, AtomicU64, Ordering};
     pub(crate) use loom::sync::{Condvar, Mutex, MutexGuard};
 }
 
-#[path = "keeper/watch.rs"]
+#[path = "timer_thread.rs"]
 #[expect(clippy::duplicate_mod, reason = "it waits with other means here")]
-mod watch;
+mod timer_thread;
 
 #[path = "tenure.rs"]
 #[expect(clippy::duplicate_mod, reason = "it waits with other means here")]
@@ -55,20 +55,20 @@ fn clock() -> (ManualClock, Clock) {
 
 /// Things to be done, each at its time.
 #[derive(Default)]
-struct Chores {
+struct Jobs {
     due: Vec<Moment>,
     at_work: bool,
     done: Vec<Moment>,
-    /// Somebody called: the first is done now, whenever it is due.
+    /// A signal came: the first is done now, whenever it is due.
     hurry: bool,
     heard: usize,
 }
 
-impl Duty for Chores {
-    type Errand = Moment;
+impl TimedJobs for Jobs {
+    type Job = Moment;
     type Answer = ();
 
-    fn step(&mut self, now: Moment) -> Step<Moment> {
+    fn next_step(&mut self, now: Moment) -> Step<Moment> {
         assert!(!self.at_work, "two attend to it");
         let hurry = std::mem::take(&mut self.hurry);
         match self.due.iter().copied().min() {
@@ -81,13 +81,13 @@ impl Duty for Chores {
         }
     }
 
-    fn hear(&mut self, said: usize) {
-        (self.hurry, self.heard) = (true, said);
+    fn on_signal(&mut self, value: usize) {
+        (self.hurry, self.heard) = (true, value);
     }
 
-    fn done(&mut self, errand: &Moment, (): (), _now: Moment) {
+    fn job_done(&mut self, job: &Moment, (): (), _now: Moment) {
         self.at_work = false;
-        self.done.push(*errand);
+        self.done.push(*job);
     }
 }
 
@@ -98,17 +98,17 @@ impl Wake for Nowhere {
     fn wake(&self) {}
 }
 
-fn attend(watch: &Watch<Chores>, clock: &Clock, carry_out: impl FnMut(&Moment)) {
-    watch.attend(clock.waiting(&Arc::new(Nowhere)), carry_out);
+fn run(timer: &TimerThread<Jobs>, clock: &Clock, carry_out: impl FnMut(&Moment)) {
+    timer.run(clock.waiting(&Arc::new(Nowhere)), carry_out);
 }
 
-fn hand_in(watch: &Watch<Chores>, due: Moment) -> Need {
-    watch.change(|chores| (chores.due.push(due), Some(due))).1
+fn hand_in(timer: &TimerThread<Jobs>, due: Moment) -> Need {
+    timer.change(|jobs| (jobs.due.push(due), Some(due))).1
 }
 
 #[track_caller]
-fn assert_done(watch: &Watch<Chores>, expected: &[Moment]) {
-    let (mut done, _) = watch.change(|chores| (chores.done.clone(), None));
+fn assert_done(timer: &TimerThread<Jobs>, expected: &[Moment]) {
+    let (mut done, _) = timer.change(|jobs| (jobs.done.clone(), None));
     done.sort_unstable();
     assert_eq!(done, expected);
 }
@@ -117,17 +117,17 @@ fn assert_done(watch: &Watch<Chores>, expected: &[Moment]) {
 fn a_thread_that_waits_is_woken_for_what_is_due_before_that() {
     in_every_order(|| {
         let (manual, clock) = clock();
-        let watch = Arc::new(Watch::new(Chores::default()));
+        let timer = Arc::new(TimerThread::new(Jobs::default()));
         let (soon, late) = (clock.moment(), clock.moment().plus(HOUR));
-        assert_eq!(hand_in(&watch, late), Need::Thread);
-        let attends = thread::spawn({
-            let (watch, clock) = (Arc::clone(&watch), clock.clone());
+        assert_eq!(hand_in(&timer, late), Need::Thread);
+        let runs = thread::spawn({
+            let (timer, clock) = (Arc::clone(&timer), clock.clone());
             // What is done soon takes so long that the other is due after it.
-            move || attend(&watch, &clock, |_| manual.advance(HOUR))
+            move || run(&timer, &clock, |_| manual.advance(HOUR))
         });
-        assert_eq!(hand_in(&watch, soon), Need::Nobody);
-        attends.join().expect("it ends when all is done");
-        assert_done(&watch, &[soon, late]);
+        assert_eq!(hand_in(&timer, soon), Need::Nobody);
+        runs.join().expect("it ends when all is done");
+        assert_done(&timer, &[soon, late]);
     });
 }
 
@@ -135,23 +135,23 @@ fn a_thread_that_waits_is_woken_for_what_is_due_before_that() {
 fn what_is_handed_in_while_a_thread_is_at_work_is_seen_after_it() {
     in_every_order(|| {
         let (manual, clock) = clock();
-        let watch = Arc::new(Watch::new(Chores::default()));
+        let timer = Arc::new(TimerThread::new(Jobs::default()));
         let (now, late) = (clock.moment(), clock.moment().plus(HOUR));
-        assert_eq!(hand_in(&watch, now.minus(MILLISECOND)), Need::Thread);
-        assert_eq!(hand_in(&watch, late), Need::Nobody);
-        let attends = thread::spawn({
-            let (watch, clock) = (Arc::clone(&watch), clock.clone());
+        assert_eq!(hand_in(&timer, now.minus(MILLISECOND)), Need::Thread);
+        assert_eq!(hand_in(&timer, late), Need::Nobody);
+        let runs = thread::spawn({
+            let (timer, clock) = (Arc::clone(&timer), clock.clone());
             move || {
-                attend(&watch, &clock, |errand| {
-                    if *errand == now {
+                run(&timer, &clock, |job| {
+                    if *job == now {
                         manual.advance(HOUR);
                     }
                 });
             }
         });
-        assert_eq!(hand_in(&watch, now), Need::Nobody);
-        attends.join().expect("it ends when all is done");
-        assert_done(&watch, &[now.minus(MILLISECOND), now, late]);
+        assert_eq!(hand_in(&timer, now), Need::Nobody);
+        runs.join().expect("it ends when all is done");
+        assert_done(&timer, &[now.minus(MILLISECOND), now, late]);
     });
 }
 
@@ -159,19 +159,19 @@ fn what_is_handed_in_while_a_thread_is_at_work_is_seen_after_it() {
 fn a_thread_that_was_woken_for_nothing_is_woken_again() {
     in_every_order(|| {
         let (manual, clock) = clock();
-        let watch = Arc::new(Watch::new(Chores::default()));
+        let timer = Arc::new(TimerThread::new(Jobs::default()));
         let (soon, late) = (clock.moment(), clock.moment().plus(HOUR));
-        assert_eq!(hand_in(&watch, late), Need::Thread);
-        let attends = thread::spawn({
-            let (watch, clock) = (Arc::clone(&watch), clock.clone());
-            move || attend(&watch, &clock, |_| manual.advance(HOUR))
+        assert_eq!(hand_in(&timer, late), Need::Thread);
+        let runs = thread::spawn({
+            let (timer, clock) = (Arc::clone(&timer), clock.clone());
+            move || run(&timer, &clock, |_| manual.advance(HOUR))
         });
         let called_off = soon.plus(MILLISECOND);
-        assert_eq!(hand_in(&watch, called_off), Need::Nobody);
-        let ((), _) = watch.change(|chores| (chores.due.retain(|due| *due != called_off), None));
-        assert_eq!(hand_in(&watch, soon), Need::Nobody);
-        attends.join().expect("it ends when all is done");
-        assert_done(&watch, &[soon, late]);
+        assert_eq!(hand_in(&timer, called_off), Need::Nobody);
+        let ((), _) = timer.change(|jobs| (jobs.due.retain(|due| *due != called_off), None));
+        assert_eq!(hand_in(&timer, soon), Need::Nobody);
+        runs.join().expect("it ends when all is done");
+        assert_done(&timer, &[soon, late]);
     });
 }
 
@@ -179,18 +179,18 @@ fn a_thread_that_was_woken_for_nothing_is_woken_again() {
 fn what_is_handed_in_while_a_thread_is_about_to_rest_is_seen_by_it_or_needs_another() {
     in_every_order(|| {
         let (_manual, clock) = clock();
-        let watch = Arc::new(Watch::new(Chores::default()));
+        let timer = Arc::new(TimerThread::new(Jobs::default()));
         let now = clock.moment();
-        assert_eq!(hand_in(&watch, now.minus(MILLISECOND)), Need::Thread);
-        let attends = thread::spawn({
-            let (watch, clock) = (Arc::clone(&watch), clock.clone());
-            move || attend(&watch, &clock, |_| ())
+        assert_eq!(hand_in(&timer, now.minus(MILLISECOND)), Need::Thread);
+        let runs = thread::spawn({
+            let (timer, clock) = (Arc::clone(&timer), clock.clone());
+            move || run(&timer, &clock, |_| ())
         });
-        if hand_in(&watch, now) == Need::Thread {
-            attend(&watch, &clock, |_| ());
+        if hand_in(&timer, now) == Need::Thread {
+            run(&timer, &clock, |_| ());
         }
-        attends.join().expect("it ends when all is done");
-        assert_done(&watch, &[now.minus(MILLISECOND), now]);
+        runs.join().expect("it ends when all is done");
+        assert_done(&timer, &[now.minus(MILLISECOND), now]);
     });
 }
 
@@ -198,17 +198,17 @@ fn what_is_handed_in_while_a_thread_is_about_to_rest_is_seen_by_it_or_needs_anot
 fn of_two_that_hand_something_in_one_needs_a_thread() {
     in_every_order(|| {
         let (_manual, clock) = clock();
-        let watch = Arc::new(Watch::new(Chores::default()));
+        let timer = Arc::new(TimerThread::new(Jobs::default()));
         let now = clock.moment();
         let other = thread::spawn({
-            let watch = Arc::clone(&watch);
-            move || hand_in(&watch, now.minus(MILLISECOND))
+            let timer = Arc::clone(&timer);
+            move || hand_in(&timer, now.minus(MILLISECOND))
         });
-        let mut needs = [hand_in(&watch, now), other.join().expect("it hands in")];
+        let mut needs = [hand_in(&timer, now), other.join().expect("it hands in")];
         needs.sort_unstable_by_key(|need| *need == Need::Thread);
         assert_eq!(needs, [Need::Nobody, Need::Thread]);
-        attend(&watch, &clock, |_| ());
-        assert_done(&watch, &[now.minus(MILLISECOND), now]);
+        run(&timer, &clock, |_| ());
+        assert_done(&timer, &[now.minus(MILLISECOND), now]);
     });
 }
 
@@ -216,93 +216,93 @@ fn of_two_that_hand_something_in_one_needs_a_thread() {
 fn after_a_thread_that_could_not_be_had_another_is_needed() {
     in_every_order(|| {
         let (_manual, clock) = clock();
-        let watch = Watch::new(Chores::default());
+        let timer = TimerThread::new(Jobs::default());
         let now = clock.moment();
-        assert_eq!(hand_in(&watch, now.minus(MILLISECOND)), Need::Thread);
-        watch.is_unattended();
-        assert_eq!(hand_in(&watch, now), Need::Thread);
-        attend(&watch, &clock, |_| ());
-        assert_done(&watch, &[now.minus(MILLISECOND), now]);
+        assert_eq!(hand_in(&timer, now.minus(MILLISECOND)), Need::Thread);
+        timer.thread_failed();
+        assert_eq!(hand_in(&timer, now), Need::Thread);
+        run(&timer, &clock, |_| ());
+        assert_done(&timer, &[now.minus(MILLISECOND), now]);
     });
 }
 
-/// Calls the thread, and waits until it has heeded that.
-fn call(watch: &Watch<Chores>, said: usize) {
-    watch.call(said);
-    watch.wait_until_heeded(&Waiting::on_the_machine(), Moment::NEVER);
+/// Signals the thread, and waits until it has handled that.
+fn signal(timer: &TimerThread<Jobs>, value: usize) {
+    timer.signal(value);
+    timer.wait_until_handled(&Waiting::on_the_machine(), Moment::NEVER);
 }
 
 #[test]
-fn a_call_is_heeded_by_a_thread_that_starts_or_falls_asleep() {
+fn a_signal_is_handled_by_a_thread_that_starts_or_falls_asleep() {
     in_every_order(|| {
         let (_manual, clock) = clock();
-        let watch = Arc::new(Watch::new(Chores::default()));
+        let timer = Arc::new(TimerThread::new(Jobs::default()));
         let late = clock.moment().plus(HOUR);
-        assert_eq!(hand_in(&watch, late), Need::Thread);
-        let attends = thread::spawn({
-            let (watch, clock) = (Arc::clone(&watch), clock.clone());
-            move || attend(&watch, &clock, |_| ())
+        assert_eq!(hand_in(&timer, late), Need::Thread);
+        let runs = thread::spawn({
+            let (timer, clock) = (Arc::clone(&timer), clock.clone());
+            move || run(&timer, &clock, |_| ())
         });
-        call(&watch, 1);
-        assert_done(&watch, &[late]);
-        attends.join().expect("it ends when all is done");
+        signal(&timer, 1);
+        assert_done(&timer, &[late]);
+        runs.join().expect("it ends when all is done");
     });
 }
 
 #[test]
-fn a_call_to_a_thread_that_is_at_work_is_heeded_when_it_is_done() {
+fn a_signal_to_a_thread_that_is_at_work_is_handled_when_it_is_done() {
     in_every_order(|| {
         let (_manual, clock) = clock();
-        let watch = Watch::new(Chores::default());
+        let timer = TimerThread::new(Jobs::default());
         let (now, late) = (clock.moment(), clock.moment().plus(HOUR));
-        assert_eq!(hand_in(&watch, now), Need::Thread);
-        assert_eq!(hand_in(&watch, late), Need::Nobody);
-        attend(&watch, &clock, |errand| {
-            if *errand == now {
-                watch.call(1);
+        assert_eq!(hand_in(&timer, now), Need::Thread);
+        assert_eq!(hand_in(&timer, late), Need::Nobody);
+        run(&timer, &clock, |job| {
+            if *job == now {
+                timer.signal(1);
             }
         });
-        watch.wait_until_heeded(&Waiting::on_the_machine(), Moment::NEVER);
-        assert_done(&watch, &[now, late]);
+        timer.wait_until_handled(&Waiting::on_the_machine(), Moment::NEVER);
+        assert_done(&timer, &[now, late]);
     });
 }
 
 #[test]
-fn whoever_calls_a_thread_that_is_about_to_rest_does_not_wait_for_ever() {
+fn whoever_signals_a_thread_that_is_about_to_rest_does_not_wait_for_ever() {
     in_every_order(|| {
         let (_manual, clock) = clock();
-        let watch = Arc::new(Watch::new(Chores::default()));
+        let timer = Arc::new(TimerThread::new(Jobs::default()));
         let now = clock.moment();
-        watch.wait_until_heeded(&Waiting::on_the_machine(), Moment::NEVER); // there is nothing to heed
-        assert_eq!(hand_in(&watch, now), Need::Thread);
-        let attends = thread::spawn({
-            let (watch, clock) = (Arc::clone(&watch), clock.clone());
-            move || attend(&watch, &clock, |_| ())
+        timer.wait_until_handled(&Waiting::on_the_machine(), Moment::NEVER); // there is nothing to handle
+        assert_eq!(hand_in(&timer, now), Need::Thread);
+        let runs = thread::spawn({
+            let (timer, clock) = (Arc::clone(&timer), clock.clone());
+            move || run(&timer, &clock, |_| ())
         });
-        call(&watch, 1);
-        assert_done(&watch, &[now]);
-        attends.join().expect("it ends when all is done");
+        signal(&timer, 1);
+        assert_done(&timer, &[now]);
+        runs.join().expect("it ends when all is done");
     });
 }
 
 #[test]
-fn two_that_call_are_both_heeded_and_what_one_said_stays_said() {
+fn two_signals_are_both_handled_and_the_value_of_one_stays() {
     in_every_order(|| {
         let (_manual, clock) = clock();
-        let watch = Arc::new(Watch::new(Chores::default()));
+        let timer = Arc::new(TimerThread::new(Jobs::default()));
         let late = clock.moment().plus(HOUR);
-        assert_eq!(hand_in(&watch, late), Need::Thread);
+        assert_eq!(hand_in(&timer, late), Need::Thread);
         let other = thread::spawn({
-            let watch = Arc::clone(&watch);
-            move || watch.call(NOTHING)
+            let timer = Arc::clone(&timer);
+            move || timer.signal(NO_VALUE)
         });
-        watch.call(1);
-        other.join().expect("it only calls");
-        attend(&watch, &clock, |_| ());
-        watch.wait_until_heeded(&Waiting::on_the_machine(), Moment::NEVER);
-        let (heard, _) = watch.change(|chores| (chores.heard, None));
+        timer.signal(1);
+        other.join().expect("it only signals");
+        run(&timer, &clock, |_| ());
+        timer.wait_until_handled(&Waiting::on_the_machine(), Moment::NEVER);
+        let (heard, _) = timer.change(|jobs| (jobs.heard, None));
         assert_eq!(heard, 1);
-        assert_done(&watch, &[late]);
+        assert_done(&timer, &[late]);
     });
 }
 
