@@ -5,10 +5,9 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::protection::SHORTEST_RENEWED;
 use crate::base::error::{Quoted, debug_as_display};
 use crate::lease::name::InvalidName;
-use crate::lease::term::{InvalidTerm, Term};
+use crate::lease::term::{InvalidTerm, SHORTEST_RENEWED, Term};
 use crate::task::command::{InvalidCommand, KILLING_TAKES};
 use crate::time::crontab::error::CrontabError;
 use crate::time::frequency::error::FrequencyError;

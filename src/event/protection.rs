@@ -8,15 +8,12 @@ use std::time::Duration;
 use crate::lease::name::MutexName;
 use crate::lease::owner::Owners;
 use crate::lease::request::LeaseRequest;
-use crate::lease::term::Term;
+use crate::lease::term::{Renewal, Term};
 use crate::store::event_mutex::admission::Admission;
 use crate::time::clock::Clock;
 use crate::time::period::Period;
 use crate::time::tick::Tick;
 use crate::time::zone::Zone;
-
-/// A renewed lease of less would keep its store busy, and be lost to any hesitation.
-pub(crate) const SHORTEST_RENEWED: Duration = Duration::from_millis(100);
 
 /// What an event does when its store gives no decision; see [`Event::on_outage`](crate::Event::on_outage).
 ///
@@ -36,13 +33,6 @@ pub enum Outage {
     /// outage. It does not run while it is not known whether its schedule is
     /// [paused](crate::Schedule::pausable_as); that is [`even_when_paused`](crate::Event::even_when_paused).
     RunUnprotected,
-}
-
-/// Whether a lease is renewed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Renewal {
-    WhileItRuns,
-    Never,
 }
 
 /// The lease that an event asks for.

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use super::add_error::AddErrorKind;
 use super::builder::Event;
-use super::protection::{CATCH_UP_WINDOWS, Claim, LeaseTerms, Outage, Protection, Renewal, SHORTEST_RENEWED};
+use super::protection::{CATCH_UP_WINDOWS, Claim, LeaseTerms, Outage, Protection};
 use crate::lease::name::MutexName;
-use crate::lease::term::Term;
+use crate::lease::term::{Renewal, SHORTEST_RENEWED, Term};
 use crate::store::event_mutex::EventMutex;
 use crate::store::handle::Store;
 use crate::time::period::Period;

@@ -1,4 +1,4 @@
-//! How long a lease is granted for.
+//! How long a lease is granted for, and whether it is renewed.
 
 use std::time::Duration;
 
@@ -84,3 +84,13 @@ pub struct InvalidTerm {
 }
 
 debug_as_display!(InvalidTerm);
+
+/// The shortest term of a renewed lease: a shorter one would keep its store busy, and be lost to any delay.
+pub(crate) const SHORTEST_RENEWED: Duration = Duration::from_millis(100);
+
+/// Whether a lease is renewed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Renewal {
+    WhileItRuns,
+    Never,
+}

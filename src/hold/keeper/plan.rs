@@ -6,11 +6,10 @@ use std::time::Duration;
 
 use super::exit_release::Farewell;
 use super::watch::{Duty, Step};
-use crate::event::protection::Renewal;
 use crate::hold::tenure::Tenure;
 use crate::lease::name::MutexName;
 use crate::lease::request::Lease;
-use crate::lease::term::Term;
+use crate::lease::term::{Renewal, Term};
 use crate::store::event_mutex::Answers;
 use crate::task::run::Run;
 use crate::time::clock::Moment;
