@@ -113,7 +113,7 @@ mod base;
 pub use base::error::{BoxError, InvalidOptions, MutexError, MutexErrorKind};
 pub use event::add_error::{AddError, AddErrorKind};
 pub use event::builder::Event;
-pub use event::protection::Outage;
+pub use event::outage_policy::OutagePolicy;
 pub use hold::guard::LeaseGuard;
 pub use lease::holder::Holder;
 pub use lease::name::{InvalidName, MutexName};
@@ -178,6 +178,19 @@ pub use time::period::error::InvalidPeriod;
 pub use time::tick::Tick;
 pub use time::timetable::clock_change::ClockChange;
 pub use time::zone::{UnknownZone, Zone};
+
+/// The earlier name of [`OutagePolicy`].
+///
+/// ```
+/// # #![allow(deprecated)]
+/// use soloist::{Event, Outage};
+///
+/// let event = Event::call("heartbeat", |_| {}).every_minute().on_one_server().on_outage(Outage::RunUnprotected);
+/// # let mut schedule = soloist::Schedule::in_process();
+/// # schedule.add(event).unwrap();
+/// ```
+#[deprecated(note = "renamed to `OutagePolicy`")]
+pub type Outage = OutagePolicy;
 
 /// The README's code, tested as documentation.
 #[cfg(doctest)]

@@ -214,7 +214,7 @@ pub enum AddErrorKind {
     CatchUpWithoutClaim,
     /// It makes up for what nobody claimed, and runs without a claim when its store is out.
     #[error(
-        "it has a `catch_up(..)` and `on_outage(Outage::RunUnprotected)`: a run without a claim would be made up for when \
+        "it has a `catch_up(..)` and `on_outage(OutagePolicy::RunUnprotected)`: a run without a claim would be made up for when \
          the store is back, so leave out one of the two"
     )]
     CatchUpUnprotected,

@@ -8,11 +8,9 @@ use chrono::{DateTime, Utc};
 
 use super::add_error::{AddError, AddErrorKind};
 use super::catch_up::CatchUp;
-use super::environments::Environments;
-use super::filter::Filter;
-use super::filter::windows_of;
+use super::filter::{Environments, Filter, windows_of};
 use super::protection::{LeaseTerms, Protection, claim_window};
-use super::protection_options::Asked;
+use super::protection_request::ProtectionRequest;
 use crate::lease::name::MutexName;
 use crate::lease::term::Term;
 use crate::observe::outcome::RunOutcome;
@@ -64,7 +62,7 @@ pub struct Event {
     before: Vec<Task>,
     after: Vec<AfterHook>,
     timeout: Option<Duration>,
-    pub(super) asked: Asked,
+    pub(super) protections: ProtectionRequest,
     pub(super) mutex: Option<Store>,
     background: bool,
     even_when_paused: bool,
@@ -144,7 +142,7 @@ impl Event {
             before: Vec::new(),
             after: Vec::new(),
             timeout: None,
-            asked: Asked::default(),
+            protections: ProtectionRequest::default(),
             mutex: None,
             background: false,
             even_when_paused: false,
@@ -469,8 +467,8 @@ impl Event {
         if !runs_here {
             self.filters.insert(0, Filter::Call(Box::new(|_| false)));
         }
-        let window = self.asked.catch_up();
-        let protection = self.asked.protection(own_name, usual_term, self.mutex.is_some()).map_err(refuse)?;
+        let window = self.protections.catch_up;
+        let protection = self.protections.validate(own_name, usual_term, self.mutex.is_some()).map_err(refuse)?;
         if let Work::Command(command) = &self.work {
             check_command(command, protection.lease).map_err(refuse)?;
         }
@@ -518,7 +516,7 @@ impl fmt::Debug for Event {
             .field("environments", &self.environments)
             .field("filters", &self.filters.len())
             .field("timeout", &self.timeout)
-            .field("asked", &self.asked)
+            .field("protections", &self.protections)
             .field("background", &self.background)
             .field("even_when_paused", &self.even_when_paused)
             .field("wrong", &self.wrong)

@@ -1,10 +1,14 @@
-//! What may keep an event that is due from running, and asks no store.
+//! Filters and environments: what may keep a due event from running without asking a store.
 
-use super::builder::Event;
+use std::fmt;
+use std::sync::Arc;
+
+use super::add_error::AddErrorKind;
+use crate::base::error::Quoted;
 use crate::time::tick::Tick;
 use crate::time::timetable::windows::{Window, Windows};
 
-/// What says whether the event may run in a tick.
+/// A condition that an event has to meet at each tick.
 pub(crate) enum Filter {
     /// Its next times honour it, too.
     Window(Window),
@@ -28,38 +32,28 @@ impl Filter {
     }
 }
 
-impl Event {
-    /// Runs only if `allowed` says so. Filters are asked in their order, before any store is asked for the event,
-    /// until one refuses.
-    ///
-    /// ```
-    /// use chrono::Timelike;
-    /// use soloist::Event;
-    ///
-    /// let event = Event::call("reports", |_| {}).every_minute().when(|tick| tick.local().hour() != 3);
-    /// ```
-    pub fn when(self, allowed: impl Fn(&Tick) -> bool + Send + Sync + 'static) -> Self {
-        self.filtered(Filter::Call(Box::new(allowed)))
-    }
+pub(super) fn windows_of(filters: &[Filter]) -> Windows {
+    filters.iter().filter_map(Filter::window).collect()
+}
 
-    /// Does not run if `refused` says so: the opposite of [`when`](Self::when).
-    ///
-    /// ```
-    /// use std::path::Path;
-    /// use soloist::Event;
-    ///
-    /// let event = Event::call("reports", |_| {}).every_minute().skip(|_| Path::new("/etc/maintenance").exists());
-    /// ```
-    pub fn skip(self, refused: impl Fn(&Tick) -> bool + Send + Sync + 'static) -> Self {
-        self.when(move |tick| !refused(tick))
-    }
+/// The environments that an event was given.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Environments(pub(super) Arc<[Arc<str>]>);
 
-    pub(crate) fn filtered(mut self, filter: Filter) -> Self {
-        self.filters.push(filter);
-        self
+impl Environments {
+    /// Whether they include `environment`, in which its schedule is, if it was told.
+    pub(super) fn include(&self, environment: Option<&str>) -> Result<bool, AddErrorKind> {
+        let environment = environment.ok_or_else(|| AddErrorKind::NoEnvironment(self.to_string().into()))?;
+        Ok(self.0.iter().any(|name| **name == *environment))
     }
 }
 
-pub(super) fn windows_of(filters: &[Filter]) -> Windows {
-    filters.iter().filter_map(Filter::window).collect()
+impl fmt::Display for Environments {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (at, name) in self.0.iter().enumerate() {
+            let comma = if at == 0 { "" } else { ", " };
+            write!(f, "{comma}{}", Quoted::new(name))?;
+        }
+        Ok(())
+    }
 }

@@ -2,9 +2,11 @@
 
 pub(crate) mod add_error;
 pub(crate) mod builder;
+pub(crate) mod builder_commands;
+pub(crate) mod builder_filters;
+pub(crate) mod builder_protections;
 pub(crate) mod catch_up;
-pub(crate) mod command_options;
-pub(crate) mod environments;
 pub(crate) mod filter;
+pub(crate) mod outage_policy;
 pub(crate) mod protection;
-pub(crate) mod protection_options;
+pub(crate) mod protection_request;

@@ -1,10 +1,11 @@
-//! What an event asks of the gate.
+//! The validated protections of an event, and the admission that a run asks its store for.
 
 use std::fmt;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::outage_policy::OutagePolicy;
 use crate::lease::name::MutexName;
 use crate::lease::owner::Owners;
 use crate::lease::request::LeaseRequest;
@@ -14,26 +15,6 @@ use crate::time::clock::Clock;
 use crate::time::period::Period;
 use crate::time::tick::Tick;
 use crate::time::zone::Zone;
-
-/// What an event does when its store gives no decision; see [`Event::on_outage`](crate::Event::on_outage).
-///
-/// ```
-/// use soloist::{Event, Outage};
-///
-/// let event = Event::call("heartbeat", |_| {}).every_minute().without_overlapping().on_outage(Outage::RunUnprotected);
-/// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Outage {
-    /// It does not run. The report says why, and the process fails.
-    #[default]
-    Skip,
-    /// It runs all the same, perhaps beside another run of it, here or elsewhere, without a lease and without a fencing
-    /// token. Each time there is a warning, the report is marked, and the process fails, so that somebody learns of the
-    /// outage. It does not run while it is not known whether its schedule is
-    /// [paused](crate::Schedule::pausable_as); that is [`even_when_paused`](crate::Event::even_when_paused).
-    RunUnprotected,
-}
 
 /// The lease that an event asks for.
 #[derive(Clone, Copy, Debug)]
@@ -98,7 +79,7 @@ pub(crate) struct Protection {
     pub(crate) mutex: MutexName,
     pub(crate) lease: Option<LeaseTerms>,
     pub(crate) claim: Option<Claim>,
-    pub(crate) on_outage: Outage,
+    pub(crate) on_outage: OutagePolicy,
 }
 
 impl Protection {

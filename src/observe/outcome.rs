@@ -218,7 +218,7 @@ impl RunOutcome {
     }
 
     /// Why it ran without its protection, if it did: the store gave no decision, and the event says
-    /// [`Outage::RunUnprotected`](crate::Outage::RunUnprotected).
+    /// [`OutagePolicy::RunUnprotected`](crate::OutagePolicy::RunUnprotected).
     ///
     /// ```
     /// # use soloist::{Event, Schedule};

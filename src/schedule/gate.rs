@@ -8,7 +8,7 @@ use crate::base::contain::contain;
 use crate::base::error::{BoxError, Chain, MutexError};
 use crate::base::escape::OneLine;
 use crate::event::catch_up::Missed;
-use crate::event::protection::Outage;
+use crate::event::outage_policy::OutagePolicy;
 use crate::hold::guard::release_together;
 use crate::hold::release_on_drop::ReleaseOnDrop;
 use crate::hold::tenure::Tenure;
@@ -214,7 +214,7 @@ fn let_in<'a>(
 /// Nothing is known of who else runs it: the event says whether that keeps it from running.
 fn without_protection<'a>(turn: &Turn<'a>, reason: SkipReason) -> Result<Pass<'a>, SkipReason> {
     match (reason, turn.event.protection.on_outage) {
-        (SkipReason::StoreUnavailable(error), Outage::RunUnprotected) => {
+        (SkipReason::StoreUnavailable(error), OutagePolicy::RunUnprotected) => {
             let _ =
                 contain(|| tracing::warn!(target: "soloist", error = %OneLine(Chain(&error)), "running unprotected"));
             Ok(Pass { unprotected: Some(Box::new(error)), ..pass(turn, None) })

@@ -29,7 +29,7 @@ impl Schedule {
     ///
     /// A store that does not answer does not say that nothing is paused, so that all that is due is skipped then, and
     /// the report fails: [`StoreUnavailable`](crate::SkipReason::StoreUnavailable). That goes for an event without a
-    /// protection, too, and for one that says [`Outage::RunUnprotected`](crate::Outage::RunUnprotected): whoever had
+    /// protection, too, and for one that says [`OutagePolicy::RunUnprotected`](crate::OutagePolicy::RunUnprotected): whoever had
     /// better run twice than not at all has not said that he may run during a migration. Who says so is
     /// [`even_when_paused`](crate::Event::even_when_paused).
     ///

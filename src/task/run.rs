@@ -95,7 +95,7 @@ impl Run {
     }
 
     /// The lease it runs under, as it was granted; `None` without `without_overlapping`, and in a run that is
-    /// [unprotected](crate::Outage::RunUnprotected) because its store is out. How long it lasts after its
+    /// [unprotected](crate::OutagePolicy::RunUnprotected) because its store is out. How long it lasts after its
     /// renewals says [`remaining`](Self::remaining).
     ///
     /// ```
@@ -106,7 +106,7 @@ impl Run {
     }
 
     /// The token of what it was granted; `None` without any protection, and in a run that is
-    /// [unprotected](crate::Outage::RunUnprotected) because its store is out.
+    /// [unprotected](crate::OutagePolicy::RunUnprotected) because its store is out.
     ///
     /// ```
     /// let event = soloist::Event::call("reports", |run| assert!(run.fencing_token().is_some())).on_one_server();

@@ -37,7 +37,7 @@ fn everything_may_be_shared_between_threads_and_shown_to_a_developer() {
     shared::<soloist::Moment>();
     shared::<soloist::MutexName>();
     shared::<soloist::OneOrMore<u32>>();
-    shared::<soloist::Outage>();
+    shared::<soloist::OutagePolicy>();
     shared::<soloist::Output>();
     shared::<soloist::Owner>();
     shared::<soloist::Period>();

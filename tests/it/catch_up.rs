@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use chrono::{DateTime, SecondsFormat, TimeDelta, Timelike, Utc};
 use soloist::{
-    Clock, Entry, Event, EventMutex, Lease, LeaseRequest, ManualClock, MemoryMutex, MutexError, MutexName, Outage,
-    Period, Report, Schedule, Scope, Shutdown, SkipReason, Verdict,
+    Clock, Entry, Event, EventMutex, Lease, LeaseRequest, ManualClock, MemoryMutex, MutexError, MutexName,
+    OutagePolicy, Period, Report, Schedule, Scope, Shutdown, SkipReason, Verdict,
 };
 
 use crate::fleet::{Fleet, succeeded};
@@ -455,8 +455,8 @@ fn a_definition_that_cannot_tell_what_was_missed_is_refused() {
          `once_per(..)`"
     );
     assert_eq!(
-        refusal(event().on_one_server().catch_up(HOUR).on_outage(Outage::RunUnprotected)),
-        "event `e`: it has a `catch_up(..)` and `on_outage(Outage::RunUnprotected)`: a run without a claim would be made \
+        refusal(event().on_one_server().catch_up(HOUR).on_outage(OutagePolicy::RunUnprotected)),
+        "event `e`: it has a `catch_up(..)` and `on_outage(OutagePolicy::RunUnprotected)`: a run without a claim would be made \
          up for when the store is back, so leave out one of the two"
     );
     for window in [Duration::ZERO, Duration::from_secs(59), Duration::from_secs(367 * 24 * 3600), Duration::MAX] {

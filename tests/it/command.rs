@@ -13,7 +13,8 @@ use std::time::{Duration, Instant};
 
 use soloist::{
     AddErrorKind, Answers, CancelReason, Cancelled, Ended, Event, EventMutex, Fault, Holder, Lease, LeaseRequest,
-    ManualClock, MemoryMutex, MutexError, MutexName, Outage, Output, Release, Report, Run, RunOutcome, Schedule, Term,
+    ManualClock, MemoryMutex, MutexError, MutexName, OutagePolicy, Output, Release, Report, Run, RunOutcome, Schedule,
+    Term,
 };
 
 use crate::support::{

@@ -10,8 +10,8 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 use soloist::{
     Admission, Admitted, Answers, CancelReason, Clock, Ended, Event, EventMutex, Fault, FileMutex, Holder, Lease,
-    LeaseGuard, LeaseRequest, ManualClock, MemoryMutex, MutexError, MutexName, Outage, Period, Release, Report, Run,
-    Schedule, Scope, Shutdown, SkipReason, TaskOutcome, Term,
+    LeaseGuard, LeaseRequest, ManualClock, MemoryMutex, MutexError, MutexName, OutagePolicy, Period, Release, Report,
+    Run, Schedule, Scope, Shutdown, SkipReason, TaskOutcome, Term,
 };
 
 use crate::support::{Counted, Diary, HOUR, NO_THREADS, PATIENCE, at, entry, noon, ran, run_alone, skipped, until};

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use chrono::{DateTime, TimeDelta};
 use soloist::{
-    Answers, Event, EventMutex, FencingToken, Holder, Lease, LeaseRequest, MutexError, MutexName, Outage, Owner,
+    Answers, Event, EventMutex, FencingToken, Holder, Lease, LeaseRequest, MutexError, MutexName, OutagePolicy, Owner,
     Period, Schedule, Term, Verdict,
 };
 use tracing::Subscriber;
@@ -106,7 +106,7 @@ fn schedule() -> Schedule {
         on("is claimed", Says::IsTaken).on_one_server(),
         on("is out", Says::Error),
         on("has a store that panics", Says::Panic),
-        on("runs all the same", Says::Error).on_outage(Outage::RunUnprotected),
+        on("runs all the same", Says::Error).on_outage(OutagePolicy::RunUnprotected),
         on("does not go back", Says::ErrorAtTheEnd),
     ] {
         schedule.add(event).unwrap();

@@ -9,7 +9,7 @@ use std::time::Duration;
 use chrono::{DateTime, TimeDelta, Utc};
 use soloist::{
     Clock, Event, EventMutex, FileMutex, Holder, Lease, LeaseRequest, ManualClock, MemoryMutex, MutexError, MutexName,
-    Outage, Report, Run, Schedule, SkipReason, Term, Verdict,
+    OutagePolicy, Report, Run, Schedule, SkipReason, Term, Verdict,
 };
 
 use crate::decorator::Plain;
@@ -377,9 +377,9 @@ fn while_the_store_is_out_only_what_does_not_mind_a_pause_runs_and_the_tick_wait
             event("heartbeat").even_when_paused(),
             event("e"),
             protected("protected"),
-            protected("rather twice").on_outage(Outage::RunUnprotected),
+            protected("rather twice").on_outage(OutagePolicy::RunUnprotected),
             protected("protected heartbeat").even_when_paused(),
-            protected("heartbeat, rather twice").even_when_paused().on_outage(Outage::RunUnprotected),
+            protected("heartbeat, rather twice").even_when_paused().on_outage(OutagePolicy::RunUnprotected),
         ];
         if looks_last {
             events.reverse();

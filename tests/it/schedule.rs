@@ -7,7 +7,7 @@ use std::time::Duration;
 use chrono::Weekday;
 use soloist::{
     AddErrorKind, Clock, ClockChange, Event, EventMutex, Lease, LeaseRequest, ManualClock, MemoryMutex, MutexError,
-    MutexName, Outage, Period, Schedule, SkipReason, Term, Verdict,
+    MutexName, OutagePolicy, Period, Schedule, SkipReason, Term, Verdict,
 };
 
 use crate::support::{Counted, Diary, HOUR, at, noon, ran, skipped};
@@ -243,7 +243,7 @@ fn a_lease_that_can_not_be_as_it_was_asked_for_is_refused() {
         ),
         (event("e").daily().timeout(Duration::ZERO), "event `e`: a timeout of 0ns is outside of 1ms to ten years"),
         (
-            event("e").daily().on_outage(Outage::Skip),
+            event("e").daily().on_outage(OutagePolicy::Skip),
             "event `e`: it has an `on_outage(..)`, and no protection that a store is asked for: add \
              `without_overlapping()`, `on_one_server()` or `once_per(..)`",
         ),
@@ -265,7 +265,7 @@ fn what_is_said_twice_is_not_lost_silently() {
         (daily().without_overlapping_for(HOUR).without_overlapping_for(HOUR * 2), "without_overlapping_for"),
         (daily().without_overlapping().lease_term(HOUR).lease_term(HOUR * 2), "lease_term"),
         (daily().without_overlapping().hold_at_least(HOUR).hold_at_least(HOUR * 2), "hold_at_least"),
-        (daily().on_outage(Outage::Skip).on_outage(Outage::RunUnprotected), "on_outage"),
+        (daily().on_outage(OutagePolicy::Skip).on_outage(OutagePolicy::RunUnprotected), "on_outage"),
         (daily().once_per(Period::Day).once_per(Period::Hour), "once_per"),
         (daily().catch_up(HOUR).catch_up(HOUR * 2), "catch_up"),
         (daily().without_overlapping().mutex_name("a").mutex_name("b"), "mutex_name"),
@@ -281,7 +281,13 @@ fn what_is_said_twice_is_not_lost_silently() {
     is_refused(daily().without_overlapping().without_overlapping_for(HOUR).lease_term(HOUR), said);
     // What events have in common may be said again.
     let common = |event: Event| {
-        event.daily().timezone("UTC").without_overlapping().lease_term(HOUR).mutex(here.clone()).on_outage(Outage::Skip)
+        event
+            .daily()
+            .timezone("UTC")
+            .without_overlapping()
+            .lease_term(HOUR)
+            .mutex(here.clone())
+            .on_outage(OutagePolicy::Skip)
     };
     Schedule::in_process().add(event("e").apply(common).apply(common)).unwrap();
 }
@@ -298,7 +304,9 @@ fn is_refused(event: Event, message: &str) {
 fn what_needs_no_extension_is_accepted_by_a_store_that_has_none() {
     let mut schedule = Schedule::new(CanNotExtend);
     schedule.add(event("fixed").daily().without_overlapping_for(HOUR)).unwrap();
-    schedule.add(event("claimed").daily().on_one_server().timeout(HOUR).on_outage(Outage::RunUnprotected)).unwrap();
+    schedule
+        .add(event("claimed").daily().on_one_server().timeout(HOUR).on_outage(OutagePolicy::RunUnprotected))
+        .unwrap();
     let error = schedule.add(event("renewed").daily().without_overlapping()).unwrap_err();
     assert!(matches!(error.kind(), AddErrorKind::CannotExtend));
     schedule.add(event("elsewhere").daily().without_overlapping().mutex(MemoryMutex::new())).unwrap();

@@ -9,7 +9,7 @@ use chrono::TimeDelta;
 use signal_hook::consts::SIGTERM;
 use soloist::{
     Answers, Clock, Event, EventMutex, FileMutex, Lease, LeaseGuard, LeaseRequest, ManualClock, MemoryMutex,
-    MutexError, MutexName, Outage, Period, Run, Schedule, Shutdown, Term,
+    MutexError, MutexName, OutagePolicy, Period, Run, Schedule, Shutdown, Term,
 };
 use tracing::field::{Field, Visit};
 use tracing::span::Attributes;
@@ -297,7 +297,7 @@ fn tell_what_needs_threads(listener: &Listener) {
         event("filter panics").skip(|_| panic!("no flag")),
         event("deaf").mutex(Deaf(MemoryMutex::with_clock(&clock))).without_overlapping_for(HOUR),
         event("out").mutex(soloist::FileMutex::in_dir(vanishing.path()).unwrap()).without_overlapping(),
-        event("unprotected").mutex(Broken).without_overlapping_for(HOUR).on_outage(Outage::RunUnprotected),
+        event("unprotected").mutex(Broken).without_overlapping_for(HOUR).on_outage(OutagePolicy::RunUnprotected),
         Event::call("goes on", goes_on).every_minute().on_one_server().timeout(Duration::from_secs(10)),
         Event::call("is not renewed", is_not_renewed)
             .every_minute()

@@ -207,7 +207,7 @@ fn a_store_of_a_fleet_that_forgot_admits_no_second_run_beside_one_of_this_proces
 #[test]
 fn a_grant_whose_term_was_over_before_it_came_is_given_back_and_not_used() {
     for place in [|event: Event| event, Event::in_background] {
-        for outage in [Outage::Skip, Outage::RunUnprotected] {
+        for outage in [OutagePolicy::Skip, OutagePolicy::RunUnprotected] {
             let clock = ManualClock::at(noon());
             let (inner, moved) = (MemoryMutex::with_clock(&clock), clock.clone());
             // The way to the store takes longer than the term; there, it is as good as new.
@@ -224,7 +224,7 @@ fn a_grant_whose_term_was_over_before_it_came_is_given_back_and_not_used() {
             let report = schedule(&store, &clock, ["e", "f"].map(event)).run_due(noon());
             let why = "could not admit lease/e: its term was over before the answer came; choose one that is longer \
                        than the store's time-out";
-            if outage == Outage::Skip {
+            if outage == OutagePolicy::Skip {
                 assert_eq!(skipped(&report, "e").to_string(), format!("the store could not be used: {why}"));
                 assert_eq!(diary.lines(), [""; 0]);
             } else {
@@ -237,7 +237,7 @@ fn a_grant_whose_term_was_over_before_it_came_is_given_back_and_not_used() {
                 assert!(!inner.exists(&lease(name)).unwrap(), "the lease was given back");
                 // Who runs all the same runs the occurrence for everybody.
                 let claimed = inner.exists(&lease(name).claim(name, noon())).unwrap();
-                assert_eq!(claimed, outage == Outage::RunUnprotected, "the occurrence");
+                assert_eq!(claimed, outage == OutagePolicy::RunUnprotected, "the occurrence");
             }
         }
     }
@@ -358,7 +358,7 @@ const PLACES: [(Way, &[&str]); 2] = [(|event| event, &["e"]), (Event::in_backgro
 #[test]
 fn what_was_granted_too_late_is_given_back_whole_also_to_a_store_that_is_out() {
     for (place, granted) in PLACES {
-        for outage in [Outage::Skip, Outage::RunUnprotected] {
+        for outage in [OutagePolicy::Skip, OutagePolicy::RunUnprotected] {
             let (clock, diary) = (ManualClock::at(noon()), Diary::default());
             let moved = clock.clone();
             let out = TakesNothingBack::new(&clock, move || moved.advance(TERM));
@@ -369,9 +369,9 @@ fn what_was_granted_too_late_is_given_back_whole_also_to_a_store_that_is_out() {
             let report = schedule(&(Arc::clone(&out) as Store), &clock, ["e", "f"].map(event)).run_due(noon());
             assert!(report.is_failure(), "{report}");
             // Who runs all the same runs the occurrence for everybody.
-            let is_unused = |name: &MutexName| outage == Outage::Skip || !name.is_claim();
+            let is_unused = |name: &MutexName| outage == OutagePolicy::Skip || !name.is_claim();
             out.assert_asked_back(granted.iter().copied().flat_map(both_of).filter(is_unused));
-            assert_eq!(diary.lines().len(), if outage == Outage::Skip { 0 } else { 2 }, "{report}");
+            assert_eq!(diary.lines().len(), if outage == OutagePolicy::Skip { 0 } else { 2 }, "{report}");
         }
     }
 }
@@ -383,7 +383,7 @@ fn what_is_given_back_in_vain_takes_none_of_the_time_of_a_run_without_protection
     let out = TakesNothingBack::after(60 * SECOND, &clock, move || moved.advance(TERM));
     let task = |run: &Run| -> TaskOutcome { Ok(run.check()?) };
     let event = Event::call("e", task).every_minute().without_overlapping_for(TERM);
-    let event = event.timeout(60 * SECOND).on_outage(Outage::RunUnprotected);
+    let event = event.timeout(60 * SECOND).on_outage(OutagePolicy::RunUnprotected);
     let report = schedule(&(Arc::clone(&out) as Store), &clock, [event]).run_due(noon());
     out.assert_asked_back([lease("e")]);
     let said = ran(&report, "e").to_string();

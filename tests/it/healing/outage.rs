@@ -25,7 +25,7 @@ fn silent(admission: &Admission) -> MutexError {
 }
 
 fn unprotected(event: Event) -> Event {
-    event.without_overlapping().on_outage(Outage::RunUnprotected)
+    event.without_overlapping().on_outage(OutagePolicy::RunUnprotected)
 }
 
 #[test]
@@ -36,7 +36,7 @@ fn an_event_does_not_run_while_its_store_is_out_unless_it_says_so() {
         let events = [
             event("default").without_overlapping(),
             event("runs").apply(unprotected),
-            event("skips").without_overlapping().on_outage(Outage::Skip),
+            event("skips").without_overlapping().on_outage(OutagePolicy::Skip),
             event("also runs").apply(unprotected),
         ];
         let report = schedule(&store, &clock, events).run_due(noon());

@@ -1,4 +1,4 @@
-//! Events whose task is a command.
+//! The builder's methods for commands.
 
 use std::ffi::OsString;
 use std::path::PathBuf;

@@ -1,31 +1,13 @@
-//! What an event asks for so that it does not run twice, and what is wrong with that.
+//! The builder's methods for protections: leases, claims, `catch_up`, outages, and the store that keeps them.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::add_error::AddErrorKind;
 use super::builder::Event;
-use super::protection::{CATCH_UP_WINDOWS, Claim, LeaseTerms, Outage, Protection};
-use crate::lease::name::MutexName;
-use crate::lease::term::{Renewal, SHORTEST_RENEWED, Term};
+use super::outage_policy::OutagePolicy;
 use crate::store::event_mutex::EventMutex;
 use crate::store::handle::Store;
 use crate::time::period::Period;
-
-/// The protections of an event as its builder was told.
-#[derive(Debug, Default)]
-pub(super) struct Asked {
-    /// Whether it has a lease that is renewed.
-    renewed: bool,
-    fixed_term: Option<Duration>,
-    lease_term: Option<Duration>,
-    hold_at_least: Option<Duration>,
-    on_outage: Option<Outage>,
-    one_server: bool,
-    once_per: Option<Period>,
-    catch_up: Option<Duration>,
-    mutex_name: Option<Arc<str>>,
-}
 
 impl Event {
     /// Never runs while an earlier run of it is at work, however long that takes: it holds a lease, which is renewed
@@ -53,7 +35,7 @@ impl Event {
     /// let event = Event::call("reports", |_| {}).every_minute().without_overlapping();
     /// ```
     pub fn without_overlapping(mut self) -> Self {
-        self.asked.renewed = true;
+        self.protections.renewed = true;
         self
     }
 
@@ -69,7 +51,7 @@ impl Event {
     /// let event = Event::call("backup", |_| {}).daily_at("02:30").without_overlapping_for(Duration::from_secs(4 * 3600));
     /// ```
     pub fn without_overlapping_for(self, term: Duration) -> Self {
-        self.say("without_overlapping_for", term, |event| &mut event.asked.fixed_term)
+        self.say("without_overlapping_for", term, |event| &mut event.protections.fixed_term)
     }
 
     /// For how long the lease of [`without_overlapping`](Self::without_overlapping) is granted and renewed: from 100
@@ -85,7 +67,7 @@ impl Event {
     /// let event = Event::call("reports", |_| {}).every_minute().without_overlapping().lease_term(Duration::from_secs(20));
     /// ```
     pub fn lease_term(self, term: Duration) -> Self {
-        self.say("lease_term", term, |event| &mut event.asked.lease_term)
+        self.say("lease_term", term, |event| &mut event.protections.lease_term)
     }
 
     /// Holds its lease for at least so long, however soon the task has ended, and whether or not the process is there
@@ -104,19 +86,19 @@ impl Event {
     /// let event = Event::call("ping", |_| {}).every_minute().without_overlapping().hold_at_least(Duration::from_secs(5));
     /// ```
     pub fn hold_at_least(self, length: Duration) -> Self {
-        self.say("hold_at_least", length, |event| &mut event.asked.hold_at_least)
+        self.say("hold_at_least", length, |event| &mut event.protections.hold_at_least)
     }
 
     /// What to do when the store gives no decision: it does not answer, or what it keeps under this name can't be used.
-    /// The default is not to run, see [`Outage`].
+    /// The default is not to run, see [`OutagePolicy`].
     ///
     /// ```
-    /// use soloist::{Event, Outage};
+    /// use soloist::{Event, OutagePolicy};
     ///
-    /// let event = Event::call("heartbeat", |_| {}).every_minute().on_one_server().on_outage(Outage::RunUnprotected);
+    /// let event = Event::call("heartbeat", |_| {}).every_minute().on_one_server().on_outage(OutagePolicy::RunUnprotected);
     /// ```
-    pub fn on_outage(self, outage: Outage) -> Self {
-        self.say("on_outage", outage, |event| &mut event.asked.on_outage)
+    pub fn on_outage(self, policy: OutagePolicy) -> Self {
+        self.say("on_outage", policy, |event| &mut event.protections.on_outage)
     }
 
     /// Each occurrence starts on exactly one of the servers that share the store, whichever comes first. It needs a
@@ -144,7 +126,7 @@ impl Event {
     /// let event = Event::call("reports", |_| {}).hourly().on_one_server().without_overlapping();
     /// ```
     pub fn on_one_server(mut self) -> Self {
-        self.asked.one_server = true;
+        self.protections.one_server = true;
         self
     }
 
@@ -175,7 +157,7 @@ impl Event {
     /// # }
     /// ```
     pub fn once_per(self, period: Period) -> Self {
-        self.say("once_per", period, |event| &mut event.asked.once_per)
+        self.say("once_per", period, |event| &mut event.protections.once_per)
     }
 
     /// Makes up for an occurrence that was missed, because no server was up, cron was late, or the store was out: the first
@@ -241,7 +223,7 @@ impl Event {
     /// # }
     /// ```
     pub fn catch_up(self, window: Duration) -> Self {
-        self.say("catch_up", window, |event| &mut event.asked.catch_up)
+        self.say("catch_up", window, |event| &mut event.protections.catch_up)
     }
 
     /// Calls its lease so, instead of after the event: events with the same mutex name never run at the same time. It
@@ -258,7 +240,7 @@ impl Event {
     /// # }
     /// ```
     pub fn mutex_name(self, name: impl Into<Arc<str>>) -> Self {
-        self.say("mutex_name", name.into(), |event| &mut event.asked.mutex_name)
+        self.say("mutex_name", name.into(), |event| &mut event.protections.mutex_name)
     }
 
     /// Keeps its lease and claims in a store of its own, instead of the schedule's. Events that are given handles of one
@@ -271,76 +253,5 @@ impl Event {
     /// ```
     pub fn mutex(self, mutex: impl EventMutex + 'static) -> Self {
         self.say("mutex", Store::new(mutex), |event| &mut event.mutex)
-    }
-}
-
-impl Asked {
-    /// How far back the event makes up for what was missed.
-    pub(super) fn catch_up(&self) -> Option<Duration> {
-        self.catch_up
-    }
-
-    /// The protections of an event that is called `own_name`, if they are in order.
-    pub(super) fn protection(
-        self,
-        own_name: MutexName,
-        usual_term: Term,
-        has_own_mutex: bool,
-    ) -> Result<Protection, AddErrorKind> {
-        let lease = self.lease_terms(usual_term)?;
-        let mutex_name = self.mutex_name.map(MutexName::readable).transpose().map_err(AddErrorKind::MutexName)?;
-        if mutex_name.is_some() && lease.is_none() {
-            return Err(AddErrorKind::MutexNameWithoutLease);
-        }
-        let mutex = mutex_name.unwrap_or(own_name);
-        let on_outage = self.on_outage.unwrap_or_default();
-        let claim = match self.once_per {
-            Some(period) => {
-                period.check().map_err(AddErrorKind::Period)?;
-                Some(Claim::Period(period))
-            }
-            None => self.one_server.then_some(Claim::Occurrence),
-        };
-        if let Some(window) = self.catch_up {
-            if !CATCH_UP_WINDOWS.contains(&window) {
-                return Err(AddErrorKind::CatchUp(window));
-            }
-            if claim.is_none() {
-                return Err(AddErrorKind::CatchUpWithoutClaim);
-            }
-            if on_outage == Outage::RunUnprotected {
-                return Err(AddErrorKind::CatchUpUnprotected);
-            }
-        }
-        let protection = Protection { mutex, lease, claim, on_outage };
-        match protection.is_some() {
-            false if has_own_mutex => Err(AddErrorKind::MutexWithoutProtection),
-            false if self.on_outage.is_some() => Err(AddErrorKind::OutageWithoutProtection),
-            _ => Ok(protection),
-        }
-    }
-
-    fn lease_terms(&self, usual_term: Term) -> Result<Option<LeaseTerms>, AddErrorKind> {
-        let at_least = |length| Term::new(length).map_err(|_| AddErrorKind::HoldAtLeast(length));
-        let at_least = self.hold_at_least.map(at_least).transpose()?;
-        let term_of = |term| Term::new(term).map_err(AddErrorKind::Term);
-        let (term, renewal) = match (self.renewed, self.fixed_term, self.lease_term) {
-            (true, Some(_), _) => return Err(AddErrorKind::RenewedAndFixed),
-            (false, _, Some(_)) => return Err(AddErrorKind::LeaseTermWithoutRenewal),
-            (false, None, None) if at_least.is_some() => return Err(AddErrorKind::HoldAtLeastWithoutLease),
-            (false, None, None) => return Ok(None),
-            (false, Some(term), None) => (term_of(term)?, Renewal::Never),
-            (true, None, term) => (term.map_or(Ok(usual_term), term_of)?, Renewal::WhileItRuns),
-        };
-        if renewal == Renewal::WhileItRuns && term.get() < SHORTEST_RENEWED {
-            return Err(AddErrorKind::TooShortToRenew(term));
-        }
-        // A task that takes longer than the term loses its lease, and so does one that is killed.
-        if renewal == Renewal::Never
-            && let Some(at_least) = at_least.filter(|at_least| *at_least > term)
-        {
-            return Err(AddErrorKind::HoldAtLeastBeyondTerm { at_least: at_least.get(), term: term.get() });
-        }
-        Ok(Some(LeaseTerms { term, renewal, at_least }))
     }
 }

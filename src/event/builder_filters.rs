@@ -1,16 +1,13 @@
-//! In which environments an event runs, and in which one its schedule is.
+//! The builder's methods for filters and environments.
 
-use std::fmt;
 use std::sync::Arc;
 
 use super::add_error::AddErrorKind;
 use super::builder::Event;
-use crate::base::error::Quoted;
+use super::filter::{Environments, Filter};
+use crate::time::tick::Tick;
 
-/// The environments that an event was given.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) struct Environments(Arc<[Arc<str>]>);
-
+/// Where and when it may run: conditions that are checked without a store.
 impl Event {
     /// Runs only where its schedule [was told](crate::Schedule::with_environment) that it is in one of these
     /// environments, letter by letter. Anywhere else it is never due, and by hand it is filtered out.
@@ -38,22 +35,34 @@ impl Event {
         }
         self.say("environments", Environments(names), |event| &mut event.environments)
     }
-}
 
-impl Environments {
-    /// Whether they include `environment`, in which its schedule is, if it was told.
-    pub(super) fn include(&self, environment: Option<&str>) -> Result<bool, AddErrorKind> {
-        let environment = environment.ok_or_else(|| AddErrorKind::NoEnvironment(self.to_string().into()))?;
-        Ok(self.0.iter().any(|name| **name == *environment))
+    /// Runs only if `allowed` says so. Filters are asked in their order, before any store is asked for the event,
+    /// until one refuses.
+    ///
+    /// ```
+    /// use chrono::Timelike;
+    /// use soloist::Event;
+    ///
+    /// let event = Event::call("reports", |_| {}).every_minute().when(|tick| tick.local().hour() != 3);
+    /// ```
+    pub fn when(self, allowed: impl Fn(&Tick) -> bool + Send + Sync + 'static) -> Self {
+        self.filtered(Filter::Call(Box::new(allowed)))
     }
-}
 
-impl fmt::Display for Environments {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (at, name) in self.0.iter().enumerate() {
-            let comma = if at == 0 { "" } else { ", " };
-            write!(f, "{comma}{}", Quoted::new(name))?;
-        }
-        Ok(())
+    /// Does not run if `refused` says so: the opposite of [`when`](Self::when).
+    ///
+    /// ```
+    /// use std::path::Path;
+    /// use soloist::Event;
+    ///
+    /// let event = Event::call("reports", |_| {}).every_minute().skip(|_| Path::new("/etc/maintenance").exists());
+    /// ```
+    pub fn skip(self, refused: impl Fn(&Tick) -> bool + Send + Sync + 'static) -> Self {
+        self.when(move |tick| !refused(tick))
+    }
+
+    pub(crate) fn filtered(mut self, filter: Filter) -> Self {
+        self.filters.push(filter);
+        self
     }
 }

@@ -1,0 +1,92 @@
+//! The protections that an event asks for, and their validation.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::add_error::AddErrorKind;
+use super::outage_policy::OutagePolicy;
+use super::protection::{CATCH_UP_WINDOWS, Claim, LeaseTerms, Protection};
+use crate::lease::name::MutexName;
+use crate::lease::term::{Renewal, SHORTEST_RENEWED, Term};
+use crate::time::period::Period;
+
+/// The protections that an event asks for, as its builder was told, not validated yet.
+#[derive(Debug, Default)]
+pub(super) struct ProtectionRequest {
+    /// Whether it has a lease that is renewed.
+    pub(super) renewed: bool,
+    pub(super) fixed_term: Option<Duration>,
+    pub(super) lease_term: Option<Duration>,
+    pub(super) hold_at_least: Option<Duration>,
+    pub(super) on_outage: Option<OutagePolicy>,
+    pub(super) one_server: bool,
+    pub(super) once_per: Option<Period>,
+    pub(super) catch_up: Option<Duration>,
+    pub(super) mutex_name: Option<Arc<str>>,
+}
+
+impl ProtectionRequest {
+    /// The validated protections of the event whose name is `own_name`.
+    pub(super) fn validate(
+        self,
+        own_name: MutexName,
+        usual_term: Term,
+        has_own_mutex: bool,
+    ) -> Result<Protection, AddErrorKind> {
+        let lease = self.lease_terms(usual_term)?;
+        let mutex_name = self.mutex_name.map(MutexName::readable).transpose().map_err(AddErrorKind::MutexName)?;
+        if mutex_name.is_some() && lease.is_none() {
+            return Err(AddErrorKind::MutexNameWithoutLease);
+        }
+        let mutex = mutex_name.unwrap_or(own_name);
+        let on_outage = self.on_outage.unwrap_or_default();
+        let claim = match self.once_per {
+            Some(period) => {
+                period.check().map_err(AddErrorKind::Period)?;
+                Some(Claim::Period(period))
+            }
+            None => self.one_server.then_some(Claim::Occurrence),
+        };
+        if let Some(window) = self.catch_up {
+            if !CATCH_UP_WINDOWS.contains(&window) {
+                return Err(AddErrorKind::CatchUp(window));
+            }
+            if claim.is_none() {
+                return Err(AddErrorKind::CatchUpWithoutClaim);
+            }
+            if on_outage == OutagePolicy::RunUnprotected {
+                return Err(AddErrorKind::CatchUpUnprotected);
+            }
+        }
+        let protection = Protection { mutex, lease, claim, on_outage };
+        match protection.is_some() {
+            false if has_own_mutex => Err(AddErrorKind::MutexWithoutProtection),
+            false if self.on_outage.is_some() => Err(AddErrorKind::OutageWithoutProtection),
+            _ => Ok(protection),
+        }
+    }
+
+    fn lease_terms(&self, usual_term: Term) -> Result<Option<LeaseTerms>, AddErrorKind> {
+        let at_least = |length| Term::new(length).map_err(|_| AddErrorKind::HoldAtLeast(length));
+        let at_least = self.hold_at_least.map(at_least).transpose()?;
+        let term_of = |term| Term::new(term).map_err(AddErrorKind::Term);
+        let (term, renewal) = match (self.renewed, self.fixed_term, self.lease_term) {
+            (true, Some(_), _) => return Err(AddErrorKind::RenewedAndFixed),
+            (false, _, Some(_)) => return Err(AddErrorKind::LeaseTermWithoutRenewal),
+            (false, None, None) if at_least.is_some() => return Err(AddErrorKind::HoldAtLeastWithoutLease),
+            (false, None, None) => return Ok(None),
+            (false, Some(term), None) => (term_of(term)?, Renewal::Never),
+            (true, None, term) => (term.map_or(Ok(usual_term), term_of)?, Renewal::WhileItRuns),
+        };
+        if renewal == Renewal::WhileItRuns && term.get() < SHORTEST_RENEWED {
+            return Err(AddErrorKind::TooShortToRenew(term));
+        }
+        // A task that takes longer than the term loses its lease, and so does one that is killed.
+        if renewal == Renewal::Never
+            && let Some(at_least) = at_least.filter(|at_least| *at_least > term)
+        {
+            return Err(AddErrorKind::HoldAtLeastBeyondTerm { at_least: at_least.get(), term: term.get() });
+        }
+        Ok(Some(LeaseTerms { term, renewal, at_least }))
+    }
+}
