@@ -5,6 +5,7 @@ use std::fmt;
 
 use super::event_mutex::{Answers, EventMutex, Scope};
 use super::sql::SqlMutex;
+use super::sql::options::TableOptions;
 use crate::base::error::{InvalidOptions, MutexError};
 use crate::lease::holder::Holder;
 use crate::lease::name::MutexName;
@@ -26,6 +27,7 @@ mod health;
 #[cfg(feature = "mysql-tls")]
 mod tls;
 
+use address::Target;
 use builder::MysqlMutexBuilder;
 use connection::Connection;
 
@@ -250,6 +252,25 @@ impl MysqlMutex {
     /// ```
     pub fn purge(&self) -> Result<u64, MutexError> {
         self.0.purge()
+    }
+}
+
+impl MysqlMutexBuilder {
+    /// The mutexes; nothing is connected yet.
+    ///
+    /// # Errors
+    ///
+    /// The URL, the table's name, the time-out, or a certificate is not what it should be.
+    pub fn build(self) -> Result<MysqlMutex, InvalidOptions> {
+        let options = TableOptions::check(&self.options)?;
+        let target = Target {
+            address: self.options.address?,
+            // The server counts them in seconds.
+            lock_timeout: options.lock_timeout().as_secs().max(1),
+            #[cfg(feature = "mysql-tls")]
+            tls: self.options.tls.check()?,
+        };
+        Ok(MysqlMutex(SqlMutex::new(target, options)))
     }
 }
 

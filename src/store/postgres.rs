@@ -5,6 +5,7 @@ use std::fmt;
 
 use super::event_mutex::{Answers, EventMutex, Scope};
 use super::sql::SqlMutex;
+use super::sql::options::TableOptions;
 use crate::base::error::{InvalidOptions, MutexError};
 use crate::lease::holder::Holder;
 use crate::lease::name::MutexName;
@@ -25,6 +26,7 @@ mod failure;
 mod health;
 mod plain;
 
+use address::Target;
 use builder::PostgresMutexBuilder;
 use connection::Connection;
 
@@ -249,6 +251,29 @@ impl PostgresMutex {
     /// ```
     pub fn purge(&self) -> Result<u64, MutexError> {
         self.0.purge()
+    }
+}
+
+impl PostgresMutexBuilder {
+    /// The mutexes; nothing is connected yet.
+    ///
+    /// # Errors
+    ///
+    /// The URL, the table's name, the time-out, or a certificate is not what it should be.
+    pub fn build(self) -> Result<PostgresMutex, InvalidOptions> {
+        let options = TableOptions::check(&self.options)?;
+        let mut address = self.options.address?;
+        // One that swallows everything leaves time for the next.
+        let hosts = u32::try_from(address.config.get_hosts().len()).unwrap_or(u32::MAX);
+        address.config.connect_timeout(options.timeout / hosts);
+        let target = Target {
+            address,
+            lock_timeout: options.lock_timeout().as_millis().max(1),
+            statement_timeout: options.timeout.as_millis().max(1),
+            #[cfg(feature = "postgres-tls")]
+            tls: self.options.tls.check()?,
+        };
+        Ok(PostgresMutex(SqlMutex::new(target, options)))
     }
 }
 

@@ -35,6 +35,7 @@ use crate::store::event_mutex::warning::StoreWarning;
 use crate::store::remote::failure::Failure;
 use crate::store::remote::held::Held;
 use crate::store::remote::owed::Debt;
+use crate::store::remote::server::Server;
 use crate::store::remote::server_clock::ServerClock;
 use crate::time::clock::Clock;
 use crate::time::clock::moment::Moment;
@@ -50,9 +51,33 @@ mod keys;
 mod script;
 mod stream;
 
+use address::Target;
 use builder::RedisMutexBuilder;
 use client::{Client, Heard, Inquiry};
+use keys::Prefix;
 use script::{Decision, Released};
+
+impl RedisMutexBuilder {
+    /// The mutexes; nothing is connected yet.
+    ///
+    /// # Errors
+    ///
+    /// The URL, the prefix, the time-out, or a certificate is not what it should be.
+    pub fn build(self) -> Result<RedisMutex, InvalidOptions> {
+        let Self { options } = self;
+        let (address, prefix, timeout) = (options.address?, Prefix::new(options.namespace)?, options.timeout);
+        if !(Duration::from_millis(1)..=Duration::from_secs(600)).contains(&timeout) {
+            let what = format!("a time-out of {timeout:?} for redis is outside of a millisecond to ten minutes");
+            return Err(InvalidOptions::new(what));
+        }
+        let target = Target {
+            address,
+            #[cfg(feature = "redis-tls")]
+            tls: options.tls.check()?,
+        };
+        Ok(RedisMutex { client: Arc::new(Client::new(Server::new(target, timeout), prefix)) })
+    }
+}
 
 /// For how long a release that the server did not answer is tried again at most.
 const RELEASE_OWED: Duration = Duration::from_secs(24 * 60 * 60);

@@ -52,11 +52,11 @@ pub(crate) mod options;
 mod plan;
 pub(crate) mod session;
 mod table;
-mod text;
+pub(crate) mod text;
 pub(crate) mod waiting;
 
 use client::{Client, Decided};
-use options::CheckedOptions;
+use options::TableOptions;
 use session::{Session, told};
 use table::{Ended, Table};
 use text::TableName;
@@ -76,7 +76,7 @@ impl<S: Session> Clone for SqlMutex<S> {
 }
 
 impl<S: Session> SqlMutex<S> {
-    pub(super) fn new(target: S::Target, options: CheckedOptions) -> Self {
+    pub(super) fn new(target: S::Target, options: TableOptions) -> Self {
         let server = Server::new(target, options.timeout);
         Self { client: Arc::new(Client::new(Table::new(server, options.table))) }
     }

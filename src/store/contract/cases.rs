@@ -1,19 +1,20 @@
-//! The one list of cases, and the tests that are made from it.
+//! The one list of cases.
 
-use super::Harness;
-use super::admission;
-use super::breaking;
-use super::contention;
-use super::extension;
-use super::holding;
-use super::lifeline;
-use super::looking;
-use super::names;
-use super::ownership;
-use super::processes;
-use super::releasing;
+use super::harness::Harness;
 use super::subject::{Subject, Verdict};
-use super::tokens;
+
+mod admitting;
+mod breaking;
+mod contention;
+mod extension;
+mod holding;
+mod looking;
+mod naming;
+mod outliving;
+mod ownership;
+pub(super) mod processes;
+mod releasing;
+mod tokens;
 
 pub(super) type Case<H> = fn(&Subject<H>) -> Verdict;
 
@@ -30,7 +31,8 @@ pub(super) fn all<H: Harness>() -> Vec<(&'static str, Case<H>)> {
     crate::__contract_cases!([table](H))
 }
 
-/// Every case, in the order in which they run. This one list feeds both [`contract_tests!`] and [`check`].
+/// Every case, in the order in which they run. This one list feeds both
+/// `contract_tests!` and `check`.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __contract_cases {
@@ -56,7 +58,7 @@ macro_rules! __contract_cases {
                 a_late_forget_leaves_the_new_holder_alone
                 a_late_release_of_several_leaves_the_new_holder_alone
             }
-            names {
+            naming {
                 one_name_has_nothing_to_do_with_another
                 odd_names_are_all_different_and_all_work
                 a_lease_and_a_claim_never_collide
@@ -80,7 +82,7 @@ macro_rules! __contract_cases {
                 a_late_later_release_leaves_the_new_holder_alone
                 several_later_releases_are_independent
             }
-            lifeline {
+            outliving {
                 a_lease_with_a_lifeline_outlasts_its_term
                 an_extension_does_not_end_a_lease_with_a_lifeline
                 a_forget_frees_a_name_whoever_has_its_lifeline
@@ -93,7 +95,7 @@ macro_rules! __contract_cases {
                 a_broken_name_is_free_and_its_holder_can_not_come_back
                 breaking_a_free_name_changes_nothing
             }
-            admission {
+            admitting {
                 an_admission_is_granted_as_it_was_asked_for
                 a_taken_lease_leaves_the_claim_free
                 a_taken_claim_leaves_the_lease_free
@@ -128,55 +130,6 @@ macro_rules! __contract_cases {
                 a_lease_of_a_killed_process_lasts_as_long_as_a_command_has_its_lifeline
                 a_lease_of_a_killed_process_ends_when_nobody_has_its_lifeline
             }
-        }
-    };
-}
-
-#[doc(hidden)]
-#[macro_export]
-macro_rules! __contract_test_functions {
-    (($make:expr) $($concept:ident { $($case:ident)* })*) => {$($(
-        #[test]
-        fn $case() {
-            $crate::contract::run_as_test(stringify!($case), module_path!(), $make);
-        }
-    )*)*};
-}
-
-/// One `#[test]` for each case of the suite, in the module where it stands. Takes what makes a [`Harness`]; it is
-/// evaluated once for each case, so a harness over a server shares the server.
-///
-/// The cases that need other processes start this test binary again, with one test of this module as the filter and
-/// environment variables that begin with `SOLOIST_CONTRACT_`.
-///
-/// ```
-/// use soloist::MemoryMutex;
-/// use soloist::contract::Harness;
-///
-/// #[derive(Default)]
-/// struct InMemory(MemoryMutex);
-///
-/// impl Harness for InMemory {
-///     type Mutex = MemoryMutex;
-///
-///     fn mutex(&self) -> MemoryMutex {
-///         self.0.clone()
-///     }
-/// }
-///
-/// mod in_memory {
-///     soloist::contract_tests!(crate::store::contract::InMemory::default());
-/// }
-/// # fn main() {}
-/// ```
-#[macro_export]
-macro_rules! contract_tests {
-    ($make:expr $(,)?) => {
-        $crate::__contract_cases!([$crate::__contract_test_functions]($make));
-
-        #[test]
-        fn processes_of_other_cases_begin_here() {
-            $crate::contract::run_as_child(|| $make);
         }
     };
 }

@@ -8,9 +8,9 @@ use std::sync::mpsc;
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 
-use super::Harness;
-use super::cases::{self, Case};
+use super::cases::{self, Case, processes};
 use super::child::{self, Entry, Part};
+use super::harness::Harness;
 use super::subject::{Subject, Verdict};
 use super::watched::{Calls, Patience};
 
@@ -54,7 +54,7 @@ use super::watched::{Calls, Patience};
 pub fn check<H: Harness>(make: impl Fn() -> H) -> Result<(), Failed> {
     match child::part_of::<H>() {
         Some(Part::Here { address, run, role }) => {
-            child::play::<H>(&address, run, &role);
+            play::<H>(&address, run, &role);
             process::exit(0);
         }
         Some(Part::Elsewhere) => return Ok(()),
@@ -148,8 +148,14 @@ pub fn run_as_test<H: Harness>(case: &str, module: &str, harness: H) {
 #[doc(hidden)]
 pub fn run_as_child<H: Harness>(_make: impl FnOnce() -> H) {
     if let Some(Part::Here { address, run, role }) = child::part_of::<H>() {
-        child::play::<H>(&address, run, &role);
+        play::<H>(&address, run, &role);
     }
+}
+
+/// Plays a part at the store with this address, to its end, or to that of the process which started this one.
+fn play<H: Harness>(address: &str, run: String, role: &str) {
+    let subject = Subject::of_run(H::at(address), Entry::Program, Calls::default(), run);
+    processes::play(&subject, role, &child::words());
 }
 
 fn run<H: Harness>(
@@ -183,4 +189,53 @@ fn run<H: Harness>(
 fn message(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<String>().map(String::as_str);
     text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("it panicked without a message")
+}
+
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __contract_test_functions {
+    (($make:expr) $($concept:ident { $($case:ident)* })*) => {$($(
+        #[test]
+        fn $case() {
+            $crate::contract::run_as_test(stringify!($case), module_path!(), $make);
+        }
+    )*)*};
+}
+
+/// One `#[test]` for each case of the suite, in the module where it stands. Takes what makes a [`Harness`]; it is
+/// evaluated once for each case, so a harness over a server shares the server.
+///
+/// The cases that need other processes start this test binary again, with one test of this module as the filter and
+/// environment variables that begin with `SOLOIST_CONTRACT_`.
+///
+/// ```
+/// use soloist::MemoryMutex;
+/// use soloist::contract::Harness;
+///
+/// #[derive(Default)]
+/// struct InMemory(MemoryMutex);
+///
+/// impl Harness for InMemory {
+///     type Mutex = MemoryMutex;
+///
+///     fn mutex(&self) -> MemoryMutex {
+///         self.0.clone()
+///     }
+/// }
+///
+/// mod in_memory {
+///     soloist::contract_tests!(crate::store::contract::InMemory::default());
+/// }
+/// # fn main() {}
+/// ```
+#[macro_export]
+macro_rules! contract_tests {
+    ($make:expr $(,)?) => {
+        $crate::__contract_cases!([$crate::__contract_test_functions]($make));
+
+        #[test]
+        fn processes_of_other_cases_begin_here() {
+            $crate::contract::run_as_child(|| $make);
+        }
+    };
 }

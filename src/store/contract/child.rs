@@ -8,10 +8,7 @@ use std::sync::mpsc::{self, Receiver};
 use std::thread;
 use std::time::Duration;
 
-use super::Harness;
-use super::processes;
-use super::subject::Subject;
-use super::watched::Calls;
+use super::harness::Harness;
 
 /// Where another process enters the suite.
 #[derive(Clone)]
@@ -59,10 +56,11 @@ pub(super) struct Other {
 }
 
 impl Other {
-    /// Starts a process that opens the subject's store by its `address` and plays `role` there.
-    pub(super) fn start<H: Harness>(subject: &Subject<H>, address: &str, role: &str) -> Self {
-        let mut command = subject.entry.command();
-        command.env(HARNESS, any::type_name::<H>()).env(ADDRESS, address).env(RUN, &subject.run).env(ROLE, role);
+    /// Starts a process that enters the suite at `entry`, opens the store by its `address` and plays `role` there, with
+    /// the names of this `run`.
+    pub(super) fn start<H: Harness>(entry: &Entry, run: &str, address: &str, role: &str) -> Self {
+        let mut command = entry.command();
+        command.env(HARNESS, any::type_name::<H>()).env(ADDRESS, address).env(RUN, run).env(ROLE, role);
         let mut process =
             command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("this program can be started again");
         let words = process.stdin.take().expect("its input is piped");
@@ -143,8 +141,8 @@ pub(super) fn part_of<H: Harness>() -> Option<Part> {
     }
 }
 
-/// Plays a part at the store with this address, to its end, or to that of the process which started this one.
-pub(super) fn play<H: Harness>(address: &str, run: String, role: &str) {
+/// The words that the case says to this process. It ends with the process that started it.
+pub(super) fn words() -> Receiver<String> {
     let (sender, words) = mpsc::channel();
     thread::spawn(move || {
         for word in io::stdin().lock().lines().map_while(Result::ok) {
@@ -155,7 +153,7 @@ pub(super) fn play<H: Harness>(address: &str, run: String, role: &str) {
         // The case is over, or gone; a store that hangs is no reason to stay.
         process::exit(0);
     });
-    processes::play(&Subject::of_run(H::at(address), Entry::Program, Calls::default(), run), role, &words);
+    words
 }
 
 /// Says something to the case that started this process.

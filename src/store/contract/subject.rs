@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta, Utc};
 
-use super::Harness;
-use super::child::Entry;
+use super::child::{Entry, Other};
+use super::harness::Harness;
 use super::watched::{Calls, Watched};
 use crate::base::error::{Chain, MutexError};
 use crate::lease::holder::Holder;
@@ -37,7 +37,7 @@ pub(super) struct Subject<H: Harness> {
     pub(super) harness: H,
     pub(super) mutex: Watched<H::Mutex>,
     pub(super) clock: Clock,
-    pub(super) entry: Entry,
+    entry: Entry,
     calls: Calls,
     /// What the names of this case begin with, so that no other case, process or host uses them.
     pub(super) run: String,
@@ -58,6 +58,11 @@ impl<H: Harness> Subject<H> {
     /// Another handle of the store.
     pub(super) fn another_mutex(&self) -> Watched<H::Mutex> {
         Watched::new(self.harness.mutex(), self.calls.clone())
+    }
+
+    /// Starts a process that opens the store by its `address` and plays `role` there, with the names of this case.
+    pub(super) fn start(&self, address: &str, role: &str) -> Other {
+        Other::start::<H>(&self.entry, &self.run, address, role)
     }
 
     pub(super) fn name(&self, text: impl fmt::Display) -> MutexName {

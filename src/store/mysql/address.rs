@@ -5,7 +5,7 @@ use std::fmt;
 use mysql_async::{Opts, OptsBuilder};
 
 use crate::base::error::InvalidOptions;
-use crate::store::remote::locality::is_local;
+use crate::store::remote::server_url::{Encryption, HostAndPort, ServerUrl, TlsOption, is_this_host};
 #[cfg(feature = "mysql-tls")]
 use crate::store::remote::tls::Tls;
 
@@ -22,63 +22,36 @@ pub(super) struct Target {
 #[derive(Clone)]
 pub(super) struct Address {
     pub(super) options: Opts,
-    #[cfg(feature = "mysql-tls")]
     pub(super) encryption: Encryption,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Encryption {
-    None,
-    Tls,
-}
+const TLS: TlsOption = TlsOption {
+    name: "ssl-mode",
+    off: "DISABLED",
+    on: ["REQUIRED", "VERIFY_CA", "VERIFY_IDENTITY"],
+    is_built_in: cfg!(feature = "mysql-tls"),
+};
 
 impl Address {
     /// Reads a URL. What is wrong with one is said without repeating it, because there may be a password in it.
     pub(super) fn of_url(url: &str) -> Result<Self, InvalidOptions> {
-        let (scheme, rest) = url.split_once(':').ok_or_else(|| wrong("has no scheme"))?;
-        if !["mysql", "mariadb"].contains(&&*scheme.to_ascii_lowercase()) {
-            return Err(wrong("has another scheme than mysql or mariadb"));
-        }
-        if rest.contains('#') {
-            return Err(wrong("has a fragment; in a password, # is written as %23"));
-        }
-        let (place, asked) = rest.split_once('?').unwrap_or((rest, ""));
+        let url = ServerUrl::parse(url, "mysql", &["mysql", "mariadb"])?;
+        let (wrong, place) = (|what: &str| url.wrong(what), url.place);
         // A password with a slash in it ends there for the driver, and its rest would be shown as the database.
         if place.trim_start_matches('/').split_once('/').is_some_and(|(_, database)| database.contains('@')) {
             return Err(wrong("has an @ behind the host; there it is written as %40, and in a password, / as %2F"));
         }
-        let mut encryption = Encryption::None;
-        let mut passed_on = Vec::new();
-        for option in asked.split('&').filter(|option| !option.is_empty()) {
-            match option.split_once('=') {
-                Some(("ssl-mode", mode)) => match &*mode.to_ascii_lowercase() {
-                    "disabled" => encryption = Encryption::None,
-                    // Whoever asks for encryption gets a server that is who it says it is, too.
-                    "required" | "verify_ca" | "verify_identity" => encryption = Encryption::Tls,
-                    _ => {
-                        let modes = "DISABLED (the default), REQUIRED, VERIFY_CA or VERIFY_IDENTITY";
-                        return Err(wrong(&format!("has another ssl-mode than {modes}")));
-                    }
-                },
-                Some(("socket" | "client_found_rows", _)) => passed_on.push(option),
-                _ => {
-                    return Err(wrong("has another option behind the ? than ssl-mode, socket and client_found_rows"));
-                }
-            }
-        }
-        if encryption == Encryption::Tls && !cfg!(feature = "mysql-tls") {
-            return Err(wrong("asks for TLS, which needs a soloist with the feature `mysql-tls`"));
+        let (encryption, passed_on) = url.encryption(&TLS)?;
+        let is_known = |option: &&str| matches!(option.split_once('='), Some(("socket" | "client_found_rows", _)));
+        if !passed_on.iter().all(is_known) {
+            return Err(wrong("has another option behind the ? than ssl-mode, socket and client_found_rows"));
         }
         let form = "is not well-formed, as in mysql://user:password@host:3306/database";
         let options = Opts::from_url(&format!("mysql:{place}?{}", passed_on.join("&"))).map_err(|_| wrong(form))?;
         match (options.user(), options.db_name()) {
             (None | Some(""), _) => Err(wrong("has no user, as in mysql://user:password@host/database")),
             (_, None | Some("")) => Err(wrong("has no database, as in mysql://user:password@host/database")),
-            _ => Ok(Self {
-                options: with_a_look_up_in_time(&options),
-                #[cfg(feature = "mysql-tls")]
-                encryption,
-            }),
+            _ => Ok(Self { options: with_a_look_up_in_time(&options), encryption }),
         }
     }
 }
@@ -86,11 +59,8 @@ impl Address {
 impl Address {
     /// Whether what is said may be read on its way.
     pub(super) fn is_overheard(&self) -> bool {
-        #[cfg(feature = "mysql-tls")]
-        if self.encryption == Encryption::Tls {
-            return false;
-        }
-        self.options.socket().is_none() && !is_local(self.options.ip_or_hostname())
+        let is_far = self.options.socket().is_none() && !is_this_host(self.options.ip_or_hostname());
+        is_far && self.encryption == Encryption::None
     }
 }
 
@@ -119,10 +89,8 @@ impl fmt::Display for Address {
         let (host, port) = (self.options.ip_or_hostname(), self.options.tcp_port());
         if let Some(socket) = self.options.socket() {
             write!(f, "mysql:///{database}?socket={socket}")
-        } else if host.contains(':') {
-            write!(f, "mysql://[{host}]:{port}/{database}")
         } else {
-            write!(f, "mysql://{host}:{port}/{database}")
+            write!(f, "mysql://{}/{database}", HostAndPort(host, port))
         }
     }
 }
@@ -131,10 +99,6 @@ impl fmt::Display for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.address.fmt(f)
     }
-}
-
-fn wrong(what: &str) -> InvalidOptions {
-    InvalidOptions::new(format!("the url of a mysql server {what}"))
 }
 
 #[cfg(test)]

@@ -5,7 +5,8 @@ use std::io;
 use mysql_async::{ClientIdentity, OptsBuilder, SslOpts};
 use rustls::crypto::CryptoProvider;
 
-use super::address::{Encryption, Target};
+use super::address::Target;
+use crate::store::remote::server_url::Encryption;
 
 /// The same options; with encryption, if the URL asks for it.
 pub(super) fn encrypted(options: OptsBuilder, target: &Target) -> io::Result<OptsBuilder> {

@@ -1,19 +1,18 @@
 //! Where a server is, who we are to it, and whether it is spoken to in secret.
 
 use std::fmt;
-use std::net::IpAddr;
 
 use tokio_postgres::Config;
 use tokio_postgres::config::{Host, SslMode};
 
 use crate::base::error::InvalidOptions;
-use crate::store::remote::locality::is_local;
+use crate::store::remote::server_url::{Encryption, HostAndPort, ServerUrl, TlsOption, is_loopback, is_this_host};
 #[cfg(feature = "postgres-tls")]
 use crate::store::remote::tls::Tls;
 
 /// A server, and how it is reached.
 pub(super) struct Target {
-    pub(super) config: Config,
+    pub(super) address: Address,
     /// How long a statement may wait for what somebody else's transaction has, and how long it may last, in milliseconds.
     pub(super) lock_timeout: u128,
     pub(super) statement_timeout: u128,
@@ -21,7 +20,20 @@ pub(super) struct Target {
     pub(super) tls: Tls,
 }
 
-impl Target {
+/// What a URL says.
+#[derive(Clone)]
+pub(super) struct Address {
+    pub(super) config: Config,
+}
+
+const TLS: TlsOption = TlsOption {
+    name: "sslmode",
+    off: "disable",
+    on: ["require", "verify-ca", "verify-full"],
+    is_built_in: cfg!(feature = "postgres-tls"),
+};
+
+impl Address {
     pub(super) fn is_encrypted(&self) -> bool {
         self.config.get_ssl_mode() != SslMode::Disable
     }
@@ -33,92 +45,75 @@ impl Target {
 
     /// Whether what is said may be read on its way.
     pub(super) fn is_overheard(&self) -> bool {
-        let leaves = |host: &Host| matches!(host, Host::Tcp(host) if !is_local(host));
-        let goes = |address: &IpAddr| !address.to_canonical().is_loopback();
-        let addresses = self.config.get_hostaddrs();
-        let is_far =
-            if addresses.is_empty() { self.config.get_hosts().iter().any(leaves) } else { addresses.iter().any(goes) };
+        let is_far = match self.are_addresses_local() {
+            Some(all_are_local) => !all_are_local,
+            None => self.config.get_hosts().iter().any(|host| matches!(host, Host::Tcp(host) if !is_this_host(host))),
+        };
         is_far && !self.is_encrypted()
     }
-}
 
-/// Reads a URL. What is wrong with one is said without repeating it, because there may be a password in it.
-pub(super) fn config(url: &str) -> Result<Config, InvalidOptions> {
-    let (scheme, rest) = url.split_once(':').ok_or_else(|| wrong("has no scheme"))?;
-    if !["postgres", "postgresql"].contains(&&*scheme.to_ascii_lowercase()) {
-        return Err(wrong("has another scheme than postgres or postgresql"));
+    /// Whether all the addresses are of this host that stand in the place of the hosts' own, if there are such.
+    pub(super) fn are_addresses_local(&self) -> Option<bool> {
+        let addresses = self.config.get_hostaddrs();
+        (!addresses.is_empty()).then(|| addresses.iter().all(is_loopback))
     }
-    if rest.contains('#') {
-        return Err(wrong("has a fragment; in a password, # is written as %23"));
-    }
-    let (place, options) = rest.split_once('?').unwrap_or((rest, ""));
-    let mut encrypted = SslMode::Disable;
-    let mut others = Vec::new();
-    for option in options.split('&').filter(|option| !option.is_empty()) {
-        match option.split_once('=') {
-            Some(("sslmode", "disable")) => encrypted = SslMode::Disable,
-            // Whoever asks for encryption gets a server that is who it says it is, too.
-            Some(("sslmode", "require" | "verify-ca" | "verify-full")) => encrypted = SslMode::Require,
-            Some(("sslmode", _)) => {
-                return Err(wrong("has another sslmode than disable (the default), require, verify-ca or verify-full"));
-            }
-            _ => others.push(option),
+
+    /// Reads a URL. What is wrong with one is said without repeating it, because there may be a password in it.
+    pub(super) fn of_url(url: &str) -> Result<Self, InvalidOptions> {
+        let url = ServerUrl::parse(url, "postgres", &["postgres", "postgresql"])?;
+        let (wrong, place) = (|what: &str| url.wrong(what), url.place);
+        let (encryption, others) = url.encryption(&TLS)?;
+        // A password with such a character in it ends there for the driver, and its rest would be shown as what follows.
+        if url.options.is_some_and(|options| options.contains('@')) {
+            return Err(wrong(
+                "has an @ behind the ?; there it is written as %40, and in a password, ? is written as %3F",
+            ));
         }
+        let config = format!("postgres:{place}?{}", others.join("&")).parse();
+        let mut config: Config = config.map_err(|error: tokio_postgres::Error| wrong(&said_by(&error)))?;
+        if config.get_hosts().is_empty() {
+            return Err(wrong("has no host, as in postgres://user:password@host/database"));
+        }
+        if place.matches('@').count() > 1 {
+            return Err(wrong("has more than one @; where it is part of a name or a password it is written as %40"));
+        }
+        if config.get_user().is_none() {
+            return Err(wrong("has no user, as in postgres://user:password@host/database"));
+        }
+        let is_tcp = |host: &Host| matches!(host, Host::Tcp(_));
+        if config.get_hosts().iter().any(is_tcp) && !config.get_hosts().iter().all(is_tcp) {
+            return Err(wrong("lists a socket beside a host; name one or the other"));
+        }
+        config.ssl_mode(if encryption == Encryption::Tls { SslMode::Require } else { SslMode::Disable });
+        if config.get_application_name().is_none() {
+            config.application_name("soloist");
+        }
+        Ok(Self { config })
     }
-    if encrypted == SslMode::Require && !cfg!(feature = "postgres-tls") {
-        return Err(wrong("asks for TLS, which needs a soloist with the feature `postgres-tls`"));
-    }
-    let url = format!("postgres:{place}?{}", others.join("&"));
-    // A password with such a character in it ends there for the driver, and its rest would be shown as what follows.
-    if options.contains('@') {
-        return Err(wrong("has an @ behind the ?; there it is written as %40, and in a password, ? is written as %3F"));
-    }
-    let mut config: Config = url.parse().map_err(|error: tokio_postgres::Error| wrong(&said_by(&error)))?;
-    if config.get_hosts().is_empty() {
-        return Err(wrong("has no host, as in postgres://user:password@host/database"));
-    }
-    if place.matches('@').count() > 1 {
-        return Err(wrong("has more than one @; where it is part of a name or a password it is written as %40"));
-    }
-    if config.get_user().is_none() {
-        return Err(wrong("has no user, as in postgres://user:password@host/database"));
-    }
-    let is_tcp = |host: &Host| matches!(host, Host::Tcp(_));
-    if config.get_hosts().iter().any(is_tcp) && !config.get_hosts().iter().all(is_tcp) {
-        return Err(wrong("lists a socket beside a host; name one or the other"));
-    }
-    config.ssl_mode(encrypted);
-    if config.get_application_name().is_none() {
-        config.application_name("soloist");
-    }
-    Ok(config)
 }
 
 /// Without user, password and options.
-impl fmt::Display for Target {
+impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&shown(&self.config))
+        let ports = self.config.get_ports();
+        let hosts = self.config.get_hosts().iter().enumerate().map(|(at, host)| {
+            let port = *ports.get(at).or(ports.first()).unwrap_or(&5432);
+            match host {
+                Host::Tcp(host) => HostAndPort(host, port).to_string(),
+                #[cfg(unix)]
+                Host::Unix(path) => format!("{}:{port}", path.display()),
+            }
+        });
+        let hosts: Vec<String> = hosts.collect();
+        let database = self.config.get_dbname().or(self.config.get_user()).unwrap_or_default();
+        write!(f, "postgres://{}/{database}", hosts.join(","))
     }
 }
 
-pub(super) fn shown(config: &Config) -> String {
-    let ports = config.get_ports();
-    let hosts = config.get_hosts().iter().enumerate().map(|(at, host)| {
-        let port = ports.get(at).or(ports.first()).unwrap_or(&5432);
-        match host {
-            Host::Tcp(host) if host.contains(':') => format!("[{host}]:{port}"),
-            Host::Tcp(host) => format!("{host}:{port}"),
-            #[cfg(unix)]
-            Host::Unix(path) => format!("{}:{port}", path.display()),
-        }
-    });
-    let hosts: Vec<String> = hosts.collect();
-    let database = config.get_dbname().or(config.get_user()).unwrap_or_default();
-    format!("postgres://{}/{database}", hosts.join(","))
-}
-
-fn wrong(what: &str) -> InvalidOptions {
-    InvalidOptions::new(format!("the url of a postgres server {what}"))
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.address.fmt(f)
+    }
 }
 
 /// The driver's details name an option, and show no value.
@@ -137,15 +132,17 @@ mod tests {
     use super::*;
 
     fn read(url: &str) -> String {
-        config(url).map_or_else(|error| error.to_string(), |config| shown(&config))
+        Address::of_url(url).map_or_else(|error| error.to_string(), |address| address.to_string())
     }
 
     #[test]
     fn a_url_says_where_and_who() {
-        let config = config("postgres://us%40er:p%3Fss@db.example:7000/app?application_name=reports").unwrap();
+        let address =
+            Address::of_url("postgres://us%40er:p%3Fss@db.example:7000/app?application_name=reports").unwrap();
+        let config = &address.config;
         assert_eq!((config.get_user(), config.get_password()), (Some("us@er"), Some(&b"p?ss"[..])));
         assert_eq!(
-            (shown(&config), config.get_application_name()),
+            (address.to_string(), config.get_application_name()),
             ("postgres://db.example:7000/app".into(), Some("reports"))
         );
         assert_eq!(read("postgres://u:p@h/my%40db"), "postgres://h:5432/my@db");
@@ -155,7 +152,7 @@ mod tests {
         #[cfg(feature = "postgres-tls")]
         for (mode, expected) in [("disable", SslMode::Disable), ("verify-full", SslMode::Require)] {
             let url = format!("postgres://u@h/app?connect_timeout=1&sslmode={mode}");
-            assert_eq!(crate::store::postgres::address::config(&url).unwrap().get_ssl_mode(), expected);
+            assert_eq!(Address::of_url(&url).unwrap().config.get_ssl_mode(), expected);
         }
     }
 

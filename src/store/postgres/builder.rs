@@ -1,155 +1,34 @@
-//! What can be chosen about a server.
+//! The options of a `PostgresMutex`.
 
-use std::fmt;
-use std::time::Duration;
+use super::address::Address;
+use crate::store::remote::server_builder::server_builder;
+use crate::store::sql::options::DEFAULT_TIMEOUT;
+use crate::store::sql::text::TABLE;
 
-use tokio_postgres::Config;
-
-use super::PostgresMutex;
-use super::address::{Target, config, shown};
-use crate::base::error::InvalidOptions;
-#[cfg(feature = "postgres-tls")]
-use crate::store::remote::tls::TlsOptions;
-use crate::store::sql::SqlMutex;
-use crate::store::sql::options::SqlOptions;
-
-/// Options of a [`PostgresMutex`]; what is wrong with them is told by [`build`](Self::build).
-///
-/// ```
-/// use soloist::PostgresMutex;
-///
-/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// let mutex = PostgresMutex::builder("postgres://app:secret@127.0.0.1/app").table("billing_mutexes").build()?;
-/// let error = PostgresMutex::builder("postgres://app:secret@127.0.0.1/app").table("Billing mutexes").build().unwrap_err();
-/// assert!(error.to_string().starts_with("the name of a table for mutexes is 1 to 48 of a-z, 0-9 and _"));
-/// # Ok(())
-/// # }
-/// ```
-#[must_use = "it opens nothing until it is built"]
-pub struct PostgresMutexBuilder {
-    config: Result<Config, InvalidOptions>,
-    options: SqlOptions,
-    #[cfg(feature = "postgres-tls")]
-    tls: TlsOptions,
-}
-
-impl PostgresMutexBuilder {
-    pub(super) fn new(url: &str) -> Self {
-        Self {
-            config: config(url),
-            options: SqlOptions::default(),
-            #[cfg(feature = "postgres-tls")]
-            tls: TlsOptions::default(),
-        }
-    }
-
-    /// The table, `soloist_mutexes` unless it is set: programs with different tables don't see each other's mutexes. 1 to
-    /// 48 of a-z, 0-9 and _, no digit first; that of its schema may stand before it, as in `app.mutexes`.
-    ///
-    /// ```
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let mutex = soloist::PostgresMutex::builder("postgres://app:secret@127.0.0.1/app").table("app.mutexes").build()?;
-    /// assert!(format!("{mutex:?}").contains("app.mutexes"));
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn table(mut self, table: impl Into<String>) -> Self {
-        self.options.table = table.into();
-        self
-    }
-
-    /// How long one call takes at most, four seconds unless it is set; 100 milliseconds to a minute. The look-up of the
-    /// host, the connecting, the TLS handshake, the login, and a second attempt are part of it.
+server_builder! {
+    /// Options of a [`PostgresMutex`](crate::PostgresMutex); [`build`](Self::build) says what is wrong with them.
     ///
     /// ```
     /// use std::time::Duration;
+    /// use soloist::PostgresMutex;
     ///
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let builder = soloist::PostgresMutex::builder("postgres://app:secret@127.0.0.1/app");
+    /// let builder = PostgresMutex::builder("postgres://app:secret@127.0.0.1/app").table("app.mutexes");
     /// let mutex = builder.timeout(Duration::from_secs(2)).build()?;
+    /// assert!(format!("{mutex:?}").contains("app.mutexes"));
+    ///
+    /// let error = PostgresMutex::builder("postgres://app:secret@127.0.0.1/app").table("Billing mutexes").build().unwrap_err();
+    /// assert!(error.to_string().starts_with("the name of a table for mutexes is 1 to 48 of a-z, 0-9 and _"));
     /// # Ok(())
     /// # }
     /// ```
-    pub fn timeout(mut self, timeout: Duration) -> Self {
-        self.options.timeout = timeout;
-        self
-    }
+    pub struct PostgresMutexBuilder(Address) with "postgres-tls";
 
-    /// Who must have signed the server's certificate, as PEM: the roots of the system unless it is set.
-    ///
-    /// ```no_run
-    /// use soloist::PostgresMutex;
-    ///
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let ours = std::fs::read("/etc/myapp/ca.pem")?;
-    /// let url = "postgres://app:secret@db.internal/app?sslmode=require";
-    /// let mutex = PostgresMutex::builder(url).root_certificates(ours).build()?;
-    /// # Ok(())
-    /// # }
-    /// ```
-    #[cfg(feature = "postgres-tls")]
-    #[cfg_attr(docsrs, doc(cfg(feature = "postgres-tls")))]
-    pub fn root_certificates(mut self, pem: impl Into<Vec<u8>>) -> Self {
-        self.tls.roots = Some(pem.into());
-        self
-    }
+    /// The table, `soloist_mutexes` unless it is set: programs with different tables don't see each other's mutexes. 1 to
+    /// 48 of a-z, 0-9 and _, no digit first; the name of its schema may stand before it, as in `app.mutexes`.
+    table: TABLE;
 
-    /// A certificate of our own and its key, as PEM, for servers that ask for one.
-    ///
-    /// ```no_run
-    /// use std::fs::read;
-    /// use soloist::PostgresMutex;
-    ///
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let builder = PostgresMutex::builder("postgres://app@db.internal/app?sslmode=require");
-    /// let mutex = builder.client_certificate(read("/etc/myapp/cert.pem")?, read("/etc/myapp/key.pem")?).build()?;
-    /// # Ok(())
-    /// # }
-    /// ```
-    #[cfg(feature = "postgres-tls")]
-    #[cfg_attr(docsrs, doc(cfg(feature = "postgres-tls")))]
-    pub fn client_certificate(mut self, chain_pem: impl Into<Vec<u8>>, key_pem: impl Into<Vec<u8>>) -> Self {
-        self.tls.client = Some((chain_pem.into(), key_pem.into()));
-        self
-    }
-
-    /// The mutexes; nothing is connected yet.
-    ///
-    /// # Errors
-    ///
-    /// The URL, the table's name, the time-out, or a certificate is not what it should be.
-    ///
-    /// ```
-    /// let error = soloist::PostgresMutex::builder("postgres://127.0.0.1/app").build().unwrap_err();
-    /// assert_eq!(
-    ///     error.to_string(),
-    ///     "the url of a postgres server has no user, as in postgres://user:password@host/database"
-    /// );
-    /// ```
-    pub fn build(self) -> Result<PostgresMutex, InvalidOptions> {
-        let options = self.options.check()?;
-        let mut config = self.config?;
-        // One that swallows everything leaves time for the next.
-        config.connect_timeout(options.timeout / u32::try_from(config.get_hosts().len()).unwrap_or(u32::MAX));
-        let target = Target {
-            config,
-            lock_timeout: options.lock_timeout().as_millis().max(1),
-            statement_timeout: options.timeout.as_millis().max(1),
-            #[cfg(feature = "postgres-tls")]
-            tls: self.tls.check()?,
-        };
-        Ok(PostgresMutex(SqlMutex::new(target, options)))
-    }
-}
-
-/// Without user and password.
-impl fmt::Debug for PostgresMutexBuilder {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let server = self.config.as_ref().map_or_else(ToString::to_string, shown);
-        f.debug_struct("PostgresMutexBuilder")
-            .field("server", &server)
-            .field("table", &self.options.table)
-            .field("timeout", &self.options.timeout)
-            .finish_non_exhaustive()
-    }
+    /// The longest time that one call takes, four seconds unless it is set; 100 milliseconds to a minute. It includes the
+    /// look-up of the host, the connecting, the TLS handshake, the login, and a second attempt.
+    timeout: DEFAULT_TIMEOUT;
 }

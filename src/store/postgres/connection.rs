@@ -53,15 +53,15 @@ type Connected = (Client, Option<JoinHandle<()>>);
 
 fn connect(target: &Target, waiting: &Waiting, until: Moment) -> Result<Connected, Failure> {
     #[cfg(feature = "postgres-tls")]
-    if target.is_encrypted() {
+    if target.address.is_encrypted() {
         let config = target.tls.config().map_err(Failure::not_asked)?;
         let tls = tokio_postgres_rustls::MakeRustlsConnect::new((*config).clone());
-        return connect_by(tls, &target.config, waiting, until);
+        return connect_by(tls, &target.address.config, waiting, until);
     }
-    if target.is_a_socket() {
-        return connect_by(NoTls, &target.config, waiting, until);
+    if target.address.is_a_socket() {
+        return connect_by(NoTls, &target.address.config, waiting, until);
     }
-    let (plain, config) = Plain::of(&target.config);
+    let (plain, config) = Plain::of(&target.address);
     connect_by(plain, &config, waiting, until)
 }
 
@@ -110,7 +110,7 @@ impl Session for Connection {
     }
 
     fn plaintext(target: &Target) -> Option<&'static str> {
-        target.is_overheard().then_some("?sslmode=require")
+        target.address.is_overheard().then_some("?sslmode=require")
     }
 }
 

@@ -14,7 +14,8 @@ use tokio_postgres::Config;
 use tokio_postgres::config::{SslMode, SslNegotiation};
 use tokio_postgres::tls::{ChannelBinding, MakeTlsConnect, TlsConnect, TlsStream};
 
-use crate::store::remote::locality::is_local;
+use super::address::Address;
+use crate::store::remote::server_url::is_this_host;
 
 /// What a server says first that wants the password in plain text: its kind, its length and the request itself.
 /// (<https://www.postgresql.org/docs/current/protocol-message-formats.html>)
@@ -32,12 +33,10 @@ pub(super) struct Plain {
 
 impl Plain {
     /// The connector, and the same configuration with what lets the driver call it.
-    pub(super) fn of(config: &Config) -> (Self, Config) {
-        let addresses = config.get_hostaddrs();
-        let all_are_local = || addresses.iter().all(|address| address.to_canonical().is_loopback());
-        let mut config = config.clone();
+    pub(super) fn of(address: &Address) -> (Self, Config) {
+        let mut config = address.config.clone();
         config.ssl_mode(SslMode::Require).ssl_negotiation(SslNegotiation::Direct);
-        (Self { to_local_addresses: (!addresses.is_empty()).then(all_are_local) }, config)
+        (Self { to_local_addresses: address.are_addresses_local() }, config)
     }
 }
 
@@ -47,7 +46,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> MakeTlsConnect<S> for P
     type Error = io::Error;
 
     fn make_tls_connect(&mut self, host: &str) -> io::Result<Connector> {
-        Ok(Connector { is_local: self.to_local_addresses.unwrap_or_else(|| is_local(host)) })
+        Ok(Connector { is_local: self.to_local_addresses.unwrap_or_else(|| is_this_host(host)) })
     }
 }
 

@@ -1,13 +1,12 @@
 //! Where a server is, and who we are to it.
 
 use std::fmt;
-use std::net::IpAddr;
 use std::path::PathBuf;
 
 use redis::{ConnectionAddr, IntoConnectionInfo};
 
 use crate::base::error::InvalidOptions;
-use crate::store::remote::locality::is_local;
+use crate::store::remote::server_url::{Encryption, HostAndPort, ServerUrl, is_this_host};
 #[cfg(feature = "redis-tls")]
 use crate::store::remote::tls::Tls;
 
@@ -33,32 +32,22 @@ pub(super) enum Place {
     Unix(PathBuf),
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Encryption {
-    None,
-    Tls,
-}
-
 impl Address {
     /// Reads a URL. What is wrong with one is said without repeating it, because there may be a password in it.
     pub(super) fn of_url(url: &str) -> Result<Self, InvalidOptions> {
-        let (scheme, rest) = url.split_once(':').ok_or_else(|| wrong("has no scheme"))?;
-        let (encryption, is_path) = match &*scheme.to_ascii_lowercase() {
-            "redis" => (Encryption::None, false),
-            "rediss" if cfg!(feature = "redis-tls") => (Encryption::Tls, false),
-            "rediss" => return Err(wrong("asks for TLS, which needs a soloist with the feature `redis-tls`")),
-            "redis+unix" => (Encryption::None, true),
-            _ => return Err(wrong("has another scheme than redis, rediss or redis+unix")),
-        };
-        if rest.contains('#') {
-            return Err(wrong("has a fragment; in a password, # is written as %23"));
+        let url = ServerUrl::parse(url, "redis", &["redis", "rediss", "redis+unix"])?;
+        let wrong = |what: &str| url.wrong(what);
+        let is_path = url.scheme == "redis+unix";
+        let encryption = if url.scheme == "rediss" { Encryption::Tls } else { Encryption::None };
+        if encryption == Encryption::Tls && !cfg!(feature = "redis-tls") {
+            return Err(url.without_tls_in_this_build());
         }
-        if rest.contains('?') && !is_path {
+        if url.options.is_some() && !is_path {
             return Err(wrong("has options behind a ?, and there are none; in a password, ? is written as %3F"));
         }
         // The driver passes over a user, a password and a host before a path.
-        match rest.strip_prefix("//").filter(|rest| is_path && !rest.starts_with('/')) {
-            Some(rest) if rest.split('?').next().is_some_and(|place| place.contains('/')) => {
+        match url.place.strip_prefix("//").filter(|place| is_path && !place.starts_with('/')) {
+            Some(place) if place.contains('/') => {
                 return Err(wrong("has something before its path, as in redis+unix:///run/redis.sock"));
             }
             Some(_) => return Err(wrong("has no path, as in redis+unix:///run/redis.sock")),
@@ -66,7 +55,9 @@ impl Address {
         }
         // The driver knows `rediss` only when it does the encryption.
         let scheme = if is_path { "redis+unix" } else { "redis" };
-        let info = format!("{scheme}:{rest}").into_connection_info().map_err(|error| wrong(said_by(&error)))?;
+        let (place, options) = (url.place, url.options.unwrap_or_default());
+        let info = format!("{scheme}:{place}?{options}").into_connection_info();
+        let info = info.map_err(|error| wrong(said_by(&error)))?;
         let login = info.redis_settings();
         let address = Self {
             place: match info.addr() {
@@ -90,7 +81,7 @@ impl Address {
     /// Whether what is said may be read on its way.
     pub(super) fn is_overheard(&self) -> bool {
         match &self.place {
-            Place::Tcp { host, encryption, .. } => *encryption == Encryption::None && !is_local(host),
+            Place::Tcp { host, encryption, .. } => *encryption == Encryption::None && !is_this_host(host),
             Place::Unix(_) => false,
         }
     }
@@ -106,10 +97,7 @@ impl fmt::Display for Address {
             }
             Place::Tcp { host, port, encryption } => {
                 let scheme = if *encryption == Encryption::Tls { "rediss" } else { "redis" };
-                match host.parse() {
-                    Ok(IpAddr::V6(host)) => write!(f, "{scheme}://[{host}]:{port}/{}", self.database),
-                    _ => write!(f, "{scheme}://{host}:{port}/{}", self.database),
-                }
+                write!(f, "{scheme}://{}/{}", HostAndPort(host, *port), self.database)
             }
         }
     }
@@ -119,10 +107,6 @@ impl fmt::Display for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.address.fmt(f)
     }
-}
-
-fn wrong(what: &str) -> InvalidOptions {
-    InvalidOptions::new(format!("the url of a redis server {what}"))
 }
 
 /// The driver's reasons are fixed texts; its details repeat parts of the URL.

@@ -10,7 +10,8 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use super::address::{Encryption, Place, Target};
+use super::address::{Place, Target};
+use crate::store::remote::server_url::Encryption;
 use crate::time::clock::Clock;
 use crate::time::clock::moment::Moment;
 

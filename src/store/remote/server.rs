@@ -1,12 +1,13 @@
 //! One server: how it is met, how often it is asked, and for how long.
 
 use std::fmt;
+use std::iter;
 use std::mem;
 use std::time::Duration;
 
-use super::at_rest::AtRest;
 use super::backoff::Backoff;
 use super::failure::{Failure, Retry};
+use super::idle_connections::IdleConnections;
 use super::per_process::PerProcess;
 use crate::time::clock::Clock;
 use crate::time::clock::moment::Moment;
@@ -20,7 +21,7 @@ pub(crate) trait Connect: Sized + Send + 'static {
     /// Connects and logs in. Whatever goes wrong, nothing was asked.
     fn open(target: &Self::Target, until: Moment) -> Result<Self, Failure>;
 
-    /// Whether it ended while it was at rest, or is not to be trusted any more. What is sent on one that has not may still
+    /// Whether it ended while it was idle, or is not to be trusted any more. What is sent on one that has not may still
     /// be lost.
     fn is_closed(&mut self) -> bool;
 }
@@ -30,14 +31,14 @@ pub(crate) struct Server<C: Connect> {
     /// How long one call takes at most, all of it included.
     pub(crate) timeout: Duration,
     /// Parent and child would read each other's answers on the same connection.
-    at_rest: PerProcess<AtRest<C>>,
+    idle: PerProcess<IdleConnections<C>>,
 }
 
 /// A connection, for one call.
 pub(crate) struct Line<C> {
     pub(crate) connection: C,
-    /// Whether it was just made, and never at rest.
-    #[cfg_attr(not(feature = "redis"), expect(dead_code, reason = "a script may be missing where it was at rest"))]
+    /// Whether it was just made, and never idle.
+    #[cfg_attr(not(feature = "redis"), expect(dead_code, reason = "a script may be missing where it was idle"))]
     pub(crate) is_fresh: bool,
     /// Keeps it from being used again: another may lead to a server that is in a better state.
     pub(crate) is_spoilt: bool,
@@ -54,7 +55,7 @@ pub(crate) struct Attempt {
 
 impl<C: Connect> Server<C> {
     pub(crate) fn new(target: C::Target, timeout: Duration) -> Self {
-        Self { target, timeout, at_rest: PerProcess::default() }
+        Self { target, timeout, idle: PerProcess::default() }
     }
 
     /// Lets `exchange` ask and hear the server: once more, on a connection that was just made, where that may help; and
@@ -65,10 +66,10 @@ impl<C: Connect> Server<C> {
         let (mut again, mut on_another) = (false, false);
         let (mut backoff, mut refused) = (Backoff::default(), None);
         loop {
-            let at_rest = if on_another { None } else { self.at_rest.get().wake() };
-            let was_fresh = at_rest.is_none();
-            let answer = match at_rest {
-                Some(connection) => self.attempt_at_rest(connection, Attempt { until, again }, &exchange),
+            let idle = if on_another { None } else { self.idle_connection() };
+            let was_fresh = idle.is_none();
+            let answer = match idle {
+                Some(connection) => self.attempt_on_idle(connection, Attempt { until, again }, &exchange),
                 None => self.attempt_afresh(Attempt { until, again }, &exchange),
             };
             let failure = match answer {
@@ -92,24 +93,30 @@ impl<C: Connect> Server<C> {
         }
     }
 
-    /// Lets `exchange` ask on a connection that is at rest, once. `None`: there is none.
+    /// Lets `exchange` ask on an idle connection, once. `None`: there is none.
     #[cfg(any(feature = "mysql", feature = "postgres"))]
-    pub(crate) fn ask_at_rest<T>(
+    pub(crate) fn ask_on_idle<T>(
         &self,
         exchange: impl Fn(&mut Line<C>, Attempt) -> Result<T, Failure>,
     ) -> Option<Result<T, Failure>> {
-        let connection = self.at_rest.get().wake()?;
+        let connection = self.idle_connection()?;
         let until = Clock::system().moment().plus(self.timeout);
-        Some(self.attempt_at_rest(connection, Attempt { until, again: false }, &exchange))
+        Some(self.attempt_on_idle(connection, Attempt { until, again: false }, &exchange))
     }
 
-    /// The connections at rest, which nobody else gets from now on.
-    pub(crate) fn take_those_at_rest(&self) -> Vec<C> {
-        self.at_rest.get().take()
+    /// The connection that was used last, unless it has ended meanwhile.
+    fn idle_connection(&self) -> Option<C> {
+        iter::from_fn(|| self.idle.get().pop())
+            .find_map(|mut connection| (!connection.is_closed()).then_some(connection))
+    }
+
+    /// The idle connections, which nobody else gets from now on.
+    pub(crate) fn take_idle(&self) -> Vec<C> {
+        self.idle.get().take()
     }
 
     /// The connection may have died without a word, so that half of the time is kept for a fresh one.
-    fn attempt_at_rest<T>(
+    fn attempt_on_idle<T>(
         &self,
         connection: C,
         attempt: Attempt,
@@ -119,7 +126,7 @@ impl<C: Connect> Server<C> {
         let attempt = Attempt { until: now.plus(attempt.until.since(now) / 2), ..attempt };
         let answer = self.attempt(Line { connection, is_fresh: false, is_spoilt: false }, attempt, exchange);
         if answer.as_ref().is_err_and(|failure| !failure.is_locked()) {
-            drop(self.take_those_at_rest()); // What ended one connection has ended those beside it.
+            drop(self.take_idle()); // What ended one connection has ended those beside it.
         }
         answer
     }
@@ -141,7 +148,7 @@ impl<C: Connect> Server<C> {
     ) -> Result<T, Failure> {
         let answer = exchange(&mut line, attempt);
         if answer.as_ref().err().is_none_or(Failure::is_locked) && !line.is_spoilt {
-            self.at_rest.get().keep(line.connection);
+            self.idle.get().keep(line.connection);
         }
         answer
     }

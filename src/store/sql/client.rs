@@ -46,7 +46,7 @@ impl<S: Session> Client<S> {
             Ok((Plan { decisions, rows, .. }, again)) => {
                 if !rows.is_empty() {
                     let table = Arc::clone(&self.table);
-                    self.clean_up.get().now_and_then(rows.len(), move || table.clean_up_at_rest());
+                    self.clean_up.get().now_and_then(rows.len(), move || table.clean_up_on_idle());
                 }
                 decisions.into_iter().map(|decision| Ok(Decided { decision, again })).collect()
             }

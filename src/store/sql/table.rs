@@ -198,9 +198,9 @@ impl<S: Session> Table<S> {
     }
 
     /// The same on a connection that nobody needs. `None`: there is none.
-    pub(super) fn clean_up_at_rest(&self) -> Option<Result<u64, Failure>> {
+    pub(super) fn clean_up_on_idle(&self) -> Option<Result<u64, Failure>> {
         let statements = self.clean_up_with(Patience::None);
-        let answer = self.server.ask_at_rest(|line, attempt| patiently(line, &statements, attempt.until))?;
+        let answer = self.server.ask_on_idle(|line, attempt| patiently(line, &statements, attempt.until))?;
         Some(answer.and_then(|rows| count::<S>(&rows)))
     }
 
@@ -220,8 +220,8 @@ fn count<S: Session>(rows: &[Row]) -> Result<u64, Failure> {
 /// A connection goes where it can be left in words.
 impl<S: Session> Drop for Table<S> {
     fn drop(&mut self) {
-        let at_rest = self.server.take_those_at_rest();
-        let _ = outside(|| drop(at_rest)); // Where no thread can be started, it goes without a word.
+        let idle = self.server.take_idle();
+        let _ = outside(|| drop(idle)); // Where no thread can be started, it goes without a word.
     }
 }
 

@@ -5,8 +5,8 @@ use std::fmt::{self, Write};
 use super::session::Dialect;
 use crate::base::error::InvalidOptions;
 
-/// What the table is called in the files.
-const TABLE: &str = "soloist_mutexes";
+/// The table's name in the files, and the default.
+pub(crate) const TABLE: &str = "soloist_mutexes";
 
 /// The name of a table, perhaps with that of its schema or database before it.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -9,13 +9,13 @@ use std::process::{Command, Stdio};
 use std::sync::mpsc::Receiver;
 use std::thread;
 
-use super::Harness;
-use super::child::{Other, say};
-use super::race::patiently;
-use super::subject::{Subject, Verdict, answered, broken, lease, long, must};
 use crate::lease::name::MutexName;
 use crate::lease::request::Lease;
 use crate::lease::term::Term;
+use crate::store::contract::child::{Other, say};
+use crate::store::contract::harness::Harness;
+use crate::store::contract::race::patiently;
+use crate::store::contract::subject::{Subject, Verdict, answered, broken, lease, long, must};
 use crate::store::event_mutex::EventMutex;
 use crate::store::event_mutex::lifeline::Lifeline;
 
@@ -80,7 +80,7 @@ pub(super) fn the_name_of_a_killed_process_is_free_when_its_term_is_over<H: Harn
     let Some(address) = subject.harness.address() else {
         return ONE_PROCESS;
     };
-    let mut other = Other::start(subject, &address, "hold");
+    let mut other = subject.start(&address, "hold");
     let (name, token) = held_by(subject, &mut other);
     other.kill();
     subject.let_pass(held_term(subject));
@@ -97,7 +97,7 @@ pub(super) fn a_process_that_was_late_can_not_come_back<H: Harness>(subject: &Su
     let Some(address) = subject.harness.address() else {
         return ONE_PROCESS;
     };
-    let mut other = Other::start(subject, &address, "hold");
+    let mut other = subject.start(&address, "hold");
     let (name, _) = held_by(subject, &mut other);
     subject.let_pass(held_term(subject));
     let holder = subject.create(&name);
@@ -123,7 +123,7 @@ pub(super) fn a_name_that_is_released_later_outlives_its_process<H: Harness>(sub
     }
     let rest = released_after(subject);
     subject.in_time(|name| {
-        let mut other = Other::start(subject, &address, "hold");
+        let mut other = subject.start(&address, "hold");
         must_hear(&other, "ready");
         let asked = subject.clock.moment();
         other.tell(&format!("hold {}", name.mutex()));
@@ -165,7 +165,7 @@ pub(super) fn a_lease_of_a_killed_process_lasts_as_long_as_a_command_has_its_lif
         return none;
     }
     subject.in_time(|name| {
-        let mut other = Other::start(subject, &address, "hold");
+        let mut other = subject.start(&address, "hold");
         let token = held_with_lifeline(subject, &mut other, name, "hand on")?;
         let pid = other.pid();
         other.kill();
@@ -199,7 +199,7 @@ pub(super) fn a_lease_of_a_killed_process_ends_when_nobody_has_its_lifeline<H: H
         return none;
     }
     subject.in_time(|name| {
-        let mut other = Other::start(subject, &address, "hold");
+        let mut other = subject.start(&address, "hold");
         held_with_lifeline(subject, &mut other, name, "keep the lifeline")?;
         other.kill();
         subject.let_pass(held_term(subject));
@@ -255,7 +255,7 @@ fn held_by<H: Harness>(subject: &Subject<H>, other: &mut Other) -> (MutexName, u
 }
 
 /// The role of this process, which another started.
-pub(super) fn play<H: Harness>(subject: &Subject<H>, role: &str, words: &Receiver<String>) {
+pub(in crate::store::contract) fn play<H: Harness>(subject: &Subject<H>, role: &str, words: &Receiver<String>) {
     say("ready");
     match role {
         "win" => words.iter().take(1).for_each(|_go| win(subject, words)),
@@ -351,7 +351,7 @@ fn command_with(lifeline: Lifeline) -> Child {
 }
 
 fn start_together<H: Harness>(subject: &Subject<H>, address: &str, role: &str) -> Vec<Other> {
-    let mut others: Vec<Other> = (0..PROCESSES).map(|_| Other::start(subject, address, role)).collect();
+    let mut others: Vec<Other> = (0..PROCESSES).map(|_| subject.start(address, role)).collect();
     for other in &others {
         must_hear(other, "ready");
     }

@@ -1,7 +1,7 @@
 //! Created, held, freed, expired.
 
-use super::Harness;
-use super::subject::{Subject, answered, broken, must};
+use crate::store::contract::harness::Harness;
+use crate::store::contract::subject::{Subject, answered, broken, must};
 use crate::store::event_mutex::EventMutex;
 
 pub(super) fn a_free_name_is_granted_as_it_was_asked_for<H: Harness>(subject: &Subject<H>) {

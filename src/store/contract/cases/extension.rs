@@ -1,8 +1,8 @@
 //! Extended by its owner only, as long as it holds.
 
-use super::Harness;
-use super::subject::{Subject, Verdict, long, must};
 use crate::lease::request::Lease;
+use crate::store::contract::harness::Harness;
+use crate::store::contract::subject::{Subject, Verdict, long, must};
 use crate::store::event_mutex::EventMutex;
 
 pub(super) fn a_store_says_whether_it_can_extend<H: Harness>(subject: &Subject<H>) {

@@ -1,8 +1,8 @@
 //! Only the owner releases.
 
-use super::Harness;
-use super::subject::{Subject, must};
 use crate::lease::request::Lease;
+use crate::store::contract::harness::Harness;
+use crate::store::contract::subject::{Subject, must};
 use crate::store::event_mutex::EventMutex;
 
 pub(super) fn a_second_forget_changes_nothing<H: Harness>(subject: &Subject<H>) {

@@ -4,11 +4,11 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
-use super::Harness;
-use super::race::{exactly, patiently, rounds, together};
-use super::subject::{Subject, answered, must};
 use crate::lease::name::MutexName;
 use crate::lease::request::Lease;
+use crate::store::contract::harness::Harness;
+use crate::store::contract::race::{exactly, patiently, rounds, together};
+use crate::store::contract::subject::{Subject, answered, must};
 use crate::store::event_mutex::EventMutex;
 
 pub(super) fn of_eight_threads_exactly_one_wins_each_of_a_thousand_rounds<H: Harness>(subject: &Subject<H>) {

@@ -3,10 +3,10 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-use super::Harness;
-use super::race::{patiently, rounds, together};
-use super::subject::{Subject, answered, broken, granted, long, must, occurrence};
 use crate::lease::request::Lease;
+use crate::store::contract::harness::Harness;
+use crate::store::contract::race::{patiently, rounds, together};
+use crate::store::contract::subject::{Subject, answered, broken, granted, long, must, occurrence};
 use crate::store::event_mutex::EventMutex;
 use crate::store::event_mutex::admission::{Admission, Admitted};
 

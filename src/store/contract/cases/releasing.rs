@@ -1,9 +1,9 @@
 //! Released later: held until then, whoever is there, and given back only by its owner.
 
-use super::Harness;
-use super::subject::{Subject, Verdict, long, must};
 use crate::lease::request::Lease;
 use crate::lease::term::Term;
+use crate::store::contract::harness::Harness;
+use crate::store::contract::subject::{Subject, Verdict, long, must};
 use crate::store::event_mutex::EventMutex;
 
 pub(super) fn a_name_that_is_released_later_is_held_until_then<H: Harness>(subject: &Subject<H>) -> Verdict {

@@ -1,10 +1,10 @@
 //! Tokens rise with every grant of a name.
 
-use super::Harness;
-use super::subject::{Subject, Verdict, must, occurrence};
 use crate::lease::name::MutexName;
 use crate::lease::request::Lease;
 use crate::lease::token::FencingToken;
+use crate::store::contract::harness::Harness;
+use crate::store::contract::subject::{Subject, Verdict, must, occurrence};
 
 pub(super) fn tokens_rise_over_forgetting<H: Harness>(subject: &Subject<H>) {
     let mut tokens = Tokens::of(subject.name("forgotten"));

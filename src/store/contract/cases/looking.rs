@@ -2,9 +2,9 @@
 
 use chrono::TimeDelta;
 
-use super::Harness;
-use super::race::beside;
-use super::subject::{Subject, Verdict, answered, broken, long, must};
+use crate::store::contract::harness::Harness;
+use crate::store::contract::race::beside;
+use crate::store::contract::subject::{Subject, Verdict, answered, broken, long, must};
 use crate::store::event_mutex::EventMutex;
 
 pub(super) fn looking_at_a_free_name_leaves_it_free<H: Harness>(subject: &Subject<H>) {

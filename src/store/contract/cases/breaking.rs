@@ -1,9 +1,9 @@
 //! Broken by an operator.
 
-use super::Harness;
-use super::subject::{Subject, Verdict, long, must};
 use crate::lease::name::MutexName;
 use crate::lease::request::Lease;
+use crate::store::contract::harness::Harness;
+use crate::store::contract::subject::{Subject, Verdict, long, must};
 
 pub(super) fn a_broken_name_is_free_and_its_holder_can_not_come_back<H: Harness>(subject: &Subject<H>) -> Verdict {
     if let Some(unsupported) = subject.can_not_break() {

@@ -1,9 +1,9 @@
 //! Lifelines: a lease that has one lasts as long as those who have it open, and ends as ever for who holds it.
 
-use super::Harness;
-use super::subject::{Subject, Verdict, answered, broken, must};
 use crate::lease::name::MutexName;
 use crate::lease::request::Lease;
+use crate::store::contract::harness::Harness;
+use crate::store::contract::subject::{Subject, Verdict, answered, broken, must};
 use crate::store::event_mutex::EventMutex;
 use crate::store::event_mutex::lifeline::Lifeline;
 

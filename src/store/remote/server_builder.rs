@@ -1,0 +1,104 @@
+//! The options that the builders of all stores on a server have in common, and the methods that set them.
+
+use std::fmt;
+use std::time::Duration;
+
+#[cfg(any(feature = "redis-tls", feature = "mysql-tls", feature = "postgres-tls"))]
+use super::tls::TlsOptions;
+use crate::base::error::InvalidOptions;
+
+/// The options as the user gave them. The store's `build` checks them.
+pub(crate) struct ServerOptions<A> {
+    pub(crate) address: Result<A, InvalidOptions>,
+    /// The prefix of the keys, or the table.
+    pub(crate) namespace: String,
+    pub(crate) timeout: Duration,
+    #[cfg(any(feature = "redis-tls", feature = "mysql-tls", feature = "postgres-tls"))]
+    pub(crate) tls: TlsOptions,
+}
+
+impl<A: fmt::Display> ServerOptions<A> {
+    pub(crate) fn new(address: Result<A, InvalidOptions>, namespace: &str, timeout: Duration) -> Self {
+        Self {
+            address,
+            namespace: namespace.to_owned(),
+            timeout,
+            #[cfg(any(feature = "redis-tls", feature = "mysql-tls", feature = "postgres-tls"))]
+            tls: TlsOptions::default(),
+        }
+    }
+
+    /// Shows a builder without user and password.
+    pub(crate) fn show(&self, [builder, namespace]: [&str; 2], f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let server = self.address.as_ref().map_or_else(ToString::to_string, ToString::to_string);
+        f.debug_struct(builder)
+            .field("server", &server)
+            .field(namespace, &self.namespace)
+            .field("timeout", &self.timeout)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Defines a public builder but for its `build`, which stands beside the store.
+macro_rules! server_builder {
+    (
+        $(#[$builder_doc:meta])*
+        pub struct $builder:ident($address:ty) with $tls:tt;
+        $(#[$namespace_doc:meta])*
+        $namespace:ident: $default_namespace:expr;
+        $(#[$timeout_doc:meta])*
+        timeout: $default_timeout:expr;
+    ) => {
+        $(#[$builder_doc])*
+        #[must_use = "it opens nothing until it is built"]
+        pub struct $builder {
+            pub(super) options: $crate::store::remote::server_builder::ServerOptions<$address>,
+        }
+
+        impl $builder {
+            pub(super) fn new(url: &str) -> Self {
+                let address = <$address>::of_url(url);
+                let (namespace, timeout) = ($default_namespace, $default_timeout);
+                let options = $crate::store::remote::server_builder::ServerOptions::new(address, namespace, timeout);
+                Self { options }
+            }
+
+            $(#[$namespace_doc])*
+            pub fn $namespace(mut self, $namespace: impl Into<String>) -> Self {
+                self.options.namespace = $namespace.into();
+                self
+            }
+
+            $(#[$timeout_doc])*
+            pub fn timeout(mut self, timeout: std::time::Duration) -> Self {
+                self.options.timeout = timeout;
+                self
+            }
+
+            /// The certificates, as PEM, of the authorities that may have signed the server's: the roots of the system
+            /// unless it is set.
+            #[cfg(feature = $tls)]
+            #[cfg_attr(docsrs, doc(cfg(feature = $tls)))]
+            pub fn root_certificates(mut self, pem: impl Into<Vec<u8>>) -> Self {
+                self.options.tls.roots = Some(pem.into());
+                self
+            }
+
+            /// A certificate of our own and its key, as PEM, for servers that ask for one.
+            #[cfg(feature = $tls)]
+            #[cfg_attr(docsrs, doc(cfg(feature = $tls)))]
+            pub fn client_certificate(mut self, chain_pem: impl Into<Vec<u8>>, key_pem: impl Into<Vec<u8>>) -> Self {
+                self.options.tls.client = Some((chain_pem.into(), key_pem.into()));
+                self
+            }
+        }
+
+        /// Without user and password.
+        impl std::fmt::Debug for $builder {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                self.options.show([stringify!($builder), stringify!($namespace)], f)
+            }
+        }
+    };
+}
+pub(crate) use server_builder;
