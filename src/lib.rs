@@ -142,7 +142,10 @@ pub use store::event_mutex::broken::Broken;
 pub use store::event_mutex::lifeline::Lifeline;
 pub use store::event_mutex::warning::StoreWarning;
 pub use store::event_mutex::{Answers, EventMutex, Scope};
-pub use store::file::{FileMutex, FileMutexBuilder, NetworkFilesystem, Sharing};
+pub use store::file::FileMutex;
+pub use store::file::builder::FileMutexBuilder;
+pub use store::file::filesystem::NetworkFilesystem;
+pub use store::file::sharing::Sharing;
 pub use store::memory::MemoryMutex;
 #[cfg(feature = "mysql")]
 #[cfg_attr(docsrs, doc(cfg(feature = "mysql")))]

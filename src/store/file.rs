@@ -53,34 +53,29 @@ use crate::store::event_mutex::lifeline::Lifeline;
 use crate::store::event_mutex::warning::StoreWarning;
 use crate::time::clock::{Clock, wall_plus};
 
-#[cfg(unix)]
-mod access;
-mod claims;
-#[cfg_attr(not(unix), path = "file/directory_elsewhere.rs")]
+pub(crate) mod builder;
+#[cfg_attr(not(unix), path = "file/directory/elsewhere.rs")]
 mod directory;
-mod handles;
+mod error;
+mod file_pool;
+pub(crate) mod filesystem;
 #[cfg(unix)]
 mod health;
-mod index;
-mod life;
-mod line;
-mod network;
+mod life_file;
 mod open_file;
-mod place;
+mod paths;
 mod position;
 mod record;
-mod record_file;
-mod section;
-mod seen;
-mod text;
-mod turn;
+pub(crate) mod sharing;
 
+use builder::FileMutexBuilder;
 use directory::Directory;
-use handles::{Files, Handles, InHand};
-use life::Life;
-use place::{Fault, Place, of_directory, record_in};
-use record_file::RecordFile;
-use section::{Occupant, Section, Verdict};
+use error::{FileError, of_directory};
+use file_pool::{FilePool, LeaseFiles, MutexFiles};
+use life_file::LifeLock;
+use paths::{MutexPaths, record_in};
+use record::RecordFile;
+use record::locked_record::{Decision, HeldBy, LockedRecord};
 
 /// Mutexes between the processes of one host, in a directory. It can do all that an [`EventMutex`] can.
 ///
@@ -150,7 +145,7 @@ struct Shared {
     dir: PathBuf,
     directory: Mutex<Arc<Directory>>,
     clock: Clock,
-    handles: Mutex<Handles>,
+    handles: Mutex<FilePool>,
 }
 
 impl FileMutex {
@@ -194,12 +189,7 @@ impl FileMutex {
     /// # }
     /// ```
     pub fn builder(path: impl Into<PathBuf>) -> FileMutexBuilder {
-        FileMutexBuilder {
-            path: path.into(),
-            clock: Clock::system(),
-            network: NetworkFilesystem::Refuse,
-            sharing: Sharing::ByMode,
-        }
+        FileMutexBuilder::new(path.into())
     }
 
     /// The directory, as an absolute path.
@@ -217,9 +207,9 @@ impl FileMutex {
     }
 
     /// The files of a mutex in the directory that others meet now who open its path.
-    fn place(&self, name: &MutexName) -> Result<Place, Fault> {
-        let directory = self.directory().map_err(Fault::of_directory(record_in(self.dir(), name)))?;
-        Ok(Place::of(directory, name))
+    fn place(&self, name: &MutexName) -> Result<MutexPaths, FileError> {
+        let directory = self.directory().map_err(FileError::of_directory(record_in(self.dir(), name)))?;
+        Ok(MutexPaths::of(directory, name))
     }
 
     fn directory(&self) -> io::Result<Arc<Directory>> {
@@ -235,40 +225,40 @@ impl FileMutex {
         self.shared.clock.now()
     }
 
-    fn handles(&self) -> MutexGuard<'_, Handles> {
+    fn handles(&self) -> MutexGuard<'_, FilePool> {
         // No code that can panic runs while they are half-changed, so poisoned ones are whole.
         self.shared.handles.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The files of a mutex, from those that lie ready if nobody has deleted or moved them.
-    fn files(&self, name: &MutexName, owner: Owner) -> Result<Box<Files>, Fault> {
+    fn files(&self, name: &MutexName, owner: Owner) -> Result<Box<MutexFiles>, FileError> {
         let now = self.shared.clock.moment();
         if let Some(mut files) = self.handles().idle(name, owner.pid())
             && files.record.is_in_place(now)
         {
             return Ok(files);
         }
-        Files::open_or_make(self.place(name)?, owner.pid(), now)
+        MutexFiles::open_or_make(self.place(name)?, owner.pid(), now)
     }
 
     /// Decides on one admission, whose parts are of one mutex, in one critical section.
-    fn admit_at_once(&self, admission: &Admission, request: &LeaseRequest) -> Result<Admitted, Fault> {
+    fn admit_at_once(&self, admission: &Admission, request: &LeaseRequest) -> Result<Admitted, FileError> {
         let name = request.name();
         let mut files = self.files(name, request.owner())?;
-        let Files { record, spare, .. } = &mut *files;
+        let MutexFiles { record, spare, .. } = &mut *files;
         let verdict = record.enter()?.admit(admission, spare, self.now())?;
         let mut handles = self.handles();
         match verdict {
-            Verdict::Refused(refused) => {
+            Decision::Refused(refused) => {
                 handles.put_back(name, files);
                 Ok(refused)
             }
-            Verdict::Granted { grant, life, superseded } => {
+            Decision::Granted { grant, life, superseded } => {
                 if let Some(owner) = superseded {
                     handles.let_go(owner, name);
                 }
                 match (grant.lease(), life) {
-                    (Some(lease), Some(life)) => handles.hold(lease.owner(), name, InHand { files, life }),
+                    (Some(lease), Some(life)) => handles.hold(lease.owner(), name, LeaseFiles { files, life }),
                     _ => handles.put_back(name, files),
                 }
                 Ok(Admitted::Granted(grant))
@@ -297,16 +287,16 @@ impl FileMutex {
         &self,
         name: &MutexName,
         absent: T,
-        section: impl FnOnce(Section<'_>) -> Result<T, Fault>,
-    ) -> Result<T, Fault> {
+        section: impl FnOnce(LockedRecord<'_>) -> Result<T, FileError>,
+    ) -> Result<T, FileError> {
         match RecordFile::open(self.place(name)?, self.shared.clock.moment())? {
             None => Ok(absent),
             Some(mut record) => section(record.enter()?),
         }
     }
 
-    fn occupant(&self, name: &MutexName) -> Result<Occupant, MutexError> {
-        self.on_record(name, Occupant::Nobody, |mut section| section.occupant(name, self.now()))
+    fn occupant(&self, name: &MutexName) -> Result<HeldBy, MutexError> {
+        self.on_record(name, HeldBy::Nobody, |mut section| section.occupant(name, self.now()))
             .map_err(|fault| fault.while_trying_to("look at", name))
     }
 
@@ -315,10 +305,10 @@ impl FileMutex {
     fn end(
         &self,
         lease: &Lease,
-        end: impl FnOnce(&mut Section<'_>, Option<&Life>, DateTime<Utc>) -> Result<bool, Fault>,
-    ) -> Result<bool, Fault> {
+        end: impl FnOnce(&mut LockedRecord<'_>, Option<&LifeLock>, DateTime<Utc>) -> Result<bool, FileError>,
+    ) -> Result<bool, FileError> {
         let in_hand = self.handles().let_go(lease.owner(), lease.name());
-        let Some(InHand { mut files, mut life }) = in_hand else {
+        let Some(LeaseFiles { mut files, mut life }) = in_hand else {
             return self.on_record(lease.name(), false, |mut section| end(&mut section, None, self.now()));
         };
         let ours = files.record.expect_not_deleted(self.shared.clock.moment()).and_then(|()| {
@@ -333,7 +323,7 @@ impl FileMutex {
         ours
     }
 
-    fn extend_one(&self, lease: &Lease, term: Term) -> Result<bool, Fault> {
+    fn extend_one(&self, lease: &Lease, term: Term) -> Result<bool, FileError> {
         let ours = self.on_record(lease.name(), false, |mut section| {
             let now = self.now();
             section.extend(lease, wall_plus(now, term.get()), now)
@@ -348,18 +338,18 @@ impl FileMutex {
 #[cfg(unix)]
 impl FileMutex {
     /// Binds a lease that is in hand, and still its owner's, to its life file, and lends a duplicate of that.
-    fn lend(&self, lease: &Lease) -> Result<Lifeline, Fault> {
-        let place = self.place(lease.name())?;
-        let lent = self.handles().lend(lease.owner(), lease.name()).map_err(Fault::at(place.record()))?;
+    fn lend(&self, lease: &Lease) -> Result<Lifeline, FileError> {
+        let paths = self.place(lease.name())?;
+        let lent = self.handles().lend(lease.owner(), lease.name()).map_err(FileError::at(paths.record()))?;
         let Some(duplicate) = lent else {
-            return Err(Fault::unusable(place.record(), "it is not in hand here".into()));
+            return Err(FileError::unusable(paths.record(), "it is not in hand here".into()));
         };
         if self.on_record(lease.name(), false, |mut section| section.bind(lease, self.now()))? {
             let (store, lease) = (self.clone(), lease.clone());
             return Ok(Lifeline::of(duplicate).telling(move |process_group| store.note(&lease, process_group)));
         }
         self.handles().let_go(lease.owner(), lease.name());
-        Err(Fault::unusable(place.record(), "it is not its owner's any more".into()))
+        Err(FileError::unusable(paths.record(), "it is not its owner's any more".into()))
     }
 
     /// Notes which process group works under the lease.
@@ -369,125 +359,7 @@ impl FileMutex {
     }
 }
 
-/// What a [`FileMutex`] is opened with.
-///
-/// ```
-/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # let dir = tempfile::tempdir()?;
-/// # let dir = dir.path();
-/// let mutex = soloist::FileMutex::builder(dir).open()?;
-/// # Ok(())
-/// # }
-/// ```
-#[derive(Clone, Debug)]
-#[must_use = "nothing is opened before `open()`"]
-pub struct FileMutexBuilder {
-    path: PathBuf,
-    clock: Clock,
-    network: NetworkFilesystem,
-    sharing: Sharing,
-}
-
-/// What to do with a directory on a network filesystem: NFS, SMB, AFS, Coda, 9P, FUSE, Ceph, Lustre or GPFS.
-///
-/// ```
-/// use soloist::{FileMutex, NetworkFilesystem};
-///
-/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # let dir = tempfile::tempdir()?;
-/// # let dir = dir.path();
-/// let mutex = FileMutex::builder(dir).on_network_filesystem(NetworkFilesystem::Trust).open()?;
-/// # Ok(())
-/// # }
-/// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum NetworkFilesystem {
-    /// It is an error. Locks there may reach this host only, or vanish when the server restarts; so may the rest.
-    #[default]
-    Refuse,
-    /// It is used, and you know that its locks hold between all hosts that use it. Their clocks must agree.
-    Trust,
-}
-
-/// Who shares a directory. It is for Unix, and has no effect elsewhere.
-///
-/// Whoever can open a file of the store can lock it, and so block its event. So the files are their owner's alone (mode
-/// 0600), or also their group's (0660) where services of several users share the directory. The directory's mode says
-/// which, to all who use it:
-///
-/// | the directory | its files | |
-/// | --- | --- | --- |
-/// | all users can write to it | | refused |
-/// | setgid, and its group can read, write and enter it (2770, 2775) | 0660, of the directory's group | shared |
-/// | its group can write to it (0770, 0775) | 0600 | [`check`](EventMutex::check) warns: the group can remove files |
-/// | any other | 0600 | |
-///
-/// ```
-/// use soloist::{FileMutex, Sharing};
-///
-/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # let dir = tempfile::tempdir()?;
-/// # let dir = dir.path();
-/// let mutex = FileMutex::builder(dir.join("locks")).shared_with(Sharing::Group).open()?;
-/// # Ok(())
-/// # }
-/// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Sharing {
-    /// The mode of the directory decides, as in the table. A directory that is made here gets mode 0700.
-    #[default]
-    ByMode,
-    /// The group of the directory shares it. When its owner opens it, its mode is changed as by `chmod g+rwxs`. Any
-    /// other user gets an error until that was done. All members of the group can block and end its leases.
-    Group,
-}
-
 impl FileMutexBuilder {
-    /// Takes the time from `clock`; the default is the machine's.
-    ///
-    /// ```
-    /// use std::time::Duration;
-    /// use soloist::{Clock, EventMutex, FileMutex, LeaseRequest, ManualClock, MutexName, Term};
-    ///
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let dir = tempfile::tempdir()?;
-    /// # let dir = dir.path();
-    /// let clock = ManualClock::at(chrono::DateTime::UNIX_EPOCH);
-    /// let mutex = FileMutex::builder(dir).clock(&clock).open()?;
-    /// let name = MutexName::lease("reports")?;
-    /// mutex.create(&LeaseRequest::new(name.clone(), Term::new(Duration::from_secs(60))?, &Clock::from(&clock)))?;
-    /// clock.advance(Duration::from_secs(60));
-    /// assert!(!mutex.exists(&name)?);
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn clock(self, clock: impl Into<Clock>) -> Self {
-        Self { clock: clock.into(), ..self }
-    }
-
-    /// What to do with a directory on a network filesystem; the default is to refuse it. Only Linux tells.
-    ///
-    /// ```
-    /// # use soloist::{FileMutex, NetworkFilesystem};
-    /// let builder = FileMutex::builder("/mnt/shared/locks").on_network_filesystem(NetworkFilesystem::Trust);
-    /// ```
-    pub fn on_network_filesystem(self, network: NetworkFilesystem) -> Self {
-        Self { network, ..self }
-    }
-
-    /// Who shares the directory; the default is [`Sharing::ByMode`]. A directory that is made for a group belongs to the
-    /// group of this process, or to that of a setgid directory above it.
-    ///
-    /// ```
-    /// # use soloist::{FileMutex, Sharing};
-    /// let builder = FileMutex::builder("/var/lib/shop/locks").shared_with(Sharing::Group);
-    /// ```
-    pub fn shared_with(self, sharing: Sharing) -> Self {
-        Self { sharing, ..self }
-    }
-
     /// Opens the directory, and makes it if it is not there.
     ///
     /// # Errors
@@ -505,31 +377,9 @@ impl FileMutexBuilder {
     /// # }
     /// ```
     pub fn open(self) -> Result<FileMutex, MutexError> {
-        let Self { path, clock, network, sharing } = self;
-        let open = || {
-            let dir = std::path::absolute(&path)?;
-            let directory = Directory::open_or_make(&dir, sharing)?;
-            network.accept(network::filesystem_of(&dir)?)?;
-            Ok((dir, Mutex::new(Arc::new(directory))))
-        };
-        let (dir, directory) =
-            open().map_err(|error| of_directory(format!("open the directory {}", path.display()), error))?;
+        let (dir, directory, clock) = self.parts()?;
+        let directory = Mutex::new(Arc::new(directory));
         Ok(FileMutex { shared: Arc::new(Shared { dir, directory, clock, handles: Mutex::default() }) })
-    }
-}
-
-impl NetworkFilesystem {
-    fn accept(self, filesystem: Option<&str>) -> io::Result<()> {
-        match (self, filesystem) {
-            (_, None) | (Self::Trust, _) => Ok(()),
-            (Self::Refuse, Some(kind)) => Err(io::Error::new(
-                io::ErrorKind::Unsupported,
-                format!(
-                    "it lies on a network filesystem, {kind}, whose locks can't be relied on; \
-                     if they can, ask for it with `on_network_filesystem(NetworkFilesystem::Trust)`"
-                ),
-            )),
-        }
     }
 }
 
@@ -545,7 +395,7 @@ impl EventMutex for FileMutex {
     }
 
     fn exists(&self, name: &MutexName) -> Result<bool, MutexError> {
-        Ok(!matches!(self.occupant(name)?, Occupant::Nobody))
+        Ok(!matches!(self.occupant(name)?, HeldBy::Nobody))
     }
 
     fn forget(&self, lease: &Lease) -> Result<bool, MutexError> {
@@ -605,8 +455,8 @@ impl EventMutex for FileMutex {
 
     fn holder(&self, name: &MutexName) -> Result<Option<Holder>, MutexError> {
         Ok(match self.occupant(name)? {
-            Occupant::Known(holder) => Some(holder),
-            Occupant::Nobody | Occupant::Unknown => None,
+            HeldBy::Known(holder) => Some(holder),
+            HeldBy::Nobody | HeldBy::Unknown => None,
         })
     }
 
@@ -634,17 +484,6 @@ impl fmt::Debug for FileMutex {
 mod tests {
     use super::*;
     use crate::base::error::Chain;
-
-    #[test]
-    fn a_network_filesystem_is_refused_by_name_unless_it_is_trusted() {
-        assert!(NetworkFilesystem::Refuse.accept(None).is_ok());
-        assert!(NetworkFilesystem::Trust.accept(Some("NFS")).is_ok());
-        assert_eq!(
-            NetworkFilesystem::Refuse.accept(Some("NFS")).unwrap_err().to_string(),
-            "it lies on a network filesystem, NFS, whose locks can't be relied on; \
-             if they can, ask for it with `on_network_filesystem(NetworkFilesystem::Trust)`"
-        );
-    }
 
     #[test]
     fn a_directory_that_cannot_be_made_is_an_error_that_names_it() {

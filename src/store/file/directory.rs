@@ -18,9 +18,12 @@ use std::time::Duration;
 use rustix::fs::{Mode, OFlags, openat};
 use rustix::io::Errno;
 
-use super::Sharing;
-use super::access::{Access, Origin, accept_link, refused, share};
 use super::open_file::{FileId, OpenFile};
+use super::sharing::Sharing;
+
+mod access;
+
+use access::{Access, Origin, accept_link, refused, share};
 
 /// How a file is opened: for reading and writing, as locks need on some systems; never through a link; never waiting for
 /// the other side of a pipe.
@@ -42,13 +45,13 @@ pub(super) struct Directory {
     path: PathBuf,
     sharing: Sharing,
     opened: File,
-    found: Found,
+    found: DirectoryIdentity,
     access: Access,
 }
 
 /// Which directory it is, and who can write to it.
 #[derive(PartialEq)]
-struct Found {
+struct DirectoryIdentity {
     id: FileId,
     owner: u32,
     group: u32,
@@ -77,12 +80,12 @@ impl Directory {
         }
         let found = opened.metadata()?;
         let access = Access::in_directory(path, &found, sharing)?;
-        Ok(Self { path: path.to_owned(), sharing, opened, found: Found::of(&found), access })
+        Ok(Self { path: path.to_owned(), sharing, opened, found: DirectoryIdentity::of(&found), access })
     }
 
     /// The directory that is at this path now, if it is another one or somebody changed its owner or mode.
     pub(super) fn renewed(&self) -> io::Result<Option<Self>> {
-        let changed = Found::of(&fs::metadata(&self.path)?) != self.found;
+        let changed = DirectoryIdentity::of(&fs::metadata(&self.path)?) != self.found;
         changed.then(|| Self::open(&self.path, self.sharing)).transpose()
     }
 
@@ -153,7 +156,7 @@ impl Directory {
     }
 }
 
-impl Found {
+impl DirectoryIdentity {
     fn of(directory: &Metadata) -> Self {
         let id = FileId::of(directory);
         Self { id, owner: directory.uid(), group: directory.gid(), mode: directory.mode() }

@@ -5,7 +5,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use super::directory::Directory;
-use super::network::is_overlay;
+use super::filesystem::is_overlay;
 use crate::store::event_mutex::warning::StoreWarning;
 
 /// Opens all files, so that those of ours get the mode that they should have.

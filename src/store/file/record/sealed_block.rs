@@ -11,34 +11,34 @@ const SEAL_LEN: usize = "crc32 00000000\n".len();
 /// A block of fixed length that is being written: text, then spaces, then the seal.
 ///
 /// What does not fit is left out at the end.
-pub(super) struct Block<'a> {
+pub(in crate::store::file) struct SealedBlock<'a> {
     text: &'a mut [u8],
     seal: &'a mut [u8],
     len: usize,
 }
 
-impl<'a> Block<'a> {
+impl<'a> SealedBlock<'a> {
     /// How many bytes are not for text: the seal, and one that ends the text.
-    pub(super) const FRAME: usize = SEAL_LEN + 1;
+    pub(in crate::store::file) const FRAME: usize = SEAL_LEN + 1;
 
-    pub(super) fn new(bytes: &'a mut [u8]) -> Self {
+    pub(in crate::store::file) fn new(bytes: &'a mut [u8]) -> Self {
         let (text, seal) = bytes.split_at_mut(bytes.len() - SEAL_LEN);
         Self { text, seal, len: 0 }
     }
 
     /// Fills up with spaces and `end`, and seals.
-    pub(super) fn seal(self, end: u8) {
+    pub(in crate::store::file) fn seal(self, end: u8) {
         let Self { text, seal, len } = self;
         text[len..].fill(b' ');
         text[text.len() - 1] = end;
         seal.copy_from_slice(&seal_of(text));
     }
 
-    pub(super) fn text(&mut self, text: &str) -> &mut Self {
+    pub(in crate::store::file) fn text(&mut self, text: &str) -> &mut Self {
         self.ascii(clipped(text, self.room()).as_bytes())
     }
 
-    pub(super) fn number(&mut self, number: impl Into<u64>) -> &mut Self {
+    pub(in crate::store::file) fn number(&mut self, number: impl Into<u64>) -> &mut Self {
         let (number, mut digits) = (number.into(), [0; 20]);
         let width = number.checked_ilog10().map_or(1, |log| log as usize + 1);
         put_digits::<10>(&mut digits[..width], number);
@@ -46,13 +46,13 @@ impl<'a> Block<'a> {
     }
 
     /// A number of 20 digits, so that texts compare as their numbers do.
-    pub(super) fn wide_number(&mut self, number: u64) -> &mut Self {
+    pub(in crate::store::file) fn wide_number(&mut self, number: u64) -> &mut Self {
         let mut digits = [0; 20];
         put_digits::<10>(&mut digits, number);
         self.ascii(&digits)
     }
 
-    pub(super) fn time(&mut self, time: DateTime<Utc>) -> &mut Self {
+    pub(in crate::store::file) fn time(&mut self, time: DateTime<Utc>) -> &mut Self {
         self.ascii(&stamp(time))
     }
 
@@ -70,7 +70,7 @@ impl<'a> Block<'a> {
     }
 }
 
-impl Write for Block<'_> {
+impl Write for SealedBlock<'_> {
     fn write_str(&mut self, text: &str) -> fmt::Result {
         self.text(text);
         Ok(())
@@ -78,7 +78,7 @@ impl Write for Block<'_> {
 }
 
 /// The text of a block whose seal is whole.
-pub(super) fn unsealed(block: &[u8]) -> Option<&str> {
+pub(in crate::store::file) fn unsealed(block: &[u8]) -> Option<&str> {
     let (text, seal) = block.split_at_checked(block.len().checked_sub(SEAL_LEN)?)?;
     if *seal == seal_of(text) { std::str::from_utf8(text).ok() } else { None }
 }
@@ -90,7 +90,7 @@ fn seal_of(text: &[u8]) -> [u8; SEAL_LEN] {
 }
 
 /// The first characters of `text`, at most `bytes` long.
-pub(super) fn clipped(text: &str, bytes: usize) -> &str {
+pub(in crate::store::file) fn clipped(text: &str, bytes: usize) -> &str {
     let mut end = text.len().min(bytes);
     while !text.is_char_boundary(end) {
         end -= 1;
@@ -99,7 +99,7 @@ pub(super) fn clipped(text: &str, bytes: usize) -> &str {
 }
 
 /// `text` on one line: control characters and `%` become the `%XX` of their bytes.
-pub(super) fn escaped(text: &str) -> Cow<'_, str> {
+pub(in crate::store::file) fn escaped(text: &str) -> Cow<'_, str> {
     let special = |char: char| char == '%' || char.is_control();
     if !text.contains(special) {
         return Cow::Borrowed(text);
@@ -120,8 +120,8 @@ pub(super) fn escaped(text: &str) -> Cow<'_, str> {
 /// A time as RFC 3339 writes it, always as wide, so that texts compare as their times do.
 type Stamp = [u8; "2026-03-01T12:00:00.000000000Z".len()];
 
-// Written by hand, as two go with each grant and the formatter takes its time with padded numbers.
-pub(super) fn stamp(time: DateTime<Utc>) -> Stamp {
+// WrittenClaim by hand, as two go with each grant and the formatter takes its time with padded numbers.
+pub(in crate::store::file) fn stamp(time: DateTime<Utc>) -> Stamp {
     let mut text = *b"0000-01-01T00:00:00.000000000Z";
     match time.year() {
         ..0 => {}
@@ -141,7 +141,7 @@ pub(super) fn stamp(time: DateTime<Utc>) -> Stamp {
     text
 }
 
-pub(super) fn parse_stamp(text: &str) -> Option<DateTime<Utc>> {
+pub(in crate::store::file) fn parse_stamp(text: &str) -> Option<DateTime<Utc>> {
     let part = |from: usize, to: usize, end: u8| {
         let digits = text.get(from..to)?;
         let whole = digits.bytes().all(|byte| byte.is_ascii_digit()) && text.as_bytes().get(to) == Some(&end);
@@ -197,7 +197,7 @@ mod tests {
     #[test]
     fn a_number_is_as_wide_as_it_needs_or_as_all_are() {
         let mut bytes = [0; 128];
-        let mut block = Block::new(&mut bytes);
+        let mut block = SealedBlock::new(&mut bytes);
         block.number(0_u32).text(" ").number(10_u32).text(" ").number(u64::MAX).text(" ").wide_number(7);
         block.seal(b'\n');
         assert_eq!(unsealed(&bytes).unwrap().trim_end(), format!("0 10 {} {:020}", u64::MAX, 7));
@@ -212,7 +212,7 @@ mod tests {
     #[test]
     fn a_block_is_sealed_whatever_was_left_out_of_it_and_any_flipped_bit_breaks_the_seal() {
         let mut bytes = [0; 64];
-        let mut block = Block::new(&mut bytes);
+        let mut block = SealedBlock::new(&mut bytes);
         write!(block, "{}", "é".repeat(100)).unwrap();
         block.seal(b'\n');
         assert_eq!(unsealed(&bytes), Some(&*format!("{}\n", "é".repeat(24))));

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::{self, Thread};
 use std::time::Duration;
 
-use super::open_file::FileId;
 use crate::base::process;
+use crate::store::file::open_file::FileId;
 use crate::time::clock::Clock;
 
 /// Where the system does not tell files apart, all wait in one line. The other side of a `fork` has lines of its own.

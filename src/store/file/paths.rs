@@ -1,24 +1,25 @@
 //! Where a mutex lives: its files, and what is said when one of them fails.
 
 use std::ffi::OsStr;
-use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use uuid::Uuid;
+
 use super::directory::Directory;
+use super::error::FileError;
 use super::open_file::OpenFile;
-use super::record::{hashed, name_block};
-use crate::base::error::MutexError;
+use super::record::name_block::name_block;
 use crate::lease::name::MutexName;
 
 /// The files of one mutex, and the name block that its record must begin with.
-pub(super) struct Place {
+pub(super) struct MutexPaths {
     directory: Arc<Directory>,
     record: PathBuf,
     name_block: Vec<u8>,
 }
 
-impl Place {
+impl MutexPaths {
     pub(super) fn of(directory: Arc<Directory>, name: &MutexName) -> Self {
         let record = record_in(directory.path(), name);
         Self { directory, record, name_block: name_block(name.mutex()) }
@@ -27,7 +28,7 @@ impl Place {
     #[cfg(test)]
     pub(super) fn in_dir(path: &Path, name: &MutexName) -> Self {
         let directory =
-            Directory::open_or_make(path, crate::store::file::Sharing::ByMode).expect("the directory is ours");
+            Directory::open_or_make(path, crate::store::file::sharing::Sharing::ByMode).expect("the directory is ours");
         Self::of(Arc::new(directory), name)
     }
 
@@ -53,12 +54,12 @@ impl Place {
     }
 
     /// Opens one of these files.
-    pub(super) fn open_if_there(&self, path: &Path) -> Result<Option<OpenFile>, Fault> {
-        self.directory.file(file_name(path)).map_err(Fault::at(path))
+    pub(super) fn open_if_there(&self, path: &Path) -> Result<Option<OpenFile>, FileError> {
+        self.directory.file(file_name(path)).map_err(FileError::at(path))
     }
 
-    pub(super) fn open_or_make(&self, path: &Path) -> Result<OpenFile, Fault> {
-        self.directory.file_or_make(file_name(path)).map_err(Fault::at(path))
+    pub(super) fn open_or_make(&self, path: &Path) -> Result<OpenFile, FileError> {
+        self.directory.file_or_make(file_name(path)).map_err(FileError::at(path))
     }
 }
 
@@ -67,61 +68,14 @@ pub(super) fn record_in(dir: &Path, name: &MutexName) -> PathBuf {
     dir.join(format!("{}-{}.record", slug(name.mutex()), hashed(name.mutex()).hyphenated()))
 }
 
+/// The hash of a name, in files' names and claims' keys.
+pub(super) fn hashed(name: &str) -> Uuid {
+    const NAMESPACE: Uuid = Uuid::from_u128(0x2f4a_9f0e_8f0b_4b0c_9a57_0e7a_6f3d_51c8);
+    Uuid::new_v5(&NAMESPACE, name.as_bytes())
+}
+
 fn file_name(path: &Path) -> &OsStr {
     path.file_name().unwrap_or_default()
-}
-
-/// What went wrong, and with which file.
-#[derive(Debug)]
-pub(super) struct Fault {
-    path: PathBuf,
-    source: io::Error,
-    reach: Reach,
-}
-
-/// Which names it is about.
-#[derive(Debug)]
-enum Reach {
-    This,
-    /// All of the directory.
-    All,
-}
-
-impl Fault {
-    pub(super) fn at(path: &Path) -> impl FnOnce(io::Error) -> Self {
-        |source| Self { path: path.to_path_buf(), source, reach: Reach::This }
-    }
-
-    /// The directory in which this path is can't be used.
-    pub(super) fn of_directory(path: PathBuf) -> impl FnOnce(io::Error) -> Self {
-        |source| Self { path, source, reach: Reach::All }
-    }
-
-    pub(super) fn unusable(path: &Path, why: String) -> Self {
-        Self::at(path)(io::Error::new(io::ErrorKind::InvalidData, why))
-    }
-
-    /// What goes wrong with one file says nothing of the other names, unless their directory can't be entered either.
-    pub(super) fn while_trying_to(self, verb: &str, name: &MutexName) -> MutexError {
-        let attempted = format!("{verb} {name} in {}", self.path.display());
-        let directory = self.path.parent().map_or(Ok(()), |dir| dir.join(".").metadata().map(drop));
-        match (self.reach, directory) {
-            (Reach::This, Ok(())) => MutexError::unusable(attempted, self.source),
-            _ => of_directory(attempted, self.source),
-        }
-    }
-}
-
-/// A directory that lets nobody in, or takes no more, has answered.
-pub(super) fn of_directory(attempted: String, error: io::Error) -> MutexError {
-    use io::ErrorKind::{PermissionDenied, QuotaExceeded, ReadOnlyFilesystem, StorageFull, Unsupported};
-
-    match error.kind() {
-        PermissionDenied | QuotaExceeded | ReadOnlyFilesystem | StorageFull | Unsupported => {
-            MutexError::refused(attempted, error)
-        }
-        _ => MutexError::unavailable(attempted, error),
-    }
 }
 
 /// What a person recognises the name by in a list of files.
@@ -153,9 +107,9 @@ mod tests {
     #[test]
     fn each_generation_has_a_life_file_of_its_own() {
         let dir = tempfile::tempdir().unwrap();
-        let place = Place::in_dir(dir.path(), &MutexName::lease("a.b").unwrap());
-        let stem = place.record().to_str().unwrap().strip_suffix(".record").unwrap().to_owned();
-        assert_eq!(place.life(0).to_str().unwrap(), format!("{stem}.life"));
-        assert_eq!(place.life(12).to_str().unwrap(), format!("{stem}.life-12"));
+        let paths = MutexPaths::in_dir(dir.path(), &MutexName::lease("a.b").unwrap());
+        let stem = paths.record().to_str().unwrap().strip_suffix(".record").unwrap().to_owned();
+        assert_eq!(paths.life(0).to_str().unwrap(), format!("{stem}.life"));
+        assert_eq!(paths.life(12).to_str().unwrap(), format!("{stem}.life-12"));
     }
 }

@@ -5,8 +5,8 @@ use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::Sharing;
 use super::open_file::{FileId, OpenFile};
+use super::sharing::Sharing;
 
 pub(super) struct Directory {
     path: PathBuf,

@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 #[cfg(unix)]
 use std::{fs::File, io};
 
-use super::life::{Life, Spare};
-use super::place::{Fault, Place};
-use super::record_file::RecordFile;
+use super::error::FileError;
+use super::life_file::{LifeFile, LifeLock};
+use super::paths::MutexPaths;
+use super::record::RecordFile;
 use crate::lease::name::MutexName;
 use crate::lease::owner::Owner;
 use crate::time::clock::moment::Moment;
@@ -17,49 +18,49 @@ const IDLE_MAX: usize = 64;
 /// The files of one mutex, which one thread uses at a time.
 ///
 /// Both sides of a `fork` share the locks of what was open, so that these exclude neither: each process has its own.
-pub(super) struct Files {
+pub(super) struct MutexFiles {
     pid: u32,
     pub(super) record: RecordFile,
-    pub(super) spare: Option<Spare>,
+    pub(super) spare: Option<LifeFile>,
 }
 
 /// What is kept for a lease that this process holds.
-pub(super) struct InHand {
-    pub(super) files: Box<Files>,
-    pub(super) life: Life,
+pub(super) struct LeaseFiles {
+    pub(super) files: Box<MutexFiles>,
+    pub(super) life: LifeLock,
 }
 
 #[derive(Default)]
-pub(super) struct Handles {
-    in_hand: BTreeMap<(Owner, MutexName), InHand>,
-    idle: BTreeMap<MutexName, Box<Files>>,
+pub(super) struct FilePool {
+    in_hand: BTreeMap<(Owner, MutexName), LeaseFiles>,
+    idle: BTreeMap<MutexName, Box<MutexFiles>>,
 }
 
-impl Files {
-    pub(super) fn open_or_make(place: Place, pid: u32, now: Moment) -> Result<Box<Self>, Fault> {
-        Ok(Box::new(Self { pid, record: RecordFile::open_or_make(place, now)?, spare: None }))
+impl MutexFiles {
+    pub(super) fn open_or_make(paths: MutexPaths, pid: u32, now: Moment) -> Result<Box<Self>, FileError> {
+        Ok(Box::new(Self { pid, record: RecordFile::open_or_make(paths, now)?, spare: None }))
     }
 }
 
-impl Handles {
+impl FilePool {
     /// The files that this process has ready for a lease. Others may have deleted them since.
-    pub(super) fn idle(&mut self, name: &MutexName, pid: u32) -> Option<Box<Files>> {
+    pub(super) fn idle(&mut self, name: &MutexName, pid: u32) -> Option<Box<MutexFiles>> {
         self.idle.remove(name).filter(|files| files.pid == pid)
     }
 
     /// Keeps the files ready for the next lease of this name. Nobody asks for the same claim again.
-    pub(super) fn put_back(&mut self, name: &MutexName, files: Box<Files>) {
+    pub(super) fn put_back(&mut self, name: &MutexName, files: Box<MutexFiles>) {
         if self.idle.len() < IDLE_MAX && !name.is_claim() {
             self.idle.insert(name.clone(), files);
         }
     }
 
-    pub(super) fn hold(&mut self, owner: Owner, name: &MutexName, in_hand: InHand) {
+    pub(super) fn hold(&mut self, owner: Owner, name: &MutexName, in_hand: LeaseFiles) {
         self.in_hand.insert((owner, name.clone()), in_hand);
     }
 
     /// Takes out what is kept for a lease that is being given back, or that was found to be another's.
-    pub(super) fn let_go(&mut self, owner: Owner, name: &MutexName) -> Option<InHand> {
+    pub(super) fn let_go(&mut self, owner: Owner, name: &MutexName) -> Option<LeaseFiles> {
         self.in_hand.remove(&(owner, name.clone())).filter(|in_hand| in_hand.life.is_of_this_process())
     }
 
@@ -88,8 +89,8 @@ mod tests {
     fn the_other_side_of_a_fork_opens_its_own_files() {
         let dir = tempfile::tempdir().unwrap();
         let name = MutexName::lease("reports").unwrap();
-        let files = |pid| Files::open_or_make(Place::in_dir(dir.path(), &name), pid, now()).unwrap();
-        let mut handles = Handles::default();
+        let files = |pid| MutexFiles::open_or_make(MutexPaths::in_dir(dir.path(), &name), pid, now()).unwrap();
+        let mut handles = FilePool::default();
         handles.put_back(&name, files(1));
         assert!(handles.idle(&name, 1).is_some());
         handles.put_back(&name, files(1));
@@ -97,8 +98,8 @@ mod tests {
 
         let owner = Owner::unique();
         let mut hold = |pid| {
-            let life = Life::take(&Place::in_dir(dir.path(), &name), pid, None).unwrap();
-            handles.hold(owner, &name, InHand { files: files(pid), life });
+            let life = LifeLock::take(&MutexPaths::in_dir(dir.path(), &name), pid, None).unwrap();
+            handles.hold(owner, &name, LeaseFiles { files: files(pid), life });
             #[cfg(unix)]
             assert_eq!(handles.lend(owner, &name).unwrap().is_some(), pid == owner.pid());
             handles.let_go(owner, &name).is_some()
@@ -111,8 +112,8 @@ mod tests {
     fn a_claim_takes_no_room_from_the_leases() {
         let dir = tempfile::tempdir().unwrap();
         let claim = MutexName::lease("reports").unwrap().claim("reports", chrono::DateTime::UNIX_EPOCH);
-        let mut handles = Handles::default();
-        handles.put_back(&claim, Files::open_or_make(Place::in_dir(dir.path(), &claim), 1, now()).unwrap());
+        let mut handles = FilePool::default();
+        handles.put_back(&claim, MutexFiles::open_or_make(MutexPaths::in_dir(dir.path(), &claim), 1, now()).unwrap());
         assert!(handles.idle(&claim, 1).is_none());
     }
 }

@@ -11,9 +11,12 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use super::line::First;
-use super::open_file::FileId;
+use crate::store::file::open_file::FileId;
 use crate::time::clock::Clock;
+
+mod queue;
+
+use queue::First;
 
 /// A turn takes microseconds; one that takes this long will not end by waiting.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -25,15 +28,15 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(1);
 
 /// The record's lock, held until this is dropped.
 #[derive(Debug)]
-pub(super) struct Turn<'a> {
+pub(in crate::store::file) struct RecordLock<'a> {
     record: &'a File,
     /// Goes when the lock has gone.
     _first: First,
 }
 
-impl<'a> Turn<'a> {
+impl<'a> RecordLock<'a> {
     /// Waits for the lock of `record`, which is this file, on a handle that nobody else uses.
-    pub(super) fn at(record: &'a File, id: FileId) -> io::Result<Self> {
+    pub(in crate::store::file) fn at(record: &'a File, id: FileId) -> io::Result<Self> {
         let timed_out = |why: Arc<str>| io::Error::new(io::ErrorKind::TimedOut, &*why);
         let first = First::in_line(id, LIMIT).map_err(timed_out)?;
         match wait_for(record)? {
@@ -82,7 +85,7 @@ fn wait_for(record: &File) -> io::Result<Result<(), Arc<str>>> {
     }
 }
 
-impl Drop for Turn<'_> {
+impl Drop for RecordLock<'_> {
     fn drop(&mut self) {
         // Closing alone would leave it locked while a child that another thread is just starting has a duplicate.
         // If unlocking fails, closing is all there is.

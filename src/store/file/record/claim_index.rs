@@ -9,9 +9,9 @@
 use std::fs::File;
 use std::io;
 
-use super::position;
-use super::record::ClaimKey;
+use super::claim_line::ClaimHash;
 use crate::lease::token::FencingToken;
+use crate::store::file::position;
 
 const MAGIC: &[u8; 16] = b"soloist-index 1\n";
 
@@ -28,16 +28,16 @@ const EMPTY: u64 = 0;
 
 /// A table that counts.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Index {
+pub(in crate::store::file) struct ClaimIndex {
     /// A power of two.
     buckets: u32,
     /// Where to look for room next.
-    pub(super) hand: u32,
+    pub(in crate::store::file) hand: u32,
 }
 
-impl Index {
+impl ClaimIndex {
     /// The table in `file`, if it counts for a record whose last claim has this token.
-    pub(super) fn read(file: &File, last_claim: FencingToken) -> io::Result<Option<Self>> {
+    pub(in crate::store::file) fn read(file: &File, last_claim: FencingToken) -> io::Result<Option<Self>> {
         let mut head = [0; BUCKET_LEN];
         if position::read(file, &mut head, 0)? < head.len() || !is_sealed(&head) || !head.starts_with(MAGIC) {
             return Ok(None);
@@ -53,13 +53,18 @@ impl Index {
     }
 
     /// Writes the table anew. `claims`: what is on record, and in which slot.
-    pub(super) fn build(file: &File, claims: &[(ClaimKey, u32)], hand: u32, stamp: FencingToken) -> io::Result<Self> {
+    pub(in crate::store::file) fn build(
+        file: &File,
+        claims: &[(ClaimHash, u32)],
+        hand: u32,
+        stamp: FencingToken,
+    ) -> io::Result<Self> {
         let buckets = claims.len().div_ceil(CLAIMS_IN_A_NEW_BUCKET).next_power_of_two();
         let mut table = vec![[0; BUCKET_LEN]; buckets];
         let index = Self { buckets: u32::try_from(buckets).map_err(io::Error::other)?, hand };
-        let (place, mut fits) = (|key: ClaimKey| index.bucket_of(key) as usize, true);
+        let (at, mut fits) = (|key: ClaimHash| index.bucket_of(key) as usize, true);
         for (key, slot) in claims {
-            fits &= enter(&mut table[place(*key)], *key, *slot);
+            fits &= enter(&mut table[at(*key)], *key, *slot);
         }
         if !fits {
             return Err(io::Error::other("a bucket of the table is full"));
@@ -72,14 +77,20 @@ impl Index {
     }
 
     /// The slots that `key` may be in. `None`: not all of the table was written.
-    pub(super) fn slots_of(self, file: &File, key: ClaimKey) -> io::Result<Option<Vec<u32>>> {
+    pub(in crate::store::file) fn slots_of(self, file: &File, key: ClaimHash) -> io::Result<Option<Vec<u32>>> {
         let found = |bucket: [u8; BUCKET_LEN]| entries(&bucket).filter_map(|entry| slot_of(entry, key)).collect();
         Ok(self.bucket(file, key)?.map(found))
     }
 
     /// Notes that `key` is in `slot`, where `gone` was before. `false`: there was no room, or not all of the table was
     /// written. It has to have no stamp meanwhile.
-    pub(super) fn enter(self, file: &File, gone: Option<ClaimKey>, key: ClaimKey, slot: u32) -> io::Result<bool> {
+    pub(in crate::store::file) fn enter(
+        self,
+        file: &File,
+        gone: Option<ClaimHash>,
+        key: ClaimHash,
+        slot: u32,
+    ) -> io::Result<bool> {
         if let Some(gone) = gone {
             let Some(mut bucket) = self.bucket(file, gone)? else { return Ok(false) };
             if clear(&mut bucket, gone, slot) {
@@ -94,12 +105,12 @@ impl Index {
     }
 
     /// From now on it does not count.
-    pub(super) fn unstamp(self, file: &File) -> io::Result<()> {
+    pub(in crate::store::file) fn unstamp(self, file: &File) -> io::Result<()> {
         self.stamp(file, FencingToken::new(0))
     }
 
     /// From now on it counts for a record whose last claim has this token.
-    pub(super) fn stamp(self, file: &File, last_claim: FencingToken) -> io::Result<()> {
+    pub(in crate::store::file) fn stamp(self, file: &File, last_claim: FencingToken) -> io::Result<()> {
         let mut head = [0; BUCKET_LEN];
         head[..16].copy_from_slice(MAGIC);
         for (at, number) in [(16, last_claim.get()), (24, self.buckets.into()), (32, self.hand.into())] {
@@ -109,32 +120,32 @@ impl Index {
         position::write(file, &head, 0)
     }
 
-    fn bucket_of(self, key: ClaimKey) -> u32 {
+    fn bucket_of(self, key: ClaimHash) -> u32 {
         key.prints()[0] & (self.buckets - 1)
     }
 
-    fn bucket(self, file: &File, key: ClaimKey) -> io::Result<Option<[u8; BUCKET_LEN]>> {
+    fn bucket(self, file: &File, key: ClaimHash) -> io::Result<Option<[u8; BUCKET_LEN]>> {
         let mut bucket = [0; BUCKET_LEN];
         let len = position::read(file, &mut bucket, self.offset_of(key))?;
         Ok((len == BUCKET_LEN && is_sealed(&bucket)).then_some(bucket))
     }
 
-    fn write(self, file: &File, key: ClaimKey, mut bucket: [u8; BUCKET_LEN]) -> io::Result<()> {
+    fn write(self, file: &File, key: ClaimHash, mut bucket: [u8; BUCKET_LEN]) -> io::Result<()> {
         seal(&mut bucket);
         position::write(file, &bucket, self.offset_of(key))
     }
 
-    fn offset_of(self, key: ClaimKey) -> u64 {
+    fn offset_of(self, key: ClaimHash) -> u64 {
         (u64::from(self.bucket_of(key)) + 1) * BUCKET_LEN as u64
     }
 }
 
 /// An entry says which slot it is, counted from one, and what else is known of the key.
-fn entry_of(key: ClaimKey, slot: u32) -> u64 {
+fn entry_of(key: ClaimHash, slot: u32) -> u64 {
     (u64::from(key.prints()[1]) << 32) | (u64::from(slot) + 1)
 }
 
-fn slot_of(entry: u64, key: ClaimKey) -> Option<u32> {
+fn slot_of(entry: u64, key: ClaimHash) -> Option<u32> {
     let [_, print] = key.prints();
     let slot = u32::try_from(entry & u64::from(u32::MAX)).ok()?.checked_sub(1)?;
     (entry >> 32 == u64::from(print)).then_some(slot)
@@ -145,12 +156,12 @@ fn entries(bucket: &[u8; BUCKET_LEN]) -> impl Iterator<Item = u64> {
 }
 
 /// `false`: the bucket is full.
-fn enter(bucket: &mut [u8; BUCKET_LEN], key: ClaimKey, slot: u32) -> bool {
+fn enter(bucket: &mut [u8; BUCKET_LEN], key: ClaimHash, slot: u32) -> bool {
     put_in_place_of(bucket, EMPTY, entry_of(key, slot))
 }
 
 /// `false`: it was not there.
-fn clear(bucket: &mut [u8; BUCKET_LEN], key: ClaimKey, slot: u32) -> bool {
+fn clear(bucket: &mut [u8; BUCKET_LEN], key: ClaimHash, slot: u32) -> bool {
     put_in_place_of(bucket, entry_of(key, slot), EMPTY)
 }
 

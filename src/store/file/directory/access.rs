@@ -5,7 +5,7 @@ use std::io;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, fchown};
 use std::path::Path;
 
-use super::Sharing;
+use crate::store::file::sharing::Sharing;
 
 const ROOT: u32 = 0;
 /// Readable and writable by the owner alone, or by the group, too.
@@ -18,7 +18,7 @@ const SHARED_DIRECTORY: u32 = 0o2070;
 
 /// The owner and the group of a directory, and whether the group shares what is in it.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Access {
+pub(in crate::store::file) struct Access {
     owner: u32,
     group: u32,
     shared: bool,
@@ -129,7 +129,7 @@ impl Access {
     }
 
     /// What is to be said of a file that more users can open than are to use it.
-    pub(super) fn exposure(&self, file: &Metadata) -> Option<String> {
+    pub(in crate::store::file) fn exposure(&self, file: &Metadata) -> Option<String> {
         let mode = self.mode();
         (file.mode() & 0o777 & !mode != 0).then(|| {
             format!(
@@ -140,7 +140,7 @@ impl Access {
         })
     }
 
-    pub(super) fn is_shared(&self) -> bool {
+    pub(in crate::store::file) fn is_shared(&self) -> bool {
         self.shared
     }
 

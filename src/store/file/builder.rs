@@ -1,0 +1,92 @@
+//! The options that a `FileMutex` is opened with, and what is made of them.
+
+use std::path::PathBuf;
+
+use super::directory::Directory;
+use super::error::of_directory;
+use super::filesystem::{NetworkFilesystem, network_of};
+use super::sharing::Sharing;
+use crate::base::error::MutexError;
+use crate::time::clock::Clock;
+
+/// What a [`FileMutex`](crate::FileMutex) is opened with.
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let dir = tempfile::tempdir()?;
+/// # let dir = dir.path();
+/// let mutex = soloist::FileMutex::builder(dir).open()?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+#[must_use = "nothing is opened before `open()`"]
+pub struct FileMutexBuilder {
+    path: PathBuf,
+    clock: Clock,
+    network: NetworkFilesystem,
+    sharing: Sharing,
+}
+
+impl FileMutexBuilder {
+    pub(super) fn new(path: PathBuf) -> Self {
+        Self { path, clock: Clock::system(), network: NetworkFilesystem::Refuse, sharing: Sharing::ByMode }
+    }
+
+    /// Takes the time from `clock`; the default is the machine's.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use soloist::{Clock, EventMutex, FileMutex, LeaseRequest, ManualClock, MutexName, Term};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let dir = tempfile::tempdir()?;
+    /// # let dir = dir.path();
+    /// let clock = ManualClock::at(chrono::DateTime::UNIX_EPOCH);
+    /// let mutex = FileMutex::builder(dir).clock(&clock).open()?;
+    /// let name = MutexName::lease("reports")?;
+    /// mutex.create(&LeaseRequest::new(name.clone(), Term::new(Duration::from_secs(60))?, &Clock::from(&clock)))?;
+    /// clock.advance(Duration::from_secs(60));
+    /// assert!(!mutex.exists(&name)?);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn clock(self, clock: impl Into<Clock>) -> Self {
+        Self { clock: clock.into(), ..self }
+    }
+
+    /// What to do with a directory on a network filesystem; the default is to refuse it. Only Linux tells.
+    ///
+    /// ```
+    /// # use soloist::{FileMutex, NetworkFilesystem};
+    /// let builder = FileMutex::builder("/mnt/shared/locks").on_network_filesystem(NetworkFilesystem::Trust);
+    /// ```
+    pub fn on_network_filesystem(self, network: NetworkFilesystem) -> Self {
+        Self { network, ..self }
+    }
+
+    /// Who shares the directory; the default is [`Sharing::ByMode`]. A directory that is made for a group belongs to the
+    /// group of this process, or to that of a setgid directory above it.
+    ///
+    /// ```
+    /// # use soloist::{FileMutex, Sharing};
+    /// let builder = FileMutex::builder("/var/lib/shop/locks").shared_with(Sharing::Group);
+    /// ```
+    pub fn shared_with(self, sharing: Sharing) -> Self {
+        Self { sharing, ..self }
+    }
+
+    /// The absolute path of the directory, the directory, and the clock.
+    pub(super) fn parts(self) -> Result<(PathBuf, Directory, Clock), MutexError> {
+        let Self { path, clock, network, sharing } = self;
+        let open = || {
+            let dir = std::path::absolute(&path)?;
+            let directory = Directory::open_or_make(&dir, sharing)?;
+            network.accept(network_of(&dir)?)?;
+            Ok((dir, directory))
+        };
+        let (dir, directory) =
+            open().map_err(|error| of_directory(format!("open the directory {}", path.display()), error))?;
+        Ok((dir, directory, clock))
+    }
+}

@@ -1,0 +1,115 @@
+//! Which filesystem a directory lies on, and whether its locks are trusted.
+
+use std::io;
+use std::path::Path;
+
+/// What to do with a directory on a network filesystem: NFS, SMB, AFS, Coda, 9P, FUSE, Ceph, Lustre or GPFS.
+///
+/// ```
+/// use soloist::{FileMutex, NetworkFilesystem};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let dir = tempfile::tempdir()?;
+/// # let dir = dir.path();
+/// let mutex = FileMutex::builder(dir).on_network_filesystem(NetworkFilesystem::Trust).open()?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum NetworkFilesystem {
+    /// It is an error. Locks there may reach this host only, or vanish when the server restarts; so may the rest.
+    #[default]
+    Refuse,
+    /// It is used, and you know that its locks hold between all hosts that use it. Their clocks must agree.
+    Trust,
+}
+
+impl NetworkFilesystem {
+    pub(super) fn accept(self, filesystem: Option<&str>) -> io::Result<()> {
+        match (self, filesystem) {
+            (_, None) | (Self::Trust, _) => Ok(()),
+            (Self::Refuse, Some(kind)) => Err(io::Error::new(
+                io::ErrorKind::Unsupported,
+                format!(
+                    "it lies on a network filesystem, {kind}, whose locks can't be relied on; \
+                     if they can, ask for it with `on_network_filesystem(NetworkFilesystem::Trust)`"
+                ),
+            )),
+        }
+    }
+}
+
+/// The name of the network filesystem that `dir` lies on, if it does.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+pub(super) fn network_of(dir: &Path) -> io::Result<Option<&'static str>> {
+    let kind = rustix::fs::statfs(dir)?.f_type;
+    // Only the low 32 bits are used; some systems read them as a negative number.
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::unnecessary_cast)]
+    Ok(named(kind as u32))
+}
+
+/// Whether `dir` lies on overlayfs, in the layer of one container.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+pub(super) fn is_overlay(dir: &Path) -> io::Result<bool> {
+    const OVERLAYFS_SUPER_MAGIC: u32 = 0x794C_7630;
+
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::unnecessary_cast)]
+    Ok(rustix::fs::statfs(dir)?.f_type as u32 == OVERLAYFS_SUPER_MAGIC)
+}
+
+/// Not known here.
+#[cfg(all(unix, not(any(target_os = "linux", target_os = "android"))))]
+pub(super) fn is_overlay(_dir: &Path) -> io::Result<bool> {
+    Ok(false)
+}
+
+/// Not known here.
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+pub(super) fn network_of(_dir: &Path) -> io::Result<Option<&'static str>> {
+    Ok(None)
+}
+
+/// The numbers that `statfs(2)` lists.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+fn named(magic: u32) -> Option<&'static str> {
+    Some(match magic {
+        0x6969 => "NFS",
+        0x517B => "SMB",
+        0xFF53_4D42 => "CIFS",
+        0xFE53_4D42 => "SMB2",
+        0x5346_414F | 0x6B41_4653 => "AFS",
+        0x7375_7245 => "Coda",
+        0x0102_1997 => "9P",
+        // sshfs, Gluster and many more; those that are local can't be told from them.
+        0x6573_5546 => "FUSE",
+        0x00C3_6400 => "Ceph",
+        0x0BD0_0BD0 => "Lustre",
+        0x4750_4653 => "GPFS",
+        _ => return None,
+    })
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_disk_is_not_a_network_and_nfs_is() {
+        assert_eq!(network_of(Path::new("/proc")).unwrap(), None);
+        assert_eq!(named(0xEF53), None);
+        assert_eq!(named(0x6969), Some("NFS"));
+        assert_eq!(named(0xFF53_4D42), Some("CIFS"));
+    }
+
+    #[test]
+    fn a_network_filesystem_is_refused_by_name_unless_it_is_trusted() {
+        assert!(NetworkFilesystem::Refuse.accept(None).is_ok());
+        assert!(NetworkFilesystem::Trust.accept(Some("NFS")).is_ok());
+        assert_eq!(
+            NetworkFilesystem::Refuse.accept(Some("NFS")).unwrap_err().to_string(),
+            "it lies on a network filesystem, NFS, whose locks can't be relied on; \
+             if they can, ask for it with `on_network_filesystem(NetworkFilesystem::Trust)`"
+        );
+    }
+}

@@ -1,0 +1,79 @@
+//! How a record begins: the block that names the format and the mutex, and what another beginning means.
+
+use std::fmt::Write;
+
+use super::sealed_block::{SealedBlock, escaped, unsealed};
+use super::state::STATE_LEN;
+use crate::lease::name::MutexName;
+
+/// How every record begins. Another version of the format has another number here.
+const MAGIC: &str = "soloist-mutex 1\n";
+
+/// Blocks that hold a name are a multiple of this long.
+pub(in crate::store::file) const NAME_GRAIN: usize = 256;
+
+/// The longest name block there is, and the state behind it. An escaped name has at most six bytes a character.
+pub(in crate::store::file) const HEADER_MAX: usize =
+    (MAGIC.len() + "name \n".len() + MutexName::MAX_CHARS * 6 + SealedBlock::FRAME).next_multiple_of(NAME_GRAIN)
+        + STATE_LEN;
+
+/// The first block: the format and the full name, written once.
+pub(in crate::store::file) fn name_block(name: &str) -> Vec<u8> {
+    let name = escaped(name);
+    let text = MAGIC.len() + "name \n".len() + name.len();
+    let mut bytes = vec![0; (text + SealedBlock::FRAME).next_multiple_of(NAME_GRAIN)];
+    let mut block = SealedBlock::new(&mut bytes);
+    let _ = writeln!(block, "{MAGIC}name {name}");
+    block.seal(b'\n');
+    bytes
+}
+
+/// Whose record a file is, judged by its beginning.
+#[derive(Debug, PartialEq, Eq)]
+pub(in crate::store::file) enum NameCheck<'a> {
+    /// The record of the name that was expected.
+    Ours,
+    /// Our name block, or the space for it, of which not all was written.
+    Torn,
+    /// The whole record of this other name.
+    Another(&'a str),
+    /// Not a record, or one of another version.
+    Foreign,
+}
+
+/// Judges what was read of the first [`HEADER_MAX`] bytes of a file whose name block should be `expected`.
+pub(in crate::store::file) fn check_name<'a>(header: &'a [u8], expected: &[u8]) -> NameCheck<'a> {
+    if header.starts_with(expected) {
+        return NameCheck::Ours;
+    }
+    let begun = &header[..header.len().min(MAGIC.len())];
+    if !MAGIC.as_bytes().starts_with(begun) {
+        return if header.iter().all(|byte| *byte == 0) { NameCheck::Torn } else { NameCheck::Foreign };
+    }
+    let whole = (NAME_GRAIN..=header.len()).step_by(NAME_GRAIN).find_map(|len| unsealed(&header[..len]));
+    let name = whole.and_then(|text| text.strip_prefix(MAGIC)?.strip_prefix("name ")?.lines().next());
+    name.map_or(NameCheck::Torn, NameCheck::Another)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_beginning_of_a_file_tells_whose_it_is() {
+        let ours = name_block("reports");
+        let long = name_block(&"\u{85}".repeat(512));
+        assert!(long.len() + STATE_LEN <= HEADER_MAX);
+        assert_eq!(check_name(&ours, &ours), NameCheck::Ours);
+        assert_eq!(check_name(&long, &ours), NameCheck::Another(&"%C2%85".repeat(512)));
+        assert_eq!(check_name(&ours, &long), NameCheck::Another("reports"));
+        for len in 0..ours.len() {
+            assert_eq!(check_name(&ours[..len], &ours), NameCheck::Torn, "{len}");
+        }
+        assert_eq!(check_name(&[0; 768], &ours), NameCheck::Torn);
+        assert_eq!(check_name(b"root:x:0:0", &ours), NameCheck::Foreign);
+        assert_eq!(check_name(b"soloist-mutex 2\nname reports\n", &ours), NameCheck::Foreign);
+        let zeros_first = [&[0; 700][..], b"an image of a disk"].concat();
+        assert_eq!(check_name(&zeros_first, &ours), NameCheck::Foreign);
+    }
+}
