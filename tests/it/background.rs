@@ -1,16 +1,16 @@
 //! Events that run beside one another: gated together, released together, and none waits for another.
 
 use std::collections::HashMap;
-use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
 
 use soloist::{
     Admission, Admitted, Clock, Entry, Event, EventMutex, FencingToken, Lease, LeaseRequest, MemoryMutex, MutexError,
-    MutexName, Release, Report, Schedule, SkipReason, Verdict,
+    MutexName, Release, Report, Schedule, Scope, SkipReason, Verdict,
 };
 
-use crate::support::{Counted, Diary, HOUR, NO_THREADS, PATIENCE, entry, noon, ran, run_alone, skipped, until};
+use crate::scripted::Scripted;
+use crate::support::{Diary, HOUR, NO_THREADS, PATIENCE, entry, noon, ran, run_alone, skipped, until};
 
 fn protected(event: Event) -> Event {
     event.every_minute().without_overlapping_for(HOUR).on_one_server().in_background()
@@ -37,7 +37,7 @@ fn a_thousand_events_ask_their_store_twenty_times() {
 }
 
 fn releases_of_a_thousand_events() -> usize {
-    let store = Counted::default();
+    let store = Scripted::fleet();
     let schedule = schedule(store.clone(), (0..1_000).map(|number| background(format!("e{number}"))));
     let report = schedule.run_due(noon());
     assert!(!report.is_failure(), "{report}");
@@ -74,7 +74,7 @@ fn the_lease_of_a_quick_task_is_given_back_while_a_slow_one_runs() {
 
 #[test]
 fn all_that_are_due_run_at_once_up_to_two_hundred_and_no_lease_waits_for_a_hand() {
-    let (store, at_work, most) = (Counted::default(), Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let (store, at_work, most) = (Scripted::fleet(), Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
     let task = |number: usize| {
         let (store, at_work, most) = (store.clone(), Arc::clone(&at_work), Arc::clone(&most));
         move |_: &soloist::Run| {
@@ -108,7 +108,7 @@ fn of_two_that_share_a_mutex_the_first_runs_and_the_other_is_overlapping() {
 
 #[test]
 fn each_store_is_asked_for_its_own_events_whatever_handle_they_have() {
-    let (own, others) = (Counted::default(), Counted::default());
+    let (own, others) = (Scripted::fleet(), Scripted::fleet());
     let shared: Arc<dyn EventMutex> = Arc::new(own.clone());
     let event = |number: usize| match number % 3 {
         0 => background(format!("e{number}")),
@@ -129,7 +129,7 @@ fn what_asks_no_store_waits_for_none() {
         until(|| seen.load(Ordering::SeqCst) == 1).expect("the unprotected event runs while the store is asked");
         answers
     };
-    let store = Odd { inner: MemoryMutex::new(), admit: slow, release: EventMutex::release };
+    let store = odd(&MemoryMutex::new(), slow);
     let task = move |_: &soloist::Run| {
         ran_beside.fetch_add(1, Ordering::SeqCst);
     };
@@ -141,7 +141,7 @@ fn what_asks_no_store_waits_for_none() {
 
 #[test]
 fn what_is_filtered_or_unprotected_or_not_let_in_is_told_as_in_the_foreground() {
-    let store = Counted::default();
+    let store = Scripted::fleet();
     let held = LeaseRequest::new(MutexName::lease("held").unwrap(), soloist::Term::MAX, &Clock::system());
     store.create(&held).unwrap().expect("nobody holds it");
     let diary = Diary::default();
@@ -211,41 +211,15 @@ fn background_events_run_beside_the_others_and_the_tick_waits_for_them() {
     assert!(report.entries().iter().map(soloist::Entry::event).eq(["background", "foreground"]), "{report}");
 }
 
-/// A store that answers as it is told to.
-struct Odd<A, R> {
-    inner: MemoryMutex,
-    admit: A,
-    release: R,
-}
-
 type Answers<T> = Vec<Result<T, MutexError>>;
 
-impl<A, R> fmt::Debug for Odd<A, R> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Odd")
-    }
-}
-
-impl<A, R> EventMutex for Odd<A, R>
-where
-    A: Fn(&[Admission], Answers<Admitted>) -> Answers<Admitted> + Send + Sync,
-    R: Fn(&MemoryMutex, &[Lease]) -> Answers<bool> + Send + Sync,
-{
-    fn create(&self, request: &LeaseRequest) -> Result<Option<Lease>, MutexError> {
-        self.inner.create(request)
-    }
-    fn exists(&self, name: &MutexName) -> Result<bool, MutexError> {
-        self.inner.exists(name)
-    }
-    fn forget(&self, lease: &Lease) -> Result<bool, MutexError> {
-        self.inner.forget(lease)
-    }
-    fn admit(&self, admissions: &[Admission]) -> Answers<Admitted> {
-        (self.admit)(admissions, self.inner.admit(admissions))
-    }
-    fn release(&self, leases: &[Lease]) -> Answers<bool> {
-        (self.release)(&self.inner, leases)
-    }
+/// A store that makes its own answers of those of the store in it.
+fn odd(
+    inner: &MemoryMutex,
+    admit: impl Fn(&[Admission], Answers<Admitted>) -> Answers<Admitted> + Send + Sync + 'static,
+) -> Scripted {
+    let store = Scripted::over(inner.clone()).scope(Scope::Unknown);
+    store.on_admit(move |inner, admissions| admit(admissions, inner.admit(admissions)))
 }
 
 /// Runs `a`, `b` and `c` on the odd store, beside one on another, and sees that nothing is held afterwards.
@@ -254,7 +228,7 @@ fn tick(
     admit: impl Fn(&[Admission], Answers<Admitted>) -> Answers<Admitted> + Send + Sync + 'static,
 ) -> (Report, MemoryMutex) {
     let inner = MemoryMutex::new();
-    let odd = Odd { inner: inner.clone(), admit, release: EventMutex::release };
+    let odd = odd(&inner, admit);
     let others = background("another's").mutex(MemoryMutex::new());
     let report = schedule(odd, [background("a"), background("b"), others, background("c")]).run_due(noon());
     assert!(ran(&report, "another's").is_success());
@@ -264,10 +238,10 @@ fn tick(
 /// Lets `a`, `b` and `c` end together, and their store release them oddly.
 #[track_caller]
 fn tick_and_release(
-    release: impl Fn(&MemoryMutex, &[Lease]) -> Answers<bool> + Send + Sync + 'static,
+    release: impl Fn(&dyn EventMutex, &[Lease]) -> Answers<bool> + Send + Sync + 'static,
 ) -> HashMap<&'static str, (String, bool)> {
     let (inner, ended) = (MemoryMutex::new(), Arc::new(AtomicUsize::new(0)));
-    let odd = Odd { inner: inner.clone(), admit: |_: &[Admission], answers| answers, release };
+    let releases_oddly = Scripted::over(inner.clone()).scope(Scope::Unknown).on_release(release);
     let event = |name| {
         let ended = Arc::clone(&ended);
         background(name).then(move |_, _| {
@@ -282,9 +256,9 @@ fn tick_and_release(
             answers
         }
     };
-    let waits = Odd { inner: MemoryMutex::new(), admit: waits, release: EventMutex::release };
+    let waits = odd(&MemoryMutex::new(), waits);
     let events = [event("a"), event("b"), event("c"), background("another's").mutex(waits)];
-    let report = schedule(odd, events).run_due(noon());
+    let report = schedule(releases_oddly, events).run_due(noon());
     assert!(ran(&report, "another's").is_success());
     told(&report, &inner)
 }
@@ -365,7 +339,7 @@ fn a_grant_of_another_name_to_us_is_given_back_too() {
             answers
         }
     };
-    let odd = Odd { inner: inner.clone(), admit: mixed_up, release: EventMutex::release };
+    let odd = odd(&inner, mixed_up);
     let report = schedule(odd, [background("a"), background("b")]).run_due(noon());
     assert!(matches!(skipped(&report, "a"), SkipReason::StoreUnavailable(_)));
     assert!(ran(&report, "b").is_success());
@@ -398,27 +372,17 @@ fn a_release_that_goes_wrong_is_tried_again_for_each_alone() {
 
 #[test]
 fn a_store_that_panics_for_one_name_step_by_step_takes_no_other_with_it() {
-    /// Only the three methods that every store has.
-    #[derive(Debug)]
-    struct Plain(MemoryMutex);
-
-    impl EventMutex for Plain {
-        fn create(&self, request: &LeaseRequest) -> Result<Option<Lease>, MutexError> {
-            assert!(request.name().mutex() != "b", "b is too much");
-            self.0.create(request)
-        }
-        fn exists(&self, name: &MutexName) -> Result<bool, MutexError> {
-            self.0.exists(name)
-        }
-        fn forget(&self, lease: &Lease) -> Result<bool, MutexError> {
-            let answer = self.0.forget(lease);
-            assert!(lease.name().mutex() != "c", "c is too much");
-            answer
-        }
-    }
-
     let inner = MemoryMutex::new();
-    let report = schedule(Plain(inner.clone()), ["a", "b", "c", "d"].map(background)).run_due(noon());
+    let store = Scripted::over(inner.clone()).three_methods();
+    let store = store.before(|call| {
+        assert!(!call.is("create") || call.names[0].mutex() != "b", "b is too much");
+        Ok(())
+    });
+    let store = store.after(|call| {
+        assert!(!call.is("forget") || call.names[0].mutex() != "c", "c is too much");
+        Ok(())
+    });
+    let report = schedule(store, ["a", "b", "c", "d"].map(background)).run_due(noon());
     for name in ["a", "d"] {
         assert!(matches!(ran(&report, name).release(), Some(Release::Released)), "{report}");
     }
@@ -436,7 +400,7 @@ fn where_no_thread_can_be_started_the_caller_does_it_all() {
     }
     assert!(std::thread::Builder::new().spawn(|| ()).is_err(), "there are threads");
     for with_foreground in [false, true] {
-        let (store, diary) = (Counted::default(), Diary::default());
+        let (store, diary) = (Scripted::fleet(), Diary::default());
         let events = (0..130).map(|number| {
             let name = format!("e{number}");
             let event = Event::call(name.as_str(), diary.task(&name)).apply(protected);

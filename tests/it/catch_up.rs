@@ -6,12 +6,13 @@ use std::time::Duration;
 
 use chrono::{DateTime, SecondsFormat, TimeDelta, Timelike, Utc};
 use soloist::{
-    Clock, Entry, Event, EventMutex, Lease, LeaseRequest, ManualClock, MemoryMutex, MutexError, MutexName,
-    OutagePolicy, Period, Report, Schedule, Scope, Shutdown, SkipReason, Verdict,
+    Clock, Entry, Event, EventMutex, LeaseRequest, ManualClock, MemoryMutex, MutexName, OutagePolicy, Period, Report,
+    Schedule, Scope, Shutdown, SkipReason, Verdict,
 };
 
 use crate::fleet::{Fleet, succeeded};
-use crate::support::{Counted, Diary, HOUR, at, entry, ran, skipped, until};
+use crate::scripted::Scripted;
+use crate::support::{Diary, HOUR, at, entry, ran, skipped, until};
 use crate::worker_log::{Line, read};
 
 /// Hosts that share a clock and a store, whose clock it is as well.
@@ -123,7 +124,7 @@ fn an_event_with_another_timetable_window_or_claim_is_a_new_one() {
 #[test]
 fn a_process_that_is_to_end_looks_for_nothing() {
     let clock = ManualClock::at(on_the_day("11:00"));
-    let (store, shutdown) = (Counted::with_clock(&clock), Shutdown::new());
+    let (store, shutdown) = (Scripted::fleet_by(&clock), Shutdown::new());
     let mut schedule = Schedule::new(store.clone()).with_clock(&clock).with_shutdown(&shutdown);
     for (name, minute) in [("missed", 0), ("due", 10)] {
         let event = Event::call(name, |_| {}).hourly_at(minute).on_one_server().catch_up(HOUR);
@@ -327,7 +328,7 @@ fn events_in_the_background_and_in_the_foreground_are_made_up_for_in_their_order
 #[test]
 fn a_tick_looks_once_while_the_window_is_open_until_it_knows() {
     let clock = ManualClock::at(on_the_day("10:59"));
-    let store = Counted::with_clock(&clock);
+    let store = Scripted::fleet_by(&clock);
     let process = || {
         let mut schedule = Schedule::new(store.clone()).with_clock(&clock);
         schedule.add(Event::call("e", |_| {}).hourly().on_one_server().catch_up(HOUR / 2)).unwrap();
@@ -355,7 +356,10 @@ fn a_tick_looks_once_while_the_window_is_open_until_it_knows() {
 fn a_store_that_is_out_is_said_to_be_and_what_was_missed_meanwhile_is_made_up_for() {
     let host = Host::at("11:00");
     let out = Arc::new(AtomicBool::new(false));
-    let mut schedule = Schedule::new(Out { inner: host.mutex.clone(), out: Arc::clone(&out) }).with_clock(&host.clock);
+    let is_out = Arc::clone(&out);
+    let store = Scripted::over(host.mutex.clone());
+    let store = store.before(move |call| if is_out.load(Ordering::SeqCst) { call.times_out() } else { Ok(()) });
+    let mut schedule = Schedule::new(store).with_clock(&host.clock);
     schedule.add(host.event()).unwrap();
     let _ = host.tick(&schedule, "11:00");
     out.store(true, Ordering::SeqCst);
@@ -367,34 +371,6 @@ fn a_store_that_is_out_is_said_to_be_and_what_was_missed_meanwhile_is_made_up_fo
     out.store(false, Ordering::SeqCst);
     let _ = host.tick(&schedule, "12:02");
     assert_eq!(host.ran(), ["11:00 0s", "12:00 120s"]);
-}
-
-/// A store that does not answer while it is told not to.
-#[derive(Debug)]
-struct Out {
-    inner: MemoryMutex,
-    out: Arc<AtomicBool>,
-}
-
-impl Out {
-    fn ask(&self) -> Result<&MemoryMutex, MutexError> {
-        if self.out.load(Ordering::SeqCst) { Err(MutexError::unavailable("ask", "timed out")) } else { Ok(&self.inner) }
-    }
-}
-
-impl EventMutex for Out {
-    fn create(&self, request: &LeaseRequest) -> Result<Option<Lease>, MutexError> {
-        self.ask()?.create(request)
-    }
-    fn exists(&self, name: &MutexName) -> Result<bool, MutexError> {
-        self.ask()?.exists(name)
-    }
-    fn forget(&self, lease: &Lease) -> Result<bool, MutexError> {
-        self.ask()?.forget(lease)
-    }
-    fn holder(&self, name: &MutexName) -> Result<Option<soloist::Holder>, MutexError> {
-        self.ask()?.holder(name)
-    }
 }
 
 #[test]
@@ -412,25 +388,9 @@ fn a_store_that_lost_its_data_knows_the_event_as_a_new_one() {
 
 #[test]
 fn a_store_that_does_not_tell_who_holds_a_name_is_an_error_and_not_a_silence() {
-    /// The three methods that every store has, and how far it reaches.
-    #[derive(Debug)]
-    struct Three(MemoryMutex);
-    impl EventMutex for Three {
-        fn create(&self, request: &LeaseRequest) -> Result<Option<Lease>, MutexError> {
-            self.0.create(request)
-        }
-        fn exists(&self, name: &MutexName) -> Result<bool, MutexError> {
-            self.0.exists(name)
-        }
-        fn forget(&self, lease: &Lease) -> Result<bool, MutexError> {
-            self.0.forget(lease)
-        }
-        fn scope(&self) -> Scope {
-            Scope::Fleet
-        }
-    }
     let host = Host::at("11:00");
-    let mut schedule = Schedule::new(Three(host.mutex.clone())).with_clock(&host.clock);
+    let mut schedule =
+        Schedule::new(Scripted::over(host.mutex.clone()).three_methods().scope(Scope::Fleet)).with_clock(&host.clock);
     // Where a store is a round trip away, what this one held is given back as the next one is gated.
     schedule.add(Event::call("before it", |_| {}).hourly_at([0, 10]).without_overlapping_for(HOUR)).unwrap();
     schedule.add(host.event()).unwrap();
@@ -470,7 +430,7 @@ fn a_definition_that_cannot_tell_what_was_missed_is_refused() {
 #[test]
 fn an_event_of_another_environment_asks_the_store_for_nothing() {
     let clock = ManualClock::at(on_the_day("10:00"));
-    let store = Counted::with_clock(&clock);
+    let store = Scripted::fleet_by(&clock);
     let mut schedule = Schedule::new(store.clone()).with_clock(&clock).with_environment("staging");
     let event = Event::call("e", |_| {}).hourly().on_one_server().catch_up(HOUR);
     schedule.add(event.environments(["production"])).unwrap();

@@ -12,11 +12,11 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use soloist::{
-    AddErrorKind, Answers, CancelReason, Cancelled, Ended, Event, EventMutex, Fault, Holder, Lease, LeaseRequest,
-    ManualClock, MemoryMutex, MutexError, MutexName, OutagePolicy, Output, Release, Report, Run, RunOutcome, Schedule,
-    Term,
+    AddErrorKind, CancelReason, Cancelled, Ended, Event, EventMutex, Fault, Lease, ManualClock, MemoryMutex, MutexName,
+    OutagePolicy, Output, Release, Report, Run, RunOutcome, Schedule, Term,
 };
 
+use crate::scripted::Scripted;
 use crate::support::{
     Diary, HOUR, NO_THREADS, PATIENCE, at, entry, group_lives, noon, processes, ran, run_alone, until,
 };
@@ -123,11 +123,8 @@ fn signal(signal: &str, id: u32) {
 }
 
 /// A store that looks whether anything of a command is left when its lease is given back.
-#[derive(Clone)]
 struct Witness {
-    inner: MemoryMutex,
-    /// Where the command writes the id of its group.
-    file: PathBuf,
+    store: Scripted,
     seen: Diary,
     /// Whether it gives no answer to renewals.
     is_out: Arc<AtomicBool>,
@@ -135,61 +132,29 @@ struct Witness {
 
 impl Witness {
     fn of(place: &Place, clock: &ManualClock) -> Self {
-        Self {
-            inner: MemoryMutex::with_clock(clock),
-            file: place.path("pid"),
-            seen: Diary::default(),
-            is_out: Arc::default(),
-        }
-    }
-
-    fn note(&self, what: &str) {
-        let group = fs::read_to_string(&self.file).ok().and_then(|text| text.trim().parse().ok());
-        let group = match group.map(group_lives) {
-            None => "before its group was known",
-            Some(true) => "while its group lived",
-            Some(false) => "when its group had gone",
+        // Where the command writes the id of its group.
+        let (file, seen, is_out) = (place.path("pid"), Diary::default(), Arc::<AtomicBool>::default());
+        let (diary, out) = (seen.clone(), Arc::clone(&is_out));
+        let note = move |what: &str| {
+            let group = fs::read_to_string(&file).ok().and_then(|text| text.trim().parse().ok());
+            let group = match group.map(group_lives) {
+                None => "before its group was known",
+                Some(true) => "while its group lived",
+                Some(false) => "when its group had gone",
+            };
+            diary.note(format!("{what} {group}"));
         };
-        self.seen.note(format!("{what} {group}"));
-    }
-}
-
-impl std::fmt::Debug for Witness {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Witness")
-    }
-}
-
-impl EventMutex for Witness {
-    fn create(&self, request: &LeaseRequest) -> Result<Option<Lease>, MutexError> {
-        self.note("asked for");
-        self.inner.create(request)
-    }
-    fn exists(&self, name: &MutexName) -> Result<bool, MutexError> {
-        self.inner.exists(name)
-    }
-    fn forget(&self, lease: &Lease) -> Result<bool, MutexError> {
-        self.note("given back");
-        self.inner.forget(lease)
-    }
-    fn can_extend(&self) -> bool {
-        true
-    }
-    fn extend(&self, leases: &[Lease], term: Term) -> Answers<bool> {
-        if self.is_out.load(Ordering::SeqCst) {
-            return leases.iter().map(|_| Err(MutexError::unavailable("extend it", "timed out"))).collect();
-        }
-        self.inner.extend(leases, term)
-    }
-    fn release_after(&self, leases: &[Lease], rest: Term) -> Answers<bool> {
-        self.note("held on");
-        self.inner.release_after(leases, rest)
-    }
-    fn holder(&self, name: &MutexName) -> Result<Option<Holder>, MutexError> {
-        self.inner.holder(name)
-    }
-    fn break_lease(&self, name: &MutexName) -> Result<soloist::Broken, MutexError> {
-        self.inner.break_lease(name)
+        let store = Scripted::over(MemoryMutex::with_clock(clock)).in_steps().before(move |call| {
+            match call.verb {
+                "create" => note("asked for"),
+                "forget" => note("given back"),
+                "release_after" => note("held on"),
+                "extend" if out.load(Ordering::SeqCst) => return call.times_out(),
+                _ => {}
+            }
+            Ok(())
+        });
+        Self { store, seen, is_out }
     }
 }
 
@@ -207,7 +172,7 @@ struct Told {
 fn told(place: &Place, event: Event, then: impl FnOnce(&ManualClock, &Witness)) -> Told {
     let clock = ManualClock::at(noon());
     let witness = Witness::of(place, &clock);
-    let mut schedule = Schedule::new(witness.clone()).with_clock(&clock);
+    let mut schedule = Schedule::new(witness.store.clone()).with_clock(&clock);
     schedule.add(event).unwrap();
     let running = thread::spawn(move || schedule.run_due(noon()));
     let pid = place.pid("pid");

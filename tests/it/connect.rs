@@ -98,7 +98,7 @@ fn a_store_that_cannot_be_opened_says_what_failed_and_why() {
 #[test]
 fn a_store_on_a_server_is_not_asked_for_anything_when_it_is_opened() {
     // Nobody listens at the port 1.
-    for url in [
+    let urls = [
         "redis://user:secret@127.0.0.1:1/3",
         "REDISS://:secret@localhost:1",
         "redis+unix:///nowhere?pass=secret",
@@ -108,13 +108,20 @@ fn a_store_on_a_server_is_not_asked_for_anything_when_it_is_opened() {
         "postgres://user:secret@127.0.0.1:1/app",
         "PostgreSQL://user:secret@localhost:1/app?sslmode=require",
         "postgres://user:secret@%2Fnowhere/app",
-    ] {
+    ];
+    let opens_and_gets_no_answer = |url| {
         let mutex = connect(url).unwrap();
         assert_eq!(mutex.scope(), Scope::Fleet);
         assert!(!format!("{mutex:?}").contains("secret"), "{mutex:?}");
         let error = mutex.exists(&MutexName::lease("reports").unwrap()).unwrap_err();
         assert!(error.is_unavailable() && !format!("{error:?}").contains("secret"), "{error:?}");
-    }
+    };
+    // At the same time: each waits for its timeout.
+    std::thread::scope(|scope| {
+        for url in urls {
+            scope.spawn(move || opens_and_gets_no_answer(url));
+        }
+    });
     let wrong = "the url of a redis server has something else than a number as its database, as in redis://host:6379/0";
     assert_eq!(refused("redis://h/secret"), wrong);
 }

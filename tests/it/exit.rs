@@ -1,7 +1,6 @@
 //! Processes that end by `exit` in the middle of a task, or by a return from `main` while one runs, and what becomes of the
 //! leases that they had in hand.
 
-use std::fmt;
 use std::io::{BufRead, BufReader, Read, Write, stdin, stdout};
 use std::mem;
 use std::path::Path;
@@ -11,11 +10,9 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use soloist::{
-    Answers, Event, EventMutex, FileMutex, Lease, LeaseGuard, LeaseRequest, ManualClock, MemoryMutex, MutexError,
-    MutexName, Output, Run, Schedule, Scope, Term, connect,
-};
+use soloist::{Event, EventMutex, FileMutex, LeaseGuard, ManualClock, MutexName, Output, Run, Schedule, Term, connect};
 
+use crate::scripted::Scripted;
 use crate::support::{HOUR, PATIENCE, group_lives, noon, number_in, until};
 
 /// What a child is told: where it exits, how its events are protected, and in which store.
@@ -131,9 +128,9 @@ fn a_child_exits_as_it_is_told() {
     let told: Vec<&'static str> = String::leak(told).split('\n').collect();
     let [place, way, store] = told[..] else { panic!("{told:?}") };
     let store: Arc<dyn EventMutex> = match store {
-        "talking" => Arc::new(Talking { inner: MemoryMutex::new(), can_extend: true }),
-        "talking, without extend" => Arc::new(Talking { inner: MemoryMutex::new(), can_extend: false }),
-        "stuck" => Arc::new(Stuck(MemoryMutex::new())),
+        "talking" => Arc::new(talking()),
+        "talking, without extend" => Arc::new(talking().can_extend(false)),
+        "stuck" => Arc::new(stuck()),
         url => connect(url).expect("a url"),
     };
     match place {
@@ -206,7 +203,7 @@ fn report(
             Event::call("report", move |_| leave())
         }
         "task, beside a store that is stuck" => {
-            let stuck: Arc<dyn EventMutex> = Arc::new(Stuck(MemoryMutex::new()));
+            let stuck: Arc<dyn EventMutex> = Arc::new(stuck());
             return protect(Event::call("report", move |_| leave()).mutex(stuck), way);
         }
         _ => panic!("{place}"),
@@ -246,7 +243,12 @@ fn exit_on_the_keepers_thread(store: Arc<dyn EventMutex>) {
         EXITS.store(true, Ordering::SeqCst);
         go_on_for_ever();
     };
-    let exits: Arc<dyn EventMutex> = Arc::new(Exits(MemoryMutex::new()));
+    let exits = Scripted::default().before(|call| {
+        if call.is("extend") && EXITS.load(Ordering::SeqCst) {
+            exit(3);
+        }
+        Ok(())
+    });
     let event = Event::call("report", task).every_minute().mutex(exits).without_overlapping();
     // It is renewed after two seconds, so that there are four to get there.
     schedule.add(event.lease_term(Duration::from_secs(6))).unwrap();
@@ -264,7 +266,7 @@ fn wait_for_a_word() {
     STUCK.store(true, Ordering::SeqCst);
 }
 
-fn go_on_for_ever() {
+fn go_on_for_ever() -> ! {
     loop {
         thread::sleep(PATIENCE); // until the process has ended
     }
@@ -276,50 +278,18 @@ fn say(what: &str) {
 }
 
 /// A store that says what it is asked when leases end.
-struct Talking {
-    inner: MemoryMutex,
-    can_extend: bool,
-}
-
-impl fmt::Debug for Talking {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Talking")
-    }
-}
-
-impl Talking {
-    fn says(verb: &str, leases: &[Lease], term: Term) {
-        for lease in leases {
-            say(&format!("{verb} {} {:?}", lease.name().mutex(), term.get()));
+fn talking() -> Scripted {
+    Scripted::fleet().in_steps().before(|call| {
+        for name in &call.names {
+            let name = name.mutex();
+            match (call.verb, call.term) {
+                ("forget", _) => say(&format!("forget {name}")),
+                (verb @ ("extend" | "release_after"), Some(term)) => say(&format!("{verb} {name} {:?}", term.get())),
+                _ => {}
+            }
         }
-    }
-}
-
-impl EventMutex for Talking {
-    fn create(&self, request: &LeaseRequest) -> Result<Option<Lease>, MutexError> {
-        self.inner.create(request)
-    }
-    fn exists(&self, name: &MutexName) -> Result<bool, MutexError> {
-        self.inner.exists(name)
-    }
-    fn forget(&self, lease: &Lease) -> Result<bool, MutexError> {
-        say(&format!("forget {}", lease.name().mutex()));
-        self.inner.forget(lease)
-    }
-    fn scope(&self) -> Scope {
-        Scope::Fleet
-    }
-    fn can_extend(&self) -> bool {
-        self.can_extend
-    }
-    fn extend(&self, leases: &[Lease], term: Term) -> Answers<bool> {
-        Self::says("extend", leases, term);
-        self.inner.extend(leases, term)
-    }
-    fn release_after(&self, leases: &[Lease], rest: Term) -> Answers<bool> {
-        Self::says("release_after", leases, rest);
-        self.inner.extend(leases, rest)
-    }
+        Ok(())
+    })
 }
 
 /// Whether a store that is stuck has stopped to answer, and one that exits does so now.
@@ -327,59 +297,8 @@ static STUCK: AtomicBool = AtomicBool::new(false);
 static EXITS: AtomicBool = AtomicBool::new(false);
 
 /// A store that does not answer any more.
-#[derive(Debug)]
-struct Stuck(MemoryMutex);
-
-impl Stuck {
-    fn asked(&self) -> &MemoryMutex {
-        if STUCK.load(Ordering::SeqCst) {
-            go_on_for_ever();
-        }
-        &self.0
-    }
-}
-
-impl EventMutex for Stuck {
-    fn create(&self, request: &LeaseRequest) -> Result<Option<Lease>, MutexError> {
-        self.asked().create(request)
-    }
-    fn exists(&self, name: &MutexName) -> Result<bool, MutexError> {
-        self.asked().exists(name)
-    }
-    fn forget(&self, lease: &Lease) -> Result<bool, MutexError> {
-        self.asked().forget(lease)
-    }
-    fn can_extend(&self) -> bool {
-        true
-    }
-    fn extend(&self, leases: &[Lease], term: Term) -> Answers<bool> {
-        self.asked().extend(leases, term)
-    }
-}
-
-/// A store whose own code exits.
-#[derive(Debug)]
-struct Exits(MemoryMutex);
-
-impl EventMutex for Exits {
-    fn create(&self, request: &LeaseRequest) -> Result<Option<Lease>, MutexError> {
-        self.0.create(request)
-    }
-    fn exists(&self, name: &MutexName) -> Result<bool, MutexError> {
-        self.0.exists(name)
-    }
-    fn forget(&self, lease: &Lease) -> Result<bool, MutexError> {
-        self.0.forget(lease)
-    }
-    fn can_extend(&self) -> bool {
-        true
-    }
-    fn extend(&self, leases: &[Lease], term: Term) -> Answers<bool> {
-        if EXITS.load(Ordering::SeqCst) {
-            exit(3);
-        }
-        self.0.extend(leases, term)
-    }
+fn stuck() -> Scripted {
+    Scripted::default().before(|_| if STUCK.load(Ordering::SeqCst) { go_on_for_ever() } else { Ok(()) })
 }
 
 #[test]

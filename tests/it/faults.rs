@@ -4,10 +4,10 @@ use std::panic::panic_any;
 use std::path::{Path, PathBuf};
 
 use soloist::{
-    Admission, Admitted, Event, EventMutex, FileMutex, Lease, LeaseGuard, LeaseRequest, MemoryMutex, MutexError,
-    MutexName, Report, Schedule, SkipReason, Term,
+    Event, EventMutex, FileMutex, LeaseGuard, MemoryMutex, MutexError, MutexName, Report, Schedule, SkipReason, Term,
 };
 
+use crate::scripted::Scripted;
 use crate::support::{Diary, HOUR, heard_by, noon, ran, skipped};
 
 /// Runs `faulty` between two events that have nothing to do with it, and sees that those run.
@@ -104,81 +104,35 @@ fn a_then_hook_that_panics_keeps_no_other_hook_from_running() {
     assert!(is_free(&mutex));
 }
 
-/// A store whose code panics, or gives no answer, where it is told to.
-#[derive(Debug)]
-struct Faulty {
-    inner: MemoryMutex,
-    fault: Fault,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Fault {
-    AdmitPanics,
-    AdmitGivesNoAnswer,
-    ForgetPanics,
-    ForgetFails,
-}
-
-impl EventMutex for Faulty {
-    fn create(&self, request: &LeaseRequest) -> Result<Option<Lease>, MutexError> {
-        self.inner.create(request)
-    }
-    fn exists(&self, name: &MutexName) -> Result<bool, MutexError> {
-        self.inner.exists(name)
-    }
-    fn forget(&self, lease: &Lease) -> Result<bool, MutexError> {
-        match self.fault {
-            Fault::ForgetPanics => panic!("index out of bounds"),
-            Fault::ForgetFails => Err(MutexError::unavailable("forget lease/faulty", "connection reset")),
-            _ => self.inner.forget(lease),
-        }
-    }
-    fn admit(&self, admissions: &[Admission]) -> Vec<Result<Admitted, MutexError>> {
-        match self.fault {
-            Fault::AdmitPanics => panic!("index out of bounds"),
-            Fault::AdmitGivesNoAnswer => Vec::new(),
-            _ => self.inner.admit(admissions),
-        }
-    }
-}
-
 #[test]
 fn a_store_that_panics_or_gives_no_answer_is_a_store_that_is_out() {
-    let cases = [
-        (
-            Fault::AdmitPanics,
-            "the store could not be used: could not admit lease/faulty: the store panicked: index out of bounds",
-        ),
-        (
-            Fault::AdmitGivesNoAnswer,
-            "the store could not be used: could not admit lease/faulty: the store gave no answer",
-        ),
-    ];
-    for (fault, message) in cases {
+    let panics = Scripted::default().on_admit(|_, _| panic!("index out of bounds"));
+    let gives_no_answer = Scripted::default().on_admit(|_, _| Vec::new());
+    for (store, why) in
+        [(panics, "the store panicked: index out of bounds"), (gives_no_answer, "the store gave no answer")]
+    {
         let diary = Diary::default();
-        let store = Faulty { inner: MemoryMutex::new(), fault };
         let report = tick(store, Event::call("faulty", diary.task("task")), &diary);
         assert!(matches!(skipped(&report, "faulty"), SkipReason::StoreUnavailable(_)));
-        assert_eq!(skipped(&report, "faulty").to_string(), message);
+        let said = skipped(&report, "faulty").to_string();
+        assert_eq!(said, format!("the store could not be used: could not admit lease/faulty: {why}"));
         assert_eq!(diary.lines(), ["first", "last"]);
     }
 }
 
 #[test]
 fn a_release_that_fails_is_in_the_report() {
-    let cases = [
-        (
-            Fault::ForgetPanics,
-            ", but the lease was not given back: could not forget lease/faulty: the store panicked: index out of bounds",
-        ),
-        (Fault::ForgetFails, ", but the lease was not given back: could not forget lease/faulty: connection reset"),
-    ];
-    for (fault, message) in cases {
+    let on_forget = |fault: fn() -> MutexError| {
+        Scripted::default().in_steps().before(move |call| if call.is("forget") { Err(fault()) } else { Ok(()) })
+    };
+    let panics = on_forget(|| panic!("index out of bounds"));
+    let fails = on_forget(|| MutexError::unavailable("forget lease/faulty", "connection reset"));
+    for (store, why) in [(panics, "the store panicked: index out of bounds"), (fails, "connection reset")] {
         let diary = Diary::default();
-        let store = Faulty { inner: MemoryMutex::new(), fault };
         let report = tick(store, Event::call("faulty", diary.task("task")), &diary);
-        let text = ran(&report, "faulty").to_string();
-        assert!(text.ends_with(message), "{text}");
+        let said = ran(&report, "faulty").to_string();
+        let expected = format!(", but the lease was not given back: could not forget lease/faulty: {why}");
+        assert!(said.ends_with(&expected), "{said}");
         assert_eq!(diary.lines(), ["first", "task", "last"]);
     }
 }
@@ -243,38 +197,26 @@ fn the_record_in(dir: &Path) -> PathBuf {
 
 #[test]
 fn what_a_store_may_have_created_without_saying_so_is_given_back() {
-    /// Creates, and then the answer is lost; or the claim's code panics.
-    #[derive(Debug)]
-    struct Lossy(MemoryMutex, &'static str);
-
-    impl EventMutex for Lossy {
-        fn create(&self, request: &LeaseRequest) -> Result<Option<Lease>, MutexError> {
-            let created = self.0.create(request)?;
-            match (self.1, request.name().is_claim()) {
+    // Creates, and then the answer is lost; or the claim's code panics.
+    let lossy = |mutex: &MemoryMutex, lost: &'static str| {
+        let store = Scripted::over(mutex.clone()).in_steps();
+        let store = store.before(|call| if call.is("holder") { call.times_out() } else { Ok(()) });
+        store.on_create(move |inner, request| {
+            let created = inner.create(request)?;
+            match (lost, request.name().is_claim()) {
                 ("lease", false) | ("claim", true) => Err(MutexError::unavailable("create it", "timed out")),
                 ("panic", true) => panic!("index out of bounds"),
-                ("mixed up", false) => Ok(Some(
-                    LeaseRequest::clone(request)
-                        .with(MutexName::lease("another").unwrap(), request.term())
-                        .granted(created.unwrap().token()),
-                )),
+                ("mixed up", false) => {
+                    let another = request.with(MutexName::lease("another").unwrap(), request.term());
+                    Ok(Some(another.granted(created.unwrap().token())))
+                }
                 _ => Ok(created),
             }
-        }
-        fn exists(&self, name: &MutexName) -> Result<bool, MutexError> {
-            self.0.exists(name)
-        }
-        fn forget(&self, lease: &Lease) -> Result<bool, MutexError> {
-            self.0.forget(lease)
-        }
-        fn holder(&self, _: &MutexName) -> Result<Option<soloist::Holder>, MutexError> {
-            Err(MutexError::unavailable("look at it", "timed out"))
-        }
-    }
-
+        })
+    };
     for lost in ["lease", "claim", "panic", "mixed up"] {
         let (mutex, diary) = (MemoryMutex::new(), Diary::default());
-        let report = tick(Lossy(mutex.clone(), lost), Event::call("faulty", diary.task("task")), &diary);
+        let report = tick(lossy(&mutex, lost), Event::call("faulty", diary.task("task")), &diary);
         assert!(matches!(skipped(&report, "faulty"), SkipReason::StoreUnavailable(_)), "{lost}: {report}");
         assert_eq!(diary.lines(), ["first", "last"]);
         assert!(is_free(&mutex), "{lost}");
@@ -285,7 +227,7 @@ fn what_a_store_may_have_created_without_saying_so_is_given_back() {
     // A refusal is certain, also when nobody can say who holds it.
     let mutex = MemoryMutex::new();
     let _held = LeaseGuard::acquire(&mutex, MutexName::lease("e").unwrap(), Term::MAX).unwrap();
-    let mut schedule = Schedule::new(Lossy(mutex, ""));
+    let mut schedule = Schedule::new(lossy(&mutex, ""));
     schedule.add(Event::call("e", |_| {}).every_minute().without_overlapping_for(HOUR)).unwrap();
     let report = schedule.run_due(noon());
     assert!(matches!(skipped(&report, "e"), SkipReason::Overlapping(None)), "{report}");

@@ -1,7 +1,6 @@
 //! Leases that are renewed, lost, held longer than their tasks or done without: on a clock that tests move, or on real
 //! leases that are short, and without a server.
 
-use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier, Mutex, mpsc};
 use std::thread;
@@ -14,7 +13,8 @@ use soloist::{
     Run, Schedule, Scope, Shutdown, SkipReason, TaskOutcome, Term,
 };
 
-use crate::support::{Counted, Diary, HOUR, NO_THREADS, PATIENCE, at, entry, noon, ran, run_alone, skipped, until};
+use crate::scripted::Scripted;
+use crate::support::{Diary, HOUR, NO_THREADS, PATIENCE, at, entry, noon, ran, run_alone, skipped, until};
 
 mod guard;
 mod holding;
@@ -131,76 +131,24 @@ fn cancelled(run: &Run, timeout: Duration) -> Option<CancelReason> {
     waiting.join().expect("it only waits")
 }
 
-/// A store that decides in its own way, and is otherwise like one in memory. It is shared in an `Arc`.
-struct Odd {
-    inner: MemoryMutex,
+/// A store that decides in its own way, and is otherwise like one in memory.
+fn odd(
+    inner: &MemoryMutex,
     scope: Scope,
-    admit: Box<Decide>,
-}
-
-type Decide = dyn Fn(&MemoryMutex, &[Admission]) -> Answers<Admitted> + Send + Sync;
-
-impl Odd {
-    fn new(
-        inner: &MemoryMutex,
-        scope: Scope,
-        admit: impl Fn(&MemoryMutex, &[Admission]) -> Answers<Admitted> + Send + Sync + 'static,
-    ) -> Self {
-        Self { inner: inner.clone(), scope, admit: Box::new(admit) }
-    }
-}
-
-impl fmt::Debug for Odd {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Odd")
-    }
-}
-
-impl EventMutex for Odd {
-    fn create(&self, request: &LeaseRequest) -> Result<Option<Lease>, MutexError> {
-        self.inner.create(request)
-    }
-    fn exists(&self, name: &MutexName) -> Result<bool, MutexError> {
-        self.inner.exists(name)
-    }
-    fn forget(&self, lease: &Lease) -> Result<bool, MutexError> {
-        self.inner.forget(lease)
-    }
-    fn scope(&self) -> Scope {
-        self.scope
-    }
-    fn admit(&self, admissions: &[Admission]) -> Answers<Admitted> {
-        (self.admit)(&self.inner, admissions)
-    }
-    fn can_extend(&self) -> bool {
-        true
-    }
-    fn extend(&self, leases: &[Lease], term: Term) -> Answers<bool> {
-        self.inner.extend(leases, term)
-    }
-    fn holder(&self, name: &MutexName) -> Result<Option<Holder>, MutexError> {
-        self.inner.holder(name)
-    }
+    admit: impl Fn(&dyn EventMutex, &[Admission]) -> Answers<Admitted> + Send + Sync + 'static,
+) -> Arc<Scripted> {
+    Arc::new(Scripted::over(inner.clone()).scope(scope).on_admit(admit))
 }
 
 /// Only the three methods that every store has; the way to what is called `slow` takes longer than a short term.
-#[derive(Debug)]
-struct Plain(MemoryMutex);
-
-impl EventMutex for Plain {
-    fn create(&self, request: &LeaseRequest) -> Result<Option<Lease>, MutexError> {
+fn plain() -> Scripted {
+    Scripted::default().three_methods().on_create(|inner, request| {
         if request.name().mutex() == "slow" {
             thread::sleep(request.term().get()); // the clock is the machine's
             // It keeps it for longer than was asked for, so that it is seen to be given back.
-            let lease = self.0.create(&request.with(request.name().clone(), Term::MAX))?;
+            let lease = inner.create(&request.with(request.name().clone(), Term::MAX))?;
             return Ok(lease.map(|lease| request.granted(lease.token())));
         }
-        self.0.create(request)
-    }
-    fn exists(&self, name: &MutexName) -> Result<bool, MutexError> {
-        self.0.exists(name)
-    }
-    fn forget(&self, lease: &Lease) -> Result<bool, MutexError> {
-        self.0.forget(lease)
-    }
+        inner.create(request)
+    })
 }

@@ -44,6 +44,7 @@ mod redis;
 mod report;
 mod scenarios;
 mod schedule;
+mod scripted;
 #[cfg(all(feature = "redis", feature = "mysql", feature = "postgres"))]
 mod server_clock;
 mod servers;

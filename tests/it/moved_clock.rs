@@ -7,10 +7,11 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use soloist::{
-    Admission, Admitted, Answers, CancelReason, Clock, Event, EventMutex, FileMutex, Lease, LeaseGuard, LeaseRequest,
-    ManualClock, MemoryMutex, MutexError, MutexName, Report, Run, Schedule, SkipReason, TaskOutcome, Term,
+    CancelReason, Clock, Event, EventMutex, FileMutex, LeaseGuard, ManualClock, MemoryMutex, MutexName, Report, Run,
+    Schedule, SkipReason, TaskOutcome, Term,
 };
 
+use crate::scripted::Scripted;
 use crate::support::{HOUR, PATIENCE, noon, ran, skipped};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -228,42 +229,13 @@ fn a_lease_of_a_keeper_that_sleeps_for_another_is_renewed_in_time() {
 }
 
 /// A store in which something happens whenever it is asked for this.
-struct When<F>(&'static str, MemoryMutex, F);
-
-impl<F: Fn()> When<F> {
-    fn asked(&self, what: &str) -> &MemoryMutex {
-        if self.0 == what {
-            (self.2)();
+fn when(asked: &'static str, clock: &ManualClock, happens: impl Fn() + Send + Sync + 'static) -> Store {
+    Arc::new(Scripted::over(MemoryMutex::with_clock(clock)).before(move |call| {
+        if call.is(asked) {
+            happens();
         }
-        &self.1
-    }
-}
-
-impl<F> std::fmt::Debug for When<F> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("When")
-    }
-}
-
-impl<F: Fn() + Send + Sync> EventMutex for When<F> {
-    fn create(&self, request: &LeaseRequest) -> Result<Option<Lease>, MutexError> {
-        self.asked("create").create(request)
-    }
-    fn exists(&self, name: &MutexName) -> Result<bool, MutexError> {
-        self.1.exists(name)
-    }
-    fn forget(&self, lease: &Lease) -> Result<bool, MutexError> {
-        self.1.forget(lease)
-    }
-    fn inner(&self) -> Option<&dyn EventMutex> {
-        Some(&self.1)
-    }
-    fn admit(&self, admissions: &[Admission]) -> Answers<Admitted> {
-        self.asked("admit").admit(admissions)
-    }
-    fn extend(&self, leases: &[Lease], term: Term) -> Answers<bool> {
-        self.asked("extend").extend(leases, term)
-    }
+        Ok(())
+    }))
 }
 
 #[test]
@@ -275,7 +247,7 @@ fn time_that_passes_while_somebody_is_admitted_waits_for_the_answer() {
             asked.send(()).unwrap();
             thread::sleep(Duration::from_millis(50)); // the way to the store and back
         };
-        let store: Store = Arc::new(When(what, MemoryMutex::with_clock(&clock), slow));
+        let store: Store = when(what, &clock, slow);
         let scene = Scene::new(clock, Arc::clone(&store), place);
         thread::scope(|scope| {
             let clock = &scene.clock;
@@ -303,8 +275,7 @@ fn a_renewal_that_moves_the_clock_itself_holds_nobody_up() {
         moved.advance(5 * SECOND);
         counted.fetch_add(1, Ordering::SeqCst);
     };
-    let scene =
-        Scene::new(clock.clone(), Arc::new(When("extend", MemoryMutex::with_clock(&clock), slow)), |event| event);
+    let scene = Scene::new(clock.clone(), when("extend", &clock, slow), |event| event);
     let report = scene.while_it_runs(|run| {
         scene.clock.advance(10 * MINUTE);
         assert!(!run.is_cancelled());
@@ -321,8 +292,7 @@ fn a_renewal_that_does_not_end_is_not_waited_for_for_ever_and_once() {
     let stuck = move || {
         let _ = gone.lock().unwrap().recv();
     };
-    let scene =
-        Scene::new(clock.clone(), Arc::new(When("extend", MemoryMutex::with_clock(&clock), stuck)), |event| event);
+    let scene = Scene::new(clock.clone(), when("extend", &clock, stuck), |event| event);
     let report = scene.while_it_runs(|run| {
         for _ in 0..100 {
             scene.clock.advance(MINUTE);

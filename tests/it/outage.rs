@@ -1,68 +1,48 @@
 //! A store that is out costs a tick one wait, and only those whose store it is; one bad name costs that name.
 
-use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use soloist::{
-    Admission, Admitted, Event, EventMutex, FileMutex, Lease, LeaseGuard, LeaseRequest, ManualClock, MemoryMutex,
-    MutexError, MutexName, Release, Report, Schedule, SkipReason, Term,
+    Admission, Admitted, Event, EventMutex, FileMutex, LeaseGuard, LeaseRequest, ManualClock, MemoryMutex, MutexError,
+    MutexName, Release, Report, Schedule, SkipReason, Term,
 };
 
+use crate::scripted::{Call, Scripted};
 use crate::support::{Diary, HOUR, noon, ran, skipped};
 
-/// A store that gives no answer while it is told to be out, and counts who waited for one.
-#[derive(Clone, Default)]
+/// A store of three methods that gives no answer while it is told to be out, and counts who waited for one.
+#[derive(Clone)]
 pub(crate) struct Flaky {
-    inner: MemoryMutex,
+    pub(crate) store: Scripted,
     pub(crate) out: Arc<AtomicBool>,
     waits: Arc<AtomicUsize>,
-    /// Whether only releases are out.
-    releases_only: bool,
 }
 
 impl Flaky {
     pub(crate) fn out() -> Self {
-        let flaky = Self::default();
-        flaky.out.store(true, Ordering::SeqCst);
-        flaky
+        Self::out_for(|_| true)
+    }
+
+    /// It answers all other calls.
+    fn out_for(is_out_for: fn(&Call) -> bool) -> Self {
+        let (out, waits) = (Arc::new(AtomicBool::new(true)), Arc::<AtomicUsize>::default());
+        let (is_out, waited) = (Arc::clone(&out), Arc::clone(&waits));
+        let store = Scripted::default().three_methods().before(move |call| {
+            if !is_out.load(Ordering::SeqCst) || !is_out_for(call) {
+                return Ok(());
+            }
+            waited.fetch_add(1, Ordering::SeqCst);
+            // Long enough for others to come and wait too, if they could.
+            std::thread::sleep(Duration::from_millis(50));
+            call.times_out()
+        });
+        Self { store, out, waits }
     }
 
     pub(crate) fn waits(&self) -> usize {
         self.waits.load(Ordering::SeqCst)
-    }
-
-    fn ask(&self, attempted: &str) -> Result<&MemoryMutex, MutexError> {
-        if !self.out.load(Ordering::SeqCst) || (self.releases_only && !attempted.starts_with("forget")) {
-            return Ok(&self.inner);
-        }
-        self.waits.fetch_add(1, Ordering::SeqCst);
-        // Long enough for others to come and wait too, if they could.
-        std::thread::sleep(Duration::from_millis(50));
-        Err(MutexError::unavailable(attempted, "timed out"))
-    }
-}
-
-impl fmt::Debug for Flaky {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Flaky")
-    }
-}
-
-/// Only the three methods that every store has.
-impl EventMutex for Flaky {
-    fn create(&self, request: &LeaseRequest) -> Result<Option<Lease>, MutexError> {
-        self.ask(&format!("create {}", request.name()))?.create(request)
-    }
-    fn exists(&self, name: &MutexName) -> Result<bool, MutexError> {
-        self.ask(&format!("look at {name}"))?.exists(name)
-    }
-    fn forget(&self, lease: &Lease) -> Result<bool, MutexError> {
-        self.ask(&format!("forget {}", lease.name()))?.forget(lease)
-    }
-    fn identity(&self) -> soloist::StoreId {
-        self.inner.identity()
     }
 }
 
@@ -103,7 +83,7 @@ fn a_hundred_events_wait_once_for_a_store_that_is_out_and_the_others_run() {
         let mut events: Vec<Event> = (0..250).map(|number| place(protected(format!("e{number}")), number)).collect();
         events.insert(100, place(Event::call("unprotected", diary.task("unprotected")).every_minute(), 0));
         events.insert(101, place(protected("elsewhere").before(diary.task("elsewhere")).mutex(MemoryMutex::new()), 0));
-        let schedule = schedule(store.clone(), events);
+        let schedule = schedule(store.store.clone(), events);
         let report = schedule.run_due(noon());
         assert_eq!(store.waits(), 1, "{kind}");
         assert_eq!(report.failures().count(), 250, "{kind}");
@@ -128,8 +108,8 @@ fn a_hundred_events_wait_once_for_a_store_that_is_out_and_the_others_run() {
 
 #[test]
 fn a_release_that_gets_no_answer_is_an_outage_too() {
-    let store = Flaky { releases_only: true, ..Flaky::out() };
-    let report = schedule(store.clone(), (0..3).map(|number| protected(format!("e{number}")))).run_due(noon());
+    let store = Flaky::out_for(|call| call.is("forget"));
+    let report = schedule(store.store.clone(), (0..3).map(|number| protected(format!("e{number}")))).run_due(noon());
     assert!(matches!(ran(&report, "e0").release(), Some(Release::Failed(error)) if error.is_unavailable()));
     for name in ["e1", "e2"] {
         assert!(error(&report, name).is_unavailable());
@@ -139,7 +119,7 @@ fn a_release_that_gets_no_answer_is_an_outage_too() {
     assert_eq!(store.waits(), 1);
 
     // Together, they wait once.
-    let store = Flaky { releases_only: true, ..Flaky::out() };
+    let store = Flaky::out_for(|call| call.is("forget"));
     let (ended, all) = (Arc::new(AtomicUsize::new(0)), 3);
     let event = |number: usize| {
         let ended = Arc::clone(&ended);
@@ -151,7 +131,7 @@ fn a_release_that_gets_no_answer_is_an_outage_too() {
         };
         Event::call(format!("e{number}"), task).every_minute().without_overlapping_for(HOUR).in_background()
     };
-    let report = schedule(store.clone(), (0..all).map(event)).run_due(noon());
+    let report = schedule(store.store.clone(), (0..all).map(event)).run_due(noon());
     assert_eq!(report.failures().count(), 3, "{report}");
     assert!((0..all).all(|number| matches!(ran(&report, &format!("e{number}")).release(), Some(Release::Failed(_)))));
     assert!(store.waits() < 3, "all were released one by one");
@@ -168,7 +148,7 @@ fn a_store_that_was_out_is_asked_again_when_a_minute_has_passed() {
         }
     };
     let events = [protected("waits"), protected("not asked"), Event::call("slow", slow).every_minute(), protected("e")];
-    let schedule = schedule(store.clone(), events).with_clock(&clock);
+    let schedule = schedule(store.store.clone(), events).with_clock(&clock);
     let report = schedule.run_due(noon());
     assert!(error(&report, "waits").is_unavailable() && error(&report, "not asked").is_unavailable());
     assert!(ran(&report, "e").is_success());
@@ -177,22 +157,11 @@ fn a_store_that_was_out_is_asked_again_when_a_minute_has_passed() {
 
 #[test]
 fn a_fault_of_one_name_takes_no_other_with_it() {
-    /// Answers for all names but one.
-    #[derive(Debug)]
-    struct Bad(MemoryMutex, Fault);
-
-    impl EventMutex for Bad {
-        fn create(&self, request: &LeaseRequest) -> Result<Option<Lease>, MutexError> {
-            if request.name().mutex() == "bad" { Err((self.1)()) } else { self.0.create(request) }
-        }
-        fn exists(&self, name: &MutexName) -> Result<bool, MutexError> {
-            self.0.exists(name)
-        }
-        fn forget(&self, lease: &Lease) -> Result<bool, MutexError> {
-            self.0.forget(lease)
-        }
-    }
-
+    // Answers for all names but one.
+    let bad = |fault: Fault| {
+        let is_bad = |call: &Call| call.is("create") && call.names[0].mutex() == "bad";
+        Scripted::default().three_methods().before(move |call| if is_bad(call) { Err(fault()) } else { Ok(()) })
+    };
     let faults: [(Fault, &str); 3] = [
         (|| MutexError::unusable("create lease/bad", "it is a list"), "could not create lease/bad: it is a list"),
         (|| panic!("not that one"), "could not admit lease/bad: the store panicked: not that one"),
@@ -201,7 +170,7 @@ fn a_fault_of_one_name_takes_no_other_with_it() {
     for place in [|event: Event| event, Event::in_background] {
         for (fault, text) in faults {
             let events = ["a", "bad", "b", "c"].map(|name| protected(name).apply(place));
-            let report = schedule(Bad(MemoryMutex::new(), fault), events).run_due(noon());
+            let report = schedule(bad(fault), events).run_due(noon());
             assert_eq!(skipped(&report, "bad").to_string(), format!("the store could not be used: {text}"));
             assert!(!error(&report, "bad").is_unavailable());
             assert!(["a", "b", "c"].iter().all(|name| ran(&report, name).is_success()), "{report}");
@@ -237,7 +206,7 @@ fn the_answers_of_the_default_end_with_the_outage() {
     let store = Flaky::out();
     let clock = soloist::Clock::system();
     let request = |name: &str| LeaseRequest::new(MutexName::lease(name).unwrap(), Term::MAX, &clock);
-    let answers = store.release(&[
+    let answers = store.store.release(&[
         request("a").granted(soloist::FencingToken::new(1)),
         request("b").granted(soloist::FencingToken::new(1)),
     ]);
@@ -249,5 +218,5 @@ fn the_answers_of_the_default_end_with_the_outage() {
     // A panic, and an error about one name, end nothing.
     let admissions: Vec<Admission> = ["a", "b"].map(|name| Admission::lease_only(request(name))).into();
     store.out.store(false, Ordering::SeqCst);
-    assert!(store.admit(&admissions).iter().all(|answer| matches!(answer, Ok(Admitted::Granted(_)))));
+    assert!(store.store.admit(&admissions).iter().all(|answer| matches!(answer, Ok(Admitted::Granted(_)))));
 }

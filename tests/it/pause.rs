@@ -9,12 +9,13 @@ use std::time::Duration;
 use chrono::{DateTime, TimeDelta, Utc};
 use soloist::{
     Clock, Event, EventMutex, FileMutex, Holder, Lease, LeaseRequest, ManualClock, MemoryMutex, MutexError, MutexName,
-    OutagePolicy, Report, Run, Schedule, SkipReason, Term, Verdict,
+    OutagePolicy, Report, Run, Schedule, Scope, SkipReason, Term, Verdict,
 };
 
 use crate::decorator::Plain;
 use crate::outage::Flaky;
-use crate::support::{Counted, Diary, HOUR, at, example, noon, ran, skipped, until};
+use crate::scripted::Scripted;
+use crate::support::{Diary, HOUR, at, example, noon, ran, skipped, until};
 
 fn event(name: &str) -> Event {
     Event::call(name, |_| {}).every_minute()
@@ -137,37 +138,20 @@ fn calls_at_once_replace_one_another_in_memory_and_on_file() {
 
 #[test]
 fn calls_at_once_are_no_error_where_a_store_can_t_extend() {
-    /// It can break, and can't extend; whoever breaks can be told to be overtaken by somebody who pauses for ten years.
-    #[derive(Clone, Debug, Default)]
-    struct Rigid(MemoryMutex, Arc<AtomicBool>);
-
-    impl EventMutex for Rigid {
-        fn create(&self, request: &LeaseRequest) -> Result<Option<Lease>, MutexError> {
-            self.0.create(request)
+    // Whoever breaks a lease can be overtaken by somebody who pauses for ten years.
+    let (memory, overtakes) = (MemoryMutex::new(), Arc::new(AtomicBool::new(false)));
+    let (inner, is_overtaken) = (memory.clone(), Arc::clone(&overtakes));
+    let store = Scripted::over(memory).in_steps().scope(Scope::Unknown).can_extend(false).after(move |call| {
+        if call.is("break_lease") && is_overtaken.load(Ordering::SeqCst) {
+            let pause = LeaseRequest::new(call.names[0].clone(), Term::MAX, &Clock::system());
+            inner.create(&pause)?.expect("it is free");
         }
-        fn exists(&self, name: &MutexName) -> Result<bool, MutexError> {
-            self.0.exists(name)
-        }
-        fn forget(&self, lease: &Lease) -> Result<bool, MutexError> {
-            self.0.forget(lease)
-        }
-        fn holder(&self, name: &MutexName) -> Result<Option<Holder>, MutexError> {
-            self.0.holder(name)
-        }
-        fn break_lease(&self, name: &MutexName) -> Result<soloist::Broken, MutexError> {
-            let broken = self.0.break_lease(name);
-            if self.1.load(Ordering::SeqCst) {
-                self.0.create(&LeaseRequest::new(name.clone(), Term::MAX, &Clock::system()))?.expect("it is free");
-            }
-            broken
-        }
-    }
-
-    let store = Rigid::default();
+        Ok(())
+    });
     everybody_minds_a_pause_on(&|| Arc::new(store.clone()), "shop");
     let schedule = server(store.clone(), [event("e")]);
     schedule.pause(Utc::now() + HOUR).unwrap();
-    store.1.store(true, Ordering::SeqCst);
+    overtakes.store(true, Ordering::SeqCst);
     schedule.pause(Utc::now() + 2 * HOUR).unwrap();
     assert_paused_until(&schedule, Utc::now() + TimeDelta::days(3650));
 }
@@ -246,7 +230,7 @@ fn nothing_of_a_paused_event_is_asked_and_nothing_of_it_is_used_up() {
 #[test]
 fn what_follows_a_heartbeat_with_a_lease_is_paused_all_the_same() {
     // Where a store is a round trip away, the lease of the one goes back with the asking for the other.
-    let store = Counted::default();
+    let store = Scripted::fleet();
     let protected = |name| event(name).without_overlapping();
     let schedule = server(store.clone(), [protected("heartbeat").even_when_paused(), protected("e"), protected("f")]);
     schedule.pause(Utc::now() + HOUR).unwrap();
@@ -271,46 +255,18 @@ fn a_pause_is_for_those_who_have_its_name() {
     }
 }
 
-/// Counts how often somebody looks, and says nothing else of itself.
-#[derive(Clone, Debug, Default)]
-struct Watched(MemoryMutex, Arc<AtomicUsize>);
-
-impl Watched {
-    fn looks(&self) -> usize {
-        self.1.load(Ordering::SeqCst)
-    }
-
-    fn looked_at(&self) -> &MemoryMutex {
-        self.1.fetch_add(1, Ordering::SeqCst);
-        &self.0
-    }
-}
-
-impl EventMutex for Watched {
-    fn inner(&self) -> Option<&dyn EventMutex> {
-        Some(&self.0)
-    }
-    fn create(&self, request: &LeaseRequest) -> Result<Option<Lease>, MutexError> {
-        self.0.create(request)
-    }
-    fn exists(&self, name: &MutexName) -> Result<bool, MutexError> {
-        self.looked_at().exists(name)
-    }
-    fn forget(&self, lease: &Lease) -> Result<bool, MutexError> {
-        self.0.forget(lease)
-    }
-    fn holder(&self, name: &MutexName) -> Result<Option<Holder>, MutexError> {
-        self.looked_at().holder(name)
-    }
+/// How often somebody looked.
+fn looks_at(store: &Scripted) -> usize {
+    store.asked(&["exists", "holder"]).len()
 }
 
 #[test]
 fn by_hand_an_event_runs_although_the_schedule_is_paused() {
-    let store = Watched::default();
+    let store = Scripted::default();
     let schedule = server(store.clone(), [event("e")]);
     schedule.pause(Utc::now() + HOUR).unwrap();
     assert!(matches!(schedule.run("e", noon()).unwrap().verdict(), Verdict::Ran(_)));
-    assert_eq!(store.looks(), 0, "it is not asked whether it is");
+    assert_eq!(looks_at(&store), 0, "it is not asked whether it is");
 }
 
 #[test]
@@ -329,23 +285,23 @@ fn a_tick_looks_once_and_only_for_what_minds_a_pause() {
         ("both", many(both).collect(), 1),
     ];
     for (what, events, looks) in cases {
-        let store = Watched::default();
+        let store = Scripted::default();
         let schedule = server(store.clone(), events);
         assert!(!schedule.run_due(noon()).is_failure());
-        assert_eq!(store.looks(), looks, "{what}");
+        assert_eq!(looks_at(&store), looks, "{what}");
         schedule.pause(Utc::now() + HOUR).unwrap();
-        let before = store.looks();
+        let before = looks_at(&store);
         let report = schedule.run_due(noon());
         let skips = report.entries().iter().filter(|entry| matches!(entry.verdict(), Verdict::Skipped(_)));
         assert_eq!(skips.count(), 250 * looks, "{what}");
         // Whether it is, and by whom.
-        assert_eq!(store.looks() - before, 2 * looks, "{what}");
+        assert_eq!(looks_at(&store) - before, 2 * looks, "{what}");
     }
-    let store = Watched::default();
+    let store = Scripted::default();
     let mut not_pausable = Schedule::new(store.clone());
     not_pausable.add(event("e")).unwrap();
     assert!(!not_pausable.run_due(noon()).is_failure());
-    assert_eq!(store.looks(), 0);
+    assert_eq!(looks_at(&store), 0);
 }
 
 #[test]
@@ -384,7 +340,7 @@ fn while_the_store_is_out_only_what_does_not_mind_a_pause_runs_and_the_tick_wait
         if looks_last {
             events.reverse();
         }
-        let schedule = server(store.clone(), events.into_iter().map(place));
+        let schedule = server(store.store.clone(), events.into_iter().map(place));
         let report = schedule.run_due(noon());
         for name in ["e", "protected", "rather twice", "protected heartbeat"] {
             assert_eq!(skipped(&report, name).keyword(), "store_unavailable", "{report}");
@@ -406,8 +362,7 @@ fn while_the_store_is_out_only_what_does_not_mind_a_pause_runs_and_the_tick_wait
 
 #[test]
 fn a_store_of_three_methods_can_be_paused_and_says_what_it_can_t_do() {
-    let store = Flaky::default();
-    let schedule = server(store, [event("e")]);
+    let schedule = server(Scripted::default().three_methods(), [event("e")]);
     schedule.pause(Utc::now() + HOUR).unwrap();
     let report = schedule.run_due(noon());
     assert!(paused(&report, "e").is_none() && !report.is_failure());

@@ -9,7 +9,8 @@ use soloist::{
 };
 
 use crate::fleet::{Fleet, succeeded};
-use crate::support::{Counted, Diary, HOUR, at, ran, skipped};
+use crate::scripted::Scripted;
+use crate::support::{Diary, HOUR, at, ran, skipped};
 use crate::worker::Worker;
 use crate::worker_log::{Line, read};
 
@@ -253,7 +254,7 @@ fn events_that_share_a_mutex_have_permits_of_their_own() {
 
 #[test]
 fn events_in_the_background_ask_for_their_permits_together() {
-    let store = Counted::default();
+    let store = Scripted::fleet();
     let mut schedule = Schedule::new(store.clone());
     for name in ["a", "b", "c"] {
         schedule.add(event(name).in_background().without_overlapping().once_per(Period::Hour)).unwrap();

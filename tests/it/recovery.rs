@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::fleet::Fleet;
 #[cfg(feature = "redis")]
@@ -84,23 +84,14 @@ fn a_short_task_runs_once_on_two_servers_whose_clocks_differ_if_its_lease_is_hel
     assert_eq!(runs_of_two_servers(fleet, "held", " --hold-at-least 60"), 1, "held for a minute");
 }
 
-/// After how many ticks of a second each another process runs what the default term protected for one that was killed.
+/// Kills a process in its task, which the default term protects; its process id.
 #[track_caller]
-fn ticks_until_taken_over(fleet: &Fleet) -> usize {
-    let mut first = Worker::start(fleet, "first", "--work-ms 600000");
-    first.wait_for("start");
-    let pid = first.pid();
-    first.kill();
-    let mut second = Worker::start(fleet, "second", "--ticks 90 --every-ms 1000 --work-ms 100000");
-    let began = Instant::now();
-    while !second.log().iter().any(|line| line.what == "start") {
-        assert!(began.elapsed() < Duration::from_secs(90), "it is not taken over: {:?}", what(&second.log()));
-        thread::sleep(Duration::from_millis(100)); // between two looks at another process
-    }
-    let ticks = skipped_because_of(&second.log(), pid);
-    second.wait_for("start");
-    second.kill();
-    ticks
+fn kill_one_at_work(fleet: &Fleet) -> u32 {
+    let mut killed = Worker::start(fleet, "killed", "--work-ms 600000");
+    killed.wait_for("start");
+    let pid = killed.pid();
+    killed.kill();
+    pid
 }
 
 mod on_file {
@@ -123,14 +114,16 @@ mod on_file {
 
     #[test]
     fn the_event_of_a_killed_process_runs_at_the_next_tick() {
-        assert_eq!(ticks_until_taken_over(&Fleet::new()), 0);
+        let fleet = Fleet::new();
+        kill_one_at_work(&fleet);
+        assert_eq!(what(&Worker::start(&fleet, "next", "--work-ms 1").succeeds()), ["start", "end"]);
     }
 }
 
 /// The same on a server, where nothing but the term tells that a process has gone.
 #[cfg(any(feature = "redis", all(feature = "mysql", feature = "postgres")))]
 macro_rules! on_a_server {
-    ($start:expr) => {
+    ($start:expr, $with_clock:expr) => {
         use super::*;
 
         #[test]
@@ -154,24 +147,36 @@ macro_rules! on_a_server {
 
         #[test]
         fn the_event_of_a_killed_process_runs_within_the_default_term_and_a_tick() {
-            let server = $start;
-            let ticks = ticks_until_taken_over(&Fleet::on(server.url()));
-            assert!(ticks <= 61, "it took {ticks} ticks of a second");
+            let server = $with_clock;
+            let fleet = Fleet::on(server.url());
+            let pid = kill_one_at_work(&fleet);
+            let during = Worker::start(&fleet, "during", "--work-ms 1").succeeds();
+            assert_eq!(skipped_because_of(&during, pid), 1, "{:?}", what(&during));
+            server.clock().set_ahead(60);
+            assert_eq!(what(&Worker::start(&fleet, "after", "--work-ms 1").succeeds()), ["start", "end"]);
         }
     };
 }
 
 #[cfg(feature = "redis")]
 mod on_redis {
-    on_a_server!(Redis::start());
+    on_a_server!(Redis::start(), Redis::with_clock());
 }
 
 #[cfg(all(feature = "mysql", feature = "postgres"))]
 mod on_mariadb {
-    on_a_server!(<crate::servers::mariadb::Mariadb as crate::sql::SqlServer>::start());
+    use crate::server_clock::Clocked;
+    use crate::servers::mariadb::Mariadb;
+    use crate::sql::SqlServer;
+
+    on_a_server!(<Mariadb as SqlServer>::start(), <Mariadb as Clocked>::start());
 }
 
 #[cfg(all(feature = "mysql", feature = "postgres"))]
 mod on_postgres {
-    on_a_server!(<crate::servers::postgres::Postgres as crate::sql::SqlServer>::start());
+    use crate::server_clock::Clocked;
+    use crate::servers::postgres::Postgres;
+    use crate::sql::SqlServer;
+
+    on_a_server!(<Postgres as SqlServer>::start(), <Postgres as Clocked>::start());
 }

@@ -6,30 +6,20 @@ use std::time::Duration;
 
 use chrono::Weekday;
 use soloist::{
-    AddErrorKind, Clock, ClockChange, Event, EventMutex, Lease, LeaseRequest, ManualClock, MemoryMutex, MutexError,
-    MutexName, OutagePolicy, Period, Schedule, SkipReason, Term, Verdict,
+    AddErrorKind, Clock, ClockChange, Event, EventMutex, LeaseRequest, ManualClock, MemoryMutex, MutexName, OutagePolicy,
+    Period, Schedule, SkipReason, Term, Verdict,
 };
 
-use crate::support::{Counted, Diary, HOUR, at, noon, ran, skipped};
+use crate::scripted::Scripted;
+use crate::support::{Diary, HOUR, at, noon, ran, skipped};
 
 fn event(name: &str) -> Event {
     Event::call(name, |_| {})
 }
 
-/// A store that is never asked, because it can't do what events need.
-#[derive(Debug)]
-struct CanNotExtend;
-
-impl EventMutex for CanNotExtend {
-    fn create(&self, _: &LeaseRequest) -> Result<Option<Lease>, MutexError> {
-        Ok(None)
-    }
-    fn exists(&self, _: &MutexName) -> Result<bool, MutexError> {
-        Ok(true)
-    }
-    fn forget(&self, _: &Lease) -> Result<bool, MutexError> {
-        Ok(false)
-    }
+/// A store that can't do what some events need, and so is never asked.
+fn can_not_extend() -> Scripted {
+    Scripted::default().three_methods()
 }
 
 /// It tests the compiler, which has to find out what each closure returns.
@@ -181,13 +171,13 @@ fn a_wrong_definition_is_refused_with_its_own_message() {
 fn a_lease_that_can_not_be_as_it_was_asked_for_is_refused() {
     let cases: Vec<(Event, &str)> = vec![
         (
-            event("e").daily().without_overlapping().mutex(CanNotExtend),
+            event("e").daily().without_overlapping().mutex(can_not_extend()),
             "event `e`: its store says that it can't extend a lease (`EventMutex::can_extend`), so that none is renewed or \
              held longer than its task: use `without_overlapping_for(..)` alone, with a term that is longer than the task \
              takes",
         ),
         (
-            event("e").daily().without_overlapping_for(HOUR).hold_at_least(HOUR).mutex(CanNotExtend),
+            event("e").daily().without_overlapping_for(HOUR).hold_at_least(HOUR).mutex(can_not_extend()),
             "event `e`: its store says that it can't extend a lease (`EventMutex::can_extend`), so that none is renewed or \
              held longer than its task: use `without_overlapping_for(..)` alone, with a term that is longer than the task \
              takes",
@@ -302,7 +292,7 @@ fn is_refused(event: Event, message: &str) {
 
 #[test]
 fn what_needs_no_extension_is_accepted_by_a_store_that_has_none() {
-    let mut schedule = Schedule::new(CanNotExtend);
+    let mut schedule = Schedule::new(can_not_extend());
     schedule.add(event("fixed").daily().without_overlapping_for(HOUR)).unwrap();
     schedule
         .add(event("claimed").daily().on_one_server().timeout(HOUR).on_outage(OutagePolicy::RunUnprotected))
@@ -366,7 +356,7 @@ fn a_tick_runs_what_is_due_in_its_minute_and_nothing_else() {
 
 #[test]
 fn what_is_not_due_or_not_protected_or_filtered_asks_the_store_nothing() {
-    let store = Counted::default();
+    let store = Scripted::fleet();
     let mut schedule = Schedule::new(store.clone());
     schedule
         .add(event("not due").daily_at("02:30").without_overlapping().on_one_server())
@@ -549,7 +539,7 @@ fn events_that_share_a_mutex_exclude_one_another_and_keep_their_own_occurrences(
 
 #[test]
 fn an_event_may_keep_its_mutex_in_a_store_of_its_own() {
-    let (own, others) = (Counted::default(), Counted::default());
+    let (own, others) = (Scripted::fleet(), Scripted::fleet());
     let mut schedule = Schedule::new(others.clone());
     schedule.add(event("e").every_minute().mutex(own.clone()).without_overlapping()).unwrap();
     assert!(!schedule.run_due(noon()).is_failure());
@@ -678,7 +668,7 @@ fn an_error_that_main_returns_reads_as_its_message() {
 
 #[test]
 fn on_a_fleets_store_an_event_is_released_before_the_next_one_runs_or_is_filtered() {
-    let (store, diary) = (Counted::default(), Diary::default());
+    let (store, diary) = (Scripted::fleet(), Diary::default());
     let holds = {
         let store = store.clone();
         move |event: &str| store.exists(&MutexName::lease(event).unwrap()).unwrap()
@@ -706,35 +696,21 @@ fn on_a_fleets_store_an_event_is_released_before_the_next_one_runs_or_is_filtere
 
 #[test]
 fn a_store_ends_with_its_schedule_although_a_lease_was_kept_in_it_a_moment_ago() {
-    #[derive(Debug)]
-    struct Dropped(MemoryMutex, Arc<std::sync::atomic::AtomicBool>);
+    struct Dropped(Arc<std::sync::atomic::AtomicBool>);
 
     impl Drop for Dropped {
         fn drop(&mut self) {
-            self.1.store(true, std::sync::atomic::Ordering::SeqCst);
-        }
-    }
-
-    impl EventMutex for Dropped {
-        fn create(&self, request: &LeaseRequest) -> Result<Option<soloist::Lease>, soloist::MutexError> {
-            self.0.create(request)
-        }
-        fn exists(&self, name: &MutexName) -> Result<bool, soloist::MutexError> {
-            self.0.exists(name)
-        }
-        fn forget(&self, lease: &soloist::Lease) -> Result<bool, soloist::MutexError> {
-            self.0.forget(lease)
-        }
-        fn can_extend(&self) -> bool {
-            true
-        }
-        fn extend(&self, leases: &[soloist::Lease], term: Term) -> soloist::Answers<bool> {
-            self.0.extend(leases, term)
+            self.0.store(true, std::sync::atomic::Ordering::SeqCst);
         }
     }
 
     let dropped = Arc::default();
-    let mut schedule = Schedule::new(Dropped(MemoryMutex::new(), Arc::clone(&dropped)));
+    let part_of_the_store = Dropped(Arc::clone(&dropped));
+    let store = Scripted::default().before(move |_| {
+        let _ = &part_of_the_store;
+        Ok(())
+    });
+    let mut schedule = Schedule::new(store);
     schedule.add(event("e").every_minute().without_overlapping()).unwrap();
     ran(&schedule.run_due(noon()), "e");
     drop(schedule);

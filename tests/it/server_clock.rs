@@ -30,7 +30,7 @@ const TERM: Duration = Duration::from_secs(2);
 const A_MOMENT: Duration = Duration::from_millis(100);
 
 /// A server whose clock can be set, and the store on it.
-trait Clocked: Behind + Sized + Sync {
+pub(crate) trait Clocked: Behind + Sized + Sync {
     type Mutex: EventMutex + Clone + 'static;
 
     fn start() -> Self;

@@ -1,14 +1,14 @@
 //! An orderly end: nothing new starts, what is at work is told to stop, and nothing stays held.
 
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
 use soloist::{
-    Admission, Admitted, Answers, CancelReason, Clock, Ended, Event, EventMutex, Lease, LeaseRequest, ManualClock,
-    MemoryMutex, MutexError, MutexName, Period, Release, Run, Schedule, Shutdown, SkipReason, TaskOutcome, Term,
+    CancelReason, Clock, Ended, Event, EventMutex, ManualClock, MemoryMutex, MutexName, Period, Release, Run, Schedule,
+    Scope, Shutdown, SkipReason, TaskOutcome,
 };
 
 use tracing::Level;
@@ -16,9 +16,9 @@ use tracing::field::{Field, Visit};
 use tracing_subscriber::layer::{Context, SubscriberExt};
 use tracing_subscriber::{Layer, Registry};
 
+use crate::scripted::Scripted;
 use crate::support::{
-    Counted, Diary, HOUR, NO_THREADS, PATIENCE, entry, group_lives, heard_by, noon, number_in, ran, run_alone, skipped,
-    until,
+    Diary, HOUR, NO_THREADS, PATIENCE, entry, group_lives, heard_by, noon, number_in, ran, run_alone, skipped, until,
 };
 
 /// A task that says that it has begun, and goes on until it is told to stop.
@@ -43,7 +43,7 @@ fn trigger_after(shutdown: &Shutdown, diary: &Diary, line: &'static str) -> thre
 
 #[test]
 fn what_is_due_after_a_shutdown_began_is_skipped_and_its_store_is_not_asked() {
-    let (store, shutdown, diary) = (Counted::default(), Shutdown::new(), Diary::default());
+    let (store, shutdown, diary) = (Scripted::fleet(), Shutdown::new(), Diary::default());
     let mut schedule = Schedule::new(store.clone()).with_shutdown(&shutdown);
     let triggers = shutdown.clone();
     schedule.add(Event::call("first", move |_| triggers.trigger()).every_minute()).unwrap();
@@ -178,45 +178,21 @@ fn the_first_reason_to_stop_stays_the_reason() {
 }
 
 /// A store that is asked while the process begins to shut down.
-struct ShutsDown {
-    inner: MemoryMutex,
-    shutdown: Shutdown,
-}
-
-impl fmt::Debug for ShutsDown {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("ShutsDown")
-    }
-}
-
-impl EventMutex for ShutsDown {
-    fn create(&self, request: &LeaseRequest) -> Result<Option<Lease>, MutexError> {
-        self.inner.create(request)
-    }
-    fn exists(&self, name: &MutexName) -> Result<bool, MutexError> {
-        self.inner.exists(name)
-    }
-    fn forget(&self, lease: &Lease) -> Result<bool, MutexError> {
-        self.inner.forget(lease)
-    }
-    fn admit(&self, admissions: &[Admission]) -> Answers<Admitted> {
-        let answers = self.inner.admit(admissions);
-        self.shutdown.trigger();
-        answers
-    }
-    fn can_extend(&self) -> bool {
-        true
-    }
-    fn extend(&self, leases: &[Lease], term: Term) -> Answers<bool> {
-        self.inner.extend(leases, term)
-    }
+fn shuts_down(inner: &MemoryMutex, shutdown: &Shutdown) -> Scripted {
+    let shutdown = shutdown.clone();
+    Scripted::over(inner.clone()).scope(Scope::Unknown).after(move |call| {
+        if call.is("admit") {
+            shutdown.trigger();
+        }
+        Ok(())
+    })
 }
 
 #[test]
 fn what_was_admitted_while_it_began_is_given_back_with_its_occurrence() {
     for beside in [false, true] {
         let (inner, shutdown, diary) = (MemoryMutex::new(), Shutdown::new(), Diary::default());
-        let store = Arc::new(ShutsDown { inner: inner.clone(), shutdown: shutdown.clone() });
+        let store = shuts_down(&inner, &shutdown);
         let mut schedule = Schedule::new(store).with_shutdown(&shutdown);
         let names = if beside { vec!["one", "two"] } else { vec!["one"] };
         for name in &names {
@@ -237,7 +213,7 @@ fn what_was_admitted_while_it_began_is_given_back_with_its_occurrence() {
 #[test]
 fn a_permit_that_was_admitted_while_it_began_is_given_back_with_its_lease() {
     let (inner, shutdown, diary) = (MemoryMutex::new(), Shutdown::new(), Diary::default());
-    let store = Arc::new(ShutsDown { inner: inner.clone(), shutdown: shutdown.clone() });
+    let store = shuts_down(&inner, &shutdown);
     let mut schedule = Schedule::new(store).with_shutdown(&shutdown);
     let event = || Event::call("e", diary.task("ran")).every_minute().without_overlapping().once_per(Period::Day);
     schedule.add(event()).unwrap();
@@ -282,45 +258,18 @@ fn what_was_admitted_and_waited_for_a_thread_does_not_start_and_its_occurrence_i
     }
 }
 
-/// A store that is asked to take a lease back only when nothing is left of a process group.
-struct AfterTheGroup {
-    inner: MemoryMutex,
-    /// Where the command has written its number.
-    file: PathBuf,
-    lives: Arc<Mutex<Vec<bool>>>,
-}
-
-impl fmt::Debug for AfterTheGroup {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("AfterTheGroup")
-    }
-}
-
-impl EventMutex for AfterTheGroup {
-    fn create(&self, request: &LeaseRequest) -> Result<Option<Lease>, MutexError> {
-        self.inner.create(request)
-    }
-    fn exists(&self, name: &MutexName) -> Result<bool, MutexError> {
-        self.inner.exists(name)
-    }
-    fn forget(&self, lease: &Lease) -> Result<bool, MutexError> {
-        self.lives.lock().unwrap().push(group_lives(number_in(&self.file)));
-        self.inner.forget(lease)
-    }
-    fn can_extend(&self) -> bool {
-        true
-    }
-    fn extend(&self, leases: &[Lease], term: Term) -> Answers<bool> {
-        self.inner.extend(leases, term)
-    }
-}
-
 /// Runs a command that does not obey, and shuts down; what is known of the group when the lease went back.
 #[track_caller]
 fn shut_down_beside(directory: &Path, grace: Duration, shutdown: &Shutdown) -> (soloist::Report, Vec<bool>) {
-    let (file, lives) = (directory.join("group"), Arc::default());
-    let store = AfterTheGroup { inner: MemoryMutex::new(), file: file.clone(), lives: Arc::clone(&lives) };
-    let mut schedule = Schedule::new(Arc::new(store)).with_shutdown(shutdown);
+    let (file, lives) = (directory.join("group"), Arc::<Mutex<Vec<bool>>>::default());
+    let (number, seen) = (file.clone(), Arc::clone(&lives));
+    let store = Scripted::default().in_steps().before(move |call| {
+        if call.is("forget") {
+            seen.lock().unwrap().push(group_lives(number_in(&number)));
+        }
+        Ok(())
+    });
+    let mut schedule = Schedule::new(store).with_shutdown(shutdown);
     let line = format!("trap '' TERM; (sleep 600 & echo $$ > {}; sleep 600)", file.display());
     let event = Event::exec("stubborn", line).every_minute().without_overlapping_for(Duration::from_secs(24 * 3600));
     schedule.add(event.grace(grace)).unwrap();

@@ -1,17 +1,12 @@
 //! What the tests are written in.
 
-use std::fmt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, SystemTime};
 
 use chrono::{DateTime, Utc};
-use soloist::{
-    Admission, Admitted, Clock, Entry, EventMutex, Holder, Lease, LeaseRequest, MemoryMutex, MutexError, MutexName,
-    Report, RunOutcome, Scope, SkipReason, StoreId, TaskOutcome, Term, Verdict,
-};
+use soloist::{Clock, Entry, Report, RunOutcome, SkipReason, TaskOutcome, Verdict};
 
 /// Lets a subscriber hear what this thread tells while `tell` runs.
 ///
@@ -96,89 +91,6 @@ pub(crate) fn skipped<'a>(report: &'a Report, event: &str) -> &'a SkipReason {
     match entry(report, event).verdict() {
         Verdict::Skipped(reason) => reason,
         Verdict::Ran(outcome) => panic!("{event} ran: {outcome}"),
-    }
-}
-
-/// A store that counts how often it is asked for something, and for how much at once.
-#[derive(Clone, Default)]
-pub(crate) struct Counted {
-    inner: MemoryMutex,
-    calls: Arc<AtomicUsize>,
-    admissions: Arc<Mutex<Vec<usize>>>,
-    releases: Arc<Mutex<Vec<usize>>>,
-    extensions: Arc<Mutex<Vec<usize>>>,
-}
-
-impl Counted {
-    pub(crate) fn with_clock(clock: impl Into<Clock>) -> Self {
-        Self { inner: MemoryMutex::with_clock(clock), ..Self::default() }
-    }
-
-    pub(crate) fn calls(&self) -> usize {
-        self.calls.load(Ordering::SeqCst)
-    }
-
-    /// How much each call of `admit` asked for.
-    pub(crate) fn admissions(&self) -> Vec<usize> {
-        self.admissions.lock().expect("nothing panics while it is held").clone()
-    }
-
-    /// How much each call of `release` or `forget` gave back.
-    pub(crate) fn releases(&self) -> Vec<usize> {
-        self.releases.lock().expect("nothing panics while it is held").clone()
-    }
-
-    /// How much each call of `extend` prolonged or shortened.
-    pub(crate) fn extensions(&self) -> Vec<usize> {
-        self.extensions.lock().expect("nothing panics while it is held").clone()
-    }
-
-    fn asked(&self) -> &MemoryMutex {
-        self.calls.fetch_add(1, Ordering::SeqCst);
-        &self.inner
-    }
-}
-
-impl fmt::Debug for Counted {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Counted({})", self.calls())
-    }
-}
-
-impl EventMutex for Counted {
-    fn identity(&self) -> StoreId {
-        self.inner.identity()
-    }
-    fn create(&self, request: &LeaseRequest) -> Result<Option<Lease>, MutexError> {
-        self.asked().create(request)
-    }
-    fn exists(&self, name: &MutexName) -> Result<bool, MutexError> {
-        self.asked().exists(name)
-    }
-    fn forget(&self, lease: &Lease) -> Result<bool, MutexError> {
-        self.releases.lock().expect("nothing panics while it is held").push(1);
-        self.asked().forget(lease)
-    }
-    fn scope(&self) -> Scope {
-        Scope::Fleet
-    }
-    fn admit(&self, admissions: &[Admission]) -> Vec<Result<Admitted, MutexError>> {
-        self.admissions.lock().expect("nothing panics while it is held").push(admissions.len());
-        self.asked().admit(admissions)
-    }
-    fn release(&self, leases: &[Lease]) -> Vec<Result<bool, MutexError>> {
-        self.releases.lock().expect("nothing panics while it is held").push(leases.len());
-        self.asked().release(leases)
-    }
-    fn can_extend(&self) -> bool {
-        true
-    }
-    fn extend(&self, leases: &[Lease], term: Term) -> Vec<Result<bool, MutexError>> {
-        self.extensions.lock().expect("nothing panics while it is held").push(leases.len());
-        self.asked().extend(leases, term)
-    }
-    fn holder(&self, name: &MutexName) -> Result<Option<Holder>, MutexError> {
-        self.asked().holder(name)
     }
 }
 

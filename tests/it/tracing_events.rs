@@ -8,8 +8,8 @@ use std::time::Duration;
 use chrono::TimeDelta;
 use signal_hook::consts::SIGTERM;
 use soloist::{
-    Answers, Clock, Event, EventMutex, FileMutex, Lease, LeaseGuard, LeaseRequest, ManualClock, MemoryMutex,
-    MutexError, MutexName, OutagePolicy, Period, Run, Schedule, Shutdown, Term,
+    Clock, Event, EventMutex, FileMutex, LeaseGuard, LeaseRequest, ManualClock, MemoryMutex, MutexName, OutagePolicy, Period,
+    Run, Schedule, Shutdown, Term,
 };
 use tracing::field::{Field, Visit};
 use tracing::span::Attributes;
@@ -18,6 +18,7 @@ use tracing_subscriber::layer::{Context, SubscriberExt};
 use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::{Layer, Registry};
 
+use crate::scripted::Scripted;
 use crate::support::{HOUR, NO_THREADS, Unspeakable, heard_by, noon, output_alone, ran, run_alone, until};
 
 /// By name of the span or message of the event: its level, and every field that was ever set.
@@ -85,41 +86,14 @@ impl<S: Subscriber> Layer<S> for Listener {
 }
 
 /// A store that admits, and then does not answer.
-#[derive(Debug)]
-struct Deaf(MemoryMutex);
-
-impl EventMutex for Deaf {
-    fn create(&self, request: &LeaseRequest) -> Result<Option<Lease>, MutexError> {
-        self.0.create(request)
-    }
-    fn exists(&self, name: &MutexName) -> Result<bool, MutexError> {
-        self.0.exists(name)
-    }
-    fn forget(&self, _: &Lease) -> Result<bool, MutexError> {
-        Err(MutexError::unavailable("forget it", "timed out"))
-    }
-    fn can_extend(&self) -> bool {
-        true
-    }
-    fn extend(&self, leases: &[Lease], _: Term) -> Answers<bool> {
-        leases.iter().map(|_| Err(MutexError::unavailable("extend it", "timed out"))).collect()
-    }
+fn deaf(inner: MemoryMutex) -> Scripted {
+    let store = Scripted::over(inner).in_steps();
+    store.before(|call| if ["forget", "extend"].contains(&call.verb) { call.times_out() } else { Ok(()) })
 }
 
 /// A store that panics.
-#[derive(Debug)]
-struct Broken;
-
-impl EventMutex for Broken {
-    fn create(&self, _: &LeaseRequest) -> Result<Option<Lease>, MutexError> {
-        panic!("index out of bounds")
-    }
-    fn exists(&self, _: &MutexName) -> Result<bool, MutexError> {
-        panic!("index out of bounds")
-    }
-    fn forget(&self, _: &Lease) -> Result<bool, MutexError> {
-        panic!("index out of bounds")
-    }
+fn broken() -> Scripted {
+    Scripted::default().three_methods().before(|_| panic!("index out of bounds"))
 }
 
 /// The rows of the table in the documentation: name, level, fields.
@@ -295,13 +269,13 @@ fn tell_what_needs_threads(listener: &Listener) {
         Event::call("can't be shown", |_| Err(Unspeakable.into())).every_minute(),
         event("not started").before(|_| Err("no paper".into())).on_one_server(),
         event("filter panics").skip(|_| panic!("no flag")),
-        event("deaf").mutex(Deaf(MemoryMutex::with_clock(&clock))).without_overlapping_for(HOUR),
+        event("deaf").mutex(deaf(MemoryMutex::with_clock(&clock))).without_overlapping_for(HOUR),
         event("out").mutex(soloist::FileMutex::in_dir(vanishing.path()).unwrap()).without_overlapping(),
-        event("unprotected").mutex(Broken).without_overlapping_for(HOUR).on_outage(OutagePolicy::RunUnprotected),
+        event("unprotected").mutex(broken()).without_overlapping_for(HOUR).on_outage(OutagePolicy::RunUnprotected),
         Event::call("goes on", goes_on).every_minute().on_one_server().timeout(Duration::from_secs(10)),
         Event::call("is not renewed", is_not_renewed)
             .every_minute()
-            .mutex(Deaf(MemoryMutex::with_clock(&clock)))
+            .mutex(deaf(MemoryMutex::with_clock(&clock)))
             .without_overlapping(),
         Event::call("loses a fixed term", loses_a_fixed_term)
             .every_minute()
@@ -322,7 +296,7 @@ fn tell_what_needs_threads(listener: &Listener) {
     let paused = Schedule::in_process().pausable_as("shop").unwrap();
     paused.pause(chrono::Utc::now() + HOUR).unwrap();
     assert!(paused.resume().unwrap());
-    let deaf = Arc::new(Deaf(MemoryMutex::new()));
+    let deaf = Arc::new(deaf(MemoryMutex::new()));
     drop(LeaseGuard::acquire_for(&deaf, MutexName::lease("g").unwrap(), Term::MAX).unwrap().expect("nobody holds it"));
 }
 

@@ -12,7 +12,8 @@ use soloist::{
     Shutdown, SkipReason, Term, Verdict,
 };
 
-use crate::support::{Counted, Diary, HOUR, at, until};
+use crate::scripted::Scripted;
+use crate::support::{Diary, HOUR, at, until};
 
 const MINUTE: Duration = Duration::from_secs(60);
 
@@ -32,7 +33,7 @@ impl Loop {
         let (diary, shutdown) = (Diary::default(), Shutdown::new());
         let (sender, reports) = mpsc::channel();
         let sender: Mutex<Sender<Report>> = Mutex::new(sender);
-        let store = Counted::with_clock(&clock);
+        let store = Scripted::fleet_by(&clock);
         let mut schedule = Schedule::new(store.clone()).with_clock(&clock);
         schedule.add(Event::call("minute", notes(&diary)).every_minute()).unwrap();
         schedule.add(Event::call("known", notes(&diary)).cron("@yearly").on_one_server().catch_up(MINUTE)).unwrap();
@@ -440,7 +441,7 @@ fn what_is_owed_is_tried_once_a_minute_however_often_something_else_is_due() {
 fn a_clock_that_was_ahead_when_the_loop_began_loses_nothing_within_its_window() {
     let clock = ManualClock::at(on_the_day("09:30"));
     let (diary, shutdown) = (Diary::default(), Shutdown::new());
-    let store = Counted::with_clock(&clock);
+    let store = Scripted::fleet_by(&clock);
     let mut schedule = Schedule::new(store.clone()).with_clock(&clock);
     let event = Event::call("e", notes(&diary)).cron("30 9,12 * * *").on_one_server().catch_up(HOUR);
     schedule.add(event).unwrap();
@@ -469,7 +470,7 @@ fn a_clock_that_was_ahead_when_the_loop_began_loses_nothing_within_its_window() 
 fn catching_up_costs_a_tick_one_round_trip_for_all_its_events() {
     let calls = |catch_up: bool| {
         let clock = ManualClock::at(noon());
-        let store = Counted::with_clock(&clock);
+        let store = Scripted::fleet_by(&clock);
         let mut schedule = Schedule::new(store.clone()).with_clock(&clock);
         for name in ["a", "b", "c", "d", "e", "f"] {
             let event = Event::call(name, |_| {}).every_minute().on_one_server().in_background();
@@ -484,7 +485,7 @@ fn catching_up_costs_a_tick_one_round_trip_for_all_its_events() {
 #[test]
 fn events_that_catch_up_are_noted_a_hundred_at_once() {
     let clock = ManualClock::at(noon());
-    let store = Counted::with_clock(&clock);
+    let store = Scripted::fleet_by(&clock);
     let mut schedule = Schedule::new(store.clone()).with_clock(&clock);
     for number in 0..250 {
         let event = Event::call(format!("e{number}"), |_| {}).every_minute().on_one_server().catch_up(HOUR);

@@ -1,6 +1,7 @@
 //! What a command finds: its environment, its directory, its input.
 
 use super::*;
+use crate::scripted::{Call, Scripted};
 
 /// A line that says which of these variables are set, and to what.
 const WHICH_RUN: &str = "env | grep ^SOLOIST_ | grep -v ^SOLOIST_TEST_ | sort; :";
@@ -75,30 +76,10 @@ fn a_command_without_a_lease_is_given_none_of_another() {
     let which = "SOLOIST_EVENT=e\nSOLOIST_OCCURRENCE=2026-03-01T12:00:00Z\n";
     assert_eq!(written(line(WHICH_RUN)), which);
     // Also where it has none because its store is out.
-    let event =
-        line(WHICH_RUN).without_overlapping().on_outage(OutagePolicy::RunUnprotected).output(Output::Keep(1000));
-    let report = tick_on(Out, event);
+    let event = line(WHICH_RUN).without_overlapping().on_outage(OutagePolicy::RunUnprotected).output(Output::Keep(1000));
+    let report = tick_on(Scripted::default().before(Call::times_out), event);
     assert!(ran(&report, "e").unprotected().is_some(), "{report}");
     assert_eq!(text_of(ran(&report, "e")), which);
-}
-
-/// A store that is out.
-#[derive(Debug)]
-struct Out;
-
-impl EventMutex for Out {
-    fn create(&self, _: &LeaseRequest) -> Result<Option<Lease>, MutexError> {
-        Err(MutexError::unavailable("create it", "timed out"))
-    }
-    fn exists(&self, _: &MutexName) -> Result<bool, MutexError> {
-        Err(MutexError::unavailable("look at it", "timed out"))
-    }
-    fn forget(&self, _: &Lease) -> Result<bool, MutexError> {
-        Err(MutexError::unavailable("forget it", "timed out"))
-    }
-    fn can_extend(&self) -> bool {
-        true
-    }
 }
 
 #[test]

@@ -33,7 +33,7 @@ fn a_command_is_told_to_stop_while_its_lease_still_lasts_for_its_grace_and_a_sec
             assert!(!run.is_cancelled() && group_lives(place.pid("pid")));
             clock.advance(Duration::from_millis(1));
             assert_eq!(run.cancelled(PATIENCE), Some(CancelReason::LeaseLost));
-            let held = store.holder(&MutexName::lease("e").unwrap()).unwrap();
+            let held = store.store.holder(&MutexName::lease("e").unwrap()).unwrap();
             if let Some(holder) = held {
                 assert_eq!(holder.until(), at("2026-03-01T12:01:00Z"), "the store keeps it for the whole term");
             }
@@ -107,7 +107,7 @@ fn a_command_whose_lease_somebody_broke_is_killed_at_once() {
         let event = place.exec(text).without_overlapping().grace(grace);
         let told = told(&place, event, |clock, store| {
             until(|| text == DEAF || !is_alive(place.pid("pid"))).unwrap();
-            assert!(store.break_lease(&MutexName::lease("e").unwrap()).unwrap().is_freed());
+            assert!(store.store.break_lease(&MutexName::lease("e").unwrap()).unwrap().is_freed());
             // A third of what the lease lasts but for its grace.
             clock.advance(10 * SECOND);
         });
@@ -132,7 +132,7 @@ fn a_command_that_uses_up_its_grace_is_killed_when_its_lease_is_broken() {
     let told = told(&place, event, |clock, store| {
         clock.advance(SECOND);
         until(|| place.has("told")).unwrap();
-        assert!(store.break_lease(&MutexName::lease("e").unwrap()).unwrap().is_freed());
+        assert!(store.store.break_lease(&MutexName::lease("e").unwrap()).unwrap().is_freed());
         clock.advance(9 * SECOND);
     });
     let said = "timed out after 1.0 s, and stopped 9.0 s later; ended by signal 9 (SIGKILL); the lease was lost at \

@@ -78,7 +78,7 @@ fn a_fixed_guard_ends_with_its_term() {
 
 #[test]
 fn a_store_that_can_not_extend_has_fixed_guards_only() {
-    let store = Arc::new(Plain(MemoryMutex::new()));
+    let store = Arc::new(plain());
     let error = LeaseGuard::acquire(&store, lease("g"), Term::MAX).unwrap_err();
     let advice = "this store can't extend a lease, and so renew it: use `acquire_for`";
     assert_eq!((error.is_unsupported(), format!("{error:?}")), (true, advice.to_owned()));
@@ -97,7 +97,7 @@ fn a_term_that_would_be_renewed_all_the_time_is_refused() {
 
 #[test]
 fn a_guard_whose_term_was_over_before_it_came_is_given_back() {
-    let store = Arc::new(Plain(MemoryMutex::new()));
+    let store = Arc::new(plain());
     // The store is slower than the term.
     let error = LeaseGuard::acquire_for(&store, lease("slow"), millis(1)).unwrap_err();
     let why = "could not create lease/slow: its term was over before the answer came; choose one that is longer than \
@@ -109,8 +109,7 @@ fn a_guard_whose_term_was_over_before_it_came_is_given_back() {
 #[test]
 fn a_store_of_a_fleet_that_forgot_gives_no_second_guard_beside_one_of_this_process() {
     let inner = MemoryMutex::new();
-    let admit = |inner: &MemoryMutex, admissions: &[Admission]| inner.admit(admissions);
-    let store = Arc::new(Odd::new(&inner, Scope::Fleet, admit));
+    let store = Arc::new(Scripted::over(inner.clone()).scope(Scope::Fleet));
     let guard = LeaseGuard::acquire(&store, lease("g"), Term::MAX).unwrap().expect("nobody holds it");
     assert!(inner.break_lease(&lease("g")).unwrap().is_freed(), "the server has lost its memory");
     assert!(LeaseGuard::acquire(&store, lease("g"), Term::MAX).unwrap().is_none());
@@ -122,7 +121,7 @@ fn a_store_of_a_fleet_that_forgot_gives_no_second_guard_beside_one_of_this_proce
 #[test]
 fn a_fixed_guard_whose_lease_was_broken_stands_in_nobodys_way() {
     let inner = MemoryMutex::new();
-    let store = Arc::new(Odd::new(&inner, Scope::Fleet, EventMutex::admit));
+    let store = Arc::new(Scripted::over(inner.clone()).scope(Scope::Fleet));
     let broken = LeaseGuard::acquire_for(&store, lease("g"), Term::MAX).unwrap().expect("nobody holds it");
     for acquire in [LeaseGuard::acquire_for, LeaseGuard::acquire] {
         assert!(inner.break_lease(&lease("g")).unwrap().is_freed());

@@ -76,7 +76,7 @@ fn a_lease_that_was_lost_is_not_held_any_longer() {
 #[test]
 fn of_those_that_end_together_each_is_held_as_long_as_it_asked_for() {
     let clock = ManualClock::at(noon());
-    let counted = Counted::with_clock(&clock);
+    let counted = Scripted::fleet_by(&clock);
     let store: Store = Arc::new(counted.clone());
     let at_work = Arc::new(AtomicUsize::new(0));
     let event = |number: u32| {
@@ -108,7 +108,7 @@ fn of_those_that_end_together_each_is_held_as_long_as_it_asked_for() {
 #[test]
 fn on_a_fleets_store_the_next_event_gives_nothing_back_that_is_to_be_held() {
     let clock = ManualClock::at(noon());
-    let counted = Counted::with_clock(&clock);
+    let counted = Scripted::fleet_by(&clock);
     let store: Store = Arc::new(counted.clone());
     let first = Event::call("first", |_| {}).every_minute().without_overlapping().apply(five_seconds);
     let seen = Arc::clone(&store);

@@ -169,13 +169,13 @@ fn a_store_of_a_fleet_that_forgot_admits_no_second_run_beside_one_of_this_proces
         let clock = ManualClock::at(noon());
         let (inner, grants) = (MemoryMutex::with_clock(&clock), Arc::new(AtomicUsize::new(0)));
         let counted = Arc::clone(&grants);
-        let count = move |inner: &MemoryMutex, admissions: &[Admission]| {
+        let count = move |inner: &dyn EventMutex, admissions: &[Admission]| {
             let answers = inner.admit(admissions);
             let granted = answers.iter().filter(|answer| matches!(answer, Ok(Admitted::Granted(_)))).count();
             counted.fetch_add(granted, Ordering::SeqCst);
             answers
         };
-        let store: Store = Arc::new(Odd::new(&inner, Scope::Fleet, count));
+        let store: Store = odd(&inner, Scope::Fleet, count);
         // What never ran is not held any longer.
         let protect = move |event: Event| {
             event.every_minute().without_overlapping().on_one_server().hold_at_least(SECOND).apply(place)
@@ -211,11 +211,11 @@ fn a_grant_whose_term_was_over_before_it_came_is_given_back_and_not_used() {
             let clock = ManualClock::at(noon());
             let (inner, moved) = (MemoryMutex::with_clock(&clock), clock.clone());
             // The way to the store takes longer than the term; there, it is as good as new.
-            let slow = move |inner: &MemoryMutex, admissions: &[Admission]| {
+            let slow = move |inner: &dyn EventMutex, admissions: &[Admission]| {
                 moved.advance(TERM);
                 inner.admit(admissions)
             };
-            let store: Store = Arc::new(Odd::new(&inner, Scope::Fleet, slow));
+            let store: Store = odd(&inner, Scope::Fleet, slow);
             let diary = Diary::default();
             let event = |name: &str| {
                 let event = Event::call(name, diary.task(name)).every_minute().on_one_server();
@@ -282,27 +282,36 @@ fn the_occurrence_of_a_task_whose_lease_was_lost_before_it_is_another_servers() 
 
 /// A store that is out whenever something is to be given back.
 struct TakesNothingBack {
-    inner: MemoryMutex,
-    clock: ManualClock,
-    /// For how long it is asked in vain.
-    timeout: Duration,
-    /// What happens while an admission is on its way to it.
-    meanwhile: Box<dyn Fn() + Send + Sync>,
-    asked_back: Mutex<Vec<MutexName>>,
+    store: Store,
+    asked_back: Arc<Mutex<Vec<MutexName>>>,
 }
 
 impl TakesNothingBack {
-    fn new(clock: &ManualClock, meanwhile: impl Fn() + Send + Sync + 'static) -> Arc<Self> {
+    /// `meanwhile`: what happens while an admission is on its way to it.
+    fn new(clock: &ManualClock, meanwhile: impl Fn() + Send + Sync + 'static) -> Self {
         Self::after(Duration::ZERO, clock, meanwhile)
     }
 
-    fn after(timeout: Duration, clock: &ManualClock, meanwhile: impl Fn() + Send + Sync + 'static) -> Arc<Self> {
-        let (inner, meanwhile) = (MemoryMutex::with_clock(clock), Box::new(meanwhile));
-        Arc::new(Self { inner, clock: clock.clone(), timeout, meanwhile, asked_back: Mutex::default() })
-    }
-
-    fn asked_back(&self) -> Vec<MutexName> {
-        self.asked_back.lock().unwrap().clone()
+    /// It is asked in vain for as long as `timeout`.
+    fn after(timeout: Duration, clock: &ManualClock, meanwhile: impl Fn() + Send + Sync + 'static) -> Self {
+        let asked_back = Arc::<Mutex<Vec<MutexName>>>::default();
+        let (asked, moved) = (Arc::clone(&asked_back), clock.clone());
+        let store = Scripted::fleet_by(clock).can_extend(false);
+        let store = store.before(move |call| match call.verb {
+            "forget" | "release" => {
+                for name in &call.names {
+                    asked.lock().unwrap().push(name.clone());
+                    moved.advance(timeout);
+                }
+                call.times_out()
+            }
+            "admit" => {
+                meanwhile();
+                Ok(())
+            }
+            _ => Ok(()),
+        });
+        Self { store: Arc::new(store), asked_back }
     }
 
     #[track_caller]
@@ -312,37 +321,7 @@ impl TakesNothingBack {
             names.sort();
             names
         };
-        assert_eq!(sorted(self.asked_back()), sorted(expected.into_iter().collect()));
-    }
-}
-
-impl fmt::Debug for TakesNothingBack {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("TakesNothingBack")
-    }
-}
-
-impl EventMutex for TakesNothingBack {
-    fn create(&self, request: &LeaseRequest) -> Result<Option<Lease>, MutexError> {
-        self.inner.create(request)
-    }
-    fn exists(&self, name: &MutexName) -> Result<bool, MutexError> {
-        self.inner.exists(name)
-    }
-    fn forget(&self, lease: &Lease) -> Result<bool, MutexError> {
-        self.asked_back.lock().unwrap().push(lease.name().clone());
-        self.clock.advance(self.timeout);
-        Err(MutexError::unavailable(format!("forget {}", lease.name()), "timed out"))
-    }
-    fn admit(&self, admissions: &[Admission]) -> Answers<Admitted> {
-        (self.meanwhile)();
-        self.inner.admit(admissions)
-    }
-    fn release(&self, leases: &[Lease]) -> Answers<bool> {
-        leases.iter().map(|lease| self.forget(lease)).collect()
-    }
-    fn scope(&self) -> Scope {
-        Scope::Fleet
+        assert_eq!(sorted(self.asked_back.lock().unwrap().clone()), sorted(expected.into_iter().collect()));
     }
 }
 
@@ -366,7 +345,7 @@ fn what_was_granted_too_late_is_given_back_whole_also_to_a_store_that_is_out() {
                 let event = Event::call(name, diary.task(name)).every_minute().on_one_server();
                 event.without_overlapping_for(TERM).on_outage(outage).apply(place)
             };
-            let report = schedule(&(Arc::clone(&out) as Store), &clock, ["e", "f"].map(event)).run_due(noon());
+            let report = schedule(&out.store, &clock, ["e", "f"].map(event)).run_due(noon());
             assert!(report.is_failure(), "{report}");
             // Who runs all the same runs the occurrence for everybody.
             let is_unused = |name: &MutexName| outage == OutagePolicy::Skip || !name.is_claim();
@@ -384,7 +363,7 @@ fn what_is_given_back_in_vain_takes_none_of_the_time_of_a_run_without_protection
     let task = |run: &Run| -> TaskOutcome { Ok(run.check()?) };
     let event = Event::call("e", task).every_minute().without_overlapping_for(TERM);
     let event = event.timeout(60 * SECOND).on_outage(OutagePolicy::RunUnprotected);
-    let report = schedule(&(Arc::clone(&out) as Store), &clock, [event]).run_due(noon());
+    let report = schedule(&out.store, &clock, [event]).run_due(noon());
     out.assert_asked_back([lease("e")]);
     let said = ran(&report, "e").to_string();
     assert!(said.starts_with("succeeded in 0 µs, but unprotected"), "{said}");
@@ -400,7 +379,7 @@ fn what_was_granted_while_a_shutdown_began_is_given_back_whole_also_to_a_store_t
             let event = Event::call(name, diary.task(name)).every_minute().on_one_server();
             event.without_overlapping_for(TERM).apply(place)
         };
-        let schedule = schedule(&(Arc::clone(&out) as Store), &clock, ["e", "f"].map(event)).with_shutdown(&shutdown);
+        let schedule = schedule(&out.store, &clock, ["e", "f"].map(event)).with_shutdown(&shutdown);
         let report = schedule.run_due(noon());
         assert!(matches!(skipped(&report, "e"), SkipReason::ShuttingDown), "{report}");
         out.assert_asked_back(granted.iter().copied().flat_map(both_of));
@@ -422,7 +401,7 @@ fn what_waited_for_a_thread_when_a_shutdown_began_is_given_back_whole_also_to_a_
     let first = Event::call("first", move |_| triggers.trigger());
     let others = ["e", "f"].map(|name| Event::call(name, diary.task(name)));
     let events = [first].into_iter().chain(others).map(protected);
-    let report = schedule(&(Arc::clone(&out) as Store), &clock, events).with_shutdown(&shutdown).run_due(noon());
+    let report = schedule(&out.store, &clock, events).with_shutdown(&shutdown).run_due(noon());
     assert!(ran(&report, "first").is_success(), "{report}");
     assert_eq!(diary.lines(), [""; 0], "{report}");
     out.assert_asked_back([lease("first")].into_iter().chain(["e", "f"].into_iter().flat_map(both_of)));
@@ -436,7 +415,7 @@ fn the_occurrence_of_a_task_that_was_not_started_is_given_back_also_to_a_store_t
         for events in [&["e"][..], &["e", "f"]] {
             let (clock, diary) = (ManualClock::at(noon()), Diary::default());
             let out = TakesNothingBack::new(&clock, || {});
-            let store: Store = Arc::clone(&out) as Store;
+            let store = &out.store;
             let event = |name: &&str| {
                 let (moved, is_stopped) = (clock.clone(), *name == "e");
                 let event = Event::call(*name, diary.task(name)).every_minute().without_overlapping_for(TERM);
@@ -447,10 +426,10 @@ fn the_occurrence_of_a_task_that_was_not_started_is_given_back_also_to_a_store_t
                 };
                 event.on_one_server().before(stop).apply(place)
             };
-            let report = schedule(&store, &clock, events.iter().map(event)).run_due(noon());
+            let report = schedule(store, &clock, events.iter().map(event)).run_due(noon());
             let said = ran(&report, "e").to_string();
             assert!(said.starts_with("not started; the lease was lost at "), "{said}");
-            assert!(out.asked_back().contains(&lease("e").claim("e", noon())), "{events:?}: {report}");
+            assert!(out.asked_back.lock().unwrap().contains(&lease("e").claim("e", noon())), "{events:?}: {report}");
         }
     }
 }
@@ -469,10 +448,10 @@ fn the_occurrences_of_several_tasks_that_were_not_started_are_given_back_to_a_st
         let event = Event::call(name, diary.task(name)).every_minute().without_overlapping_for(TERM);
         event.on_one_server().before(stop).in_background()
     };
-    let report = schedule(&(Arc::clone(&out) as Store), &clock, names.map(event)).run_due(noon());
+    let report = schedule(&out.store, &clock, names.map(event)).run_due(noon());
     assert_eq!(diary.lines(), [""; 0], "{report}");
     for name in names {
-        assert!(out.asked_back().contains(&lease(name).claim(name, noon())), "{name}: {report}");
+        assert!(out.asked_back.lock().unwrap().contains(&lease(name).claim(name, noon())), "{name}: {report}");
     }
 }
 

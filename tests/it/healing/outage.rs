@@ -9,11 +9,11 @@ type Answer = fn(&Admission) -> MutexError;
 fn out(answer: Answer) -> (Store, Arc<AtomicUsize>) {
     let asked = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&asked);
-    let admit = move |_: &MemoryMutex, admissions: &[Admission]| {
+    let admit = move |_: &dyn EventMutex, admissions: &[Admission]| {
         counted.fetch_add(1, Ordering::SeqCst);
         admissions.iter().map(|admission| Err(answer(admission))).collect()
     };
-    (Arc::new(Odd::new(&MemoryMutex::new(), Scope::Unknown, admit)), asked)
+    (odd(&MemoryMutex::new(), Scope::Unknown, admit), asked)
 }
 
 fn attempted(admission: &Admission) -> String {
@@ -87,13 +87,13 @@ fn a_store_that_panics_or_keeps_nonsense_gives_no_decision_either() {
 fn a_fleets_store_that_goes_out_between_two_events_lets_the_next_one_choose_too() {
     let clock = ManualClock::at(noon());
     let (inner, counted) = (MemoryMutex::with_clock(&clock), AtomicUsize::new(0));
-    let only_the_first = move |inner: &MemoryMutex, admissions: &[Admission]| {
+    let only_the_first = move |inner: &dyn EventMutex, admissions: &[Admission]| {
         if counted.fetch_add(1, Ordering::SeqCst) == 0 {
             return inner.admit(admissions);
         }
         admissions.iter().map(|admission| Err(silent(admission))).collect()
     };
-    let store: Store = Arc::new(Odd::new(&inner, Scope::Fleet, only_the_first));
+    let store: Store = odd(&inner, Scope::Fleet, only_the_first);
     let events = ["first", "next"].map(|name| Event::call(name, |_| {}).every_minute().apply(unprotected));
     let report = schedule(&store, &clock, events).run_due(noon());
     assert!(matches!(ran(&report, "first").release(), Some(Release::Released)), "{report}");

@@ -34,7 +34,7 @@ fn two_hundred_leases_are_renewed_in_one_call_for_each_third_of_their_term() {
         return;
     }
     let clock = ManualClock::at(noon());
-    let (store, at_work) = (Counted::with_clock(&clock), Arc::new(AtomicUsize::new(0)));
+    let (store, at_work) = (Scripted::fleet_by(&clock), Arc::new(AtomicUsize::new(0)));
     let (end, over) = (Arc::new(AtomicBool::new(false)), |end: &AtomicBool| end.load(Ordering::SeqCst));
     let event = |number: usize| {
         let (at_work, end) = (Arc::clone(&at_work), Arc::clone(&end));
@@ -99,7 +99,7 @@ fn a_term_is_the_events_own_or_the_schedules_or_a_minute() {
 #[test]
 fn a_fixed_term_is_not_renewed_beside_one_that_is() {
     let clock = ManualClock::at(noon());
-    let counted = Counted::with_clock(&clock);
+    let counted = Scripted::fleet_by(&clock);
     let store: Store = Arc::new(counted.clone());
     let (seen, moved) = (Arc::clone(&store), clock.clone());
     let renewed = move |_: &Run| let_it_be_renewed(&*seen, &moved, "renewed");

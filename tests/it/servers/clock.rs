@@ -4,6 +4,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::OnceLock;
 
 /// The clock of one server. It shows what the machine's does, and the seconds that it was set ahead.
 pub(crate) struct WallClock {
@@ -28,13 +29,24 @@ impl WallClock {
 /// The words before a server's command line that let a test set its clock.
 pub(super) fn settable(directory: &Path) -> Vec<String> {
     let (library, file) = (directory.join("clock.so"), directory.join("clock"));
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/servers/clock.c");
-    let mut command = Command::new("cc");
-    let built = command.args(["-O2", "-Wall", "-Werror", "-shared", "-fPIC", "-o"]).arg(&library).arg(source).output();
-    let built = built.expect("cc is installed; tests/run installs it, or says what to install");
-    assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
+    fs::write(&library, preloaded()).expect("the directory takes a file");
     fs::write(&file, 0_i64.to_ne_bytes()).expect("the directory takes a file");
     fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).expect("it is ours");
     let preload = format!("LD_PRELOAD={}", library.display());
     vec!["env".into(), preload, format!("SOLOIST_TEST_CLOCK={}", file.display())]
+}
+
+/// The library that stands between a server and the clock, compiled once for all servers of this process.
+fn preloaded() -> &'static [u8] {
+    static LIBRARY: OnceLock<Vec<u8>> = OnceLock::new();
+    LIBRARY.get_or_init(|| {
+        let workshop = tempfile::tempdir().expect("a temporary directory");
+        let library = workshop.path().join("clock.so");
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/servers/clock.c");
+        let mut command = Command::new("cc");
+        let built = command.args(["-O2", "-Wall", "-Werror", "-shared", "-fPIC", "-o"]).arg(&library).arg(source);
+        let built = built.output().expect("cc is installed; tests/run installs it, or says what to install");
+        assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
+        fs::read(&library).expect("it was built")
+    })
 }

@@ -175,12 +175,6 @@ impl Mariadb {
         self.process.start(|| self.answers_within(PATIENCE));
     }
 
-    #[track_caller]
-    pub(crate) fn restart(&self) {
-        self.kill();
-        self.start_again();
-    }
-
     /// Stops it where it stands: connections are accepted, and nothing is answered.
     #[track_caller]
     pub(crate) fn pause(&self) {

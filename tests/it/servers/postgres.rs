@@ -204,12 +204,6 @@ impl Postgres {
         self.process.start(|| self.answers_within(PATIENCE));
     }
 
-    #[track_caller]
-    pub(crate) fn restart(&self) {
-        self.kill();
-        self.start_again();
-    }
-
     /// Stops all its processes where they stand: connections are accepted, and nothing is answered.
     #[track_caller]
     pub(crate) fn pause(&self) {

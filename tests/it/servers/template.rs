@@ -1,5 +1,6 @@
 //! Data directories as a new server finds them: each kind is built once, and copied for each server.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
@@ -51,8 +52,13 @@ fn copy_all(from: &Path, to: &Path) {
     assert!(copied.is_ok_and(|status| status.success()), "{} is not copied to {}", from.display(), to.display());
 }
 
-/// What a program says of its version.
+/// What a program says of its version. Each is asked once.
 pub(super) fn version(program: &Path) -> Vec<u8> {
-    let output = Command::new(program).arg("--version").output();
-    output.unwrap_or_else(|error| panic!("{}: {error}", program.display())).stdout
+    static KNOWN: Mutex<BTreeMap<PathBuf, Vec<u8>>> = Mutex::new(BTreeMap::new());
+    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    let ask = || {
+        let output = Command::new(program).arg("--version").output();
+        output.unwrap_or_else(|error| panic!("{}: {error}", program.display())).stdout
+    };
+    known.entry(program.to_owned()).or_insert_with(ask).clone()
 }

@@ -1,15 +1,13 @@
-//! Redis.
+//! Redis: what it is made to do, it does, and its monitor tells all.
 
 use std::io::{ErrorKind, Read, Write};
-use std::net::{Ipv4Addr, TcpStream};
-use std::path::Path;
-use std::process::{Command, Stdio};
+use std::net::TcpStream;
 use std::time::Instant;
 
-use super::super::process::{PATIENCE, state};
+use super::super::process::PATIENCE;
 use super::super::redis::Redis;
 use super::super::resp::Reply;
-use super::{A_WHILE, wait_until};
+use super::A_WHILE;
 
 /// A store's connection, by the address of a URL.
 pub(super) struct Client(TcpStream);
@@ -80,22 +78,6 @@ pub(super) fn text(text: &str) -> Reply {
 }
 
 #[test]
-fn a_server_answers_until_it_is_killed_and_again_when_it_was_started_again() {
-    let server = Redis::start();
-    Client::of(&server.url()).asks("SET key value", "+OK\r\n");
-    let pid = server.pid();
-
-    server.kill();
-    assert_eq!(state(pid), None, "it is gone");
-    assert!(TcpStream::connect((Ipv4Addr::LOCALHOST, server.port())).is_err());
-    assert!(server.try_ask(&["PING"]).is_err());
-
-    server.start_again();
-    Client::of(&server.url()).asks("GET key", "$-1\r\n");
-    assert_eq!(server.ask(&["DBSIZE"]).number(), 0, "it keeps nothing");
-}
-
-#[test]
 fn a_server_that_is_told_to_keeps_its_data_over_a_restart() {
     let server = Redis::with("appendonly yes");
     server.ask(&["SET", "key", "value"]);
@@ -117,29 +99,6 @@ fn a_paused_server_accepts_and_answers_when_it_goes_on() {
 }
 
 #[test]
-fn a_paused_server_can_be_killed() {
-    let server = Redis::start();
-    server.pause();
-    server.kill();
-    assert!(TcpStream::connect((Ipv4Addr::LOCALHOST, server.port())).is_err());
-}
-
-#[test]
-fn a_server_and_its_directory_go_with_the_value() {
-    let server = Redis::start();
-    let (pid, directory) = (server.pid(), server.directory().to_owned());
-    assert!(state(pid).is_some() && directory.is_dir());
-    drop(server);
-    assert!(state(pid).is_none() && !directory.exists());
-}
-
-#[test]
-#[should_panic(expected = "no-such-directive yes")]
-fn a_server_that_does_not_start_shows_its_log() {
-    let _ = Redis::with("no-such-directive yes");
-}
-
-#[test]
 fn a_password_is_asked_for() {
     let server = Redis::with("requirepass secret");
     Client::of(&server.url()).asks("GET key", "-NOAUTH Authentication required.\r\n");
@@ -150,35 +109,17 @@ fn a_password_is_asked_for() {
 #[test]
 fn a_cluster_node_has_all_slots_and_refuses_keys_of_two() {
     let server = Redis::cluster_node();
-    for _ in 0..2 {
+    for restarted in [false, true] {
+        if restarted {
+            server.restart();
+        }
         assert!(server.ask(&["CLUSTER", "INFO"]).text().contains("cluster_slots_ok:16384"));
         assert_eq!(server.ask(&["MSET", "{tag}1", "a", "{tag}2", "b"]), text("OK"));
         let Reply::Error(error) = server.try_ask(&["MSET", "one", "a", "other", "b"]).unwrap() else {
             panic!("it took keys of two slots");
         };
         assert!(error.starts_with("CROSSSLOT "), "{error}");
-        server.restart();
     }
-}
-
-#[test]
-fn a_replica_reads_and_does_not_write() {
-    let server = Redis::start();
-    let replica = Redis::replica_of(&server);
-    server.ask(&["SET", "key", "value"]);
-    wait_until("the replica has heard", || replica.ask(&["GET", "key"]) == text("value"));
-    Client::of(&replica.url()).asks("SET key other", "-READONLY You can't write against a read only replica.\r\n");
-}
-
-#[test]
-fn a_server_without_memory_says_so() {
-    let server = Redis::start();
-    server.ask(&["CONFIG", "SET", "maxmemory", "1"]);
-    let mut client = Client::of(&server.url());
-    client.asks("SET key value", "-OOM ");
-    client = Client::of(&server.url());
-    server.ask(&["CONFIG", "SET", "maxmemory", "0"]);
-    client.asks("SET key value", "+OK\r\n");
 }
 
 #[test]
@@ -192,23 +133,6 @@ fn a_server_that_loads_its_data_says_so_until_it_has() {
     client.asks("SET key value", "+OK\r\n");
     assert_eq!(server.ask(&["STRLEN", "ballast:5000"]).number(), 1100);
     server.restart();
-}
-
-#[test]
-fn a_server_speaks_tls_with_a_certificate_of_its_authority() {
-    let server = Redis::with_tls();
-    let address = server.tls_url().replace("rediss://", "");
-    let shake_hands = |authority: &Path| {
-        let mut command = Command::new("openssl");
-        command.args(["s_client", "-quiet", "-verify_return_error", "-verify_ip", "127.0.0.1", "-connect", &address]);
-        command.arg("-CAfile").arg(authority).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
-        let mut client = command.spawn().expect("openssl is installed");
-        let mut input = client.stdin.take().expect("its input is piped");
-        let _ = input.write_all(b"PING\r\nQUIT\r\n");
-        String::from_utf8(client.wait_with_output().expect("it ends").stdout).expect("an answer is a text")
-    };
-    assert_eq!(shake_hands(&server.ca()), "+PONG\r\n+OK\r\n");
-    assert_eq!(shake_hands(&Redis::with_tls().ca()), "", "another authority does not vouch for it");
 }
 
 #[test]
