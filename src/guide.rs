@@ -17,7 +17,7 @@
 //! | What does it cost? | [`costs`] |
 
 #[doc = include_str!("guide/frequencies.md")]
-#[doc = include_str!("time/frequency/table.md")]
+#[doc = include_str!("event/frequencies/table.md")]
 pub mod frequencies {}
 
 #[doc = include_str!("guide/clock_changes.md")]

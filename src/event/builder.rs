@@ -20,7 +20,7 @@ use crate::task::callback::{Task, TaskOutcome, TaskResult, Work, callback};
 use crate::task::command::{Command, LONGEST_GRACE};
 use crate::task::run::Run;
 use crate::time::frequency::error::FrequencyError;
-use crate::time::frequency::words::{When, Words};
+use crate::time::frequency::spec::{FieldWords, TimetableSpec};
 use crate::time::timetable::Timetable;
 use crate::time::timetable::clock_change::ClockChange;
 use crate::time::zone::{UnknownZone, Zone};
@@ -53,7 +53,7 @@ use crate::time::zone::{UnknownZone, Zone};
 pub struct Event {
     name: Arc<str>,
     pub(super) work: Work,
-    due: When,
+    due: TimetableSpec,
     /// That of the schedule, unless it is said.
     zone: Option<Zone>,
     clock_change: Option<ClockChange>,
@@ -134,7 +134,7 @@ impl Event {
         Self {
             name,
             work,
-            due: When::default(),
+            due: TimetableSpec::default(),
             zone: None,
             clock_change: None,
             environments: None,
@@ -166,7 +166,7 @@ impl Event {
     /// ```
     pub fn cron(mut self, expression: &str) -> Self {
         match expression.parse() {
-            Ok(crontab) => match self.due.by_expression(crontab) {
+            Ok(crontab) => match self.due.set_expression(crontab) {
                 Ok(()) => self,
                 Err(error) => self.refused(AddErrorKind::Frequency(error)),
             },
@@ -397,13 +397,13 @@ impl Event {
     }
 
     #[cfg(test)]
-    pub(crate) fn due(&self) -> &When {
+    pub(super) fn due(&self) -> &TimetableSpec {
         &self.due
     }
 
     /// Says when it is due, in words.
-    pub(crate) fn timed(mut self, say: impl FnOnce(&mut Words) -> Result<(), FrequencyError>) -> Self {
-        match self.due.in_words(say) {
+    pub(super) fn timed(mut self, say: impl FnOnce(&mut FieldWords) -> Result<(), FrequencyError>) -> Self {
+        match say(&mut self.due.words) {
             Ok(()) => self,
             Err(error) => self.refused(AddErrorKind::Frequency(error)),
         }

@@ -8,5 +8,6 @@ pub(crate) mod builder_protections;
 pub(crate) mod catch_up;
 pub(crate) mod filter;
 pub(crate) mod outage_policy;
+pub(crate) mod frequencies;
 pub(crate) mod protection;
 pub(crate) mod protection_request;

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use chrono::Weekday;
 use soloist::{
-    AddErrorKind, Clock, ClockChange, Event, EventMutex, LeaseRequest, ManualClock, MemoryMutex, MutexName, OutagePolicy,
-    Period, Schedule, SkipReason, Term, Verdict,
+    AddErrorKind, Clock, ClockChange, Event, EventMutex, LeaseRequest, ManualClock, MemoryMutex, MutexName,
+    OutagePolicy, Period, Schedule, SkipReason, Term, Verdict,
 };
 
 use crate::scripted::Scripted;

@@ -8,8 +8,8 @@ use std::time::Duration;
 use chrono::TimeDelta;
 use signal_hook::consts::SIGTERM;
 use soloist::{
-    Clock, Event, EventMutex, FileMutex, LeaseGuard, LeaseRequest, ManualClock, MemoryMutex, MutexName, OutagePolicy, Period,
-    Run, Schedule, Shutdown, Term,
+    Clock, Event, EventMutex, FileMutex, LeaseGuard, LeaseRequest, ManualClock, MemoryMutex, MutexName, OutagePolicy,
+    Period, Run, Schedule, Shutdown, Term,
 };
 use tracing::field::{Field, Visit};
 use tracing::span::Attributes;

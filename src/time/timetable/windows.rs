@@ -26,6 +26,13 @@ impl Window {
         let contained = if self.first <= self.last { begun && not_over } else { begun || not_over };
         contained != self.is_excluded
     }
+
+    /// How many minutes after this one it opens; none where it is open.
+    fn closed_for(self, minute: u32) -> u32 {
+        let opens = if self.is_excluded { self.last + 1 } else { self.first };
+        // A whole day, where no minute is left.
+        if self.is_open_in(minute) { 0 } else { (opens + MINUTES_OF_A_DAY - minute - 1) % MINUTES_OF_A_DAY + 1 }
+    }
 }
 
 /// An event may run where all of its windows are open.
@@ -42,9 +49,15 @@ impl Windows {
 
     /// How many minutes after the minute of `time` they are open: none where they are open then. A day: they never are.
     pub(crate) fn closed_for(&self, time: NaiveTime) -> u32 {
-        let minute = minute_of(time);
-        let is_open = |after: &u32| self.are_open_in((minute + after) % MINUTES_OF_A_DAY);
-        (0..MINUTES_OF_A_DAY).find(is_open).unwrap_or(MINUTES_OF_A_DAY)
+        let mut after = 0;
+        while after < MINUTES_OF_A_DAY {
+            let minute = (minute_of(time) + after) % MINUTES_OF_A_DAY;
+            match self.0.iter().map(|window| window.closed_for(minute)).max() {
+                None | Some(0) => return after,
+                Some(more) => after += more,
+            }
+        }
+        MINUTES_OF_A_DAY
     }
 
     fn are_open_in(&self, minute: u32) -> bool {

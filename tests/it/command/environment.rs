@@ -76,7 +76,8 @@ fn a_command_without_a_lease_is_given_none_of_another() {
     let which = "SOLOIST_EVENT=e\nSOLOIST_OCCURRENCE=2026-03-01T12:00:00Z\n";
     assert_eq!(written(line(WHICH_RUN)), which);
     // Also where it has none because its store is out.
-    let event = line(WHICH_RUN).without_overlapping().on_outage(OutagePolicy::RunUnprotected).output(Output::Keep(1000));
+    let event =
+        line(WHICH_RUN).without_overlapping().on_outage(OutagePolicy::RunUnprotected).output(Output::Keep(1000));
     let report = tick_on(Scripted::default().before(Call::times_out), event);
     assert!(ran(&report, "e").unprotected().is_some(), "{report}");
     assert_eq!(text_of(ran(&report, "e")), which);

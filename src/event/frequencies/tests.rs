@@ -1,6 +1,7 @@
+//! What the words stand for, alone and together, and what they refuse.
+
 use chrono::{Month, Weekday};
 
-use super::*;
 use crate::event::builder::Event;
 use crate::time::timetable::seconds::Seconds;
 
@@ -232,23 +233,6 @@ fn an_expression_says_all_of_it() {
     let two = "event `x`: two crontabs say when it is due, `0 9 * * 1` and `0 10 * * 1`: leave one of them out";
     assert_eq!(refusal(cron(event()).cron("0 10 * * 1")).as_deref(), Some(two));
     assert_eq!(refusal(cron(cron(event())).between("08:00", "17:00")), None);
-}
-
-#[test]
-fn a_time_of_day_is_read_strictly() {
-    for (text, hour, minute) in [("2:30", 2, 30), ("02:30", 2, 30), ("00:00", 0, 0), ("23:59", 23, 59)] {
-        assert_eq!(TimeOfDay::try_from(text), Ok(TimeOfDay { hour, minute }));
-    }
-    for text in [
-        "24:00", "2:60", "2", "", ":", "2:", ":30", "2:5", "002:30", "02:030", "+2:30", "02:+5", "2:30:00", " 2:30",
-        "2:30 ", "2.30", "-1:00", "٢:30", "12:é",
-    ] {
-        let error = TimeOfDay::try_from(text).unwrap_err();
-        assert_eq!(
-            error.to_string(),
-            format!("`{text}` is not a time of day from 00:00 to 23:59, written as hh:mm, such as `02:30`")
-        );
-    }
 }
 
 #[test]

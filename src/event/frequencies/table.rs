@@ -1,0 +1,178 @@
+//! The table of all words in the documentation: worked out, and compared with what is written there.
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+use std::path::Path;
+use std::{env, fs};
+
+use chrono::{DateTime, Datelike, Month, Timelike, Utc, Weekday};
+
+use super::WORDS;
+use crate::event::builder::Event;
+use crate::time::timetable::seconds::Seconds;
+
+const WRITTEN: &str = include_str!("table.md");
+
+/// Days before the end of a February, late in the evening of a Friday, and not at the start of a minute.
+const AFTER: &str = "2026-02-27T22:58:45Z";
+
+/// What is written, and what it does.
+type Row = (String, Event);
+
+fn event() -> Event {
+    Event::call("x", |_| {})
+}
+
+macro_rules! row {
+    ($($word:tt)+) => {
+        // How calls are spaced differs between compilers.
+        (stringify!($($word)+).replace(" (", "(").replace(" .", "."), event().$($word)+)
+    };
+}
+
+/// The words without arguments are rows of themselves; those with arguments follow in their section.
+fn sections() -> Vec<(&'static str, Vec<Row>)> {
+    let mut sections: Vec<_> =
+        WORDS.iter().map(|(title, words)| (*title, words.iter().map(row_of).collect())).collect();
+    sections.push(("Words together", Vec::new()));
+    for ((_, rows), more) in sections.iter_mut().zip(with_arguments()) {
+        rows.extend(more);
+    }
+    sections
+}
+
+fn row_of((name, word): &(&str, fn(Event) -> Event)) -> Row {
+    let has_a_time = word(event()).next(DateTime::UNIX_EPOCH).is_some();
+    if has_a_time {
+        (format!("{name}()"), word(event()))
+    } else {
+        (format!("daily_at(\"10:00\").{name}()"), word(event().daily_at("10:00")))
+    }
+}
+
+fn with_arguments() -> [Vec<Row>; 7] {
+    [
+        vec![row!(every_seconds(12))],
+        vec![row!(every_minutes(20))],
+        vec![
+            row!(hourly_at(17)),
+            row!(hourly_at([15, 45])),
+            row!(every_odd_hour_at(15)),
+            row!(every_two_hours_at(15)),
+            row!(every_three_hours_at(15)),
+            row!(every_four_hours_at(15)),
+            row!(every_six_hours_at([0, 30])),
+            row!(every_hours(8)),
+            row!(every_hours_at(8, 15)),
+        ],
+        vec![row!(daily_at("02:30")), row!(twice_daily(1, 13)), row!(twice_daily_at(1, 13, 15))],
+        vec![
+            row!(daily_at("10:00").days([Weekday::Mon, Weekday::Wed])),
+            row!(weekly_on(Weekday::Mon, "02:30")),
+            row!(weekly_on([Weekday::Tue, Weekday::Thu], "18:00")),
+        ],
+        vec![
+            row!(monthly_on(15, "02:30")),
+            row!(monthly_on(31, "02:30")),
+            row!(twice_monthly(1, 16, "02:30")),
+            row!(days_of_month([1, 11, 21])),
+            row!(last_day_of_month("23:30")),
+            row!(quarterly_on(15, "02:30")),
+            row!(yearly_on(Month::December, 24, "02:30")),
+            row!(yearly_on(Month::February, 29, "02:30")),
+        ],
+        vec![
+            row!(weekdays().hourly()),
+            row!(hourly().weekdays()),
+            row!(weekly().mondays().daily_at("13:00")),
+            row!(every_ten_seconds().hourly()),
+            row!(every_two_hours().every_fifteen_minutes()),
+            row!(daily_at("02:30").days_of_month([1, 15])),
+            row!(quarterly().last_day_of_month("18:00")),
+            row!(monthly_on(10, "09:00").fridays()),
+            row!(hourly().between("08:00", "10:00")),
+            row!(hourly().between("23:00", "01:00")),
+            row!(hourly().unless_between("23:00", "04:00")),
+        ],
+    ]
+}
+
+#[test]
+fn the_table_in_the_documentation_is_what_the_words_do() {
+    let made = table();
+    if env::var_os("SOLOIST_WRITE_TABLE").is_some() {
+        fs::write(Path::new(env!("CARGO_MANIFEST_DIR")).join("src/event/frequencies/table.md"), &made)
+            .expect("it is ours");
+        return;
+    }
+    for (made, written) in made.lines().zip(WRITTEN.lines()) {
+        assert_eq!(made, written, "SOLOIST_WRITE_TABLE=1 writes src/event/frequencies/table.md anew");
+    }
+    assert_eq!(made.lines().count(), WRITTEN.lines().count(), "SOLOIST_WRITE_TABLE=1 writes it anew");
+}
+
+#[test]
+fn every_word_is_in_the_table() {
+    let words = words();
+    assert!(words.len() > 50 && words.contains("every_second") && words.contains("unless_between"), "{words:?}");
+    let rows: Vec<String> = sections().into_iter().flat_map(|(_, rows)| rows).map(|(text, _)| text).collect();
+    let has_row = |word: &&String| rows.iter().any(|text| format!(".{text}").contains(&format!(".{word}(")));
+    let missing: Vec<&String> = words.iter().filter(|word| !has_row(word)).collect();
+    assert!(missing.is_empty(), "without a row: {missing:?}");
+}
+
+/// The public methods of frequencies.rs: those of its table, and those that are written out.
+fn words() -> BTreeSet<String> {
+    let source = include_str!("../frequencies.rs");
+    let written = source.lines().filter_map(|line| line.trim_start().strip_prefix("pub fn "));
+    let written = written.filter_map(|rest| rest.split(['(', '<']).next()).filter(|name| !name.starts_with('$'));
+    let in_table = WORDS.iter().flat_map(|(_, words)| words.iter().map(|(name, _)| *name));
+    written.chain(in_table).map(str::to_owned).collect()
+}
+
+fn table() -> String {
+    let after: DateTime<Utc> = AFTER.parse().expect("an instant");
+    let now = after.format("%a %-d %b %Y, %T UTC");
+    let mut table = format!("The times are the next five after {now}.\n");
+    for (title, rows) in sections() {
+        write!(table, "\n# {title}\n\n| word | expression | next five times |\n| --- | --- | --- |\n").expect("text");
+        for (text, event) in rows {
+            let last = text.rsplit(").").next().unwrap_or(&text);
+            let name = last.split('(').next().unwrap_or(last);
+            let (expression, times) = (expression(&event), times(&event, after));
+            writeln!(table, "| [`{text}`](crate::event::builder::Event::{name}) | {expression} | {times} |")
+                .expect("text");
+        }
+    }
+    table
+}
+
+fn expression(event: &Event) -> String {
+    let (crontab, seconds) = event.due().spelt_out();
+    if seconds == Seconds::FIRST {
+        return format!("`{crontab}`");
+    }
+    let n = seconds.interval();
+    assert_eq!(Seconds::every_nth(n), Some(seconds));
+    let every = if n == 1 { "every second".to_owned() } else { format!("every {n} s") };
+    format!("`{crontab}`, {every}")
+}
+
+/// A date is written where it is another one than that before, and a year where it is not this one.
+fn times(event: &Event, after: DateTime<Utc>) -> String {
+    let mut last = None;
+    let mut written = Vec::new();
+    let seconds = event.due().spelt_out().1 != Seconds::FIRST;
+    for time in event.upcoming(after).take(5) {
+        let pattern = match (last.replace(time.date_naive()), time.year()) {
+            (Some(date), _) if date == time.date_naive() => "",
+            (_, year) if year == after.year() => "%a %-d %b ",
+            _ => "%a %-d %b %Y ",
+        };
+        let clock = if seconds { "%T" } else { "%R" };
+        assert!(seconds || time.second() == 0);
+        written.push(time.format(&format!("{pattern}{clock}")).to_string());
+    }
+    assert_eq!(written.len(), 5);
+    written.join(", ")
+}
