@@ -4,7 +4,7 @@ use std::error::Error;
 use std::fmt;
 use std::sync::Arc;
 
-use super::escape::{Lines, OneLine, steers_or_hides};
+use super::escape::OneLine;
 
 /// Any error, as closures that use `?` return it.
 ///
@@ -292,7 +292,7 @@ macro_rules! debug_as_display {
     ($($error:ty),*) => {$(
         impl std::fmt::Debug for $error {
             fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                write!(f, "{}", $crate::base::error::Chain(self))
+                write!(f, "{}", $crate::base::escape::Chain(self))
             }
         }
     )*};
@@ -300,66 +300,3 @@ macro_rules! debug_as_display {
 pub(crate) use debug_as_display;
 
 debug_as_display!(MutexError, InvalidOptions);
-
-/// An error and what caused it: `could not create lease/reports: permission denied`. Their texts are others', and are
-/// escaped.
-pub(crate) struct Chain<'a>(pub(crate) &'a (dyn Error + 'static));
-
-impl fmt::Display for Chain<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        Lines(self.0).fmt(f)?;
-        let mut error = self.0;
-        while let Some(source) = error.source() {
-            write!(f, ": {}", Lines(source))?;
-            error = source;
-        }
-        Ok(())
-    }
-}
-
-/// Somebody's text between backticks, on one line, shortened where it is long. Owned, since errors outlive texts.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Quoted(Box<str>);
-
-impl Quoted {
-    const MAX_CHARS: usize = 60;
-
-    /// Reads no more of `text` than is quoted.
-    pub(crate) fn new(text: &str) -> Self {
-        let mut quoted = String::from("`");
-        for (at, char) in text.chars().enumerate() {
-            if at == Self::MAX_CHARS {
-                quoted.push('…');
-                break;
-            }
-            // A no-break space looks like a space.
-            if steers_or_hides(char) || (char.is_whitespace() && char != ' ') {
-                quoted.extend(char.escape_debug());
-            } else {
-                quoted.push(char);
-            }
-        }
-        quoted.push('`');
-        Self(quoted.into())
-    }
-}
-
-impl fmt::Display for Quoted {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-/// The name of an event on one line, without quotes as long as it needs none.
-pub(crate) struct Named<'a>(pub(crate) &'a str);
-
-impl fmt::Display for Named<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let is_odd = |char: char| steers_or_hides(char) || char.is_whitespace();
-        if self.0.chars().count() > Quoted::MAX_CHARS || self.0.contains(is_odd) {
-            Quoted::new(self.0).fmt(f)
-        } else {
-            f.write_str(self.0)
-        }
-    }
-}

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::add_error::AddErrorKind;
 use super::builder::Event;
-use crate::base::error::Quoted;
+use crate::base::escape::Quoted;
 
 /// The environments that an event was given.
 #[derive(Clone, Debug, PartialEq)]

@@ -12,8 +12,8 @@ use super::fault::Fault;
 use super::kept_output::KeptOutput;
 use super::release::Release;
 use super::took::Took;
-use crate::base::error::{Chain, MutexError};
-use crate::base::escape::Lines;
+use crate::base::error::MutexError;
+use crate::base::escape::{Chain, Lines};
 use crate::lease::token::FencingToken;
 
 pub(crate) mod hook;

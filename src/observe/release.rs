@@ -4,8 +4,8 @@ use std::fmt;
 
 use super::took::Took;
 use crate::base::contain::contain;
-use crate::base::error::{Chain, MutexError};
-use crate::base::escape::OneLine;
+use crate::base::error::MutexError;
+use crate::base::escape::{Chain, OneLine};
 use crate::lease::request::Lease;
 use crate::lease::term::Term;
 

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use chrono::SecondsFormat;
 
-use crate::base::error::{Chain, MutexError};
-use crate::base::escape::Lines;
+use crate::base::error::MutexError;
+use crate::base::escape::{Chain, Lines};
 use crate::lease::holder::Holder;
 use crate::schedule::pause::Pause;
 use crate::time::clock::Rough;

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use super::planned_run::Turn;
 use crate::base::contain::contain;
-use crate::base::error::{BoxError, Chain, MutexError};
-use crate::base::escape::OneLine;
+use crate::base::error::{BoxError, MutexError};
+use crate::base::escape::{Chain, OneLine};
 use crate::event::catch_up::Missed;
 use crate::event::protection::Outage;
 use crate::hold::guard::release_together;

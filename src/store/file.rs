@@ -633,7 +633,7 @@ impl fmt::Debug for FileMutex {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::base::error::Chain;
+    use crate::base::escape::Chain;
 
     #[test]
     fn a_network_filesystem_is_refused_by_name_unless_it_is_trusted() {

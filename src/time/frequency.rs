@@ -3,7 +3,7 @@
 //! Each word says some of its fields. No field is said twice, so that the order of words makes no difference.
 
 use super::crontab::{Field, Set};
-use crate::base::error::Quoted;
+use crate::base::escape::Quoted;
 
 pub(crate) mod words;
 mod seconds;

@@ -5,8 +5,8 @@ use std::fmt;
 use std::ops::Range;
 
 use super::Field;
-use crate::base::error::{Quoted, debug_as_display};
-use crate::base::escape::OneLine;
+use crate::base::error::debug_as_display;
+use crate::base::escape::{OneLine, Quoted};
 
 /// A text that is not a [`Crontab`](crate::Crontab). `Display` quotes it, names the field and says what is wrong there.
 ///

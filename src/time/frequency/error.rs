@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-use crate::base::error::{Quoted, debug_as_display};
+use crate::base::error::debug_as_display;
+use crate::base::escape::Quoted;
 use crate::time::crontab::{Crontab, Field, InField, Set};
 use crate::time::timetable::seconds::Seconds;
 

@@ -4,7 +4,8 @@ use std::fmt;
 use std::time::Duration;
 
 use super::LONGEST_TEXT;
-use crate::base::error::{Quoted, debug_as_display};
+use crate::base::error::debug_as_display;
+use crate::base::escape::Quoted;
 
 /// A [`Period::pattern`](crate::Period::pattern) that tells no periods apart.
 ///
