@@ -46,7 +46,7 @@ use crate::lease::store_id::StoreId;
 use crate::lease::term::Term;
 use crate::store::event_mutex::admission::{Admission, Admitted};
 use crate::store::event_mutex::admit_in_steps;
-use crate::store::event_mutex::broken::Broken;
+use crate::store::event_mutex::broken_lease::Broken;
 #[cfg(unix)]
 use crate::store::event_mutex::lifeline::Lifeline;
 #[cfg(unix)]

@@ -18,7 +18,7 @@ use crate::lease::store_id::StoreId;
 use crate::lease::term::Term;
 use crate::lease::token::FencingToken;
 use crate::store::event_mutex::admission::{Admission, Admitted};
-use crate::store::event_mutex::broken::Broken;
+use crate::store::event_mutex::broken_lease::Broken;
 use crate::time::clock::{Clock, Moment, wall_plus};
 
 /// Mutexes within one process; the store of [`Schedule::in_process`](crate::Schedule::in_process).

@@ -17,7 +17,7 @@ use crate::lease::owner::Owner;
 use crate::lease::request::Lease;
 use crate::lease::token::FencingToken;
 use crate::store::event_mutex::admission::{Admission, Admitted, Grant};
-use crate::store::event_mutex::broken::Broken;
+use crate::store::event_mutex::broken_lease::Broken;
 
 /// A locked record and what it says. Nobody else looks at it or changes it before this is dropped.
 pub(super) struct Section<'a> {
