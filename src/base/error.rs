@@ -76,34 +76,17 @@ impl MutexError {
     }
 
     /// The store as a whole answered that it will not. `attempted` completes "could not …" and names the mutex.
-    ///
-    /// ```
-    /// let error = soloist::MutexError::refused("create lease/reports", "permission denied");
-    /// assert!(error.is_refused() && error.is_outage() && !error.is_unavailable());
-    /// assert_eq!(error.to_string(), "could not create lease/reports: permission denied");
-    /// ```
     pub fn refused(attempted: impl Into<Arc<str>>, cause: impl Into<BoxError>) -> Self {
         Self::new(MutexErrorKind::Refused, Concerns::TheStore, attempted, cause)
     }
 
     /// What the store keeps under this one name can't be used; other names are as good as ever. `attempted` completes
     /// "could not …" and names the mutex.
-    ///
-    /// ```
-    /// let error = soloist::MutexError::unusable("create lease/reports", "it is a list, not a lease");
-    /// assert!(error.is_unusable() && !error.is_outage());
-    /// assert_eq!(error.to_string(), "could not create lease/reports: it is a list, not a lease");
-    /// ```
     pub fn unusable(attempted: impl Into<Arc<str>>, cause: impl Into<BoxError>) -> Self {
         Self::new(MutexErrorKind::Unusable, Concerns::OneName, attempted, cause)
     }
 
     /// The store has no way of doing this. `what` completes "this store can't …".
-    ///
-    /// ```
-    /// let error = soloist::MutexError::unsupported("break a lease");
-    /// assert_eq!(error.to_string(), "this store can't break a lease");
-    /// ```
     pub fn unsupported(what: impl Into<Arc<str>>) -> Self {
         let kind = MutexErrorKind::Unsupported;
         Self { kind, concerns: Concerns::OneName, attempted: what.into(), cause: None }
@@ -147,64 +130,32 @@ impl MutexError {
     }
 
     /// What sort of error it is.
-    ///
-    /// ```
-    /// # use soloist::{MutexError, MutexErrorKind};
-    /// assert_eq!(MutexError::unavailable("ask", "no answer").kind(), MutexErrorKind::Unavailable);
-    /// ```
     pub fn kind(&self) -> MutexErrorKind {
         self.kind
     }
 
     /// Whether it is about the store as a whole, whatever its kind: asking for another name now would be in vain too, so a
     /// tick does not ask this store again for a while.
-    ///
-    /// ```
-    /// # use soloist::MutexError;
-    /// assert!(MutexError::unavailable("ask", "no answer").is_outage());
-    /// assert!(MutexError::refused("ask", "the password is wrong").is_outage());
-    /// assert!(!MutexError::unusable("create lease/reports", "it is a list, not a lease").is_outage());
-    /// ```
     pub fn is_outage(&self) -> bool {
         self.concerns == Concerns::TheStore
     }
 
     /// Whether there was no answer. Asking again later may help.
-    ///
-    /// ```
-    /// # use soloist::MutexError;
-    /// assert!(MutexError::unavailable("ask", "no answer").is_unavailable());
-    /// ```
     pub fn is_unavailable(&self) -> bool {
         self.kind == MutexErrorKind::Unavailable
     }
 
     /// Whether the store answered that it will not. Somebody has to change its settings, or how it is reached.
-    ///
-    /// ```
-    /// # use soloist::MutexError;
-    /// assert!(MutexError::refused("ask", "the password is wrong").is_refused());
-    /// ```
     pub fn is_refused(&self) -> bool {
         self.kind == MutexErrorKind::Refused
     }
 
     /// Whether what the store keeps or says can't be used. Somebody has to look at it.
-    ///
-    /// ```
-    /// # use soloist::MutexError;
-    /// assert!(MutexError::unusable("create lease/reports", "it is a list, not a lease").is_unusable());
-    /// ```
     pub fn is_unusable(&self) -> bool {
         self.kind == MutexErrorKind::Unusable
     }
 
     /// Whether the store will never be able to do this.
-    ///
-    /// ```
-    /// # use soloist::MutexError;
-    /// assert!(MutexError::unsupported("extend a lease").is_unsupported());
-    /// ```
     pub fn is_unsupported(&self) -> bool {
         self.kind == MutexErrorKind::Unsupported
     }

@@ -30,10 +30,6 @@ pub enum Release {
 
 impl Release {
     /// Whether the name was not, or not by us, given back.
-    ///
-    /// ```
-    /// assert!(soloist::Release::Lost.is_failure());
-    /// ```
     pub fn is_failure(&self) -> bool {
         matches!(self, Self::Lost | Self::Failed(_))
     }

@@ -75,10 +75,6 @@ impl Held {
 
 impl MemoryMutex {
     /// An empty store on the machine's clock.
-    ///
-    /// ```
-    /// let mut schedule = soloist::Schedule::new(soloist::MemoryMutex::new());
-    /// ```
     pub fn new() -> Self {
         Self::default()
     }
