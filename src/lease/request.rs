@@ -104,11 +104,7 @@ impl LeaseRequest {
             owner: self.owner,
             token,
             term: self.term,
-            deadline: if cfg!(soloist_mutation = "deadline_after_reply") {
-                Clock::system().moment().plus(self.term.get())
-            } else {
-                self.asked_at.plus(self.term.get())
-            },
+            deadline: self.asked_at.plus(self.term.get()),
         }
     }
 }

@@ -549,9 +549,6 @@ impl EventMutex for FileMutex {
     }
 
     fn forget(&self, lease: &Lease) -> Result<bool, MutexError> {
-        if cfg!(soloist_mutation = "forget_ignores_owner") {
-            return self.break_lease(lease.name()).map(|broken| broken.is_freed());
-        }
         self.end(lease, |section, life, now| section.release(lease, life, now))
             .map_err(|fault| fault.while_trying_to("forget", lease.name()))
     }

@@ -176,9 +176,6 @@ impl EventMutex for MemoryMutex {
     }
 
     fn forget(&self, lease: &Lease) -> Result<bool, MutexError> {
-        if cfg!(soloist_mutation = "forget_ignores_owner") {
-            return self.break_lease(lease.name()).map(|broken| broken.is_freed());
-        }
         self.decide(|state, now| Ok(state.held_by(lease, now).map(|held| held.until = None).is_some()))
     }
 
