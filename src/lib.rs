@@ -138,7 +138,7 @@ pub use store::connect::{ConnectError, connect};
 #[cfg_attr(docsrs, doc(cfg(feature = "contract-tests")))]
 pub use store::contract;
 pub use store::event_mutex::admission::{Admission, Admitted, Grant};
-pub use store::event_mutex::broken::Broken;
+pub use store::event_mutex::broken_lease::Broken;
 pub use store::event_mutex::lifeline::Lifeline;
 pub use store::event_mutex::warning::StoreWarning;
 pub use store::event_mutex::{Answers, EventMutex, Scope};

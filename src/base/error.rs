@@ -4,7 +4,7 @@ use std::error::Error;
 use std::fmt;
 use std::sync::Arc;
 
-use super::escape::{Lines, OneLine, steers_or_hides};
+use super::escape::OneLine;
 
 /// Any error, as closures that use `?` return it.
 ///
@@ -76,34 +76,17 @@ impl MutexError {
     }
 
     /// The store as a whole answered that it will not. `attempted` completes "could not …" and names the mutex.
-    ///
-    /// ```
-    /// let error = soloist::MutexError::refused("create lease/reports", "permission denied");
-    /// assert!(error.is_refused() && error.is_outage() && !error.is_unavailable());
-    /// assert_eq!(error.to_string(), "could not create lease/reports: permission denied");
-    /// ```
     pub fn refused(attempted: impl Into<Arc<str>>, cause: impl Into<BoxError>) -> Self {
         Self::new(MutexErrorKind::Refused, Concerns::TheStore, attempted, cause)
     }
 
     /// What the store keeps under this one name can't be used; other names are as good as ever. `attempted` completes
     /// "could not …" and names the mutex.
-    ///
-    /// ```
-    /// let error = soloist::MutexError::unusable("create lease/reports", "it is a list, not a lease");
-    /// assert!(error.is_unusable() && !error.is_outage());
-    /// assert_eq!(error.to_string(), "could not create lease/reports: it is a list, not a lease");
-    /// ```
     pub fn unusable(attempted: impl Into<Arc<str>>, cause: impl Into<BoxError>) -> Self {
         Self::new(MutexErrorKind::Unusable, Concerns::OneName, attempted, cause)
     }
 
     /// The store has no way of doing this. `what` completes "this store can't …".
-    ///
-    /// ```
-    /// let error = soloist::MutexError::unsupported("break a lease");
-    /// assert_eq!(error.to_string(), "this store can't break a lease");
-    /// ```
     pub fn unsupported(what: impl Into<Arc<str>>) -> Self {
         let kind = MutexErrorKind::Unsupported;
         Self { kind, concerns: Concerns::OneName, attempted: what.into(), cause: None }
@@ -147,64 +130,32 @@ impl MutexError {
     }
 
     /// What sort of error it is.
-    ///
-    /// ```
-    /// # use soloist::{MutexError, MutexErrorKind};
-    /// assert_eq!(MutexError::unavailable("ask", "no answer").kind(), MutexErrorKind::Unavailable);
-    /// ```
     pub fn kind(&self) -> MutexErrorKind {
         self.kind
     }
 
     /// Whether it is about the store as a whole, whatever its kind: asking for another name now would be in vain too, so a
     /// tick does not ask this store again for a while.
-    ///
-    /// ```
-    /// # use soloist::MutexError;
-    /// assert!(MutexError::unavailable("ask", "no answer").is_outage());
-    /// assert!(MutexError::refused("ask", "the password is wrong").is_outage());
-    /// assert!(!MutexError::unusable("create lease/reports", "it is a list, not a lease").is_outage());
-    /// ```
     pub fn is_outage(&self) -> bool {
         self.concerns == Concerns::TheStore
     }
 
     /// Whether there was no answer. Asking again later may help.
-    ///
-    /// ```
-    /// # use soloist::MutexError;
-    /// assert!(MutexError::unavailable("ask", "no answer").is_unavailable());
-    /// ```
     pub fn is_unavailable(&self) -> bool {
         self.kind == MutexErrorKind::Unavailable
     }
 
     /// Whether the store answered that it will not. Somebody has to change its settings, or how it is reached.
-    ///
-    /// ```
-    /// # use soloist::MutexError;
-    /// assert!(MutexError::refused("ask", "the password is wrong").is_refused());
-    /// ```
     pub fn is_refused(&self) -> bool {
         self.kind == MutexErrorKind::Refused
     }
 
     /// Whether what the store keeps or says can't be used. Somebody has to look at it.
-    ///
-    /// ```
-    /// # use soloist::MutexError;
-    /// assert!(MutexError::unusable("create lease/reports", "it is a list, not a lease").is_unusable());
-    /// ```
     pub fn is_unusable(&self) -> bool {
         self.kind == MutexErrorKind::Unusable
     }
 
     /// Whether the store will never be able to do this.
-    ///
-    /// ```
-    /// # use soloist::MutexError;
-    /// assert!(MutexError::unsupported("extend a lease").is_unsupported());
-    /// ```
     pub fn is_unsupported(&self) -> bool {
         self.kind == MutexErrorKind::Unsupported
     }
@@ -292,7 +243,7 @@ macro_rules! debug_as_display {
     ($($error:ty),*) => {$(
         impl std::fmt::Debug for $error {
             fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                write!(f, "{}", $crate::base::error::Chain(self))
+                write!(f, "{}", $crate::base::escape::Chain(self))
             }
         }
     )*};
@@ -300,66 +251,3 @@ macro_rules! debug_as_display {
 pub(crate) use debug_as_display;
 
 debug_as_display!(MutexError, InvalidOptions);
-
-/// An error and what caused it: `could not create lease/reports: permission denied`. Their texts are others', and are
-/// escaped.
-pub(crate) struct Chain<'a>(pub(crate) &'a (dyn Error + 'static));
-
-impl fmt::Display for Chain<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        Lines(self.0).fmt(f)?;
-        let mut error = self.0;
-        while let Some(source) = error.source() {
-            write!(f, ": {}", Lines(source))?;
-            error = source;
-        }
-        Ok(())
-    }
-}
-
-/// Somebody's text between backticks, on one line, shortened where it is long. Owned, since errors outlive texts.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Quoted(Box<str>);
-
-impl Quoted {
-    const MAX_CHARS: usize = 60;
-
-    /// Reads no more of `text` than is quoted.
-    pub(crate) fn new(text: &str) -> Self {
-        let mut quoted = String::from("`");
-        for (at, char) in text.chars().enumerate() {
-            if at == Self::MAX_CHARS {
-                quoted.push('…');
-                break;
-            }
-            // A no-break space looks like a space.
-            if steers_or_hides(char) || (char.is_whitespace() && char != ' ') {
-                quoted.extend(char.escape_debug());
-            } else {
-                quoted.push(char);
-            }
-        }
-        quoted.push('`');
-        Self(quoted.into())
-    }
-}
-
-impl fmt::Display for Quoted {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-/// The name of an event on one line, without quotes as long as it needs none.
-pub(crate) struct Named<'a>(pub(crate) &'a str);
-
-impl fmt::Display for Named<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let is_odd = |char: char| steers_or_hides(char) || char.is_whitespace();
-        if self.0.chars().count() > Quoted::MAX_CHARS || self.0.contains(is_odd) {
-            Quoted::new(self.0).fmt(f)
-        } else {
-            f.write_str(self.0)
-        }
-    }
-}

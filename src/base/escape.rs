@@ -1,5 +1,6 @@
-//! Text of others, shown so that it can't steer a terminal, hide, or break the line of a log.
+//! Untrusted text and errors, escaped so that they can't steer a terminal, hide text, or break the line of a log.
 
+use std::error::Error;
 use std::fmt::{self, Write};
 
 /// Shows a text on one line: whatever steers or hides is escaped, as `\n` and `\u{1b}`.
@@ -47,6 +48,69 @@ impl fmt::Write for Escaping<'_, '_> {
 pub(crate) fn steers_or_hides(char: char) -> bool {
     char.is_control()
         || matches!(char, '\u{61c}' | '\u{200b}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
+}
+
+/// An error and what caused it: `could not create lease/reports: permission denied`. Their texts are others', and are
+/// escaped.
+pub(crate) struct Chain<'a>(pub(crate) &'a (dyn Error + 'static));
+
+impl fmt::Display for Chain<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        Lines(self.0).fmt(f)?;
+        let mut error = self.0;
+        while let Some(source) = error.source() {
+            write!(f, ": {}", Lines(source))?;
+            error = source;
+        }
+        Ok(())
+    }
+}
+
+/// Somebody's text between backticks, on one line, shortened where it is long. Owned, since errors outlive texts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Quoted(Box<str>);
+
+impl Quoted {
+    const MAX_CHARS: usize = 60;
+
+    /// Reads no more of `text` than is quoted.
+    pub(crate) fn new(text: &str) -> Self {
+        let mut quoted = String::from("`");
+        for (at, char) in text.chars().enumerate() {
+            if at == Self::MAX_CHARS {
+                quoted.push('…');
+                break;
+            }
+            // A no-break space looks like a space.
+            if steers_or_hides(char) || (char.is_whitespace() && char != ' ') {
+                quoted.extend(char.escape_debug());
+            } else {
+                quoted.push(char);
+            }
+        }
+        quoted.push('`');
+        Self(quoted.into())
+    }
+}
+
+impl fmt::Display for Quoted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// The name of an event on one line, without quotes as long as it needs none.
+pub(crate) struct Named<'a>(pub(crate) &'a str);
+
+impl fmt::Display for Named<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let is_odd = |char: char| steers_or_hides(char) || char.is_whitespace();
+        if self.0.chars().count() > Quoted::MAX_CHARS || self.0.contains(is_odd) {
+            Quoted::new(self.0).fmt(f)
+        } else {
+            f.write_str(self.0)
+        }
+    }
 }
 
 #[cfg(test)]

@@ -5,7 +5,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::base::error::{Quoted, debug_as_display};
+use crate::base::error::debug_as_display;
+use crate::base::escape::Quoted;
 use crate::lease::name::InvalidName;
 use crate::lease::term::{InvalidTerm, SHORTEST_RENEWED, Term};
 use crate::task::command::{InvalidCommand, KILLING_TAKES};

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::add_error::AddErrorKind;
-use crate::base::error::Quoted;
+use crate::base::escape::Quoted;
 use crate::time::tick::Tick;
 use crate::time::timetable::windows::{Window, Windows};
 

@@ -1,22 +1,20 @@
-//! `LeaseGuard`, a lease for a task that runs under another scheduler, and the release of several leases in one call.
+//! `LeaseGuard`: a lease for a task that runs under another scheduler.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::keeper::Keeper;
 use super::release_on_drop::{PendingRelease, Releasable, ReleaseOnDrop};
 use super::tenure::Tenure;
-use crate::base::contain::contain;
 use crate::base::error::MutexError;
 use crate::lease::name::MutexName;
 use crate::lease::owner::Owner;
 use crate::lease::request::{Lease, LeaseRequest};
 use crate::lease::term::{Renewal, SHORTEST_RENEWED, Term};
 use crate::observe::release::Release;
+use crate::store::event_mutex::EventMutex;
 use crate::store::event_mutex::admission::Grant;
-use crate::store::event_mutex::{EventMutex, attempted_release};
 use crate::store::handle::Store;
 
 /// A lease in hand, for a task that runs under some other scheduler; dropping it gives the name back.
@@ -135,68 +133,23 @@ impl LeaseGuard {
     }
 
     /// What is held, as it was granted. How long it lasts after its renewals says [`remaining`](Self::remaining).
-    ///
-    /// ```
-    /// # use soloist::{LeaseGuard, MemoryMutex, MutexName, Term};
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let mutex = MemoryMutex::new();
-    /// let guard = LeaseGuard::acquire(&mutex, MutexName::lease("reports")?, Term::MAX)?.expect("nobody holds it");
-    /// assert_eq!(guard.lease().name().mutex(), "reports");
-    /// # Ok(())
-    /// # }
-    /// ```
     pub fn lease(&self) -> &Lease {
         &self.lease
     }
 
     /// Whether the lease is not ours any more: it could not be renewed in time, or somebody broke it. Somebody else may
     /// be at work, so the task should stop. Once it is lost, it stays so.
-    ///
-    /// ```
-    /// # use soloist::{EventMutex, LeaseGuard, MemoryMutex, MutexName, Term};
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let mutex = MemoryMutex::new();
-    /// let guard = LeaseGuard::acquire(&mutex, MutexName::lease("reports")?, Term::MAX)?.expect("nobody holds it");
-    /// for row in 0..1000 {
-    ///     if guard.is_lost() {
-    ///         return Err(format!("another one is at work: stopped before row {row}").into());
-    ///     }
-    /// }
-    /// # Ok(())
-    /// # }
-    /// ```
     pub fn is_lost(&self) -> bool {
         self.held.holding().gone_since().is_some()
     }
 
     /// How long the lease lasts as things are; it is renewed before. Zero when it is lost.
-    ///
-    /// ```
-    /// # use soloist::{LeaseGuard, MemoryMutex, MutexName, Term};
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let mutex = MemoryMutex::new();
-    /// let guard = LeaseGuard::acquire(&mutex, MutexName::lease("reports")?, Term::DEFAULT)?.expect("nobody holds it");
-    /// assert!(guard.remaining() <= Term::DEFAULT.get());
-    /// # Ok(())
-    /// # }
-    /// ```
     pub fn remaining(&self) -> Duration {
         self.held.holding().remaining().unwrap_or(Duration::MAX)
     }
 
     /// Waits until the lease is lost, for `timeout` at most: a sleep that ends early. `false`: the time is over, and it
     /// is still ours.
-    ///
-    /// ```
-    /// use std::time::Duration;
-    /// # use soloist::{EventMutex, LeaseGuard, MemoryMutex, MutexName, Term};
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let mutex = MemoryMutex::new();
-    /// let guard = LeaseGuard::acquire(&mutex, MutexName::lease("reports")?, Term::MAX)?.expect("nobody holds it");
-    /// assert!(!guard.lost(Duration::from_millis(1)));
-    /// # Ok(())
-    /// # }
-    /// ```
     pub fn lost(&self, timeout: Duration) -> bool {
         self.held.holding().wait(timeout).is_some()
     }
@@ -206,16 +159,6 @@ impl LeaseGuard {
     /// # Errors
     ///
     /// The store did not answer; the lease expires with its term.
-    ///
-    /// ```
-    /// # use soloist::{LeaseGuard, MemoryMutex, MutexName, Term};
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let mutex = MemoryMutex::new();
-    /// let guard = LeaseGuard::acquire(&mutex, MutexName::lease("reports")?, Term::MAX)?.expect("nobody holds it");
-    /// assert!(guard.release()?);
-    /// # Ok(())
-    /// # }
-    /// ```
     pub fn release(self) -> Result<bool, MutexError> {
         match self.held.release().1 {
             Some(Release::Failed(error)) => Err(error),
@@ -244,65 +187,5 @@ impl Releasable for Arc<Tenure> {
     #[inline]
     fn pid(&self) -> Option<u32> {
         self.owner().map(Owner::pid)
-    }
-}
-
-/// Gives back what is held in one store, what is to be held for the same rest in one call, and says of each how that went.
-pub(crate) fn release_together<M: EventMutex, H: Releasable>(
-    mutex: M,
-    held: Vec<ReleaseOnDrop<M, H>>,
-) -> Vec<(H, Option<Release>)> {
-    if held.len() < 2 {
-        return held.into_iter().map(ReleaseOnDrop::release).collect();
-    }
-    let ended: Vec<Option<(Lease, Option<Term>)>> = held.iter().map(ReleaseOnDrop::begin_release).collect();
-    let mut together = BTreeMap::<Option<Term>, Vec<usize>>::new();
-    for (place, ended) in ended.iter().enumerate() {
-        if let Some((_, rest)) = ended {
-            together.entry(*rest).or_default().push(place);
-        }
-    }
-    let mut answers: Vec<Option<Answer>> = ended.iter().map(|_| None).collect();
-    for (rest, places) in together {
-        let leases: Vec<Lease> = places.iter().filter_map(|place| Some(ended[*place].as_ref()?.0.clone())).collect();
-        for (place, answer) in places.into_iter().zip(released(&mutex, &leases, rest)) {
-            answers[place] = Some(answer);
-        }
-    }
-    let conclude = |((held, ended), answer): ((ReleaseOnDrop<M, H>, _), _)| match (ended, answer) {
-        (Some((lease, rest)), Some(Answer::Heard(answer))) => held.released(&lease, rest, answer),
-        // It is tried again alone. What is not ours any more may be one that went back.
-        (_, Some(Answer::Unknown(error))) => match held.release() {
-            (holding, Some(Release::Lost)) => (holding, Some(Release::Failed(error))),
-            released => released,
-        },
-        _ => held.release(),
-    };
-    held.into_iter().zip(ended).zip(answers).map(conclude).collect()
-}
-
-/// What came of asking for one of several leases.
-enum Answer {
-    Heard(Result<bool, MutexError>),
-    /// Which of them went back is not known.
-    Unknown(MutexError),
-}
-
-/// Asks the store to take these leases back, now or after a rest; one answer for each.
-fn released(mutex: &impl EventMutex, leases: &[Lease], rest: Option<Term>) -> Vec<Answer> {
-    let answers = contain(|| match rest {
-        None => mutex.release(leases),
-        Some(rest) => mutex.release_after(leases, rest),
-    });
-    let unknown = |lease: &Lease| match &answers {
-        Ok(answers) => {
-            let count = format!("the store gave {} answers to {} leases", answers.len(), leases.len());
-            Answer::Unknown(MutexError::unusable(attempted_release(lease), count))
-        }
-        Err(message) => Answer::Unknown(MutexError::panicked(attempted_release(lease), message)),
-    };
-    match answers {
-        Ok(answers) if answers.len() == leases.len() => answers.into_iter().map(Answer::Heard).collect(),
-        _ => leases.iter().map(unknown).collect(),
     }
 }

@@ -14,8 +14,8 @@ use super::process_exit::{self, EndsWithProcess};
 use super::tenure::Tenure;
 use super::timer_thread::{Need, TimerThread};
 use crate::base::contain::contain;
-use crate::base::error::{Chain, MutexError, Named};
-use crate::base::escape::OneLine;
+use crate::base::error::MutexError;
+use crate::base::escape::{Chain, Named, OneLine};
 use crate::base::process;
 use crate::lease::holder::Holder;
 use crate::lease::request::Lease;
@@ -23,6 +23,7 @@ use crate::lease::store_id::StoreId;
 use crate::lease::term::Renewal;
 use crate::observe::log::{log_or_print, spawn_detached};
 use crate::observe::run_id::RunId;
+use crate::store::event_mutex::ask_each::ask_together;
 use crate::store::event_mutex::{Answers, Scope};
 use crate::store::handle::Store;
 use crate::time::clock::manual::Wake;
@@ -162,15 +163,10 @@ impl Keeper {
         let leases = batch.leases();
         // Whoever holds a lease has a handle; who has none is gone without giving it back.
         let Some(mutex) = self.handles.any() else { return leases.iter().map(|_| Ok(false)).collect() };
-        let failed = |error: &MutexError| leases.iter().map(|_| Err(error.clone())).collect();
-        let answers = match contain(|| mutex.extend(&leases, batch.term)) {
-            Ok(answers) if answers.len() == leases.len() => answers,
-            Ok(answers) => {
-                let count = format!("the store gave {} answers to {} leases", answers.len(), leases.len());
-                failed(&MutexError::unusable(attempted(&leases), count))
-            }
-            Err(message) => failed(&MutexError::panicked(attempted(&leases), &message)),
-        };
+        let answers = ask_together(leases.len(), || mutex.extend(&leases, batch.term)).unwrap_or_else(|why| {
+            let error = MutexError::unusable(attempted(&leases), why);
+            leases.iter().map(|_| Err(error.clone())).collect()
+        });
         if let Some(error) = answers.iter().find_map(|answer| answer.as_ref().err()) {
             let failures = answers.iter().filter(|answer| answer.is_err()).count();
             let _ = contain(|| {

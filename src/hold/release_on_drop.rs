@@ -10,7 +10,8 @@ use crate::lease::request::Lease;
 use crate::lease::term::Term;
 use crate::observe::log::print_unless_logged;
 use crate::observe::release::Release;
-use crate::store::event_mutex::{Answers, EventMutex, attempted_release};
+use crate::store::event_mutex::ask_each::ask_together;
+use crate::store::event_mutex::{EventMutex, attempted_release};
 
 /// A lease, or all that a run holds.
 pub(crate) trait Releasable {
@@ -116,19 +117,14 @@ impl<M: EventMutex, H: Releasable> ReleaseOnDrop<M, H> {
             return Some(Release::Lost);
         }
         let PendingRelease { lease, rest } = self.holding().begin_release()?;
-        let answer = contain(|| match rest {
-            None => self.mutex.forget(&lease),
-            Some(rest) => only(self.mutex.release_after(slice::from_ref(&*lease), rest), &lease),
-        });
-        let answer = answer.unwrap_or_else(|message| Err(MutexError::panicked(attempted_release(&lease), &message)));
+        let answer = match rest {
+            None => contain(|| self.mutex.forget(&lease))
+                .unwrap_or_else(|message| Err(MutexError::panicked(attempted_release(&lease), &message))),
+            Some(rest) => ask_together(1, || self.mutex.release_after(slice::from_ref(&*lease), rest))
+                .unwrap_or_else(|why| vec![Err(MutexError::unusable(attempted_release(&lease), why))])
+                .remove(0),
+        };
         Some(Release::of(&lease, rest, answer))
-    }
-}
-
-fn only(mut answers: Answers<bool>, lease: &Lease) -> Result<bool, MutexError> {
-    match answers.pop() {
-        Some(answer) if answers.is_empty() => answer,
-        _ => Err(MutexError::unusable(attempted_release(lease), "the store did not give one answer")),
     }
 }
 

@@ -101,26 +101,12 @@ impl Holder {
 
     /// How far [`since`](Self::since) lay in the future when the store looked: its clock was set back by at least that
     /// much after the grant. `None` if it lay in the past, or in the future by a second or less.
-    ///
-    /// ```
-    /// # use soloist::{FencingToken, Holder, Owner};
-    /// # use chrono::DateTime;
-    /// # let holder = Holder::new(Owner::unique(), FencingToken::new(7), "web-1", DateTime::UNIX_EPOCH, DateTime::UNIX_EPOCH);
-    /// assert_eq!(holder.clock_set_back_by(), None);
-    /// ```
     pub fn clock_set_back_by(&self) -> Option<Duration> {
         self.set_back_by
     }
 
     /// Returns this holder with the process group of the command that works under its lease: what a store calls that has
     /// it on record.
-    ///
-    /// ```
-    /// # use soloist::{FencingToken, Holder, Owner};
-    /// # use chrono::DateTime;
-    /// # let holder = Holder::new(Owner::unique(), FencingToken::new(7), "web-1", DateTime::UNIX_EPOCH, DateTime::UNIX_EPOCH);
-    /// assert_eq!(holder.with_process_group(4243).process_group(), Some(4243));
-    /// ```
     #[must_use = "the holder itself stays as it is"]
     pub fn with_process_group(self, process_group: u32) -> Self {
         Self { process_group: Some(process_group), ..self }
@@ -128,14 +114,6 @@ impl Holder {
 
     /// Returns this holder as one whose process has ended, while what it started keeps the lease by its
     /// [`lifeline`](crate::EventMutex::lifeline): what a store calls that can tell.
-    ///
-    /// ```
-    /// # use soloist::{FencingToken, Holder, Owner};
-    /// # use chrono::DateTime;
-    /// # let since = DateTime::UNIX_EPOCH;
-    /// let holder = Holder::new(Owner::unique(), FencingToken::new(7), "web-1", since, since).with_process_group(4243);
-    /// assert!(holder.survived_by_its_command().to_string().ends_with("its command still runs as process group 4243"));
-    /// ```
     #[must_use = "the holder itself stays as it is"]
     pub fn survived_by_its_command(self) -> Self {
         Self { has_ended: true, ..self }
@@ -143,26 +121,12 @@ impl Holder {
 
     /// The process group of the command that works under the lease, as its host counts them; `None` if there is no
     /// command, or the store does not know. `kill -TERM -- -GROUP` on that host asks all of it to stop.
-    ///
-    /// ```
-    /// # use soloist::{FencingToken, Holder, Owner};
-    /// # use chrono::DateTime;
-    /// # let holder = Holder::new(Owner::unique(), FencingToken::new(7), "web-1", DateTime::UNIX_EPOCH, DateTime::UNIX_EPOCH);
-    /// assert_eq!(holder.process_group(), None);
-    /// ```
     pub fn process_group(&self) -> Option<u32> {
         self.process_group
     }
 
     /// Whether its process has ended, as far as the store can tell, and only what it started keeps the lease: until that
     /// ends, too, and not until [`until`](Self::until).
-    ///
-    /// ```
-    /// # use soloist::{FencingToken, Holder, Owner};
-    /// # use chrono::DateTime;
-    /// # let holder = Holder::new(Owner::unique(), FencingToken::new(7), "web-1", DateTime::UNIX_EPOCH, DateTime::UNIX_EPOCH);
-    /// assert!(!holder.has_ended());
-    /// ```
     pub fn has_ended(&self) -> bool {
         self.has_ended
     }
@@ -197,75 +161,32 @@ impl Holder {
     }
 
     /// The acquisition that holds it.
-    ///
-    /// ```
-    /// # use soloist::{FencingToken, Holder, Owner};
-    /// # use chrono::DateTime;
-    /// let owner = Owner::unique();
-    /// let holder = Holder::new(owner, FencingToken::new(7), "web-1", DateTime::UNIX_EPOCH, DateTime::UNIX_EPOCH);
-    /// assert_eq!(holder.owner(), owner);
-    /// ```
     pub fn owner(&self) -> Owner {
         self.owner
     }
 
     /// The token of its grant.
-    ///
-    /// ```
-    /// # use soloist::{FencingToken, Holder, Owner};
-    /// # use chrono::DateTime;
-    /// # let holder = Holder::new(Owner::unique(), FencingToken::new(7), "web-1", DateTime::UNIX_EPOCH, DateTime::UNIX_EPOCH);
-    /// assert_eq!(holder.token().get(), 7);
-    /// ```
     pub fn token(&self) -> FencingToken {
         self.token
     }
 
     /// The name of its host.
-    ///
-    /// ```
-    /// # use soloist::{FencingToken, Holder, Owner};
-    /// # use chrono::DateTime;
-    /// # let holder = Holder::new(Owner::unique(), FencingToken::new(7), "web-1", DateTime::UNIX_EPOCH, DateTime::UNIX_EPOCH);
-    /// assert_eq!(holder.host(), "web-1");
-    /// ```
     pub fn host(&self) -> &str {
         &self.host
     }
 
     /// Its process, as its host counts processes.
-    ///
-    /// ```
-    /// # use soloist::{FencingToken, Holder, Owner};
-    /// # use chrono::DateTime;
-    /// # let holder = Holder::new(Owner::unique(), FencingToken::new(7), "web-1", DateTime::UNIX_EPOCH, DateTime::UNIX_EPOCH);
-    /// assert_eq!(holder.pid(), std::process::id());
-    /// ```
     pub fn pid(&self) -> u32 {
         self.owner.pid()
     }
 
     /// Since when, on the store's clock.
-    ///
-    /// ```
-    /// # use soloist::{FencingToken, Holder, Owner};
-    /// # use chrono::DateTime;
-    /// # let holder = Holder::new(Owner::unique(), FencingToken::new(7), "web-1", DateTime::UNIX_EPOCH, DateTime::UNIX_EPOCH);
-    /// assert_eq!(holder.since(), DateTime::UNIX_EPOCH);
-    /// ```
     pub fn since(&self) -> DateTime<Utc> {
         self.since
     }
 
     /// Until when at the latest, on the store's clock, unless it is extended or has a
     /// [`lifeline`](crate::EventMutex::lifeline). Of one that [has ended](Self::has_ended) it says nothing.
-    ///
-    /// ```
-    /// # use soloist::{FencingToken, Holder, Owner};
-    /// # use chrono::DateTime;
-    /// # let holder = Holder::new(Owner::unique(), FencingToken::new(7), "web-1", DateTime::UNIX_EPOCH, DateTime::UNIX_EPOCH);
-    /// assert_eq!(holder.until(), DateTime::UNIX_EPOCH);
-    /// ```
     pub fn until(&self) -> DateTime<Utc> {
         self.until
     }

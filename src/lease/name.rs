@@ -60,12 +60,6 @@ enum Claimed {
 
 impl MutexName {
     /// The longest name, in characters: 512, which are at most 2,048 bytes.
-    ///
-    /// ```
-    /// use soloist::MutexName;
-    ///
-    /// assert!(MutexName::lease("x".repeat(MutexName::MAX_CHARS)).is_ok());
-    /// ```
     pub const MAX_CHARS: usize = 512;
 
     /// The lease that is called `name`; any text of 1 to [`MAX_CHARS`](Self::MAX_CHARS) characters is a name.
@@ -170,55 +164,22 @@ impl MutexName {
     }
 
     /// The name without the kind: what the lease is called, and what a claim is kept beside.
-    ///
-    /// ```
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// assert_eq!(soloist::MutexName::lease("reports")?.mutex(), "reports");
-    /// # Ok(())
-    /// # }
-    /// ```
     pub fn mutex(&self) -> &str {
         &self.0.mutex
     }
 
     /// Whether this names something that only expires: a claim on an occurrence or a period, or a mark. Otherwise it names a
     /// lease.
-    ///
-    /// ```
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let lease = soloist::MutexName::lease("reports")?;
-    /// assert!(!lease.is_claim());
-    /// assert!(lease.claim("reports", chrono::DateTime::UNIX_EPOCH).is_claim());
-    /// # Ok(())
-    /// # }
-    /// ```
     pub fn is_claim(&self) -> bool {
         self.0.claim.is_some()
     }
 
     /// The event that a claim or a mark is for; `None` for a lease.
-    ///
-    /// ```
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let claim = soloist::MutexName::lease("warehouse")?.claim("import", chrono::DateTime::UNIX_EPOCH);
-    /// assert_eq!(claim.event(), Some("import"));
-    /// # Ok(())
-    /// # }
-    /// ```
     pub fn event(&self) -> Option<&str> {
         self.0.claim.as_ref().map(|claim| &*claim.event)
     }
 
     /// The occurrence that a claim is for; `None` for anything else.
-    ///
-    /// ```
-    /// # use chrono::DateTime;
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let claim = soloist::MutexName::lease("reports")?.claim("reports", DateTime::UNIX_EPOCH);
-    /// assert_eq!(claim.occurrence(), Some(DateTime::UNIX_EPOCH));
-    /// # Ok(())
-    /// # }
-    /// ```
     pub fn occurrence(&self) -> Option<DateTime<Utc>> {
         match self.0.claim.as_ref()?.on {
             Claimed::Occurrence(occurrence) => Some(occurrence),
@@ -227,15 +188,6 @@ impl MutexName {
     }
 
     /// The period that a permit is for; `None` for anything else.
-    ///
-    /// ```
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let permit = soloist::MutexName::lease("reports")?.permit("reports", "day@2026-03-01T00:00:00+01:00");
-    /// assert_eq!(permit.period(), Some("day@2026-03-01T00:00:00+01:00"));
-    /// assert!(permit.is_claim() && permit.occurrence().is_none());
-    /// # Ok(())
-    /// # }
-    /// ```
     pub fn period(&self) -> Option<&str> {
         match &self.0.claim.as_ref()?.on {
             Claimed::Occurrence(_) | Claimed::Mark(_) => None,
@@ -244,17 +196,6 @@ impl MutexName {
     }
 
     /// What a mark says; nothing for anything else.
-    ///
-    /// ```
-    /// use soloist::MutexName;
-    ///
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let name = MutexName::lease("reports")?;
-    /// assert_eq!(name.mark("reports", "seen").marked(), Some("seen"));
-    /// assert_eq!(name.marked(), None);
-    /// # Ok(())
-    /// # }
-    /// ```
     pub fn marked(&self) -> Option<&str> {
         match &self.0.claim.as_ref()?.on {
             Claimed::Occurrence(_) | Claimed::Period(_) => None,

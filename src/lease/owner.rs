@@ -31,19 +31,11 @@ impl Owner {
     /// A new owner: one random id per process, this process's pid and a counter.
     ///
     /// The two sides of a `fork` differ by their pids, although they share the rest.
-    ///
-    /// ```
-    /// assert_eq!(soloist::Owner::unique().pid(), std::process::id());
-    /// ```
     pub fn unique() -> Self {
         Owners::of_this_process().unique()
     }
 
     /// The process that acquired, as its own host counts processes.
-    ///
-    /// ```
-    /// println!("held by process {}", soloist::Owner::unique().pid());
-    /// ```
     pub fn pid(self) -> u32 {
         self.pid
     }

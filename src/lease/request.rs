@@ -73,43 +73,16 @@ impl LeaseRequest {
     }
 
     /// What is asked for.
-    ///
-    /// ```
-    /// # use soloist::{Clock, LeaseRequest, MutexName, Term};
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let request = LeaseRequest::new(MutexName::lease("reports")?, Term::MAX, &Clock::system());
-    /// assert_eq!(request.name().to_string(), "lease/reports");
-    /// # Ok(())
-    /// # }
-    /// ```
     pub fn name(&self) -> &MutexName {
         &self.name
     }
 
     /// For how long.
-    ///
-    /// ```
-    /// # use soloist::{Clock, LeaseRequest, MutexName, Term};
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let request = LeaseRequest::new(MutexName::lease("reports")?, Term::MAX, &Clock::system());
-    /// assert_eq!(request.term(), Term::MAX);
-    /// # Ok(())
-    /// # }
-    /// ```
     pub fn term(&self) -> Term {
         self.term
     }
 
     /// Who asks.
-    ///
-    /// ```
-    /// # use soloist::{Clock, LeaseRequest, MutexName, Term};
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let request = LeaseRequest::new(MutexName::lease("reports")?, Term::MAX, &Clock::system());
-    /// assert_eq!(request.owner().pid(), std::process::id());
-    /// # Ok(())
-    /// # }
-    /// ```
     pub fn owner(&self) -> Owner {
         self.owner
     }
@@ -132,11 +105,7 @@ impl LeaseRequest {
             owner: self.owner,
             token,
             term: self.term,
-            deadline: if cfg!(soloist_mutation = "deadline_after_reply") {
-                Clock::system().moment().plus(self.term.get())
-            } else {
-                self.asked_at.plus(self.term.get())
-            },
+            deadline: self.asked_at.plus(self.term.get()),
         }
     }
 }
@@ -168,71 +137,26 @@ pub struct Lease {
 
 impl Lease {
     /// What is held.
-    ///
-    /// ```
-    /// # use soloist::{Clock, FencingToken, LeaseRequest, MutexName, Term};
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let lease = LeaseRequest::new(MutexName::lease("reports")?, Term::MAX, &Clock::system()).granted(FencingToken::new(1));
-    /// assert_eq!(lease.name().mutex(), "reports");
-    /// # Ok(())
-    /// # }
-    /// ```
     pub fn name(&self) -> &MutexName {
         &self.name
     }
 
     /// Who holds it.
-    ///
-    /// ```
-    /// # use soloist::{Clock, FencingToken, LeaseRequest, MutexName, Term};
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let lease = LeaseRequest::new(MutexName::lease("reports")?, Term::MAX, &Clock::system()).granted(FencingToken::new(1));
-    /// assert_eq!(lease.owner().pid(), std::process::id());
-    /// # Ok(())
-    /// # }
-    /// ```
     pub fn owner(&self) -> Owner {
         self.owner
     }
 
     /// The token of this grant.
-    ///
-    /// ```
-    /// # use soloist::{Clock, FencingToken, LeaseRequest, MutexName, Term};
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let lease = LeaseRequest::new(MutexName::lease("reports")?, Term::MAX, &Clock::system()).granted(FencingToken::new(1));
-    /// assert_eq!(lease.token(), FencingToken::new(1));
-    /// # Ok(())
-    /// # }
-    /// ```
     pub fn token(&self) -> FencingToken {
         self.token
     }
 
     /// The term it was granted for.
-    ///
-    /// ```
-    /// # use soloist::{Clock, FencingToken, LeaseRequest, MutexName, Term};
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let lease = LeaseRequest::new(MutexName::lease("reports")?, Term::MAX, &Clock::system()).granted(FencingToken::new(1));
-    /// assert_eq!(lease.term(), Term::MAX);
-    /// # Ok(())
-    /// # }
-    /// ```
     pub fn term(&self) -> Term {
         self.term
     }
 
     /// Until when the owner may rely on this grant: the moment before it was asked for, plus the term.
-    ///
-    /// ```
-    /// # use soloist::{Clock, FencingToken, LeaseRequest, MutexName, Term};
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let lease = LeaseRequest::new(MutexName::lease("reports")?, Term::MAX, &Clock::system()).granted(FencingToken::new(1));
-    /// assert!(Clock::system().moment() < lease.deadline());
-    /// # Ok(())
-    /// # }
-    /// ```
     pub fn deadline(&self) -> Moment {
         self.deadline
     }

@@ -35,12 +35,6 @@ pub struct FencingToken(u64);
 
 impl FencingToken {
     /// The token with this number, as a store counts them.
-    ///
-    /// ```
-    /// use soloist::FencingToken;
-    ///
-    /// assert!(FencingToken::new(8) > FencingToken::new(7));
-    /// ```
     pub const fn new(number: u64) -> Self {
         Self(number)
     }
@@ -62,10 +56,6 @@ impl FencingToken {
     }
 
     /// The number.
-    ///
-    /// ```
-    /// assert_eq!(soloist::FencingToken::new(7).get(), 7);
-    /// ```
     pub const fn get(self) -> u64 {
         self.0
     }

@@ -31,10 +31,6 @@ pub enum CancelReason {
 impl CancelReason {
     /// The reason as one lower-case word, the same in every version: `lease_lost`, `timed_out`,
     /// `shutting_down`.
-    ///
-    /// ```
-    /// assert_eq!(soloist::CancelReason::LeaseLost.keyword(), "lease_lost");
-    /// ```
     pub fn keyword(self) -> &'static str {
         match self {
             Self::LeaseLost => "lease_lost",
@@ -81,15 +77,6 @@ impl Cancelled {
     }
 
     /// Why.
-    ///
-    /// ```
-    /// use soloist::{CancelReason, Event};
-    ///
-    /// let event = Event::call("import", |run| match run.check() {
-    ///     Err(cancelled) if cancelled.reason() == CancelReason::TimedOut => println!("the rest is for the next run"),
-    ///     _ => println!("importing"),
-    /// });
-    /// ```
     pub fn reason(&self) -> CancelReason {
         self.reason
     }

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use super::cancel::{CancelReason, Cancelled};
 use super::command_exit::Exited;
 use crate::base::contain::contain;
-use crate::base::error::{BoxError, Chain};
-use crate::base::escape::Lines;
+use crate::base::error::BoxError;
+use crate::base::escape::{Chain, Lines};
 
 /// What somebody's code did instead of succeeding.
 ///

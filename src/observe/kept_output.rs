@@ -37,28 +37,11 @@ impl KeptOutput {
     }
 
     /// The bytes that were kept.
-    ///
-    /// ```
-    /// use soloist::{Event, Output};
-    ///
-    /// let event = Event::exec("df", "df").hourly().output(Output::Keep(4096)).then(|_, outcome| {
-    ///     let lines = outcome.output().map_or(0, |output| output.bytes().split(|byte| *byte == b'\n').count());
-    ///     println!("{lines} lines");
-    /// });
-    /// ```
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
     /// How many bytes came before those.
-    ///
-    /// ```
-    /// use soloist::{Event, Output};
-    ///
-    /// let event = Event::exec("df", "df").hourly().output(Output::Keep(4096)).then(|_, outcome| {
-    ///     assert!(outcome.output().is_some_and(|output| output.left_out() == 0));
-    /// });
-    /// ```
     pub fn left_out(&self) -> u64 {
         self.left_out
     }

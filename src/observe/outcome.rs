@@ -12,8 +12,8 @@ use super::fault::Fault;
 use super::kept_output::KeptOutput;
 use super::release::Release;
 use super::took::Took;
-use crate::base::error::{Chain, MutexError};
-use crate::base::escape::Lines;
+use crate::base::error::MutexError;
+use crate::base::escape::{Chain, Lines};
 use crate::lease::token::FencingToken;
 
 pub(crate) mod hook;
@@ -66,53 +66,17 @@ impl RunOutcome {
     }
 
     /// How the task ended.
-    ///
-    /// ```
-    /// # use soloist::{Ended, Event, Schedule};
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let mut schedule = Schedule::in_process();
-    /// schedule.add(Event::call("reports", |_| {}).every_minute().then(|_, outcome| {
-    ///     assert!(matches!(outcome.ended(), Ended::Succeeded));
-    /// }))?;
-    /// # assert!(!schedule.run_due(chrono::Utc::now()).is_failure());
-    /// # Ok(())
-    /// # }
-    /// ```
     pub fn ended(&self) -> &Ended {
         &self.ended
     }
 
     /// Whether the task did what it was asked to. Hooks and the release have no say in it.
-    ///
-    /// ```
-    /// # use soloist::{Event, Schedule};
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let mut schedule = Schedule::in_process();
-    /// schedule.add(Event::call("reports", |_| Err("no paper".into())).every_minute().then(|_, outcome| {
-    ///     assert!(!outcome.is_success());
-    /// }))?;
-    /// # assert!(schedule.run_due(chrono::Utc::now()).is_failure());
-    /// # Ok(())
-    /// # }
-    /// ```
     pub fn is_success(&self) -> bool {
         matches!(self.ended, Ended::Succeeded)
     }
 
     /// Whether anything went wrong: the task, a hook, the lease or its release, or a store that was out, so that the
     /// run had no protection.
-    ///
-    /// ```
-    /// # use soloist::{Event, Schedule, Verdict};
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let mut schedule = Schedule::in_process();
-    /// schedule.add(Event::call("reports", |_| {}).every_minute().then(|_, _| Err("nobody to notify".into())))?;
-    /// let entry = schedule.run("reports", chrono::Utc::now())?;
-    /// let Verdict::Ran(outcome) = entry.verdict() else { unreachable!("nothing refuses it") };
-    /// assert!(outcome.is_success() && outcome.is_failure());
-    /// # Ok(())
-    /// # }
-    /// ```
     pub fn is_failure(&self) -> bool {
         !self.is_success()
             || !self.hook_failures.is_empty()
@@ -122,74 +86,23 @@ impl RunOutcome {
     }
 
     /// How long the task took, without its hooks.
-    ///
-    /// ```
-    /// # use soloist::{Event, Schedule};
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let mut schedule = Schedule::in_process();
-    /// schedule.add(Event::call("reports", |_| {}).every_minute().then(|run, outcome| {
-    ///     println!("{} took {:?}", run.name(), outcome.took());
-    /// }))?;
-    /// # Ok(())
-    /// # }
-    /// ```
     pub fn took(&self) -> Duration {
         self.took
     }
 
     /// Why the task was told to stop, if it was while it was at work. One that returned without an error all the same has
     /// succeeded: whether its work is done is for the task to say.
-    ///
-    /// ```
-    /// # use soloist::{Event, Schedule};
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let mut schedule = Schedule::in_process();
-    /// schedule.add(Event::call("reports", |_| {}).every_minute().on_success(|run, outcome| match outcome.cancel_reason() {
-    ///     None => println!("{} is done", run.name()),
-    ///     Some(reason) => println!("{} has ended, after it was told to because {reason}", run.name()),
-    /// }))?;
-    /// # assert!(!schedule.run_due(chrono::Utc::now()).is_failure());
-    /// # Ok(())
-    /// # }
-    /// ```
     pub fn cancel_reason(&self) -> Option<CancelReason> {
         self.cancelled
     }
 
     /// The fencing token the run carried; `None` for an event without protection, and where it was
     /// [`unprotected`](Self::unprotected).
-    ///
-    /// ```
-    /// # use soloist::{Event, Schedule};
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let mut schedule = Schedule::in_process();
-    /// schedule.add(Event::call("reports", |_| {}).every_minute().without_overlapping().then(|run, outcome| {
-    ///     assert_eq!(outcome.fencing_token(), run.fencing_token());
-    /// }))?;
-    /// # assert!(!schedule.run_due(chrono::Utc::now()).is_failure());
-    /// # Ok(())
-    /// # }
-    /// ```
     pub fn fencing_token(&self) -> Option<FencingToken> {
         self.token
     }
 
     /// The hooks that failed so far, in the order in which they ran.
-    ///
-    /// ```
-    /// # use soloist::{Event, Schedule};
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let mut schedule = Schedule::in_process();
-    /// schedule.add(
-    ///     Event::call("reports", |_| {})
-    ///         .every_minute()
-    ///         .before(|_| Err("the printer is out".into()))
-    ///         .then(|_, outcome| assert_eq!(outcome.hook_failures().len(), 1)),
-    /// )?;
-    /// # schedule.run_due(chrono::Utc::now());
-    /// # Ok(())
-    /// # }
-    /// ```
     pub fn hook_failures(&self) -> &[HookFailure] {
         &self.hook_failures
     }
@@ -199,85 +112,28 @@ impl RunOutcome {
     /// its [`grace`](crate::Event::grace) and a second before another run may be admitted. Or when the store said that it was not ours any
     /// more, because somebody broke it, or the store lost its data: then another run may have been admitted since the
     /// last renewal.
-    ///
-    /// ```
-    /// # use soloist::{Event, Schedule};
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let mut schedule = Schedule::in_process();
-    /// schedule.add(Event::call("reports", |_| {}).every_minute().without_overlapping().then(|run, outcome| {
-    ///     if let Some(at) = outcome.lease_lost_at() {
-    ///         eprintln!("{}: lost its lease, as was found at {at}", run.name());
-    ///     }
-    /// }))?;
-    /// # assert!(!schedule.run_due(chrono::Utc::now()).is_failure());
-    /// # Ok(())
-    /// # }
-    /// ```
     pub fn lease_lost_at(&self) -> Option<DateTime<Utc>> {
         self.lost_at
     }
 
     /// Why it ran without its protection, if it did: the store gave no decision, and the event says
     /// [`OutagePolicy::RunUnprotected`](crate::OutagePolicy::RunUnprotected).
-    ///
-    /// ```
-    /// # use soloist::{Event, Schedule};
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let mut schedule = Schedule::in_process();
-    /// schedule.add(Event::call("reports", |_| {}).every_minute().without_overlapping().then(|_, outcome| {
-    ///     assert!(outcome.unprotected().is_none());
-    /// }))?;
-    /// # assert!(!schedule.run_due(chrono::Utc::now()).is_failure());
-    /// # Ok(())
-    /// # }
-    /// ```
     pub fn unprotected(&self) -> Option<&MutexError> {
         self.unprotected.as_deref()
     }
 
     /// The exit code of its command, or the signal that ended it; `None` if it is a callback, or was not started. Also
     /// there when the command was [cancelled](crate::CancelReason), however it took that.
-    ///
-    /// ```
-    /// use soloist::Event;
-    ///
-    /// let event = Event::exec("backup", "pg_dump app > /backup/app.sql").daily().on_failure(|run, outcome| {
-    ///     let code = outcome.exit_status().and_then(|status| status.code());
-    ///     eprintln!("{}: {code:?}", run.name());
-    /// });
-    /// ```
     pub fn exit_status(&self) -> Option<ExitStatus> {
         self.exit.as_ref().map(|exit| exit.status)
     }
 
     /// The end of what its command wrote; `None` unless [`Output::Keep`](crate::Output::Keep) asks for it.
-    ///
-    /// ```
-    /// use soloist::{Event, Output};
-    ///
-    /// let event = Event::exec("backup", "pg_dump app > /backup/app.sql").daily().output(Output::Keep(4096));
-    /// let event = event.on_failure(|run, outcome| match outcome.output() {
-    ///     Some(output) => eprintln!("{}: {output}", run.name()),
-    ///     None => eprintln!("{} was not started", run.name()),
-    /// });
-    /// ```
     pub fn output(&self) -> Option<&KeptOutput> {
         self.exit.as_ref()?.output.as_ref()
     }
 
     /// How giving the lease back went; `None` without a lease, and in hooks, which run while it is still held.
-    ///
-    /// ```
-    /// # use soloist::{Event, Release, Schedule, Verdict};
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let mut schedule = Schedule::in_process();
-    /// schedule.add(Event::call("reports", |_| {}).every_minute().without_overlapping())?;
-    /// let entry = schedule.run("reports", chrono::Utc::now())?;
-    /// let Verdict::Ran(outcome) = entry.verdict() else { unreachable!("nobody else holds it") };
-    /// assert!(matches!(outcome.release(), Some(Release::Released)));
-    /// # Ok(())
-    /// # }
-    /// ```
     pub fn release(&self) -> Option<&Release> {
         self.release.as_ref()
     }

@@ -4,8 +4,8 @@ use std::fmt;
 
 use super::took::Took;
 use crate::base::contain::contain;
-use crate::base::error::{Chain, MutexError};
-use crate::base::escape::OneLine;
+use crate::base::error::MutexError;
+use crate::base::escape::{Chain, OneLine};
 use crate::lease::request::Lease;
 use crate::lease::term::Term;
 
@@ -30,10 +30,6 @@ pub enum Release {
 
 impl Release {
     /// Whether the name was not, or not by us, given back.
-    ///
-    /// ```
-    /// assert!(soloist::Release::Lost.is_failure());
-    /// ```
     pub fn is_failure(&self) -> bool {
         matches!(self, Self::Lost | Self::Failed(_))
     }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use chrono::SecondsFormat;
 
-use crate::base::error::{Chain, MutexError};
-use crate::base::escape::Lines;
+use crate::base::error::MutexError;
+use crate::base::escape::{Chain, Lines};
 use crate::lease::holder::Holder;
 use crate::schedule::pause::Pause;
 use crate::time::clock::shown::Rough;
@@ -53,10 +53,6 @@ pub enum SkipReason {
 impl SkipReason {
     /// The reason as one lower-case word, the same in every version: `filtered`, `filter_panicked`, `overlapping`,
     /// `ran_elsewhere`, `store_unavailable`, `too_late`, `paused`, `shutting_down`.
-    ///
-    /// ```
-    /// assert_eq!(soloist::SkipReason::TooLate.keyword(), "too_late");
-    /// ```
     pub fn keyword(&self) -> &'static str {
         match self {
             Self::Filtered => "filtered",
@@ -73,13 +69,6 @@ impl SkipReason {
     /// Whether this is a fault, and not the schedule doing its work. A lease held
     /// [since the future](Holder::clock_set_back_by) is a fault: its holder may be dead, and somebody must look at the
     /// store's clock.
-    ///
-    /// ```
-    /// use soloist::SkipReason;
-    ///
-    /// assert!(!SkipReason::Overlapping(None).is_failure());
-    /// assert!(SkipReason::FilterPanicked("out of range".into()).is_failure());
-    /// ```
     pub fn is_failure(&self) -> bool {
         match self {
             Self::FilterPanicked(_) | Self::StoreUnavailable(_) => true,
@@ -89,10 +78,6 @@ impl SkipReason {
     }
 
     /// Who holds what the event asked for, or has paused its schedule, where that is the reason and the store knows it.
-    ///
-    /// ```
-    /// assert!(soloist::SkipReason::Overlapping(None).holder().is_none());
-    /// ```
     pub fn holder(&self) -> Option<&Holder> {
         match self {
             Self::Overlapping(holder) | Self::RanElsewhere(holder) | Self::Paused(holder) => holder.as_ref(),

@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use super::planned_run::Turn;
 use crate::base::contain::contain;
-use crate::base::error::{BoxError, Chain, MutexError};
-use crate::base::escape::OneLine;
+use crate::base::error::{BoxError, MutexError};
+use crate::base::escape::{Chain, OneLine};
 use crate::event::catch_up::Missed;
 use crate::event::outage_policy::OutagePolicy;
-use crate::hold::guard::release_together;
 use crate::hold::release_on_drop::ReleaseOnDrop;
+use crate::hold::release_together::release_together;
 use crate::hold::tenure::Tenure;
 use crate::lease::request::Lease;
 use crate::lease::token::FencingToken;

@@ -18,15 +18,15 @@ use crate::time::clock::Clock;
 
 pub(crate) mod admission;
 pub(crate) mod ask_each;
-pub(crate) mod broken;
-pub(crate) mod forward;
+pub(crate) mod broken_lease;
+pub(crate) mod delegate;
 pub(crate) mod lifeline;
 pub(crate) mod warning;
 
 use admission::{Admission, Admitted, Grant};
 use ask_each::{ask_each, outage_in};
-use broken::Broken;
-use forward::forward;
+use broken_lease::Broken;
+use delegate::delegate;
 use lifeline::Lifeline;
 use warning::StoreWarning;
 
@@ -403,9 +403,9 @@ pub enum Scope {
     Unknown,
 }
 
-forward!(impl<M> EventMutex for &M, |this| **this);
-forward!(impl<M> EventMutex for Box<M>, |this| **this);
-forward!(impl<M> EventMutex for Arc<M>, |this| **this);
+delegate!(impl<M> EventMutex for &M, |this| **this);
+delegate!(impl<M> EventMutex for Box<M>, |this| **this);
+delegate!(impl<M> EventMutex for Arc<M>, |this| **this);
 
 /// What [`EventMutex::admit`] does for a store that can't decide on an admission in one step.
 pub(crate) fn admit_each<M: EventMutex + ?Sized>(mutex: &M, admissions: &[Admission]) -> Answers<Admitted> {

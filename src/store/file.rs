@@ -46,7 +46,7 @@ use crate::lease::store_id::StoreId;
 use crate::lease::term::Term;
 use crate::store::event_mutex::admission::{Admission, Admitted};
 use crate::store::event_mutex::admit_in_steps;
-use crate::store::event_mutex::broken::Broken;
+use crate::store::event_mutex::broken_lease::Broken;
 #[cfg(unix)]
 use crate::store::event_mutex::lifeline::Lifeline;
 #[cfg(unix)]
@@ -399,9 +399,6 @@ impl EventMutex for FileMutex {
     }
 
     fn forget(&self, lease: &Lease) -> Result<bool, MutexError> {
-        if cfg!(soloist_mutation = "forget_ignores_owner") {
-            return self.break_lease(lease.name()).map(|broken| broken.is_freed());
-        }
         self.end(lease, |section, life, now| section.release(lease, life, now))
             .map_err(|fault| fault.while_trying_to("forget", lease.name()))
     }
@@ -483,7 +480,7 @@ impl fmt::Debug for FileMutex {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::base::error::Chain;
+    use crate::base::escape::Chain;
 
     #[test]
     fn a_directory_that_cannot_be_made_is_an_error_that_names_it() {

@@ -18,7 +18,7 @@ use crate::lease::store_id::StoreId;
 use crate::lease::term::Term;
 use crate::lease::token::FencingToken;
 use crate::store::event_mutex::admission::{Admission, Admitted};
-use crate::store::event_mutex::broken::Broken;
+use crate::store::event_mutex::broken_lease::Broken;
 use crate::time::clock::moment::Moment;
 use crate::time::clock::{Clock, wall_plus};
 
@@ -76,10 +76,6 @@ impl Held {
 
 impl MemoryMutex {
     /// An empty store on the machine's clock.
-    ///
-    /// ```
-    /// let mut schedule = soloist::Schedule::new(soloist::MemoryMutex::new());
-    /// ```
     pub fn new() -> Self {
         Self::default()
     }
@@ -181,9 +177,6 @@ impl EventMutex for MemoryMutex {
     }
 
     fn forget(&self, lease: &Lease) -> Result<bool, MutexError> {
-        if cfg!(soloist_mutation = "forget_ignores_owner") {
-            return self.break_lease(lease.name()).map(|broken| broken.is_freed());
-        }
         self.decide(|state, now| Ok(state.held_by(lease, now).map(|held| held.until = None).is_some()))
     }
 

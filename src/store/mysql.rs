@@ -13,8 +13,8 @@ use crate::lease::request::{Lease, LeaseRequest};
 use crate::lease::store_id::StoreId;
 use crate::lease::term::Term;
 use crate::store::event_mutex::admission::{Admission, Admitted};
-use crate::store::event_mutex::broken::Broken;
-use crate::store::event_mutex::forward::forward;
+use crate::store::event_mutex::broken_lease::Broken;
+use crate::store::event_mutex::delegate::delegate;
 use crate::store::event_mutex::lifeline::Lifeline;
 use crate::store::event_mutex::warning::StoreWarning;
 use crate::time::clock::Clock;
@@ -274,7 +274,7 @@ impl MysqlMutexBuilder {
     }
 }
 
-forward!(impl EventMutex for MysqlMutex, |this| this.0);
+delegate!(impl EventMutex for MysqlMutex, |this| this.0);
 
 impl fmt::Debug for MysqlMutex {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -30,7 +30,7 @@ use crate::lease::store_id::StoreId;
 use crate::lease::term::Term;
 use crate::store::event_mutex::admission::{Admission, Admitted};
 use crate::store::event_mutex::admit_each;
-use crate::store::event_mutex::broken::Broken;
+use crate::store::event_mutex::broken_lease::Broken;
 use crate::store::event_mutex::warning::StoreWarning;
 use crate::store::remote::failure::Failure;
 use crate::store::remote::held::Held;

@@ -19,7 +19,8 @@ use super::process_alone::{Leader, ProcessAlone as Processes};
 #[cfg(unix)]
 use super::process_group::{Leader, ProcessGroup as Processes};
 use super::run::Run;
-use crate::base::error::{Quoted, debug_as_display};
+use crate::base::error::debug_as_display;
+use crate::base::escape::Quoted;
 use crate::hold::tenure::Tenure;
 use crate::observe::cancel::{CancelReason, Cancelled};
 use crate::observe::command_exit::CommandExit;

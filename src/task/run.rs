@@ -59,19 +59,11 @@ impl Run {
     }
 
     /// The event's name.
-    ///
-    /// ```
-    /// let event = soloist::Event::call("reports", |run| assert_eq!(run.name(), "reports"));
-    /// ```
     pub fn name(&self) -> &str {
         &self.id.event
     }
 
     /// The instant this run was scheduled for, the same on every server; by hand, the instant that was given.
-    ///
-    /// ```
-    /// let event = soloist::Event::call("reports", |run| println!("the report of {}", run.occurrence().date_naive()));
-    /// ```
     pub fn occurrence(&self) -> DateTime<Utc> {
         self.id.occurrence
     }
@@ -79,17 +71,6 @@ impl Run {
     /// How long after its occurrence the tick came that it runs in: seconds, or, where it was missed in the tick for which
     /// it was due, as much as [`catch_up`](crate::Event::catch_up) allows. Zero by hand. How long it then waited for the
     /// events before it in that tick is not in it.
-    ///
-    /// ```
-    /// use std::time::Duration;
-    /// use soloist::Event;
-    ///
-    /// let event = Event::call("digest", |run| {
-    ///     if run.lateness() > Duration::from_secs(60) {
-    ///         println!("the digest of {} comes late", run.occurrence());
-    ///     }
-    /// });
-    /// ```
     pub fn lateness(&self) -> Duration {
         self.lateness
     }
@@ -97,20 +78,12 @@ impl Run {
     /// The lease it runs under, as it was granted; `None` without `without_overlapping`, and in a run that is
     /// [unprotected](crate::OutagePolicy::RunUnprotected) because its store is out. How long it lasts after its
     /// renewals says [`remaining`](Self::remaining).
-    ///
-    /// ```
-    /// let event = soloist::Event::call("reports", |run| assert!(run.lease().is_some())).without_overlapping();
-    /// ```
     pub fn lease(&self) -> Option<&Lease> {
         self.tenure.lease()
     }
 
     /// The token of what it was granted; `None` without any protection, and in a run that is
     /// [unprotected](crate::OutagePolicy::RunUnprotected) because its store is out.
-    ///
-    /// ```
-    /// let event = soloist::Event::call("reports", |run| assert!(run.fencing_token().is_some())).on_one_server();
-    /// ```
     pub fn fencing_token(&self) -> Option<FencingToken> {
         self.tenure.token()
     }
@@ -137,12 +110,6 @@ impl Run {
     }
 
     /// Why the task should stop, the first reason there was; `None`: it may go on.
-    ///
-    /// ```
-    /// use soloist::Event;
-    ///
-    /// let event = Event::call("reports", |run| assert_eq!(run.cancel_reason(), None)).without_overlapping();
-    /// ```
     pub fn cancel_reason(&self) -> Option<CancelReason> {
         self.tenure.reason()
     }
@@ -187,16 +154,6 @@ impl Run {
 
     /// How long the task may go on as things are: until its lease ends or its timeout does. A lease that is renewed ends
     /// later again and again. Zero when it is cancelled; `None`: nothing limits it.
-    ///
-    /// ```
-    /// use std::time::Duration;
-    /// use soloist::Event;
-    ///
-    /// let event = Event::call("import", |run| {
-    ///     let patience = run.remaining().unwrap_or(Duration::from_secs(30)).min(Duration::from_secs(30));
-    ///     println!("asking the other side, for {patience:?} at most");
-    /// });
-    /// ```
     pub fn remaining(&self) -> Option<Duration> {
         self.tenure.remaining()
     }

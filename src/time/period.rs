@@ -11,7 +11,7 @@ use chrono::{DateTime, Datelike, NaiveDate, NaiveTime, Utc};
 
 use super::clock::wall_plus;
 use super::zone::Zone;
-use crate::base::error::Quoted;
+use crate::base::escape::Quoted;
 
 pub(crate) mod error;
 

@@ -6,7 +6,8 @@ use std::str::FromStr;
 
 use chrono::{DateTime, FixedOffset, Local, NaiveDateTime, Offset, TimeZone, Utc};
 
-use crate::base::error::{Quoted, debug_as_display};
+use crate::base::error::debug_as_display;
+use crate::base::escape::Quoted;
 
 pub(crate) mod changes;
 mod variable;

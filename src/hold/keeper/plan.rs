@@ -220,14 +220,12 @@ impl TimedJobs for Plan {
             let next = entry.and_then(|entry| entry.next.as_mut());
             match answer {
                 Ok(true) => {
-                    let asked = if cfg!(soloist_mutation = "deadline_after_reply") { now } else { batch.asked };
-                    tenure.renewed_until(asked.plus(batch.term.get()), now);
+                    tenure.renewed_until(batch.asked.plus(batch.term.get()), now);
                     if let Some(next) = next {
                         *next = Next::after(batch.asked, batch.term, tenure);
                     }
                 }
                 Ok(false) => tenure.lose(now),
-                Err(_) if cfg!(soloist_mutation = "renewal_gives_up") => tenure.lose(now),
                 Err(_) => {
                     tenure.not_renewed();
                     if let Some(next) = next {

@@ -26,52 +26,16 @@ pub struct HookFailure {
 
 impl HookFailure {
     /// Which kind of hook it was.
-    ///
-    /// ```
-    /// # use soloist::{Event, Hook, Schedule};
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let mut schedule = Schedule::in_process();
-    /// # schedule.add(Event::call("reports", |_| {}).every_minute().before(|_| Err("no paper".into())).then(|_, outcome| {
-    /// assert_eq!(outcome.hook_failures()[0].hook(), Hook::Before);
-    /// # }))?;
-    /// # schedule.run_due(chrono::Utc::now());
-    /// # Ok(())
-    /// # }
-    /// ```
     pub fn hook(&self) -> Hook {
         self.hook
     }
 
     /// Which one of its kind, counted from 1 in the order in which they were added to the event.
-    ///
-    /// ```
-    /// # use soloist::{Event, Schedule};
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let mut schedule = Schedule::in_process();
-    /// # schedule.add(Event::call("reports", |_| {}).every_minute().before(|_| Err("no paper".into())).then(|_, outcome| {
-    /// assert_eq!(outcome.hook_failures()[0].number(), 1);
-    /// # }))?;
-    /// # schedule.run_due(chrono::Utc::now());
-    /// # Ok(())
-    /// # }
-    /// ```
     pub fn number(&self) -> usize {
         self.number
     }
 
     /// What it did.
-    ///
-    /// ```
-    /// # use soloist::{Event, Schedule};
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let mut schedule = Schedule::in_process();
-    /// # schedule.add(Event::call("reports", |_| {}).every_minute().before(|_| Err("no paper".into())).then(|_, outcome| {
-    /// assert_eq!(outcome.hook_failures()[0].fault().to_string(), "failed: no paper");
-    /// # }))?;
-    /// # schedule.run_due(chrono::Utc::now());
-    /// # Ok(())
-    /// # }
-    /// ```
     pub fn fault(&self) -> &Fault {
         &self.fault
     }

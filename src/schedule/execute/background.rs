@@ -13,8 +13,8 @@ use tracing::Span;
 
 use super::foreground;
 use crate::base::contain::contain;
-use crate::hold::guard::release_together;
 use crate::hold::release_on_drop::ReleaseOnDrop;
+use crate::hold::release_together::release_together;
 use crate::lease::store_id::StoreId;
 use crate::observe::fault::Fault;
 use crate::observe::log::log_or_print;

@@ -12,7 +12,7 @@ use signal_hook::low_level;
 
 use super::Shutdown;
 use crate::base::contain::contain;
-use crate::base::error::Named;
+use crate::base::escape::Named;
 use crate::base::process;
 use crate::base::system;
 use crate::hold::process_exit::leave;

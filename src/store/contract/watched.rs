@@ -12,8 +12,8 @@ use crate::lease::request::{Lease, LeaseRequest};
 use crate::lease::store_id::StoreId;
 use crate::lease::term::Term;
 use crate::store::event_mutex::admission::{Admission, Admitted};
-use crate::store::event_mutex::broken::Broken;
-use crate::store::event_mutex::forward::forward;
+use crate::store::event_mutex::broken_lease::Broken;
+use crate::store::event_mutex::delegate::delegate;
 use crate::store::event_mutex::lifeline::Lifeline;
 use crate::store::event_mutex::warning::StoreWarning;
 use crate::store::event_mutex::{Answers, EventMutex, Scope};
@@ -79,7 +79,7 @@ impl<M: ?Sized> Watched<M> {
     }
 }
 
-forward!(impl<M> EventMutex for Watched<M>, |this| this.asked());
+delegate!(impl<M> EventMutex for Watched<M>, |this| this.asked());
 
 #[cfg(test)]
 mod tests {

@@ -31,30 +31,11 @@ pub struct Admission {
 
 impl Admission {
     /// A lease alone.
-    ///
-    /// ```
-    /// # use soloist::{Admission, Clock, LeaseRequest, MutexName, Term};
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let request = LeaseRequest::new(MutexName::lease("reports")?, Term::MAX, &Clock::system());
-    /// assert!(Admission::lease_only(request).claim().is_none());
-    /// # Ok(())
-    /// # }
-    /// ```
     pub fn lease_only(lease: LeaseRequest) -> Self {
         Self { lease: Some(lease), claim: None }
     }
 
     /// A claim alone.
-    ///
-    /// ```
-    /// # use soloist::{Admission, Clock, LeaseRequest, MutexName, Term};
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let name = MutexName::lease("reports")?.claim("reports", chrono::DateTime::UNIX_EPOCH);
-    /// let request = LeaseRequest::new(name, Term::MAX, &Clock::system());
-    /// assert!(Admission::claim_only(request).lease().is_none());
-    /// # Ok(())
-    /// # }
-    /// ```
     pub fn claim_only(claim: LeaseRequest) -> Self {
         Self { lease: None, claim: Some(claim) }
     }
@@ -77,30 +58,11 @@ impl Admission {
     }
 
     /// The lease that is asked for.
-    ///
-    /// ```
-    /// # use soloist::{Admission, Clock, LeaseRequest, MutexName, Term};
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let request = LeaseRequest::new(MutexName::lease("reports")?, Term::MAX, &Clock::system());
-    /// assert_eq!(Admission::lease_only(request.clone()).lease(), Some(&request));
-    /// # Ok(())
-    /// # }
-    /// ```
     pub fn lease(&self) -> Option<&LeaseRequest> {
         self.lease.as_ref()
     }
 
     /// The claim that is asked for.
-    ///
-    /// ```
-    /// # use soloist::{Admission, Clock, LeaseRequest, MutexName, Term};
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let name = MutexName::lease("reports")?.claim("reports", chrono::DateTime::UNIX_EPOCH);
-    /// # let request = LeaseRequest::new(name, Term::MAX, &Clock::system());
-    /// assert_eq!(Admission::claim_only(request.clone()).claim(), Some(&request));
-    /// # Ok(())
-    /// # }
-    /// ```
     pub fn claim(&self) -> Option<&LeaseRequest> {
         self.claim.as_ref()
     }
@@ -126,16 +88,6 @@ impl Admission {
     }
 
     /// Grants all that was asked for, under one token. For stores that decide in one step.
-    ///
-    /// ```
-    /// # use soloist::{Admission, Clock, FencingToken, LeaseRequest, MutexName, Term};
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let request = LeaseRequest::new(MutexName::lease("reports")?, Term::MAX, &Clock::system());
-    /// let grant = Admission::lease_only(request).granted(FencingToken::new(7));
-    /// assert_eq!(grant.token(), FencingToken::new(7));
-    /// # Ok(())
-    /// # }
-    /// ```
     pub fn granted(&self, token: FencingToken) -> Grant {
         Grant {
             lease: self.lease.as_ref().map(|lease| lease.granted(token)),
@@ -190,32 +142,11 @@ pub struct Grant {
 
 impl Grant {
     /// The lease, which is given back when the run has ended.
-    ///
-    /// ```
-    /// # use soloist::{Admission, Clock, FencingToken, LeaseRequest, MutexName, Term};
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let request = LeaseRequest::new(MutexName::lease("reports")?, Term::MAX, &Clock::system());
-    /// # let grant = Admission::lease_only(request).granted(FencingToken::new(7));
-    /// assert_eq!(grant.lease().unwrap().token(), grant.token());
-    /// # Ok(())
-    /// # }
-    /// ```
     pub fn lease(&self) -> Option<&Lease> {
         self.lease.as_ref()
     }
 
     /// The claim, which stays until it expires.
-    ///
-    /// ```
-    /// # use soloist::{Admission, Clock, FencingToken, LeaseRequest, MutexName, Term};
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let name = MutexName::lease("reports")?.claim("reports", chrono::DateTime::UNIX_EPOCH);
-    /// # let request = LeaseRequest::new(name, Term::MAX, &Clock::system());
-    /// # let grant = Admission::claim_only(request).granted(FencingToken::new(7));
-    /// assert!(grant.claim().unwrap().name().is_claim());
-    /// # Ok(())
-    /// # }
-    /// ```
     pub fn claim(&self) -> Option<&Lease> {
         self.claim.as_ref()
     }
@@ -235,16 +166,6 @@ impl Grant {
     }
 
     /// The token that the run carries: the lease's, or the claim's where there is no lease.
-    ///
-    /// ```
-    /// # use soloist::{Admission, Clock, FencingToken, LeaseRequest, MutexName, Term};
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let request = LeaseRequest::new(MutexName::lease("reports")?, Term::MAX, &Clock::system());
-    /// # let grant = Admission::lease_only(request).granted(FencingToken::new(7));
-    /// assert_eq!(grant.token().get(), 7);
-    /// # Ok(())
-    /// # }
-    /// ```
     pub fn token(&self) -> FencingToken {
         self.token
     }

@@ -1,4 +1,4 @@
-//! Asks a store one question after another, up to the first answer that says that the store is out.
+//! Asks a store several questions: one after another, up to the first outage, or all together.
 
 use crate::base::contain::contain;
 use crate::base::error::MutexError;
@@ -21,6 +21,15 @@ pub(super) fn ask_each<Q, A>(
         answer
     };
     questions.iter().map(answer).collect()
+}
+
+/// Asks about so many leases at once. `Err`: why the answers are of no use.
+pub(crate) fn ask_together<A>(count: usize, ask: impl FnOnce() -> Vec<A>) -> Result<Vec<A>, String> {
+    match contain(ask) {
+        Ok(answers) if answers.len() == count => Ok(answers),
+        Ok(answers) => Err(format!("the store gave {} answers to {count} leases", answers.len())),
+        Err(message) => Err(format!("the store panicked: {message}")),
+    }
 }
 
 /// The first error among the answers that says that the store as a whole is out.

@@ -71,8 +71,6 @@ impl LifeLock {
     }
 
     fn locked(life: LifeFile, pid: u32) -> Self {
-        #[cfg(soloist_mutation = "life_is_inherited")]
-        let _ = rustix::io::fcntl_setfd(&life.file, rustix::io::FdFlags::empty());
         Self { locked: Some(life), lent: false, pid }
     }
 

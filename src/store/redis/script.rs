@@ -10,7 +10,7 @@ use redis::{Cmd, Script, Value, cmd};
 use super::entry::{self, OwnedBy};
 use super::failure::{not_understood, refused};
 use super::keys::{Key, Prefix};
-use crate::base::error::Quoted;
+use crate::base::escape::Quoted;
 use crate::lease::holder::Holder;
 use crate::lease::term::Term;
 use crate::lease::token::FencingToken;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::key::Key;
 use super::session::Row;
-use crate::base::error::Quoted;
+use crate::base::escape::Quoted;
 use crate::lease::holder::Holder;
 use crate::lease::name::MutexName;
 use crate::lease::owner::Owner;

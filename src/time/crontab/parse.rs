@@ -5,8 +5,8 @@ use std::ops::Range;
 
 use super::error::CrontabError;
 use super::field::{Field, FieldSet};
-use crate::base::error::Quoted;
 use crate::base::escape::OneLine;
+use crate::base::escape::Quoted;
 
 /// More than the longest list of all five fields has, and little enough that refusing any text is cheap.
 const MAX_BYTES: usize = 1_000;

@@ -1,7 +1,7 @@
 //! A time of the day, such as `02:30`, and the window from one to another.
 
 use super::error::FrequencyError;
-use crate::base::error::Quoted;
+use crate::base::escape::Quoted;
 use crate::time::timetable::windows::Window;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -15,7 +15,7 @@ use crate::lease::owner::Owner;
 use crate::lease::request::Lease;
 use crate::lease::token::FencingToken;
 use crate::store::event_mutex::admission::{Admission, Admitted, Grant};
-use crate::store::event_mutex::broken::Broken;
+use crate::store::event_mutex::broken_lease::Broken;
 use crate::store::file::error::FileError;
 use crate::store::file::life_file::{self, LifeFile, LifeLock};
 use crate::store::file::paths::MutexPaths;

@@ -33,19 +33,11 @@ pub enum Broken {
 
 impl Broken {
     /// For a store that knows no more than whether somebody held the name.
-    ///
-    /// ```
-    /// assert_eq!(soloist::Broken::if_held(false), soloist::Broken::NotHeld);
-    /// ```
     pub fn if_held(was_held: bool) -> Self {
         if was_held { Self::Freed } else { Self::NotHeld }
     }
 
     /// Whether somebody held the name, and it is free now.
-    ///
-    /// ```
-    /// assert!(soloist::Broken::Freed.is_freed());
-    /// ```
     pub fn is_freed(&self) -> bool {
         !matches!(self, Self::NotHeld)
     }
