@@ -4,4 +4,5 @@ pub(crate) mod cancel;
 pub(crate) mod fault;
 pub(crate) mod log;
 pub(crate) mod outcome;
+pub(crate) mod pause;
 pub(crate) mod skip_reason;

@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use chrono::SecondsFormat;
 
+use super::pause::Pause;
 use crate::base::error::{Chain, MutexError};
 use crate::base::escape::Lines;
 use crate::lease::holder::Holder;
-use crate::schedule::pause::Pause;
 use crate::time::clock::Rough;
 
 /// Why a due event did not run here.

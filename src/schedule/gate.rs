@@ -35,6 +35,9 @@ impl Pass<'_> {
     }
 }
 
+/// How many admissions a store is asked for at once, at most.
+pub(crate) const BATCH_SIZE: usize = 100;
+
 /// Admits the event, or says why not. No I/O before the last step, but for a look whether the schedule is paused.
 pub(crate) fn admit<'a>(turn: &Turn<'a>) -> Result<Pass<'a>, SkipReason> {
     ask_filters(turn)?;
@@ -148,7 +151,7 @@ fn refuse_when_shutting_down(turn: &Turn<'_>) -> Result<(), SkipReason> {
 /// Asks the schedule's store, but not for each event: a tick remembers what it was told.
 fn refuse_while_paused(turn: &Turn<'_>) -> Result<(), SkipReason> {
     match &turn.round.pause {
-        Some(pause) if !turn.event.even_when_paused => pause.lets_start(&turn.round.outages, turn.clock),
+        Some(pause) if !turn.event.even_when_paused => pause.allows_start(&turn.round.outages, turn.clock),
         _ => Ok(()),
     }
 }

@@ -1,6 +1,6 @@
 //! Whether an occurrence that was missed is owed: what the store says of it.
 
-use super::gate;
+use super::gate::{self, BATCH_SIZE};
 use super::planned_run::Turn;
 use super::report::Verdict;
 use crate::base::error::MutexError;
@@ -8,7 +8,6 @@ use crate::event::catch_up::{CatchUp, Missed};
 use crate::lease::request::LeaseRequest;
 use crate::lease::term::Term;
 use crate::observe::skip_reason::SkipReason;
-use crate::schedule::execute::background::TOGETHER;
 use crate::store::event_mutex::admission::{Admission, Admitted};
 use crate::store::event_mutex::steps::outage_in;
 
@@ -78,7 +77,7 @@ pub(crate) fn note_that_they_were_seen(turns: &[Turn<'_>]) {
     let mut unknown: Vec<_> = all.filter(|(turn, catch_up)| !catch_up.is_noted(turn.clock)).collect();
     while let Some((Turn { store, .. }, _)) = unknown.first() {
         let (these, others) = unknown.into_iter().partition::<Vec<_>, _>(|(turn, _)| turn.store.id == store.id);
-        these.chunks(TOGETHER).for_each(note_together);
+        these.chunks(BATCH_SIZE).for_each(note_together);
         unknown = others;
     }
 }

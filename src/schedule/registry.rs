@@ -7,11 +7,12 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 
-use super::outages::Outages;
-use super::pause::Lookout;
-use super::planned_run::{Cause, Round, Turn};
+use super::planned_run::Turn;
 use super::report::{Entry, Report};
 use super::shutdown::Shutdown;
+use super::tick_context::outages::Outages;
+use super::tick_context::pause_check::PauseCheck;
+use super::tick_context::{Cause, Round};
 use crate::base::error::{Named, Quoted, debug_as_display};
 use crate::event::add_error::{AddError, AddErrorKind};
 use crate::event::builder::{Definition, Event};
@@ -468,7 +469,7 @@ impl Schedule {
     pub(crate) fn round(&self, cause: Cause, background: bool) -> Round<'_> {
         let round = Round::begin(cause, &self.clock, Outages::none(background), self.shutdown.as_ref());
         let paused_by = self.paused_by.as_ref().filter(|_| cause != Cause::ByHand);
-        let pause = paused_by.map(|mark| Lookout::new(&self.mutex, mark));
+        let pause = paused_by.map(|mark| PauseCheck::new(&self.mutex, mark));
         Round { pause, tells_of_failures: self.drops_reports, ..round }
     }
 

@@ -8,7 +8,6 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 use tracing::field::display;
 
-use super::pause::end_of;
 use super::shutdown::Shutdown;
 use crate::base::contain::contain;
 use crate::base::error::{Chain, Named};
@@ -19,6 +18,7 @@ use crate::observe::cancel::CancelReason;
 use crate::observe::fault::Fault;
 use crate::observe::log::say;
 use crate::observe::outcome::{Ended, Release, RunOutcome};
+use crate::observe::pause::end_of;
 use crate::observe::skip_reason::{SkipReason, said_of_the_clock};
 use crate::time::clock::{Rfc3339, Rough};
 use crate::time::zone::Zone;

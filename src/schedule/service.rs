@@ -11,10 +11,10 @@ use std::time::Duration;
 use chrono::{DateTime, TimeDelta, Utc};
 
 use super::missed::note_that_they_were_seen;
-use super::planned_run::Cause;
 use super::registry::Schedule;
 use super::report::Report;
 use super::shutdown::Shutdown;
+use super::tick_context::Cause;
 use super::tick_plan::Docket;
 use crate::base::contain::contain;
 use crate::observe::log::tell;

@@ -2,17 +2,17 @@
 
 use chrono::{DateTime, Utc};
 
+use super::execute::run_planned;
 use super::missed::note_that_they_were_seen;
-use super::planned_run::{Cause, Round, Turn};
+use super::planned_run::Turn;
 use super::registry::Schedule;
-use super::report::{Entry, Report};
+use super::report::Report;
 use super::shutdown::Shutdown;
+use super::tick_context::{Cause, Round};
 use crate::base::contain::contain;
 use crate::base::escape::OneLine;
 use crate::event::builder::Definition;
 use crate::observe::log::tell;
-use crate::schedule::execute::background;
-use crate::schedule::execute::foreground;
 use crate::time::clock::Rfc3339;
 use crate::time::tick::Tick;
 
@@ -86,9 +86,9 @@ impl Schedule {
         let round = self.round(Cause::Due, background);
         let turns = due.iter().map(|(event, tick)| self.turn(&self.events[*event], *tick, &round));
         let entries = if self.catching_up.is_empty() {
-            take_turns(turns, background)
+            run_planned(turns, background)
         } else {
-            take_turns(self.with_what_is_owed(docket, turns.collect(), &round).into_iter(), background)
+            run_planned(self.with_what_is_owed(docket, turns.collect(), &round).into_iter(), background)
         };
         Report::new(*now, entries, self.shutdown.as_ref())
     }
@@ -108,13 +108,4 @@ impl Schedule {
         turns.sort_by_key(|(event, _)| *event);
         turns.into_iter().map(|(_, turn)| turn).collect()
     }
-}
-
-fn take_turns<'a>(turns: impl Iterator<Item = Turn<'a>>, background: bool) -> Vec<Entry> {
-    if background {
-        return background::take_turns(&turns.collect::<Vec<_>>());
-    }
-    let mut entries = Vec::with_capacity(turns.size_hint().0);
-    foreground::take_turns(turns, |entry| entries.push(entry));
-    entries
 }

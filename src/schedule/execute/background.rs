@@ -19,20 +19,17 @@ use crate::observe::fault::Fault;
 use crate::observe::log::tell;
 use crate::observe::outcome::{Ended, RunOutcome};
 use crate::observe::skip_reason::SkipReason;
-use crate::schedule::gate::{self, Pass};
+use crate::schedule::gate::{self, BATCH_SIZE, Pass};
 use crate::schedule::planned_run::Turn;
 use crate::schedule::report::Entry;
 use crate::store::event_mutex::EventMutex;
 use crate::store::handle::StoreId;
 use crate::task::run::Run;
 
-use super::desk::{Call, Desk, News};
-
-/// How many admissions are asked for at once.
-pub(crate) const TOGETHER: usize = 100;
+use super::worker_pool::{Call, Desk, News};
 
 /// Lets each turn be taken, the background ones beside the others; the entries are in the turns' order.
-pub(crate) fn take_turns(turns: &[Turn<'_>]) -> Vec<Entry> {
+pub(crate) fn run_all(turns: &[Turn<'_>]) -> Vec<Entry> {
     let (background, foreground): (Vec<usize>, Vec<usize>) =
         (0..turns.len()).partition(|turn| turns[*turn].event.background);
     let entries = turns.iter().map(|_| OnceLock::new()).collect();
@@ -41,7 +38,7 @@ pub(crate) fn take_turns(turns: &[Turn<'_>]) -> Vec<Entry> {
         let crew = Crew { scope, office: &office };
         let beside = !foreground.is_empty() && crew.start("soloist", Crew::gate_and_release);
         let mut entered = foreground.iter();
-        foreground::take_turns(foreground.iter().map(|turn| &turns[*turn]), |entry| {
+        foreground::run_all(foreground.iter().map(|turn| &turns[*turn]), |entry| {
             office.enter(*entered.next().expect("each turn has one entry"), entry);
         });
         if !beside {
@@ -128,7 +125,7 @@ impl<'scope> Crew<'scope, '_, '_> {
             return self.office.enter(alone, turns[alone].take());
         }
         // While the store decides on the next hundred, another thread gives back what ended.
-        if background.len() > TOGETHER && self.start("soloist-release", Crew::release_what_ends) {
+        if background.len() > BATCH_SIZE && self.start("soloist-release", Crew::release_what_ends) {
             desk.has_a_clearer();
         }
         let all = catch_unwind(AssertUnwindSafe(|| self.attend(by_store(turns, background))));
@@ -141,7 +138,7 @@ impl<'scope> Crew<'scope, '_, '_> {
     fn attend(self, mut queues: VecDeque<VecDeque<usize>>) {
         let Office { desk, .. } = self.office;
         loop {
-            match desk.wait(queues.front().map(|queue| queue.len().min(TOGETHER))) {
+            match desk.wait(queues.front().map(|queue| queue.len().min(BATCH_SIZE))) {
                 News::Room(room) => {
                     let queue = queues.front_mut().expect("there is room for what is in the first queue");
                     let (admitted, refused) = self.office.gate(queue, room);

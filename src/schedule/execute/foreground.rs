@@ -17,7 +17,7 @@ use crate::schedule::report::Entry;
 use crate::store::event_mutex::Scope;
 
 /// Takes the turns, and hands out an entry for each in their order.
-pub(crate) fn take_turns<'a, T: Borrow<Turn<'a>>>(turns: impl Iterator<Item = T>, mut enter: impl FnMut(Entry)) {
+pub(crate) fn run_all<'a, T: Borrow<Turn<'a>>>(turns: impl Iterator<Item = T>, mut enter: impl FnMut(Entry)) {
     let mut last: Option<Ended<'a, T>> = None;
     for turn in turns {
         let this: &Turn<'a> = turn.borrow();

@@ -5,11 +5,13 @@ use std::mem;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use crate::schedule::gate::BATCH_SIZE;
+
 /// The most threads that the background events of one tick run on.
 pub(super) const HANDS: usize = 200;
 
 /// So many ended runs are released at once without waiting for more.
-const ENOUGH: usize = crate::schedule::execute::background::TOGETHER;
+const ENOUGH: usize = BATCH_SIZE;
 
 /// How long nothing more ends before what has ended is released, and how often that is looked at.
 const LINGER: Duration = Duration::from_millis(5);

@@ -1,0 +1,203 @@
+//! What all handles of one shutdown share: whether it has begun, and the ticks and runs that it waits for.
+
+use std::mem;
+#[cfg(all(unix, feature = "signals"))]
+use std::sync::atomic::AtomicU32;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use crate::base::contain::contain;
+use crate::base::process;
+use crate::lease::holder::this_host;
+use crate::task::run::Run;
+use crate::time::clock::waiting::{Waiting, Wake};
+use crate::time::clock::{Clock, Moment};
+
+/// What all handles of one shutdown share.
+pub(super) struct ShutdownState {
+    /// Whether it has begun, readable without the lock.
+    has_begun: AtomicBool,
+    progress: Mutex<Progress>,
+    pub(super) changed: Condvar,
+    /// The process whose signals trigger it; zero if none does.
+    #[cfg(all(unix, feature = "signals"))]
+    pub(super) listening_process: AtomicU32,
+}
+
+pub(super) struct Progress {
+    pub(super) grace: Duration,
+    /// When the grace is over; `None` until the shutdown begins.
+    pub(super) gone_by: Option<Moment>,
+    /// The signal that triggered it.
+    pub(super) signal: Option<i32>,
+    /// Whether subscribers of `tracing` were told that it begins, or are being told.
+    pub(super) announced: bool,
+    pub(super) ticks: usize,
+    pub(super) at_work: Vec<Run>,
+    /// Whether the application has seen that it began, and ends by itself.
+    pub(super) heeded: bool,
+}
+
+/// The default grace.
+const DEFAULT_GRACE: Duration = Duration::from_secs(6);
+
+impl ShutdownState {
+    pub(super) fn new() -> Arc<Self> {
+        let progress = Progress {
+            grace: DEFAULT_GRACE,
+            gone_by: None,
+            signal: None,
+            announced: false,
+            ticks: 0,
+            at_work: Vec::new(),
+            heeded: false,
+        };
+        Arc::new(Self {
+            has_begun: AtomicBool::new(false),
+            progress: Mutex::new(progress),
+            changed: Condvar::new(),
+            #[cfg(all(unix, feature = "signals"))]
+            listening_process: AtomicU32::new(0),
+        })
+    }
+
+    /// What subscribers are told before any run is told to stop, because a run may end the process. `None`: they were told
+    /// already.
+    pub(super) fn announce(&self, signal: Option<i32>) -> Option<ShutdownNotice> {
+        let mut state = self.lock();
+        let news = ShutdownNotice { signal, grace: state.grace, runs: state.at_work.len() };
+        (!mem::replace(&mut state.announced, true)).then_some(news)
+    }
+
+    /// Begins the shutdown that was `asked` for at this moment, by a signal or not. `false`: it had begun before.
+    pub(super) fn begin(&self, signal: Option<i32>, asked: Moment) -> bool {
+        let (at_work, gone_by) = {
+            let mut state = self.lock();
+            if state.gone_by.is_some() {
+                return false;
+            }
+            let gone_by = asked.plus(state.grace);
+            state.gone_by = Some(gone_by);
+            state.signal = signal;
+            self.has_begun.store(true, Ordering::Release);
+            (state.at_work.clone(), gone_by)
+        };
+        let grace = gone_by.since(Clock::system().moment());
+        for run in &at_work {
+            run.tenure().shut_down(grace);
+        }
+        self.changed.notify_all();
+        true
+    }
+
+    /// Whether it has begun. Unlike `is_triggered`, this does not say that the application has seen it.
+    #[inline]
+    pub(super) fn has_begun(&self) -> bool {
+        self.has_begun.load(Ordering::Acquire)
+    }
+
+    /// The application has seen that it began: it may have more to do than its ticks.
+    pub(super) fn mark_heeded(&self) {
+        self.lock().heeded = true;
+        self.changed.notify_all();
+    }
+
+    pub(super) fn wait_until(&self, enough: Moment, done: impl Fn(&Progress) -> bool) -> bool {
+        let waiting = Waiting::on_the_machine();
+        self.wait_for(done, || waiting.patience(enough))
+    }
+
+    /// Waits until `done`, for as long as `patience` says, which is asked again after each wake-up.
+    pub(super) fn wait_for(&self, done: impl Fn(&Progress) -> bool, patience: impl Fn() -> Duration) -> bool {
+        let mut state = self.lock();
+        while !done(&state) {
+            let patience = patience();
+            if patience.is_zero() {
+                return false;
+            }
+            (state, _) = self.changed.wait_timeout(state, patience).unwrap_or_else(PoisonError::into_inner);
+        }
+        true
+    }
+
+    pub(super) fn lock(&self) -> MutexGuard<'_, Progress> {
+        // No code that can panic runs while it is half-changed.
+        self.progress.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A tick begins.
+    pub(super) fn tick(&self) -> TickGuard<'_> {
+        self.lock().ticks += 1;
+        TickGuard(self)
+    }
+
+    /// Tells a run to stop when the shutdown begins, until the guard is dropped.
+    pub(super) fn watch<'a>(&'a self, run: &'a Run) -> RunGuard<'a> {
+        let mut state = self.lock();
+        state.at_work.push(run.clone());
+        let gone_by = state.gone_by;
+        drop(state);
+        if let Some(gone_by) = gone_by {
+            run.tenure().shut_down(gone_by.since(Clock::system().moment()));
+        }
+        RunGuard { shutdown: self, run }
+    }
+}
+
+impl Wake for ShutdownState {
+    fn wake(&self) {
+        drop(self.lock());
+        self.changed.notify_all();
+    }
+}
+
+/// What subscribers of `tracing` are told when it begins.
+pub(super) struct ShutdownNotice {
+    signal: Option<i32>,
+    grace: Duration,
+    runs: usize,
+}
+
+impl ShutdownNotice {
+    pub(super) fn tell(&self) {
+        let Self { signal, grace, runs } = *self;
+        let _ = contain(|| {
+            let grace_ms = u64::try_from(grace.as_millis()).unwrap_or(u64::MAX);
+            tracing::info!(
+                target: "soloist", signal, runs, grace_ms, host = &*this_host(), pid = process::id(), "shutting down"
+            );
+        });
+    }
+}
+
+/// A tick under way, which the process waits for.
+pub(crate) struct TickGuard<'a>(&'a ShutdownState);
+
+impl Drop for TickGuard<'_> {
+    fn drop(&mut self) {
+        let mut state = self.0.lock();
+        // The child of a `fork` drops its parent's guards, but counts its own ticks only.
+        state.ticks = state.ticks.saturating_sub(1);
+        drop(state);
+        self.0.changed.notify_all();
+    }
+}
+
+/// A run under way, which is told to stop when the shutdown begins.
+pub(crate) struct RunGuard<'a> {
+    shutdown: &'a ShutdownState,
+    run: &'a Run,
+}
+
+impl Drop for RunGuard<'_> {
+    fn drop(&mut self) {
+        let mut state = self.shutdown.lock();
+        if let Some(at) = state.at_work.iter().position(|run| Arc::ptr_eq(run.tenure(), self.run.tenure())) {
+            state.at_work.swap_remove(at);
+        }
+        if state.gone_by.is_some() {
+            self.shutdown.changed.notify_all();
+        }
+    }
+}
