@@ -52,7 +52,7 @@ impl Schedule {
     pub fn pausable_as(mut self, name: impl Into<Arc<str>>) -> Result<Self, PauseError> {
         let name = name.into();
         let mark = MutexName::readable(Arc::clone(&name)).map_err(PauseError::Name)?.mark(name, "paused");
-        self.paused_by = Some(mark);
+        self.pause_mark = Some(mark);
         Ok(self)
     }
 
@@ -146,7 +146,7 @@ impl Schedule {
     }
 
     fn pause_mark(&self) -> Result<PauseMark<'_>, PauseError> {
-        let mark = self.paused_by.as_ref().ok_or(PauseError::NotPausable)?;
+        let mark = self.pause_mark.as_ref().ok_or(PauseError::NotPausable)?;
         Ok(PauseMark { store: &self.mutex, mark, clock: &self.clock })
     }
 }

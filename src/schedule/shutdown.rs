@@ -149,7 +149,7 @@ impl Shutdown {
         self.listen_after_fork();
         let triggered = self.has_begun();
         if triggered {
-            self.state.mark_heeded();
+            self.state.mark_seen();
         }
         triggered
     }
@@ -180,9 +180,10 @@ impl Shutdown {
     /// ```
     pub fn wait(&self, timeout: Duration) -> bool {
         self.listen_after_fork();
-        let triggered = self.state.wait_until(Clock::system().moment().plus(timeout), |state| state.gone_by.is_some());
+        let triggered =
+            self.state.wait_until(Clock::system().moment().plus(timeout), |progress| progress.exit_by.is_some());
         if triggered {
-            self.state.mark_heeded();
+            self.state.mark_seen();
         }
         triggered
     }
@@ -251,7 +252,7 @@ impl Shutdown {
 
     /// Sleeps until this moment, or until it is set off, and wakes up no more often than that.
     pub(crate) fn sleep_until(&self, enough: Moment, waiting: &Waiting) -> bool {
-        self.state.wait_for(|state| state.gone_by.is_some(), || waiting.sleep_until(enough))
+        self.state.wait_for(|progress| progress.exit_by.is_some(), || waiting.sleep_until(enough))
     }
 }
 

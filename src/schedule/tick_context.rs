@@ -11,40 +11,45 @@ pub(crate) mod pause_check;
 use outages::Outages;
 use pause_check::PauseCheck;
 
-/// What the turns of one tick have in common.
-pub(crate) struct Round<'a> {
-    pub(crate) cause: Cause,
+/// What the runs of one tick share.
+pub(crate) struct TickContext<'a> {
+    pub(crate) started_by: StartedBy,
     /// When the tick began.
     pub(crate) began: Moment,
     pub(crate) owners: Owners,
     pub(crate) outages: Outages,
     pub(crate) keepers: Keepers,
     pub(crate) shutdown: Option<&'a Shutdown>,
-    /// What looks whether the schedule is paused, if that keeps anything of this round from starting.
+    /// The check whether the schedule is paused; `None` if it is not pausable, or the run was started by hand.
     pub(crate) pause: Option<PauseCheck<'a>>,
-    /// Whether failures are told one by one, because nobody gets the report.
-    pub(crate) tells_of_failures: bool,
+    /// Whether each failure is written to standard error, because nobody gets the report.
+    pub(crate) logs_failures: bool,
 }
 
-/// Why it is an event's turn.
+/// Who starts the runs: the timetables in a tick, or a caller of `Schedule::run`.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Cause {
-    Due,
-    ByHand,
+pub(crate) enum StartedBy {
+    Timetable,
+    Caller,
 }
 
-impl<'a> Round<'a> {
-    pub(crate) fn begin(cause: Cause, clock: &Clock, outages: Outages, shutdown: Option<&'a Shutdown>) -> Self {
+impl<'a> TickContext<'a> {
+    pub(crate) fn begin(
+        started_by: StartedBy,
+        clock: &Clock,
+        outages: Outages,
+        shutdown: Option<&'a Shutdown>,
+    ) -> Self {
         let keepers = Keepers::default();
         Self {
-            cause,
+            started_by,
             began: clock.moment(),
             owners: Owners::of_this_process(),
             outages,
             keepers,
             shutdown,
             pause: None,
-            tells_of_failures: false,
+            logs_failures: false,
         }
     }
 

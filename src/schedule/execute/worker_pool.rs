@@ -1,4 +1,4 @@
-//! What lies between the one who gates and releases and the hands that run: turns to be taken, and runs that ended.
+//! The queues between the coordinator of a tick and its workers: jobs to run, and jobs that have ended.
 
 use std::collections::VecDeque;
 use std::mem;
@@ -8,278 +8,281 @@ use std::time::Duration;
 use crate::schedule::gate::BATCH_SIZE;
 
 /// The most threads that the background events of one tick run on.
-pub(super) const HANDS: usize = 200;
+pub(super) const MAX_WORKERS: usize = 200;
 
-/// So many ended runs are released at once without waiting for more.
-const ENOUGH: usize = BATCH_SIZE;
-
-/// How long nothing more ends before what has ended is released, and how often that is looked at.
+/// How long to wait for another job to end before releasing those that have, and how often at most.
 const LINGER: Duration = Duration::from_millis(5);
-const LOOKS: usize = 10;
+const MAX_LINGERS: usize = 10;
 
-/// A desk with work on it, taken by hands, and with what they bring back.
-pub(super) struct Desk<W, E> {
-    state: Mutex<State<W, E>>,
-    /// For hands: there is work, or the desk closes.
-    work: Condvar,
-    /// For the one who gates.
-    news: Condvar,
-    /// For the one who releases, if that is another.
-    ends: Condvar,
+/// Jobs `J` for the workers, and ended jobs `E` for the coordinator. The pool owns no threads: it says when to start one.
+pub(super) struct WorkerPool<J, E> {
+    state: Mutex<PoolState<J, E>>,
+    /// Wakes workers: there is a job, or the pool closes.
+    wake_workers: Condvar,
+    /// Wakes the coordinator.
+    wake_coordinator: Condvar,
+    /// Wakes the releaser, if there is one.
+    wake_releaser: Condvar,
 }
 
-struct State<W, E> {
-    work: VecDeque<W>,
+struct PoolState<J, E> {
+    jobs: VecDeque<J>,
     ended: Vec<E>,
-    /// How much was put and has not ended.
-    at_work: usize,
-    /// How many hands there are, how many there may be, and how many have nothing to do.
-    hands: usize,
-    most_hands: usize,
+    /// How many jobs were added and have not ended.
+    unfinished: usize,
+    /// How many workers there are, how many there may be, and how many are idle.
+    workers: usize,
+    max_workers: usize,
     idle: usize,
-    /// Which hand was called and has not come yet. One calls the next, so that quick work is done by few.
-    on_its_way: Option<Coming>,
-    /// How much more work there is to put, for which there must be hands.
+    /// The worker that was woken or started and has not taken a job yet. Each one wakes the next, so that a few workers do
+    /// many quick jobs.
+    waking: Option<Waking>,
+    /// How many more jobs the coordinator wants to add at once.
     wanted: Option<usize>,
-    /// Whoever gates waits for news.
-    watched: bool,
-    /// Somebody else than the one who gates releases what ends.
-    clearer: bool,
+    /// Whether the coordinator waits.
+    coordinator_waits: bool,
+    /// Whether a thread of its own, not the coordinator, releases what has ended.
+    has_releaser: bool,
     closing: bool,
 }
 
-/// What there is to do for the one who waits at the desk.
-pub(super) enum News<W, E> {
-    /// There are hands for so much more work.
-    Room(usize),
-    /// These are to be released.
-    Ended(Vec<E>),
-    /// No hand could be found for this.
-    NoHandFor(W),
-    /// All that was put has ended and was handed out, and no more is wanted.
-    AllDone,
+/// What the coordinator is to do next.
+pub(super) enum NextStep<J, E> {
+    /// Admit so many more: there are workers for them.
+    Admit(usize),
+    /// Release these.
+    Release(Vec<E>),
+    /// Run this job here, because no worker thread could be started.
+    RunHere(J),
+    /// Nothing: all jobs have ended and were handed out, and no more are wanted.
+    Done,
 }
 
-/// A hand that was called.
+/// A worker that is on its way to a job.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Coming {
-    /// One that was idle.
+enum Waking {
+    /// An idle one that was woken.
     Idle,
-    /// A new thread, which takes its time: an idle hand is called beside it.
+    /// A new thread. That takes time, so an idle worker may be woken in addition.
     New,
 }
 
-/// Whom to call because there is work left.
-#[must_use = "work that nobody is called for is not done"]
+/// Whether the caller has to start a worker for the jobs that are left.
+#[must_use = "if no worker is started, the job is not run"]
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Call {
-    Nobody,
-    NewHand,
+pub(super) enum Demand {
+    Met,
+    NewWorker,
 }
 
-impl<W, E> Desk<W, E> {
+impl<J, E> WorkerPool<J, E> {
     pub(super) fn new() -> Self {
-        let state = State {
-            work: VecDeque::new(),
+        let state = PoolState {
+            jobs: VecDeque::new(),
             ended: Vec::new(),
-            at_work: 0,
-            hands: 0,
-            most_hands: HANDS,
+            unfinished: 0,
+            workers: 0,
+            max_workers: MAX_WORKERS,
             idle: 0,
-            on_its_way: None,
+            waking: None,
             wanted: None,
-            watched: false,
-            clearer: false,
+            coordinator_waits: false,
+            has_releaser: false,
             closing: false,
         };
-        Self { state: Mutex::new(state), work: Condvar::new(), news: Condvar::new(), ends: Condvar::new() }
-    }
-
-    pub(super) fn put(&self, work: impl IntoIterator<Item = W>) -> Call {
-        let mut state = self.state();
-        let before = state.work.len();
-        state.work.extend(work);
-        state.at_work += state.work.len() - before;
-        self.call(&mut state)
-    }
-
-    /// From now on, somebody else clears away what ended.
-    pub(super) fn has_a_clearer(&self) {
-        self.state().clearer = true;
-    }
-
-    /// Waits until there is something to do, if `wanted` more are to be put. What ended is handed out together: as soon
-    /// as nothing else is at work, and otherwise when nothing more ends for a moment.
-    pub(super) fn wait(&self, wanted: Option<usize>) -> News<W, E> {
-        let mut state = self.state();
-        state.wanted = wanted;
-        let mut looks = 0;
-        loop {
-            if !state.clearer && state.ended.len() >= ENOUGH {
-                return News::Ended(state.take_ended());
-            }
-            if let Some(room) = state.room() {
-                return News::Room(room);
-            }
-            if state.at_work == 0 {
-                let none_to_release = state.clearer || state.ended.is_empty();
-                return if none_to_release { News::AllDone } else { News::Ended(state.take_ended()) };
-            }
-            if state.most_hands == 0
-                && let Some(work) = state.work.pop_front()
-            {
-                return News::NoHandFor(work);
-            }
-            state.watched = true;
-            if state.clearer || state.ended.is_empty() {
-                state = self.news.wait(state).unwrap_or_else(PoisonError::into_inner);
-            } else {
-                let moved;
-                (state, moved) = linger(&self.news, state, &mut looks);
-                if !moved {
-                    return News::Ended(state.take_ended());
-                }
-            }
-            state.watched = false;
+        Self {
+            state: Mutex::new(state),
+            wake_workers: Condvar::new(),
+            wake_coordinator: Condvar::new(),
+            wake_releaser: Condvar::new(),
         }
     }
 
-    /// Waits for what is to be cleared away, together as [`wait`](Self::wait) hands it out. `None`: no more will end.
-    pub(super) fn wait_for_ends(&self) -> Option<Vec<E>> {
+    pub(super) fn add(&self, jobs: impl IntoIterator<Item = J>) -> Demand {
         let mut state = self.state();
-        let mut looks = 0;
+        let before = state.jobs.len();
+        state.jobs.extend(jobs);
+        state.unfinished += state.jobs.len() - before;
+        self.wake_worker(&mut state)
+    }
+
+    /// From now on, another thread than the coordinator releases what has ended.
+    pub(super) fn set_releaser(&self) {
+        self.state().has_releaser = true;
+    }
+
+    /// Waits for something to do, with `wanted` more jobs to add. Ended jobs are handed out together: at once if nothing
+    /// else is at work, and otherwise when nothing more has ended for a moment.
+    pub(super) fn next_step(&self, wanted: Option<usize>) -> NextStep<J, E> {
+        let mut state = self.state();
+        state.wanted = wanted;
+        let mut lingers = 0;
         loop {
-            if state.ended.len() >= ENOUGH || (state.at_work == 0 && !state.ended.is_empty()) {
+            if !state.has_releaser && state.ended.len() >= BATCH_SIZE {
+                return NextStep::Release(state.take_ended());
+            }
+            if let Some(room) = state.room() {
+                return NextStep::Admit(room);
+            }
+            if state.unfinished == 0 {
+                let none_to_release = state.has_releaser || state.ended.is_empty();
+                return if none_to_release { NextStep::Done } else { NextStep::Release(state.take_ended()) };
+            }
+            if state.max_workers == 0
+                && let Some(job) = state.jobs.pop_front()
+            {
+                return NextStep::RunHere(job);
+            }
+            state.coordinator_waits = true;
+            if state.has_releaser || state.ended.is_empty() {
+                state = self.wake_coordinator.wait(state).unwrap_or_else(PoisonError::into_inner);
+            } else {
+                let more_ended;
+                (state, more_ended) = linger(&self.wake_coordinator, state, &mut lingers);
+                if !more_ended {
+                    return NextStep::Release(state.take_ended());
+                }
+            }
+            state.coordinator_waits = false;
+        }
+    }
+
+    /// Waits for ended jobs to release, batched as in [`next_step`](Self::next_step). `None`: no more will end.
+    pub(super) fn next_ended(&self) -> Option<Vec<E>> {
+        let mut state = self.state();
+        let mut lingers = 0;
+        loop {
+            if state.ended.len() >= BATCH_SIZE || (state.unfinished == 0 && !state.ended.is_empty()) {
                 return Some(state.take_ended());
             }
-            if state.closing && state.at_work == 0 {
+            if state.closing && state.unfinished == 0 {
                 return None;
             }
             if state.ended.is_empty() {
-                state = self.ends.wait(state).unwrap_or_else(PoisonError::into_inner);
+                state = self.wake_releaser.wait(state).unwrap_or_else(PoisonError::into_inner);
             } else {
-                let moved;
-                (state, moved) = linger(&self.ends, state, &mut looks);
-                if !moved {
+                let more_ended;
+                (state, more_ended) = linger(&self.wake_releaser, state, &mut lingers);
+                if !more_ended {
                     return Some(state.take_ended());
                 }
             }
         }
     }
 
-    /// What was handed out because there is no hand has ended.
-    pub(super) fn done_without_a_hand(&self) {
-        self.state().at_work -= 1;
+    /// The job that [`NextStep::RunHere`] handed out has ended.
+    pub(super) fn finished_here(&self) {
+        self.state().unfinished -= 1;
     }
 
-    /// A hand brings back what ended, and takes the next, as soon as there is one. `None`: there will be none. One that
-    /// brings nothing has just come.
-    pub(super) fn exchange(&self, ended: Option<E>) -> Option<(W, Call)> {
+    /// A worker hands in the job that has ended, or `None` if it has just started, and waits for the next. `None`: there will
+    /// be none.
+    pub(super) fn exchange(&self, ended: Option<E>) -> Option<(J, Demand)> {
         let mut state = self.state();
         match ended {
-            None => state.on_its_way = None,
+            None => state.waking = None,
             Some(ended) => {
                 state.ended.push(ended);
-                state.at_work -= 1;
-                if state.clearer && state.is_end_of_several() {
-                    self.ends.notify_one();
+                state.unfinished -= 1;
+                if state.has_releaser && state.wakes_releaser() {
+                    self.wake_releaser.notify_one();
                 }
-                if state.watched && state.is_news() {
-                    state.watched = false;
-                    self.news.notify_one();
+                if state.coordinator_waits && state.wakes_coordinator() {
+                    state.coordinator_waits = false;
+                    self.wake_coordinator.notify_one();
                 }
             }
         }
         loop {
-            if let Some(work) = state.work.pop_front() {
-                let call = self.call(&mut state);
-                return Some((work, call));
+            if let Some(job) = state.jobs.pop_front() {
+                let demand = self.wake_worker(&mut state);
+                return Some((job, demand));
             }
             if state.closing {
                 return None;
             }
             state.idle += 1;
-            state = self.work.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state = self.wake_workers.wait(state).unwrap_or_else(PoisonError::into_inner);
             state.idle -= 1;
-            state.on_its_way = None;
+            state.waking = None;
         }
     }
 
-    /// A new hand was called, and can't come: there are no more than there are.
-    pub(super) fn no_more_hands(&self) {
+    /// A new worker could not be started: the present ones have to do.
+    pub(super) fn stop_growing(&self) {
         let mut state = self.state();
-        state.hands -= 1;
-        state.most_hands = state.hands;
-        state.on_its_way = None;
+        state.workers -= 1;
+        state.max_workers = state.workers;
+        state.waking = None;
     }
 
-    /// Lets the hands go home when all the work is done.
+    /// Lets the workers end when all jobs are done.
     pub(super) fn close(&self) {
         self.state().closing = true;
-        self.work.notify_all();
-        self.ends.notify_one();
+        self.wake_workers.notify_all();
+        self.wake_releaser.notify_one();
     }
 
-    /// Sees to it that somebody comes for the work that is left.
-    fn call(&self, state: &mut State<W, E>) -> Call {
-        if state.work.is_empty() || state.on_its_way == Some(Coming::Idle) {
-            return Call::Nobody;
+    /// Wakes an idle worker for the jobs that are left, or asks for a new one.
+    fn wake_worker(&self, state: &mut PoolState<J, E>) -> Demand {
+        if state.jobs.is_empty() || state.waking == Some(Waking::Idle) {
+            return Demand::Met;
         }
         if state.idle > 0 {
-            state.on_its_way = Some(Coming::Idle);
-            self.work.notify_one();
-            return Call::Nobody;
+            state.waking = Some(Waking::Idle);
+            self.wake_workers.notify_one();
+            return Demand::Met;
         }
-        if state.on_its_way.is_none() && state.hands < state.most_hands {
-            state.on_its_way = Some(Coming::New);
-            state.hands += 1;
-            return Call::NewHand;
+        if state.waking.is_none() && state.workers < state.max_workers {
+            state.waking = Some(Waking::New);
+            state.workers += 1;
+            return Demand::NewWorker;
         }
-        Call::Nobody
+        Demand::Met
     }
 
-    fn state(&self) -> MutexGuard<'_, State<W, E>> {
+    fn state(&self) -> MutexGuard<'_, PoolState<J, E>> {
         // No code that can panic runs while it is half-changed.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl<W, E> State<W, E> {
-    /// How much of what is wanted there are hands for: all of it that they can ever take at once, or nothing yet.
+impl<J, E> PoolState<J, E> {
+    /// How many of the wanted jobs to admit now: all that the workers can ever run at once, or none yet.
     fn room(&self) -> Option<usize> {
-        let hands = self.most_hands.max(1);
-        self.wanted.map(|wanted| wanted.min(hands)).filter(|wanted| self.at_work + wanted <= hands)
+        let workers = self.max_workers.max(1);
+        self.wanted.map(|wanted| wanted.min(workers)).filter(|wanted| self.unfinished + wanted <= workers)
     }
 
-    fn is_news(&self) -> bool {
-        (!self.clearer && self.is_end_of_several()) || self.at_work == 0 || self.room().is_some()
+    fn wakes_coordinator(&self) -> bool {
+        (!self.has_releaser && self.wakes_releaser()) || self.unfinished == 0 || self.room().is_some()
     }
 
-    /// Whether what ended is the first, or enough, or all.
-    fn is_end_of_several(&self) -> bool {
-        self.ended.len() == 1 || self.ended.len() >= ENOUGH || self.at_work == 0
+    /// Whether the job that has ended is the first one, or completes a batch, or was the last at work.
+    fn wakes_releaser(&self) -> bool {
+        self.ended.len() == 1 || self.ended.len() >= BATCH_SIZE || self.unfinished == 0
     }
 
-    /// What is to be released at once: all, or as many as make a full call.
+    /// The ended jobs to release in one request: all, or one batch.
     fn take_ended(&mut self) -> Vec<E> {
-        if self.ended.len() <= ENOUGH {
-            return mem::replace(&mut self.ended, Vec::with_capacity(ENOUGH));
+        if self.ended.len() <= BATCH_SIZE {
+            return mem::replace(&mut self.ended, Vec::with_capacity(BATCH_SIZE));
         }
-        let later = self.ended.split_off(ENOUGH);
+        let later = self.ended.split_off(BATCH_SIZE);
         mem::replace(&mut self.ended, later)
     }
 }
 
-/// Waits a moment for more to end; `false` if nothing moved meanwhile, or if that was long enough.
-fn linger<'a, W, E>(
-    told: &Condvar,
-    state: MutexGuard<'a, State<W, E>>,
-    looks: &mut usize,
-) -> (MutexGuard<'a, State<W, E>>, bool) {
+/// Waits a moment for more jobs to end; `false` if none has, or if the wait was long enough.
+fn linger<'a, J, E>(
+    wake: &Condvar,
+    state: MutexGuard<'a, PoolState<J, E>>,
+    lingers: &mut usize,
+) -> (MutexGuard<'a, PoolState<J, E>>, bool) {
     let ended = state.ended.len();
-    let (state, look) = told.wait_timeout(state, LINGER).unwrap_or_else(PoisonError::into_inner);
-    *looks += 1;
-    let nothing_moves = state.ended.len() == ended && state.work.is_empty();
-    let enough = look.timed_out() && (nothing_moves || *looks >= LOOKS);
+    let (state, look) = wake.wait_timeout(state, LINGER).unwrap_or_else(PoisonError::into_inner);
+    *lingers += 1;
+    let nothing_moves = state.ended.len() == ended && state.jobs.is_empty();
+    let enough = look.timed_out() && (nothing_moves || *lingers >= MAX_LINGERS);
     (state, !enough)
 }

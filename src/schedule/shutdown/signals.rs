@@ -57,24 +57,25 @@ pub(super) fn listen_after_fork(shutdown: &Arc<ShutdownState>) {
 impl ShutdownState {
     /// Listens to the signals of this process from now on, on a thread of its own, unless there is one.
     fn listen(self: &Arc<Self>) -> io::Result<()> {
-        let mut state = self.lock();
+        let mut progress = self.lock();
         let listening_process = self.listening_process.load(Ordering::Relaxed);
         if listening_process == process::id() {
             return Ok(());
         }
         if listening_process != 0 {
             // The ticks and runs of the parent process go on there.
-            (state.ticks, state.at_work) = (0, Vec::new());
+            (progress.ticks, progress.running) = (0, Vec::new());
         }
         // Another thread that sees this still waits for the lock, and finds the state complete.
         self.listening_process.store(process::id(), Ordering::Relaxed);
-        drop(state);
+        drop(progress);
         self.start_listener().inspect_err(|_| self.listening_process.store(0, Ordering::Relaxed))
     }
 
     fn start_listener(self: &Arc<Self>) -> io::Result<()> {
-        let heeded = [SIGTERM, SIGINT, SIGQUIT, SIGHUP].into_iter().filter(|signal| !system::is_ignored(*signal));
-        let mut signals = Signals::new(heeded)?;
+        let seen_by_application =
+            [SIGTERM, SIGINT, SIGQUIT, SIGHUP].into_iter().filter(|signal| !system::is_ignored(*signal));
+        let mut signals = Signals::new(seen_by_application)?;
         let shutdown = Arc::clone(self);
         let listen = move || {
             let mut first = None;
@@ -103,13 +104,13 @@ impl ShutdownState {
 
     /// Kills all commands, then ends the process: a second signal means that nothing is to go on.
     fn end_at_once(&self, signal: i32) {
-        let at_work = self.lock().at_work.clone();
-        for run in &at_work {
+        let running = self.lock().running.clone();
+        for run in &running {
             run.tenure().shut_down(Duration::ZERO);
         }
-        if at_work.iter().any(|run| !run.tenure().stopping().is_zero()) {
+        if running.iter().any(|run| !run.tenure().stopping().is_zero()) {
             let enough = Clock::system().moment().plus(KILLING);
-            self.wait_until(enough, |state| state.at_work.iter().all(|run| run.tenure().stopping().is_zero()));
+            self.wait_until(enough, |progress| progress.running.iter().all(|run| run.tenure().stopping().is_zero()));
         }
         die_of(signal);
     }
@@ -124,15 +125,15 @@ impl ShutdownState {
             // `trigger` began it; the signal adds that the process is to end.
             self.lock().signal = Some(signal);
         }
-        let gone_by = self.lock().gone_by.unwrap_or(Moment::BEGINNING);
-        if self.wait_until(gone_by, |state| state.ticks == 0) {
+        let exit_by = self.lock().exit_by.unwrap_or(Moment::BEGINNING);
+        if self.wait_until(exit_by, |progress| progress.ticks == 0) {
             // If `main` has no more to do, it returns before this is over.
             let main_notices = Clock::system().moment().plus(MAIN_NOTICES);
-            if self.wait_until(main_notices.min(gone_by), |state| state.heeded) {
-                self.wait_until(gone_by, |_| false);
+            if self.wait_until(main_notices.min(exit_by), |progress| progress.seen_by_application) {
+                self.wait_until(exit_by, |_| false);
             }
         }
-        let left_behind = self.lock().at_work.clone();
+        let left_behind = self.lock().running.clone();
         if !left_behind.is_empty() {
             tell_with_timeout(move || report_left_behind(&left_behind));
         }

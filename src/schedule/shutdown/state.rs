@@ -28,15 +28,15 @@ pub(super) struct ShutdownState {
 pub(super) struct Progress {
     pub(super) grace: Duration,
     /// When the grace is over; `None` until the shutdown begins.
-    pub(super) gone_by: Option<Moment>,
+    pub(super) exit_by: Option<Moment>,
     /// The signal that triggered it.
     pub(super) signal: Option<i32>,
     /// Whether subscribers of `tracing` were told that it begins, or are being told.
     pub(super) announced: bool,
     pub(super) ticks: usize,
-    pub(super) at_work: Vec<Run>,
+    pub(super) running: Vec<Run>,
     /// Whether the application has seen that it began, and ends by itself.
-    pub(super) heeded: bool,
+    pub(super) seen_by_application: bool,
 }
 
 /// The default grace.
@@ -46,12 +46,12 @@ impl ShutdownState {
     pub(super) fn new() -> Arc<Self> {
         let progress = Progress {
             grace: DEFAULT_GRACE,
-            gone_by: None,
+            exit_by: None,
             signal: None,
             announced: false,
             ticks: 0,
-            at_work: Vec::new(),
-            heeded: false,
+            running: Vec::new(),
+            seen_by_application: false,
         };
         Arc::new(Self {
             has_begun: AtomicBool::new(false),
@@ -65,26 +65,26 @@ impl ShutdownState {
     /// What subscribers are told before any run is told to stop, because a run may end the process. `None`: they were told
     /// already.
     pub(super) fn announce(&self, signal: Option<i32>) -> Option<ShutdownNotice> {
-        let mut state = self.lock();
-        let news = ShutdownNotice { signal, grace: state.grace, runs: state.at_work.len() };
-        (!mem::replace(&mut state.announced, true)).then_some(news)
+        let mut progress = self.lock();
+        let notice = ShutdownNotice { signal, grace: progress.grace, runs: progress.running.len() };
+        (!mem::replace(&mut progress.announced, true)).then_some(notice)
     }
 
     /// Begins the shutdown that was `asked` for at this moment, by a signal or not. `false`: it had begun before.
     pub(super) fn begin(&self, signal: Option<i32>, asked: Moment) -> bool {
-        let (at_work, gone_by) = {
-            let mut state = self.lock();
-            if state.gone_by.is_some() {
+        let (running, exit_by) = {
+            let mut progress = self.lock();
+            if progress.exit_by.is_some() {
                 return false;
             }
-            let gone_by = asked.plus(state.grace);
-            state.gone_by = Some(gone_by);
-            state.signal = signal;
+            let exit_by = asked.plus(progress.grace);
+            progress.exit_by = Some(exit_by);
+            progress.signal = signal;
             self.has_begun.store(true, Ordering::Release);
-            (state.at_work.clone(), gone_by)
+            (progress.running.clone(), exit_by)
         };
-        let grace = gone_by.since(Clock::system().moment());
-        for run in &at_work {
+        let grace = exit_by.since(Clock::system().moment());
+        for run in &running {
             run.tenure().shut_down(grace);
         }
         self.changed.notify_all();
@@ -98,8 +98,8 @@ impl ShutdownState {
     }
 
     /// The application has seen that it began: it may have more to do than its ticks.
-    pub(super) fn mark_heeded(&self) {
-        self.lock().heeded = true;
+    pub(super) fn mark_seen(&self) {
+        self.lock().seen_by_application = true;
         self.changed.notify_all();
     }
 
@@ -110,13 +110,13 @@ impl ShutdownState {
 
     /// Waits until `done`, for as long as `patience` says, which is asked again after each wake-up.
     pub(super) fn wait_for(&self, done: impl Fn(&Progress) -> bool, patience: impl Fn() -> Duration) -> bool {
-        let mut state = self.lock();
-        while !done(&state) {
+        let mut progress = self.lock();
+        while !done(&progress) {
             let patience = patience();
             if patience.is_zero() {
                 return false;
             }
-            (state, _) = self.changed.wait_timeout(state, patience).unwrap_or_else(PoisonError::into_inner);
+            (progress, _) = self.changed.wait_timeout(progress, patience).unwrap_or_else(PoisonError::into_inner);
         }
         true
     }
@@ -134,12 +134,12 @@ impl ShutdownState {
 
     /// Tells a run to stop when the shutdown begins, until the guard is dropped.
     pub(super) fn watch<'a>(&'a self, run: &'a Run) -> RunGuard<'a> {
-        let mut state = self.lock();
-        state.at_work.push(run.clone());
-        let gone_by = state.gone_by;
-        drop(state);
-        if let Some(gone_by) = gone_by {
-            run.tenure().shut_down(gone_by.since(Clock::system().moment()));
+        let mut progress = self.lock();
+        progress.running.push(run.clone());
+        let exit_by = progress.exit_by;
+        drop(progress);
+        if let Some(exit_by) = exit_by {
+            run.tenure().shut_down(exit_by.since(Clock::system().moment()));
         }
         RunGuard { shutdown: self, run }
     }
@@ -176,10 +176,10 @@ pub(crate) struct TickGuard<'a>(&'a ShutdownState);
 
 impl Drop for TickGuard<'_> {
     fn drop(&mut self) {
-        let mut state = self.0.lock();
+        let mut progress = self.0.lock();
         // The child of a `fork` drops its parent's guards, but counts its own ticks only.
-        state.ticks = state.ticks.saturating_sub(1);
-        drop(state);
+        progress.ticks = progress.ticks.saturating_sub(1);
+        drop(progress);
         self.0.changed.notify_all();
     }
 }
@@ -192,11 +192,11 @@ pub(crate) struct RunGuard<'a> {
 
 impl Drop for RunGuard<'_> {
     fn drop(&mut self) {
-        let mut state = self.shutdown.lock();
-        if let Some(at) = state.at_work.iter().position(|run| Arc::ptr_eq(run.tenure(), self.run.tenure())) {
-            state.at_work.swap_remove(at);
+        let mut progress = self.shutdown.lock();
+        if let Some(at) = progress.running.iter().position(|run| Arc::ptr_eq(run.tenure(), self.run.tenure())) {
+            progress.running.swap_remove(at);
         }
-        if state.gone_by.is_some() {
+        if progress.exit_by.is_some() {
             self.shutdown.changed.notify_all();
         }
     }
