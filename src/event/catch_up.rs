@@ -1,9 +1,9 @@
-//! What was missed: the occurrence that an event still owes, and since when it has been known to its store.
+//! Making up for missed occurrences: which occurrence may have been missed, as far as this process knows.
 //!
-//! An occurrence is owed if it is the latest one, lies within the window, and nobody has claimed it. An event that the
-//! store has not known for that long owes nothing: it is new. So each one has a mark there, whose age says so. Its name has
-//! all in it on which depends what was claimed until now, and for how long: an event is new when its timetable is, or what
-//! it claims, or its window, since claims that were made for a shorter one are gone already.
+//! An occurrence was missed if it is the latest one, lies within the window, and nobody has claimed it. A store that first
+//! saw the event after that occurrence can't know that, so each event has a mark in its store, whose age tells since when
+//! the store knows it. The mark's name encodes the timetable, the kind of claim and the window: if one of them changes,
+//! earlier claims say nothing any more, and the event counts as new.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -18,7 +18,7 @@ use crate::time::clock::Clock;
 use crate::time::clock::moment::Moment;
 use crate::time::timetable::Timetable;
 
-/// How an event makes up for what was missed, and what this process knows of that.
+/// How an event makes up for missed occurrences, and what this process knows of them.
 pub(crate) struct CatchUp {
     pub(crate) window: Duration,
     pub(crate) mark: MutexName,
@@ -28,26 +28,26 @@ pub(crate) struct CatchUp {
 #[derive(Default)]
 struct Known {
     latest: Option<Latest>,
-    /// The latest occurrence that is known to be nobody's any more.
+    /// The latest occurrence that is known to need no run any more.
     settled: Option<DateTime<Utc>>,
-    /// The occurrence whose turn it is in this process, or is about to be.
-    taken_up: Option<DateTime<Utc>>,
-    /// When the store was seen to have the mark.
-    noted: Option<Moment>,
+    /// The occurrence that this process runs, or is about to.
+    in_progress: Option<DateTime<Utc>>,
+    /// When the store last confirmed that it has the mark.
+    mark_confirmed: Option<Moment>,
 }
 
-/// An occurrence, and how long it is the latest.
+/// The latest occurrence, and the one after it.
 #[derive(Clone, Copy)]
 struct Latest {
     occurrence: DateTime<Utc>,
     next: Option<DateTime<Utc>>,
 }
 
-/// How long a store that has the mark is believed to keep it: it may lose its data.
-const BELIEVED: Duration = Duration::from_secs(60 * 60);
+/// How long to rely on the mark in a store before writing it again: the store may lose its data.
+const RELIED_ON_FOR: Duration = Duration::from_secs(60 * 60);
 
 impl CatchUp {
-    /// `None`: there is nothing that says what was missed.
+    /// `None` without a claim: nothing says which occurrences were run.
     pub(crate) fn new(
         window: Duration,
         event: &Arc<str>,
@@ -60,13 +60,9 @@ impl CatchUp {
         Some(Self { window, mark, known: Mutex::default() })
     }
 
-    /// Takes up the occurrence that may be owed in this `minute`, without asking anybody. `None`: there is none, or it has
-    /// its turn.
-    pub(crate) fn take_up_what_may_be_owed(
-        &self,
-        timetable: &Timetable,
-        minute: DateTime<Utc>,
-    ) -> Option<DateTime<Utc>> {
+    /// The occurrence that may have been missed, as of this `minute`, now in progress. Asks no store. `None`: there is none,
+    /// or it is in progress already.
+    pub(crate) fn begin_candidate(&self, timetable: &Timetable, minute: DateTime<Utc>) -> Option<DateTime<Utc>> {
         let mut known = self.known();
         let lasts = |latest: &Latest| latest.occurrence <= minute && latest.next.is_none_or(|next| minute < next);
         let latest = if let Some(latest) = known.latest.filter(lasts) {
@@ -77,44 +73,44 @@ impl CatchUp {
         };
         let occurrence = latest.occurrence;
         let is_open = (minute - occurrence).to_std().is_ok_and(|lateness| lateness <= self.window);
-        if !is_open || known.settled == Some(occurrence) || known.taken_up == Some(occurrence) {
+        if !is_open || known.settled == Some(occurrence) || known.in_progress == Some(occurrence) {
             return None;
         }
-        known.taken_up = Some(occurrence);
+        known.in_progress = Some(occurrence);
         Some(occurrence)
     }
 
-    /// Its turn for this occurrence is about to come: nobody else in this process need look whether it is owed.
-    pub(crate) fn take_up(&self, occurrence: DateTime<Utc>) {
-        self.known().taken_up = Some(occurrence);
+    /// This process is about to run the occurrence, so that no other tick checks whether it was missed.
+    pub(crate) fn begin(&self, occurrence: DateTime<Utc>) {
+        self.known().in_progress = Some(occurrence);
     }
 
-    /// It had its turn.
-    pub(crate) fn let_go(&self, occurrence: DateTime<Utc>) {
+    /// The run of this occurrence has ended.
+    pub(crate) fn end(&self, occurrence: DateTime<Utc>) {
         let mut known = self.known();
-        known.taken_up = known.taken_up.filter(|taken_up| *taken_up != occurrence);
+        known.in_progress = known.in_progress.filter(|in_progress| *in_progress != occurrence);
     }
 
     pub(crate) fn settle(&self, occurrence: DateTime<Utc>) {
         self.known().settled = Some(occurrence);
     }
 
-    /// For how long after this occurrence anybody looks for its claim: until the next one or the end of the window, and as
-    /// long as the minute lasts that begins then.
-    pub(crate) fn is_looked_for(&self, timetable: &Timetable, occurrence: DateTime<Utc>) -> Duration {
+    /// For how long after this occurrence a tick may look for its claim: until the next occurrence or the end of the
+    /// window, and a minute more, because ticks check once a minute.
+    pub(crate) fn claim_lookup_time(&self, timetable: &Timetable, occurrence: DateTime<Utc>) -> Duration {
         let latest = self.known().latest.filter(|latest| latest.occurrence == occurrence);
         let next = latest.map_or_else(|| timetable.next(occurrence), |latest| latest.next);
         let until_next = next.and_then(|next| (next - occurrence).to_std().ok());
         until_next.map_or(self.window, |until_next| until_next.min(self.window)) + MINUTE
     }
 
-    /// Whether the store has the mark, as far as is known.
-    pub(crate) fn is_noted(&self, clock: &Clock) -> bool {
-        self.known().noted.is_some_and(|noted| clock.moment().since(noted) < BELIEVED)
+    /// Whether the store is known to have the mark.
+    pub(crate) fn has_mark(&self, clock: &Clock) -> bool {
+        self.known().mark_confirmed.is_some_and(|confirmed| clock.moment().since(confirmed) < RELIED_ON_FOR)
     }
 
-    pub(crate) fn has_been_noted(&self, clock: &Clock) {
-        self.known().noted = Some(clock.moment());
+    pub(crate) fn confirm_mark(&self, clock: &Clock) {
+        self.known().mark_confirmed = Some(clock.moment());
     }
 
     fn known(&self) -> MutexGuard<'_, Known> {
@@ -129,11 +125,11 @@ impl fmt::Debug for CatchUp {
     }
 }
 
-/// Why an event has its turn in a tick for which it is not due.
+/// Why an event that is not due runs in a tick.
 #[derive(Clone, Debug)]
 pub(crate) enum Missed {
-    /// Nobody has claimed its occurrence.
-    Owed,
-    /// Whether it is owed is not known, for this reason.
+    /// Nobody has claimed its latest occurrence.
+    Confirmed,
+    /// Whether its latest occurrence was missed is not known, for this reason.
     Unknown(SkipReason),
 }

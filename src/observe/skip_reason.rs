@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use chrono::SecondsFormat;
 
+use super::pause::Pause;
 use crate::base::error::MutexError;
 use crate::base::escape::{Chain, Lines};
 use crate::lease::holder::Holder;
-use crate::schedule::pause::Pause;
 use crate::time::clock::shown::Rough;
 
 /// Why a due event did not run here.
@@ -93,7 +93,7 @@ impl fmt::Display for SkipReason {
             Self::FilterPanicked(message) => write!(f, "a filter panicked: {}", Lines(message)),
             Self::Overlapping(Some(holder)) => {
                 let until = holder.until().to_rfc3339_opts(SecondsFormat::Secs, true);
-                write!(f, "still running: {holder}{}", said_of_the_clock(holder, &until))
+                write!(f, "still running: {holder}{}", clock_set_back_note(holder, &until))
             }
             Self::Overlapping(None) => f.write_str("still running"),
             Self::RanElsewhere(Some(holder)) => write!(f, "taken by {holder}"),
@@ -106,8 +106,9 @@ impl fmt::Display for SkipReason {
     }
 }
 
-/// What follows the words about a holder whose lease ends at `until`: nothing, unless it has held it since the future.
-pub(crate) fn said_of_the_clock(holder: &Holder, until: &str) -> String {
+/// A note for a holder whose lease began in the future, because the store's clock was set back; otherwise empty. `until`: the
+/// end of its lease.
+pub(crate) fn clock_set_back_note(holder: &Holder, until: &str) -> String {
     holder.clock_set_back_by().map_or_else(String::new, |by| {
         format!(
             ", which is {} in the future: the store's clock was set back; the lease ends at {until} by that clock, \

@@ -1,9 +1,9 @@
-//! What decides whether a due event is admitted: its filters, then its lease and its claim together.
+//! Decides whether an event may run: its filters first, then one request to the store for its lease and claim together.
 
 use std::slice;
 use std::sync::Arc;
 
-use super::planned_run::Turn;
+use super::planned_run::PlannedRun;
 use crate::base::contain::contain;
 use crate::base::error::{BoxError, MutexError};
 use crate::base::escape::{Chain, OneLine};
@@ -21,227 +21,243 @@ use crate::store::event_mutex::admission::{Admission, Admitted, Grant};
 use crate::store::event_mutex::ask_each::outage_in;
 use crate::task::run::Run;
 
-/// What an admitted event gets: its run, with all that this holds, which is given back on every way out.
-pub(crate) struct Pass<'a> {
+/// The run of an admitted event, with all that it holds, which is given back on every way out.
+pub(crate) struct AdmittedRun<'a> {
     pub(crate) held: ReleaseOnDrop<&'a dyn EventMutex, Run>,
-    /// Why it holds nothing although it should: the store gave no decision, and the event chose to run all the same.
+    /// Set if it runs without its protection: the error of the store, which the event's outage policy ignores.
     pub(crate) unprotected: Option<Box<MutexError>>,
 }
 
-impl Pass<'_> {
+impl AdmittedRun<'_> {
     #[inline]
     pub(crate) fn run(&self) -> &Run {
         self.held.holding()
     }
 }
 
-/// Admits the event, or says why not. No I/O before the last step, but for a look whether the schedule is paused.
-pub(crate) fn admit<'a>(turn: &Turn<'a>) -> Result<Pass<'a>, SkipReason> {
-    ask_filters(turn)?;
-    let _still = turn.clock.stand_still();
-    refuse_late_claims(turn)?;
-    let Some(admission) = asked_of_the_store(turn) else { return Ok(pass(turn, None)) };
+/// How many admissions a store is asked for at once, at most.
+pub(crate) const BATCH_SIZE: usize = 100;
+
+/// Admits the event, or says why not. The only I/O before the admission itself is the check for a pause.
+pub(crate) fn admit<'a>(planned: &PlannedRun<'a>) -> Result<AdmittedRun<'a>, SkipReason> {
+    check_before_store(planned)?;
+    let _still = planned.clock.stand_still();
+    refuse_late_claims(planned)?;
+    let Some(admission) = requested_admission(planned) else { return Ok(begin_run(planned, None)) };
     let mut unused = Vec::new();
-    let decision = match ask_store(turn, |mutex| mutex.admit_one(&admission), outage_of) {
-        Err(silence) => Err(silence.about(&admission, &mut unused)),
-        Ok(answer) => judge(&admission, Some(answer), Count { asked: 1, given: 1 }, &mut unused),
+    let decision = match ask_store(planned, |mutex| mutex.admit_one(&admission), outage_of) {
+        Err(no_answer) => Err(no_answer.about(&admission, &mut unused)),
+        Ok(answer) => check_answer(&admission, Some(answer), AnswerCount { asked: 1, given: 1 }, &mut unused),
     };
-    let admitted = let_in(turn, decision, &mut unused);
-    give_back(turn, unused);
+    let admitted = accept_decision(planned, decision, &mut unused);
+    give_back(planned, unused);
     admitted
 }
 
-/// Admits an event without filters, and gives back in the same breath what the one before held. The answer to that comes
-/// first; there is none if the store gave none, or was not asked.
+/// Admits an event without filters, and releases the lease of the event before it in the same request. The first value is
+/// the answer to the release; `None` if the store gave none, or was not asked.
 pub(crate) fn admit_after<'a>(
-    turn: &Turn<'a>,
+    planned: &PlannedRun<'a>,
     ended: &Lease,
-) -> (Option<Result<bool, MutexError>>, Result<Pass<'a>, SkipReason>) {
-    let _still = turn.clock.stand_still();
-    let admission = match admission(turn) {
+) -> (Option<Result<bool, MutexError>>, Result<AdmittedRun<'a>, SkipReason>) {
+    let _still = planned.clock.stand_still();
+    let admission = match build_admission(planned) {
         Ok(Some(admission)) => admission,
-        Ok(None) => return (None, Ok(pass(turn, None))),
+        Ok(None) => return (None, Ok(begin_run(planned, None))),
         Err(reason) => return (None, Err(reason)),
     };
     let answers = ask_store(
-        turn,
+        planned,
         |mutex| mutex.release_then_admit(slice::from_ref(ended), slice::from_ref(&admission)),
         |(released, admitted)| outage_in(released).or(outage_in(admitted)),
     );
     let mut unused = Vec::new();
     let (released, decision) = match answers {
-        Err(silence) => (None, Err(silence.about(&admission, &mut unused))),
+        Err(no_answer) => (None, Err(no_answer.about(&admission, &mut unused))),
         Ok((mut released, mut admitted)) => {
-            let count = Count { asked: 1, given: admitted.len() };
-            let decision = judge(&admission, admitted.pop(), count, &mut unused);
+            let count = AnswerCount { asked: 1, given: admitted.len() };
+            let decision = check_answer(&admission, admitted.pop(), count, &mut unused);
             (released.pop().filter(|_| released.is_empty()), decision)
         }
     };
-    let admitted = let_in(turn, decision, &mut unused);
-    give_back(turn, unused);
+    let admitted = accept_decision(planned, decision, &mut unused);
+    give_back(planned, unused);
     (released, admitted)
 }
 
-pub(crate) fn ask_filters(turn: &Turn<'_>) -> Result<(), SkipReason> {
-    refuse_at_the_door(turn)?;
-    // Of what was missed they were asked before it was looked for.
-    if turn.missed.is_some() { Ok(()) } else { filters_allow(turn) }
+pub(crate) fn check_before_store(planned: &PlannedRun<'_>) -> Result<(), SkipReason> {
+    refuse_without_store(planned)?;
+    // The filters of a missed occurrence were asked before the store was.
+    if planned.missed.is_some() { Ok(()) } else { ask_filters(planned) }
 }
 
 /// Asks the filters in their order, until one refuses.
-pub(crate) fn filters_allow(turn: &Turn<'_>) -> Result<(), SkipReason> {
-    for filter in &turn.event.filters {
-        if !contain(|| filter.allows(&turn.tick)).map_err(SkipReason::FilterPanicked)? {
+pub(crate) fn ask_filters(planned: &PlannedRun<'_>) -> Result<(), SkipReason> {
+    for filter in &planned.event.filters {
+        if !contain(|| filter.allows(&planned.tick)).map_err(SkipReason::FilterPanicked)? {
             return Err(SkipReason::Filtered);
         }
     }
     Ok(())
 }
 
-/// What the event asks the store for, right before that is asked; nothing without a protection.
-pub(crate) fn admission(turn: &Turn<'_>) -> Result<Option<Admission>, SkipReason> {
-    refuse_at_the_door(turn)?;
-    refuse_late_claims(turn).map(|()| asked_of_the_store(turn))
+/// The admission to ask the store for, built right before it is sent; `None` without a protection.
+pub(crate) fn build_admission(planned: &PlannedRun<'_>) -> Result<Option<Admission>, SkipReason> {
+    refuse_without_store(planned)?;
+    refuse_late_claims(planned).map(|()| requested_admission(planned))
 }
 
-/// What was admitted a while ago may start now, or all of it is given back.
-pub(crate) fn may_still_start<'a>(turn: &Turn<'a>, pass: Pass<'a>) -> Result<Pass<'a>, SkipReason> {
-    match refuse_when_shutting_down(turn) {
-        Ok(()) => Ok(pass),
+/// Checks once more before a run that was admitted a while ago; if it may not start, gives back all that it holds.
+pub(crate) fn may_still_start<'a>(
+    planned: &PlannedRun<'a>,
+    admitted_run: AdmittedRun<'a>,
+) -> Result<AdmittedRun<'a>, SkipReason> {
+    match refuse_when_shutting_down(planned) {
+        Ok(()) => Ok(admitted_run),
         Err(reason) => {
-            give_back(turn, not_started(pass).collect());
+            give_back(planned, not_started(admitted_run).collect());
             Err(reason)
         }
     }
 }
 
-/// All that it holds: nothing has started under it, so that nothing is to be held any longer.
-fn not_started(pass: Pass<'_>) -> impl Iterator<Item = Lease> + use<> {
-    let run = pass.held.into_inner();
+/// All that a run holds which has not started: `hold_at_least` does not apply to it.
+fn not_started(admitted_run: AdmittedRun<'_>) -> impl Iterator<Item = Lease> + use<> {
+    let run = admitted_run.held.into_inner();
     let tenure = run.tenure();
     let lease = tenure.lease().cloned().map(|lease| tenure.end_renewal().unwrap_or(lease));
     lease.into_iter().chain(tenure.claim().cloned())
 }
 
-/// The leases of these runs were asked back already, whether the store was out or not. Under one that was lost before its
-/// task, nothing has started: another server can have its occurrence.
+/// Gives back the claims of runs that lost their lease before the task started, so that another server can run the
+/// occurrence. Their leases were released already.
 #[inline]
-pub(crate) fn give_back_claims<'r>(turn: &Turn<'_>, ran: impl Iterator<Item = (&'r RunOutcome, &'r Run)>) {
+pub(crate) fn give_back_claims<'r>(planned: &PlannedRun<'_>, ran: impl Iterator<Item = (&'r RunOutcome, &'r Run)>) {
     let left = ran.filter(|(outcome, _)| outcome.leaves_its_occurrence());
-    give_back(turn, left.filter_map(|(_, run)| run.tenure().claim().cloned()).collect());
+    give_back(planned, left.filter_map(|(_, run)| run.tenure().claim().cloned()).collect());
 }
 
-/// Whatever the event itself says.
-fn refuse_at_the_door(turn: &Turn<'_>) -> Result<(), SkipReason> {
-    refuse_when_shutting_down(turn)?;
-    refuse_while_paused(turn)?;
-    match &turn.missed {
+/// The refusals that need neither filters nor claims: shutdown, pause, and a missed occurrence whose store is out.
+fn refuse_without_store(planned: &PlannedRun<'_>) -> Result<(), SkipReason> {
+    refuse_when_shutting_down(planned)?;
+    refuse_while_paused(planned)?;
+    match &planned.missed {
         Some(Missed::Unknown(reason)) => Err(reason.clone()),
-        Some(Missed::Owed) | None => Ok(()),
+        Some(Missed::Confirmed) | None => Ok(()),
     }
 }
 
-fn refuse_when_shutting_down(turn: &Turn<'_>) -> Result<(), SkipReason> {
-    if turn.round.is_shutting_down() { Err(SkipReason::ShuttingDown) } else { Ok(()) }
+fn refuse_when_shutting_down(planned: &PlannedRun<'_>) -> Result<(), SkipReason> {
+    if planned.context.is_shutting_down() { Err(SkipReason::ShuttingDown) } else { Ok(()) }
 }
 
-/// Asks the schedule's store, but not for each event: a tick remembers what it was told.
-fn refuse_while_paused(turn: &Turn<'_>) -> Result<(), SkipReason> {
-    match &turn.round.pause {
-        Some(pause) if !turn.event.even_when_paused => pause.lets_start(&turn.round.outages, turn.clock),
+/// The tick asks the store for its pause once, not for each event.
+fn refuse_while_paused(planned: &PlannedRun<'_>) -> Result<(), SkipReason> {
+    match &planned.context.pause {
+        Some(pause) if !planned.event.even_when_paused => pause.allows_start(&planned.context.outages, planned.clock),
         _ => Ok(()),
     }
 }
 
-fn asked_of_the_store(turn: &Turn<'_>) -> Option<Admission> {
-    turn.event.protection.admission(turn.claimant(), turn.round.owners, turn.clock)
+fn requested_admission(planned: &PlannedRun<'_>) -> Option<Admission> {
+    planned.event.protection.admission(planned.claimant(), planned.context.owners, planned.clock)
 }
 
-/// Past the window, the claim of whoever ran in this occurrence or period may have expired, and the store would grant it again.
-fn refuse_late_claims(turn: &Turn<'_>) -> Result<(), SkipReason> {
-    if !turn.claims() {
+/// After the window, the claim of the server that ran this occurrence or period may have expired, and the store would
+/// grant it twice.
+fn refuse_late_claims(planned: &PlannedRun<'_>) -> Result<(), SkipReason> {
+    if !planned.claims() {
         return Ok(());
     }
-    let window = turn.claim_window().saturating_sub(turn.missed_by());
-    if turn.clock.moment().since(turn.round.began) > window { Err(SkipReason::TooLate) } else { Ok(()) }
+    let window = planned.claim_window().saturating_sub(planned.missed_by());
+    if planned.clock.moment().since(planned.context.began) > window { Err(SkipReason::TooLate) } else { Ok(()) }
 }
 
-/// Asks the store, which these turns have in common, for all of their `admissions` at once, and decides on each in their
-/// order. A fault of one is no fault of another; an outage is everybody's. What is not used of all is given back at once.
-pub(crate) fn decide_together<'a>(
-    turns: &[&Turn<'a>],
+/// Asks the store that these runs share for all of their `admissions` in one request, and passes each decision to `decide`
+/// in their order. An error for one does not affect the others, except an outage. Unused grants are given back together.
+pub(crate) fn admit_batch<'a>(
+    planned_runs: &[&PlannedRun<'a>],
     admissions: &[Admission],
-    mut decide: impl FnMut(Result<Pass<'a>, SkipReason>),
+    mut decide: impl FnMut(Result<AdmittedRun<'a>, SkipReason>),
 ) {
-    let Some(first) = turns.first() else { return };
-    let asked = turns.iter().zip(admissions);
+    let Some(first) = planned_runs.first() else { return };
+    let asked = planned_runs.iter().zip(admissions);
     let mut unused = Vec::new();
     match ask_store(first, |mutex| mutex.admit(admissions), |answers| outage_in(answers)) {
-        Err(silence) => asked.for_each(|(turn, admission)| {
-            let silence = silence.about(admission, &mut unused);
-            decide(let_in(turn, Err(silence), &mut unused));
+        Err(no_answer) => asked.for_each(|(planned, admission)| {
+            let no_answer = no_answer.about(admission, &mut unused);
+            decide(accept_decision(planned, Err(no_answer), &mut unused));
         }),
         Ok(answers) => {
-            let count = Count { asked: admissions.len(), given: answers.len() };
+            let count = AnswerCount { asked: admissions.len(), given: answers.len() };
             let mut answers = answers.into_iter();
-            asked.for_each(|(turn, admission)| {
-                let decision = judge(admission, answers.next(), count, &mut unused);
-                decide(let_in(turn, decision, &mut unused));
+            asked.for_each(|(planned, admission)| {
+                let decision = check_answer(admission, answers.next(), count, &mut unused);
+                decide(accept_decision(planned, decision, &mut unused));
             });
         }
     }
     give_back(first, unused);
 }
 
-/// What the store's decision means for the event; what was granted and is not used goes to the `unused`.
+/// Turns the decision of the store into a run or a reason to skip it; a grant that is not used goes to `unused`.
 #[expect(clippy::inline_always, reason = "a grant that is moved once more costs each due event several nanoseconds")]
 #[inline(always)]
-fn let_in<'a>(
-    turn: &Turn<'a>,
+fn accept_decision<'a>(
+    planned: &PlannedRun<'a>,
     decision: Result<Grant, SkipReason>,
     unused: &mut Vec<Lease>,
-) -> Result<Pass<'a>, SkipReason> {
+) -> Result<AdmittedRun<'a>, SkipReason> {
     match decision {
-        Ok(grant) if turn.round.is_shutting_down() => {
+        Ok(grant) if planned.context.is_shutting_down() => {
             unused.extend([grant.lease(), grant.claim()].into_iter().flatten().cloned());
             Err(SkipReason::ShuttingDown)
         }
-        Ok(grant) => take_up(turn, grant, unused),
-        Err(reason) => without_protection(turn, reason),
+        Ok(grant) => accept_grant(planned, grant, unused),
+        Err(reason) => apply_outage_policy(planned, reason),
     }
 }
 
-/// Nothing is known of who else runs it: the event says whether that keeps it from running.
-fn without_protection<'a>(turn: &Turn<'a>, reason: SkipReason) -> Result<Pass<'a>, SkipReason> {
-    match (reason, turn.event.protection.on_outage) {
+/// The store gave no decision: the event's outage policy says whether it runs all the same.
+fn apply_outage_policy<'a>(planned: &PlannedRun<'a>, reason: SkipReason) -> Result<AdmittedRun<'a>, SkipReason> {
+    match (reason, planned.event.protection.on_outage) {
         (SkipReason::StoreUnavailable(error), OutagePolicy::RunUnprotected) => {
             let _ =
                 contain(|| tracing::warn!(target: "soloist", error = %OneLine(Chain(&error)), "running unprotected"));
-            Ok(Pass { unprotected: Some(Box::new(error)), ..pass(turn, None) })
+            Ok(AdmittedRun { unprotected: Some(Box::new(error)), ..begin_run(planned, None) })
         }
         (reason, _) => Err(reason),
     }
 }
 
-/// Begins the run, unless what was granted is worth nothing.
+/// Begins the run and the renewal of its lease, unless the grant came too late, or this process still renews a lease of
+/// that name, which the store has forgotten.
 #[expect(clippy::inline_always, reason = "a grant that is moved once more costs each due event several nanoseconds")]
 #[inline(always)]
-fn take_up<'a>(turn: &Turn<'a>, grant: Grant, unused: &mut Vec<Lease>) -> Result<Pass<'a>, SkipReason> {
-    let pass = pass(turn, Some(grant));
-    let tenure = pass.run().tenure();
-    let Some(terms) = turn.event.protection.lease else { return Ok(pass) };
+fn accept_grant<'a>(
+    planned: &PlannedRun<'a>,
+    grant: Grant,
+    unused: &mut Vec<Lease>,
+) -> Result<AdmittedRun<'a>, SkipReason> {
+    let admitted_run = begin_run(planned, Some(grant));
+    let tenure = admitted_run.run().tenure();
+    let Some(terms) = planned.event.protection.lease else { return Ok(admitted_run) };
     if tenure.lease().is_some() && tenure.deadline_at(tenure.began()).is_none() {
-        let error = MutexError::granted_too_late(format!("admit {}", turn.event.protection.mutex));
-        let decision = without_protection(turn, SkipReason::StoreUnavailable(error));
-        // Who runs all the same runs for everybody, in this occurrence or period.
+        let error = MutexError::granted_too_late(format!("admit {}", planned.event.protection.mutex));
+        let decision = apply_outage_policy(planned, SkipReason::StoreUnavailable(error));
+        // If it runs without a lease, its claim still counts for the other servers.
         let is_used = |lease: &Lease| decision.is_ok() && lease.name().is_claim();
-        unused.extend(not_started(pass).filter(|lease| !is_used(lease)));
+        unused.extend(not_started(admitted_run).filter(|lease| !is_used(lease)));
         return decision;
     }
-    match turn.round.keepers.with(turn.store, turn.clock, |keeper| keeper.keep(turn.store, tenure, terms.renewal)) {
-        Ok(()) => Ok(pass),
+    match planned
+        .context
+        .keepers
+        .with(planned.store, planned.clock, |keeper| keeper.keep(planned.store, tenure, terms.renewal))
+    {
+        Ok(()) => Ok(admitted_run),
         Err(holder) => {
-            unused.extend(not_started(pass));
+            unused.extend(not_started(admitted_run));
             Err(SkipReason::Overlapping(holder))
         }
     }
@@ -249,67 +265,67 @@ fn take_up<'a>(turn: &Turn<'a>, grant: Grant, unused: &mut Vec<Lease>) -> Result
 
 #[expect(clippy::inline_always, reason = "a grant that is moved once more costs each due event several nanoseconds")]
 #[inline(always)]
-pub(crate) fn pass<'a>(turn: &Turn<'a>, grant: Option<Grant>) -> Pass<'a> {
-    let at_least = turn.event.protection.lease.and_then(|terms| terms.at_least);
-    let stopping = turn.event.work.stopping();
-    let tenure = Tenure::new(turn.clock.clone(), grant, turn.clock.moment(), at_least, stopping);
-    let run = Run::new(Arc::clone(&turn.event.name), turn.occurrence(), turn.lateness(), tenure);
-    Pass { held: ReleaseOnDrop::new(turn.mutex(), run), unprotected: None }
+pub(crate) fn begin_run<'a>(planned: &PlannedRun<'a>, grant: Option<Grant>) -> AdmittedRun<'a> {
+    let at_least = planned.event.protection.lease.and_then(|terms| terms.at_least);
+    let stopping = planned.event.work.stopping();
+    let tenure = Tenure::new(planned.clock.clone(), grant, planned.clock.moment(), at_least, stopping);
+    let run = Run::new(Arc::clone(&planned.event.name), planned.occurrence(), planned.lateness(), tenure);
+    AdmittedRun { held: ReleaseOnDrop::new(planned.mutex(), run), unprotected: None }
 }
 
-/// Why there are no answers at all.
-enum Silence {
-    /// The store was out a moment ago, and said this.
+/// Why a request has no answers at all.
+enum NoAnswer {
+    /// The store was out a moment ago, with this error.
     NotAsked(MutexError),
     Panicked(Arc<str>),
 }
 
-/// How many answers were given to how many admissions.
+/// How many admissions were asked for, and how many answers came.
 #[derive(Clone, Copy)]
-struct Count {
+struct AnswerCount {
     asked: usize,
     given: usize,
 }
 
-/// Asks the store, unless it was out a moment ago, and remembers if it is.
+/// Asks the store, unless it was out a moment ago, and records an outage.
 #[expect(clippy::inline_always, reason = "an answer that is moved once more costs each due event several nanoseconds")]
 #[inline(always)]
 fn ask_store<A>(
-    turn: &Turn<'_>,
+    planned: &PlannedRun<'_>,
     ask: impl FnOnce(&dyn EventMutex) -> A,
     outage: impl FnOnce(&A) -> Option<&MutexError>,
-) -> Result<A, Silence> {
-    let Turn { store, clock, round, .. } = turn;
-    round.outages.may_ask(store.id, clock).map_err(Silence::NotAsked)?;
-    let answer = contain(|| ask(turn.mutex()));
-    round.outages.heard(store.id, clock, answer.as_ref().ok().and_then(outage));
-    answer.map_err(Silence::Panicked)
+) -> Result<A, NoAnswer> {
+    let PlannedRun { store, clock, context, .. } = planned;
+    context.outages.may_ask(store.id, clock).map_err(NoAnswer::NotAsked)?;
+    let answer = contain(|| ask(planned.mutex()));
+    context.outages.record(store.id, clock, answer.as_ref().ok().and_then(outage));
+    answer.map_err(NoAnswer::Panicked)
 }
 
-/// What says that the store as a whole is out.
+/// The error, if it says that the store as a whole is out.
 fn outage_of(answer: &Result<Admitted, MutexError>) -> Option<&MutexError> {
     answer.as_ref().err().filter(|error| error.is_outage())
 }
 
-impl Silence {
+impl NoAnswer {
     fn about(&self, admission: &Admission, unused: &mut Vec<Lease>) -> SkipReason {
         SkipReason::StoreUnavailable(match self {
             Self::NotAsked(first) => MutexError::not_asked_again(admission.attempted(), first),
             Self::Panicked(message) => {
-                unused.extend(asked_for(admission));
+                unused.extend(possible_grants(admission));
                 MutexError::panicked(admission.attempted(), message)
             }
         })
     }
 }
 
-/// What an answer means for the turn. Where their number is wrong, a refusal may be somebody else's.
+/// Checks one answer. If the number of answers is wrong, a refusal may belong to another admission.
 #[expect(clippy::inline_always, reason = "an answer that is moved once more costs each due event several nanoseconds")]
 #[inline(always)]
-fn judge(
+fn check_answer(
     admission: &Admission,
     answer: Option<Result<Admitted, MutexError>>,
-    Count { asked, given }: Count,
+    AnswerCount { asked, given }: AnswerCount,
     unused: &mut Vec<Lease>,
 ) -> Result<Grant, SkipReason> {
     let unusable = |why: BoxError| SkipReason::StoreUnavailable(MutexError::unusable(admission.attempted(), why));
@@ -318,15 +334,15 @@ fn judge(
         Some(Ok(Admitted::Granted(grant))) => {
             let ours = |lease: &&Lease| lease.owner() == admission.owner();
             unused.extend([grant.lease(), grant.claim()].into_iter().flatten().filter(ours).cloned());
-            unused.extend(asked_for(admission));
+            unused.extend(possible_grants(admission));
             Err(unusable("the store granted something else than was asked for".into()))
         }
         Some(Ok(Admitted::LeaseTaken(holder))) if asked == given => Err(SkipReason::Overlapping(holder)),
         Some(Ok(Admitted::ClaimTaken(holder))) if asked == given => Err(SkipReason::RanElsewhere(holder)),
-        // The store knows of it, and gives back what it may have granted.
+        // The store itself gives back what it may have granted before the error.
         Some(Err(error)) => Err(SkipReason::StoreUnavailable(error)),
         None | Some(Ok(_)) => {
-            unused.extend(asked_for(admission));
+            unused.extend(possible_grants(admission));
             Err(unusable(match given {
                 0 => "the store gave no answer".into(),
                 _ => format!("the store gave {given} answers to {asked} admissions").into(),
@@ -335,22 +351,22 @@ fn judge(
     }
 }
 
-/// All that the store may have granted to this admission.
-fn asked_for(admission: &Admission) -> impl Iterator<Item = Lease> {
+/// Everything that the store may have granted for this admission.
+fn possible_grants(admission: &Admission) -> impl Iterator<Item = Lease> {
     let asked = [admission.lease(), admission.claim()].into_iter().flatten();
     asked.map(|request| request.granted(FencingToken::new(0)))
 }
 
-/// Asks the store to take all of this back at once, whether it was out a moment ago or not: one that is makes up only for
-/// what it was asked. Nothing has started under it, and what is not ours is left alone.
-fn give_back(turn: &Turn<'_>, leases: Vec<Lease>) {
+/// Gives all of these back in one request, even if the store was out a moment ago: it can only release what it is asked to,
+/// now or when it answers again. It leaves alone what this process does not own.
+fn give_back(planned: &PlannedRun<'_>, leases: Vec<Lease>) {
     if leases.is_empty() {
         return;
     }
-    let Turn { store, clock, round, .. } = *turn;
+    let PlannedRun { store, clock, context, .. } = *planned;
     let held = leases.into_iter().map(|lease| ReleaseOnDrop::new(&store.mutex, lease)).collect();
     let released = release_together(&store.mutex, held);
     if let Some(outage) = released.iter().find_map(|(_, release)| release.as_ref()?.outage()) {
-        round.outages.heard(store.id, clock, Some(outage));
+        context.outages.record(store.id, clock, Some(outage));
     }
 }

@@ -1,27 +1,26 @@
-//! Whether an occurrence that was missed is owed: what the store says of it.
+//! Asks the store whether a missed occurrence was run by anybody, and keeps the marks that say since when it knows an event.
 
-use super::gate;
-use super::planned_run::Turn;
+use super::gate::{self, BATCH_SIZE};
+use super::planned_run::PlannedRun;
 use super::report::Verdict;
 use crate::base::error::MutexError;
 use crate::event::catch_up::{CatchUp, Missed};
 use crate::lease::request::LeaseRequest;
 use crate::lease::term::Term;
 use crate::observe::skip_reason::SkipReason;
-use crate::schedule::execute::background::TOGETHER;
 use crate::store::event_mutex::admission::{Admission, Admitted};
 use crate::store::event_mutex::ask_each::outage_in;
 
-impl Turn<'_> {
-    /// Whether its occurrence, which may be owed, is: by its filters, and then by one look at the store, and another one
-    /// while nobody has claimed it. An occurrence that filters refuse may wait until they don't.
-    pub(crate) fn look_for_what_is_owed(&self) -> Option<Missed> {
+impl PlannedRun<'_> {
+    /// Whether to make up for its occurrence: asks the filters, then the store whether it was claimed, and if not, since
+    /// when the store knows the event. An occurrence that the filters refuse may run later, when they allow it.
+    pub(crate) fn check_missed(&self) -> Option<Missed> {
         let catch_up = self.event.catch_up.as_ref()?;
         let occurrence = self.tick.occurrence();
-        let missed = match gate::filters_allow(self) {
-            _ if self.round.is_shutting_down() => None,
-            Ok(()) => match self.owes(catch_up) {
-                Ok(true) => Some(Missed::Owed),
+        let missed = match gate::ask_filters(self) {
+            _ if self.context.is_shutting_down() => None,
+            Ok(()) => match self.is_missed(catch_up) {
+                Ok(true) => Some(Missed::Confirmed),
                 Ok(false) => {
                     catch_up.settle(occurrence);
                     None
@@ -32,13 +31,13 @@ impl Turn<'_> {
             Err(reason) => Some(Missed::Unknown(reason)),
         };
         if missed.is_none() {
-            catch_up.let_go(occurrence);
+            catch_up.end(occurrence);
         }
         missed
     }
 
-    fn owes(&self, catch_up: &CatchUp) -> Result<bool, MutexError> {
-        let outages = &self.round.outages;
+    fn is_missed(&self, catch_up: &CatchUp) -> Result<bool, MutexError> {
+        let outages = &self.context.outages;
         let Some(claim) = self.claim_name() else { return Ok(false) };
         let look = || format!("look at {claim}");
         if outages.ask(self.store, self.clock, look, |mutex| mutex.exists(&claim))? {
@@ -46,7 +45,7 @@ impl Turn<'_> {
         }
         let note = || format!("note {}", catch_up.mark);
         match outages.ask(self.store, self.clock, note, |mutex| mutex.admit_one(&self.mark(catch_up)))? {
-            // It is new.
+            // The mark was written just now: the event is new to the store.
             Admitted::Granted(_) => Ok(false),
             Admitted::ClaimTaken(Some(holder)) => Ok(holder.since() <= self.tick.occurrence()),
             Admitted::ClaimTaken(None) | Admitted::LeaseTaken(_) => {
@@ -56,45 +55,45 @@ impl Turn<'_> {
     }
 
     fn mark(&self, catch_up: &CatchUp) -> Admission {
-        let owners = self.round.owners;
+        let owners = self.context.owners;
         Admission::claim_only(LeaseRequest::by(owners, catch_up.mark.clone(), Term::MAX, self.clock))
     }
 
-    /// Notes what became of its turn. The claim of somebody else is no more than taken: it may be given back, as long as
-    /// nothing has started under it, as ours is when its lease was lost before.
-    pub(crate) fn note_what_became_of_it(&self, verdict: &Verdict) {
+    /// Remembers that its occurrence was run. The claim of another server does not settle it: a claim is given back if its
+    /// lease is lost before the task starts.
+    pub(crate) fn settle_occurrence(&self, verdict: &Verdict) {
         let Some(catch_up) = self.event.catch_up.as_ref().filter(|_| self.claims()) else { return };
         if matches!(verdict, Verdict::Ran(outcome) if !outcome.leaves_its_occurrence()) {
             catch_up.settle(self.tick.occurrence());
         }
-        catch_up.let_go(self.tick.occurrence());
+        catch_up.end(self.tick.occurrence());
     }
 }
 
-/// Sees to it that stores know these events from now on, where that is not known: as many at once as a gate asks for.
-/// Whoever is asked next finds out what is wrong with a store, and the next tick tries again.
-pub(crate) fn note_that_they_were_seen(turns: &[Turn<'_>]) {
-    let all = turns.iter().filter_map(|turn| Some((turn, turn.event.catch_up.as_ref()?)));
-    let mut unknown: Vec<_> = all.filter(|(turn, catch_up)| !catch_up.is_noted(turn.clock)).collect();
-    while let Some((Turn { store, .. }, _)) = unknown.first() {
-        let (these, others) = unknown.into_iter().partition::<Vec<_>, _>(|(turn, _)| turn.store.id == store.id);
-        these.chunks(TOGETHER).for_each(note_together);
+/// Writes the marks of these events to their stores, where they are not known to be there, in batches. Errors are ignored:
+/// the admissions that follow report them, and the next tick tries again.
+pub(crate) fn write_marks(planned_runs: &[PlannedRun<'_>]) {
+    let all = planned_runs.iter().filter_map(|planned| Some((planned, planned.event.catch_up.as_ref()?)));
+    let mut unknown: Vec<_> = all.filter(|(planned, catch_up)| !catch_up.has_mark(planned.clock)).collect();
+    while let Some((PlannedRun { store, .. }, _)) = unknown.first() {
+        let (these, others) = unknown.into_iter().partition::<Vec<_>, _>(|(planned, _)| planned.store.id == store.id);
+        these.chunks(BATCH_SIZE).for_each(write_batch_of_marks);
         unknown = others;
     }
 }
 
-/// These have their store in common.
-fn note_together(these: &[(&Turn<'_>, &CatchUp)]) {
-    let Some((Turn { store, round, clock, .. }, _)) = these.first() else { return };
-    let marks: Vec<Admission> = these.iter().map(|(turn, catch_up)| turn.mark(catch_up)).collect();
+/// Writes one batch of marks to the store that these runs share.
+fn write_batch_of_marks(these: &[(&PlannedRun<'_>, &CatchUp)]) {
+    let Some((PlannedRun { store, context, clock, .. }, _)) = these.first() else { return };
+    let marks: Vec<Admission> = these.iter().map(|(planned, catch_up)| planned.mark(catch_up)).collect();
     let attempted = || "note which events there are".to_owned();
-    let answers = round.outages.ask(store, clock, attempted, |mutex| {
+    let answers = context.outages.ask(store, clock, attempted, |mutex| {
         let answers = mutex.admit(&marks);
         outage_in(&answers).cloned().map_or(Ok(answers), Err)
     });
     for ((_, catch_up), answer) in these.iter().zip(answers.into_iter().flatten()) {
         if answer.is_ok() {
-            catch_up.has_been_noted(clock);
+            catch_up.confirm_mark(clock);
         }
     }
 }

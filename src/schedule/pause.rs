@@ -1,132 +1,155 @@
-//! A schedule that starts nothing for a while: a mark in its store, for which every server that shares it looks.
+//! Pausing and resuming a schedule: a mark in its store that every server sees.
 
-use std::fmt;
-use std::sync::{Mutex, PoisonError};
+use std::slice;
+use std::sync::Arc;
 use std::time::Duration;
 
-use chrono::{DateTime, SecondsFormat, SubsecRound, Utc};
+use chrono::{DateTime, Utc};
 
-use super::outages::Outages;
+use super::registry::Schedule;
+use super::tick_context::pause_check::find_pause;
 use crate::base::error::{MutexError, debug_as_display};
-use crate::lease::holder::Holder;
 use crate::lease::name::{InvalidName, MutexName};
-use crate::observe::skip_reason::SkipReason;
+use crate::lease::request::{Lease, LeaseRequest};
+use crate::lease::term::Term;
+use crate::observe::pause::Pause;
 use crate::store::event_mutex::EventMutex;
 use crate::store::handle::Store;
 use crate::time::clock::Clock;
-use crate::time::clock::moment::Moment;
+use crate::time::clock::shown::Rfc3339;
 
-/// A tick that takes longer looks again: what was due before the pause starts no later than this after it.
-const LOOK_AGAIN: Duration = Duration::from_secs(60);
-
-/// Whether the mark is there, and who put it, if the store keeps that.
-pub(crate) fn look(mutex: &dyn EventMutex, mark: &MutexName) -> Result<Option<Pause>, MutexError> {
-    // Only this is every store's answer: the holder of what is free, and one that the store does not keep, look the same.
-    if !mutex.exists(mark)? {
-        return Ok(None);
-    }
-    match mutex.holder(mark) {
-        Err(error) if error.is_outage() => Err(error),
-        holder => Ok(Some(Pause::by(holder.unwrap_or_default()))),
-    }
-}
-
-/// What a tick knows of the pause of its schedule: what it found when it looked.
-pub(crate) struct Lookout<'a> {
-    store: &'a Store,
-    mark: &'a MutexName,
-    found: Mutex<Option<(Moment, Found)>>,
-}
-
-type Found = Result<Option<Pause>, MutexError>;
-
-impl<'a> Lookout<'a> {
-    pub(crate) fn new(store: &'a Store, mark: &'a MutexName) -> Self {
-        Self { store, mark, found: Mutex::default() }
-    }
-
-    /// Whether an event that minds a pause may start. Whoever asks first waits for the store, and the others for that.
-    pub(crate) fn lets_start(&self, outages: &Outages, clock: &Clock) -> Result<(), SkipReason> {
-        // Code of the store that panics does so within `contain`.
-        let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_fresh = |(at, _): &&(Moment, Found)| clock.moment().since(*at) < LOOK_AGAIN;
-        let known = match found.as_ref().filter(is_fresh) {
-            Some((_, known)) => known,
-            None => &found.insert((clock.moment(), self.look(outages, clock))).1,
-        };
-        match known {
-            Ok(None) => Ok(()),
-            Ok(Some(pause)) => Err(SkipReason::Paused(pause.holder.clone())),
-            Err(error) => Err(SkipReason::StoreUnavailable(error.clone())),
-        }
-    }
-
-    fn look(&self, outages: &Outages, clock: &Clock) -> Found {
-        let Self { store, mark, .. } = self;
-        outages.ask(store, clock, || format!("look at {mark}"), |mutex| look(mutex, mark))
-    }
-}
-
-/// A pause of a schedule, see [`Schedule::paused`](crate::Schedule::paused). `Display`:
-/// `paused by web-1, pid 4242, since 2026-03-01T12:00:00Z, until 2026-03-01T14:00:00Z`.
-///
-/// ```
-/// use chrono::{TimeDelta, Utc};
-/// use soloist::Schedule;
-///
-/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// let schedule = Schedule::in_process().pausable_as("shop")?;
-/// schedule.pause(Utc::now() + TimeDelta::hours(2))?;
-/// let pause = schedule.paused()?.expect("it was just paused");
-/// assert!(pause.to_string().starts_with("paused by "));
-/// # Ok(())
-/// # }
-/// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Pause {
-    holder: Option<Holder>,
-}
-
-impl Pause {
-    pub(crate) fn by(holder: Option<Holder>) -> Self {
-        Self { holder }
-    }
-
-    /// Who paused first, since when, and until when it is paused; `None` if the store does not keep it.
+impl Schedule {
+    /// The same schedule, which can be [paused](Self::pause) under `name`: together with every schedule that is pausable
+    /// under this name on the same store, in this process, on this host or in the fleet, as far as the store reaches.
+    ///
+    /// A tick in which something is due looks whether it is paused, once, and again for each minute that it takes. One
+    /// in which nothing is due asks nothing, nor does a schedule that is not pausable. While it is paused, what is due
+    /// is skipped, before its filters are asked: [`Paused`](crate::SkipReason::Paused). What is at work goes on; what
+    /// is started [by hand](Self::run) runs; and so does an event that says
+    /// [`even_when_paused`](crate::Event::even_when_paused).
+    ///
+    /// A store that does not answer does not say that nothing is paused, so that all that is due is skipped then, and
+    /// the report fails: [`StoreUnavailable`](crate::SkipReason::StoreUnavailable). That goes for an event without a
+    /// protection, too, and for one that says [`OutagePolicy::RunUnprotected`](crate::OutagePolicy::RunUnprotected): an event that
+    /// would rather run twice than not at all may still have to wait for a migration. One that need not says
+    /// [`even_when_paused`](crate::Event::even_when_paused).
+    ///
+    /// # Errors
+    ///
+    /// The name is empty, or has more than [`MutexName::MAX_CHARS`] characters.
     ///
     /// ```
-    /// # use chrono::{TimeDelta, Utc};
-    /// # use soloist::Schedule;
+    /// use soloist::{Event, FileMutex, Schedule};
+    ///
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let schedule = Schedule::in_process().pausable_as("shop")?;
-    /// # schedule.pause(Utc::now() + TimeDelta::hours(2))?;
-    /// # let pause = schedule.paused()?.expect("it was just paused");
-    /// let holder = pause.holder().expect("a store in memory keeps it");
-    /// assert_eq!(holder.pid(), std::process::id());
+    /// # let dir = tempfile::tempdir()?;
+    /// # let dir = dir.path();
+    /// let mut schedule = Schedule::new(FileMutex::in_dir(dir)?).pausable_as("shop")?;
+    /// schedule.add(Event::call("reports", |_| {}).every_minute())?;
+    /// assert!(Schedule::in_process().pausable_as("").is_err());
     /// # Ok(())
     /// # }
     /// ```
-    pub fn holder(&self) -> Option<&Holder> {
-        self.holder.as_ref()
+    pub fn pausable_as(mut self, name: impl Into<Arc<str>>) -> Result<Self, PauseError> {
+        let name = name.into();
+        let mark = MutexName::readable(Arc::clone(&name)).map_err(PauseError::Name)?.mark(name, "paused");
+        self.pause_mark = Some(mark);
+        Ok(self)
     }
-}
 
-impl fmt::Display for Pause {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.holder {
-            None => f.write_str("paused"),
-            Some(holder) => write!(f, "paused by {holder}, until {}", rfc3339(end_of(holder))),
+    /// Starts nothing that is due before `until`, wherever a schedule is [pausable](Self::pausable_as) under the same name
+    /// on the same store. It ends at that time, or with [`resume`](Self::resume), and not with this process.
+    ///
+    /// If it is paused already, the pause gets this end instead, later or earlier than before; the last call wins, and
+    /// there is no moment between the two pauses. (Where a store can't [extend](EventMutex::extend), or does not
+    /// say who the [holder](EventMutex::holder) is, the one is ended before the other begins.)
+    ///
+    /// What is at work goes on. A tick that began before may go on to start what it found due, for a minute at most: so
+    /// whoever pauses for a migration waits for that minute, and for what runs.
+    ///
+    /// How long it takes to `until` is read from this schedule's clock, and that time then passes on the store's.
+    ///
+    /// # Errors
+    ///
+    /// `until` is not in the future, or more than ten years away; the schedule is not pausable. Or the store did not
+    /// answer: whether it is paused is not known, and another call is in order.
+    ///
+    /// ```
+    /// use chrono::{TimeDelta, Utc};
+    /// use soloist::{Event, Schedule, SkipReason, Verdict};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let mut schedule = Schedule::in_process().pausable_as("shop")?;
+    /// schedule.add(Event::call("reports", |_| {}).every_minute())?;
+    /// schedule.pause(Utc::now() + TimeDelta::hours(2))?;
+    /// let report = schedule.run_due(Utc::now());
+    /// assert!(matches!(report.entries()[0].verdict(), Verdict::Skipped(SkipReason::Paused(_))));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn pause(&self, until: DateTime<Utc>) -> Result<(), PauseError> {
+        let pause = self.pause_mark()?;
+        pause.put(term_until(until, self.clock.now())?).map_err(PauseError::Store)?;
+        let (schedule, scope) = (pause.mark.mutex(), pause.store.scope);
+        tracing::info!(target: "soloist", schedule, until = %Rfc3339(until), ?scope, "paused");
+        Ok(())
+    }
+
+    /// Ends the pause, whoever began it. `false`: it was not paused.
+    ///
+    /// # Errors
+    ///
+    /// The schedule is not [pausable](Self::pausable_as), its store can't [break](EventMutex::break_lease) a mark, or did
+    /// not answer.
+    ///
+    /// ```
+    /// use chrono::{TimeDelta, Utc};
+    /// use soloist::Schedule;
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let schedule = Schedule::in_process().pausable_as("shop")?;
+    /// schedule.pause(Utc::now() + TimeDelta::hours(2))?;
+    /// assert!(schedule.resume()?);
+    /// assert!(!schedule.resume()?);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn resume(&self) -> Result<bool, PauseError> {
+        let PauseMark { store, mark, .. } = self.pause_mark()?;
+        let was_paused = store.mutex.break_lease(mark).map_err(PauseError::Store)?.is_freed();
+        if was_paused {
+            tracing::info!(target: "soloist", schedule = mark.mutex(), "resumed");
         }
+        Ok(was_paused)
     }
-}
 
-/// When the pause ends, to the second: a clock that is read twice is off by a little.
-pub(crate) fn end_of(holder: &Holder) -> DateTime<Utc> {
-    holder.until().round_subsecs(0)
-}
+    /// The present pause, for a page about the service's health. `None`: it is not paused.
+    ///
+    /// # Errors
+    ///
+    /// The schedule is not [pausable](Self::pausable_as), or its store did not answer.
+    ///
+    /// ```
+    /// use chrono::{TimeDelta, Utc};
+    /// use soloist::Schedule;
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let schedule = Schedule::in_process().pausable_as("shop")?;
+    /// assert!(schedule.paused()?.is_none());
+    /// schedule.pause(Utc::now() + TimeDelta::hours(2))?;
+    /// println!("{}", schedule.paused()?.expect("it was just paused"));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn paused(&self) -> Result<Option<Pause>, PauseError> {
+        let PauseMark { store, mark, .. } = self.pause_mark()?;
+        find_pause(&*store.mutex, mark).map_err(PauseError::Store)
+    }
 
-fn rfc3339(instant: DateTime<Utc>) -> String {
-    instant.to_rfc3339_opts(SecondsFormat::AutoSi, true)
+    fn pause_mark(&self) -> Result<PauseMark<'_>, PauseError> {
+        let mark = self.pause_mark.as_ref().ok_or(PauseError::NotPausable)?;
+        Ok(PauseMark { store: &self.mutex, mark, clock: &self.clock })
+    }
 }
 
 /// Why a schedule was not paused or resumed, or why that is not known.
@@ -153,7 +176,7 @@ pub enum PauseError {
     #[error("this schedule can't be paused: say under which name it can, with `Schedule::pausable_as(..)`")]
     NotPausable,
     /// The end of the pause is not in the future.
-    #[error("a pause until {} would be over already, since it is {}; `Schedule::resume()` ends one", rfc3339(*until), rfc3339(*now))]
+    #[error("a pause until {} would be over already, since it is {}; `Schedule::resume()` ends one", Rfc3339(*until), Rfc3339(*now))]
     #[non_exhaustive]
     Over {
         /// When it was to end.
@@ -162,7 +185,7 @@ pub enum PauseError {
         now: DateTime<Utc>,
     },
     /// The end of the pause is more than ten years away.
-    #[error("a pause until {} is longer than ten years: let it end sooner, and pause again before that", rfc3339(*until))]
+    #[error("a pause until {} is longer than ten years: let it end sooner, and pause again before that", Rfc3339(*until))]
     #[non_exhaustive]
     TooLong {
         /// When it was to end.
@@ -175,16 +198,93 @@ pub enum PauseError {
 
 impl PauseError {
     /// Whether the store gave no answer. Asking again later may help.
-    ///
-    /// ```
-    /// use soloist::{MutexError, PauseError};
-    ///
-    /// assert!(PauseError::Store(MutexError::unavailable("ask", "no answer")).is_unavailable());
-    /// assert!(!PauseError::NotPausable.is_unavailable());
-    /// ```
     pub fn is_unavailable(&self) -> bool {
         matches!(self, Self::Store(error) if error.is_unavailable())
     }
 }
 
 debug_as_display!(PauseError);
+
+/// The term of a pause from `now` to `until`, rounded up to a millisecond so that it never ends early.
+fn term_until(until: DateTime<Utc>, now: DateTime<Utc>) -> Result<Term, PauseError> {
+    let rest = (until - now).to_std().ok().filter(|rest| !rest.is_zero()).ok_or(PauseError::Over { until, now })?;
+    let millis = u64::try_from(rest.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX);
+    Term::new(Duration::from_millis(millis)).map_err(|_| PauseError::TooLong { until })
+}
+
+/// Where the pause of a schedule is kept.
+struct PauseMark<'a> {
+    store: &'a Store,
+    mark: &'a MutexName,
+    clock: &'a Clock,
+}
+
+impl PauseMark<'_> {
+    fn put(&self, term: Term) -> Result<(), MutexError> {
+        if self.create(term)? {
+            return Ok(());
+        }
+        match self.move_end(term)? {
+            Some(true) => return Ok(()),
+            // The pause has ended in between.
+            Some(false) => {}
+            None => {
+                let _ = self.store.mutex.break_lease(self.mark)?;
+            }
+        }
+        // The mark was free a moment ago. If it is taken again, another call came later than this one, and wins.
+        self.create(term).map(|_| ())
+    }
+
+    fn create(&self, term: Term) -> Result<bool, MutexError> {
+        let request = LeaseRequest::new(self.mark.clone(), term, self.clock);
+        self.store.mutex.create(&request).map(|lease| lease.is_some())
+    }
+
+    /// Moves the end of the present pause to one `term` from now, without a gap. `None`: the store can't.
+    fn move_end(&self, term: Term) -> Result<Option<bool>, MutexError> {
+        let Self { store, mark, clock } = self;
+        if !store.mutex.can_extend() {
+            return Ok(None);
+        }
+        let Some(holder) = store.mutex.holder(mark)? else { return Ok(None) };
+        let lease = holder.as_lease((*mark).clone(), term, clock.moment());
+        let mut answers = store.mutex.extend(slice::from_ref(&lease), term);
+        answers.pop().transpose()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use chrono::TimeDelta;
+
+    use super::*;
+
+    #[test]
+    fn a_pause_lasts_to_its_end_and_less_than_a_millisecond_longer() {
+        let now = DateTime::UNIX_EPOCH;
+        let term = |rest| term_until(now + rest, now).unwrap().get();
+        assert_eq!(term(TimeDelta::nanoseconds(1)), Duration::from_millis(1));
+        assert_eq!(term(TimeDelta::nanoseconds(1_000_001)), Duration::from_millis(2));
+        assert_eq!(term(TimeDelta::days(3650)), Term::MAX.get());
+    }
+
+    #[test]
+    fn an_end_that_is_past_or_too_far_away_is_refused_and_the_error_says_what_to_do() {
+        let now = DateTime::UNIX_EPOCH;
+        let error = |until: DateTime<Utc>| term_until(until, now).unwrap_err().to_string();
+        assert_eq!(
+            error(now),
+            "a pause until 1970-01-01T00:00:00Z would be over already, since it is 1970-01-01T00:00:00Z; \
+             `Schedule::resume()` ends one"
+        );
+        assert!(error(now - TimeDelta::nanoseconds(1)).contains("would be over already"));
+        assert_eq!(
+            error(now + TimeDelta::days(3650) + TimeDelta::milliseconds(1)),
+            "a pause until 1979-12-30T00:00:00.001Z is longer than ten years: let it end sooner, and pause again before that"
+        );
+        for until in [DateTime::<Utc>::MIN_UTC, DateTime::<Utc>::MAX_UTC] {
+            assert!(term_until(until, now).is_err());
+        }
+    }
+}

@@ -1,108 +1,59 @@
-//! Whose turn it is in a tick.
+//! One event of a tick, with all that running it needs.
 
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 
-use super::outages::Outages;
-use super::pause::Lookout;
-use super::shutdown::Shutdown;
+use super::tick_context::{StartedBy, TickContext};
 use crate::event::builder::Definition;
 use crate::event::catch_up::Missed;
 use crate::event::protection::{Claimant, MINUTE};
-use crate::hold::keeper::Keepers;
 use crate::lease::name::MutexName;
-use crate::lease::owner::Owners;
 use crate::store::event_mutex::EventMutex;
 use crate::store::handle::Store;
 use crate::time::clock::Clock;
-use crate::time::clock::moment::Moment;
 use crate::time::tick::Tick;
 
-/// What the turns of one tick have in common.
-pub(crate) struct Round<'a> {
-    pub(crate) cause: Cause,
-    /// When the tick began.
-    pub(crate) began: Moment,
-    pub(crate) owners: Owners,
-    pub(crate) outages: Outages,
-    pub(crate) keepers: Keepers,
-    pub(crate) shutdown: Option<&'a Shutdown>,
-    /// What looks whether the schedule is paused, if that keeps anything of this round from starting.
-    pub(crate) pause: Option<Lookout<'a>>,
-    /// Whether failures are told one by one, because nobody gets the report.
-    pub(crate) tells_of_failures: bool,
-}
-
-/// Why it is an event's turn.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Cause {
-    Due,
-    ByHand,
-}
-
-impl<'a> Round<'a> {
-    pub(crate) fn begin(cause: Cause, clock: &Clock, outages: Outages, shutdown: Option<&'a Shutdown>) -> Self {
-        let keepers = Keepers::default();
-        Self {
-            cause,
-            began: clock.moment(),
-            owners: Owners::of_this_process(),
-            outages,
-            keepers,
-            shutdown,
-            pause: None,
-            tells_of_failures: false,
-        }
-    }
-
-    /// Whether nothing new may start.
-    #[inline]
-    pub(crate) fn is_shutting_down(&self) -> bool {
-        self.shutdown.is_some_and(Shutdown::has_begun)
-    }
-}
-
-/// An event whose turn it is, and all that its run needs.
-pub(crate) struct Turn<'a> {
+/// An event that a tick, or a caller by hand, has planned to run, with all that the run needs.
+pub(crate) struct PlannedRun<'a> {
     pub(crate) event: &'a Definition,
     pub(crate) tick: Tick,
-    /// Why it is its turn although it is not due.
+    /// Set if the event is not due in this tick, and is to make up for a missed occurrence.
     pub(crate) missed: Option<Missed>,
-    pub(crate) round: &'a Round<'a>,
+    pub(crate) context: &'a TickContext<'a>,
     pub(crate) store: &'a Store,
     pub(crate) clock: &'a Clock,
 }
 
-impl<'a> Turn<'a> {
+impl<'a> PlannedRun<'a> {
     #[inline]
     pub(crate) fn mutex(&self) -> &'a dyn EventMutex {
         &*self.store.mutex
     }
 
-    /// Who claims, if the event does; nobody by hand, which runs whoever else did.
+    /// The details that name its claim; `None` by hand, because such a run makes no claim.
     pub(crate) fn claimant(&self) -> Option<Claimant<'_>> {
         let (event, zone) = (&self.event.name, &self.event.timetable.zone);
         let window = self.claim_window();
-        (self.round.cause == Cause::Due).then_some(Claimant { event, tick: &self.tick, zone, window })
+        (self.context.started_by == StartedBy::Timetable).then_some(Claimant { event, tick: &self.tick, zone, window })
     }
 
-    /// For how long after its tick began it may ask for what it claims: as long as every claim on that lives for certain.
+    /// For how long after its tick began it may ask for its claim: while no server's claim on it can have expired.
     #[inline]
     pub(crate) fn claim_window(&self) -> Duration {
         let Definition { claim_window, catch_up, timetable, .. } = self.event;
         match catch_up.as_ref().filter(|catch_up| catch_up.window + MINUTE > *claim_window) {
-            Some(catch_up) => catch_up.is_looked_for(timetable, self.tick.occurrence()).max(*claim_window),
+            Some(catch_up) => catch_up.claim_lookup_time(timetable, self.tick.occurrence()).max(*claim_window),
             None => *claim_window,
         }
     }
 
-    /// Whether a run of it claims its occurrence or period.
+    /// Whether the run claims its occurrence or period.
     pub(crate) fn claims(&self) -> bool {
-        self.event.protection.claim.is_some() && self.round.cause == Cause::Due
+        self.event.protection.claim.is_some() && self.context.started_by == StartedBy::Timetable
     }
 
-    /// What a run of it claims.
+    /// The name of the claim that the run makes.
     pub(crate) fn claim_name(&self) -> Option<MutexName> {
         self.claimant().and_then(|claimant| self.event.protection.claim_name(claimant))
     }
@@ -113,15 +64,15 @@ impl<'a> Turn<'a> {
         (self.tick.now() - self.occurrence()).to_std().unwrap_or_default()
     }
 
-    /// The same, if it was missed in the tick for which it was due.
+    /// The lateness of a missed occurrence; zero for a due one.
     pub(crate) fn missed_by(&self) -> Duration {
         if self.missed.is_some() { self.lateness() } else { Duration::ZERO }
     }
 
     pub(crate) fn occurrence(&self) -> DateTime<Utc> {
-        match self.round.cause {
-            Cause::Due => self.tick.occurrence(),
-            Cause::ByHand => self.tick.now(),
+        match self.context.started_by {
+            StartedBy::Timetable => self.tick.occurrence(),
+            StartedBy::Caller => self.tick.now(),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The registry of events: what is added is validated here, and what is due gets its turn here.
+//! The schedule: its events, its settings, and how to run what is due.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -7,11 +7,12 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 
-use super::outages::Outages;
-use super::pause::Lookout;
-use super::planned_run::{Cause, Round, Turn};
+use super::planned_run::PlannedRun;
 use super::report::{Entry, Report};
 use super::shutdown::Shutdown;
+use super::tick_context::outages::Outages;
+use super::tick_context::pause_check::PauseCheck;
+use super::tick_context::{StartedBy, TickContext};
 use crate::base::error::debug_as_display;
 use crate::base::escape::{Named, Quoted};
 use crate::event::add_error::{AddError, AddErrorKind};
@@ -71,24 +72,24 @@ use crate::time::zone::Zone;
 pub struct Schedule {
     pub(super) mutex: Store,
     pub(super) clock: Clock,
-    /// Of leases that are renewed.
+    /// The default term of renewed leases.
     pub(super) lease_term: Term,
-    /// Of events that don't say theirs.
+    /// The default zone of timetables.
     pub(super) zone: Zone,
     pub(super) environment: Option<Arc<str>>,
     pub(super) shutdown: Option<Shutdown>,
     pub(super) jitter: Duration,
     pub(super) on_report: Option<OnReport>,
-    /// Whether nobody gets its reports.
+    /// Whether nobody gets its reports, so that failures go to standard error.
     pub(super) drops_reports: bool,
     /// The mark in its store that pauses it, if it is pausable.
-    pub(super) paused_by: Option<MutexName>,
+    pub(super) pause_mark: Option<MutexName>,
     pub(super) events: Vec<Arc<Definition>>,
-    /// Where in `events` a name is.
+    /// The index in `events` of each name.
     pub(super) names: HashMap<Arc<str>, usize>,
     pub(super) due_index: DueIndex,
-    /// Where in `events` those are that make up for what was missed.
-    pub(super) catching_up: Vec<usize>,
+    /// The indices in `events` of those that make up for missed occurrences.
+    pub(super) catch_up_events: Vec<usize>,
 }
 
 impl Schedule {
@@ -114,11 +115,11 @@ impl Schedule {
             jitter: Duration::ZERO,
             on_report: None,
             drops_reports: false,
-            paused_by: None,
+            pause_mark: None,
             events: Vec::new(),
             names: HashMap::new(),
             due_index: DueIndex::default(),
-            catching_up: Vec::new(),
+            catch_up_events: Vec::new(),
         }
     }
 
@@ -287,7 +288,7 @@ impl Schedule {
         if event.protection.claim.is_some() && *scope == Scope::Process {
             warn_of_a_claim_that_nobody_sees(&event.name, *scope);
         }
-        self.index(self.events.len(), &event);
+        self.index_event(self.events.len(), &event);
         self.names.insert(Arc::clone(&event.name), self.events.len());
         self.events.push(Arc::new(event));
         Ok(self)
@@ -310,17 +311,17 @@ impl Schedule {
         let Some(at) = self.names.remove(name) else { return false };
         self.events.remove(at);
         self.names.values_mut().filter(|index| **index > at).for_each(|index| *index -= 1);
-        (self.due_index, self.catching_up) = (DueIndex::default(), Vec::new());
+        (self.due_index, self.catch_up_events) = (DueIndex::default(), Vec::new());
         for (at, event) in self.events.clone().iter().enumerate() {
-            self.index(at, event);
+            self.index_event(at, event);
         }
         true
     }
 
-    fn index(&mut self, at: usize, event: &Definition) {
+    fn index_event(&mut self, at: usize, event: &Definition) {
         if event.runs_here {
             self.due_index.push(at, &event.timetable, event.has_windows());
-            self.catching_up.extend(event.catch_up.as_ref().map(|_| at));
+            self.catch_up_events.extend(event.catch_up.as_ref().map(|_| at));
         }
     }
 
@@ -363,7 +364,7 @@ impl Schedule {
     /// # }
     /// ```
     pub fn run_due(&self, now: DateTime<Utc>) -> Report {
-        self.tick(&self.docket(now, DateTime::<Utc>::MIN_UTC))
+        self.tick(&self.plan_tick(now, DateTime::<Utc>::MIN_UTC))
     }
 
     /// Runs one event by hand, due or not, through its filters and its lease. It makes no claim: it runs whether or
@@ -391,7 +392,7 @@ impl Schedule {
         let event = self.event(name)?;
         let tick = Tick::at(now, &event.timetable.zone);
         let _ticking = self.shutdown.as_ref().map(Shutdown::tick);
-        Ok(self.turn(event, tick, &self.round(Cause::ByHand, false)).take())
+        Ok(self.planned_run(event, tick, &self.tick_context(StartedBy::Caller, false)).run())
     }
 
     /// When the first event is due after `after`, within its windows and in this environment: see [`Event::next`]. `None`:
@@ -467,15 +468,20 @@ impl Schedule {
         Ok(&self.events[*at])
     }
 
-    pub(crate) fn round(&self, cause: Cause, background: bool) -> Round<'_> {
-        let round = Round::begin(cause, &self.clock, Outages::none(background), self.shutdown.as_ref());
-        let paused_by = self.paused_by.as_ref().filter(|_| cause != Cause::ByHand);
-        let pause = paused_by.map(|mark| Lookout::new(&self.mutex, mark));
-        Round { pause, tells_of_failures: self.drops_reports, ..round }
+    pub(crate) fn tick_context(&self, started_by: StartedBy, background: bool) -> TickContext<'_> {
+        let context = TickContext::begin(started_by, &self.clock, Outages::new(background), self.shutdown.as_ref());
+        let pause_mark = self.pause_mark.as_ref().filter(|_| started_by != StartedBy::Caller);
+        let pause = pause_mark.map(|mark| PauseCheck::new(&self.mutex, mark));
+        TickContext { pause, logs_failures: self.drops_reports, ..context }
     }
 
-    pub(crate) fn turn<'a>(&'a self, event: &'a Definition, tick: Tick, round: &'a Round<'a>) -> Turn<'a> {
-        Turn { event, tick, missed: None, round, store: self.store_of(event), clock: &self.clock }
+    pub(crate) fn planned_run<'a>(
+        &'a self,
+        event: &'a Definition,
+        tick: Tick,
+        context: &'a TickContext<'a>,
+    ) -> PlannedRun<'a> {
+        PlannedRun { event, tick, missed: None, context, store: self.store_of(event), clock: &self.clock }
     }
 
     fn store_of<'a>(&'a self, event: &'a Definition) -> &'a Store {
@@ -483,7 +489,7 @@ impl Schedule {
     }
 }
 
-/// All such events mostly have one store: whoever mends it for one does so for all.
+/// Such events mostly share one store, so standard error is told of the first one only.
 fn warn_of_a_claim_that_nobody_sees(event: &str, scope: Scope) {
     static TOLD: Once = Once::new();
     tracing::warn!(target: "soloist", event, ?scope, "protection reaches further than its store");
@@ -496,7 +502,7 @@ fn warn_of_a_claim_that_nobody_sees(event: &str, scope: Scope) {
     });
 }
 
-/// Who is told of reports.
+/// A callback for reports.
 type OnReport = Arc<dyn Fn(&Report) + Send + Sync>;
 
 impl fmt::Debug for Schedule {

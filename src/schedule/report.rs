@@ -1,4 +1,4 @@
-//! What became of every event that was due, and how that reads.
+//! The report of a tick: an entry for each event that was due, and how it is printed and traced.
 
 use std::fmt;
 use std::process::{ExitCode, Termination};
@@ -8,7 +8,6 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 use tracing::field::display;
 
-use super::pause::end_of;
 use super::shutdown::Shutdown;
 use crate::base::contain::contain;
 use crate::base::escape::{Chain, Lines, Named, OneLine};
@@ -18,8 +17,9 @@ use crate::observe::cancel::CancelReason;
 use crate::observe::fault::Fault;
 use crate::observe::log::print_line;
 use crate::observe::outcome::{Ended, RunOutcome};
+use crate::observe::pause::end_of;
 use crate::observe::release::Release;
-use crate::observe::skip_reason::{SkipReason, said_of_the_clock};
+use crate::observe::skip_reason::{SkipReason, clock_set_back_note};
 use crate::time::clock::shown::{Rfc3339, Rough};
 use crate::time::zone::Zone;
 
@@ -301,14 +301,14 @@ impl Entry {
         format!("{} {}", local.format(&format!("%F %H:%M{seconds}")), self.zone.abbreviation_at(instant))
     }
 
-    /// What became of it, with all times in the event's zone.
+    /// The verdict in words, with all times in the event's zone.
     fn verdict_in_zone(&self) -> String {
         let held =
             |what: &str, holder: &Holder| format!("skipped, {what} {}", holder.read_with(&self.time(holder.since())));
         let late = self.missed_by.map_or_else(String::new, |late| format!("{} late: ", Rough(late)));
         late + &match &self.verdict {
             Verdict::Skipped(SkipReason::Overlapping(Some(holder))) => {
-                held("still running:", holder) + &said_of_the_clock(holder, &self.time(holder.until()))
+                held("still running:", holder) + &clock_set_back_note(holder, &self.time(holder.until()))
             }
             Verdict::Skipped(SkipReason::RanElsewhere(Some(holder))) => held("taken by", holder),
             Verdict::Skipped(SkipReason::Paused(Some(holder))) => {
@@ -319,7 +319,7 @@ impl Entry {
         }
     }
 
-    /// The same, also where an error is among it that panics when it is shown.
+    /// The same, even if formatting an error of a user panics.
     fn verdict_cell(&self) -> String {
         contain(|| self.verdict_in_zone()).unwrap_or_else(|message| {
             format!("its result cannot be shown: formatting an error panicked: {}", Lines(message))
@@ -377,7 +377,7 @@ fn trace_run(outcome: &RunOutcome) {
     let took_ms = u64::try_from(outcome.took.as_millis()).unwrap_or(u64::MAX);
     match &outcome.ended {
         Ended::Succeeded => tracing::info!(target: "soloist", token, took_ms, "succeeded"),
-        // A task that a shutdown told to stop may return an error: only a panic is one of its own.
+        // A task that a shutdown has cancelled may return an error; only a panic is a failure then.
         Ended::Faulted(fault @ (Fault::Failed(_) | Fault::Exited(_)))
             if outcome.cancelled == Some(CancelReason::ShuttingDown) =>
         {
@@ -397,7 +397,7 @@ fn trace_run(outcome: &RunOutcome) {
         let (hook, number) = (failure.hook, failure.number);
         tracing::error!(target: "soloist", hook = %hook, number, error = %OneLine(&failure.fault), "hook failed");
     }
-    // Of a loss that was noticed before, and of a release that failed, has been told.
+    // The keeper has told of a loss that it noticed, and the release of a failure.
     if outcome.lost_at.is_none() && matches!(outcome.release, Some(Release::Lost)) {
         tracing::error!(target: "soloist", token, "lease lost");
     }
@@ -415,7 +415,7 @@ impl Table<'_> {
         let (names, times) = (width(0), width(1));
         rows.into_iter().map(move |[name, time, verdict]| {
             let start = format!("  {name:names$}  {time:times$}  ");
-            // What has several lines, as a failed assertion has, stays within its column.
+            // Text of several lines, such as a failed assertion, stays within its column.
             let below = format!("\n{:1$}", "", start.chars().count());
             start + &verdict.trim_end().replace('\n', &below)
         })

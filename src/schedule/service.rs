@@ -1,8 +1,8 @@
-//! The loop of a long-running process: a tick when there is one, and sleep until then.
+//! The loop of a service, and of a minute with sub-minute events: ticks when something is due, and sleeps otherwise.
 //!
-//! Each tick has a thread of its own, as it has a process of its own under cron: what takes long holds up nobody. Time is
-//! the wall clock's, which may step; so the loop remembers up to when it has taken care of what was due, and wakes up once
-//! a minute to see where the clock is.
+//! Each tick has a thread of its own, as it has a process of its own under cron, so that a slow event delays no other tick.
+//! The loop follows the wall clock, which may step. So it remembers which times it has ticked through, and wakes up once a
+//! minute to read the clock.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, Scope};
@@ -10,12 +10,12 @@ use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta, Utc};
 
-use super::missed::note_that_they_were_seen;
-use super::planned_run::Cause;
+use super::missed::write_marks;
 use super::registry::Schedule;
 use super::report::Report;
 use super::shutdown::Shutdown;
-use super::tick_plan::Docket;
+use super::tick_context::StartedBy;
+use super::tick_plan::TickPlan;
 use crate::base::contain::contain;
 use crate::observe::log::log_or_print;
 use crate::time::clock::shown::Rfc3339;
@@ -23,10 +23,11 @@ use crate::time::clock::{random_below, wall_plus};
 use crate::time::tick::Tick;
 use crate::time::zone::Zone;
 
-/// How long the loop sleeps at the most, so that it sees soon that the clock was set, or the machine suspended.
+/// The longest sleep of the loop, so that it soon notices that the clock was set or the machine was suspended.
 const LONGEST_SLEEP: Duration = Duration::from_secs(60);
 
-/// A clock that is set back by more than this begins anew, as cronie's does; by less, it is waited for.
+/// After a larger step back of the clock the loop begins anew, as cronie does; after a smaller one it waits until the clock
+/// has caught up.
 const LARGEST_STEP: TimeDelta = TimeDelta::hours(3);
 
 impl Schedule {
@@ -73,23 +74,23 @@ impl Schedule {
         // The process waits for the loop, not only for its ticks.
         let _working = shutdown.tick();
         let now = schedule.clock.now();
-        let mut beat = Beat::begin(now);
+        let mut progress = TickProgress::begin(now);
         thread::scope(|scope| {
             let waiting = shutdown.waiting(&schedule.clock);
-            // What it reports is told by then.
-            let crew = Crew { scope, schedule: &schedule, report: &drop };
-            crew.start(Schedule::make_itself_known);
-            crew.take(schedule.docket(now, DateTime::<Utc>::MIN_UTC).of_what_is_claimed(&schedule));
+            // `tick` has passed each report to `on_report` already.
+            let threads = TickThreads { scope, schedule: &schedule, report: &drop };
+            threads.start(Schedule::write_all_marks);
+            threads.tick(schedule.plan_tick(now, DateTime::<Utc>::MIN_UTC).only_claimed(&schedule));
             while !shutdown.has_begun() {
-                // In this order, so that whoever is held up in between wakes up too early, and not too late.
+                // In this order, so that a delay between the two readings makes the loop wake up early, and not late.
                 let moment = schedule.clock.moment();
                 let now = schedule.clock.now();
-                if let Some(since) = beat.tick(now) {
-                    crew.take(schedule.docket(now, since));
+                if let Some(since) = progress.tick(now) {
+                    threads.tick(schedule.plan_tick(now, since));
                 }
-                shutdown.sleep_until(moment.plus(beat.rest(now, &schedule)), &waiting);
+                shutdown.sleep_until(moment.plus(progress.rest(now, &schedule)), &waiting);
             }
-            // Whoever called has the rest of the grace, and is not ended before.
+            // Marks the shutdown as seen by the application, so that the caller gets the rest of the grace.
             shutdown.is_triggered();
         });
     }
@@ -124,10 +125,10 @@ impl Schedule {
         let report = |report| reports.lock().unwrap_or_else(PoisonError::into_inner).push(report);
         thread::scope(|scope| {
             let waiting = shutdown.waiting(&self.clock);
-            let crew = Crew { scope, schedule: self, report: &report };
+            let threads = TickThreads { scope, schedule: self, report: &report };
             let (mut now, mut since) = (first, DateTime::<Utc>::MIN_UTC);
             while now < end {
-                crew.take(self.docket(now, since));
+                threads.tick(self.plan_tick(now, since));
                 let Some(next) = next_after(now) else { break };
                 let moment = began.plus((next - first).to_std().unwrap_or_default());
                 if shutdown.sleep_until(moment, &waiting) {
@@ -143,41 +144,41 @@ impl Schedule {
         Report::new(first, entries, self.shutdown.as_ref())
     }
 
-    /// By how much the tick at `next` comes later.
+    /// The random delay of the tick at `next`.
     fn delay_of(&self, next: DateTime<Utc>) -> Duration {
         let after = self.due_index.next_look(next).and_then(|after| (after - next).to_std().ok()).unwrap_or_default();
         random_below(self.jitter.min(after * 9 / 10))
     }
 
-    /// Lets the stores know of the events that make up for what is missed from now on.
-    fn make_itself_known(&self) {
-        let (round, now) = (self.round(Cause::Due, false), self.clock.now());
-        let events = self.catching_up.iter().map(|event| &self.events[*event]);
-        let turns: Vec<_> =
-            events.map(|event| self.turn(event, Tick::at(now, &event.timetable.zone), &round)).collect();
-        note_that_they_were_seen(&turns);
+    /// Tells the stores since when they know the events that make up for missed occurrences.
+    fn write_all_marks(&self) {
+        let (context, now) = (self.tick_context(StartedBy::Timetable, false), self.clock.now());
+        let events = self.catch_up_events.iter().map(|event| &self.events[*event]);
+        let planned_runs: Vec<_> =
+            events.map(|event| self.planned_run(event, Tick::at(now, &event.timetable.zone), &context)).collect();
+        write_marks(&planned_runs);
     }
 }
 
 /// The threads of a loop, one for each tick.
 #[derive(Clone, Copy)]
-struct Crew<'scope, 'env> {
+struct TickThreads<'scope, 'env> {
     scope: &'scope Scope<'scope, 'env>,
     schedule: &'env Schedule,
     report: &'env (dyn Fn(Report) + Sync),
 }
 
-impl<'env> Crew<'_, 'env> {
-    /// Lets a tick be taken, if there is anything to do in it.
-    fn take(self, docket: Docket) {
-        if !docket.is_empty() {
+impl<'env> TickThreads<'_, 'env> {
+    /// Runs a tick on a thread of its own, if anything is planned.
+    fn tick(self, plan: TickPlan) {
+        if !plan.is_empty() {
             let report = self.report;
-            self.start(move |schedule| report(schedule.tick(&docket)));
+            self.start(move |schedule| report(schedule.tick(&plan)));
         }
     }
 
-    /// Has something done on a thread of its own, or here if there is none to be had. What panics there is nobody's task or
-    /// hook, but a subscriber of `tracing`: the loop goes on.
+    /// Runs `work` on a thread of its own, or here if the system has none. Tasks and hooks contain their panics, so a panic
+    /// here is of a subscriber of `tracing`: the loop goes on.
     fn start(self, work: impl Fn(&Schedule) + Send + Sync + 'env) {
         let (schedule, work) = (self.schedule, Arc::new(work));
         let contained = {
@@ -193,30 +194,30 @@ impl<'env> Crew<'_, 'env> {
     }
 }
 
-/// Which times the loop has taken care of.
+/// Which times the loop has ticked through.
 #[derive(Clone, Debug)]
-struct Beat {
-    /// The stretches of time that it ticked through, as far back as the clock may be set without beginning anew.
-    handled: Vec<Stretch>,
-    /// What the clock showed last.
+struct TickProgress {
+    /// The intervals that it has ticked through, as far back as the clock may be set without beginning anew.
+    ticked: Vec<Interval>,
+    /// The last reading of the clock.
     last: DateTime<Utc>,
 }
 
 /// After `from`, up to `until`.
 #[derive(Clone, Copy, Debug)]
-struct Stretch {
+struct Interval {
     from: DateTime<Utc>,
     until: DateTime<Utc>,
 }
 
-impl Beat {
-    /// It begins with what is due after `now`.
+impl TickProgress {
+    /// Progress of a loop that begins with what is due after `now`.
     fn begin(now: DateTime<Utc>) -> Self {
-        Self { handled: vec![Stretch { from: now - TimeDelta::nanoseconds(1), until: now }], last: now }
+        Self { ticked: vec![Interval { from: now - TimeDelta::nanoseconds(1), until: now }], last: now }
     }
 
-    /// Whether to tick at `now`, and for which occurrences: those after the instant that is returned. `None`: the clock
-    /// shows what it has shown before.
+    /// The instant after which occurrences are due in the tick at `now`. `None`: no tick, because the clock was set back to a
+    /// time that was ticked through.
     fn tick(&mut self, now: DateTime<Utc>) -> Option<DateTime<Utc>> {
         let back = std::mem::replace(&mut self.last, now) - now;
         if back > LARGEST_STEP {
@@ -236,38 +237,38 @@ impl Beat {
                 },
             );
         }
-        if self.stretch_around(now).is_some() {
+        if self.interval_around(now).is_some() {
             return None;
         }
-        self.handled.retain(|stretch| (now - stretch.until).abs() <= LARGEST_STEP);
+        self.ticked.retain(|interval| (now - interval.until).abs() <= LARGEST_STEP);
         let minute = Tick::at(now, &Zone::UTC).occurrence();
         let before_it = minute - TimeDelta::seconds(1);
-        let earlier = self.handled.iter_mut().filter(|stretch| stretch.until < now);
-        match earlier.max_by_key(|stretch| stretch.until) {
-            // No minute began in between that was not looked at.
-            Some(stretch) if stretch.until >= minute - TimeDelta::minutes(1) => {
-                Some(std::mem::replace(&mut stretch.until, now))
+        let earlier = self.ticked.iter_mut().filter(|interval| interval.until < now);
+        match earlier.max_by_key(|interval| interval.until) {
+            // No minute was left out in between.
+            Some(interval) if interval.until >= minute - TimeDelta::minutes(1) => {
+                Some(std::mem::replace(&mut interval.until, now))
             }
             earlier => {
-                if let Some(Stretch { until, .. }) = earlier {
+                if let Some(Interval { until, .. }) = earlier {
                     let line = format_args!("no tick after {until}, until {minute}");
                     log_or_print(format_args!("{line}: the clock was set, or the machine was suspended"), || {
                         tracing::warn!(target: "soloist", after = %Rfc3339(*until), until = %Rfc3339(minute), "minutes missed");
                     });
                 }
-                self.handled.push(Stretch { from: before_it, until: now });
+                self.ticked.push(Interval { from: before_it, until: now });
                 Some(before_it)
             }
         }
     }
 
-    fn stretch_around(&self, now: DateTime<Utc>) -> Option<&Stretch> {
-        self.handled.iter().find(|stretch| stretch.from < now && now <= stretch.until)
+    fn interval_around(&self, now: DateTime<Utc>) -> Option<&Interval> {
+        self.ticked.iter().find(|interval| interval.from < now && now <= interval.until)
     }
 
-    /// How long to sleep from `now` on: until the next tick, and not for long.
+    /// How long to sleep at `now`: until the next tick, a minute at most.
     fn rest(&self, now: DateTime<Utc>, schedule: &Schedule) -> Duration {
-        let from = self.stretch_around(now).map_or(now, |stretch| stretch.until);
+        let from = self.interval_around(now).map_or(now, |interval| interval.until);
         let next = schedule.due_index.next_look(from);
         let rest = next.and_then(|next| (next - now).to_std().ok()).filter(|rest| *rest < LONGEST_SLEEP);
         match (rest, next) {
@@ -293,14 +294,14 @@ mod tests {
         }
         let start: DateTime<Utc> = "2026-03-01T12:00:30Z".parse().unwrap();
         let (mut now, mut wakes) = (start, 0);
-        let mut beat = Beat::begin(now);
+        let mut progress = TickProgress::begin(now);
         while now < start + TimeDelta::hours(1) {
-            let since = beat.tick(now);
-            assert!(since.is_none_or(|since| schedule.docket(now, since).is_empty()));
-            now = wall_plus(now, beat.rest(now, &schedule));
+            let since = progress.tick(now);
+            assert!(since.is_none_or(|since| schedule.plan_tick(now, since).is_empty()));
+            now = wall_plus(now, progress.rest(now, &schedule));
             wakes += 1;
         }
-        // The first look is that of the start.
+        // The first wake-up is the start.
         assert_eq!(wakes - 1, 60);
     }
 }

@@ -1,23 +1,18 @@
 //! The orderly end of a process: nothing new starts, what is at work is told to stop, and nothing stays held.
 
 use std::fmt;
-use std::mem;
-#[cfg(all(unix, feature = "signals"))]
-use std::sync::atomic::AtomicU32;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
-use crate::base::contain::contain;
-use crate::base::process;
-use crate::lease::holder::this_host;
 use crate::task::run::Run;
-use crate::time::clock::manual::Wake;
 use crate::time::clock::moment::Moment;
 use crate::time::clock::{Clock, Waiting};
 
 #[cfg(all(unix, feature = "signals"))]
 mod signals;
+pub(crate) mod state;
+
+use state::{RunGuard, ShutdownState, TickGuard};
 
 /// Ends the work of schedules when the process is to end: [`Schedule::with_shutdown`](crate::Schedule::with_shutdown)
 /// takes it, and a signal or [`trigger`](Self::trigger) sets it off.
@@ -49,35 +44,8 @@ mod signals;
 /// ```
 #[derive(Clone)]
 pub struct Shutdown {
-    shared: Arc<Shared>,
+    state: Arc<ShutdownState>,
 }
-
-struct Shared {
-    /// Whether it was asked for, for whoever asks often.
-    triggered: AtomicBool,
-    state: Mutex<State>,
-    changed: Condvar,
-    /// The process whose signals set it off; zero if none does.
-    #[cfg(all(unix, feature = "signals"))]
-    attended_in: AtomicU32,
-}
-
-struct State {
-    grace: Duration,
-    /// When the process will have ended, once it is to end.
-    gone_by: Option<Moment>,
-    /// The signal that set it off.
-    signal: Option<i32>,
-    /// Whether subscribers were told that it begins, or are being told.
-    announced: bool,
-    ticks: usize,
-    at_work: Vec<Run>,
-    /// Somebody has been told, and ends by themselves.
-    heeded: bool,
-}
-
-/// The grace, unless it is said.
-const USUAL_GRACE: Duration = Duration::from_secs(6);
 
 impl Default for Shutdown {
     fn default() -> Self {
@@ -102,23 +70,7 @@ impl Shutdown {
     /// # }
     /// ```
     pub fn new() -> Self {
-        let state = State {
-            grace: USUAL_GRACE,
-            gone_by: None,
-            signal: None,
-            announced: false,
-            ticks: 0,
-            at_work: Vec::new(),
-            heeded: false,
-        };
-        let shared = Shared {
-            triggered: AtomicBool::new(false),
-            state: Mutex::new(state),
-            changed: Condvar::new(),
-            #[cfg(all(unix, feature = "signals"))]
-            attended_in: AtomicU32::new(0),
-        };
-        Self { shared: Arc::new(shared) }
+        Self { state: ShutdownState::new() }
     }
 
     /// One that `SIGTERM`, `SIGINT`, `SIGQUIT` and `SIGHUP` set off, and that then ends the process.
@@ -154,7 +106,7 @@ impl Shutdown {
     #[cfg_attr(docsrs, doc(cfg(feature = "signals")))]
     pub fn on_signals() -> std::io::Result<Self> {
         #[cfg(unix)]
-        return signals::of_this_process();
+        return signals::shutdown_of_this_process().map(|state| Self { state });
         #[cfg(not(unix))]
         Err(std::io::Error::other("there are no such signals here: call `Shutdown::trigger`"))
     }
@@ -169,7 +121,7 @@ impl Shutdown {
     /// ```
     #[must_use = "it reads as a part of what makes the shutdown"]
     pub fn with_grace(self, grace: Duration) -> Self {
-        self.state().grace = grace;
+        self.state.lock().grace = grace;
         self
     }
 
@@ -182,10 +134,10 @@ impl Shutdown {
     /// assert!(shutdown.is_triggered());
     /// ```
     pub fn trigger(&self) {
-        if let Some(news) = self.announce(None) {
-            news.tell();
+        if let Some(notice) = self.state.announce(None) {
+            notice.tell();
         }
-        self.begin(None, Clock::system().moment());
+        self.state.begin(None, Clock::system().moment());
     }
 
     /// Whether it was set off. Whoever is told so has the rest of the grace to end what there is to end.
@@ -194,10 +146,10 @@ impl Shutdown {
     /// assert!(!soloist::Shutdown::new().is_triggered());
     /// ```
     pub fn is_triggered(&self) -> bool {
-        self.follow_a_fork();
+        self.listen_after_fork();
         let triggered = self.has_begun();
         if triggered {
-            self.is_heeded();
+            self.state.mark_seen();
         }
         triggered
     }
@@ -227,10 +179,11 @@ impl Shutdown {
     /// # }
     /// ```
     pub fn wait(&self, timeout: Duration) -> bool {
-        self.follow_a_fork();
-        let triggered = self.wait_until(Clock::system().moment().plus(timeout), |state| state.gone_by.is_some());
+        self.listen_after_fork();
+        let triggered =
+            self.state.wait_until(Clock::system().moment().plus(timeout), |progress| progress.exit_by.is_some());
         if triggered {
-            self.is_heeded();
+            self.state.mark_seen();
         }
         triggered
     }
@@ -256,178 +209,55 @@ impl Shutdown {
     pub fn finish(&self) {
         #[cfg(all(unix, feature = "signals"))]
         {
-            // A second signal is heard meanwhile.
-            let signal = self.state().signal;
+            // The lock is free while the process ends, so that a second signal gets through.
+            let signal = self.state.lock().signal;
             if let Some(signal) = signal {
                 signals::end_by(signal);
             }
         }
     }
 
-    /// What subscribers are to be told before anything is told to stop: whoever is may end the process. `None`: somebody
-    /// sees to it.
-    fn announce(&self, signal: Option<i32>) -> Option<News> {
-        let mut state = self.state();
-        let news = News { signal, grace: state.grace, runs: state.at_work.len() };
-        (!mem::replace(&mut state.announced, true)).then_some(news)
-    }
-
-    /// Sets it off, by a signal if there was one, which came at this moment. `false`: it was.
-    fn begin(&self, signal: Option<i32>, asked: Moment) -> bool {
-        let (at_work, gone_by) = {
-            let mut state = self.state();
-            if state.gone_by.is_some() {
-                return false;
-            }
-            let gone_by = asked.plus(state.grace);
-            state.gone_by = Some(gone_by);
-            state.signal = signal;
-            self.shared.triggered.store(true, Ordering::Release);
-            (state.at_work.clone(), gone_by)
-        };
-        let grace = gone_by.since(Clock::system().moment());
-        for run in &at_work {
-            run.tenure().shut_down(grace);
-        }
-        self.shared.changed.notify_all();
-        true
-    }
-
-    /// Whether it was set off, for those whose work is ended by it.
+    /// Whether it has begun. Unlike [`is_triggered`](Self::is_triggered), this does not say that the application has seen
+    /// it.
     #[inline]
     pub(crate) fn has_begun(&self) -> bool {
-        self.shared.triggered.load(Ordering::Acquire)
+        self.state.has_begun()
     }
 
-    /// Without signals there is nothing to hear in another process.
-    #[cfg(not(all(unix, feature = "signals")))]
-    #[expect(clippy::unused_self, reason = "it is asked wherever there may be signals")]
-    fn follow_a_fork(&self) {}
-
-    /// Whoever knows of it may have more to do than a tick.
-    fn is_heeded(&self) {
-        self.state().heeded = true;
-        self.shared.changed.notify_all();
+    /// The child of a `fork` has to listen to signals by itself.
+    #[cfg_attr(
+        not(all(unix, feature = "signals")),
+        expect(clippy::unused_self, reason = "without signals there is nothing to listen to")
+    )]
+    fn listen_after_fork(&self) {
+        #[cfg(all(unix, feature = "signals"))]
+        signals::listen_after_fork(&self.state);
     }
 
-    /// A tick begins.
-    pub(crate) fn tick(&self) -> Ticking<'_> {
-        self.follow_a_fork();
-        self.state().ticks += 1;
-        Ticking(self)
+    /// A tick begins. The process waits for it until the guard is dropped.
+    pub(crate) fn tick(&self) -> TickGuard<'_> {
+        self.listen_after_fork();
+        self.state.tick()
     }
 
-    /// Tells a run to stop if it comes to that, for as long as what this returns is there.
-    pub(crate) fn watch<'a>(&'a self, run: &'a Run) -> AtWork<'a> {
-        let mut state = self.state();
-        state.at_work.push(run.clone());
-        let gone_by = state.gone_by;
-        drop(state);
-        if let Some(gone_by) = gone_by {
-            run.tenure().shut_down(gone_by.since(Clock::system().moment()));
-        }
-        AtWork { shutdown: self, run }
+    /// Tells a run to stop when the shutdown begins, until the guard is dropped.
+    pub(crate) fn watch<'a>(&'a self, run: &'a Run) -> RunGuard<'a> {
+        self.state.watch(run)
     }
 
     /// A thread that may sleep until moments of `clock`, or until it is set off.
     pub(crate) fn waiting(&self, clock: &Clock) -> Waiting {
-        clock.waiting(&self.shared)
+        clock.waiting(&self.state)
     }
 
     /// Sleeps until this moment, or until it is set off, and wakes up no more often than that.
     pub(crate) fn sleep_until(&self, enough: Moment, waiting: &Waiting) -> bool {
-        self.wait_for(|state| state.gone_by.is_some(), || waiting.sleep_until(enough))
-    }
-
-    fn wait_until(&self, enough: Moment, done: impl Fn(&State) -> bool) -> bool {
-        let waiting = Waiting::on_the_machine();
-        self.wait_for(done, || waiting.patience(enough))
-    }
-
-    /// `patience`: for how long it may wait from now on.
-    fn wait_for(&self, done: impl Fn(&State) -> bool, patience: impl Fn() -> Duration) -> bool {
-        let mut state = self.state();
-        while !done(&state) {
-            let patience = patience();
-            if patience.is_zero() {
-                return false;
-            }
-            (state, _) = self.shared.changed.wait_timeout(state, patience).unwrap_or_else(PoisonError::into_inner);
-        }
-        true
-    }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.shared.state()
-    }
-}
-
-impl Shared {
-    fn state(&self) -> MutexGuard<'_, State> {
-        // No code that can panic runs while it is half-changed.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Wake for Shared {
-    fn wake(&self) {
-        drop(self.state());
-        self.changed.notify_all();
+        self.state.wait_for(|progress| progress.exit_by.is_some(), || waiting.sleep_until(enough))
     }
 }
 
 impl fmt::Debug for Shutdown {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Shutdown").field("triggered", &self.has_begun()).finish_non_exhaustive()
-    }
-}
-
-/// That it is about to begin.
-struct News {
-    signal: Option<i32>,
-    grace: Duration,
-    runs: usize,
-}
-
-impl News {
-    fn tell(&self) {
-        let Self { signal, grace, runs } = *self;
-        let _ = contain(|| {
-            let grace_ms = u64::try_from(grace.as_millis()).unwrap_or(u64::MAX);
-            tracing::info!(
-                target: "soloist", signal, runs, grace_ms, host = &*this_host(), pid = process::id(), "shutting down"
-            );
-        });
-    }
-}
-
-/// A tick under way, which the process waits for.
-pub(crate) struct Ticking<'a>(&'a Shutdown);
-
-impl Drop for Ticking<'_> {
-    fn drop(&mut self) {
-        let mut state = self.0.state();
-        // A tick of its parent's is none of a forked child's.
-        state.ticks = state.ticks.saturating_sub(1);
-        drop(state);
-        self.0.shared.changed.notify_all();
-    }
-}
-
-/// A run at work.
-pub(crate) struct AtWork<'a> {
-    shutdown: &'a Shutdown,
-    run: &'a Run,
-}
-
-impl Drop for AtWork<'_> {
-    fn drop(&mut self) {
-        let mut state = self.shutdown.state();
-        if let Some(at) = state.at_work.iter().position(|run| Arc::ptr_eq(run.tenure(), self.run.tenure())) {
-            state.at_work.swap_remove(at);
-        }
-        if state.gone_by.is_some() {
-            self.shutdown.shared.changed.notify_all();
-        }
     }
 }

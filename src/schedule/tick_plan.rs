@@ -1,71 +1,71 @@
-//! One tick: what there is to do, and everybody's turn.
+//! One tick: plans which events run, runs them, and reports.
 
 use chrono::{DateTime, Utc};
 
-use super::missed::note_that_they_were_seen;
-use super::planned_run::{Cause, Round, Turn};
+use super::execute::run_planned;
+use super::missed::write_marks;
+use super::planned_run::PlannedRun;
 use super::registry::Schedule;
-use super::report::{Entry, Report};
+use super::report::Report;
 use super::shutdown::Shutdown;
+use super::tick_context::{StartedBy, TickContext};
 use crate::base::contain::contain;
 use crate::base::escape::OneLine;
 use crate::event::builder::Definition;
 use crate::observe::log::log_or_print;
-use crate::schedule::execute::background;
-use crate::schedule::execute::foreground;
 use crate::time::clock::shown::Rfc3339;
 use crate::time::tick::Tick;
 
-/// What there is to do in a tick: events by their index, in ascending order.
-pub(super) struct Docket {
+/// The events to run in a tick, by their index, in ascending order.
+pub(super) struct TickPlan {
     now: DateTime<Utc>,
     due: Vec<(usize, Tick)>,
-    /// What was missed, unless somebody else ran it.
-    perhaps_owed: Vec<(usize, Tick)>,
+    /// Occurrences that were missed, unless another server ran them.
+    maybe_missed: Vec<(usize, Tick)>,
 }
 
-impl Docket {
+impl TickPlan {
     pub(super) fn is_empty(&self) -> bool {
-        self.due.is_empty() && self.perhaps_owed.is_empty()
+        self.due.is_empty() && self.maybe_missed.is_empty()
     }
 
-    /// Without what nothing keeps from having run already.
-    pub(super) fn of_what_is_claimed(mut self, schedule: &Schedule) -> Self {
+    /// The plan with the due events that make claims only: a claim tells whether an occurrence ran already.
+    pub(super) fn only_claimed(mut self, schedule: &Schedule) -> Self {
         self.due.retain(|(event, _)| schedule.events[*event].protection.claim.is_some());
         self
     }
 }
 
 impl Schedule {
-    /// What there is to do in the tick at `now`, of occurrences that are later than `since`. No I/O.
-    pub(super) fn docket(&self, now: DateTime<Utc>, since: DateTime<Utc>) -> Docket {
+    /// Plans the tick at `now`, for occurrences later than `since`. No I/O.
+    pub(super) fn plan_tick(&self, now: DateTime<Utc>, since: DateTime<Utc>) -> TickPlan {
         let due = self.due_index.due(now, since);
-        let mut perhaps_owed = Vec::new();
-        for at in &self.catching_up {
+        let mut maybe_missed = Vec::new();
+        for at in &self.catch_up_events {
             let Definition { timetable, catch_up: Some(catch_up), .. } = &*self.events[*at] else { continue };
             if let Ok(found) = due.binary_search_by_key(at, |(event, _)| *event) {
-                // What is due makes up for all that came before it.
-                catch_up.take_up(due[found].1.occurrence());
+                // The due occurrence replaces those that were missed before it.
+                catch_up.begin(due[found].1.occurrence());
                 continue;
             }
             let tick = Tick::at(now, &timetable.zone);
             let minute = tick.occurrence();
-            // One look a minute is enough.
+            // Check once a minute only.
             if since < minute
-                && let Some(missed) = catch_up.take_up_what_may_be_owed(timetable, minute)
+                && let Some(missed) = catch_up.begin_candidate(timetable, minute)
             {
-                perhaps_owed.push((*at, tick.for_missed(missed, &timetable.zone)));
+                maybe_missed.push((*at, tick.for_missed(missed, &timetable.zone)));
             }
         }
-        Docket { now, due, perhaps_owed }
+        TickPlan { now, due, maybe_missed }
     }
 
-    /// Lets everybody on the docket have their turn, and tells who is to be told.
-    pub(super) fn tick(&self, docket: &Docket) -> Report {
-        if docket.is_empty() {
-            return Report::new(docket.now, Vec::new(), self.shutdown.as_ref());
+    /// Runs all that is planned, and hands the report to `on_report`.
+    pub(super) fn tick(&self, plan: &TickPlan) -> Report {
+        if plan.is_empty() {
+            return Report::new(plan.now, Vec::new(), self.shutdown.as_ref());
         }
-        let report = self.let_them_have_their_turns(docket);
+        let report = self.run_plan(plan);
         if let Some(told) = self.on_report.as_ref().filter(|_| !report.entries().is_empty())
             && let Err(message) = contain(|| told(&report))
         {
@@ -79,45 +79,42 @@ impl Schedule {
         report
     }
 
-    fn let_them_have_their_turns(&self, docket: &Docket) -> Report {
-        let Docket { now, due, perhaps_owed } = docket;
+    fn run_plan(&self, plan: &TickPlan) -> Report {
+        let TickPlan { now, due, maybe_missed } = plan;
         let _ticking = self.shutdown.as_ref().map(Shutdown::tick);
         let span = tracing::info_span!(target: "soloist", "tick", now = %Rfc3339(*now), due = due.len());
         let _in_span = span.enter();
         let is_background = |(event, _): &(usize, Tick)| self.events[*event].background;
-        let background = due.len() + perhaps_owed.len() > 1 && due.iter().chain(perhaps_owed).any(is_background);
-        let round = self.round(Cause::Due, background);
-        let turns = due.iter().map(|(event, tick)| self.turn(&self.events[*event], *tick, &round));
-        let entries = if self.catching_up.is_empty() {
-            take_turns(turns, background)
+        let background = due.len() + maybe_missed.len() > 1 && due.iter().chain(maybe_missed).any(is_background);
+        let context = self.tick_context(StartedBy::Timetable, background);
+        let planned_runs = due.iter().map(|(event, tick)| self.planned_run(&self.events[*event], *tick, &context));
+        let entries = if self.catch_up_events.is_empty() {
+            run_planned(planned_runs, background)
         } else {
-            take_turns(self.with_what_is_owed(docket, turns.collect(), &round).into_iter(), background)
+            run_planned(self.with_missed(plan, planned_runs.collect(), &context).into_iter(), background)
         };
         Report::new(*now, entries, self.shutdown.as_ref())
     }
 
-    /// The turns of what is due and those of what is owed, in the order in which their events were added.
-    fn with_what_is_owed<'a>(&'a self, docket: &Docket, due: Vec<Turn<'a>>, round: &'a Round<'a>) -> Vec<Turn<'a>> {
-        if !round.is_shutting_down() {
-            note_that_they_were_seen(&due);
+    /// The due and the missed runs, in the order in which their events were added.
+    fn with_missed<'a>(
+        &'a self,
+        plan: &TickPlan,
+        due: Vec<PlannedRun<'a>>,
+        context: &'a TickContext<'a>,
+    ) -> Vec<PlannedRun<'a>> {
+        if !context.is_shutting_down() {
+            write_marks(&due);
         }
-        let mut turns: Vec<(usize, Turn<'a>)> = docket.due.iter().map(|(event, _)| *event).zip(due).collect();
-        for (event, tick) in &docket.perhaps_owed {
-            let turn = self.turn(&self.events[*event], *tick, round);
-            if let Some(missed) = turn.look_for_what_is_owed() {
-                turns.push((*event, Turn { missed: Some(missed), ..turn }));
+        let mut planned_runs: Vec<(usize, PlannedRun<'a>)> =
+            plan.due.iter().map(|(event, _)| *event).zip(due).collect();
+        for (event, tick) in &plan.maybe_missed {
+            let planned = self.planned_run(&self.events[*event], *tick, context);
+            if let Some(missed) = planned.check_missed() {
+                planned_runs.push((*event, PlannedRun { missed: Some(missed), ..planned }));
             }
         }
-        turns.sort_by_key(|(event, _)| *event);
-        turns.into_iter().map(|(_, turn)| turn).collect()
+        planned_runs.sort_by_key(|(event, _)| *event);
+        planned_runs.into_iter().map(|(_, planned)| planned).collect()
     }
-}
-
-fn take_turns<'a>(turns: impl Iterator<Item = Turn<'a>>, background: bool) -> Vec<Entry> {
-    if background {
-        return background::take_turns(&turns.collect::<Vec<_>>());
-    }
-    let mut entries = Vec::with_capacity(turns.size_hint().0);
-    foreground::take_turns(turns, |entry| entries.push(entry));
-    entries
 }

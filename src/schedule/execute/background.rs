@@ -1,8 +1,8 @@
-//! A tick's background events: gated together, run by as many hands as they need, released together.
+//! Background runs of a tick: admitted in batches, run on worker threads, released in batches.
 //!
-//! One thread gates and releases, so that a store is asked once for up to a hundred events; it is the caller's own where
-//! nothing is due in the foreground. It gates no more than there are hands for, because a lease runs down while its
-//! event waits, and it runs nothing itself, so that no event waits for another that is slow.
+//! One thread, the coordinator, admits and releases, so that a store is asked once for up to a hundred events; it is the
+//! caller's own thread if nothing runs in the foreground. It admits no more runs than there are workers for, because a lease
+//! runs down while its run waits, and it runs no event itself, so that a slow event delays no other.
 
 use std::collections::{HashMap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -20,97 +20,94 @@ use crate::observe::fault::Fault;
 use crate::observe::log::log_or_print;
 use crate::observe::outcome::{Ended, RunOutcome};
 use crate::observe::skip_reason::SkipReason;
-use crate::schedule::gate::{self, Pass};
-use crate::schedule::planned_run::Turn;
+use crate::schedule::gate::{self, AdmittedRun, BATCH_SIZE};
+use crate::schedule::planned_run::PlannedRun;
 use crate::schedule::report::Entry;
 use crate::store::event_mutex::EventMutex;
 use crate::task::run::Run;
 
-use super::desk::{Call, Desk, News};
+use super::worker_pool::{Demand, NextStep, WorkerPool};
 
-/// How many admissions are asked for at once.
-pub(crate) const TOGETHER: usize = 100;
-
-/// Lets each turn be taken, the background ones beside the others; the entries are in the turns' order.
-pub(crate) fn take_turns(turns: &[Turn<'_>]) -> Vec<Entry> {
+/// Runs all of these, the background ones at the same time as the others, and returns an entry for each in their order.
+pub(crate) fn run_all(planned: &[PlannedRun<'_>]) -> Vec<Entry> {
     let (background, foreground): (Vec<usize>, Vec<usize>) =
-        (0..turns.len()).partition(|turn| turns[*turn].event.background);
-    let entries = turns.iter().map(|_| OnceLock::new()).collect();
-    let office = Office { turns, background, entries, desk: Desk::new(), tick: Span::current() };
+        (0..planned.len()).partition(|index| planned[*index].event.background);
+    let entries = planned.iter().map(|_| OnceLock::new()).collect();
+    let runs = BackgroundRuns { planned, background, entries, pool: WorkerPool::new(), tick: Span::current() };
     thread::scope(|scope| {
-        let crew = Crew { scope, office: &office };
-        let beside = !foreground.is_empty() && crew.start("soloist", Crew::gate_and_release);
+        let workers = Workers { scope, runs: &runs };
+        let beside = !foreground.is_empty() && workers.start("soloist", Workers::coordinate);
         let mut entered = foreground.iter();
-        foreground::take_turns(foreground.iter().map(|turn| &turns[*turn]), |entry| {
-            office.enter(*entered.next().expect("each turn has one entry"), entry);
+        foreground::run_all(foreground.iter().map(|index| &planned[*index]), |entry| {
+            runs.enter(*entered.next().expect("each run has one entry"), entry);
         });
         if !beside {
-            crew.gate_and_release();
+            workers.coordinate();
         }
     });
-    office.entries.into_iter().map(|entry| entry.into_inner().expect("every turn was taken")).collect()
+    runs.entries.into_iter().map(|entry| entry.into_inner().expect("each run has its entry")).collect()
 }
 
 /// What the threads of one tick share.
-struct Office<'a> {
-    turns: &'a [Turn<'a>],
+struct BackgroundRuns<'a> {
+    planned: &'a [PlannedRun<'a>],
     background: Vec<usize>,
     entries: Vec<OnceLock<Entry>>,
-    desk: Desk<Admitted<'a>, Done<'a>>,
+    pool: WorkerPool<AdmittedJob<'a>, EndedJob<'a>>,
     tick: Span,
 }
 
-/// A turn that the gate let in.
-struct Admitted<'a> {
-    turn: usize,
+/// A run that the gate has admitted.
+struct AdmittedJob<'a> {
+    index: usize,
     span: Span,
-    pass: Pass<'a>,
+    admitted_run: AdmittedRun<'a>,
 }
 
-/// A turn that was taken, but for its release; or nothing, if it was not let in after all, and is entered.
-struct Done<'a>(Option<Ran<'a>>);
+/// A run that has ended and is not released yet; `None` if it did not start after all, and has its entry.
+struct EndedJob<'a>(Option<EndedRun<'a>>);
 
-struct Ran<'a> {
-    turn: usize,
-    span: Span,
-    outcome: RunOutcome,
-    pass: Pass<'a>,
-}
-
-/// What is left of a turn when its lease is given back.
-struct Taken {
-    turn: usize,
+struct EndedRun<'a> {
+    index: usize,
     span: Span,
     outcome: RunOutcome,
+    admitted_run: AdmittedRun<'a>,
 }
 
-impl<'a> Ran<'a> {
-    fn apart(self) -> (Taken, ReleaseOnDrop<&'a dyn EventMutex, Run>) {
-        let Self { turn, span, outcome, pass } = self;
-        (Taken { turn, span, outcome }, pass.held)
+/// What is left of a run when its lease has been given back.
+struct ReleasedRun {
+    index: usize,
+    span: Span,
+    outcome: RunOutcome,
+}
+
+impl<'a> EndedRun<'a> {
+    fn split(self) -> (ReleasedRun, ReleaseOnDrop<&'a dyn EventMutex, Run>) {
+        let Self { index, span, outcome, admitted_run } = self;
+        (ReleasedRun { index, span, outcome }, admitted_run.held)
     }
 }
 
-/// A turn that the gate did not let in.
-struct Refused {
-    turn: usize,
+/// A run that the gate has refused.
+struct RefusedJob {
+    index: usize,
     span: Span,
     reason: SkipReason,
 }
 
 /// The threads of one tick.
 #[derive(Clone, Copy)]
-struct Crew<'scope, 'env, 'a> {
+struct Workers<'scope, 'env, 'a> {
     scope: &'scope Scope<'scope, 'env>,
-    office: &'scope Office<'a>,
+    runs: &'scope BackgroundRuns<'a>,
 }
 
-impl<'scope> Crew<'scope, '_, '_> {
-    /// Starts a thread, or says that there is none to be had.
+impl<'scope> Workers<'scope, '_, '_> {
+    /// Starts a thread; `false` if the system has none.
     fn start(self, name: &str, work: impl FnOnce(Self) + Send + 'scope) -> bool {
-        // A subscriber of `tracing` that panics does not keep a thread from what others wait for.
+        // Other threads wait for this one, so a subscriber of `tracing` that panics must not end it.
         let work = move || {
-            let _in_span = contain(|| self.office.tick.enter());
+            let _in_span = contain(|| self.runs.tick.enter());
             work(self);
         };
         let started = thread::Builder::new().name(name.into()).spawn_scoped(self.scope, work);
@@ -122,166 +119,172 @@ impl<'scope> Crew<'scope, '_, '_> {
         started.is_ok()
     }
 
-    fn gate_and_release(self) {
-        let Office { turns, background, desk, .. } = self.office;
+    fn coordinate(self) {
+        let BackgroundRuns { planned, background, pool, .. } = self.runs;
         if let [alone] = **background {
-            return self.office.enter(alone, turns[alone].take());
+            return self.runs.enter(alone, planned[alone].run());
         }
-        // While the store decides on the next hundred, another thread gives back what ended.
-        if background.len() > TOGETHER && self.start("soloist-release", Crew::release_what_ends) {
-            desk.has_a_clearer();
+        // While the store decides on the next batch, another thread releases what has ended.
+        if background.len() > BATCH_SIZE && self.start("soloist-release", Workers::release_ended) {
+            pool.set_releaser();
         }
-        let all = catch_unwind(AssertUnwindSafe(|| self.attend(by_store(turns, background))));
-        // Whatever happened: the hands wait for it.
-        desk.close();
+        let all = catch_unwind(AssertUnwindSafe(|| self.admit_and_release(by_store(planned, background))));
+        // Also after a panic, because the workers wait for this.
+        pool.close();
         all.unwrap_or_else(|panic| resume_unwind(panic));
     }
 
-    /// Puts turns on the desk as long as there are any, and clears away what has ended.
-    fn attend(self, mut queues: VecDeque<VecDeque<usize>>) {
-        let Office { desk, .. } = self.office;
+    /// Admits and queues runs until none is left, and releases those that have ended.
+    fn admit_and_release(self, mut queues: VecDeque<VecDeque<usize>>) {
+        let BackgroundRuns { pool, .. } = self.runs;
         loop {
-            match desk.wait(queues.front().map(|queue| queue.len().min(TOGETHER))) {
-                News::Room(room) => {
+            match pool.next_step(queues.front().map(|queue| queue.len().min(BATCH_SIZE))) {
+                NextStep::Admit(room) => {
                     let queue = queues.front_mut().expect("there is room for what is in the first queue");
-                    let (admitted, refused) = self.office.gate(queue, room);
+                    let (admitted, refused) = self.runs.gate(queue, room);
                     if queue.is_empty() {
                         queues.pop_front();
                     }
-                    self.call(desk.put(admitted));
+                    self.start_worker_for(pool.add(admitted));
                     for refused in refused {
-                        self.office.refuse(refused);
+                        self.runs.refuse(refused);
                     }
                 }
-                News::Ended(done) => self.office.release(done),
-                News::NoHandFor(admitted) => {
-                    let done = self.office.run(admitted);
-                    desk.done_without_a_hand();
-                    self.office.release(vec![done]);
+                NextStep::Release(done) => self.runs.release(done),
+                NextStep::RunHere(admitted) => {
+                    let done = self.runs.run(admitted);
+                    pool.finished_here();
+                    self.runs.release(vec![done]);
                 }
-                News::AllDone => return,
+                NextStep::Done => return,
             }
         }
     }
 
-    fn release_what_ends(self) {
-        while let Some(done) = self.office.desk.wait_for_ends() {
-            self.office.release(done);
+    fn release_ended(self) {
+        while let Some(done) = self.runs.pool.next_ended() {
+            self.runs.release(done);
         }
     }
 
-    /// Takes one turn after another.
-    fn lend_a_hand(self) {
+    /// A worker thread: runs one job after another.
+    fn work(self) {
         let mut done = None;
-        while let Some((admitted, call)) = self.office.desk.exchange(done) {
-            let _ = contain(|| self.call(call));
-            done = Some(self.office.run(admitted));
+        while let Some((admitted, demand)) = self.runs.pool.exchange(done) {
+            let _ = contain(|| self.start_worker_for(demand));
+            done = Some(self.runs.run(admitted));
         }
     }
 
-    fn call(self, call: Call) {
-        if call == Call::NewHand && !self.start("soloist-hand", Self::lend_a_hand) {
-            self.office.desk.no_more_hands();
+    fn start_worker_for(self, demand: Demand) {
+        if demand == Demand::NewWorker && !self.start("soloist-worker", Self::work) {
+            self.runs.pool.stop_growing();
         }
     }
 }
 
-impl<'a> Office<'a> {
-    /// Asks the filters of up to `most` turns, and the store, which these have in common, for all whose filters agree.
-    fn gate(&self, queue: &mut VecDeque<usize>, most: usize) -> (Vec<Admitted<'a>>, Vec<Refused>) {
+impl<'a> BackgroundRuns<'a> {
+    /// Takes runs from the queue until the filters have allowed `most`, and asks the store that they share for all of
+    /// these in one request.
+    fn gate(&self, queue: &mut VecDeque<usize>, most: usize) -> (Vec<AdmittedJob<'a>>, Vec<RefusedJob>) {
         let (mut admitted, mut refused) = (Vec::with_capacity(most), Vec::new());
         let mut agreed = Vec::with_capacity(most);
         while agreed.len() < most
-            && let Some(turn) = queue.pop_front()
+            && let Some(index) = queue.pop_front()
         {
-            let span = self.turns[turn].span();
-            match span.in_scope(|| gate::ask_filters(&self.turns[turn])) {
-                Ok(()) => agreed.push((turn, span)),
-                Err(reason) => refused.push(Refused { turn, span, reason }),
+            let span = self.planned[index].span();
+            match span.in_scope(|| gate::check_before_store(&self.planned[index])) {
+                Ok(()) => agreed.push((index, span)),
+                Err(reason) => refused.push(RefusedJob { index, span, reason }),
             }
         }
-        let _still = agreed.first().map(|(turn, _)| self.turns[*turn].clock.stand_still());
+        let _still = agreed.first().map(|(index, _)| self.planned[*index].clock.stand_still());
         let (mut asking, mut admissions) = (Vec::with_capacity(agreed.len()), Vec::with_capacity(agreed.len()));
-        for (turn, span) in agreed {
-            match gate::admission(&self.turns[turn]) {
+        for (index, span) in agreed {
+            match gate::build_admission(&self.planned[index]) {
                 Ok(Some(admission)) => {
-                    asking.push((turn, span));
+                    asking.push((index, span));
                     admissions.push(admission);
                 }
-                Ok(None) => admitted.push(Admitted { pass: gate::pass(&self.turns[turn], None), turn, span }),
-                Err(reason) => refused.push(Refused { turn, span, reason }),
+                Ok(None) => admitted.push(AdmittedJob {
+                    admitted_run: gate::begin_run(&self.planned[index], None),
+                    index,
+                    span,
+                }),
+                Err(reason) => refused.push(RefusedJob { index, span, reason }),
             }
         }
-        let turns: Vec<_> = asking.iter().map(|(turn, _)| &self.turns[*turn]).collect();
+        let planned: Vec<_> = asking.iter().map(|(index, _)| &self.planned[*index]).collect();
         let mut asking = asking.into_iter();
-        gate::decide_together(&turns, &admissions, |decision| {
-            let (turn, span) = asking.next().expect("there are as many decisions as admissions");
+        gate::admit_batch(&planned, &admissions, |decision| {
+            let (index, span) = asking.next().expect("there are as many decisions as admissions");
             match decision {
-                Err(reason) => refused.push(Refused { turn, span, reason }),
-                Ok(pass) => admitted.push(Admitted { turn, span, pass }),
+                Err(reason) => refused.push(RefusedJob { index, span, reason }),
+                Ok(admitted_run) => admitted.push(AdmittedJob { index, span, admitted_run }),
             }
         });
         (admitted, refused)
     }
 
-    fn refuse(&self, Refused { turn, span, reason }: Refused) {
-        self.enter(turn, span.in_scope(|| self.turns[turn].skip(reason)));
+    fn refuse(&self, RefusedJob { index, span, reason }: RefusedJob) {
+        self.enter(index, span.in_scope(|| self.planned[index].skip(reason)));
     }
 
-    fn run(&self, Admitted { turn, span, pass }: Admitted<'a>) -> Done<'a> {
-        let pass = match span.in_scope(|| gate::may_still_start(&self.turns[turn], pass)) {
-            Ok(pass) => pass,
+    fn run(&self, AdmittedJob { index, span, admitted_run }: AdmittedJob<'a>) -> EndedJob<'a> {
+        let admitted_run = match span.in_scope(|| gate::may_still_start(&self.planned[index], admitted_run)) {
+            Ok(admitted_run) => admitted_run,
             Err(reason) => {
-                self.refuse(Refused { turn, span, reason });
-                return Done(None);
+                self.refuse(RefusedJob { index, span, reason });
+                return EndedJob(None);
             }
         };
-        // What panics here is nobody's task or hook: a subscriber of `tracing`. The others' runs go on.
-        let outcome = contain(|| span.in_scope(|| self.turns[turn].perform(&pass)));
+        // Tasks and hooks contain their panics, so this one is of a subscriber of `tracing`. The other runs go on.
+        let outcome = contain(|| span.in_scope(|| self.planned[index].perform(&admitted_run)));
         let outcome = outcome.unwrap_or_else(|message| {
-            RunOutcome::new(Ended::Faulted(Fault::Panicked(message)), pass.run().fencing_token())
+            RunOutcome::new(Ended::Faulted(Fault::Panicked(message)), admitted_run.run().fencing_token())
         });
-        Done(Some(Ran { turn, span, outcome, pass }))
+        EndedJob(Some(EndedRun { index, span, outcome, admitted_run }))
     }
 
-    /// Gives back what is held, at once for each store, and enters what became of each turn.
-    fn release(&self, done: Vec<Done<'a>>) {
-        let mut done: VecDeque<_> = done.into_iter().filter_map(|Done(ran)| ran).collect();
+    /// Releases these with one request to each store, and enters their results.
+    fn release(&self, done: Vec<EndedJob<'a>>) {
+        let mut done: VecDeque<_> = done.into_iter().filter_map(|EndedJob(ran)| ran).collect();
         while let Some(first) = done.front() {
-            let Turn { store, .. } = self.turns[first.turn];
-            let of_this_store = |done: &Ran<'_>| self.turns[done.turn].store.id == store.id;
+            let PlannedRun { store, .. } = self.planned[first.index];
+            let of_this_store = |done: &EndedRun<'_>| self.planned[done.index].store.id == store.id;
             let (these, others) = done.into_iter().partition::<VecDeque<_>, _>(of_this_store);
             done = others;
-            let (these, held): (Vec<_>, Vec<_>) = these.into_iter().map(Ran::apart).unzip();
+            let (these, held): (Vec<_>, Vec<_>) = these.into_iter().map(EndedRun::split).unzip();
             let released = release_together(&*store.mutex, held);
-            if let Some(Taken { turn, .. }) = these.first() {
-                let ran = these.iter().zip(&released).map(|(taken, (run, _))| (&taken.outcome, run));
-                gate::give_back_claims(&self.turns[*turn], ran);
+            if let Some(ReleasedRun { index, .. }) = these.first() {
+                let ran = these.iter().zip(&released).map(|(released, (run, _))| (&released.outcome, run));
+                gate::give_back_claims(&self.planned[*index], ran);
             }
-            for (taken, released) in these.into_iter().zip(released) {
-                let Taken { turn, span, outcome } = taken;
-                self.enter(turn, span.in_scope(|| self.turns[turn].close(outcome, released)));
+            for (run, released) in these.into_iter().zip(released) {
+                let ReleasedRun { index, span, outcome } = run;
+                self.enter(index, span.in_scope(|| self.planned[index].enter_released(outcome, released)));
             }
         }
     }
 
-    fn enter(&self, turn: usize, entry: Entry) {
-        // A turn is taken once, so nothing was entered for it before.
-        let _ = self.entries[turn].set(entry);
+    fn enter(&self, index: usize, entry: Entry) {
+        // Each run is entered once.
+        let _ = self.entries[index].set(entry);
     }
 }
 
-/// Which turns ask the same store, in the order in which each store is first asked; those that ask none come first.
-fn by_store(turns: &[Turn<'_>], of: &[usize]) -> VecDeque<VecDeque<usize>> {
+/// The runs grouped by the store that they ask, in the order in which each store is first asked; those that ask none come
+/// first.
+fn by_store(planned: &[PlannedRun<'_>], of: &[usize]) -> VecDeque<VecDeque<usize>> {
     let mut queues = VecDeque::from([VecDeque::new()]);
     let mut queue_of: HashMap<StoreId, usize> = HashMap::new();
-    for turn in of {
-        let Turn { event, store, .. } = turns[*turn];
+    for index in of {
+        let PlannedRun { event, store, .. } = planned[*index];
         let queue = if event.protection.is_some() { *queue_of.entry(store.id).or_insert(queues.len()) } else { 0 };
         if queue == queues.len() {
             queues.push_back(VecDeque::new());
         }
-        queues[queue].push_back(*turn);
+        queues[queue].push_back(*index);
     }
     queues.retain(|queue| !queue.is_empty());
     queues

@@ -1,7 +1,7 @@
-//! A tick's foreground events, one after another in the order in which they were added.
+//! Foreground runs of a tick: one after another, in the order in which the events were added.
 //!
-//! Where a store is a round trip away, what one event held is given back in the trip that asks for the next: half of the
-//! trips, in the same order.
+//! With a store of a fleet, one request releases the lease of an event and admits the next: half of the round trips, in the
+//! same order.
 
 use std::borrow::Borrow;
 
@@ -11,27 +11,30 @@ use crate::base::error::MutexError;
 use crate::hold::release_on_drop::Releasable as _;
 use crate::lease::request::Lease;
 use crate::observe::outcome::RunOutcome;
-use crate::schedule::gate::{self, Pass};
-use crate::schedule::planned_run::Turn;
+use crate::schedule::gate::{self, AdmittedRun};
+use crate::schedule::planned_run::PlannedRun;
 use crate::schedule::report::Entry;
 use crate::store::event_mutex::Scope;
 
-/// Takes the turns, and hands out an entry for each in their order.
-pub(crate) fn take_turns<'a, T: Borrow<Turn<'a>>>(turns: impl Iterator<Item = T>, mut enter: impl FnMut(Entry)) {
+/// Runs these, and passes an entry for each to `enter` in their order.
+pub(crate) fn run_all<'a, T: Borrow<PlannedRun<'a>>>(
+    planned_runs: impl Iterator<Item = T>,
+    mut enter: impl FnMut(Entry),
+) {
     let mut last: Option<Ended<'a, T>> = None;
-    for turn in turns {
-        let this: &Turn<'a> = turn.borrow();
+    for planned in planned_runs {
+        let this: &PlannedRun<'a> = planned.borrow();
         if let Some(ended) = last.take_if(|last| !last.is_released_with(this)) {
             enter(ended.release());
         }
         if this.store.scope != Scope::Fleet {
-            enter(this.take());
+            enter(this.run());
             continue;
         }
         let span = this.span();
         let ended = last.take();
-        // What is released with the next has no rest.
-        let lease = ended.as_ref().and_then(|ended| ended.pass.held.begin_release()).map(|(lease, _)| lease);
+        // `is_released_with` has checked that nothing of it is kept.
+        let lease = ended.as_ref().and_then(|ended| ended.admitted_run.held.begin_release()).map(|(lease, _)| lease);
         let (released, admitted) = span.in_scope(|| match &lease {
             None => (None, gate::admit(this)),
             Some(lease) => gate::admit_after(this, lease),
@@ -41,9 +44,9 @@ pub(crate) fn take_turns<'a, T: Borrow<Turn<'a>>>(turns: impl Iterator<Item = T>
         }
         match admitted {
             Err(reason) => enter(span.in_scope(|| this.skip(reason))),
-            Ok(pass) => {
-                let outcome = span.in_scope(|| this.perform(&pass));
-                last = Some(Ended { turn, span, outcome, pass });
+            Ok(admitted_run) => {
+                let outcome = span.in_scope(|| this.perform(&admitted_run));
+                last = Some(Ended { planned, span, outcome, admitted_run });
             }
         }
     }
@@ -52,34 +55,37 @@ pub(crate) fn take_turns<'a, T: Borrow<Turn<'a>>>(turns: impl Iterator<Item = T>
     }
 }
 
-/// A turn that was taken, but for its release.
+/// A run that has ended and is not released yet.
 struct Ended<'a, T> {
-    turn: T,
+    planned: T,
     span: Span,
     outcome: RunOutcome,
-    pass: Pass<'a>,
+    admitted_run: AdmittedRun<'a>,
 }
 
-impl<'a, T: Borrow<Turn<'a>>> Ended<'a, T> {
-    /// Whether what it holds is given back now, and the next turn asks the same store, and nobody's code before that.
-    fn is_released_with(&self, next: &Turn<'_>) -> bool {
+impl<'a, T: Borrow<PlannedRun<'a>>> Ended<'a, T> {
+    /// Whether its lease can be released in the request that admits the next run: it is to be released now, the next run
+    /// asks the same store, and no filter runs in between.
+    fn is_released_with(&self, next: &PlannedRun<'_>) -> bool {
         let is_asked_next = next.event.protection.is_some() && next.event.filters.is_empty();
-        is_asked_next && self.turn.borrow().store.id == next.store.id && self.pass.held.holding().is_released_now()
+        is_asked_next
+            && self.planned.borrow().store.id == next.store.id
+            && self.admitted_run.held.holding().is_released_now()
     }
 
     fn release(self) -> Entry {
         self.conclude(None)
     }
 
-    /// The store was asked to take the lease back and said this, or is asked now.
+    /// Enters the result, with the answer of the store to the release, or releases now.
     fn conclude(self, released: Option<(Lease, Result<bool, MutexError>)>) -> Entry {
-        let Self { turn, span, outcome, pass } = self;
+        let Self { planned, span, outcome, admitted_run } = self;
         span.in_scope(|| {
             let released = match released {
-                Some((lease, answer)) => pass.held.released(&lease, None, answer),
-                None => pass.held.release(),
+                Some((lease, answer)) => admitted_run.held.released(&lease, None, answer),
+                None => admitted_run.held.release(),
             };
-            turn.borrow().conclude(outcome, released)
+            planned.borrow().conclude(outcome, released)
         })
     }
 }

@@ -1,4 +1,4 @@
-//! One event's run, from the gate to the release.
+//! Runs one event: gate, `before` hooks, task, hooks after it, release.
 
 use std::iter;
 use std::sync::Arc;
@@ -18,8 +18,8 @@ use crate::observe::outcome::hook::{Hook, HookFailure};
 use crate::observe::outcome::{Ended, RunOutcome};
 use crate::observe::release::Release;
 use crate::observe::skip_reason::SkipReason;
-use crate::schedule::gate::{self, Pass};
-use crate::schedule::planned_run::Turn;
+use crate::schedule::gate::{self, AdmittedRun};
+use crate::schedule::planned_run::PlannedRun;
 use crate::schedule::report::{Entry, Verdict};
 use crate::task::callback::{Task, Work};
 use crate::task::command::Command;
@@ -28,24 +28,24 @@ use crate::task::run::Run;
 use crate::time::clock::moment::Moment;
 use crate::time::clock::shown::Rfc3339;
 
-impl Turn<'_> {
-    /// Takes the turn: gate, `before`, task, `then`, release. Nothing that a user's code does ends it early.
-    pub(crate) fn take(&self) -> Entry {
+impl PlannedRun<'_> {
+    /// Runs the event, from the gate to the release. No panic of a user's code ends this early.
+    pub(crate) fn run(&self) -> Entry {
         let span = self.span();
         let _in_span = span.enter();
         match gate::admit(self) {
             Err(reason) => self.skip(reason),
-            Ok(pass) => {
-                let outcome = self.perform(&pass);
-                self.conclude(outcome, pass.held.release())
+            Ok(admitted_run) => {
+                let outcome = self.perform(&admitted_run);
+                self.conclude(outcome, admitted_run.held.release())
             }
         }
     }
 
-    /// What the events of `tracing` that belong to this run lie within.
+    /// The span for the `tracing` events of this run.
     #[inline]
     pub(crate) fn span(&self) -> Span {
-        // Of the level of a failure, so that each failure says of which event it is, whatever level is listened to.
+        // At the level `error`, so that a filter that lets failures through lets the name of their event through, too.
         tracing::error_span!(
             target: "soloist",
             "run",
@@ -61,7 +61,7 @@ impl Turn<'_> {
         self.enter(Arc::clone(&self.event.name), Verdict::Skipped(reason))
     }
 
-    /// The run is over, and its lease was given back.
+    /// Enters a run that has ended and whose lease was released; gives back its claim if the task did not start.
     #[expect(
         clippy::inline_always,
         reason = "an outcome that is moved once more costs each due event several nanoseconds"
@@ -69,25 +69,25 @@ impl Turn<'_> {
     #[inline(always)]
     pub(crate) fn conclude(&self, outcome: RunOutcome, released: (Run, Option<Release>)) -> Entry {
         gate::give_back_claims(self, iter::once((&outcome, &released.0)));
-        self.close(outcome, released)
+        self.enter_released(outcome, released)
     }
 
-    /// The run is over, and all that it does not leave behind was given back.
+    /// Enters a run that has ended and has given back all that it is to give back.
     #[expect(
         clippy::inline_always,
         reason = "an outcome that is moved once more costs each due event several nanoseconds"
     )]
     #[inline(always)]
-    pub(crate) fn close(&self, mut outcome: RunOutcome, (run, release): (Run, Option<Release>)) -> Entry {
-        // An outage at the release is one for the rest of the tick.
+    pub(crate) fn enter_released(&self, mut outcome: RunOutcome, (run, release): (Run, Option<Release>)) -> Entry {
+        // A store that is out at the release is not asked again in this tick either.
         if let Some(outage) = release.as_ref().and_then(Release::outage) {
-            self.round.outages.heard(self.store.id, self.clock, Some(outage));
+            self.context.outages.record(self.store.id, self.clock, Some(outage));
         }
         outcome.release = release;
         self.enter(run.into_event(), Verdict::Ran(outcome))
     }
 
-    /// What became of the turn, as it is told and kept.
+    /// The entry of the report, which is also told to `tracing` and to `catch_up`.
     #[expect(
         clippy::inline_always,
         reason = "an outcome that is moved once more costs each due event several nanoseconds"
@@ -95,35 +95,35 @@ impl Turn<'_> {
     #[inline(always)]
     fn enter(&self, event: Arc<str>, verdict: Verdict) -> Entry {
         let zone = self.event.timetable.zone.clone();
-        self.note_what_became_of_it(&verdict);
+        self.settle_occurrence(&verdict);
         let missed_by = self.missed.is_some().then(|| self.lateness());
         let entry = Entry { event, zone, occurrence: self.occurrence(), missed_by, verdict };
         if let Err(message) = contain(|| entry.trace()) {
             let _ = contain(|| tracing::error!(target: "soloist", error = &*message, "error that can't be shown"));
         }
-        if self.round.tells_of_failures && entry.is_failure() {
+        if self.context.logs_failures && entry.is_failure() {
             print_unless_logged(&entry);
         }
         entry
     }
 
-    /// `before`, task, `then`, while somebody holds the lease.
+    /// `before` hooks, task, hooks after it; the caller holds the lease.
     #[expect(
         clippy::inline_always,
         reason = "an outcome that is moved once more costs each due event several nanoseconds"
     )]
     #[inline(always)]
-    pub(crate) fn perform(&self, pass: &Pass<'_>) -> RunOutcome {
-        let run = pass.run();
-        let _at_work = self.round.shutdown.map(|shutdown| shutdown.watch(run));
+    pub(crate) fn perform(&self, admitted_run: &AdmittedRun<'_>) -> RunOutcome {
+        let run = admitted_run.run();
+        let _watched = self.context.shutdown.map(|shutdown| shutdown.watch(run));
         run.tenure().is_performed_here();
         let mut outcome = RunOutcome {
             hook_failures: self.prepare(run),
-            unprotected: pass.unprotected.clone(),
+            unprotected: admitted_run.unprotected.clone(),
             ..RunOutcome::new(Ended::NotStarted, run.fencing_token())
         };
-        // What an unprotected run was granted to no purpose has been given back since it began.
-        let at_once = self.event.before.is_empty() && !self.event.background && pass.unprotected.is_none();
+        // An unprotected run may have given back a late grant since it began, which took time.
+        let at_once = self.event.before.is_empty() && !self.event.background && admitted_run.unprotected.is_none();
         let started = if at_once { run.tenure().began() } else { self.clock.moment() };
         let mut ended = started;
         // Hooks, and the wait for a thread, may have taken longer than the lease lasted.
@@ -142,7 +142,7 @@ impl Turn<'_> {
         outcome
     }
 
-    /// Since when the lease has been lost, if it has by now.
+    /// When the lease was lost, if it is by `now`.
     #[inline]
     fn lost_by(&self, now: Moment, run: &Run) -> Option<DateTime<Utc>> {
         run.tenure().gone_by(now).map(|moment| self.clock.wall_at(moment))
@@ -169,7 +169,7 @@ impl Turn<'_> {
         }
     }
 
-    /// Runs the command so that the lease lasts as long as it does, or that it ends with the lease.
+    /// Runs the command so that it never outlives its lease: the store keeps the lease for it, or a watchdog ends it.
     fn run_command(&self, command: &Command, run: &Run) -> (Option<Fault>, Option<Box<CommandExit>>) {
         let orphan = match run.lease() {
             None => OrphanPolicy::RunOn,
@@ -183,18 +183,18 @@ impl Turn<'_> {
         command.run(run, orphan)
     }
 
-    /// The task whose `fault` this is takes no longer than its timeout, or it has failed.
+    /// Runs the task under its timeout: one that takes longer has failed, however it ends.
     fn timed(&self, run: &Run, started: Moment, limit: Duration, fault: impl FnOnce() -> Option<Fault>) -> Ended {
         run.tenure().limit_task_until(started.plus(limit));
-        self.round.keepers.with(self.store, self.clock, |keeper| {
+        self.context.keepers.with(self.store, self.clock, |keeper| {
             keeper.expect_end(run.tenure(), run.id(), started.plus(limit));
         });
         let fault = fault();
-        self.round.keepers.with(self.store, self.clock, |keeper| keeper.has_ended(run.tenure()));
+        self.context.keepers.with(self.store, self.clock, |keeper| keeper.has_ended(run.tenure()));
         if limit <= self.clock.moment().since(started) {
             return Ended::TimedOut { limit, fault };
         }
-        // Its hooks have no timeout.
+        // The hooks after it have no timeout.
         run.tenure().limit_task_until(Moment::NEVER);
         fault.map_or(Ended::Succeeded, Ended::Faulted)
     }
@@ -209,7 +209,7 @@ impl Turn<'_> {
         self.event.before.iter().enumerate().find_map(failed).into_iter().collect()
     }
 
-    /// The hooks after the task, each whatever the others did.
+    /// The hooks after the task: each runs even if others fail.
     #[inline]
     fn follow_up(&self, run: &Run, outcome: &mut RunOutcome) {
         for (at, after) in self.event.after.iter().enumerate() {

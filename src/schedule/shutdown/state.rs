@@ -1,0 +1,205 @@
+//! What all handles of one shutdown share: whether it has begun, and the ticks and runs that it waits for.
+
+use std::mem;
+#[cfg(all(unix, feature = "signals"))]
+use std::sync::atomic::AtomicU32;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use crate::base::contain::contain;
+use crate::base::process;
+use crate::lease::holder::this_host;
+use crate::task::run::Run;
+use crate::time::clock::Clock;
+use crate::time::clock::Waiting;
+use crate::time::clock::manual::Wake;
+use crate::time::clock::moment::Moment;
+
+/// What all handles of one shutdown share.
+pub(super) struct ShutdownState {
+    /// Whether it has begun, readable without the lock.
+    has_begun: AtomicBool,
+    progress: Mutex<Progress>,
+    pub(super) changed: Condvar,
+    /// The process whose signals trigger it; zero if none does.
+    #[cfg(all(unix, feature = "signals"))]
+    pub(super) listening_process: AtomicU32,
+}
+
+pub(super) struct Progress {
+    pub(super) grace: Duration,
+    /// When the grace is over; `None` until the shutdown begins.
+    pub(super) exit_by: Option<Moment>,
+    /// The signal that triggered it.
+    pub(super) signal: Option<i32>,
+    /// Whether subscribers of `tracing` were told that it begins, or are being told.
+    pub(super) announced: bool,
+    pub(super) ticks: usize,
+    pub(super) running: Vec<Run>,
+    /// Whether the application has seen that it began, and ends by itself.
+    pub(super) seen_by_application: bool,
+}
+
+/// The default grace.
+const DEFAULT_GRACE: Duration = Duration::from_secs(6);
+
+impl ShutdownState {
+    pub(super) fn new() -> Arc<Self> {
+        let progress = Progress {
+            grace: DEFAULT_GRACE,
+            exit_by: None,
+            signal: None,
+            announced: false,
+            ticks: 0,
+            running: Vec::new(),
+            seen_by_application: false,
+        };
+        Arc::new(Self {
+            has_begun: AtomicBool::new(false),
+            progress: Mutex::new(progress),
+            changed: Condvar::new(),
+            #[cfg(all(unix, feature = "signals"))]
+            listening_process: AtomicU32::new(0),
+        })
+    }
+
+    /// What subscribers are told before any run is told to stop, because a run may end the process. `None`: they were told
+    /// already.
+    pub(super) fn announce(&self, signal: Option<i32>) -> Option<ShutdownNotice> {
+        let mut progress = self.lock();
+        let notice = ShutdownNotice { signal, grace: progress.grace, runs: progress.running.len() };
+        (!mem::replace(&mut progress.announced, true)).then_some(notice)
+    }
+
+    /// Begins the shutdown that was `asked` for at this moment, by a signal or not. `false`: it had begun before.
+    pub(super) fn begin(&self, signal: Option<i32>, asked: Moment) -> bool {
+        let (running, exit_by) = {
+            let mut progress = self.lock();
+            if progress.exit_by.is_some() {
+                return false;
+            }
+            let exit_by = asked.plus(progress.grace);
+            progress.exit_by = Some(exit_by);
+            progress.signal = signal;
+            self.has_begun.store(true, Ordering::Release);
+            (progress.running.clone(), exit_by)
+        };
+        let grace = exit_by.since(Clock::system().moment());
+        for run in &running {
+            run.tenure().shut_down(grace);
+        }
+        self.changed.notify_all();
+        true
+    }
+
+    /// Whether it has begun. Unlike `is_triggered`, this does not say that the application has seen it.
+    #[inline]
+    pub(super) fn has_begun(&self) -> bool {
+        self.has_begun.load(Ordering::Acquire)
+    }
+
+    /// The application has seen that it began: it may have more to do than its ticks.
+    pub(super) fn mark_seen(&self) {
+        self.lock().seen_by_application = true;
+        self.changed.notify_all();
+    }
+
+    pub(super) fn wait_until(&self, enough: Moment, done: impl Fn(&Progress) -> bool) -> bool {
+        let waiting = Waiting::on_the_machine();
+        self.wait_for(done, || waiting.patience(enough))
+    }
+
+    /// Waits until `done`, for as long as `patience` says, which is asked again after each wake-up.
+    pub(super) fn wait_for(&self, done: impl Fn(&Progress) -> bool, patience: impl Fn() -> Duration) -> bool {
+        let mut progress = self.lock();
+        while !done(&progress) {
+            let patience = patience();
+            if patience.is_zero() {
+                return false;
+            }
+            (progress, _) = self.changed.wait_timeout(progress, patience).unwrap_or_else(PoisonError::into_inner);
+        }
+        true
+    }
+
+    pub(super) fn lock(&self) -> MutexGuard<'_, Progress> {
+        // No code that can panic runs while it is half-changed.
+        self.progress.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A tick begins.
+    pub(super) fn tick(&self) -> TickGuard<'_> {
+        self.lock().ticks += 1;
+        TickGuard(self)
+    }
+
+    /// Tells a run to stop when the shutdown begins, until the guard is dropped.
+    pub(super) fn watch<'a>(&'a self, run: &'a Run) -> RunGuard<'a> {
+        let mut progress = self.lock();
+        progress.running.push(run.clone());
+        let exit_by = progress.exit_by;
+        drop(progress);
+        if let Some(exit_by) = exit_by {
+            run.tenure().shut_down(exit_by.since(Clock::system().moment()));
+        }
+        RunGuard { shutdown: self, run }
+    }
+}
+
+impl Wake for ShutdownState {
+    fn wake(&self) {
+        drop(self.lock());
+        self.changed.notify_all();
+    }
+}
+
+/// What subscribers of `tracing` are told when it begins.
+pub(super) struct ShutdownNotice {
+    signal: Option<i32>,
+    grace: Duration,
+    runs: usize,
+}
+
+impl ShutdownNotice {
+    pub(super) fn tell(&self) {
+        let Self { signal, grace, runs } = *self;
+        let _ = contain(|| {
+            let grace_ms = u64::try_from(grace.as_millis()).unwrap_or(u64::MAX);
+            tracing::info!(
+                target: "soloist", signal, runs, grace_ms, host = &*this_host(), pid = process::id(), "shutting down"
+            );
+        });
+    }
+}
+
+/// A tick under way, which the process waits for.
+pub(crate) struct TickGuard<'a>(&'a ShutdownState);
+
+impl Drop for TickGuard<'_> {
+    fn drop(&mut self) {
+        let mut progress = self.0.lock();
+        // The child of a `fork` drops its parent's guards, but counts its own ticks only.
+        progress.ticks = progress.ticks.saturating_sub(1);
+        drop(progress);
+        self.0.changed.notify_all();
+    }
+}
+
+/// A run under way, which is told to stop when the shutdown begins.
+pub(crate) struct RunGuard<'a> {
+    shutdown: &'a ShutdownState,
+    run: &'a Run,
+}
+
+impl Drop for RunGuard<'_> {
+    fn drop(&mut self) {
+        let mut progress = self.shutdown.lock();
+        if let Some(at) = progress.running.iter().position(|run| Arc::ptr_eq(run.tenure(), self.run.tenure())) {
+            progress.running.swap_remove(at);
+        }
+        if progress.exit_by.is_some() {
+            self.shutdown.changed.notify_all();
+        }
+    }
+}

@@ -1,0 +1,62 @@
+//! What the runs of one tick share: why and when it began, outages seen so far, pause, shutdown.
+
+use super::shutdown::Shutdown;
+use crate::hold::keeper::Keepers;
+use crate::lease::owner::Owners;
+use crate::time::clock::Clock;
+use crate::time::clock::moment::Moment;
+
+pub(crate) mod outages;
+pub(crate) mod pause_check;
+
+use outages::Outages;
+use pause_check::PauseCheck;
+
+/// What the runs of one tick share.
+pub(crate) struct TickContext<'a> {
+    pub(crate) started_by: StartedBy,
+    /// When the tick began.
+    pub(crate) began: Moment,
+    pub(crate) owners: Owners,
+    pub(crate) outages: Outages,
+    pub(crate) keepers: Keepers,
+    pub(crate) shutdown: Option<&'a Shutdown>,
+    /// The check whether the schedule is paused; `None` if it is not pausable, or the run was started by hand.
+    pub(crate) pause: Option<PauseCheck<'a>>,
+    /// Whether each failure is written to standard error, because nobody gets the report.
+    pub(crate) logs_failures: bool,
+}
+
+/// Who starts the runs: the timetables in a tick, or a caller of `Schedule::run`.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum StartedBy {
+    Timetable,
+    Caller,
+}
+
+impl<'a> TickContext<'a> {
+    pub(crate) fn begin(
+        started_by: StartedBy,
+        clock: &Clock,
+        outages: Outages,
+        shutdown: Option<&'a Shutdown>,
+    ) -> Self {
+        let keepers = Keepers::default();
+        Self {
+            started_by,
+            began: clock.moment(),
+            owners: Owners::of_this_process(),
+            outages,
+            keepers,
+            shutdown,
+            pause: None,
+            logs_failures: false,
+        }
+    }
+
+    /// Whether nothing new may start.
+    #[inline]
+    pub(crate) fn is_shutting_down(&self) -> bool {
+        self.shutdown.is_some_and(Shutdown::has_begun)
+    }
+}

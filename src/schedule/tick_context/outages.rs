@@ -1,0 +1,126 @@
+//! Outages that a tick has seen: a store that gave no answer is not asked again for a minute.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use crate::base::contain::contain;
+use crate::base::error::MutexError;
+use crate::lease::store_id::StoreId;
+use crate::store::event_mutex::EventMutex;
+use crate::store::handle::Store;
+use crate::time::clock::Clock;
+use crate::time::clock::moment::Moment;
+
+/// How long a store that was out is not asked again: a tick may last for hours, in which the store comes back.
+const NOT_ASKED_FOR: Duration = Duration::from_secs(60);
+
+/// The outages of one tick.
+pub(crate) struct Outages {
+    /// Whether events of this tick run at the same time. If so, the first one asks a store and the others wait for that
+    /// answer, so that an outage costs all of them one time-out together.
+    concurrent: bool,
+    /// Whether there was any outage, readable without the lock.
+    any: AtomicBool,
+    known: Mutex<Vec<(StoreId, StoreState)>>,
+    heard: Condvar,
+}
+
+/// What is known of a store.
+enum StoreState {
+    /// The first question to it is under way.
+    Awaited,
+    Answers,
+    Out {
+        first: MutexError,
+        at: Moment,
+    },
+}
+
+impl Outages {
+    pub(crate) fn new(concurrent: bool) -> Self {
+        Self { concurrent, any: AtomicBool::new(false), known: Mutex::default(), heard: Condvar::new() }
+    }
+
+    /// Whether a store may be asked, or the error of its outage. After `Ok` the caller asks the store, and passes the
+    /// result to [`record`](Self::record) in any case.
+    #[inline]
+    pub(crate) fn may_ask(&self, store: StoreId, clock: &Clock) -> Result<(), MutexError> {
+        if self.is_fast_path() { Ok(()) } else { self.look_up(store, clock) }
+    }
+
+    /// Records the result of asking a store: an outage, or anything else.
+    #[inline]
+    pub(crate) fn record(&self, store: StoreId, clock: &Clock, outage: Option<&MutexError>) {
+        if outage.is_some() || !self.is_fast_path() {
+            self.record_slowly(store, clock, outage);
+        }
+    }
+
+    /// Asks a store something other than an admission, unless it was out a moment ago. A panic becomes an error that says
+    /// what was `attempted`.
+    pub(crate) fn ask<A>(
+        &self,
+        store: &Store,
+        clock: &Clock,
+        attempted: impl Fn() -> String,
+        ask: impl FnOnce(&dyn EventMutex) -> Result<A, MutexError>,
+    ) -> Result<A, MutexError> {
+        self.may_ask(store.id, clock).map_err(|first| MutexError::not_asked_again(attempted(), &first))?;
+        let answer = contain(|| ask(&*store.mutex));
+        let answer = answer.unwrap_or_else(|message| Err(MutexError::panicked(attempted(), &message)));
+        self.record(store.id, clock, answer.as_ref().err().filter(|error| error.is_outage()));
+        answer
+    }
+
+    /// The fast path of most ticks: no outage so far, and no other thread to wait for.
+    #[inline]
+    fn is_fast_path(&self) -> bool {
+        !self.concurrent && !self.any.load(Ordering::Acquire)
+    }
+
+    fn look_up(&self, store: StoreId, clock: &Clock) -> Result<(), MutexError> {
+        let mut known = self.known();
+        loop {
+            let at = known.iter().position(|(known, _)| *known == store);
+            match at.map(|at| &known[at].1) {
+                Some(StoreState::Answers) => return Ok(()),
+                Some(StoreState::Out { first, at }) if clock.moment().since(*at) < NOT_ASKED_FOR => {
+                    return Err(first.clone());
+                }
+                Some(StoreState::Awaited) => known = self.heard.wait(known).unwrap_or_else(PoisonError::into_inner),
+                Some(StoreState::Out { .. }) | None => {
+                    put(&mut known, store, StoreState::Awaited);
+                    return Ok(());
+                }
+            }
+        }
+    }
+
+    fn record_slowly(&self, store: StoreId, clock: &Clock, outage: Option<&MutexError>) {
+        let mut known = self.known();
+        let was_out = known.iter().any(|(known, word)| *known == store && matches!(word, StoreState::Out { .. }));
+        match outage {
+            // A store that answers one event after failing another stays out until the outage expires.
+            None if was_out => {}
+            None => put(&mut known, store, StoreState::Answers),
+            Some(first) => {
+                self.any.store(true, Ordering::Release);
+                put(&mut known, store, StoreState::Out { first: first.clone(), at: clock.moment() });
+            }
+        }
+        self.heard.notify_all();
+    }
+
+    fn known(&self) -> MutexGuard<'_, Vec<(StoreId, StoreState)>> {
+        // No code that can panic runs while it is half-changed.
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn put(known: &mut Vec<(StoreId, StoreState)>, store: StoreId, word: StoreState) {
+    match known.iter_mut().find(|(known, _)| *known == store) {
+        Some((_, before)) => *before = word,
+        None => known.push((store, word)),
+    }
+}

@@ -1,0 +1,65 @@
+//! The check whether the schedule is paused, once for all events of a tick.
+
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use super::outages::Outages;
+use crate::base::error::MutexError;
+use crate::lease::name::MutexName;
+use crate::observe::pause::Pause;
+use crate::observe::skip_reason::SkipReason;
+use crate::store::event_mutex::EventMutex;
+use crate::store::handle::Store;
+use crate::time::clock::Clock;
+use crate::time::clock::moment::Moment;
+
+/// A tick that takes longer asks again, so that no event starts later than this after the pause began.
+const RECHECK_AFTER: Duration = Duration::from_secs(60);
+
+/// The pause whose mark the store has, if any, with its holder if the store keeps that.
+pub(crate) fn find_pause(mutex: &dyn EventMutex, mark: &MutexName) -> Result<Option<Pause>, MutexError> {
+    // A store that keeps no holders answers `holder` with `None` for a live mark, too: only `exists` tells.
+    if !mutex.exists(mark)? {
+        return Ok(None);
+    }
+    match mutex.holder(mark) {
+        Err(error) if error.is_outage() => Err(error),
+        holder => Ok(Some(Pause::by(holder.unwrap_or_default()))),
+    }
+}
+
+/// The check for a pause that the events of one tick share: the store is asked once, and again a minute later.
+pub(crate) struct PauseCheck<'a> {
+    store: &'a Store,
+    mark: &'a MutexName,
+    found: Mutex<Option<(Moment, Found)>>,
+}
+
+type Found = Result<Option<Pause>, MutexError>;
+
+impl<'a> PauseCheck<'a> {
+    pub(crate) fn new(store: &'a Store, mark: &'a MutexName) -> Self {
+        Self { store, mark, found: Mutex::default() }
+    }
+
+    /// Whether an event that a pause stops may start. The first caller asks the store; the others wait for its answer.
+    pub(crate) fn allows_start(&self, outages: &Outages, clock: &Clock) -> Result<(), SkipReason> {
+        // `outages.ask` contains panics of the store, so the value is never half-changed.
+        let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_fresh = |(at, _): &&(Moment, Found)| clock.moment().since(*at) < RECHECK_AFTER;
+        let known = match found.as_ref().filter(is_fresh) {
+            Some((_, known)) => known,
+            None => &found.insert((clock.moment(), self.ask_store(outages, clock))).1,
+        };
+        match known {
+            Ok(None) => Ok(()),
+            Ok(Some(pause)) => Err(SkipReason::Paused(pause.holder().cloned())),
+            Err(error) => Err(SkipReason::StoreUnavailable(error.clone())),
+        }
+    }
+
+    fn ask_store(&self, outages: &Outages, clock: &Clock) -> Found {
+        let Self { store, mark, .. } = self;
+        outages.ask(store, clock, || format!("look at {mark}"), |mutex| find_pause(mutex, mark))
+    }
+}
