@@ -22,10 +22,10 @@ use crate::time::clock::Clock;
 mod address;
 pub(crate) mod builder;
 mod connection;
-mod failure;
-mod health;
 #[cfg(feature = "mysql-tls")]
-mod tls;
+mod driver_tls;
+mod health;
+mod server_error;
 
 use address::Target;
 use builder::MysqlMutexBuilder;
@@ -45,7 +45,7 @@ use connection::Connection;
 /// first error says what to run.
 ///
 /// ```sql
-#[doc = include_str!("mysql/schema.sql")]
+#[doc = include_str!("mysql/statements/schema.sql")]
 /// ```
 ///
 /// | name | row |
@@ -154,7 +154,7 @@ impl MysqlMutex {
     /// ```
     /// assert!(soloist::MysqlMutex::SCHEMA.contains("CREATE TABLE IF NOT EXISTS soloist_mutexes"));
     /// ```
-    pub const SCHEMA: &'static str = include_str!("mysql/schema.sql");
+    pub const SCHEMA: &'static str = include_str!("mysql/statements/schema.sql");
 
     /// The mutexes in the table `soloist_mutexes` of a URL's database. Nothing is connected yet.
     ///
@@ -270,7 +270,7 @@ impl MysqlMutexBuilder {
             #[cfg(feature = "mysql-tls")]
             tls: self.options.tls.check()?,
         };
-        Ok(MysqlMutex(SqlMutex::new(target, options)))
+        Ok(MysqlMutex(SqlMutex::of_table(target, options)))
     }
 }
 

@@ -22,9 +22,9 @@ use crate::time::clock::Clock;
 mod address;
 pub(crate) mod builder;
 mod connection;
-mod failure;
 mod health;
 mod plain;
+mod server_error;
 
 use address::Target;
 use builder::PostgresMutexBuilder;
@@ -44,7 +44,7 @@ use connection::Connection;
 /// first error says what to run.
 ///
 /// ```sql
-#[doc = include_str!("postgres/schema.sql")]
+#[doc = include_str!("postgres/statements/schema.sql")]
 /// ```
 ///
 /// | name | row |
@@ -150,7 +150,7 @@ impl PostgresMutex {
     /// ```
     /// assert!(soloist::PostgresMutex::SCHEMA.contains("CREATE TABLE IF NOT EXISTS soloist_mutexes"));
     /// ```
-    pub const SCHEMA: &'static str = include_str!("postgres/schema.sql");
+    pub const SCHEMA: &'static str = include_str!("postgres/statements/schema.sql");
 
     /// The mutexes in the table `soloist_mutexes` of a URL's database. Nothing is connected yet.
     ///
@@ -273,7 +273,7 @@ impl PostgresMutexBuilder {
             #[cfg(feature = "postgres-tls")]
             tls: self.options.tls.check()?,
         };
-        Ok(PostgresMutex(SqlMutex::new(target, options)))
+        Ok(PostgresMutex(SqlMutex::of_table(target, options)))
     }
 }
 

@@ -5,8 +5,8 @@ use std::io::{self, Write};
 use redis::{Cmd, Parser, Value, cmd};
 
 use super::address::Target;
-use super::failure::{is_a_sentinel, is_unknown, refused};
 use super::script;
+use super::server_error::{is_a_sentinel, is_unknown, refused};
 use super::stream::Stream;
 use crate::store::remote::failure::Failure;
 use crate::store::remote::server::Connect;
@@ -57,7 +57,7 @@ impl Connect for Connection {
             return Err(refused(error).undone());
         }
         if let Some(end) = end {
-            return Err(Failure::not_asked(end).at_the_door("maxclients"));
+            return Err(Failure::not_asked(end).while_connecting("maxclients"));
         }
         let time = script::time(answers.pop().unwrap_or_default())?;
         connection.clock = ServerClock::read(time.timestamp_micros());

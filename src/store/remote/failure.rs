@@ -39,18 +39,18 @@ pub(crate) struct Refusal {
     pub(crate) details: Box<str>,
     /// What to do about it, where its own words don't say it.
     pub(crate) advice: Option<Cow<'static, str>>,
-    pub(crate) outlook: Outlook,
+    pub(crate) kind: RefusalKind,
 }
 
 /// What comes of asking a server again that refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Outlook {
+pub(crate) enum RefusalKind {
     /// The same.
-    Refused,
+    Permanent,
     /// Perhaps something else, at once, also where the connection had just been made.
-    MayPass,
+    RetryAtOnce,
     /// Something else within seconds: the server has no room for another connection, or is being started or shut down.
-    Passes,
+    RetryLater,
     /// Somebody else's transaction has it, for as long as that lasts.
     #[cfg(any(feature = "mysql", feature = "postgres"))]
     Locked,
@@ -60,10 +60,9 @@ pub(crate) enum Outlook {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Retry {
     Never,
-    /// At once, on a connection that was just made.
-    OnAnother,
-    /// After a pause.
-    Later,
+    /// At once.
+    OnNewConnection,
+    AfterPause,
 }
 
 impl Failure {
@@ -139,24 +138,24 @@ impl Failure {
     #[cfg(any(feature = "mysql", feature = "postgres"))]
     pub(crate) fn of_all(mut self) -> Self {
         if let Cause::Refused(refusal) = &mut self.cause {
-            refusal.outlook = Outlook::Refused;
+            refusal.kind = RefusalKind::Permanent;
         }
         self
     }
 
     /// What comes of asking again, where the server refused.
-    pub(crate) fn outlook(&self) -> Option<Outlook> {
+    pub(crate) fn refusal_kind(&self) -> Option<RefusalKind> {
         match &self.cause {
-            Cause::Refused(refusal) => Some(refusal.outlook),
+            Cause::Refused(refusal) => Some(refusal.kind),
             _ => None,
         }
     }
 
     /// Whether somebody else's transaction has it: the connection is as it was, and another would hear the same.
     pub(crate) fn is_locked(&self) -> bool {
-        match self.outlook() {
+        match self.refusal_kind() {
             #[cfg(any(feature = "mysql", feature = "postgres"))]
-            Some(Outlook::Locked) => true,
+            Some(RefusalKind::Locked) => true,
             _ => false,
         }
     }
@@ -167,7 +166,7 @@ impl Failure {
 
     /// The same; and what may be the matter, where a connection was closed before it was one. `setting` is how many clients
     /// the server takes.
-    pub(crate) fn at_the_door(self, setting: &str) -> Self {
+    pub(crate) fn while_connecting(self, setting: &str) -> Self {
         let what = || {
             format!(
                 "the server closed the connection before it answered: it has no room for another client ({setting}), \
@@ -183,7 +182,7 @@ impl Failure {
     }
 
     /// What it is to whoever asked: no answer, a refusal, or nothing of use.
-    pub(crate) fn while_trying_to(self, attempted: String) -> MutexError {
+    pub(crate) fn into_error(self, attempted: String) -> MutexError {
         match &self.cause {
             Cause::Refused(_) if self.is_locked() => MutexError::unusable(attempted, self),
             Cause::Refused(_) => MutexError::refused(attempted, self),
@@ -201,16 +200,16 @@ impl Failure {
     /// broke, if the refusal says so, and where clocks had drifted apart because it compares them anew.
     pub(crate) fn retry(&self, was_fresh: bool) -> Retry {
         let helps = match &self.cause {
-            Cause::Refused(refusal) if refusal.outlook == Outlook::Passes => return Retry::Later,
-            Cause::Refused(refusal) => refusal.outlook == Outlook::MayPass,
-            Cause::Io(error) if was_fresh && !self.unanswered && nobody_listens(error) => return Retry::Later,
+            Cause::Refused(refusal) if refusal.kind == RefusalKind::RetryLater => return Retry::AfterPause,
+            Cause::Refused(refusal) => refusal.kind == RefusalKind::RetryAtOnce,
+            Cause::Io(error) if was_fresh && !self.unanswered && nobody_listens(error) => return Retry::AfterPause,
             #[cfg(feature = "redis")]
             Cause::TooLate => true,
             #[cfg(any(feature = "mysql", feature = "postgres"))]
             Cause::Beaten { .. } => true,
             Cause::Io(_) | Cause::TimedOut(_) | Cause::OfNoUse(_) => self.unanswered,
         };
-        if helps || (!was_fresh && !self.is_locked()) { Retry::OnAnother } else { Retry::Never }
+        if helps || (!was_fresh && !self.is_locked()) { Retry::OnNewConnection } else { Retry::Never }
     }
 
     /// This failure of a request, of which something may have been done, if `done`, apart from what it says.

@@ -5,7 +5,7 @@ use std::fmt;
 
 use redis::ServerError;
 
-use crate::store::remote::failure::{Failure, Outlook, Refusal};
+use crate::store::remote::failure::{Failure, Refusal, RefusalKind};
 
 /// Errors that the server gives before a script starts, or at the first of its writes.
 const BEFORE_ANY_WRITE: [&str; 15] = [
@@ -38,17 +38,17 @@ pub(super) fn refused(error: &ServerError) -> Failure {
     // What follows are our own arguments, such as a script.
     let details = error.details().and_then(|details| details.split(", with args beginning").next()).unwrap_or_default();
     let is_full = details.starts_with(NO_ROOM);
-    let outlook = match code {
-        "NOSCRIPT" | "CROSSSLOT" => Outlook::MayPass,
-        "LOADING" => Outlook::Passes,
-        _ if is_full => Outlook::Passes,
-        _ => Outlook::Refused,
+    let kind = match code {
+        "NOSCRIPT" | "CROSSSLOT" => RefusalKind::RetryAtOnce,
+        "LOADING" => RefusalKind::RetryLater,
+        _ if is_full => RefusalKind::RetryLater,
+        _ => RefusalKind::Permanent,
     };
     let failure = Failure::refused(Refusal {
         code: code.into(),
         details: details.into(),
         advice: advice(error).map(Cow::Borrowed),
-        outlook,
+        kind,
     });
     if BEFORE_ANY_WRITE.contains(&code) { failure.undone() } else { failure }
 }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use super::key::Key;
+use super::row_key::RowKey;
 use super::session::Row;
 use crate::base::error::Quoted;
 use crate::lease::holder::Holder;
@@ -14,7 +14,7 @@ use crate::store::remote::server_clock::{ServerClock, instant};
 use crate::time::clock::LITTLE_STEP;
 
 /// What a look at several names told.
-pub(super) struct Look {
+pub(super) struct Snapshot {
     pub(super) clock: ServerClock,
     /// The server's time, in microseconds.
     pub(super) now: i64,
@@ -37,7 +37,7 @@ pub(super) struct Entry {
     term: Option<i64>,
 }
 
-impl Look {
+impl Snapshot {
     /// Reads what the statement for it returns, unless that makes no sense.
     pub(super) fn read(rows: &[Row]) -> Option<Self> {
         let (first, rows) = rows.split_first()?;
@@ -63,16 +63,16 @@ impl Look {
 
     /// Who holds a name, if somebody does; a text says why that can't be told.
     pub(super) fn holder(&self, name: &MutexName) -> Option<Result<Holder, String>> {
-        Some(self.holds(&Key::of(name))?.holder(name, self.now))
+        Some(self.holds(&RowKey::of(name))?.holder(name, self.now))
     }
 
-    pub(super) fn holds(&self, key: &Key) -> Option<&Entry> {
+    pub(super) fn holds(&self, key: &RowKey) -> Option<&Entry> {
         self.entries.get(key.as_str()).filter(|entry| !entry.is_released && entry.until > self.now)
     }
 
     /// Whether this name is held for longer than its term, because the server's clock was set back since it was granted or
     /// renewed.
-    pub(super) fn outlasts_its_term(&self, key: &Key) -> bool {
+    pub(super) fn outlasts_its_term(&self, key: &RowKey) -> bool {
         // Times are read one after another, so that less than this says nothing.
         let tolerance = i64::try_from(LITTLE_STEP.as_micros()).unwrap_or(i64::MAX);
         let longest = |entry: &Entry| Some(self.now.saturating_add(entry.term?).saturating_add(tolerance));
@@ -86,7 +86,7 @@ impl Look {
 
     /// Whether this name, which is not held by this owner any more, can have been until so long ago: it has ended since
     /// then and is still there, or somebody has taken it since then.
-    pub(super) fn was_held(&self, key: &Key, owner: Owner, ago: Duration) -> bool {
+    pub(super) fn was_held(&self, key: &RowKey, owner: Owner, ago: Duration) -> bool {
         let then = self.now.saturating_sub(i64::try_from(ago.as_micros()).unwrap_or(i64::MAX));
         let ended = |entry: &Entry| entry.is_of(owner) && then <= entry.until;
         self.entries.get(key.as_str()).is_some_and(|entry| ended(entry) || then <= entry.since)
