@@ -1,3 +1,5 @@
+//! `RedisMutex`: mutexes on a Redis server.
+//!
 //! Scope: the fleet that is connected to the server. Clock: the server's. A crash leaves a lease for the rest of its term
 //! at most, and a claim until it expires.
 //!
@@ -15,24 +17,11 @@
 //! at a release, by who has the name, and for how long. What may be ours after all is given back as soon as the server
 //! answers.
 
-use std::fmt;
 use std::time::Duration;
 
-use super::event_mutex::{Answers, EventMutex, Scope};
-use super::handle::StoreId;
-use crate::base::error::{InvalidOptions, MutexError};
-use crate::lease::holder::Holder;
-use crate::lease::name::MutexName;
-use crate::lease::request::{Lease, LeaseRequest};
-use crate::lease::term::Term;
-use crate::store::event_mutex::admission::{Admission, Admitted};
-use crate::store::event_mutex::broken::Broken;
-use crate::store::event_mutex::forward::forward;
-use crate::store::event_mutex::lifeline::Lifeline;
-use crate::store::event_mutex::warning::StoreWarning;
+use crate::base::error::InvalidOptions;
 use crate::store::remote::server::Server;
-use crate::store::remote::server_mutex::ServerMutex;
-use crate::time::clock::Clock;
+use crate::store::remote::server_mutex::{ServerMutex, forward_to_server_mutex};
 
 mod address;
 mod backend;
@@ -52,7 +41,7 @@ use client::Client;
 use keys::Prefix;
 
 /// Mutexes between all processes that reach one Redis server, 6.2 or newer, or Valkey. It can do all that an
-/// [`EventMutex`] can.
+/// [`EventMutex`](crate::EventMutex) can.
 ///
 /// A protected run costs two commands: one script at the gate, one at the release. Nothing is connected before the first
 /// of them, so that a tick in which nothing is due opens no connection.
@@ -72,7 +61,7 @@ use keys::Prefix;
 ///
 /// A value reads `OWNER token=1772366400000000 term=60000 since=2026-03-01T02:30:00.000Z pid=4711 host=web-1`. Bytes of
 /// a name that are not plain ASCII, and `/ % { } " ' \` and the space, are written as `%XX`. To free a name by hand,
-/// delete its key, or call [`break_lease`](EventMutex::break_lease).
+/// delete its key, or call [`break_lease`](crate::EventMutex::break_lease).
 ///
 /// # What it promises, and what Redis does not
 ///
@@ -83,7 +72,7 @@ use keys::Prefix;
 /// - **back**, the lease of a killed process ends one term after the next gate that asks for it. So do a claim, and the
 ///   rest of [`hold_at_least`](crate::Event::hold_at_least). If such a lease refuses a gate, the report says that the
 ///   holder's `since` lies in the future, and [the process fails](crate::SkipReason::is_failure); a claim is reported
-///   as usual. [`check`](EventMutex::check) warns, except on a cluster. A pause lasts until the server's clock shows its end.
+///   as usual. [`check`](crate::EventMutex::check) warns, except on a cluster. A pause lasts until the server's clock shows its end.
 /// - **forward**, leases and claims end early: a run is cancelled at its next renewal, and an occurrence may run twice,
 ///   the second time with a higher [fencing token](crate::FencingToken).
 ///
@@ -91,11 +80,11 @@ use keys::Prefix;
 ///
 /// Redis copies to its replicas after it has answered: a failover, or a restart without its data, can lose a lease or a
 /// claim that was granted a moment before, and a second holder then gets a higher [fencing token](crate::FencingToken).
-/// The server must not evict: [`check`](EventMutex::check) warns of that. A node of a cluster is served if all keys are
-/// on it; others are not followed, and [`check`](EventMutex::check) warns of every cluster.
+/// The server must not evict: [`check`](crate::EventMutex::check) warns of that. A node of a cluster is served if all keys are
+/// on it; others are not followed, and [`check`](crate::EventMutex::check) warns of every cluster.
 ///
 /// A call takes two seconds at most, or what [`timeout`](RedisMutexBuilder::timeout) says, the look-up of the host and the
-/// handshake included; [`break_lease`](EventMutex::break_lease) is two. If an answer is lost, it is asked for once more on
+/// handshake included; [`break_lease`](crate::EventMutex::break_lease) is two. If an answer is lost, it is asked for once more on
 /// a new connection. What this process may then hold without knowing it is given back as soon as the server answers, by a
 /// thread that lives as long as there is a handle; the last handle tries once more when it goes. A process that ends
 /// without an answer leaves the lease to its term, and the claim.
@@ -105,7 +94,7 @@ use keys::Prefix;
 /// has had the name since before the call, the lease was lost, and that is said.
 ///
 /// The server's user needs `+@connection +evalsha +script|load +time +get +mget +set +del +exists +pttl +pexpire` on the keys
-/// `~soloist:*`, and `+info` for [`check`](EventMutex::check).
+/// `~soloist:*`, and `+info` for [`check`](crate::EventMutex::check).
 ///
 /// If the server has no room for another connection, is being started, or refuses connections, the call asks again after
 /// short random pauses, until its time limit.
@@ -136,7 +125,7 @@ impl RedisMutex {
     /// | `redis+unix:///PATH[?db=DATABASE&user=USER&pass=PASSWORD]` | over a socket of this host |
     ///
     /// Without TLS the password goes over the network in plain text, as Redis knows no other way:
-    /// [`check`](EventMutex::check) warns of a server without TLS that is not on this host.
+    /// [`check`](crate::EventMutex::check) warns of a server without TLS that is not on this host.
     ///
     /// # Errors
     ///
@@ -194,10 +183,4 @@ impl RedisMutexBuilder {
     }
 }
 
-forward!(impl EventMutex for RedisMutex, |this| this.0);
-
-impl fmt::Debug for RedisMutex {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
+forward_to_server_mutex!(RedisMutex);

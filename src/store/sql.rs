@@ -1,4 +1,4 @@
-//! What the stores on a server that speaks SQL have in common. They differ in how they connect and in their statements.
+//! The mutexes in a table, on any kind of SQL server. The stores differ in how they connect and in their statements.
 //!
 //! Scope: the fleet that is connected to the server. Clock: the server's. A crash leaves a lease for the rest of its term
 //! at most, and a claim until it expires.
@@ -74,3 +74,42 @@ impl<S: Session> SqlMutex<S> {
         }
     }
 }
+
+/// The methods that the public stores in a table have in common.
+macro_rules! table_methods {
+    ($store:ident, $builder:ident) => {
+        impl $store {
+            /// The same with options.
+            pub fn builder(url: &str) -> $builder {
+                $builder::new(url)
+            }
+
+            /// Makes the table, if there is none of this name, and adds the columns that one of an earlier version lacks.
+            /// Any number of processes may do so at once. Where no column is missing, the table is not altered.
+            ///
+            /// # Errors
+            ///
+            /// The server did not answer, or the user may not.
+            pub fn create_table(&self) -> Result<(), $crate::base::error::MutexError> {
+                self.0.create_table()
+            }
+
+            /// The statements that [`create_table`](Self::create_table) sends: [`SCHEMA`](Self::SCHEMA), for the table of
+            /// this name.
+            pub fn schema(&self) -> &str {
+                self.0.schema()
+            }
+
+            /// Deletes all rows that have ended more than 90 seconds ago, batch by batch, and says how many. The store
+            /// does so now and then by itself: this is for a time of day when the server has nothing else to do.
+            ///
+            /// # Errors
+            ///
+            /// The server did not answer. The rows that were deleted until then stay deleted.
+            pub fn purge(&self) -> Result<u64, $crate::base::error::MutexError> {
+                self.0.purge()
+            }
+        }
+    };
+}
+pub(crate) use table_methods;

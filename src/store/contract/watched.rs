@@ -1,4 +1,4 @@
-//! Whether a case goes on: a slow store is not one that hangs.
+//! The time limit of a case: a store that hangs fails it, a slow one does not.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -1,4 +1,4 @@
-//! One connection, and the statements that are sent on it.
+//! One connection to a MySQL server, and the statements that are sent on it.
 
 use std::io;
 
@@ -12,7 +12,7 @@ use crate::store::event_mutex::warning::StoreWarning;
 use crate::store::remote::failure::{Failure, RefusalKind};
 use crate::store::remote::server::Connect;
 use crate::store::sql::driver_runtime::{DriverRuntime, FAREWELL};
-use crate::store::sql::session::{Dialect, Row, Session};
+use crate::store::sql::session::{Dialect, Session, TextRow};
 use crate::time::clock::{Clock, Moment};
 
 /// What the statements rely on, whatever the server's defaults are: that a commit begins nothing, that one assignment sees
@@ -64,7 +64,7 @@ impl Session for Connection {
         no_table: &["1146", "1054"],
     };
 
-    fn query(&mut self, statements: &str, until: Moment) -> Result<Vec<Row>, Failure> {
+    fn query(&mut self, statements: &str, until: Moment) -> Result<Vec<TextRow>, Failure> {
         let Some(conn) = &mut self.conn else { return Err(Failure::not_asked(io::ErrorKind::NotConnected.into())) };
         let answered = self.runtime.until(until, rows(conn, statements)).map_err(Failure::unanswered)?;
         answered.map_err(failed).or_else(|failure| {
@@ -78,7 +78,7 @@ impl Session for Connection {
         })
     }
 
-    fn warnings(health: &[Row]) -> Vec<StoreWarning> {
+    fn warnings(health: &[TextRow]) -> Vec<StoreWarning> {
         health::warnings(health)
     }
 
@@ -88,14 +88,14 @@ impl Session for Connection {
 }
 
 /// The rows of all statements, one behind the other.
-async fn rows(conn: &mut Conn, statements: &str) -> mysql_async::Result<Vec<Row>> {
+async fn rows(conn: &mut Conn, statements: &str) -> mysql_async::Result<Vec<TextRow>> {
     let mut answer = conn.query_iter(statements).await?;
     let mut rows = Vec::new();
     loop {
         // Asked once more when there is nothing left: that tells the error of a statement which followed others.
         let was_empty = answer.is_empty();
         let found: Vec<Found> = answer.collect().await?;
-        rows.extend(found.iter().map(|row| (0..row.len()).map(|at| text(row.as_ref(at))).collect::<Row>()));
+        rows.extend(found.iter().map(|row| (0..row.len()).map(|at| text(row.as_ref(at))).collect::<TextRow>()));
         if was_empty {
             return Ok(rows);
         }

@@ -1,11 +1,10 @@
-//! What the errors of a server mean.
+//! The meaning of the errors of a MySQL server: whether to ask again, whether anything was done, and advice.
 
-use std::borrow::Cow;
 use std::io;
 
 use mysql_async::{Error, IoError, ServerError};
 
-use crate::store::remote::failure::{Failure, Refusal, RefusalKind, understood};
+use crate::store::remote::failure::{Failure, RefusalKind, understood};
 
 /// What went wrong with statements that were sent.
 pub(super) fn failed(error: Error) -> Failure {
@@ -51,12 +50,7 @@ fn refused(error: &ServerError) -> Failure {
         1226 if error.message.contains("max_user_connections") => RefusalKind::RetryLater,
         _ => RefusalKind::Permanent,
     };
-    let failure = Failure::refused(Refusal {
-        code: error.code.to_string().into(),
-        details: error.message.as_str().into(),
-        advice: advice(error.code).map(Cow::Borrowed),
-        kind,
-    });
+    let failure = Failure::refused(&error.code.to_string(), &error.message, advice(error.code), kind);
     // The server is going down, or somebody has killed the statement or the connection.
     if matches!(error.code, 1053 | 1077 | 1078 | 1079 | 1080 | 1317 | 1927 | 3169 | 4031) {
         failure

@@ -1,4 +1,4 @@
-//! One connection, and the statements that are sent on it.
+//! One connection to a PostgreSQL server, and the statements that are sent on it.
 
 use std::io;
 
@@ -14,7 +14,7 @@ use crate::store::event_mutex::warning::StoreWarning;
 use crate::store::remote::failure::Failure;
 use crate::store::remote::server::Connect;
 use crate::store::sql::driver_runtime::{DriverRuntime, FAREWELL};
-use crate::store::sql::session::{Dialect, Row, Session};
+use crate::store::sql::session::{Dialect, Session, TextRow};
 use crate::time::clock::{Clock, Moment};
 
 pub(super) struct Connection {
@@ -92,7 +92,7 @@ impl Session for Connection {
         no_table: &["42P01", "42703"],
     };
 
-    fn query(&mut self, statements: &str, until: Moment) -> Result<Vec<Row>, Failure> {
+    fn query(&mut self, statements: &str, until: Moment) -> Result<Vec<TextRow>, Failure> {
         let Some(client) = &self.client else { return Err(Failure::not_asked(io::ErrorKind::NotConnected.into())) };
         let statements = format!("{}{statements}", self.settings);
         let answered = self.runtime.until(until, client.simple_query(&statements)).map_err(Failure::unanswered)?;
@@ -104,7 +104,7 @@ impl Session for Connection {
         Ok(rows.map(|row| (0..row.len()).map(|at| row.get(at).unwrap_or_default().to_owned()).collect()).collect())
     }
 
-    fn warnings(health: &[Row]) -> Vec<StoreWarning> {
+    fn warnings(health: &[TextRow]) -> Vec<StoreWarning> {
         health::warnings(health)
     }
 

@@ -1,12 +1,11 @@
-//! What the errors of a server mean.
+//! The meaning of the errors of a PostgreSQL server: whether to ask again, whether anything was done, and advice.
 
-use std::borrow::Cow;
 use std::error::Error;
 use std::io;
 
 use tokio_postgres::error::DbError;
 
-use crate::store::remote::failure::{Failure, Refusal, RefusalKind, understood};
+use crate::store::remote::failure::{Failure, RefusalKind, understood};
 
 /// What went wrong with statements that were sent.
 pub(super) fn failed(error: &tokio_postgres::Error) -> Failure {
@@ -51,12 +50,7 @@ fn refused(error: &DbError) -> Failure {
         "53300" | "57P01" | "57P02" | "57P03" => RefusalKind::RetryLater,
         _ => RefusalKind::Permanent,
     };
-    let failure = Failure::refused(Refusal {
-        code: code.into(),
-        details: error.message().into(),
-        advice: advice(code).map(Cow::Borrowed),
-        kind,
-    });
+    let failure = Failure::refused(code, error.message(), advice(code), kind);
     let ended_on_its_way = ["08", "57", "58", "XX"].iter().any(|class| code.starts_with(class)) && code != "57014";
     if ended_on_its_way { failure } else { failure.undone() }
 }

@@ -1,4 +1,4 @@
-//! The answers of a Redis server to releases, admissions and looks.
+//! Releases, admissions and looks, carried out by the scripts on a Redis server.
 
 use std::fmt;
 use std::sync::Arc;

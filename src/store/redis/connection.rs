@@ -1,4 +1,4 @@
-//! One connection: set up in one round trip, and asked with several commands at once.
+//! One connection to a Redis server: set up in one round trip, and asked with several commands at once.
 
 use std::io::{self, Write};
 
@@ -8,7 +8,7 @@ use super::address::Target;
 use super::script;
 use super::server_error::{is_a_sentinel, is_unknown, refused};
 use super::stream::Stream;
-use crate::store::remote::failure::Failure;
+use crate::store::remote::failure::{Failure, makes_no_sense};
 use crate::store::remote::server::Connect;
 use crate::store::remote::server_clock::ServerClock;
 use crate::time::clock::Moment;
@@ -116,10 +116,7 @@ fn hear(parser: &mut Parser, stream: &mut Stream) -> io::Result<Value> {
             if error.is_io_error() {
                 return io::Error::other(said);
             }
-            io::Error::new(
-                io::ErrorKind::InvalidData,
-                format!("the answer makes no sense: {said}; is it a redis server?"),
-            )
+            io::Error::new(io::ErrorKind::InvalidData, makes_no_sense(&said, "redis"))
         }
     })
 }

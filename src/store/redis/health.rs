@@ -1,4 +1,4 @@
-//! A look at the server, before it is trusted.
+//! The warnings about a Redis server, from its `INFO`.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! The scripts: what is sent to each, and what its answer means.
+//! The Lua scripts: their arguments, and the meaning of their answers.
 
 use std::fmt::Write;
 use std::sync::LazyLock;
@@ -9,7 +9,7 @@ use redis::{Cmd, Script, Value, cmd};
 
 use super::entry::{self, OwnedBy};
 use super::keys::{Key, Prefix};
-use super::server_error::{not_understood, refused};
+use super::server_error::{not_understood, refused, too_late};
 use crate::base::error::Quoted;
 use crate::lease::holder::Holder;
 use crate::lease::term::Term;
@@ -85,7 +85,7 @@ pub(super) fn extend<'a>(
 /// What `extend` answers: for each name whether it was the owner's, unless it was too late.
 pub(super) fn extended(answer: Value, names: usize, _: &mut ServerClock) -> Result<Vec<bool>, Failure> {
     if answer == Value::BulkString(b"late".to_vec()) {
-        return Err(Failure::too_late());
+        return Err(too_late());
     }
     let mut owned = vec![true; names];
     for exception in sequence(answer)? {
@@ -188,7 +188,7 @@ pub(super) enum Decision {
 pub(super) fn decisions(answer: Value, admissions: usize, clock: &mut ServerClock) -> Result<Vec<Decision>, Failure> {
     let answers = sequence(answer)?;
     let (time, token, exceptions) = match &answers[..] {
-        [_] => return Err(Failure::too_late()),
+        [_] => return Err(too_late()),
         [time, token, exceptions @ ..] => (digits(time)?, digits(token)?, exceptions),
         _ => return Err(not_understood(answers)),
     };

@@ -1,4 +1,4 @@
-//! A name that an owner holds, or may hold.
+//! A name together with the owner that holds it, or may hold it.
 
 use crate::lease::name::MutexName;
 use crate::lease::owner::Owner;

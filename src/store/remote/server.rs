@@ -1,4 +1,4 @@
-//! One server: how it is met, how often it is asked, and for how long.
+//! One server: connections, attempts, and the time limit of a call.
 
 use std::fmt;
 use std::iter;

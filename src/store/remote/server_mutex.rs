@@ -263,3 +263,32 @@ impl<B: Backend> EventMutex for ServerMutex<B> {
         self.backend.check()
     }
 }
+
+/// Makes a public store of its `ServerMutex`: all is forwarded to that.
+macro_rules! forward_to_server_mutex {
+    ($store:ident) => {
+        const _: () = {
+            use $crate::base::error::MutexError;
+            use $crate::lease::holder::Holder;
+            use $crate::lease::name::MutexName;
+            use $crate::lease::request::{Lease, LeaseRequest};
+            use $crate::lease::term::Term;
+            use $crate::store::event_mutex::admission::{Admission, Admitted};
+            use $crate::store::event_mutex::broken::Broken;
+            use $crate::store::event_mutex::lifeline::Lifeline;
+            use $crate::store::event_mutex::warning::StoreWarning;
+            use $crate::store::event_mutex::{Answers, EventMutex, Scope};
+            use $crate::store::handle::StoreId;
+            use $crate::time::clock::Clock;
+
+    $crate::store::event_mutex::forward::forward!(impl EventMutex for $store, |this| this.0);
+        };
+
+        impl std::fmt::Debug for $store {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                self.0.fmt(f)
+            }
+        }
+    };
+}
+pub(crate) use forward_to_server_mutex;

@@ -1,4 +1,4 @@
-//! What follows from a look: who is refused, and what is written for the others.
+//! The plan of an admission after the rows were read: who is refused, and the rows to write for the others.
 
 use std::collections::{BTreeMap, HashMap};
 

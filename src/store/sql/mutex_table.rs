@@ -1,4 +1,4 @@
-//! A table on a server, and what can be done with it.
+//! A table of mutexes on a server: reads, admissions, releases and clean-ups on one connection.
 
 use std::fmt::Display;
 use std::thread;
@@ -8,7 +8,7 @@ use super::admission_plan::AdmissionPlan;
 use super::clean_up::{BATCH, KEPT_SECONDS};
 use super::driver_runtime::outside_any_runtime;
 use super::row_key::RowKey;
-use super::session::{Row, Session};
+use super::session::{Session, TextRow};
 use super::snapshot::Snapshot;
 use super::statements::{Statements, TableName, list};
 use crate::store::event_mutex::admission::Admission;
@@ -25,8 +25,12 @@ const TRIES: usize = 10;
 /// How long somebody who was beaten waits at most, so that those who ask for the same don't do so in step.
 const LONGEST_PAUSE: Duration = Duration::from_millis(10);
 
-/// What is to be said where a lock was waited for in vain, and others had the row in turn meanwhile.
+/// The message where others were faster each time.
 const CROWD: &str = "many ask for it at the same moment, and this one's turn did not come in time";
+
+/// The message where others were faster each time, and no look showed the rows that they wrote.
+const UNSEEN: &str = "others came first time and again, and no look showed what they wrote: does a proxy send reads to a \
+                      replica?";
 
 pub(super) struct MutexTable<S: Session> {
     pub(super) server: Server<S>,
@@ -66,7 +70,7 @@ impl<S: Session> MutexTable<S> {
     }
 
     /// Asks these statements, which may be carried out twice.
-    pub(super) fn ask_for(&self, statements: &str) -> Result<Vec<Row>, Failure> {
+    pub(super) fn ask_for(&self, statements: &str) -> Result<Vec<TextRow>, Failure> {
         self.ask(&|pooled, attempt| patiently(pooled, statements, attempt.until))
     }
 
@@ -126,7 +130,8 @@ impl<S: Session> MutexTable<S> {
                 // A look that shows what others wrote is worth another try for as long as there is time.
                 tries = if look.is_as(&before) { tries + 1 } else { 1 };
                 if tries > TRIES || Clock::system().moment() >= until {
-                    return Err(Failure::beaten(tries > TRIES));
+                    let why = if tries > TRIES { UNSEEN } else { CROWD };
+                    return Err(Failure::not_done(why, false));
                 }
                 thread::sleep(random_below(LONGEST_PAUSE));
             }
@@ -239,7 +244,7 @@ fn keys_and_owners(held: &[OwnedName]) -> Vec<(RowKey, String)> {
 }
 
 /// The number of rows that the statements wrote or deleted, which is the last that they return.
-fn count<S: Session>(rows: &[Row]) -> Result<u64, Failure> {
+fn count<S: Session>(rows: &[TextRow]) -> Result<u64, Failure> {
     let count = rows.last().and_then(|row| row.first()?.parse().ok());
     count.ok_or_else(|| Failure::not_understood(rows, S::DIALECT.kind))
 }
@@ -257,7 +262,7 @@ fn patiently<S: Session>(
     pooled: &mut PooledConnection<S>,
     statements: &str,
     until: Moment,
-) -> Result<Vec<Row>, Failure> {
+) -> Result<Vec<TextRow>, Failure> {
     let mut tries = 1;
     loop {
         match pooled.connection.query(statements, until) {

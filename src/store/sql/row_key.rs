@@ -1,4 +1,4 @@
-//! What a name is called in the table.
+//! The key of a name in the table.
 //!
 //! As it is displayed, with `%XX` for each byte that is not plain ASCII, so that every client shows it, no collation folds
 //! or pads it, and it stands between quotes as it is. A text of more than 500 bytes is cut, and ends in an id that is made

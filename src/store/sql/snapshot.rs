@@ -1,10 +1,10 @@
-//! What a look at the table told.
+//! The rows of several names as one statement read them, and the server's time.
 
 use std::collections::HashMap;
 use std::time::Duration;
 
 use super::row_key::RowKey;
-use super::session::Row;
+use super::session::TextRow;
 use crate::base::error::Quoted;
 use crate::lease::holder::Holder;
 use crate::lease::name::MutexName;
@@ -20,12 +20,12 @@ pub(super) struct Snapshot {
     pub(super) now: i64,
     /// The highest token of all.
     last: FencingToken,
-    entries: HashMap<Box<str>, Entry>,
+    entries: HashMap<Box<str>, MutexRow>,
 }
 
 /// A row.
 #[derive(PartialEq, Eq)]
-pub(super) struct Entry {
+pub(super) struct MutexRow {
     owner: String,
     pub(super) token: FencingToken,
     host: String,
@@ -39,7 +39,7 @@ pub(super) struct Entry {
 
 impl Snapshot {
     /// Reads what the statement for it returns, unless that makes no sense.
-    pub(super) fn read(rows: &[Row]) -> Option<Self> {
+    pub(super) fn read(rows: &[TextRow]) -> Option<Self> {
         let (first, rows) = rows.split_first()?;
         let [now, last] = &first[..] else { return None };
         let (now, last) = (now.parse().ok()?, FencingToken::new(last.parse().ok()?));
@@ -51,7 +51,7 @@ impl Snapshot {
             let term = term.parse().ok().filter(|_| term_of == token);
             let (owner, host, token) = (owner.clone(), host.clone(), FencingToken::new(token.parse().ok()?));
             let (since, until) = (since.parse().ok()?, until.parse().ok()?);
-            entries.insert(name.as_str().into(), Entry { owner, token, host, since, until, is_released, term });
+            entries.insert(name.as_str().into(), MutexRow { owner, token, host, since, until, is_released, term });
         }
         Some(Self { clock: ServerClock::read(now), now, last, entries })
     }
@@ -66,7 +66,7 @@ impl Snapshot {
         Some(self.holds(&RowKey::of(name))?.holder(name, self.now))
     }
 
-    pub(super) fn holds(&self, key: &RowKey) -> Option<&Entry> {
+    pub(super) fn holds(&self, key: &RowKey) -> Option<&MutexRow> {
         self.entries.get(key.as_str()).filter(|entry| !entry.is_released && entry.until > self.now)
     }
 
@@ -75,7 +75,7 @@ impl Snapshot {
     pub(super) fn outlasts_its_term(&self, key: &RowKey) -> bool {
         // Times are read one after another, so that less than this says nothing.
         let tolerance = i64::try_from(LITTLE_STEP.as_micros()).unwrap_or(i64::MAX);
-        let longest = |entry: &Entry| Some(self.now.saturating_add(entry.term?).saturating_add(tolerance));
+        let longest = |entry: &MutexRow| Some(self.now.saturating_add(entry.term?).saturating_add(tolerance));
         self.holds(key).is_some_and(|entry| longest(entry).is_some_and(|longest| entry.until > longest))
     }
 
@@ -88,12 +88,12 @@ impl Snapshot {
     /// then and is still there, or somebody has taken it since then.
     pub(super) fn was_held(&self, key: &RowKey, owner: Owner, ago: Duration) -> bool {
         let then = self.now.saturating_sub(i64::try_from(ago.as_micros()).unwrap_or(i64::MAX));
-        let ended = |entry: &Entry| entry.is_of(owner) && then <= entry.until;
+        let ended = |entry: &MutexRow| entry.is_of(owner) && then <= entry.until;
         self.entries.get(key.as_str()).is_some_and(|entry| ended(entry) || then <= entry.since)
     }
 }
 
-impl Entry {
+impl MutexRow {
     pub(super) fn is_of(&self, owner: Owner) -> bool {
         self.owner == owner.to_string()
     }

@@ -1,4 +1,4 @@
-//! The statements, with a table's name in them and places for what a call is about.
+//! The SQL statements, with the table's name in them and places for the values of a call; and the name of the table.
 
 use std::fmt::{self, Write};
 
