@@ -48,10 +48,10 @@ trait Sql {
 impl Sql for Mariadb {
     type Mutex = MysqlMutex;
     const TEXTS: [&str; 4] = [
-        include_str!("../src/store/mysql/look.sql"),
-        include_str!("../src/store/mysql/admit.sql"),
-        include_str!("../src/store/mysql/row.sql"),
-        include_str!("../src/store/mysql/end.sql"),
+        include_str!("../src/store/mysql/statements/look.sql"),
+        include_str!("../src/store/mysql/statements/admit.sql"),
+        include_str!("../src/store/mysql/statements/row.sql"),
+        include_str!("../src/store/mysql/statements/end.sql"),
     ];
 
     fn start(durable: bool) -> Self {
@@ -90,10 +90,10 @@ impl Sql for Mariadb {
 impl Sql for Postgres {
     type Mutex = PostgresMutex;
     const TEXTS: [&str; 4] = [
-        include_str!("../src/store/postgres/look.sql"),
-        include_str!("../src/store/postgres/admit.sql"),
-        include_str!("../src/store/postgres/row.sql"),
-        include_str!("../src/store/postgres/end.sql"),
+        include_str!("../src/store/postgres/statements/look.sql"),
+        include_str!("../src/store/postgres/statements/admit.sql"),
+        include_str!("../src/store/postgres/statements/row.sql"),
+        include_str!("../src/store/postgres/statements/end.sql"),
     ];
 
     fn start(durable: bool) -> Self {

@@ -10,7 +10,7 @@ use super::registry::Schedule;
 use super::tick_context::pause_check::find_pause;
 use crate::base::error::{MutexError, debug_as_display};
 use crate::lease::name::{InvalidName, MutexName};
-use crate::lease::request::{Lease, LeaseRequest};
+use crate::lease::request::LeaseRequest;
 use crate::lease::term::Term;
 use crate::observe::pause::Pause;
 use crate::store::event_mutex::EventMutex;

@@ -251,16 +251,7 @@ pub trait EventMutex: fmt::Debug + Send + Sync {
     /// A tick asks this of a store whose [`scope`](Self::scope) is a fleet, when one event has ended and the next is due.
     /// The default does one after the other; override it where both are one round trip.
     fn release_then_admit(&self, ended: &[Lease], admissions: &[Admission]) -> (Answers<bool>, Answers<Admitted>) {
-        let released = self.release(ended);
-        let admitted = match outage_in(&released) {
-            None => self.admit(admissions),
-            // A store that is out at the first is not waited for at the second.
-            Some(first) => {
-                let not_asked = |asked: &Admission| Err(MutexError::not_asked_again(asked.attempted(), first));
-                admissions.iter().map(not_asked).collect()
-            }
-        };
-        (released, admitted)
+        release_before_admit(self, ended, admissions)
     }
 
     /// Whether it can [`extend`](Self::extend), which renewal needs. A store that has an `extend` says `true` here.
@@ -406,6 +397,24 @@ pub enum Scope {
 delegate!(impl<M> EventMutex for &M, |this| **this);
 delegate!(impl<M> EventMutex for Box<M>, |this| **this);
 delegate!(impl<M> EventMutex for Arc<M>, |this| **this);
+
+/// The default of [`EventMutex::release_then_admit`], in two steps.
+pub(crate) fn release_before_admit<M: EventMutex + ?Sized>(
+    mutex: &M,
+    ended: &[Lease],
+    admissions: &[Admission],
+) -> (Answers<bool>, Answers<Admitted>) {
+    let released = mutex.release(ended);
+    let admitted = match outage_in(&released) {
+        None => mutex.admit(admissions),
+        // A store that is out at the first is not waited for at the second.
+        Some(first) => {
+            let not_asked = |asked: &Admission| Err(MutexError::not_asked_again(asked.attempted(), first));
+            admissions.iter().map(not_asked).collect()
+        }
+    };
+    (released, admitted)
+}
 
 /// What [`EventMutex::admit`] does for a store that can't decide on an admission in one step.
 pub(crate) fn admit_each<M: EventMutex + ?Sized>(mutex: &M, admissions: &[Admission]) -> Answers<Admitted> {

@@ -1,38 +1,24 @@
-//! A MySQL or MariaDB server: how it is reached, the statements, and what its errors mean. How mutexes are kept in
-//! a table is told at `mutex::sql`.
+//! `MysqlMutex`: mutexes in a table of a MySQL or MariaDB server. [`sql`](super::sql) says how the table is used.
 
-use std::fmt;
-
-use super::event_mutex::{Answers, EventMutex, Scope};
-use super::sql::SqlMutex;
 use super::sql::options::TableOptions;
-use crate::base::error::{InvalidOptions, MutexError};
-use crate::lease::holder::Holder;
-use crate::lease::name::MutexName;
-use crate::lease::request::{Lease, LeaseRequest};
-use crate::lease::store_id::StoreId;
-use crate::lease::term::Term;
-use crate::store::event_mutex::admission::{Admission, Admitted};
-use crate::store::event_mutex::broken_lease::Broken;
-use crate::store::event_mutex::delegate::delegate;
-use crate::store::event_mutex::lifeline::Lifeline;
-use crate::store::event_mutex::warning::StoreWarning;
-use crate::time::clock::Clock;
+use super::sql::{SqlMutex, table_methods};
+use crate::base::error::InvalidOptions;
+use crate::store::remote::server_mutex::forward_to_server_mutex;
 
 mod address;
 pub(crate) mod builder;
 mod connection;
-mod failure;
-mod health;
 #[cfg(feature = "mysql-tls")]
-mod tls;
+mod driver_tls;
+mod health;
+mod server_error;
 
 use address::Target;
 use builder::MysqlMutexBuilder;
 use connection::Connection;
 
 /// Mutexes between all processes that reach one table in MySQL 5.7 or newer, or in MariaDB 10.3 or newer. It can do
-/// all that an [`EventMutex`] can. Its tests run on MariaDB 10.11; the statements are those of MySQL too.
+/// all that an [`EventMutex`](crate::EventMutex) can. Its tests run on MariaDB 10.11; the statements are those of MySQL too.
 ///
 /// Nothing is connected before the first question, so that a tick in which nothing is due opens no connection. It may be
 /// used inside an asynchronous runtime, and blocks there as any task does; each call is then made from another thread.
@@ -45,7 +31,7 @@ use connection::Connection;
 /// first error says what to run.
 ///
 /// ```sql
-#[doc = include_str!("mysql/schema.sql")]
+#[doc = include_str!("mysql/statements/schema.sql")]
 /// ```
 ///
 /// | name | row |
@@ -65,7 +51,7 @@ use connection::Connection;
 /// WHERE expires_at > UTC_TIMESTAMP(6) AND NOT (released_token <=> token);
 /// ```
 ///
-/// To free a name by hand, call [`break_lease`](EventMutex::break_lease), or run `UPDATE soloist_mutexes SET
+/// To free a name by hand, call [`break_lease`](crate::EventMutex::break_lease), or run `UPDATE soloist_mutexes SET
 /// released_token = token, expires_at = UTC_TIMESTAMP(6) WHERE name = 'lease/reports'`. Its holder is told at its next
 /// renewal.
 ///
@@ -102,12 +88,12 @@ use connection::Connection;
 /// Terms are measured on the server's clock. A killed process leaves its lease until the term ends.
 ///
 /// What was given back stays free whatever the server's clock does, and so does a name that
-/// [`break_lease`](EventMutex::break_lease) freed: the row records the release. If the clock is set
+/// [`break_lease`](crate::EventMutex::break_lease) freed: the row records the release. If the clock is set
 ///
 /// - **back**, the lease of a killed process ends one term after the next gate that asks for it. So do a claim, and the
 ///   rest of [`hold_at_least`](crate::Event::hold_at_least). If such a lease refuses a gate, the report says that the
 ///   holder's `since` lies in the future, and [the process fails](crate::SkipReason::is_failure); a claim is reported
-///   as usual. [`check`](EventMutex::check) warns. A pause lasts until the server's clock shows its end.
+///   as usual. [`check`](crate::EventMutex::check) warns. A pause lasts until the server's clock shows its end.
 /// - **forward**, leases and claims end early: a run is cancelled at its next renewal, and an occurrence may run twice,
 ///   the second time with a higher [fencing token](crate::FencingToken).
 ///
@@ -116,10 +102,10 @@ use connection::Connection;
 ///
 /// With `innodb_flush_log_at_trx_commit` other than 1, a server whose host loses its power can forget what was granted
 /// in the second before; so can a failover to a replica that was behind. A second holder then gets a higher [fencing
-/// token](crate::FencingToken). [`check`](EventMutex::check) looks at the server and the table.
+/// token](crate::FencingToken). [`check`](crate::EventMutex::check) looks at the server and the table.
 ///
 /// A call takes four seconds at most, or what [`timeout`](MysqlMutexBuilder::timeout) says, the look-up of the host and
-/// the handshake included; [`break_lease`](EventMutex::break_lease) is two, and several
+/// the handshake included; [`break_lease`](crate::EventMutex::break_lease) is two, and several
 /// names of which some are locked are asked for a second time, one by one. A row that somebody's open transaction has is
 /// waited for a quarter of that, but a second at least, and then is an error of that name alone. If an answer is lost, it is
 /// asked for once more on a new connection. What this process may then hold without knowing it is given back as soon as the
@@ -154,7 +140,7 @@ impl MysqlMutex {
     /// ```
     /// assert!(soloist::MysqlMutex::SCHEMA.contains("CREATE TABLE IF NOT EXISTS soloist_mutexes"));
     /// ```
-    pub const SCHEMA: &'static str = include_str!("mysql/schema.sql");
+    pub const SCHEMA: &'static str = include_str!("mysql/statements/schema.sql");
 
     /// The mutexes in the table `soloist_mutexes` of a URL's database. Nothing is connected yet.
     ///
@@ -166,7 +152,7 @@ impl MysqlMutex {
     /// | `…?client_found_rows=true` | on a connection that counts rows as `CLIENT_FOUND_ROWS` says; no such count is relied on |
     ///
     /// The driver sends no password in plain text without TLS. The rest of what is said can be read and changed on its way:
-    /// [`check`](EventMutex::check) warns of a server without TLS that is not on this host.
+    /// [`check`](crate::EventMutex::check) warns of a server without TLS that is not on this host.
     ///
     /// # Errors
     ///
@@ -187,73 +173,9 @@ impl MysqlMutex {
     pub fn new(url: &str) -> Result<Self, InvalidOptions> {
         Self::builder(url).build()
     }
-
-    /// The same with options.
-    ///
-    /// ```
-    /// use std::time::Duration;
-    /// use soloist::MysqlMutex;
-    ///
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let builder = MysqlMutex::builder("mysql://app:secret@127.0.0.1/app");
-    /// let mutex = builder.table("billing_mutexes").timeout(Duration::from_secs(2)).build()?;
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn builder(url: &str) -> MysqlMutexBuilder {
-        MysqlMutexBuilder::new(url)
-    }
-
-    /// Makes the table, if there is none of this name, and adds the columns that one of an earlier version lacks. Any number of
-    /// processes may do so at once. Where no column is missing, the table is not altered.
-    ///
-    /// # Errors
-    ///
-    /// The server did not answer, or the user may not.
-    ///
-    /// ```no_run
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// soloist::MysqlMutex::new("mysql://app:secret@db.internal/app")?.create_table()?;
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn create_table(&self) -> Result<(), MutexError> {
-        self.0.create_table()
-    }
-
-    /// What [`create_table`](Self::create_table) has the server do: [`SCHEMA`](Self::SCHEMA), for the table of this name.
-    ///
-    /// ```
-    /// use soloist::MysqlMutex;
-    ///
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let mutex = MysqlMutex::builder("mysql://app:secret@127.0.0.1/app").table("billing_mutexes").build()?;
-    /// assert!(mutex.schema().contains("CREATE TABLE IF NOT EXISTS `billing_mutexes`"));
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn schema(&self) -> &str {
-        self.0.schema()
-    }
-
-    /// Deletes all rows that have ended more than 90 seconds ago, batch by batch, and says how many that were. It is
-    /// done now and then without it: this is for a time of day when the server has nothing else to do.
-    ///
-    /// # Errors
-    ///
-    /// The server did not answer. What was deleted until then stays so.
-    ///
-    /// ```no_run
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let deleted = soloist::MysqlMutex::new("mysql://app:secret@db.internal/app")?.purge()?;
-    /// println!("{deleted} rows");
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn purge(&self) -> Result<u64, MutexError> {
-        self.0.purge()
-    }
 }
+
+table_methods!(MysqlMutex, MysqlMutexBuilder);
 
 impl MysqlMutexBuilder {
     /// The mutexes; nothing is connected yet.
@@ -270,14 +192,8 @@ impl MysqlMutexBuilder {
             #[cfg(feature = "mysql-tls")]
             tls: self.options.tls.check()?,
         };
-        Ok(MysqlMutex(SqlMutex::new(target, options)))
+        Ok(MysqlMutex(SqlMutex::of_table(target, options)))
     }
 }
 
-delegate!(impl EventMutex for MysqlMutex, |this| this.0);
-
-impl fmt::Debug for MysqlMutex {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
+forward_to_server_mutex!(MysqlMutex);

@@ -1,7 +1,7 @@
-//! The one list of cases.
+//! The list of all cases.
 
 use super::harness::Harness;
-use super::subject::{Subject, Verdict};
+use super::subject::{CaseResult, Subject};
 
 mod admitting;
 mod breaking;
@@ -16,12 +16,12 @@ pub(super) mod processes;
 mod releasing;
 mod tokens;
 
-pub(super) type Case<H> = fn(&Subject<H>) -> Verdict;
+pub(super) type Case<H> = fn(&Subject<H>) -> CaseResult;
 
 macro_rules! table {
     (($harness:ident) $($concept:ident { $($case:ident)* })*) => {
         vec![$($(
-            (stringify!($case), (|subject| Verdict::from($concept::$case(subject))) as Case<$harness>),
+            (stringify!($case), (|subject| CaseResult::from($concept::$case(subject))) as Case<$harness>),
         )*)*]
     };
 }

@@ -9,9 +9,9 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 
 use super::cases::{self, Case, processes};
-use super::child::{self, Entry, Part};
+use super::child::{self, EntryPoint, Role};
 use super::harness::Harness;
-use super::subject::{Subject, Verdict};
+use super::subject::{CaseResult, Subject};
 use super::watched::{Calls, Patience};
 
 /// Runs every case in order and prints a line for each, for programs without a test harness.
@@ -53,22 +53,22 @@ use super::watched::{Calls, Patience};
 /// ```
 pub fn check<H: Harness>(make: impl Fn() -> H) -> Result<(), Failed> {
     match child::part_of::<H>() {
-        Some(Part::Here { address, run, role }) => {
+        Some(Role::Here { address, run, role }) => {
             play::<H>(&address, run, &role);
             process::exit(0);
         }
-        Some(Part::Elsewhere) => return Ok(()),
+        Some(Role::Elsewhere) => return Ok(()),
         None => {}
     }
     let cases = cases::all::<H>();
     let (mut passed, mut failed) = (0, Vec::new());
     for (name, case) in &cases {
-        match run(name, *case, make(), Entry::Program) {
-            Ok(Verdict::Passed) => {
+        match run(name, *case, make(), EntryPoint::Program) {
+            Ok(CaseResult::Passed) => {
                 passed += 1;
                 println!("{name}: passed");
             }
-            Ok(Verdict::DoesNotApply(why)) => println!("{name}: does not apply, {why}"),
+            Ok(CaseResult::DoesNotApply(why)) => println!("{name}: does not apply, {why}"),
             Err(panic) => {
                 println!("{name}: FAILED");
                 failed.push((*name, message(&*panic).to_owned()));
@@ -134,9 +134,9 @@ pub fn run_as_test<H: Harness>(case: &str, module: &str, harness: H) {
         .into_iter()
         .find(|(name, _)| *name == case)
         .unwrap_or_else(|| panic!("no case is called {case}, although the tests were made from their list"));
-    match run(name, function, harness, Entry::test_in(module)) {
-        Ok(Verdict::Passed) => {}
-        Ok(Verdict::DoesNotApply(why)) => println!("does not apply, {why}"),
+    match run(name, function, harness, EntryPoint::test_in(module)) {
+        Ok(CaseResult::Passed) => {}
+        Ok(CaseResult::DoesNotApply(why)) => println!("does not apply, {why}"),
         Err(panic) => {
             eprintln!("{name}: {}", message(&*panic));
             panic::resume_unwind(panic);
@@ -147,14 +147,14 @@ pub fn run_as_test<H: Harness>(case: &str, module: &str, harness: H) {
 /// The test at which the processes of other cases begin; in a process that no case started it has nothing to do.
 #[doc(hidden)]
 pub fn run_as_child<H: Harness>(_make: impl FnOnce() -> H) {
-    if let Some(Part::Here { address, run, role }) = child::part_of::<H>() {
+    if let Some(Role::Here { address, run, role }) = child::part_of::<H>() {
         play::<H>(&address, run, &role);
     }
 }
 
 /// Plays a part at the store with this address, to its end, or to that of the process which started this one.
 fn play<H: Harness>(address: &str, run: String, role: &str) {
-    let subject = Subject::of_run(H::at(address), Entry::Program, Calls::default(), run);
+    let subject = Subject::of_run(H::at(address), EntryPoint::Program, Calls::default(), run);
     processes::play(&subject, role, &child::words());
 }
 
@@ -162,8 +162,8 @@ fn run<H: Harness>(
     name: &'static str,
     case: Case<H>,
     harness: H,
-    entry: Entry,
-) -> Result<Verdict, Box<dyn Any + Send>> {
+    entry: EntryPoint,
+) -> Result<CaseResult, Box<dyn Any + Send>> {
     /// The harnesses of which a case did not end: the others are spared the wait.
     static HANGING: Mutex<Vec<TypeId>> = Mutex::new(Vec::new());
     let hanging = || HANGING.lock().unwrap_or_else(PoisonError::into_inner);

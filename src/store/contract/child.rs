@@ -1,4 +1,4 @@
-//! Processes that take part in a case: this program, started again.
+//! Other processes that take part in a case: this program, started again.
 
 use std::any;
 use std::env;
@@ -12,7 +12,7 @@ use super::harness::Harness;
 
 /// Where another process enters the suite.
 #[derive(Clone)]
-pub(super) enum Entry {
+pub(super) enum EntryPoint {
     /// At the program's own call of the suite.
     Program,
     /// At this test of a libtest binary.
@@ -30,7 +30,7 @@ const MARK: &str = "soloist-contract: ";
 /// No answer takes that long, unless the store hangs.
 const PATIENCE: Duration = Duration::from_secs(40);
 
-impl Entry {
+impl EntryPoint {
     /// The test of the module in which `contract_tests!` stands.
     pub(super) fn test_in(module: &str) -> Self {
         // libtest leaves out the name of the crate.
@@ -58,7 +58,7 @@ pub(super) struct Other {
 impl Other {
     /// Starts a process that enters the suite at `entry`, opens the store by its `address` and plays `role` there, with
     /// the names of this `run`.
-    pub(super) fn start<H: Harness>(entry: &Entry, run: &str, address: &str, role: &str) -> Self {
+    pub(super) fn start<H: Harness>(entry: &EntryPoint, run: &str, address: &str, role: &str) -> Self {
         let mut command = entry.command();
         command.env(HARNESS, any::type_name::<H>()).env(ADDRESS, address).env(RUN, run).env(ROLE, role);
         let mut process =
@@ -120,7 +120,7 @@ impl Drop for Other {
 }
 
 /// What a process was started for.
-pub(super) enum Part {
+pub(super) enum Role {
     Here {
         address: String,
         run: String,
@@ -131,13 +131,13 @@ pub(super) enum Part {
 }
 
 /// The part of this process in another's case, if it was started for one.
-pub(super) fn part_of<H: Harness>() -> Option<Part> {
+pub(super) fn part_of<H: Harness>() -> Option<Role> {
     let read = |name| env::var(name).ok();
     let role = read(ROLE)?;
     if read(HARNESS)? == any::type_name::<H>() {
-        Some(Part::Here { address: read(ADDRESS)?, run: read(RUN)?, role })
+        Some(Role::Here { address: read(ADDRESS)?, run: read(RUN)?, role })
     } else {
-        Some(Part::Elsewhere)
+        Some(Role::Elsewhere)
     }
 }
 

@@ -1,4 +1,4 @@
-//! Threads that meet, and that never wait for one that has failed.
+//! Helpers for races: threads that start together, and never wait for one that has failed.
 
 use std::hint;
 use std::ops::Range;

@@ -1,4 +1,4 @@
-//! One case's view of the store under test, and the words in which cases speak.
+//! The store under test as a case sees it: calls that have to be granted or refused, and assertions.
 
 use std::fmt;
 use std::sync::OnceLock;
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta, Utc};
 
-use super::child::{Entry, Other};
+use super::child::{EntryPoint, Other};
 use super::harness::Harness;
 use super::watched::{Calls, Watched};
 use crate::base::error::MutexError;
@@ -23,12 +23,12 @@ use crate::time::clock::Clock;
 use crate::time::clock::moment::Moment;
 
 /// How a case ended that did not panic.
-pub(super) enum Verdict {
+pub(super) enum CaseResult {
     Passed,
     DoesNotApply(&'static str),
 }
 
-impl From<()> for Verdict {
+impl From<()> for CaseResult {
     fn from((): ()) -> Self {
         Self::Passed
     }
@@ -38,7 +38,7 @@ pub(super) struct Subject<H: Harness> {
     pub(super) harness: H,
     pub(super) mutex: Watched<H::Mutex>,
     pub(super) clock: Clock,
-    entry: Entry,
+    entry: EntryPoint,
     calls: Calls,
     /// What the names of this case begin with, so that no other case, process or host uses them.
     pub(super) run: String,
@@ -46,12 +46,12 @@ pub(super) struct Subject<H: Harness> {
 }
 
 impl<H: Harness> Subject<H> {
-    pub(super) fn new(harness: H, entry: Entry, calls: Calls) -> Self {
+    pub(super) fn new(harness: H, entry: EntryPoint, calls: Calls) -> Self {
         Self::of_run(harness, entry, calls, format!("contract {}", Owner::unique()))
     }
 
     /// The same names as in another process.
-    pub(super) fn of_run(harness: H, entry: Entry, calls: Calls, run: String) -> Self {
+    pub(super) fn of_run(harness: H, entry: EntryPoint, calls: Calls, run: String) -> Self {
         let (mutex, clock) = (Watched::new(harness.mutex(), calls.clone()), harness.clock());
         Self { harness, mutex, clock, entry, calls, run, keeps_holders: OnceLock::new() }
     }
@@ -232,12 +232,12 @@ impl<H: Harness> Subject<H> {
     }
 
     /// `None` where the store can extend, which it says truly, as another case sees to.
-    pub(super) fn can_not_extend(&self) -> Option<Verdict> {
-        (!self.mutex.can_extend()).then_some(Verdict::DoesNotApply("the store can't extend a lease, and says so"))
+    pub(super) fn can_not_extend(&self) -> Option<CaseResult> {
+        (!self.mutex.can_extend()).then_some(CaseResult::DoesNotApply("the store can't extend a lease, and says so"))
     }
 
     /// `None` where the store can break; else that it can't, which it then has to say each time.
-    pub(super) fn can_not_break(&self) -> Option<Verdict> {
+    pub(super) fn can_not_break(&self) -> Option<CaseResult> {
         let lease = self.create(&self.name("whether leases are broken"));
         let held = self.mutex.break_lease(lease.name()).map(|broken| broken.is_freed());
         let free = self.mutex.break_lease(lease.name()).map(|broken| broken.is_freed());
@@ -246,7 +246,7 @@ impl<H: Harness> Subject<H> {
             (Ok(true), Ok(false)) => None,
             (Err(held), Err(free)) if held.is_unsupported() && free.is_unsupported() => {
                 self.gives_back(&lease);
-                Some(Verdict::DoesNotApply("the store can't break a lease, and says so"))
+                Some(CaseResult::DoesNotApply("the store can't break a lease, and says so"))
             }
             _ => broken(promise, lease.name(), format_args!("held it answered {held:?}, free {free:?}")),
         }
@@ -258,11 +258,11 @@ impl<H: Harness> Subject<H> {
     }
 
     /// `None` where the store gives lifelines.
-    pub(super) fn gives_no_lifeline(&self) -> Option<Verdict> {
+    pub(super) fn gives_no_lifeline(&self) -> Option<CaseResult> {
         let lease = self.create(&self.name("whether lifelines are given"));
         let lifeline = self.lifeline(&lease);
         self.gives_back(&lease);
-        let none = Verdict::DoesNotApply("the store gives no lifeline: it can't tell whether a process lives");
+        let none = CaseResult::DoesNotApply("the store gives no lifeline: it can't tell whether a process lives");
         lifeline.is_none().then_some(none)
     }
 

@@ -1,22 +1,12 @@
-//! Whether a case goes on: a slow store is not one that hangs.
+//! The time limit of a case: a store that hangs fails it, a slow one does not.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
-use crate::base::error::MutexError;
-use crate::lease::holder::Holder;
-use crate::lease::name::MutexName;
-use crate::lease::request::{Lease, LeaseRequest};
-use crate::lease::store_id::StoreId;
-use crate::lease::term::Term;
-use crate::store::event_mutex::admission::{Admission, Admitted};
-use crate::store::event_mutex::broken_lease::Broken;
+use crate::store::event_mutex::EventMutex;
 use crate::store::event_mutex::delegate::delegate;
-use crate::store::event_mutex::lifeline::Lifeline;
-use crate::store::event_mutex::warning::StoreWarning;
-use crate::store::event_mutex::{Answers, EventMutex, Scope};
 use crate::time::clock::Clock;
 
 /// How often the store was asked in a case.

@@ -3,7 +3,7 @@
 use super::address::Address;
 use crate::store::remote::server_builder::server_builder;
 use crate::store::sql::options::DEFAULT_TIMEOUT;
-use crate::store::sql::text::TABLE;
+use crate::store::sql::statements::TABLE;
 
 server_builder! {
     /// Options of a [`MysqlMutex`](crate::MysqlMutex); [`build`](Self::build) says what is wrong with them.

@@ -1,4 +1,4 @@
-//! One connection, and the statements that are sent on it.
+//! One connection to a MySQL server, and the statements that are sent on it.
 
 use std::io;
 
@@ -6,13 +6,13 @@ use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, OptsBuilder, Row as Found, Value};
 
 use super::address::Target;
-use super::failure::{failed, not_connected};
 use super::health;
+use super::server_error::{failed, not_connected};
 use crate::store::event_mutex::warning::StoreWarning;
-use crate::store::remote::failure::{Failure, Outlook};
+use crate::store::remote::failure::{Failure, RefusalKind};
 use crate::store::remote::server::Connect;
-use crate::store::sql::session::{Dialect, Row, Session};
-use crate::store::sql::waiting::{FAREWELL, Waiting};
+use crate::store::sql::driver_runtime::{DriverRuntime, FAREWELL};
+use crate::store::sql::session::{Dialect, Session, TextRow};
 use crate::time::clock::Clock;
 use crate::time::clock::moment::Moment;
 
@@ -24,22 +24,22 @@ const SESSION: &str = "SET autocommit = 1, completion_type = 'NO_CHAIN', sql_mod
 pub(super) struct Connection {
     /// Gone when it was left in words.
     conn: Option<Conn>,
-    waiting: Waiting,
+    runtime: DriverRuntime,
 }
 
 impl Connect for Connection {
     type Target = Target;
 
     fn open(target: &Target, until: Moment) -> Result<Self, Failure> {
-        let waiting = Waiting::new().map_err(Failure::not_asked)?;
+        let runtime = DriverRuntime::new().map_err(Failure::not_asked)?;
         let wait = target.lock_timeout;
         let session = format!("{SESSION}, innodb_lock_wait_timeout = {wait}, lock_wait_timeout = {wait}");
         let options = OptsBuilder::from_opts(target.address.options.clone()).init(vec![session]);
         #[cfg(feature = "mysql-tls")]
-        let options = crate::store::mysql::tls::encrypted(options, target).map_err(Failure::not_asked)?;
-        let connected = waiting.until(until, Conn::new(options)).map_err(Failure::not_asked)?;
-        let conn = connected.map_err(|error| not_connected(error).at_the_door("max_connections"))?;
-        Ok(Self { conn: Some(conn), waiting })
+        let options = crate::store::mysql::driver_tls::encrypted(options, target).map_err(Failure::not_asked)?;
+        let connected = runtime.until(until, Conn::new(options)).map_err(Failure::not_asked)?;
+        let conn = connected.map_err(|error| not_connected(error).while_connecting("max_connections"))?;
+        Ok(Self { conn: Some(conn), runtime })
     }
 
     /// One that the server has ended is known when it is asked, and costs another.
@@ -53,33 +53,33 @@ impl Session for Connection {
         kind: "mysql",
         store: "MysqlMutex",
         quote: '`',
-        schema: include_str!("schema.sql"),
-        look: include_str!("look.sql"),
-        shorten: include_str!("shorten.sql"),
-        admit: include_str!("admit.sql"),
-        row: include_str!("row.sql"),
-        end: include_str!("end.sql"),
+        schema: include_str!("statements/schema.sql"),
+        look: include_str!("statements/look.sql"),
+        shorten: include_str!("statements/shorten.sql"),
+        admit: include_str!("statements/admit.sql"),
+        row: include_str!("statements/row.sql"),
+        end: include_str!("statements/end.sql"),
         give_back: None,
-        clean_up: include_str!("clean_up.sql"),
-        health: include_str!("health.sql"),
+        clean_up: include_str!("statements/clean_up.sql"),
+        health: include_str!("statements/health.sql"),
         no_table: &["1146", "1054"],
     };
 
-    fn query(&mut self, statements: &str, until: Moment) -> Result<Vec<Row>, Failure> {
+    fn query(&mut self, statements: &str, until: Moment) -> Result<Vec<TextRow>, Failure> {
         let Some(conn) = &mut self.conn else { return Err(Failure::not_asked(io::ErrorKind::NotConnected.into())) };
-        let answered = self.waiting.until(until, rows(conn, statements)).map_err(Failure::unanswered)?;
+        let answered = self.runtime.until(until, rows(conn, statements)).map_err(Failure::unanswered)?;
         answered.map_err(failed).or_else(|failure| {
             // Else the server goes on with nothing, or is not heard any more, and what it has done is not known.
-            if !matches!(failure.outlook(), Some(Outlook::MayPass | Outlook::Locked)) {
+            if !matches!(failure.refusal_kind(), Some(RefusalKind::RetryAtOnce | RefusalKind::Locked)) {
                 return Err(failure);
             }
             // What it had begun is still open, and has what it has locked.
-            let undone = self.waiting.until(until, conn.query_drop("ROLLBACK")).map_err(Failure::not_asked)?;
+            let undone = self.runtime.until(until, conn.query_drop("ROLLBACK")).map_err(Failure::not_asked)?;
             Err(undone.map_or_else(not_connected, |()| failure))
         })
     }
 
-    fn warnings(health: &[Row]) -> Vec<StoreWarning> {
+    fn warnings(health: &[TextRow]) -> Vec<StoreWarning> {
         health::warnings(health)
     }
 
@@ -89,14 +89,14 @@ impl Session for Connection {
 }
 
 /// The rows of all statements, one behind the other.
-async fn rows(conn: &mut Conn, statements: &str) -> mysql_async::Result<Vec<Row>> {
+async fn rows(conn: &mut Conn, statements: &str) -> mysql_async::Result<Vec<TextRow>> {
     let mut answer = conn.query_iter(statements).await?;
     let mut rows = Vec::new();
     loop {
         // Asked once more when there is nothing left: that tells the error of a statement which followed others.
         let was_empty = answer.is_empty();
         let found: Vec<Found> = answer.collect().await?;
-        rows.extend(found.iter().map(|row| (0..row.len()).map(|at| text(row.as_ref(at))).collect::<Row>()));
+        rows.extend(found.iter().map(|row| (0..row.len()).map(|at| text(row.as_ref(at))).collect::<TextRow>()));
         if was_empty {
             return Ok(rows);
         }
@@ -116,7 +116,7 @@ impl Drop for Connection {
     fn drop(&mut self) {
         if let Some(conn) = self.conn.take() {
             let until = Clock::system().moment().plus(FAREWELL);
-            let _ = self.waiting.until(until, conn.disconnect()); // However that goes, it is closed.
+            let _ = self.runtime.until(until, conn.disconnect()); // However that goes, it is closed.
         }
     }
 }

@@ -1,10 +1,10 @@
-//! A look at the server and the table, before they are trusted.
+//! The warnings about a MySQL server and its table.
 
 use crate::store::event_mutex::warning::StoreWarning;
-use crate::store::sql::session::{Row, told};
+use crate::store::sql::session::{TextRow, told};
 
 /// What is to be said of a server and a table of which `health` tells so.
-pub(super) fn warnings(health: &[Row]) -> Vec<StoreWarning> {
+pub(super) fn warnings(health: &[TextRow]) -> Vec<StoreWarning> {
     let told = |what: &str| told(health, what);
     let mut warnings = Vec::new();
     // Newer servers call it by three states and more.
@@ -37,7 +37,8 @@ mod tests {
     use super::*;
 
     fn warned(lines: &[(&str, &str)]) -> Vec<String> {
-        let health: Vec<Row> = lines.iter().map(|(what, how)| vec![(*what).to_owned(), (*how).to_owned()]).collect();
+        let health: Vec<TextRow> =
+            lines.iter().map(|(what, how)| vec![(*what).to_owned(), (*how).to_owned()]).collect();
         warnings(&health).iter().map(ToString::to_string).collect()
     }
 

@@ -1,4 +1,4 @@
-//! Where a server is, who we are to it, and whether it is spoken to in secret.
+//! The address of a PostgreSQL server: its URL read into the configuration of the driver.
 
 use std::fmt;
 

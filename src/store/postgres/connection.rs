@@ -1,4 +1,4 @@
-//! One connection, and the statements that are sent on it.
+//! One connection to a PostgreSQL server, and the statements that are sent on it.
 
 use std::io;
 
@@ -7,14 +7,14 @@ use tokio_postgres::tls::MakeTlsConnect;
 use tokio_postgres::{Client, Config, NoTls, SimpleQueryMessage, Socket};
 
 use super::address::Target;
-use super::failure::{failed, not_connected};
 use super::health;
 use super::plain::Plain;
+use super::server_error::{failed, not_connected};
 use crate::store::event_mutex::warning::StoreWarning;
 use crate::store::remote::failure::Failure;
 use crate::store::remote::server::Connect;
-use crate::store::sql::session::{Dialect, Row, Session};
-use crate::store::sql::waiting::{FAREWELL, Waiting};
+use crate::store::sql::driver_runtime::{DriverRuntime, FAREWELL};
+use crate::store::sql::session::{Dialect, Session, TextRow};
 use crate::time::clock::Clock;
 use crate::time::clock::moment::Moment;
 
@@ -23,7 +23,7 @@ pub(super) struct Connection {
     client: Option<Client>,
     /// The task that carries bytes between the client and the socket. It ends when the client is dropped.
     course: Option<JoinHandle<()>>,
-    waiting: Waiting,
+    runtime: DriverRuntime,
     /// What each call begins with, and what ends with it: the limits in time of what it does; and that each of its statements
     /// sees what others have committed, so that none fails because somebody came first.
     settings: String,
@@ -33,14 +33,14 @@ impl Connect for Connection {
     type Target = Target;
 
     fn open(target: &Target, until: Moment) -> Result<Self, Failure> {
-        let waiting = Waiting::new().map_err(Failure::not_asked)?;
+        let runtime = DriverRuntime::new().map_err(Failure::not_asked)?;
         let (lock, statement) = (target.lock_timeout, target.statement_timeout);
         let settings = format!(
             "SET LOCAL transaction_isolation = 'read committed'; SET LOCAL lock_timeout = {lock}; \
              SET LOCAL statement_timeout = {statement}; "
         );
-        let (client, course) = connect(target, &waiting, until)?;
-        Ok(Self { client: Some(client), course, waiting, settings })
+        let (client, course) = connect(target, &runtime, until)?;
+        Ok(Self { client: Some(client), course, runtime, settings })
     }
 
     fn is_closed(&mut self) -> bool {
@@ -51,28 +51,28 @@ impl Connect for Connection {
 /// The task carries bytes between the client and the socket.
 type Connected = (Client, Option<JoinHandle<()>>);
 
-fn connect(target: &Target, waiting: &Waiting, until: Moment) -> Result<Connected, Failure> {
+fn connect(target: &Target, runtime: &DriverRuntime, until: Moment) -> Result<Connected, Failure> {
     #[cfg(feature = "postgres-tls")]
     if target.address.is_encrypted() {
         let config = target.tls.config().map_err(Failure::not_asked)?;
         let tls = tokio_postgres_rustls::MakeRustlsConnect::new((*config).clone());
-        return connect_by(tls, &target.address.config, waiting, until);
+        return connect_by(tls, &target.address.config, runtime, until);
     }
     if target.address.is_a_socket() {
-        return connect_by(NoTls, &target.address.config, waiting, until);
+        return connect_by(NoTls, &target.address.config, runtime, until);
     }
     let (plain, config) = Plain::of(&target.address);
-    connect_by(plain, &config, waiting, until)
+    connect_by(plain, &config, runtime, until)
 }
 
-fn connect_by<T>(by: T, config: &Config, waiting: &Waiting, until: Moment) -> Result<Connected, Failure>
+fn connect_by<T>(by: T, config: &Config, runtime: &DriverRuntime, until: Moment) -> Result<Connected, Failure>
 where
     T: MakeTlsConnect<Socket, Stream: Send + 'static>,
 {
-    let connected = waiting.until(until, config.connect(by)).map_err(Failure::not_asked)?;
-    let (client, connection) = connected.map_err(|error| not_connected(&error).at_the_door("max_connections"))?;
+    let connected = runtime.until(until, config.connect(by)).map_err(Failure::not_asked)?;
+    let (client, connection) = connected.map_err(|error| not_connected(&error).while_connecting("max_connections"))?;
     // What ends it is told to whoever asks next.
-    let course = waiting.beside(async move { _ = connection.await });
+    let course = runtime.beside(async move { _ = connection.await });
     Ok((client, course))
 }
 
@@ -81,22 +81,22 @@ impl Session for Connection {
         kind: "postgres",
         store: "PostgresMutex",
         quote: '"',
-        schema: include_str!("schema.sql"),
-        look: include_str!("look.sql"),
-        shorten: include_str!("shorten.sql"),
-        admit: include_str!("admit.sql"),
-        row: include_str!("row.sql"),
-        end: include_str!("end.sql"),
-        give_back: Some(include_str!("give_back.sql")),
-        clean_up: include_str!("clean_up.sql"),
-        health: include_str!("health.sql"),
+        schema: include_str!("statements/schema.sql"),
+        look: include_str!("statements/look.sql"),
+        shorten: include_str!("statements/shorten.sql"),
+        admit: include_str!("statements/admit.sql"),
+        row: include_str!("statements/row.sql"),
+        end: include_str!("statements/end.sql"),
+        give_back: Some(include_str!("statements/give_back.sql")),
+        clean_up: include_str!("statements/clean_up.sql"),
+        health: include_str!("statements/health.sql"),
         no_table: &["42P01", "42703"],
     };
 
-    fn query(&mut self, statements: &str, until: Moment) -> Result<Vec<Row>, Failure> {
+    fn query(&mut self, statements: &str, until: Moment) -> Result<Vec<TextRow>, Failure> {
         let Some(client) = &self.client else { return Err(Failure::not_asked(io::ErrorKind::NotConnected.into())) };
         let statements = format!("{}{statements}", self.settings);
-        let answered = self.waiting.until(until, client.simple_query(&statements)).map_err(Failure::unanswered)?;
+        let answered = self.runtime.until(until, client.simple_query(&statements)).map_err(Failure::unanswered)?;
         let messages = answered.map_err(|error| failed(&error))?;
         let rows = messages.into_iter().filter_map(|message| match message {
             SimpleQueryMessage::Row(row) => Some(row),
@@ -105,7 +105,7 @@ impl Session for Connection {
         Ok(rows.map(|row| (0..row.len()).map(|at| row.get(at).unwrap_or_default().to_owned()).collect()).collect())
     }
 
-    fn warnings(health: &[Row]) -> Vec<StoreWarning> {
+    fn warnings(health: &[TextRow]) -> Vec<StoreWarning> {
         health::warnings(health)
     }
 
@@ -120,7 +120,7 @@ impl Drop for Connection {
         drop(self.client.take());
         if let Some(course) = self.course.take() {
             let until = Clock::system().moment().plus(FAREWELL);
-            let _ = self.waiting.until(until, course); // However that goes, it is closed.
+            let _ = self.runtime.until(until, course); // However that goes, it is closed.
         }
     }
 }

@@ -41,37 +41,37 @@ impl Plain {
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> MakeTlsConnect<S> for Plain {
-    type Stream = Watched<S>;
-    type TlsConnect = Connector;
+    type Stream = PasswordGuard<S>;
+    type TlsConnect = PlainConnector;
     type Error = io::Error;
 
-    fn make_tls_connect(&mut self, host: &str) -> io::Result<Connector> {
-        Ok(Connector { is_local: self.to_local_addresses.unwrap_or_else(|| is_this_host(host)) })
+    fn make_tls_connect(&mut self, host: &str) -> io::Result<PlainConnector> {
+        Ok(PlainConnector { is_local: self.to_local_addresses.unwrap_or_else(|| is_this_host(host)) })
     }
 }
 
-pub(super) struct Connector {
+pub(super) struct PlainConnector {
     is_local: bool,
 }
 
-impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> TlsConnect<S> for Connector {
-    type Stream = Watched<S>;
+impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> TlsConnect<S> for PlainConnector {
+    type Stream = PasswordGuard<S>;
     type Error = io::Error;
-    type Future = Ready<io::Result<Watched<S>>>;
+    type Future = Ready<io::Result<PasswordGuard<S>>>;
 
     fn connect(self, stream: S) -> Self::Future {
-        ready(Ok(Watched { stream, as_expected: if self.is_local { None } else { Some(0) } }))
+        ready(Ok(PasswordGuard { stream, as_expected: if self.is_local { None } else { Some(0) } }))
     }
 }
 
 /// A stream that ends when the server's first words are the request for a plain password.
-pub(super) struct Watched<S> {
+pub(super) struct PasswordGuard<S> {
     stream: S,
     /// How many bytes were heard, all of them those of the request; nothing once it is something else.
     as_expected: Option<usize>,
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for PasswordGuard<S> {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let before = into.filled().len();
         when_ready!(Pin::new(&mut self.stream).poll_read(cx, into))?;
@@ -87,7 +87,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Watched<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for PasswordGuard<S> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         Pin::new(&mut self.stream).poll_write(cx, bytes)
     }
@@ -101,7 +101,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Watched<S> {
     }
 }
 
-impl<S: AsyncRead + AsyncWrite + Unpin> TlsStream for Watched<S> {
+impl<S: AsyncRead + AsyncWrite + Unpin> TlsStream for PasswordGuard<S> {
     fn channel_binding(&self) -> ChannelBinding {
         ChannelBinding::none()
     }
@@ -118,12 +118,12 @@ mod tests {
     fn heard(is_local: bool, pieces: &[&[u8]]) -> io::Result<Vec<u8>> {
         Builder::new_current_thread().build()?.block_on(async {
             let (ours, mut theirs) = tokio::io::duplex(64);
-            let mut watched = Connector { is_local }.connect(ours).await?;
+            let mut guarded = PlainConnector { is_local }.connect(ours).await?;
             let mut heard = Vec::new();
             for piece in pieces {
                 theirs.write_all(piece).await?;
                 let mut into = [0; 64];
-                let count = watched.read(&mut into).await?;
+                let count = guarded.read(&mut into).await?;
                 heard.extend_from_slice(&into[..count]);
             }
             Ok(heard)

@@ -1,4 +1,4 @@
-//! Where a server is, and who we are to it.
+//! The address of a Redis server: its URL read into place, user, password and database.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -20,14 +20,14 @@ pub(super) struct Target {
 /// What a URL says.
 #[derive(Clone)]
 pub(super) struct Address {
-    pub(super) place: Place,
+    pub(super) endpoint: Endpoint,
     pub(super) user: Option<String>,
     pub(super) password: Option<String>,
     pub(super) database: i64,
 }
 
 #[derive(Clone)]
-pub(super) enum Place {
+pub(super) enum Endpoint {
     Tcp { host: String, port: u16, encryption: Encryption },
     Unix(PathBuf),
 }
@@ -60,9 +60,9 @@ impl Address {
         let info = info.map_err(|error| wrong(said_by(&error)))?;
         let login = info.redis_settings();
         let address = Self {
-            place: match info.addr() {
-                ConnectionAddr::Tcp(host, port) => Place::Tcp { host: host.clone(), port: *port, encryption },
-                ConnectionAddr::Unix(path) => Place::Unix(path.clone()),
+            endpoint: match info.addr() {
+                ConnectionAddr::Tcp(host, port) => Endpoint::Tcp { host: host.clone(), port: *port, encryption },
+                ConnectionAddr::Unix(path) => Endpoint::Unix(path.clone()),
                 _ => return Err(wrong("names a place that is not known")),
             },
             user: login.username().map(str::to_owned),
@@ -80,9 +80,9 @@ impl Address {
 impl Address {
     /// Whether what is said may be read on its way.
     pub(super) fn is_overheard(&self) -> bool {
-        match &self.place {
-            Place::Tcp { host, encryption, .. } => *encryption == Encryption::None && !is_this_host(host),
-            Place::Unix(_) => false,
+        match &self.endpoint {
+            Endpoint::Tcp { host, encryption, .. } => *encryption == Encryption::None && !is_this_host(host),
+            Endpoint::Unix(_) => false,
         }
     }
 }
@@ -90,12 +90,12 @@ impl Address {
 /// Without user and password.
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.place {
-            Place::Unix(path) => {
+        match &self.endpoint {
+            Endpoint::Unix(path) => {
                 write!(f, "redis+unix://{}", path.display())?;
                 if self.database == 0 { Ok(()) } else { write!(f, "?db={}", self.database) }
             }
-            Place::Tcp { host, port, encryption } => {
+            Endpoint::Tcp { host, port, encryption } => {
                 let scheme = if *encryption == Encryption::Tls { "rediss" } else { "redis" };
                 write!(f, "{scheme}://{}/{}", HostAndPort(host, *port), self.database)
             }

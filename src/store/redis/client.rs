@@ -1,4 +1,4 @@
-//! What is asked of a server: in which calls, with what is owed before them, and what is owed after them.
+//! The client of a Redis server: which calls a request is split into, and the pending releases that go before them.
 
 use std::cell::RefCell;
 use std::collections::HashSet;
@@ -6,18 +6,18 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use redis::{Cmd, Value, cmd};
+use redis::{Cmd, Value};
 
 use super::connection::{Commands, Connection};
-use super::failure::{is_of_many_slots, not_understood};
 use super::keys::Prefix;
 use super::script;
+use super::server_error::{is_of_many_slots, not_understood};
 use crate::lease::name::MutexName;
 use crate::store::remote::failure::{Failure, Retry};
-use crate::store::remote::owed::{Attended, Debt, Owed};
-use crate::store::remote::per_process::PerProcess;
-use crate::store::remote::server::{Attempt, Line, Server};
+use crate::store::remote::pending_release::{PendingRelease, PendingReleases};
+use crate::store::remote::server::{Attempt, PooledConnection, Server};
 use crate::store::remote::server_clock::ServerClock;
+use crate::store::remote::server_mutex::{Backend, EachAnswer};
 use crate::time::clock::moment::Moment;
 
 /// How many names one call of a script is about; it keeps the server for less than a millisecond.
@@ -26,14 +26,14 @@ const CHUNK: usize = 100;
 pub(super) struct Client {
     pub(super) server: Server<Connection>,
     pub(super) prefix: Prefix,
-    owed: PerProcess<Arc<Owed>>,
+    pub(super) pending: PendingReleases,
     /// The server is a node of a cluster, and takes the keys of one slot at a time.
     slot_by_slot: AtomicBool,
 }
 
 impl Client {
     pub(super) fn new(server: Server<Connection>, prefix: Prefix) -> Self {
-        Self { server, prefix, owed: PerProcess::default(), slot_by_slot: AtomicBool::new(false) }
+        Self { server, prefix, pending: PendingReleases::default(), slot_by_slot: AtomicBool::new(false) }
     }
 
     /// Asks one command, which changes nothing.
@@ -42,17 +42,12 @@ impl Client {
         answer.ok_or_else(|| not_understood("nothing"))
     }
 
-    /// Asks commands which change nothing, all at once.
+    /// Asks commands that change nothing, all at once.
     pub(super) fn ask_each(self: &Arc<Self>, commands: &[Cmd]) -> Result<Vec<Value>, Failure> {
-        self.server.ask(|line, attempt| {
-            let answers = self.converse(line, commands, attempt.until)?;
+        self.server.ask(|pooled, attempt| {
+            let answers = self.converse(pooled, commands, attempt.until)?;
             answers.into_iter().map(script::unless_refused).collect()
         })
-    }
-
-    /// Asks a script about several names, in as many calls as it takes, and answers for each name.
-    pub(super) fn ask_about<T>(self: &Arc<Self>, inquiry: &Inquiry<'_, T>) -> Heard<T, ()> {
-        self.ask_in_turn(inquiry, &Inquiry::about_nothing())
     }
 
     /// Asks a script about several names, and then another about others, all at once.
@@ -62,17 +57,17 @@ impl Client {
         }
         // What was answered to the first counts, also where the second has to be asked once more.
         let first_heard = RefCell::new(None);
-        let second_heard = self.server.ask(|line, Attempt { until, again }| {
+        let second_heard = self.server.ask(|pooled, Attempt { until, again }| {
             let of_first = if first_heard.borrow().is_none() { self.chunks(&first.names) } else { Vec::new() };
             let of_second = self.chunks(&second.names);
-            let clock = *line.connection.clock();
+            let clock = *pooled.connection.clock();
             let mut calls: Vec<Cmd> = of_first.iter().map(|chunk| (first.call)(chunk, clock, until)).collect();
             calls.extend(of_second.iter().map(|chunk| (second.call)(chunk, clock, until)));
-            let mut answers = self.converse(line, &calls, until)?.into_iter();
-            let to_first = first.read(&of_first, &mut answers, line.connection.clock());
-            let to_second = second.read(&of_second, &mut answers, line.connection.clock());
+            let mut answers = self.converse(pooled, &calls, until)?.into_iter();
+            let to_first = first.read(&of_first, &mut answers, pooled.connection.clock());
+            let to_second = second.read(&of_second, &mut answers, pooled.connection.clock());
 
-            let was_fresh = line.is_fresh;
+            let was_fresh = pooled.is_fresh;
             let worth_another = |failure: &&Failure| failure.retry(was_fresh) != Retry::Never;
             let first_again = to_first.iter().filter_map(|answer| answer.as_ref().err()).find(worth_another).cloned();
             let second_again = to_second.iter().filter_map(|answer| answer.as_ref().err()).find(worth_another).cloned();
@@ -102,62 +97,46 @@ impl Client {
         Heard { first: first_answers, second: second_answers, again, second_again }
     }
 
-    /// Remembers what may be ours, and sees to it that it is given back.
-    pub(super) fn owe(self: &Arc<Self>, debts: Vec<Debt>) {
-        if debts.is_empty() {
-            return;
-        }
-        let owed = self.owed.get();
-        owed.add(debts);
-        let client = Arc::downgrade(self);
-        owed.attend(move || {
-            let Some(client) = client.upgrade() else { return Attended::NobodyLeft };
-            // What is owed goes before whatever is asked; the answer to that is of no interest.
-            let _ = client.ask(&cmd("PING"));
-            Attended::Tried
-        });
-    }
-
-    /// Sends the commands, what is owed before them, and hears the answers.
+    /// Sends the pending releases, the commands behind them, and hears the answers.
     fn converse(
         self: &Arc<Self>,
-        line: &mut Line<Connection>,
+        pooled: &mut PooledConnection<Connection>,
         calls: &[Cmd],
         until: Moment,
     ) -> Result<Vec<Value>, Failure> {
-        let debts = self.owed.get().take();
-        match self.settle(&mut line.connection, &debts, calls, until) {
+        let releases = self.pending.take();
+        match self.send(&mut pooled.connection, &releases, calls, until) {
             Ok((left, answers)) => {
-                line.is_spoilt |= !left.is_empty();
-                self.owe(left);
+                pooled.is_spoilt |= !left.is_empty();
+                self.pending.add(left, self, Self::send_pending);
                 Ok(answers)
             }
             Err(error) => {
-                self.owe(debts);
+                self.pending.add(releases, self, Self::send_pending);
                 Err(Failure::unanswered(error))
             }
         }
     }
 
-    /// Gives back what is owed, and asks `calls` behind it. What could not be given back comes first.
-    fn settle(
+    /// Sends releases, and `calls` behind them. Returns the releases that failed, and the answers to the calls.
+    fn send(
         &self,
         connection: &mut Connection,
-        debts: &[Debt],
+        releases: &[PendingRelease],
         calls: &[Cmd],
         until: Moment,
-    ) -> io::Result<(Vec<Debt>, Vec<Value>)> {
+    ) -> io::Result<(Vec<PendingRelease>, Vec<Value>)> {
         let mut commands = Commands::default();
         // One call each: they may lie on different slots.
-        for debt in debts {
-            commands.push(&script::release([&debt.held].into_iter(), &self.prefix));
+        for release in releases {
+            commands.push(&script::release([&release.held].into_iter(), &self.prefix));
         }
         for call in calls {
             commands.push(call);
         }
         let mut answers = connection.ask(&commands, until)?;
-        let settled = answers.drain(..debts.len()).map(|answer| matches!(answer, Value::Array(_)));
-        let left = debts.iter().zip(settled).filter(|(_, settled)| !settled).map(|(debt, _)| debt.clone());
+        let done = answers.drain(..releases.len()).map(|answer| matches!(answer, Value::Array(_)));
+        let left = releases.iter().zip(done).filter(|(_, done)| !done).map(|(release, _)| release.clone());
         Ok((left.collect(), answers))
     }
 
@@ -199,12 +178,14 @@ pub(super) struct Inquiry<'a, T> {
     pub(super) meaning: fn(Value, usize, &mut ServerClock) -> Result<Vec<T>, Failure>,
 }
 
-impl<T> Inquiry<'_, T> {
-    fn about_nothing() -> Self {
+impl Inquiry<'_, ()> {
+    pub(super) fn about_nothing() -> Self {
         let never = |_: &[usize], _, _| Cmd::new();
         Self { names: Vec::new(), call: Box::new(never), meaning: |_, _, _| Ok(Vec::new()) }
     }
+}
 
+impl<T> Inquiry<'_, T> {
     fn read(
         &self,
         chunks: &[Vec<usize>],
@@ -218,8 +199,8 @@ impl<T> Inquiry<'_, T> {
 
 /// What was answered on each name.
 pub(super) struct Heard<A, B> {
-    pub(super) first: Vec<Result<A, Failure>>,
-    pub(super) second: Vec<Result<B, Failure>>,
+    pub(super) first: EachAnswer<A>,
+    pub(super) second: EachAnswer<B>,
     /// Whether the first was asked before as well, and may have been done then.
     pub(super) again: bool,
     /// The same for the second.
@@ -229,11 +210,11 @@ pub(super) struct Heard<A, B> {
 /// A process that ends goes through here, so that it tries once more to give back what it may hold.
 impl Drop for Client {
     fn drop(&mut self) {
-        let debts = self.owed.get().take();
-        if !debts.is_empty() {
-            // What comes of it, nobody is there to be told: what stays expires.
-            let _ = self.server.ask(|line, attempt| {
-                self.settle(&mut line.connection, &debts, &[], attempt.until).map_err(Failure::unanswered)
+        let releases = self.pending.take();
+        if !releases.is_empty() {
+            // Nobody is left to be told how that goes: a name that stays expires.
+            let _ = self.server.ask(|pooled, attempt| {
+                self.send(&mut pooled.connection, &releases, &[], attempt.until).map_err(Failure::unanswered)
             });
         }
     }
@@ -245,7 +226,7 @@ fn in_order<T>(
     answers: Vec<Result<Vec<T>, Failure>>,
     names: usize,
     again: bool,
-) -> Vec<Result<T, Failure>> {
+) -> EachAnswer<T> {
     let mut told: Vec<Option<Result<T, Failure>>> = (0..names).map(|_| None).collect();
     for (chunk, answer) in chunks.iter().zip(answers) {
         match answer {

@@ -1,14 +1,14 @@
-//! One connection: set up in one round trip, and asked with several commands at once.
+//! One connection to a Redis server: set up in one round trip, and asked with several commands at once.
 
 use std::io::{self, Write};
 
 use redis::{Cmd, Parser, Value, cmd};
 
 use super::address::Target;
-use super::failure::{is_a_sentinel, is_unknown, refused};
 use super::script;
+use super::server_error::{is_a_sentinel, is_unknown, refused};
 use super::stream::Stream;
-use crate::store::remote::failure::Failure;
+use crate::store::remote::failure::{Failure, makes_no_sense};
 use crate::store::remote::server::Connect;
 use crate::store::remote::server_clock::ServerClock;
 use crate::time::clock::moment::Moment;
@@ -57,7 +57,7 @@ impl Connect for Connection {
             return Err(refused(error).undone());
         }
         if let Some(end) = end {
-            return Err(Failure::not_asked(end).at_the_door("maxclients"));
+            return Err(Failure::not_asked(end).while_connecting("maxclients"));
         }
         let time = script::time(answers.pop().unwrap_or_default())?;
         connection.clock = ServerClock::read(time.timestamp_micros());
@@ -116,10 +116,7 @@ fn hear(parser: &mut Parser, stream: &mut Stream) -> io::Result<Value> {
             if error.is_io_error() {
                 return io::Error::other(said);
             }
-            io::Error::new(
-                io::ErrorKind::InvalidData,
-                format!("the answer makes no sense: {said}; is it a redis server?"),
-            )
+            io::Error::new(io::ErrorKind::InvalidData, makes_no_sense(&said, "redis"))
         }
     })
 }

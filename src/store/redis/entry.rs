@@ -1,4 +1,4 @@
-//! What stands in a key: `OWNER token=N term=MS since=INSTANT pid=N host=NAME`. Earlier versions leave the term out.
+//! The value of a key: `OWNER token=N term=MS since=INSTANT pid=N host=NAME`. Earlier versions leave the term out.
 
 use std::fmt;
 use std::time::Duration;

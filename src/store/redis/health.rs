@@ -1,10 +1,10 @@
-//! A look at the server, before it is trusted.
+//! The warnings about a Redis server, from its `INFO`.
 
 use std::time::Duration;
 
 use redis::Value;
 
-use super::failure::not_understood;
+use super::server_error::not_understood;
 use crate::store::event_mutex::warning::StoreWarning;
 use crate::store::remote::failure::Failure;
 
@@ -15,7 +15,7 @@ const NEEDED: &str = "6.2";
 pub(super) fn warnings(info: &Value, apart: Duration) -> Result<Vec<StoreWarning>, Failure> {
     let Value::BulkString(info) = info else { return Err(not_understood(info)) };
     let info = String::from_utf8_lossy(info);
-    let field = |name: &str| info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+    let field = |name: &str| info.lines().find_map(|pooled| pooled.strip_prefix(name)?.strip_prefix(':'));
     let mut warnings = Vec::new();
     // Every key of ours expires, so that a policy for those that do (`volatile-…`) is about them too.
     if let Some(policy) = field("maxmemory_policy").filter(|policy| *policy != "noeviction") {

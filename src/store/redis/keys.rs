@@ -1,4 +1,4 @@
-//! Which keys a name has in Redis.
+//! The keys of a name in Redis.
 //!
 //! `PREFIXlease:{MUTEX}`, `PREFIXclaim:{MUTEX}:INSTANT`, `PREFIXpermit:{MUTEX}:PERIOD`, and `EVENT/INSTANT` or
 //! `EVENT/PERIOD` behind the colon for an event that is not called as its mutex is, with `%XX` for each byte that could be

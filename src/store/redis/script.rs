@@ -1,4 +1,4 @@
-//! The scripts: what is sent to each, and what its answer means.
+//! The Lua scripts: their arguments, and the meaning of their answers.
 
 use std::fmt::Write;
 use std::sync::LazyLock;
@@ -8,16 +8,17 @@ use chrono::{DateTime, Utc};
 use redis::{Cmd, Script, Value, cmd};
 
 use super::entry::{self, OwnedBy};
-use super::failure::{not_understood, refused};
 use super::keys::{Key, Prefix};
+use super::server_error::{not_understood, refused, too_late};
 use crate::base::escape::Quoted;
 use crate::lease::holder::Holder;
 use crate::lease::term::Term;
 use crate::lease::token::FencingToken;
 use crate::store::event_mutex::admission::Admission;
 use crate::store::remote::failure::Failure;
-use crate::store::remote::held::Held;
+use crate::store::remote::owned_name::OwnedName;
 use crate::store::remote::server_clock::{ServerClock, instant};
+use crate::store::remote::server_mutex::Released;
 use crate::time::clock::moment::Moment;
 
 /// A script, and the name under which servers keep it.
@@ -26,10 +27,10 @@ pub(super) struct Stored {
     script: Script,
 }
 
-static ADMIT: LazyLock<Stored> = LazyLock::new(|| Stored::new(include_str!("admit.lua")));
-static RELEASE: LazyLock<Stored> = LazyLock::new(|| Stored::new(include_str!("release.lua")));
-static EXTEND: LazyLock<Stored> = LazyLock::new(|| Stored::new(include_str!("extend.lua")));
-static LOOK: LazyLock<Stored> = LazyLock::new(|| Stored::new(include_str!("look.lua")));
+static ADMIT: LazyLock<Stored> = LazyLock::new(|| Stored::new(include_str!("scripts/admit.lua")));
+static RELEASE: LazyLock<Stored> = LazyLock::new(|| Stored::new(include_str!("scripts/release.lua")));
+static EXTEND: LazyLock<Stored> = LazyLock::new(|| Stored::new(include_str!("scripts/extend.lua")));
+static LOOK: LazyLock<Stored> = LazyLock::new(|| Stored::new(include_str!("scripts/look.lua")));
 
 pub(super) static ALL: [&LazyLock<Stored>; 4] = [&ADMIT, &RELEASE, &EXTEND, &LOOK];
 
@@ -54,7 +55,7 @@ impl Stored {
     }
 }
 
-pub(super) fn release<'a>(held: impl ExactSizeIterator<Item = &'a Held> + Clone, prefix: &Prefix) -> Cmd {
+pub(super) fn release<'a>(held: impl ExactSizeIterator<Item = &'a OwnedName> + Clone, prefix: &Prefix) -> Cmd {
     let mut call = RELEASE.call(held.len());
     held.clone().for_each(|held| _ = call.arg(prefix.key(&held.name)));
     held.for_each(|held| _ = call.arg(OwnedBy(held.owner)));
@@ -68,7 +69,7 @@ fn window(clock: ServerClock, until: Moment) -> [String; 2] {
 
 /// One call of the script for all of these; nobody waits for its answer from `until` on.
 pub(super) fn extend<'a>(
-    held: impl ExactSizeIterator<Item = &'a Held> + Clone,
+    held: impl ExactSizeIterator<Item = &'a OwnedName> + Clone,
     term: Term,
     prefix: &Prefix,
     clock: ServerClock,
@@ -84,7 +85,7 @@ pub(super) fn extend<'a>(
 /// What `extend` answers: for each name whether it was the owner's, unless it was too late.
 pub(super) fn extended(answer: Value, names: usize, _: &mut ServerClock) -> Result<Vec<bool>, Failure> {
     if answer == Value::BulkString(b"late".to_vec()) {
-        return Err(Failure::too_late());
+        return Err(too_late());
     }
     let mut owned = vec![true; names];
     for exception in sequence(answer)? {
@@ -94,30 +95,33 @@ pub(super) fn extended(answer: Value, names: usize, _: &mut ServerClock) -> Resu
     Ok(owned)
 }
 
-/// What came of giving one name back.
+/// The answer about one name that was to be given back.
 #[derive(Clone, Copy)]
-pub(super) struct Released {
-    was_ours: bool,
-    /// For how long somebody else has had it; no time if nobody has.
-    taken_for: Duration,
+pub(super) enum GivenBack {
+    Ours,
+    /// Somebody else has had it for so long; no time if it is free.
+    NotOurs(Duration),
 }
 
-impl Released {
-    /// Whether it was ours when this was asked for, so long ago; or `again`, and can have gone back at the first asking.
-    /// That is so, too, if it is nobody's: what has gone leaves nothing behind.
-    pub(super) fn went_back(self, again: bool, ago: Duration) -> bool {
-        self.was_ours || (again && self.taken_for <= ago)
+impl GivenBack {
+    /// `again`: it was asked for before, in a call that began so long `ago`, and may have gone back then. So may a name that
+    /// is free: what has gone leaves nothing behind.
+    pub(super) fn released(self, again: bool, ago: Duration) -> Released {
+        match self {
+            Self::Ours => Released { was_ours: true, went_before: false },
+            Self::NotOurs(taken_for) => Released { was_ours: false, went_before: again && taken_for <= ago },
+        }
     }
 }
 
 /// What `release` answers.
-pub(super) fn released(answer: Value, names: usize, _: &mut ServerClock) -> Result<Vec<Released>, Failure> {
-    let mut released = vec![Released { was_ours: true, taken_for: Duration::ZERO }; names];
+pub(super) fn released(answer: Value, names: usize, _: &mut ServerClock) -> Result<Vec<GivenBack>, Failure> {
+    let mut given_back = vec![GivenBack::Ours; names];
     for exception in sequence(answer)? {
         let (at, taken_for) = not_ours(&exception, names).ok_or_else(|| not_understood(exception))?;
-        released[at] = Released { was_ours: false, taken_for };
+        given_back[at] = GivenBack::NotOurs(taken_for);
     }
-    Ok(released)
+    Ok(given_back)
 }
 
 fn not_ours(exception: &Value, names: usize) -> Option<(usize, Duration)> {
@@ -184,7 +188,7 @@ pub(super) enum Decision {
 pub(super) fn decisions(answer: Value, admissions: usize, clock: &mut ServerClock) -> Result<Vec<Decision>, Failure> {
     let answers = sequence(answer)?;
     let (time, token, exceptions) = match &answers[..] {
-        [_] => return Err(Failure::too_late()),
+        [_] => return Err(too_late()),
         [time, token, exceptions @ ..] => (digits(time)?, digits(token)?, exceptions),
         _ => return Err(not_understood(answers)),
     };

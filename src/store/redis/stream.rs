@@ -4,13 +4,13 @@
 
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, Shutdown, SocketAddr, TcpStream, ToSocketAddrs};
-#[cfg(unix)]
-use std::os::unix::net::UnixStream;
 use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use super::address::{Place, Target};
+use socket2::Socket;
+
+use super::address::{Endpoint, Target};
 use crate::store::remote::server_url::Encryption;
 use crate::time::clock::Clock;
 use crate::time::clock::moment::Moment;
@@ -19,22 +19,22 @@ use crate::time::clock::moment::Moment;
 const LONGEST_ANSWER: usize = 8 * 1024 * 1024;
 
 pub(super) enum Stream {
-    Plain(Timed),
+    Plain(TimedSocket),
     #[cfg(feature = "redis-tls")]
-    Encrypted(Box<rustls::StreamOwned<rustls::ClientConnection, Timed>>),
+    Encrypted(Box<rustls::StreamOwned<rustls::ClientConnection, TimedSocket>>),
 }
 
 impl Stream {
     pub(super) fn open(target: &Target, until: Moment) -> io::Result<Self> {
-        match &target.address.place {
+        match &target.address.endpoint {
             #[cfg(unix)]
-            Place::Unix(path) => Ok(Self::Plain(Timed::new(Socket::Unix(connect_unix(path, until)?), until))),
+            Endpoint::Unix(path) => Ok(Self::Plain(TimedSocket::new(connect_unix(path, until)?, until))),
             #[cfg(not(unix))]
-            Place::Unix(_) => Err(io::Error::new(io::ErrorKind::Unsupported, "this system has no such sockets")),
-            Place::Tcp { host, port, encryption } => {
+            Endpoint::Unix(_) => Err(io::Error::new(io::ErrorKind::Unsupported, "this system has no such sockets")),
+            Endpoint::Tcp { host, port, encryption } => {
                 let socket = connect_tcp(host, *port, until)?;
                 socket.set_nodelay(true)?;
-                let timed = Timed::new(Socket::Tcp(socket), until);
+                let timed = TimedSocket::new(socket.into(), until);
                 match encryption {
                     Encryption::None => Ok(Self::Plain(timed)),
                     #[cfg(feature = "redis-tls")]
@@ -50,10 +50,10 @@ impl Stream {
     /// nobody asked for, which the next question would get for its answer.
     pub(super) fn is_spoilt(&self) -> bool {
         match self {
-            Self::Plain(timed) => timed.waiting() != Waiting::Nothing,
+            Self::Plain(timed) => timed.readable() != Readable::Nothing,
             // The encryption itself may be told something at any time.
             #[cfg(feature = "redis-tls")]
-            Self::Encrypted(stream) => stream.sock.waiting() == Waiting::End,
+            Self::Encrypted(stream) => stream.sock.readable() == Readable::End,
         }
     }
 
@@ -101,15 +101,15 @@ impl Write for Stream {
 fn encrypt(
     target: &Target,
     host: &str,
-    socket: Timed,
-) -> io::Result<rustls::StreamOwned<rustls::ClientConnection, Timed>> {
+    socket: TimedSocket,
+) -> io::Result<rustls::StreamOwned<rustls::ClientConnection, TimedSocket>> {
     let host = rustls::pki_types::ServerName::try_from(host.to_owned()).map_err(io::Error::other)?;
     let connection = rustls::ClientConnection::new(target.tls.config()?, host).map_err(io::Error::other)?;
     Ok(rustls::StreamOwned::new(connection, socket))
 }
 
 /// A socket and the moment at which whoever uses it stops waiting.
-pub(super) struct Timed {
+pub(super) struct TimedSocket {
     socket: Socket,
     until: Moment,
     /// How many bytes may still be read.
@@ -118,100 +118,75 @@ pub(super) struct Timed {
     waits: [Option<Duration>; 2],
 }
 
-enum Socket {
-    Tcp(TcpStream),
-    #[cfg(unix)]
-    Unix(UnixStream),
-}
-
 /// What could be read at once.
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(not(unix), expect(dead_code, reason = "this system is not asked"))]
-enum Waiting {
+enum Readable {
     Nothing,
     Bytes,
     End,
 }
 
 #[derive(Clone, Copy)]
-enum Way {
+enum Direction {
     In = 0,
     Out = 1,
 }
 
-impl Timed {
+impl TimedSocket {
     fn new(socket: Socket, until: Moment) -> Self {
         Self { socket, until, allowance: LONGEST_ANSWER, waits: [None; 2] }
     }
 
     #[cfg(unix)]
-    fn waiting(&self) -> Waiting {
+    fn readable(&self) -> Readable {
         use rustix::io::Errno;
         use rustix::net::{RecvFlags, recv};
 
-        let look = RecvFlags::PEEK | RecvFlags::DONTWAIT;
-        let seen = match &self.socket {
-            Socket::Tcp(socket) => recv(socket, &mut [0; 1], look),
-            Socket::Unix(socket) => recv(socket, &mut [0; 1], look),
-        };
+        let seen = recv(&self.socket, &mut [0; 1], RecvFlags::PEEK | RecvFlags::DONTWAIT);
         match seen {
-            Ok((1.., _)) => Waiting::Bytes,
-            Err(Errno::WOULDBLOCK | Errno::INTR) => Waiting::Nothing,
-            _ => Waiting::End,
+            Ok((1.., _)) => Readable::Bytes,
+            Err(Errno::WOULDBLOCK | Errno::INTR) => Readable::Nothing,
+            _ => Readable::End,
         }
     }
 
     #[cfg(not(unix))]
-    fn waiting(&self) -> Waiting {
-        Waiting::Nothing
+    fn readable(&self) -> Readable {
+        Readable::Nothing
     }
 
     /// Lets the socket wait for as long as is left. That costs a system call, so it is not told of less than a hundredth.
-    fn set_wait(&mut self, way: Way) -> io::Result<()> {
+    fn set_wait(&mut self, direction: Direction) -> io::Result<()> {
         let left = left(self.until)?;
-        let wait = &mut self.waits[way as usize];
+        let wait = &mut self.waits[direction as usize];
         if wait.is_some_and(|wait| left <= wait && wait.saturating_sub(left) <= wait / 100) {
             return Ok(());
         }
         *wait = Some(left);
-        match (&self.socket, way) {
-            (Socket::Tcp(socket), Way::In) => socket.set_read_timeout(*wait),
-            (Socket::Tcp(socket), Way::Out) => socket.set_write_timeout(*wait),
-            #[cfg(unix)]
-            (Socket::Unix(socket), Way::In) => socket.set_read_timeout(*wait),
-            #[cfg(unix)]
-            (Socket::Unix(socket), Way::Out) => socket.set_write_timeout(*wait),
+        match direction {
+            Direction::In => self.socket.set_read_timeout(*wait),
+            Direction::Out => self.socket.set_write_timeout(*wait),
         }
     }
 }
 
 /// The server is told at once, although a child process of ours may have the same socket open.
-impl Drop for Timed {
+impl Drop for TimedSocket {
     fn drop(&mut self) {
-        // One that is closed already is as well.
-        let _ = match &self.socket {
-            Socket::Tcp(socket) => socket.shutdown(Shutdown::Both),
-            #[cfg(unix)]
-            Socket::Unix(socket) => socket.shutdown(Shutdown::Both),
-        };
+        let _ = self.socket.shutdown(Shutdown::Both); // One that is closed already is as well.
     }
 }
 
-impl Read for Timed {
+impl Read for TimedSocket {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         loop {
-            self.set_wait(Way::In)?;
+            self.set_wait(Direction::In)?;
             let most = into.len().min(self.allowance);
             if most == 0 && !into.is_empty() {
                 return Err(io::Error::other("the answer has no end"));
             }
-            let into = &mut into[..most];
-            let read = match &mut self.socket {
-                Socket::Tcp(socket) => socket.read(into),
-                #[cfg(unix)]
-                Socket::Unix(socket) => socket.read(into),
-            };
-            match read {
+            match self.socket.read(&mut into[..most]) {
                 Err(error) if is_pause(&error) => {}
                 read => return read.inspect(|read| self.allowance -= read),
             }
@@ -219,16 +194,11 @@ impl Read for Timed {
     }
 }
 
-impl Write for Timed {
+impl Write for TimedSocket {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         loop {
-            self.set_wait(Way::Out)?;
-            let written = match &mut self.socket {
-                Socket::Tcp(socket) => socket.write(bytes),
-                #[cfg(unix)]
-                Socket::Unix(socket) => socket.write(bytes),
-            };
-            match written {
+            self.set_wait(Direction::Out)?;
+            match self.socket.write(bytes) {
                 Err(error) if is_pause(&error) => {}
                 written => return written,
             }
@@ -283,8 +253,8 @@ fn look_up(host: &str, port: u16, until: Moment) -> io::Result<Vec<SocketAddr>> 
 }
 
 #[cfg(unix)]
-fn connect_unix(path: &std::path::Path, until: Moment) -> io::Result<UnixStream> {
-    let socket = socket2::Socket::new(socket2::Domain::UNIX, socket2::Type::STREAM, None)?;
+fn connect_unix(path: &std::path::Path, until: Moment) -> io::Result<Socket> {
+    let socket = Socket::new(socket2::Domain::UNIX, socket2::Type::STREAM, None)?;
     socket.connect_timeout(&socket2::SockAddr::unix(path)?, left(until)?)?;
-    Ok(std::os::fd::OwnedFd::from(socket).into())
+    Ok(socket)
 }

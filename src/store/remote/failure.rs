@@ -1,4 +1,4 @@
-//! Why there is no answer, or none of use.
+//! The failure of a request to a server: its cause, whether the request may have been done, and whether to try again.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -21,36 +21,34 @@ enum Cause {
     Io(Arc<io::Error>),
     TimedOut(Option<Duration>),
     Refused(Refusal),
-    #[cfg(feature = "redis")]
-    TooLate,
-    /// Somebody else came first, time and again; and what they wrote was not seen, if it is so.
-    #[cfg(any(feature = "mysql", feature = "postgres"))]
-    Beaten {
-        unseen: bool,
+    /// Nothing was done, and another attempt may do it.
+    NotDone {
+        why: &'static str,
+        is_outage: bool,
     },
     /// What was answered is of no use, or whoever answers can't be trusted.
-    OfNoUse(Box<str>),
+    Unusable(Box<str>),
 }
 
-/// What a server answered in the place of what it was asked for.
+/// The server's answer in the place of what it was asked for.
 #[derive(Clone, Debug)]
-pub(crate) struct Refusal {
-    pub(crate) code: Box<str>,
-    pub(crate) details: Box<str>,
-    /// What to do about it, where its own words don't say it.
-    pub(crate) advice: Option<Cow<'static, str>>,
-    pub(crate) outlook: Outlook,
+struct Refusal {
+    code: Box<str>,
+    details: Box<str>,
+    /// The user's next step, where the server's own words don't say it.
+    advice: Option<Cow<'static, str>>,
+    kind: RefusalKind,
 }
 
 /// What comes of asking a server again that refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Outlook {
+pub(crate) enum RefusalKind {
     /// The same.
-    Refused,
+    Permanent,
     /// Perhaps something else, at once, also where the connection had just been made.
-    MayPass,
+    RetryAtOnce,
     /// Something else within seconds: the server has no room for another connection, or is being started or shut down.
-    Passes,
+    RetryLater,
     /// Somebody else's transaction has it, for as long as that lasts.
     #[cfg(any(feature = "mysql", feature = "postgres"))]
     Locked,
@@ -60,10 +58,9 @@ pub(crate) enum Outlook {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Retry {
     Never,
-    /// At once, on a connection that was just made.
-    OnAnother,
-    /// After a pause.
-    Later,
+    /// At once.
+    OnNewConnection,
+    AfterPause,
 }
 
 impl Failure {
@@ -79,21 +76,20 @@ impl Failure {
 
     /// The server answered what makes no sense here; `kind` is what it should be, as in "redis".
     pub(crate) fn not_understood(answer: impl fmt::Debug, kind: &str) -> Self {
-        let shown = on_one_line(&format!("{answer:?}"), 80);
-        let what = format!("the answer makes no sense: {shown}; is it a {kind} server?");
-        Self { cause: Cause::OfNoUse(what.into()), unanswered: true }
+        let what = makes_no_sense(&on_one_line(&format!("{answer:?}"), 80), kind);
+        Self { cause: Cause::Unusable(what.into()), unanswered: true }
     }
 
     /// Nothing was asked, because what answers is of no use.
     #[cfg(feature = "redis")]
-    pub(crate) fn of_no_use(why: &str) -> Self {
-        Self { cause: Cause::OfNoUse(why.into()), unanswered: false }
+    pub(crate) fn unusable(why: &str) -> Self {
+        Self { cause: Cause::Unusable(why.into()), unanswered: false }
     }
 
     /// The server answered with an error; what it was asked for has perhaps been done, or part of it.
-    pub(crate) fn refused(refusal: Refusal) -> Self {
-        let (code, details) = (on_one_line(&refusal.code, 80), on_one_line(&refusal.details, 1_000));
-        let refusal = Refusal { code: code.into(), details: details.into(), ..refusal };
+    pub(crate) fn refused(code: &str, details: &str, advice: Option<&'static str>, kind: RefusalKind) -> Self {
+        let (code, details) = (on_one_line(code, 80).into(), on_one_line(details, 1_000).into());
+        let refusal = Refusal { code, details, advice: advice.map(Cow::Borrowed), kind };
         Self { cause: Cause::Refused(refusal), unanswered: true }
     }
 
@@ -102,16 +98,9 @@ impl Failure {
         Self { unanswered: false, ..self }
     }
 
-    /// The server got the request when nobody waited for it any more by its clock, and did nothing.
-    #[cfg(feature = "redis")]
-    pub(crate) fn too_late() -> Self {
-        Self { cause: Cause::TooLate, unanswered: false }
-    }
-
-    /// Somebody else came first each time, and nothing was done. `unseen`: no look showed what they wrote.
-    #[cfg(any(feature = "mysql", feature = "postgres"))]
-    pub(crate) fn beaten(unseen: bool) -> Self {
-        Self { cause: Cause::Beaten { unseen }, unanswered: false }
+    /// Nothing was done, and another attempt may do it.
+    pub(crate) fn not_done(why: &'static str, is_outage: bool) -> Self {
+        Self { cause: Cause::NotDone { why, is_outage }, unanswered: false }
     }
 
     pub(crate) fn may_have_been_done(&self) -> bool {
@@ -139,24 +128,24 @@ impl Failure {
     #[cfg(any(feature = "mysql", feature = "postgres"))]
     pub(crate) fn of_all(mut self) -> Self {
         if let Cause::Refused(refusal) = &mut self.cause {
-            refusal.outlook = Outlook::Refused;
+            refusal.kind = RefusalKind::Permanent;
         }
         self
     }
 
     /// What comes of asking again, where the server refused.
-    pub(crate) fn outlook(&self) -> Option<Outlook> {
+    pub(crate) fn refusal_kind(&self) -> Option<RefusalKind> {
         match &self.cause {
-            Cause::Refused(refusal) => Some(refusal.outlook),
+            Cause::Refused(refusal) => Some(refusal.kind),
             _ => None,
         }
     }
 
     /// Whether somebody else's transaction has it: the connection is as it was, and another would hear the same.
     pub(crate) fn is_locked(&self) -> bool {
-        match self.outlook() {
+        match self.refusal_kind() {
             #[cfg(any(feature = "mysql", feature = "postgres"))]
-            Some(Outlook::Locked) => true,
+            Some(RefusalKind::Locked) => true,
             _ => false,
         }
     }
@@ -167,7 +156,7 @@ impl Failure {
 
     /// The same; and what may be the matter, where a connection was closed before it was one. `setting` is how many clients
     /// the server takes.
-    pub(crate) fn at_the_door(self, setting: &str) -> Self {
+    pub(crate) fn while_connecting(self, setting: &str) -> Self {
         let what = || {
             format!(
                 "the server closed the connection before it answered: it has no room for another client ({setting}), \
@@ -183,34 +172,28 @@ impl Failure {
     }
 
     /// What it is to whoever asked: no answer, a refusal, or nothing of use.
-    pub(crate) fn while_trying_to(self, attempted: String) -> MutexError {
+    pub(crate) fn into_error(self, attempted: String) -> MutexError {
         match &self.cause {
             Cause::Refused(_) if self.is_locked() => MutexError::unusable(attempted, self),
             Cause::Refused(_) => MutexError::refused(attempted, self),
-            Cause::OfNoUse(_) => MutexError::unusable(attempted, self).of_the_store(),
-            #[cfg(any(feature = "mysql", feature = "postgres"))]
-            Cause::Beaten { .. } => MutexError::unusable(attempted, self),
-            #[cfg(feature = "redis")]
-            Cause::TooLate => MutexError::unavailable(attempted, self),
-            Cause::Io(_) | Cause::TimedOut(_) => MutexError::unavailable(attempted, self),
+            Cause::Unusable(_) => MutexError::unusable(attempted, self).of_the_store(),
+            Cause::NotDone { is_outage: false, .. } => MutexError::unusable(attempted, self),
+            _ => MutexError::unavailable(attempted, self),
         }
     }
 
-    /// Whether the same question is worth another attempt. A connection that was at rest may have been out of order, or
+    /// Whether the same question is worth another attempt. A connection that was idle may have been out of order, or
     /// belong to a server that is not the right one any more; after one that was just made, a second one helps if that
     /// broke, if the refusal says so, and where clocks had drifted apart because it compares them anew.
     pub(crate) fn retry(&self, was_fresh: bool) -> Retry {
         let helps = match &self.cause {
-            Cause::Refused(refusal) if refusal.outlook == Outlook::Passes => return Retry::Later,
-            Cause::Refused(refusal) => refusal.outlook == Outlook::MayPass,
-            Cause::Io(error) if was_fresh && !self.unanswered && nobody_listens(error) => return Retry::Later,
-            #[cfg(feature = "redis")]
-            Cause::TooLate => true,
-            #[cfg(any(feature = "mysql", feature = "postgres"))]
-            Cause::Beaten { .. } => true,
-            Cause::Io(_) | Cause::TimedOut(_) | Cause::OfNoUse(_) => self.unanswered,
+            Cause::Refused(refusal) if refusal.kind == RefusalKind::RetryLater => return Retry::AfterPause,
+            Cause::Refused(refusal) => refusal.kind == RefusalKind::RetryAtOnce,
+            Cause::Io(error) if was_fresh && !self.unanswered && nobody_listens(error) => return Retry::AfterPause,
+            Cause::NotDone { .. } => true,
+            Cause::Io(_) | Cause::TimedOut(_) | Cause::Unusable(_) => self.unanswered,
         };
-        if helps || (!was_fresh && !self.is_locked()) { Retry::OnAnother } else { Retry::Never }
+        if helps || (!was_fresh && !self.is_locked()) { Retry::OnNewConnection } else { Retry::Never }
     }
 
     /// This failure of a request, of which something may have been done, if `done`, apart from what it says.
@@ -245,7 +228,7 @@ impl Cause {
     fn of(error: io::Error) -> Self {
         match error.kind() {
             io::ErrorKind::TimedOut => Self::TimedOut(None),
-            io::ErrorKind::InvalidData | io::ErrorKind::PermissionDenied => Self::OfNoUse(error.to_string().into()),
+            io::ErrorKind::InvalidData | io::ErrorKind::PermissionDenied => Self::Unusable(error.to_string().into()),
             _ => Self::Io(Arc::new(error)),
         }
     }
@@ -262,10 +245,15 @@ pub(crate) fn understood(error: &io::Error, kind: &str) -> io::Error {
     let is_of_tls = false;
     match error.kind() {
         InvalidData | InvalidInput | Other if !is_of_tls => {
-            io::Error::new(InvalidData, format!("the answer makes no sense: {error}; is it a {kind} server?"))
+            io::Error::new(InvalidData, makes_no_sense(&error.to_string(), kind))
         }
         same => io::Error::new(same, error.to_string()),
     }
+}
+
+/// An answer that is none of the protocol; `kind` is the kind of server that was expected, as in "redis".
+pub(crate) fn makes_no_sense(answer: &str, kind: &str) -> String {
+    format!("the answer makes no sense: {answer}; is it a {kind} server?")
 }
 
 /// So many characters of what a server said, none of which hides or breaks the line of a log.
@@ -282,21 +270,8 @@ impl fmt::Display for Failure {
             Cause::Io(error) => error.fmt(f),
             Cause::TimedOut(None) => f.write_str("no answer in time"),
             Cause::TimedOut(Some(timeout)) => write!(f, "no answer within {timeout:?}"),
-            #[cfg(feature = "redis")]
-            Cause::TooLate => f.write_str(
-                "the server did nothing, because by its clock the request came too late or too early: find out whether \
-                 something sets that clock",
-            ),
-            #[cfg(any(feature = "mysql", feature = "postgres"))]
-            Cause::Beaten { unseen: false } => {
-                f.write_str("many ask for it at the same moment, and this one's turn did not come in time")
-            }
-            #[cfg(any(feature = "mysql", feature = "postgres"))]
-            Cause::Beaten { unseen: true } => f.write_str(
-                "others came first time and again, and no look showed what they wrote: does a proxy send reads to a \
-                 replica?",
-            ),
-            Cause::OfNoUse(what) => f.write_str(what),
+            Cause::NotDone { why, .. } => f.write_str(why),
+            Cause::Unusable(what) => f.write_str(what),
             Cause::Refused(refusal) => refusal.fmt(f),
         }
     }

@@ -1,4 +1,4 @@
-//! A value that each process has for itself, for what parent and child would both use after a `fork`: a connection, say.
+//! A value that each process has for itself, so that a child made by `fork` does not use its parent's connections.
 
 use std::fmt;
 use std::mem;
@@ -10,15 +10,15 @@ use crate::base::process;
 ///
 /// No lock is shared between the two, because a thread of the parent may hold it at the moment of the `fork`.
 pub(crate) struct PerProcess<T> {
-    first: OnceLock<Box<Place<T>>>,
+    first: OnceLock<Box<OfProcess<T>>>,
 }
 
-struct Place<T> {
+struct OfProcess<T> {
     process: u32,
     /// Gone when the whole is dropped.
     value: Option<T>,
     /// The place of a child of this process.
-    next: OnceLock<Box<Place<T>>>,
+    next: OnceLock<Box<OfProcess<T>>>,
 }
 
 impl<T: Default> PerProcess<T> {
@@ -26,7 +26,7 @@ impl<T: Default> PerProcess<T> {
         let process = process::id();
         let mut next = &self.first;
         loop {
-            let place = next.get_or_init(|| Box::new(Place::of(process)));
+            let place = next.get_or_init(|| Box::new(OfProcess::of(process)));
             match &place.value {
                 Some(value) if place.process == process => return value,
                 _ => next = &place.next,
@@ -35,7 +35,7 @@ impl<T: Default> PerProcess<T> {
     }
 }
 
-impl<T: Default> Place<T> {
+impl<T: Default> OfProcess<T> {
     fn of(process: u32) -> Self {
         Self { process, value: Some(T::default()), next: OnceLock::new() }
     }
@@ -89,7 +89,7 @@ mod tests {
     #[test]
     fn a_process_finds_its_own_value_and_drops_no_other() {
         let inherited = PerProcess::<Counted>::default();
-        let parents = Place { process: process::id() + 1, ..Place::of(0) };
+        let parents = OfProcess { process: process::id() + 1, ..OfProcess::of(0) };
         assert!(inherited.first.set(Box::new(parents)).is_ok());
         let own: *const Counted = inherited.get();
         assert!(std::ptr::eq(own, inherited.get()), "it stays the same");

@@ -1,4 +1,4 @@
-//! One server: how it is met, how often it is asked, and for how long.
+//! One server: connections, attempts, and the time limit of a call.
 
 use std::fmt;
 use std::iter;
@@ -35,7 +35,7 @@ pub(crate) struct Server<C: Connect> {
 }
 
 /// A connection, for one call.
-pub(crate) struct Line<C> {
+pub(crate) struct PooledConnection<C> {
     pub(crate) connection: C,
     /// Whether it was just made, and never idle.
     #[cfg_attr(not(feature = "redis"), expect(dead_code, reason = "a script may be missing where it was idle"))]
@@ -61,7 +61,10 @@ impl<C: Connect> Server<C> {
     /// Lets `exchange` ask and hear the server: once more, on a connection that was just made, where that may help; and
     /// again and again, as long as the call may take, while the server has no room or is being started. So whatever it
     /// asks must be asked by an owner, who is known again.
-    pub(crate) fn ask<T>(&self, exchange: impl Fn(&mut Line<C>, Attempt) -> Result<T, Failure>) -> Result<T, Failure> {
+    pub(crate) fn ask<T>(
+        &self,
+        exchange: impl Fn(&mut PooledConnection<C>, Attempt) -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
         let until = Clock::system().moment().plus(self.timeout);
         let (mut again, mut on_another) = (false, false);
         let (mut backoff, mut refused) = (Backoff::default(), None);
@@ -78,11 +81,11 @@ impl<C: Connect> Server<C> {
             };
             again |= failure.may_have_been_done();
             let goes_on = match failure.retry(was_fresh) {
-                Retry::Later => {
+                Retry::AfterPause => {
                     refused = Some(failure.clone());
                     backoff.pauses_before(until)
                 }
-                Retry::OnAnother => !mem::replace(&mut on_another, true) && Clock::system().moment() < until,
+                Retry::OnNewConnection => !mem::replace(&mut on_another, true) && Clock::system().moment() < until,
                 Retry::Never => false,
             };
             if !goes_on {
@@ -97,7 +100,7 @@ impl<C: Connect> Server<C> {
     #[cfg(any(feature = "mysql", feature = "postgres"))]
     pub(crate) fn ask_on_idle<T>(
         &self,
-        exchange: impl Fn(&mut Line<C>, Attempt) -> Result<T, Failure>,
+        exchange: impl Fn(&mut PooledConnection<C>, Attempt) -> Result<T, Failure>,
     ) -> Option<Result<T, Failure>> {
         let connection = self.idle_connection()?;
         let until = Clock::system().moment().plus(self.timeout);
@@ -120,11 +123,12 @@ impl<C: Connect> Server<C> {
         &self,
         connection: C,
         attempt: Attempt,
-        exchange: &impl Fn(&mut Line<C>, Attempt) -> Result<T, Failure>,
+        exchange: &impl Fn(&mut PooledConnection<C>, Attempt) -> Result<T, Failure>,
     ) -> Result<T, Failure> {
         let now = Clock::system().moment();
         let attempt = Attempt { until: now.plus(attempt.until.since(now) / 2), ..attempt };
-        let answer = self.attempt(Line { connection, is_fresh: false, is_spoilt: false }, attempt, exchange);
+        let answer =
+            self.attempt(PooledConnection { connection, is_fresh: false, is_spoilt: false }, attempt, exchange);
         if answer.as_ref().is_err_and(|failure| !failure.is_locked()) {
             drop(self.take_idle()); // What ended one connection has ended those beside it.
         }
@@ -134,21 +138,21 @@ impl<C: Connect> Server<C> {
     fn attempt_afresh<T>(
         &self,
         attempt: Attempt,
-        exchange: &impl Fn(&mut Line<C>, Attempt) -> Result<T, Failure>,
+        exchange: &impl Fn(&mut PooledConnection<C>, Attempt) -> Result<T, Failure>,
     ) -> Result<T, Failure> {
         let connection = C::open(&self.target, attempt.until)?;
-        self.attempt(Line { connection, is_fresh: true, is_spoilt: false }, attempt, exchange)
+        self.attempt(PooledConnection { connection, is_fresh: true, is_spoilt: false }, attempt, exchange)
     }
 
     fn attempt<T>(
         &self,
-        mut line: Line<C>,
+        mut pooled: PooledConnection<C>,
         attempt: Attempt,
-        exchange: &impl Fn(&mut Line<C>, Attempt) -> Result<T, Failure>,
+        exchange: &impl Fn(&mut PooledConnection<C>, Attempt) -> Result<T, Failure>,
     ) -> Result<T, Failure> {
-        let answer = exchange(&mut line, attempt);
-        if answer.as_ref().err().is_none_or(Failure::is_locked) && !line.is_spoilt {
-            self.idle.get().keep(line.connection);
+        let answer = exchange(&mut pooled, attempt);
+        if answer.as_ref().err().is_none_or(Failure::is_locked) && !pooled.is_spoilt {
+            self.idle.get().keep(pooled.connection);
         }
         answer
     }

@@ -1,4 +1,4 @@
-//! A server's clock, as far as we have heard of it.
+//! The clock of a server, as last heard.
 
 use chrono::{DateTime, Utc};
 

@@ -1,4 +1,4 @@
-//! Encryption, and who is trusted.
+//! TLS: the trusted roots, and a certificate of our own.
 
 use std::io;
 use std::sync::{Arc, OnceLock};
@@ -19,11 +19,11 @@ pub(crate) struct TlsOptions {
 /// The same, read.
 pub(crate) struct Tls {
     roots: Option<Vec<CertificateDer<'static>>>,
-    client: Option<Client>,
+    client: Option<ClientCertificate>,
     config: OnceLock<Arc<ClientConfig>>,
 }
 
-struct Client {
+struct ClientCertificate {
     chain: Vec<CertificateDer<'static>>,
     key: PrivateKeyDer<'static>,
     /// Both, as the user gave them.
@@ -36,7 +36,7 @@ impl TlsOptions {
         let client = self.client.map(|pem| {
             let key = PrivateKeyDer::from_pem_slice(&pem.1).map_err(|error| wrong("key of the client", &error))?;
             let chain = certificates(&pem.0, "certificate of the client")?;
-            Ok(Client {
+            Ok(ClientCertificate {
                 chain,
                 key,
                 #[cfg(feature = "mysql-tls")]
@@ -71,7 +71,7 @@ impl Tls {
         let config = config.map_err(io::Error::other)?.with_root_certificates(roots);
         match &self.client {
             None => Ok(config.with_no_client_auth()),
-            Some(Client { chain, key, .. }) => {
+            Some(ClientCertificate { chain, key, .. }) => {
                 config.with_client_auth_cert(chain.clone(), key.clone_key()).map_err(io::Error::other)
             }
         }

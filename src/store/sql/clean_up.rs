@@ -1,4 +1,4 @@
-//! Rows that have ended are cleaned away, now and then, by a thread that no gate waits for.
+//! The clean-up: a thread deletes rows that have ended, now and then. No gate waits for it.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{self, Receiver};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::text::TableName;
+use super::statements::TableName;
 use crate::base::error::InvalidOptions;
 use crate::store::remote::server_builder::ServerOptions;
 
@@ -25,7 +25,9 @@ impl TableOptions {
         if (shortest..=longest).contains(&timeout) {
             return Ok(Self { table, timeout });
         }
-        Err(InvalidOptions::new(format!("a time-out of {timeout:?} is outside of {shortest:?} to {longest:?}")))
+        Err(InvalidOptions::new(format!(
+            "a time-out of {timeout:?} is outside_any_runtime of {shortest:?} to {longest:?}"
+        )))
     }
 
     /// The longest time that a statement waits for a row that another transaction has locked: so much less than a call may

@@ -1,4 +1,4 @@
-//! What differs between servers that are asked in SQL.
+//! The trait `Session`, a connection to an SQL server of any kind, and its `Dialect`.
 
 use chrono::{DateTime, Utc};
 
@@ -8,7 +8,7 @@ use crate::store::remote::server::Connect;
 use crate::time::clock::moment::Moment;
 
 /// What one row says, column by column, as text.
-pub(crate) type Row = Vec<String>;
+pub(crate) type TextRow = Vec<String>;
 
 /// One connection to a server.
 pub(crate) trait Session: Connect<Target: Send + Sync> + Send + 'static {
@@ -16,22 +16,22 @@ pub(crate) trait Session: Connect<Target: Send + Sync> + Send + 'static {
 
     /// Has the statements carried out, all or none, and hears the rows of all of them, one behind the other. It ends at
     /// `until`, however little is missing. A refusal that may pass leaves the session as it was.
-    fn query(&mut self, statements: &str, until: Moment) -> Result<Vec<Row>, Failure>;
+    fn query(&mut self, statements: &str, until: Moment) -> Result<Vec<TextRow>, Failure>;
 
     /// What is to be said of a server and a table of which `health` tells so.
-    fn warnings(health: &[Row]) -> Vec<StoreWarning>;
+    fn warnings(health: &[TextRow]) -> Vec<StoreWarning>;
 
     /// What to write behind the URL for TLS, where what is said may be read on its way.
     fn plaintext(target: &Self::Target) -> Option<&'static str>;
 
     /// The server's time, which `health` tells as well.
-    fn time(health: &[Row]) -> Option<DateTime<Utc>> {
+    fn time(health: &[TextRow]) -> Option<DateTime<Utc>> {
         DateTime::from_timestamp_micros(told(health, "time").first()?.parse().ok()?)
     }
 }
 
 /// What `health` tells of this: the second column of each row that has it in the first.
-pub(crate) fn told<'a>(health: &'a [Row], what: &str) -> Vec<&'a str> {
+pub(crate) fn told<'a>(health: &'a [TextRow], what: &str) -> Vec<&'a str> {
     let rows = health.iter().filter(|row| row.first().is_some_and(|first| first == what));
     rows.filter_map(|row| row.get(1).map(String::as_str)).collect()
 }

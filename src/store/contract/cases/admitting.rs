@@ -1,4 +1,4 @@
-//! A lease and a claim together: all or nothing, and no race consumes an occurrence.
+//! Cases of admissions: lease and claim are granted together or not at all, and no race consumes an occurrence.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;

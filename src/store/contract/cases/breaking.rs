@@ -1,11 +1,11 @@
-//! Broken by an operator.
+//! Cases of `break_lease`.
 
 use crate::lease::name::MutexName;
 use crate::lease::request::Lease;
 use crate::store::contract::harness::Harness;
-use crate::store::contract::subject::{Subject, Verdict, long, must};
+use crate::store::contract::subject::{CaseResult, Subject, long, must};
 
-pub(super) fn a_broken_name_is_free_and_its_holder_can_not_come_back<H: Harness>(subject: &Subject<H>) -> Verdict {
+pub(super) fn a_broken_name_is_free_and_its_holder_can_not_come_back<H: Harness>(subject: &Subject<H>) -> CaseResult {
     if let Some(unsupported) = subject.can_not_break() {
         return unsupported;
     }
@@ -21,10 +21,10 @@ pub(super) fn a_broken_name_is_free_and_its_holder_can_not_come_back<H: Harness>
     subject.is_held_by(&holder, "a broken holder leaves the new one alone");
     subject.is_refused(&name);
     subject.gives_back(&holder);
-    Verdict::Passed
+    CaseResult::Passed
 }
 
-pub(super) fn breaking_a_free_name_changes_nothing<H: Harness>(subject: &Subject<H>) -> Verdict {
+pub(super) fn breaking_a_free_name_changes_nothing<H: Harness>(subject: &Subject<H>) -> CaseResult {
     if let Some(unsupported) = subject.can_not_break() {
         return unsupported;
     }
@@ -40,7 +40,7 @@ pub(super) fn breaking_a_free_name_changes_nothing<H: Harness>(subject: &Subject
     is_not_broken(subject, &name);
     subject.is_held_by(&other, "breaking one name leaves others alone");
     subject.create(&name);
-    Verdict::Passed
+    CaseResult::Passed
 }
 
 #[track_caller]

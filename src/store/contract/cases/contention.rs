@@ -1,4 +1,4 @@
-//! Many threads, one winner.
+//! Cases of many threads that ask for one name: one wins.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};

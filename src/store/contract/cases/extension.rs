@@ -1,8 +1,8 @@
-//! Extended by its owner only, as long as it holds.
+//! Cases of `extend`: only the owner can, and only as long as it holds.
 
 use crate::lease::request::Lease;
 use crate::store::contract::harness::Harness;
-use crate::store::contract::subject::{Subject, Verdict, long, must};
+use crate::store::contract::subject::{CaseResult, Subject, long, must};
 use crate::store::event_mutex::EventMutex;
 
 pub(super) fn a_store_says_whether_it_can_extend<H: Harness>(subject: &Subject<H>) {
@@ -28,7 +28,7 @@ pub(super) fn a_store_says_whether_it_can_extend<H: Harness>(subject: &Subject<H
     }
 }
 
-pub(super) fn an_extension_moves_the_end_each_time<H: Harness>(subject: &Subject<H>) -> Verdict {
+pub(super) fn an_extension_moves_the_end_each_time<H: Harness>(subject: &Subject<H>) -> CaseResult {
     if let Some(unsupported) = subject.can_not_extend() {
         return unsupported;
     }
@@ -53,10 +53,10 @@ pub(super) fn an_extension_moves_the_end_each_time<H: Harness>(subject: &Subject
         subject.is_free(name, "an extended lease ends one term after the last extension");
         Some(())
     });
-    Verdict::Passed
+    CaseResult::Passed
 }
 
-pub(super) fn an_extension_can_shorten<H: Harness>(subject: &Subject<H>) -> Verdict {
+pub(super) fn an_extension_can_shorten<H: Harness>(subject: &Subject<H>) -> CaseResult {
     if let Some(unsupported) = subject.can_not_extend() {
         return unsupported;
     }
@@ -66,10 +66,10 @@ pub(super) fn an_extension_can_shorten<H: Harness>(subject: &Subject<H>) -> Verd
     subject.let_pass(subject.short());
     subject.is_free(lease.name(), "an extension ends the lease one term from now, also when that is earlier");
     subject.create(lease.name());
-    Verdict::Passed
+    CaseResult::Passed
 }
 
-pub(super) fn an_extension_after_the_end_is_refused<H: Harness>(subject: &Subject<H>) -> Verdict {
+pub(super) fn an_extension_after_the_end_is_refused<H: Harness>(subject: &Subject<H>) -> CaseResult {
     if let Some(unsupported) = subject.can_not_extend() {
         return unsupported;
     }
@@ -78,10 +78,10 @@ pub(super) fn an_extension_after_the_end_is_refused<H: Harness>(subject: &Subjec
     is_not_extended(subject, &lease);
     subject.is_free(lease.name(), "an extension after the end takes nothing");
     subject.create(lease.name());
-    Verdict::Passed
+    CaseResult::Passed
 }
 
-pub(super) fn an_extension_after_a_forget_is_refused<H: Harness>(subject: &Subject<H>) -> Verdict {
+pub(super) fn an_extension_after_a_forget_is_refused<H: Harness>(subject: &Subject<H>) -> CaseResult {
     if let Some(unsupported) = subject.can_not_extend() {
         return unsupported;
     }
@@ -89,10 +89,10 @@ pub(super) fn an_extension_after_a_forget_is_refused<H: Harness>(subject: &Subje
     subject.gives_back(&lease);
     is_not_extended(subject, &lease);
     subject.is_free(lease.name(), "an extension after a forget takes nothing");
-    Verdict::Passed
+    CaseResult::Passed
 }
 
-pub(super) fn an_extension_after_a_break_is_refused<H: Harness>(subject: &Subject<H>) -> Verdict {
+pub(super) fn an_extension_after_a_break_is_refused<H: Harness>(subject: &Subject<H>) -> CaseResult {
     if let Some(unsupported) = subject.can_not_extend().or_else(|| subject.can_not_break()) {
         return unsupported;
     }
@@ -106,10 +106,10 @@ pub(super) fn an_extension_after_a_break_is_refused<H: Harness>(subject: &Subjec
     must(!shortened, "who was broken shortens nothing", &name, "extend answered true");
     subject.let_pass(subject.short());
     subject.is_held_by(&holder, "an extension after a break leaves the new holder alone");
-    Verdict::Passed
+    CaseResult::Passed
 }
 
-pub(super) fn a_late_extension_leaves_the_new_holder_alone<H: Harness>(subject: &Subject<H>) -> Verdict {
+pub(super) fn a_late_extension_leaves_the_new_holder_alone<H: Harness>(subject: &Subject<H>) -> CaseResult {
     if let Some(unsupported) = subject.can_not_extend() {
         return unsupported;
     }
@@ -128,10 +128,10 @@ pub(super) fn a_late_extension_leaves_the_new_holder_alone<H: Harness>(subject: 
     is_not_extended(subject, &late);
     subject.let_pass(subject.short());
     subject.is_free(holder.name(), "a late extension does not prolong the new holder's lease");
-    Verdict::Passed
+    CaseResult::Passed
 }
 
-pub(super) fn several_extensions_are_independent<H: Harness>(subject: &Subject<H>) -> Verdict {
+pub(super) fn several_extensions_are_independent<H: Harness>(subject: &Subject<H>) -> CaseResult {
     if let Some(unsupported) = subject.can_not_extend() {
         return unsupported;
     }
@@ -149,7 +149,7 @@ pub(super) fn several_extensions_are_independent<H: Harness>(subject: &Subject<H
     subject.is_free(&names[1], promise);
     subject.is_held_by(&holder, promise);
     subject.is_free(&names[3], promise);
-    Verdict::Passed
+    CaseResult::Passed
 }
 
 #[track_caller]

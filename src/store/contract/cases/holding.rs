@@ -1,4 +1,4 @@
-//! Created, held, freed, expired.
+//! Cases of `create`, `forget` and expiry.
 
 use crate::store::contract::harness::Harness;
 use crate::store::contract::subject::{Subject, answered, broken, must};

@@ -1,10 +1,10 @@
-//! Looking changes nothing.
+//! Cases of `exists` and `holder`: looking changes nothing.
 
 use chrono::TimeDelta;
 
 use crate::store::contract::harness::Harness;
 use crate::store::contract::race::beside;
-use crate::store::contract::subject::{Subject, Verdict, answered, broken, long, must};
+use crate::store::contract::subject::{CaseResult, Subject, answered, broken, long, must};
 use crate::store::event_mutex::EventMutex;
 
 pub(super) fn looking_at_a_free_name_leaves_it_free<H: Harness>(subject: &Subject<H>) {
@@ -60,13 +60,13 @@ pub(super) fn looking_never_makes_a_create_fail<H: Harness>(subject: &Subject<H>
     });
 }
 
-pub(super) fn the_holder_is_told_truly_or_not_at_all<H: Harness>(subject: &Subject<H>) -> Verdict {
+pub(super) fn the_holder_is_told_truly_or_not_at_all<H: Harness>(subject: &Subject<H>) -> CaseResult {
     let name = subject.name("holder");
     let lease = subject.create(&name);
     let told = subject.holder(&name);
     subject.is_told(&lease, told.as_ref(), "the holder is told truly");
     let Some(told) = told else {
-        return Verdict::DoesNotApply("the store keeps no holders");
+        return CaseResult::DoesNotApply("the store keeps no holders");
     };
     let promise = "a person can read who holds a name, since when and until when";
     must(told.pid() == std::process::id(), promise, &name, format_args!("told {told:?}"));
@@ -85,5 +85,5 @@ pub(super) fn the_holder_is_told_truly_or_not_at_all<H: Harness>(subject: &Subje
     subject.let_pass(subject.short());
     let after = subject.holder(&name);
     must(after.is_none(), "nobody holds an expired name", &name, format_args!("told {after:?}"));
-    Verdict::Passed
+    CaseResult::Passed
 }

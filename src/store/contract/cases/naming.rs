@@ -1,4 +1,4 @@
-//! Names are bytes: two are the same only if they are equal.
+//! Cases of odd names: two are the same only if they are equal byte by byte.
 
 use std::collections::HashSet;
 

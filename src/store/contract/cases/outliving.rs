@@ -1,13 +1,13 @@
-//! Lifelines: a lease that has one lasts as long as those who have it open, and ends as ever for who holds it.
+//! Cases of lifelines: a lease that has one lasts as long as somebody has it open.
 
 use crate::lease::name::MutexName;
 use crate::lease::request::Lease;
 use crate::store::contract::harness::Harness;
-use crate::store::contract::subject::{Subject, Verdict, answered, broken, must};
+use crate::store::contract::subject::{CaseResult, Subject, answered, broken, must};
 use crate::store::event_mutex::EventMutex;
 use crate::store::event_mutex::lifeline::Lifeline;
 
-pub(super) fn a_lease_with_a_lifeline_outlasts_its_term<H: Harness>(subject: &Subject<H>) -> Verdict {
+pub(super) fn a_lease_with_a_lifeline_outlasts_its_term<H: Harness>(subject: &Subject<H>) -> CaseResult {
     if let Some(none) = subject.gives_no_lifeline() {
         return none;
     }
@@ -24,10 +24,10 @@ pub(super) fn a_lease_with_a_lifeline_outlasts_its_term<H: Harness>(subject: &Su
         subject.gives_back(&lease);
         Some(())
     });
-    Verdict::Passed
+    CaseResult::Passed
 }
 
-pub(super) fn an_extension_does_not_end_a_lease_with_a_lifeline<H: Harness>(subject: &Subject<H>) -> Verdict {
+pub(super) fn an_extension_does_not_end_a_lease_with_a_lifeline<H: Harness>(subject: &Subject<H>) -> CaseResult {
     if let Some(unsupported) = subject.can_not_extend().or_else(|| subject.gives_no_lifeline()) {
         return unsupported;
     }
@@ -43,10 +43,10 @@ pub(super) fn an_extension_does_not_end_a_lease_with_a_lifeline<H: Harness>(subj
         subject.gives_back(&lease);
         Some(())
     });
-    Verdict::Passed
+    CaseResult::Passed
 }
 
-pub(super) fn a_forget_frees_a_name_whoever_has_its_lifeline<H: Harness>(subject: &Subject<H>) -> Verdict {
+pub(super) fn a_forget_frees_a_name_whoever_has_its_lifeline<H: Harness>(subject: &Subject<H>) -> CaseResult {
     if let Some(none) = subject.gives_no_lifeline() {
         return none;
     }
@@ -59,10 +59,10 @@ pub(super) fn a_forget_frees_a_name_whoever_has_its_lifeline<H: Harness>(subject
     subject.let_pass(subject.short());
     subject.is_free(&name, "a lifeline has nothing to do with the next lease");
     must(!subject.forget(&next), "a lease ends with its term", &name, "forget answered true");
-    Verdict::Passed
+    CaseResult::Passed
 }
 
-pub(super) fn a_later_release_frees_a_name_whoever_has_its_lifeline<H: Harness>(subject: &Subject<H>) -> Verdict {
+pub(super) fn a_later_release_frees_a_name_whoever_has_its_lifeline<H: Harness>(subject: &Subject<H>) -> CaseResult {
     if let Some(unsupported) = subject.can_not_extend().or_else(|| subject.gives_no_lifeline()) {
         return unsupported;
     }
@@ -80,10 +80,10 @@ pub(super) fn a_later_release_frees_a_name_whoever_has_its_lifeline<H: Harness>(
         subject.create(name);
         Some(())
     });
-    Verdict::Passed
+    CaseResult::Passed
 }
 
-pub(super) fn a_break_frees_a_name_whoever_has_its_lifeline<H: Harness>(subject: &Subject<H>) -> Verdict {
+pub(super) fn a_break_frees_a_name_whoever_has_its_lifeline<H: Harness>(subject: &Subject<H>) -> CaseResult {
     if let Some(unsupported) = subject.can_not_break().or_else(|| subject.gives_no_lifeline()) {
         return unsupported;
     }
@@ -95,7 +95,7 @@ pub(super) fn a_break_frees_a_name_whoever_has_its_lifeline<H: Harness>(subject:
     let holder = subject.create(lease.name());
     must(!subject.forget(&lease), "the broken holder's forget answers false", lease.name(), "it answered true");
     subject.is_held_by(&holder, "a broken holder with a lifeline leaves the new one alone");
-    Verdict::Passed
+    CaseResult::Passed
 }
 
 pub(super) fn what_is_not_ours_any_more_gets_no_lifeline<H: Harness>(subject: &Subject<H>) {
@@ -118,9 +118,9 @@ pub(super) fn what_is_not_ours_any_more_gets_no_lifeline<H: Harness>(subject: &S
     }
 }
 
-pub(super) fn a_lease_without_a_lifeline_is_as_it_was<H: Harness>(subject: &Subject<H>) -> Verdict {
+pub(super) fn a_lease_without_a_lifeline_is_as_it_was<H: Harness>(subject: &Subject<H>) -> CaseResult {
     if subject.gives_no_lifeline().is_none() {
-        return Verdict::DoesNotApply("the store gives lifelines");
+        return CaseResult::DoesNotApply("the store gives lifelines");
     }
     let asks = |lease: &Lease| {
         let lifeline = subject.lifeline(lease);
@@ -137,7 +137,7 @@ pub(super) fn a_lease_without_a_lifeline_is_as_it_was<H: Harness>(subject: &Subj
     asks(&lease);
     subject.let_pass(subject.short());
     subject.is_free(lease.name(), "a lease without a lifeline ends with its term");
-    Verdict::Passed
+    CaseResult::Passed
 }
 
 /// A lease of a few short terms and its lifeline, if that was asked for before the lease could have ended.

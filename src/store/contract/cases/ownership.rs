@@ -1,4 +1,4 @@
-//! Only the owner releases.
+//! Cases of late releases: only the owner releases.
 
 use crate::lease::request::Lease;
 use crate::store::contract::harness::Harness;

@@ -1,4 +1,4 @@
-//! Many processes, one winner; a process that is killed, and one that is late.
+//! Cases of several processes: one wins, one is killed, one is late.
 
 use std::env;
 use std::fs;
@@ -15,7 +15,7 @@ use crate::lease::term::Term;
 use crate::store::contract::child::{Other, say};
 use crate::store::contract::harness::Harness;
 use crate::store::contract::race::patiently;
-use crate::store::contract::subject::{Subject, Verdict, answered, broken, lease, long, must};
+use crate::store::contract::subject::{CaseResult, Subject, answered, broken, lease, long, must};
 use crate::store::event_mutex::EventMutex;
 use crate::store::event_mutex::lifeline::Lifeline;
 
@@ -26,9 +26,12 @@ const NAMES: usize = 1_000;
 const ROUND: usize = 100;
 const UPDATES: u64 = 50;
 
-const ONE_PROCESS: Verdict = Verdict::DoesNotApply("the harness gives no address: only this process sees the store");
+const ONE_PROCESS: CaseResult =
+    CaseResult::DoesNotApply("the harness gives no address: only this process sees the store");
 
-pub(super) fn of_four_processes_exactly_one_wins_each_of_a_thousand_names<H: Harness>(subject: &Subject<H>) -> Verdict {
+pub(super) fn of_four_processes_exactly_one_wins_each_of_a_thousand_names<H: Harness>(
+    subject: &Subject<H>,
+) -> CaseResult {
     let Some(address) = subject.harness.address() else {
         return ONE_PROCESS;
     };
@@ -55,10 +58,10 @@ pub(super) fn of_four_processes_exactly_one_wins_each_of_a_thousand_names<H: Har
             other.tell("give them back");
         }
     }
-    Verdict::Passed
+    CaseResult::Passed
 }
 
-pub(super) fn no_update_is_lost_between_processes<H: Harness>(subject: &Subject<H>) -> Verdict {
+pub(super) fn no_update_is_lost_between_processes<H: Harness>(subject: &Subject<H>) -> CaseResult {
     let Some(address) = subject.harness.address() else {
         return ONE_PROCESS;
     };
@@ -73,10 +76,12 @@ pub(super) fn no_update_is_lost_between_processes<H: Harness>(subject: &Subject<
     let all = UPDATES * PROCESSES as u64;
     let happened = format_args!("{count} of {all} updates were kept");
     must(count == all, "one at a time, over all processes", &guarded(subject), happened);
-    Verdict::Passed
+    CaseResult::Passed
 }
 
-pub(super) fn the_name_of_a_killed_process_is_free_when_its_term_is_over<H: Harness>(subject: &Subject<H>) -> Verdict {
+pub(super) fn the_name_of_a_killed_process_is_free_when_its_term_is_over<H: Harness>(
+    subject: &Subject<H>,
+) -> CaseResult {
     let Some(address) = subject.harness.address() else {
         return ONE_PROCESS;
     };
@@ -90,10 +95,10 @@ pub(super) fn the_name_of_a_killed_process_is_free_when_its_term_is_over<H: Harn
     must(next.token().get() > token, "tokens rise over the death of a holder", &name, happened);
     subject.is_held_by(&next, "who takes over from a killed process holds the name");
     subject.gives_back(&next);
-    Verdict::Passed
+    CaseResult::Passed
 }
 
-pub(super) fn a_process_that_was_late_can_not_come_back<H: Harness>(subject: &Subject<H>) -> Verdict {
+pub(super) fn a_process_that_was_late_can_not_come_back<H: Harness>(subject: &Subject<H>) -> CaseResult {
     let Some(address) = subject.harness.address() else {
         return ONE_PROCESS;
     };
@@ -111,10 +116,10 @@ pub(super) fn a_process_that_was_late_can_not_come_back<H: Harness>(subject: &Su
         subject.is_refused(&name);
     }
     subject.gives_back(&holder);
-    Verdict::Passed
+    CaseResult::Passed
 }
 
-pub(super) fn a_name_that_is_released_later_outlives_its_process<H: Harness>(subject: &Subject<H>) -> Verdict {
+pub(super) fn a_name_that_is_released_later_outlives_its_process<H: Harness>(subject: &Subject<H>) -> CaseResult {
     let Some(address) = subject.harness.address() else {
         return ONE_PROCESS;
     };
@@ -152,12 +157,12 @@ pub(super) fn a_name_that_is_released_later_outlives_its_process<H: Harness>(sub
         subject.create(name);
         Some(())
     });
-    Verdict::Passed
+    CaseResult::Passed
 }
 
 pub(super) fn a_lease_of_a_killed_process_lasts_as_long_as_a_command_has_its_lifeline<H: Harness>(
     subject: &Subject<H>,
-) -> Verdict {
+) -> CaseResult {
     let Some(address) = subject.harness.address() else {
         return ONE_PROCESS;
     };
@@ -186,12 +191,12 @@ pub(super) fn a_lease_of_a_killed_process_lasts_as_long_as_a_command_has_its_lif
         subject.gives_back(&next);
         Some(())
     });
-    Verdict::Passed
+    CaseResult::Passed
 }
 
 pub(super) fn a_lease_of_a_killed_process_ends_when_nobody_has_its_lifeline<H: Harness>(
     subject: &Subject<H>,
-) -> Verdict {
+) -> CaseResult {
     let Some(address) = subject.harness.address() else {
         return ONE_PROCESS;
     };
@@ -208,7 +213,7 @@ pub(super) fn a_lease_of_a_killed_process_ends_when_nobody_has_its_lifeline<H: H
         subject.create(name);
         Some(())
     });
-    Verdict::Passed
+    CaseResult::Passed
 }
 
 /// Has another process take this name and ask for its lifeline, as far as can be told before its term is over; the token.

@@ -1,12 +1,12 @@
-//! Released later: held until then, whoever is there, and given back only by its owner.
+//! Cases of `release_after`: the name stays held until then, also when the process has gone.
 
 use crate::lease::request::Lease;
 use crate::lease::term::Term;
 use crate::store::contract::harness::Harness;
-use crate::store::contract::subject::{Subject, Verdict, long, must};
+use crate::store::contract::subject::{CaseResult, Subject, long, must};
 use crate::store::event_mutex::EventMutex;
 
-pub(super) fn a_name_that_is_released_later_is_held_until_then<H: Harness>(subject: &Subject<H>) -> Verdict {
+pub(super) fn a_name_that_is_released_later_is_held_until_then<H: Harness>(subject: &Subject<H>) -> CaseResult {
     if let Some(unsupported) = subject.can_not_extend() {
         return unsupported;
     }
@@ -31,10 +31,10 @@ pub(super) fn a_name_that_is_released_later_is_held_until_then<H: Harness>(subje
         must(next.token() > lease.token(), "tokens rise over a later release", name, format_args!("got {next:?}"));
         Some(())
     });
-    Verdict::Passed
+    CaseResult::Passed
 }
 
-pub(super) fn a_later_release_shortens_and_lengthens<H: Harness>(subject: &Subject<H>) -> Verdict {
+pub(super) fn a_later_release_shortens_and_lengthens<H: Harness>(subject: &Subject<H>) -> CaseResult {
     if let Some(unsupported) = subject.can_not_extend() {
         return unsupported;
     }
@@ -59,10 +59,12 @@ pub(super) fn a_later_release_shortens_and_lengthens<H: Harness>(subject: &Subje
         subject.is_free(name, "a name that was released later is free then");
         Some(())
     });
-    Verdict::Passed
+    CaseResult::Passed
 }
 
-pub(super) fn a_later_release_of_what_is_not_ours_any_more_takes_nothing<H: Harness>(subject: &Subject<H>) -> Verdict {
+pub(super) fn a_later_release_of_what_is_not_ours_any_more_takes_nothing<H: Harness>(
+    subject: &Subject<H>,
+) -> CaseResult {
     if let Some(unsupported) = subject.can_not_extend() {
         return unsupported;
     }
@@ -75,10 +77,10 @@ pub(super) fn a_later_release_of_what_is_not_ours_any_more_takes_nothing<H: Harn
         subject.is_free(lease.name(), "a later release of what is not ours takes nothing");
         subject.create(lease.name());
     }
-    Verdict::Passed
+    CaseResult::Passed
 }
 
-pub(super) fn a_late_later_release_leaves_the_new_holder_alone<H: Harness>(subject: &Subject<H>) -> Verdict {
+pub(super) fn a_late_later_release_leaves_the_new_holder_alone<H: Harness>(subject: &Subject<H>) -> CaseResult {
     if let Some(unsupported) = subject.can_not_extend() {
         return unsupported;
     }
@@ -95,10 +97,10 @@ pub(super) fn a_late_later_release_leaves_the_new_holder_alone<H: Harness>(subje
     is_not_released(subject, &late, long());
     subject.let_pass(subject.short());
     subject.is_free(holder.name(), "a late release does not prolong the new holder's lease");
-    Verdict::Passed
+    CaseResult::Passed
 }
 
-pub(super) fn several_later_releases_are_independent<H: Harness>(subject: &Subject<H>) -> Verdict {
+pub(super) fn several_later_releases_are_independent<H: Harness>(subject: &Subject<H>) -> CaseResult {
     if let Some(unsupported) = subject.can_not_extend() {
         return unsupported;
     }
@@ -116,7 +118,7 @@ pub(super) fn several_later_releases_are_independent<H: Harness>(subject: &Subje
     for at in [0, 1, 3] {
         subject.is_free(&names[at], promise);
     }
-    Verdict::Passed
+    CaseResult::Passed
 }
 
 #[track_caller]

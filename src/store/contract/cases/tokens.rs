@@ -1,10 +1,10 @@
-//! Tokens rise with every grant of a name.
+//! Cases of fencing tokens: they rise with every grant of a name.
 
 use crate::lease::name::MutexName;
 use crate::lease::request::Lease;
 use crate::lease::token::FencingToken;
 use crate::store::contract::harness::Harness;
-use crate::store::contract::subject::{Subject, Verdict, must, occurrence};
+use crate::store::contract::subject::{CaseResult, Subject, must, occurrence};
 
 pub(super) fn tokens_rise_over_forgetting<H: Harness>(subject: &Subject<H>) {
     let mut tokens = Tokens::of(subject.name("forgotten"));
@@ -24,7 +24,7 @@ pub(super) fn tokens_rise_over_expiry<H: Harness>(subject: &Subject<H>) {
     tokens.rise_to(subject.create(&tokens.name).token());
 }
 
-pub(super) fn tokens_rise_over_a_break<H: Harness>(subject: &Subject<H>) -> Verdict {
+pub(super) fn tokens_rise_over_a_break<H: Harness>(subject: &Subject<H>) -> CaseResult {
     if let Some(unsupported) = subject.can_not_break() {
         return unsupported;
     }
@@ -33,7 +33,7 @@ pub(super) fn tokens_rise_over_a_break<H: Harness>(subject: &Subject<H>) -> Verd
         tokens.rise_to(subject.create(&tokens.name).token());
         subject.break_lease(&tokens.name);
     }
-    Verdict::Passed
+    CaseResult::Passed
 }
 
 pub(super) fn tokens_rise_over_the_lease_and_all_claims_of_a_mutex<H: Harness>(subject: &Subject<H>) {

@@ -1,11 +1,10 @@
-//! What the errors of a server mean.
+//! The meaning of the errors of a Redis server: whether to ask again, whether anything was done, and advice.
 
-use std::borrow::Cow;
 use std::fmt;
 
 use redis::ServerError;
 
-use crate::store::remote::failure::{Failure, Outlook, Refusal};
+use crate::store::remote::failure::{Failure, RefusalKind};
 
 /// Errors that the server gives before a script starts, or at the first of its writes.
 const BEFORE_ANY_WRITE: [&str; 15] = [
@@ -38,18 +37,13 @@ pub(super) fn refused(error: &ServerError) -> Failure {
     // What follows are our own arguments, such as a script.
     let details = error.details().and_then(|details| details.split(", with args beginning").next()).unwrap_or_default();
     let is_full = details.starts_with(NO_ROOM);
-    let outlook = match code {
-        "NOSCRIPT" | "CROSSSLOT" => Outlook::MayPass,
-        "LOADING" => Outlook::Passes,
-        _ if is_full => Outlook::Passes,
-        _ => Outlook::Refused,
+    let kind = match code {
+        "NOSCRIPT" | "CROSSSLOT" => RefusalKind::RetryAtOnce,
+        "LOADING" => RefusalKind::RetryLater,
+        _ if is_full => RefusalKind::RetryLater,
+        _ => RefusalKind::Permanent,
     };
-    let failure = Failure::refused(Refusal {
-        code: code.into(),
-        details: details.into(),
-        advice: advice(error).map(Cow::Borrowed),
-        outlook,
-    });
+    let failure = Failure::refused(code, details, advice(error), kind);
     if BEFORE_ANY_WRITE.contains(&code) { failure.undone() } else { failure }
 }
 
@@ -70,12 +64,19 @@ pub(super) fn is_unknown(error: &ServerError) -> bool {
 
 /// What answers keeps no keys, and only watches those that do.
 pub(super) fn is_a_sentinel() -> Failure {
-    Failure::of_no_use("this is a Redis Sentinel: connect to the primary that it watches")
+    Failure::unusable("this is a Redis Sentinel: connect to the primary that it watches")
 }
 
 /// Whether somebody has put something else where the last token is kept.
 pub(super) fn is_damaged(failure: &Failure) -> bool {
     failure.code() == Some("NOTOKEN")
+}
+
+/// By the server's clock, the request came when nobody waited for it any more, or before it was sent.
+pub(super) fn too_late() -> Failure {
+    let why = "the server did nothing, because by its clock the request came too late or too early: find out whether \
+               something sets that clock";
+    Failure::not_done(why, true)
 }
 
 /// The server answered what makes no sense here.

@@ -1,12 +1,11 @@
-//! What the errors of a server mean.
+//! The meaning of the errors of a PostgreSQL server: whether to ask again, whether anything was done, and advice.
 
-use std::borrow::Cow;
 use std::error::Error;
 use std::io;
 
 use tokio_postgres::error::DbError;
 
-use crate::store::remote::failure::{Failure, Outlook, Refusal, understood};
+use crate::store::remote::failure::{Failure, RefusalKind, understood};
 
 /// What went wrong with statements that were sent.
 pub(super) fn failed(error: &tokio_postgres::Error) -> Failure {
@@ -42,21 +41,16 @@ fn io_error(error: &tokio_postgres::Error) -> io::Error {
 /// (<https://www.postgresql.org/docs/current/errcodes-appendix.html>)
 fn refused(error: &DbError) -> Failure {
     let code = error.code().code();
-    let outlook = match code {
+    let kind = match code {
         // A unique key was taken; two transactions were in each other's way, or each waited for the other; somebody else
         // makes or upgrades the same table.
-        "23505" | "40001" | "40P01" | "42P07" | "42701" | "42710" => Outlook::MayPass,
-        "55P03" => Outlook::Locked,
+        "23505" | "40001" | "40P01" | "42P07" | "42701" | "42710" => RefusalKind::RetryAtOnce,
+        "55P03" => RefusalKind::Locked,
         // There are as many connections as there may be; it is being shut down, or started.
-        "53300" | "57P01" | "57P02" | "57P03" => Outlook::Passes,
-        _ => Outlook::Refused,
+        "53300" | "57P01" | "57P02" | "57P03" => RefusalKind::RetryLater,
+        _ => RefusalKind::Permanent,
     };
-    let failure = Failure::refused(Refusal {
-        code: code.into(),
-        details: error.message().into(),
-        advice: advice(code).map(Cow::Borrowed),
-        outlook,
-    });
+    let failure = Failure::refused(code, error.message(), advice(code), kind);
     let ended_on_its_way = ["08", "57", "58", "XX"].iter().any(|class| code.starts_with(class)) && code != "57014";
     if ended_on_its_way { failure } else { failure.undone() }
 }

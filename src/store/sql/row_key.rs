@@ -1,4 +1,4 @@
-//! What a name is called in the table.
+//! The key of a name in the table.
 //!
 //! As it is displayed, with `%XX` for each byte that is not plain ASCII, so that every client shows it, no collation folds
 //! or pads it, and it stands between quotes as it is. A text of more than 500 bytes is cut, and ends in an id that is made
@@ -19,9 +19,9 @@ pub(crate) const LONGEST: usize = 500;
 
 /// A name in the table.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(super) struct Key(Box<str>);
+pub(super) struct RowKey(Box<str>);
 
-impl Key {
+impl RowKey {
     pub(super) fn of(name: &MutexName) -> Self {
         let whole = name.to_string();
         let plain = utf8_percent_encode(&whole, NOT_PLAIN).to_string();
@@ -38,7 +38,7 @@ impl Key {
     }
 }
 
-impl fmt::Display for Key {
+impl fmt::Display for RowKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     fn key(name: &MutexName) -> String {
-        Key::of(name).to_string()
+        RowKey::of(name).to_string()
     }
 
     #[test]

@@ -1,10 +1,10 @@
-//! What a look at the table told.
+//! The rows of several names as one statement read them, and the server's time.
 
 use std::collections::HashMap;
 use std::time::Duration;
 
-use super::key::Key;
-use super::session::Row;
+use super::row_key::RowKey;
+use super::session::TextRow;
 use crate::base::escape::Quoted;
 use crate::lease::holder::Holder;
 use crate::lease::name::MutexName;
@@ -14,18 +14,18 @@ use crate::store::remote::server_clock::{ServerClock, instant};
 use crate::time::clock::LITTLE_STEP;
 
 /// What a look at several names told.
-pub(super) struct Look {
+pub(super) struct Snapshot {
     pub(super) clock: ServerClock,
     /// The server's time, in microseconds.
     pub(super) now: i64,
     /// The highest token of all.
     last: FencingToken,
-    entries: HashMap<Box<str>, Entry>,
+    entries: HashMap<Box<str>, MutexRow>,
 }
 
 /// A row.
 #[derive(PartialEq, Eq)]
-pub(super) struct Entry {
+pub(super) struct MutexRow {
     owner: String,
     pub(super) token: FencingToken,
     host: String,
@@ -37,9 +37,9 @@ pub(super) struct Entry {
     term: Option<i64>,
 }
 
-impl Look {
+impl Snapshot {
     /// Reads what the statement for it returns, unless that makes no sense.
-    pub(super) fn read(rows: &[Row]) -> Option<Self> {
+    pub(super) fn read(rows: &[TextRow]) -> Option<Self> {
         let (first, rows) = rows.split_first()?;
         let [now, last] = &first[..] else { return None };
         let (now, last) = (now.parse().ok()?, FencingToken::new(last.parse().ok()?));
@@ -51,7 +51,7 @@ impl Look {
             let term = term.parse().ok().filter(|_| term_of == token);
             let (owner, host, token) = (owner.clone(), host.clone(), FencingToken::new(token.parse().ok()?));
             let (since, until) = (since.parse().ok()?, until.parse().ok()?);
-            entries.insert(name.as_str().into(), Entry { owner, token, host, since, until, is_released, term });
+            entries.insert(name.as_str().into(), MutexRow { owner, token, host, since, until, is_released, term });
         }
         Some(Self { clock: ServerClock::read(now), now, last, entries })
     }
@@ -63,19 +63,19 @@ impl Look {
 
     /// Who holds a name, if somebody does; a text says why that can't be told.
     pub(super) fn holder(&self, name: &MutexName) -> Option<Result<Holder, String>> {
-        Some(self.holds(&Key::of(name))?.holder(name, self.now))
+        Some(self.holds(&RowKey::of(name))?.holder(name, self.now))
     }
 
-    pub(super) fn holds(&self, key: &Key) -> Option<&Entry> {
+    pub(super) fn holds(&self, key: &RowKey) -> Option<&MutexRow> {
         self.entries.get(key.as_str()).filter(|entry| !entry.is_released && entry.until > self.now)
     }
 
     /// Whether this name is held for longer than its term, because the server's clock was set back since it was granted or
     /// renewed.
-    pub(super) fn outlasts_its_term(&self, key: &Key) -> bool {
+    pub(super) fn outlasts_its_term(&self, key: &RowKey) -> bool {
         // Times are read one after another, so that less than this says nothing.
         let tolerance = i64::try_from(LITTLE_STEP.as_micros()).unwrap_or(i64::MAX);
-        let longest = |entry: &Entry| Some(self.now.saturating_add(entry.term?).saturating_add(tolerance));
+        let longest = |entry: &MutexRow| Some(self.now.saturating_add(entry.term?).saturating_add(tolerance));
         self.holds(key).is_some_and(|entry| longest(entry).is_some_and(|longest| entry.until > longest))
     }
 
@@ -86,14 +86,14 @@ impl Look {
 
     /// Whether this name, which is not held by this owner any more, can have been until so long ago: it has ended since
     /// then and is still there, or somebody has taken it since then.
-    pub(super) fn was_held(&self, key: &Key, owner: Owner, ago: Duration) -> bool {
+    pub(super) fn was_held(&self, key: &RowKey, owner: Owner, ago: Duration) -> bool {
         let then = self.now.saturating_sub(i64::try_from(ago.as_micros()).unwrap_or(i64::MAX));
-        let ended = |entry: &Entry| entry.is_of(owner) && then <= entry.until;
+        let ended = |entry: &MutexRow| entry.is_of(owner) && then <= entry.until;
         self.entries.get(key.as_str()).is_some_and(|entry| ended(entry) || then <= entry.since)
     }
 }
 
-impl Entry {
+impl MutexRow {
     pub(super) fn is_of(&self, owner: Owner) -> bool {
         self.owner == owner.to_string()
     }

@@ -1,4 +1,4 @@
-//! Waiting for an asynchronous driver, and no longer than until a given moment.
+//! The runtime of one connection: it drives an asynchronous driver on the thread that asks, until a given moment.
 
 use std::future::Future;
 use std::io;
@@ -17,17 +17,17 @@ use crate::time::clock::moment::Moment;
 pub(crate) const FAREWELL: Duration = Duration::from_millis(100);
 
 /// What a connection's future is waited for with, on the thread that asks.
-pub(crate) struct Waiting {
+pub(crate) struct DriverRuntime {
     /// Taken when it goes.
     runtime: Option<Runtime>,
 }
 
-impl Waiting {
+impl DriverRuntime {
     pub(crate) fn new() -> io::Result<Self> {
         Ok(Self { runtime: Some(Builder::new_current_thread().enable_io().enable_time().build()?) })
     }
 
-    /// What comes of it, or that time is up, or that the driver panicked at what it heard. Called [`outside`] of any
+    /// What comes of it, or that time is up, or that the driver panicked at what it heard. Called [`outside_any_runtime`] of any
     /// runtime.
     pub(crate) fn until<T>(&self, until: Moment, future: impl Future<Output = T>) -> io::Result<T> {
         let runtime = self.runtime.as_ref().ok_or_else(|| io::Error::other("the connection was closed"))?;
@@ -47,7 +47,7 @@ impl Waiting {
 }
 
 /// It does not wait for what still runs, such as a look-up of a host's name, which knows no time limit.
-impl Drop for Waiting {
+impl Drop for DriverRuntime {
     fn drop(&mut self) {
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_background();
@@ -56,7 +56,7 @@ impl Drop for Waiting {
 }
 
 /// Calls this where a runtime can be waited for: in a task of one of the application's own, that is another thread.
-pub(super) fn outside<T: Send>(call: impl FnOnce() -> T + Send) -> io::Result<T> {
+pub(super) fn outside_any_runtime<T: Send>(call: impl FnOnce() -> T + Send) -> io::Result<T> {
     if Handle::try_current().is_err() {
         return Ok(call());
     }

@@ -1,11 +1,10 @@
-//! What the errors of a server mean.
+//! The meaning of the errors of a MySQL server: whether to ask again, whether anything was done, and advice.
 
-use std::borrow::Cow;
 use std::io;
 
 use mysql_async::{Error, IoError, ServerError};
 
-use crate::store::remote::failure::{Failure, Outlook, Refusal, understood};
+use crate::store::remote::failure::{Failure, RefusalKind, understood};
 
 /// What went wrong with statements that were sent.
 pub(super) fn failed(error: Error) -> Failure {
@@ -41,22 +40,17 @@ fn io_error(error: Error) -> io::Error {
 /// knows how far it was.
 /// (<https://dev.mysql.com/doc/mysql-errors/8.4/en/server-error-reference.html>)
 fn refused(error: &ServerError) -> Failure {
-    let outlook = match error.code {
+    let kind = match error.code {
         // A unique key was taken; two transactions waited for each other, or were in each other's way; somebody else upgrades
         // the same table.
-        1020 | 1060 | 1062 | 1213 | 1614 => Outlook::MayPass,
-        1205 => Outlook::Locked,
+        1020 | 1060 | 1062 | 1213 | 1614 => RefusalKind::RetryAtOnce,
+        1205 => RefusalKind::Locked,
         // There are as many connections as there may be, in all or of this user; it is being shut down.
-        1040 | 1053 | 1203 => Outlook::Passes,
-        1226 if error.message.contains("max_user_connections") => Outlook::Passes,
-        _ => Outlook::Refused,
+        1040 | 1053 | 1203 => RefusalKind::RetryLater,
+        1226 if error.message.contains("max_user_connections") => RefusalKind::RetryLater,
+        _ => RefusalKind::Permanent,
     };
-    let failure = Failure::refused(Refusal {
-        code: error.code.to_string().into(),
-        details: error.message.as_str().into(),
-        advice: advice(error.code).map(Cow::Borrowed),
-        outlook,
-    });
+    let failure = Failure::refused(&error.code.to_string(), &error.message, advice(error.code), kind);
     // The server is going down, or somebody has killed the statement or the connection.
     if matches!(error.code, 1053 | 1077 | 1078 | 1079 | 1080 | 1317 | 1927 | 3169 | 4031) {
         failure

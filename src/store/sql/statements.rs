@@ -1,4 +1,4 @@
-//! The statements, with a table's name in them and places for what a call is about.
+//! The SQL statements, with the table's name in them and places for the values of a call; and the name of the table.
 
 use std::fmt::{self, Write};
 
@@ -51,26 +51,26 @@ impl fmt::Display for TableName {
 }
 
 /// All that a table's server is asked.
-pub(super) struct Texts {
+pub(super) struct Statements {
     /// For people.
     pub(super) schema: String,
-    pub(super) create: Text,
-    pub(super) look: Text,
-    pub(super) shorten: Text,
-    pub(super) admit: Text,
-    pub(super) row: Text,
-    pub(super) end: Text,
-    pub(super) give_back: Option<Text>,
-    pub(super) clean_up: Text,
-    pub(super) health: Text,
+    pub(super) create: Statement,
+    pub(super) look: Statement,
+    pub(super) shorten: Statement,
+    pub(super) admit: Statement,
+    pub(super) row: Statement,
+    pub(super) end: Statement,
+    pub(super) give_back: Option<Statement>,
+    pub(super) clean_up: Statement,
+    pub(super) health: Statement,
 }
 
-impl Texts {
+impl Statements {
     pub(super) fn new(dialect: &Dialect, table: &TableName) -> Self {
-        let text = |text: &str| Text::new(text, table, dialect.quote);
+        let text = |text: &str| Statement::new(text, table, dialect.quote);
         let schema = schema(dialect, table);
         Self {
-            create: Text::one_line(&schema),
+            create: Statement::one_line(&schema),
             schema,
             look: text(dialect.look),
             shorten: text(dialect.shorten),
@@ -99,15 +99,15 @@ fn schema(dialect: &Dialect, table: &TableName) -> String {
 }
 
 /// Statements without their comments, and without line breaks.
-pub(super) struct Text(String);
+pub(super) struct Statement(String);
 
-impl Text {
+impl Statement {
     fn new(text: &str, table: &TableName, quote: char) -> Self {
         Self::one_line(&text.replace(TABLE, &table.quoted(quote)))
     }
 
     fn one_line(text: &str) -> Self {
-        let lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with("--"));
+        let lines = text.lines().map(str::trim).filter(|pooled| !pooled.is_empty() && !pooled.starts_with("--"));
         Self(lines.collect::<Vec<_>>().join(" "))
     }
 
@@ -127,10 +127,10 @@ impl Text {
     }
 }
 
-/// Plain texts between quotes, with commas between them.
-pub(super) fn list(texts: impl IntoIterator<Item = impl fmt::Display>) -> String {
-    let texts: Vec<String> = texts.into_iter().map(|text| format!("'{text}'")).collect();
-    texts.join(", ")
+/// Plain statements between quotes, with commas between them.
+pub(super) fn list(statements: impl IntoIterator<Item = impl fmt::Display>) -> String {
+    let statements: Vec<String> = statements.into_iter().map(|text| format!("'{text}'")).collect();
+    statements.join(", ")
 }
 
 #[cfg(test)]
@@ -165,22 +165,23 @@ mod tests {
             health: "",
             no_table: &[],
         };
-        let texts = Texts::new(&dialect, &TableName::new("app.mutexes").unwrap());
+        let statements = Statements::new(&dialect, &TableName::new("app.mutexes").unwrap());
         let statements = [
             "CREATE TABLE `app`.`mutexes` (KEY mutexes_token (token));",
             "WHERE table_schema = 'app' AND table_name = 'mutexes';",
         ];
-        assert_eq!(texts.schema, format!("-- Why\n{}\n", statements.join("\n")));
-        assert_eq!(texts.create.with(&[]), statements.join(" "));
-        let here = Texts::new(&dialect, &TableName::new("mutexes").unwrap());
+        assert_eq!(statements.schema, format!("-- Why\n{}\n", statements.join("\n")));
+        assert_eq!(statements.create.with(&[]), statements.join(" "));
+        let here = Statements::new(&dialect, &TableName::new("mutexes").unwrap());
         assert!(here.schema.contains("table_schema = DATABASE() AND table_name = 'mutexes'"), "{}", here.schema);
-        assert_eq!(Texts::new(&dialect, &TableName::default()).schema, dialect.schema);
+        assert_eq!(Statements::new(&dialect, &TableName::default()).schema, dialect.schema);
     }
 
     #[test]
     fn places_are_filled_and_comments_left_out() {
         let table = TableName::new("app.mutexes").unwrap();
-        let text = Text::new("-- {names}\nSELECT 1\n  FROM soloist_mutexes WHERE name IN ({names});\n", &table, '`');
+        let text =
+            Statement::new("-- {names}\nSELECT 1\n  FROM soloist_mutexes WHERE name IN ({names});\n", &table, '`');
         let filled = text.with(&[("names", &list(["a", "b"]))]);
         assert_eq!(filled, "SELECT 1 FROM `app`.`mutexes` WHERE name IN ('a', 'b');");
     }

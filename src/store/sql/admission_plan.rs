@@ -1,10 +1,10 @@
-//! What follows from a look: who is refused, and what is written for the others.
+//! The plan of an admission after the rows were read: who is refused, and the rows to write for the others.
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::key::{Key, plain};
-use super::look::Look;
-use super::text::{Texts, list};
+use super::row_key::{RowKey, plain};
+use super::snapshot::Snapshot;
+use super::statements::{Statements, list};
 use crate::lease::holder::{Holder, this_host};
 use crate::lease::owner::Owner;
 use crate::lease::request::LeaseRequest;
@@ -19,22 +19,22 @@ const LONGEST_HOST: usize = 255;
 pub(super) type Decision = Result<Admitted, String>;
 
 /// What becomes of several, if the rows can be written.
-pub(super) struct Plan {
+pub(super) struct AdmissionPlan {
     pub(super) decisions: Vec<Decision>,
     token: FencingToken,
     /// The server's time of the look, in microseconds.
     looked: i64,
     /// What is written, in the order of the names: the owner, and the term in microseconds. Nothing if nobody is granted
     /// what is not theirs already.
-    pub(super) rows: BTreeMap<Key, (Owner, i64)>,
+    pub(super) rows: BTreeMap<RowKey, (Owner, i64)>,
 }
 
-impl Plan {
+impl AdmissionPlan {
     /// Decides on admissions in their order: each is granted whole or not at all.
-    pub(super) fn new(admissions: &[Admission], look: &Look) -> Self {
+    pub(super) fn new(admissions: &[Admission], look: &Snapshot) -> Self {
         let mut plan =
             Self { decisions: Vec::new(), token: look.next_token(), looked: look.now, rows: BTreeMap::new() };
-        let mut granted: HashMap<Key, Holder> = HashMap::new();
+        let mut granted: HashMap<RowKey, Holder> = HashMap::new();
         for admission in admissions {
             let decision = plan.decide(admission, look, &mut granted);
             plan.decisions.push(decision);
@@ -42,12 +42,12 @@ impl Plan {
         plan
     }
 
-    fn decide(&mut self, admission: &Admission, look: &Look, granted: &mut HashMap<Key, Holder>) -> Decision {
+    fn decide(&mut self, admission: &Admission, look: &Snapshot, granted: &mut HashMap<RowKey, Holder>) -> Decision {
         let asked = [admission.claim(), admission.lease()];
-        let asked: Vec<(&LeaseRequest, Key)> =
-            asked.into_iter().flatten().map(|request| (request, Key::of(request.name()))).collect();
+        let asked: Vec<(&LeaseRequest, RowKey)> =
+            asked.into_iter().flatten().map(|request| (request, RowKey::of(request.name()))).collect();
         let found =
-            |(request, key): &(&LeaseRequest, Key)| look.holds(key).filter(|entry| entry.is_of(request.owner()));
+            |(request, key): &(&LeaseRequest, RowKey)| look.holds(key).filter(|entry| entry.is_of(request.owner()));
         // Its answer was lost when it was asked for the first time.
         if let Some(lease) =
             asked.iter().map(found).collect::<Option<Vec<_>>>().and_then(|entries| entries.last().copied())
@@ -74,13 +74,13 @@ impl Plan {
     }
 
     /// The statements that write it, unless the server's time is past `until` by then, or before that of the look.
-    pub(super) fn statements(&self, texts: &Texts, until: i64) -> String {
+    pub(super) fn statements(&self, statements: &Statements, until: i64) -> String {
         let host = plain(&this_host(), LONGEST_HOST);
         let rows: Vec<String> = self
             .rows
             .iter()
             .map(|(key, (owner, micros))| {
-                texts.row.with(&[
+                statements.row.with(&[
                     ("name", key),
                     ("owner", owner),
                     ("token", &self.token),
@@ -90,7 +90,7 @@ impl Plan {
                 ])
             })
             .collect();
-        texts.admit.with(&[
+        statements.admit.with(&[
             ("rows", &rows.join(", ")),
             ("names", &list(self.rows.keys())),
             ("owners", &list(self.rows.values().map(|(owner, _)| owner))),

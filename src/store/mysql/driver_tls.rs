@@ -1,4 +1,4 @@
-//! Encryption, and who is trusted.
+//! The TLS options of the MySQL driver.
 
 use std::io;
 

@@ -1,0 +1,21 @@
+//! A name together with the owner that holds it, or may hold it.
+
+use crate::lease::name::MutexName;
+use crate::lease::owner::Owner;
+use crate::lease::request::{Lease, LeaseRequest};
+
+#[derive(Clone, Debug)]
+pub(crate) struct OwnedName {
+    pub(crate) name: MutexName,
+    pub(crate) owner: Owner,
+}
+
+impl OwnedName {
+    pub(crate) fn of(lease: &Lease) -> Self {
+        Self { name: lease.name().clone(), owner: lease.owner() }
+    }
+
+    pub(crate) fn of_request(request: &LeaseRequest) -> Self {
+        Self { name: request.name().clone(), owner: request.owner() }
+    }
+}
