@@ -61,7 +61,11 @@ impl LockedRecord<'_> {
     /// Reads the state. It is an error if this is not the record of its name.
     pub(super) fn read(mut self) -> Result<Self, FileError> {
         let mut buffer = [0; HEADER_MAX];
-        let header = self.file.read_at(&mut buffer, 0)?;
+        // No more than is needed, unless something is wrong.
+        let mut header = self.file.read_at(&mut buffer[..self.name_block.len() + STATE_LEN], 0)?;
+        if !header.starts_with(self.name_block) {
+            header = self.file.read_at(&mut buffer, 0)?;
+        }
         let unusable = |why: String| Err(FileError::unusable(self.file.path(), why));
         match check_name(header, self.name_block) {
             NameCheck::Ours => {}
