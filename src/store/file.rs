@@ -34,13 +34,10 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use chrono::{DateTime, Utc};
-
 use super::event_mutex::{EventMutex, Scope};
 use crate::base::error::MutexError;
 use crate::lease::holder::Holder;
 use crate::lease::name::MutexName;
-use crate::lease::owner::Owner;
 use crate::lease::request::{Lease, LeaseRequest};
 use crate::lease::store_id::StoreId;
 use crate::lease::term::Term;
@@ -51,7 +48,7 @@ use crate::store::event_mutex::broken_lease::Broken;
 use crate::store::event_mutex::lifeline::Lifeline;
 #[cfg(unix)]
 use crate::store::event_mutex::warning::StoreWarning;
-use crate::time::clock::{Clock, wall_plus};
+use crate::time::clock::Clock;
 
 pub(crate) mod builder;
 #[cfg_attr(not(unix), path = "file/directory/elsewhere.rs")]
@@ -64,7 +61,6 @@ mod health;
 mod life_file;
 mod open_file;
 mod paths;
-mod position;
 mod record;
 pub(crate) mod sharing;
 
@@ -73,9 +69,9 @@ use directory::Directory;
 use error::{FileError, of_directory};
 use file_pool::{FilePool, LeaseFiles, MutexFiles};
 use life_file::LifeLock;
-use paths::{MutexPaths, record_in};
+use paths::record_in;
 use record::RecordFile;
-use record::locked_record::{Decision, HeldBy, LockedRecord};
+use record::locked_record::{Decided, HeldBy, LockedRecord};
 
 /// Mutexes between the processes of one host, in a directory. It can do all that an [`EventMutex`] can.
 ///
@@ -145,7 +141,7 @@ struct Shared {
     dir: PathBuf,
     directory: Mutex<Arc<Directory>>,
     clock: Clock,
-    handles: Mutex<FilePool>,
+    files: Mutex<FilePool>,
 }
 
 impl FileMutex {
@@ -206,10 +202,9 @@ impl FileMutex {
         &self.shared.dir
     }
 
-    /// The files of a mutex in the directory that others meet now who open its path.
-    fn place(&self, name: &MutexName) -> Result<MutexPaths, FileError> {
-        let directory = self.directory().map_err(FileError::of_directory(record_in(self.dir(), name)))?;
-        Ok(MutexPaths::of(directory, name))
+    /// The directory that others meet now who open its path, for the files of a mutex.
+    fn directory_for(&self, name: &MutexName) -> Result<Arc<Directory>, FileError> {
+        self.directory().map_err(FileError::of_directory(record_in(self.dir(), name)))
     }
 
     fn directory(&self) -> io::Result<Arc<Directory>> {
@@ -221,49 +216,38 @@ impl FileMutex {
         Ok(Arc::clone(&directory))
     }
 
-    fn now(&self) -> DateTime<Utc> {
-        self.shared.clock.now()
-    }
-
-    fn handles(&self) -> MutexGuard<'_, FilePool> {
+    fn files(&self) -> MutexGuard<'_, FilePool> {
         // No code that can panic runs while they are half-changed, so poisoned ones are whole.
-        self.shared.handles.lock().unwrap_or_else(PoisonError::into_inner)
+        self.shared.files.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The files of a mutex, from those that lie ready if nobody has deleted or moved them.
-    fn files(&self, name: &MutexName, owner: Owner) -> Result<Box<MutexFiles>, FileError> {
+    fn files_of(&self, name: &MutexName, pid: u32) -> Result<Box<MutexFiles>, FileError> {
         let now = self.shared.clock.moment();
-        if let Some(mut files) = self.handles().idle(name, owner.pid())
+        let idle = self.files().idle(name, pid);
+        if let Some(mut files) = idle
             && files.record.is_in_place(now)
         {
             return Ok(files);
         }
-        MutexFiles::open_or_make(self.place(name)?, owner.pid(), now)
+        MutexFiles::open_or_make(self.directory_for(name)?, name, pid, now)
     }
 
     /// Decides on one admission, whose parts are of one mutex, in one critical section.
     fn admit_at_once(&self, admission: &Admission, request: &LeaseRequest) -> Result<Admitted, FileError> {
-        let name = request.name();
-        let mut files = self.files(name, request.owner())?;
+        let (name, owner) = (request.name(), request.owner());
+        let mut files = self.files_of(name, owner.pid())?;
         let MutexFiles { record, spare, .. } = &mut *files;
-        let verdict = record.enter()?.admit(admission, spare, self.now())?;
-        let mut handles = self.handles();
-        match verdict {
-            Decision::Refused(refused) => {
-                handles.put_back(name, files);
-                Ok(refused)
-            }
-            Decision::Granted { grant, life, superseded } => {
-                if let Some(owner) = superseded {
-                    handles.let_go(owner, name);
-                }
-                match (grant.lease(), life) {
-                    (Some(lease), Some(life)) => handles.hold(lease.owner(), name, LeaseFiles { files, life }),
-                    _ => handles.put_back(name, files),
-                }
-                Ok(Admitted::Granted(grant))
-            }
+        let Decided { answer, life, superseded } = record.lock(&self.shared.clock)?.admit(admission, spare)?;
+        let mut pool = self.files();
+        if let Some(superseded) = superseded {
+            pool.let_go(superseded, name);
         }
+        match life {
+            Some(life) => pool.hold(owner, name, LeaseFiles { files, life }),
+            None => pool.put_back(name, files),
+        }
+        Ok(answer)
     }
 
     fn decide_on(&self, admission: &Admission) -> Result<Admitted, MutexError> {
@@ -276,28 +260,28 @@ impl FileMutex {
         };
         match lease.or(claim) {
             Some(request) if in_one_record => {
-                self.admit_at_once(admission, request).map_err(|fault| fault.while_trying_to("create", request.name()))
+                self.admit_at_once(admission, request).map_err(|error| error.while_trying_to("create", request.name()))
             }
             _ => admit_in_steps(self, admission),
         }
     }
 
-    /// What `section` answers on the record of `name`, or `absent` if there is none.
+    /// Does `action` on the locked record of `name`. Returns `absent` if there is none.
     fn on_record<T>(
         &self,
         name: &MutexName,
         absent: T,
-        section: impl FnOnce(LockedRecord<'_>) -> Result<T, FileError>,
+        action: impl FnOnce(LockedRecord<'_>) -> Result<T, FileError>,
     ) -> Result<T, FileError> {
-        match RecordFile::open(self.place(name)?, self.shared.clock.moment())? {
+        match RecordFile::open(self.directory_for(name)?, name, self.shared.clock.moment())? {
             None => Ok(absent),
-            Some(mut record) => section(record.enter()?),
+            Some(mut record) => action(record.lock(&self.shared.clock)?),
         }
     }
 
-    fn occupant(&self, name: &MutexName) -> Result<HeldBy, MutexError> {
-        self.on_record(name, HeldBy::Nobody, |mut section| section.occupant(name, self.now()))
-            .map_err(|fault| fault.while_trying_to("look at", name))
+    fn held_by(&self, name: &MutexName) -> Result<HeldBy, MutexError> {
+        self.on_record(name, HeldBy::Nobody, |mut record| record.held_by(name))
+            .map_err(|error| error.while_trying_to("look at", name))
     }
 
     /// Ends a lease, as `end` does it on the record. One that is in hand needs no file opened; whatever is answered, its
@@ -305,31 +289,28 @@ impl FileMutex {
     fn end(
         &self,
         lease: &Lease,
-        end: impl FnOnce(&mut LockedRecord<'_>, Option<&LifeLock>, DateTime<Utc>) -> Result<bool, FileError>,
+        end: impl FnOnce(&mut LockedRecord<'_>, Option<&LifeLock>) -> Result<bool, FileError>,
     ) -> Result<bool, FileError> {
-        let in_hand = self.handles().let_go(lease.owner(), lease.name());
+        let in_hand = self.files().let_go(lease.owner(), lease.name());
         let Some(LeaseFiles { mut files, mut life }) = in_hand else {
-            return self.on_record(lease.name(), false, |mut section| end(&mut section, None, self.now()));
+            return self.on_record(lease.name(), false, |mut record| end(&mut record, None));
         };
         let ours = files.record.expect_not_deleted(self.shared.clock.moment()).and_then(|()| {
-            let mut section = files.record.enter()?;
-            let ours = end(&mut section, Some(&life), self.now());
-            // Before the next one's turn, or that would have to start a new generation.
+            let mut record = files.record.lock(&self.shared.clock)?;
+            let ours = end(&mut record, Some(&life));
+            // While the record is locked, or the next holder would have to start a new generation.
             files.spare = life.end();
             ours
         });
         life.end();
-        self.handles().put_back(lease.name(), files);
+        self.files().put_back(lease.name(), files);
         ours
     }
 
     fn extend_one(&self, lease: &Lease, term: Term) -> Result<bool, FileError> {
-        let ours = self.on_record(lease.name(), false, |mut section| {
-            let now = self.now();
-            section.extend(lease, wall_plus(now, term.get()), now)
-        })?;
+        let ours = self.on_record(lease.name(), false, |mut record| record.extend(lease, term))?;
         if !ours {
-            self.handles().let_go(lease.owner(), lease.name());
+            self.files().let_go(lease.owner(), lease.name());
         }
         Ok(ours)
     }
@@ -339,23 +320,20 @@ impl FileMutex {
 impl FileMutex {
     /// Binds a lease that is in hand, and still its owner's, to its life file, and lends a duplicate of that.
     fn lend(&self, lease: &Lease) -> Result<Lifeline, FileError> {
-        let paths = self.place(lease.name())?;
-        let lent = self.handles().lend(lease.owner(), lease.name()).map_err(FileError::at(paths.record()))?;
-        let Some(duplicate) = lent else {
-            return Err(FileError::unusable(paths.record(), "it is not in hand here".into()));
-        };
-        if self.on_record(lease.name(), false, |mut section| section.bind(lease, self.now()))? {
-            let (store, lease) = (self.clone(), lease.clone());
-            return Ok(Lifeline::of(duplicate).telling(move |process_group| store.note(&lease, process_group)));
+        let (owner, name) = (lease.owner(), lease.name());
+        let unusable = |why: &str| FileError::unusable(&record_in(self.dir(), name), why);
+        let lent = self.files().lend(owner, name)?;
+        let duplicate = lent.ok_or_else(|| unusable("it is not in hand here"))?;
+        if !self.on_record(name, false, |mut record| record.bind_to_life(lease))? {
+            self.files().let_go(owner, name);
+            return Err(unusable("it is not its owner's any more"));
         }
-        self.handles().let_go(lease.owner(), lease.name());
-        Err(FileError::unusable(paths.record(), "it is not its owner's any more".into()))
-    }
-
-    /// Notes which process group works under the lease.
-    fn note(&self, lease: &Lease, process_group: u32) {
-        // Should it fail, whoever asks is told less, and the next renewal says what is wrong.
-        let _ = self.on_record(lease.name(), false, |mut section| section.note(lease, process_group, self.now()));
+        let (store, lease) = (self.clone(), lease.clone());
+        Ok(Lifeline::of(duplicate).telling(move |process_group| {
+            // Should it fail, the record tells people less, and the next renewal says what is wrong.
+            let note = |mut record: LockedRecord<'_>| record.note_process_group(&lease, process_group);
+            let _ = store.on_record(lease.name(), false, note);
+        }))
     }
 }
 
@@ -379,7 +357,7 @@ impl FileMutexBuilder {
     pub fn open(self) -> Result<FileMutex, MutexError> {
         let (dir, directory, clock) = self.parts()?;
         let directory = Mutex::new(Arc::new(directory));
-        Ok(FileMutex { shared: Arc::new(Shared { dir, directory, clock, handles: Mutex::default() }) })
+        Ok(FileMutex { shared: Arc::new(Shared { dir, directory, clock, files: Mutex::default() }) })
     }
 }
 
@@ -395,12 +373,12 @@ impl EventMutex for FileMutex {
     }
 
     fn exists(&self, name: &MutexName) -> Result<bool, MutexError> {
-        Ok(!matches!(self.occupant(name)?, HeldBy::Nobody))
+        Ok(!matches!(self.held_by(name)?, HeldBy::Nobody))
     }
 
     fn forget(&self, lease: &Lease) -> Result<bool, MutexError> {
-        self.end(lease, |section, life, now| section.release(lease, life, now))
-            .map_err(|fault| fault.while_trying_to("forget", lease.name()))
+        self.end(lease, |record, life| record.release(lease, life))
+            .map_err(|error| error.while_trying_to("forget", lease.name()))
     }
 
     fn identity(&self) -> StoreId {
@@ -429,14 +407,14 @@ impl EventMutex for FileMutex {
 
     fn extend(&self, leases: &[Lease], term: Term) -> Vec<Result<bool, MutexError>> {
         let extend =
-            |lease| self.extend_one(lease, term).map_err(|fault| fault.while_trying_to("extend", lease.name()));
+            |lease| self.extend_one(lease, term).map_err(|error| error.while_trying_to("extend", lease.name()));
         leases.iter().map(extend).collect()
     }
 
     fn release_after(&self, leases: &[Lease], rest: Term) -> Vec<Result<bool, MutexError>> {
         let release = |lease| {
-            self.end(lease, |section, life, now| section.release_at(wall_plus(now, rest.get()), lease, life, now))
-                .map_err(|fault| fault.while_trying_to("release", lease.name()))
+            self.end(lease, |record, life| record.release_after(rest, lease, life))
+                .map_err(|error| error.while_trying_to("release", lease.name()))
         };
         leases.iter().map(release).collect()
     }
@@ -447,19 +425,19 @@ impl EventMutex for FileMutex {
         if lease.name().is_claim() {
             return Ok(None);
         }
-        self.lend(lease).map(Some).map_err(|fault| fault.while_trying_to("hand on", lease.name()))
+        self.lend(lease).map(Some).map_err(|error| error.while_trying_to("hand on", lease.name()))
     }
 
     fn holder(&self, name: &MutexName) -> Result<Option<Holder>, MutexError> {
-        Ok(match self.occupant(name)? {
+        Ok(match self.held_by(name)? {
             HeldBy::Known(holder) => Some(holder),
             HeldBy::Nobody | HeldBy::Unknown => None,
         })
     }
 
     fn break_lease(&self, name: &MutexName) -> Result<Broken, MutexError> {
-        self.on_record(name, Broken::NotHeld, |mut section| section.break_open(name, self.now()))
-            .map_err(|fault| fault.while_trying_to("break", name))
+        self.on_record(name, Broken::NotHeld, |mut record| record.break_open(name))
+            .map_err(|error| error.while_trying_to("break", name))
     }
 
     /// On Unix; nothing is to be warned of elsewhere. It opens every file in the directory.
@@ -472,7 +450,7 @@ impl EventMutex for FileMutex {
 
 impl fmt::Debug for FileMutex {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let in_hand = self.handles().names_in_hand();
+        let in_hand = self.files().held_names();
         f.debug_struct("FileMutex").field("dir", &self.shared.dir).field("in_hand", &in_hand).finish_non_exhaustive()
     }
 }

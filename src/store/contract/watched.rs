@@ -5,7 +5,6 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
-use crate::store::event_mutex::EventMutex;
 use crate::store::event_mutex::delegate::delegate;
 use crate::time::clock::Clock;
 

@@ -45,17 +45,8 @@ pub(super) struct Directory {
     path: PathBuf,
     sharing: Sharing,
     opened: File,
-    found: DirectoryIdentity,
+    found: Metadata,
     access: Access,
-}
-
-/// Which directory it is, and who can write to it.
-#[derive(PartialEq)]
-struct DirectoryIdentity {
-    id: FileId,
-    owner: u32,
-    group: u32,
-    mode: u32,
 }
 
 impl Directory {
@@ -80,12 +71,12 @@ impl Directory {
         }
         let found = opened.metadata()?;
         let access = Access::in_directory(path, &found, sharing)?;
-        Ok(Self { path: path.to_owned(), sharing, opened, found: DirectoryIdentity::of(&found), access })
+        Ok(Self { path: path.to_owned(), sharing, opened, found, access })
     }
 
     /// The directory that is at this path now, if it is another one or somebody changed its owner or mode.
     pub(super) fn renewed(&self) -> io::Result<Option<Self>> {
-        let changed = DirectoryIdentity::of(&fs::metadata(&self.path)?) != self.found;
+        let changed = identity(&fs::metadata(&self.path)?) != identity(&self.found);
         changed.then(|| Self::open(&self.path, self.sharing)).transpose()
     }
 
@@ -99,29 +90,30 @@ impl Directory {
 
     /// Whether its group can write to it.
     pub(super) fn is_writable_by_group(&self) -> bool {
-        self.found.mode & 0o020 != 0
+        self.found.mode() & 0o020 != 0
     }
 
-    pub(super) fn file(&self, name: &OsStr) -> io::Result<Option<OpenFile>> {
-        patiently(|| self.open_file(name), is_being_made).map_err(|error| self.explained(name, error))
+    /// Opens one of its files, given by its path.
+    pub(super) fn file(&self, path: &Path) -> io::Result<Option<OpenFile>> {
+        patiently(|| self.open_file(path), is_being_made).map_err(|error| self.explained(path, error))
     }
 
-    pub(super) fn file_or_make(&self, name: &OsStr) -> io::Result<OpenFile> {
-        let open_or_make = || match self.open_file(name)? {
+    pub(super) fn file_or_make(&self, path: &Path) -> io::Result<OpenFile> {
+        let open_or_make = || match self.open_file(path)? {
             Some(file) => Ok(file),
-            None => self.make_file(name),
+            None => self.make_file(path),
         };
-        patiently(open_or_make, is_being_made).map_err(|error| self.explained(name, error))
+        patiently(open_or_make, is_being_made).map_err(|error| self.explained(path, error))
     }
 
-    fn open_file(&self, name: &OsStr) -> io::Result<Option<OpenFile>> {
-        let open = |flags| openat(&self.opened, name, flags, Mode::empty());
+    fn open_file(&self, path: &Path) -> io::Result<Option<OpenFile>> {
+        let open = |flags| openat(&self.opened, file_name(path), flags, Mode::empty());
         let opened = match open(QUIETLY) {
             Err(Errno::PERM) => open(FLAGS),
             opened => opened,
         };
         match opened {
-            Ok(file) => self.accepted(file, Origin::Found).map(Some),
+            Ok(file) => self.accepted(file, path, Origin::Found).map(Some),
             Err(Errno::NOENT) => Ok(None),
             // The second one on some of the BSDs.
             Err(Errno::LOOP | Errno::MLINK) => Err(refused(
@@ -133,34 +125,37 @@ impl Directory {
     }
 
     /// It is its owner's alone until it is settled, whatever the umask.
-    fn make_file(&self, name: &OsStr) -> io::Result<OpenFile> {
-        let file = openat(&self.opened, name, QUIETLY | OFlags::CREATE | OFlags::EXCL, Mode::RUSR | Mode::WUSR)?;
-        self.accepted(file, Origin::Made)
+    fn make_file(&self, path: &Path) -> io::Result<OpenFile> {
+        let file =
+            openat(&self.opened, file_name(path), QUIETLY | OFlags::CREATE | OFlags::EXCL, Mode::RUSR | Mode::WUSR)?;
+        self.accepted(file, path, Origin::Made)
     }
 
-    fn accepted(&self, file: OwnedFd, origin: Origin) -> io::Result<OpenFile> {
+    fn accepted(&self, file: OwnedFd, path: &Path, origin: Origin) -> io::Result<OpenFile> {
         let file = File::from(file);
         let found = file.metadata()?;
         self.access.accept(&found)?;
         self.access.settle(&file, &found, origin);
-        Ok(OpenFile { id: FileId::of(&found), file })
+        Ok(OpenFile::new(file, path, &found))
     }
 
     /// Why the system does not let us open a file, if that is to be seen from outside.
-    fn explained(&self, name: &OsStr, error: io::Error) -> io::Error {
+    fn explained(&self, path: &Path, error: io::Error) -> io::Error {
         let is_closed = error.raw_os_error() == Some(Errno::ACCESS.raw_os_error());
-        match fs::symlink_metadata(self.path.join(name)) {
+        match fs::symlink_metadata(path) {
             Ok(found) if is_closed => self.access.why_it_is_closed(&found),
             _ => error,
         }
     }
 }
 
-impl DirectoryIdentity {
-    fn of(directory: &Metadata) -> Self {
-        let id = FileId::of(directory);
-        Self { id, owner: directory.uid(), group: directory.gid(), mode: directory.mode() }
-    }
+/// Which directory it is, and who can write to it.
+fn identity(directory: &Metadata) -> (FileId, u32, u32, u32) {
+    (FileId::of(directory), directory.uid(), directory.gid(), directory.mode())
+}
+
+fn file_name(path: &Path) -> &OsStr {
+    path.file_name().unwrap_or_default()
 }
 
 /// The path names this directory, by itself or through a link of somebody who may have set one.

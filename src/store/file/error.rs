@@ -11,39 +11,32 @@ use crate::lease::name::MutexName;
 pub(super) struct FileError {
     path: PathBuf,
     source: io::Error,
-    reach: Reach,
-}
-
-/// Which names it is about.
-#[derive(Debug)]
-enum Reach {
-    This,
-    /// All of the directory.
-    All,
+    /// The directory of the file can't be used, so that other names are concerned, too.
+    is_of_directory: bool,
 }
 
 impl FileError {
     pub(super) fn at(path: &Path) -> impl FnOnce(io::Error) -> Self {
-        |source| Self { path: path.to_path_buf(), source, reach: Reach::This }
+        |source| Self { path: path.to_owned(), source, is_of_directory: false }
     }
 
     /// The directory in which this path is can't be used.
     pub(super) fn of_directory(path: PathBuf) -> impl FnOnce(io::Error) -> Self {
-        |source| Self { path, source, reach: Reach::All }
+        |source| Self { path, source, is_of_directory: true }
     }
 
-    pub(super) fn unusable(path: &Path, why: String) -> Self {
-        Self::at(path)(io::Error::new(io::ErrorKind::InvalidData, why))
+    pub(super) fn unusable(path: &Path, why: impl Into<String>) -> Self {
+        Self::at(path)(io::Error::new(io::ErrorKind::InvalidData, why.into()))
     }
 
     /// What goes wrong with one file says nothing of the other names, unless their directory can't be entered either.
     pub(super) fn while_trying_to(self, verb: &str, name: &MutexName) -> MutexError {
         let attempted = format!("{verb} {name} in {}", self.path.display());
-        let directory = self.path.parent().map_or(Ok(()), |dir| dir.join(".").metadata().map(drop));
-        match (self.reach, directory) {
-            (Reach::This, Ok(())) => MutexError::unusable(attempted, self.source),
-            _ => of_directory(attempted, self.source),
+        let can_enter = || self.path.parent().is_none_or(|dir| dir.join(".").metadata().is_ok());
+        if !self.is_of_directory && can_enter() {
+            return MutexError::unusable(attempted, self.source);
         }
+        of_directory(attempted, self.source)
     }
 }
 

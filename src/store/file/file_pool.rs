@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 #[cfg(unix)]
-use std::{fs::File, io};
+use std::fs::File;
+use std::sync::Arc;
 
+use super::directory::Directory;
 use super::error::FileError;
 use super::life_file::{LifeFile, LifeLock};
-use super::paths::MutexPaths;
 use super::record::RecordFile;
 use crate::lease::name::MutexName;
 use crate::lease::owner::Owner;
@@ -30,15 +31,23 @@ pub(super) struct LeaseFiles {
     pub(super) life: LifeLock,
 }
 
+/// The open files of this process.
 #[derive(Default)]
 pub(super) struct FilePool {
-    in_hand: BTreeMap<(Owner, MutexName), LeaseFiles>,
+    /// Those of leases that it holds.
+    held: BTreeMap<(Owner, MutexName), LeaseFiles>,
+    /// Those of mutexes whose leases it gave back.
     idle: BTreeMap<MutexName, Box<MutexFiles>>,
 }
 
 impl MutexFiles {
-    pub(super) fn open_or_make(paths: MutexPaths, pid: u32, now: Moment) -> Result<Box<Self>, FileError> {
-        Ok(Box::new(Self { pid, record: RecordFile::open_or_make(paths, now)?, spare: None }))
+    pub(super) fn open_or_make(
+        directory: Arc<Directory>,
+        name: &MutexName,
+        pid: u32,
+        now: Moment,
+    ) -> Result<Box<Self>, FileError> {
+        Ok(Box::new(Self { pid, record: RecordFile::open_or_make(directory, name, now)?, spare: None }))
     }
 }
 
@@ -55,54 +64,59 @@ impl FilePool {
         }
     }
 
-    pub(super) fn hold(&mut self, owner: Owner, name: &MutexName, in_hand: LeaseFiles) {
-        self.in_hand.insert((owner, name.clone()), in_hand);
+    pub(super) fn hold(&mut self, owner: Owner, name: &MutexName, files: LeaseFiles) {
+        self.held.insert((owner, name.clone()), files);
     }
 
     /// Takes out what is kept for a lease that is being given back, or that was found to be another's.
     pub(super) fn let_go(&mut self, owner: Owner, name: &MutexName) -> Option<LeaseFiles> {
-        self.in_hand.remove(&(owner, name.clone())).filter(|in_hand| in_hand.life.is_of_this_process())
+        self.held.remove(&(owner, name.clone())).filter(|held| held.life.is_of_this_process())
     }
 
     /// A duplicate of the life file of a lease, if this process has it in hand.
     #[cfg(unix)]
-    pub(super) fn lend(&mut self, owner: Owner, name: &MutexName) -> io::Result<Option<File>> {
-        let in_hand = self.in_hand.get_mut(&(owner, name.clone()));
-        let in_hand = in_hand.filter(|in_hand| in_hand.life.is_of_this_process());
-        in_hand.map_or(Ok(None), |in_hand| in_hand.life.lend())
+    pub(super) fn lend(&mut self, owner: Owner, name: &MutexName) -> Result<Option<File>, FileError> {
+        match self.held.get_mut(&(owner, name.clone())) {
+            Some(held) if held.life.is_of_this_process() => held.life.lend(),
+            _ => Ok(None),
+        }
     }
 
-    pub(super) fn names_in_hand(&self) -> Vec<String> {
-        self.in_hand.keys().map(|(_, name)| name.to_string()).collect()
+    pub(super) fn held_names(&self) -> Vec<String> {
+        self.held.keys().map(|(_, name)| name.to_string()).collect()
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::paths::MutexPaths;
+    use super::super::sharing::Sharing;
     use super::*;
 
-    fn now() -> Moment {
-        crate::time::clock::Clock::system().moment()
+    fn files_in(dir: &std::path::Path, name: &MutexName, pid: u32) -> Box<MutexFiles> {
+        let directory = Directory::open_or_make(dir, Sharing::ByMode).unwrap();
+        let now = crate::time::clock::Clock::system().moment();
+        MutexFiles::open_or_make(Arc::new(directory), name, pid, now).unwrap()
     }
 
     #[test]
     fn the_other_side_of_a_fork_opens_its_own_files() {
         let dir = tempfile::tempdir().unwrap();
         let name = MutexName::lease("reports").unwrap();
-        let files = |pid| MutexFiles::open_or_make(MutexPaths::in_dir(dir.path(), &name), pid, now()).unwrap();
-        let mut handles = FilePool::default();
-        handles.put_back(&name, files(1));
-        assert!(handles.idle(&name, 1).is_some());
-        handles.put_back(&name, files(1));
-        assert!(handles.idle(&name, 2).is_none());
+        let files = |pid| files_in(dir.path(), &name, pid);
+        let mut pool = FilePool::default();
+        pool.put_back(&name, files(1));
+        assert!(pool.idle(&name, 1).is_some());
+        pool.put_back(&name, files(1));
+        assert!(pool.idle(&name, 2).is_none());
 
         let owner = Owner::unique();
         let mut hold = |pid| {
             let life = LifeLock::take(&MutexPaths::in_dir(dir.path(), &name), pid, None).unwrap();
-            handles.hold(owner, &name, LeaseFiles { files: files(pid), life });
+            pool.hold(owner, &name, LeaseFiles { files: files(pid), life });
             #[cfg(unix)]
-            assert_eq!(handles.lend(owner, &name).unwrap().is_some(), pid == owner.pid());
-            handles.let_go(owner, &name).is_some()
+            assert_eq!(pool.lend(owner, &name).unwrap().is_some(), pid == owner.pid());
+            pool.let_go(owner, &name).is_some()
         };
         assert!(hold(owner.pid()));
         assert!(!hold(owner.pid() + 1));
@@ -112,8 +126,8 @@ mod tests {
     fn a_claim_takes_no_room_from_the_leases() {
         let dir = tempfile::tempdir().unwrap();
         let claim = MutexName::lease("reports").unwrap().claim("reports", chrono::DateTime::UNIX_EPOCH);
-        let mut handles = FilePool::default();
-        handles.put_back(&claim, MutexFiles::open_or_make(MutexPaths::in_dir(dir.path(), &claim), 1, now()).unwrap());
-        assert!(handles.idle(&claim, 1).is_none());
+        let mut pool = FilePool::default();
+        pool.put_back(&claim, files_in(dir.path(), &claim, 1));
+        assert!(pool.idle(&claim, 1).is_none());
     }
 }

@@ -49,7 +49,7 @@ fn of_a_directory_above(above: &Path, directory: &Directory) -> Option<StoreWarn
 }
 
 fn of_file(directory: &Directory, path: &Path) -> io::Result<Option<String>> {
-    match directory.file(path.file_name().unwrap_or_default()) {
+    match directory.file(path) {
         Ok(None) => Ok(None),
         Ok(Some(file)) => Ok(directory.access().exposure(&file.file.metadata()?)),
         Err(refusal) => Ok(Some(refusal.to_string())),

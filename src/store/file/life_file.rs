@@ -1,13 +1,13 @@
-//! The life files: which of them is locked says whose holder still lives.
+//! The life files of a mutex: the one that is locked says whose holder still lives.
 //!
 //! They are looked at only while the record is locked, so that a look never stands in the way of a create.
 
-use std::fs::{File, TryLockError};
+#[cfg(unix)]
+use std::fs::File;
 
 use super::error::FileError;
 use super::open_file::OpenFile;
 use super::paths::MutexPaths;
-use super::record::state::LeaseEnd;
 use crate::base::process;
 use crate::lease::holder::Holder;
 #[cfg(unix)]
@@ -40,42 +40,38 @@ pub(super) struct LifeLock {
     pid: u32,
 }
 
-/// An open life file that is not locked, kept for the next lease.
+/// An open life file.
 #[derive(Debug)]
 pub(super) struct LifeFile {
-    file: File,
-    id: LifeId,
+    file: OpenFile,
+    generation: u32,
 }
 
 impl LifeLock {
     /// Locks the `spare` one, or the first life file that nobody has locked, for this process.
     pub(super) fn take(paths: &MutexPaths, pid: u32, spare: Option<LifeFile>) -> Result<Self, FileError> {
         if let Some(spare) = spare
-            && spare.file.try_lock().is_ok()
+            && matches!(spare.file.try_lock(), Ok(true))
         {
-            return Ok(Self::locked(spare, pid));
+            return Ok(Self::of(spare, pid));
         }
         for generation in 0..GENERATIONS {
-            let path = paths.life(generation);
-            let OpenFile { file, id } = paths.open_or_make(&path)?;
-            match file.try_lock() {
-                Ok(()) => return Ok(Self::locked(LifeFile { file, id: LifeId { generation, inode: id.inode } }, pid)),
-                Err(TryLockError::WouldBlock) => {}
-                Err(TryLockError::Error(error)) => return Err(FileError::at(&path)(error)),
+            let file = paths.open_or_make(&paths.life(generation))?;
+            if file.try_lock()? {
+                return Ok(Self::of(LifeFile { file, generation }, pid));
             }
         }
-        Err(FileError::unusable(
-            paths.record(),
-            format!("{GENERATIONS} holders outlived their leases and are still alive"),
-        ))
+        let all_live = format!("{GENERATIONS} holders outlived their leases and are still alive");
+        Err(FileError::unusable(paths.record(), all_live))
     }
 
-    fn locked(life: LifeFile, pid: u32) -> Self {
+    fn of(life: LifeFile, pid: u32) -> Self {
         Self { locked: Some(life), lent: false, pid }
     }
 
     pub(super) fn id(&self) -> Option<LifeId> {
-        self.locked.as_ref().map(|life| life.id)
+        let LifeFile { file, generation } = self.locked.as_ref()?;
+        Some(LifeId { generation: *generation, inode: file.id().inode })
     }
 
     pub(super) fn is_of_this_process(&self) -> bool {
@@ -84,20 +80,19 @@ impl LifeLock {
 
     /// A duplicate for a process that is to keep the lease when this one has gone.
     #[cfg(unix)]
-    pub(super) fn lend(&mut self) -> std::io::Result<Option<File>> {
-        let duplicate = self.locked.as_ref().map(|life| life.file.try_clone()).transpose()?;
+    pub(super) fn lend(&mut self) -> Result<Option<File>, FileError> {
+        let duplicate = self.locked.as_ref().map(|life| life.file.duplicate()).transpose()?;
         self.lent |= duplicate.is_some();
         Ok(duplicate)
     }
 
     /// Unlocks it, whoever has it open, and leaves it open for the next lease. Nothing is left to do the second time.
     pub(super) fn end(&mut self) -> Option<LifeFile> {
-        // Who was lent a duplicate would share the next lock, and keep a lease that is not theirs.
+        // A process with a duplicate would share the next lock, and keep a lease that is not its own.
         self.unlock().filter(|_| !self.lent)
     }
 
     fn unlock(&mut self) -> Option<LifeFile> {
-        // Closing alone would leave it locked while a child that another thread is just starting has a duplicate.
         self.locked.take().filter(|life| life.file.unlock().is_ok())
     }
 }
@@ -111,45 +106,44 @@ impl Drop for LifeLock {
     }
 }
 
-/// Whether the holder who locked this life file lives. If the file has gone, nobody can tell, and the answer is yes: its
-/// lease ends with its term.
-pub(super) fn is_alive(paths: &MutexPaths, life: LifeId) -> Result<bool, FileError> {
-    let Some(opened) = paths.open_if_there(&paths.life(life.generation))? else { return Ok(true) };
-    Ok(is_locked(paths, life.generation, &opened.file)? || opened.id.inode != life.inode)
-}
-
-/// Whether the holder lives, or anybody who was lent a duplicate of this life file. `None`: the file has gone, and nobody
-/// can tell.
-pub(super) fn is_locked_still(paths: &MutexPaths, life: LifeId) -> Result<Option<bool>, FileError> {
-    let Some(opened) = paths.open_if_there(&paths.life(life.generation))? else { return Ok(None) };
-    if opened.id.inode != life.inode {
-        return Ok(None);
+/// Whether the holder who locked this life file lives, or anybody who was lent a duplicate. `None`: the file has gone, and
+/// nobody can tell.
+pub(super) fn is_alive(paths: &MutexPaths, life: LifeId) -> Result<Option<bool>, FileError> {
+    match paths.open_if_there(&paths.life(life.generation))? {
+        Some(file) if file.id().inode == life.inode => is_locked(&file).map(Some),
+        _ => Ok(None),
     }
-    is_locked(paths, life.generation, &opened.file).map(Some)
 }
 
 /// Whether a holder of any generation lives.
 pub(super) fn is_any_alive(paths: &MutexPaths) -> Result<bool, FileError> {
     for generation in 0..GENERATIONS {
-        let Some(opened) = paths.open_if_there(&paths.life(generation))? else { break };
-        if is_locked(paths, generation, &opened.file)? {
+        let Some(file) = paths.open_if_there(&paths.life(generation))? else { break };
+        if is_locked(&file)? {
             return Ok(true);
         }
     }
     Ok(false)
 }
 
-/// The holder of a lease that lasts, as it is now. One with a lifeline may have ended, and its command, too, but for what
-/// has left its group. That can be asked only where the process is one of this host.
+fn is_locked(file: &OpenFile) -> Result<bool, FileError> {
+    let locked = !file.try_lock()?;
+    if !locked {
+        let _ = file.unlock();
+    }
+    Ok(locked)
+}
+
+/// The holder of a lease that has a lifeline, as it is now. It may have ended, and its command, too, but for processes that
+/// left the command's group. That can be asked only where the process is one of this host.
 #[cfg(unix)]
-pub(super) fn as_it_lives(holder: Holder, bond: LeaseEnd) -> Holder {
+pub(super) fn noting_if_ended(holder: Holder) -> Holder {
     use rustix::io::Errno;
     use rustix::process::{Pid, test_kill_process, test_kill_process_group};
 
     let id = |number: u32| i32::try_from(number).ok().and_then(Pid::from_raw);
     let has_gone = |id: Option<Pid>| id.is_some_and(|id| test_kill_process(id) == Err(Errno::SRCH));
-    let is_here = *holder.host() == *this_host();
-    if !matches!(bond, LeaseEnd::Life(_)) || !is_here || !has_gone(id(holder.pid())) {
+    if *holder.host() != *this_host() || !has_gone(id(holder.pid())) {
         return holder;
     }
     // By now its number may be another's.
@@ -160,19 +154,8 @@ pub(super) fn as_it_lives(holder: Holder, bond: LeaseEnd) -> Holder {
 }
 
 #[cfg(not(unix))]
-pub(super) fn as_it_lives(holder: Holder, _: LeaseEnd) -> Holder {
+pub(super) fn noting_if_ended(holder: Holder) -> Holder {
     holder
-}
-
-fn is_locked(paths: &MutexPaths, generation: u32, life: &File) -> Result<bool, FileError> {
-    match life.try_lock() {
-        Err(TryLockError::WouldBlock) => Ok(true),
-        Err(TryLockError::Error(error)) => Err(FileError::at(&paths.life(generation))(error)),
-        Ok(()) => {
-            let _ = life.unlock();
-            Ok(false)
-        }
-    }
 }
 
 #[cfg(test)]
@@ -187,11 +170,11 @@ mod tests {
         for (pid, alive) in [(std::process::id(), false), (std::process::id() + 1, true)] {
             let life = LifeLock::take(&paths, pid, None).unwrap();
             let id = life.id().unwrap();
-            let on_the_other_side_of_a_fork = life.locked.as_ref().unwrap().file.try_clone().unwrap();
+            let on_the_other_side_of_a_fork = life.locked.as_ref().unwrap().file.duplicate().unwrap();
             drop(life);
-            assert_eq!(is_alive(&paths, id).unwrap(), alive, "{pid}");
+            assert_eq!(is_alive(&paths, id).unwrap(), Some(alive), "{pid}");
             drop(on_the_other_side_of_a_fork);
-            assert!(!is_alive(&paths, id).unwrap());
+            assert_eq!(is_alive(&paths, id).unwrap(), Some(false));
         }
     }
 }

@@ -1,6 +1,5 @@
-//! Where a mutex lives: its files, and what is said when one of them fails.
+//! The paths of the files of one mutex, and opening them.
 
-use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -9,26 +8,23 @@ use uuid::Uuid;
 use super::directory::Directory;
 use super::error::FileError;
 use super::open_file::OpenFile;
-use super::record::name_block::name_block;
 use crate::lease::name::MutexName;
 
-/// The files of one mutex, and the name block that its record must begin with.
+/// The files of one mutex, in a directory.
 pub(super) struct MutexPaths {
     directory: Arc<Directory>,
     record: PathBuf,
-    name_block: Vec<u8>,
 }
 
 impl MutexPaths {
     pub(super) fn of(directory: Arc<Directory>, name: &MutexName) -> Self {
         let record = record_in(directory.path(), name);
-        Self { directory, record, name_block: name_block(name.mutex()) }
+        Self { directory, record }
     }
 
     #[cfg(test)]
     pub(super) fn in_dir(path: &Path, name: &MutexName) -> Self {
-        let directory =
-            Directory::open_or_make(path, crate::store::file::sharing::Sharing::ByMode).expect("the directory is ours");
+        let directory = Directory::open_or_make(path, super::sharing::Sharing::ByMode).expect("the directory is ours");
         Self::of(Arc::new(directory), name)
     }
 
@@ -44,22 +40,18 @@ impl MutexPaths {
         }
     }
 
-    /// What says where each claim stands, if there are many.
+    /// The index of the claims, if there are many.
     pub(super) fn index(&self) -> PathBuf {
         self.record.with_extension("index")
     }
 
-    pub(super) fn name_block(&self) -> &[u8] {
-        &self.name_block
-    }
-
     /// Opens one of these files.
     pub(super) fn open_if_there(&self, path: &Path) -> Result<Option<OpenFile>, FileError> {
-        self.directory.file(file_name(path)).map_err(FileError::at(path))
+        self.directory.file(path).map_err(FileError::at(path))
     }
 
     pub(super) fn open_or_make(&self, path: &Path) -> Result<OpenFile, FileError> {
-        self.directory.file_or_make(file_name(path)).map_err(FileError::at(path))
+        self.directory.file_or_make(path).map_err(FileError::at(path))
     }
 }
 
@@ -68,14 +60,10 @@ pub(super) fn record_in(dir: &Path, name: &MutexName) -> PathBuf {
     dir.join(format!("{}-{}.record", slug(name.mutex()), hashed(name.mutex()).hyphenated()))
 }
 
-/// The hash of a name, in files' names and claims' keys.
+/// The hash of a name, in files' names and in claims.
 pub(super) fn hashed(name: &str) -> Uuid {
     const NAMESPACE: Uuid = Uuid::from_u128(0x2f4a_9f0e_8f0b_4b0c_9a57_0e7a_6f3d_51c8);
     Uuid::new_v5(&NAMESPACE, name.as_bytes())
-}
-
-fn file_name(path: &Path) -> &OsStr {
-    path.file_name().unwrap_or_default()
 }
 
 /// What a person recognises the name by in a list of files.

@@ -1,11 +1,10 @@
 //! The directory of a store where it has no owner and no mode, and files are opened by their paths.
 
-use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::open_file::{FileId, OpenFile};
+use super::open_file::OpenFile;
 use super::sharing::Sharing;
 
 pub(super) struct Directory {
@@ -28,19 +27,20 @@ impl Directory {
         &self.path
     }
 
-    pub(super) fn file(&self, name: &OsStr) -> io::Result<Option<OpenFile>> {
-        match self.open(name, &mut File::options()) {
+    pub(super) fn file(&self, path: &Path) -> io::Result<Option<OpenFile>> {
+        match open(path, &mut File::options()) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             opened => opened.map(Some),
         }
     }
 
-    pub(super) fn file_or_make(&self, name: &OsStr) -> io::Result<OpenFile> {
-        self.open(name, File::options().create(true).truncate(false))
+    pub(super) fn file_or_make(&self, path: &Path) -> io::Result<OpenFile> {
+        open(path, File::options().create(true).truncate(false))
     }
+}
 
-    fn open(&self, name: &OsStr, options: &mut OpenOptions) -> io::Result<OpenFile> {
-        let file = options.read(true).write(true).open(self.path.join(name))?;
-        Ok(OpenFile { id: FileId::of(&file.metadata()?), file })
-    }
+fn open(path: &Path, options: &mut OpenOptions) -> io::Result<OpenFile> {
+    let file = options.read(true).write(true).open(path)?;
+    let found = file.metadata()?;
+    Ok(OpenFile::new(file, path, &found))
 }

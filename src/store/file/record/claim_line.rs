@@ -1,87 +1,83 @@
-//! One claim on record, on one line of fixed length, and the hash that it is found by.
+//! One claim on record: a line of fixed length, the hash that it is found by, and whether it counts.
 
-use std::fmt::Write;
+use std::ops::Range;
 
-use super::sealed_block::{SealedBlock, clipped, escaped, parse_stamp, unsealed};
+use chrono::{DateTime, Utc};
+
+use super::sealed_block::{clipped, escaped, parse_stamp, stamp, unsealed, write_sealed};
 use crate::lease::holder::Holder;
 use crate::lease::name::MutexName;
 use crate::lease::token::FencingToken;
 use crate::store::file::paths::hashed;
 
 /// One claim, in bytes.
-pub(in crate::store::file) const CLAIM_LEN: usize = 384;
+pub(super) const CLAIM_LEN: usize = 384;
 
-/// What a claim is found by: a hash of its full name.
+/// `claim HASH token TOKEN until TIME since TIME owner OWNER host HOST for OCCURRENCE EVENT`. A permit has its period for
+/// the occurrence. A token has 20 digits, so that texts compare as their tokens do.
+const HASH: Range<usize> = 6..38;
+const TOKEN: Range<usize> = 45..65;
+const UNTIL: Range<usize> = 72..102;
+
+/// As long as a host's name can be; what is left of the line says what is claimed.
+const HOST_MAX: usize = 64;
+
+/// The hash of a claim's full name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::store::file) struct ClaimHash([u8; 32]);
+pub(super) struct ClaimHash([u8; 32]);
 
 impl ClaimHash {
-    pub(in crate::store::file) fn of(name: &MutexName) -> Self {
+    pub(super) fn of(name: &MutexName) -> Self {
         let mut hex = [0; 32];
         hashed(&name.to_string()).as_simple().encode_lower(&mut hex);
         Self(hex)
     }
 
-    /// Two numbers that tell most keys apart.
-    pub(in crate::store::file) fn prints(self) -> [u32; 2] {
-        let print = |digits: &[u8]| {
-            digits.iter().fold(0, |print, digit| print << 4 | char::from(*digit).to_digit(16).unwrap_or_default())
-        };
-        [print(&self.0[..8]), print(&self.0[8..16])]
+    fn hex(&self) -> &str {
+        str::from_utf8(&self.0).unwrap_or_default()
+    }
+
+    /// Two numbers that tell most hashes apart.
+    pub(super) fn prints(self) -> [u32; 2] {
+        [0..8, 8..16]
+            .map(|digits| u32::from_str_radix(self.hex().get(digits).unwrap_or_default(), 16).unwrap_or_default())
     }
 }
 
 /// One claim on record, still as text: its columns are compared without reading the rest.
 #[derive(Clone, Copy)]
-pub(in crate::store::file) struct ClaimLine<'a>(&'a [u8]);
-
-/// `claim KEY token TOKEN until TIME since TIME owner OWNER host HOST for OCCURRENCE EVENT`, on one line; a permit has its
-/// period for the occurrence.
-const KEY: std::ops::Range<usize> = 6..38;
-const TOKEN: std::ops::Range<usize> = 45..65;
-const UNTIL: std::ops::Range<usize> = 72..102;
+pub(super) struct ClaimLine<'a>(&'a [u8]);
 
 impl<'a> ClaimLine<'a> {
     /// What is written where a claim was given back.
-    pub(in crate::store::file) const FREE: [u8; CLAIM_LEN] = {
+    pub(super) const FREE: [u8; CLAIM_LEN] = {
         let mut bytes = [b' '; CLAIM_LEN];
         bytes.split_at_mut(4).0.copy_from_slice(b"free");
         bytes[CLAIM_LEN - 1] = b'\n';
         bytes
     };
 
-    pub(in crate::store::file) fn on(slot: &'a [u8]) -> Self {
+    pub(super) fn on(slot: &'a [u8]) -> Self {
         Self(slot)
     }
 
-    fn column(self, columns: std::ops::Range<usize>) -> &'a [u8] {
+    fn column(self, columns: Range<usize>) -> &'a [u8] {
         self.0.get(columns).unwrap_or_default()
     }
 
-    pub(in crate::store::file) fn has_key(self, key: ClaimHash) -> bool {
-        self.column(KEY) == key.0
+    pub(super) fn has_hash(self, hash: ClaimHash) -> bool {
+        self.column(HASH) == hash.0
     }
 
-    /// The key that it has, if it is whole.
-    pub(in crate::store::file) fn key(self) -> Option<ClaimHash> {
-        if self.0.starts_with(b"claim ") { self.column(KEY).try_into().ok().map(ClaimHash) } else { None }
-    }
-
-    /// Whether it was written by a grant that did not come to its end, if the last that did has this token, as
-    /// [`token_text`] writes it. True as well of much that is not a claim.
-    pub(in crate::store::file) fn is_above(self, last_claim: &str) -> bool {
-        self.column(TOKEN) > last_claim.as_bytes()
-    }
-
-    /// Whether it is still good, should it be whole, at a time as [`stamp`] writes it.
-    pub(in crate::store::file) fn seems_live(self, now: &[u8]) -> bool {
-        self.column(UNTIL) > now
+    /// The hash that it has, if it is whole.
+    pub(super) fn hash(self) -> Option<ClaimHash> {
+        if self.0.starts_with(b"claim ") { self.column(HASH).try_into().ok().map(ClaimHash) } else { None }
     }
 
     /// Who claimed; `None`: the slot is empty or torn.
-    pub(in crate::store::file) fn holder(self) -> Option<Holder> {
+    pub(super) fn holder(self) -> Option<Holder> {
         let text = unsealed(self.0)?.strip_prefix("claim ")?;
-        let (_key, text) = text.split_once(" token ")?;
+        let (_hash, text) = text.split_once(" token ")?;
         let (token, text) = text.split_once(" until ")?;
         let (until, text) = text.split_once(" since ")?;
         let (since, text) = text.split_once(" owner ")?;
@@ -92,41 +88,58 @@ impl<'a> ClaimLine<'a> {
     }
 }
 
-/// The slot of the claim `name`, which has this `key`.
-pub(in crate::store::file) fn claim_block(name: &MutexName, key: ClaimHash, holder: &Holder) -> [u8; CLAIM_LEN] {
-    /// As long as a host's name can be; what is left of the line says what is claimed.
-    const HOST_MAX: usize = 64;
-    let mut bytes = [0; CLAIM_LEN];
-    let mut block = SealedBlock::new(&mut bytes);
-    block.text("claim ").text(str::from_utf8(&key.0).unwrap_or_default());
-    block.text(" token ").wide_number(holder.token().get());
-    block.text(" until ").time(holder.until()).text(" since ").time(holder.since());
-    let _ = write!(block, " owner {}", holder.owner());
-    block.text(" host ").text(clipped(&escaped(holder.host()), HOST_MAX)).text(" for ");
-    match (name.occurrence(), name.period().or(name.marked())) {
-        (Some(occurrence), _) => {
-            let _ = write!(block, "{occurrence:?}");
-        }
-        (None, text) => {
-            block.text(&escaped(text.unwrap_or_default()));
-        }
-    }
-    block.text(" ").text(&escaped(name.event().unwrap_or_default()));
-    block.seal(b' ');
-    bytes
+/// The line of the claim `name`, which has this `hash`.
+pub(super) fn claim_line(name: &MutexName, hash: ClaimHash, holder: &Holder) -> [u8; CLAIM_LEN] {
+    let what = match name.occurrence() {
+        Some(occurrence) => format!("{occurrence:?}"),
+        None => escaped(name.period().or(name.marked()).unwrap_or_default()).into_owned(),
+    };
+    let text = format!(
+        "claim {} token {:020} until {} since {} owner {} host {} for {what} {}",
+        hash.hex(),
+        holder.token().get(),
+        stamp(holder.until()),
+        stamp(holder.since()),
+        holder.owner(),
+        clipped(&escaped(holder.host()), HOST_MAX),
+        escaped(name.event().unwrap_or_default()),
+    );
+    let mut line = [0; CLAIM_LEN];
+    write_sealed(&mut line, &text, b' ');
+    line
 }
 
-/// A token of one width, so that texts compare as their tokens do.
-pub(in crate::store::file) fn token_text(token: FencingToken) -> String {
-    format!("{:020}", token.get())
+/// Tells the claims that count: they were granted, and their terms are not over.
+pub(super) struct Validity {
+    last_claim: String,
+    now: String,
+}
+
+impl Validity {
+    /// At this time, when the last claim that was granted has the token `last_claim`.
+    pub(super) fn at(now: DateTime<Utc>, last_claim: FencingToken) -> Self {
+        Self { last_claim: format!("{:020}", last_claim.get()), now: stamp(now) }
+    }
+
+    /// Whether it was written by a grant that did not come to its end. True as well of much that is not a claim.
+    pub(super) fn is_ungranted(&self, claim: ClaimLine<'_>) -> bool {
+        claim.column(TOKEN) > self.last_claim.as_bytes()
+    }
+
+    /// Whether its term is not over, should it be whole.
+    pub(super) fn is_in_term(&self, claim: ClaimLine<'_>) -> bool {
+        claim.column(UNTIL) > self.now.as_bytes()
+    }
+
+    pub(super) fn is_valid(&self, claim: ClaimLine<'_>) -> bool {
+        !self.is_ungranted(claim) && self.is_in_term(claim)
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::sealed_block::stamp;
     use super::*;
     use crate::lease::owner::Owner;
-    use chrono::DateTime;
 
     fn holder(host: &str) -> Holder {
         let since = DateTime::from_timestamp_nanos(1_772_366_400_000_000_001);
@@ -138,38 +151,39 @@ mod tests {
         let noon = DateTime::from_timestamp(1_772_366_400, 0).unwrap();
         let name = MutexName::lease("warehouse").unwrap().claim("import\nall", noon);
         let holder = holder("web-1").held_until(noon);
-        let block = claim_block(&name, ClaimHash::of(&name), &holder);
-        let claim = ClaimLine::on(&block);
+        let line = claim_line(&name, ClaimHash::of(&name), &holder);
+        let claim = ClaimLine::on(&line);
         assert_eq!(claim.holder(), Some(holder));
-        assert!(claim.has_key(ClaimHash::of(&name)));
-        assert!(!claim.is_above(&token_text(FencingToken::new(u64::MAX))));
-        assert!(claim.is_above(&token_text(FencingToken::new(u64::MAX - 1))));
-        assert!(!claim.seems_live(&stamp(noon)));
-        assert!(claim.seems_live(&stamp(noon - chrono::TimeDelta::nanoseconds(1))));
-        assert!(str::from_utf8(&block).unwrap().contains(" host web-1 for 2026-03-01T12:00:00Z import%0Aall  "));
+        assert!(claim.has_hash(ClaimHash::of(&name)));
+        let valid_at = |now, last_claim| Validity::at(now, FencingToken::new(last_claim)).is_valid(claim);
+        let before_noon = noon - chrono::TimeDelta::nanoseconds(1);
+        assert!(valid_at(before_noon, u64::MAX));
+        assert!(!valid_at(before_noon, u64::MAX - 1));
+        assert!(!valid_at(noon, u64::MAX));
+        assert!(str::from_utf8(&line).unwrap().contains(" host web-1 for 2026-03-01T12:00:00Z import%0Aall  "));
     }
 
     #[test]
     fn a_claim_whose_text_is_too_long_keeps_all_but_the_end_of_the_event() {
         let name = MutexName::lease("a").unwrap().claim("😀".repeat(512), DateTime::UNIX_EPOCH);
         let long = holder(&"h".repeat(300));
-        let block = claim_block(&name, ClaimHash::of(&name), &long);
-        assert_eq!(ClaimLine::on(&block).holder().map(|read| read.owner()), Some(long.owner()));
+        let line = claim_line(&name, ClaimHash::of(&name), &long);
+        assert_eq!(ClaimLine::on(&line).holder().map(|read| read.owner()), Some(long.owner()));
     }
 
     #[test]
     fn a_permit_says_in_words_which_period_it_is_for_however_long_that_is() {
         let warehouse = MutexName::lease("warehouse").unwrap();
         let day = warehouse.permit("import", "day@2026-03-01T00:00:00+01:00");
-        let block = claim_block(&day, ClaimHash::of(&day), &holder("web-1"));
-        assert!(str::from_utf8(&block).unwrap().contains(" host web-1 for day@2026-03-01T00:00:00+01:00 import  "));
+        let line = claim_line(&day, ClaimHash::of(&day), &holder("web-1"));
+        assert!(str::from_utf8(&line).unwrap().contains(" host web-1 for day@2026-03-01T00:00:00+01:00 import  "));
         let long = holder(&"h".repeat(300));
         let [one, other] =
             ['a', 'b'].map(|last| warehouse.permit("\n".repeat(512), "\u{85}".repeat(127) + &last.to_string()));
-        let block = claim_block(&one, ClaimHash::of(&one), &long);
-        let claim = ClaimLine::on(&block);
+        let line = claim_line(&one, ClaimHash::of(&one), &long);
+        let claim = ClaimLine::on(&line);
         assert_eq!(claim.holder().map(|read| read.owner()), Some(long.owner()));
-        assert!(claim.has_key(ClaimHash::of(&one)) && !claim.has_key(ClaimHash::of(&other)));
+        assert!(claim.has_hash(ClaimHash::of(&one)) && !claim.has_hash(ClaimHash::of(&other)));
     }
 
     #[test]

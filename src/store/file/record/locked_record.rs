@@ -1,36 +1,36 @@
-//! One critical section: what is decided, and written, while a record is locked.
-
-use std::fs::File;
+//! A record while it is locked: every look, grant, renewal and release is one critical section here.
 
 use chrono::{DateTime, Utc};
 
-use super::claims::{Claims, Room, Search, Slot};
-use super::name_block::{HEADER_MAX, NAME_GRAIN, NameCheck, check_name};
-use super::parse_cache::ParseCache;
+use super::claims::{Claims, Room, Slot};
+use super::name_block::{HEADER_MAX, NameCheck, check_name};
 use super::record_lock::RecordLock;
-use super::state::{LeaseEnd, LeaseState, RecordState, STATE_LEN};
+use super::state::{KnownState, LeaseEnd, LeaseState, RecordState, STATE_LEN};
 use crate::lease::holder::Holder;
 use crate::lease::name::MutexName;
 use crate::lease::owner::Owner;
 use crate::lease::request::Lease;
+use crate::lease::term::Term;
 use crate::lease::token::FencingToken;
 use crate::store::event_mutex::admission::{Admission, Admitted, Grant};
 use crate::store::event_mutex::broken_lease::Broken;
 use crate::store::file::error::FileError;
-use crate::store::file::life_file::{self, LifeFile, LifeLock};
+use crate::store::file::life_file::{LifeFile, LifeLock, is_alive, is_any_alive, noting_if_ended};
+use crate::store::file::open_file::OpenFile;
 use crate::store::file::paths::MutexPaths;
-use crate::store::file::position;
+use crate::time::clock::wall_plus;
 
-/// A locked record and what it says. Nobody else looks at it or changes it before this is dropped.
+/// A locked record and its state. Nobody else looks at it or changes it before this is dropped.
 pub(in crate::store::file) struct LockedRecord<'a> {
-    file: &'a File,
-    paths: &'a MutexPaths,
-    seen: &'a mut ParseCache,
-    state: RecordState,
-    claims: Claims<'a>,
+    pub(super) file: &'a OpenFile,
+    pub(super) paths: &'a MutexPaths,
+    pub(super) name_block: &'a [u8],
+    pub(super) known: &'a mut KnownState,
+    pub(super) index: &'a mut Option<OpenFile>,
+    pub(super) now: DateTime<Utc>,
     /// Not all of the name block was ever written; it goes with the next state.
-    unnamed: bool,
-    _turn: RecordLock<'a>,
+    pub(super) is_unnamed: bool,
+    pub(super) _lock: RecordLock<'a>,
 }
 
 /// Who holds a name.
@@ -41,123 +41,76 @@ pub(in crate::store::file) enum HeldBy {
     Unknown,
 }
 
-/// The answer to an admission.
-pub(in crate::store::file) enum Decision {
-    Granted {
-        grant: Grant,
-        /// The proof that the lease's holder lives.
-        life: Option<LifeLock>,
-        /// Whose lease had ended without being given back.
-        superseded: Option<Owner>,
-    },
-    Refused(Admitted),
+/// The answer to an admission, and what follows from it.
+pub(in crate::store::file) struct Decided {
+    pub(in crate::store::file) answer: Admitted,
+    /// The proof that the holder of a granted lease lives.
+    pub(in crate::store::file) life: Option<LifeLock>,
+    /// The owner of the lease before, which had ended without being given back.
+    pub(in crate::store::file) superseded: Option<Owner>,
 }
 
-/// Which part of the record an owner's entry is.
-enum OwnEntry {
-    Lease(Holder, LeaseEnd),
-    ClaimLine(Holder, Slot),
+/// The part of the record in which a lease or claim stands.
+#[derive(Clone, Copy)]
+enum RecordPart {
+    Lease(LeaseEnd),
+    Claim(Slot),
 }
 
-impl<'a> LockedRecord<'a> {
-    /// Reads the record whose turn this is.
-    pub(in crate::store::file) fn read(
-        turn: RecordLock<'a>,
-        file: &'a File,
-        paths: &'a MutexPaths,
-        seen: &'a mut ParseCache,
-        index: &'a mut Option<File>,
-    ) -> Result<Self, FileError> {
-        let (state, claims) = (RecordState::lost(FencingToken::new(0)), Claims::of(file, paths, index));
-        let mut section = Self { file, paths, seen, state, claims, unnamed: false, _turn: turn };
-        if !section.read_as_expected()? {
-            section.read_with_care()?;
-        }
-        Ok(section)
-    }
-
-    /// Reads a whole record of ours whose name is not very long. `false`: it is not one.
-    fn read_as_expected(&mut self) -> Result<bool, FileError> {
-        let mut buffer = [0; NAME_GRAIN + STATE_LEN];
-        let name = self.paths.name_block();
-        let Some(buffer) = buffer.get_mut(..name.len() + STATE_LEN) else { return Ok(false) };
-        let Some(block) = self.read_at(buffer, 0)?.strip_prefix(name) else { return Ok(false) };
-        match self.state_of(block) {
-            None => Ok(false),
-            Some(state) => {
-                self.state = state;
-                Ok(true)
-            }
-        }
-    }
-
-    fn read_with_care(&mut self) -> Result<(), FileError> {
+impl LockedRecord<'_> {
+    /// Reads the state. It is an error if this is not the record of its name.
+    pub(super) fn read(mut self) -> Result<Self, FileError> {
         let mut buffer = [0; HEADER_MAX];
-        let header = self.read_at(&mut buffer, 0)?;
-        let name = self.paths.name_block();
-        let unusable = |why| Err(FileError::unusable(self.paths.record(), why));
-        match check_name(header, name) {
+        // No more than is needed, unless something is wrong.
+        let mut header = self.file.read_at(&mut buffer[..self.name_block.len() + STATE_LEN], 0)?;
+        if !header.starts_with(self.name_block) {
+            header = self.file.read_at(&mut buffer, 0)?;
+        }
+        let unusable = |why: String| Err(FileError::unusable(self.file.path(), why));
+        match check_name(header, self.name_block) {
             NameCheck::Ours => {}
-            NameCheck::Torn => self.unnamed = true,
+            NameCheck::Torn => self.is_unnamed = true,
             NameCheck::Another(name) => return unusable(format!("it is the record of another name, {name}")),
             NameCheck::Foreign => return unusable("it is not a record of this version, and is left as it is".into()),
         }
-        let block = header.get(name.len()..).and_then(|rest| rest.get(..STATE_LEN));
-        self.state = match block.and_then(|block| self.state_of(block)) {
-            Some(state) => state,
-            None if life_file::is_any_alive(self.paths)? => RecordState::lost(self.claims.highest_token()?),
-            // Also a record that was just made.
-            None => RecordState { lease: LeaseState::Free, ..RecordState::lost(self.claims.highest_token()?) },
-        };
-        Ok(())
-    }
-
-    fn state_of(&mut self, block: &[u8]) -> Option<RecordState> {
-        if let Some(state) = self.seen.state_of(block) {
-            return Some(state);
+        let block = header.get(self.name_block.len()..).and_then(|rest| rest.get(..STATE_LEN));
+        if !self.known.read(block.unwrap_or_default()) {
+            // It is torn, or was just made.
+            let highest = self.claims().highest_token()?;
+            let lease = if is_any_alive(self.paths)? { LeaseState::Unknown } else { LeaseState::Free };
+            *self.known = KnownState::lost(highest, lease);
         }
-        let state = RecordState::from_block(block)?;
-        self.seen.note(block, &state);
-        Some(state)
+        Ok(self)
     }
 
-    /// Who holds `name` at this time.
-    pub(in crate::store::file) fn occupant(
-        &mut self,
-        name: &MutexName,
-        now: DateTime<Utc>,
-    ) -> Result<HeldBy, FileError> {
+    pub(in crate::store::file) fn held_by(&mut self, name: &MutexName) -> Result<HeldBy, FileError> {
         if name.is_claim() {
-            let taken = self.find_claim(name, now)?.taken;
-            return Ok(taken.map_or(HeldBy::Nobody, |(holder, _)| HeldBy::Known(holder.seen_at(now))));
+            let taken = self.claims().find(name)?.taken;
+            return Ok(taken.map_or(HeldBy::Nobody, |(holder, _)| HeldBy::Known(holder.seen_at(self.now))));
         }
-        let nobody_unless = |alive, occupant| if alive { occupant } else { HeldBy::Nobody };
-        Ok(match &self.state.lease {
-            LeaseState::Free => HeldBy::Nobody,
-            LeaseState::Unknown => nobody_unless(life_file::is_any_alive(self.paths)?, HeldBy::Unknown),
-            LeaseState::Held { holder, bond } => {
-                let seen = life_file::as_it_lives(holder.clone().seen_at(now), *bond);
-                nobody_unless(self.lasts(holder, *bond, None, now)?, HeldBy::Known(seen))
+        Ok(match &self.known.state.lease {
+            LeaseState::Held { holder, end } if self.lasts(holder, *end, None)? => {
+                let holder = holder.clone().seen_at(self.now);
+                let may_outlive_its_process = matches!(end, LeaseEnd::Life(_));
+                HeldBy::Known(if may_outlive_its_process { noting_if_ended(holder) } else { holder })
             }
+            LeaseState::Unknown if is_any_alive(self.paths)? => HeldBy::Unknown,
+            _ => HeldBy::Nobody,
         })
     }
 
-    /// Whether a lease is held at this time. Who has its life file in hand saves a look at it.
-    fn lasts(
-        &self,
-        holder: &Holder,
-        bond: LeaseEnd,
-        in_hand: Option<&LifeLock>,
-        now: DateTime<Utc>,
-    ) -> Result<bool, FileError> {
-        let in_term = now < holder.until();
-        let shown = |life| in_hand.is_some_and(|in_hand| in_hand.id() == Some(life));
-        match bond {
+    /// Whether a lease is held now. A look at its life file is saved if the caller has that in hand.
+    fn lasts(&self, holder: &Holder, end: LeaseEnd, in_hand: Option<&LifeLock>) -> Result<bool, FileError> {
+        let in_term = self.now < holder.until();
+        let lives = |life| match in_hand {
+            Some(in_hand) if in_term && in_hand.id() == Some(life) => Ok(true),
+            // Where nobody can tell who lives, the term counts.
+            _ => is_alive(self.paths, life).map(|alive| alive.unwrap_or(in_term)),
+        };
+        match end {
             LeaseEnd::Term => Ok(in_term),
-            LeaseEnd::TermOrLife(life) => Ok(in_term && (shown(life) || life_file::is_alive(self.paths, life)?)),
-            LeaseEnd::Life(life) if in_term && shown(life) => Ok(true),
-            // Where nobody can tell who lives, the term counts again.
-            LeaseEnd::Life(life) => Ok(life_file::is_locked_still(self.paths, life)?.unwrap_or(in_term)),
+            LeaseEnd::TermOrLife(life) => Ok(in_term && lives(life)?),
+            LeaseEnd::Life(life) => lives(life),
         }
     }
 
@@ -167,208 +120,186 @@ impl<'a> LockedRecord<'a> {
         &mut self,
         admission: &Admission,
         spare: &mut Option<LifeFile>,
-        now: DateTime<Utc>,
-    ) -> Result<Decision, FileError> {
+    ) -> Result<Decided, FileError> {
+        let refused = |answer| Ok(Decided { answer, life: None, superseded: None });
         let mut room = None;
         if let Some(claim) = admission.claim() {
-            let search = self.find_claim(claim.name(), now)?;
+            let search = self.claims().find(claim.name())?;
             if let Some((holder, _)) = search.taken {
-                return Ok(Decision::Refused(Admitted::ClaimTaken(Some(holder.seen_at(now)))));
+                return refused(Admitted::ClaimTaken(Some(holder.seen_at(self.now))));
             }
             room = Some(search.room);
         }
         let mut life = None;
         if let Some(lease) = admission.lease() {
-            match self.occupant(lease.name(), now)? {
+            match self.held_by(lease.name())? {
                 HeldBy::Nobody => life = Some(LifeLock::take(self.paths, lease.owner().pid(), spare.take())?),
-                HeldBy::Known(holder) => return Ok(Decision::Refused(Admitted::LeaseTaken(Some(holder)))),
-                HeldBy::Unknown => return Ok(Decision::Refused(Admitted::LeaseTaken(None))),
+                HeldBy::Known(holder) => return refused(Admitted::LeaseTaken(Some(holder))),
+                HeldBy::Unknown => return refused(Admitted::LeaseTaken(None)),
             }
         }
-        let grant = admission.granted(FencingToken::after(Some(self.state.last), now));
-        let superseded = self.put_down(&grant, room, life.as_ref(), now)?;
-        Ok(Decision::Granted { grant, life, superseded })
+        let grant = admission.granted(FencingToken::after(Some(self.known.state.last), self.now));
+        let superseded = self.write_grant(&grant, room, life.as_ref())?;
+        Ok(Decided { answer: Admitted::Granted(grant), life, superseded })
     }
 
-    /// Writes a grant: first the claim, which says nothing yet, then the state, whose one write makes all of it true.
-    fn put_down(
+    /// Writes first the claim, which does not count yet, then the state, whose one write makes all of the grant true.
+    fn write_grant(
         &mut self,
         grant: &Grant,
         room: Option<Room>,
         life: Option<&LifeLock>,
-        now: DateTime<Utc>,
     ) -> Result<Option<Owner>, FileError> {
-        let mut state = RecordState { last: grant.token(), ..self.state.clone() };
+        let mut state = RecordState { last: grant.token(), ..self.known.state.clone() };
         let mut written = None;
         if let (Some(claim), Some(room)) = (grant.claim(), room) {
-            let holder = Holder::of(claim, now);
-            written = Some(self.claims.write(room, claim.name(), &holder, self.state.last_claim, now)?);
+            let holder = Holder::of(claim, self.now);
+            written = Some(self.claims().write(room, claim.name(), &holder)?);
             state.last_claim = grant.token();
         }
+        let mut superseded = None;
         if let (Some(lease), Some(life)) = (grant.lease(), life.and_then(LifeLock::id)) {
-            state.lease = LeaseState::Held { holder: Holder::of(lease, now), bond: LeaseEnd::TermOrLife(life) };
+            let held = LeaseState::Held { holder: Holder::of(lease, self.now), end: LeaseEnd::TermOrLife(life) };
+            if let LeaseState::Held { holder, .. } = std::mem::replace(&mut state.lease, held) {
+                superseded = Some(holder.owner());
+            }
         }
-        let superseded = match &self.state.lease {
-            LeaseState::Held { holder, .. } if grant.lease().is_some() => Some(holder.owner()),
-            _ => None,
-        };
         let granted = self.write_state(state);
         if let Some(written) = written {
             match &granted {
-                Ok(()) => self.claims.granted(&written, grant.token()),
-                Err(_) => self.claims.take_back(&written),
+                Ok(()) => self.claims().granted(&written, grant.token()),
+                Err(_) => self.claims().take_back(&written),
             }
         }
         granted.map(|()| superseded)
     }
 
-    /// Gives the name back. Who shows the life file of the lease need not be looked at. `false`: it was not theirs.
+    /// Gives the name back. `life`: the life file of the lease, if it is in hand. `false`: the lease was not its owner's.
     pub(in crate::store::file) fn release(
         &mut self,
         lease: &Lease,
         life: Option<&LifeLock>,
-        now: DateTime<Utc>,
     ) -> Result<bool, FileError> {
-        let Some(entry) = self.entry_of(lease, life, now)? else { return Ok(false) };
-        self.clear(&entry).map(|()| true)
+        let Some((_, part)) = self.find_own(lease, life)? else { return Ok(false) };
+        self.free(part).map(|()| true)
     }
 
-    /// Lets the lease last as long as its life file is locked, whatever its term. `false`: it was not theirs, or was
+    /// Lets the lease last as long as its life file is locked, whatever its term. `false`: it was not its owner's, or was
     /// released to an end.
     #[cfg(unix)]
-    pub(in crate::store::file) fn bind(&mut self, lease: &Lease, now: DateTime<Utc>) -> Result<bool, FileError> {
-        match self.entry_of(lease, None, now)? {
-            Some(OwnEntry::Lease(_, LeaseEnd::Life(_))) => Ok(true),
-            Some(OwnEntry::Lease(holder, LeaseEnd::TermOrLife(life))) => {
-                let lease = LeaseState::Held { holder, bond: LeaseEnd::Life(life) };
-                self.write_state(RecordState { lease, ..self.state.clone() }).map(|()| true)
+    pub(in crate::store::file) fn bind_to_life(&mut self, lease: &Lease) -> Result<bool, FileError> {
+        match self.find_own(lease, None)? {
+            Some((holder, RecordPart::Lease(LeaseEnd::TermOrLife(life) | LeaseEnd::Life(life)))) => {
+                self.write_lease(LeaseState::Held { holder, end: LeaseEnd::Life(life) }).map(|()| true)
             }
             _ => Ok(false),
         }
     }
 
-    /// Lets the lease end at `until`, unless it is bound to its life alone. `false`: it was not theirs.
-    pub(in crate::store::file) fn extend(
-        &mut self,
-        lease: &Lease,
-        until: DateTime<Utc>,
-        now: DateTime<Utc>,
-    ) -> Result<bool, FileError> {
-        let Some(entry) = self.entry_of(lease, None, now)? else { return Ok(false) };
-        self.move_end(lease, entry, until).map(|()| true)
+    /// Lets the term begin anew. `false`: the lease was not its owner's.
+    pub(in crate::store::file) fn extend(&mut self, lease: &Lease, term: Term) -> Result<bool, FileError> {
+        let until = wall_plus(self.now, term.get());
+        self.rewrite(lease, None, |holder, part| (holder.held_until(until), part))
     }
 
-    /// Lets the lease end at `until`, whether or not its holder lives then. `false`: it was not theirs.
-    pub(in crate::store::file) fn release_at(
+    /// Lets the lease end after `rest`, whether or not its holder lives then. `false`: it was not its owner's.
+    pub(in crate::store::file) fn release_after(
         &mut self,
-        until: DateTime<Utc>,
+        rest: Term,
         lease: &Lease,
         life: Option<&LifeLock>,
-        now: DateTime<Utc>,
     ) -> Result<bool, FileError> {
-        let entry = match self.entry_of(lease, life, now)? {
-            None => return Ok(false),
-            Some(OwnEntry::Lease(holder, _)) => OwnEntry::Lease(holder, LeaseEnd::Term),
-            Some(claim @ OwnEntry::ClaimLine(..)) => claim,
-        };
-        self.move_end(lease, entry, until).map(|()| true)
+        let until = wall_plus(self.now, rest.get());
+        self.rewrite(lease, life, |holder, part| match part {
+            RecordPart::Lease(_) => (holder.held_until(until), RecordPart::Lease(LeaseEnd::Term)),
+            RecordPart::Claim(_) => (holder.held_until(until), part),
+        })
     }
 
-    fn move_end(&mut self, lease: &Lease, entry: OwnEntry, until: DateTime<Utc>) -> Result<(), FileError> {
-        match entry {
-            OwnEntry::Lease(holder, bond) => {
-                let lease = LeaseState::Held { holder: holder.held_until(until), bond };
-                self.write_state(RecordState { lease, ..self.state.clone() })
-            }
-            OwnEntry::ClaimLine(holder, slot) => self.claims.rewrite(slot, lease.name(), &holder.held_until(until)),
-        }
-    }
-
-    /// Notes which process group works under the lease. `false`: it was not theirs.
+    /// Notes which process group works under the lease. `false`: it was not its owner's.
     #[cfg(unix)]
-    pub(in crate::store::file) fn note(
-        &mut self,
-        lease: &Lease,
-        process_group: u32,
-        now: DateTime<Utc>,
-    ) -> Result<bool, FileError> {
-        let Some(OwnEntry::Lease(holder, bond)) = self.entry_of(lease, None, now)? else { return Ok(false) };
-        let lease = LeaseState::Held { holder: holder.with_process_group(process_group), bond };
-        self.write_state(RecordState { lease, ..self.state.clone() }).map(|()| true)
+    pub(in crate::store::file) fn note_process_group(&mut self, lease: &Lease, group: u32) -> Result<bool, FileError> {
+        self.rewrite(lease, None, |holder, part| (holder.with_process_group(group), part))
     }
 
     /// Frees the name, whoever holds it.
-    pub(in crate::store::file) fn break_open(
-        &mut self,
-        name: &MutexName,
-        now: DateTime<Utc>,
-    ) -> Result<Broken, FileError> {
+    pub(in crate::store::file) fn break_open(&mut self, name: &MutexName) -> Result<Broken, FileError> {
         if name.is_claim() {
-            let Some((holder, slot)) = self.find_claim(name, now)?.taken else { return Ok(Broken::NotHeld) };
-            return self.clear(&OwnEntry::ClaimLine(holder, slot)).map(|()| Broken::Freed);
+            let Some((_, slot)) = self.claims().find(name)?.taken else { return Ok(Broken::NotHeld) };
+            return self.free(RecordPart::Claim(slot)).map(|()| Broken::Freed);
         }
-        let broken = match self.occupant(name, now)? {
+        let broken = match self.held_by(name)? {
             HeldBy::Nobody => return Ok(Broken::NotHeld),
             HeldBy::Known(holder) if holder.has_ended() => Broken::FreedWhileRunning(holder),
             HeldBy::Known(_) | HeldBy::Unknown => Broken::Freed,
         };
-        self.write_state(RecordState { lease: LeaseState::Free, ..self.state.clone() }).map(|()| broken)
+        self.write_lease(LeaseState::Free).map(|()| broken)
     }
 
-    /// The entry that `lease` stands for, if its owner still holds it.
-    fn entry_of(
+    /// The entry of `lease`, if its owner still holds it.
+    fn find_own(&mut self, lease: &Lease, life: Option<&LifeLock>) -> Result<Option<(Holder, RecordPart)>, FileError> {
+        if lease.name().is_claim() {
+            let taken = self.claims().find(lease.name())?.taken;
+            let own = taken.filter(|(holder, _)| holder.owner() == lease.owner());
+            return Ok(own.map(|(holder, slot)| (holder, RecordPart::Claim(slot))));
+        }
+        Ok(match &self.known.state.lease {
+            LeaseState::Held { holder, end }
+                if holder.owner() == lease.owner() && self.lasts(holder, *end, life)? =>
+            {
+                Some((holder.clone(), RecordPart::Lease(*end)))
+            }
+            _ => None,
+        })
+    }
+
+    /// Changes the entry of `lease`. `false`: it was not its owner's.
+    fn rewrite(
         &mut self,
         lease: &Lease,
         life: Option<&LifeLock>,
-        now: DateTime<Utc>,
-    ) -> Result<Option<OwnEntry>, FileError> {
-        let entry = if lease.name().is_claim() {
-            self.find_claim(lease.name(), now)?.taken.map(|(holder, slot)| OwnEntry::ClaimLine(holder, slot))
-        } else {
-            match &self.state.lease {
-                LeaseState::Held { holder, bond } => Some(OwnEntry::Lease(holder.clone(), *bond)),
-                _ => None,
-            }
-        };
-        let Some(entry) = entry else { return Ok(None) };
-        let (OwnEntry::Lease(holder, _) | OwnEntry::ClaimLine(holder, _)) = &entry;
-        if holder.owner() != lease.owner() {
-            return Ok(None);
+        change: impl FnOnce(Holder, RecordPart) -> (Holder, RecordPart),
+    ) -> Result<bool, FileError> {
+        let Some((holder, part)) = self.find_own(lease, life)? else { return Ok(false) };
+        match change(holder, part) {
+            (holder, RecordPart::Lease(end)) => self.write_lease(LeaseState::Held { holder, end })?,
+            (holder, RecordPart::Claim(slot)) => self.claims().rewrite(slot, lease.name(), &holder)?,
         }
-        let lasts = match &entry {
-            OwnEntry::ClaimLine(..) => true,
-            OwnEntry::Lease(holder, bond) => self.lasts(holder, *bond, life, now)?,
-        };
-        Ok(lasts.then_some(entry))
+        Ok(true)
     }
 
-    fn clear(&mut self, entry: &OwnEntry) -> Result<(), FileError> {
-        match entry {
-            OwnEntry::Lease(..) => self.write_state(RecordState { lease: LeaseState::Free, ..self.state.clone() }),
-            OwnEntry::ClaimLine(_, slot) => self.claims.free(*slot),
+    fn free(&mut self, part: RecordPart) -> Result<(), FileError> {
+        match part {
+            RecordPart::Lease(_) => self.write_lease(LeaseState::Free),
+            RecordPart::Claim(slot) => self.claims().free(slot),
         }
     }
-}
 
-impl LockedRecord<'_> {
-    fn find_claim(&mut self, name: &MutexName, now: DateTime<Utc>) -> Result<Search, FileError> {
-        self.claims.find(name, self.state.last_claim, now)
+    fn claims(&mut self) -> Claims<'_> {
+        Claims {
+            record: self.file,
+            paths: self.paths,
+            start: (self.name_block.len() + STATE_LEN) as u64,
+            index: self.index,
+            last_claim: self.known.state.last_claim,
+            now: self.now,
+        }
     }
 
-    fn read_at<'b>(&self, buffer: &'b mut [u8], offset: u64) -> Result<&'b [u8], FileError> {
-        let len = position::read(self.file, buffer, offset).map_err(FileError::at(self.paths.record()))?;
-        Ok(&buffer[..len])
+    fn write_lease(&mut self, lease: LeaseState) -> Result<(), FileError> {
+        let RecordState { last, last_claim, .. } = self.known.state;
+        self.write_state(RecordState { last, last_claim, lease })
     }
 
     fn write_state(&mut self, state: RecordState) -> Result<(), FileError> {
-        let (name, block) = (self.paths.name_block(), self.seen.block_of(&state));
-        let written = if self.unnamed {
-            position::write(self.file, &[name, block].concat(), 0)
+        let block = state.to_block();
+        if self.is_unnamed {
+            self.file.write_at(&[self.name_block, &block].concat(), 0)?;
         } else {
-            position::write(self.file, block, name.len() as u64)
-        };
-        written.map_err(FileError::at(self.paths.record()))?;
-        (self.state, self.unnamed) = (state, false);
+            self.file.write_at(&block, self.name_block.len() as u64)?;
+        }
+        self.is_unnamed = false;
+        *self.known = KnownState::written(&block, state);
         Ok(())
     }
 }

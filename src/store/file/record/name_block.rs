@@ -1,8 +1,6 @@
 //! How a record begins: the block that names the format and the mutex, and what another beginning means.
 
-use std::fmt::Write;
-
-use super::sealed_block::{SealedBlock, escaped, unsealed};
+use super::sealed_block::{FRAME, escaped, unsealed, write_sealed};
 use super::state::STATE_LEN;
 use crate::lease::name::MutexName;
 
@@ -10,27 +8,23 @@ use crate::lease::name::MutexName;
 const MAGIC: &str = "soloist-mutex 1\n";
 
 /// Blocks that hold a name are a multiple of this long.
-pub(in crate::store::file) const NAME_GRAIN: usize = 256;
+const NAME_GRAIN: usize = 256;
 
 /// The longest name block there is, and the state behind it. An escaped name has at most six bytes a character.
-pub(in crate::store::file) const HEADER_MAX: usize =
-    (MAGIC.len() + "name \n".len() + MutexName::MAX_CHARS * 6 + SealedBlock::FRAME).next_multiple_of(NAME_GRAIN)
-        + STATE_LEN;
+pub(super) const HEADER_MAX: usize =
+    (MAGIC.len() + "name \n".len() + MutexName::MAX_CHARS * 6 + FRAME).next_multiple_of(NAME_GRAIN) + STATE_LEN;
 
 /// The first block: the format and the full name, written once.
-pub(in crate::store::file) fn name_block(name: &str) -> Vec<u8> {
-    let name = escaped(name);
-    let text = MAGIC.len() + "name \n".len() + name.len();
-    let mut bytes = vec![0; (text + SealedBlock::FRAME).next_multiple_of(NAME_GRAIN)];
-    let mut block = SealedBlock::new(&mut bytes);
-    let _ = writeln!(block, "{MAGIC}name {name}");
-    block.seal(b'\n');
+pub(super) fn name_block(name: &str) -> Vec<u8> {
+    let text = format!("{MAGIC}name {}\n", escaped(name));
+    let mut bytes = vec![0; (text.len() + FRAME).next_multiple_of(NAME_GRAIN)];
+    write_sealed(&mut bytes, &text, b'\n');
     bytes
 }
 
 /// Whose record a file is, judged by its beginning.
 #[derive(Debug, PartialEq, Eq)]
-pub(in crate::store::file) enum NameCheck<'a> {
+pub(super) enum NameCheck<'a> {
     /// The record of the name that was expected.
     Ours,
     /// Our name block, or the space for it, of which not all was written.
@@ -42,7 +36,7 @@ pub(in crate::store::file) enum NameCheck<'a> {
 }
 
 /// Judges what was read of the first [`HEADER_MAX`] bytes of a file whose name block should be `expected`.
-pub(in crate::store::file) fn check_name<'a>(header: &'a [u8], expected: &[u8]) -> NameCheck<'a> {
+pub(super) fn check_name<'a>(header: &'a [u8], expected: &[u8]) -> NameCheck<'a> {
     if header.starts_with(expected) {
         return NameCheck::Ours;
     }

@@ -1,22 +1,22 @@
-//! Whose turn it is at a record: a short wait for its lock, bounded so that a stopped process does not hang all others.
+//! The lock of a record: a short wait for it, bounded so that a stopped process does not hang all others.
 //!
 //! The kernel has no lock that waits in a queue and gives up after a time. So the threads of a process queue up, and
 //! the first of them looks for a free moment, as does the first of each other process. A turn takes microseconds, and
 //! all look equally often, so that each finds one soon. A wait fails if one process has had the lock for too
 //! long, not because many have had it in turn.
 
-use std::fs::{File, TryLockError};
 use std::io;
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use crate::store::file::open_file::FileId;
+use crate::store::file::error::FileError;
+use crate::store::file::open_file::OpenFile;
 use crate::time::clock::Clock;
 
 mod queue;
 
-use queue::First;
+use queue::QueueHead;
 
 /// A turn takes microseconds; one that takes this long will not end by waiting.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -28,32 +28,32 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(1);
 
 /// The record's lock, held until this is dropped.
 #[derive(Debug)]
-pub(in crate::store::file) struct RecordLock<'a> {
-    record: &'a File,
+pub(super) struct RecordLock<'a> {
+    record: &'a OpenFile,
     /// Goes when the lock has gone.
-    _first: First,
+    _head: QueueHead,
 }
 
 impl<'a> RecordLock<'a> {
-    /// Waits for the lock of `record`, which is this file, on a handle that nobody else uses.
-    pub(in crate::store::file) fn at(record: &'a File, id: FileId) -> io::Result<Self> {
-        let timed_out = |why: Arc<str>| io::Error::new(io::ErrorKind::TimedOut, &*why);
-        let first = First::in_line(id, LIMIT).map_err(timed_out)?;
-        match wait_for(record)? {
-            Ok(()) => Ok(Self { record, _first: first }),
-            Err(why) => {
-                first.give_up(&why);
+    /// Waits for the lock of `record`, on a handle that nobody else uses.
+    pub(super) fn wait_for(record: &'a OpenFile) -> Result<Self, FileError> {
+        let timed_out = |why: Arc<str>| FileError::at(record.path())(io::Error::new(io::ErrorKind::TimedOut, &*why));
+        let head = QueueHead::wait_for(record.id(), LIMIT).map_err(timed_out)?;
+        match try_for_long(record)? {
+            None => Ok(Self { record, _head: head }),
+            Some(why) => {
+                head.give_up(&why);
                 Err(timed_out(why))
             }
         }
     }
 }
 
-/// Waits among other processes. The inner error says who has the lock.
-fn wait_for(record: &File) -> io::Result<Result<(), Arc<str>>> {
+/// Waits among other processes for the lock, or returns why it was given up.
+fn try_for_long(record: &OpenFile) -> Result<Option<Arc<str>>, FileError> {
     for _ in 0..32 {
-        if taken(record)? {
-            return Ok(Ok(()));
+        if record.try_lock()? {
+            return Ok(None);
         }
         thread::yield_now();
     }
@@ -63,8 +63,8 @@ fn wait_for(record: &File) -> io::Result<Result<(), Arc<str>>> {
     let mut pause = Duration::from_micros(20);
     loop {
         thread::sleep(pause);
-        if taken(record)? {
-            return Ok(Ok(()));
+        if record.try_lock()? {
+            return Ok(None);
         }
         pause = (pause * 2).min(LONGEST_PAUSE);
         let now = clock.moment();
@@ -77,36 +77,25 @@ fn wait_for(record: &File) -> io::Result<Result<(), Arc<str>>> {
         }
         if now.since(since) >= PATIENCE {
             let who = holder.map_or(String::new(), |pid| format!(" by pid {pid}"));
-            return Ok(Err(format!("it has been locked{who} for {} s", PATIENCE.as_secs()).into()));
+            return Ok(Some(format!("it has been locked{who} for {} s", PATIENCE.as_secs()).into()));
         }
         if now.since(began) >= LIMIT {
-            return Ok(Err(format!("other processes have locked it in turn for {} s", LIMIT.as_secs()).into()));
+            return Ok(Some(format!("other processes have locked it in turn for {} s", LIMIT.as_secs()).into()));
         }
     }
 }
 
 impl Drop for RecordLock<'_> {
     fn drop(&mut self) {
-        // Closing alone would leave it locked while a child that another thread is just starting has a duplicate.
         // If unlocking fails, closing is all there is.
         let _ = self.record.unlock();
     }
 }
 
-fn taken(record: &File) -> io::Result<bool> {
-    match record.try_lock() {
-        Ok(()) => Ok(true),
-        Err(TryLockError::WouldBlock) => Ok(false),
-        Err(TryLockError::Error(error)) => Err(error),
-    }
-}
-
 /// The process that has the file locked, if the kernel tells.
 #[cfg(any(target_os = "linux", target_os = "android"))]
-fn who_locks(record: &File) -> Option<u32> {
-    use std::os::unix::fs::MetadataExt;
-
-    let inode = format!(":{}", record.metadata().ok()?.ino());
+fn who_locks(record: &OpenFile) -> Option<u32> {
+    let inode = format!(":{}", record.id().inode);
     // 1: FLOCK  ADVISORY  WRITE 4242 fe:00:131074 0 EOF
     let pid = |line: &str| {
         let mut fields = line.split_ascii_whitespace().skip(1);
@@ -118,6 +107,6 @@ fn who_locks(record: &File) -> Option<u32> {
 }
 
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
-fn who_locks(_record: &File) -> Option<u32> {
+fn who_locks(_record: &OpenFile) -> Option<u32> {
     None
 }

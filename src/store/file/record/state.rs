@@ -1,48 +1,48 @@
-//! The second block of a record: who holds the lease, and which tokens were given.
+//! The state of a mutex, the second block of its record: who holds the lease, and which tokens were given.
 
-use std::fmt::Write;
+use std::fmt::{self, Write};
 
-use super::sealed_block::{SealedBlock, clipped, escaped, parse_stamp, unsealed};
+use super::sealed_block::{clipped, escaped, parse_stamp, stamp, unsealed, write_sealed};
 use crate::lease::holder::Holder;
 use crate::lease::token::FencingToken;
 use crate::store::file::life_file::LifeId;
 
 /// The state, in bytes: one sector of a disk.
-pub(in crate::store::file) const STATE_LEN: usize = 512;
+pub(super) const STATE_LEN: usize = 512;
 
 /// More of a host's name than this is not kept. Linux has 64 bytes.
 const HOST_MAX: usize = 128;
 
 /// The state of a mutex.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::store::file) struct RecordState {
+pub(super) struct RecordState {
     /// The token of the last grant.
-    pub(in crate::store::file) last: FencingToken,
+    pub(super) last: FencingToken,
     /// The token of the last grant that had a claim. A claim with a higher one was written, but never granted.
-    pub(in crate::store::file) last_claim: FencingToken,
-    pub(in crate::store::file) lease: LeaseState,
+    pub(super) last_claim: FencingToken,
+    pub(super) lease: LeaseState,
 }
 
 /// What is on record about the lease.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::store::file) enum LeaseState {
+pub(super) enum LeaseState {
     Free,
     Held {
         holder: Holder,
-        bond: LeaseEnd,
+        end: LeaseEnd,
     },
     /// It was lost when the state was torn. As long as somebody has any life file locked, that may be the holder.
     Unknown,
 }
 
-/// What a lease that nobody gives back ends with.
+/// When a lease ends that nobody gives back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::store::file) enum LeaseEnd {
-    /// Its term or its holder's life, whichever is over first.
+pub(super) enum LeaseEnd {
+    /// With its term or with its holder's life, whichever is over first.
     TermOrLife(LifeId),
-    /// The life alone of its holder and of whoever inherited its lifeline.
+    /// With the life alone of its holder and of whoever inherited its lifeline.
     Life(LifeId),
-    /// Its term alone, because it was released to end then.
+    /// With its term alone, because it was released to end then.
     Term,
 }
 
@@ -51,42 +51,34 @@ pub(in crate::store::file) enum LeaseEnd {
 const BEYOND: &str = " beyond until";
 
 impl RecordState {
-    /// What is known of a torn state, when `highest` is the highest token of a claim: each claim counts as granted.
-    pub(in crate::store::file) fn lost(highest: FencingToken) -> Self {
-        Self { last: highest, last_claim: highest, lease: LeaseState::Unknown }
-    }
-
-    pub(in crate::store::file) fn write_into(&self, bytes: &mut [u8; STATE_LEN]) {
-        let mut block = SealedBlock::new(bytes);
-        block.text("last ").number(self.last.get()).text("\nclaims ").number(self.last_claim.get()).text("\nlease ");
+    pub(super) fn to_block(&self) -> [u8; STATE_LEN] {
+        let mut text = format!("last {}\nclaims {}\nlease ", self.last, self.last_claim);
         match &self.lease {
-            LeaseState::Free => block.text("free\n"),
-            LeaseState::Unknown => block.text("unknown\n"),
-            LeaseState::Held { holder, bond } => {
-                block.text("held\ntoken ").number(holder.token().get());
-                let _ = write!(block, "\nowner {}", holder.owner());
-                block.text("\nhost ").text(clipped(&escaped(holder.host()), HOST_MAX));
+            LeaseState::Free => text += "free\n",
+            LeaseState::Unknown => text += "unknown\n",
+            LeaseState::Held { holder, end } => {
                 // The pid stands in the owner too; its line is for people.
-                block.text("\npid ").number(holder.pid());
-                block.text("\nsince ").time(holder.since()).text("\nuntil ").time(holder.until());
-                block.text("\nlife ");
-                match bond {
-                    LeaseEnd::TermOrLife(life) => life.write_to(&mut block).text("\n"),
-                    LeaseEnd::Life(life) => life.write_to(&mut block).text(BEYOND).text("\n"),
-                    LeaseEnd::Term => block.text("ended\n"),
-                };
+                let (token, owner, pid) = (holder.token(), holder.owner(), holder.pid());
+                let host = escaped(holder.host());
+                let host = clipped(&host, HOST_MAX);
+                let (since, until) = (stamp(holder.since()), stamp(holder.until()));
+                let _ = write!(
+                    text,
+                    "held\ntoken {token}\nowner {owner}\nhost {host}\npid {pid}\nsince {since}\nuntil {until}\nlife {end}\n"
+                );
                 // An earlier version reads no further than to the line before.
-                match holder.process_group() {
-                    Some(group) => block.text("group ").number(group).text("\n"),
-                    None => &mut block,
+                if let Some(group) = holder.process_group() {
+                    let _ = writeln!(text, "group {group}");
                 }
             }
-        };
-        block.seal(b'\n');
+        }
+        let mut block = [0; STATE_LEN];
+        write_sealed(&mut block, &text, b'\n');
+        block
     }
 
     /// `None`: the block is torn.
-    pub(in crate::store::file) fn from_block(block: &[u8]) -> Option<Self> {
+    pub(super) fn from_block(block: &[u8]) -> Option<Self> {
         let mut lines = unsealed(block)?.lines();
         let mut next = |word: &str| lines.next()?.strip_prefix(word)?.strip_prefix(' ');
         let token = |text: &str| text.parse().ok().map(FencingToken::new);
@@ -98,17 +90,12 @@ impl RecordState {
                 let (token, owner) = (token(next("token")?)?, next("owner")?.parse().ok()?);
                 let (host, _pid) = (next("host")?, next("pid")?);
                 let (since, until) = (parse_stamp(next("since")?)?, parse_stamp(next("until")?)?);
-                let bond = match next("life")? {
-                    "ended" => LeaseEnd::Term,
-                    life => match life.strip_suffix(BEYOND) {
-                        Some(life) => LeaseEnd::Life(LifeId::parse(life)?),
-                        None => LeaseEnd::TermOrLife(LifeId::parse(life)?),
-                    },
-                };
-                let holder = Holder::new(owner, token, host, since, until);
-                let group = next("group").and_then(|group| group.parse().ok());
-                let holder = group.map_or(holder.clone(), |group| holder.with_process_group(group));
-                LeaseState::Held { holder, bond }
+                let end = LeaseEnd::parse(next("life")?)?;
+                let mut holder = Holder::new(owner, token, host, since, until);
+                if let Some(group) = next("group").and_then(|group| group.parse().ok()) {
+                    holder = holder.with_process_group(group);
+                }
+                LeaseState::Held { holder, end }
             }
             _ => return None,
         };
@@ -116,14 +103,56 @@ impl RecordState {
     }
 }
 
-impl LifeId {
-    fn write_to<'b, 'a>(self, block: &'b mut SealedBlock<'a>) -> &'b mut SealedBlock<'a> {
-        block.number(self.generation).text(" inode ").number(self.inode)
+impl LeaseEnd {
+    fn parse(text: &str) -> Option<Self> {
+        if text == "ended" {
+            return Some(Self::Term);
+        }
+        let life = text.strip_suffix(BEYOND);
+        let (generation, inode) = life.unwrap_or(text).split_once(" inode ")?;
+        let id = LifeId { generation: generation.parse().ok()?, inode: inode.parse().ok()? };
+        Some(if life.is_some() { Self::Life(id) } else { Self::TermOrLife(id) })
+    }
+}
+
+impl fmt::Display for LeaseEnd {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::TermOrLife(LifeId { generation, inode }) => write!(f, "{generation} inode {inode}"),
+            Self::Life(LifeId { generation, inode }) => write!(f, "{generation} inode {inode}{BEYOND}"),
+            Self::Term => f.write_str("ended"),
+        }
+    }
+}
+
+/// The state as it was last read or written. A block that nobody has changed since is not parsed again.
+pub(super) struct KnownState {
+    block: Option<[u8; STATE_LEN]>,
+    pub(super) state: RecordState,
+}
+
+impl KnownState {
+    pub(super) fn nothing() -> Self {
+        Self::lost(FencingToken::new(0), LeaseState::Unknown)
     }
 
-    fn parse(text: &str) -> Option<Self> {
-        let (generation, inode) = text.split_once(" inode ")?;
-        Some(Self { generation: generation.parse().ok()?, inode: inode.parse().ok()? })
+    /// What is known of a torn state, when `highest` is the highest token of a claim: each claim counts as granted.
+    pub(super) fn lost(highest: FencingToken, lease: LeaseState) -> Self {
+        Self { block: None, state: RecordState { last: highest, last_claim: highest, lease } }
+    }
+
+    pub(super) fn written(block: &[u8; STATE_LEN], state: RecordState) -> Self {
+        Self { block: Some(*block), state }
+    }
+
+    /// Takes over the state in this block. `false`: it is torn.
+    pub(super) fn read(&mut self, block: &[u8]) -> bool {
+        if self.block.as_ref().is_some_and(|known| known == block) {
+            return true;
+        }
+        let Some(state) = RecordState::from_block(block) else { return false };
+        *self = Self { block: block.try_into().ok(), state };
+        true
     }
 }
 
@@ -132,36 +161,30 @@ mod tests {
     use super::*;
     use chrono::DateTime;
 
-    fn block_of(state: &RecordState) -> [u8; STATE_LEN] {
-        let mut block = [0; STATE_LEN];
-        state.write_into(&mut block);
-        block
-    }
-
     fn longest() -> RecordState {
         let owner = format!("{}-{}-{}", "f".repeat(32), u32::MAX, u64::MAX).parse().unwrap();
-        let (token, end) = (FencingToken::new(u64::MAX), DateTime::from_timestamp_nanos(i64::MAX));
-        let holder = Holder::new(owner, token, "h".repeat(HOST_MAX), end, end).with_process_group(u32::MAX);
-        let bond = LeaseEnd::Life(LifeId { generation: u32::MAX, inode: u64::MAX });
-        RecordState { last: token, last_claim: token, lease: LeaseState::Held { holder, bond } }
+        let (token, last) = (FencingToken::new(u64::MAX), DateTime::from_timestamp_nanos(i64::MAX));
+        let holder = Holder::new(owner, token, "h".repeat(HOST_MAX), last, last).with_process_group(u32::MAX);
+        let end = LeaseEnd::Life(LifeId { generation: u32::MAX, inode: u64::MAX });
+        RecordState { last: token, last_claim: token, lease: LeaseState::Held { holder, end } }
     }
 
     #[test]
     fn a_state_is_read_back_also_when_all_its_fields_are_as_long_as_they_can_be() {
-        let LeaseState::Held { holder, bond: LeaseEnd::Life(life) } = longest().lease else {
+        let LeaseState::Held { holder, end: LeaseEnd::Life(life) } = longest().lease else {
             unreachable!("it is held")
         };
-        let held = |bond| LeaseState::Held { holder: holder.clone(), bond };
-        let others = [LeaseState::Free, held(LeaseEnd::Term), held(LeaseEnd::TermOrLife(life))];
+        let held = |end| LeaseState::Held { holder: holder.clone(), end };
+        let others = [LeaseState::Free, LeaseState::Unknown, held(LeaseEnd::Term), held(LeaseEnd::TermOrLife(life))];
         let others = others.map(|lease| RecordState { lease, ..longest() });
-        for state in [longest(), RecordState::lost(FencingToken::new(0))].into_iter().chain(others) {
-            assert_eq!(RecordState::from_block(&block_of(&state)), Some(state));
+        for state in [longest()].into_iter().chain(others) {
+            assert_eq!(RecordState::from_block(&state.to_block()), Some(state));
         }
     }
 
     #[test]
     fn a_state_that_is_cut_or_changed_anywhere_is_not_read() {
-        let whole = block_of(&longest());
+        let whole = longest().to_block();
         for len in 0..whole.len() {
             assert_eq!(RecordState::from_block(&whole[..len]), None, "{len}");
             let mut flipped = whole;
