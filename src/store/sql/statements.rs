@@ -166,12 +166,12 @@ mod tests {
             no_table: &[],
         };
         let statements = Statements::new(&dialect, &TableName::new("app.mutexes").unwrap());
-        let statements = [
+        let expected = [
             "CREATE TABLE `app`.`mutexes` (KEY mutexes_token (token));",
             "WHERE table_schema = 'app' AND table_name = 'mutexes';",
         ];
-        assert_eq!(statements.schema, format!("-- Why\n{}\n", statements.join("\n")));
-        assert_eq!(statements.create.with(&[]), statements.join(" "));
+        assert_eq!(statements.schema, format!("-- Why\n{}\n", expected.join("\n")));
+        assert_eq!(statements.create.with(&[]), expected.join(" "));
         let here = Statements::new(&dialect, &TableName::new("mutexes").unwrap());
         assert!(here.schema.contains("table_schema = DATABASE() AND table_name = 'mutexes'"), "{}", here.schema);
         assert_eq!(Statements::new(&dialect, &TableName::default()).schema, dialect.schema);
