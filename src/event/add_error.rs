@@ -37,23 +37,11 @@ impl AddError {
     }
 
     /// The name of the event.
-    ///
-    /// ```
-    /// # use soloist::{Event, Schedule};
-    /// let error = Schedule::in_process().add(Event::call("", |_| {}).daily()).unwrap_err();
-    /// assert_eq!(error.event(), "");
-    /// ```
     pub fn event(&self) -> &str {
         &self.event
     }
 
     /// What is wrong with it.
-    ///
-    /// ```
-    /// # use soloist::{AddErrorKind, Event, InvalidName, Schedule};
-    /// let error = Schedule::in_process().add(Event::call("", |_| {}).daily()).unwrap_err();
-    /// assert!(matches!(error.kind(), AddErrorKind::Name(InvalidName::Empty)));
-    /// ```
     pub fn kind(&self) -> &AddErrorKind {
         &self.kind
     }
@@ -69,7 +57,7 @@ debug_as_display!(AddError);
 
 impl Error for AddError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
-        // The message of the kind is the cause's own, so what comes next is what lies below that.
+        // A transparent kind shows the message of its cause, so the source is the cause of that.
         self.kind.source()
     }
 }
@@ -87,13 +75,13 @@ impl Error for AddError {
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AddErrorKind {
-    /// Its name is not one.
+    /// Its name is invalid.
     #[error(transparent)]
     Name(InvalidName),
     /// Another event of the schedule has its name.
     #[error("there is already an event of this name in the schedule")]
     Duplicate,
-    /// Nothing was said about when it runs.
+    /// It has no timetable.
     #[error(
         "it has no timetable: say when it runs, with `every_minute()`, `daily_at(\"02:30\")`, `cron(\"*/5 * * * *\")` …"
     )]
@@ -107,18 +95,18 @@ pub enum AddErrorKind {
     /// Its `environments(..)` is empty, or has an empty name.
     #[error("it has an `environments(..)` with no name, or with an empty one: name where it runs")]
     Environments,
-    /// It runs in some environments only, and the schedule was not told in which one it is.
+    /// It runs in some environments only, and the schedule has no environment.
     #[error(
         "it runs only in {0}, and the schedule has no environment: call `schedule.with_environment(..)` before `add`"
     )]
     NoEnvironment(Box<str>),
-    /// Its windows are closed at each of its times of the day.
+    /// Its windows exclude each of its times of the day.
     #[error(
         "none of its times of the day lies within its `between(..)` and outside of its `unless_between(..)`, so that it \
          would never run"
     )]
     OutsideItsWindows,
-    /// This method was called twice, and the second time with something else.
+    /// This method was called twice with different values.
     #[error("`{0}(..)` is called twice with different values: remove one of the two")]
     SaidTwice(&'static str),
     /// Its zone is unknown, or it is the machine's own and `TZ` is invalid.
@@ -133,10 +121,10 @@ pub enum AddErrorKind {
     /// The term of its lease is too short or too long.
     #[error(transparent)]
     Term(InvalidTerm),
-    /// The name of its mutex is not one.
+    /// The name of its mutex is invalid.
     #[error("mutex name: {0}")]
     MutexName(InvalidName),
-    /// It says what its lease is called, and takes none.
+    /// It has a mutex name and no lease.
     #[error("it has a `mutex_name(..)`, but no lease: add `without_overlapping()`")]
     MutexNameWithoutLease,
     /// Its lease is to be renewed, or held after its task has ended, and its store can't extend one.
@@ -145,13 +133,13 @@ pub enum AddErrorKind {
          than its task: use `without_overlapping_for(..)` alone, with a term that is longer than the task takes"
     )]
     CannotExtend,
-    /// Its lease would have to be renewed all the time.
+    /// Its lease is too short to be renewed in time.
     #[error(
         "a renewed lease of {:?} is shorter than {:?}: a lease is renewed while its task runs, so let \
          the term be what a killed process may block it for", .0.get(), SHORTEST_RENEWED
     )]
     TooShortToRenew(Term),
-    /// It says what term its renewed lease has, and has none.
+    /// It sets the term of a renewed lease, and has none.
     #[error(
         "it has a `lease_term(..)`, and no lease that is renewed: add `without_overlapping()`, or say the fixed term with \
          `without_overlapping_for(..)` alone"
@@ -160,7 +148,7 @@ pub enum AddErrorKind {
     /// The time for which its lease is held at least is too short or too long.
     #[error("a lease that is held for at least {:?} is outside of {:?} to ten years", .0, Term::MIN.get())]
     HoldAtLeast(Duration),
-    /// It says how long its lease is held at least, and has none.
+    /// It sets how long its lease is held at least, and has no lease.
     #[error("it has a `hold_at_least(..)`, but no lease: add `without_overlapping()`")]
     HoldAtLeastWithoutLease,
     /// Its lease is not renewed, and over before the time for which it is held at least.
@@ -179,13 +167,13 @@ pub enum AddErrorKind {
     /// Its timeout is too short or too long.
     #[error("a timeout of {:?} is outside of {:?} to ten years", .0, Term::MIN.get())]
     Timeout(Duration),
-    /// It says something about its command, by this method, and has none.
+    /// This method is for commands, and its task is a function.
     #[error("`{0}(..)` is for commands, and this event calls a function: use `Event::exec` or `Event::command`")]
     NotACommand(&'static str),
     /// Its command can't be run.
     #[error(transparent)]
     Command(InvalidCommand),
-    /// Its command would have too long to stop.
+    /// The grace of its command is too long.
     #[error("a grace of {:?} is longer than an hour", .0)]
     Grace(Duration),
     /// Its lease would end before its command could be stopped.
@@ -201,31 +189,31 @@ pub enum AddErrorKind {
         /// How long the command may take to stop.
         grace: Duration,
     },
-    /// The pattern of its period tells no periods apart.
+    /// The pattern of its period is invalid.
     #[error(transparent)]
     Period(InvalidPeriod),
-    /// It makes up for what was missed within a time that is too short or too long.
+    /// The window of its `catch_up` is too short or too long.
     #[error("a catch-up window of {0:?} is outside of a minute to a year")]
     CatchUp(Duration),
-    /// It makes up for what was missed, and nothing says what was.
+    /// It has a `catch_up`, and no claims that tell which occurrences were run.
     #[error(
         "it has a `catch_up(..)`, and no claims that say which occurrences were run: add `on_one_server()` or \
          `once_per(..)`"
     )]
     CatchUpWithoutClaim,
-    /// It makes up for what nobody claimed, and runs without a claim when its store is out.
+    /// It has a `catch_up`, and runs without a claim when its store is out.
     #[error(
         "it has a `catch_up(..)` and `on_outage(OutagePolicy::RunUnprotected)`: a run without a claim would be made up for when \
          the store is back, so leave out one of the two"
     )]
     CatchUpUnprotected,
-    /// It says what to do when its store is out, and has nothing to ask a store for.
+    /// It has a policy for outages of its store, and no protection.
     #[error(
         "it has an `on_outage(..)`, and no protection that a store is asked for: add `without_overlapping()`, \
          `on_one_server()` or `once_per(..)`"
     )]
     OutageWithoutProtection,
-    /// It has a store of its own, and keeps nothing there.
+    /// It has a store of its own, and no protection.
     #[error(
         "it has a mutex of its own, and no protection that uses it: add `without_overlapping()`, `on_one_server()` or \
          `once_per(..)`"

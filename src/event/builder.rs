@@ -27,9 +27,9 @@ use crate::time::zone::{UnknownZone, Zone};
 
 /// A named task, its timetable and its protections; [`Schedule::add`](crate::Schedule::add) takes it.
 ///
-/// What is wrong with it is said there: a method never fails, so that a definition reads in one piece. The order of the
-/// methods makes no difference, except that filters and hooks are called in theirs. What is said twice, and not the same
-/// both times, is refused: neither is lost silently.
+/// `add` validates it; the methods of the builder never fail, so that a definition reads in one piece. The order of the
+/// methods makes no difference, except that filters and hooks are called in their order. An option that is set twice to
+/// different values is refused.
 ///
 /// ```
 /// use std::time::Duration;
@@ -54,7 +54,7 @@ pub struct Event {
     name: Arc<str>,
     pub(super) work: Work,
     due: TimetableSpec,
-    /// That of the schedule, unless it is said.
+    /// `None`: that of the schedule.
     zone: Option<Zone>,
     clock_change: Option<ClockChange>,
     pub(super) environments: Option<Environments>,
@@ -66,7 +66,7 @@ pub struct Event {
     pub(super) mutex: Option<Store>,
     background: bool,
     even_when_paused: bool,
-    /// The first thing that is wrong with it.
+    /// The first error of its definition.
     wrong: Option<AddErrorKind>,
 }
 
@@ -79,9 +79,9 @@ pub(crate) struct AfterHook {
 type AfterCall = Box<dyn Fn(&Run, &RunOutcome) -> TaskOutcome + Send + Sync>;
 
 impl Event {
-    /// An event that calls `task`. The name is its identity: its lease and its claims are called after it, on every
-    /// server, so a name is used once in a schedule and is kept from version to version. It has 1 to 512 characters,
-    /// none of which steers a terminal or can't be seen, and no space at its ends.
+    /// An event that calls `task`. The name is its identity: its lease and its claims are named after it, on every
+    /// server. So use a name once in a schedule, and keep it from version to version. It has 1 to 512 characters,
+    /// without control and invisible characters, and no space at its ends.
     ///
     /// The task returns nothing, or a [`TaskOutcome`], as all hooks do.
     ///
@@ -150,8 +150,8 @@ impl Event {
         }
     }
 
-    /// Due when these five fields say so, as cronie reads them; see [`Crontab`](crate::Crontab). It says all of it:
-    /// `add` refuses an event that also has [words](crate::guide::frequencies) for when it is due.
+    /// Due at the times of these five fields, read as cronie reads them; see [`Crontab`](crate::Crontab). It is a
+    /// complete timetable: `add` refuses an event that also has [words](crate::guide::frequencies) for when it is due.
     ///
     /// ```
     /// use soloist::{Event, Schedule};
@@ -174,9 +174,9 @@ impl Event {
         }
     }
 
-    /// The zone whose civil time the timetable means; UTC unless it is set, here or for all events of a schedule with
-    /// [`with_timezone`](crate::Schedule::with_timezone). A `chrono_tz::Tz`, a fixed offset,
-    /// [`chrono::Local`], or a name such as `"Europe/Berlin"`, `"local"` or `"+02:00"`.
+    /// The zone of the timetable. The default is UTC, or the zone that the schedule sets for its events with
+    /// [`with_timezone`](crate::Schedule::with_timezone). A `chrono_tz::Tz`, a fixed offset, [`chrono::Local`], or a
+    /// name such as `"Europe/Berlin"`, `"local"` or `"+02:00"`.
     ///
     /// ```
     /// use chrono::FixedOffset;
@@ -202,36 +202,17 @@ impl Event {
         }
     }
 
-    /// What becomes of its times when the clocks of its zone are set forward or back. The default is what cronie does, see
-    /// [`ClockChange`].
-    ///
-    /// ```
-    /// use soloist::{ClockChange, Event};
-    ///
-    /// // It bills hours as the clocks show them: one that comes twice is billed twice.
-    /// let event = Event::call("bill", |_| {}).hourly().timezone("Europe/Berlin").on_clock_change(ClockChange::AsShown);
-    /// ```
+    /// The rule for its times when the clocks of its zone are set forward or back. The default is the rule of cronie,
+    /// see [`ClockChange`].
     pub fn on_clock_change(self, rule: ClockChange) -> Self {
         self.say("on_clock_change", rule, |event| &mut event.clock_change)
     }
 
-    /// Its first occurrence after `after`, between the years 1970 and 2100. `None`: there is none until then, or the event has no
-    /// timetable yet, or [`add`](crate::Schedule::add) would refuse it for what was said up to now.
+    /// Its first occurrence after `after`, between the years 1970 and 2100. `None`: there is none until then, or the
+    /// event has no timetable yet, or [`add`](crate::Schedule::add) would refuse it as defined so far.
     ///
-    /// It lies within [`between`](Self::between) and [`unless_between`](Self::unless_between). Other filters are not
-    /// asked, nor [environments](Self::environments), which a schedule knows, nor stores: it may be skipped then.
-    ///
-    /// ```
-    /// use chrono::{DateTime, Utc};
-    /// use soloist::Event;
-    ///
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let noon: DateTime<Utc> = "2026-03-01T12:00:00Z".parse()?;
-    /// let event = Event::call("backup", |_| {}).daily_at("02:30");
-    /// assert_eq!(event.next(noon), Some("2026-03-02T02:30:00Z".parse()?));
-    /// # Ok(())
-    /// # }
-    /// ```
+    /// It lies within [`between`](Self::between) and [`unless_between`](Self::unless_between). Other filters,
+    /// [environments](Self::environments) and stores are not asked, so that the event may still be skipped then.
     pub fn next(&self, after: DateTime<Utc>) -> Option<DateTime<Utc>> {
         self.upcoming(after).next()
     }
@@ -255,14 +236,8 @@ impl Event {
         self.timetable().into_iter().flat_map(move |timetable| timetable.upcoming(after, windows.clone()))
     }
 
-    /// Called before the task, once the gate has admitted the run. If it fails, the task is not started, and the
-    /// hooks after the task are told. The occurrence counts as run: no other server tries it again.
-    ///
-    /// ```
-    /// use soloist::Event;
-    ///
-    /// let event = Event::call("reports", |_| {}).every_minute().before(|_| Ok(std::fs::create_dir_all("/tmp/reports")?));
-    /// ```
+    /// Called before the task, once the gate has admitted the run. If it fails, the task is not started, and the hooks
+    /// after the task run. The occurrence counts as run: no other server tries it again.
     pub fn before<R: TaskResult>(mut self, hook: impl Fn(&Run) -> R + Send + Sync + 'static) -> Self {
         self.before.push(callback(hook));
         self
@@ -270,40 +245,21 @@ impl Event {
 
     /// Called when the task has ended, however it ended, while the lease is still held, unless it was lost:
     /// [`RunOutcome::lease_lost_at`]. A hook that fails keeps no other from running.
-    ///
-    /// ```
-    /// use soloist::Event;
-    ///
-    /// let event = Event::call("reports", |_| {}).every_minute().then(|run, outcome| println!("{}: {outcome}", run.name()));
-    /// ```
     pub fn then<R: TaskResult>(self, hook: impl Fn(&Run, &RunOutcome) -> R + Send + Sync + 'static) -> Self {
         self.after(Hook::Then, hook)
     }
 
-    /// Like [`then`](Self::then), if the task succeeded, be its lease lost or not.
-    ///
-    /// ```
-    /// use soloist::Event;
-    ///
-    /// let event = Event::call("reports", |_| {}).every_minute().on_success(|run, _| println!("{} is out", run.name()));
-    /// ```
+    /// Like [`then`](Self::then), if the task succeeded, even if its lease was lost.
     pub fn on_success<R: TaskResult>(self, hook: impl Fn(&Run, &RunOutcome) -> R + Send + Sync + 'static) -> Self {
         self.after(Hook::OnSuccess, hook)
     }
 
     /// Like [`then`](Self::then), if the task did not succeed.
-    ///
-    /// ```
-    /// use soloist::Event;
-    ///
-    /// let event = Event::call("reports", |_| {}).every_minute().on_failure(|run, outcome| eprintln!("{}: {outcome}", run.name()));
-    /// ```
     pub fn on_failure<R: TaskResult>(self, hook: impl Fn(&Run, &RunOutcome) -> R + Send + Sync + 'static) -> Self {
         self.after(Hook::OnFailure, hook)
     }
 
-    /// Cancels the run when its task has taken so long: from 1 millisecond to ten years. There is no timeout unless it
-    /// is said.
+    /// Cancels the run when its task has taken this long: from 1 millisecond to ten years. The default is no timeout.
     ///
     /// A [command](Self::exec) is ended. A callback is not ended by force: it sees [`Run::is_cancelled`],
     /// [`Run::check`] and [`Run::cancelled`], and is waited for. Its lease is held until it has stopped. One that takes
@@ -328,46 +284,27 @@ impl Event {
         self.say("timeout", limit, |event| &mut event.timeout)
     }
 
-    /// Runs on a thread beside the other events of the tick, of which there are as many as are needed, up to 200. The
-    /// tick ends when all have ended. Otherwise events run one after another.
+    /// Runs on a worker thread, at the same time as the other events of the tick. There are as many such threads as
+    /// needed, up to 200. The tick ends when all events have ended. Without this, events run one after another.
     ///
-    /// What is due in the background in one tick is gated together, a hundred events at a time, and what ends together
-    /// is released together: a lease is given back at once if nothing else is at work, and otherwise a few milliseconds
-    /// after its run has ended, 50 at the most. Up to two hundred are at work at once, and none of them waits for
-    /// another's task; the next are gated when there is room for a hundred.
-    ///
-    /// ```
-    /// use soloist::Event;
-    ///
-    /// let event = Event::call("slow", |_| {}).every_minute().in_background();
-    /// ```
+    /// The background events of a tick are admitted in batches of up to a hundred, and released in batches: a lease is
+    /// released at once if nothing else is at work, and otherwise a few milliseconds after its run has ended, 50 at
+    /// most. Up to two hundred events run at once, and none of them waits for another's task. The next batch is
+    /// admitted when there are threads for a hundred.
     pub fn in_background(mut self) -> Self {
         self.background = true;
         self
     }
 
-    /// Runs when it is due although its schedule is [paused](crate::Schedule::pause), and although it is not known whether
-    /// it is, because the store does not answer: what a pause is not meant for, such as a heartbeat. Its own protections
-    /// are as ever.
-    ///
-    /// ```
-    /// use chrono::{TimeDelta, Utc};
-    /// use soloist::{Event, Schedule, Verdict};
-    ///
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let mut schedule = Schedule::in_process().pausable_as("shop")?;
-    /// schedule.add(Event::call("heartbeat", |_| {}).every_minute().even_when_paused())?;
-    /// schedule.pause(Utc::now() + TimeDelta::hours(2))?;
-    /// assert!(matches!(schedule.run_due(Utc::now()).entries()[0].verdict(), Verdict::Ran(_)));
-    /// # Ok(())
-    /// # }
-    /// ```
+    /// Runs when it is due even if its schedule is [paused](crate::Schedule::pause), and even if the store does not
+    /// answer whether it is: for events that a pause is not meant for, such as a heartbeat. Its own protections apply
+    /// as always.
     pub fn even_when_paused(mut self) -> Self {
         self.even_when_paused = true;
         self
     }
 
-    /// Applies what several events have in common: a plain function from event to event.
+    /// Applies a function from event to event: for settings that several events share.
     ///
     /// ```
     /// use soloist::Event;
@@ -382,7 +319,7 @@ impl Event {
         attributes(self)
     }
 
-    /// What was said about the time, if nothing was wrong.
+    /// The timetable as defined so far, or the first error.
     fn timetable(&self) -> Result<Timetable, AddErrorKind> {
         if let Some(wrong) = &self.wrong {
             return Err(wrong.clone());
@@ -401,7 +338,7 @@ impl Event {
         &self.due
     }
 
-    /// Says when it is due, in words.
+    /// Adds frequency words to its timetable.
     pub(super) fn timed(mut self, say: impl FnOnce(&mut FieldWords) -> Result<(), FrequencyError>) -> Self {
         match say(&mut self.due.words) {
             Ok(()) => self,
@@ -409,7 +346,7 @@ impl Event {
         }
     }
 
-    /// Fills in what this `word` says, unless it was said to be something else before.
+    /// Sets the option of the method `word`. A second, different value is an error.
     pub(crate) fn say<T: PartialEq>(
         mut self,
         word: &'static str,
@@ -443,8 +380,8 @@ impl Event {
         self.wrong.get_or_insert(wrong);
     }
 
-    /// The event as a schedule keeps it, in its `environment`, where a zone and the term of a renewed lease are the
-    /// usual ones unless it says its own, or what is wrong with it.
+    /// Validates the event for a schedule in this `environment`. The usual zone and term apply where the event has none
+    /// of its own.
     pub(crate) fn define(
         mut self,
         usual_zone: &Zone,
@@ -524,7 +461,7 @@ impl fmt::Debug for Event {
     }
 }
 
-/// An event that was found to be in order.
+/// A validated event.
 pub(crate) struct Definition {
     pub(crate) name: Arc<str>,
     pub(crate) work: Work,
@@ -533,7 +470,7 @@ pub(crate) struct Definition {
     pub(crate) before: Vec<Task>,
     pub(crate) after: Vec<AfterHook>,
     pub(crate) protection: Protection,
-    /// For how long after its tick began it may ask for what it claims, if it makes up for nothing.
+    /// For how long after its tick began it may ask for its claim, without `catch_up`.
     pub(crate) claim_window: Duration,
     pub(crate) timeout: Option<Duration>,
     /// Whether it is due at all, in this environment.
@@ -549,7 +486,7 @@ impl Definition {
         self.filters.iter().any(|filter| matches!(filter, Filter::Window(_)))
     }
 
-    /// When it is due and none of its windows is closed, after `after`; never, where it is not for this environment.
+    /// Its due times after `after`, within its windows; none if it does not run in this environment.
     pub(crate) fn upcoming(&self, after: DateTime<Utc>) -> impl Iterator<Item = DateTime<Utc>> + use<> {
         let times = self.runs_here.then(|| self.timetable.clone().upcoming(after, windows_of(&self.filters)));
         times.into_iter().flatten()

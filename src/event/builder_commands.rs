@@ -16,25 +16,26 @@ impl Event {
     /// An event that runs a line of the shell: `/bin/sh -c`, and `cmd /C` on Windows. Its name is its identity, as with
     /// [`call`](Self::call).
     ///
-    /// It succeeds if the line exits with 0. The run lasts until nothing is left of its **process group**: the line, and
-    /// what it has started, also in the background, and nothing that has left the group, as `setsid` does. It reads
-    /// nothing; its output is that of this process, unless [`output`](Self::output) says otherwise.
+    /// It succeeds if the line exits with 0. The run lasts until nothing is left of its **process group**: the line,
+    /// and everything that it has started, also in the background, except processes that have left the group, as with
+    /// `setsid`. Its standard input is empty; it writes to the output of this process, unless [`output`](Self::output)
+    /// says otherwise.
     ///
     /// A run that is cancelled, by its [`timeout`](Self::timeout), the loss of its lease or a
     /// [`Shutdown`](crate::Shutdown), ends its command: `SIGTERM` to the group, and `SIGKILL` when the
-    /// [`grace`](Self::grace) is over; at once if somebody else may hold the lease already. The lease is given back
-    /// when nothing is left of the group. So a command is told to stop before its lease ends: earlier by the grace and
-    /// a second.
+    /// [`grace`](Self::grace) is over, or at once if another process may hold the lease already. The lease is released
+    /// when nothing is left of the group. So a command gets `SIGTERM` before its lease ends, earlier by the grace and a
+    /// second.
     ///
     /// If this process is killed, the command does not go on without a lease. On the file store it keeps the lease as
     /// long as anything of it lives; elsewhere a watchdog, a small process beside it, ends its group. Without
     /// `without_overlapping` it runs on. On Windows only the process itself is ended, not what it has started, and
-    /// nothing ends it if this process is killed; output that is kept is waited for until all that it has started has
+    /// nothing ends it if this process is killed; kept output is read until every process that it has started has
     /// closed it.
     ///
-    /// Its environment is that of this process, and says which run it is: `SOLOIST_EVENT`, `SOLOIST_OCCURRENCE`, and, as
-    /// far as the event is protected, `SOLOIST_OWNER` and `SOLOIST_TOKEN`, its
-    /// [fencing token](crate::FencingToken).
+    /// Its environment is that of this process, and four variables that describe the run: `SOLOIST_EVENT`,
+    /// `SOLOIST_OCCURRENCE`, and, as far as the event is protected, `SOLOIST_OWNER` and `SOLOIST_TOKEN`, its [fencing
+    /// token](crate::FencingToken).
     ///
     /// ```
     /// use soloist::Event;
@@ -46,8 +47,8 @@ impl Event {
     }
 
     /// An event that runs a program with these arguments, as they are: no shell reads them. Otherwise like
-    /// [`exec`](Self::exec). A program without a `/` is looked for in `PATH`, one with a relative path from its
-    /// [`current_dir`](Self::current_dir). No arguments are `[""; 0]`.
+    /// [`exec`](Self::exec). A program without a `/` is looked up in `PATH`; a relative path starts at its
+    /// [`current_dir`](Self::current_dir). For no arguments write `[""; 0]`.
     ///
     /// ```
     /// use soloist::Event;
@@ -63,52 +64,27 @@ impl Event {
         Self::of(name.into(), Work::Command(Box::new(Command::program(program.into(), arguments))))
     }
 
-    /// The directory that the command is run in; this process's own unless it is said. It is looked for at each run.
-    ///
-    /// ```
-    /// use soloist::Event;
-    ///
-    /// let event = Event::exec("clean", "rm -f *.tmp").daily().current_dir("/var/lib/myapp");
-    /// ```
+    /// The directory that the command runs in. The default is that of this process. It is looked up at each run.
     pub fn current_dir(self, directory: impl Into<PathBuf>) -> Self {
         self.of_the_command("current_dir", |command| command.directory = Some(directory.into()))
     }
 
-    /// A variable for the command's environment, beside or in the place of this process's own, but for the four that
-    /// tell it of its run.
-    ///
-    /// ```
-    /// use soloist::Event;
-    ///
-    /// let event = Event::command("backup", "pg_dump", ["app"]).daily().env("PGHOST", "db-1").env("PGUSER", "backup");
-    /// ```
+    /// Sets a variable of the command's environment, in addition to those of this process or replacing one. The four
+    /// variables that describe the run can't be replaced.
     pub fn env(self, name: impl Into<OsString>, value: impl Into<OsString>) -> Self {
         self.of_the_command("env", |command| command.environment.push((name.into(), value.into())))
     }
 
     /// Where what the command writes goes, its standard output and its standard error together. The default is
     /// [`Output::Inherit`].
-    ///
-    /// ```
-    /// use soloist::{Event, Output};
-    ///
-    /// let event = Event::exec("backup", "pg_dump app > /backup/app.sql").daily().output(Output::Keep(4096));
-    /// ```
     pub fn output(self, output: Output) -> Self {
         self.of_the_command("output", |command| command.output = output)
     }
 
     /// How long the command may take to stop after it was told to with `SIGTERM`: from zero, when it is killed at once,
-    /// to an hour; 5 seconds unless it is said, and no more than a [`Shutdown`](crate::Shutdown) has left, less a
-    /// second. Its lease must last for twice the grace and the second that killing may take, or `add` refuses the
-    /// event.
-    ///
-    /// ```
-    /// use std::time::Duration;
-    /// use soloist::Event;
-    ///
-    /// let event = Event::exec("import", "./import").hourly().grace(Duration::from_secs(20)).without_overlapping();
-    /// ```
+    /// to an hour. The default is 5 seconds. During a [`Shutdown`](crate::Shutdown) it is no more than what is left of
+    /// its grace, less a second. The lease must last twice as long as the grace and the second that killing may take,
+    /// or `add` refuses the event.
     pub fn grace(self, grace: Duration) -> Self {
         self.of_the_command("grace", |command| command.grace = grace)
     }

@@ -9,10 +9,10 @@ use crate::time::tick::Tick;
 
 /// Where and when it may run: conditions that are checked without a store.
 impl Event {
-    /// Runs only where its schedule [was told](crate::Schedule::with_environment) that it is in one of these
-    /// environments, letter by letter. Anywhere else it is never due, and by hand it is filtered out.
+    /// Runs only if the [environment](crate::Schedule::with_environment) of its schedule is one of these, letter by
+    /// letter. Anywhere else it is never due, and by hand it is filtered out.
     ///
-    /// `add` refuses an empty list, an empty name, a second list, and a schedule that was not told where it is.
+    /// `add` refuses an empty list, an empty name, a second list, and a schedule without an environment.
     ///
     /// ```
     /// use soloist::{Event, Schedule, SkipReason, Verdict};
@@ -36,8 +36,8 @@ impl Event {
         self.say("environments", Environments(names), |event| &mut event.environments)
     }
 
-    /// Runs only if `allowed` says so. Filters are asked in their order, before any store is asked for the event,
-    /// until one refuses.
+    /// Runs only if `allowed` returns `true`. Filters are called in their order until one refuses, before the store is
+    /// asked.
     ///
     /// ```
     /// use chrono::Timelike;
@@ -49,14 +49,7 @@ impl Event {
         self.filtered(Filter::Call(Box::new(allowed)))
     }
 
-    /// Does not run if `refused` says so: the opposite of [`when`](Self::when).
-    ///
-    /// ```
-    /// use std::path::Path;
-    /// use soloist::Event;
-    ///
-    /// let event = Event::call("reports", |_| {}).every_minute().skip(|_| Path::new("/etc/maintenance").exists());
-    /// ```
+    /// Does not run if `refused` returns `true`: the opposite of [`when`](Self::when).
     pub fn skip(self, refused: impl Fn(&Tick) -> bool + Send + Sync + 'static) -> Self {
         self.when(move |tick| !refused(tick))
     }

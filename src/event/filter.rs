@@ -10,7 +10,7 @@ use crate::time::timetable::windows::{Window, Windows};
 
 /// A condition that an event has to meet at each tick.
 pub(crate) enum Filter {
-    /// Its next times honour it, too.
+    /// It also limits the next times of its event.
     Window(Window),
     Call(Box<dyn Fn(&Tick) -> bool + Send + Sync>),
 }
@@ -18,7 +18,7 @@ pub(crate) enum Filter {
 impl Filter {
     pub(crate) fn allows(&self, tick: &Tick) -> bool {
         match self {
-            // The two differ where the occurrence was missed: what a window kept from running at its time was not.
+            // The times differ for a missed occurrence: one that the window kept from running was not missed.
             Self::Window(window) => [tick.local(), tick.scheduled()].iter().all(|at| window.is_open_at(at.time())),
             Self::Call(allowed) => allowed(tick),
         }
@@ -41,7 +41,7 @@ pub(super) fn windows_of(filters: &[Filter]) -> Windows {
 pub(super) struct Environments(pub(super) Arc<[Arc<str>]>);
 
 impl Environments {
-    /// Whether they include `environment`, in which its schedule is, if it was told.
+    /// Whether they include the `environment` of the schedule. An error if that has none.
     pub(super) fn include(&self, environment: Option<&str>) -> Result<bool, AddErrorKind> {
         let environment = environment.ok_or_else(|| AddErrorKind::NoEnvironment(self.to_string().into()))?;
         Ok(self.0.iter().any(|name| **name == *environment))

@@ -13,9 +13,9 @@ pub enum OutagePolicy {
     /// It does not run. The report says why, and the process fails.
     #[default]
     Skip,
-    /// It runs all the same, perhaps beside another run of it, here or elsewhere, without a lease and without a fencing
-    /// token. Each time there is a warning, the report is marked, and the process fails, so that somebody learns of the
-    /// outage. It does not run while it is not known whether its schedule is
-    /// [paused](crate::Schedule::pausable_as); that is [`even_when_paused`](crate::Event::even_when_paused).
+    /// It runs all the same, without a lease and without a fencing token, perhaps at the same time as another run of
+    /// it. Each such run is logged as a warning and marked in the report, and the process fails, so that somebody
+    /// learns of the outage. A [pausable](crate::Schedule::pausable_as) schedule that can't ask its store whether it is
+    /// paused skips the event, unless it is [`even_when_paused`](crate::Event::even_when_paused).
     RunUnprotected,
 }

@@ -21,11 +21,11 @@ use crate::time::zone::Zone;
 pub(crate) struct LeaseTerms {
     pub(crate) term: Term,
     pub(crate) renewal: Renewal,
-    /// How long it is held, however soon the task has ended.
+    /// How long it is held at least, even if the task ends earlier.
     pub(crate) at_least: Option<Term>,
 }
 
-/// What an event claims with each admission, so that nobody else has it.
+/// What an event claims with each admission, so that no other server runs it.
 #[derive(Clone, Debug)]
 pub(crate) enum Claim {
     Occurrence,
@@ -42,40 +42,40 @@ impl fmt::Display for Claim {
     }
 }
 
-/// Who claims, and at what time where.
+/// The event and the time that the name of a claim is made from.
 #[derive(Clone, Copy)]
 pub(crate) struct Claimant<'a> {
     pub(crate) event: &'a Arc<str>,
     pub(crate) tick: &'a Tick,
     pub(crate) zone: &'a Zone,
-    /// For how long after its tick began somebody may ask for it.
+    /// For how long after its tick began the claim may be asked for.
     pub(crate) window: Duration,
 }
 
 pub(crate) const MINUTE: Duration = Duration::from_secs(60);
 
-/// For how long after its tick began an event with this period may ask for what it claims, if it makes up for nothing.
+/// For how long after its tick began an event with this period may ask for its claim, without `catch_up`.
 pub(crate) fn claim_window(period: Duration) -> Duration {
     (period * 10).clamp(MINUTE, 60 * MINUTE)
 }
 
-/// How far back an event may make up for what was missed: not less than from one tick to the next.
+/// The windows that `catch_up` allows: not less than from one tick to the next.
 pub(crate) const CATCH_UP_WINDOWS: RangeInclusive<Duration> = MINUTE..=Duration::from_secs(366 * 24 * 60 * 60);
 
-/// What a claim outlives the window by, so that servers whose ticks or clocks differ still meet it.
+/// How much longer than its window a claim is kept, for servers whose clocks differ.
 const CLAIM_MARGIN: Duration = Duration::from_secs(5 * 60);
 
 impl LeaseTerms {
-    /// Whether the store must be able to let a lease end at another time than was said when it was granted.
+    /// Whether the store must be able to change the end of a granted lease.
     pub(crate) fn need_extension(self) -> bool {
         self.renewal == Renewal::WhileItRuns || self.at_least.is_some()
     }
 }
 
-/// The protections of one event, with their names made once.
+/// The validated protections of one event.
 #[derive(Clone, Debug)]
 pub(crate) struct Protection {
-    /// The name of the lease, and what the claims are kept beside.
+    /// The name of the lease. Stores keep the claims beside it.
     pub(crate) mutex: MutexName,
     pub(crate) lease: Option<LeaseTerms>,
     pub(crate) claim: Option<Claim>,
@@ -87,13 +87,13 @@ impl Protection {
         self.lease.is_some() || self.claim.is_some()
     }
 
-    /// What the claim of one run is called.
+    /// The name of the claim of one run.
     pub(crate) fn claim_name(&self, claimant: Claimant<'_>) -> Option<MutexName> {
         self.claim(claimant).map(|(name, _)| name)
     }
 
-    /// What the claim of one run is called, and its term: the window and its margin, from when nobody whose clock is right
-    /// is in the occurrence or the period any more.
+    /// The name of the claim of one run, and its term: to the end of the occurrence or period, then the window and its
+    /// margin.
     fn claim(&self, Claimant { event, tick, zone, window }: Claimant<'_>) -> Option<(MutexName, Term)> {
         let (event, occurrence) = (Arc::clone(event), tick.occurrence());
         let (name, rest) = match self.claim.as_ref()? {
@@ -107,7 +107,7 @@ impl Protection {
         Some((name, Term::new(rest + window + CLAIM_MARGIN).unwrap_or(Term::MAX)))
     }
 
-    /// What one run asks the store for. `claimant`: nobody if it is run by hand.
+    /// The admission that one run asks the store for. `claimant`: `None` for a run by hand.
     pub(crate) fn admission(&self, claimant: Option<Claimant<'_>>, owners: Owners, clock: &Clock) -> Option<Admission> {
         let claim = claimant.and_then(|claimant| self.claim(claimant));
         let request = |name, term| LeaseRequest::by(owners, name, term, clock);

@@ -81,7 +81,7 @@ impl ProtectionRequest {
         if renewal == Renewal::WhileItRuns && term.get() < SHORTEST_RENEWED {
             return Err(AddErrorKind::TooShortToRenew(term));
         }
-        // A task that takes longer than the term loses its lease, and so does one that is killed.
+        // A fixed term can end while the task runs, so it has to cover the time for which the lease is held at least.
         if renewal == Renewal::Never
             && let Some(at_least) = at_least.filter(|at_least| *at_least > term)
         {

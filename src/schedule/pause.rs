@@ -22,17 +22,16 @@ impl Schedule {
     /// The same schedule, which can be [paused](Self::pause) under `name`: together with every schedule that is pausable
     /// under this name on the same store, in this process, on this host or in the fleet, as far as the store reaches.
     ///
-    /// A tick in which something is due looks whether it is paused, once, and again for each minute that it takes. One
-    /// in which nothing is due asks nothing, nor does a schedule that is not pausable. While it is paused, what is due
-    /// is skipped, before its filters are asked: [`Paused`](crate::SkipReason::Paused). What is at work goes on; what
-    /// is started [by hand](Self::run) runs; and so does an event that says
-    /// [`even_when_paused`](crate::Event::even_when_paused).
+    /// A tick in which something is due asks the store once whether it is paused, and again for each minute that it
+    /// takes. A tick in which nothing is due asks nothing. While it is paused, due events are skipped as
+    /// [`Paused`](crate::SkipReason::Paused), before their filters are asked. Runs under way go on; runs [by
+    /// hand](Self::run) and events that are [`even_when_paused`](crate::Event::even_when_paused) start as always.
     ///
-    /// A store that does not answer does not say that nothing is paused, so that all that is due is skipped then, and
-    /// the report fails: [`StoreUnavailable`](crate::SkipReason::StoreUnavailable). That goes for an event without a
-    /// protection, too, and for one that says [`OutagePolicy::RunUnprotected`](crate::OutagePolicy::RunUnprotected): an event that
-    /// would rather run twice than not at all may still have to wait for a migration. One that need not says
-    /// [`even_when_paused`](crate::Event::even_when_paused).
+    /// If the store does not answer, the schedule may be paused. So all due events are skipped as
+    /// [`StoreUnavailable`](crate::SkipReason::StoreUnavailable), and the report fails. That goes for an event without
+    /// a protection, too, and for one that says [`OutagePolicy::RunUnprotected`](crate::OutagePolicy::RunUnprotected):
+    /// an event that would rather run twice than not at all may still have to wait for a migration. One that need not
+    /// says [`even_when_paused`](crate::Event::even_when_paused).
     ///
     /// # Errors
     ///
@@ -101,19 +100,6 @@ impl Schedule {
     ///
     /// The schedule is not [pausable](Self::pausable_as), its store can't [break](EventMutex::break_lease) a mark, or did
     /// not answer.
-    ///
-    /// ```
-    /// use chrono::{TimeDelta, Utc};
-    /// use soloist::Schedule;
-    ///
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let schedule = Schedule::in_process().pausable_as("shop")?;
-    /// schedule.pause(Utc::now() + TimeDelta::hours(2))?;
-    /// assert!(schedule.resume()?);
-    /// assert!(!schedule.resume()?);
-    /// # Ok(())
-    /// # }
-    /// ```
     pub fn resume(&self) -> Result<bool, PauseError> {
         let PauseMark { store, mark, .. } = self.pause_mark()?;
         let was_paused = store.mutex.break_lease(mark).map_err(PauseError::Store)?.is_freed();
@@ -128,19 +114,6 @@ impl Schedule {
     /// # Errors
     ///
     /// The schedule is not [pausable](Self::pausable_as), or its store did not answer.
-    ///
-    /// ```
-    /// use chrono::{TimeDelta, Utc};
-    /// use soloist::Schedule;
-    ///
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let schedule = Schedule::in_process().pausable_as("shop")?;
-    /// assert!(schedule.paused()?.is_none());
-    /// schedule.pause(Utc::now() + TimeDelta::hours(2))?;
-    /// println!("{}", schedule.paused()?.expect("it was just paused"));
-    /// # Ok(())
-    /// # }
-    /// ```
     pub fn paused(&self) -> Result<Option<Pause>, PauseError> {
         let PauseMark { store, mark, .. } = self.pause_mark()?;
         find_pause(&*store.mutex, mark).map_err(PauseError::Store)

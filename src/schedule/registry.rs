@@ -18,7 +18,9 @@ use crate::base::escape::{Named, Quoted};
 use crate::event::add_error::{AddError, AddErrorKind};
 use crate::event::builder::{Definition, Event};
 use crate::event::protection::LeaseTerms;
+use crate::hold::keeper::Keepers;
 use crate::lease::name::MutexName;
+use crate::lease::owner::Owners;
 use crate::lease::term::Term;
 use crate::observe::log::print_unless_logged;
 use crate::store::event_mutex::{EventMutex, Scope};
@@ -31,9 +33,9 @@ use crate::time::zone::Zone;
 
 /// Events, and the store whose mutexes protect them.
 ///
-/// A clone shares the events and the store, and is changed on its own: to change a schedule that is in use, clone it,
-/// change the clone, and swap. Whoever ticks takes the present one out of its lock first; [`work`](Self::work) has the
-/// events of when it began:
+/// A clone shares the events and the store, and changes to it do not affect the original. To change a schedule that is
+/// in use, clone it, change the clone, and swap; the ticking thread clones the `Arc` out of the lock first.
+/// [`work`](Self::work) keeps the events of when it began:
 ///
 /// ```
 /// use std::sync::{Arc, RwLock};
@@ -94,15 +96,6 @@ pub struct Schedule {
 
 impl Schedule {
     /// An empty schedule over a store. The store is asked for nothing until a protected event is due.
-    ///
-    /// ```no_run
-    /// use soloist::{FileMutex, Schedule};
-    ///
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let schedule = Schedule::new(FileMutex::in_dir("/var/lib/myapp/locks")?);
-    /// # Ok(())
-    /// # }
-    /// ```
     pub fn new(mutex: impl EventMutex + 'static) -> Self {
         let mutex = Store::new(mutex);
         Self {
@@ -123,12 +116,8 @@ impl Schedule {
         }
     }
 
-    /// An empty schedule whose mutexes live in this process: its threads don't overlap, other processes are not seen. An
-    /// event that is to run on one server needs another store; `add` warns of it.
-    ///
-    /// ```
-    /// let mut schedule = soloist::Schedule::in_process();
-    /// ```
+    /// An empty schedule with a store in this process's memory: it keeps the threads of this process from overlapping,
+    /// and sees no other process. `add` warns of an event that is to run on one server, which needs another store.
     pub fn in_process() -> Self {
         Self::new(MemoryMutex::new())
     }
@@ -137,133 +126,69 @@ impl Schedule {
     /// to let time pass under a running task.
     ///
     /// [`ManualClock`]: crate::ManualClock
-    ///
-    /// ```
-    /// use soloist::{ManualClock, MemoryMutex, Schedule};
-    ///
-    /// let clock = ManualClock::at(chrono::DateTime::UNIX_EPOCH);
-    /// let schedule = Schedule::new(MemoryMutex::with_clock(&clock)).with_clock(&clock);
-    /// ```
     #[must_use = "the clock is that of the schedule which is returned"]
     pub fn with_clock(self, clock: impl Into<Clock>) -> Self {
         Self { clock: clock.into(), ..self }
     }
 
-    /// The same schedule with another term than 60 seconds for the leases of
-    /// [`without_overlapping`](Event::without_overlapping), of the events that are added from here on and don't say
-    /// theirs: how long a killed process leaves an event blocked.
-    ///
-    /// ```
-    /// use std::time::Duration;
-    /// use soloist::{Event, Schedule, Term};
-    ///
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let mut schedule = Schedule::in_process().with_lease_term(Term::new(Duration::from_secs(20))?);
-    /// schedule.add(Event::call("reports", |_| {}).every_minute().without_overlapping())?;
-    /// # Ok(())
-    /// # }
-    /// ```
+    /// The same schedule with another default than 60 seconds for the term of leases of
+    /// [`without_overlapping`](Event::without_overlapping), for events that are added from now on: how long a killed
+    /// process blocks an event.
     #[must_use = "the term is that of the schedule which is returned"]
     pub fn with_lease_term(self, term: Term) -> Self {
         Self { lease_term: term, ..self }
     }
 
-    /// The same schedule with another zone than UTC for the timetables of the events that are added from here on and don't
-    /// say [theirs](Event::timezone).
-    ///
-    /// ```
-    /// use soloist::{Event, Schedule, Zone};
-    ///
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let mut schedule = Schedule::in_process().with_timezone("+05:45".parse::<Zone>()?);
-    /// schedule.add(Event::call("backup", |_| {}).daily_at("02:30"))?;
-    /// assert!(schedule.due("2026-02-28T20:45:00Z".parse()?).eq(["backup"]));
-    /// # Ok(())
-    /// # }
-    /// ```
+    /// The same schedule with another default [zone](Event::timezone) than UTC for the timetables of events that are
+    /// added from now on.
     #[must_use = "the zone is that of the schedule which is returned"]
     pub fn with_timezone(self, zone: impl Into<Zone>) -> Self {
         Self { zone: zone.into(), ..self }
     }
 
-    /// The same schedule, told in which environment it is: for the [`environments`](Event::environments) of the events that
-    /// are added from here on. An empty name, as of a variable that was not set, is as if it had not been told, so that
-    /// such events are refused and none is left out silently.
-    ///
-    /// ```
-    /// use soloist::{Event, Schedule};
-    ///
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let environment = std::env::var("APP_ENV").unwrap_or_else(|_| "production".to_owned());
-    /// let mut schedule = Schedule::in_process().with_environment(environment);
-    /// schedule.add(Event::call("invoices:send", |_| {}).monthly().environments(["production"]))?;
-    /// # Ok(())
-    /// # }
-    /// ```
+    /// The same schedule in this environment, for the [`environments`](Event::environments) of events that are added
+    /// from now on. An empty name, as from a variable that is not set, counts as no environment, so that such events
+    /// are refused and not left out silently.
     #[must_use = "the environment is that of the schedule which is returned"]
     pub fn with_environment(self, name: impl Into<Arc<str>>) -> Self {
         Self { environment: Some(name.into()).filter(|name| !name.is_empty()), ..self }
     }
 
-    /// The same schedule, which starts nothing more once the process shuts down, and whose runs are told to stop then.
-    ///
-    /// ```
-    /// use soloist::{Schedule, Shutdown};
-    ///
-    /// let shutdown = Shutdown::new();
-    /// let schedule = Schedule::in_process().with_shutdown(&shutdown);
-    /// ```
+    /// The same schedule, which starts nothing more once the process shuts down, and cancels its runs then.
     #[must_use = "the shutdown is that of the schedule which is returned"]
     pub fn with_shutdown(self, shutdown: &Shutdown) -> Self {
         Self { shutdown: Some(shutdown.clone()), ..self }
     }
 
-    /// The same schedule, whose ticks in [`work`](Self::work) come up to so much later, each time by another random
-    /// length: so that the servers of a fleet do not all ask their store in the same moment, and not always the same
-    /// one is first. None, unless it is said. It is part of the minute: a tick is delayed for nine tenths of the time
-    /// to the next minute, or to the next second at which something is due, at the most.
-    ///
-    /// ```no_run
-    /// use std::time::Duration;
-    /// use soloist::{FileMutex, Schedule};
-    ///
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let schedule = Schedule::new(FileMutex::in_dir("/var/lib/myapp/locks")?).with_jitter(Duration::from_secs(2));
-    /// # Ok(())
-    /// # }
-    /// ```
+    /// The same schedule, whose ticks in [`work`](Self::work) are delayed by a random time up to `jitter`, so that the
+    /// servers of a fleet do not all ask their store at the same moment, and not always the same one is first. The
+    /// default is no delay. A tick is delayed by nine tenths of the time to the next tick at most.
     #[must_use = "the jitter is that of the schedule which is returned"]
     pub fn with_jitter(self, jitter: Duration) -> Self {
         Self { jitter, ..self }
     }
 
-    /// The same schedule, which calls `told` with the report of each tick in which something was due, when all of that
-    /// has ended: the slowest event is waited for, and what is to be told at once is told by
-    /// [`then`](Event::then) and [`on_failure`](Event::on_failure). Of a tick that is left behind when the process ends, it
-    /// is not told. In [`work`](Self::work) and [`run_minute`](Self::run_minute) ticks have threads of their own, so that
-    /// several may be at it beside one another.
+    /// The same schedule, which calls `told` with the report of each tick in which something was due, when all of its
+    /// events have ended. It waits for the slowest one; use [`then`](Event::then) and [`on_failure`](Event::on_failure)
+    /// to hear of each at once. It is not called for a tick that is still running when the process ends. In
+    /// [`work`](Self::work) and [`run_minute`](Self::run_minute) ticks have threads of their own, so that several calls
+    /// may run at the same time.
     ///
-    /// Without it, `work` tells of failures by itself.
-    ///
-    /// ```
-    /// use soloist::Schedule;
-    ///
-    /// let schedule = Schedule::in_process().on_report(|report| println!("{report}"));
-    /// ```
+    /// Without it, `work` reports failures by itself.
     #[must_use = "what is told is told by the schedule which is returned"]
     pub fn on_report(self, told: impl Fn(&Report) + Send + Sync + 'static) -> Self {
         Self { on_report: Some(Arc::new(told)), ..self }
     }
 
-    /// Adds an event at the end, if all of it is in order.
+    /// Adds an event at the end, if it is valid.
     ///
-    /// Warns of a protection that needs to reach further than its store does: `on_one_server` and `once_per` on a store
-    /// that only this process sees. Subscribers of `tracing` are told of each such event; where there are none, standard
-    /// error is told of the first.
+    /// Warns of a protection that its store can't give: `on_one_server` and `once_per` on a store that only this
+    /// process sees. The warning goes to subscribers of `tracing` for each such event; without a subscriber, to
+    /// standard error for the first.
     ///
     /// # Errors
     ///
-    /// What is wrong with the event, and where. The schedule is then as it was before.
+    /// The event is invalid; the error says why. The schedule is unchanged.
     ///
     /// ```
     /// use soloist::{Event, Schedule};
@@ -294,19 +219,7 @@ impl Schedule {
         Ok(self)
     }
 
-    /// Takes an event out; `false` if there is none of this name. A run that is under way goes on.
-    ///
-    /// ```
-    /// use soloist::{Event, Schedule};
-    ///
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let mut schedule = Schedule::in_process();
-    /// schedule.add(Event::call("reports", |_| {}).every_minute())?;
-    /// assert!(schedule.remove("reports"));
-    /// assert!(schedule.run_due(chrono::Utc::now()).entries().is_empty());
-    /// # Ok(())
-    /// # }
-    /// ```
+    /// Removes an event; `false` if there is none of this name. A run under way goes on.
     pub fn remove(&mut self, name: &str) -> bool {
         let Some(at) = self.names.remove(name) else { return false };
         self.events.remove(at);
@@ -327,30 +240,18 @@ impl Schedule {
 
     /// The names of the events that are due at `now`, in the order in which they were added. Asks neither filters
     /// nor stores.
-    ///
-    /// ```
-    /// use soloist::{Event, Schedule};
-    ///
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let mut schedule = Schedule::in_process();
-    /// schedule.add(Event::call("reports", |_| {}).daily_at("02:30"))?;
-    /// assert!(schedule.due("2026-03-01T02:30:59Z".parse()?).eq(["reports"]));
-    /// assert_eq!(schedule.due("2026-03-01T02:31:00Z".parse()?).count(), 0);
-    /// # Ok(())
-    /// # }
-    /// ```
     pub fn due(&self, now: DateTime<Utc>) -> impl Iterator<Item = &str> {
         self.due_index.due(now, DateTime::<Utc>::MIN_UTC).into_iter().map(|(event, _)| &*self.events[event].name)
     }
 
     /// One tick: runs every event that is due in the minute of `now`, and returns when all have ended.
     ///
-    /// Call it once a minute, from cron; the loop of a service is [`work`](Self::work). It remembers nothing: called
-    /// twice within a minute, it runs twice what neither [`on_one_server`](Event::on_one_server) nor
-    /// [`once_per`](Event::once_per) protects. Of an event that is due more often than every minute it runs the latest
+    /// Call it once a minute, from cron; the loop of a service is [`work`](Self::work). It has no memory: called twice
+    /// within a minute, it runs events twice that neither [`on_one_server`](Event::on_one_server) nor
+    /// [`once_per`](Event::once_per) protects. For an event that is due more often than every minute it runs the latest
     /// occurrence up to `now`: see [`run_minute`](Self::run_minute). Events run one after another in the order in which
-    /// they were added, those [`in_background`](Event::in_background) beside them. `now` is used for every event of the
-    /// tick, however long it takes.
+    /// they were added, those [`in_background`](Event::in_background) at the same time. `now` is used for every event
+    /// of the tick, however long it takes.
     ///
     /// ```
     /// use soloist::{Event, Schedule};
@@ -367,10 +268,10 @@ impl Schedule {
         self.tick(&self.plan_tick(now, DateTime::<Utc>::MIN_UTC))
     }
 
-    /// Runs one event by hand, due or not, through its filters and its lease. It makes no claim: it runs whether or
-    /// not another server ran the present occurrence, or anybody in the present period, and leaves the permit of
-    /// [`once_per`](Event::once_per) where it is. It runs while the schedule is [paused](Self::pause), too: that stops what
-    /// the timetables start.
+    /// Runs one event by hand, due or not, through its filters and its lease. It makes no claim: it runs even if
+    /// another server ran the present occurrence or period, and does not take the permit of
+    /// [`once_per`](Event::once_per). It also runs while the schedule is [paused](Self::pause), because a pause only
+    /// stops what the timetables start.
     ///
     /// # Errors
     ///
@@ -399,62 +300,22 @@ impl Schedule {
     /// none of them is, until the year 2100.
     ///
     /// Nothing is kept between calls: it searches the timetables of all events, some nanoseconds each.
-    ///
-    /// ```
-    /// use chrono::{DateTime, Utc};
-    /// use soloist::{Event, Schedule};
-    ///
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let mut schedule = Schedule::in_process();
-    /// schedule.add(Event::call("backup", |_| {}).daily_at("02:30"))?.add(Event::call("reports", |_| {}).hourly())?;
-    /// let night: DateTime<Utc> = "2026-03-01T02:10:00Z".parse()?;
-    /// let next = schedule.next_due(night).expect("there is a morning");
-    /// assert_eq!(next.to_string(), "2026-03-01 02:30:00 UTC");
-    /// assert!(schedule.due(next).eq(["backup"]));
-    /// # Ok(())
-    /// # }
-    /// ```
     pub fn next_due(&self, after: DateTime<Utc>) -> Option<DateTime<Utc>> {
         let with_windows = self.due_index.with_windows().filter_map(|event| self.events[event].upcoming(after).next());
         with_windows.chain(self.due_index.next_without_windows(after)).min()
     }
 
     /// The names of its events, in the order in which they were added.
-    ///
-    /// ```
-    /// use soloist::{Event, Schedule};
-    ///
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let mut schedule = Schedule::in_process();
-    /// schedule.add(Event::call("backup", |_| {}).daily_at("02:30"))?.add(Event::call("reports", |_| {}).hourly())?;
-    /// assert!(schedule.names().eq(["backup", "reports"]));
-    /// # Ok(())
-    /// # }
-    /// ```
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.events.iter().map(|event| &*event.name)
     }
 
-    /// When one of its events is due after `after`, one time after the other: see [`Event::upcoming`]. There are none
-    /// for an event that is not for this [environment](Self::with_environment).
+    /// The due times of one event after `after`: see [`Event::upcoming`]. There are none for an event that is not for
+    /// this [environment](Self::with_environment).
     ///
     /// # Errors
     ///
     /// There is no event of this name.
-    ///
-    /// ```
-    /// use soloist::{Event, Schedule};
-    ///
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let mut schedule = Schedule::in_process();
-    /// schedule.add(Event::call("backup", |_| {}).daily_at("02:30"))?.add(Event::call("reports", |_| {}).hourly())?;
-    /// let now = chrono::Utc::now();
-    /// for name in schedule.names() {
-    ///     println!("{name}: {:?}", schedule.upcoming(name, now)?.next());
-    /// }
-    /// # Ok(())
-    /// # }
-    /// ```
     pub fn upcoming(
         &self,
         name: &str,
@@ -469,10 +330,17 @@ impl Schedule {
     }
 
     pub(crate) fn tick_context(&self, started_by: StartedBy, background: bool) -> TickContext<'_> {
-        let context = TickContext::begin(started_by, &self.clock, Outages::new(background), self.shutdown.as_ref());
         let pause_mark = self.pause_mark.as_ref().filter(|_| started_by != StartedBy::Caller);
-        let pause = pause_mark.map(|mark| PauseCheck::new(&self.mutex, mark));
-        TickContext { pause, logs_failures: self.drops_reports, ..context }
+        TickContext {
+            started_by,
+            began: self.clock.moment(),
+            owners: Owners::of_this_process(),
+            outages: Outages::new(background),
+            keepers: Keepers::default(),
+            shutdown: self.shutdown.as_ref(),
+            pause: pause_mark.map(|mark| PauseCheck::new(&self.mutex, mark)),
+            logs_failures: self.drops_reports,
+        }
     }
 
     pub(crate) fn planned_run<'a>(

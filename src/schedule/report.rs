@@ -25,8 +25,8 @@ use crate::time::zone::Zone;
 
 /// What one tick did: an entry for every event that was due, in the order in which they were added.
 ///
-/// Printed, it is a table for a terminal. Returned from `main`, it prints its failures, and only those, to stderr,
-/// and makes the process fail if there are any: what cron mails is what somebody should read. If a signal has ended the
+/// Printed, it is a table for a terminal. Returned from `main`, it prints its failures, and only those, to stderr, and
+/// makes the process fail if there are any: so cron only mails what somebody should read. If a signal has ended the
 /// tick, see [`Shutdown`], it ends the process by that signal.
 ///
 /// ```no_run
@@ -52,21 +52,11 @@ impl Report {
     }
 
     /// The instant of the tick.
-    ///
-    /// ```
-    /// let now = chrono::Utc::now();
-    /// assert_eq!(soloist::Schedule::in_process().run_due(now).at(), now);
-    /// ```
     pub fn at(&self) -> DateTime<Utc> {
         self.at
     }
 
     /// One entry for every event that was due.
-    ///
-    /// ```
-    /// let report = soloist::Schedule::in_process().run_due(chrono::Utc::now());
-    /// assert!(report.entries().is_empty());
-    /// ```
     pub fn entries(&self) -> &[Entry] {
         &self.entries
     }
@@ -77,50 +67,19 @@ impl Report {
 
     /// The entry of one event, the first if [`run_minute`](crate::Schedule::run_minute) has several; `None` if it was not
     /// due.
-    ///
-    /// ```
-    /// use soloist::{Event, Schedule};
-    ///
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let mut schedule = Schedule::in_process();
-    /// schedule.add(Event::call("reports", |_| {}).every_minute())?;
-    /// assert!(schedule.run_due(chrono::Utc::now()).entry("reports").is_some());
-    /// # Ok(())
-    /// # }
-    /// ```
     pub fn entry(&self, event: &str) -> Option<&Entry> {
         self.entries.iter().find(|entry| entry.event() == event)
     }
 
-    /// Whether anything failed: a task, a filter, a hook, a lease, or a store. A skip that the schedule asks for is
-    /// no failure.
-    ///
-    /// ```
-    /// use soloist::{Event, Schedule};
-    ///
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let mut schedule = Schedule::in_process();
-    /// schedule.add(Event::call("reports", |_| Err("no paper".into())).every_minute())?;
-    /// assert!(schedule.run_due(chrono::Utc::now()).is_failure());
-    /// # Ok(())
-    /// # }
-    /// ```
+    /// Whether anything failed: a task, a filter, a hook, a lease, or a store. A skip that follows from the event's
+    /// definition is no failure.
     pub fn is_failure(&self) -> bool {
         self.entries.iter().any(Entry::is_failure)
     }
 
     /// The entries that failed.
-    ///
-    /// ```
-    /// let report = soloist::Schedule::in_process().run_due(chrono::Utc::now());
-    /// assert_eq!(report.failures().count(), 0);
-    /// ```
     pub fn failures(&self) -> impl Iterator<Item = &Entry> {
         self.entries.iter().filter(|entry| entry.is_failure())
-    }
-
-    fn table(&self) -> Table<'_> {
-        Table(self.entries.iter().collect())
     }
 }
 
@@ -129,7 +88,7 @@ impl fmt::Display for Report {
         let skipped = self.entries.iter().filter(|entry| matches!(entry.verdict, Verdict::Skipped(_))).count();
         let (due, ran, failed) = (self.entries.len(), self.entries.len() - skipped, self.failures().count());
         write!(f, "{}: {due} due, {ran} ran, {skipped} skipped, {failed} failed", self.at.format("%F %T UTC"))?;
-        for line in self.table().lines() {
+        for line in Table(self.entries.iter().collect()).lines() {
             write!(f, "\n{line}")?;
         }
         Ok(())
@@ -190,12 +149,6 @@ pub enum Verdict {
 
 impl Verdict {
     /// Whether something went wrong.
-    ///
-    /// ```
-    /// use soloist::{SkipReason, Verdict};
-    ///
-    /// assert!(Verdict::Skipped(SkipReason::FilterPanicked("out of range".into())).is_failure());
-    /// ```
     pub fn is_failure(&self) -> bool {
         match self {
             Self::Ran(outcome) => outcome.is_failure(),
@@ -215,81 +168,27 @@ impl fmt::Display for Verdict {
 
 impl Entry {
     /// The event's name.
-    ///
-    /// ```
-    /// # use soloist::{Event, Schedule};
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let mut schedule = Schedule::in_process();
-    /// # schedule.add(Event::call("reports", |_| {}).every_minute())?;
-    /// let entry = schedule.run("reports", chrono::Utc::now())?;
-    /// assert_eq!(entry.event(), "reports");
-    /// # Ok(())
-    /// # }
-    /// ```
     pub fn event(&self) -> &str {
         &self.event
     }
 
     /// The instant it was scheduled for; by hand, the instant that was given.
-    ///
-    /// ```
-    /// # use soloist::{Event, Schedule};
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let mut schedule = Schedule::in_process();
-    /// # schedule.add(Event::call("reports", |_| {}).every_minute())?;
-    /// let noon = "2026-03-01T12:00:00Z".parse()?;
-    /// assert_eq!(schedule.run("reports", noon)?.occurrence(), noon);
-    /// # Ok(())
-    /// # }
-    /// ```
     pub fn occurrence(&self) -> DateTime<Utc> {
         self.occurrence
     }
 
-    /// How long after its occurrence the tick came, if the occurrence was missed when it was due, and was made up for, or
-    /// tried to: see [`catch_up`](crate::Event::catch_up).
-    ///
-    /// ```
-    /// # use soloist::{Event, Schedule};
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let mut schedule = Schedule::in_process();
-    /// # schedule.add(Event::call("reports", |_| {}).every_minute())?;
-    /// let entry = schedule.run("reports", chrono::Utc::now())?;
-    /// assert_eq!(entry.missed_by(), None);
-    /// # Ok(())
-    /// # }
-    /// ```
+    /// How late the tick was, if it made up for a missed occurrence, or tried to: see
+    /// [`catch_up`](crate::Event::catch_up).
     pub fn missed_by(&self) -> Option<Duration> {
         self.missed_by
     }
 
     /// Whether it ran, and how that ended.
-    ///
-    /// ```
-    /// # use soloist::{Event, Schedule, Verdict};
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let mut schedule = Schedule::in_process();
-    /// # schedule.add(Event::call("reports", |_| {}).every_minute())?;
-    /// let entry = schedule.run("reports", chrono::Utc::now())?;
-    /// assert!(matches!(entry.verdict(), Verdict::Ran(_)));
-    /// # Ok(())
-    /// # }
-    /// ```
     pub fn verdict(&self) -> &Verdict {
         &self.verdict
     }
 
     /// Whether something went wrong.
-    ///
-    /// ```
-    /// # use soloist::{Event, Schedule};
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let mut schedule = Schedule::in_process();
-    /// # schedule.add(Event::call("reports", |_| {}).every_minute())?;
-    /// assert!(!schedule.run("reports", chrono::Utc::now())?.is_failure());
-    /// # Ok(())
-    /// # }
-    /// ```
     pub fn is_failure(&self) -> bool {
         self.verdict.is_failure()
     }

@@ -31,28 +31,29 @@ const LONGEST_SLEEP: Duration = Duration::from_secs(60);
 const LARGEST_STEP: TimeDelta = TimeDelta::hours(3);
 
 impl Schedule {
-    /// Ticks until `shutdown` is set off, and returns when all that it has started has ended: the loop of a service. Its
-    /// runs are told to stop then, as if the schedule had been [given](Self::with_shutdown) the shutdown.
+    /// Ticks until `shutdown` begins, and returns when all of its runs have ended: the loop of a service. The shutdown
+    /// cancels its runs, as if the schedule had been [given](Self::with_shutdown) it.
     ///
-    /// It ticks at the start of each minute in which something is due, and at the second for events that are due more often.
-    /// It sleeps in between, and wakes up once a minute at the most if nothing is due. It begins with the next minute, so
-    /// that a service that is started again within a minute does not run that minute's events twice; those whose claims
-    /// keep them from it, by [`on_one_server`](crate::Event::on_one_server) or [`once_per`](crate::Event::once_per), it
-    /// begins with at once.
+    /// It ticks at the start of each minute in which something is due, and at the second for events that are due more
+    /// often. It sleeps in between, and wakes up once a minute at the most if nothing is due. It begins with the next
+    /// minute, so that a service that is started again within a minute does not run that minute's events twice; it
+    /// starts at once with events whose claims prevent that, by [`on_one_server`](crate::Event::on_one_server) or
+    /// [`once_per`](crate::Event::once_per).
     ///
     /// Each tick runs on a thread of its own, so that an event that takes five minutes delays none of the ticks after it.
     /// Without [`without_overlapping`](crate::Event::without_overlapping) such an event that is due every minute runs
     /// beside itself, as it would under cron. Within a tick, events run one after another, and those behind a slow one
     /// wait for it, unless they are [`in_background`](crate::Event::in_background).
     ///
-    /// **No occurrence runs twice** because the clock was set back by up to three hours: of the times that the clock shows
-    /// again, those that the loop ticked through are not ticked again. After a larger step it begins anew. What a clock
-    /// that is set forward skips, and what is due while the machine is suspended, is missed, and made up for by events that
-    /// [`catch_up`](crate::Event::catch_up). The loop sees such a step within a minute, and tells subscribers of `tracing`.
+    /// **No occurrence runs twice** because the clock was set back by up to three hours: of the times that the clock
+    /// shows again, those that the loop ticked through are not ticked again. After a larger step it begins anew.
+    /// Occurrences that a clock set forward skips, or that are due while the machine is suspended, are missed; events
+    /// that [`catch_up`](crate::Event::catch_up) make up for them. The loop notices such a step within a minute, and
+    /// tells subscribers of `tracing`.
     ///
-    /// What ticks report is told to them, too, and to [`on_report`](Self::on_report). Where there is neither, each failure
-    /// is written to standard error when its run ends, in a line that begins with `soloist: `. The `shutdown` takes the
-    /// place of one that the schedule was given before.
+    /// Its reports go to subscribers of `tracing` and to [`on_report`](Self::on_report). If there is neither, each
+    /// failure is written to standard error when its run ends, in a line that begins with `soloist: `. The `shutdown`
+    /// replaces one that the schedule was given before.
     ///
     /// ```no_run
     /// use soloist::{Event, FileMutex, Schedule, Shutdown};
@@ -96,12 +97,12 @@ impl Schedule {
     }
 
     /// One minute: [`run_due`](Self::run_due) at `now`, and, if events are due more often than every minute, at each of
-    /// their times up to the end of the minute of `now`. For a binary that cron starts every minute. What it reports is all
+    /// their times up to the end of the minute of `now`. For a binary that cron starts every minute. The report has all
     /// that was due, in the order of the ticks.
     ///
-    /// The ticks run beside one another, so that a task that takes longer than its interval delays no tick after it. What
-    /// was due earlier in the minute than `now` is not made up for. The wait is one of real time, whatever minute `now` is
-    /// in. Without such events it is `run_due`.
+    /// The ticks run on threads of their own, so that a task that takes longer than its interval delays no later tick.
+    /// Occurrences earlier in the minute than `now` are not made up for. It waits in real time, also if `now` is in
+    /// another minute. Without sub-minute events it is the same as `run_due`.
     ///
     /// ```no_run
     /// use soloist::{Event, FileMutex, Report, Schedule};

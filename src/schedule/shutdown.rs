@@ -14,18 +14,18 @@ pub(crate) mod state;
 
 use state::{RunGuard, ShutdownState, TickGuard};
 
-/// Ends the work of schedules when the process is to end: [`Schedule::with_shutdown`](crate::Schedule::with_shutdown)
-/// takes it, and a signal or [`trigger`](Self::trigger) sets it off.
+/// Ends the work of schedules before the process ends: give it to
+/// [`Schedule::with_shutdown`](crate::Schedule::with_shutdown); a signal or [`trigger`](Self::trigger) starts it.
 ///
-/// From then on nothing new starts: what is due is skipped as
-/// [`ShuttingDown`](crate::SkipReason::ShuttingDown). Runs at work are [cancelled](crate::Run::is_cancelled), so that a
-/// callback that looks returns early; commands are ended, with all that they have started. Hooks run as always, then the
-/// leases are given back, and [`run_due`](crate::Schedule::run_due) returns.
+/// From then on nothing new starts: due events are skipped as [`ShuttingDown`](crate::SkipReason::ShuttingDown). Runs
+/// at work are [cancelled](crate::Run::is_cancelled), so that a callback that checks for it returns early; commands are
+/// ended, with all processes that they have started. Hooks run as always, then the leases are released, and
+/// [`run_due`](crate::Schedule::run_due) returns.
 ///
-/// All of that may take as long as the **grace** says: 6 seconds. What is still at work then is left behind when the
-/// process ends. Its lease is shortened to a few seconds, longer than the process takes to end, and never given back under
-/// it. That takes 3 seconds more if a store is out, and no time otherwise: together less than the 10 seconds that
-/// containers are mostly given.
+/// All of that may take as long as the **grace**, 6 seconds by default. A run that is still at work then is left behind
+/// when the process ends: its lease is not released but shortened to a few seconds, longer than the process takes to
+/// end. That takes up to 3 seconds more if a store is out. Together this is less than the 10 seconds that most
+/// container runtimes allow.
 ///
 /// A cheap handle: clones are one shutdown.
 ///
@@ -54,7 +54,7 @@ impl Default for Shutdown {
 }
 
 impl Shutdown {
-    /// One that the application sets off itself, when it has heard that it is to end.
+    /// A shutdown that the application triggers itself.
     ///
     /// ```
     /// use soloist::{Event, Schedule, Shutdown, SkipReason, Verdict};
@@ -73,35 +73,26 @@ impl Shutdown {
         Self { state: ShutdownState::new() }
     }
 
-    /// One that `SIGTERM`, `SIGINT`, `SIGQUIT` and `SIGHUP` set off, and that then ends the process.
+    /// A shutdown that `SIGTERM`, `SIGINT`, `SIGQUIT` and `SIGHUP` trigger, and that then ends the process.
     ///
-    /// The process ends by the signal itself, which is what whoever started it expects: when all ticks have
-    /// ended and `main` has returned a [`Report`](crate::Report) or called [`finish`](Self::finish); a second after the
-    /// last tick has ended, if nobody has asked [`wait`](Self::wait) or [`is_triggered`](Self::is_triggered) by then; and
-    /// when the grace is over, whatever is at work: what is left behind is named on standard error. A second signal ends
-    /// commands and the process at once, unless it comes within the same tenth of a second: a closed terminal sends two.
-    /// Process 1 of a container, which no signal ends, exits with 128 and the signal's number. A schedule that was not
-    /// given this shutdown is not waited for.
+    /// The process ends by the signal itself, as its parent expects: when all ticks have ended and `main` has returned
+    /// a [`Report`](crate::Report) or called [`finish`](Self::finish); a second after the last tick has ended, if the
+    /// application has called neither [`wait`](Self::wait) nor [`is_triggered`](Self::is_triggered) by then; and when
+    /// the grace is over, even if runs are still at work, which are then named on standard error. A second signal ends
+    /// commands and the process at once, unless it comes within the same tenth of a second: a closed terminal sends
+    /// two. Process 1 of a container, which no signal ends, exits with 128 and the signal's number. The process waits only for
+    /// schedules that were given this shutdown.
     ///
-    /// The handlers belong to the process and stay for as long as it lives: to ask again is to get another handle of the
+    /// The handlers belong to the process and stay for as long as it lives: another call returns another handle of the
     /// same shutdown. A child process made by `fork` ignores these signals until its first tick, or until it calls
-    /// this, [`wait`](Self::wait) or [`is_triggered`](Self::is_triggered). From then on they shut it down.
-    /// A signal that this process was started to ignore, as by `nohup`, stays ignored. Handlers that
-    /// others have installed are called as well. An application that ends other work too handles signals itself, and
-    /// calls [`trigger`](Self::trigger).
+    /// this, [`wait`](Self::wait) or [`is_triggered`](Self::is_triggered). From then on they shut it down. A signal
+    /// that this process was started to ignore, as by `nohup`, stays ignored. Handlers that others have installed are
+    /// called as well. An application that also ends other work handles signals itself, and calls
+    /// [`trigger`](Self::trigger).
     ///
     /// # Errors
     ///
-    /// The handlers or their thread can't be had. Elsewhere than on Unix there are none.
-    ///
-    /// ```no_run
-    /// use soloist::Shutdown;
-    ///
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let shutdown = Shutdown::on_signals()?;
-    /// # Ok(())
-    /// # }
-    /// ```
+    /// The handlers can't be installed, their thread can't be started, or the system is not Unix.
     #[cfg(feature = "signals")]
     #[cfg_attr(docsrs, doc(cfg(feature = "signals")))]
     pub fn on_signals() -> std::io::Result<Self> {
@@ -111,40 +102,24 @@ impl Shutdown {
         Err(std::io::Error::other("there are no such signals here: call `Shutdown::trigger`"))
     }
 
-    /// The same shutdown, which takes so long at most, for all of its handles; once it was set off, that is too late to be
-    /// said. Commands are killed a second before, or at once if it is shorter.
-    ///
-    /// ```
-    /// use std::time::Duration;
-    ///
-    /// let shutdown = soloist::Shutdown::new().with_grace(Duration::from_secs(25));
-    /// ```
+    /// The same shutdown with this grace, for all of its handles. It has no effect once the shutdown has begun.
+    /// Commands are killed a second before the grace is over, or at once if it is shorter.
     #[must_use = "it reads as a part of what makes the shutdown"]
     pub fn with_grace(self, grace: Duration) -> Self {
         self.state.lock().grace = grace;
         self
     }
 
-    /// Sets it off. It can't be taken back; to do it again does nothing. To end the process is left to the application:
-    /// its ticks return when all that they run has ended, and a callback that does not stop holds them up.
-    ///
-    /// ```
-    /// let shutdown = soloist::Shutdown::new();
-    /// shutdown.trigger();
-    /// assert!(shutdown.is_triggered());
-    /// ```
+    /// Starts the shutdown. It can't be undone; a second call does nothing. The application ends the process itself:
+    /// its ticks return when all their runs have ended, and a callback that does not stop delays them.
     pub fn trigger(&self) {
-        if let Some(notice) = self.state.announce(None) {
-            notice.tell();
+        if let Some(tell) = self.state.announce(None) {
+            tell();
         }
         self.state.begin(None, Clock::system().moment());
     }
 
-    /// Whether it was set off. Whoever is told so has the rest of the grace to end what there is to end.
-    ///
-    /// ```
-    /// assert!(!soloist::Shutdown::new().is_triggered());
-    /// ```
+    /// Whether it has begun. After `true` the caller has the rest of the grace to end its own work.
     pub fn is_triggered(&self) -> bool {
         self.listen_after_fork();
         let triggered = self.has_begun();
@@ -154,8 +129,8 @@ impl Shutdown {
         triggered
     }
 
-    /// Waits until it is set off, for `timeout` at most: a sleep between two ticks that ends early. `false`: the time is
-    /// over. Whoever is told so has the rest of the grace to end what there is to end.
+    /// Waits until it begins, for `timeout` at most: a sleep between two ticks that ends early. `false`: the time is
+    /// over. After `true` the caller has the rest of the grace to end its own work.
     ///
     /// ```
     /// use std::time::Duration;
@@ -188,24 +163,9 @@ impl Shutdown {
         triggered
     }
 
-    /// Ends the process as the signal would have that has set it off, with leases that are in hand elsewhere shortened.
-    /// Without such a signal it returns. What `main` calls last, unless it returns a [`Report`](crate::Report), which
-    /// does the same.
-    ///
-    /// ```no_run
-    /// use soloist::{Schedule, Shutdown};
-    ///
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # #[cfg(feature = "signals")]
-    /// let shutdown = Shutdown::on_signals()?;
-    /// # #[cfg(not(feature = "signals"))]
-    /// # let shutdown = Shutdown::new();
-    /// let schedule = Schedule::in_process().with_shutdown(&shutdown);
-    /// println!("{}", schedule.run_due(chrono::Utc::now()));
-    /// shutdown.finish();
-    /// # Ok(())
-    /// # }
-    /// ```
+    /// Ends the process by the signal that triggered it, after shortening leases that other threads still hold. Without
+    /// such a signal it returns. `main` calls it last, unless it returns a [`Report`](crate::Report), which does the
+    /// same.
     pub fn finish(&self) {
         #[cfg(all(unix, feature = "signals"))]
         {
@@ -245,12 +205,12 @@ impl Shutdown {
         self.state.watch(run)
     }
 
-    /// A thread that may sleep until moments of `clock`, or until it is set off.
+    /// Lets a thread sleep until moments of `clock`, or until the shutdown begins.
     pub(crate) fn waiting(&self, clock: &Clock) -> Waiting {
         clock.waiting(&self.state)
     }
 
-    /// Sleeps until this moment, or until it is set off, and wakes up no more often than that.
+    /// Sleeps until this moment, or until the shutdown begins; `true` if it has begun.
     pub(crate) fn sleep_until(&self, enough: Moment, waiting: &Waiting) -> bool {
         self.state.wait_for(|progress| progress.exit_by.is_some(), || waiting.sleep_until(enough))
     }

@@ -3,7 +3,6 @@
 use super::shutdown::Shutdown;
 use crate::hold::keeper::Keepers;
 use crate::lease::owner::Owners;
-use crate::time::clock::Clock;
 use crate::time::clock::moment::Moment;
 
 pub(crate) mod outages;
@@ -34,26 +33,7 @@ pub(crate) enum StartedBy {
     Caller,
 }
 
-impl<'a> TickContext<'a> {
-    pub(crate) fn begin(
-        started_by: StartedBy,
-        clock: &Clock,
-        outages: Outages,
-        shutdown: Option<&'a Shutdown>,
-    ) -> Self {
-        let keepers = Keepers::default();
-        Self {
-            started_by,
-            began: clock.moment(),
-            owners: Owners::of_this_process(),
-            outages,
-            keepers,
-            shutdown,
-            pause: None,
-            logs_failures: false,
-        }
-    }
-
+impl TickContext<'_> {
     /// Whether nothing new may start.
     #[inline]
     pub(crate) fn is_shutting_down(&self) -> bool {

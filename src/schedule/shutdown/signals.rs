@@ -120,8 +120,8 @@ impl ShutdownState {
     /// Begins the shutdown by the signal that came at this moment, and ends the process when nothing is at work any more,
     /// or when the grace is over.
     fn close(&self, signal: i32, came: Moment) {
-        if let Some(notice) = self.announce(Some(signal)) {
-            tell_with_timeout(move || notice.tell());
+        if let Some(tell) = self.announce(Some(signal)) {
+            tell_with_timeout(tell);
         }
         if !self.begin(Some(signal), came) {
             // `trigger` began it; the signal adds that the process is to end.

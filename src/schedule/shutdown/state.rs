@@ -64,12 +64,20 @@ impl ShutdownState {
         })
     }
 
-    /// What subscribers are told before any run is told to stop, because a run may end the process. `None`: they were told
-    /// already.
-    pub(super) fn announce(&self, signal: Option<i32>) -> Option<ShutdownNotice> {
+    /// Tells subscribers of `tracing` that it begins. The caller calls this before any run is told to stop, because a run may
+    /// end the process. `None`: they were told already.
+    pub(super) fn announce(&self, signal: Option<i32>) -> Option<impl FnOnce() + Send + use<>> {
         let mut progress = self.lock();
-        let notice = ShutdownNotice { signal, grace: progress.grace, runs: progress.running.len() };
-        (!mem::replace(&mut progress.announced, true)).then_some(notice)
+        let runs = progress.running.len();
+        let grace_ms = u64::try_from(progress.grace.as_millis()).unwrap_or(u64::MAX);
+        let tell = move || {
+            let _ = contain(|| {
+                tracing::info!(
+                    target: "soloist", signal, runs, grace_ms, host = &*this_host(), pid = process::id(), "shutting down"
+                );
+            });
+        };
+        (!mem::replace(&mut progress.announced, true)).then_some(tell)
     }
 
     /// Begins the shutdown that was `asked` for at this moment, by a signal or not. `false`: it had begun before.
@@ -151,25 +159,6 @@ impl Wake for ShutdownState {
     fn wake(&self) {
         drop(self.lock());
         self.changed.notify_all();
-    }
-}
-
-/// What subscribers of `tracing` are told when it begins.
-pub(super) struct ShutdownNotice {
-    signal: Option<i32>,
-    grace: Duration,
-    runs: usize,
-}
-
-impl ShutdownNotice {
-    pub(super) fn tell(&self) {
-        let Self { signal, grace, runs } = *self;
-        let _ = contain(|| {
-            let grace_ms = u64::try_from(grace.as_millis()).unwrap_or(u64::MAX);
-            tracing::info!(
-                target: "soloist", signal, runs, grace_ms, host = &*this_host(), pid = process::id(), "shutting down"
-            );
-        });
     }
 }
 
