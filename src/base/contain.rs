@@ -1,4 +1,4 @@
-//! A panic in somebody else's code stays within it.
+//! Catches the panics of somebody else's code.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! What can go wrong, said so that the reader knows what to do next.
+//! Errors of stores, which say what the reader can do next.
 
 use std::error::Error;
 use std::fmt;

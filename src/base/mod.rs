@@ -1,4 +1,4 @@
-//! The ground floor: errors, panics that stay within bounds, text that is safe to show, and what only libc has.
+//! The ground floor: errors, caught panics, escaped text, and calls to the C library.
 
 pub(crate) mod contain;
 pub(crate) mod error;

@@ -1,5 +1,5 @@
-//! Which process this is. A child process that `fork` makes has a copy of the memory and the same open files and sockets,
-//! and none of the threads: what was acquired or opened belongs to the process that did so.
+//! The id of this process, also in a child that `fork` made. Such a child has a copy of the memory and the same open files
+//! and sockets, and none of the threads: whatever was acquired or opened belongs to the process that did so.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};

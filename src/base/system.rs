@@ -1,4 +1,4 @@
-//! What only C's library does, and no crate does for us: the one file with unsafe code.
+//! Calls to the C library that no crate wraps: the one file with unsafe code.
 
 use std::io::{self, PipeWriter};
 use std::os::fd::OwnedFd;

@@ -72,7 +72,7 @@ impl Keeper {
             let (clock, timer) = (clock.clone(), TimerThread::new(Plan::default()));
             let keeper = Arc::new(Self { handles, scope: store.scope, clock: clock.clone(), timer });
             #[cfg(unix)]
-            process_exit::expect(Arc::downgrade(&keeper) as _);
+            process_exit::register(Arc::downgrade(&keeper) as _);
             known.retain(|known| known.keeper.strong_count() > 0);
             known.push(Known { store: store.id, clock, pid, keeper: Arc::downgrade(&keeper) });
             keeper
@@ -154,7 +154,7 @@ impl Keeper {
                 let runs = runs.clone();
                 spawn_detached(move || runs.iter().for_each(log_overdue));
             }
-            KeeperJob::LogLost(tenures) => tenures.iter().for_each(|tenure| tenure.tell_of_its_loss()),
+            KeeperJob::LogLost(tenures) => tenures.iter().for_each(|tenure| tenure.log_loss()),
         }
         Answers::new()
     }

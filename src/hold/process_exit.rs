@@ -32,15 +32,15 @@ pub(super) trait EndsWithProcess: Send + Sync {
 }
 
 /// All of this process, and those of the one that it was forked from, with the process of each.
-static EXPECTED: Mutex<Vec<(u32, Weak<dyn EndsWithProcess>)>> = Mutex::new(Vec::new());
+static REGISTERED: Mutex<Vec<(u32, Weak<dyn EndsWithProcess>)>> = Mutex::new(Vec::new());
 
 /// This process is about to have leases in hand, by way of `holder`.
-pub(super) fn expect(holder: Weak<dyn EndsWithProcess>) {
+pub(super) fn register(holder: Weak<dyn EndsWithProcess>) {
     static HOOKED: Once = Once::new();
     PROCESS.store(process::id(), Ordering::Relaxed);
-    let mut expected = EXPECTED.lock().unwrap_or_else(PoisonError::into_inner);
-    expected.retain(|(_, holder)| holder.strong_count() > 0);
-    expected.push((process::id(), holder));
+    let mut registered = REGISTERED.lock().unwrap_or_else(PoisonError::into_inner);
+    registered.retain(|(_, holder)| holder.strong_count() > 0);
+    registered.push((process::id(), holder));
     HOOKED.call_once(|| {
         // Where there is no room to remember it, leases end with their terms, as those of a killed process do.
         let _ = at_exit(leave_at_exit);
@@ -72,14 +72,14 @@ pub(crate) fn leave(by: Option<Thread>) {
 
 /// Those of this process. They are locked for an instant, unless a signal has interrupted this thread just then.
 fn holders(clock: &Clock, enough: Moment) -> Vec<Arc<dyn EndsWithProcess>> {
-    let expected = loop {
-        match EXPECTED.try_lock() {
-            Ok(expected) => break expected,
-            Err(TryLockError::Poisoned(expected)) => break expected.into_inner(),
+    let registered = loop {
+        match REGISTERED.try_lock() {
+            Ok(registered) => break registered,
+            Err(TryLockError::Poisoned(registered)) => break registered.into_inner(),
             Err(TryLockError::WouldBlock) if clock.moment() < enough => thread::yield_now(),
             Err(TryLockError::WouldBlock) => return Vec::new(),
         }
     };
-    let own = expected.iter().filter(|(pid, _)| *pid == process::id());
+    let own = registered.iter().filter(|(pid, _)| *pid == process::id());
     own.filter_map(|(_, holder)| holder.upgrade()).collect()
 }

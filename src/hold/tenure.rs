@@ -1,8 +1,7 @@
 //! What one run holds, and until when it may go on.
 //!
-//! The right to go on is one word: a deadline, or the moment since which it has gone. So whoever finds that the deadline
-//! has passed, and whoever moves it because the lease was renewed, agree on which of the two happened; and what has gone
-//! never comes back.
+//! One atomic `u64` holds the deadline, or the time of loss. So a thread that finds the deadline passed and a thread that
+//! moves it after a renewal agree on which of the two happened, and a lost lease never comes back.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicUsize};
@@ -45,8 +44,7 @@ pub(crate) struct Tenure {
     shut_down: AtomicU64,
     /// When it will have ended, whatever is still at work.
     gone_by: AtomicU64,
-    /// Whether subscribers were told of its loss.
-    told_of: AtomicBool,
+    loss_is_logged: AtomicBool,
     /// Whether the store is just being asked for a renewal.
     asking: Mutex<bool>,
     /// Something changed that somebody may wait for.
@@ -117,7 +115,7 @@ impl Tenure {
             limit: AtomicU64::new(Moment::NEVER.to_bits()),
             shut_down: AtomicU64::new(Moment::NEVER.to_bits()),
             gone_by: AtomicU64::new(Moment::NEVER.to_bits()),
-            told_of: AtomicBool::new(false),
+            loss_is_logged: AtomicBool::new(false),
             asking: Mutex::new(false),
             told: Condvar::new(),
         }
@@ -195,12 +193,12 @@ impl Tenure {
     pub(crate) fn reason(&self) -> Option<CancelReason> {
         let reason = self.reason_at(self.clock.moment());
         if reason == Some(CancelReason::LeaseLost) {
-            self.tell_of_its_loss();
+            self.log_loss();
         }
         reason
     }
 
-    /// The same, for who tells nobody of a loss.
+    /// The same, without logging a loss.
     #[inline]
     pub(crate) fn reason_at(&self, now: Moment) -> Option<CancelReason> {
         let lost = match self.right_at(now) {
@@ -224,7 +222,7 @@ impl Tenure {
         self.wait_while(|now, waiting| {
             (self.reason_at(now).is_none() && now < enough).then(|| waiting.patience(self.end().min(enough)))
         });
-        // Not while `asking` is locked: a loss is told from here.
+        // Not while `asking` is locked: this logs a loss.
         self.reason()
     }
 
@@ -280,7 +278,7 @@ impl Tenure {
         match self.right_at(now) {
             Right::Until(_) => None,
             Right::GoneSince(moment) => {
-                self.tell_of_its_loss();
+                self.log_loss();
                 Some(moment)
             }
         }
@@ -414,11 +412,11 @@ impl Tenure {
         }
     }
 
-    /// Tells subscribers that the lease is lost, if it is, and nobody has told them. Their code may take its time, so
-    /// nobody calls this while others wait.
+    /// Logs the loss of the lease, if it is lost, once. A subscriber may take its time, so nobody calls this while others
+    /// wait.
     #[cold]
-    pub(crate) fn tell_of_its_loss(&self) {
-        if !self.is_lost() || self.told_of.swap(true, std::sync::atomic::Ordering::AcqRel) {
+    pub(crate) fn log_loss(&self) {
+        if !self.is_lost() || self.loss_is_logged.swap(true, std::sync::atomic::Ordering::AcqRel) {
             return;
         }
         let (mutex, token) = (self.lease().map(Lease::name), self.token().map(FencingToken::get));

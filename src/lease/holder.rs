@@ -1,4 +1,4 @@
-//! Who holds a name, for people.
+//! The holder of a name, as people read it.
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};

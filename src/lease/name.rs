@@ -1,4 +1,4 @@
-//! What a mutex is called.
+//! The name of a mutex: a lease, a claim on an occurrence, a permit of a period, or a mark.
 
 use std::collections::HashMap;
 use std::fmt;

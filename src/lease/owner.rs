@@ -1,4 +1,4 @@
-//! Who acquires: a process, and which of its acquisitions it is.
+//! The owner of a lease: which process acquired it, and in which of its acquisitions.
 
 use std::fmt;
 use std::str::FromStr;

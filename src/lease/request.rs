@@ -1,4 +1,4 @@
-//! What a store is asked for, and what it grants: a name, to an owner, for a term.
+//! The request for a lease, and the lease that a store grants for it.
 
 use super::name::MutexName;
 use super::owner::{Owner, Owners};

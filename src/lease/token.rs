@@ -1,4 +1,4 @@
-//! What tells a late holder from the present one.
+//! Fencing tokens: they rise with each grant, which tells a late holder from the present one.
 
 use std::fmt;
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::base::escape::Lines;
 
-/// The end of what a command wrote; see [`Output::Keep`].
+/// The end of what a command wrote; see [`Output::Keep`](crate::Output::Keep).
 ///
 /// ```
 /// # #[cfg(unix)] {

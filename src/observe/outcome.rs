@@ -1,4 +1,4 @@
-//! How one run ended, or why there was none.
+//! How one run ended.
 
 use std::fmt;
 use std::process::ExitStatus;

@@ -1,4 +1,4 @@
-//! What a store must do, in words and as a trait.
+//! The trait `EventMutex`: what a store must do, in words and as methods.
 
 use std::fmt;
 use std::slice;

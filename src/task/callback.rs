@@ -1,4 +1,4 @@
-//! What an event does: a callback and what that returns, or a command.
+//! What an event does: it calls a callback, whose results are here, or runs a command.
 
 use std::time::Duration;
 

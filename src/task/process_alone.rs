@@ -1,4 +1,4 @@
-//! A command where there are no process groups: what it starts is neither ended nor waited for.
+//! A command on systems without process groups: the processes that it starts are neither ended nor waited for.
 
 use std::io;
 use std::process::{Child, Command, ExitStatus};

@@ -1,4 +1,4 @@
-//! The handles by which one store is asked.
+//! The handles of one store, by which its keeper asks it.
 //!
 //! A keeper keeps none of them alive: whoever holds a lease has one. So a store ends with its last handle, and a process
 //! that ends is not held up by a lease that was given back a moment ago.

@@ -1,4 +1,4 @@
-//! What is asked of a store for one run, and its answer.
+//! The admission of a run: the question to a store, and its answer.
 
 use crate::lease::holder::Holder;
 use crate::lease::name::MutexName;

@@ -1,4 +1,4 @@
-//! What became of a lease that was broken.
+//! The answer to `break_lease`: whether somebody held the name, and whether its command still runs.
 
 use crate::lease::holder::Holder;
 

@@ -1,4 +1,4 @@
-//! What a command inherits, so that its lease lasts as long as it does.
+//! The lifeline: a descriptor that a command inherits, so that its lease lasts as long as the command.
 
 use std::fmt;
 #[cfg(unix)]

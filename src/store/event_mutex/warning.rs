@@ -1,4 +1,4 @@
-//! What a look at a store, before it is trusted, can warn of.
+//! What the check of a store warns of, before somebody trusts the store.
 
 use std::fmt;
 use std::path::PathBuf;
