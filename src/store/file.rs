@@ -1,33 +1,34 @@
-//! Scope: this host. Clock: the kernel's locks say who lives, the wall clock when a term is over. A crash frees the
-//! leases at once; claims stay until they expire.
+//! Mutexes in the files of a directory.
 //!
-//! Each mutex has a *record* and a *life* file. The record is text: the name, the lease, the last token, the claims. A
-//! short lock of it makes each decision one critical section, also the ones that only look, so that a look waits for a
-//! create and never refuses it. The life file is locked by the holder for as long as the lease is in hand; a lease is
-//! held while its term lasts and its life file is locked, or until the end that it was released to. Who takes over an
-//! expired or broken lease whose holder still lives locks another life file, a new generation.
+//! Scope: this host. Clock: the kernel's locks tell which holders live, the wall clock tells when a term is over. A crash
+//! frees the leases at once; claims stay until they expire.
 //!
-//! A record of more than 64 claims has an *index* beside it, which says where each claim stands, so that a decision costs
-//! the same whatever their number. All that it says is in the record too: it counts only if nobody has granted a claim
-//! without it, and is made anew otherwise.
+//! Each mutex has up to three kinds of files:
+//!
+//! - The *record* is text: the name, the lease, the last token, the claims. Each decision is one critical section under a
+//!   short lock of the record. A look takes that lock, too, so that it waits for a create and never refuses it.
+//! - The holder keeps a *life* file locked for as long as it has the lease in hand. A lease is held while its term lasts
+//!   and its life file is locked, or until the end that it was released to. If a lease expires or is broken while its
+//!   holder still lives, the next holder locks another life file, a new generation.
+//! - A record of more than 64 claims has an *index*, which says where each claim stands, so that a decision costs the same
+//!   whatever their number. The record says all that the index says. If a claim was granted without the index, the
+//!   index is made anew.
 //!
 //! A command that works under a lease inherits a duplicate of the life file's descriptor, its lifeline. They share one
-//! lock: it stays until the last of them is closed, whoever was killed before, and ends at once when the holder unlocks
-//! it to give the lease back. When the command has begun, its process group is noted in the record. From the first lifeline
-//! on the record says that the term does not count, because nobody
-//! renews it when the holder has gone: the lease is held while its life file is locked. Where that file was deleted
-//! nobody can tell who lives, and the term counts again.
+//! lock: it stays until the last of them is closed, whichever process was killed before, and ends at once when the holder
+//! unlocks it to give the lease back. When the command has begun, its process group is noted in the record. From the first
+//! lifeline on the record says that the term does not count, because nobody renews it when the holder has gone: the lease
+//! is held while its life file is locked. If that file was deleted, nobody can tell who lives, and the term counts again.
 //!
-//! A grant is true with the write of the state: the claim beside it is written first, and one whose token is higher
-//! than that of the last grant was never granted. What is torn was never granted either, and is written anew. Blocks
-//! are written in place; nothing is truncated, and nothing is unlinked, because a lock of an unlinked file excludes
-//! nobody. Nothing is synced to the disk: a power loss takes the holders with it, and may take back the claims of the
-//! last seconds before it.
+//! The write of the state makes a grant true. The claim beside it is written first; a claim whose token is higher than that
+//! of the last grant was never granted. A torn block was never granted either, and is written anew. Blocks are written in
+//! place; nothing is truncated, and nothing is unlinked, because a lock of an unlinked file excludes nobody. Nothing is
+//! synced to the disk: a power loss takes the holders with it, and may take back the claims of the last seconds before it.
 //!
 //! Whoever can open a record or a life file can lock it, and whoever can write to the directory can plant files there
 //! that root or another user opens. So all files are opened beside one descriptor of the directory, never through a
-//! link; `access` says who may own them. The directory's mode is looked at whenever a file is opened, and not at a gate
-//! whose files are kept open.
+//! link; `directory/access.rs` says who may own them. The directory's mode is looked at whenever a file is opened, and not
+//! at a gate whose files are kept open.
 
 use std::fmt;
 use std::io;
@@ -66,7 +67,7 @@ pub(crate) mod sharing;
 
 use builder::FileMutexBuilder;
 use directory::Directory;
-use error::{FileError, of_directory};
+use error::FileError;
 use file_pool::{FilePool, LeaseFiles, MutexFiles};
 use life_file::LifeLock;
 use paths::record_in;
@@ -75,24 +76,24 @@ use record::locked_record::{Decided, HeldBy, LockedRecord};
 
 /// Mutexes between the processes of one host, in a directory. It can do all that an [`EventMutex`] can.
 ///
-/// A killed process frees its leases at once, whatever their term. One whose [`lifeline`](EventMutex::lifeline) a command
-/// has is free when the command has ended, and all that it started and that inherited it; no sooner and no later,
-/// whatever the term.
+/// A killed process frees its leases at once, whatever their term. A lease whose [`lifeline`](EventMutex::lifeline) a
+/// command has is free when the command has ended, and all processes that inherited the lifeline from it; no sooner and no
+/// later, whatever the term.
 ///
 /// `cat DIR/*.record` shows who holds what, since when and until when. The record of a process that was killed stays as it
 /// was. Ignore it once its pid has gone, with one exception: where the line `life` says `beyond until`, the lease lasts
-/// until its command has ended, too. The line `group` names the command's process group, and `fuser DIR/*.life` finds what
-/// has left that. The [holder](EventMutex::holder) and the report say so as well, and [`break_lease`](EventMutex::break_lease)
-/// answers [`FreedWhileRunning`](crate::Broken::FreedWhileRunning).
+/// until its command has ended, too. The line `group` names the command's process group, and `fuser DIR/*.life` finds
+/// processes that left the group. The [holder](EventMutex::holder) and the report say so as well, and
+/// [`break_lease`](EventMutex::break_lease) answers [`FreedWhileRunning`](crate::Broken::FreedWhileRunning).
 ///
 /// The files are small and stay: one record and one life file for each name that was ever asked for, and an index for
 /// each name that ever had more than 64 claims at once. Do not delete or replace them while a process uses the directory:
-/// whoever holds a deleted one no longer excludes anybody, and is told so when a lease that is older than a second is
+/// the holder of a deleted file no longer excludes anybody, and gets an error when a lease that is older than a second is
 /// extended or given back.
 ///
 /// On Unix the files can be opened by their owner alone, or also by the group of a directory that services of several
-/// users share: see [`Sharing`]. Earlier versions made files with wider modes: these are narrowed when their owner
-/// opens them. [`check`](EventMutex::check) narrows all files of this user, and warns of those of others. The store
+/// users share: see [`Sharing`](crate::Sharing). Earlier versions made files with wider modes: these are narrowed when
+/// their owner opens them. [`check`](EventMutex::check) narrows all files of this user, and warns of those of others. The store
 /// refuses the following, with an error that names the path and says what to do:
 ///
 /// - a directory that all users can write to, such as `/tmp` itself, also one whose mode is changed later;
@@ -102,7 +103,7 @@ use record::locked_record::{Decided, HeldBy, LockedRecord};
 /// - a file of another user than root, unless its group shares it, or this process is root's and the owner of the file
 ///   owns the directory, too.
 ///
-/// What root makes in the directory of another user belongs to that user, so that root can pause their schedule.
+/// Files that root makes in the directory of another user belong to that user, so that root can pause their schedule.
 /// Whoever can write to the directory, or to one above it, can still remove it or its files.
 ///
 /// A cheap handle: clones see the same leases in hand. These end with the last handle, as they do with the process. Up to
@@ -111,7 +112,7 @@ use record::locked_record::{Decided, HeldBy, LockedRecord};
 ///
 /// Terms are measured on the wall clock, because only that is the same for all processes. If it is set
 ///
-/// - **back**, what was given back stays free, and what a dead process held is free at once. Claims and the rest of
+/// - **back**, released leases stay free, and the leases of a dead process are free at once. Claims and the rest of
 ///   [`hold_at_least`](crate::Event::hold_at_least) last longer by that much. If a live holder refuses a gate, the
 ///   report says that its `since` lies in the future, and [the process fails](crate::SkipReason::is_failure).
 /// - **forward** by more than what is left of a term, a lease ends early, unless it has a lifeline.
@@ -145,16 +146,16 @@ struct Shared {
 }
 
 impl FileMutex {
-    /// The mutexes in the directory `path`, which is made if it is not there, with mode 0700. A relative path is one from
-    /// the current directory of this moment.
+    /// The mutexes in the directory `path`, which is made if it is not there, with mode 0700. A relative path is resolved
+    /// against the current directory now.
     ///
     /// # Errors
     ///
     /// - The directory can't be made or opened.
-    /// - It lies on a network filesystem, see [`NetworkFilesystem`].
+    /// - It lies on a network filesystem, see [`NetworkFilesystem`](crate::NetworkFilesystem).
     /// - On Unix, other users could plant or replace files: all users can write to it; or it belongs to another user than
-    ///   this process's or root, and its group does not share it, see [`Sharing`]; or its path is a symbolic link that
-    ///   another user made. Root may use every user's directory.
+    ///   this process's or root, and its group does not share it, see [`Sharing`](crate::Sharing); or its path is a
+    ///   symbolic link that another user made. Root may use every user's directory.
     ///
     /// ```
     /// use soloist::FileMutex;
@@ -172,32 +173,11 @@ impl FileMutex {
     }
 
     /// The same with options.
-    ///
-    /// ```
-    /// use soloist::{FileMutex, ManualClock};
-    ///
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let dir = tempfile::tempdir()?;
-    /// # let dir = dir.path();
-    /// let clock = ManualClock::at(chrono::DateTime::UNIX_EPOCH);
-    /// let mutex = FileMutex::builder(dir).clock(&clock).open()?;
-    /// # Ok(())
-    /// # }
-    /// ```
     pub fn builder(path: impl Into<PathBuf>) -> FileMutexBuilder {
         FileMutexBuilder::new(path.into())
     }
 
     /// The directory, as an absolute path.
-    ///
-    /// ```
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let temporary = tempfile::tempdir()?;
-    /// # let dir = temporary.path();
-    /// assert_eq!(soloist::FileMutex::in_dir(dir)?.dir(), dir);
-    /// # Ok(())
-    /// # }
-    /// ```
     pub fn dir(&self) -> &Path {
         &self.shared.dir
     }
@@ -344,16 +324,6 @@ impl FileMutexBuilder {
     ///
     /// As [`FileMutex::in_dir`] has them; also a directory that is to be [shared](Self::shared_with), and whose owner,
     /// another user, has not opened it to the group.
-    ///
-    /// ```
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let dir = tempfile::tempdir()?;
-    /// # let dir = dir.path();
-    /// std::fs::write(dir.join("file"), "")?;
-    /// assert!(soloist::FileMutex::builder(dir.join("file")).open().is_err());
-    /// # Ok(())
-    /// # }
-    /// ```
     pub fn open(self) -> Result<FileMutex, MutexError> {
         let (dir, directory, clock) = self.parts()?;
         let directory = Mutex::new(Arc::new(directory));
@@ -444,7 +414,7 @@ impl EventMutex for FileMutex {
     #[cfg(unix)]
     fn check(&self) -> Result<Vec<StoreWarning>, MutexError> {
         let check = || health::warnings(&*self.directory()?);
-        check().map_err(|error| of_directory(format!("check the directory {}", self.dir().display()), error))
+        check().map_err(|error| error::of_directory(format!("check the directory {}", self.dir().display()), error))
     }
 }
 

@@ -9,7 +9,7 @@ use super::sharing::Sharing;
 use crate::base::error::MutexError;
 use crate::time::clock::Clock;
 
-/// What a [`FileMutex`](crate::FileMutex) is opened with.
+/// The options of a [`FileMutex`](crate::FileMutex).
 ///
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -56,22 +56,12 @@ impl FileMutexBuilder {
     }
 
     /// What to do with a directory on a network filesystem; the default is to refuse it. Only Linux tells.
-    ///
-    /// ```
-    /// # use soloist::{FileMutex, NetworkFilesystem};
-    /// let builder = FileMutex::builder("/mnt/shared/locks").on_network_filesystem(NetworkFilesystem::Trust);
-    /// ```
     pub fn on_network_filesystem(self, network: NetworkFilesystem) -> Self {
         Self { network, ..self }
     }
 
     /// Who shares the directory; the default is [`Sharing::ByMode`]. A directory that is made for a group belongs to the
     /// group of this process, or to that of a setgid directory above it.
-    ///
-    /// ```
-    /// # use soloist::{FileMutex, Sharing};
-    /// let builder = FileMutex::builder("/var/lib/shop/locks").shared_with(Sharing::Group);
-    /// ```
     pub fn shared_with(self, sharing: Sharing) -> Self {
         Self { sharing, ..self }
     }

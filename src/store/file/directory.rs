@@ -139,7 +139,7 @@ impl Directory {
         Ok(OpenFile::new(file, path, &found))
     }
 
-    /// Why the system does not let us open a file, if that is to be seen from outside.
+    /// A better error, if the file's owner or mode tells why the system refused to open it.
     fn explained(&self, path: &Path, error: io::Error) -> io::Error {
         let is_closed = error.raw_os_error() == Some(Errno::ACCESS.raw_os_error());
         match fs::symlink_metadata(path) {

@@ -1,4 +1,4 @@
-//! The files that are kept open: those of leases in hand, and some for the next time.
+//! The open files of this process: those of leases in hand, and some that are kept for the next lease.
 
 use std::collections::BTreeMap;
 #[cfg(unix)]

@@ -3,6 +3,9 @@
 use std::io;
 use std::path::Path;
 
+#[cfg(unix)]
+const OVERLAYFS: u32 = 0x794C_7630;
+
 /// What to do with a directory on a network filesystem: NFS, SMB, AFS, Coda, 9P, FUSE, Ceph, Lustre or GPFS.
 ///
 /// ```
@@ -40,38 +43,34 @@ impl NetworkFilesystem {
     }
 }
 
-/// The name of the network filesystem that `dir` lies on, if it does.
-#[cfg(any(target_os = "linux", target_os = "android"))]
+/// The name of the network filesystem that `dir` lies on, if it does. Only Linux tells.
 pub(super) fn network_of(dir: &Path) -> io::Result<Option<&'static str>> {
+    magic_of(dir).map(named)
+}
+
+/// Whether `dir` lies on overlayfs, in the layer of one container. Only Linux tells.
+#[cfg(unix)]
+pub(super) fn is_overlay(dir: &Path) -> io::Result<bool> {
+    Ok(magic_of(dir)? == OVERLAYFS)
+}
+
+/// The number of the filesystem that `dir` lies on.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+fn magic_of(dir: &Path) -> io::Result<u32> {
     let kind = rustix::fs::statfs(dir)?.f_type;
     // Only the low 32 bits are used; some systems read them as a negative number.
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::unnecessary_cast)]
-    Ok(named(kind as u32))
-}
-
-/// Whether `dir` lies on overlayfs, in the layer of one container.
-#[cfg(any(target_os = "linux", target_os = "android"))]
-pub(super) fn is_overlay(dir: &Path) -> io::Result<bool> {
-    const OVERLAYFS_SUPER_MAGIC: u32 = 0x794C_7630;
-
-    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::unnecessary_cast)]
-    Ok(rustix::fs::statfs(dir)?.f_type as u32 == OVERLAYFS_SUPER_MAGIC)
-}
-
-/// Not known here.
-#[cfg(all(unix, not(any(target_os = "linux", target_os = "android"))))]
-pub(super) fn is_overlay(_dir: &Path) -> io::Result<bool> {
-    Ok(false)
+    Ok(kind as u32)
 }
 
 /// Not known here.
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
-pub(super) fn network_of(_dir: &Path) -> io::Result<Option<&'static str>> {
-    Ok(None)
+#[allow(clippy::unnecessary_wraps)]
+fn magic_of(_dir: &Path) -> io::Result<u32> {
+    Ok(0)
 }
 
 /// The numbers that `statfs(2)` lists.
-#[cfg(any(target_os = "linux", target_os = "android"))]
 fn named(magic: u32) -> Option<&'static str> {
     Some(match magic {
         0x6969 => "NFS",

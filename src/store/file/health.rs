@@ -1,4 +1,4 @@
-//! What is to be said of a directory and its files before they are trusted.
+//! The warnings of `check`: which other users can write to the directory or open its files.
 
 use std::io;
 use std::os::unix::fs::MetadataExt;

@@ -18,7 +18,7 @@ const SHARED_DIRECTORY: u32 = 0o2070;
 
 /// The owner and the group of a directory, and whether the group shares what is in it.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::store::file) struct Access {
+pub(crate) struct Access {
     owner: u32,
     group: u32,
     shared: bool,
@@ -109,7 +109,7 @@ impl Access {
 
     /// Gives a file of ours the group and the mode of all files here; one that root has made just now, also the owner.
     ///
-    /// What fails is left as it is: whoever can't open the file is told so, and [`exposure`](Self::exposure) warns.
+    /// A change that fails is ignored: users who can't open the file get an error, and [`exposure`](Self::exposure) warns.
     pub(super) fn settle(&self, file: &File, found: &Metadata, origin: Origin) {
         let us = our_user();
         // Root's own file in a user's directory may be one that the user can only open as it is.
@@ -128,8 +128,8 @@ impl Access {
         }
     }
 
-    /// What is to be said of a file that more users can open than are to use it.
-    pub(in crate::store::file) fn exposure(&self, file: &Metadata) -> Option<String> {
+    /// A warning about a file that more users can open than should use it.
+    pub(crate) fn exposure(&self, file: &Metadata) -> Option<String> {
         let mode = self.mode();
         (file.mode() & 0o777 & !mode != 0).then(|| {
             format!(
@@ -140,7 +140,7 @@ impl Access {
         })
     }
 
-    pub(in crate::store::file) fn is_shared(&self) -> bool {
+    pub(crate) fn is_shared(&self) -> bool {
         self.shared
     }
 

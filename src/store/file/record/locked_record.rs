@@ -21,7 +21,7 @@ use crate::store::file::paths::MutexPaths;
 use crate::time::clock::wall_plus;
 
 /// A locked record and its state. Nobody else looks at it or changes it before this is dropped.
-pub(in crate::store::file) struct LockedRecord<'a> {
+pub(crate) struct LockedRecord<'a> {
     pub(super) file: &'a OpenFile,
     pub(super) paths: &'a MutexPaths,
     pub(super) name_block: &'a [u8],
@@ -34,7 +34,7 @@ pub(in crate::store::file) struct LockedRecord<'a> {
 }
 
 /// Who holds a name.
-pub(in crate::store::file) enum HeldBy {
+pub(crate) enum HeldBy {
     Nobody,
     Known(Holder),
     /// The record was torn, and somebody who may be the holder still lives.
@@ -42,12 +42,12 @@ pub(in crate::store::file) enum HeldBy {
 }
 
 /// The answer to an admission, and what follows from it.
-pub(in crate::store::file) struct Decided {
-    pub(in crate::store::file) answer: Admitted,
+pub(crate) struct Decided {
+    pub(crate) answer: Admitted,
     /// The proof that the holder of a granted lease lives.
-    pub(in crate::store::file) life: Option<LifeLock>,
+    pub(crate) life: Option<LifeLock>,
     /// The owner of the lease before, which had ended without being given back.
-    pub(in crate::store::file) superseded: Option<Owner>,
+    pub(crate) superseded: Option<Owner>,
 }
 
 /// The part of the record in which a lease or claim stands.
@@ -83,7 +83,7 @@ impl LockedRecord<'_> {
         Ok(self)
     }
 
-    pub(in crate::store::file) fn held_by(&mut self, name: &MutexName) -> Result<HeldBy, FileError> {
+    pub(crate) fn held_by(&mut self, name: &MutexName) -> Result<HeldBy, FileError> {
         if name.is_claim() {
             let taken = self.claims().find(name)?.taken;
             return Ok(taken.map_or(HeldBy::Nobody, |(holder, _)| HeldBy::Known(holder.seen_at(self.now))));
@@ -116,11 +116,7 @@ impl LockedRecord<'_> {
 
     /// Grants all of `admission` or nothing. The claim is asked first: a server that comes late is told so, also while
     /// another one runs.
-    pub(in crate::store::file) fn admit(
-        &mut self,
-        admission: &Admission,
-        spare: &mut Option<LifeFile>,
-    ) -> Result<Decided, FileError> {
+    pub(crate) fn admit(&mut self, admission: &Admission, spare: &mut Option<LifeFile>) -> Result<Decided, FileError> {
         let refused = |answer| Ok(Decided { answer, life: None, superseded: None });
         let mut room = None;
         if let Some(claim) = admission.claim() {
@@ -175,11 +171,7 @@ impl LockedRecord<'_> {
     }
 
     /// Gives the name back. `life`: the life file of the lease, if it is in hand. `false`: the lease was not its owner's.
-    pub(in crate::store::file) fn release(
-        &mut self,
-        lease: &Lease,
-        life: Option<&LifeLock>,
-    ) -> Result<bool, FileError> {
+    pub(crate) fn release(&mut self, lease: &Lease, life: Option<&LifeLock>) -> Result<bool, FileError> {
         let Some((_, part)) = self.find_own(lease, life)? else { return Ok(false) };
         self.free(part).map(|()| true)
     }
@@ -187,7 +179,7 @@ impl LockedRecord<'_> {
     /// Lets the lease last as long as its life file is locked, whatever its term. `false`: it was not its owner's, or was
     /// released to an end.
     #[cfg(unix)]
-    pub(in crate::store::file) fn bind_to_life(&mut self, lease: &Lease) -> Result<bool, FileError> {
+    pub(crate) fn bind_to_life(&mut self, lease: &Lease) -> Result<bool, FileError> {
         match self.find_own(lease, None)? {
             Some((holder, RecordPart::Lease(LeaseEnd::TermOrLife(life) | LeaseEnd::Life(life)))) => {
                 self.write_lease(LeaseState::Held { holder, end: LeaseEnd::Life(life) }).map(|()| true)
@@ -197,13 +189,13 @@ impl LockedRecord<'_> {
     }
 
     /// Lets the term begin anew. `false`: the lease was not its owner's.
-    pub(in crate::store::file) fn extend(&mut self, lease: &Lease, term: Term) -> Result<bool, FileError> {
+    pub(crate) fn extend(&mut self, lease: &Lease, term: Term) -> Result<bool, FileError> {
         let until = wall_plus(self.now, term.get());
         self.rewrite(lease, None, |holder, part| (holder.held_until(until), part))
     }
 
     /// Lets the lease end after `rest`, whether or not its holder lives then. `false`: it was not its owner's.
-    pub(in crate::store::file) fn release_after(
+    pub(crate) fn release_after(
         &mut self,
         rest: Term,
         lease: &Lease,
@@ -218,12 +210,12 @@ impl LockedRecord<'_> {
 
     /// Notes which process group works under the lease. `false`: it was not its owner's.
     #[cfg(unix)]
-    pub(in crate::store::file) fn note_process_group(&mut self, lease: &Lease, group: u32) -> Result<bool, FileError> {
+    pub(crate) fn note_process_group(&mut self, lease: &Lease, group: u32) -> Result<bool, FileError> {
         self.rewrite(lease, None, |holder, part| (holder.with_process_group(group), part))
     }
 
     /// Frees the name, whoever holds it.
-    pub(in crate::store::file) fn break_open(&mut self, name: &MutexName) -> Result<Broken, FileError> {
+    pub(crate) fn break_open(&mut self, name: &MutexName) -> Result<Broken, FileError> {
         if name.is_claim() {
             let Some((_, slot)) = self.claims().find(name)?.taken else { return Ok(Broken::NotHeld) };
             return self.free(RecordPart::Claim(slot)).map(|()| Broken::Freed);

@@ -1,8 +1,8 @@
 //! The lock of a record: a short wait for it, bounded so that a stopped process does not hang all others.
 //!
 //! The kernel has no lock that waits in a queue and gives up after a time. So the threads of a process queue up, and
-//! the first of them looks for a free moment, as does the first of each other process. A turn takes microseconds, and
-//! all look equally often, so that each finds one soon. A wait fails if one process has had the lock for too
+//! the first of them looks for a free moment, as does the first of each other process. A process has the lock
+//! for microseconds, and all look equally often, so that each finds a free moment soon. A wait fails if one process has had the lock for too
 //! long, not because many have had it in turn.
 
 use std::io;
@@ -18,11 +18,11 @@ mod queue;
 
 use queue::QueueHead;
 
-/// A turn takes microseconds; one that takes this long will not end by waiting.
+/// A process has the lock for microseconds. One that has had it for this long is stuck.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// How long a thread waits in the line of its process, and then as long again among processes.
+/// How long a thread waits in the queue of its process, and then as long again among processes.
 const LIMIT: Duration = Duration::from_secs(20);
-/// How often those who wait look who has the lock.
+/// How often a waiting thread looks which process has the lock.
 const LOOK: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_millis(1);
 
