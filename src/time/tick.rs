@@ -1,4 +1,4 @@
-//! One captured instant, as the zone of an event reads it.
+//! A tick: one instant, captured once, as the clocks of an event's zone show it.
 
 use std::time::Duration;
 

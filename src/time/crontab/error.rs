@@ -28,15 +28,16 @@ pub struct CrontabError {
 debug_as_display!(CrontabError);
 
 impl CrontabError {
-    /// `what` is wrong with the text as a whole, or with this part of it.
-    pub(super) fn new(text: &str, at: Range<usize>, what: impl fmt::Display) -> Self {
-        Self { message: format!("{}: {what}", Quoted::new(text)).into(), at }
+    /// `what` is wrong in this part of the text, a slice of it.
+    pub(super) fn new(text: &str, part: &str, what: impl fmt::Display) -> Self {
+        let start = part.as_ptr().addr() - text.as_ptr().addr();
+        Self { message: format!("{}: {what}", Quoted::new(text)).into(), at: start..start + part.len() }
     }
 
-    /// `what` is wrong in one of the five fields.
-    pub(super) fn in_field(text: &str, at: Range<usize>, what: impl fmt::Display) -> Self {
-        let column = at.start + 1;
-        Self::new(text, at, format_args!("{what} (column {column})"))
+    /// `what` is wrong in this part of one of the five fields.
+    pub(super) fn in_field(text: &str, part: &str, what: impl fmt::Display) -> Self {
+        let column = part.as_ptr().addr() - text.as_ptr().addr() + 1;
+        Self::new(text, part, format_args!("{what} (column {column})"))
     }
 
     /// Which bytes of the text are wrong: one item of a list where it is one, all of them where it is none in
