@@ -112,7 +112,7 @@ mod base;
 
 pub use base::error::{BoxError, InvalidOptions, MutexError, MutexErrorKind};
 pub use event::add_error::{AddError, AddErrorKind};
-pub use event::builder::Event;
+pub use event::definition::Event;
 pub use event::outage_policy::OutagePolicy;
 pub use hold::guard::LeaseGuard;
 pub use lease::holder::Holder;
@@ -127,7 +127,7 @@ pub use observe::fault::Fault;
 pub use observe::kept_output::KeptOutput;
 pub use observe::outcome::hook::{Hook, HookFailure};
 pub use observe::outcome::{Ended, RunOutcome};
-pub use observe::pause::Pause;
+pub use observe::paused::Pause;
 pub use observe::release::Release;
 pub use observe::skip_reason::SkipReason;
 pub use schedule::pause::PauseError;

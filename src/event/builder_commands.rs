@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::add_error::AddErrorKind;
-use super::builder::Event;
+use super::definition::Event;
 use crate::task::callback::Work;
 use crate::task::command::Command;
 use crate::task::output::Output;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::add_error::AddErrorKind;
-use super::builder::Event;
+use super::definition::Event;
 use super::filter::{Environments, Filter};
 use crate::time::tick::Tick;
 

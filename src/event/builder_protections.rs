@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::builder::Event;
+use super::definition::Event;
 use super::outage_policy::OutagePolicy;
 use crate::store::event_mutex::EventMutex;
 use crate::store::handle::Store;

@@ -22,11 +22,11 @@ use crate::time::timetable::Timetable;
 pub(crate) struct CatchUp {
     pub(crate) window: Duration,
     pub(crate) mark: MutexName,
-    known: Mutex<Known>,
+    known: Mutex<KnownRuns>,
 }
 
 #[derive(Default)]
-struct Known {
+struct KnownRuns {
     latest: Option<Latest>,
     /// The latest occurrence that is known to need no run any more.
     settled: Option<DateTime<Utc>>,
@@ -113,7 +113,7 @@ impl CatchUp {
         self.known().mark_confirmed = Some(clock.moment());
     }
 
-    fn known(&self) -> MutexGuard<'_, Known> {
+    fn known(&self) -> MutexGuard<'_, KnownRuns> {
         // No code that can panic runs while it is half-changed.
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -5,7 +5,7 @@
 use chrono::{Month, Weekday};
 
 use super::add_error::AddErrorKind;
-use super::builder::Event;
+use super::definition::Event;
 use super::filter::Filter;
 use crate::time::crontab::field::{Field, FieldSet};
 use crate::time::frequency::error::FrequencyError;

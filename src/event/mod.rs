@@ -1,7 +1,7 @@
 //! What an event is: its name, timetable, task, filters, hooks and protections.
 
 pub(crate) mod add_error;
-pub(crate) mod builder;
+pub(crate) mod definition;
 pub(crate) mod builder_commands;
 pub(crate) mod builder_filters;
 pub(crate) mod builder_protections;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::keeper::Keeper;
-use super::release_on_drop::{PendingRelease, Releasable, ReleaseOnDrop};
+use super::release_on_drop::{LeaseRelease, Releasable, ReleaseOnDrop};
 use super::tenure::Tenure;
 use crate::base::error::MutexError;
 use crate::lease::name::MutexName;
@@ -170,14 +170,14 @@ impl LeaseGuard {
 
 impl Releasable for Arc<Tenure> {
     #[inline]
-    fn begin_release(&self) -> Option<PendingRelease<'_>> {
+    fn begin_release(&self) -> Option<LeaseRelease<'_>> {
         let lease = self.lease()?;
         let rest = self.rest();
         let lease = self.end_renewal().map_or(Cow::Borrowed(lease), Cow::Owned);
         if rest.is_some() {
             self.wait_for_its_renewal(lease.deadline());
         }
-        Some(PendingRelease { lease, rest })
+        Some(LeaseRelease { lease, rest })
     }
 
     fn is_released_now(&self) -> bool {

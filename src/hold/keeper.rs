@@ -50,10 +50,10 @@ pub(crate) struct Keeper {
 }
 
 /// All keepers of this process, and those of the one that it was forked from.
-static KNOWN: Mutex<Vec<Known>> = Mutex::new(Vec::new());
+static KNOWN: Mutex<Vec<KnownKeeper>> = Mutex::new(Vec::new());
 
 /// A keeper that lives as long as somebody has it, and of which store it is the keeper.
-struct Known {
+struct KnownKeeper {
     store: StoreId,
     clock: Clock,
     /// The other side of a `fork` has no thread, and needs a keeper of its own.
@@ -65,7 +65,7 @@ impl Keeper {
     /// The keeper of this store. It lives as long as somebody has it, which whoever holds a lease does.
     pub(crate) fn of(store: &Store, clock: &Clock) -> Arc<Self> {
         let pid = process::id();
-        let is_it = |known: &&Known| known.store == store.id && known.clock.is_same(clock) && known.pid == pid;
+        let is_it = |known: &&KnownKeeper| known.store == store.id && known.clock.is_same(clock) && known.pid == pid;
         let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
         known.iter().filter(is_it).find_map(|known| known.keeper.upgrade()).unwrap_or_else(|| {
             let handles = Handles::of(&store.mutex);
@@ -74,7 +74,7 @@ impl Keeper {
             #[cfg(unix)]
             process_exit::register(Arc::downgrade(&keeper) as _);
             known.retain(|known| known.keeper.strong_count() > 0);
-            known.push(Known { store: store.id, clock, pid, keeper: Arc::downgrade(&keeper) });
+            known.push(KnownKeeper { store: store.id, clock, pid, keeper: Arc::downgrade(&keeper) });
             keeper
         })
     }

@@ -16,7 +16,7 @@ use crate::store::event_mutex::{EventMutex, attempted_release};
 /// A lease, or all that a run holds.
 pub(crate) trait Releasable {
     /// Ends the renewal of the lease, if there is one, because it is about to be given back.
-    fn begin_release(&self) -> Option<PendingRelease<'_>>;
+    fn begin_release(&self) -> Option<LeaseRelease<'_>>;
 
     /// Whether there is a lease that is to be given back at once, not after a rest.
     fn is_released_now(&self) -> bool;
@@ -26,15 +26,15 @@ pub(crate) trait Releasable {
 }
 
 /// A lease that is about to be given back.
-pub(crate) struct PendingRelease<'a> {
+pub(crate) struct LeaseRelease<'a> {
     pub(crate) lease: Cow<'a, Lease>,
     /// How much longer it is to be held; `None`: it is given back at once.
     pub(crate) rest: Option<Term>,
 }
 
 impl Releasable for Lease {
-    fn begin_release(&self) -> Option<PendingRelease<'_>> {
-        Some(PendingRelease { lease: Cow::Borrowed(self), rest: None })
+    fn begin_release(&self) -> Option<LeaseRelease<'_>> {
+        Some(LeaseRelease { lease: Cow::Borrowed(self), rest: None })
     }
 
     fn is_released_now(&self) -> bool {
@@ -88,7 +88,7 @@ impl<M: EventMutex, H: Releasable> ReleaseOnDrop<M, H> {
         if self.is_inherited() {
             return None;
         }
-        self.holding().begin_release().map(|PendingRelease { lease, rest }| (lease.into_owned(), rest))
+        self.holding().begin_release().map(|LeaseRelease { lease, rest }| (lease.into_owned(), rest))
     }
 
     /// The caller asked the store to take `lease` back, and this is its answer.
@@ -116,7 +116,7 @@ impl<M: EventMutex, H: Releasable> ReleaseOnDrop<M, H> {
         if self.is_inherited() {
             return Some(Release::Lost);
         }
-        let PendingRelease { lease, rest } = self.holding().begin_release()?;
+        let LeaseRelease { lease, rest } = self.holding().begin_release()?;
         let answer = match rest {
             None => contain(|| self.mutex.forget(&lease))
                 .unwrap_or_else(|message| Err(MutexError::panicked(attempted_release(&lease), &message))),

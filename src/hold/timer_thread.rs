@@ -39,7 +39,7 @@ pub(crate) enum Step<J> {
 }
 
 pub(crate) struct TimerThread<J> {
-    state: Mutex<State<J>>,
+    state: Mutex<TimerState<J>>,
     /// It changes while the state is locked. Callers that can't lock the state read it too.
     has_thread: AtomicBool,
     /// Locked after the state, or alone.
@@ -48,7 +48,7 @@ pub(crate) struct TimerThread<J> {
     handled: Condvar,
 }
 
-struct State<J> {
+struct TimerState<J> {
     jobs: J,
     /// When the thread looks by itself.
     wakes_at: Moment,
@@ -82,7 +82,7 @@ pub(crate) enum Need {
 impl<J: TimedJobs> TimerThread<J> {
     pub(crate) fn new(jobs: J) -> Self {
         Self {
-            state: Mutex::new(State { jobs, wakes_at: Moment::NEVER, thread: None }),
+            state: Mutex::new(TimerState { jobs, wakes_at: Moment::NEVER, thread: None }),
             has_thread: AtomicBool::new(false),
             signals: Mutex::new(Signals::default()),
             woken: Condvar::new(),
@@ -115,7 +115,7 @@ impl<J: TimedJobs> TimerThread<J> {
     }
 
     /// There is no thread from here on.
-    fn rest(&self, mut state: MutexGuard<'_, State<J>>) {
+    fn rest(&self, mut state: MutexGuard<'_, TimerState<J>>) {
         state.thread = None;
         self.has_thread.store(false, Ordering::Relaxed);
         // Whoever waits for the thread looks at that while the signals are locked.
@@ -170,7 +170,7 @@ impl<J: TimedJobs> TimerThread<J> {
         (signals.sent, (signals.sent != signals.handled).then_some(signals.value))
     }
 
-    fn state(&self) -> MutexGuard<'_, State<J>> {
+    fn state(&self) -> MutexGuard<'_, TimerState<J>> {
         // No code that can panic runs while it is half-changed.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -6,7 +6,7 @@ pub(crate) mod fault;
 pub(crate) mod kept_output;
 pub(crate) mod log;
 pub(crate) mod outcome;
-pub(crate) mod pause;
+pub(crate) mod paused;
 pub(crate) mod release;
 pub(crate) mod run_id;
 pub(crate) mod skip_reason;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use chrono::SecondsFormat;
 
-use super::pause::Pause;
+use super::paused::Pause;
 use crate::base::error::MutexError;
 use crate::base::escape::{Chain, Lines};
 use crate::lease::holder::Holder;

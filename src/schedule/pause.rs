@@ -12,7 +12,7 @@ use crate::base::error::{MutexError, debug_as_display};
 use crate::lease::name::{InvalidName, MutexName};
 use crate::lease::request::LeaseRequest;
 use crate::lease::term::Term;
-use crate::observe::pause::Pause;
+use crate::observe::paused::Pause;
 use crate::store::event_mutex::EventMutex;
 use crate::store::handle::Store;
 use crate::time::clock::Clock;

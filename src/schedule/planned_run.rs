@@ -5,8 +5,8 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 
 use super::tick_context::{StartedBy, TickContext};
-use crate::event::builder::Definition;
 use crate::event::catch_up::Missed;
+use crate::event::definition::Definition;
 use crate::event::protection::{Claimant, MINUTE};
 use crate::lease::name::MutexName;
 use crate::store::event_mutex::EventMutex;

@@ -16,7 +16,7 @@ use super::tick_context::{StartedBy, TickContext};
 use crate::base::error::debug_as_display;
 use crate::base::escape::{Named, Quoted};
 use crate::event::add_error::{AddError, AddErrorKind};
-use crate::event::builder::{Definition, Event};
+use crate::event::definition::{Definition, Event};
 use crate::event::protection::LeaseTerms;
 use crate::hold::keeper::Keepers;
 use crate::lease::name::MutexName;

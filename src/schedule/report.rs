@@ -17,7 +17,7 @@ use crate::observe::cancel::CancelReason;
 use crate::observe::fault::Fault;
 use crate::observe::log::print_line;
 use crate::observe::outcome::{Ended, RunOutcome};
-use crate::observe::pause::end_of;
+use crate::observe::paused::end_of;
 use crate::observe::release::Release;
 use crate::observe::skip_reason::{SkipReason, clock_set_back_note};
 use crate::time::clock::shown::{Rfc3339, Rough};

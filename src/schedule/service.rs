@@ -199,14 +199,14 @@ impl<'env> TickThreads<'_, 'env> {
 #[derive(Clone, Debug)]
 struct TickProgress {
     /// The intervals that it has ticked through, as far back as the clock may be set without beginning anew.
-    ticked: Vec<Interval>,
+    ticked: Vec<TickedInterval>,
     /// The last reading of the clock.
     last: DateTime<Utc>,
 }
 
 /// After `from`, up to `until`.
 #[derive(Clone, Copy, Debug)]
-struct Interval {
+struct TickedInterval {
     from: DateTime<Utc>,
     until: DateTime<Utc>,
 }
@@ -214,7 +214,7 @@ struct Interval {
 impl TickProgress {
     /// Progress of a loop that begins with what is due after `now`.
     fn begin(now: DateTime<Utc>) -> Self {
-        Self { ticked: vec![Interval { from: now - TimeDelta::nanoseconds(1), until: now }], last: now }
+        Self { ticked: vec![TickedInterval { from: now - TimeDelta::nanoseconds(1), until: now }], last: now }
     }
 
     /// The instant after which occurrences are due in the tick at `now`. `None`: no tick, because the clock was set back to a
@@ -251,19 +251,19 @@ impl TickProgress {
                 Some(std::mem::replace(&mut interval.until, now))
             }
             earlier => {
-                if let Some(Interval { until, .. }) = earlier {
+                if let Some(TickedInterval { until, .. }) = earlier {
                     let line = format_args!("no tick after {until}, until {minute}");
                     log_or_print(format_args!("{line}: the clock was set, or the machine was suspended"), || {
                         tracing::warn!(target: "soloist", after = %Rfc3339(*until), until = %Rfc3339(minute), "minutes missed");
                     });
                 }
-                self.ticked.push(Interval { from: before_it, until: now });
+                self.ticked.push(TickedInterval { from: before_it, until: now });
                 Some(before_it)
             }
         }
     }
 
-    fn interval_around(&self, now: DateTime<Utc>) -> Option<&Interval> {
+    fn interval_around(&self, now: DateTime<Utc>) -> Option<&TickedInterval> {
         self.ticked.iter().find(|interval| interval.from < now && now <= interval.until)
     }
 
@@ -282,7 +282,7 @@ impl TickProgress {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::event::builder::Event;
+    use crate::event::definition::Event;
 
     #[test]
     fn an_hour_in_which_none_of_ten_thousand_events_is_due_has_sixty_wake_ups() {

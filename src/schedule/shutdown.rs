@@ -10,9 +10,9 @@ use crate::time::clock::{Clock, Waiting};
 
 #[cfg(all(unix, feature = "signals"))]
 mod signals;
-pub(crate) mod state;
+pub(crate) mod shutdown_state;
 
-use state::{RunGuard, ShutdownState, TickGuard};
+use shutdown_state::{RunGuard, ShutdownState, TickGuard};
 
 /// Ends the work of schedules before the process ends: give it to
 /// [`Schedule::with_shutdown`](crate::Schedule::with_shutdown); a signal or [`trigger`](Self::trigger) starts it.

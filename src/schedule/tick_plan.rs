@@ -11,7 +11,7 @@ use super::shutdown::Shutdown;
 use super::tick_context::{StartedBy, TickContext};
 use crate::base::contain::contain;
 use crate::base::escape::OneLine;
-use crate::event::builder::Definition;
+use crate::event::definition::Definition;
 use crate::observe::log::log_or_print;
 use crate::time::clock::shown::Rfc3339;
 use crate::time::tick::Tick;

@@ -38,14 +38,14 @@ use crate::time::clock::{Clock, wall_plus};
 #[derive(Clone, Default)]
 pub struct MemoryMutex {
     clock: Clock,
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<MemoryState>>,
 }
 
 /// So many names are no burden, and those of events that come again are found in their place.
 const PURGE_NEVER_BELOW: usize = 1024;
 
 #[derive(Default)]
-struct State {
+struct MemoryState {
     /// Also what has expired or was given back, until it is looked for: a name is mostly asked for again.
     names: NameMap<Held>,
     last_token: Option<FencingToken>,
@@ -101,13 +101,13 @@ impl MemoryMutex {
     }
 
     /// One decision: the state, for nobody else meanwhile, and the time.
-    fn decide<T>(&self, decide: impl FnOnce(&mut State, Moment) -> T) -> T {
+    fn decide<T>(&self, decide: impl FnOnce(&mut MemoryState, Moment) -> T) -> T {
         // No code that can panic runs while the state is half-changed, so a poisoned one is whole.
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         decide(&mut state, self.clock.moment())
     }
 
-    fn decide_on(&self, state: &mut State, admission: &Admission, now: Moment) -> Admitted {
+    fn decide_on(&self, state: &mut MemoryState, admission: &Admission, now: Moment) -> Admitted {
         if let Some(claim) = admission.claim()
             && let Some(held) = state.live(claim.name(), now)
         {
@@ -126,7 +126,7 @@ impl MemoryMutex {
     }
 }
 
-impl State {
+impl MemoryState {
     fn live(&self, name: &MutexName, now: Moment) -> Option<&Held> {
         self.names.get(name).filter(|held| held.is_live(now))
     }
@@ -223,7 +223,7 @@ impl EventMutex for MemoryMutex {
 
 impl fmt::Debug for MemoryMutex {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let live = |state: &mut State, now| {
+        let live = |state: &mut MemoryState, now| {
             let held = state.names.iter().filter(|(_, held)| held.is_live(now));
             held.map(|(name, _)| name.to_string()).collect::<Vec<_>>()
         };

@@ -196,4 +196,4 @@ impl MysqlMutexBuilder {
     }
 }
 
-forward_to_server_mutex!(MysqlMutex);
+forward_to_server_mutex!(impl EventMutex for MysqlMutex);

@@ -199,4 +199,4 @@ impl PostgresMutexBuilder {
     }
 }
 
-forward_to_server_mutex!(PostgresMutex);
+forward_to_server_mutex!(impl EventMutex for PostgresMutex);

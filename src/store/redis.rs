@@ -183,4 +183,4 @@ impl RedisMutexBuilder {
     }
 }
 
-forward_to_server_mutex!(RedisMutex);
+forward_to_server_mutex!(impl EventMutex for RedisMutex);

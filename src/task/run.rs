@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 
-use crate::hold::release_on_drop::{PendingRelease, Releasable};
+use crate::hold::release_on_drop::{LeaseRelease, Releasable};
 use crate::hold::tenure::Tenure;
 use crate::lease::request::Lease;
 use crate::lease::token::FencingToken;
@@ -161,7 +161,7 @@ impl Run {
 
 impl Releasable for Run {
     #[inline]
-    fn begin_release(&self) -> Option<PendingRelease<'_>> {
+    fn begin_release(&self) -> Option<LeaseRelease<'_>> {
         self.tenure().begin_release()
     }
 

@@ -8,7 +8,7 @@ use std::{env, fs};
 use chrono::{DateTime, Datelike, Month, Timelike, Utc, Weekday};
 
 use super::WORDS;
-use crate::event::builder::Event;
+use crate::event::definition::Event;
 use crate::time::timetable::seconds::Seconds;
 
 const WRITTEN: &str = include_str!("table.md");
@@ -140,8 +140,7 @@ fn table() -> String {
             let last = text.rsplit(").").next().unwrap_or(&text);
             let name = last.split('(').next().unwrap_or(last);
             let (expression, times) = (expression(&event), times(&event, after));
-            writeln!(table, "| [`{text}`](crate::event::builder::Event::{name}) | {expression} | {times} |")
-                .expect("text");
+            writeln!(table, "| [`{text}`](crate::Event::{name}) | {expression} | {times} |").expect("text");
         }
     }
     table

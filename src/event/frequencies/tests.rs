@@ -2,7 +2,7 @@
 
 use chrono::{Month, Weekday};
 
-use crate::event::builder::Event;
+use crate::event::definition::Event;
 use crate::time::timetable::seconds::Seconds;
 
 fn event() -> Event {

@@ -19,7 +19,7 @@ use crate::time::clock::moment::Moment;
 #[derive(Default)]
 pub(super) struct Plan {
     /// Some were given back, and are soon replaced.
-    entries: Vec<Entry>,
+    entries: Vec<KeptLease>,
     /// At this many entries, those that were given back are removed.
     purge_above: usize,
     /// Tasks that have a timeout.
@@ -31,7 +31,7 @@ pub(super) struct Plan {
 /// Mostly fewer leases than this are held at once.
 const PURGE_NEVER_BELOW: usize = 256;
 
-struct Entry {
+struct KeptLease {
     tenure: Arc<Tenure>,
     /// `None`: it has a fixed term.
     next: Option<Next>,
@@ -105,7 +105,7 @@ impl Plan {
         let next = (renewal == Renewal::WhileItRuns)
             .then(|| Next::after(lease.deadline().minus(lease.term().get()), lease.term(), tenure));
         let due = next.as_ref().map_or_else(|| lease.deadline().minus(tenure.stopping()), |next| next.due);
-        let entry = Entry { tenure: Arc::clone(tenure), next, shortened: false };
+        let entry = KeptLease { tenure: Arc::clone(tenure), next, shortened: false };
         match self.entries.last_mut() {
             // One run after another needs one place.
             Some(last) if last.tenure.has_ended() => *last = entry,
@@ -114,7 +114,7 @@ impl Plan {
         if self.ended_by.is_some() { Moment::BEGINNING } else { due }
     }
 
-    fn add(&mut self, entry: Entry) {
+    fn add(&mut self, entry: KeptLease) {
         if self.entries.len() >= self.purge_above {
             self.entries.retain(|entry| !entry.tenure.has_ended());
             self.purge_above = (self.entries.len() * 2).max(PURGE_NEVER_BELOW);
@@ -155,7 +155,7 @@ impl Plan {
     fn release_at_exit(&mut self, now: Moment) -> Option<ExitRelease> {
         let ended_by = self.ended_by?;
         let mut release = ExitRelease::default();
-        for Entry { tenure, shortened, .. } in &mut self.entries {
+        for KeptLease { tenure, shortened, .. } in &mut self.entries {
             let Some(deadline) = tenure.deadline_at(now) else { continue };
             if tenure.is_performed_on(ended_by) {
                 release.give_back(tenure);
@@ -185,7 +185,7 @@ impl TimedJobs for Plan {
         if !overdue.is_empty() {
             return Step::Do(KeeperJob::LogOverdue(overdue));
         }
-        let is_live = |entry: &mut Entry| entry.tenure.deadline_at(now).is_some();
+        let is_live = |entry: &mut KeptLease| entry.tenure.deadline_at(now).is_some();
         let gone = self.entries.extract_if(.., |entry| !is_live(entry)).map(|entry| entry.tenure);
         let lost: Vec<_> = gone.filter(|tenure| tenure.is_lost()).collect();
         if !lost.is_empty() {

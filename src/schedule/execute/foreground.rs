@@ -21,7 +21,7 @@ pub(crate) fn run_all<'a, T: Borrow<PlannedRun<'a>>>(
     planned_runs: impl Iterator<Item = T>,
     mut enter: impl FnMut(Entry),
 ) {
-    let mut last: Option<Ended<'a, T>> = None;
+    let mut last: Option<LastRun<'a, T>> = None;
     for planned in planned_runs {
         let this: &PlannedRun<'a> = planned.borrow();
         if let Some(ended) = last.take_if(|last| !last.is_released_with(this)) {
@@ -46,7 +46,7 @@ pub(crate) fn run_all<'a, T: Borrow<PlannedRun<'a>>>(
             Err(reason) => enter(span.in_scope(|| this.skip(reason))),
             Ok(admitted_run) => {
                 let outcome = span.in_scope(|| this.perform(&admitted_run));
-                last = Some(Ended { planned, span, outcome, admitted_run });
+                last = Some(LastRun { planned, span, outcome, admitted_run });
             }
         }
     }
@@ -56,14 +56,14 @@ pub(crate) fn run_all<'a, T: Borrow<PlannedRun<'a>>>(
 }
 
 /// A run that has ended and is not released yet.
-struct Ended<'a, T> {
+struct LastRun<'a, T> {
     planned: T,
     span: Span,
     outcome: RunOutcome,
     admitted_run: AdmittedRun<'a>,
 }
 
-impl<'a, T: Borrow<PlannedRun<'a>>> Ended<'a, T> {
+impl<'a, T: Borrow<PlannedRun<'a>>> LastRun<'a, T> {
     /// Whether its lease can be released in the request that admits the next run: it is to be released now, the next run
     /// asks the same store, and no filter runs in between.
     fn is_released_with(&self, next: &PlannedRun<'_>) -> bool {

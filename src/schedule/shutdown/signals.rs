@@ -10,7 +10,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use signal_hook::iterator::Signals;
 use signal_hook::low_level;
 
-use super::state::ShutdownState;
+use super::shutdown_state::ShutdownState;
 use crate::base::contain::contain;
 use crate::base::escape::Named;
 use crate::base::process;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::outages::Outages;
 use crate::base::error::MutexError;
 use crate::lease::name::MutexName;
-use crate::observe::pause::Pause;
+use crate::observe::paused::Pause;
 use crate::observe::skip_reason::SkipReason;
 use crate::store::event_mutex::EventMutex;
 use crate::store::handle::Store;

@@ -76,6 +76,8 @@ mod tests {
     use std::thread;
 
     use super::*;
+    use crate::lease::name::MutexName;
+    use crate::store::event_mutex::EventMutex;
     use crate::store::memory::MemoryMutex;
 
     /// Waits for a case that asks so often, with a pause of so many milliseconds before each call, and then hangs or ends.

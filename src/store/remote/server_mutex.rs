@@ -266,7 +266,7 @@ impl<B: Backend> EventMutex for ServerMutex<B> {
 
 /// Makes a public store of its `ServerMutex`: all is forwarded to that.
 macro_rules! forward_to_server_mutex {
-    ($store:ident) => {
+    (impl EventMutex for $store:ident) => {
         $crate::store::event_mutex::delegate::delegate!(impl EventMutex for $store, |this| this.0);
 
         impl std::fmt::Debug for $store {

@@ -204,11 +204,11 @@ struct Place {
     here: Option<Arc<dyn Wake>>,
     /// The thread, once it is known.
     thread: Option<ThreadId>,
-    state: State,
+    state: ThreadState,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum State {
+enum ThreadState {
     /// It waits for nothing yet.
     Idle,
     Asleep(Moment),
@@ -233,12 +233,12 @@ impl ManualTime {
 
     /// A place for a thread that may sleep here.
     pub(super) fn take_place(&self, here: Arc<dyn Wake>) -> u64 {
-        self.take(Place { here: Some(here), thread: None, state: State::Idle })
+        self.take(Place { here: Some(here), thread: None, state: ThreadState::Idle })
     }
 
     /// It is this thread's turn until it leaves the place.
     pub(super) fn take_turn(&self) -> u64 {
-        self.take(Place { here: None, thread: Some(thread::current().id()), state: State::Awake })
+        self.take(Place { here: None, thread: Some(thread::current().id()), state: ThreadState::Awake })
     }
 
     fn take(&self, place: Place) -> u64 {
@@ -255,7 +255,7 @@ impl ManualTime {
         let sleeps = self.moment() < until;
         if let Some(place) = places.taken.get_mut(&place) {
             place.thread = Some(thread::current().id());
-            place.state = if sleeps { State::Asleep(until) } else { State::Awake };
+            place.state = if sleeps { ThreadState::Asleep(until) } else { ThreadState::Awake };
         }
         self.settled.notify_all();
         sleeps
@@ -263,7 +263,7 @@ impl ManualTime {
 
     pub(super) fn is_needed(&self, place: u64) {
         if let Some(place) = self.places().taken.get_mut(&place) {
-            place.state = State::Awake;
+            place.state = ThreadState::Awake;
         }
     }
 
@@ -292,7 +292,7 @@ impl ManualTime {
         self.moment_nanos.store(now.0, Ordering::SeqCst);
         let due = places.taken.values_mut().filter(|place| place.sleeps_until().is_some_and(|until| until <= now));
         due.filter_map(|place| {
-            place.state = State::Awake;
+            place.state = ThreadState::Awake;
             place.here.clone()
         })
         .collect()
@@ -301,13 +301,17 @@ impl ManualTime {
     /// Waits until everybody's turn is over but that of this thread, which goes on with this.
     fn settle(&self) -> MutexGuard<'_, Places> {
         let this = Some(thread::current().id());
-        let waits_for = |place: &Place| place.state == State::Awake && place.thread != this;
+        let waits_for = |place: &Place| place.state == ThreadState::Awake && place.thread != this;
         let (mut places, waited) = self
             .settled
             .wait_timeout_while(self.places(), LONGEST_TURN, |places| places.taken.values().any(waits_for))
             .unwrap_or_else(PoisonError::into_inner);
         if waited.timed_out() {
-            places.taken.values_mut().filter(|place| waits_for(place)).for_each(|place| place.state = State::GivenUp);
+            places
+                .taken
+                .values_mut()
+                .filter(|place| waits_for(place))
+                .for_each(|place| place.state = ThreadState::GivenUp);
         }
         places
     }
@@ -328,8 +332,8 @@ fn wake(due: &[Arc<dyn Wake>]) {
 impl Place {
     fn sleeps_until(&self) -> Option<Moment> {
         match self.state {
-            State::Asleep(until) => Some(until),
-            State::Idle | State::Awake | State::GivenUp => None,
+            ThreadState::Asleep(until) => Some(until),
+            ThreadState::Idle | ThreadState::Awake | ThreadState::GivenUp => None,
         }
     }
 }

@@ -59,12 +59,12 @@ fn nickname(text: &str) -> Result<[FieldSet; 5], CrontabError> {
 }
 
 /// What is wrong in a field, and which part of the text that is.
-struct Fault<'a> {
+struct BadPart<'a> {
     part: &'a str,
     what: String,
 }
 
-impl<'a> Fault<'a> {
+impl<'a> BadPart<'a> {
     fn new(field: Field, part: &'a str, what: impl fmt::Display) -> Self {
         Self { part, what: format!("{} {} {what}", field.name(), Quoted::new(part)) }
     }
@@ -85,7 +85,7 @@ impl<'a> Fault<'a> {
 }
 
 /// `list = item {"," item}`
-fn read_list(field: Field, list: &str) -> Result<FieldSet, Fault<'_>> {
+fn read_list(field: Field, list: &str) -> Result<FieldSet, BadPart<'_>> {
     let mut set = FieldSet { bits: 0, star: list.starts_with('*') };
     for item in list.split(',') {
         set = set.with(read_item(field, item)?);
@@ -94,9 +94,9 @@ fn read_list(field: Field, list: &str) -> Result<FieldSet, Fault<'_>> {
 }
 
 /// `item = number | (number "-" number | "*") ["/" step] | "L"`
-fn read_item(field: Field, item: &str) -> Result<FieldSet, Fault<'_>> {
+fn read_item(field: Field, item: &str) -> Result<FieldSet, BadPart<'_>> {
     if item.is_empty() {
-        return Err(Fault { part: item, what: format!("{} has an empty list item", field.name()) });
+        return Err(BadPart { part: item, what: format!("{} has an empty list item", field.name()) });
     }
     if field == Field::DayOfMonth && item.eq_ignore_ascii_case("L") {
         return Ok(FieldSet::LAST_DAY);
@@ -114,22 +114,22 @@ fn read_item(field: Field, item: &str) -> Result<FieldSet, Fault<'_>> {
         // A range of days may end with Sunday. cronie agrees, except before a step.
         0 if field == Field::DayOfWeek && low > 0 => 7,
         high if low <= high => high,
-        _ if step.is_some() => return Err(Fault::new(field, item, "runs backwards")),
+        _ if step.is_some() => return Err(BadPart::new(field, item, "runs backwards")),
         high if first <= high => {
-            return Err(Fault::new(field, item, format_args!("runs backwards, write `{first}-{high}`")));
+            return Err(BadPart::new(field, item, format_args!("runs backwards, write `{first}-{high}`")));
         }
         high => {
             let instead = format_args!("{low}-{last},{}-{high}", field.first());
-            return Err(Fault::new(field, item, format_args!("runs backwards, write `{instead}`")));
+            return Err(BadPart::new(field, item, format_args!("runs backwards, write `{instead}`")));
         }
     };
     let step = match step.map(digits) {
         None => 1,
-        Some(None) => return Err(Fault::unreadable(field, item)),
-        Some(Some(0)) => return Err(Fault::new(field, item, "has a step of 0")),
+        Some(None) => return Err(BadPart::unreadable(field, item)),
+        Some(Some(0)) => return Err(BadPart::new(field, item, "has a step of 0")),
         Some(Some(step)) if range != "*" && ends.is_none() => {
             let instead = format_args!("{first}-{last}/{step}");
-            return Err(Fault::new(field, item, format_args!("has a step but no range, write `{instead}`")));
+            return Err(BadPart::new(field, item, format_args!("has a step but no range, write `{instead}`")));
         }
         Some(Some(step)) => step,
     };
@@ -137,11 +137,11 @@ fn read_item(field: Field, item: &str) -> Result<FieldSet, Fault<'_>> {
 }
 
 /// A number within the field, or a name that stands for one.
-fn read_number<'a>(field: Field, item: &'a str, text: &'a str) -> Result<u32, Fault<'a>> {
+fn read_number<'a>(field: Field, item: &'a str, text: &'a str) -> Result<u32, BadPart<'a>> {
     let (first, last) = (field.first(), field.last());
     if let Some(number) = digits(text) {
         let is_in_field = (first..=last).contains(&number);
-        let refusal = || Fault::new(field, text, format_args!("is outside of {first}-{last}"));
+        let refusal = || BadPart::new(field, text, format_args!("is outside of {first}-{last}"));
         return is_in_field.then_some(number).ok_or_else(refusal);
     }
     let (names, or_a_name): (&[&str], _) = match field {
@@ -153,11 +153,11 @@ fn read_number<'a>(field: Field, item: &'a str, text: &'a str) -> Result<u32, Fa
         return Ok(number);
     }
     Err(if text.is_empty() || !text.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
-        Fault::unreadable(field, item)
+        BadPart::unreadable(field, item)
     } else if names.is_empty() {
-        Fault::new(field, text, format_args!("is not a number from {first}-{last}"))
+        BadPart::new(field, text, format_args!("is not a number from {first}-{last}"))
     } else {
-        Fault::new(field, text, format_args!("is neither a number from {first}-{last} nor a name {or_a_name}"))
+        BadPart::new(field, text, format_args!("is neither a number from {first}-{last} nor a name {or_a_name}"))
     })
 }
 
@@ -169,7 +169,7 @@ fn digits(text: &str) -> Option<u32> {
 
 /// With a field too many or too few the numbers stand in the wrong places, and the fault is not what is wrong.
 #[cold]
-fn refusal(text: &str, fault: &Fault<'_>) -> CrontabError {
+fn refusal(text: &str, fault: &BadPart<'_>) -> CrontabError {
     let is_fault = lists(text).count() == Field::ALL.len() && zone_in(text).is_none();
     if is_fault { CrontabError::in_field(text, fault.part, &fault.what) } else { wrong_count(text) }
 }
