@@ -166,10 +166,10 @@ pub use store::redis::RedisMutex;
 #[cfg(feature = "redis")]
 #[cfg_attr(docsrs, doc(cfg(feature = "redis")))]
 pub use store::redis::builder::RedisMutexBuilder;
-pub use task::callback::{TaskOutcome, TaskResult};
 pub use task::command::InvalidCommand;
 pub use task::output::Output;
 pub use task::run::Run;
+pub use task::work::{TaskOutcome, TaskResult};
 pub use time::clock::Clock;
 pub use time::clock::manual::ManualClock;
 pub use time::clock::moment::Moment;

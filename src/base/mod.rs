@@ -1,8 +1,8 @@
 //! The ground floor: errors, caught panics, escaped text, and calls to the C library.
 
-pub(crate) mod contain;
+pub(crate) mod catch_panic;
 pub(crate) mod error;
 pub(crate) mod escape;
-pub(crate) mod process;
+pub(crate) mod process_id;
 #[cfg(unix)]
 pub(crate) mod system;

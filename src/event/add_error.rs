@@ -5,15 +5,12 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::base::error::debug_as_display;
-use crate::base::escape::Quoted;
+use crate::base::{error::debug_as_display, escape::Quoted};
 use crate::lease::name::InvalidName;
 use crate::lease::term::{InvalidTerm, SHORTEST_RENEWED, Term};
-use crate::task::command::{InvalidCommand, KILLING_TAKES};
-use crate::time::crontab::error::CrontabError;
-use crate::time::frequency::error::FrequencyError;
-use crate::time::period::error::InvalidPeriod;
+use crate::task::command::{InvalidCommand, stopping::KILLING_TAKES};
 use crate::time::zone::UnknownZone;
+use crate::time::{crontab::error::CrontabError, frequency::error::FrequencyError, period::error::InvalidPeriod};
 
 /// Why a schedule refused an event. The schedule is as it was before.
 ///

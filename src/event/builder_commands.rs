@@ -7,9 +7,7 @@ use std::time::Duration;
 
 use super::add_error::AddErrorKind;
 use super::definition::Event;
-use crate::task::callback::Work;
-use crate::task::command::Command;
-use crate::task::output::Output;
+use crate::task::{command::Command, output::Output, work::Work};
 
 /// Commands: processes of their own, with all that they start.
 impl Event {

@@ -5,8 +5,7 @@ use std::time::Duration;
 
 use super::definition::Event;
 use super::outage_policy::OutagePolicy;
-use crate::store::event_mutex::EventMutex;
-use crate::store::handle::Store;
+use crate::store::{event_mutex::EventMutex, handle::Store};
 use crate::time::period::Period;
 
 impl Event {

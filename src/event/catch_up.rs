@@ -14,9 +14,7 @@ use chrono::{DateTime, Utc};
 use super::protection::{MINUTE, Protection};
 use crate::lease::name::MutexName;
 use crate::observe::skip_reason::SkipReason;
-use crate::time::clock::Clock;
-use crate::time::clock::moment::Moment;
-use crate::time::timetable::Timetable;
+use crate::time::{clock::Clock, clock::moment::Moment, timetable::Timetable};
 
 /// How an event makes up for missed occurrences, and what this process knows of them.
 pub(crate) struct CatchUp {

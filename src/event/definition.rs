@@ -11,19 +11,15 @@ use super::catch_up::CatchUp;
 use super::filter::{Environments, Filter, windows_of};
 use super::protection::{LeaseTerms, Protection, claim_window};
 use super::protection_request::ProtectionRequest;
-use crate::lease::name::MutexName;
-use crate::lease::term::Term;
-use crate::observe::outcome::RunOutcome;
-use crate::observe::outcome::hook::Hook;
+use crate::lease::{name::MutexName, term::Term};
+use crate::observe::{outcome::RunOutcome, outcome::hook::Hook};
 use crate::store::handle::Store;
-use crate::task::callback::{Task, TaskOutcome, TaskResult, Work, callback};
 use crate::task::command::{Command, LONGEST_GRACE};
 use crate::task::run::Run;
-use crate::time::frequency::error::FrequencyError;
-use crate::time::frequency::spec::{FieldWords, TimetableSpec};
-use crate::time::timetable::Timetable;
-use crate::time::timetable::clock_change::ClockChange;
+use crate::task::work::{Task, TaskOutcome, TaskResult, Work, callback};
+use crate::time::frequency::timetable_spec::{FieldWords, TimetableSpec};
 use crate::time::zone::{UnknownZone, Zone};
+use crate::time::{frequency::error::FrequencyError, timetable::Timetable, timetable::clock_change::ClockChange};
 
 /// A named task, its timetable and its protections; [`Schedule::add`](crate::Schedule::add) takes it.
 ///

@@ -8,11 +8,11 @@ use super::add_error::AddErrorKind;
 use super::definition::Event;
 use super::filter::Filter;
 use crate::time::crontab::field::{Field, FieldSet};
-use crate::time::frequency::error::FrequencyError;
-use crate::time::frequency::one_or_more::OneOrMore;
-use crate::time::frequency::spec::{FieldWords, Interval};
-use crate::time::frequency::time_of_day::window;
+use crate::time::frequency::timetable_spec::{FieldWords, Interval};
 use crate::time::timetable::windows::Window;
+use crate::time::{
+    frequency::error::FrequencyError, frequency::one_or_more::OneOrMore, frequency::time_of_day::window,
+};
 
 /// The words without arguments, by section of the guide's page: each with what it means and its expression. Of the
 /// expression it sets the fields in the first list; those in the second hold unless another word sets them.

@@ -6,15 +6,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::outage_policy::OutagePolicy;
-use crate::lease::name::MutexName;
-use crate::lease::owner::Owners;
-use crate::lease::request::LeaseRequest;
 use crate::lease::term::{Renewal, Term};
+use crate::lease::{name::MutexName, owner::Owners, request::LeaseRequest};
 use crate::store::event_mutex::admission::Admission;
-use crate::time::clock::Clock;
-use crate::time::period::Period;
-use crate::time::tick::Tick;
-use crate::time::zone::Zone;
+use crate::time::{clock::Clock, period::Period, tick::Tick, zone::Zone};
 
 /// The lease that an event asks for.
 #[derive(Clone, Copy, Debug)]

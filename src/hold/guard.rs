@@ -8,14 +8,11 @@ use super::keeper::Keeper;
 use super::release_on_drop::{LeaseRelease, Releasable, ReleaseOnDrop};
 use super::tenure::Tenure;
 use crate::base::error::MutexError;
-use crate::lease::name::MutexName;
-use crate::lease::owner::Owner;
 use crate::lease::request::{Lease, LeaseRequest};
 use crate::lease::term::{Renewal, SHORTEST_RENEWED, Term};
+use crate::lease::{name::MutexName, owner::Owner};
 use crate::observe::release::Release;
-use crate::store::event_mutex::EventMutex;
-use crate::store::event_mutex::admission::Grant;
-use crate::store::handle::Store;
+use crate::store::{event_mutex::EventMutex, event_mutex::admission::Grant, handle::Store};
 
 /// A lease in hand, for a task that runs under some other scheduler; dropping it gives the name back.
 ///

@@ -13,23 +13,16 @@ use std::time::Duration;
 use super::process_exit::{self, EndsWithProcess};
 use super::tenure::Tenure;
 use super::timer_thread::{Need, TimerThread};
-use crate::base::contain::contain;
-use crate::base::error::MutexError;
 use crate::base::escape::{Chain, Named, OneLine};
-use crate::base::process;
-use crate::lease::holder::Holder;
-use crate::lease::request::Lease;
-use crate::lease::store_id::StoreId;
-use crate::lease::term::Renewal;
+use crate::base::process_id;
+use crate::base::{catch_panic::contain, error::MutexError};
+use crate::lease::{holder::Holder, request::Lease, store_id::StoreId, term::Renewal};
 use crate::observe::log::{log_or_print, spawn_detached};
 use crate::observe::run_id::RunId;
-use crate::store::event_mutex::ask_each::ask_together;
 use crate::store::event_mutex::{Answers, Scope};
-use crate::store::handle::Store;
-use crate::time::clock::manual::Wake;
-use crate::time::clock::moment::Moment;
-use crate::time::clock::shown::Rfc3339;
+use crate::store::{event_mutex::ask_each::ask_together, handle::Store};
 use crate::time::clock::{Clock, Waiting};
+use crate::time::{clock::manual::Wake, clock::moment::Moment, clock::shown::Rfc3339};
 
 mod exit_release;
 mod handles;
@@ -64,7 +57,7 @@ struct KnownKeeper {
 impl Keeper {
     /// The keeper of this store. It lives as long as somebody has it, which whoever holds a lease does.
     pub(crate) fn of(store: &Store, clock: &Clock) -> Arc<Self> {
-        let pid = process::id();
+        let pid = process_id::current();
         let is_it = |known: &&KnownKeeper| known.store == store.id && known.clock.is_same(clock) && known.pid == pid;
         let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
         known.iter().filter(is_it).find_map(|known| known.keeper.upgrade()).unwrap_or_else(|| {

@@ -10,10 +10,7 @@ use chrono::DateTime;
 use loom::sync::atomic::{AtomicBool, Ordering};
 use loom::thread;
 
-use crate::lease::name::MutexName;
-use crate::lease::request::LeaseRequest;
-use crate::lease::term::Term;
-use crate::lease::token::FencingToken;
+use crate::lease::{name::MutexName, request::LeaseRequest, term::Term, token::FencingToken};
 use crate::observe::cancel::CancelReason;
 use crate::store::event_mutex::admission::Grant;
 use crate::time::clock::manual::{ManualClock, Wake};

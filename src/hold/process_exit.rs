@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, Once, PoisonError, TryLockError, Weak};
 use std::thread;
 use std::time::Duration;
 
-use crate::base::process;
+use crate::base::process_id;
 use crate::base::system::{Thread, at_exit};
 use crate::time::clock::moment::Moment;
 use crate::time::clock::{Clock, Waiting};
@@ -37,10 +37,10 @@ static REGISTERED: Mutex<Vec<(u32, Weak<dyn EndsWithProcess>)>> = Mutex::new(Vec
 /// This process is about to have leases in hand, by way of `holder`.
 pub(super) fn register(holder: Weak<dyn EndsWithProcess>) {
     static HOOKED: Once = Once::new();
-    PROCESS.store(process::id(), Ordering::Relaxed);
+    PROCESS.store(process_id::current(), Ordering::Relaxed);
     let mut registered = REGISTERED.lock().unwrap_or_else(PoisonError::into_inner);
     registered.retain(|(_, holder)| holder.strong_count() > 0);
-    registered.push((process::id(), holder));
+    registered.push((process_id::current(), holder));
     HOOKED.call_once(|| {
         // Where there is no room to remember it, leases end with their terms, as those of a killed process do.
         let _ = at_exit(leave_at_exit);
@@ -56,7 +56,7 @@ extern "C" fn leave_at_exit() {
 ///
 /// It may be called again: what was shortened is left alone then.
 pub(crate) fn leave(by: Option<Thread>) {
-    if PROCESS.load(Ordering::Relaxed) != process::id() {
+    if PROCESS.load(Ordering::Relaxed) != process_id::current() {
         return;
     }
     let waiting = Waiting::on_the_machine();
@@ -80,6 +80,6 @@ fn holders(clock: &Clock, enough: Moment) -> Vec<Arc<dyn EndsWithProcess>> {
             Err(TryLockError::WouldBlock) => return Vec::new(),
         }
     };
-    let own = registered.iter().filter(|(pid, _)| *pid == process::id());
+    let own = registered.iter().filter(|(pid, _)| *pid == process_id::current());
     own.filter_map(|(_, holder)| holder.upgrade()).collect()
 }

@@ -3,13 +3,10 @@
 use std::borrow::Cow;
 use std::slice;
 
-use crate::base::contain::contain;
-use crate::base::error::MutexError;
-use crate::base::process;
-use crate::lease::request::Lease;
-use crate::lease::term::Term;
-use crate::observe::log::print_unless_logged;
-use crate::observe::release::Release;
+use crate::base::process_id;
+use crate::base::{catch_panic::contain, error::MutexError};
+use crate::lease::{request::Lease, term::Term};
+use crate::observe::{log::print_unless_logged, release::Release};
 use crate::store::event_mutex::ask_each::ask_together;
 use crate::store::event_mutex::{EventMutex, attempted_release};
 
@@ -104,7 +101,7 @@ impl<M: EventMutex, H: Releasable> ReleaseOnDrop<M, H> {
     /// Whether this is a child's copy of what its parent holds, and goes on to hold.
     #[inline]
     fn is_inherited(&self) -> bool {
-        self.holding().pid().is_some_and(|pid| pid != process::id())
+        self.holding().pid().is_some_and(|pid| pid != process_id::current())
     }
 
     #[expect(

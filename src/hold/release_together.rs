@@ -4,8 +4,7 @@ use std::collections::BTreeMap;
 
 use super::release_on_drop::{Releasable, ReleaseOnDrop};
 use crate::base::error::MutexError;
-use crate::lease::request::Lease;
-use crate::lease::term::Term;
+use crate::lease::{request::Lease, term::Term};
 use crate::observe::release::Release;
 use crate::store::event_mutex::ask_each::ask_together;
 use crate::store::event_mutex::{EventMutex, attempted_release};

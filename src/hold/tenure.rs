@@ -9,18 +9,12 @@ use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use super::sync::{AtomicU64, Condvar, Mutex, Ordering};
-use crate::base::contain::contain;
-use crate::base::escape::OneLine;
-use crate::lease::holder::Holder;
-use crate::lease::owner::Owner;
-use crate::lease::request::Lease;
-use crate::lease::term::Term;
-use crate::lease::token::FencingToken;
+use crate::base::{catch_panic::contain, escape::OneLine};
+use crate::lease::{holder::Holder, owner::Owner, request::Lease, term::Term, token::FencingToken};
 use crate::observe::cancel::CancelReason;
 use crate::store::event_mutex::admission::Grant;
-use crate::time::clock::manual::Wake;
-use crate::time::clock::moment::Moment;
 use crate::time::clock::{Clock, Waiting};
+use crate::time::{clock::manual::Wake, clock::moment::Moment};
 
 /// What one run, or one guard, holds from its grant to its release.
 pub(crate) struct Tenure {

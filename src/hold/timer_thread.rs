@@ -11,8 +11,7 @@ use std::sync::PoisonError;
 use std::time::Duration;
 
 use super::sync::{AtomicBool, Condvar, Mutex, MutexGuard, Ordering};
-use crate::time::clock::Waiting;
-use crate::time::clock::moment::Moment;
+use crate::time::{clock::Waiting, clock::moment::Moment};
 
 /// Jobs, each with its time.
 pub(crate) trait TimedJobs {

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use uuid::Uuid;
 
-use crate::base::process;
+use crate::base::process_id;
 
 /// The id of one acquisition. No two are the same, on any host, in any process, in any thread.
 ///
@@ -51,7 +51,7 @@ pub(crate) struct Owners {
 impl Owners {
     pub(crate) fn of_this_process() -> Self {
         static PROCESS: OnceLock<Uuid> = OnceLock::new();
-        Self { process: *PROCESS.get_or_init(Uuid::new_v4), pid: process::id() }
+        Self { process: *PROCESS.get_or_init(Uuid::new_v4), pid: process_id::current() }
     }
 
     pub(crate) fn unique(self) -> Owner {

@@ -4,8 +4,7 @@ use super::name::MutexName;
 use super::owner::{Owner, Owners};
 use super::term::Term;
 use super::token::FencingToken;
-use crate::time::clock::Clock;
-use crate::time::clock::moment::Moment;
+use crate::time::{clock::Clock, clock::moment::Moment};
 
 /// What a store is asked for: a name, for a term, by an owner.
 ///

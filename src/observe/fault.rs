@@ -7,9 +7,8 @@ use std::sync::Arc;
 
 use super::cancel::{CancelReason, Cancelled};
 use super::command_exit::Exited;
-use crate::base::contain::contain;
-use crate::base::error::BoxError;
 use crate::base::escape::{Chain, Lines};
+use crate::base::{catch_panic::contain, error::BoxError};
 
 /// What somebody's code did instead of succeeding.
 ///

@@ -7,7 +7,7 @@ use std::thread::Builder;
 use tracing::Dispatch;
 use tracing::subscriber::NoSubscriber;
 
-use crate::base::contain::contain;
+use crate::base::catch_panic::contain;
 
 /// Emits the `event`, and prints the `line` if nothing subscribes to events.
 pub(crate) fn log_or_print(line: impl fmt::Display, event: impl FnOnce()) {

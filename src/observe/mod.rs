@@ -10,4 +10,3 @@ pub(crate) mod paused;
 pub(crate) mod release;
 pub(crate) mod run_id;
 pub(crate) mod skip_reason;
-pub(crate) mod took;

@@ -11,10 +11,10 @@ use super::command_exit::{CommandExit, Exited};
 use super::fault::Fault;
 use super::kept_output::KeptOutput;
 use super::release::Release;
-use super::took::Took;
 use crate::base::error::MutexError;
 use crate::base::escape::{Chain, Lines};
 use crate::lease::token::FencingToken;
+use crate::time::clock::shown::HumanDuration;
 
 pub(crate) mod hook;
 
@@ -162,28 +162,30 @@ impl fmt::Display for Reading<'_> {
         let Self { outcome, time } = self;
         match &outcome.ended {
             Ended::Succeeded => {
-                write!(f, "succeeded in {}", Took(outcome.took))?;
+                write!(f, "succeeded in {}", HumanDuration(outcome.took))?;
                 if outcome.cancelled == Some(CancelReason::ShuttingDown) {
                     write!(f, ", after it was told to stop, because {}", CancelReason::ShuttingDown)?;
                 }
             }
             Ended::Faulted(fault @ Fault::Failed(error)) => match fault.cancellation() {
-                None => write!(f, "failed after {}: {}", Took(outcome.took), Chain(&**error))?,
+                None => write!(f, "failed after {}: {}", HumanDuration(outcome.took), Chain(&**error))?,
                 // When that was follows.
                 Some(CancelReason::LeaseLost) if outcome.lost_at.is_some() => {
-                    write!(f, "cancelled after {}", Took(outcome.took))?;
+                    write!(f, "cancelled after {}", HumanDuration(outcome.took))?;
                 }
-                Some(reason) => write!(f, "cancelled after {}, because {reason}", Took(outcome.took))?,
+                Some(reason) => write!(f, "cancelled after {}, because {reason}", HumanDuration(outcome.took))?,
             },
             Ended::Faulted(Fault::Panicked(message)) => {
-                write!(f, "panicked after {}: {}", Took(outcome.took), Lines(message))?;
+                write!(f, "panicked after {}: {}", HumanDuration(outcome.took), Lines(message))?;
             }
-            Ended::Faulted(Fault::Exited(status)) => write!(f, "{} after {}", Exited(*status), Took(outcome.took))?,
+            Ended::Faulted(Fault::Exited(status)) => {
+                write!(f, "{} after {}", Exited(*status), HumanDuration(outcome.took))?;
+            }
             Ended::TimedOut { limit, fault } => {
-                write!(f, "timed out after {}", Took(*limit))?;
+                write!(f, "timed out after {}", HumanDuration(*limit))?;
                 let late = outcome.took.saturating_sub(*limit);
                 if late >= STOPPED_AT_ONCE {
-                    write!(f, ", and stopped {} later", Took(late))?;
+                    write!(f, ", and stopped {} later", HumanDuration(late))?;
                 }
                 // How its command ended follows.
                 let said = |fault: &&Fault| fault.cancellation().is_some() || matches!(fault, Fault::Exited(_));

@@ -2,12 +2,10 @@
 
 use std::fmt;
 
-use super::took::Took;
-use crate::base::contain::contain;
-use crate::base::error::MutexError;
 use crate::base::escape::{Chain, OneLine};
-use crate::lease::request::Lease;
-use crate::lease::term::Term;
+use crate::base::{catch_panic::contain, error::MutexError};
+use crate::lease::{request::Lease, term::Term};
+use crate::time::clock::shown::HumanDuration;
 
 /// How giving a lease back went.
 ///
@@ -66,7 +64,7 @@ impl fmt::Display for Release {
         match self {
             Self::Released => f.write_str("the lease was given back"),
             Self::Lost => f.write_str("the lease was lost while the task was at work"),
-            Self::HeldFor(rest) => write!(f, "the lease is held for {} more", Took(rest.get())),
+            Self::HeldFor(rest) => write!(f, "the lease is held for {} more", HumanDuration(rest.get())),
             Self::Failed(error) => write!(f, "the lease was not given back: {}", Chain(error)),
         }
     }

@@ -9,7 +9,7 @@ use super::paused::Pause;
 use crate::base::error::MutexError;
 use crate::base::escape::{Chain, Lines};
 use crate::lease::holder::Holder;
-use crate::time::clock::shown::Rough;
+use crate::time::clock::shown::HumanDuration;
 
 /// Why a due event did not run here.
 ///
@@ -113,7 +113,7 @@ pub(crate) fn clock_set_back_note(holder: &Holder, until: &str) -> String {
         format!(
             ", which is {} in the future: the store's clock was set back; the lease ends at {until} by that clock, \
              unless its holder renews it",
-            Rough(by)
+            HumanDuration(by)
         )
     })
 }

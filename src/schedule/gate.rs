@@ -6,21 +6,15 @@ use std::slice;
 use std::sync::Arc;
 
 use super::planned_run::PlannedRun;
-use crate::base::contain::contain;
+use crate::base::catch_panic::contain;
 use crate::base::error::{BoxError, MutexError};
 use crate::base::escape::{Chain, OneLine};
-use crate::event::catch_up::Missed;
-use crate::event::outage_policy::OutagePolicy;
-use crate::hold::release_on_drop::ReleaseOnDrop;
-use crate::hold::release_together::release_together;
-use crate::hold::tenure::Tenure;
-use crate::lease::request::Lease;
-use crate::lease::token::FencingToken;
-use crate::observe::outcome::RunOutcome;
-use crate::observe::skip_reason::SkipReason;
-use crate::store::event_mutex::EventMutex;
+use crate::event::{catch_up::Missed, outage_policy::OutagePolicy};
+use crate::hold::{release_on_drop::ReleaseOnDrop, release_together::release_together, tenure::Tenure};
+use crate::lease::{request::Lease, token::FencingToken};
+use crate::observe::{outcome::RunOutcome, skip_reason::SkipReason};
 use crate::store::event_mutex::admission::{Admission, Admitted, Grant};
-use crate::store::event_mutex::ask_each::outage_in;
+use crate::store::{event_mutex::EventMutex, event_mutex::ask_each::outage_in};
 use crate::task::run::Run;
 
 /// The run of an admitted event, with all that it holds, which is given back on every way out.

@@ -10,13 +10,10 @@ use super::registry::Schedule;
 use super::tick_context::pause_check::find_pause;
 use crate::base::error::{MutexError, debug_as_display};
 use crate::lease::name::{InvalidName, MutexName};
-use crate::lease::request::LeaseRequest;
-use crate::lease::term::Term;
+use crate::lease::{request::LeaseRequest, term::Term};
 use crate::observe::paused::Pause;
-use crate::store::event_mutex::EventMutex;
-use crate::store::handle::Store;
-use crate::time::clock::Clock;
-use crate::time::clock::shown::Rfc3339;
+use crate::store::{event_mutex::EventMutex, handle::Store};
+use crate::time::{clock::Clock, clock::shown::Rfc3339};
 
 impl Schedule {
     /// The same schedule, which can be [paused](Self::pause) under `name`: together with every schedule that is pausable

@@ -5,14 +5,11 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 
 use super::tick_context::{StartedBy, TickContext};
-use crate::event::catch_up::Missed;
-use crate::event::definition::Definition;
 use crate::event::protection::{Claimant, MINUTE};
+use crate::event::{catch_up::Missed, definition::Definition};
 use crate::lease::name::MutexName;
-use crate::store::event_mutex::EventMutex;
-use crate::store::handle::Store;
-use crate::time::clock::Clock;
-use crate::time::tick::Tick;
+use crate::store::{event_mutex::EventMutex, handle::Store};
+use crate::time::{clock::Clock, tick::Tick};
 
 /// An event that a tick, or a caller by hand, has planned to run, with all that the run needs.
 pub(crate) struct PlannedRun<'a> {

@@ -19,17 +19,11 @@ use crate::event::add_error::{AddError, AddErrorKind};
 use crate::event::definition::{Definition, Event};
 use crate::event::protection::LeaseTerms;
 use crate::hold::keeper::Keepers;
-use crate::lease::name::MutexName;
-use crate::lease::owner::Owners;
-use crate::lease::term::Term;
+use crate::lease::{name::MutexName, owner::Owners, term::Term};
 use crate::observe::log::print_unless_logged;
 use crate::store::event_mutex::{EventMutex, Scope};
-use crate::store::handle::Store;
-use crate::store::memory::MemoryMutex;
-use crate::time::clock::Clock;
-use crate::time::due_index::DueIndex;
-use crate::time::tick::Tick;
-use crate::time::zone::Zone;
+use crate::store::{handle::Store, memory::MemoryMutex};
+use crate::time::{clock::Clock, due_index::DueIndex, tick::Tick, zone::Zone};
 
 /// Events, and the store whose mutexes protect them.
 ///

@@ -9,18 +9,13 @@ use chrono::{DateTime, Utc};
 use tracing::field::display;
 
 use super::shutdown::Shutdown;
-use crate::base::contain::contain;
+use crate::base::catch_panic::contain;
 use crate::base::escape::{Chain, Lines, Named, OneLine};
-use crate::lease::holder::Holder;
-use crate::lease::token::FencingToken;
-use crate::observe::cancel::CancelReason;
-use crate::observe::fault::Fault;
-use crate::observe::log::print_line;
+use crate::lease::{holder::Holder, token::FencingToken};
 use crate::observe::outcome::{Ended, RunOutcome};
-use crate::observe::paused::end_of;
-use crate::observe::release::Release;
 use crate::observe::skip_reason::{SkipReason, clock_set_back_note};
-use crate::time::clock::shown::{Rfc3339, Rough};
+use crate::observe::{cancel::CancelReason, fault::Fault, log::print_line, paused::end_of, release::Release};
+use crate::time::clock::shown::{HumanDuration, Rfc3339};
 use crate::time::zone::Zone;
 
 /// What one tick did: an entry for every event that was due, in the order in which they were added.
@@ -204,7 +199,7 @@ impl Entry {
     fn verdict_in_zone(&self) -> String {
         let held =
             |what: &str, holder: &Holder| format!("skipped, {what} {}", holder.read_with(&self.time(holder.since())));
-        let late = self.missed_by.map_or_else(String::new, |late| format!("{} late: ", Rough(late)));
+        let late = self.missed_by.map_or_else(String::new, |late| format!("{} late: ", HumanDuration(late)));
         late + &match &self.verdict {
             Verdict::Skipped(SkipReason::Overlapping(Some(holder))) => {
                 held("still running:", holder) + &clock_set_back_note(holder, &self.time(holder.until()))

@@ -16,12 +16,10 @@ use super::report::Report;
 use super::shutdown::Shutdown;
 use super::tick_context::StartedBy;
 use super::tick_plan::TickPlan;
-use crate::base::contain::contain;
+use crate::base::catch_panic::contain;
 use crate::observe::log::log_or_print;
-use crate::time::clock::shown::Rfc3339;
 use crate::time::clock::{random_below, wall_plus};
-use crate::time::tick::Tick;
-use crate::time::zone::Zone;
+use crate::time::{clock::shown::Rfc3339, tick::Tick, zone::Zone};
 
 /// The longest sleep of the loop, so that it soon notices that the clock was set or the machine was suspended.
 const LONGEST_SLEEP: Duration = Duration::from_secs(60);

@@ -9,12 +9,10 @@ use super::registry::Schedule;
 use super::report::Report;
 use super::shutdown::Shutdown;
 use super::tick_context::{StartedBy, TickContext};
-use crate::base::contain::contain;
-use crate::base::escape::OneLine;
+use crate::base::{catch_panic::contain, escape::OneLine};
 use crate::event::definition::Definition;
 use crate::observe::log::log_or_print;
-use crate::time::clock::shown::Rfc3339;
-use crate::time::tick::Tick;
+use crate::time::{clock::shown::Rfc3339, tick::Tick};
 
 /// The events to run in a tick, by their index, in ascending order.
 pub(super) struct TickPlan {

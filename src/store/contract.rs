@@ -21,7 +21,7 @@ mod child;
 mod harness;
 mod race;
 mod subject;
-mod watched;
+mod case_timeout;
 
 pub use check::{Failed, check};
 #[doc(hidden)]

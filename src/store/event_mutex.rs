@@ -4,16 +4,10 @@ use std::fmt;
 use std::slice;
 use std::sync::Arc;
 
-use crate::base::contain::contain;
-use crate::base::error::MutexError;
-use crate::lease::holder::Holder;
-use crate::lease::name::MutexName;
+use crate::base::{catch_panic::contain, error::MutexError};
 use crate::lease::request::{Lease, LeaseRequest};
-use crate::lease::store_id::StoreId;
-use crate::lease::term::Term;
-use crate::lease::token::FencingToken;
-use crate::observe::log::print_unless_logged;
-use crate::observe::release::Release;
+use crate::lease::{holder::Holder, name::MutexName, store_id::StoreId, term::Term, token::FencingToken};
+use crate::observe::{log::print_unless_logged, release::Release};
 use crate::time::clock::Clock;
 
 pub(crate) mod admission;

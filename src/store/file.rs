@@ -37,22 +37,18 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::event_mutex::{EventMutex, Scope};
 use crate::base::error::MutexError;
-use crate::lease::holder::Holder;
-use crate::lease::name::MutexName;
 use crate::lease::request::{Lease, LeaseRequest};
-use crate::lease::store_id::StoreId;
-use crate::lease::term::Term;
+use crate::lease::{holder::Holder, name::MutexName, store_id::StoreId, term::Term};
 use crate::store::event_mutex::admission::{Admission, Admitted};
-use crate::store::event_mutex::admit_in_steps;
-use crate::store::event_mutex::broken_lease::Broken;
 #[cfg(unix)]
 use crate::store::event_mutex::lifeline::Lifeline;
 #[cfg(unix)]
 use crate::store::event_mutex::warning::StoreWarning;
+use crate::store::{event_mutex::admit_in_steps, event_mutex::broken_lease::Broken};
 use crate::time::clock::Clock;
 
 pub(crate) mod builder;
-#[cfg_attr(not(unix), path = "file/directory/elsewhere.rs")]
+#[cfg_attr(not(unix), path = "file/directory_not_unix.rs")]
 mod directory;
 mod error;
 mod file_pool;

@@ -9,7 +9,7 @@ mod address;
 pub(crate) mod builder;
 mod connection;
 mod health;
-mod plain;
+mod plaintext_password;
 mod server_error;
 
 use address::Target;

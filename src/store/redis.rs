@@ -28,7 +28,7 @@ mod backend;
 pub(crate) mod builder;
 mod client;
 mod connection;
-mod entry;
+mod stored_holder;
 mod health;
 mod keys;
 mod script;

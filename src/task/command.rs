@@ -6,27 +6,24 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{self, Stdio};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::thread::{self, Builder};
 use std::time::Duration;
 
 use chrono::SecondsFormat;
 
+pub(crate) mod stopping;
+
 use super::orphan_policy::OrphanPolicy;
 use super::output::{Listener, Output, because};
-#[cfg(not(unix))]
-use super::process_alone::{Leader, ProcessAlone as Processes};
 #[cfg(unix)]
-use super::process_group::{Leader, ProcessGroup as Processes};
+use super::process_group::ProcessGroup as Processes;
+#[cfg(not(unix))]
+use super::process_not_unix::{Leader, ProcessAlone as Processes};
 use super::run::Run;
-use crate::base::error::debug_as_display;
-use crate::base::escape::Quoted;
-use crate::hold::tenure::Tenure;
+use crate::base::{error::debug_as_display, escape::Quoted};
 use crate::observe::cancel::{CancelReason, Cancelled};
-use crate::observe::command_exit::CommandExit;
-use crate::observe::fault::Fault;
-use crate::time::clock::Clock;
-use crate::time::clock::moment::Moment;
+use crate::observe::{command_exit::CommandExit, fault::Fault};
 
 /// What is run, and how.
 #[derive(Debug)]
@@ -54,16 +51,6 @@ pub(crate) const USUAL_GRACE: Duration = Duration::from_secs(5);
 /// The longest grace: a lease ends so much earlier for the task that runs under it.
 pub(crate) const LONGEST_GRACE: Duration = Duration::from_secs(60 * 60);
 
-/// What is left for a command to end in when it is killed.
-pub(crate) const KILLING_TAKES: Duration = Duration::from_secs(1);
-
-/// How often is looked whether what the command left behind has ended.
-const FIRST_LOOK: Duration = Duration::from_millis(1);
-const LAST_LOOK: Duration = Duration::from_millis(500);
-
-/// From this on each look is a thorough one.
-const THOROUGH_LOOK: Duration = Duration::from_millis(16);
-
 impl Command {
     pub(crate) fn line(line: OsString) -> Self {
         Self::new(Program::Line(line))
@@ -80,7 +67,7 @@ impl Command {
 
     /// How long before its lease ends it is told to stop.
     pub(crate) fn stopping(&self) -> Duration {
-        self.grace + KILLING_TAKES
+        self.grace + stopping::KILLING_TAKES
     }
 
     /// Whether it can be run.
@@ -142,14 +129,14 @@ impl Command {
             let mut command = self.prepared(run);
             let listener = self.output.connect(&mut command, scope)?;
             let mut group = Processes::start(command, orphan, self.grace).map_err(|error| self.not_started(&error))?;
-            let mut end = End { leader: group.leader(), is_told: false, has_come: Arc::default() };
+            let mut end = stopping::LeaderEnd { leader: group.leader(), is_told: false, has_come: Arc::default() };
             let (leader, has_come, tenure) = (group.leader(), Arc::clone(&end.has_come), Arc::clone(run.tenure()));
             let wait = move || {
                 leader.wait();
                 tenure.change(|| has_come.store(true, Ordering::Release));
             };
             end.is_told = Builder::new().name("soloist-command".into()).spawn_scoped(scope, wait).is_ok();
-            let stopped = self.attend(&mut group, run.tenure(), &end);
+            let stopped = stopping::wait_for_end(&mut group, run.tenure(), &end, self.grace);
             let status = group.end().map_err(|error| because(&error, format_args!("could not learn how {self} ended")));
             let output = listener.map(Listener::heard);
             Ok((CommandExit { status: status?, output }, stopped))
@@ -196,48 +183,6 @@ impl Command {
             None => because(error, format_args!("could not start {self}")),
         }
     }
-
-    /// Waits until nothing is left of the group, and ends it if the run is cancelled. Why it did so, if it did.
-    fn attend(&self, group: &mut Processes, tenure: &Arc<Tenure>, end: &End) -> Option<CancelReason> {
-        let clock = Clock::system();
-        let mut stopping: Option<Stopping> = None;
-        let mut look = FIRST_LOOK;
-        loop {
-            let has_ended = end.has_come();
-            if has_ended && group.has_gone(look >= THOROUGH_LOOK) {
-                return stopping.map(|stopping| stopping.reason);
-            }
-            if stopping.is_none()
-                && let Some(reason) = tenure.reason()
-            {
-                group.terminate();
-                stopping = Some(Stopping { reason, kill_at: clock.moment().plus(self.grace), killed: false });
-                look = FIRST_LOOK;
-            }
-            if let Some(stopping) = &mut stopping
-                && stopping.is_over(tenure)
-            {
-                group.kill();
-                if !stopping.killed {
-                    (stopping.killed, look) = (true, FIRST_LOOK);
-                }
-            }
-            let killed = stopping.as_ref().is_some_and(|stopping| stopping.killed);
-            let next_look = if has_ended || killed || !end.is_told { clock.moment().plus(look) } else { Moment::NEVER };
-            look = (look * 2).min(LAST_LOOK);
-            tenure.wait_while(|now, waiting| {
-                let patience = match &stopping {
-                    None if tenure.reason_at(now).is_some() => return None,
-                    None => waiting.patience(tenure.end()),
-                    Some(stopping) if stopping.killed => Duration::MAX,
-                    Some(stopping) if stopping.is_over(tenure) => return None,
-                    Some(stopping) => waiting.patience(last_moment(tenure)).min(stopping.kill_at.since(clock.moment())),
-                };
-                let patience = patience.min(next_look.since(clock.moment()));
-                (end.has_come() == has_ended && !patience.is_zero()).then_some(patience)
-            });
-        }
-    }
 }
 
 /// As it is called in errors.
@@ -245,40 +190,6 @@ impl fmt::Display for Command {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (Program::Line(program) | Program::Path(program, _)) = &self.program;
         Quoted::new(&program.to_string_lossy()).fmt(f)
-    }
-}
-
-/// A command that was told to stop.
-struct Stopping {
-    reason: CancelReason,
-    /// On the machine's clock, which is the command's.
-    kill_at: Moment,
-    killed: bool,
-}
-
-impl Stopping {
-    /// Whether it may not go on any longer.
-    fn is_over(&self, tenure: &Tenure) -> bool {
-        self.kill_at <= Clock::system().moment() || last_moment(tenure) <= tenure.clock().moment()
-    }
-}
-
-/// The latest time at which a command that was told to stop is killed, on the clock of its lease.
-fn last_moment(tenure: &Tenure) -> Moment {
-    tenure.last_moment().minus(KILLING_TAKES)
-}
-
-/// How the end of the process that was started is learned of.
-struct End {
-    leader: Leader,
-    /// Whether a thread waits for it. Without one it is looked for now and then.
-    is_told: bool,
-    has_come: Arc<AtomicBool>,
-}
-
-impl End {
-    fn has_come(&self) -> bool {
-        if self.is_told { self.has_come.load(Ordering::Acquire) } else { self.leader.has_ended() }
     }
 }
 

@@ -1,14 +1,16 @@
 //! Where a command's output goes.
 
-use std::collections::VecDeque;
+mod kept_tail;
+
 use std::fmt;
 use std::fs::{File, OpenOptions};
-use std::io::{self, PipeReader, PipeWriter, Read};
+use std::io::{self, PipeWriter};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::thread::{Builder, Scope, ScopedJoinHandle};
 
 use crate::observe::kept_output::KeptOutput;
+use kept_tail::KeptTail;
 
 /// Where what a command writes goes, its standard output and its standard error together;
 /// [`Event::output`](crate::Event::output) takes it.
@@ -71,7 +73,7 @@ impl Output {
                 let (err, bound) = (out.try_clone()?, *bound);
                 let hearing = Builder::new()
                     .name("soloist-output".into())
-                    .spawn_scoped(scope, move || Tail::of(pipe, &over, bound).kept())
+                    .spawn_scoped(scope, move || KeptTail::of(pipe, &over, bound).kept())
                     .map_err(|error| because(&error, format_args!("no thread that keeps its output")))?;
                 command.stdout(out).stderr(err);
                 return Ok(Some(Listener { hearing, waiting }));
@@ -106,102 +108,6 @@ impl Listener<'_> {
     /// Nothing more comes, but perhaps from what has left the group.
     pub(super) fn heard(self) -> KeptOutput {
         drop(self.waiting);
-        self.hearing.join().unwrap_or_else(|_| Tail::new(0).kept())
-    }
-}
-
-/// The end of a stream.
-struct Tail {
-    /// Nothing is moved when its front is cut off.
-    bytes: VecDeque<u8>,
-    bound: usize,
-    left_out: u64,
-}
-
-/// How much is read at once.
-const CHUNK: usize = 64 * 1024;
-
-impl Tail {
-    fn new(bound: usize) -> Self {
-        Self { bytes: VecDeque::new(), bound, left_out: 0 }
-    }
-
-    fn push(&mut self, bytes: &[u8]) {
-        self.bytes.extend(bytes);
-        if self.bytes.len() > self.bound.saturating_add(CHUNK) {
-            self.cut();
-        }
-    }
-
-    fn cut(&mut self) {
-        let before = self.bytes.len().saturating_sub(self.bound);
-        self.bytes.drain(..before);
-        self.left_out += before as u64;
-    }
-
-    fn kept(mut self) -> KeptOutput {
-        self.cut();
-        KeptOutput::new(Vec::from(self.bytes), self.left_out)
-    }
-
-    /// Reads until nobody can write any more, or until the other end of `over` has gone and nothing is there to be read.
-    #[cfg(unix)]
-    fn of(mut pipe: PipeReader, over: &PipeReader, bound: usize) -> Self {
-        use rustix::event::{PollFd, PollFlags, poll};
-        use rustix::io::{Errno, ioctl_fionbio};
-
-        /// More than a pipe holds: what comes then is still being written.
-        const LEFT_IN_IT: usize = 1024 * 1024;
-
-        let (mut tail, mut chunk) = (Self::new(bound), vec![0; CHUNK]);
-        let mut is_over = false;
-        let mut rest = LEFT_IN_IT;
-        while rest > 0 {
-            if !is_over {
-                let mut ready = [PollFd::new(&pipe, PollFlags::IN), PollFd::new(over, PollFlags::IN)];
-                if poll(&mut ready, None) == Err(Errno::INTR) {
-                    continue;
-                }
-                is_over = !ready[1].revents().is_empty();
-                if is_over && ioctl_fionbio(&pipe, true).is_err() {
-                    break;
-                }
-            }
-            match pipe.read(&mut chunk) {
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Ok(0) | Err(_) => break,
-                Ok(read) => tail.push(&chunk[..read]),
-            }
-            rest = if is_over { rest.saturating_sub(CHUNK) } else { LEFT_IN_IT };
-        }
-        tail
-    }
-
-    /// Reads until nobody can write any more.
-    #[cfg(not(unix))]
-    fn of(mut pipe: PipeReader, _over: &PipeReader, bound: usize) -> Self {
-        let (mut tail, mut chunk) = (Self::new(bound), vec![0; CHUNK]);
-        while let Ok(read @ 1..) = pipe.read(&mut chunk) {
-            tail.push(&chunk[..read]);
-        }
-        tail
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_tail_is_the_end_of_what_was_written_and_says_how_much_came_before() {
-        let all: Vec<u8> = (0..300_000_u32).map(|at| u8::try_from(at % 251).unwrap()).collect();
-        for bound in [0, 1, 100, CHUNK, 299_999, 300_000, usize::MAX] {
-            let mut tail = Tail::new(bound);
-            all.chunks(777).for_each(|chunk| tail.push(chunk));
-            let kept = tail.kept();
-            let from = all.len().saturating_sub(bound);
-            assert!(kept.bytes() == &all[from..], "{bound}");
-            assert_eq!(kept.left_out(), from as u64, "{bound}");
-        }
+        self.hearing.join().unwrap_or_else(|_| KeptTail::new(0).kept())
     }
 }

@@ -14,7 +14,7 @@ use rustix::process::{
 
 use super::orphan_policy::OrphanPolicy;
 use super::watchdog::Watchdog;
-use crate::base::contain::contain;
+use crate::base::catch_panic::contain;
 use crate::base::system;
 
 #[cfg(target_os = "linux")]

@@ -7,8 +7,7 @@ use chrono::{DateTime, Utc};
 
 use crate::hold::release_on_drop::{LeaseRelease, Releasable};
 use crate::hold::tenure::Tenure;
-use crate::lease::request::Lease;
-use crate::lease::token::FencingToken;
+use crate::lease::{request::Lease, token::FencingToken};
 use crate::observe::cancel::{CancelReason, Cancelled};
 use crate::observe::run_id::RunId;
 

@@ -9,10 +9,8 @@ use super::crontab::Crontab;
 use super::tick::Tick;
 use super::timetable::Timetable;
 use super::zone::Zone;
-use crate::time::crontab::civil::CivilFields;
-use crate::time::timetable::clock_change::SmallChange;
-use crate::time::timetable::occurrences::Occurrences;
-use crate::time::timetable::seconds::Seconds;
+use crate::time::{crontab::civil::CivilFields, timetable::clock_change::SmallChange};
+use crate::time::{timetable::occurrences::Occurrences, timetable::seconds::Seconds};
 
 /// The timetables of a schedule's events, by the index of the event.
 #[derive(Clone, Debug, Default)]

@@ -4,5 +4,5 @@
 
 pub(crate) mod error;
 pub(crate) mod one_or_more;
-pub(crate) mod spec;
+pub(crate) mod timetable_spec;
 pub(crate) mod time_of_day;

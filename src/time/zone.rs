@@ -6,8 +6,7 @@ use std::str::FromStr;
 
 use chrono::{DateTime, FixedOffset, Local, NaiveDateTime, Offset, TimeZone, Utc};
 
-use crate::base::error::debug_as_display;
-use crate::base::escape::Quoted;
+use crate::base::{error::debug_as_display, escape::Quoted};
 
 pub(crate) mod changes;
 mod variable;

@@ -444,7 +444,7 @@ fn a_clock_that_is_set_back_holds_nothing_that_is_free_and_a_holder_from_the_fut
     let until = (now + TimeDelta::minutes(1)).format("%F %H:%M");
     let said = report.to_string();
     assert!(
-        said.contains("which is 1h 30min in the future: the store's clock was set back; ")
+        said.contains("which is 1 h 30 min in the future: the store's clock was set back; ")
             && said.contains(&format!("the lease ends at {until}"))
             && said.contains(" by that clock, unless its holder renews it"),
         "{said}"
@@ -452,7 +452,7 @@ fn a_clock_that_is_set_back_holds_nothing_that_is_free_and_a_holder_from_the_fut
     assert!(report.is_failure());
     let skipped = crate::support::skipped(&report, "reports");
     assert_eq!(skipped.holder().unwrap().clock_set_back_by(), Some(Duration::from_secs(90 * 60)));
-    assert!(skipped.to_string().contains("which is 1h 30min in the future"), "{skipped}");
+    assert!(skipped.to_string().contains("which is 1 h 30 min in the future"), "{skipped}");
     // What is given back, or whose holder has gone, is free.
     assert!(store.mutex.forget(&lease).unwrap());
     store.clock.set(now - TimeDelta::days(1));

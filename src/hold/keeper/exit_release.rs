@@ -7,14 +7,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::base::contain::contain;
+use crate::base::catch_panic::contain;
 use crate::hold::tenure::Tenure;
-use crate::lease::request::Lease;
-use crate::lease::term::Term;
+use crate::lease::{request::Lease, term::Term};
 use crate::store::event_mutex::ask_each::outage_in;
 use crate::store::event_mutex::{Answers, EventMutex};
-use crate::time::clock::Clock;
-use crate::time::clock::moment::Moment;
+use crate::time::{clock::Clock, clock::moment::Moment};
 
 /// How long a process takes to end, at most.
 pub(super) const FEW_SECONDS: Duration = Duration::from_secs(5);
@@ -105,9 +103,7 @@ mod tests {
 
     use super::*;
     use crate::base::error::MutexError;
-    use crate::lease::name::MutexName;
-    use crate::lease::request::LeaseRequest;
-    use crate::lease::token::FencingToken;
+    use crate::lease::{name::MutexName, request::LeaseRequest, token::FencingToken};
     use crate::store::event_mutex::admission::Grant;
 
     /// A store that can't be reached, or panics; and how often it was asked.

@@ -12,17 +12,13 @@ use std::thread::{self, Scope};
 use tracing::Span;
 
 use super::foreground;
-use crate::base::contain::contain;
-use crate::hold::release_on_drop::ReleaseOnDrop;
-use crate::hold::release_together::release_together;
+use crate::base::catch_panic::contain;
+use crate::hold::{release_on_drop::ReleaseOnDrop, release_together::release_together};
 use crate::lease::store_id::StoreId;
-use crate::observe::fault::Fault;
-use crate::observe::log::log_or_print;
 use crate::observe::outcome::{Ended, RunOutcome};
-use crate::observe::skip_reason::SkipReason;
+use crate::observe::{fault::Fault, log::log_or_print, skip_reason::SkipReason};
 use crate::schedule::gate::{self, AdmittedRun, BATCH_SIZE};
-use crate::schedule::planned_run::PlannedRun;
-use crate::schedule::report::Entry;
+use crate::schedule::{planned_run::PlannedRun, report::Entry};
 use crate::store::event_mutex::EventMutex;
 use crate::task::run::Run;
 

@@ -12,8 +12,7 @@ use crate::hold::release_on_drop::Releasable as _;
 use crate::lease::request::Lease;
 use crate::observe::outcome::RunOutcome;
 use crate::schedule::gate::{self, AdmittedRun};
-use crate::schedule::planned_run::PlannedRun;
-use crate::schedule::report::Entry;
+use crate::schedule::{planned_run::PlannedRun, report::Entry};
 use crate::store::event_mutex::Scope;
 
 /// Runs these, and passes an entry for each to `enter` in their order.

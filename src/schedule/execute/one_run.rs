@@ -12,26 +12,19 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 use tracing::Span;
 
-use crate::base::contain::contain;
-use crate::base::process;
-use crate::lease::holder::this_host;
-use crate::lease::token::FencingToken;
-use crate::observe::command_exit::CommandExit;
+use crate::base::catch_panic::contain;
+use crate::base::process_id;
+use crate::lease::{holder::this_host, token::FencingToken};
 use crate::observe::fault::{Fault, attempt};
-use crate::observe::log::print_unless_logged;
 use crate::observe::outcome::hook::{Hook, HookFailure};
 use crate::observe::outcome::{Ended, RunOutcome};
-use crate::observe::release::Release;
-use crate::observe::skip_reason::SkipReason;
+use crate::observe::{command_exit::CommandExit, log::print_unless_logged, release::Release, skip_reason::SkipReason};
 use crate::schedule::gate::{self, AdmittedRun};
 use crate::schedule::planned_run::PlannedRun;
 use crate::schedule::report::{Entry, Verdict};
-use crate::task::callback::{Task, Work};
-use crate::task::command::Command;
-use crate::task::orphan_policy::OrphanPolicy;
-use crate::task::run::Run;
-use crate::time::clock::moment::Moment;
-use crate::time::clock::shown::Rfc3339;
+use crate::task::work::{Task, Work};
+use crate::task::{command::Command, orphan_policy::OrphanPolicy, run::Run};
+use crate::time::{clock::moment::Moment, clock::shown::Rfc3339};
 
 impl PlannedRun<'_> {
     /// Runs the event, from the gate to the release. No panic of a user's code ends this early.
@@ -57,7 +50,7 @@ impl PlannedRun<'_> {
             event = &*self.event.name,
             occurrence = %Rfc3339(self.occurrence()),
             host = &*this_host(),
-            pid = process::id(),
+            pid = process_id::current(),
         )
     }
 

@@ -7,14 +7,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use crate::base::contain::contain;
-use crate::base::process;
+use crate::base::catch_panic::contain;
+use crate::base::process_id;
 use crate::lease::holder::this_host;
 use crate::task::run::Run;
-use crate::time::clock::Clock;
-use crate::time::clock::Waiting;
-use crate::time::clock::manual::Wake;
-use crate::time::clock::moment::Moment;
+use crate::time::{clock::Clock, clock::Waiting, clock::manual::Wake, clock::moment::Moment};
 
 /// What all handles of one shutdown share.
 pub(super) struct ShutdownState {
@@ -73,7 +70,7 @@ impl ShutdownState {
         let tell = move || {
             let _ = contain(|| {
                 tracing::info!(
-                    target: "soloist", signal, runs, grace_ms, host = &*this_host(), pid = process::id(), "shutting down"
+                    target: "soloist", signal, runs, grace_ms, host = &*this_host(), pid = process_id::current(), "shutting down"
                 );
             });
         };

@@ -11,16 +11,13 @@ use signal_hook::iterator::Signals;
 use signal_hook::low_level;
 
 use super::shutdown_state::ShutdownState;
-use crate::base::contain::contain;
-use crate::base::escape::Named;
-use crate::base::process;
+use crate::base::process_id;
 use crate::base::system;
+use crate::base::{catch_panic::contain, escape::Named};
 use crate::hold::process_exit::leave;
 use crate::observe::log::{log_or_print, print_line, spawn_detached};
 use crate::task::run::Run;
-use crate::time::clock::Clock;
-use crate::time::clock::moment::Moment;
-use crate::time::clock::shown::Rfc3339;
+use crate::time::{clock::Clock, clock::moment::Moment, clock::shown::Rfc3339};
 
 /// A second signal within this time after the first counts as the same request: a closed terminal sends two.
 const SAME_REQUEST: Duration = Duration::from_millis(100);
@@ -46,11 +43,11 @@ pub(super) fn shutdown_of_this_process() -> io::Result<Arc<ShutdownState>> {
 
 /// The child of a `fork` inherits the handlers of its parent, but not the thread that reads them: start one.
 pub(super) fn listen_after_fork(shutdown: &Arc<ShutdownState>) {
-    if ![0, process::id()].contains(&shutdown.listening_process.load(Ordering::Relaxed))
+    if ![0, process_id::current()].contains(&shutdown.listening_process.load(Ordering::Relaxed))
         && let Err(error) = shutdown.listen()
     {
         log_or_print(
-            format_args!("signals do not shut down process {}, which was forked: {error}", process::id()),
+            format_args!("signals do not shut down process {}, which was forked: {error}", process_id::current()),
             || tracing::warn!(target: "soloist", %error, "signals do not shut this process down"),
         );
     }
@@ -61,7 +58,7 @@ impl ShutdownState {
     fn listen(self: &Arc<Self>) -> io::Result<()> {
         let mut progress = self.lock();
         let listening_process = self.listening_process.load(Ordering::Relaxed);
-        if listening_process == process::id() {
+        if listening_process == process_id::current() {
             return Ok(());
         }
         if listening_process != 0 {
@@ -69,7 +66,7 @@ impl ShutdownState {
             (progress.ticks, progress.running) = (0, Vec::new());
         }
         // Another thread that sees this still waits for the lock, and finds the state complete.
-        self.listening_process.store(process::id(), Ordering::Relaxed);
+        self.listening_process.store(process_id::current(), Ordering::Relaxed);
         drop(progress);
         self.start_listener().inspect_err(|_| self.listening_process.store(0, Ordering::Relaxed))
     }
@@ -177,7 +174,7 @@ pub(super) fn end_by(signal: i32) {
 
 fn die_of(signal: i32) {
     // The kernel ignores a signal's default action for process 1.
-    if process::id() != 1 {
+    if process_id::current() != 1 {
         let _ = low_level::emulate_default_handler(signal);
     }
     low_level::exit(128 + signal);

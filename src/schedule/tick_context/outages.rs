@@ -4,13 +4,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use crate::base::contain::contain;
-use crate::base::error::MutexError;
+use crate::base::{catch_panic::contain, error::MutexError};
 use crate::lease::store_id::StoreId;
-use crate::store::event_mutex::EventMutex;
-use crate::store::handle::Store;
-use crate::time::clock::Clock;
-use crate::time::clock::moment::Moment;
+use crate::store::{event_mutex::EventMutex, handle::Store};
+use crate::time::{clock::Clock, clock::moment::Moment};
 
 /// How long a store that was out is not asked again: a tick may last for hours, in which the store comes back.
 const NOT_ASKED_FOR: Duration = Duration::from_secs(60);

@@ -6,12 +6,9 @@ use std::time::Duration;
 use super::outages::Outages;
 use crate::base::error::MutexError;
 use crate::lease::name::MutexName;
-use crate::observe::paused::Pause;
-use crate::observe::skip_reason::SkipReason;
-use crate::store::event_mutex::EventMutex;
-use crate::store::handle::Store;
-use crate::time::clock::Clock;
-use crate::time::clock::moment::Moment;
+use crate::observe::{paused::Pause, skip_reason::SkipReason};
+use crate::store::{event_mutex::EventMutex, handle::Store};
+use crate::time::{clock::Clock, clock::moment::Moment};
 
 /// A tick that takes longer asks again, so that no event starts later than this after the pause began.
 const RECHECK_AFTER: Duration = Duration::from_secs(60);

@@ -8,11 +8,11 @@ use std::sync::mpsc;
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 
+use super::case_timeout::{Calls, Patience};
 use super::cases::{self, Case, processes};
 use super::child::{self, EntryPoint, Role};
 use super::harness::Harness;
 use super::subject::{CaseResult, Subject};
-use super::watched::{Calls, Patience};
 
 /// Runs every case in order and prints a line for each, for programs without a test harness.
 ///

@@ -3,8 +3,7 @@
 use std::thread;
 use std::time::Duration;
 
-use crate::lease::name::MutexName;
-use crate::lease::term::Term;
+use crate::lease::{name::MutexName, term::Term};
 use crate::store::event_mutex::EventMutex;
 use crate::time::clock::Clock;
 

@@ -6,21 +6,15 @@ use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta, Utc};
 
+use super::case_timeout::{Calls, Watched};
 use super::child::{EntryPoint, Other};
 use super::harness::Harness;
-use super::watched::{Calls, Watched};
-use crate::base::error::MutexError;
-use crate::base::escape::Chain;
-use crate::lease::holder::Holder;
-use crate::lease::name::MutexName;
-use crate::lease::owner::Owner;
+use crate::base::{error::MutexError, escape::Chain};
 use crate::lease::request::{Lease, LeaseRequest};
-use crate::lease::term::Term;
-use crate::store::event_mutex::EventMutex;
+use crate::lease::{holder::Holder, name::MutexName, owner::Owner, term::Term};
 use crate::store::event_mutex::admission::{Admission, Admitted, Grant};
-use crate::store::event_mutex::lifeline::Lifeline;
-use crate::time::clock::Clock;
-use crate::time::clock::moment::Moment;
+use crate::store::{event_mutex::EventMutex, event_mutex::lifeline::Lifeline};
+use crate::time::{clock::Clock, clock::moment::Moment};
 
 /// How a case ended that did not panic.
 pub(super) enum CaseResult {

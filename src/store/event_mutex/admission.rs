@@ -1,10 +1,7 @@
 //! The admission of a run: the question to a store, and its answer.
 
-use crate::lease::holder::Holder;
-use crate::lease::name::MutexName;
-use crate::lease::owner::Owner;
 use crate::lease::request::{Lease, LeaseRequest};
-use crate::lease::token::FencingToken;
+use crate::lease::{holder::Holder, name::MutexName, owner::Owner, token::FencingToken};
 
 /// What one run asks of the gate: a lease, a claim, or both at once.
 ///

@@ -1,7 +1,6 @@
 //! Asks a store several questions: one after another, up to the first outage, or all together.
 
-use crate::base::contain::contain;
-use crate::base::error::MutexError;
+use crate::base::{catch_panic::contain, error::MutexError};
 
 /// One answer for each question. After an outage the store is asked nothing more: whoever waits for it waits once. A panic
 /// is the answer to one question.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::base::escape::OneLine;
 #[cfg(any(feature = "redis", feature = "mysql", feature = "postgres"))]
 use crate::time::clock::LITTLE_STEP;
-use crate::time::clock::shown::Rough;
+use crate::time::clock::shown::HumanDuration;
 
 /// Something about a store that lets it promise less than the documentation says; told by
 /// [`EventMutex::check`](crate::EventMutex::check).
@@ -158,7 +158,7 @@ impl fmt::Display for StoreWarning {
                 "the server's clock was set back by {} or more: a lease that a dead process left blocks its event for \
                  one more term, from the next tick that asks for it; find out what set the clock, and if it is wrong \
                  now, set it right while nothing runs",
-                Rough(*by)
+                HumanDuration(*by)
             ),
             Self::ClocksDiffer { by } => write!(
                 f,
@@ -179,7 +179,7 @@ mod tests {
         let warning = StoreWarning::of_grants_ahead(Duration::from_secs(23 * 3600)).unwrap();
         assert_eq!(
             warning.to_string(),
-            "the server's clock was set back by 23h 0min or more: a lease that a dead process left blocks its event for \
+            "the server's clock was set back by 23 h 0 min or more: a lease that a dead process left blocks its event for \
              one more term, from the next tick that asks for it; find out what set the clock, and if it is wrong \
              now, set it right while nothing runs"
         );

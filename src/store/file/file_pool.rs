@@ -9,8 +9,7 @@ use super::directory::Directory;
 use super::error::FileError;
 use super::life_file::{LifeFile, LifeLock};
 use super::record::RecordFile;
-use crate::lease::name::MutexName;
-use crate::lease::owner::Owner;
+use crate::lease::{name::MutexName, owner::Owner};
 use crate::time::clock::moment::Moment;
 
 /// How many mutexes have files open although no lease of theirs is in hand. There are two for each.

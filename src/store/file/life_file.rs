@@ -8,7 +8,7 @@ use std::fs::File;
 use super::error::FileError;
 use super::open_file::OpenFile;
 use super::paths::MutexPaths;
-use crate::base::process;
+use crate::base::process_id;
 use crate::lease::holder::Holder;
 #[cfg(unix)]
 use crate::lease::holder::this_host;
@@ -75,7 +75,7 @@ impl LifeLock {
     }
 
     pub(super) fn is_of_this_process(&self) -> bool {
-        self.pid == process::id()
+        self.pid == process_id::current()
     }
 
     /// A duplicate for a process that is to keep the lease when this one has gone.

@@ -9,8 +9,7 @@ use super::error::FileError;
 use super::open_file::OpenFile;
 use super::paths::MutexPaths;
 use crate::lease::name::MutexName;
-use crate::time::clock::Clock;
-use crate::time::clock::moment::Moment;
+use crate::time::{clock::Clock, clock::moment::Moment};
 
 mod claim_index;
 mod claim_line;

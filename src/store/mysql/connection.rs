@@ -8,13 +8,11 @@ use mysql_async::{Conn, OptsBuilder, Row as Found, Value};
 use super::address::Target;
 use super::health;
 use super::server_error::{failed, not_connected};
-use crate::store::event_mutex::warning::StoreWarning;
 use crate::store::remote::failure::{Failure, RefusalKind};
-use crate::store::remote::server::Connect;
 use crate::store::sql::driver_runtime::{DriverRuntime, FAREWELL};
 use crate::store::sql::session::{Dialect, Session, TextRow};
-use crate::time::clock::Clock;
-use crate::time::clock::moment::Moment;
+use crate::store::{event_mutex::warning::StoreWarning, remote::server::Connect};
+use crate::time::{clock::Clock, clock::moment::Moment};
 
 /// What the statements rely on, whatever the server's defaults are: that a commit begins nothing, that one assignment sees
 /// those before it, and that all rows are found. It waits for locks for 50 seconds and a day by itself.

@@ -1,9 +1,7 @@
 //! The options of a `PostgresMutex`.
 
 use super::address::Address;
-use crate::store::remote::server_builder::server_builder;
-use crate::store::sql::options::DEFAULT_TIMEOUT;
-use crate::store::sql::statements::TABLE;
+use crate::store::{remote::server_builder::server_builder, sql::options::DEFAULT_TIMEOUT, sql::statements::TABLE};
 
 server_builder! {
     /// Options of a [`PostgresMutex`](crate::PostgresMutex); [`build`](Self::build) says what is wrong with them.

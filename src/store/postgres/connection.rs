@@ -8,15 +8,12 @@ use tokio_postgres::{Client, Config, NoTls, SimpleQueryMessage, Socket};
 
 use super::address::Target;
 use super::health;
-use super::plain::Plain;
+use super::plaintext_password::Plain;
 use super::server_error::{failed, not_connected};
-use crate::store::event_mutex::warning::StoreWarning;
-use crate::store::remote::failure::Failure;
-use crate::store::remote::server::Connect;
 use crate::store::sql::driver_runtime::{DriverRuntime, FAREWELL};
 use crate::store::sql::session::{Dialect, Session, TextRow};
-use crate::time::clock::Clock;
-use crate::time::clock::moment::Moment;
+use crate::store::{event_mutex::warning::StoreWarning, remote::failure::Failure, remote::server::Connect};
+use crate::time::{clock::Clock, clock::moment::Moment};
 
 pub(super) struct Connection {
     /// `None` only while this is dropped.

@@ -11,18 +11,12 @@ use super::health;
 use super::script::{self, Decision};
 use super::server_error::{is_damaged, is_of_one_name, not_understood};
 use crate::base::error::MutexError;
-use crate::lease::holder::Holder;
-use crate::lease::name::MutexName;
-use crate::lease::term::Term;
+use crate::lease::{holder::Holder, name::MutexName, term::Term};
 use crate::store::event_mutex::admission::{Admission, Admitted};
-use crate::store::event_mutex::warning::StoreWarning;
-use crate::store::remote::failure::Failure;
-use crate::store::remote::owned_name::OwnedName;
-use crate::store::remote::pending_release::PendingReleases;
-use crate::store::remote::server_clock::ServerClock;
 use crate::store::remote::server_mutex::{Backend, Decided, EachAnswer, Released};
-use crate::time::clock::Clock;
-use crate::time::clock::moment::Moment;
+use crate::store::{event_mutex::warning::StoreWarning, remote::failure::Failure, remote::owned_name::OwnedName};
+use crate::store::{remote::pending_release::PendingReleases, remote::server_clock::ServerClock};
+use crate::time::{clock::Clock, clock::moment::Moment};
 
 impl Backend for Client {
     const RELEASES_AND_ADMITS_AT_ONCE: bool = true;

@@ -9,8 +9,7 @@ use super::script;
 use super::server_error::{is_a_sentinel, is_unknown, refused};
 use super::stream::Stream;
 use crate::store::remote::failure::{Failure, makes_no_sense};
-use crate::store::remote::server::Connect;
-use crate::store::remote::server_clock::ServerClock;
+use crate::store::{remote::server::Connect, remote::server_clock::ServerClock};
 use crate::time::clock::moment::Moment;
 
 pub(super) struct Connection {

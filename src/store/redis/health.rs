@@ -5,8 +5,7 @@ use std::time::Duration;
 use redis::Value;
 
 use super::server_error::not_understood;
-use crate::store::event_mutex::warning::StoreWarning;
-use crate::store::remote::failure::Failure;
+use crate::store::{event_mutex::warning::StoreWarning, remote::failure::Failure};
 
 /// The oldest version that the scripts are written for.
 const NEEDED: &str = "6.2";

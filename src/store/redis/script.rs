@@ -7,18 +7,14 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 use redis::{Cmd, Script, Value, cmd};
 
-use super::entry::{self, OwnedBy};
 use super::keys::{Key, Prefix};
 use super::server_error::{not_understood, refused, too_late};
+use super::stored_holder::{self, OwnedBy};
 use crate::base::escape::Quoted;
-use crate::lease::holder::Holder;
-use crate::lease::term::Term;
-use crate::lease::token::FencingToken;
-use crate::store::event_mutex::admission::Admission;
-use crate::store::remote::failure::Failure;
-use crate::store::remote::owned_name::OwnedName;
+use crate::lease::{holder::Holder, term::Term, token::FencingToken};
 use crate::store::remote::server_clock::{ServerClock, instant};
 use crate::store::remote::server_mutex::Released;
+use crate::store::{event_mutex::admission::Admission, remote::failure::Failure, remote::owned_name::OwnedName};
 use crate::time::clock::moment::Moment;
 
 /// A script, and the name under which servers keep it.
@@ -130,7 +126,7 @@ fn not_ours(exception: &Value, names: usize) -> Option<(usize, Duration)> {
         [at] => Some((number(at, names)?, Duration::ZERO)),
         [at, Value::BulkString(entry), time] => {
             let now = instant(digits(time).ok()?);
-            let taken_for = entry::held_for(&String::from_utf8_lossy(entry), now).unwrap_or_default();
+            let taken_for = stored_holder::held_for(&String::from_utf8_lossy(entry), now).unwrap_or_default();
             Some((number(at, names)?, taken_for))
         }
         _ => None,
@@ -151,7 +147,7 @@ pub(super) fn admit<'a>(
     let mut call = ADMIT.call(1 + requests.clone().count());
     call.arg(token_key);
     requests.for_each(|request| _ = call.arg(prefix.key(request.name())));
-    call.arg(&window(clock, until)).arg(entry::about(clock.now())).arg(TOKEN_KEPT_MS);
+    call.arg(&window(clock, until)).arg(stored_holder::about(clock.now())).arg(TOKEN_KEPT_MS);
     let (mut process, mut terms, mut owner) = (String::new(), [None; 2], String::new());
     for admission in admissions {
         owner.clear();
@@ -260,7 +256,8 @@ pub(super) fn looked(answer: Value) -> Result<Option<Result<Holder, String>>, Fa
 
 fn holder(entry: &[u8], left_ms: i64, time: i64) -> Result<Holder, String> {
     let entry = String::from_utf8_lossy(entry);
-    entry::holder(&entry, left_ms, instant(time)).ok_or_else(|| format!("{} is no entry of ours", Quoted::new(&entry)))
+    stored_holder::holder(&entry, left_ms, instant(time))
+        .ok_or_else(|| format!("{} is no entry of ours", Quoted::new(&entry)))
 }
 
 /// When the last token was granted, by what is at its key: a token is the server's time of its grant, unless the clock was set

@@ -12,8 +12,7 @@ use socket2::Socket;
 
 use super::address::{Endpoint, Target};
 use crate::store::remote::server_url::Encryption;
-use crate::time::clock::Clock;
-use crate::time::clock::moment::Moment;
+use crate::time::{clock::Clock, clock::moment::Moment};
 
 /// How many bytes are read for one question: many times what a thousand refusals take.
 const LONGEST_ANSWER: usize = 8 * 1024 * 1024;

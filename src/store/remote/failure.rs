@@ -6,8 +6,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::base::error::MutexError;
-use crate::base::escape::OneLine;
+use crate::base::{error::MutexError, escape::OneLine};
 
 /// Why there is no answer, and whether what was asked may have been done all the same.
 #[derive(Clone, Debug)]

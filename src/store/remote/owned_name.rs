@@ -1,8 +1,7 @@
 //! A name together with the owner that holds it, or may hold it.
 
-use crate::lease::name::MutexName;
-use crate::lease::owner::Owner;
 use crate::lease::request::{Lease, LeaseRequest};
+use crate::lease::{name::MutexName, owner::Owner};
 
 #[derive(Clone, Debug)]
 pub(crate) struct OwnedName {

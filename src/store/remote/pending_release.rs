@@ -8,8 +8,7 @@ use std::time::Duration;
 
 use super::owned_name::OwnedName;
 use super::per_process::PerProcess;
-use crate::time::clock::Clock;
-use crate::time::clock::moment::Moment;
+use crate::time::{clock::Clock, clock::moment::Moment};
 
 /// The pause between a failure and the first attempt, and the longest later on.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);

@@ -4,7 +4,7 @@ use std::fmt;
 use std::mem;
 use std::sync::OnceLock;
 
-use crate::base::process;
+use crate::base::process_id;
 
 /// A child finds a new value, and leaves its parent's as it is.
 ///
@@ -23,7 +23,7 @@ struct OfProcess<T> {
 
 impl<T: Default> PerProcess<T> {
     pub(crate) fn get(&self) -> &T {
-        let process = process::id();
+        let process = process_id::current();
         let mut next = &self.first;
         loop {
             let place = next.get_or_init(|| Box::new(OfProcess::of(process)));
@@ -50,7 +50,7 @@ impl<T> Default for PerProcess<T> {
 /// To drop a parent's value would end what the parent still uses: a connection says goodbye.
 impl<T> Drop for PerProcess<T> {
     fn drop(&mut self) {
-        let process = process::id();
+        let process = process_id::current();
         let mut next = self.first.take();
         while let Some(mut place) = next {
             if place.process != process {
@@ -89,7 +89,7 @@ mod tests {
     #[test]
     fn a_process_finds_its_own_value_and_drops_no_other() {
         let inherited = PerProcess::<Counted>::default();
-        let parents = OfProcess { process: process::id() + 1, ..OfProcess::of(0) };
+        let parents = OfProcess { process: process_id::current() + 1, ..OfProcess::of(0) };
         assert!(inherited.first.set(Box::new(parents)).is_ok());
         let own: *const Counted = inherited.get();
         assert!(std::ptr::eq(own, inherited.get()), "it stays the same");

@@ -9,8 +9,7 @@ use super::backoff::Backoff;
 use super::failure::{Failure, Retry};
 use super::idle_connections::IdleConnections;
 use super::per_process::PerProcess;
-use crate::time::clock::Clock;
-use crate::time::clock::moment::Moment;
+use crate::time::{clock::Clock, clock::moment::Moment};
 
 /// A way to talk to one server. One on which something failed is not used again: its next answer might belong to the
 /// question before.

@@ -2,8 +2,7 @@
 
 use chrono::{DateTime, Utc};
 
-use crate::time::clock::Clock;
-use crate::time::clock::moment::Moment;
+use crate::time::{clock::Clock, clock::moment::Moment};
 
 /// What a server's clock showed, and when it had been heard: later than it was read, so that its time is never taken
 /// for later than it is.

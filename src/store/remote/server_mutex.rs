@@ -9,17 +9,12 @@ use super::failure::Failure;
 use super::owned_name::OwnedName;
 use super::pending_release::{PendingRelease, PendingReleases};
 use crate::base::error::MutexError;
-use crate::lease::holder::Holder;
-use crate::lease::name::MutexName;
 use crate::lease::request::{Lease, LeaseRequest};
-use crate::lease::store_id::StoreId;
-use crate::lease::term::Term;
+use crate::lease::{holder::Holder, name::MutexName, store_id::StoreId, term::Term};
 use crate::store::event_mutex::admission::{Admission, Admitted};
-use crate::store::event_mutex::broken_lease::Broken;
-use crate::store::event_mutex::warning::StoreWarning;
 use crate::store::event_mutex::{Answers, EventMutex, Scope, admit_each, release_before_admit};
-use crate::time::clock::Clock;
-use crate::time::clock::moment::Moment;
+use crate::store::{event_mutex::broken_lease::Broken, event_mutex::warning::StoreWarning};
+use crate::time::{clock::Clock, clock::moment::Moment};
 
 /// The longest time for which a release that the server did not answer is tried again.
 const RELEASE_RETRIED_FOR: Duration = Duration::from_secs(24 * 60 * 60);

@@ -6,9 +6,7 @@ use super::row_key::{RowKey, plain};
 use super::snapshot::Snapshot;
 use super::statements::{Statements, list};
 use crate::lease::holder::{Holder, this_host};
-use crate::lease::owner::Owner;
-use crate::lease::request::LeaseRequest;
-use crate::lease::token::FencingToken;
+use crate::lease::{owner::Owner, request::LeaseRequest, token::FencingToken};
 use crate::store::event_mutex::admission::{Admission, Admitted};
 use crate::store::remote::server_clock::instant;
 

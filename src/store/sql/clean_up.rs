@@ -7,8 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use crate::store::remote::failure::Failure;
-use crate::time::clock::Clock;
-use crate::time::clock::moment::Moment;
+use crate::time::{clock::Clock, clock::moment::Moment};
 
 /// How many rows one statement deletes at most.
 pub(crate) const BATCH: u64 = 500;

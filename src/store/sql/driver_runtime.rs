@@ -10,8 +10,7 @@ use tokio::runtime::{Builder, Handle, Runtime};
 #[cfg(feature = "postgres")]
 use tokio::task::JoinHandle;
 
-use crate::time::clock::Clock;
-use crate::time::clock::moment::Moment;
+use crate::time::{clock::Clock, clock::moment::Moment};
 
 /// How long the end of a connection may take.
 pub(crate) const FAREWELL: Duration = Duration::from_millis(100);

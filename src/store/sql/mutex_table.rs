@@ -11,12 +11,10 @@ use super::row_key::RowKey;
 use super::session::{Session, TextRow};
 use super::snapshot::Snapshot;
 use super::statements::{Statements, TableName, list};
-use crate::store::event_mutex::admission::Admission;
 use crate::store::remote::failure::{Failure, RefusalKind};
-use crate::store::remote::owned_name::OwnedName;
-use crate::store::remote::pending_release::PendingRelease;
 use crate::store::remote::server::{Attempt, PooledConnection, Server};
-use crate::store::remote::server_mutex::Released;
+use crate::store::{event_mutex::admission::Admission, remote::owned_name::OwnedName};
+use crate::store::{remote::pending_release::PendingRelease, remote::server_mutex::Released};
 use crate::time::clock::moment::Moment;
 use crate::time::clock::{Clock, random_below};
 

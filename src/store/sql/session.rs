@@ -2,9 +2,7 @@
 
 use chrono::{DateTime, Utc};
 
-use crate::store::event_mutex::warning::StoreWarning;
-use crate::store::remote::failure::Failure;
-use crate::store::remote::server::Connect;
+use crate::store::{event_mutex::warning::StoreWarning, remote::failure::Failure, remote::server::Connect};
 use crate::time::clock::moment::Moment;
 
 /// What one row says, column by column, as text.

@@ -6,10 +6,7 @@ use std::time::Duration;
 use super::row_key::RowKey;
 use super::session::TextRow;
 use crate::base::escape::Quoted;
-use crate::lease::holder::Holder;
-use crate::lease::name::MutexName;
-use crate::lease::owner::Owner;
-use crate::lease::token::FencingToken;
+use crate::lease::{holder::Holder, name::MutexName, owner::Owner, token::FencingToken};
 use crate::store::remote::server_clock::{ServerClock, instant};
 use crate::time::clock::LITTLE_STEP;
 

@@ -11,19 +11,13 @@ use super::mutex_table::{Exchange, MutexTable};
 use super::row_key::RowKey;
 use super::session::{Session, told};
 use crate::base::error::MutexError;
-use crate::lease::holder::Holder;
-use crate::lease::name::MutexName;
-use crate::lease::term::Term;
-use crate::store::event_mutex::admission::Admission;
-use crate::store::event_mutex::warning::StoreWarning;
-use crate::store::remote::failure::Failure;
-use crate::store::remote::owned_name::OwnedName;
+use crate::lease::{holder::Holder, name::MutexName, term::Term};
 use crate::store::remote::pending_release::{PendingRelease, PendingReleases};
-use crate::store::remote::per_process::PerProcess;
 use crate::store::remote::server::{Attempt, PooledConnection};
 use crate::store::remote::server_mutex::{Backend, Decided, EachAnswer, Released};
-use crate::time::clock::Clock;
-use crate::time::clock::moment::Moment;
+use crate::store::{event_mutex::admission::Admission, event_mutex::warning::StoreWarning, remote::failure::Failure};
+use crate::store::{remote::owned_name::OwnedName, remote::per_process::PerProcess};
+use crate::time::{clock::Clock, clock::moment::Moment};
 
 /// The time until a release of a row that another transaction had locked is sent again.
 const LATER: Duration = Duration::from_secs(5);

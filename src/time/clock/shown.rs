@@ -1,4 +1,4 @@
-//! Instants and lengths of time as they are shown.
+//! Instants and durations as they are shown.
 
 use std::fmt;
 use std::time::Duration;
@@ -14,18 +14,43 @@ impl fmt::Display for Rfc3339 {
     }
 }
 
-/// A length of time as people say it, in its two largest units.
-pub(crate) struct Rough(pub(crate) Duration);
+/// A duration as people write it: `950 µs`, `12 ms`, `1.5 s`, `2 min 5 s`, `1 h 30 min`, `2 d 2 h`.
+pub(crate) struct HumanDuration(pub(crate) Duration);
 
-impl fmt::Display for Rough {
+impl fmt::Display for HumanDuration {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let seconds = self.0.as_secs();
-        let (days, hours, minutes) = (seconds / 86_400, seconds / 3600 % 24, seconds / 60 % 60);
+        let (seconds, millis) = (self.0.as_secs(), self.0.as_millis());
         match seconds {
-            0..60 => write!(f, "{seconds}s"),
-            60..3600 => write!(f, "{minutes}min {}s", seconds % 60),
-            3600..86_400 => write!(f, "{hours}h {minutes}min"),
-            _ => write!(f, "{days}d {hours}h"),
+            _ if millis == 0 => write!(f, "{} µs", self.0.as_micros()),
+            0 => write!(f, "{millis} ms"),
+            1..60 => write!(f, "{seconds}.{} s", self.0.subsec_millis() / 100),
+            60..3600 => write!(f, "{} min {} s", seconds / 60, seconds % 60),
+            3600..86_400 => write!(f, "{} h {} min", seconds / 3600, seconds % 3600 / 60),
+            _ => write!(f, "{} d {} h", seconds / 86_400, seconds % 86_400 / 3600),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_duration_reads_as_a_person_says_it() {
+        let cases = [
+            (0, "0 µs"),
+            (999, "999 µs"),
+            (1_000, "1 ms"),
+            (999_999, "999 ms"),
+            (1_000_000, "1.0 s"),
+            (59_990_000, "59.9 s"),
+            (60_000_000, "1 min 0 s"),
+            (3_599_000_000, "59 min 59 s"),
+            (90 * 60_000_000, "1 h 30 min"),
+            (50 * 60 * 60_000_000, "2 d 2 h"),
+        ];
+        for (micros, text) in cases {
+            assert_eq!(HumanDuration(Duration::from_micros(micros)).to_string(), text);
         }
     }
 }

@@ -4,8 +4,7 @@ use std::error::Error;
 use std::fmt;
 use std::ops::Range;
 
-use crate::base::error::debug_as_display;
-use crate::base::escape::Quoted;
+use crate::base::{error::debug_as_display, escape::Quoted};
 
 /// A text that is not a [`Crontab`](crate::Crontab). `Display` quotes it, names the field and says what is wrong there.
 ///

@@ -1,11 +1,10 @@
 //! Reads the text of a crontab into bit sets. Allocates only where something is wrong.
 
-use std::fmt;
+use std::{fmt, iter};
 
 use super::error::CrontabError;
 use super::field::{Field, FieldSet};
-use crate::base::escape::OneLine;
-use crate::base::escape::Quoted;
+use crate::base::{escape::OneLine, escape::Quoted};
 
 /// More than the longest list of all five fields has, and little enough that refusing any text is cheap.
 const MAX_BYTES: usize = 1_000;
@@ -87,7 +86,7 @@ impl<'a> BadPart<'a> {
 /// `list = item {"," item}`
 fn read_list(field: Field, list: &str) -> Result<FieldSet, BadPart<'_>> {
     let mut set = FieldSet { bits: 0, star: list.starts_with('*') };
-    for item in list.split(',') {
+    for item in split(list, |byte| byte == b',') {
         set = set.with(read_item(field, item)?);
     }
     Ok(set.of(field))
@@ -101,8 +100,8 @@ fn read_item(field: Field, item: &str) -> Result<FieldSet, BadPart<'_>> {
     if field == Field::DayOfMonth && item.eq_ignore_ascii_case("L") {
         return Ok(FieldSet::LAST_DAY);
     }
-    let (range, step) = item.split_once('/').map_or((item, None), |(range, step)| (range, Some(step)));
-    let ends = range.split_once('-');
+    let (range, step) = split_once(item, b'/').map_or((item, None), |(range, step)| (range, Some(step)));
+    let ends = split_once(range, b'-');
     let (low, high) = match ends {
         _ if range == "*" => (field.first(), field.last()),
         Some((low, high)) => (read_number(field, item, low)?, read_number(field, item, high)?),
@@ -134,6 +133,24 @@ fn read_item(field: Field, item: &str) -> Result<FieldSet, BadPart<'_>> {
         Some(Some(step)) => step,
     };
     Ok(FieldSet::stepped(low, high, step))
+}
+
+/// The parts of a text between ASCII characters. The search in `str::split` is made for long texts, and these have a few
+/// bytes.
+fn split(text: &str, by: fn(u8) -> bool) -> impl Iterator<Item = &str> {
+    let mut rest = Some(text);
+    iter::from_fn(move || {
+        let text = rest.take()?;
+        let Some(at) = text.bytes().position(by) else { return Some(text) };
+        rest = Some(&text[at + 1..]);
+        Some(&text[..at])
+    })
+}
+
+/// The text before and after an ASCII character.
+fn split_once(text: &str, by: u8) -> Option<(&str, &str)> {
+    let at = text.bytes().position(|byte| byte == by)?;
+    Some((&text[..at], &text[at + 1..]))
 }
 
 /// A number within the field, or a name that stands for one.
@@ -209,5 +226,5 @@ const BLANKS: [char; 2] = [' ', '\t'];
 
 /// The fields of a text, as they are written.
 fn lists(text: &str) -> impl Iterator<Item = &str> {
-    text.split(BLANKS).filter(|list| !list.is_empty())
+    split(text, |byte| matches!(byte, b' ' | b'\t')).filter(|list| !list.is_empty())
 }

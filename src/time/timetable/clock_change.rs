@@ -2,8 +2,7 @@
 
 use std::ops::Range;
 
-use crate::time::zone::Zone;
-use crate::time::zone::changes::Change;
+use crate::time::{zone::Zone, zone::changes::Change};
 
 /// What becomes of an event's times when the clocks of its zone are set forward or back; see
 /// [`Event::on_clock_change`](crate::Event::on_clock_change).

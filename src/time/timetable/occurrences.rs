@@ -7,9 +7,7 @@ use chrono::{DateTime, Timelike, Utc};
 use super::clock_change::SmallChange;
 use super::seconds::Seconds;
 use super::windows::Windows;
-use crate::time::crontab::Crontab;
-use crate::time::crontab::search::SearchStart;
-use crate::time::zone::Zone;
+use crate::time::{crontab::Crontab, crontab::search::SearchStart, zone::Zone};
 
 /// No two offsets that one zone has had, or that tables foresee, are further apart: a day, when it moved to the other
 /// side of the date line, and an hour or two of daylight saving.

@@ -2,8 +2,7 @@
 
 use chrono::{NaiveTime, Timelike};
 
-use crate::time::crontab::Crontab;
-use crate::time::crontab::field::Field;
+use crate::time::{crontab::Crontab, crontab::field::Field};
 
 const MINUTES_OF_A_DAY: u32 = 24 * 60;
 

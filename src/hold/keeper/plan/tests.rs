@@ -11,13 +11,9 @@ use super::*;
 use crate::base::error::MutexError;
 use crate::hold::keeper::exit_release::FEW_SECONDS;
 use crate::hold::tenure::{NO_THREAD, this_thread};
-use crate::lease::owner::Owner;
-use crate::lease::request::LeaseRequest;
-use crate::lease::token::FencingToken;
-use crate::store::event_mutex::EventMutex;
-use crate::store::event_mutex::admission::Grant;
-use crate::time::clock::Clock;
-use crate::time::clock::manual::ManualClock;
+use crate::lease::{owner::Owner, request::LeaseRequest, token::FencingToken};
+use crate::store::{event_mutex::EventMutex, event_mutex::admission::Grant};
+use crate::time::{clock::Clock, clock::manual::ManualClock};
 
 const SEQUENCES: u64 = 20_000;
 const OPERATIONS: usize = 40;

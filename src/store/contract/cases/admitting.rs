@@ -4,11 +4,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 use crate::lease::request::Lease;
-use crate::store::contract::harness::Harness;
 use crate::store::contract::race::{patiently, rounds, together};
 use crate::store::contract::subject::{Subject, answered, broken, granted, long, must, occurrence};
-use crate::store::event_mutex::EventMutex;
 use crate::store::event_mutex::admission::{Admission, Admitted};
+use crate::store::{contract::harness::Harness, event_mutex::EventMutex};
 
 pub(super) fn an_admission_is_granted_as_it_was_asked_for<H: Harness>(subject: &Subject<H>) {
     let name = subject.name("both");

@@ -1,7 +1,6 @@
 //! Cases of `break_lease`.
 
-use crate::lease::name::MutexName;
-use crate::lease::request::Lease;
+use crate::lease::{name::MutexName, request::Lease};
 use crate::store::contract::harness::Harness;
 use crate::store::contract::subject::{CaseResult, Subject, long, must};
 

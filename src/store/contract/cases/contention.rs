@@ -4,12 +4,10 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
-use crate::lease::name::MutexName;
-use crate::lease::request::Lease;
-use crate::store::contract::harness::Harness;
+use crate::lease::{name::MutexName, request::Lease};
 use crate::store::contract::race::{exactly, patiently, rounds, together};
 use crate::store::contract::subject::{Subject, answered, must};
-use crate::store::event_mutex::EventMutex;
+use crate::store::{contract::harness::Harness, event_mutex::EventMutex};
 
 pub(super) fn of_eight_threads_exactly_one_wins_each_of_a_thousand_rounds<H: Harness>(subject: &Subject<H>) {
     let name = subject.name("contested");

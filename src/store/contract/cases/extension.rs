@@ -1,9 +1,8 @@
 //! Cases of `extend`: only the owner can, and only as long as it holds.
 
 use crate::lease::request::Lease;
-use crate::store::contract::harness::Harness;
 use crate::store::contract::subject::{CaseResult, Subject, long, must};
-use crate::store::event_mutex::EventMutex;
+use crate::store::{contract::harness::Harness, event_mutex::EventMutex};
 
 pub(super) fn a_store_says_whether_it_can_extend<H: Harness>(subject: &Subject<H>) {
     let (can, lease) = (subject.mutex.can_extend(), subject.create(&subject.name("asked")));

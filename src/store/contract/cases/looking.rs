@@ -2,10 +2,8 @@
 
 use chrono::TimeDelta;
 
-use crate::store::contract::harness::Harness;
-use crate::store::contract::race::beside;
 use crate::store::contract::subject::{CaseResult, Subject, answered, broken, long, must};
-use crate::store::event_mutex::EventMutex;
+use crate::store::{contract::harness::Harness, contract::race::beside, event_mutex::EventMutex};
 
 pub(super) fn looking_at_a_free_name_leaves_it_free<H: Harness>(subject: &Subject<H>) {
     let name = subject.name("free");

@@ -4,8 +4,7 @@ use std::collections::HashSet;
 
 use chrono::{DateTime, TimeDelta};
 
-use crate::lease::name::MutexName;
-use crate::lease::request::Lease;
+use crate::lease::{name::MutexName, request::Lease};
 use crate::store::contract::harness::Harness;
 use crate::store::contract::subject::{Subject, lease, occurrence};
 

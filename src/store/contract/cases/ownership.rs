@@ -1,9 +1,8 @@
 //! Cases of late releases: only the owner releases.
 
 use crate::lease::request::Lease;
-use crate::store::contract::harness::Harness;
 use crate::store::contract::subject::{Subject, must};
-use crate::store::event_mutex::EventMutex;
+use crate::store::{contract::harness::Harness, event_mutex::EventMutex};
 
 pub(super) fn a_second_forget_changes_nothing<H: Harness>(subject: &Subject<H>) {
     let name = subject.name("forgotten twice");

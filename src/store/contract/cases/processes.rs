@@ -9,15 +9,11 @@ use std::process::{Command, Stdio};
 use std::sync::mpsc::Receiver;
 use std::thread;
 
-use crate::lease::name::MutexName;
-use crate::lease::request::Lease;
-use crate::lease::term::Term;
+use crate::lease::{name::MutexName, request::Lease, term::Term};
 use crate::store::contract::child::{Other, say};
-use crate::store::contract::harness::Harness;
-use crate::store::contract::race::patiently;
 use crate::store::contract::subject::{CaseResult, Subject, answered, broken, lease, long, must};
-use crate::store::event_mutex::EventMutex;
 use crate::store::event_mutex::lifeline::Lifeline;
+use crate::store::{contract::harness::Harness, contract::race::patiently, event_mutex::EventMutex};
 
 const PROCESSES: usize = 4;
 const NAMES: usize = 1_000;

@@ -1,10 +1,8 @@
 //! Cases of `release_after`: the name stays held until then, also when the process has gone.
 
-use crate::lease::request::Lease;
-use crate::lease::term::Term;
-use crate::store::contract::harness::Harness;
+use crate::lease::{request::Lease, term::Term};
 use crate::store::contract::subject::{CaseResult, Subject, long, must};
-use crate::store::event_mutex::EventMutex;
+use crate::store::{contract::harness::Harness, event_mutex::EventMutex};
 
 pub(super) fn a_name_that_is_released_later_is_held_until_then<H: Harness>(subject: &Subject<H>) -> CaseResult {
     if let Some(unsupported) = subject.can_not_extend() {

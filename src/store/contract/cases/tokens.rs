@@ -1,8 +1,6 @@
 //! Cases of fencing tokens: they rise with every grant of a name.
 
-use crate::lease::name::MutexName;
-use crate::lease::request::Lease;
-use crate::lease::token::FencingToken;
+use crate::lease::{name::MutexName, request::Lease, token::FencingToken};
 use crate::store::contract::harness::Harness;
 use crate::store::contract::subject::{CaseResult, Subject, must, occurrence};
 

@@ -5,9 +5,7 @@ use std::ops::Range;
 use chrono::{DateTime, Utc};
 
 use super::sealed_block::{clipped, escaped, parse_stamp, stamp, unsealed, write_sealed};
-use crate::lease::holder::Holder;
-use crate::lease::name::MutexName;
-use crate::lease::token::FencingToken;
+use crate::lease::{holder::Holder, name::MutexName, token::FencingToken};
 use crate::store::file::paths::hashed;
 
 /// One claim, in bytes.

@@ -6,12 +6,8 @@ use chrono::{DateTime, Utc};
 
 use super::claim_index::ClaimIndex;
 use super::claim_line::{CLAIM_LEN, ClaimHash, ClaimLine, Validity, claim_line};
-use crate::lease::holder::Holder;
-use crate::lease::name::MutexName;
-use crate::lease::token::FencingToken;
-use crate::store::file::error::FileError;
-use crate::store::file::open_file::OpenFile;
-use crate::store::file::paths::MutexPaths;
+use crate::lease::{holder::Holder, name::MutexName, token::FencingToken};
+use crate::store::{file::error::FileError, file::open_file::OpenFile, file::paths::MutexPaths};
 
 /// How many claims are read at once, and how many a record has before it gets an index.
 const CLAIMS_AT_ONCE: u32 = 64;

@@ -6,18 +6,11 @@ use super::claims::{Claims, Room, Slot};
 use super::name_block::{HEADER_MAX, NameCheck, check_name};
 use super::record_lock::RecordLock;
 use super::state::{KnownState, LeaseEnd, LeaseState, RecordState, STATE_LEN};
-use crate::lease::holder::Holder;
-use crate::lease::name::MutexName;
-use crate::lease::owner::Owner;
-use crate::lease::request::Lease;
-use crate::lease::term::Term;
-use crate::lease::token::FencingToken;
+use crate::lease::{holder::Holder, name::MutexName, owner::Owner, request::Lease, term::Term, token::FencingToken};
 use crate::store::event_mutex::admission::{Admission, Admitted, Grant};
-use crate::store::event_mutex::broken_lease::Broken;
-use crate::store::file::error::FileError;
 use crate::store::file::life_file::{LifeFile, LifeLock, is_alive, is_any_alive, noting_if_ended};
-use crate::store::file::open_file::OpenFile;
 use crate::store::file::paths::MutexPaths;
+use crate::store::{event_mutex::broken_lease::Broken, file::error::FileError, file::open_file::OpenFile};
 use crate::time::clock::wall_plus;
 
 /// A locked record and its state. Nobody else looks at it or changes it before this is dropped.

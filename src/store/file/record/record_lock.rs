@@ -10,8 +10,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use crate::store::file::error::FileError;
-use crate::store::file::open_file::OpenFile;
+use crate::store::{file::error::FileError, file::open_file::OpenFile};
 use crate::time::clock::Clock;
 
 mod queue;

@@ -3,8 +3,7 @@
 use std::fmt::{self, Write};
 
 use super::sealed_block::{clipped, escaped, parse_stamp, stamp, unsealed, write_sealed};
-use crate::lease::holder::Holder;
-use crate::lease::token::FencingToken;
+use crate::lease::{holder::Holder, token::FencingToken};
 use crate::store::file::life_file::LifeId;
 
 /// The state, in bytes: one sector of a disk.
@@ -52,7 +51,8 @@ const BEYOND: &str = " beyond until";
 
 impl RecordState {
     pub(super) fn to_block(&self) -> [u8; STATE_LEN] {
-        let mut text = format!("last {}\nclaims {}\nlease ", self.last, self.last_claim);
+        let mut text = String::with_capacity(STATE_LEN);
+        let _ = write!(text, "last {}\nclaims {}\nlease ", self.last, self.last_claim);
         match &self.lease {
             LeaseState::Free => text += "free\n",
             LeaseState::Unknown => text += "unknown\n",

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::{self, Thread};
 use std::time::Duration;
 
-use crate::base::process;
+use crate::base::process_id;
 use crate::store::file::open_file::FileId;
 use crate::time::clock::Clock;
 
@@ -29,7 +29,7 @@ pub(super) struct QueueHead(QueueKey);
 impl QueueHead {
     /// Waits until all threads have gone that came to this record before.
     pub(super) fn wait_for(record: FileId, limit: Duration) -> Result<Self, Arc<str>> {
-        let key = (process::id(), record);
+        let key = (process_id::current(), record);
         let waiter = {
             let mut queues = queues();
             let Some(queue) = queues.get_mut(&key) else {
@@ -126,7 +126,7 @@ mod tests {
         let (_file, record) = record();
         let served = ten_behind(QueueHead::wait_for(record, LIMIT).unwrap(), drop);
         assert_eq!(served, (0..10).map(Ok).collect::<Vec<_>>());
-        assert!(!queues().contains_key(&(process::id(), record)));
+        assert!(!queues().contains_key(&(process_id::current(), record)));
     }
 
     #[test]

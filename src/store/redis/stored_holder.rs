@@ -6,11 +6,9 @@ use std::time::Duration;
 use chrono::{DateTime, SecondsFormat, Utc};
 use redis::{RedisWrite, ToRedisArgs};
 
-use crate::base::process;
+use crate::base::process_id;
 use crate::lease::holder::{Holder, this_host};
-use crate::lease::owner::Owner;
-use crate::lease::term::Term;
-use crate::lease::token::FencingToken;
+use crate::lease::{owner::Owner, term::Term, token::FencingToken};
 use crate::store::remote::server_clock::instant;
 use crate::time::clock::wall_plus;
 
@@ -33,7 +31,7 @@ impl ToRedisArgs for OwnedBy {
 /// What an entry of ours says behind its owner, its token and its term; `since` is the server's time.
 pub(super) fn about(since: DateTime<Utc>) -> String {
     let since = since.to_rfc3339_opts(SecondsFormat::Millis, true);
-    format!(" since={since} pid={} host={}", process::id(), this_host())
+    format!(" since={since} pid={} host={}", process_id::current(), this_host())
 }
 
 /// Who holds what an entry stands for, and how long from `now` on by what the server says is left of it; nothing if
@@ -86,6 +84,6 @@ mod tests {
             |token: i64| held_for(&format!("{}token={token} term=9{}", OwnedBy(Owner::unique()), about(since)), now);
         assert_eq!(held_for(now.timestamp_micros() - 7_000_001), Some(Duration::from_micros(7_000_001)));
         assert_eq!(held_for(now.timestamp_micros() + 1), Some(Duration::from_secs(5)));
-        assert_eq!(crate::store::redis::entry::held_for("1", now), None);
+        assert_eq!(crate::store::redis::stored_holder::held_for("1", now), None);
     }
 }

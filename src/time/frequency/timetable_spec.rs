@@ -2,9 +2,8 @@
 
 use super::error::FrequencyError;
 use super::time_of_day::TimeOfDay;
-use crate::time::crontab::Crontab;
 use crate::time::crontab::field::{Field, FieldSet, InField};
-use crate::time::timetable::seconds::Seconds;
+use crate::time::{crontab::Crontab, timetable::seconds::Seconds};
 
 /// When an event is due, as far as it was said: by an expression, or field by field.
 #[derive(Clone, Debug, Default)]

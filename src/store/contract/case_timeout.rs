@@ -77,8 +77,7 @@ mod tests {
 
     use super::*;
     use crate::lease::name::MutexName;
-    use crate::store::event_mutex::EventMutex;
-    use crate::store::memory::MemoryMutex;
+    use crate::store::{event_mutex::EventMutex, memory::MemoryMutex};
 
     /// Waits for a case that asks so often, with a pause of so many milliseconds before each call, and then hangs or ends.
     fn wait_for(calls: u32, pause: u64, hangs: bool, patience: Patience) -> Result<(), String> {

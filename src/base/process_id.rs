@@ -9,7 +9,7 @@ static ID: AtomicU32 = AtomicU32::new(0);
 
 /// The id of this process. To ask the system costs a call each time, so it is asked once, and again after a `fork`.
 #[inline]
-pub(crate) fn id() -> u32 {
+pub(crate) fn current() -> u32 {
     match ID.load(Ordering::Relaxed) {
         0 => ask(),
         id => id,
@@ -47,6 +47,6 @@ mod tests {
 
     #[test]
     fn the_id_is_that_of_this_process() {
-        assert_eq!([id(), id()], [std::process::id(); 2]);
+        assert_eq!([current(), current()], [std::process::id(); 2]);
     }
 }

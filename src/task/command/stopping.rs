@@ -1,0 +1,104 @@
+//! Stops a command: asks all that it started to end when its run is cancelled, and kills what is left after its grace.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use crate::hold::tenure::Tenure;
+use crate::observe::cancel::CancelReason;
+#[cfg(unix)]
+use crate::task::process_group::{Leader, ProcessGroup as Processes};
+#[cfg(not(unix))]
+use crate::task::process_not_unix::{Leader, ProcessAlone as Processes};
+use crate::time::{clock::Clock, clock::moment::Moment};
+
+/// What is left for a command to end in when it is killed.
+pub(crate) const KILLING_TAKES: Duration = Duration::from_secs(1);
+
+/// How often is looked whether what the command left behind has ended.
+const FIRST_LOOK: Duration = Duration::from_millis(1);
+const LAST_LOOK: Duration = Duration::from_millis(500);
+
+/// From this on each look is a thorough one.
+const THOROUGH_LOOK: Duration = Duration::from_millis(16);
+
+/// Waits until nothing is left of the group, and ends it if the run is cancelled. Why it did so, if it did.
+pub(super) fn wait_for_end(
+    group: &mut Processes,
+    tenure: &Arc<Tenure>,
+    end: &LeaderEnd,
+    grace: Duration,
+) -> Option<CancelReason> {
+    let clock = Clock::system();
+    let mut stopping: Option<Stopping> = None;
+    let mut look = FIRST_LOOK;
+    loop {
+        let has_ended = end.has_come();
+        if has_ended && group.has_gone(look >= THOROUGH_LOOK) {
+            return stopping.map(|stopping| stopping.reason);
+        }
+        if stopping.is_none()
+            && let Some(reason) = tenure.reason()
+        {
+            group.terminate();
+            stopping = Some(Stopping { reason, kill_at: clock.moment().plus(grace), killed: false });
+            look = FIRST_LOOK;
+        }
+        if let Some(stopping) = &mut stopping
+            && stopping.is_over(tenure)
+        {
+            group.kill();
+            if !stopping.killed {
+                (stopping.killed, look) = (true, FIRST_LOOK);
+            }
+        }
+        let killed = stopping.as_ref().is_some_and(|stopping| stopping.killed);
+        let next_look = if has_ended || killed || !end.is_told { clock.moment().plus(look) } else { Moment::NEVER };
+        look = (look * 2).min(LAST_LOOK);
+        tenure.wait_while(|now, waiting| {
+            let patience = match &stopping {
+                None if tenure.reason_at(now).is_some() => return None,
+                None => waiting.patience(tenure.end()),
+                Some(stopping) if stopping.killed => Duration::MAX,
+                Some(stopping) if stopping.is_over(tenure) => return None,
+                Some(stopping) => waiting.patience(last_moment(tenure)).min(stopping.kill_at.since(clock.moment())),
+            };
+            let patience = patience.min(next_look.since(clock.moment()));
+            (end.has_come() == has_ended && !patience.is_zero()).then_some(patience)
+        });
+    }
+}
+
+/// A command that was told to stop.
+struct Stopping {
+    reason: CancelReason,
+    /// On the machine's clock, which is the command's.
+    kill_at: Moment,
+    killed: bool,
+}
+
+impl Stopping {
+    /// Whether it may not go on any longer.
+    fn is_over(&self, tenure: &Tenure) -> bool {
+        self.kill_at <= Clock::system().moment() || last_moment(tenure) <= tenure.clock().moment()
+    }
+}
+
+/// The latest time at which a command that was told to stop is killed, on the clock of its lease.
+fn last_moment(tenure: &Tenure) -> Moment {
+    tenure.last_moment().minus(KILLING_TAKES)
+}
+
+/// How the end of the process that was started is learned of.
+pub(super) struct LeaderEnd {
+    pub(super) leader: Leader,
+    /// Whether a thread waits for it. Without one it is looked for now and then.
+    pub(super) is_told: bool,
+    pub(super) has_come: Arc<AtomicBool>,
+}
+
+impl LeaderEnd {
+    fn has_come(&self) -> bool {
+        if self.is_told { self.has_come.load(Ordering::Acquire) } else { self.leader.has_ended() }
+    }
+}
