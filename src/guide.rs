@@ -2,8 +2,7 @@
 //!
 //! | question | page |
 //! | --- | --- |
-//! | When is an event due? Which words are there? | [`frequencies`] |
-//! | What do time zones and daylight saving do to it? | [`clock_changes`] |
+//! | When is an event due? Which words are there? What do time zones and daylight saving do to it? | [`frequencies`] |
 //! | What does each protection do? How does a task learn that its lease is lost? | [`protections`] |
 //! | Which server runs what, minute by minute? | [`scenarios`] |
 //! | How do I tick from cron or in a service? How do I catch up missed occurrences, or pause? | [`service`] |
@@ -19,9 +18,6 @@
 #[doc = include_str!("guide/frequencies.md")]
 #[doc = include_str!("event/frequencies/table.md")]
 pub mod frequencies {}
-
-#[doc = include_str!("guide/clock_changes.md")]
-pub mod clock_changes {}
 
 #[doc = include_str!("guide/protections.md")]
 pub mod protections {}
