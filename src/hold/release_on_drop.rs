@@ -70,11 +70,6 @@ impl<M: EventMutex, H: Releasable> ReleaseOnDrop<M, H> {
     }
 
     /// Gives back the lease, if there is one among it.
-    #[expect(
-        clippy::inline_always,
-        reason = "what is held that is moved once more costs each due event several nanoseconds"
-    )]
-    #[inline(always)]
     pub(crate) fn release(self) -> (H, Option<Release>) {
         let release = self.give_back();
         (self.into_inner(), release)
@@ -104,11 +99,6 @@ impl<M: EventMutex, H: Releasable> ReleaseOnDrop<M, H> {
         self.holding().pid().is_some_and(|pid| pid != process_id::current())
     }
 
-    #[expect(
-        clippy::inline_always,
-        reason = "what is held that is moved once more costs each due event several nanoseconds"
-    )]
-    #[inline(always)]
     fn give_back(&self) -> Option<Release> {
         if self.is_inherited() {
             return Some(Release::Lost);

@@ -83,11 +83,6 @@ impl Right {
 }
 
 impl Tenure {
-    #[expect(
-        clippy::inline_always,
-        reason = "a grant that is moved once more costs each due event several nanoseconds"
-    )]
-    #[inline(always)]
     pub(crate) fn new(
         clock: Clock,
         grant: Option<Grant>,

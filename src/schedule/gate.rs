@@ -1,7 +1,5 @@
 //! Decides whether an event may run: its filters first, then one request to the store for its lease and claim together.
 
-#![expect(clippy::inline_always, reason = "a value that is moved once more costs each due event several nanoseconds")]
-
 use std::slice;
 use std::sync::Arc;
 
@@ -197,7 +195,6 @@ pub(crate) fn admit_batch<'a>(
 }
 
 /// Turns the decision of the store into a run or a reason to skip it; a grant that is not used goes to `unused`.
-#[inline(always)]
 fn accept_decision<'a>(
     planned: &PlannedRun<'a>,
     decision: Result<Grant, SkipReason>,
@@ -227,7 +224,6 @@ fn apply_outage_policy<'a>(planned: &PlannedRun<'a>, reason: SkipReason) -> Resu
 
 /// Begins the run and the renewal of its lease, unless the grant came too late, or this process still renews a lease of
 /// that name, which the store has forgotten.
-#[inline(always)]
 fn accept_grant<'a>(
     planned: &PlannedRun<'a>,
     grant: Grant,
@@ -257,7 +253,6 @@ fn accept_grant<'a>(
     }
 }
 
-#[inline(always)]
 pub(crate) fn begin_run<'a>(planned: &PlannedRun<'a>, grant: Option<Grant>) -> AdmittedRun<'a> {
     let at_least = planned.event.protection.lease.and_then(|terms| terms.at_least);
     let stopping = planned.event.work.stopping();
@@ -281,7 +276,6 @@ struct AnswerCount {
 }
 
 /// Asks the store, unless it was out a moment ago, and records an outage.
-#[inline(always)]
 fn ask_store<A>(
     planned: &PlannedRun<'_>,
     ask: impl FnOnce(&dyn EventMutex) -> A,
@@ -312,7 +306,6 @@ impl NoAnswer {
 }
 
 /// Checks one answer. If the number of answers is wrong, a refusal may belong to another admission.
-#[inline(always)]
 fn check_answer(
     admission: &Admission,
     answer: Option<Result<Admitted, MutexError>>,

@@ -34,11 +34,6 @@ pub struct Run {
 }
 
 impl Run {
-    #[expect(
-        clippy::inline_always,
-        reason = "a grant that is moved once more costs each due event several nanoseconds"
-    )]
-    #[inline(always)]
     pub(crate) fn new(event: Arc<str>, occurrence: DateTime<Utc>, lateness: Duration, tenure: Tenure) -> Self {
         Self { id: RunId { event, occurrence }, lateness, tenure: Arc::new(tenure) }
     }

@@ -1,10 +1,5 @@
 //! Runs one event: gate, `before` hooks, task, hooks after it, release.
 
-#![expect(
-    clippy::inline_always,
-    reason = "an outcome that is moved once more costs each due event several nanoseconds"
-)]
-
 use std::iter;
 use std::sync::Arc;
 use std::time::Duration;
@@ -60,14 +55,12 @@ impl PlannedRun<'_> {
     }
 
     /// Enters a run that has ended and whose lease was released; gives back its claim if the task did not start.
-    #[inline(always)]
     pub(crate) fn conclude(&self, outcome: RunOutcome, released: (Run, Option<Release>)) -> Entry {
         gate::give_back_claims(self, iter::once((&outcome, &released.0)));
         self.enter_released(outcome, released)
     }
 
     /// Enters a run that has ended and has given back all that it is to give back.
-    #[inline(always)]
     pub(crate) fn enter_released(&self, mut outcome: RunOutcome, (run, release): (Run, Option<Release>)) -> Entry {
         // A store that is out at the release is not asked again in this tick either.
         if let Some(outage) = release.as_ref().and_then(Release::outage) {
@@ -78,7 +71,6 @@ impl PlannedRun<'_> {
     }
 
     /// The entry of the report, which is also told to `tracing` and to `catch_up`.
-    #[inline(always)]
     fn enter(&self, event: Arc<str>, verdict: Verdict) -> Entry {
         let zone = self.event.timetable.zone.clone();
         self.settle_occurrence(&verdict);
@@ -94,7 +86,6 @@ impl PlannedRun<'_> {
     }
 
     /// `before` hooks, task, hooks after it; the caller holds the lease.
-    #[inline(always)]
     pub(crate) fn perform(&self, admitted_run: &AdmittedRun<'_>) -> RunOutcome {
         let run = admitted_run.run();
         let _watched = self.context.shutdown.map(|shutdown| shutdown.watch(run));
