@@ -26,11 +26,6 @@ macro_rules! table {
     };
 }
 
-/// Every case by its name, in the order of the list.
-pub(super) fn all<H: Harness>() -> Vec<(&'static str, Case<H>)> {
-    crate::__contract_cases!([table](H))
-}
-
 /// Every case, in the order in which they run. This one list feeds both
 /// `contract_tests!` and `check`.
 #[doc(hidden)]
@@ -132,4 +127,9 @@ macro_rules! __contract_cases {
             }
         }
     };
+}
+
+/// Every case by its name, in the order of the list.
+pub(super) fn all<H: Harness>() -> Vec<(&'static str, Case<H>)> {
+    __contract_cases!([table](H))
 }

@@ -107,8 +107,7 @@ fn imports(files: &[(String, String)]) -> Imports {
             // The longest part of it that is a file.
             let file = (0..=from.len()).rev().map(|count| from[..count].join("::"));
             let file = file.into_iter().find(|file| modules.contains(file.as_str())).unwrap_or_default();
-            // Macros live at the root of their crate.
-            if file != *module && !from[0].starts_with("__") {
+            if file != *module {
                 to.insert(file);
             }
         }
