@@ -125,7 +125,7 @@ pub use lease::token::FencingToken;
 pub use observe::cancel::{CancelReason, Cancelled};
 pub use observe::fault::Fault;
 pub use observe::kept_output::KeptOutput;
-pub use observe::outcome::hook::{Hook, HookFailure};
+pub use observe::outcome::hook_failure::{Hook, HookFailure};
 pub use observe::outcome::{Ended, RunOutcome};
 pub use observe::paused::Pause;
 pub use observe::release::Release;

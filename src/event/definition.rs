@@ -12,7 +12,7 @@ use super::filter::{Environments, Filter, windows_of};
 use super::protection::{LeaseTerms, Protection, claim_window};
 use super::protection_request::ProtectionRequest;
 use crate::lease::{name::MutexName, term::Term};
-use crate::observe::{outcome::RunOutcome, outcome::hook::Hook};
+use crate::observe::{outcome::RunOutcome, outcome::hook_failure::Hook};
 use crate::store::handle::Store;
 use crate::task::command::{Command, LONGEST_GRACE};
 use crate::task::run::Run;

@@ -7,7 +7,7 @@ use chrono::{Month, Weekday};
 use super::add_error::AddErrorKind;
 use super::definition::Event;
 use super::filter::Filter;
-use crate::time::crontab::field::{Field, FieldSet};
+use crate::time::crontab::field_set::{Field, FieldSet};
 use crate::time::frequency::timetable_spec::{FieldWords, Interval};
 use crate::time::timetable::windows::Window;
 use crate::time::{

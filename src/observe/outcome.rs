@@ -16,9 +16,9 @@ use crate::base::escape::{Chain, Lines};
 use crate::lease::token::FencingToken;
 use crate::time::clock::shown::HumanDuration;
 
-pub(crate) mod hook;
+pub(crate) mod hook_failure;
 
-use hook::{Hook, HookFailure};
+use hook_failure::{Hook, HookFailure};
 
 /// How one run ended; `then` and its kin receive it, and the report keeps it.
 ///

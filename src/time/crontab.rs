@@ -7,13 +7,13 @@ use chrono::NaiveDateTime;
 
 pub(crate) mod civil;
 pub(crate) mod error;
-pub(crate) mod field;
+pub(crate) mod field_set;
 mod parse;
 pub(crate) mod search;
 
 use civil::CivilFields;
 use error::CrontabError;
-use field::{Field, FieldSet, InField};
+use field_set::{Field, FieldSet, InField};
 use search::DueMasks;
 use search::SearchStart;
 

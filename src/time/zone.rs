@@ -9,7 +9,7 @@ use chrono::{DateTime, FixedOffset, Local, NaiveDateTime, Offset, TimeZone, Utc}
 use crate::base::{error::debug_as_display, escape::Quoted};
 
 pub(crate) mod changes;
-mod variable;
+mod tz_variable;
 
 use changes::Change;
 
@@ -100,7 +100,7 @@ impl Zone {
 
     /// Whether the machine says which zone its own is, if that is meant.
     pub(crate) fn check(&self) -> Result<(), UnknownZone> {
-        let wrong = if self.0 == Kind::Local { variable::of_no_zone() } else { None };
+        let wrong = if self.0 == Kind::Local { tz_variable::of_no_zone() } else { None };
         wrong.map_or(Ok(()), |value| {
             Err(UnknownZone { text: Quoted::new(&value.to_string_lossy()), instead: Instead::AnotherVariable })
         })
@@ -348,7 +348,7 @@ impl fmt::Display for UnknownZone {
                 "the machine's own zone is not known: the variable TZ is {text}, which is neither a zone in {} nor a rule such \
                  as `CET-1CEST,M3.5.0,M10.5.0/3`; correct it, install the system's time zones (the package tzdata), or name \
                  the zone in the program instead of `local`",
-                variable::FOLDERS[0]
+                tz_variable::FOLDERS[0]
             ),
         }
     }

@@ -11,7 +11,7 @@ use crate::base::catch_panic::contain;
 use crate::base::process_id;
 use crate::lease::{holder::this_host, token::FencingToken};
 use crate::observe::fault::{Fault, attempt};
-use crate::observe::outcome::hook::{Hook, HookFailure};
+use crate::observe::outcome::hook_failure::{Hook, HookFailure};
 use crate::observe::outcome::{Ended, RunOutcome};
 use crate::observe::{command_exit::CommandExit, log::print_unless_logged, release::Release, skip_reason::SkipReason};
 use crate::schedule::gate::{self, AdmittedRun};

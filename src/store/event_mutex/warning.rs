@@ -89,17 +89,7 @@ pub enum StoreWarning {
     },
 }
 
-/// How far clocks that follow the same time are apart at most.
-#[cfg(any(feature = "redis", feature = "mysql", feature = "postgres"))]
-const CLOCKS_DIFFER: Duration = Duration::from_secs(10);
-
 impl StoreWarning {
-    /// What is to be said of a server's clock that is so far from ours.
-    #[cfg(any(feature = "redis", feature = "mysql", feature = "postgres"))]
-    pub(crate) fn of_clocks(apart: Duration) -> Option<Self> {
-        (apart > CLOCKS_DIFFER).then_some(Self::ClocksDiffer { by: apart })
-    }
-
     /// What is to be said of grants that lie so far in the future of the server's clock.
     #[cfg(any(feature = "redis", feature = "mysql", feature = "postgres"))]
     pub(crate) fn of_grants_ahead(ahead: Duration) -> Option<Self> {

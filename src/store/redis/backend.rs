@@ -13,6 +13,7 @@ use super::server_error::{is_damaged, is_of_one_name, not_understood};
 use crate::base::error::MutexError;
 use crate::lease::{holder::Holder, name::MutexName, term::Term};
 use crate::store::event_mutex::admission::{Admission, Admitted};
+use crate::store::remote::server_clock::difference_warning;
 use crate::store::remote::server_mutex::{Backend, Decided, EachAnswer, Released};
 use crate::store::{event_mutex::warning::StoreWarning, remote::failure::Failure, remote::owned_name::OwnedName};
 use crate::store::{remote::pending_release::PendingReleases, remote::server_clock::ServerClock};
@@ -136,8 +137,8 @@ fn warnings(client: &Arc<Client>) -> Result<Vec<StoreWarning>, Failure> {
     let heard = Clock::system().now();
     let info = answers.pop().unwrap_or_default();
     let time = script::time(answers.pop().unwrap_or_default())?;
-    let apart = (asked - time).max(time - heard).to_std().unwrap_or_default();
-    let mut warnings = health::warnings(&info, apart)?;
+    let mut warnings = health::warnings(&info)?;
+    warnings.extend(difference_warning(asked, time, heard));
     if client.server.target.address.is_overheard() {
         warnings.push(StoreWarning::Plaintext { instead: "rediss://" });
     }

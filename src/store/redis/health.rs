@@ -1,7 +1,5 @@
 //! The warnings about a Redis server, from its `INFO`.
 
-use std::time::Duration;
-
 use redis::Value;
 
 use super::server_error::not_understood;
@@ -10,8 +8,8 @@ use crate::store::{event_mutex::warning::StoreWarning, remote::failure::Failure}
 /// The oldest version that the scripts are written for.
 const NEEDED: &str = "6.2";
 
-/// What is to be said about a server that answers so, and whose clock is `apart` from ours.
-pub(super) fn warnings(info: &Value, apart: Duration) -> Result<Vec<StoreWarning>, Failure> {
+/// What is to be said about a server that answers so.
+pub(super) fn warnings(info: &Value) -> Result<Vec<StoreWarning>, Failure> {
     let Value::BulkString(info) = info else { return Err(not_understood(info)) };
     let info = String::from_utf8_lossy(info);
     let field = |name: &str| info.lines().find_map(|pooled| pooled.strip_prefix(name)?.strip_prefix(':'));
@@ -30,7 +28,6 @@ pub(super) fn warnings(info: &Value, apart: Duration) -> Result<Vec<StoreWarning
     if version(found) < version(NEEDED) {
         warnings.push(StoreWarning::OldVersion { found: found.to_owned(), needed: NEEDED });
     }
-    warnings.extend(StoreWarning::of_clocks(apart));
     Ok(warnings)
 }
 
@@ -43,8 +40,8 @@ fn version(text: &str) -> (u32, u32) {
 mod tests {
     use super::*;
 
-    fn told(info: &str, apart: u64) -> Vec<String> {
-        let warnings = warnings(&Value::BulkString(info.into()), Duration::from_secs(apart)).unwrap();
+    fn told(info: &str) -> Vec<String> {
+        let warnings = warnings(&Value::BulkString(info.into())).unwrap();
         warnings.iter().map(ToString::to_string).collect()
     }
 
@@ -52,15 +49,15 @@ mod tests {
     fn a_server_in_order_is_not_warned_of() {
         let info =
             "# Server\r\nredis_version:6.2.0\r\nmaxmemory_policy:noeviction\r\nrole:master\r\ncluster_enabled:0\r\n";
-        assert!(told(info, 10).is_empty());
-        assert!(told(&info.replace("6.2.0", "10.0.1"), 0).is_empty());
+        assert!(told(info).is_empty());
+        assert!(told(&info.replace("6.2.0", "10.0.1")).is_empty());
     }
 
     #[test]
     fn each_warning_says_what_to_do() {
         let info = "redis_version:6.0.16\r\nmaxmemory_policy:volatile-lru\r\nrole:slave\r\ncluster_enabled:1\r\n";
         assert_eq!(
-            told(info, 11),
+            told(info),
             [
                 "the server evicts keys when its memory is full (maxmemory-policy volatile-lru), also those of live \
                  leases: set it to noeviction, or use a server of its own",
@@ -68,7 +65,6 @@ mod tests {
                 "the server is a node of a Redis Cluster, which is not supported: events whose keys are on other nodes do \
                  not run; use a standalone Redis",
                 "the server's version 6.0.16 is older than 6.2, the oldest that this is written for: update it",
-                "the clocks of the server and of this host differ by 11.0 s: let both follow the same time",
             ]
         );
     }

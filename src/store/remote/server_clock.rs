@@ -1,7 +1,10 @@
-//! The clock of a server, as last heard.
+//! The clock of a server: its time as last heard, and the warning if it differs from ours.
+
+use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 
+use crate::store::event_mutex::warning::StoreWarning;
 use crate::time::{clock::Clock, clock::moment::Moment};
 
 /// What a server's clock showed, and when it had been heard: later than it was read, so that its time is never taken
@@ -40,6 +43,37 @@ impl ServerClock {
     }
 }
 
+/// How far clocks that follow the same time are apart at most.
+const CLOCKS_DIFFER: Duration = Duration::from_secs(10);
+
+/// The warning, if a server that was asked and heard at these times of ours showed another `time`.
+pub(crate) fn difference_warning(
+    asked: DateTime<Utc>,
+    time: DateTime<Utc>,
+    heard: DateTime<Utc>,
+) -> Option<StoreWarning> {
+    let by = (asked - time).max(time - heard).to_std().unwrap_or_default();
+    (by > CLOCKS_DIFFER).then_some(StoreWarning::ClocksDiffer { by })
+}
+
 pub(crate) fn instant(micros: i64) -> DateTime<Utc> {
     DateTime::from_timestamp_micros(micros).unwrap_or(DateTime::UNIX_EPOCH)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_clock_that_differs_by_more_than_ten_seconds_is_warned_of() {
+        let at = |seconds: i64| DateTime::from_timestamp(1_772_366_400 + seconds, 0).unwrap();
+        for (asked, time, heard) in [(0, 10, 0), (10, 0, 10), (0, 5, 10), (0, 0, 60)] {
+            assert_eq!(difference_warning(at(asked), at(time), at(heard)), None);
+        }
+        for (asked, time, heard) in [(0, 12, 1), (11, 0, 15)] {
+            let warning = difference_warning(at(asked), at(time), at(heard)).unwrap().to_string();
+            let said = "the clocks of the server and of this host differ by 11.0 s: let both follow the same time";
+            assert_eq!(warning, said);
+        }
+    }
 }

@@ -14,6 +14,7 @@ use crate::base::error::MutexError;
 use crate::lease::{holder::Holder, name::MutexName, term::Term};
 use crate::store::remote::pending_release::{PendingRelease, PendingReleases};
 use crate::store::remote::server::{Attempt, PooledConnection};
+use crate::store::remote::server_clock::difference_warning;
 use crate::store::remote::server_mutex::{Backend, Decided, EachAnswer, Released};
 use crate::store::{event_mutex::admission::Admission, event_mutex::warning::StoreWarning, remote::failure::Failure};
 use crate::store::{remote::owned_name::OwnedName, remote::per_process::PerProcess};
@@ -210,8 +211,7 @@ impl<S: Session> Backend for TableClient<S> {
         let mut warnings = S::warnings(&health);
         warnings.extend(S::plaintext(&table.server.target).map(|instead| StoreWarning::Plaintext { instead }));
         if let Some(time) = S::time(&health) {
-            let apart = (asked - time).max(time - heard).to_std().unwrap_or_default();
-            warnings.extend(StoreWarning::of_clocks(apart));
+            warnings.extend(difference_warning(asked, time, heard));
         }
         let ahead = told(&health, "ahead").first().and_then(|micros| micros.parse().ok());
         warnings.extend(ahead.map(Duration::from_micros).and_then(StoreWarning::of_grants_ahead));

@@ -3,7 +3,7 @@
 use std::{fmt, iter};
 
 use super::error::CrontabError;
-use super::field::{Field, FieldSet};
+use super::field_set::{Field, FieldSet};
 use crate::base::{escape::OneLine, escape::Quoted};
 
 /// More than the longest list of all five fields has, and little enough that refusing any text is cheap.

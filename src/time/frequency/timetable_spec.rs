@@ -2,7 +2,7 @@
 
 use super::error::FrequencyError;
 use super::time_of_day::TimeOfDay;
-use crate::time::crontab::field::{Field, FieldSet, InField};
+use crate::time::crontab::field_set::{Field, FieldSet, InField};
 use crate::time::{crontab::Crontab, timetable::seconds::Seconds};
 
 /// When an event is due, as far as it was said: by an expression, or field by field.

@@ -2,7 +2,7 @@
 
 use chrono::{NaiveTime, Timelike};
 
-use crate::time::{crontab::Crontab, crontab::field::Field};
+use crate::time::{crontab::Crontab, crontab::field_set::Field};
 
 const MINUTES_OF_A_DAY: u32 = 24 * 60;
 
