@@ -138,11 +138,15 @@ pub use store::connect::{ConnectError, connect};
 #[cfg(feature = "contract-tests")]
 #[cfg_attr(docsrs, doc(cfg(feature = "contract-tests")))]
 pub use store::contract;
+pub use store::event_mutex::EventMutex;
 pub use store::event_mutex::admission::{Admission, Admitted, Grant};
+pub use store::event_mutex::batch::{Batch, LeaseReturn};
 pub use store::event_mutex::broken_lease::Broken;
+pub use store::event_mutex::description::{Description, Scope};
+pub use store::event_mutex::held::{Held, Names};
 pub use store::event_mutex::lifeline::Lifeline;
+pub use store::event_mutex::slot::Slot;
 pub use store::event_mutex::warning::StoreWarning;
-pub use store::event_mutex::{Answers, EventMutex, Scope};
 pub use store::file::FileMutex;
 pub use store::file::builder::FileMutexBuilder;
 pub use store::file::filesystem::NetworkFilesystem;

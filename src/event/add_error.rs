@@ -126,7 +126,7 @@ pub enum AddErrorKind {
     MutexNameWithoutLease,
     /// Its lease is to be renewed, or held after its task has ended, and its store can't extend one.
     #[error(
-        "its store says that it can't extend a lease (`EventMutex::can_extend`), so that none is renewed or held longer \
+        "its store says that it can't extend a lease (`EventMutex::describe`), so that none is renewed or held longer \
          than its task: use `without_overlapping_for(..)` alone, with a term that is longer than the task takes"
     )]
     CannotExtend,

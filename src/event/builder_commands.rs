@@ -41,7 +41,7 @@ impl Event {
     /// let event = Event::exec("backup", "pg_dump app | gzip > /backup/app.sql.gz").daily_at("02:30").without_overlapping();
     /// ```
     pub fn exec(name: impl Into<Arc<str>>, line: impl Into<OsString>) -> Self {
-        Self::of(name.into(), Work::Command(Box::new(Command::line(line.into()))))
+        Self::of(name.into(), Work::Command(Box::new(Command::new(line.into(), None))))
     }
 
     /// An event that runs a program with these arguments, as they are: no shell reads them. Otherwise like
@@ -59,7 +59,7 @@ impl Event {
         A::Item: Into<OsString>,
     {
         let arguments = arguments.into_iter().map(Into::into).collect();
-        Self::of(name.into(), Work::Command(Box::new(Command::program(program.into(), arguments))))
+        Self::of(name.into(), Work::Command(Box::new(Command::new(program.into(), Some(arguments)))))
     }
 
     /// The directory that the command runs in. The default is that of this process. It is looked up at each run.

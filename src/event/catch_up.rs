@@ -5,7 +5,6 @@
 //! the store knows it. The mark's name encodes the timetable, the kind of claim and the window: if one of them changes,
 //! earlier claims say nothing any more, and the event counts as new.
 
-use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -114,12 +113,6 @@ impl CatchUp {
     fn known(&self) -> MutexGuard<'_, KnownRuns> {
         // No code that can panic runs while it is half-changed.
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl fmt::Debug for CatchUp {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("CatchUp").field("window", &self.window).field("mark", &self.mark).finish_non_exhaustive()
     }
 }
 

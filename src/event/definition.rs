@@ -17,7 +17,7 @@ use crate::store::handle::Store;
 use crate::task::command::{Command, LONGEST_GRACE};
 use crate::task::run::Run;
 use crate::task::work::{Task, TaskOutcome, TaskResult, Work, callback};
-use crate::time::frequency::timetable_spec::{FieldWords, TimetableSpec};
+use crate::time::frequency::timetable_spec::TimetableSpec;
 use crate::time::zone::{UnknownZone, Zone};
 use crate::time::{frequency::error::FrequencyError, timetable::Timetable, timetable::clock_change::ClockChange};
 
@@ -160,12 +160,9 @@ impl Event {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn cron(mut self, expression: &str) -> Self {
+    pub fn cron(self, expression: &str) -> Self {
         match expression.parse() {
-            Ok(crontab) => match self.due.set_expression(crontab) {
-                Ok(()) => self,
-                Err(error) => self.refused(AddErrorKind::Frequency(error)),
-            },
+            Ok(crontab) => self.timed(|due| due.set_expression(crontab)),
             Err(error) => self.refused(AddErrorKind::Crontab(error)),
         }
     }
@@ -280,13 +277,13 @@ impl Event {
         self.say("timeout", limit, |event| &mut event.timeout)
     }
 
-    /// Runs on a worker thread, at the same time as the other events of the tick. There are as many such threads as
-    /// needed, up to 200. The tick ends when all events have ended. Without this, events run one after another.
+    /// Runs on a worker thread, at the same time as the other events of the tick. The tick ends when all events have ended.
+    /// Without this, events run one after another.
     ///
-    /// The background events of a tick are admitted in batches of up to a hundred, and released in batches: a lease is
+    /// The background events of a store are admitted in batches of up to a hundred, and released in batches: a lease is
     /// released at once if nothing else is at work, and otherwise a few milliseconds after its run has ended, 50 at
-    /// most. Up to two hundred events run at once, and none of them waits for another's task. The next batch is
-    /// admitted when there are threads for a hundred.
+    /// most. For each store, up to two hundred events run at once on as many threads, and none of them waits for another's
+    /// task. The next batch is admitted when there are threads for a hundred.
     pub fn in_background(mut self) -> Self {
         self.background = true;
         self
@@ -334,12 +331,12 @@ impl Event {
         &self.due
     }
 
-    /// Adds frequency words to its timetable.
-    pub(super) fn timed(mut self, say: impl FnOnce(&mut FieldWords) -> Result<(), FrequencyError>) -> Self {
-        match say(&mut self.due.words) {
-            Ok(()) => self,
-            Err(error) => self.refused(AddErrorKind::Frequency(error)),
+    /// Adds a crontab or frequency words to its timetable.
+    pub(super) fn timed(mut self, say: impl FnOnce(&mut TimetableSpec) -> Result<(), FrequencyError>) -> Self {
+        if let Err(error) = say(&mut self.due) {
+            self.note(AddErrorKind::Frequency(error));
         }
+        self
     }
 
     /// Sets the option of the method `word`. A second, different value is an error.

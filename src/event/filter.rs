@@ -25,15 +25,12 @@ impl Filter {
     }
 
     fn window(&self) -> Option<Window> {
-        match self {
-            Self::Window(window) => Some(*window),
-            Self::Call(_) => None,
-        }
+        if let Self::Window(window) = self { Some(*window) } else { None }
     }
 }
 
 pub(super) fn windows_of(filters: &[Filter]) -> Windows {
-    filters.iter().filter_map(Filter::window).collect()
+    Windows(filters.iter().filter_map(Filter::window).collect())
 }
 
 /// The environments that an event was given.

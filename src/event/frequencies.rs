@@ -8,7 +8,7 @@ use super::add_error::AddErrorKind;
 use super::definition::Event;
 use super::filter::Filter;
 use crate::time::crontab::field_set::{Field, FieldSet};
-use crate::time::frequency::timetable_spec::{FieldWords, Interval};
+use crate::time::frequency::timetable_spec::Interval;
 use crate::time::timetable::windows::Window;
 use crate::time::{
     frequency::error::FrequencyError, frequency::one_or_more::OneOrMore, frequency::time_of_day::window,
@@ -136,35 +136,23 @@ impl Event {
     /// Due every `n` hours, on the hour, counted from midnight: `0 */n * * *`. `n` must divide 24; `add` refuses other
     /// numbers, with which the last interval of a day would be shorter, and says how to write them as a crontab.
     pub fn every_hours(self, n: u32) -> Self {
-        self.timed(|words| {
-            words.default_to_zero(&[Field::Minute]);
-            words.set_interval(Interval::Hours, n)
-        })
+        self.timed(|words| words.default_to_zero(&[Field::Minute]).set_interval(Interval::Hours, n))
     }
 
     /// Due every `n` hours, counted from midnight, at this minute or at these: `15 */n * * *` for 15. `n` is as for
     /// [`every_hours`](Self::every_hours).
     pub fn every_hours_at(self, n: u32, minutes: impl Into<OneOrMore<u32>>) -> Self {
-        self.timed(|words| {
-            words.set_interval(Interval::Hours, n)?;
-            words.set_numbers(Field::Minute, minutes.into())
-        })
+        self.timed(|words| words.set_interval(Interval::Hours, n)).numbers(Field::Minute, minutes.into())
     }
 
     /// Due every hour at this minute or at these: `17 * * * *` for 17, `15,45 * * * *` for `[15, 45]`.
     pub fn hourly_at(self, minutes: impl Into<OneOrMore<u32>>) -> Self {
-        self.timed(|words| {
-            words.set(Field::Hour, FieldSet::every(Field::Hour))?;
-            words.set_numbers(Field::Minute, minutes.into())
-        })
+        self.timed(|words| words.set(Field::Hour, FieldSet::every(Field::Hour))).numbers(Field::Minute, minutes.into())
     }
 
     /// Due every odd hour at this minute or at these: `15 1-23/2 * * *` for 15.
     pub fn every_odd_hour_at(self, minutes: impl Into<OneOrMore<u32>>) -> Self {
-        self.timed(|words| {
-            words.set_numbers(Field::Hour, (1..24).step_by(2))?;
-            words.set_numbers(Field::Minute, minutes.into())
-        })
+        self.numbers(Field::Hour, (1..24).step_by(2)).numbers(Field::Minute, minutes.into())
     }
 
     /// Due every two hours, counted from midnight, at this minute or at these: `15 */2 * * *` for 15.
@@ -195,19 +183,13 @@ impl Event {
 
     /// Due every day at these two hours: `0 1,13 * * *` for 1 and 13. `add` refuses an hour that is not from 0 to 23.
     pub fn twice_daily(self, first: u32, second: u32) -> Self {
-        self.timed(|words| {
-            words.default_to_zero(&[Field::Minute]);
-            words.set_numbers(Field::Hour, [first, second])
-        })
+        self.timed(|words| words.default_to_zero(&[Field::Minute]).set_numbers(Field::Hour, [first, second]))
     }
 
     /// Due every day at this minute of these two hours: `15 1,13 * * *` for 1, 13 and 15. `add` refuses an hour that is not
     /// from 0 to 23.
     pub fn twice_daily_at(self, first: u32, second: u32, minute: u32) -> Self {
-        self.timed(|words| {
-            words.set_numbers(Field::Hour, [first, second])?;
-            words.set_numbers(Field::Minute, [minute])
-        })
+        self.numbers(Field::Hour, [first, second]).numbers(Field::Minute, [minute])
     }
 }
 
@@ -229,68 +211,45 @@ impl Event {
 impl Event {
     /// Due on these days of the week, at the times that other words say: `* * * * 1,3` for Monday and Wednesday.
     pub fn days(self, days: impl IntoIterator<Item = Weekday>) -> Self {
-        self.timed(|words| set_weekdays(words, days))
+        self.numbers(Field::DayOfWeek, days.into_iter().map(|day| day.num_days_from_sunday()))
     }
 
     /// Due on this day of the week or on these, at this time: `30 2 * * 1` for Monday and `02:30`.
     pub fn weekly_on(self, days: impl Into<OneOrMore<Weekday>>, time: &str) -> Self {
-        self.timed(|words| {
-            words.set_time(time)?;
-            set_weekdays(words, days.into())
-        })
+        self.daily_at(time).days(days.into())
     }
 
     /// Due on this day of each month at this time: `30 2 15 * *` for 15 and `02:30`. For the end of each month there is
     /// [`last_day_of_month`](Self::last_day_of_month).
     pub fn monthly_on(self, day: u32, time: &str) -> Self {
-        self.timed(|words| {
-            words.set_time(time)?;
-            words.set_numbers(Field::DayOfMonth, [day])
-        })
+        self.daily_at(time).numbers(Field::DayOfMonth, [day])
     }
 
     /// Due on these two days of each month at this time: `30 2 1,16 * *` for 1, 16 and `02:30`.
     pub fn twice_monthly(self, first: u32, second: u32, time: &str) -> Self {
-        self.timed(|words| {
-            words.set_time(time)?;
-            words.set_numbers(Field::DayOfMonth, [first, second])
-        })
+        self.daily_at(time).numbers(Field::DayOfMonth, [first, second])
     }
 
     /// Due on these days of each month at midnight, unless another word says the time: `0 0 1,11,21 * *` for
     /// `[1, 11, 21]`.
     pub fn days_of_month(self, days: impl IntoIterator<Item = u32>) -> Self {
-        self.timed(|words| {
-            words.default_to_zero(&[Field::Hour, Field::Minute]);
-            words.set_numbers(Field::DayOfMonth, days)
-        })
+        self.timed(|words| words.default_to_zero(&[Field::Hour, Field::Minute]).set_numbers(Field::DayOfMonth, days))
     }
 
     /// Due on the last day of each month at this time, be it the 28th, 29th, 30th or 31st: `30 2 L * *` for `02:30`.
     pub fn last_day_of_month(self, time: &str) -> Self {
-        self.timed(|words| {
-            words.set_time(time)?;
-            words.set(Field::DayOfMonth, FieldSet::LAST_DAY)
-        })
+        self.daily_at(time).timed(|words| words.set(Field::DayOfMonth, FieldSet::LAST_DAY))
     }
 
     /// Due on this day of January, April, July and October at this time: `30 2 15 1-10/3 *` for 15 and `02:30`.
     pub fn quarterly_on(self, day: u32, time: &str) -> Self {
-        self.timed(|words| {
-            words.set_time(time)?;
-            words.set_numbers(Field::Month, [1, 4, 7, 10])?;
-            words.set_numbers(Field::DayOfMonth, [day])
-        })
+        self.daily_at(time).numbers(Field::Month, [1, 4, 7, 10]).numbers(Field::DayOfMonth, [day])
     }
 
     /// Due on this day of the year at this time: `30 2 24 12 *` for the 24th of December and `02:30`. The 29th of February
     /// comes in leap years.
     pub fn yearly_on(self, month: Month, day: u32, time: &str) -> Self {
-        self.timed(|words| {
-            words.set_time(time)?;
-            words.set_numbers(Field::Month, [month.number_from_month()])?;
-            words.set_numbers(Field::DayOfMonth, [day])
-        })
+        self.daily_at(time).numbers(Field::Month, [month.number_from_month()]).numbers(Field::DayOfMonth, [day])
     }
 }
 
@@ -331,16 +290,17 @@ impl Event {
         self.in_window(window(start, end, true))
     }
 
+    /// Sets this field to these numbers.
+    fn numbers(self, field: Field, numbers: impl IntoIterator<Item = u32>) -> Self {
+        self.timed(|words| words.set_numbers(field, numbers))
+    }
+
     fn in_window(self, window: Result<Window, FrequencyError>) -> Self {
         match window {
             Ok(window) => self.filtered(Filter::Window(window)),
             Err(error) => self.refused(AddErrorKind::Frequency(error)),
         }
     }
-}
-
-fn set_weekdays(words: &mut FieldWords, days: impl IntoIterator<Item = Weekday>) -> Result<(), FrequencyError> {
-    words.set_numbers(Field::DayOfWeek, days.into_iter().map(|day| day.num_days_from_sunday()))
 }
 
 #[cfg(test)]

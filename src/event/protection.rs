@@ -82,14 +82,9 @@ impl Protection {
         self.lease.is_some() || self.claim.is_some()
     }
 
-    /// The name of the claim of one run.
-    pub(crate) fn claim_name(&self, claimant: Claimant<'_>) -> Option<MutexName> {
-        self.claim(claimant).map(|(name, _)| name)
-    }
-
     /// The name of the claim of one run, and its term: to the end of the occurrence or period, then the window and its
     /// margin.
-    fn claim(&self, Claimant { event, tick, zone, window }: Claimant<'_>) -> Option<(MutexName, Term)> {
+    pub(crate) fn claim(&self, Claimant { event, tick, zone, window }: Claimant<'_>) -> Option<(MutexName, Term)> {
         let (event, occurrence) = (Arc::clone(event), tick.occurrence());
         let (name, rest) = match self.claim.as_ref()? {
             Claim::Occurrence => (self.mutex.claim(event, occurrence), Duration::ZERO),
@@ -103,6 +98,7 @@ impl Protection {
     }
 
     /// The admission that one run asks the store for. `claimant`: `None` for a run by hand.
+    #[inline]
     pub(crate) fn admission(&self, claimant: Option<Claimant<'_>>, owners: Owners, clock: &Clock) -> Option<Admission> {
         let claim = claimant.and_then(|claimant| self.claim(claimant));
         let request = |name, term| LeaseRequest::by(owners, name, term, clock);

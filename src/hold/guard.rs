@@ -1,24 +1,24 @@
 //! `LeaseGuard`: a lease for a task that runs under another scheduler.
 
-use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::keeper::Keeper;
-use super::release_on_drop::{LeaseRelease, Releasable, ReleaseOnDrop};
+use super::release_on_drop::ReleaseOnDrop;
 use super::tenure::Tenure;
 use crate::base::error::MutexError;
+use crate::lease::name::MutexName;
 use crate::lease::request::{Lease, LeaseRequest};
 use crate::lease::term::{Renewal, SHORTEST_RENEWED, Term};
-use crate::lease::{name::MutexName, owner::Owner};
 use crate::observe::release::Release;
-use crate::store::{event_mutex::EventMutex, event_mutex::admission::Grant, handle::Store};
+use crate::store::event_mutex::admission::{Admission, Admitted};
+use crate::store::{event_mutex::EventMutex, handle::Store};
 
 /// A lease in hand, for a task that runs under some other scheduler; dropping it gives the name back.
 ///
 /// It is renewed for as long as it is there, so a short term is enough: a killed process leaves the name blocked for
 /// that long at most. A task that works for longer asks [`is_lost`](Self::is_lost) now and then, and stops if it is.
-/// Who holds a name that is refused is told by [`EventMutex::holder`]. `MutexName::lease("reports")` is also what the
+/// [`EventMutex::held`] tells who holds a name that is refused. `MutexName::lease("reports")` is also what the
 /// lease of an event `reports` is called. A store that can't be cloned, or a `dyn EventMutex`, goes in as `&Arc<_>`.
 ///
 /// It is not re-entrant: who holds a name and acquires it again is refused as anybody else is.
@@ -76,14 +76,15 @@ impl LeaseGuard {
     where
         M: EventMutex + Clone + 'static,
     {
-        if !mutex.can_extend() {
+        let store = Store::new(mutex.clone());
+        if !store.can_extend {
             return Err(MutexError::unsupported("extend a lease, and so renew it: use `acquire_for`"));
         }
         if term.get() < SHORTEST_RENEWED {
             let why = format!("a renewed lease is {SHORTEST_RENEWED:?} or longer; use `acquire_for`");
             return Err(MutexError::unusable(format!("create {name}"), why));
         }
-        Self::take(&Store::new(mutex.clone()), name, term, Renewal::WhileItRuns)
+        Self::take(&store, name, term, Renewal::WhileItRuns)
     }
 
     /// Takes the name for a fixed term, which is not renewed: choose one that the task stays within. For stores that
@@ -115,15 +116,15 @@ impl LeaseGuard {
         let clock = store.mutex.clock();
         let _still = clock.stand_still();
         let request = LeaseRequest::new(name, term, &clock);
-        let Some(lease) = store.mutex.create(&request)? else { return Ok(None) };
-        let now = clock.moment();
-        if lease.deadline() <= now {
-            ReleaseOnDrop::new(&store.mutex, lease).release();
-            return Err(MutexError::granted_too_late(format!("create {}", request.name())));
-        }
-        let keeper = Keeper::of(store, &clock);
-        let tenure = Arc::new(Tenure::new(clock, Some(Grant::of(lease.clone())), now, None, Duration::ZERO));
+        let admission = Admission::lease_only(request);
+        let Admitted::Granted(grant) = admission.ask(&*store.mutex)? else { return Ok(None) };
+        let Some(lease) = grant.lease().cloned() else { return Ok(None) };
+        let (keeper, now) = (Keeper::of(store, &clock), clock.moment());
+        let tenure = Arc::new(Tenure::new(clock, Some(grant), now, None, Duration::ZERO));
         let held = ReleaseOnDrop::new(Arc::clone(&store.mutex), tenure);
+        if lease.deadline() <= now {
+            return Err(MutexError::granted_too_late(admission.attempted()));
+        }
         // Whoever in this process has the name already has the better right.
         let kept = keeper.keep(store, held.holding(), renewal);
         Ok(kept.is_ok().then_some(Self { lease, held, _keeper: keeper }))
@@ -156,33 +157,11 @@ impl LeaseGuard {
     /// # Errors
     ///
     /// The store did not answer; the lease expires with its term.
-    pub fn release(self) -> Result<bool, MutexError> {
+    pub fn release(mut self) -> Result<bool, MutexError> {
         match self.held.release().1 {
             Some(Release::Failed(error)) => Err(error),
             Some(Release::Lost) => Ok(false),
             _ => Ok(true),
         }
-    }
-}
-
-impl Releasable for Arc<Tenure> {
-    #[inline]
-    fn begin_release(&self) -> Option<LeaseRelease<'_>> {
-        let lease = self.lease()?;
-        let rest = self.rest();
-        let lease = self.end_renewal().map_or(Cow::Borrowed(lease), Cow::Owned);
-        if rest.is_some() {
-            self.wait_for_its_renewal(lease.deadline());
-        }
-        Some(LeaseRelease { lease, rest })
-    }
-
-    fn is_released_now(&self) -> bool {
-        self.lease().is_some() && self.rest().is_none()
-    }
-
-    #[inline]
-    fn pid(&self) -> Option<u32> {
-        self.owner().map(Owner::pid)
     }
 }

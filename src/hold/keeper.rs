@@ -19,8 +19,8 @@ use crate::base::{catch_panic::contain, error::MutexError};
 use crate::lease::{holder::Holder, request::Lease, store_id::StoreId, term::Renewal};
 use crate::observe::log::{log_or_print, spawn_detached};
 use crate::observe::run_id::RunId;
-use crate::store::event_mutex::{Answers, Scope};
-use crate::store::{event_mutex::ask_each::ask_together, handle::Store};
+use crate::store::event_mutex::{batch::no_answer, description::Scope, slot::Slot};
+use crate::store::handle::Store;
 use crate::time::clock::{Clock, Waiting};
 use crate::time::{clock::manual::Wake, clock::moment::Moment, clock::shown::Rfc3339};
 
@@ -29,7 +29,7 @@ mod handles;
 mod plan;
 
 use handles::Handles;
-use plan::{Batch, KeeperJob, Plan};
+use plan::{DueRenewals, KeeperJob, Plan};
 
 /// How long after its timeout a task may take to stop before a warning is logged.
 const OVERDUE_AFTER: Duration = Duration::from_secs(5);
@@ -134,9 +134,10 @@ impl Keeper {
         }
     }
 
-    fn carry_out(&self, job: &KeeperJob) -> Answers<bool> {
+    /// The answers to a renewal, one for each lease; nothing for another job.
+    fn carry_out(&self, job: &KeeperJob) -> Vec<Result<bool, MutexError>> {
         match job {
-            KeeperJob::Renew(batch) => return self.renew(batch),
+            KeeperJob::Renew(due) => return self.renew(due),
             KeeperJob::ReleaseAtExit(release) => {
                 if let Some(mutex) = self.handles.any() {
                     release.send_to(&*mutex, &self.clock);
@@ -149,17 +150,16 @@ impl Keeper {
             }
             KeeperJob::LogLost(tenures) => tenures.iter().for_each(|tenure| tenure.log_loss()),
         }
-        Answers::new()
+        Vec::new()
     }
 
-    fn renew(&self, batch: &Batch) -> Answers<bool> {
-        let leases = batch.leases();
+    fn renew(&self, due: &DueRenewals) -> Vec<Result<bool, MutexError>> {
+        let mut slots: Vec<Slot<Lease, bool>> = due.leases().map(Slot::new).collect();
         // Whoever holds a lease has a handle; who has none is gone without giving it back.
-        let Some(mutex) = self.handles.any() else { return leases.iter().map(|_| Ok(false)).collect() };
-        let answers = ask_together(leases.len(), || mutex.extend(&leases, batch.term)).unwrap_or_else(|why| {
-            let error = MutexError::unusable(attempted(&leases), why);
-            leases.iter().map(|_| Err(error.clone())).collect()
-        });
+        let Some(mutex) = self.handles.any() else { return slots.iter().map(|_| Ok(false)).collect() };
+        let panic = contain(|| mutex.extend(&mut slots, due.term)).err();
+        let no_answer = |lease: &Lease| no_answer(format!("extend {}", lease.name()), panic.as_ref());
+        let answers: Vec<_> = slots.iter_mut().map(|slot| slot.take_answer(no_answer)).collect();
         if let Some(error) = answers.iter().find_map(|answer| answer.as_ref().err()) {
             let failures = answers.iter().filter(|answer| answer.is_err()).count();
             let _ = contain(|| {
@@ -198,14 +198,6 @@ fn log_overdue(run: &RunId) {
     log_or_print(format_args!("{}: timed out and does not stop, in its run of {occurrence}", Named(event)), || {
         tracing::warn!(target: "soloist", event, %occurrence, "timed out and does not stop");
     });
-}
-
-/// What is attempted with these, as errors say it.
-fn attempted(leases: &[Lease]) -> String {
-    match leases {
-        [lease] => format!("extend {}", lease.name()),
-        _ => format!("extend {} leases", leases.len()),
-    }
 }
 
 /// The keepers of one tick. A tick mostly has one store, so the first keeper is remembered.

@@ -403,7 +403,7 @@ fn what_is_given_back_stays_so_whatever_is_noted_at_that_moment() {
 #[test]
 fn whoever_gives_it_back_waits_for_its_renewal_and_no_other_follows() {
     let renewed = |tenure: &Tenure, now: Moment| tenure.renewed_until(now.plus(TERM), now);
-    let answers: [fn(&Tenure, Moment); 3] = [renewed, |tenure, _| tenure.not_renewed(), Tenure::lose];
+    let answers: [fn(&Tenure, Moment); 3] = [renewed, |tenure, _| tenure.answered(), Tenure::lose];
     for answer in answers {
         in_every_order(move || {
             let (_manual, clock) = clock();

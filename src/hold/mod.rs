@@ -7,7 +7,6 @@ mod loom_tests;
 #[cfg(unix)]
 pub(crate) mod process_exit;
 pub(crate) mod release_on_drop;
-pub(crate) mod release_together;
 pub(crate) mod sync;
 pub(crate) mod tenure;
 pub(crate) mod timer_thread;

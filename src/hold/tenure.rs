@@ -83,6 +83,7 @@ impl Right {
 }
 
 impl Tenure {
+    #[inline]
     pub(crate) fn new(
         clock: Clock,
         grant: Option<Grant>,
@@ -227,10 +228,7 @@ impl Tenure {
 
     /// When there will be a reason to stop, as things are.
     pub(crate) fn end(&self) -> Moment {
-        let right = match Right::of(self.right.load(Ordering::Acquire)) {
-            Right::Until(deadline) => deadline,
-            Right::GoneSince(_) => Moment::BEGINNING,
-        };
+        let Right::Until(right) = Right::of(self.right.load(Ordering::Acquire)) else { return Moment::BEGINNING };
         let limit = Moment::from_bits(self.limit.load(Ordering::Acquire));
         right.min(limit).min(Moment::from_bits(self.shut_down.load(Ordering::Acquire)))
     }
@@ -285,25 +283,17 @@ impl Tenure {
 
     /// Until when the lease may be relied on, and nothing if it has gone.
     pub(crate) fn deadline_at(&self, now: Moment) -> Option<Moment> {
-        match self.right_at(now) {
-            Right::Until(deadline) => Some(deadline),
-            Right::GoneSince(_) => None,
-        }
+        if let Right::Until(deadline) = self.right_at(now) { Some(deadline) } else { None }
     }
 
     /// The right at this time. Whoever finds that its deadline has passed makes that final.
     fn right_at(&self, now: Moment) -> Right {
-        let mut word = self.right.load(Ordering::Acquire);
-        loop {
+        let passed = |word| {
             let (known, right) = (Right::of(word), Right::of(word).at(now));
-            if known == right {
-                return right;
-            }
-            match self.right.compare_exchange(word, right.word(), Ordering::AcqRel, Ordering::Acquire) {
-                Ok(_) => return right,
-                Err(other) => word = other,
-            }
-        }
+            (known != right).then(|| right.word())
+        };
+        let (Ok(word) | Err(word)) = self.right.fetch_update(Ordering::AcqRel, Ordering::Acquire, passed);
+        Right::of(word).at(now)
     }
 
     /// The store is about to be asked for a renewal. `false`: there is nothing to renew any more.
@@ -317,34 +307,23 @@ impl Tenure {
 
     /// The store renewed it: it lasts until `deadline`, unless it was over when the answer came.
     pub(crate) fn renewed_until(&self, deadline: Moment, now: Moment) {
-        if let right @ Right::Until(_) = self.right_at(now) {
-            // Whoever changed it meanwhile has ended it.
-            let renewed = Right::Until(deadline.minus(self.stopping)).word();
-            let _ = self.right.compare_exchange(right.word(), renewed, Ordering::AcqRel, Ordering::Acquire);
-        }
-        self.answered();
+        self.answer(now, Right::Until(deadline.minus(self.stopping)));
     }
 
     /// The store is about to be asked to let it end at this moment: nobody relies on more than that from here on.
     pub(crate) fn shorten_until(&self, deadline: Moment) {
         let deadline = deadline.minus(self.stopping);
-        let mut word = self.right.load(Ordering::Acquire);
-        while let Right::Until(until) = Right::of(word)
-            && deadline < until
-        {
-            let shortened = Right::Until(deadline).word();
-            match self.right.compare_exchange(word, shortened, Ordering::AcqRel, Ordering::Acquire) {
-                Ok(_) => word = shortened,
-                Err(other) => word = other,
-            }
-        }
+        let is_later = |word| matches!(Right::of(word), Right::Until(until) if deadline < until);
+        let shorten = |word| is_later(word).then(|| Right::Until(deadline).word());
+        let _ = self.right.fetch_update(Ordering::AcqRel, Ordering::Acquire, shorten);
         // Whoever is about to wait until the later deadline is told once it does.
         self.wake();
     }
 
-    /// The store gave no answer to the renewal.
-    pub(crate) fn not_renewed(&self) {
-        self.answered();
+    /// The renewal was answered, or failed: nothing is asked any more.
+    pub(crate) fn answered(&self) {
+        *self.asking.lock().unwrap_or_else(PoisonError::into_inner) = false;
+        self.told.notify_all();
     }
 
     /// The store says that the lease is not ours any more.
@@ -353,31 +332,26 @@ impl Tenure {
             // Also when it was lost before: what is being stopped has no more time then.
             self.taken_away.store(true, std::sync::atomic::Ordering::Release);
         }
-        if let right @ Right::Until(_) = self.right_at(now) {
-            // Whoever changed it meanwhile has ended it.
-            let lost = Right::GoneSince(now).word();
-            let _ = self.right.compare_exchange(right.word(), lost, Ordering::AcqRel, Ordering::Acquire);
-        }
-        self.answered();
+        self.answer(now, Right::GoneSince(now));
     }
 
-    fn answered(&self) {
-        *self.asking.lock().unwrap_or_else(PoisonError::into_inner) = false;
-        self.told.notify_all();
+    /// The store's answer makes this of a right that still lasts.
+    fn answer(&self, now: Moment, answer: Right) {
+        if let right @ Right::Until(_) = self.right_at(now) {
+            // Whoever changed it meanwhile has ended it.
+            let _ = self.right.compare_exchange(right.word(), answer.word(), Ordering::AcqRel, Ordering::Acquire);
+        }
+        self.answered();
     }
 
     /// The lease is about to be given back: from here on it is not renewed. What it has become, if it was renewed before.
     #[inline]
     pub(crate) fn end_renewal(&self) -> Option<Lease> {
-        let mut word = self.right.load(Ordering::Acquire);
-        while word & GONE == 0 {
-            let ended = word | GONE | GIVEN_BACK;
-            match self.right.compare_exchange(word, ended, Ordering::AcqRel, Ordering::Acquire) {
-                Ok(_) => word = ended,
-                Err(other) => word = other,
-            }
-        }
-        let told = (word & GIVEN_BACK != 0).then(|| Moment::from_bits(word & !(GONE | GIVEN_BACK)))?;
+        let end = |word| (word & GONE == 0).then_some(word | GONE | GIVEN_BACK);
+        let told = match self.right.fetch_update(Ordering::AcqRel, Ordering::Acquire, end) {
+            Err(lost) if lost & GIVEN_BACK == 0 => return None,
+            Ok(word) | Err(word) => Moment::from_bits(word & !(GONE | GIVEN_BACK)),
+        };
         let deadline = told.plus(self.stopping);
         self.lease().filter(|lease| lease.deadline() != deadline).map(|lease| lease.held_until(deadline))
     }

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use chrono::{DateTime, SecondsFormat, Utc};
+use chrono::{DateTime, Utc};
 
 use super::name::MutexName;
 use super::owner::Owner;
@@ -12,21 +12,22 @@ use super::request::Lease;
 use super::term::Term;
 use super::token::FencingToken;
 use crate::base::escape::OneLine;
-use crate::time::clock::moment::Moment;
 use crate::time::clock::{LITTLE_STEP, wall_plus};
+use crate::time::{clock::moment::Moment, clock::shown::Reading, clock::shown::to_the_second};
 
 /// Who holds a name, as a person wants to read it. `Display`: `web-1, pid 4242, since 2026-03-01T12:00:00Z`. Of a process
 /// that was killed and whose command still runs: `web-1, pid 4242, since 2026-03-01T12:00:00Z, which has ended; its
 /// command still runs as process group 4243`.
 ///
 /// ```
-/// use soloist::{Clock, EventMutex, LeaseRequest, MemoryMutex, MutexName, Term};
+/// use soloist::{Clock, EventMutex, LeaseRequest, MemoryMutex, MutexName, Names, Term};
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let mutex = MemoryMutex::new();
 /// let name = MutexName::lease("reports")?;
 /// mutex.create(&LeaseRequest::new(name.clone(), Term::MAX, &Clock::system()))?;
-/// let holder = mutex.holder(&name)?.expect("it was just created");
+/// let held = mutex.held(Names::Exactly(&name))?;
+/// let holder = held[0].holder().expect("a store in memory knows it");
 /// assert_eq!(holder.pid(), std::process::id());
 /// println!("held by {holder}");
 /// # Ok(())
@@ -136,19 +137,6 @@ impl Holder {
         Lease::new(name, self.owner, self.token, term, now.plus(term.get()))
     }
 
-    /// The holder as a person reads it, with `since` as that is written where it is read.
-    pub(crate) fn read_with(&self, since: &str) -> String {
-        let process = format!("{}, pid {}, since {since}", OneLine(&self.host), self.pid());
-        process
-            + &match (self.has_ended, self.process_group) {
-                (false, _) => String::new(),
-                (true, Some(group)) => {
-                    format!(", which has ended; its command still runs as process group {group}")
-                }
-                (true, None) => ", which has ended; what it started still runs".to_owned(),
-            }
-    }
-
     /// The same holder when nothing is left of its command's group.
     #[cfg(unix)]
     pub(crate) fn without_process_group(self) -> Self {
@@ -194,7 +182,19 @@ impl Holder {
 
 impl fmt::Display for Holder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.read_with(&self.since.to_rfc3339_opts(SecondsFormat::Secs, true)))
+        Reading(self, &to_the_second).fmt(f)
+    }
+}
+
+impl fmt::Display for Reading<'_, Holder> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self(holder, time) = self;
+        write!(f, "{}, pid {}, since {}", OneLine(&holder.host), holder.pid(), time(holder.since))?;
+        match (holder.has_ended, holder.process_group) {
+            (false, _) => Ok(()),
+            (true, Some(group)) => write!(f, ", which has ended; its command still runs as process group {group}"),
+            (true, None) => f.write_str(", which has ended; what it started still runs"),
+        }
     }
 }
 

@@ -181,26 +181,17 @@ impl MutexName {
 
     /// The occurrence that a claim is for; `None` for anything else.
     pub fn occurrence(&self) -> Option<DateTime<Utc>> {
-        match self.0.claim.as_ref()?.on {
-            Claimed::Occurrence(occurrence) => Some(occurrence),
-            Claimed::Period(_) | Claimed::Mark(_) => None,
-        }
+        if let Claimed::Occurrence(occurrence) = self.0.claim.as_ref()?.on { Some(occurrence) } else { None }
     }
 
     /// The period that a permit is for; `None` for anything else.
     pub fn period(&self) -> Option<&str> {
-        match &self.0.claim.as_ref()?.on {
-            Claimed::Occurrence(_) | Claimed::Mark(_) => None,
-            Claimed::Period(period) => Some(period),
-        }
+        if let Claimed::Period(period) = &self.0.claim.as_ref()?.on { Some(period) } else { None }
     }
 
     /// What a mark says; nothing for anything else.
     pub fn marked(&self) -> Option<&str> {
-        match &self.0.claim.as_ref()?.on {
-            Claimed::Occurrence(_) | Claimed::Period(_) => None,
-            Claimed::Mark(mark) => Some(mark),
-        }
+        if let Claimed::Mark(mark) = &self.0.claim.as_ref()?.on { Some(mark) } else { None }
     }
 }
 

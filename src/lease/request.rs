@@ -99,13 +99,7 @@ impl LeaseRequest {
     /// # }
     /// ```
     pub fn granted(&self, token: FencingToken) -> Lease {
-        Lease {
-            name: self.name.clone(),
-            owner: self.owner,
-            token,
-            term: self.term,
-            deadline: self.asked_at.plus(self.term.get()),
-        }
+        Lease::new(self.name.clone(), self.owner, token, self.term, self.asked_at.plus(self.term.get()))
     }
 }
 

@@ -4,14 +4,14 @@ use std::any::type_name;
 use std::hash::{Hash, Hasher};
 use std::ptr;
 
-/// Which store a handle leads to, for as long as that lives; see [`EventMutex::identity`](crate::EventMutex::identity).
+/// Which store a handle leads to, for as long as that lives; see [`Description::identity`](crate::Description::identity).
 ///
 /// ```
 /// use std::sync::Arc;
 /// use soloist::{EventMutex, MemoryMutex};
 ///
 /// let store: Arc<dyn EventMutex> = Arc::new(MemoryMutex::new());
-/// assert_eq!(store.identity(), Arc::clone(&store).identity());
+/// assert_eq!(store.describe().identity(), Arc::clone(&store).describe().identity());
 /// ```
 #[derive(Clone, Copy, Debug, Eq)]
 pub struct StoreId {

@@ -31,10 +31,8 @@ pub enum Fault {
 impl Fault {
     /// Why the run was cancelled, if this is what [`Run::check`](crate::Run::check) said, and the task passed on.
     pub(crate) fn cancellation(&self) -> Option<CancelReason> {
-        match self {
-            Self::Failed(error) => error.downcast_ref::<Cancelled>().map(Cancelled::reason),
-            Self::Panicked(_) | Self::Exited(_) => None,
-        }
+        let Self::Failed(error) = self else { return None };
+        error.downcast_ref::<Cancelled>().map(Cancelled::reason)
     }
 }
 

@@ -4,7 +4,7 @@ use std::fmt;
 use std::process::ExitStatus;
 use std::time::Duration;
 
-use chrono::{DateTime, SecondsFormat, Utc};
+use chrono::{DateTime, Utc};
 
 use super::cancel::CancelReason;
 use super::command_exit::{CommandExit, Exited};
@@ -14,7 +14,7 @@ use super::release::Release;
 use crate::base::error::MutexError;
 use crate::base::escape::{Chain, Lines};
 use crate::lease::token::FencingToken;
-use crate::time::clock::shown::HumanDuration;
+use crate::time::clock::shown::{HumanDuration, Reading, to_the_second};
 
 pub(crate) mod hook_failure;
 
@@ -137,29 +137,24 @@ impl RunOutcome {
     pub fn release(&self) -> Option<&Release> {
         self.release.as_ref()
     }
+
+    /// Whether nothing but its lost lease kept the task from starting: the occurrence is there for somebody else.
+    #[inline]
+    pub(crate) fn leaves_its_occurrence(&self) -> bool {
+        let is_prepared = || self.hook_failures.iter().all(|failure| failure.hook != Hook::Before);
+        matches!(self.ended, Ended::NotStarted) && self.lost_at.is_some() && is_prepared()
+    }
 }
 
 impl fmt::Display for RunOutcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.read_with(&|at| at.to_rfc3339_opts(SecondsFormat::Secs, true)).fmt(f)
+        Reading(self, &to_the_second).fmt(f)
     }
 }
 
-impl RunOutcome {
-    /// The outcome as a person reads it, with its times as `time` writes them.
-    pub(crate) fn read_with<'a>(&'a self, time: &'a dyn Fn(DateTime<Utc>) -> String) -> impl fmt::Display + 'a {
-        Reading { outcome: self, time }
-    }
-}
-
-struct Reading<'a> {
-    outcome: &'a RunOutcome,
-    time: &'a dyn Fn(DateTime<Utc>) -> String,
-}
-
-impl fmt::Display for Reading<'_> {
+impl fmt::Display for Reading<'_, RunOutcome> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { outcome, time } = self;
+        let Self(outcome, time) = self;
         match &outcome.ended {
             Ended::Succeeded => {
                 write!(f, "succeeded in {}", HumanDuration(outcome.took))?;
@@ -261,15 +256,6 @@ pub enum Ended {
     /// It was not called, because a `before` hook failed, or its lease was lost before. In the second case the occurrence
     /// or the period is given back too, for whoever asks next.
     NotStarted,
-}
-
-impl RunOutcome {
-    /// Whether nothing but its lost lease kept the task from starting: the occurrence is there for somebody else.
-    #[inline]
-    pub(crate) fn leaves_its_occurrence(&self) -> bool {
-        let is_prepared = || self.hook_failures.iter().all(|failure| failure.hook != Hook::Before);
-        matches!(self.ended, Ended::NotStarted) && self.lost_at.is_some() && is_prepared()
-    }
 }
 
 impl Ended {

@@ -2,10 +2,10 @@
 
 use std::fmt;
 
-use chrono::{DateTime, SubsecRound, Utc};
+use chrono::SubsecRound;
 
 use crate::lease::holder::Holder;
-use crate::time::clock::shown::Rfc3339;
+use crate::time::clock::shown::{Reading, to_the_second};
 
 /// A pause of a schedule, see [`Schedule::paused`](crate::Schedule::paused). `Display`:
 /// `paused by web-1, pid 4242, since 2026-03-01T12:00:00Z, until 2026-03-01T14:00:00Z`.
@@ -40,14 +40,16 @@ impl Pause {
 
 impl fmt::Display for Pause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.holder {
-            None => f.write_str("paused"),
-            Some(holder) => write!(f, "paused by {holder}, until {}", Rfc3339(end_of(holder))),
-        }
+        Reading(self, &to_the_second).fmt(f)
     }
 }
 
-/// When the pause ends, rounded to the second, because its end was computed from two readings of a clock.
-pub(crate) fn end_of(holder: &Holder) -> DateTime<Utc> {
-    holder.until().round_subsecs(0)
+impl fmt::Display for Reading<'_, Pause> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self(Pause { holder }, time) = self;
+        let Some(holder) = holder else { return f.write_str("paused") };
+        // Rounded, because its end was computed from two readings of a clock.
+        let until = holder.until().round_subsecs(0);
+        write!(f, "paused by {}, until {}", Reading(holder, time), time(until))
+    }
 }

@@ -49,14 +49,6 @@ impl Release {
             }
         }
     }
-
-    /// What says that the store as a whole is out.
-    pub(crate) fn outage(&self) -> Option<&MutexError> {
-        match self {
-            Self::Failed(error) if error.is_outage() => Some(error),
-            _ => None,
-        }
-    }
 }
 
 impl fmt::Display for Release {

@@ -3,13 +3,11 @@
 use std::fmt;
 use std::sync::Arc;
 
-use chrono::SecondsFormat;
-
 use super::paused::Pause;
 use crate::base::error::MutexError;
 use crate::base::escape::{Chain, Lines};
 use crate::lease::holder::Holder;
-use crate::time::clock::shown::HumanDuration;
+use crate::time::clock::shown::{HumanDuration, Reading, to_the_second};
 
 /// Why a due event did not run here.
 ///
@@ -88,32 +86,34 @@ impl SkipReason {
 
 impl fmt::Display for SkipReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Filtered => f.write_str("filtered out"),
-            Self::FilterPanicked(message) => write!(f, "a filter panicked: {}", Lines(message)),
-            Self::Overlapping(Some(holder)) => {
-                let until = holder.until().to_rfc3339_opts(SecondsFormat::Secs, true);
-                write!(f, "still running: {holder}{}", clock_set_back_note(holder, &until))
-            }
-            Self::Overlapping(None) => f.write_str("still running"),
-            Self::RanElsewhere(Some(holder)) => write!(f, "taken by {holder}"),
-            Self::RanElsewhere(None) => f.write_str("its occurrence or period is taken"),
-            Self::StoreUnavailable(error) => write!(f, "{}: {}", error.headline(), Chain(error)),
-            Self::TooLate => f.write_str("asked too late after its tick began"),
-            Self::Paused(holder) => Pause::by(holder.clone()).fmt(f),
-            Self::ShuttingDown => f.write_str("the process is shutting down"),
-        }
+        Reading(self, &to_the_second).fmt(f)
     }
 }
 
-/// A note for a holder whose lease began in the future, because the store's clock was set back; otherwise empty. `until`: the
-/// end of its lease.
-pub(crate) fn clock_set_back_note(holder: &Holder, until: &str) -> String {
-    holder.clock_set_back_by().map_or_else(String::new, |by| {
-        format!(
-            ", which is {} in the future: the store's clock was set back; the lease ends at {until} by that clock, \
-             unless its holder renews it",
-            HumanDuration(by)
-        )
-    })
+impl fmt::Display for Reading<'_, SkipReason> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self(reason, time) = self;
+        match reason {
+            SkipReason::Filtered => f.write_str("filtered out"),
+            SkipReason::FilterPanicked(message) => write!(f, "a filter panicked: {}", Lines(message)),
+            SkipReason::Overlapping(None) => f.write_str("still running"),
+            SkipReason::Overlapping(Some(holder)) => {
+                write!(f, "still running: {}", Reading(holder, time))?;
+                let Some(by) = holder.clock_set_back_by() else { return Ok(()) };
+                write!(
+                    f,
+                    ", which is {} in the future: the store's clock was set back; the lease ends at {} by that clock, \
+                     unless its holder renews it",
+                    HumanDuration(by),
+                    time(holder.until())
+                )
+            }
+            SkipReason::RanElsewhere(None) => f.write_str("its occurrence or period is taken"),
+            SkipReason::RanElsewhere(Some(holder)) => write!(f, "taken by {}", Reading(holder, time)),
+            SkipReason::StoreUnavailable(error) => write!(f, "{}: {}", error.headline(), Chain(error)),
+            SkipReason::TooLate => f.write_str("asked too late after its tick began"),
+            SkipReason::Paused(holder) => Reading(&Pause::by(holder.clone()), time).fmt(f),
+            SkipReason::ShuttingDown => f.write_str("the process is shutting down"),
+        }
+    }
 }

@@ -1,19 +1,105 @@
-//! Runs what a tick has planned: in the foreground one after another, or in the background on worker threads.
+//! The executor: runs what a tick has planned, and enters a result for each run.
+//!
+//! There is one loop, [`drive`](drive::drive). It asks a store for a batch of releases and admissions, starts what was
+//! admitted, and waits for what ends. The foreground events of a tick share one loop, which runs them on the caller's thread
+//! in the order in which they were added. Background events have a loop for each store, so that a store that is out delays
+//! nobody else's release, and run on worker threads.
+//!
+//! The way of a protected foreground event on Redis, from the tick to the driver. The answer comes back the same way.
+//!
+//! | file | step |
+//! | --- | --- |
+//! | `schedule/registry.rs` | `run_due`: one tick |
+//! | `schedule/tick_plan.rs` | which events are due |
+//! | `schedule/execute.rs` | which loop runs them |
+//! | `schedule/execute/drive.rs` | the loop: what has ended, and what comes next |
+//! | `schedule/execute/store_request.rs` | the batch: the release of the last run, the admission of the next |
+//! | `schedule/gate.rs` | what is refused without the store; the admission to ask for |
+//! | `schedule/tick_context/outages.rs` | whether the store was out a moment ago |
+//! | `store/handle.rs` | every slot has an answer that fits |
+//! | `store/redis.rs` | the public store |
+//! | `store/remote/server_mutex.rs` | what an answer means for the caller, and what stays to be given back |
+//! | `store/redis/backend.rs` | what the conversation is about |
+//! | `store/remote/server.rs` | a connection; another attempt where that helps |
+//! | `store/redis/conversation.rs` | the calls of the scripts, on one connection |
+//! | `store/redis/connection.rs` | the commands, which the driver puts into bytes and reads back |
+//! | `store/redis/stream.rs` | the socket, on which everything ends in time |
+//!
+//! What only makes a value on the way is left out: the names, the owner, the text of a script. Filters, and a look for a
+//! pause, are asked before the batch is built. Then `schedule/execute/one_run.rs` performs the run.
+
+use std::sync::{Mutex, OnceLock, PoisonError};
+use std::thread;
+
+use tracing::Span;
 
 use super::planned_run::PlannedRun;
 use super::report::Entry;
+use crate::base::catch_panic::contain;
 
-mod background;
-mod foreground;
+mod drive;
+mod hands;
+#[cfg(test)]
+mod loom_tests;
 mod one_run;
-mod worker_pool;
+mod store_request;
+mod waiting;
+mod worker_queue;
+mod workers;
+
+use drive::drive;
+use hands::OnThisThread;
+use one_run::Planned;
+use workers::{drive_on_workers, start_thread};
+
+/// The runs of one loop; `None` once a thread has taken them.
+type Loop<'a> = Mutex<Option<Vec<Planned<'a>>>>;
 
 /// Runs these, and returns an entry for each in their order. `background`: whether some run beside the others.
-pub(crate) fn run_planned<'a>(planned_runs: impl Iterator<Item = PlannedRun<'a>>, background: bool) -> Vec<Entry> {
-    if background {
-        return background::run_all(&planned_runs.collect::<Vec<_>>());
+pub(crate) fn run_planned(planned: &[PlannedRun<'_>], background: bool) -> Vec<Entry> {
+    let mut entries = Vec::with_capacity(planned.len());
+    if !background {
+        drive(planned.iter().enumerate(), &mut OnThisThread, &mut |_, entry| entries.push(entry));
+        return entries;
     }
-    let mut entries = Vec::with_capacity(planned_runs.size_hint().0);
-    foreground::run_all(planned_runs, |entry| entries.push(entry));
+    let (background, foreground): (Vec<_>, Vec<_>) =
+        planned.iter().enumerate().partition(|(_, run)| run.event.background);
+    let loops = by_store(background);
+    let (entered, tick) = (planned.iter().map(|_| OnceLock::new()).collect::<Vec<_>>(), Span::current());
+    let enter = |index: usize, entry| _ = entered[index].set(entry); // Each run is entered once.
+    let run = |this: &Loop<'_>| {
+        // Whoever comes first runs it: its own thread, or the caller's.
+        let runs = this.lock().unwrap_or_else(PoisonError::into_inner).take().unwrap_or_default();
+        match runs.len() {
+            0 | 1 => drive(runs.into_iter(), &mut OnThisThread, &mut &enter),
+            _ => drive_on_workers(runs, &mut &enter),
+        }
+    };
+    thread::scope(|scope| {
+        // The caller's thread runs one of the loops.
+        for this in loops.iter().skip(usize::from(foreground.is_empty())) {
+            let (run, tick) = (&run, &tick);
+            start_thread(scope, "soloist", move || {
+                let _in_span = contain(|| tick.enter());
+                run(this);
+            });
+        }
+        drive(foreground.into_iter(), &mut OnThisThread, &mut &enter);
+        loops.iter().for_each(&run);
+    });
+    entries.extend(entered.into_iter().map(|entry| entry.into_inner().expect("each run has its entry")));
     entries
+}
+
+/// The background runs of each store, in the order in which the stores are first asked; and those that ask none.
+fn by_store(runs: Vec<Planned<'_>>) -> Vec<Loop<'_>> {
+    let mut loops: Vec<(_, Vec<_>)> = Vec::new();
+    for (index, run) in runs {
+        let store = run.asks_store().then_some(run.store.id);
+        match loops.iter_mut().find(|(of, _)| *of == store) {
+            Some((_, runs)) => runs.push((index, run)),
+            None => loops.push((store, vec![(index, run)])),
+        }
+    }
+    loops.into_iter().map(|(_, runs)| Mutex::new(Some(runs))).collect()
 }

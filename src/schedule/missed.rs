@@ -8,7 +8,7 @@ use crate::event::catch_up::{CatchUp, Missed};
 use crate::lease::{request::LeaseRequest, term::Term};
 use crate::observe::skip_reason::SkipReason;
 use crate::store::event_mutex::admission::{Admission, Admitted};
-use crate::store::event_mutex::ask_each::outage_in;
+use crate::store::event_mutex::batch::Batch;
 
 impl PlannedRun<'_> {
     /// Whether to make up for its occurrence: asks the filters, then the store whether it was claimed, and if not, since
@@ -43,11 +43,11 @@ impl PlannedRun<'_> {
             return Ok(false);
         }
         let note = || format!("note {}", catch_up.mark);
-        match outages.ask(self.store, self.clock, note, |mutex| mutex.admit_one(&self.mark(catch_up)))? {
+        match outages.ask(self.store, self.clock, note, |mutex| self.mark(catch_up).ask(mutex))? {
             // The mark was written just now: the event is new to the store.
             Admitted::Granted(_) => Ok(false),
             Admitted::ClaimTaken(Some(holder)) => Ok(holder.since() <= self.tick.occurrence()),
-            Admitted::ClaimTaken(None) | Admitted::LeaseTaken(_) => {
+            Admitted::ClaimTaken(None) | Admitted::LeaseTaken(_) | Admitted::Excluded(_) => {
                 Err(MutexError::unsupported("tell since when it has held a mark, which `catch_up` needs"))
             }
         }
@@ -84,14 +84,13 @@ pub(crate) fn write_marks(planned_runs: &[PlannedRun<'_>]) {
 /// Writes one batch of marks to the store that these runs share.
 fn write_batch_of_marks(these: &[(&PlannedRun<'_>, &CatchUp)]) {
     let Some((PlannedRun { store, context, clock, .. }, _)) = these.first() else { return };
-    let marks: Vec<Admission> = these.iter().map(|(planned, catch_up)| planned.mark(catch_up)).collect();
-    let attempted = || "note which events there are".to_owned();
-    let answers = context.outages.ask(store, clock, attempted, |mutex| {
-        let answers = mutex.admit(&marks);
-        outage_in(&answers).cloned().map_or(Ok(answers), Err)
-    });
-    for ((_, catch_up), answer) in these.iter().zip(answers.into_iter().flatten()) {
-        if answer.is_ok() {
+    let mut marks = Batch::new();
+    for (planned, catch_up) in these {
+        marks.admit(planned.mark(catch_up));
+    }
+    context.outages.carry_out(store, clock, &mut marks);
+    for ((_, catch_up), slot) in these.iter().zip(marks.admissions()) {
+        if let Some(Ok(_)) = slot.answer() {
             catch_up.confirm_mark(clock);
         }
     }

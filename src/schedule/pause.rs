@@ -1,6 +1,5 @@
 //! Pausing and resuming a schedule: a mark in its store that every server sees.
 
-use std::slice;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,17 +11,23 @@ use crate::base::error::{MutexError, debug_as_display};
 use crate::lease::name::{InvalidName, MutexName};
 use crate::lease::{request::LeaseRequest, term::Term};
 use crate::observe::paused::Pause;
-use crate::store::{event_mutex::EventMutex, handle::Store};
-use crate::time::{clock::Clock, clock::shown::Rfc3339};
+use crate::store::event_mutex::held::{Held, Names};
+use crate::store::event_mutex::{EventMutex, extend_one};
+use crate::store::handle::Store;
+use crate::time::clock::shown::Rfc3339;
 
 impl Schedule {
     /// The same schedule, which can be [paused](Self::pause) under `name`: together with every schedule that is pausable
     /// under this name on the same store, in this process, on this host or in the fleet, as far as the store reaches.
     ///
-    /// A tick in which something is due asks the store once whether it is paused, and again for each minute that it
-    /// takes. A tick in which nothing is due asks nothing. While it is paused, due events are skipped as
-    /// [`Paused`](crate::SkipReason::Paused), before their filters are asked. Runs under way go on; runs [by
-    /// hand](Self::run) and events that are [`even_when_paused`](crate::Event::even_when_paused) start as always.
+    /// While it is paused, due events are skipped as [`Paused`](crate::SkipReason::Paused), before their filters are asked.
+    /// Runs under way go on; runs [by hand](Self::run) and events that are
+    /// [`even_when_paused`](crate::Event::even_when_paused) start as always.
+    ///
+    /// The store refuses a protected event without filters while the pause lasts, if that store is the schedule's: a pause
+    /// takes effect at once. This costs no request of its own on the stores of this crate, except on a node of a Redis
+    /// Cluster. For other events, a tick asks the store once whether it is paused, and
+    /// again for each minute that it takes. A tick in which nothing is due asks nothing.
     ///
     /// If the store does not answer, the schedule may be paused. So all due events are skipped as
     /// [`StoreUnavailable`](crate::SkipReason::StoreUnavailable), and the report fails. That goes for an event without
@@ -58,10 +63,10 @@ impl Schedule {
     ///
     /// If it is paused already, the pause gets this end instead, later or earlier than before; the last call wins, and
     /// there is no moment between the two pauses. (Where a store can't [extend](EventMutex::extend), or does not
-    /// say who the [holder](EventMutex::holder) is, the one is ended before the other begins.)
+    /// say who [holds](EventMutex::held) it, the one is ended before the other begins.)
     ///
-    /// What is at work goes on. A tick that began before may go on to start what it found due, for a minute at most: so
-    /// whoever pauses for a migration waits for that minute, and for what runs.
+    /// What is at work goes on. A tick that began before may go on to start events that have filters, no protection or a
+    /// store of their own, for a minute at most: so whoever pauses for a migration waits for that minute, and for what runs.
     ///
     /// How long it takes to `until` is read from this schedule's clock, and that time then passes on the store's.
     ///
@@ -84,9 +89,9 @@ impl Schedule {
     /// # }
     /// ```
     pub fn pause(&self, until: DateTime<Utc>) -> Result<(), PauseError> {
-        let pause = self.pause_mark()?;
-        pause.put(term_until(until, self.clock.now())?).map_err(PauseError::Store)?;
-        let (schedule, scope) = (pause.mark.mutex(), pause.store.scope);
+        let mark = self.pause_mark()?;
+        self.put_mark(mark, term_until(until, self.clock.now())?).map_err(PauseError::Store)?;
+        let (schedule, scope) = (mark.mutex(), self.mutex.scope);
         tracing::info!(target: "soloist", schedule, until = %Rfc3339(until), ?scope, "paused");
         Ok(())
     }
@@ -98,8 +103,8 @@ impl Schedule {
     /// The schedule is not [pausable](Self::pausable_as), its store can't [break](EventMutex::break_lease) a mark, or did
     /// not answer.
     pub fn resume(&self) -> Result<bool, PauseError> {
-        let PauseMark { store, mark, .. } = self.pause_mark()?;
-        let was_paused = store.mutex.break_lease(mark).map_err(PauseError::Store)?.is_freed();
+        let mark = self.pause_mark()?;
+        let was_paused = self.mutex.mutex.break_lease(mark).map_err(PauseError::Store)?.is_freed();
         if was_paused {
             tracing::info!(target: "soloist", schedule = mark.mutex(), "resumed");
         }
@@ -112,13 +117,47 @@ impl Schedule {
     ///
     /// The schedule is not [pausable](Self::pausable_as), or its store did not answer.
     pub fn paused(&self) -> Result<Option<Pause>, PauseError> {
-        let PauseMark { store, mark, .. } = self.pause_mark()?;
-        find_pause(&*store.mutex, mark).map_err(PauseError::Store)
+        find_pause(&*self.mutex.mutex, self.pause_mark()?).map_err(PauseError::Store)
     }
 
-    fn pause_mark(&self) -> Result<PauseMark<'_>, PauseError> {
-        let mark = self.pause_mark.as_ref().ok_or(PauseError::NotPausable)?;
-        Ok(PauseMark { store: &self.mutex, mark, clock: &self.clock })
+    fn pause_mark(&self) -> Result<&MutexName, PauseError> {
+        self.pause_mark.as_ref().ok_or(PauseError::NotPausable)
+    }
+
+    fn put_mark(&self, mark: &MutexName, term: Term) -> Result<(), MutexError> {
+        if self.create_mark(mark, term)? {
+            return Ok(());
+        }
+        match self.move_end(mark, term)? {
+            Some(true) => return Ok(()),
+            // The pause has ended in between.
+            Some(false) => {}
+            None => {
+                let _ = self.mutex.mutex.break_lease(mark)?;
+            }
+        }
+        // The mark was free a moment ago. If it is taken again, another call came later than this one, and wins.
+        self.create_mark(mark, term).map(|_| ())
+    }
+
+    fn create_mark(&self, mark: &MutexName, term: Term) -> Result<bool, MutexError> {
+        let request = LeaseRequest::new(mark.clone(), term, &self.clock);
+        self.mutex.mutex.create(&request).map(|lease| lease.is_some())
+    }
+
+    /// Moves the end of the present pause to one `term` from now, without a gap. `None`: the store can't.
+    fn move_end(&self, mark: &MutexName, term: Term) -> Result<Option<bool>, MutexError> {
+        let Store { mutex, can_extend, .. } = &self.mutex;
+        if !can_extend {
+            return Ok(None);
+        }
+        let held = match mutex.held(Names::Exactly(mark)) {
+            Err(error) if error.is_unsupported() => return Ok(None),
+            held => held?.pop(),
+        };
+        let Some(holder) = held.and_then(Held::into_holder) else { return Ok(None) };
+        let lease = holder.as_lease(mark.clone(), term, self.clock.moment());
+        extend_one(&**mutex, &lease, term).map(Some)
     }
 }
 
@@ -180,48 +219,6 @@ fn term_until(until: DateTime<Utc>, now: DateTime<Utc>) -> Result<Term, PauseErr
     let rest = (until - now).to_std().ok().filter(|rest| !rest.is_zero()).ok_or(PauseError::Over { until, now })?;
     let millis = u64::try_from(rest.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX);
     Term::new(Duration::from_millis(millis)).map_err(|_| PauseError::TooLong { until })
-}
-
-/// Where the pause of a schedule is kept.
-struct PauseMark<'a> {
-    store: &'a Store,
-    mark: &'a MutexName,
-    clock: &'a Clock,
-}
-
-impl PauseMark<'_> {
-    fn put(&self, term: Term) -> Result<(), MutexError> {
-        if self.create(term)? {
-            return Ok(());
-        }
-        match self.move_end(term)? {
-            Some(true) => return Ok(()),
-            // The pause has ended in between.
-            Some(false) => {}
-            None => {
-                let _ = self.store.mutex.break_lease(self.mark)?;
-            }
-        }
-        // The mark was free a moment ago. If it is taken again, another call came later than this one, and wins.
-        self.create(term).map(|_| ())
-    }
-
-    fn create(&self, term: Term) -> Result<bool, MutexError> {
-        let request = LeaseRequest::new(self.mark.clone(), term, self.clock);
-        self.store.mutex.create(&request).map(|lease| lease.is_some())
-    }
-
-    /// Moves the end of the present pause to one `term` from now, without a gap. `None`: the store can't.
-    fn move_end(&self, term: Term) -> Result<Option<bool>, MutexError> {
-        let Self { store, mark, clock } = self;
-        if !store.mutex.can_extend() {
-            return Ok(None);
-        }
-        let Some(holder) = store.mutex.holder(mark)? else { return Ok(None) };
-        let lease = holder.as_lease((*mark).clone(), term, clock.moment());
-        let mut answers = store.mutex.extend(slice::from_ref(&lease), term);
-        answers.pop().transpose()
-    }
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use super::tick_context::{StartedBy, TickContext};
 use crate::event::protection::{Claimant, MINUTE};
 use crate::event::{catch_up::Missed, definition::Definition};
 use crate::lease::name::MutexName;
-use crate::store::{event_mutex::EventMutex, handle::Store};
+use crate::store::handle::Store;
 use crate::time::{clock::Clock, tick::Tick};
 
 /// An event that a tick, or a caller by hand, has planned to run, with all that the run needs.
@@ -22,12 +22,7 @@ pub(crate) struct PlannedRun<'a> {
     pub(crate) clock: &'a Clock,
 }
 
-impl<'a> PlannedRun<'a> {
-    #[inline]
-    pub(crate) fn mutex(&self) -> &'a dyn EventMutex {
-        &*self.store.mutex
-    }
-
+impl PlannedRun<'_> {
     /// The details that name its claim; `None` by hand, because such a run makes no claim.
     pub(crate) fn claimant(&self) -> Option<Claimant<'_>> {
         let (event, zone) = (&self.event.name, &self.event.timetable.zone);
@@ -45,6 +40,29 @@ impl<'a> PlannedRun<'a> {
         }
     }
 
+    /// Whether the store decides on it. By hand, nothing is claimed.
+    #[inline]
+    pub(crate) fn asks_store(&self) -> bool {
+        self.event.protection.lease.is_some() || self.claims()
+    }
+
+    /// The mark of a pause that excludes the admission. There is none where a look tells of the pause: where the gate asks no
+    /// store or another one, and where a filter, which is code of the event, would be asked before the store.
+    #[inline]
+    pub(crate) fn pause_mark(&self) -> Option<&MutexName> {
+        let pause = self.context.pause.as_ref().filter(|_| !self.event.even_when_paused)?;
+        let is_asked_there = self.asks_store() && self.event.filters.is_empty() && pause.store.id == self.store.id;
+        is_asked_there.then_some(pause.mark)
+    }
+
+    /// Whether the store decides before anything else is asked: no filter, and no look for a pause.
+    #[inline]
+    pub(crate) fn asks_store_first(&self) -> bool {
+        let needs_no_look =
+            || self.context.pause.is_none() || self.event.even_when_paused || self.pause_mark().is_some();
+        self.asks_store() && self.event.filters.is_empty() && needs_no_look()
+    }
+
     /// Whether the run claims its occurrence or period.
     pub(crate) fn claims(&self) -> bool {
         self.event.protection.claim.is_some() && self.context.started_by == StartedBy::Timetable
@@ -52,7 +70,7 @@ impl<'a> PlannedRun<'a> {
 
     /// The name of the claim that the run makes.
     pub(crate) fn claim_name(&self) -> Option<MutexName> {
-        self.claimant().and_then(|claimant| self.event.protection.claim_name(claimant))
+        self.claimant().and_then(|claimant| self.event.protection.claim(claimant)).map(|(name, _)| name)
     }
 
     /// How long after its occurrence the tick came.

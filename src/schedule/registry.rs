@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 
+use super::execute::run_planned;
 use super::planned_run::PlannedRun;
 use super::report::{Entry, Report};
 use super::shutdown::Shutdown;
@@ -21,7 +22,7 @@ use crate::event::protection::LeaseTerms;
 use crate::hold::keeper::Keepers;
 use crate::lease::{name::MutexName, owner::Owners, term::Term};
 use crate::observe::log::print_unless_logged;
-use crate::store::event_mutex::{EventMutex, Scope};
+use crate::store::{event_mutex::EventMutex, event_mutex::description::Scope};
 use crate::store::{handle::Store, memory::MemoryMutex};
 use crate::time::{clock::Clock, due_index::DueIndex, tick::Tick, zone::Zone};
 
@@ -200,8 +201,8 @@ impl Schedule {
         if self.names.contains_key(&event.name) {
             return Err(AddError::new(&event.name, AddErrorKind::Duplicate));
         }
-        let Store { mutex, scope, .. } = self.store_of(&event);
-        if event.protection.lease.is_some_and(LeaseTerms::need_extension) && !mutex.can_extend() {
+        let Store { can_extend, scope, .. } = self.store_of(&event);
+        if event.protection.lease.is_some_and(LeaseTerms::need_extension) && !can_extend {
             return Err(AddError::new(&event.name, AddErrorKind::CannotExtend));
         }
         if event.protection.claim.is_some() && *scope == Scope::Process {
@@ -287,7 +288,9 @@ impl Schedule {
         let event = self.event(name)?;
         let tick = Tick::at(now, &event.timetable.zone);
         let _ticking = self.shutdown.as_ref().map(Shutdown::tick);
-        Ok(self.planned_run(event, tick, &self.tick_context(StartedBy::Caller, false)).run())
+        let context = self.tick_context(StartedBy::Caller, false);
+        let mut entries = run_planned(&[self.planned_run(event, tick, &context)], false);
+        Ok(entries.swap_remove(0))
     }
 
     /// When the first event is due after `after`, within its windows and in this environment: see [`Event::next`]. `None`:

@@ -13,9 +13,8 @@ use crate::base::catch_panic::contain;
 use crate::base::escape::{Chain, Lines, Named, OneLine};
 use crate::lease::{holder::Holder, token::FencingToken};
 use crate::observe::outcome::{Ended, RunOutcome};
-use crate::observe::skip_reason::{SkipReason, clock_set_back_note};
-use crate::observe::{cancel::CancelReason, fault::Fault, log::print_line, paused::end_of, release::Release};
-use crate::time::clock::shown::{HumanDuration, Rfc3339};
+use crate::observe::{cancel::CancelReason, fault::Fault, log::print_line, release::Release, skip_reason::SkipReason};
+use crate::time::clock::shown::{HumanDuration, Reading, Rfc3339, to_the_second};
 use crate::time::zone::Zone;
 
 /// What one tick did: an entry for every event that was due, in the order in which they were added.
@@ -83,16 +82,13 @@ impl fmt::Display for Report {
         let skipped = self.entries.iter().filter(|entry| matches!(entry.verdict, Verdict::Skipped(_))).count();
         let (due, ran, failed) = (self.entries.len(), self.entries.len() - skipped, self.failures().count());
         write!(f, "{}: {due} due, {ran} ran, {skipped} skipped, {failed} failed", self.at.format("%F %T UTC"))?;
-        for line in Table(self.entries.iter().collect()).lines() {
-            write!(f, "\n{line}")?;
-        }
-        Ok(())
+        table_lines(&self.entries).try_for_each(|line| write!(f, "\n{line}"))
     }
 }
 
 impl Termination for Report {
     fn report(self) -> ExitCode {
-        Table(self.failures().collect()).lines().for_each(print_line);
+        table_lines(self.failures()).for_each(print_line);
         if let Some(shutdown) = &self.shutdown {
             shutdown.finish();
         }
@@ -154,9 +150,16 @@ impl Verdict {
 
 impl fmt::Display for Verdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Ran(outcome) => write!(f, "{outcome}"),
-            Self::Skipped(reason) => write!(f, "skipped, {reason}"),
+        Reading(self, &to_the_second).fmt(f)
+    }
+}
+
+impl fmt::Display for Reading<'_, Verdict> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self(verdict, time) = self;
+        match verdict {
+            Verdict::Ran(outcome) => Reading(outcome, time).fmt(f),
+            Verdict::Skipped(reason) => write!(f, "skipped, {}", Reading(reason, time)),
         }
     }
 }
@@ -197,20 +200,8 @@ impl Entry {
 
     /// The verdict in words, with all times in the event's zone.
     fn verdict_in_zone(&self) -> String {
-        let held =
-            |what: &str, holder: &Holder| format!("skipped, {what} {}", holder.read_with(&self.time(holder.since())));
         let late = self.missed_by.map_or_else(String::new, |late| format!("{} late: ", HumanDuration(late)));
-        late + &match &self.verdict {
-            Verdict::Skipped(SkipReason::Overlapping(Some(holder))) => {
-                held("still running:", holder) + &clock_set_back_note(holder, &self.time(holder.until()))
-            }
-            Verdict::Skipped(SkipReason::RanElsewhere(Some(holder))) => held("taken by", holder),
-            Verdict::Skipped(SkipReason::Paused(Some(holder))) => {
-                held("paused by", holder) + ", until " + &self.time(end_of(holder))
-            }
-            Verdict::Ran(outcome) => outcome.read_with(&|at| self.time(at)).to_string(),
-            verdict @ Verdict::Skipped(_) => verdict.to_string(),
-        }
+        late + &Reading(&self.verdict, &|at| self.time(at)).to_string()
     }
 
     /// The same, even if formatting an error of a user panics.
@@ -231,8 +222,7 @@ impl Entry {
 
 impl fmt::Display for Entry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let table = Table(vec![self]);
-        table.lines().try_for_each(|line| f.write_str(line.trim_start()))
+        table_lines([self]).try_for_each(|line| f.write_str(line.trim_start()))
     }
 }
 
@@ -297,21 +287,16 @@ fn trace_run(outcome: &RunOutcome) {
     }
 }
 
-/// Entries in columns that are as wide as their widest cell.
-struct Table<'a>(Vec<&'a Entry>);
-
-impl Table<'_> {
-    fn lines(&self) -> impl Iterator<Item = String> {
-        let row =
-            |entry: &&Entry| [Named(&entry.event).to_string(), entry.time(entry.occurrence), entry.verdict_cell()];
-        let rows: Vec<[String; 3]> = self.0.iter().map(row).collect();
-        let width = |cell: usize| rows.iter().map(|row| row[cell].chars().count()).max().unwrap_or(0);
-        let (names, times) = (width(0), width(1));
-        rows.into_iter().map(move |[name, time, verdict]| {
-            let start = format!("  {name:names$}  {time:times$}  ");
-            // Text of several lines, such as a failed assertion, stays within its column.
-            let below = format!("\n{:1$}", "", start.chars().count());
-            start + &verdict.trim_end().replace('\n', &below)
-        })
-    }
+/// The lines of entries in columns that are as wide as their widest cell.
+fn table_lines<'a>(entries: impl IntoIterator<Item = &'a Entry>) -> impl Iterator<Item = String> {
+    let row = |entry: &Entry| [Named(&entry.event).to_string(), entry.time(entry.occurrence), entry.verdict_cell()];
+    let rows: Vec<[String; 3]> = entries.into_iter().map(row).collect();
+    let width = |cell: usize| rows.iter().map(|row| row[cell].chars().count()).max().unwrap_or(0);
+    let (names, times) = (width(0), width(1));
+    rows.into_iter().map(move |[name, time, verdict]| {
+        let start = format!("  {name:names$}  {time:times$}  ");
+        // Text of several lines, such as a failed assertion, stays within its column.
+        let below = format!("\n{:1$}", "", start.chars().count());
+        start + &verdict.trim_end().replace('\n', &below)
+    })
 }

@@ -231,9 +231,7 @@ impl TickProgress {
             let by_s = back.num_seconds();
             log_or_print(
                 format_args!("the clock was set back by {by_s} s: what was due in that time does not run again"),
-                || {
-                    tracing::warn!(target: "soloist", by_s, "clock set back");
-                },
+                || tracing::warn!(target: "soloist", by_s, "clock set back"),
             );
         }
         if self.interval_around(now).is_some() {

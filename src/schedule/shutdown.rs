@@ -42,15 +42,9 @@ use shutdown_state::{RunGuard, ShutdownState, TickGuard};
 ///     Ok(schedule.run_due(chrono::Utc::now()))
 /// }
 /// ```
-#[derive(Clone)]
+#[derive(Clone, Default)]
 pub struct Shutdown {
     state: Arc<ShutdownState>,
-}
-
-impl Default for Shutdown {
-    fn default() -> Self {
-        Self::new()
-    }
 }
 
 impl Shutdown {
@@ -70,7 +64,7 @@ impl Shutdown {
     /// # }
     /// ```
     pub fn new() -> Self {
-        Self { state: ShutdownState::new() }
+        Self::default()
     }
 
     /// A shutdown that `SIGTERM`, `SIGINT`, `SIGQUIT` and `SIGHUP` trigger, and that then ends the process.
@@ -106,7 +100,7 @@ impl Shutdown {
     /// Commands are killed a second before the grace is over, or at once if it is shorter.
     #[must_use = "it reads as a part of what makes the shutdown"]
     pub fn with_grace(self, grace: Duration) -> Self {
-        self.state.lock().grace = grace;
+        self.state.lock().grace = Some(grace);
         self
     }
 

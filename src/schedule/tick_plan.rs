@@ -69,9 +69,7 @@ impl Schedule {
         {
             log_or_print(
                 format_args!("a report was not told, because on_report(..) panicked: {}", OneLine(&message)),
-                || {
-                    tracing::error!(target: "soloist", error = &*message, "report not told");
-                },
+                || tracing::error!(target: "soloist", error = &*message, "report not told"),
             );
         }
         report
@@ -86,11 +84,11 @@ impl Schedule {
         let background = due.len() + maybe_missed.len() > 1 && due.iter().chain(maybe_missed).any(is_background);
         let context = self.tick_context(StartedBy::Timetable, background);
         let planned_runs = due.iter().map(|(event, tick)| self.planned_run(&self.events[*event], *tick, &context));
-        let entries = if self.catch_up_events.is_empty() {
-            run_planned(planned_runs, background)
-        } else {
-            run_planned(self.with_missed(plan, planned_runs.collect(), &context).into_iter(), background)
-        };
+        let mut planned_runs: Vec<_> = planned_runs.collect();
+        if !self.catch_up_events.is_empty() {
+            planned_runs = self.with_missed(plan, planned_runs, &context);
+        }
+        let entries = run_planned(&planned_runs, background);
         Report::new(*now, entries, self.shutdown.as_ref())
     }
 

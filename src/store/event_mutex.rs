@@ -6,22 +6,28 @@ use std::sync::Arc;
 
 use crate::base::{catch_panic::contain, error::MutexError};
 use crate::lease::request::{Lease, LeaseRequest};
-use crate::lease::{holder::Holder, name::MutexName, store_id::StoreId, term::Term, token::FencingToken};
+use crate::lease::{holder::Holder, name::MutexName, term::Term, token::FencingToken};
 use crate::observe::{log::print_unless_logged, release::Release};
 use crate::time::clock::Clock;
 
 pub(crate) mod admission;
-pub(crate) mod ask_each;
+pub(crate) mod batch;
 pub(crate) mod broken_lease;
 pub(crate) mod delegate;
+pub(crate) mod description;
+pub(crate) mod held;
 pub(crate) mod lifeline;
+pub(crate) mod slot;
 pub(crate) mod warning;
 
 use admission::{Admission, Admitted, Grant};
-use ask_each::{ask_each, outage_in};
+use batch::{Batch, LeaseReturn, attempted_release, no_answer};
 use broken_lease::Broken;
 use delegate::delegate;
+use description::Description;
+use held::{Held, Names};
 use lifeline::Lifeline;
+use slot::{Slot, answer_each};
 use warning::StoreWarning;
 
 /// A store of mutexes: it gates every run with atomic create, exists and forget.
@@ -35,11 +41,11 @@ use warning::StoreWarning;
 /// # Contract
 ///
 /// 1. **One wins.** Of any number of concurrent [`create`](Self::create)s of a name, over all threads, processes and
-///    hosts within the store's [`scope`](Self::scope), at most one is granted until it is forgotten, broken or
+///    hosts within the store's [scope](Description::scope), at most one is granted until it is forgotten, broken or
 ///    expired; and if the name is free, one of them is granted.
 /// 2. **Names are bytes.** Two names are the same only if they are equal: no trimming, padding, folding or truncating.
 ///    A lease, a claim on an occurrence, one on a period and a mark are never the same name.
-/// 3. **Looking changes nothing.** [`exists`](Self::exists) and [`holder`](Self::holder) never make a concurrent
+/// 3. **Looking changes nothing.** [`exists`](Self::exists) and [`held`](Self::held) never make a concurrent
 ///    `create` fail, and never prolong or end what they look at.
 /// 4. **Only the owner** releases and extends: [`forget`](Self::forget) and [`extend`](Self::extend) with a lease
 ///    whose owner is not the holder answer `Ok(false)` and leave the holder alone.
@@ -47,7 +53,7 @@ use warning::StoreWarning;
 /// 5. **Everything expires**, on the store's own clock, when its term is over; only a lease with a
 ///    [`lifeline`](Self::lifeline) outlasts its term, and ends with those who have that. What was given back is free at
 ///    once, and stays free if that clock is set back: store the release itself, not only a date. A store whose clock
-///    can be set back calls [`Holder::seen_at`] on every holder that it returns.
+///    can be set back calls [`Holder::seen_at`](crate::Holder::seen_at) on every holder that it returns.
 /// 6. **Tokens rise** strictly with every grant of a name, also after it expired, was forgotten or broken. That holds
 ///    over all leases and claims of one [`MutexName::mutex`].
 /// 7. **`Err` means "not known".** A name held by another is `Ok(None)`, `Ok(true)` or `Ok(false)`, never `Err`, unless
@@ -124,23 +130,19 @@ pub trait EventMutex: fmt::Debug + Send + Sync {
     /// Whether it was given back is not known; it expires with its term.
     fn forget(&self, lease: &Lease) -> Result<bool, MutexError>;
 
-    /// The store that this one is put around. Whatever it does not override is asked of that one, now and when stores learn
-    /// more: a decorator without it can't extend, has no lifeline and takes its admissions in steps, whatever the other can.
+    /// The wrapped store of a decorator. Methods that you do not override are forwarded to it, also those that later
+    /// versions add.
     ///
-    /// Two methods are made of others, and lead there: [`admit_one`](Self::admit_one) to [`admit`](Self::admit), and
-    /// [`release_then_admit`](Self::release_then_admit) to [`release`](Self::release) and `admit`. So all that the gate of a
-    /// tick asks for is seen in `admit`, and what a [`LeaseGuard`](crate::LeaseGuard) asks for in `create`. Override
-    /// `release_then_admit` too where the other store is a server: there it is one round trip.
+    /// A tick and a [`LeaseGuard`](crate::LeaseGuard) take and give back through [`carry_out`](Self::carry_out): override that
+    /// to see it. The decorator is the same store to a schedule as the wrapped
+    /// one, unless it [describes](Self::describe) itself.
     ///
-    /// A decorated handle is the same store to a schedule as the bare one, by its [`identity`](Self::identity): give the
-    /// events of one schedule the same of the two.
-    ///
-    /// The default is that there is none.
+    /// The default: nothing is wrapped.
     ///
     /// ```
     /// use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
     /// use soloist::{
-    ///     Admission, Admitted, Answers, Event, EventMutex, Lease, LeaseRequest, MemoryMutex, MutexError, MutexName, Schedule,
+    ///     Admitted, Batch, Event, EventMutex, Lease, LeaseRequest, MemoryMutex, MutexError, MutexName, Schedule,
     /// };
     ///
     /// /// Counts how often a store said no.
@@ -152,11 +154,10 @@ pub trait EventMutex: fmt::Debug + Send + Sync {
     ///         Some(&self.0)
     ///     }
     ///
-    ///     fn admit(&self, admissions: &[Admission]) -> Answers<Admitted> {
-    ///         let answers = self.0.admit(admissions);
-    ///         let refused = answers.iter().flatten().filter(|answer| !matches!(answer, Admitted::Granted(_)));
-    ///         self.1.fetch_add(refused.count(), Relaxed);
-    ///         answers
+    ///     fn carry_out(&self, batch: &mut Batch) {
+    ///         self.0.carry_out(batch);
+    ///         let answers = batch.admissions().iter().filter_map(|slot| slot.answer()?.as_ref().ok());
+    ///         self.1.fetch_add(answers.filter(|answer| !matches!(answer, Admitted::Granted(_))).count(), Relaxed);
     ///     }
     ///
     ///     fn create(&self, request: &LeaseRequest) -> Result<Option<Lease>, MutexError> {
@@ -182,100 +183,53 @@ pub trait EventMutex: fmt::Debug + Send + Sync {
         None
     }
 
-    /// Which store this is, whatever handle it is asked through: the events of a tick whose stores are the same are gated
-    /// together, and an outage of one is the other's.
+    /// Which store this is, who sees what it holds, and whether it can [`extend`](Self::extend). A schedule asks when
+    /// it is given the store.
     ///
-    /// The default is the place of this value in memory, so that what is shared in an `Arc` is one store, and clones
-    /// are different ones. Handles that share their store say so with [`StoreId::of`] what they share.
-    fn identity(&self) -> StoreId {
-        self.inner().map_or_else(|| StoreId::of(self), EventMutex::identity)
+    /// The default is [`Description::of`] this value: what is shared in an `Arc` is one store, clones are different ones,
+    /// and nothing is extended. If the clones of your store share their state, describe that with `Description::of(&*state)`.
+    fn describe(&self) -> Description {
+        self.inner().map_or_else(|| Description::of(self), EventMutex::describe)
     }
 
-    /// How far the store's word reaches. The default is [`Scope::Unknown`], which is never warned of.
-    fn scope(&self) -> Scope {
-        self.inner().map_or(Scope::Unknown, EventMutex::scope)
-    }
-
-    /// The clock by which it lets leases end, which a [`LeaseGuard`](crate::LeaseGuard) goes by, and a
-    /// [`Schedule`](crate::Schedule) that is given no other: the machine's, unless a test has put in one that it moves.
+    /// The clock on which leases end. A [`LeaseGuard`](crate::LeaseGuard) uses it, and a [`Schedule`](crate::Schedule) that
+    /// is given no other. The default is the machine's clock; a test can give a store one that it moves.
     fn clock(&self) -> Clock {
         self.inner().map_or_else(Clock::system, EventMutex::clock)
     }
 
-    /// Decides on each admission, one answer for each, in their order. They are independent of one another, and are
-    /// granted in their order where they ask for the same name. A tick asks for up to a hundred at once.
+    /// Gives back leases, then decides on admissions, and fills the slot of each. A tick asks for up to a hundred of each at
+    /// once. They are independent of one another, and are carried out in their order where they name the same mutex.
     ///
-    /// The default asks step by step: it looks at the claim, takes the lease, takes the claim, and gives the lease
-    /// back if the claim was taken. No race consumes an occurrence, and a late server does not disturb the one that
-    /// runs. A process that is killed between two steps blocks the event for one term at most. Once the store
-    /// [is out](MutexError::is_outage) it asks for none of the rest. Override it where the store can decide in
-    /// one step.
-    fn admit(&self, admissions: &[Admission]) -> Answers<Admitted> {
+    /// An admission is all or nothing. If it has a name that [excludes](crate::Admission::unless) it and that is held, it is
+    /// refused; then if its claim is taken; then if its lease is. A release that names a [rest](crate::LeaseReturn::rest) leaves
+    /// the name held for that time, whether or not this process lives. `Ok(false)`: the lease was not its owner's any more,
+    /// and the holder was left alone.
+    ///
+    /// All slots come empty. One that stays empty means "not known": the lease or the claim is given back.
+    ///
+    /// The default goes step by step, with `forget`, `exists` and `create`: it looks at the excluding name and at the claim,
+    /// takes the lease, takes the claim, and gives the lease back if the claim was taken. No race consumes an occurrence,
+    /// and a late server does not disturb the one that runs. A process that is killed between two steps blocks the event
+    /// for one term at most. A rest is an [`extend`](Self::extend). After an [outage](MutexError::is_outage) nothing more is
+    /// asked. Override it where the store can do this in one step.
+    fn carry_out(&self, batch: &mut Batch) {
         match self.inner() {
-            Some(inner) => inner.admit(admissions),
-            None => admit_each(self, admissions),
+            Some(inner) => inner.carry_out(batch),
+            None => carry_out_in_steps(self, batch),
         }
-    }
-
-    /// Decides on one admission: what a tick asks for where no other event is gated with this one.
-    ///
-    /// The default asks [`admit`](Self::admit) for it alone. Override it where one decision costs less than a list of one.
-    ///
-    /// # Errors
-    ///
-    /// Whether it was granted is not known.
-    fn admit_one(&self, admission: &Admission) -> Result<Admitted, MutexError> {
-        admit_alone(self, admission)
-    }
-
-    /// Gives back several names, one answer for each, in their order. A tick gives back up to a hundred at once.
-    ///
-    /// The default forgets one after another, up to the first error that says that the store
-    /// [is out](MutexError::is_outage).
-    fn release(&self, leases: &[Lease]) -> Answers<bool> {
-        match self.inner() {
-            Some(inner) => inner.release(leases),
-            None => ask_each(leases, attempted_release, |lease| self.forget(lease)),
-        }
-    }
-
-    /// Gives back what ended, and then decides on what is asked for: [`release`](Self::release) and
-    /// [`admit`](Self::admit), in this order.
-    ///
-    /// A tick asks this of a store whose [`scope`](Self::scope) is a fleet, when one event has ended and the next is due.
-    /// The default does one after the other; override it where both are one round trip.
-    fn release_then_admit(&self, ended: &[Lease], admissions: &[Admission]) -> (Answers<bool>, Answers<Admitted>) {
-        release_before_admit(self, ended, admissions)
-    }
-
-    /// Whether it can [`extend`](Self::extend), which renewal needs. A store that has an `extend` says `true` here.
-    ///
-    /// The default is `false`: an event asks for a fixed term then, with
-    /// [`without_overlapping_for`](crate::Event::without_overlapping_for).
-    fn can_extend(&self) -> bool {
-        self.inner().is_some_and(EventMutex::can_extend)
     }
 
     /// Lets each lease end one `term` from now, be that later or earlier than before. `Ok(false)`: it was not ours any
     /// more, and was left alone. What is in hand is renewed so, all leases of one term at once, by a thread that no gate
-    /// waits for; and shortened so when the process exits.
+    /// waits for; and shortened so when the process exits. A store that overrides this [describes](Self::describe) itself
+    /// [with extension](Description::with_extension).
     ///
     /// The default is [`MutexError::unsupported`].
-    fn extend(&self, leases: &[Lease], term: Term) -> Answers<bool> {
+    fn extend(&self, leases: &mut [Slot<Lease, bool>], term: Term) {
         match self.inner() {
             Some(inner) => inner.extend(leases, term),
-            None => leases.iter().map(|_| Err(MutexError::unsupported("extend a lease"))).collect(),
-        }
-    }
-
-    /// Gives each lease back, not now but `rest` from now, whether or not this process is there then: what
-    /// [`hold_at_least`](crate::Event::hold_at_least) asks for. `Ok(false)`: it was not ours any more, and was left alone.
-    ///
-    /// The default is [`extend`](Self::extend). Override it where a lease ends with the process that holds it.
-    fn release_after(&self, leases: &[Lease], rest: Term) -> Answers<bool> {
-        match self.inner() {
-            Some(inner) => inner.release_after(leases, rest),
-            None => self.extend(leases, rest),
+            None => leases.iter_mut().for_each(|slot| slot.fill(Err(MutexError::unsupported("extend a lease")))),
         }
     }
 
@@ -285,7 +239,7 @@ pub trait EventMutex: fmt::Debug + Send + Sync {
     ///
     /// `Ok(Some(_))`: from now on the lease lasts, whatever its term, for as long as this process holds it and, if this
     /// process goes without giving it back, for as long as anybody has the lifeline open. [`forget`](Self::forget),
-    /// [`release_after`](Self::release_after) and [`break_lease`](Self::break_lease) end it as ever, whoever has the
+    /// [`carry_out`](Self::carry_out) and [`break_lease`](Self::break_lease) end it as ever, whoever has the
     /// lifeline, and [`extend`](Self::extend) answers `Ok(true)`, whatever that changes.
     ///
     /// `Ok(None)`, the default: the store can't tell whether a process lives, and nothing about the lease has changed.
@@ -323,13 +277,16 @@ pub trait EventMutex: fmt::Debug + Send + Sync {
         self.inner().map_or(Ok(None), |inner| inner.lifeline(lease))
     }
 
-    /// Who holds the name. `Ok(None)`: nobody does, or the store does not keep it. The default keeps nothing.
+    /// What is held of these names, by whom, since when and until when. For people: a lease may end while this is read.
     ///
     /// # Errors
     ///
-    /// Who holds it is not known.
-    fn holder(&self, name: &MutexName) -> Result<Option<Holder>, MutexError> {
-        self.inner().map_or(Ok(None), |inner| inner.holder(name))
+    /// What is held is not known. The default is [`MutexError::unsupported`].
+    fn held(&self, names: Names<'_>) -> Result<Vec<Held>, MutexError> {
+        match self.inner() {
+            Some(inner) => inner.held(names),
+            None => Err(MutexError::unsupported("tell who holds a name")),
+        }
     }
 
     /// Frees the name, whoever holds it: an operator's tool. The old holder may still be at work; it is told at its next
@@ -358,76 +315,45 @@ pub trait EventMutex: fmt::Debug + Send + Sync {
     }
 }
 
-/// What a store answers to several questions: one answer for each, in their order.
-///
-/// ```
-/// use soloist::{Answers, EventMutex, MemoryMutex};
-///
-/// let answers: Answers<bool> = MemoryMutex::new().release(&[]);
-/// assert!(answers.is_empty());
-/// ```
-pub type Answers<T> = Vec<Result<T, MutexError>>;
-
-/// How far a store's word reaches.
-///
-/// ```
-/// use soloist::{EventMutex, MemoryMutex, Scope};
-///
-/// assert_eq!(MemoryMutex::new().scope(), Scope::Process);
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Scope {
-    /// Only this process sees it.
-    Process,
-    /// Every process on this host sees it.
-    Host,
-    /// Every host that is connected to it sees it.
-    Fleet,
-    /// The store does not say.
-    Unknown,
-}
-
 delegate!(impl<M> EventMutex for &M, |this| **this);
 delegate!(impl<M> EventMutex for Box<M>, |this| **this);
 delegate!(impl<M> EventMutex for Arc<M>, |this| **this);
 
-/// The default of [`EventMutex::release_then_admit`], in two steps.
-pub(crate) fn release_before_admit<M: EventMutex + ?Sized>(
-    mutex: &M,
-    ended: &[Lease],
-    admissions: &[Admission],
-) -> (Answers<bool>, Answers<Admitted>) {
-    let released = mutex.release(ended);
-    let admitted = match outage_in(&released) {
-        None => mutex.admit(admissions),
-        // A store that is out at the first is not waited for at the second.
-        Some(first) => {
-            let not_asked = |asked: &Admission| Err(MutexError::not_asked_again(asked.attempted(), first));
-            admissions.iter().map(not_asked).collect()
-        }
-    };
-    (released, admitted)
+/// The default of [`EventMutex::carry_out`].
+pub(crate) fn carry_out_in_steps<M: EventMutex + ?Sized>(mutex: &M, batch: &mut Batch) {
+    let (releases, admissions) = batch.slots_mut();
+    let mut outage = None;
+    answer_each(releases, &mut outage, LeaseReturn::attempted, |asked| match asked.rest() {
+        None => mutex.forget(asked.lease()),
+        Some(rest) => extend_one(mutex, asked.lease(), rest),
+    });
+    answer_each(admissions, &mut outage, Admission::attempted, |admission| admit_in_steps(mutex, admission));
 }
 
-/// What [`EventMutex::admit`] does for a store that can't decide on an admission in one step.
-pub(crate) fn admit_each<M: EventMutex + ?Sized>(mutex: &M, admissions: &[Admission]) -> Answers<Admitted> {
-    ask_each(admissions, Admission::attempted, |admission| admit_in_steps(mutex, admission))
+/// Lets one lease end one `term` from now.
+pub(crate) fn extend_one<M: EventMutex + ?Sized>(mutex: &M, lease: &Lease, term: Term) -> Result<bool, MutexError> {
+    let mut slot = Slot::new(lease.clone());
+    mutex.extend(slice::from_mut(&mut slot), term);
+    slot.take_answer(|lease| no_answer(format!("extend {}", lease.name()), None))
 }
 
-/// Looks at the claim, takes the lease, and takes the claim. If the claim is not granted, the lease is given back.
+/// Looks at the name that excludes the admission, and at the claim; takes the lease, and then the claim. If the claim is not
+/// granted, the lease is given back.
 pub(crate) fn admit_in_steps<M: EventMutex + ?Sized>(mutex: &M, admission: &Admission) -> Result<Admitted, MutexError> {
-    // That it is taken is certain; who has it is for people.
-    let holder = |request: &LeaseRequest| mutex.holder(request.name()).unwrap_or(None);
+    if let Some(name) = admission.excluded_by()
+        && mutex.exists(name)?
+    {
+        return Ok(Admitted::Excluded(holder(mutex, name)));
+    }
     if let Some(claim) = admission.claim()
         && mutex.exists(claim.name())?
     {
-        return Ok(Admitted::ClaimTaken(holder(claim)));
+        return Ok(Admitted::ClaimTaken(holder(mutex, claim.name())));
     }
     let mut grant = Grant { lease: None, claim: None, token: FencingToken::new(0) };
     if let Some(request) = admission.lease() {
         let Some(lease) = create_or_give_back(mutex, request)? else {
-            return Ok(Admitted::LeaseTaken(holder(request)));
+            return Ok(Admitted::LeaseTaken(holder(mutex, request.name())));
         };
         grant = Grant::of(lease);
     }
@@ -436,7 +362,7 @@ pub(crate) fn admit_in_steps<M: EventMutex + ?Sized>(mutex: &M, admission: &Admi
         let answer = answer.unwrap_or_else(|message| Err(MutexError::panicked(admission.attempted(), &message)));
         let Ok(Some(claim)) = answer else {
             grant.lease.iter().for_each(|lease| give_back(mutex, lease));
-            return answer.map(|_| Admitted::ClaimTaken(holder(request)));
+            return answer.map(|_| Admitted::ClaimTaken(holder(mutex, request.name())));
         };
         grant.token = grant.lease.as_ref().map_or(claim.token(), Lease::token);
         grant.claim = Some(claim);
@@ -444,16 +370,18 @@ pub(crate) fn admit_in_steps<M: EventMutex + ?Sized>(mutex: &M, admission: &Admi
     Ok(Admitted::Granted(grant))
 }
 
+/// Who holds a name that is taken, for people; `None` if that is not known.
+fn holder<M: EventMutex + ?Sized>(mutex: &M, name: &MutexName) -> Option<Holder> {
+    mutex.held(Names::Exactly(name)).ok()?.pop()?.into_holder()
+}
+
 /// Takes the name. After an error the store may have granted it all the same; nothing has started under it, so the store
 /// is asked to take it back.
 fn create_or_give_back<M: EventMutex + ?Sized>(mutex: &M, request: &LeaseRequest) -> Result<Option<Lease>, MutexError> {
-    mutex.create(request).inspect_err(|_| take_back_unheard(mutex, request))
-}
-
-/// Gives back what an answer may have granted that was lost or makes no sense.
-fn take_back_unheard<M: EventMutex + ?Sized>(mutex: &M, request: &LeaseRequest) {
-    // The answer changes nothing: the name is ours or nobody's, and expires by itself.
-    let _ = mutex.forget(&request.granted(FencingToken::new(0)));
+    mutex.create(request).inspect_err(|_| {
+        // The answer changes nothing: the name is ours or nobody's, and expires by itself.
+        let _ = mutex.forget(&request.granted(FencingToken::new(0)));
+    })
 }
 
 /// Gives back a lease under which nothing has started, and reports it if that fails.
@@ -463,29 +391,4 @@ fn give_back<M: EventMutex + ?Sized>(mutex: &M, lease: &Lease) {
     if let failed @ Release::Failed(_) = Release::of(lease, None, answer) {
         print_unless_logged(failed);
     }
-}
-
-pub(crate) fn attempted_release(lease: &Lease) -> String {
-    format!("forget {}", lease.name())
-}
-
-/// What [`EventMutex::admit_one`] does by default. A store that gives no answer to one question, or several, may have
-/// granted it all the same.
-fn admit_alone<M: EventMutex + ?Sized>(mutex: &M, admission: &Admission) -> Result<Admitted, MutexError> {
-    let mut answers = mutex.admit(slice::from_ref(admission));
-    if answers.len() == 1 {
-        return answers.remove(0);
-    }
-    let count = answers.len();
-    let granted =
-        |answer: &Result<Admitted, _>| matches!(answer, Ok(Admitted::Granted(grant)) if grant.is_for(admission));
-    if let Some(granted) = answers.into_iter().find(granted) {
-        return granted;
-    }
-    for request in [admission.lease(), admission.claim()].into_iter().flatten() {
-        take_back_unheard(mutex, request);
-    }
-    let why =
-        if count == 0 { "the store gave no answer".into() } else { format!("the store gave {count} answers to one") };
-    Err(MutexError::unusable(admission.attempted(), why))
 }

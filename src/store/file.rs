@@ -6,7 +6,8 @@
 //! Each mutex has up to three kinds of files:
 //!
 //! - The *record* is text: the name, the lease, the last token, the claims. Each decision is one critical section under a
-//!   short lock of the record. A look takes that lock, too, so that it waits for a create and never refuses it.
+//!   short lock of the record. A look takes that lock, too, so that it waits for a create and never refuses it. If another
+//!   name excludes an admission, the records of both are locked.
 //! - The holder keeps a *life* file locked for as long as it has the lease in hand. A lease is held while its term lasts
 //!   and its life file is locked, or until the end that it was released to. If a lease expires or is broken while its
 //!   holder still lives, the next holder locks another life file, a new generation.
@@ -35,16 +36,20 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::event_mutex::{EventMutex, Scope};
+use super::event_mutex::EventMutex;
 use crate::base::error::MutexError;
 use crate::lease::request::{Lease, LeaseRequest};
-use crate::lease::{holder::Holder, name::MutexName, store_id::StoreId, term::Term};
+use crate::lease::{name::MutexName, term::Term};
 use crate::store::event_mutex::admission::{Admission, Admitted};
+use crate::store::event_mutex::batch::{Batch, LeaseReturn};
+use crate::store::event_mutex::description::{Description, Scope};
+use crate::store::event_mutex::held::{Held, Names};
 #[cfg(unix)]
 use crate::store::event_mutex::lifeline::Lifeline;
 #[cfg(unix)]
 use crate::store::event_mutex::warning::StoreWarning;
-use crate::store::{event_mutex::admit_in_steps, event_mutex::broken_lease::Broken};
+use crate::store::event_mutex::{admit_in_steps, slot::answer_each};
+use crate::store::{event_mutex::broken_lease::Broken, event_mutex::slot::Slot};
 use crate::time::clock::Clock;
 
 pub(crate) mod builder;
@@ -66,7 +71,7 @@ use directory::Directory;
 use error::FileError;
 use file_pool::{FilePool, LeaseFiles, MutexFiles};
 use life_file::LifeLock;
-use paths::record_in;
+use paths::{files_of, record_in};
 use record::RecordFile;
 use record::locked_record::{Decided, HeldBy, LockedRecord};
 
@@ -76,10 +81,13 @@ use record::locked_record::{Decided, HeldBy, LockedRecord};
 /// command has is free when the command has ended, and all processes that inherited the lifeline from it; no sooner and no
 /// later, whatever the term.
 ///
+/// [`held`](EventMutex::held) lists leases by prefix. It leaves out files that the store refuses (see below), and records
+/// that do not say their name: those of which not even the beginning was written, and those under another file's name.
+///
 /// `cat DIR/*.record` shows who holds what, since when and until when. The record of a process that was killed stays as it
 /// was. Ignore it once its pid has gone, with one exception: where the line `life` says `beyond until`, the lease lasts
 /// until its command has ended, too. The line `group` names the command's process group, and `fuser DIR/*.life` finds
-/// processes that left the group. The [holder](EventMutex::holder) and the report say so as well, and
+/// processes that left the group. The [holder](EventMutex::held) and the report say so as well, and
 /// [`break_lease`](EventMutex::break_lease) answers [`FreedWhileRunning`](crate::Broken::FreedWhileRunning).
 ///
 /// The files are small and stay: one record and one life file for each name that was ever asked for, and an index for
@@ -213,8 +221,7 @@ impl FileMutex {
     fn admit_at_once(&self, admission: &Admission, request: &LeaseRequest) -> Result<Admitted, FileError> {
         let (name, owner) = (request.name(), request.owner());
         let mut files = self.files_of(name, owner.pid())?;
-        let MutexFiles { record, spare, .. } = &mut *files;
-        let Decided { answer, life, superseded } = record.lock(&self.shared.clock)?.admit(admission, spare)?;
+        let Decided { answer, life, superseded } = self.decide_on_record(&mut files, admission, name)?;
         let mut pool = self.files();
         if let Some(superseded) = superseded {
             pool.let_go(superseded, name);
@@ -224,6 +231,37 @@ impl FileMutex {
             None => pool.put_back(name, files),
         }
         Ok(answer)
+    }
+
+    /// Decides on an admission to the mutex of `name`. The record of the name that excludes it stays locked meanwhile.
+    ///
+    /// That record is looked for under the lock of the first one. Whoever makes it later, and is excluded by what is granted
+    /// here, waits for that lock. Records are locked in the order of their names, so that no two processes wait for each other.
+    fn decide_on_record(
+        &self,
+        files: &mut MutexFiles,
+        admission: &Admission,
+        name: &MutexName,
+    ) -> Result<Decided, FileError> {
+        let (clock, MutexFiles { record, spare, .. }) = (&self.shared.clock, files);
+        let mut locked = record.lock(clock)?;
+        let Some(excluding) = admission.excluded_by() else { return locked.admit(admission, HeldBy::Nobody, spare) };
+        if excluding.mutex() == name.mutex() {
+            let excluded_by = locked.held_by(excluding)?;
+            return locked.admit(admission, excluded_by, spare);
+        }
+        match RecordFile::open(locked.directory(), excluding, clock.moment())? {
+            None => locked.admit(admission, HeldBy::Nobody, spare),
+            Some(mut other) if name.mutex() < excluding.mutex() => {
+                let mut other = other.lock(clock)?;
+                locked.admit(admission, other.held_by(excluding)?, spare)
+            }
+            Some(mut other) => {
+                drop(locked);
+                let mut other = other.lock(clock)?;
+                record.lock(clock)?.admit(admission, other.held_by(excluding)?, spare)
+            }
+        }
     }
 
     fn decide_on(&self, admission: &Admission) -> Result<Admitted, MutexError> {
@@ -260,6 +298,22 @@ impl FileMutex {
             .map_err(|error| error.while_trying_to("look at", name))
     }
 
+    /// Which of these leases are held, of all records in the directory.
+    fn list(&self, names: Names<'_>) -> Result<Vec<Held>, FileError> {
+        let clock = &self.shared.clock;
+        let of_directory = || FileError::of_directory(self.dir().to_owned());
+        let directory = self.directory().map_err(of_directory())?;
+        let mut held = Vec::new();
+        for path in files_of(self.dir(), |kind| kind == "record").map_err(of_directory())? {
+            if let Some((name, mut record)) = RecordFile::with_its_name(&directory, &path, clock.moment())?
+                && names.contain(&name)
+            {
+                held.extend(record.lock(clock)?.held_by(&name)?.named(name));
+            }
+        }
+        Ok(held)
+    }
+
     /// Ends a lease, as `end` does it on the record. One that is in hand needs no file opened; whatever is answered, its
     /// life file is unlocked.
     fn end(
@@ -281,6 +335,12 @@ impl FileMutex {
         life.end();
         self.files().put_back(lease.name(), files);
         ours
+    }
+
+    fn give_back(&self, lease: &Lease, rest: Option<Term>) -> Result<bool, MutexError> {
+        let verb = if rest.is_some() { "release" } else { "forget" };
+        let released = self.end(lease, |record, life| record.release(lease, rest, life));
+        released.map_err(|error| error.while_trying_to(verb, lease.name()))
     }
 
     fn extend_one(&self, lease: &Lease, term: Term) -> Result<bool, FileError> {
@@ -329,13 +389,10 @@ impl FileMutexBuilder {
 
 impl EventMutex for FileMutex {
     fn create(&self, request: &LeaseRequest) -> Result<Option<Lease>, MutexError> {
-        let request = request.clone();
-        let claim = request.name().is_claim();
-        let admission = if claim { Admission::claim_only(request) } else { Admission::lease_only(request) };
-        Ok(match self.decide_on(&admission)? {
-            Admitted::Granted(grant) => if claim { grant.claim() } else { grant.lease() }.cloned(),
-            Admitted::LeaseTaken(_) | Admitted::ClaimTaken(_) => None,
-        })
+        match self.decide_on(&Admission::of(request.clone()))? {
+            Admitted::Granted(grant) => Ok(Some(request.granted(grant.token()))),
+            Admitted::LeaseTaken(_) | Admitted::ClaimTaken(_) | Admitted::Excluded(_) => Ok(None),
+        }
     }
 
     fn exists(&self, name: &MutexName) -> Result<bool, MutexError> {
@@ -343,46 +400,29 @@ impl EventMutex for FileMutex {
     }
 
     fn forget(&self, lease: &Lease) -> Result<bool, MutexError> {
-        self.end(lease, |record, life| record.release(lease, life))
-            .map_err(|error| error.while_trying_to("forget", lease.name()))
+        self.give_back(lease, None)
     }
 
-    fn identity(&self) -> StoreId {
-        StoreId::of(&*self.shared)
-    }
-
-    fn scope(&self) -> Scope {
-        Scope::Host
+    fn describe(&self) -> Description {
+        Description::of(&*self.shared).with_scope(Scope::Host).with_extension()
     }
 
     fn clock(&self) -> Clock {
         self.shared.clock.clone()
     }
 
-    fn admit(&self, admissions: &[Admission]) -> Vec<Result<Admitted, MutexError>> {
-        admissions.iter().map(|admission| self.decide_on(admission)).collect()
+    fn carry_out(&self, batch: &mut Batch) {
+        let (releases, admissions) = batch.slots_mut();
+        let mut outage = None;
+        answer_each(releases, &mut outage, LeaseReturn::attempted, |asked| self.give_back(asked.lease(), asked.rest()));
+        answer_each(admissions, &mut outage, Admission::attempted, |admission| self.decide_on(admission));
     }
 
-    fn admit_one(&self, admission: &Admission) -> Result<Admitted, MutexError> {
-        self.decide_on(admission)
-    }
-
-    fn can_extend(&self) -> bool {
-        true
-    }
-
-    fn extend(&self, leases: &[Lease], term: Term) -> Vec<Result<bool, MutexError>> {
-        let extend =
-            |lease| self.extend_one(lease, term).map_err(|error| error.while_trying_to("extend", lease.name()));
-        leases.iter().map(extend).collect()
-    }
-
-    fn release_after(&self, leases: &[Lease], rest: Term) -> Vec<Result<bool, MutexError>> {
-        let release = |lease| {
-            self.end(lease, |record, life| record.release_after(rest, lease, life))
-                .map_err(|error| error.while_trying_to("release", lease.name()))
-        };
-        leases.iter().map(release).collect()
+    fn extend(&self, leases: &mut [Slot<Lease, bool>], term: Term) {
+        for slot in leases {
+            let ours = self.extend_one(slot.asked(), term);
+            slot.fill(ours.map_err(|error| error.while_trying_to("extend", slot.asked().name())));
+        }
     }
 
     /// A claim has none: it ends with its term.
@@ -394,11 +434,11 @@ impl EventMutex for FileMutex {
         self.lend(lease).map(Some).map_err(|error| error.while_trying_to("hand on", lease.name()))
     }
 
-    fn holder(&self, name: &MutexName) -> Result<Option<Holder>, MutexError> {
-        Ok(match self.held_by(name)? {
-            HeldBy::Known(holder) => Some(holder),
-            HeldBy::Nobody | HeldBy::Unknown => None,
-        })
+    fn held(&self, names: Names<'_>) -> Result<Vec<Held>, MutexError> {
+        match names {
+            Names::Exactly(name) => Ok(Vec::from_iter(self.held_by(name)?.named(name.clone()))),
+            names => self.list(names).map_err(|error| error.while_trying_to("list", "leases")),
+        }
     }
 
     fn break_lease(&self, name: &MutexName) -> Result<Broken, MutexError> {

@@ -8,14 +8,16 @@ use std::time::Duration;
 
 use chrono::DateTime;
 
-use super::event_mutex::{EventMutex, Scope};
+use super::event_mutex::EventMutex;
 use crate::base::error::MutexError;
 use crate::lease::holder::{Holder, this_host};
 use crate::lease::name::{MutexName, NameMap};
 use crate::lease::request::{Lease, LeaseRequest};
-use crate::lease::{owner::Owner, store_id::StoreId, term::Term, token::FencingToken};
+use crate::lease::{owner::Owner, term::Term, token::FencingToken};
 use crate::store::event_mutex::admission::{Admission, Admitted};
-use crate::store::event_mutex::broken_lease::Broken;
+use crate::store::event_mutex::description::{Description, Scope};
+use crate::store::event_mutex::held::{Held, Names};
+use crate::store::event_mutex::{batch::Batch, broken_lease::Broken, slot::Slot};
 use crate::time::clock::moment::Moment;
 use crate::time::clock::{Clock, wall_plus};
 
@@ -44,14 +46,14 @@ const PURGE_NEVER_BELOW: usize = 1024;
 #[derive(Default)]
 struct MemoryState {
     /// Also what has expired or was given back, until it is looked for: a name is mostly asked for again.
-    names: NameMap<Held>,
+    names: NameMap<MemoryEntry>,
     last_token: Option<FencingToken>,
     /// How many names there may be before the free ones are looked for.
     purge_above: usize,
 }
 
 /// Who holds a name: somebody in this process.
-struct Held {
+struct MemoryEntry {
     owner: Owner,
     token: FencingToken,
     since: Moment,
@@ -59,7 +61,7 @@ struct Held {
     until: Option<Moment>,
 }
 
-impl Held {
+impl MemoryEntry {
     fn is_live(&self, now: Moment) -> bool {
         self.until.is_some_and(|until| now < until)
     }
@@ -104,7 +106,13 @@ impl MemoryMutex {
         decide(&mut state, self.clock.moment())
     }
 
+    #[inline]
     fn decide_on(&self, state: &mut MemoryState, admission: &Admission, now: Moment) -> Admitted {
+        if let Some(name) = admission.excluded_by()
+            && let Some(held) = state.live(name, now)
+        {
+            return Admitted::Excluded(Some(held.holder(&self.clock, now)));
+        }
         if let Some(claim) = admission.claim()
             && let Some(held) = state.live(claim.name(), now)
         {
@@ -124,13 +132,13 @@ impl MemoryMutex {
 }
 
 impl MemoryState {
-    fn live(&self, name: &MutexName, now: Moment) -> Option<&Held> {
+    fn live(&self, name: &MutexName, now: Moment) -> Option<&MemoryEntry> {
         self.names.get(name).filter(|held| held.is_live(now))
     }
 
     /// What `lease` still holds.
-    fn held_by(&mut self, lease: &Lease, now: Moment) -> Option<&mut Held> {
-        let ours = |held: &&mut Held| held.is_live(now) && held.owner == lease.owner();
+    fn held_by(&mut self, lease: &Lease, now: Moment) -> Option<&mut MemoryEntry> {
+        let ours = |held: &&mut MemoryEntry| held.is_live(now) && held.owner == lease.owner();
         self.names.get_mut(lease.name()).filter(ours)
     }
 
@@ -144,7 +152,7 @@ impl MemoryState {
 
     fn keep(&mut self, lease: &Lease, now: Moment) {
         let until = Some(now.plus(lease.term().get()));
-        let held = Held { owner: lease.owner(), token: lease.token(), since: now, until };
+        let held = MemoryEntry { owner: lease.owner(), token: lease.token(), since: now, until };
         if let Some(before) = self.names.get_mut(lease.name()) {
             *before = held;
             return;
@@ -177,40 +185,50 @@ impl EventMutex for MemoryMutex {
         self.decide(|state, now| Ok(state.held_by(lease, now).map(|held| held.until = None).is_some()))
     }
 
-    fn identity(&self) -> StoreId {
-        StoreId::of(&*self.state)
-    }
-
-    fn scope(&self) -> Scope {
-        Scope::Process
+    fn describe(&self) -> Description {
+        Description::of(&*self.state).with_scope(Scope::Process).with_extension()
     }
 
     fn clock(&self) -> Clock {
         self.clock.clone()
     }
 
-    fn admit(&self, admissions: &[Admission]) -> Vec<Result<Admitted, MutexError>> {
-        self.decide(|state, now| admissions.iter().map(|admission| Ok(self.decide_on(state, admission, now))).collect())
-    }
-
-    fn admit_one(&self, admission: &Admission) -> Result<Admitted, MutexError> {
-        self.decide(|state, now| Ok(self.decide_on(state, admission, now)))
-    }
-
-    fn can_extend(&self) -> bool {
-        true
-    }
-
-    fn extend(&self, leases: &[Lease], term: Term) -> Vec<Result<bool, MutexError>> {
+    fn carry_out(&self, batch: &mut Batch) {
+        let (releases, admissions) = batch.slots_mut();
         self.decide(|state, now| {
-            let until = Some(now.plus(term.get()));
-            let answer = |lease| Ok(state.held_by(lease, now).map(|held| held.until = until).is_some());
-            leases.iter().map(answer).collect()
-        })
+            for slot in releases {
+                let until = slot.asked().rest().map(|rest| now.plus(rest.get()));
+                let ours = state.held_by(slot.asked().lease(), now).map(|held| held.until = until).is_some();
+                slot.fill(Ok(ours));
+            }
+            for slot in admissions {
+                let decided = self.decide_on(state, slot.asked(), now);
+                slot.fill(Ok(decided));
+            }
+        });
     }
 
-    fn holder(&self, name: &MutexName) -> Result<Option<Holder>, MutexError> {
-        self.decide(|state, now| Ok(state.live(name, now).map(|held| held.holder(&self.clock, now))))
+    fn extend(&self, leases: &mut [Slot<Lease, bool>], term: Term) {
+        self.decide(|state, now| {
+            for slot in leases {
+                let ours = state.held_by(slot.asked(), now).map(|held| held.until = Some(now.plus(term.get())));
+                slot.fill(Ok(ours.is_some()));
+            }
+        });
+    }
+
+    fn held(&self, names: Names<'_>) -> Result<Vec<Held>, MutexError> {
+        self.decide(|state, now| {
+            let held =
+                |(name, held): (&MutexName, &MemoryEntry)| Held::new(name.clone(), Some(held.holder(&self.clock, now)));
+            Ok(match names {
+                Names::Exactly(name) => state.live(name, now).map(|entry| held((name, entry))).into_iter().collect(),
+                names => {
+                    let live = state.names.iter().filter(|(name, entry)| entry.is_live(now) && names.contain(name));
+                    live.map(held).collect()
+                }
+            })
+        })
     }
 
     fn break_lease(&self, name: &MutexName) -> Result<Broken, MutexError> {

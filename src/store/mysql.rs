@@ -44,7 +44,8 @@ use connection::Connection;
 /// | `mark/shop/shop/paused` | that a schedule is [paused](crate::Schedule::pause) |
 ///
 /// In a name, `%` and `/` stand as `%25` and `%2F`, and `%XX` for each byte that is not plain ASCII. One of more than 500
-/// characters is cut, and ends in `%~` and an id that is made of all of it. What is held now:
+/// characters is cut, and ends in `%~` and an id that is made of all of it. [`held`](crate::EventMutex::held) leaves the leases
+/// with cut names out of its lists. What is held now:
 ///
 /// ```sql
 /// SELECT name, host, pid, acquired_at, expires_at FROM soloist_mutexes
@@ -66,7 +67,7 @@ use connection::Connection;
 /// | a gate that loses | 1 | 0 |
 /// | a release, of up to a hundred leases | 1 | 1 |
 /// | a renewal of all leases of a term | 1 | 1 |
-/// | `exists`, `holder` | 1 | 0 |
+/// | `exists`, `held` | 1 | 0 |
 /// | `break_lease` | 2 | 1 |
 ///
 /// A gate that finds a lease held for longer than its term, after the server's clock was set back, takes two round

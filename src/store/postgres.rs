@@ -43,7 +43,8 @@ use connection::Connection;
 /// | `mark/shop/shop/paused` | that a schedule is [paused](crate::Schedule::pause) |
 ///
 /// In a name, `%` and `/` stand as `%25` and `%2F`, and `%XX` for each byte that is not plain ASCII. One of more than 500
-/// characters is cut, and ends in `%~` and an id that is made of all of it. What is held now:
+/// characters is cut, and ends in `%~` and an id that is made of all of it. [`held`](crate::EventMutex::held) leaves the leases
+/// with cut names out of its lists. What is held now:
 ///
 /// ```sql
 /// SELECT name, host, pid, acquired_at, expires_at FROM soloist_mutexes
@@ -65,12 +66,13 @@ use connection::Connection;
 /// | a gate that loses | 1 | 0 |
 /// | a release, of up to a hundred leases | 1 | 1 |
 /// | a renewal of all leases of a term | 1 | 1 |
-/// | `exists`, `holder` | 1 | 0 |
+/// | `exists`, `held` | 1 | 0 |
 /// | `break_lease` | 2 | 1 |
 ///
 /// A gate that finds a lease held for longer than its term, after the server's clock was set back, takes two round
 /// trips and a commit more. Those who ask for one name at the same moment queue for a transaction-level advisory lock
-/// (`pg_advisory_xact_lock`, with the table's oid as the first key). Who is beaten between its look and its write looks
+/// (`pg_advisory_xact_lock`, with the table's oid as the first key); those whom one name
+/// [excludes](crate::Admission::unless) share that lock. Who is beaten between its look and its write looks
 /// again: two round trips more. It writes nothing, and no error into the server's log.
 ///
 /// Rows that have ended are deleted 90 seconds later, in batches of 500, by a thread that a process starts every ten seconds

@@ -8,6 +8,10 @@
 //! Each call hands out the larger of the last token plus one and the server's time in microseconds, so that tokens rise
 //! over an empty restart too. Releasing and extending compare the owner.
 //!
+//! A call goes one way, file by file: from here to `remote/server_mutex.rs` (what an answer means), `backend.rs` (what this
+//! server is asked), `remote/server.rs` (the attempts), `conversation.rs` (what is said on a connection; `script.rs` writes
+//! it), `connection.rs` and `stream.rs`.
+//!
 //! An entry records its term. A gate that finds an entry with more time left than that knows that the server's clock
 //! was set back, and shortens the entry to one term from now.
 //!
@@ -26,8 +30,8 @@ use crate::store::remote::server_mutex::{ServerMutex, forward_to_server_mutex};
 mod address;
 mod backend;
 pub(crate) mod builder;
-mod client;
 mod connection;
+mod conversation;
 mod stored_holder;
 mod health;
 mod keys;
@@ -36,8 +40,8 @@ mod server_error;
 mod stream;
 
 use address::Target;
+use backend::Client;
 use builder::RedisMutexBuilder;
-use client::Client;
 use keys::Prefix;
 
 /// Mutexes between all processes that reach one Redis server, 6.2 or newer, or Valkey. It can do all that an
@@ -82,6 +86,8 @@ use keys::Prefix;
 /// claim that was granted a moment before, and a second holder then gets a higher [fencing token](crate::FencingToken).
 /// The server must not evict: [`check`](crate::EventMutex::check) warns of that. A node of a cluster is served if all keys are
 /// on it; others are not followed, and [`check`](crate::EventMutex::check) warns of every cluster.
+/// There, an admission [`unless`](crate::Admission::unless) a name of another mutex is held takes several steps: it may be
+/// granted if that name is taken between them.
 ///
 /// A call takes two seconds at most, or what [`timeout`](RedisMutexBuilder::timeout) says, the look-up of the host and the
 /// handshake included; [`break_lease`](crate::EventMutex::break_lease) is two. If an answer is lost, it is asked for once more on
@@ -94,7 +100,8 @@ use keys::Prefix;
 /// has had the name since before the call, the lease was lost, and that is said.
 ///
 /// The server's user needs `+@connection +evalsha +script|load +time +get +mget +set +del +exists +pttl +pexpire` on the keys
-/// `~soloist:*`, and `+info` for [`check`](crate::EventMutex::check).
+/// `~soloist:*`, `+info` for [`check`](crate::EventMutex::check), and `+scan` to list
+/// [leases with a prefix](crate::Names::LeasesWithPrefix), which reads through all keys of the database.
 ///
 /// If the server has no room for another connection, is being started, or refuses connections, the call asks again after
 /// short random pauses, until its time limit.

@@ -15,6 +15,9 @@
 //! key refuses. So nobody who lost commits anything, whatever the isolation level is, and no count of affected rows is relied
 //! on. On PostgreSQL those who ask for the same names queue, so that they are beaten without an error.
 //!
+//! The look reads the names that exclude an admission, too. The transaction reads them again, and commits nothing if one is
+//! held: on MySQL with locks, after its rows are written; on PostgreSQL in the queue, where it shares their place.
+//!
 //! Tokens are the larger of the server's time in microseconds and one more than the highest in the table; the row that has
 //! that is never cleaned away.
 //!

@@ -3,6 +3,7 @@
 use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::io;
+use std::iter;
 use std::path::{Path, PathBuf};
 use std::process::{self, Stdio};
 use std::sync::Arc;
@@ -28,18 +29,14 @@ use crate::observe::{command_exit::CommandExit, fault::Fault};
 /// What is run, and how.
 #[derive(Debug)]
 pub(crate) struct Command {
-    program: Program,
+    /// A program, or a line for the shell where there are no `arguments`.
+    program: OsString,
+    arguments: Option<Vec<OsString>>,
     pub(crate) directory: Option<PathBuf>,
     pub(crate) environment: Vec<(OsString, OsString)>,
     pub(crate) output: Output,
     /// How long it may take to stop after it was told to.
     pub(crate) grace: Duration,
-}
-
-#[derive(Debug)]
-enum Program {
-    Line(OsString),
-    Path(OsString, Vec<OsString>),
 }
 
 /// What it knows of its run.
@@ -52,17 +49,9 @@ pub(crate) const USUAL_GRACE: Duration = Duration::from_secs(5);
 pub(crate) const LONGEST_GRACE: Duration = Duration::from_secs(60 * 60);
 
 impl Command {
-    pub(crate) fn line(line: OsString) -> Self {
-        Self::new(Program::Line(line))
-    }
-
-    pub(crate) fn program(program: OsString, arguments: Vec<OsString>) -> Self {
-        Self::new(Program::Path(program, arguments))
-    }
-
-    fn new(program: Program) -> Self {
+    pub(crate) fn new(program: OsString, arguments: Option<Vec<OsString>>) -> Self {
         let (directory, environment, output) = (None, Vec::new(), Output::default());
-        Self { program, directory, environment, output, grace: USUAL_GRACE }
+        Self { program, arguments, directory, environment, output, grace: USUAL_GRACE }
     }
 
     /// How long before its lease ends it is told to stop.
@@ -73,14 +62,7 @@ impl Command {
     /// Whether it can be run.
     pub(crate) fn check(&self) -> Result<(), InvalidCommand> {
         let invalid = |what: String| Err(InvalidCommand { what: what.into() });
-        let texts: Vec<&OsStr> = match &self.program {
-            Program::Line(line) => vec![line],
-            Program::Path(program, arguments) => {
-                let arguments = arguments.iter().map(OsString::as_os_str);
-                [program.as_os_str()].into_iter().chain(arguments).collect()
-            }
-        };
-        if texts[0].to_string_lossy().trim().is_empty() {
+        if self.program.to_string_lossy().trim().is_empty() {
             return invalid("it has nothing to run".into());
         }
         let directory = self.directory.as_ref().map(|path| path.as_os_str());
@@ -89,8 +71,8 @@ impl Command {
             return invalid("a directory or a file that it names has no name".into());
         }
         let values = self.environment.iter().map(|(_, value)| value.as_os_str());
-        let texts = texts.into_iter().chain(directory).chain(file).chain(values);
-        if let Some(text) = texts.into_iter().find(|text| has(text, 0)) {
+        let texts = iter::once(&self.program).chain(self.arguments.iter().flatten()).map(OsString::as_os_str);
+        if let Some(text) = texts.chain(directory).chain(file).chain(values).find(|text| has(text, 0)) {
             return invalid(format!(
                 "no process can be given a text with a NUL: {}",
                 Quoted::new(&text.to_string_lossy())
@@ -145,10 +127,10 @@ impl Command {
 
     /// What is to be started. It reads nothing, and knows for what it runs.
     fn prepared(&self, run: &Run) -> process::Command {
-        let mut command = match &self.program {
-            Program::Line(line) => shell(line),
-            Program::Path(program, arguments) => {
-                let mut command = process::Command::new(program);
+        let mut command = match &self.arguments {
+            None => shell(&self.program),
+            Some(arguments) => {
+                let mut command = process::Command::new(&self.program);
                 command.args(arguments);
                 command
             }
@@ -188,8 +170,7 @@ impl Command {
 /// As it is called in errors.
 impl fmt::Display for Command {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (Program::Line(program) | Program::Path(program, _)) = &self.program;
-        Quoted::new(&program.to_string_lossy()).fmt(f)
+        Quoted::new(&self.program.to_string_lossy()).fmt(f)
     }
 }
 

@@ -47,10 +47,7 @@ pub(super) struct Listener<'scope> {
 
 impl Output {
     pub(super) fn file(&self) -> Option<&Path> {
-        match self {
-            Self::File(path) | Self::Append(path) => Some(path),
-            Self::Inherit | Self::Discard | Self::Keep(_) => None,
-        }
+        if let Self::File(path) | Self::Append(path) = self { Some(path) } else { None }
     }
 
     /// Lets the command write there, and listens to it if that is to be kept.

@@ -72,9 +72,7 @@ impl ProcessGroup {
                 })
             }
             Err(error) => {
-                if let Some(watchdog) = watchdog {
-                    watchdog.dismiss();
-                }
+                watchdog.into_iter().for_each(Watchdog::dismiss);
                 Err(error)
             }
         }
@@ -85,9 +83,7 @@ impl ProcessGroup {
     }
 
     pub(super) fn terminate(&mut self) {
-        if let Some(watchdog) = &mut self.watchdog {
-            watchdog.note_termination();
-        }
+        self.watchdog.iter_mut().for_each(Watchdog::note_termination);
         self.signal(Signal::TERM);
     }
 
@@ -115,9 +111,7 @@ impl ProcessGroup {
     /// How the leader ended, when nothing of it is left.
     pub(super) fn end(self) -> io::Result<ExitStatus> {
         let Self { mut leader, watchdog, status, .. } = self;
-        if let Some(watchdog) = watchdog {
-            watchdog.dismiss();
-        }
+        watchdog.into_iter().for_each(Watchdog::dismiss);
         status.unwrap_or_else(|| leader.wait())
     }
 

@@ -5,8 +5,7 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 
-use crate::hold::release_on_drop::{LeaseRelease, Releasable};
-use crate::hold::tenure::Tenure;
+use crate::hold::{release_on_drop::HasTenure, tenure::Tenure};
 use crate::lease::{request::Lease, token::FencingToken};
 use crate::observe::cancel::{CancelReason, Cancelled};
 use crate::observe::run_id::RunId;
@@ -34,6 +33,7 @@ pub struct Run {
 }
 
 impl Run {
+    #[inline]
     pub(crate) fn new(event: Arc<str>, occurrence: DateTime<Utc>, lateness: Duration, tenure: Tenure) -> Self {
         Self { id: RunId { event, occurrence }, lateness, tenure: Arc::new(tenure) }
     }
@@ -153,18 +153,9 @@ impl Run {
     }
 }
 
-impl Releasable for Run {
+impl HasTenure for Run {
     #[inline]
-    fn begin_release(&self) -> Option<LeaseRelease<'_>> {
-        self.tenure().begin_release()
-    }
-
-    fn is_released_now(&self) -> bool {
-        self.tenure().is_released_now()
-    }
-
-    #[inline]
-    fn pid(&self) -> Option<u32> {
-        Releasable::pid(self.tenure())
+    fn tenure(&self) -> &Arc<Tenure> {
+        &self.tenure
     }
 }

@@ -37,14 +37,10 @@ pub(crate) const LITTLE_STEP: Duration = Duration::from_secs(1);
 /// assert!(clock.moment() >= before);
 /// ```
 #[derive(Clone, Default)]
-pub struct Clock(Source);
-
-#[derive(Clone, Default)]
-enum Source {
-    #[default]
-    System,
-    Manual(Arc<ManualTime>),
-}
+pub struct Clock(
+    /// The time of a test; `None`: the machine's.
+    Option<Arc<ManualTime>>,
+);
 
 impl Clock {
     /// The machine's clocks. This is the default.
@@ -53,7 +49,7 @@ impl Clock {
     /// assert!(soloist::Clock::system().now().timestamp() > 0);
     /// ```
     pub fn system() -> Self {
-        Self(Source::System)
+        Self(None)
     }
 
     /// The wall clock, in UTC. It may step in either direction: never measure a duration with it.
@@ -62,10 +58,7 @@ impl Clock {
     /// println!("{}", soloist::Clock::system().now());
     /// ```
     pub fn now(&self) -> DateTime<Utc> {
-        match &self.0 {
-            Source::System => Utc::now(),
-            Source::Manual(time) => time.now(),
-        }
+        self.0.as_ref().map_or_else(Utc::now, |time| time.now())
     }
 
     /// A point on the clock that never steps and counts suspend: `CLOCK_BOOTTIME` on Linux and Android, elsewhere
@@ -78,10 +71,7 @@ impl Clock {
     /// let took: Duration = soloist::Clock::system().moment().since(started);
     /// ```
     pub fn moment(&self) -> Moment {
-        match &self.0 {
-            Source::System => Moment::at(since_boot()),
-            Source::Manual(time) => time.moment(),
-        }
+        self.0.as_ref().map_or_else(|| Moment::at(since_boot()), |time| time.moment())
     }
 
     /// What the wall clock showed at a moment that has passed, by how it is set now.
@@ -92,18 +82,15 @@ impl Clock {
     /// Whether both show the same time, now and later.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         match (&self.0, &other.0) {
-            (Source::System, Source::System) => true,
-            (Source::Manual(time), Source::Manual(other)) => Arc::ptr_eq(time, other),
-            _ => false,
+            (Some(time), Some(other)) => Arc::ptr_eq(time, other),
+            (time, other) => time.is_none() && other.is_none(),
         }
     }
 
     /// A thread that may wait here for moments of this clock.
     pub(crate) fn waiting<W: Wake + 'static>(&self, here: &Arc<W>) -> Waiting {
-        let place = match &self.0 {
-            Source::System => None,
-            Source::Manual(time) => Some((Arc::clone(time), time.take_place(Arc::clone(here) as Arc<dyn Wake>))),
-        };
+        let take_place = |time: &Arc<ManualTime>| (Arc::clone(time), time.take_place(Arc::clone(here) as _));
+        let place = self.0.as_ref().map(take_place);
         Waiting { clock: self.clone(), place }
     }
 
@@ -111,26 +98,20 @@ impl Clock {
     /// at the same.
     #[inline]
     pub(crate) fn stand_still(&self) -> Waiting {
-        let place = match &self.0 {
-            Source::System => None,
-            Source::Manual(time) => Some((Arc::clone(time), time.take_turn())),
-        };
+        let place = self.0.as_ref().map(|time| (Arc::clone(time), time.take_turn()));
         Waiting { clock: self.clone(), place }
     }
 }
 
 impl fmt::Debug for Clock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self.0 {
-            Source::System => "Clock::system()",
-            Source::Manual(_) => "Clock::manual()",
-        })
+        f.write_str(if self.0.is_none() { "Clock::system()" } else { "Clock::manual()" })
     }
 }
 
 impl From<&ManualClock> for Clock {
     fn from(manual: &ManualClock) -> Self {
-        Self(Source::Manual(manual.time()))
+        Self(Some(Arc::clone(&manual.0)))
     }
 }
 
@@ -199,20 +180,22 @@ pub(crate) fn random_below(limit: Duration) -> Duration {
     limit.mul_f64(fraction)
 }
 
+/// The second, or the end of time that is nearer to it.
+pub(crate) fn instant_of(second: i64) -> DateTime<Utc> {
+    let end = if second < 0 { DateTime::<Utc>::MIN_UTC } else { DateTime::<Utc>::MAX_UTC };
+    DateTime::from_timestamp(second, 0).unwrap_or(end)
+}
+
 /// `instant` plus `later`, kept within what can be written down.
 pub(crate) fn wall_plus(instant: DateTime<Utc>, later: Duration) -> DateTime<Utc> {
-    TimeDelta::from_std(later)
-        .ok()
-        .and_then(|later| instant.checked_add_signed(later))
-        .unwrap_or(DateTime::<Utc>::MAX_UTC)
+    let later = TimeDelta::from_std(later).unwrap_or(TimeDelta::MAX);
+    instant.checked_add_signed(later).unwrap_or(DateTime::<Utc>::MAX_UTC)
 }
 
 /// `instant` minus `earlier`, kept within what can be written down.
 fn wall_minus(instant: DateTime<Utc>, earlier: Duration) -> DateTime<Utc> {
-    TimeDelta::from_std(earlier)
-        .ok()
-        .and_then(|earlier| instant.checked_sub_signed(earlier))
-        .unwrap_or(DateTime::<Utc>::MIN_UTC)
+    let earlier = TimeDelta::from_std(earlier).unwrap_or(TimeDelta::MAX);
+    instant.checked_sub_signed(earlier).unwrap_or(DateTime::<Utc>::MIN_UTC)
 }
 
 #[cfg(any(target_os = "linux", target_os = "android"))]

@@ -95,7 +95,7 @@ impl Group {
     }
 
     fn due(&self, now: DateTime<Utc>, since: DateTime<Utc>, mut found: impl FnMut(usize, Tick)) {
-        let GroupKey { zone, seconds, once, .. } = &self.key;
+        let GroupKey { zone, seconds, .. } = &self.key;
         let in_minute = Tick::at(now, zone);
         let tick = in_minute.in_slot(*seconds);
         if tick.occurrence() <= since {
@@ -103,16 +103,16 @@ impl Group {
         }
         let civil = CivilFields::of(&in_minute.local());
         let minute = in_minute.occurrence();
-        let change = if *once { SmallChange::around(zone, now.timestamp()) } else { None };
-        match change {
-            None => each_due(&self.crontabs, &civil, |at| found(self.events[at], tick)),
-            Some(change) if minute.timestamp() < change.first_new_minute() => {}
-            Some(change) => {
-                each_due(&self.crontabs, &civil, |at| found(self.events[at], tick));
-                if minute.timestamp() == change.first_new_minute() && minute > since {
-                    self.made_up(change, &civil, |at| found(self.events[at], in_minute));
-                }
-            }
+        let change = self.occurrences().small_change(now.timestamp());
+        if change.is_some_and(|change| minute.timestamp() < change.first_new_minute()) {
+            return;
+        }
+        each_due(&self.crontabs, &civil, |at| found(self.events[at], tick));
+        if let Some(change) = change
+            && minute.timestamp() == change.first_new_minute()
+            && minute > since
+        {
+            self.made_up(change, &civil, |at| found(self.events[at], in_minute));
         }
     }
 
@@ -132,13 +132,9 @@ impl Group {
     fn next_look(&self, now: DateTime<Utc>) -> DateTime<Utc> {
         let GroupKey { zone, seconds, .. } = &self.key;
         let tick = Tick::at(now, zone);
-        let (minute, next_minute) = (tick.occurrence(), tick.next_minute());
-        let second = tick.local().second();
-        let later = seconds.at_or_after(second + 1).map(|second| wall_plus(minute, Duration::from_secs(second.into())));
-        match later {
-            Some(later) if self.is_any_due(later) => later,
-            _ => next_minute,
-        }
+        let later = seconds.at_or_after(tick.local().second() + 1);
+        let later = later.map(|second| wall_plus(tick.occurrence(), Duration::from_secs(second.into())));
+        later.filter(|later| self.is_any_due(*later)).unwrap_or_else(|| tick.next_minute())
     }
 
     fn is_any_due(&self, at: DateTime<Utc>) -> bool {

@@ -9,7 +9,7 @@ use std::time::Duration;
 use chrono::format::{Item, StrftimeItems};
 use chrono::{DateTime, Datelike, NaiveDate, NaiveTime, Utc};
 
-use super::clock::wall_plus;
+use super::clock::{instant_of, wall_plus};
 use super::zone::Zone;
 use crate::base::escape::Quoted;
 
@@ -207,12 +207,6 @@ fn instants_of(zone: &Zone, civil: std::ops::Range<i64>, at: i64) -> std::ops::R
         }
     };
     start..end
-}
-
-/// The second, or the end of time that is nearer to it.
-fn instant_of(second: i64) -> DateTime<Utc> {
-    let end = if second < 0 { DateTime::<Utc>::MIN_UTC } else { DateTime::<Utc>::MAX_UTC };
-    DateTime::from_timestamp(second, 0).unwrap_or(end)
 }
 
 #[cfg(test)]

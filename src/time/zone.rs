@@ -6,6 +6,7 @@ use std::str::FromStr;
 
 use chrono::{DateTime, FixedOffset, Local, NaiveDateTime, Offset, TimeZone, Utc};
 
+use super::clock::instant_of;
 use crate::base::{error::debug_as_display, escape::Quoted};
 
 pub(crate) mod changes;
@@ -134,9 +135,7 @@ impl Zone {
 
     /// How far ahead of UTC its clocks are, in seconds. Beyond the ends of time the offset there goes on.
     pub(crate) fn seconds_ahead_at(&self, second: i64) -> i64 {
-        let end = if second < 0 { DateTime::<Utc>::MIN_UTC } else { DateTime::<Utc>::MAX_UTC };
-        let instant = DateTime::from_timestamp(second, 0).unwrap_or(end);
-        i64::from(self.offset_at(instant).local_minus_utc())
+        i64::from(self.offset_at(instant_of(second)).local_minus_utc())
     }
 
     /// The first second of the new offset at the change that is nearest to second `from` on the way to second `to`,
@@ -281,29 +280,18 @@ impl FromStr for Zone {
     }
 }
 
-impl TryFrom<String> for Zone {
-    type Error = UnknownZone;
+macro_rules! try_from_texts {
+    ($($text:ty),*) => {$(
+        impl TryFrom<$text> for Zone {
+            type Error = UnknownZone;
 
-    fn try_from(text: String) -> Result<Self, UnknownZone> {
-        text.parse()
-    }
+            fn try_from(text: $text) -> Result<Self, UnknownZone> {
+                text.parse()
+            }
+        }
+    )*};
 }
-
-impl TryFrom<&String> for Zone {
-    type Error = UnknownZone;
-
-    fn try_from(text: &String) -> Result<Self, UnknownZone> {
-        text.parse()
-    }
-}
-
-impl TryFrom<&str> for Zone {
-    type Error = UnknownZone;
-
-    fn try_from(text: &str) -> Result<Self, UnknownZone> {
-        text.parse()
-    }
-}
+try_from_texts!(String, &String, &str);
 
 /// A text that names no zone known here, or a variable `TZ` that does not where the machine's own zone is asked for.
 ///

@@ -10,8 +10,7 @@ use std::time::Duration;
 use crate::base::catch_panic::contain;
 use crate::hold::tenure::Tenure;
 use crate::lease::{request::Lease, term::Term};
-use crate::store::event_mutex::ask_each::outage_in;
-use crate::store::event_mutex::{Answers, EventMutex};
+use crate::store::event_mutex::{EventMutex, batch::Batch, slot::Slot};
 use crate::time::{clock::Clock, clock::moment::Moment};
 
 /// How long a process takes to end, at most.
@@ -19,9 +18,8 @@ pub(super) const FEW_SECONDS: Duration = Duration::from_secs(5);
 
 #[derive(Debug, Default)]
 pub(super) struct ExitRelease {
-    now: Vec<Lease>,
-    /// To be given back when their rest is over, as `hold_at_least` asks.
-    later: BTreeMap<Term, Vec<Lease>>,
+    /// With the rest for which it stays held, as `hold_at_least` asks.
+    given_back: Vec<(Lease, Option<Term>)>,
     shortened: BTreeMap<Term, Vec<Arc<Tenure>>>,
 }
 
@@ -31,10 +29,7 @@ impl ExitRelease {
         let Some(lease) = tenure.lease() else { return };
         let rest = tenure.rest();
         let lease = tenure.end_renewal().unwrap_or_else(|| lease.clone());
-        match rest {
-            None => self.now.push(lease),
-            Some(rest) => put(&mut self.later, in_full_seconds(rest.get()), lease),
-        }
+        self.given_back.push((lease, rest.map(|rest| term(in_full_seconds(rest.get())))));
     }
 
     /// Shortens the lease, under which somebody works until this process has ended, and is told to stop at `deadline`
@@ -48,33 +43,35 @@ impl ExitRelease {
             // A command outlives the process, and may keep its lease by that: it is not given back to end then.
             Some(rest) if tenure.stopping().is_zero() => {
                 tenure.shorten_until(now.plus(rest));
-                put(&mut self.later, rest, lease.clone());
+                self.given_back.push((lease.clone(), Some(term(rest))));
             }
-            Some(rest) => put(&mut self.shortened, rest, Arc::clone(tenure)),
+            Some(rest) => self.shorten_to(rest, tenure),
             // A lease that ends sooner is not prolonged.
             None if left <= soon => {}
-            None => put(&mut self.shortened, soon, Arc::clone(tenure)),
+            None => self.shorten_to(soon, tenure),
         }
     }
 
+    fn shorten_to(&mut self, rest: Duration, tenure: &Arc<Tenure>) {
+        self.shortened.entry(term(rest)).or_default().push(Arc::clone(tenure));
+    }
+
     pub(super) fn is_empty(&self) -> bool {
-        self.now.is_empty() && self.later.is_empty() && self.shortened.is_empty()
+        self.given_back.is_empty() && self.shortened.is_empty()
     }
 
     /// Asks the store for all of it, up to the first outage. It logs nothing: a subscriber may wait for a lock of the thread
     /// that waits for this.
     pub(super) fn send_to(&self, mutex: &dyn EventMutex, clock: &Clock) {
+        let mut batch = Batch::new();
+        self.given_back.iter().for_each(|(lease, rest)| batch.give_back(lease.clone(), *rest));
         let mut out = false;
-        let mut ask = |ask: &dyn Fn() -> Answers<bool>| {
-            out = out || contain(ask).is_ok_and(|answers| outage_in(&answers).is_some());
-        };
-        if !self.now.is_empty() {
-            ask(&|| mutex.release(&self.now));
+        if !batch.is_empty() {
+            batch.ask(mutex);
+            out = batch.outage().is_some();
         }
-        for (rest, leases) in &self.later {
-            ask(&|| mutex.release_after(leases, *rest));
-        }
-        if self.shortened.is_empty() || !contain(|| mutex.can_extend()).unwrap_or(false) {
+        let can_extend = || contain(|| mutex.describe().can_extend()).unwrap_or(false);
+        if self.shortened.is_empty() || !can_extend() {
             return;
         }
         for (term, tenures) in &self.shortened {
@@ -82,8 +79,10 @@ impl ExitRelease {
             for tenure in tenures {
                 tenure.shorten_until(deadline);
             }
-            let leases: Vec<Lease> = tenures.iter().filter_map(|tenure| tenure.lease().cloned()).collect();
-            ask(&|| mutex.extend(&leases, *term));
+            let leases = tenures.iter().filter_map(|tenure| tenure.lease().cloned());
+            let mut slots: Vec<Slot<Lease, bool>> = leases.map(Slot::new).collect();
+            let is_asked = !out && contain(|| mutex.extend(&mut slots, *term)).is_ok();
+            out |= is_asked && slots.iter().any(|slot| slot.outage().is_some());
         }
     }
 }
@@ -93,8 +92,8 @@ fn in_full_seconds(rest: Duration) -> Duration {
     Duration::from_secs(rest.as_secs() + u64::from(rest.subsec_nanos() > 0))
 }
 
-fn put<T>(into: &mut BTreeMap<Term, Vec<T>>, after: Duration, what: T) {
-    into.entry(Term::new(after).unwrap_or(Term::MAX)).or_default().push(what);
+fn term(rest: Duration) -> Term {
+    Term::new(rest).unwrap_or(Term::MAX)
 }
 
 #[cfg(test)]
@@ -104,7 +103,7 @@ mod tests {
     use super::*;
     use crate::base::error::MutexError;
     use crate::lease::{name::MutexName, request::LeaseRequest, token::FencingToken};
-    use crate::store::event_mutex::admission::Grant;
+    use crate::store::event_mutex::{admission::Grant, description::Description};
 
     /// A store that can't be reached, or panics; and how often it was asked.
     #[derive(Debug)]
@@ -125,11 +124,13 @@ mod tests {
             assert!(!self.panics, "it panics");
             Err(MutexError::unavailable(format!("forget {}", lease.name()), "timed out"))
         }
-        fn can_extend(&self) -> bool {
-            true
+        fn describe(&self) -> Description {
+            Description::of(self).with_extension()
         }
-        fn extend(&self, leases: &[Lease], _: Term) -> Answers<bool> {
-            leases.iter().map(|lease| self.forget(lease)).collect()
+        fn extend(&self, leases: &mut [Slot<Lease, bool>], _: Term) {
+            for slot in leases {
+                slot.fill(self.forget(slot.asked()));
+            }
         }
     }
 

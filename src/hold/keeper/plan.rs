@@ -6,12 +6,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::exit_release::ExitRelease;
+use crate::base::error::MutexError;
 use crate::hold::tenure::Tenure;
 use crate::hold::timer_thread::{Step, TimedJobs};
 use crate::lease::term::{Renewal, Term};
 use crate::lease::{name::MutexName, request::Lease};
 use crate::observe::run_id::RunId;
-use crate::store::event_mutex::Answers;
 use crate::time::clock::moment::Moment;
 
 /// All leases of one store that this process has in hand.
@@ -75,7 +75,7 @@ impl Next {
 /// What a keeper does while others take leases and give them back.
 #[derive(Debug)]
 pub(super) enum KeeperJob {
-    Renew(Batch),
+    Renew(DueRenewals),
     /// The process ends.
     ReleaseAtExit(ExitRelease),
     /// The tasks of these runs did not stop at their timeout.
@@ -85,15 +85,15 @@ pub(super) enum KeeperJob {
 
 /// Leases that are renewed together.
 #[derive(Debug)]
-pub(super) struct Batch {
+pub(super) struct DueRenewals {
     pub(super) term: Term,
     asked: Moment,
     tenures: Vec<Arc<Tenure>>,
 }
 
-impl Batch {
-    pub(super) fn leases(&self) -> Vec<Lease> {
-        self.tenures.iter().filter_map(|tenure| tenure.lease().cloned()).collect()
+impl DueRenewals {
+    pub(super) fn leases(&self) -> impl Iterator<Item = Lease> {
+        self.tenures.iter().filter_map(|tenure| tenure.lease().cloned())
     }
 }
 
@@ -172,7 +172,7 @@ impl Plan {
 
 impl TimedJobs for Plan {
     type Job = KeeperJob;
-    type Answer = Answers<bool>;
+    type Answer = Vec<Result<bool, MutexError>>;
 
     /// A lease that is due is renewed with all others of the same term, so that many leases become one batch for each third
     /// of the term, whenever they were granted. A lease whose deadline has passed is lost, and not renewed.
@@ -195,7 +195,7 @@ impl TimedJobs for Plan {
             let together = self.renewed().filter(|(tenure, next)| next.term == first.term && tenure.ask(now));
             let tenures: Vec<_> = together.map(|(tenure, _)| Arc::clone(tenure)).collect();
             if !tenures.is_empty() {
-                return Step::Do(KeeperJob::Renew(Batch { term: first.term, asked: now, tenures }));
+                return Step::Do(KeeperJob::Renew(DueRenewals { term: first.term, asked: now, tenures }));
             }
         }
         // A deadline counts too, so that a loss is logged when it passes.
@@ -212,7 +212,7 @@ impl TimedJobs for Plan {
         self.ended_by = Some(value);
     }
 
-    fn job_done(&mut self, job: &KeeperJob, answers: Answers<bool>, now: Moment) {
+    fn job_done(&mut self, job: &KeeperJob, answers: Vec<Result<bool, MutexError>>, now: Moment) {
         let KeeperJob::Renew(batch) = job else { return };
         for (tenure, answer) in batch.tenures.iter().zip(answers) {
             let entry = self.entries.iter_mut().find(|entry| Arc::ptr_eq(&entry.tenure, tenure));
@@ -226,7 +226,7 @@ impl TimedJobs for Plan {
                 }
                 Ok(false) => tenure.lose(now),
                 Err(_) => {
-                    tenure.not_renewed();
+                    tenure.answered();
                     if let Some(next) = next {
                         next.again(now);
                     }

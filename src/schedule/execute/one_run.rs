@@ -1,6 +1,6 @@
 //! Runs one event: gate, `before` hooks, task, hooks after it, release.
 
-use std::iter;
+use std::mem;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,84 +9,143 @@ use tracing::Span;
 
 use crate::base::catch_panic::contain;
 use crate::base::process_id;
-use crate::lease::{holder::this_host, token::FencingToken};
+use crate::lease::{holder::this_host, request::Lease, term::Term, token::FencingToken};
 use crate::observe::fault::{Fault, attempt};
 use crate::observe::outcome::hook_failure::{Hook, HookFailure};
 use crate::observe::outcome::{Ended, RunOutcome};
 use crate::observe::{command_exit::CommandExit, log::print_unless_logged, release::Release, skip_reason::SkipReason};
-use crate::schedule::gate::{self, AdmittedRun};
+use crate::schedule::gate::AdmittedRun;
 use crate::schedule::planned_run::PlannedRun;
 use crate::schedule::report::{Entry, Verdict};
 use crate::task::work::{Task, Work};
 use crate::task::{command::Command, orphan_policy::OrphanPolicy, run::Run};
 use crate::time::{clock::moment::Moment, clock::shown::Rfc3339};
 
-impl PlannedRun<'_> {
-    /// Runs the event, from the gate to the release. No panic of a user's code ends this early.
-    pub(crate) fn run(&self) -> Entry {
-        let span = self.span();
-        let _in_span = span.enter();
-        match gate::admit(self) {
-            Err(reason) => self.skip(reason),
-            Ok(admitted_run) => {
-                let outcome = self.perform(&admitted_run);
-                self.conclude(outcome, admitted_run.held.release())
-            }
-        }
-    }
+/// A planned run, and its place in the plan.
+pub(super) type Planned<'a> = (usize, &'a PlannedRun<'a>);
 
+/// A planned run on its way through a tick.
+pub(super) struct Pass<'a> {
+    /// Its place in the plan.
+    pub(super) index: usize,
+    pub(super) planned: &'a PlannedRun<'a>,
     /// The span for the `tracing` events of this run.
+    pub(super) span: Span,
+}
+
+/// A run that was admitted, or asks nobody, until its result is entered.
+pub(super) struct ActiveRun<'a> {
+    pub(super) pass: Pass<'a>,
+    admitted: AdmittedRun<'a>,
+    /// Until it is performed, that it was not.
+    verdict: Verdict,
+}
+
+const NOT_PERFORMED: Verdict = Verdict::Skipped(SkipReason::ShuttingDown);
+
+impl<'a> Pass<'a> {
     #[inline]
-    pub(crate) fn span(&self) -> Span {
+    pub(super) fn new(index: usize, planned: &'a PlannedRun<'a>) -> Self {
         // At the level `error`, so that a filter that lets failures through lets the name of their event through, too.
-        tracing::error_span!(
+        let span = tracing::error_span!(
             target: "soloist",
             "run",
-            event = &*self.event.name,
-            occurrence = %Rfc3339(self.occurrence()),
+            event = &*planned.event.name,
+            occurrence = %Rfc3339(planned.occurrence()),
             host = &*this_host(),
             pid = process_id::current(),
-        )
+        );
+        Self { index, planned, span }
     }
 
+    /// Enters that it did not run.
+    pub(super) fn skip(self, reason: SkipReason, enter: &mut impl FnMut(usize, Entry)) {
+        let _in_span = self.span.enter();
+        let entry = self.planned.entry(Arc::clone(&self.planned.event.name), Verdict::Skipped(reason));
+        self.planned.tell(&entry);
+        enter(self.index, entry);
+    }
+}
+
+impl<'a> ActiveRun<'a> {
     #[inline]
-    pub(crate) fn skip(&self, reason: SkipReason) -> Entry {
-        self.enter(Arc::clone(&self.event.name), Verdict::Skipped(reason))
+    pub(super) fn new(pass: Pass<'a>, admitted: AdmittedRun<'a>) -> Self {
+        Self { pass, admitted, verdict: NOT_PERFORMED }
     }
 
-    /// Enters a run that has ended and whose lease was released; gives back its claim if the task did not start.
-    pub(crate) fn conclude(&self, outcome: RunOutcome, released: (Run, Option<Release>)) -> Entry {
-        gate::give_back_claims(self, iter::once((&outcome, &released.0)));
-        self.enter_released(outcome, released)
-    }
-
-    /// Enters a run that has ended and has given back all that it is to give back.
-    pub(crate) fn enter_released(&self, mut outcome: RunOutcome, (run, release): (Run, Option<Release>)) -> Entry {
-        // A store that is out at the release is not asked again in this tick either.
-        if let Some(outage) = release.as_ref().and_then(Release::outage) {
-            self.context.outages.record(self.store.id, self.clock, Some(outage));
+    /// Performs it, unless the process has begun to shut down since it was admitted.
+    #[inline]
+    pub(super) fn perform(&mut self) {
+        let Self { pass: Pass { planned, span, .. }, admitted, verdict } = self;
+        if planned.context.is_shutting_down() {
+            return;
         }
-        outcome.release = release;
-        self.enter(run.into_event(), Verdict::Ran(outcome))
+        // Tasks and hooks contain their panics, so this one is of a subscriber of `tracing`. The other runs go on.
+        let panic = contain(|| {
+            let _in_span = span.enter();
+            *verdict = Verdict::Ran(planned.perform(admitted));
+        });
+        if let Err(message) = panic {
+            let ended = Ended::Faulted(Fault::Panicked(message));
+            *verdict = Verdict::Ran(RunOutcome::new(ended, admitted.run().fencing_token()));
+        }
     }
 
-    /// The entry of the report, which is also told to `tracing` and to `catch_up`.
-    fn enter(&self, event: Arc<str>, verdict: Verdict) -> Entry {
+    /// The claim, if the task did not start, so that another server can run the occurrence.
+    #[inline]
+    pub(super) fn unused_claim(&self) -> Option<Lease> {
+        let held = &self.admitted.held;
+        let is_unused = match &self.verdict {
+            Verdict::Ran(outcome) => outcome.leaves_its_occurrence(),
+            Verdict::Skipped(_) => true,
+        };
+        held.holding().tenure().claim().filter(|_| is_unused && !held.is_inherited()).cloned()
+    }
+
+    /// Ends the renewal of the lease, which the caller asks the store to take back, now or after a rest.
+    #[inline]
+    pub(super) fn begin_release(&self) -> Option<(Lease, Option<Term>)> {
+        let (lease, rest) = self.admitted.held.begin_release()?;
+        // What has not run is not held any longer.
+        Some((lease, rest.filter(|_| matches!(self.verdict, Verdict::Ran(_)))))
+    }
+
+    /// Enters the result, with the answer of the store to the release, if it was asked for one.
+    #[inline]
+    pub(super) fn conclude(&mut self, release: Option<Release>, enter: &mut impl FnMut(usize, Entry)) {
+        let Self { pass: Pass { index, planned, span }, admitted: AdmittedRun { held, .. }, verdict } = self;
+        let _in_span = span.enter();
+        let (run, release) = if release.is_some() { (held.take(), release) } else { held.release() };
+        if let Verdict::Ran(outcome) = verdict {
+            outcome.release = release;
+        }
+        let entry = planned.entry(run.into_event(), mem::replace(verdict, NOT_PERFORMED));
+        planned.tell(&entry);
+        enter(*index, entry);
+    }
+}
+
+impl PlannedRun<'_> {
+    #[inline]
+    fn entry(&self, event: Arc<str>, verdict: Verdict) -> Entry {
         let zone = self.event.timetable.zone.clone();
-        self.settle_occurrence(&verdict);
         let missed_by = self.missed.is_some().then(|| self.lateness());
-        let entry = Entry { event, zone, occurrence: self.occurrence(), missed_by, verdict };
+        Entry { event, zone, occurrence: self.occurrence(), missed_by, verdict }
+    }
+
+    /// Tells `tracing` and `catch_up` of the result.
+    fn tell(&self, entry: &Entry) {
+        self.settle_occurrence(&entry.verdict);
         if let Err(message) = contain(|| entry.trace()) {
             let _ = contain(|| tracing::error!(target: "soloist", error = &*message, "error that can't be shown"));
         }
         if self.context.logs_failures && entry.is_failure() {
-            print_unless_logged(&entry);
+            print_unless_logged(entry);
         }
-        entry
     }
 
     /// `before` hooks, task, hooks after it; the caller holds the lease.
-    pub(crate) fn perform(&self, admitted_run: &AdmittedRun<'_>) -> RunOutcome {
+    fn perform(&self, admitted_run: &AdmittedRun<'_>) -> RunOutcome {
         let run = admitted_run.run();
         let _watched = self.context.shutdown.map(|shutdown| shutdown.watch(run));
         run.tenure().is_performed_here();
@@ -146,7 +205,7 @@ impl PlannedRun<'_> {
     fn run_command(&self, command: &Command, run: &Run) -> (Option<Fault>, Option<Box<CommandExit>>) {
         let orphan = match run.lease() {
             None => OrphanPolicy::RunOn,
-            Some(lease) => match contain(|| self.mutex().lifeline(lease)) {
+            Some(lease) => match contain(|| self.store.mutex.lifeline(lease)) {
                 Ok(Ok(Some(lifeline))) => OrphanPolicy::KeepLease(lifeline),
                 Ok(Ok(None)) => OrphanPolicy::End,
                 Ok(Err(error)) => return (Some(Fault::Failed(Arc::new(error))), None),

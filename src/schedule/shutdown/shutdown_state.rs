@@ -14,6 +14,7 @@ use crate::task::run::Run;
 use crate::time::{clock::Clock, clock::Waiting, clock::manual::Wake, clock::moment::Moment};
 
 /// What all handles of one shutdown share.
+#[derive(Default)]
 pub(super) struct ShutdownState {
     /// Whether it has begun, readable without the lock.
     has_begun: AtomicBool,
@@ -24,8 +25,10 @@ pub(super) struct ShutdownState {
     pub(super) listening_process: AtomicU32,
 }
 
+#[derive(Default)]
 pub(super) struct Progress {
-    pub(super) grace: Duration,
+    /// `None`: [`DEFAULT_GRACE`].
+    pub(super) grace: Option<Duration>,
     /// When the grace is over; `None` until the shutdown begins.
     pub(super) exit_by: Option<Moment>,
     /// The signal that triggered it.
@@ -38,35 +41,15 @@ pub(super) struct Progress {
     pub(super) seen_by_application: bool,
 }
 
-/// The default grace.
 const DEFAULT_GRACE: Duration = Duration::from_secs(6);
 
 impl ShutdownState {
-    pub(super) fn new() -> Arc<Self> {
-        let progress = Progress {
-            grace: DEFAULT_GRACE,
-            exit_by: None,
-            signal: None,
-            announced: false,
-            ticks: 0,
-            running: Vec::new(),
-            seen_by_application: false,
-        };
-        Arc::new(Self {
-            has_begun: AtomicBool::new(false),
-            progress: Mutex::new(progress),
-            changed: Condvar::new(),
-            #[cfg(all(unix, feature = "signals"))]
-            listening_process: AtomicU32::new(0),
-        })
-    }
-
     /// Tells subscribers of `tracing` that it begins. The caller calls this before any run is told to stop, because a run may
     /// end the process. `None`: they were told already.
     pub(super) fn announce(&self, signal: Option<i32>) -> Option<impl FnOnce() + Send + use<>> {
         let mut progress = self.lock();
         let runs = progress.running.len();
-        let grace_ms = u64::try_from(progress.grace.as_millis()).unwrap_or(u64::MAX);
+        let grace_ms = u64::try_from(progress.grace.unwrap_or(DEFAULT_GRACE).as_millis()).unwrap_or(u64::MAX);
         let tell = move || {
             let _ = contain(|| {
                 tracing::info!(
@@ -84,7 +67,7 @@ impl ShutdownState {
             if progress.exit_by.is_some() {
                 return false;
             }
-            let exit_by = asked.plus(progress.grace);
+            let exit_by = asked.plus(progress.grace.unwrap_or(DEFAULT_GRACE));
             progress.exit_by = Some(exit_by);
             progress.signal = signal;
             self.has_begun.store(true, Ordering::Release);

@@ -36,7 +36,7 @@ pub(super) fn shutdown_of_this_process() -> io::Result<Arc<ShutdownState>> {
     static PROCESS: Mutex<Option<Arc<ShutdownState>>> = Mutex::new(None);
 
     let mut process = PROCESS.lock().unwrap_or_else(PoisonError::into_inner);
-    let shutdown = process.clone().unwrap_or_else(ShutdownState::new);
+    let shutdown = process.clone().unwrap_or_default();
     shutdown.listen()?;
     Ok(process.insert(shutdown).clone())
 }

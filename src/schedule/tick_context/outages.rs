@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::base::{catch_panic::contain, error::MutexError};
 use crate::lease::store_id::StoreId;
-use crate::store::{event_mutex::EventMutex, handle::Store};
+use crate::store::{event_mutex::EventMutex, event_mutex::batch::Batch, handle::Store};
 use crate::time::{clock::Clock, clock::moment::Moment};
 
 /// How long a store that was out is not asked again: a tick may last for hours, in which the store comes back.
@@ -39,16 +39,33 @@ impl Outages {
         Self { concurrent, any: AtomicBool::new(false), known: Mutex::default(), heard: Condvar::new() }
     }
 
+    /// Has a store carry out a batch. If the store was out a moment ago, it is asked for the releases alone: it can only give
+    /// back what it is asked to, now or when it answers again.
+    pub(crate) fn carry_out(&self, store: &Store, clock: &Clock, batch: &mut Batch) {
+        let admits = !batch.admissions().is_empty();
+        match if admits { self.may_ask(store.id, clock) } else { Ok(()) } {
+            Err(first) => batch.without_admissions(&first, |releases| self.carry_out(store, clock, releases)),
+            Ok(()) if batch.is_empty() => {}
+            Ok(()) => {
+                batch.ask(&*store.mutex);
+                let outage = batch.outage();
+                if admits || outage.is_some() {
+                    self.record(store.id, clock, outage);
+                }
+            }
+        }
+    }
+
     /// Whether a store may be asked, or the error of its outage. After `Ok` the caller asks the store, and passes the
     /// result to [`record`](Self::record) in any case.
     #[inline]
-    pub(crate) fn may_ask(&self, store: StoreId, clock: &Clock) -> Result<(), MutexError> {
+    fn may_ask(&self, store: StoreId, clock: &Clock) -> Result<(), MutexError> {
         if self.is_fast_path() { Ok(()) } else { self.look_up(store, clock) }
     }
 
     /// Records the result of asking a store: an outage, or anything else.
     #[inline]
-    pub(crate) fn record(&self, store: StoreId, clock: &Clock, outage: Option<&MutexError>) {
+    fn record(&self, store: StoreId, clock: &Clock, outage: Option<&MutexError>) {
         if outage.is_some() || !self.is_fast_path() {
             self.record_slowly(store, clock, outage);
         }

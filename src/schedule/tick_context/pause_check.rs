@@ -7,7 +7,7 @@ use super::outages::Outages;
 use crate::base::error::MutexError;
 use crate::lease::name::MutexName;
 use crate::observe::{paused::Pause, skip_reason::SkipReason};
-use crate::store::{event_mutex::EventMutex, handle::Store};
+use crate::store::{event_mutex::EventMutex, event_mutex::held::Names, handle::Store};
 use crate::time::{clock::Clock, clock::moment::Moment};
 
 /// A tick that takes longer asks again, so that no event starts later than this after the pause began.
@@ -15,20 +15,20 @@ const RECHECK_AFTER: Duration = Duration::from_secs(60);
 
 /// The pause whose mark the store has, if any, with its holder if the store keeps that.
 pub(crate) fn find_pause(mutex: &dyn EventMutex, mark: &MutexName) -> Result<Option<Pause>, MutexError> {
-    // A store that keeps no holders answers `holder` with `None` for a live mark, too: only `exists` tells.
+    // A store may not know holders: only `exists` tells for sure.
     if !mutex.exists(mark)? {
         return Ok(None);
     }
-    match mutex.holder(mark) {
+    match mutex.held(Names::Exactly(mark)) {
         Err(error) if error.is_outage() => Err(error),
-        holder => Ok(Some(Pause::by(holder.unwrap_or_default()))),
+        held => Ok(Some(Pause::by(held.ok().and_then(|mut held| held.pop()?.into_holder())))),
     }
 }
 
 /// The check for a pause that the events of one tick share: the store is asked once, and again a minute later.
 pub(crate) struct PauseCheck<'a> {
-    store: &'a Store,
-    mark: &'a MutexName,
+    pub(crate) store: &'a Store,
+    pub(crate) mark: &'a MutexName,
     found: Mutex<Option<(Moment, Found)>>,
 }
 

@@ -46,6 +46,8 @@ macro_rules! __contract_cases {
                 looking_at_a_held_name_does_not_prolong_it
                 looking_never_makes_a_create_fail
                 the_holder_is_told_truly_or_not_at_all
+                a_store_lists_the_leases_that_are_held_and_nothing_else
+                a_prefix_is_text_and_no_pattern
             }
             ownership {
                 a_second_forget_changes_nothing
@@ -71,11 +73,13 @@ macro_rules! __contract_cases {
                 several_extensions_are_independent
             }
             releasing {
+                several_leases_are_released_in_order
                 a_name_that_is_released_later_is_held_until_then
                 a_later_release_shortens_and_lengthens
                 a_later_release_of_what_is_not_ours_any_more_takes_nothing
                 a_late_later_release_leaves_the_new_holder_alone
                 several_later_releases_are_independent
+                releases_of_one_batch_have_rests_of_their_own
             }
             outliving {
                 a_lease_with_a_lifeline_outlasts_its_term
@@ -98,11 +102,15 @@ macro_rules! __contract_cases {
                 an_expired_lease_and_claim_are_granted_again
                 several_admissions_are_independent_and_in_order
                 of_two_admissions_of_a_name_in_one_call_the_first_wins
+                a_batch_gives_back_before_it_admits
+                a_batch_does_not_admit_to_what_it_gives_back_later
                 asking_for_nothing_answers_nothing
-                several_leases_are_released_in_order
-                of_racing_admissions_of_an_occurrence_exactly_one_is_granted
-                an_admission_that_loses_the_claim_in_a_race_keeps_no_lease
-                a_lost_race_consumes_no_occurrence
+                an_admission_is_excluded_while_the_name_is_held
+                an_exclusion_ends_with_the_term_of_its_name
+                an_exclusion_ends_when_its_name_is_broken
+                an_exclusion_is_looked_at_before_the_claim_and_the_lease
+                admissions_that_share_an_excluding_name_are_decided_one_by_one
+                an_admission_is_excluded_by_what_was_admitted_before_it
             }
             tokens {
                 tokens_rise_over_forgetting
@@ -115,6 +123,9 @@ macro_rules! __contract_cases {
                 of_many_who_take_over_an_expired_name_exactly_one_wins
                 of_many_forgets_at_once_exactly_one_counts
                 no_update_is_lost_between_threads
+                of_racing_admissions_of_an_occurrence_exactly_one_is_granted
+                an_admission_that_loses_the_claim_in_a_race_keeps_no_lease
+                a_lost_race_consumes_no_occurrence
             }
             processes {
                 of_four_processes_exactly_one_wins_each_of_a_thousand_names

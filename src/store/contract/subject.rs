@@ -13,7 +13,9 @@ use crate::base::{error::MutexError, escape::Chain};
 use crate::lease::request::{Lease, LeaseRequest};
 use crate::lease::{holder::Holder, name::MutexName, owner::Owner, term::Term};
 use crate::store::event_mutex::admission::{Admission, Admitted, Grant};
-use crate::store::{event_mutex::EventMutex, event_mutex::lifeline::Lifeline};
+use crate::store::event_mutex::extend_one;
+use crate::store::event_mutex::held::{Held, Names};
+use crate::store::event_mutex::{EventMutex, batch::Batch, lifeline::Lifeline, slot::Slot};
 use crate::time::{clock::Clock, clock::moment::Moment};
 
 /// How a case ended that did not panic.
@@ -122,9 +124,22 @@ impl<H: Harness> Subject<H> {
         answered("exists", name, self.mutex.exists(name))
     }
 
+    /// Who holds the name; `None` also where the store never tells.
     #[track_caller]
     pub(super) fn holder(&self, name: &MutexName) -> Option<Holder> {
-        answered("holder", name, self.mutex.holder(name))
+        let held = self.held(Names::Exactly(name))?;
+        let one = held.len() < 2 && held.iter().all(|held| held.name() == name);
+        must(one, "who asks for one name is told of that name", name, format_args!("held answered {held:?}"));
+        held.into_iter().next()?.into_holder()
+    }
+
+    /// What is held of these names; `None` where the store says that it can't tell.
+    #[track_caller]
+    pub(super) fn held(&self, names: Names<'_>) -> Option<Vec<Held>> {
+        match self.mutex.held(names) {
+            Err(error) if error.is_unsupported() => None,
+            answer => Some(answered("held", &format_args!("{names:?}"), answer)),
+        }
     }
 
     #[track_caller]
@@ -141,17 +156,33 @@ impl<H: Harness> Subject<H> {
 
     #[track_caller]
     pub(super) fn extend(&self, lease: &Lease, term: Term) -> bool {
-        let mut answers = self.mutex.extend(std::slice::from_ref(lease), term);
-        must(answers.len() == 1, "each lease gets one answer", lease.name(), format_args!("extend gave {answers:?}"));
-        answered("extend", lease.name(), answers.remove(0))
+        answered("extend", lease.name(), extend_one(&self.mutex, lease, term))
+    }
+
+    /// What the store answered for each of these leases.
+    #[track_caller]
+    pub(super) fn extend_all(&self, leases: &[Lease], term: Term) -> Vec<bool> {
+        let mut slots: Vec<_> = leases.iter().cloned().map(Slot::new).collect();
+        self.mutex.extend(&mut slots, term);
+        let same = slots.iter().map(Slot::asked).eq(leases);
+        must(same, "a store leaves the questions as they are", &"several leases", format_args!("got {slots:?}"));
+        answers("extend", &slots, |lease| lease.name())
+    }
+
+    #[track_caller]
+    pub(super) fn release_all(&self, leases: &[Lease]) -> Vec<bool> {
+        let mut batch = Batch::new();
+        for lease in leases {
+            batch.release(lease.clone());
+        }
+        self.carry_out(batch).0
     }
 
     #[track_caller]
     pub(super) fn release_after(&self, lease: &Lease, rest: Term) -> bool {
-        let mut answers = self.mutex.release_after(std::slice::from_ref(lease), rest);
-        let one = answers.len() == 1;
-        must(one, "each lease gets one answer", lease.name(), format_args!("release_after gave {answers:?}"));
-        answered("release_after", lease.name(), answers.remove(0))
+        let mut batch = Batch::new();
+        batch.release_after(lease.clone(), rest);
+        self.carry_out(batch).0.remove(0)
     }
 
     #[track_caller]
@@ -161,10 +192,31 @@ impl<H: Harness> Subject<H> {
 
     #[track_caller]
     pub(super) fn admit(&self, admission: &Admission) -> Admitted {
-        let mut answers = self.mutex.admit(std::slice::from_ref(admission));
-        let name = asked_for(admission);
-        must(answers.len() == 1, "each admission gets one answer", name, format_args!("admit gave {answers:?}"));
-        answered("admit", name, answers.remove(0))
+        self.admit_all(std::slice::from_ref(admission)).remove(0)
+    }
+
+    #[track_caller]
+    pub(super) fn admit_all(&self, admissions: &[Admission]) -> Vec<Admitted> {
+        let mut batch = Batch::new();
+        for admission in admissions {
+            batch.admit(admission.clone());
+        }
+        self.carry_out(batch).1
+    }
+
+    /// What the store answered to each release, and to each admission.
+    #[track_caller]
+    pub(super) fn carry_out(&self, mut batch: Batch) -> (Vec<bool>, Vec<Admitted>) {
+        let asked = batch.clone();
+        self.mutex.carry_out(&mut batch);
+        let (releases, admissions) = (batch.releases(), batch.admissions());
+        let same = releases.iter().map(Slot::asked).eq(asked.releases().iter().map(Slot::asked))
+            && admissions.iter().map(Slot::asked).eq(asked.admissions().iter().map(Slot::asked));
+        must(same, "a store leaves the questions as they are", &"a batch", format_args!("got {batch:?}"));
+        (
+            answers("a release", releases, |asked| asked.lease().name()),
+            answers("an admission", admissions, Admission::name),
+        )
     }
 
     /// An admission that has to be granted, because all of it is free.
@@ -227,7 +279,8 @@ impl<H: Harness> Subject<H> {
 
     /// `None` where the store can extend, which it says truly, as another case sees to.
     pub(super) fn can_not_extend(&self) -> Option<CaseResult> {
-        (!self.mutex.can_extend()).then_some(CaseResult::DoesNotApply("the store can't extend a lease, and says so"))
+        (!self.mutex.describe().can_extend())
+            .then_some(CaseResult::DoesNotApply("the store can't extend a lease, and says so"))
     }
 
     /// `None` where the store can break; else that it can't, which it then has to say each time.
@@ -293,9 +346,9 @@ pub(super) fn occurrence(number: usize) -> DateTime<Utc> {
 /// Answers what was granted, if that is what was asked for.
 #[track_caller]
 pub(super) fn granted(admission: &Admission, admitted: Admitted) -> Grant {
-    let name = asked_for(admission);
+    let name = admission.name();
     let Admitted::Granted(grant) = admitted else {
-        broken("a free lease and a free claim are granted", name, format_args!("admit answered {admitted:?}"));
+        broken("a free lease and a free claim are granted", name, format_args!("the store answered {admitted:?}"));
     };
     let fits = |asked: Option<&LeaseRequest>, got: Option<&Lease>| match (asked, got) {
         (Some(asked), Some(got)) => {
@@ -311,27 +364,34 @@ pub(super) fn granted(admission: &Admission, admitted: Admitted) -> Grant {
     grant
 }
 
+/// The answers in these slots.
 #[track_caller]
-pub(super) fn answered<T>(what: &str, name: &MutexName, answer: Result<T, MutexError>) -> T {
+fn answers<Q, A: Clone>(what: &str, slots: &[Slot<Q, A>], name: fn(&Q) -> &MutexName) -> Vec<A> {
+    let answer = |slot: &Slot<Q, A>| {
+        let name = name(slot.asked());
+        let empty = || broken("each question gets an answer", name, format_args!("{what} was left without one"));
+        answered(what, name, slot.answer().cloned().unwrap_or_else(empty))
+    };
+    slots.iter().map(answer).collect()
+}
+
+#[track_caller]
+pub(super) fn answered<T>(what: &str, name: &impl fmt::Display, answer: Result<T, MutexError>) -> T {
     answer.unwrap_or_else(|error| {
         broken("a store that is there answers", name, format_args!("{what} failed: {}", Chain(&error)))
     })
 }
 
 #[track_caller]
-pub(super) fn must(kept: bool, promise: &str, name: &MutexName, happened: impl fmt::Display) {
+pub(super) fn must(kept: bool, promise: &str, name: &impl fmt::Display, happened: impl fmt::Display) {
     if !kept {
         broken(promise, name, happened);
     }
 }
 
 #[track_caller]
-pub(super) fn broken(promise: &str, name: &MutexName, happened: impl fmt::Display) -> ! {
+pub(super) fn broken(promise: &str, name: &impl fmt::Display, happened: impl fmt::Display) -> ! {
     let name = name.to_string();
     let shown: String = name.escape_debug().take(160).collect();
     panic!("promised: {promise}; on {shown}; but {happened}");
-}
-
-fn asked_for(admission: &Admission) -> &MutexName {
-    admission.lease().or(admission.claim()).expect("an admission asks for something").name()
 }

@@ -15,8 +15,8 @@ use crate::lease::{holder::Holder, name::MutexName, owner::Owner, token::Fencing
 /// let claim = name.claim("reports", DateTime::UNIX_EPOCH);
 /// let lease = LeaseRequest::new(name, Term::MAX, &Clock::system());
 /// let both = Admission::both(lease.clone(), lease.with(claim, Term::MAX));
-/// assert!(matches!(mutex.admit(&[both.clone()])[0], Ok(Admitted::Granted(_))));
-/// assert!(matches!(mutex.admit(&[both])[0], Ok(Admitted::ClaimTaken(Some(_)))));
+/// assert!(matches!(both.ask(&mutex)?, Admitted::Granted(_)));
+/// assert!(matches!(both.ask(&mutex)?, Admitted::ClaimTaken(Some(_))));
 /// # Ok(())
 /// # }
 /// ```
@@ -24,17 +24,23 @@ use crate::lease::{holder::Holder, name::MutexName, owner::Owner, token::Fencing
 pub struct Admission {
     lease: Option<LeaseRequest>,
     claim: Option<LeaseRequest>,
+    unless: Option<MutexName>,
 }
 
 impl Admission {
     /// A lease alone.
     pub fn lease_only(lease: LeaseRequest) -> Self {
-        Self { lease: Some(lease), claim: None }
+        Self { lease: Some(lease), claim: None, unless: None }
     }
 
     /// A claim alone.
     pub fn claim_only(claim: LeaseRequest) -> Self {
-        Self { lease: None, claim: Some(claim) }
+        Self { lease: None, claim: Some(claim), unless: None }
+    }
+
+    /// The lease or claim of this name alone.
+    pub(crate) fn of(request: LeaseRequest) -> Self {
+        if request.name().is_claim() { Self::claim_only(request) } else { Self::lease_only(request) }
     }
 
     /// A lease and a claim, both or neither.
@@ -51,7 +57,36 @@ impl Admission {
     /// # }
     /// ```
     pub fn both(lease: LeaseRequest, claim: LeaseRequest) -> Self {
-        Self { lease: Some(lease), claim: Some(claim) }
+        Self { lease: Some(lease), claim: Some(claim), unless: None }
+    }
+
+    /// The same, to be refused as [`Excluded`](Admitted::Excluded) while `name` is held, by whomever.
+    ///
+    /// ```
+    /// use soloist::{Admission, Admitted, Clock, EventMutex, LeaseRequest, MemoryMutex, MutexName, Term};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let mutex = MemoryMutex::new();
+    /// let request = |name| Ok::<_, soloist::InvalidName>(LeaseRequest::new(MutexName::lease(name)?, Term::MAX, &Clock::system()));
+    /// let import = Admission::lease_only(request("import")?).unless(MutexName::lease("migration")?);
+    /// mutex.create(&request("migration")?)?;
+    /// assert!(matches!(import.ask(&mutex)?, Admitted::Excluded(Some(_))));
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use = "the admission itself stays as it is"]
+    pub fn unless(self, name: MutexName) -> Self {
+        Self { unless: Some(name), ..self }
+    }
+
+    #[cfg(any(feature = "redis", feature = "mysql", feature = "postgres"))]
+    pub(crate) fn without_exclusion(&self) -> Self {
+        Self { unless: None, ..self.clone() }
+    }
+
+    /// The name that excludes this admission while it is held, if there is one.
+    pub fn excluded_by(&self) -> Option<&MutexName> {
+        self.unless.as_ref()
     }
 
     /// The lease that is asked for.
@@ -85,6 +120,7 @@ impl Admission {
     }
 
     /// Grants all that was asked for, under one token. For stores that decide in one step.
+    #[inline]
     pub fn granted(&self, token: FencingToken) -> Grant {
         Grant {
             lease: self.lease.as_ref().map(|lease| lease.granted(token)),
@@ -101,10 +137,11 @@ impl Admission {
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let request = LeaseRequest::new(MutexName::lease("reports")?, Term::MAX, &Clock::system());
-/// match MemoryMutex::new().admit(&[Admission::lease_only(request)]).remove(0)? {
+/// match Admission::lease_only(request).ask(&MemoryMutex::new())? {
 ///     Admitted::Granted(grant) => println!("ours, under token {}", grant.token()),
 ///     Admitted::LeaseTaken(holder) => println!("running already: {holder:?}"),
 ///     Admitted::ClaimTaken(holder) => println!("this occurrence is somebody else's: {holder:?}"),
+///     Admitted::Excluded(holder) => println!("not while this is held: {holder:?}"),
 /// }
 /// # Ok(())
 /// # }
@@ -117,6 +154,9 @@ pub enum Admitted {
     LeaseTaken(Option<Holder>),
     /// Nothing was granted: the occurrence is claimed, by this holder where the store knows it.
     ClaimTaken(Option<Holder>),
+    /// Nothing was granted: the name that [excludes](Admission::unless) the admission is held, by this holder where the
+    /// store knows it.
+    Excluded(Option<Holder>),
 }
 
 /// What was granted for one run.

@@ -27,7 +27,7 @@ pub enum Broken {
     /// The name is free, and a command still runs under the lease of a process that [has
     /// ended](Holder::has_ended). Nothing stops that command: end its [process
     /// group](Holder::process_group) now, or the next run overlaps with it. To look before, ask
-    /// [`holder`](crate::EventMutex::holder).
+    /// [`held`](crate::EventMutex::held).
     FreedWhileRunning(Holder),
 }
 

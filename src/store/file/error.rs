@@ -1,10 +1,10 @@
 //! What went wrong, with which file of a store, and which error the caller gets.
 
+use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::base::error::MutexError;
-use crate::lease::name::MutexName;
 
 /// What went wrong, and with which file.
 #[derive(Debug)]
@@ -30,7 +30,7 @@ impl FileError {
     }
 
     /// What goes wrong with one file says nothing of the other names, unless their directory can't be entered either.
-    pub(super) fn while_trying_to(self, verb: &str, name: &MutexName) -> MutexError {
+    pub(super) fn while_trying_to(self, verb: &str, name: impl fmt::Display) -> MutexError {
         let attempted = format!("{verb} {name} in {}", self.path.display());
         let can_enter = || self.path.parent().is_none_or(|dir| dir.join(".").metadata().is_ok());
         if !self.is_of_directory && can_enter() {

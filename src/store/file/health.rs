@@ -2,10 +2,11 @@
 
 use std::io;
 use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use super::directory::Directory;
 use super::filesystem::is_overlay;
+use super::paths::files_of;
 use crate::store::event_mutex::warning::StoreWarning;
 
 /// Opens all files, so that those of ours get the mode that they should have.
@@ -16,7 +17,8 @@ pub(super) fn warnings(directory: &Directory) -> io::Result<Vec<StoreWarning>> {
     }
     let above = directory.path().canonicalize()?;
     warnings.extend(above.ancestors().skip(1).filter_map(|above| of_a_directory_above(above, directory)));
-    for path in files_of(directory.path())? {
+    let is_ours = |kind: &str| matches!(kind, "record" | "life" | "index") || kind.starts_with("life-");
+    for path in files_of(directory.path(), is_ours)? {
         warnings.extend(of_file(directory, &path)?.map(|what| StoreWarning::WrongFile { path, what }));
     }
     Ok(warnings)
@@ -54,18 +56,4 @@ fn of_file(directory: &Directory, path: &Path) -> io::Result<Option<String>> {
         Ok(Some(file)) => Ok(directory.access().exposure(&file.file.metadata()?)),
         Err(refusal) => Ok(Some(refusal.to_string())),
     }
-}
-
-/// The records, life files and indexes, in the order of their names.
-fn files_of(directory: &Path) -> io::Result<Vec<PathBuf>> {
-    let is_ours = |path: &Path| {
-        let kind = path.extension().and_then(|kind| kind.to_str()).unwrap_or_default();
-        matches!(kind, "record" | "life" | "index") || kind.starts_with("life-")
-    };
-    let mut files = Vec::new();
-    for entry in directory.read_dir()? {
-        files.extend(Some(entry?.path()).filter(|path| is_ours(path)));
-    }
-    files.sort();
-    Ok(files)
 }

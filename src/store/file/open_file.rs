@@ -16,7 +16,7 @@ pub(super) struct OpenFile {
 
 impl OpenFile {
     pub(super) fn new(file: File, path: &Path, metadata: &Metadata) -> Self {
-        Self { file, path: path.to_owned(), id: FileId::of(metadata) }
+        Self { file, path: path.to_owned(), id: FileId::opened(path, metadata) }
     }
 
     pub(super) fn path(&self) -> &Path {
@@ -122,7 +122,8 @@ fn write_all(mut file: &File, bytes: &[u8], offset: u64) -> io::Result<()> {
     io::Write::write_all(&mut file, bytes)
 }
 
-/// Which file it is, whatever its name: its device and inode, or zeros where the system does not tell.
+/// Which file it is, whatever its name: its device and inode. Where the system does not tell, it is told by its path, and the
+/// inode is zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct FileId {
     device: u64,
@@ -137,9 +138,18 @@ impl FileId {
         Self { device: metadata.dev(), inode: metadata.ino() }
     }
 
+    #[cfg(unix)]
+    fn opened(_path: &Path, metadata: &Metadata) -> Self {
+        Self::of(metadata)
+    }
+
     #[cfg(not(unix))]
-    pub(super) fn of(_metadata: &Metadata) -> Self {
-        Self { device: 0, inode: 0 }
+    fn opened(path: &Path, _metadata: &Metadata) -> Self {
+        use std::hash::{DefaultHasher, Hash, Hasher};
+
+        let mut hasher = DefaultHasher::new();
+        path.hash(&mut hasher);
+        Self { device: hasher.finish(), inode: 0 }
     }
 
     /// The file that others meet who open this path now.
@@ -157,6 +167,6 @@ impl FileId {
     /// The file that others meet who open this path now.
     #[cfg(not(any(target_os = "linux", target_os = "android")))]
     pub(super) fn at(path: &Path) -> io::Result<Self> {
-        path.symlink_metadata().map(|metadata| Self::of(&metadata))
+        path.symlink_metadata().map(|metadata| Self::opened(path, &metadata))
     }
 }

@@ -1,5 +1,7 @@
 //! The paths of the files of one mutex, and opening them.
 
+use std::ffi::OsStr;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -26,6 +28,10 @@ impl MutexPaths {
     pub(super) fn in_dir(path: &Path, name: &MutexName) -> Self {
         let directory = Directory::open_or_make(path, super::sharing::Sharing::ByMode).expect("the directory is ours");
         Self::of(Arc::new(directory), name)
+    }
+
+    pub(super) fn directory(&self) -> Arc<Directory> {
+        Arc::clone(&self.directory)
     }
 
     pub(super) fn record(&self) -> &Path {
@@ -58,6 +64,19 @@ impl MutexPaths {
 /// The path of the record of a name.
 pub(super) fn record_in(dir: &Path, name: &MutexName) -> PathBuf {
     dir.join(format!("{}-{}.record", slug(name.mutex()), hashed(name.mutex()).hyphenated()))
+}
+
+/// The files of a directory whose kind, which is the end of their names, is one of these; in the order of their names.
+pub(super) fn files_of(directory: &Path, is_kind: impl Fn(&str) -> bool) -> io::Result<Vec<PathBuf>> {
+    let mut files = Vec::new();
+    for entry in directory.read_dir()? {
+        let path = entry?.path();
+        if path.extension().and_then(OsStr::to_str).is_some_and(&is_kind) {
+            files.push(path);
+        }
+    }
+    files.sort();
+    Ok(files)
 }
 
 /// The hash of a name, in files' names and in claims.

@@ -1,6 +1,7 @@
 //! The open record of a mutex: whether it is still in place, what is remembered of it, and its lock.
 
 use std::io;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,7 +22,7 @@ mod sealed_block;
 mod state;
 
 use locked_record::LockedRecord;
-use name_block::name_block;
+use name_block::{HEADER_MAX, name_block, name_in};
 use record_lock::RecordLock;
 use state::KnownState;
 
@@ -55,6 +56,24 @@ impl RecordFile {
         let paths = MutexPaths::of(directory, name);
         let file = paths.open_if_there(paths.record())?;
         Ok(file.map(|file| Self::opened(paths, file, name, now)))
+    }
+
+    /// The record at this path, and the mutex's name as the record says it. `None`: the store refuses the file, or it is not
+    /// where the record of that name belongs.
+    pub(super) fn with_its_name(
+        directory: &Arc<Directory>,
+        path: &Path,
+        now: Moment,
+    ) -> Result<Option<(MutexName, Self)>, FileError> {
+        let file = match directory.file(path) {
+            Err(error) if matches!(error.kind(), io::ErrorKind::PermissionDenied | io::ErrorKind::IsADirectory) => None,
+            opened => opened.map_err(FileError::at(path))?,
+        };
+        let Some(file) = file else { return Ok(None) };
+        let Some(name) = name_in(file.read_at(&mut [0; HEADER_MAX], 0)?) else { return Ok(None) };
+        let paths = MutexPaths::of(Arc::clone(directory), &name);
+        let is_its_own = paths.record() == path;
+        Ok(is_its_own.then(|| (name.clone(), Self::opened(paths, file, &name, now))))
     }
 
     fn opened(paths: MutexPaths, file: OpenFile, name: &MutexName, found_at: Moment) -> Self {

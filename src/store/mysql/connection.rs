@@ -9,9 +9,9 @@ use super::address::Target;
 use super::health;
 use super::server_error::{failed, not_connected};
 use crate::store::remote::failure::{Failure, RefusalKind};
+use crate::store::remote::server::Connect;
 use crate::store::sql::driver_runtime::{DriverRuntime, FAREWELL};
 use crate::store::sql::session::{Dialect, Session, TextRow};
-use crate::store::{event_mutex::warning::StoreWarning, remote::server::Connect};
 use crate::time::{clock::Clock, clock::moment::Moment};
 
 /// What the statements rely on, whatever the server's defaults are: that a commit begins nothing, that one assignment sees
@@ -60,6 +60,7 @@ impl Session for Connection {
         give_back: None,
         clean_up: include_str!("statements/clean_up.sql"),
         health: include_str!("statements/health.sql"),
+        warnings: health::warnings,
         no_table: &["1146", "1054"],
     };
 
@@ -75,10 +76,6 @@ impl Session for Connection {
             let undone = self.runtime.until(until, conn.query_drop("ROLLBACK")).map_err(Failure::not_asked)?;
             Err(undone.map_or_else(not_connected, |()| failure))
         })
-    }
-
-    fn warnings(health: &[TextRow]) -> Vec<StoreWarning> {
-        health::warnings(health)
     }
 
     fn plaintext(target: &Target) -> Option<&'static str> {

@@ -12,7 +12,7 @@ use super::plaintext_password::Plain;
 use super::server_error::{failed, not_connected};
 use crate::store::sql::driver_runtime::{DriverRuntime, FAREWELL};
 use crate::store::sql::session::{Dialect, Session, TextRow};
-use crate::store::{event_mutex::warning::StoreWarning, remote::failure::Failure, remote::server::Connect};
+use crate::store::{remote::failure::Failure, remote::server::Connect};
 use crate::time::{clock::Clock, clock::moment::Moment};
 
 pub(super) struct Connection {
@@ -87,6 +87,7 @@ impl Session for Connection {
         give_back: Some(include_str!("statements/give_back.sql")),
         clean_up: include_str!("statements/clean_up.sql"),
         health: include_str!("statements/health.sql"),
+        warnings: health::warnings,
         no_table: &["42P01", "42703"],
     };
 
@@ -100,10 +101,6 @@ impl Session for Connection {
             _ => None,
         });
         Ok(rows.map(|row| (0..row.len()).map(|at| row.get(at).unwrap_or_default().to_owned()).collect()).collect())
-    }
-
-    fn warnings(health: &[TextRow]) -> Vec<StoreWarning> {
-        health::warnings(health)
     }
 
     fn plaintext(target: &Target) -> Option<&'static str> {

@@ -1,8 +1,9 @@
 //! One connection to a Redis server: set up in one round trip, and asked with several commands at once.
 
 use std::io::{self, Write};
+use std::mem;
 
-use redis::{Cmd, Parser, Value, cmd};
+use redis::{Cmd, Parser, Value};
 
 use super::address::Target;
 use super::script;
@@ -15,6 +16,8 @@ use crate::time::clock::moment::Moment;
 pub(super) struct Connection {
     stream: Stream,
     clock: ServerClock,
+    /// Empty between two questions.
+    commands: Commands,
 }
 
 impl Connect for Connection {
@@ -23,25 +26,25 @@ impl Connect for Connection {
     /// Leaves the scripts with the server, too.
     fn open(target: &Target, until: Moment) -> Result<Self, Failure> {
         let stream = Stream::open(target, until).map_err(Failure::not_asked)?;
-        let mut connection = Self { stream, clock: ServerClock::read(0) };
+        let (clock, mut commands) = (ServerClock::read(0), Commands::default());
         let address = &target.address;
-        let mut commands = Commands::default();
         if let Some(password) = &address.password {
-            commands.push(cmd("AUTH").arg(address.user.as_deref()).arg(&**password));
+            commands.next().arg("AUTH").arg(address.user.as_deref()).arg(&**password);
         }
         if address.database != 0 {
-            commands.push(cmd("SELECT").arg(address.database));
+            commands.next().arg("SELECT").arg(address.database);
         }
         for script in script::ALL {
-            commands.push(&script.load());
+            script.load(commands.next());
         }
-        commands.push(&cmd("TIME"));
-        let needed = commands.count;
+        commands.next().arg("TIME");
+        let needed = commands.count + 1;
         // Only for people who list the clients of their server; older ones refuse it.
-        commands.push(cmd("CLIENT").arg("SETINFO").arg("LIB-NAME").arg("soloist"));
-        commands.push(cmd("CLIENT").arg("SETINFO").arg("LIB-VER").arg(env!("CARGO_PKG_VERSION")));
+        commands.next().arg("CLIENT").arg("SETINFO").arg("LIB-NAME").arg("soloist");
+        commands.next().arg("CLIENT").arg("SETINFO").arg("LIB-VER").arg(env!("CARGO_PKG_VERSION"));
+        let mut connection = Self { stream, clock, commands };
         // A server without room says so, and goes.
-        let (mut answers, end) = connection.hear_all(&commands, until);
+        let (mut answers, end) = connection.hear_all(until);
         answers.truncate(needed);
         let errors = || {
             answers.iter().filter_map(|answer| match answer {
@@ -73,20 +76,28 @@ impl Connection {
         &mut self.clock
     }
 
+    /// What is asked next.
+    pub(super) fn commands(&mut self) -> &mut Commands {
+        &mut self.commands
+    }
+
     /// Sends all commands and hears all answers; `until` ends it, however little is missing.
-    pub(super) fn ask(&mut self, commands: &Commands, until: Moment) -> io::Result<Vec<Value>> {
-        let (answers, end) = self.hear_all(commands, until);
+    pub(super) fn ask(&mut self, until: Moment) -> io::Result<Vec<Value>> {
+        let (answers, end) = self.hear_all(until);
         end.map_or(Ok(answers), Err)
     }
 
     /// The same; and what was answered before an error ended it.
-    fn hear_all(&mut self, commands: &Commands, until: Moment) -> (Vec<Value>, Option<io::Error>) {
+    fn hear_all(&mut self, until: Moment) -> (Vec<Value>, Option<io::Error>) {
         self.stream.give_until(until);
-        let mut end = self.stream.write_all(&commands.packed).and_then(|()| self.stream.flush()).err();
+        self.commands.pack();
+        let count = mem::take(&mut self.commands.count);
+        let mut end = self.stream.write_all(&self.commands.packed).and_then(|()| self.stream.flush()).err();
+        self.commands.packed.clear();
         // One for each question: what it has read beyond the last answer is no answer to the next.
         let mut parser = Parser::new();
-        let mut answers = Vec::with_capacity(commands.count);
-        while end.is_none() && answers.len() < commands.count {
+        let mut answers = Vec::with_capacity(count);
+        while end.is_none() && answers.len() < count {
             match hear(&mut parser, &mut self.stream) {
                 Ok(answer) => answers.push(answer),
                 Err(error) => end = Some(error),
@@ -96,9 +107,8 @@ impl Connection {
     }
 
     fn is_to_a_sentinel(&mut self, until: Moment) -> bool {
-        let mut commands = Commands::default();
-        commands.push(&cmd("ROLE"));
-        let (answers, _) = self.hear_all(&commands, until);
+        self.commands.next().arg("ROLE");
+        let (answers, _) = self.hear_all(until);
         let [Value::Array(role)] = &answers[..] else { return false };
         role.first().is_some_and(|role| *role == Value::BulkString(b"sentinel".to_vec()))
     }
@@ -120,16 +130,26 @@ fn hear(parser: &mut Parser, stream: &mut Stream) -> io::Result<Value> {
     })
 }
 
-/// Commands that are sent one behind the other.
+/// Commands that are sent one behind the other. Their memory serves all questions on a connection.
 #[derive(Default)]
 pub(super) struct Commands {
     packed: Vec<u8>,
     count: usize,
+    last: Cmd,
 }
 
 impl Commands {
-    pub(super) fn push(&mut self, command: &Cmd) {
-        command.write_packed_command(&mut self.packed);
-        self.count += 1;
+    /// One more, to be written.
+    pub(super) fn next(&mut self) -> &mut Cmd {
+        self.pack();
+        &mut self.last
+    }
+
+    fn pack(&mut self) {
+        if self.last.args_iter().len() > 0 {
+            self.last.write_packed_command(&mut self.packed);
+            self.last.clear();
+            self.count += 1;
+        }
     }
 }

@@ -9,8 +9,7 @@
 use std::fmt;
 
 use chrono::SecondsFormat;
-use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
-use redis::{RedisWrite, ToRedisArgs};
+use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, utf8_percent_encode};
 
 use crate::base::error::InvalidOptions;
 use crate::lease::name::MutexName;
@@ -46,6 +45,21 @@ impl Prefix {
             (true, None, Some(_)) => "mark",
         };
         Key { prefix: self, kind, of: Some(name) }
+    }
+
+    /// Matches the keys of the leases of all mutexes whose names begin with `mutex`, as `SCAN` reads a pattern.
+    pub(super) fn pattern_of_leases(&self, mutex: &str) -> String {
+        let literally = format!("{}lease:{{{}", self.0, utf8_percent_encode(mutex, ENCODED));
+        let is_special = |char: &char| matches!(char, '*' | '?' | '[' | ']' | '\\');
+        let escaped = literally.chars().flat_map(|char| is_special(&char).then_some('\\').into_iter().chain([char]));
+        escaped.chain("*}".chars()).collect()
+    }
+
+    /// The lease that has this key, if it is the key of one.
+    pub(super) fn lease_at(&self, key: &str) -> Option<MutexName> {
+        let mutex = key.strip_prefix(&self.0)?.strip_prefix("lease:{")?.strip_suffix('}')?;
+        let name = MutexName::lease(percent_decode_str(mutex).decode_utf8().ok()?).ok()?;
+        (self.key(&name).to_string() == key).then_some(name)
     }
 
     /// The key of the last token of all.
@@ -85,12 +99,6 @@ impl fmt::Display for Key<'_> {
     }
 }
 
-impl ToRedisArgs for Key<'_> {
-    fn write_redis_args<W: ?Sized + RedisWrite>(&self, out: &mut W) {
-        out.write_arg_fmt(self);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -116,6 +124,28 @@ mod tests {
         assert_eq!(prefix.token_key_of(&claim).to_string(), "soloist:token:{reports:generate}");
         assert_eq!(prefix.token_key().to_string(), "soloist:token");
         assert_eq!(prefix.key(&MutexName::lease("100% ü}").unwrap()).to_string(), "soloist:lease:{100%25%20%C3%BC%7D}");
+    }
+
+    #[test]
+    fn the_key_of_a_lease_is_read_back_and_no_other_key_is() {
+        let prefix = Prefix::new(r"a*[b]?\:".to_owned()).unwrap();
+        let odd = "100% ü}*?[x]\\:{%41";
+        let lease = MutexName::lease(odd).unwrap();
+        let key = prefix.key(&lease).to_string();
+        assert_eq!(prefix.lease_at(&key), Some(lease.clone()));
+        let claim = prefix.key(&lease.claim(odd, chrono::DateTime::UNIX_EPOCH)).to_string();
+        for other in [
+            &claim,
+            &prefix.token_key_of(&lease).to_string(),
+            &key.replace("100", "%31%30%30"),
+            &key[1..],
+            "",
+            &format!("{key}x"),
+        ] {
+            assert_eq!(prefix.lease_at(other), None, "{other}");
+        }
+        assert_eq!(prefix.lease_at(r"a*[b]?\:lease:{}"), None);
+        assert_eq!(prefix.pattern_of_leases("ü*"), r"a\*\[b\]\?\\:lease:{%C3%BC\**}");
     }
 
     #[test]

@@ -1,20 +1,22 @@
 //! The Lua scripts: their arguments, and the meaning of their answers.
 
-use std::fmt::Write;
+use std::fmt::{self, Write};
+use std::iter;
 use std::sync::LazyLock;
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
-use redis::{Cmd, Script, Value, cmd};
+use redis::{Cmd, RedisWrite, Script, Value, cmd};
 
 use super::keys::{Key, Prefix};
 use super::server_error::{not_understood, refused, too_late};
-use super::stored_holder::{self, OwnedBy};
+use super::stored_holder::{self, HeldSince, OwnedBy};
 use crate::base::escape::Quoted;
-use crate::lease::{holder::Holder, term::Term, token::FencingToken};
+use crate::lease::{holder::Holder, request::LeaseRequest, term::Term, token::FencingToken};
+use crate::store::event_mutex::admission::{Admission, Admitted};
 use crate::store::remote::server_clock::{ServerClock, instant};
-use crate::store::remote::server_mutex::Released;
-use crate::store::{event_mutex::admission::Admission, remote::failure::Failure, remote::owned_name::OwnedName};
+use crate::store::remote::server_mutex::{Decided, Released};
+use crate::store::{remote::failure::Failure, remote::owned_name::OwnedName};
 use crate::time::clock::moment::Moment;
 
 /// A script, and the name under which servers keep it.
@@ -33,93 +35,50 @@ pub(super) static ALL: [&LazyLock<Stored>; 4] = [&ADMIT, &RELEASE, &EXTEND, &LOO
 /// How long a token outlives its grant. Later, it is the server's clock alone that lets tokens rise.
 const TOKEN_KEPT_MS: u64 = 30 * 24 * 60 * 60 * 1000;
 
+/// How many bytes an owner takes as text.
+const LONGEST_OWNER: usize = 64;
+
+/// How many keys the server looks at for one answer about those that match.
+const SCANNED_AT_ONCE: u32 = 1000;
+
 impl Stored {
     fn new(text: &'static str) -> Self {
         Self { text, script: Script::new(text) }
     }
 
-    pub(super) fn load(&self) -> Cmd {
-        let mut load = cmd("SCRIPT");
-        load.arg("LOAD").arg(self.text);
-        load
+    pub(super) fn load(&self, call: &mut Cmd) {
+        call.arg("SCRIPT").arg("LOAD").arg(self.text);
     }
 
-    fn call(&self, keys: usize) -> Cmd {
-        let mut call = cmd("EVALSHA");
-        call.arg(self.script.get_hash()).arg(keys);
-        call
+    fn call<K: fmt::Display>(&self, call: &mut Cmd, keys: impl Iterator<Item = K> + Clone) {
+        call.arg("EVALSHA").arg(self.script.get_hash()).arg(keys.clone().count());
+        keys.for_each(|key| call.write_arg_fmt(key));
     }
 }
 
-pub(super) fn release<'a>(held: impl ExactSizeIterator<Item = &'a OwnedName> + Clone, prefix: &Prefix) -> Cmd {
-    let mut call = RELEASE.call(held.len());
-    held.clone().for_each(|held| _ = call.arg(prefix.key(&held.name)));
-    held.for_each(|held| _ = call.arg(OwnedBy(held.owner)));
-    call
-}
-
-/// The times of the server between which a call that is sent now counts.
-fn window(clock: ServerClock, until: Moment) -> [String; 2] {
-    [clock.at_least().max(0), clock.at(until)].map(|micros| format!("{micros:016}"))
-}
-
-/// One call of the script for all of these; nobody waits for its answer from `until` on.
-pub(super) fn extend<'a>(
-    held: impl ExactSizeIterator<Item = &'a OwnedName> + Clone,
-    term: Term,
-    prefix: &Prefix,
-    clock: ServerClock,
-    until: Moment,
-) -> Cmd {
-    let mut call = EXTEND.call(held.len());
-    held.clone().for_each(|held| _ = call.arg(prefix.key(&held.name)));
-    call.arg(&window(clock, until)).arg(millis(term));
-    held.for_each(|held| _ = call.arg(OwnedBy(held.owner)));
-    call
-}
-
-/// What `extend` answers: for each name whether it was the owner's, unless it was too late.
-pub(super) fn extended(answer: Value, names: usize, _: &mut ServerClock) -> Result<Vec<bool>, Failure> {
-    if answer == Value::BulkString(b"late".to_vec()) {
-        return Err(too_late());
-    }
-    let mut owned = vec![true; names];
-    for exception in sequence(answer)? {
-        let at = number(&exception, names).ok_or_else(|| not_understood(exception))?;
-        owned[at] = false;
-    }
-    Ok(owned)
-}
-
-/// The answer about one name that was to be given back.
-#[derive(Clone, Copy)]
-pub(super) enum GivenBack {
-    Ours,
-    /// Somebody else has had it for so long; no time if it is free.
-    NotOurs(Duration),
-}
-
-impl GivenBack {
-    /// `again`: it was asked for before, in a call that began so long `ago`, and may have gone back then. So may a name that
-    /// is free: what has gone leaves nothing behind.
-    pub(super) fn released(self, again: bool, ago: Duration) -> Released {
-        match self {
-            Self::Ours => Released { was_ours: true, went_before: false },
-            Self::NotOurs(taken_for) => Released { was_ours: false, went_before: again && taken_for <= ago },
-        }
+fn owners(call: &mut Cmd, held: &[OwnedName]) {
+    for OwnedName { owner, .. } in held {
+        call.write_arg_fmt(OwnedBy(*owner));
     }
 }
 
-/// What `release` answers.
-pub(super) fn released(answer: Value, names: usize, _: &mut ServerClock) -> Result<Vec<GivenBack>, Failure> {
-    let mut given_back = vec![GivenBack::Ours; names];
+pub(super) fn release(call: &mut Cmd, held: &[OwnedName], prefix: &Prefix) {
+    RELEASE.call(call, held.iter().map(|held| prefix.key(&held.name)));
+    owners(call, held);
+}
+
+/// What `release` answers. `again`: the same was asked before, in a call that began so long ago, and may have gone back then.
+/// So may a name that is free: what has gone leaves nothing behind.
+pub(super) fn released(answer: Value, names: usize, again: Option<Duration>) -> Result<Vec<Released>, Failure> {
+    let mut released = vec![Released { was_ours: true, went_before: false }; names];
     for exception in sequence(answer)? {
         let (at, taken_for) = not_ours(&exception, names).ok_or_else(|| not_understood(exception))?;
-        given_back[at] = GivenBack::NotOurs(taken_for);
+        released[at] = Released { was_ours: false, went_before: again.is_some_and(|ago| taken_for <= ago) };
     }
-    Ok(given_back)
+    Ok(released)
 }
 
+/// The place of a name that was somebody else's, and for how long; for no time if it is free.
 fn not_ours(exception: &Value, names: usize) -> Option<(usize, Duration)> {
     let Value::Array(parts) = exception else { return None };
     match &parts[..] {
@@ -133,55 +92,96 @@ fn not_ours(exception: &Value, names: usize) -> Option<(usize, Duration)> {
     }
 }
 
-/// One call of the script for all of these, no two of one mutex, and each of one owner; nobody waits for its answer from
-/// `until` on.
-pub(super) fn admit<'a>(
-    admissions: impl Iterator<Item = &'a Admission> + Clone,
-    token_key: Key<'_>,
+/// The times of the server between which a call that is sent now counts.
+fn window(call: &mut Cmd, clock: ServerClock, until: Moment) {
+    for micros in [clock.at_least().max(0), clock.at(until)] {
+        call.write_arg_fmt(format_args!("{micros:016}"));
+    }
+}
+
+/// One call of the script for all of these; nobody waits for its answer from `until` on.
+pub(super) fn extend(
+    call: &mut Cmd,
+    held: &[OwnedName],
+    term: Term,
     prefix: &Prefix,
     clock: ServerClock,
     until: Moment,
-) -> Cmd {
-    let parts = |admission: &'a Admission| [admission.claim(), admission.lease()];
-    let requests = admissions.clone().flat_map(parts).flatten();
-    let mut call = ADMIT.call(1 + requests.clone().count());
-    call.arg(token_key);
-    requests.for_each(|request| _ = call.arg(prefix.key(request.name())));
-    call.arg(&window(clock, until)).arg(stored_holder::about(clock.now())).arg(TOKEN_KEPT_MS);
-    let (mut process, mut terms, mut owner) = (String::new(), [None; 2], String::new());
+) {
+    EXTEND.call(call, held.iter().map(|held| prefix.key(&held.name)));
+    window(call, clock, until);
+    call.arg(millis(term));
+    owners(call, held);
+}
+
+/// What `extend` answers: for each name whether it was the owner's, unless it was too late.
+pub(super) fn extended(answer: Value, names: usize) -> Result<Vec<Released>, Failure> {
+    if answer == Value::BulkString(b"late".to_vec()) {
+        return Err(too_late());
+    }
+    let mut extended = vec![Released { was_ours: true, went_before: false }; names];
+    for exception in sequence(answer)? {
+        let at = number(&exception, names).ok_or_else(|| not_understood(exception))?;
+        extended[at].was_ours = false;
+    }
+    Ok(extended)
+}
+
+/// One call of the script for all of these, no two of one mutex, and each of one owner; nobody waits for its answer from
+/// `until` on. Where the server takes the keys of one slot at a time, there is one of them.
+pub(super) fn admit(
+    call: &mut Cmd,
+    admissions: &[&Admission],
+    by_slot: bool,
+    prefix: &Prefix,
+    clock: ServerClock,
+    until: Moment,
+) {
+    let token_key = if by_slot { prefix.token_key_of(admissions[0].name()) } else { prefix.token_key() };
+    let names = admissions.iter().enumerate().flat_map(|(at, admission)| {
+        let before = at.checked_sub(1).and_then(|before| admissions[before].excluded_by());
+        let excluding = admission.excluded_by().filter(|name| Some(*name) != before);
+        [excluding, admission.claim().map(LeaseRequest::name), admission.lease().map(LeaseRequest::name)]
+    });
+    ADMIT.call(call, iter::once(token_key).chain(names.flatten().map(|name| prefix.key(name))));
+    window(call, clock, until);
+    call.write_arg_fmt(HeldSince(clock.now()));
+    call.arg(TOKEN_KEPT_MS);
+    let (mut owner, mut process) = (String::with_capacity(LONGEST_OWNER), String::new());
+    let (mut excluded_by, mut terms) = (None, [None; 2]);
     for admission in admissions {
         owner.clear();
         let _ = write!(owner, "{}", admission.owner()); // A text takes all that is written to it.
         let serial = owner.rfind('-').map_or(0, |dash| dash + 1);
         if owner[..serial] != process {
             owner[..serial].clone_into(&mut process);
-            call.arg(format!("@{process}"));
+            call.write_arg_fmt(format_args!("@{process}"));
         }
-        for (at, kind) in ["c", "l"].into_iter().enumerate() {
-            let wanted = parts(admission)[at].map(|request| millis(request.term()));
+        if admission.excluded_by() != excluded_by {
+            excluded_by = admission.excluded_by();
+            call.arg(if excluded_by.is_some() { "u1" } else { "u" });
+        }
+        for (at, (kind, request)) in [("c", admission.claim()), ("l", admission.lease())].into_iter().enumerate() {
+            let wanted = request.map(|request| millis(request.term()));
             if terms[at] != wanted {
                 terms[at] = wanted;
-                call.arg(wanted.map_or_else(|| kind.to_owned(), |wanted| format!("{kind}{wanted}")));
+                match wanted {
+                    Some(wanted) => call.write_arg_fmt(format_args!("{kind}{wanted}")),
+                    None => _ = call.arg(kind),
+                }
             }
         }
         call.arg(&owner[serial..]);
     }
-    call
 }
 
-/// What the server decided on one admission.
-pub(super) enum Decision {
-    Granted(FencingToken),
-    /// It was granted before, if this is its owner.
-    GrantedBefore(Holder),
-    LeaseTaken(Holder),
-    ClaimTaken(Holder),
-    /// There is something else where the entry should be.
-    Foreign(String),
-}
-
-/// What `admit` answers; what the server's clock showed goes into `clock`.
-pub(super) fn decisions(answer: Value, admissions: usize, clock: &mut ServerClock) -> Result<Vec<Decision>, Failure> {
+/// What `admit` answers; what the server's clock showed goes into `clock`. `again`: the same was asked before.
+pub(super) fn decided(
+    answer: Value,
+    admissions: &[&Admission],
+    again: bool,
+    clock: &mut ServerClock,
+) -> Result<Vec<Decided>, Failure> {
     let answers = sequence(answer)?;
     let (time, token, exceptions) = match &answers[..] {
         [_] => return Err(too_late()),
@@ -190,33 +190,44 @@ pub(super) fn decisions(answer: Value, admissions: usize, clock: &mut ServerCloc
     };
     let token = FencingToken::new(token.unsigned_abs());
     *clock = ServerClock::read(time);
-    let mut decisions: Vec<Decision> = (0..admissions).map(|_| Decision::Granted(token)).collect();
-    for exception in exceptions {
-        let (at, decision) = exceptional(exception, admissions, time)?;
-        decisions[at] = decision;
+    let mut exceptions = exceptions.iter();
+    let mut exception = exceptions.next();
+    let mut decided = Vec::with_capacity(admissions.len());
+    for (at, admission) in admissions.iter().enumerate() {
+        let decision = match exception {
+            Some(Value::Array(parts))
+                if parts.first().and_then(|first| number(first, admissions.len())) == Some(at) =>
+            {
+                exception = exceptions.next();
+                exceptional(parts, admission, time)?
+            }
+            _ => Ok(Admitted::Granted(admission.granted(token))),
+        };
+        decided.push(Decided { decision, again });
     }
-    Ok(decisions)
+    exception.map_or(Ok(decided), |left| Err(not_understood(left)))
 }
 
-fn exceptional(exception: &Value, admissions: usize, time: i64) -> Result<(usize, Decision), Failure> {
-    let Value::Array(parts) = exception else { return Err(not_understood(exception)) };
-    let (at, what, text, left) = match &parts[..] {
-        [at, Value::BulkString(what), Value::BulkString(text)] => (at, what, text, 0),
-        [at, Value::BulkString(what), Value::BulkString(text), Value::Int(left)] => (at, what, text, *left),
+/// What is said about an admission that was not granted just now.
+fn exceptional(exception: &[Value], admission: &Admission, time: i64) -> Result<Result<Admitted, String>, Failure> {
+    let (what, text, left) = match exception {
+        [_, Value::BulkString(what), Value::BulkString(text)] => (what, text, 0),
+        [_, Value::BulkString(what), Value::BulkString(text), Value::Int(left)] => (what, text, *left),
         _ => return Err(not_understood(exception)),
     };
-    let at = number(at, admissions).ok_or_else(|| not_understood(exception))?;
-    let decision = match (&what[..], holder(text, left, time)) {
+    Ok(match (&what[..], holder(text, left, time)) {
+        (b"excluded", holder) => Ok(Admitted::Excluded(holder.ok())),
         (b"foreign", _) => {
-            Decision::Foreign(format!("what is at the key {} is not ours", Quoted::new(&String::from_utf8_lossy(text))))
+            Err(format!("what is at the key {} is not ours", Quoted::new(&String::from_utf8_lossy(text))))
         }
-        (_, Err(foreign)) => Decision::Foreign(foreign),
-        (b"lease", Ok(holder)) => Decision::LeaseTaken(holder),
-        (b"claim", Ok(holder)) => Decision::ClaimTaken(holder),
-        (b"ours", Ok(holder)) => Decision::GrantedBefore(holder),
+        (_, Err(foreign)) => Err(foreign),
+        (b"lease", Ok(holder)) => Ok(Admitted::LeaseTaken(Some(holder))),
+        (b"claim", Ok(holder)) => Ok(Admitted::ClaimTaken(Some(holder))),
+        (b"ours", Ok(holder)) if holder.owner() == admission.owner() => {
+            Ok(Admitted::Granted(admission.granted(holder.token())))
+        }
         _ => return Err(not_understood(exception)),
-    };
-    Ok((at, decision))
+    })
 }
 
 /// A place from 0 on, of `of`, that a script counts from 1 on.
@@ -234,9 +245,16 @@ fn digits(value: &Value) -> Result<i64, Failure> {
 
 /// A call of the script that looks at a name.
 pub(super) fn look(key: Key<'_>) -> Cmd {
-    let mut call = LOOK.call(1);
-    call.arg(key);
+    let mut call = Cmd::new();
+    LOOK.call(&mut call, iter::once(key));
     call
+}
+
+/// A command about one key.
+pub(super) fn of_key(command: &str, key: Key<'_>) -> Cmd {
+    let mut command = cmd(command);
+    command.write_arg_fmt(key);
+    command
 }
 
 /// What `look` answers: nobody, the holder, or what else there is.
@@ -252,6 +270,24 @@ pub(super) fn looked(answer: Value) -> Result<Option<Result<Holder, String>>, Fa
         [Value::BulkString(entry), Value::Int(left), time] => Ok(Some(holder(entry, *left, digits(time)?))),
         _ => Err(not_understood(parts)),
     }
+}
+
+/// The command that reads on in the keys that match, from where the last answer said.
+pub(super) fn scan(cursor: &str, pattern: &str) -> Cmd {
+    let mut scan = cmd("SCAN");
+    scan.arg(cursor).arg("MATCH").arg(pattern).arg("COUNT").arg(SCANNED_AT_ONCE);
+    scan
+}
+
+/// What `SCAN` answers: where to read on, and keys, some of them twice. A key that is no text is none of ours.
+pub(super) fn scanned(answer: Value) -> Result<(String, Vec<String>), Failure> {
+    let parts = sequence(answer)?;
+    let [Value::BulkString(cursor), Value::Array(keys)] = &parts[..] else { return Err(not_understood(parts)) };
+    let text = |key: &Value| match key {
+        Value::BulkString(key) => String::from_utf8(key.clone()).ok(),
+        _ => None,
+    };
+    Ok((String::from_utf8_lossy(cursor).into_owned(), keys.iter().filter_map(text).collect()))
 }
 
 fn holder(entry: &[u8], left_ms: i64, time: i64) -> Result<Holder, String> {

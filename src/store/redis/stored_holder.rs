@@ -4,7 +4,6 @@ use std::fmt;
 use std::time::Duration;
 
 use chrono::{DateTime, SecondsFormat, Utc};
-use redis::{RedisWrite, ToRedisArgs};
 
 use crate::base::process_id;
 use crate::lease::holder::{Holder, this_host};
@@ -12,7 +11,7 @@ use crate::lease::{owner::Owner, term::Term, token::FencingToken};
 use crate::store::remote::server_clock::instant;
 use crate::time::clock::wall_plus;
 
-/// How an entry of this owner begins, written straight into a command.
+/// How an entry of this owner begins.
 #[derive(Clone, Copy)]
 pub(super) struct OwnedBy(pub(super) Owner);
 
@@ -22,16 +21,14 @@ impl fmt::Display for OwnedBy {
     }
 }
 
-impl ToRedisArgs for OwnedBy {
-    fn write_redis_args<W: ?Sized + RedisWrite>(&self, out: &mut W) {
-        out.write_arg_fmt(self);
-    }
-}
+/// What an entry of ours says behind its owner, its token and its term; it holds since this time of the server's.
+pub(super) struct HeldSince(pub(super) DateTime<Utc>);
 
-/// What an entry of ours says behind its owner, its token and its term; `since` is the server's time.
-pub(super) fn about(since: DateTime<Utc>) -> String {
-    let since = since.to_rfc3339_opts(SecondsFormat::Millis, true);
-    format!(" since={since} pid={} host={}", process_id::current(), this_host())
+impl fmt::Display for HeldSince {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let since = self.0.to_rfc3339_opts(SecondsFormat::Millis, true);
+        write!(f, " since={since} pid={} host={}", process_id::current(), this_host())
+    }
 }
 
 /// Who holds what an entry stands for, and how long from `now` on by what the server says is left of it; nothing if
@@ -64,7 +61,7 @@ mod tests {
     fn an_entry_is_read_back_and_nothing_else_is() {
         let now = DateTime::from_timestamp(1_772_366_400, 0).unwrap();
         let owner = Owner::unique();
-        let entry = format!("{}token=17 term=2000{}", OwnedBy(owner), about(now));
+        let entry = format!("{}token=17 term=2000{}", OwnedBy(owner), HeldSince(now));
         let holder_of = |entry: &str| holder(entry, 1_500, now);
         let read = holder_of(&entry).unwrap();
         assert_eq!((read.owner(), read.token().get(), read.since()), (owner, 17, now));
@@ -80,8 +77,9 @@ mod tests {
     fn a_token_that_is_ahead_of_the_clock_does_not_say_for_how_long_a_name_was_taken() {
         let now = DateTime::from_timestamp(1_772_366_400, 0).unwrap();
         let since = now - Duration::from_secs(5);
-        let held_for =
-            |token: i64| held_for(&format!("{}token={token} term=9{}", OwnedBy(Owner::unique()), about(since)), now);
+        let held_for = |token: i64| {
+            held_for(&format!("{}token={token} term=9{}", OwnedBy(Owner::unique()), HeldSince(since)), now)
+        };
         assert_eq!(held_for(now.timestamp_micros() - 7_000_001), Some(Duration::from_micros(7_000_001)));
         assert_eq!(held_for(now.timestamp_micros() + 1), Some(Duration::from_secs(5)));
         assert_eq!(crate::store::redis::stored_holder::held_for("1", now), None);

@@ -1,7 +1,6 @@
 //! A name together with the owner that holds it, or may hold it.
 
-use crate::lease::request::{Lease, LeaseRequest};
-use crate::lease::{name::MutexName, owner::Owner};
+use crate::lease::{name::MutexName, owner::Owner, request::Lease};
 
 #[derive(Clone, Debug)]
 pub(crate) struct OwnedName {
@@ -12,9 +11,5 @@ pub(crate) struct OwnedName {
 impl OwnedName {
     pub(crate) fn of(lease: &Lease) -> Self {
         Self { name: lease.name().clone(), owner: lease.owner() }
-    }
-
-    pub(crate) fn of_request(request: &LeaseRequest) -> Self {
-        Self { name: request.name().clone(), owner: request.owner() }
     }
 }

@@ -45,17 +45,34 @@ impl PendingReleases {
         entries.extract_if(.., |release| release.from <= now).collect()
     }
 
-    /// Remembers them. A thread calls `send` until nothing is pending, or until the last handle of the store is gone.
+    /// Whether any is to be sent by now.
+    #[cfg(feature = "redis")]
+    pub(crate) fn is_due(&self) -> bool {
+        let now = Clock::system().moment();
+        self.0.get().live_entries().iter().any(|release| release.from <= now)
+    }
+
+    /// Remembers them for the next call.
+    pub(crate) fn put_back(&self, releases: Vec<PendingRelease>) {
+        self.0.get().entries().extend(releases);
+    }
+
+    /// Remembers them, and sees to it that they are sent.
     pub(crate) fn add<S>(&self, releases: Vec<PendingRelease>, store: &Arc<S>, send: impl Fn(&Arc<S>) + Send + 'static)
     where
         S: Send + Sync + 'static,
     {
-        if releases.is_empty() {
-            return;
-        }
+        self.put_back(releases);
+        self.attend(store, send);
+    }
+
+    /// While something is pending, a thread calls `send`, until the last handle of the store is gone.
+    pub(crate) fn attend<S>(&self, store: &Arc<S>, send: impl Fn(&Arc<S>) + Send + 'static)
+    where
+        S: Send + Sync + 'static,
+    {
         let queue = self.0.get();
-        queue.entries().extend(releases);
-        if queue.has_thread.swap(true, Ordering::SeqCst) {
+        if queue.entries().is_empty() || queue.has_thread.swap(true, Ordering::SeqCst) {
             return;
         }
         let (store, of_thread) = (Arc::downgrade(store), Arc::clone(queue));

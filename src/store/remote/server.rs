@@ -62,7 +62,7 @@ impl<C: Connect> Server<C> {
     /// asks must be asked by an owner, who is known again.
     pub(crate) fn ask<T>(
         &self,
-        exchange: impl Fn(&mut PooledConnection<C>, Attempt) -> Result<T, Failure>,
+        mut exchange: impl FnMut(&mut PooledConnection<C>, Attempt) -> Result<T, Failure>,
     ) -> Result<T, Failure> {
         let until = Clock::system().moment().plus(self.timeout);
         let (mut again, mut on_another) = (false, false);
@@ -71,8 +71,8 @@ impl<C: Connect> Server<C> {
             let idle = if on_another { None } else { self.idle_connection() };
             let was_fresh = idle.is_none();
             let answer = match idle {
-                Some(connection) => self.attempt_on_idle(connection, Attempt { until, again }, &exchange),
-                None => self.attempt_afresh(Attempt { until, again }, &exchange),
+                Some(connection) => self.attempt_on_idle(connection, Attempt { until, again }, &mut exchange),
+                None => self.attempt_afresh(Attempt { until, again }, &mut exchange),
             };
             let failure = match answer {
                 Ok(answer) => return Ok(answer),
@@ -99,11 +99,11 @@ impl<C: Connect> Server<C> {
     #[cfg(any(feature = "mysql", feature = "postgres"))]
     pub(crate) fn ask_on_idle<T>(
         &self,
-        exchange: impl Fn(&mut PooledConnection<C>, Attempt) -> Result<T, Failure>,
+        mut exchange: impl FnMut(&mut PooledConnection<C>, Attempt) -> Result<T, Failure>,
     ) -> Option<Result<T, Failure>> {
         let connection = self.idle_connection()?;
         let until = Clock::system().moment().plus(self.timeout);
-        Some(self.attempt_on_idle(connection, Attempt { until, again: false }, &exchange))
+        Some(self.attempt_on_idle(connection, Attempt { until, again: false }, &mut exchange))
     }
 
     /// The connection that was used last, unless it has ended meanwhile.
@@ -122,7 +122,7 @@ impl<C: Connect> Server<C> {
         &self,
         connection: C,
         attempt: Attempt,
-        exchange: &impl Fn(&mut PooledConnection<C>, Attempt) -> Result<T, Failure>,
+        exchange: &mut impl FnMut(&mut PooledConnection<C>, Attempt) -> Result<T, Failure>,
     ) -> Result<T, Failure> {
         let now = Clock::system().moment();
         let attempt = Attempt { until: now.plus(attempt.until.since(now) / 2), ..attempt };
@@ -137,7 +137,7 @@ impl<C: Connect> Server<C> {
     fn attempt_afresh<T>(
         &self,
         attempt: Attempt,
-        exchange: &impl Fn(&mut PooledConnection<C>, Attempt) -> Result<T, Failure>,
+        exchange: &mut impl FnMut(&mut PooledConnection<C>, Attempt) -> Result<T, Failure>,
     ) -> Result<T, Failure> {
         let connection = C::open(&self.target, attempt.until)?;
         self.attempt(PooledConnection { connection, is_fresh: true, is_spoilt: false }, attempt, exchange)
@@ -147,7 +147,7 @@ impl<C: Connect> Server<C> {
         &self,
         mut pooled: PooledConnection<C>,
         attempt: Attempt,
-        exchange: &impl Fn(&mut PooledConnection<C>, Attempt) -> Result<T, Failure>,
+        exchange: &mut impl FnMut(&mut PooledConnection<C>, Attempt) -> Result<T, Failure>,
     ) -> Result<T, Failure> {
         let answer = exchange(&mut pooled, attempt);
         if answer.as_ref().err().is_none_or(Failure::is_locked) && !pooled.is_spoilt {

@@ -1,6 +1,6 @@
 //! The plan of an admission after the rows were read: who is refused, and the rows to write for the others.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::row_key::{RowKey, plain};
 use super::snapshot::Snapshot;
@@ -25,13 +25,20 @@ pub(super) struct AdmissionPlan {
     /// What is written, in the order of the names: the owner, and the term in microseconds. Nothing if nobody is granted
     /// what is not theirs already.
     pub(super) rows: BTreeMap<RowKey, (Owner, i64)>,
+    /// The names that exclude what is written, which nobody may have taken by then.
+    excluding: BTreeSet<RowKey>,
 }
 
 impl AdmissionPlan {
     /// Decides on admissions in their order: each is granted whole or not at all.
-    pub(super) fn new(admissions: &[Admission], look: &Snapshot) -> Self {
-        let mut plan =
-            Self { decisions: Vec::new(), token: look.next_token(), looked: look.now, rows: BTreeMap::new() };
+    pub(super) fn new(admissions: &[&Admission], look: &Snapshot) -> Self {
+        let mut plan = Self {
+            decisions: Vec::new(),
+            token: look.next_token(),
+            looked: look.now,
+            rows: BTreeMap::new(),
+            excluding: BTreeSet::new(),
+        };
         let mut granted: HashMap<RowKey, Holder> = HashMap::new();
         for admission in admissions {
             let decision = plan.decide(admission, look, &mut granted);
@@ -52,6 +59,14 @@ impl AdmissionPlan {
         {
             return Ok(Admitted::Granted(admission.granted(lease.token)));
         }
+        let excluding = admission.excluded_by().map(|name| (name, RowKey::of(name)));
+        if let Some((name, key)) = &excluding {
+            let found = || look.holds(key).map(|entry| entry.holder(name, look.now)).transpose();
+            let holder = granted.get(key).cloned().map_or_else(found, |holder| Ok(Some(holder)))?;
+            if holder.is_some() {
+                return Ok(Admitted::Excluded(holder));
+            }
+        }
         for (request, key) in &asked {
             let holder = match (granted.get(key), look.holds(key)) {
                 (Some(holder), _) => holder.clone(),
@@ -62,6 +77,7 @@ impl AdmissionPlan {
             return Ok(taken(Some(holder)));
         }
         let grant = admission.granted(self.token);
+        self.excluding.extend(excluding.map(|(_, key)| key));
         for (request, key) in asked {
             granted.insert(key.clone(), Holder::of(&request.granted(self.token), instant(look.now)));
             // The longest term is 10 years.
@@ -91,6 +107,7 @@ impl AdmissionPlan {
         statements.admit.with(&[
             ("rows", &rows.join(", ")),
             ("names", &list(self.rows.keys())),
+            ("excluding", &list(&self.excluding)),
             ("owners", &list(self.rows.values().map(|(owner, _)| owner))),
             ("token", &self.token),
             ("looked", &self.looked),

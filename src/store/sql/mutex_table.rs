@@ -1,5 +1,6 @@
 //! A table of mutexes on a server: reads, admissions, releases and clean-ups on one connection.
 
+use std::collections::BTreeSet;
 use std::fmt::Display;
 use std::thread;
 use std::time::Duration;
@@ -73,29 +74,45 @@ impl<S: Session> MutexTable<S> {
         self.ask(&|pooled, attempt| patiently(pooled, statements, attempt.until))
     }
 
-    pub(super) fn look(
+    pub(super) fn look<'k>(
         &self,
         pooled: &mut PooledConnection<S>,
-        keys: &[RowKey],
+        keys: impl IntoIterator<Item = &'k RowKey>,
         until: Moment,
     ) -> Result<Snapshot, Failure> {
-        let rows = patiently(pooled, &self.statements.look.with(&[("names", &list(keys))]), until)?;
+        self.look_where(pooled, &format!("name IN ({})", list(keys)), until)
+    }
+
+    /// Looks at the leases of all mutexes whose names begin with `prefix`.
+    pub(super) fn look_at_leases(
+        &self,
+        pooled: &mut PooledConnection<S>,
+        prefix: &str,
+        until: Moment,
+    ) -> Result<Snapshot, Failure> {
+        let pattern = RowKey::pattern_of_leases(prefix);
+        self.look_where(pooled, &format!("name LIKE '{pattern}' ESCAPE '!'"), until)
+    }
+
+    fn look_where(&self, pooled: &mut PooledConnection<S>, which: &str, until: Moment) -> Result<Snapshot, Failure> {
+        let rows = patiently(pooled, &self.statements.look.with(&[("which", &which)]), until)?;
         Snapshot::read(&rows).ok_or_else(|| Failure::not_understood(rows, S::DIALECT.kind))
     }
 
-    /// Looks; and where a name is held for longer than its term, because the server's clock was set back, lets it end one
-    /// term from now. A live holder renews it before that.
+    /// Looks; and where a name that is asked for is held for longer than its term, because the server's clock was set back,
+    /// lets it end one term from now. A live holder renews it before that.
     fn look_and_shorten(
         &self,
         pooled: &mut PooledConnection<S>,
-        keys: &[RowKey],
+        asked: &BTreeSet<RowKey>,
+        excluding: &BTreeSet<RowKey>,
         until: Moment,
     ) -> Result<Snapshot, Failure> {
         let look = |pooled: &mut PooledConnection<S>| {
-            self.look(pooled, keys, until).map_err(|failure| failure.undone().of_all())
+            self.look(pooled, asked.union(excluding), until).map_err(|failure| failure.undone().of_all())
         };
         let first = look(pooled)?;
-        let longer: Vec<&RowKey> = keys.iter().filter(|key| first.outlasts_its_term(key)).collect();
+        let longer: Vec<&RowKey> = asked.iter().filter(|key| first.outlasts_its_term(key)).collect();
         if longer.is_empty() {
             return Ok(first);
         }
@@ -111,16 +128,15 @@ impl<S: Session> MutexTable<S> {
     pub(super) fn admit(
         &self,
         pooled: &mut PooledConnection<S>,
-        admissions: &[Admission],
+        admissions: &[&Admission],
         until: Moment,
     ) -> Result<AdmissionPlan, Failure> {
         let asked = admissions.iter().flat_map(|admission| [admission.claim(), admission.lease()]).flatten();
-        let mut keys: Vec<RowKey> = asked.map(|request| RowKey::of(request.name())).collect();
-        keys.sort();
-        keys.dedup();
+        let asked: BTreeSet<RowKey> = asked.map(|request| RowKey::of(request.name())).collect();
+        let excluding = admissions.iter().filter_map(|admission| admission.excluded_by()).map(RowKey::of).collect();
         let (mut tries, mut wait, mut beaten): (_, Option<Wait>, Option<Snapshot>) = (1, None, None);
         loop {
-            let look = self.look_and_shorten(pooled, &keys, until)?;
+            let look = self.look_and_shorten(pooled, &asked, &excluding, until)?;
             let plan = AdmissionPlan::new(admissions, &look);
             if plan.rows.is_empty() {
                 return Ok(plan);

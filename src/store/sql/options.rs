@@ -25,9 +25,7 @@ impl TableOptions {
         if (shortest..=longest).contains(&timeout) {
             return Ok(Self { table, timeout });
         }
-        Err(InvalidOptions::new(format!(
-            "a time-out of {timeout:?} is outside_any_runtime of {shortest:?} to {longest:?}"
-        )))
+        Err(InvalidOptions::new(format!("a time-out of {timeout:?} is outside of {shortest:?} to {longest:?}")))
     }
 
     /// The longest time that a statement waits for a row that another transaction has locked: so much less than a call may

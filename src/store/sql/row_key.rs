@@ -6,13 +6,16 @@
 
 use std::fmt;
 
-use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
+use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, utf8_percent_encode};
 use uuid::Uuid;
 
 use crate::lease::name::MutexName;
 
 /// What no client hides, and what ends no text between quotes, stays as it is.
 const NOT_PLAIN: &AsciiSet = &CONTROLS.add(b' ').add(b'"').add(b'\'').add(b'\\');
+
+/// What has a meaning between the parts of a name is encoded within them, too.
+const NOT_IN_A_PART: &AsciiSet = &NOT_PLAIN.add(b'%').add(b'/');
 
 /// How long a key is at most, in bytes: what an index of either server can hold.
 pub(crate) const LONGEST: usize = 500;
@@ -31,6 +34,18 @@ impl RowKey {
         let id = Uuid::new_v5(&Uuid::NAMESPACE_OID, whole.as_bytes()).simple().to_string();
         let kept = &plain[..LONGEST - id.len() - 2]; // It is ASCII, so that it can be cut anywhere.
         Self(format!("{kept}%~{id}").into())
+    }
+
+    /// The pattern of the keys of all leases whose names begin with `prefix`, for `LIKE … ESCAPE '!'`.
+    pub(super) fn pattern_of_leases(prefix: &str) -> String {
+        let literally = utf8_percent_encode(prefix, NOT_IN_A_PART).to_string();
+        format!("lease/{}%", literally.replace('!', "!!").replace('%', "!%").replace('_', "!_"))
+    }
+
+    /// The lease that has this key. `None`: it is no lease's, or was cut.
+    pub(super) fn lease_at(key: &str) -> Option<MutexName> {
+        let mutex = percent_decode_str(key.strip_prefix("lease/")?).decode_utf8().ok()?;
+        MutexName::lease(mutex).ok().filter(|name| Self::of(name).as_str() == key)
     }
 
     pub(super) fn as_str(&self) -> &str {
@@ -72,6 +87,24 @@ mod tests {
     }
 
     #[test]
+    fn the_key_of_a_lease_is_read_back_and_matches_the_pattern_of_its_beginning() {
+        for text in ["reports:generate", "a/b%20 'ü'\\\n", "100%_!", "%25", "%~", &"x".repeat(494)] {
+            let name = MutexName::lease(text).unwrap();
+            assert_eq!(RowKey::lease_at(&key(&name)), Some(name.clone()), "{text}");
+            assert_eq!(RowKey::lease_at(&key(&name.mark(text, "paused"))), None);
+            // What stands before the wildcard is the key, when nothing is escaped any more.
+            let pattern = RowKey::pattern_of_leases(text);
+            let literally = pattern.strip_suffix('%').unwrap().replace("!%", "%").replace("!_", "_").replace("!!", "!");
+            assert_eq!(literally, key(&name));
+        }
+        for foreign in ["lease/", "lease/a b", "lease/a%2f", "lease/%FF", "lease", "claim/a"] {
+            assert_eq!(RowKey::lease_at(foreign), None, "{foreign}");
+        }
+        assert_eq!(RowKey::pattern_of_leases("50 %_!"), "lease/50!%20!%25!_!!%");
+        assert_eq!(RowKey::pattern_of_leases(""), "lease/%");
+    }
+
+    #[test]
     fn long_names_are_cut_and_told_apart() {
         let longest = MutexName::lease("x".repeat(494)).unwrap();
         assert_eq!(key(&longest), longest.to_string());
@@ -87,6 +120,7 @@ mod tests {
         keys.sort();
         keys.dedup();
         assert_eq!(keys.len(), 5);
+        assert!(keys.iter().all(|key| RowKey::lease_at(key).is_none()), "what was cut is not known");
         // Nobody can write such an end into a name that is not cut.
         assert!(!key(&MutexName::lease("a%~b").unwrap()).contains("%~"));
     }

@@ -16,9 +16,6 @@ pub(crate) trait Session: Connect<Target: Send + Sync> + Send + 'static {
     /// `until`, however little is missing. A refusal that may pass leaves the session as it was.
     fn query(&mut self, statements: &str, until: Moment) -> Result<Vec<TextRow>, Failure>;
 
-    /// What is to be said of a server and a table of which `health` tells so.
-    fn warnings(health: &[TextRow]) -> Vec<StoreWarning>;
-
     /// What to write behind the URL for TLS, where what is said may be read on its way.
     fn plaintext(target: &Self::Target) -> Option<&'static str>;
 
@@ -55,6 +52,8 @@ pub(crate) struct Dialect {
     pub(crate) give_back: Option<&'static str>,
     pub(crate) clean_up: &'static str,
     pub(crate) health: &'static str,
+    /// What is to be said of a server and a table of which `health` tells so.
+    pub(crate) warnings: fn(&[TextRow]) -> Vec<StoreWarning>,
     /// The codes that say that there is no such table, or that it lacks a column.
     pub(crate) no_table: &'static [&'static str],
 }

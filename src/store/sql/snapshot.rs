@@ -8,6 +8,7 @@ use super::session::TextRow;
 use crate::base::escape::Quoted;
 use crate::lease::{holder::Holder, name::MutexName, owner::Owner, token::FencingToken};
 use crate::store::remote::server_clock::{ServerClock, instant};
+use crate::store::remote::server_mutex::FoundEntry;
 use crate::time::clock::LITTLE_STEP;
 
 /// What a look at several names told.
@@ -61,6 +62,12 @@ impl Snapshot {
     /// Who holds a name, if somebody does; a text says why that can't be told.
     pub(super) fn holder(&self, name: &MutexName) -> Option<Result<Holder, String>> {
         Some(self.holds(&RowKey::of(name))?.holder(name, self.now))
+    }
+
+    /// The leases that are held, and by whom, of the rows whose keys tell their names.
+    pub(super) fn leases(&self) -> Vec<FoundEntry> {
+        let names = self.entries.keys().filter_map(|key| RowKey::lease_at(key));
+        names.filter_map(|name| self.holder(&name).map(|holder| (name, holder))).collect()
     }
 
     pub(super) fn holds(&self, key: &RowKey) -> Option<&MutexRow> {

@@ -127,10 +127,10 @@ impl Statement {
     }
 }
 
-/// Plain statements between quotes, with commas between them.
+/// Plain statements between quotes, with commas between them. Nothing is in the list of none.
 pub(super) fn list(statements: impl IntoIterator<Item = impl fmt::Display>) -> String {
     let statements: Vec<String> = statements.into_iter().map(|text| format!("'{text}'")).collect();
-    statements.join(", ")
+    if statements.is_empty() { "NULL".to_owned() } else { statements.join(", ") }
 }
 
 #[cfg(test)]
@@ -163,6 +163,7 @@ mod tests {
             give_back: None,
             clean_up: "",
             health: "",
+            warnings: |_| Vec::new(),
             no_table: &[],
         };
         let statements = Statements::new(&dialect, &TableName::new("app.mutexes").unwrap());

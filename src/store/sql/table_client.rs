@@ -15,7 +15,7 @@ use crate::lease::{holder::Holder, name::MutexName, term::Term};
 use crate::store::remote::pending_release::{PendingRelease, PendingReleases};
 use crate::store::remote::server::{Attempt, PooledConnection};
 use crate::store::remote::server_clock::difference_warning;
-use crate::store::remote::server_mutex::{Backend, Decided, EachAnswer, Released};
+use crate::store::remote::server_mutex::{Backend, Decided, EachAnswer, FoundEntry, Released};
 use crate::store::{event_mutex::admission::Admission, event_mutex::warning::StoreWarning, remote::failure::Failure};
 use crate::store::{remote::owned_name::OwnedName, remote::per_process::PerProcess};
 use crate::time::{clock::Clock, clock::moment::Moment};
@@ -35,7 +35,7 @@ impl<S: Session> TableClient<S> {
     }
 
     /// Decides on admissions, all at once; or, where somebody's transaction has one of them, on each alone.
-    fn admit(self: &Arc<Self>, admissions: &[Admission]) -> EachAnswer<Decided> {
+    fn admit(self: &Arc<Self>, admissions: &[&Admission]) -> EachAnswer<Decided> {
         if admissions.is_empty() {
             return Vec::new();
         }
@@ -177,7 +177,7 @@ impl<S: Session> Backend for TableClient<S> {
         let _ = self.table.ask(&|pooled, attempt| self.release_each_pending(pooled, attempt)); // It is tried again.
     }
 
-    fn is_one_step(admission: &Admission) -> bool {
+    fn is_one_step(&self, admission: &Admission) -> bool {
         match (admission.lease(), admission.claim()) {
             (Some(lease), Some(claim)) => lease.owner() == claim.owner(),
             _ => true,
@@ -187,7 +187,7 @@ impl<S: Session> Backend for TableClient<S> {
     fn release_and_admit(
         self: &Arc<Self>,
         held: &[OwnedName],
-        admissions: &[Admission],
+        admissions: &[&Admission],
     ) -> (EachAnswer<Released>, EachAnswer<Decided>) {
         (self.end(held, 0), self.admit(admissions))
     }
@@ -201,6 +201,10 @@ impl<S: Session> Backend for TableClient<S> {
         Ok(self.ask(&|pooled, attempt| self.table.look(pooled, &keys, attempt.until))?.holder(name))
     }
 
+    fn leases(self: &Arc<Self>, prefix: &str) -> Result<Vec<FoundEntry>, Failure> {
+        Ok(self.ask(&|pooled, attempt| self.table.look_at_leases(pooled, prefix, attempt.until))?.leases())
+    }
+
     fn check(self: &Arc<Self>) -> Result<Vec<StoreWarning>, MutexError> {
         let table = &self.table;
         let asked = Clock::system().now();
@@ -208,7 +212,7 @@ impl<S: Session> Backend for TableClient<S> {
         let health = table.ask_for(&table.statements.health.with(&[("schema", &schema), ("table", &name)]));
         let heard = Clock::system().now();
         let health = health.map_err(|failure| self.error_of_table("check", failure))?;
-        let mut warnings = S::warnings(&health);
+        let mut warnings = (S::DIALECT.warnings)(&health);
         warnings.extend(S::plaintext(&table.server.target).map(|instead| StoreWarning::Plaintext { instead }));
         if let Some(time) = S::time(&health) {
             warnings.extend(difference_warning(asked, time, heard));

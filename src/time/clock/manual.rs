@@ -59,7 +59,7 @@ const LONGEST_TURN: Duration = Duration::from_secs(5);
 /// lease does not expire because a test moves this one. The process of a command, and the grace of a
 /// [`Shutdown`](crate::Shutdown), go by the machine's.
 #[derive(Clone)]
-pub struct ManualClock(Arc<ManualTime>);
+pub struct ManualClock(pub(super) Arc<ManualTime>);
 
 impl ManualClock {
     /// A clock that shows `start`, from the years 1678 to 2262; a time outside of them is moved to the nearer end.
@@ -77,11 +77,6 @@ impl ManualClock {
             places: Mutex::default(),
             settled: Condvar::new(),
         }))
-    }
-
-    /// What all handles of this clock share.
-    pub(super) fn time(&self) -> Arc<ManualTime> {
-        Arc::clone(&self.0)
     }
 
     /// What it shows.
@@ -331,10 +326,7 @@ fn wake(due: &[Arc<dyn Wake>]) {
 
 impl Place {
     fn sleeps_until(&self) -> Option<Moment> {
-        match self.state {
-            ThreadState::Asleep(until) => Some(until),
-            ThreadState::Idle | ThreadState::Awake | ThreadState::GivenUp => None,
-        }
+        if let ThreadState::Asleep(until) = self.state { Some(until) } else { None }
     }
 }
 

@@ -14,6 +14,14 @@ impl fmt::Display for Rfc3339 {
     }
 }
 
+/// An instant to the second, in UTC.
+pub(crate) fn to_the_second(instant: DateTime<Utc>) -> String {
+    instant.to_rfc3339_opts(SecondsFormat::Secs, true)
+}
+
+/// What it shows a person, with all instants as the function writes them.
+pub(crate) struct Reading<'a, T>(pub(crate) &'a T, pub(crate) &'a dyn Fn(DateTime<Utc>) -> String);
+
 /// A duration as people write it: `950 µs`, `12 ms`, `1.5 s`, `2 min 5 s`, `1 h 30 min`, `2 d 2 h`.
 pub(crate) struct HumanDuration(pub(crate) Duration);
 

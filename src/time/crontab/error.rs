@@ -1,6 +1,5 @@
 //! Why a text is no crontab: what is wrong, where, and what to write instead.
 
-use std::error::Error;
 use std::fmt;
 use std::ops::Range;
 
@@ -18,7 +17,8 @@ use crate::base::{error::debug_as_display, escape::Quoted};
 /// );
 /// assert_eq!(error.range(), 12..15);
 /// ```
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
 pub struct CrontabError {
     message: Box<str>,
     at: Range<usize>,
@@ -53,11 +53,3 @@ impl CrontabError {
         self.at.clone()
     }
 }
-
-impl fmt::Display for CrontabError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.message)
-    }
-}
-
-impl Error for CrontabError {}

@@ -25,21 +25,14 @@ impl Field {
         }
     }
 
-    pub(crate) const fn first(self) -> u32 {
+    /// Its first number, and its last as it is written: 7 is Sunday again.
+    pub(crate) const fn ends(self) -> (u32, u32) {
         match self {
-            Self::Minute | Self::Hour | Self::DayOfWeek => 0,
-            Self::DayOfMonth | Self::Month => 1,
-        }
-    }
-
-    /// The largest number, as it is written: 7 is Sunday again.
-    pub(crate) const fn last(self) -> u32 {
-        match self {
-            Self::Minute => 59,
-            Self::Hour => 23,
-            Self::DayOfMonth => 31,
-            Self::Month => 12,
-            Self::DayOfWeek => 7,
+            Self::Minute => (0, 59),
+            Self::Hour => (0, 23),
+            Self::DayOfMonth => (1, 31),
+            Self::Month => (1, 12),
+            Self::DayOfWeek => (0, 7),
         }
     }
 }
@@ -64,7 +57,7 @@ impl FieldSet {
 
     /// `*/step`, for a step that is not zero.
     pub(crate) const fn every_nth(field: Field, step: u32) -> Self {
-        Self { star: true, ..Self::stepped(field.first(), field.last(), step).of(field) }
+        Self { star: true, ..Self::stepped(field.ends().0, field.ends().1, step).of(field) }
     }
 
     /// `low-high`, neither beyond 63.
@@ -126,7 +119,7 @@ impl FieldSet {
         if self.star {
             // It was read from an item that starts with `*`; the finest such item that fits stands for it.
             let fits = |step: &u32| Self::every_nth(field, *step).without(rest).bits == 0;
-            if let Some(step) = (2..=field.last() + 1).find(fits) {
+            if let Some(step) = (2..=field.ends().1 + 1).find(fits) {
                 items.push(format!("*/{step}"));
                 rest = rest.without(Self::every_nth(field, step));
             }

@@ -103,12 +103,12 @@ fn read_item(field: Field, item: &str) -> Result<FieldSet, BadPart<'_>> {
     let (range, step) = split_once(item, b'/').map_or((item, None), |(range, step)| (range, Some(step)));
     let ends = split_once(range, b'-');
     let (low, high) = match ends {
-        _ if range == "*" => (field.first(), field.last()),
+        _ if range == "*" => field.ends(),
         Some((low, high)) => (read_number(field, item, low)?, read_number(field, item, high)?),
         None => [read_number(field, item, range)?; 2].into(),
     };
     // As a 7, Sunday would begin a range that runs backwards again.
-    let (first, last) = if field == Field::DayOfWeek { (low % 7, 6) } else { (low, field.last()) };
+    let (first, last) = if field == Field::DayOfWeek { (low % 7, 6) } else { (low, field.ends().1) };
     let high = match high {
         // A range of days may end with Sunday. cronie agrees, except before a step.
         0 if field == Field::DayOfWeek && low > 0 => 7,
@@ -118,7 +118,7 @@ fn read_item(field: Field, item: &str) -> Result<FieldSet, BadPart<'_>> {
             return Err(BadPart::new(field, item, format_args!("runs backwards, write `{first}-{high}`")));
         }
         high => {
-            let instead = format_args!("{low}-{last},{}-{high}", field.first());
+            let instead = format_args!("{low}-{last},{}-{high}", field.ends().0);
             return Err(BadPart::new(field, item, format_args!("runs backwards, write `{instead}`")));
         }
     };
@@ -155,7 +155,7 @@ fn split_once(text: &str, by: u8) -> Option<(&str, &str)> {
 
 /// A number within the field, or a name that stands for one.
 fn read_number<'a>(field: Field, item: &'a str, text: &'a str) -> Result<u32, BadPart<'a>> {
-    let (first, last) = (field.first(), field.last());
+    let (first, last) = field.ends();
     if let Some(number) = digits(text) {
         let is_in_field = (first..=last).contains(&number);
         let refusal = || BadPart::new(field, text, format_args!("is outside of {first}-{last}"));

@@ -1,7 +1,5 @@
 //! Why what was said about when an event is due makes no timetable.
 
-use std::fmt;
-
 use crate::base::error::debug_as_display;
 
 /// A time or a day that does not exist, a list that names none, an interval that does not come out even, or words that
@@ -14,7 +12,8 @@ use crate::base::error::debug_as_display;
 /// let error = schedule.add(Event::call("db:backup", |_| {}).daily_at("24:00")).unwrap_err();
 /// assert!(error.to_string().contains("`24:00` is not a time of day from 00:00 to 23:59, written as hh:mm"));
 /// ```
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
 pub struct FrequencyError(Box<str>);
 
 debug_as_display!(FrequencyError);
@@ -24,11 +23,3 @@ impl From<String> for FrequencyError {
         Self(message.into())
     }
 }
-
-impl fmt::Display for FrequencyError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for FrequencyError {}

@@ -9,7 +9,11 @@ use crate::time::{crontab::Crontab, timetable::seconds::Seconds};
 #[derive(Clone, Debug, Default)]
 pub(crate) struct TimetableSpec {
     expression: Option<Crontab>,
-    pub(crate) words: FieldWords,
+    /// Fields of a crontab that were set one by one. All others are `*`.
+    fields: [Option<FieldSet>; Field::ALL.len()],
+    /// What holds unless the field is set, such as midnight.
+    defaults: [Option<FieldSet>; Field::ALL.len()],
+    seconds: Option<Seconds>,
 }
 
 impl TimetableSpec {
@@ -26,30 +30,20 @@ impl TimetableSpec {
     /// `None`: nothing was said.
     pub(crate) fn timetable(&self) -> Result<Option<(Crontab, Seconds)>, FrequencyError> {
         match self.expression {
-            Some(crontab) if !self.words.is_empty() => Err(format!(
+            Some(crontab) if self.has_words() => Err(format!(
                 "both the crontab `{crontab}` and words say when it is due: say all of it in one of the two ways"
             )
             .into()),
-            Some(crontab) => Ok(Some((crontab, Seconds::FIRST))),
-            None if self.words.is_empty() => Ok(None),
-            None => self.words.timetable().map(Some),
+            None if self.has_words() => self.timetable_of_words().map(Some),
+            expression => Ok(expression.map(|crontab| (crontab, Seconds::FIRST))),
         }
     }
 
     /// What was said, complete or not.
     #[cfg(test)]
     pub(crate) fn spelt_out(&self) -> (Crontab, Seconds) {
-        (self.expression.unwrap_or_else(|| self.words.crontab()), self.words.seconds.unwrap_or(Seconds::FIRST))
+        (self.expression.unwrap_or_else(|| self.crontab_of_words()), self.seconds.unwrap_or(Seconds::FIRST))
     }
-}
-
-/// Fields of a crontab that were set one by one. All others are `*`.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct FieldWords {
-    fields: [Option<FieldSet>; Field::ALL.len()],
-    /// What holds unless the field is set, such as midnight.
-    defaults: [Option<FieldSet>; Field::ALL.len()],
-    seconds: Option<Seconds>,
 }
 
 /// What an interval is counted in. It has to divide the next larger unit, so that no interval is shorter than the others.
@@ -85,7 +79,7 @@ impl Interval {
     }
 }
 
-impl FieldWords {
+impl TimetableSpec {
     /// Sets these fields as the expression has them, and these others if nothing else sets them.
     pub(crate) fn set_from(
         &mut self,
@@ -120,7 +114,7 @@ impl FieldWords {
         field: Field,
         numbers: impl IntoIterator<Item = u32>,
     ) -> Result<(), FrequencyError> {
-        let (name, first, last) = (field.name(), field.first(), field.last());
+        let (name, (first, last)) = (field.name(), field.ends());
         let mut set: Option<FieldSet> = None;
         for number in numbers {
             if !(first..=last).contains(&number) {
@@ -160,22 +154,23 @@ impl FieldWords {
     }
 
     /// Takes midnight, or the start of an hour, for granted where nothing else sets these fields.
-    pub(crate) fn default_to_zero(&mut self, fields: &[Field]) {
+    pub(crate) fn default_to_zero(&mut self, fields: &[Field]) -> &mut Self {
         for field in fields {
             self.defaults[*field as usize] = Some(FieldSet::only(0));
         }
+        self
     }
 
-    fn is_empty(&self) -> bool {
-        self.seconds.is_none() && Field::ALL.into_iter().all(|field| self.get(field).is_none())
+    fn has_words(&self) -> bool {
+        self.seconds.is_some() || Field::ALL.into_iter().any(|field| self.get(field).is_some())
     }
 
     fn get(&self, field: Field) -> Option<FieldSet> {
         self.fields[field as usize].or(self.defaults[field as usize])
     }
 
-    fn timetable(&self) -> Result<(Crontab, Seconds), FrequencyError> {
-        let crontab = self.crontab();
+    fn timetable_of_words(&self) -> Result<(Crontab, Seconds), FrequencyError> {
+        let crontab = self.crontab_of_words();
         if self.seconds.is_none() && self.get(Field::Hour).is_none() && self.get(Field::Minute).is_none() {
             return Err(format!(
                 "it says on which days it is due, but not at what time: add `daily_at(\"02:30\")` or `hourly()`; for every \
@@ -190,7 +185,7 @@ impl FieldWords {
         Ok((crontab, self.seconds.unwrap_or(Seconds::FIRST)))
     }
 
-    fn crontab(&self) -> Crontab {
+    fn crontab_of_words(&self) -> Crontab {
         let mut crontab = Crontab::EVERY_MINUTE;
         for field in Field::ALL {
             crontab.set(field, self.get(field).unwrap_or(crontab.get(field)));

@@ -15,7 +15,8 @@ use crate::base::error::debug_as_display;
 /// let AddErrorKind::Period(error) = error.kind() else { panic!("{error}") };
 /// assert!(error.to_string().starts_with("`night` is not a pattern of periods: it has no part of the time in it"));
 /// ```
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
 pub struct InvalidPeriod(Box<str>);
 
 impl InvalidPeriod {
@@ -25,11 +26,3 @@ impl InvalidPeriod {
 }
 
 debug_as_display!(InvalidPeriod);
-
-impl fmt::Display for InvalidPeriod {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for InvalidPeriod {}

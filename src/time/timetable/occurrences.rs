@@ -100,7 +100,8 @@ impl Occurrences<'_> {
     }
 
     /// The change of the clocks around `second` that matters to times that come once.
-    fn small_change(self, second: i64) -> Option<SmallChange> {
+    /// The change around this second, if it decides what is due.
+    pub(crate) fn small_change(self, second: i64) -> Option<SmallChange> {
         if self.once { SmallChange::around(self.zone, second) } else { None }
     }
 

@@ -36,14 +36,15 @@ impl Window {
 
 /// An event may run where all of its windows are open.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Windows(Vec<Window>);
+pub(crate) struct Windows(pub(crate) Vec<Window>);
 
 impl Windows {
     /// Whether any time of the day of this crontab lies in them.
     pub(crate) fn leave_any_of(&self, crontab: &Crontab) -> bool {
+        let are_open_in = |minute| self.0.iter().all(|window| window.is_open_in(minute));
         let hours = || crontab.get(Field::Hour).numbers();
         let minutes = || crontab.get(Field::Minute).numbers();
-        self.0.is_empty() || hours().any(|hour| minutes().any(|minute| self.are_open_in(hour * 60 + minute)))
+        self.0.is_empty() || hours().any(|hour| minutes().any(|minute| are_open_in(hour * 60 + minute)))
     }
 
     /// How many minutes after the minute of `time` they are open: none where they are open then. A day: they never are.
@@ -57,16 +58,6 @@ impl Windows {
             }
         }
         MINUTES_OF_A_DAY
-    }
-
-    fn are_open_in(&self, minute: u32) -> bool {
-        self.0.iter().all(|window| window.is_open_in(minute))
-    }
-}
-
-impl FromIterator<Window> for Windows {
-    fn from_iter<I: IntoIterator<Item = Window>>(windows: I) -> Self {
-        Self(windows.into_iter().collect())
     }
 }
 

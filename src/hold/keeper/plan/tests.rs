@@ -8,11 +8,12 @@ use chrono::DateTime;
 use fastrand::Rng;
 
 use super::*;
-use crate::base::error::MutexError;
 use crate::hold::keeper::exit_release::FEW_SECONDS;
 use crate::hold::tenure::{NO_THREAD, this_thread};
+use crate::lease::request::Lease;
 use crate::lease::{owner::Owner, request::LeaseRequest, token::FencingToken};
-use crate::store::{event_mutex::EventMutex, event_mutex::admission::Grant};
+use crate::store::event_mutex::description::Description;
+use crate::store::event_mutex::{EventMutex, admission::Grant, slot::Slot};
 use crate::time::{clock::Clock, clock::manual::ManualClock};
 
 const SEQUENCES: u64 = 20_000;
@@ -398,7 +399,7 @@ impl World {
 
     /// The leases of a batch, which are all that are held with its term, and of which one is due.
     #[track_caller]
-    fn whose(&self, batch: &Batch, now: Moment) -> Vec<usize> {
+    fn whose(&self, batch: &DueRenewals, now: Moment) -> Vec<usize> {
         let place = |tenure: &Arc<Tenure>| self.known.iter().position(|known| Arc::ptr_eq(known.tenure(), tenure));
         let whose: Vec<_> = batch.tenures.iter().map(|tenure| place(tenure).expect("it was granted")).collect();
         let renewed = |known: &Known| known.renewal == Renewal::WhileItRuns && known.lease.term() == batch.term;
@@ -412,8 +413,8 @@ impl World {
             batch.term
         );
         assert!(whose.iter().any(|which| self.known[*which].due.0 <= now), "none of {whose:?} is due");
-        let leases = batch.leases();
-        assert!(leases.iter().eq(whose.iter().map(|which| &self.known[*which].lease)), "the store is asked for these");
+        let leases = whose.iter().map(|which| self.known[*which].lease.clone());
+        assert!(batch.leases().eq(leases), "the store is asked for these");
         whose
     }
 
@@ -440,7 +441,7 @@ impl World {
         let now = self.now();
         let out = self.random.u8(..4) == 0;
         let mut answer = |held| if out || self.random.u8(..8) == 0 { Err(outage()) } else { Ok(held) };
-        let answers: Answers<_> = extended.into_iter().map(&mut answer).collect();
+        let answers: Vec<_> = extended.into_iter().map(&mut answer).collect();
         for (which, answer) in asked.whose.iter().zip(&answers) {
             let known = &mut self.known[*which];
             match answer {
@@ -513,11 +514,13 @@ impl EventMutex for Remote<'_> {
     fn forget(&self, lease: &Lease) -> Result<bool, MutexError> {
         Ok(self.end(lease, None))
     }
-    fn can_extend(&self) -> bool {
-        true
+    fn describe(&self) -> Description {
+        Description::of(self).with_extension()
     }
-    fn extend(&self, leases: &[Lease], term: Term) -> Answers<bool> {
-        leases.iter().map(|lease| Ok(self.end(lease, Some(self.1.moment().plus(term.get()))))).collect()
+    fn extend(&self, leases: &mut [Slot<Lease, bool>], term: Term) {
+        for slot in leases {
+            slot.fill(Ok(self.end(slot.asked(), Some(self.1.moment().plus(term.get())))));
+        }
     }
 }
 
@@ -607,7 +610,7 @@ fn two_hundred_leases_are_one_batch_for_each_third_of_their_term() {
         let job = next_batch(&mut plan, &manual).expect("they are renewed");
         assert_eq!(clock.moment(), first.plus(term / 3 * third));
         let KeeperJob::Renew(batch) = &job else { panic!("nothing is told of") };
-        assert_eq!(batch.leases().len(), 200);
+        assert_eq!(batch.leases().count(), 200);
         manual.advance(MILLISECOND * 100);
         plan.job_done(&job, iter::repeat_n(Ok(true), 200).collect(), clock.moment());
     }

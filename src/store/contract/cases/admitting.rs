@@ -1,13 +1,10 @@
-//! Cases of admissions: lease and claim are granted together or not at all, and no race consumes an occurrence.
+//! Cases of admissions: all that one asks for is granted or nothing, and nothing while the name that excludes it is held.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread;
-
-use crate::lease::request::Lease;
-use crate::store::contract::race::{patiently, rounds, together};
-use crate::store::contract::subject::{Subject, answered, broken, granted, long, must, occurrence};
+use crate::lease::{name::MutexName, request::Lease};
+use crate::store::contract::harness::Harness;
+use crate::store::contract::subject::{CaseResult, Subject, broken, granted, long, must, occurrence};
 use crate::store::event_mutex::admission::{Admission, Admitted};
-use crate::store::{contract::harness::Harness, event_mutex::EventMutex};
+use crate::store::event_mutex::batch::Batch;
 
 pub(super) fn an_admission_is_granted_as_it_was_asked_for<H: Harness>(subject: &Subject<H>) {
     let name = subject.name("both");
@@ -69,11 +66,9 @@ pub(super) fn a_taken_claim_leaves_the_lease_free<H: Harness>(subject: &Subject<
         Admitted::ClaimTaken(holder) => subject.is_told(&other, holder.as_ref(), "a refusal names the holder"),
         Admitted::LeaseTaken(holder) => {
             let name_told = holder.is_some() || !subject.keeps_holders();
-            must(name_told, "a refusal names the holder", &name, "admit named nobody");
+            must(name_told, "a refusal names the holder", &name, "it named nobody");
         }
-        admitted @ Admitted::Granted(_) => {
-            broken("a held lease and a held claim are refused", &name, format_args!("got {admitted:?}"))
-        }
+        admitted => broken("a held lease and a held claim are refused", &name, format_args!("got {admitted:?}")),
     }
 }
 
@@ -139,22 +134,22 @@ pub(super) fn several_admissions_are_independent_and_in_order<H: Harness>(subjec
         Admission::claim_only(subject.request(&name("claim alone").claim("event", occurrence(0)))),
         subject.both(&name("also free"), &name("also free").claim("event", occurrence(0))),
     ];
-    let answers = subject.mutex.admit(&admissions);
+    let answers = subject.admit_all(&admissions);
     let promise = "admissions in one call are independent, and answered in order";
     let apart = matches!(
         answers[..],
         [
-            Ok(Admitted::Granted(_)),
-            Ok(Admitted::LeaseTaken(_)),
-            Ok(Admitted::Granted(_)),
-            Ok(Admitted::ClaimTaken(_)),
-            Ok(Admitted::Granted(_)),
-            Ok(Admitted::Granted(_)),
+            Admitted::Granted(_),
+            Admitted::LeaseTaken(_),
+            Admitted::Granted(_),
+            Admitted::ClaimTaken(_),
+            Admitted::Granted(_),
+            Admitted::Granted(_),
         ]
     );
-    must(apart, promise, running.name(), format_args!("admit answered {answers:?}"));
+    must(apart, promise, running.name(), format_args!("the store answered {answers:?}"));
     for (admission, answer) in admissions.iter().zip(answers) {
-        match answered("admit", running.name(), answer) {
+        match answer {
             Admitted::LeaseTaken(holder) => {
                 subject.is_told(&running, holder.as_ref(), promise);
                 subject.is_free(&name("running").claim("event", occurrence(0)), promise);
@@ -163,7 +158,7 @@ pub(super) fn several_admissions_are_independent_and_in_order<H: Harness>(subjec
                 subject.is_told(&claimed, holder.as_ref(), promise);
                 subject.is_free(&name("claimed"), promise);
             }
-            admitted @ Admitted::Granted(_) => {
+            admitted => {
                 let grant = granted(admission, admitted);
                 [grant.lease(), grant.claim()].into_iter().flatten().for_each(|it| subject.is_held_by(it, promise));
             }
@@ -180,134 +175,205 @@ pub(super) fn of_two_admissions_of_a_name_in_one_call_the_first_wins<H: Harness>
         Admission::claim_only(subject.request(&claims[0])),
         Admission::claim_only(subject.request(&claims[1])),
     ];
-    let answers = subject.mutex.admit(&admissions);
+    let answers = subject.admit_all(&admissions);
     let promise = "admissions of the same name in one call are granted in their order";
-    let [Ok(Admitted::Granted(first)), Ok(second), Ok(third), Ok(Admitted::Granted(_))] = &answers[..] else {
-        broken(promise, &name, format_args!("admit answered {answers:?}"));
+    let [Admitted::Granted(first), second, third, Admitted::Granted(_)] = &answers[..] else {
+        broken(promise, &name, format_args!("the store answered {answers:?}"));
     };
     match (second, third, first.lease(), first.claim()) {
         (Admitted::LeaseTaken(lease), Admitted::ClaimTaken(claim), Some(first_lease), Some(first_claim)) => {
             subject.is_told(first_lease, lease.as_ref(), promise);
             subject.is_told(first_claim, claim.as_ref(), promise);
         }
-        _ => broken(promise, &name, format_args!("admit answered {answers:?}")),
+        _ => broken(promise, &name, format_args!("the store answered {answers:?}")),
     }
+}
+
+pub(super) fn a_batch_gives_back_before_it_admits<H: Harness>(subject: &Subject<H>) {
+    let name = subject.name("handed on");
+    let (other, excluding) = (subject.name("other"), subject.name("excluding"));
+    let (held, excludes) = (subject.create(&name), subject.create(&excluding));
+    let mut batch = Batch::new();
+    batch.admit(subject.both(&name, &name.claim("event", occurrence(0))));
+    batch.admit(Admission::lease_only(subject.request(&other)).unless(excluding.clone()));
+    batch.release(held.clone());
+    batch.release(excludes);
+    let (released, admitted) = subject.carry_out(batch);
+    let promise = "what a batch gives back is free for what it admits";
+    let both = matches!(admitted[..], [Admitted::Granted(_), Admitted::Granted(_)]);
+    must(released == [true, true] && both, promise, &name, format_args!("got {released:?} and {admitted:?}"));
+    for admitted in &admitted {
+        let Admitted::Granted(grant) = admitted else { continue };
+        [grant.lease(), grant.claim()].into_iter().flatten().for_each(|it| subject.is_held_by(it, promise));
+        let rises = grant.lease().is_some_and(|lease| lease.name() != &name || lease.token() > held.token());
+        must(rises, "tokens rise within a batch", &name, format_args!("{grant:?} came after {held:?}"));
+    }
+    subject.is_free(&excluding, promise);
+}
+
+pub(super) fn a_batch_does_not_admit_to_what_it_gives_back_later<H: Harness>(subject: &Subject<H>) -> CaseResult {
+    if let Some(unsupported) = subject.can_not_extend() {
+        return unsupported;
+    }
+    let lease = subject.create(&subject.name("rests"));
+    let mut batch = Batch::new();
+    batch.release_after(lease.clone(), long());
+    batch.admit(Admission::lease_only(subject.request(lease.name())));
+    let (released, admitted) = subject.carry_out(batch);
+    let kept = released == [true] && matches!(admitted[..], [Admitted::LeaseTaken(_)]);
+    let promise = "a name that rests is held, also for the batch that gives it back";
+    must(kept, promise, lease.name(), format_args!("got {released:?} and {admitted:?}"));
+    CaseResult::Passed
 }
 
 pub(super) fn asking_for_nothing_answers_nothing<H: Harness>(subject: &Subject<H>) {
-    let name = subject.name("nothing");
-    let (admitted, released) = (subject.mutex.admit(&[]), subject.mutex.release(&[]));
-    let extended = subject.mutex.extend(&[], long());
-    must(admitted.is_empty(), "no admission, no answer", &name, format_args!("admit answered {admitted:?}"));
-    must(released.is_empty(), "no lease, no answer", &name, format_args!("release answered {released:?}"));
-    must(extended.is_empty(), "no lease, no answer", &name, format_args!("extend answered {extended:?}"));
+    let held = subject.create(&subject.name("held"));
+    subject.carry_out(Batch::new());
+    subject.extend_all(&[], long());
+    subject.is_held_by(&held, "an empty batch changes nothing");
 }
 
-pub(super) fn several_leases_are_released_in_order<H: Harness>(subject: &Subject<H>) {
-    let names = ["one", "given back", "another's", "two"].map(|text| subject.name(text));
-    let leases = names.each_ref().map(|name| subject.create(name));
-    subject.gives_back(&leases[1]);
-    subject.gives_back(&leases[2]);
-    let holder = subject.create(&names[2]);
-    let answers = subject.mutex.release(&leases);
-    let promise = "each lease of several is released, or not, by itself";
-    let apart = matches!(answers[..], [Ok(true), Ok(false), Ok(false), Ok(true)]);
-    must(apart, promise, &names[0], format_args!("release answered {answers:?} for ours, free, another's, ours"));
-    subject.is_held_by(&holder, promise);
-    for at in [0, 1, 3] {
-        subject.is_free(&names[at], promise);
-    }
-}
-
-pub(super) fn of_racing_admissions_of_an_occurrence_exactly_one_is_granted<H: Harness>(subject: &Subject<H>) {
-    let name = subject.name("raced");
-    let attempt = |_, round| {
-        let claim = name.claim("event", occurrence(round));
-        let admitted = subject.admit(&subject.both(&name, &claim));
-        if let Admitted::Granted(grant) = &admitted {
-            // A short task: it has ended before the others have asked.
-            grant.lease().into_iter().for_each(|lease| subject.gives_back(lease));
-        }
-        matches!(admitted, Admitted::Granted(_))
-    };
-    for (round, granted) in rounds(6, 500, attempt, |_| {}).iter().enumerate() {
-        let winners = granted.iter().filter(|granted| **granted).count();
-        let happened = format_args!("{winners} of {} were granted in round {round}", granted.len());
-        must(winners == 1, "of racing admissions of an occurrence exactly one is granted", &name, happened);
-    }
-    subject.is_free(&name, "an admission that was refused keeps no lease");
-}
-
-pub(super) fn an_admission_that_loses_the_claim_in_a_race_keeps_no_lease<H: Harness>(subject: &Subject<H>) {
-    let name = subject.name("raced");
-    // Only the first thread asks for the lease; the others are after the claim.
-    let attempt = |thread, round| {
-        let claim = name.claim("event", occurrence(round));
-        let admitted = subject.admit(&match thread {
-            0 => subject.both(&name, &claim),
-            _ => Admission::claim_only(subject.request(&claim)),
-        });
-        if let Admitted::Granted(grant) = &admitted {
-            grant.lease().into_iter().for_each(|lease| subject.gives_back(lease));
-        }
-        admitted
-    };
-    for (round, answers) in rounds(3, 1_000, attempt, |_| {}).iter().enumerate() {
-        let winners = answers.iter().filter(|admitted| matches!(admitted, Admitted::Granted(_))).count();
-        let happened = format_args!("round {round} gave {answers:?}");
-        must(winners == 1, "of racing admissions of an occurrence exactly one is granted", &name, happened);
-        let said_so = !matches!(answers[0], Admitted::LeaseTaken(_));
-        must(said_so, "a refusal says truly which of the two was taken; the lease was not", &name, happened);
-    }
-    subject.is_free(&name, "an admission that lost the claim gives the lease back");
-}
-
-pub(super) fn a_lost_race_consumes_no_occurrence<H: Harness>(subject: &Subject<H>) {
-    const OCCURRENCES: usize = 200;
-    let name = subject.name("raced");
-    let runs: Vec<AtomicUsize> = (0..OCCURRENCES).map(|_| AtomicUsize::new(0)).collect();
-    let servers = AtomicUsize::new(3);
-    let serve = || {
-        let _left = CountDown(&servers);
-        for (number, runs) in runs.iter().enumerate() {
-            let claim = name.claim("event", occurrence(number));
-            patiently("who asks again is granted, or told who was", &claim, || {
-                match subject.admit(&subject.both(&name, &claim)) {
-                    Admitted::Granted(grant) => {
-                        runs.fetch_add(1, Ordering::SeqCst);
-                        grant.lease().into_iter().for_each(|lease| subject.gives_back(lease));
-                        Some(())
-                    }
-                    Admitted::ClaimTaken(_) => Some(()),
-                    Admitted::LeaseTaken(_) => None,
-                }
-            });
-        }
-    };
-    // Runs by hand, which take the lease and no claim, make the servers lose it.
-    let run_by_hand = || {
-        while servers.load(Ordering::SeqCst) > 0 {
-            if let Some(lease) = subject.try_create(&name) {
-                thread::yield_now();
-                subject.gives_back(&lease);
-            }
-            thread::yield_now();
-        }
-    };
-    together(5, |number| if number < 3 { serve() } else { run_by_hand() });
-    for (number, runs) in runs.iter().enumerate() {
-        let runs = runs.load(Ordering::SeqCst);
+pub(super) fn an_admission_is_excluded_while_the_name_is_held<H: Harness>(subject: &Subject<H>) {
+    let name = subject.name("excluded");
+    for (number, excluding) in excluding_names(subject).iter().enumerate() {
         let claim = name.claim("event", occurrence(number));
-        must(runs == 1, "each occurrence runs once, whoever lost a race", &claim, format_args!("it ran {runs} times"));
+        let both = subject.both(&name, &claim).unless(excluding.clone());
+        let lease = Admission::lease_only(subject.request(&name)).unless(excluding.clone());
+        let claim_alone = Admission::claim_only(subject.request(&claim)).unless(excluding.clone());
+        let held = subject.create(excluding);
+        for _ in 0..2 {
+            for admission in [&both, &lease, &claim_alone] {
+                is_excluded(subject, &held, admission);
+                subject.is_free(&name, "an admission that is excluded leaves the lease free");
+                subject.is_free(&claim, "an admission that is excluded leaves the claim free");
+            }
+        }
+        subject.is_held_by(&held, "an admission that is excluded leaves the holder alone");
+        subject.gives_back(&held);
+        let grant = subject.is_admitted(&both);
+        grant.lease().iter().for_each(|lease| subject.gives_back(lease));
+        subject.is_free(excluding, "an admission does not take the name that would exclude it");
     }
 }
 
-struct CountDown<'a>(&'a AtomicUsize);
-
-impl Drop for CountDown<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::SeqCst);
+pub(super) fn an_exclusion_ends_with_the_term_of_its_name<H: Harness>(subject: &Subject<H>) {
+    for (number, excluding) in excluding_names(subject).iter().enumerate() {
+        let name = subject.name(format_args!("excluded {number}"));
+        let admission = subject.both(&name, &name.claim("event", occurrence(0))).unless(excluding.clone());
+        subject.create_for(excluding, subject.short());
+        subject.let_pass(subject.short());
+        subject.is_admitted(&admission);
     }
+}
+
+pub(super) fn an_exclusion_ends_when_its_name_is_broken<H: Harness>(subject: &Subject<H>) -> CaseResult {
+    if let Some(unsupported) = subject.can_not_break() {
+        return unsupported;
+    }
+    for (number, excluding) in excluding_names(subject).iter().enumerate() {
+        let name = subject.name(format_args!("excluded {number}"));
+        let admission = Admission::lease_only(subject.request(&name)).unless(excluding.clone());
+        is_excluded(subject, &subject.create(excluding), &admission);
+        subject.break_lease(excluding);
+        subject.is_admitted(&admission);
+    }
+    CaseResult::Passed
+}
+
+pub(super) fn an_exclusion_is_looked_at_before_the_claim_and_the_lease<H: Harness>(subject: &Subject<H>) {
+    let name = subject.name("excluded");
+    let claim = name.claim("event", occurrence(0));
+    let (lease, claim) = (subject.create(&name), subject.create(&claim));
+    let free_claim = name.claim("event", occurrence(1));
+    for excluding in excluding_names(subject) {
+        let held = subject.create(&excluding);
+        let admissions = [
+            subject.both(&name, &free_claim),
+            subject.both(&subject.name("free"), claim.name()),
+            subject.both(&name, claim.name()),
+        ]
+        .map(|admission| admission.unless(excluding.clone()));
+        for admission in &admissions {
+            is_excluded(subject, &held, admission);
+        }
+        subject.gives_back(&held);
+        is_lease_taken(subject, &lease, &admissions[0]);
+        is_claim_taken(subject, &claim, &admissions[1]);
+    }
+    for held in [&lease, &claim] {
+        subject.is_held_by(held, "an admission that is excluded leaves the holder alone");
+    }
+    subject.is_free(&free_claim, "an admission that is excluded leaves the claim free");
+}
+
+pub(super) fn admissions_that_share_an_excluding_name_are_decided_one_by_one<H: Harness>(subject: &Subject<H>) {
+    let [held, free] = ["held", "free"].map(|text| subject.name(text).mark("event", "paused"));
+    let held = subject.create(&held);
+    let running = subject.create(&subject.name("running"));
+    let lease = |text: &str| Admission::lease_only(subject.request(&subject.name(text)));
+    let admissions = [
+        lease("one").unless(held.name().clone()),
+        lease("two"),
+        lease("three").unless(free.clone()),
+        lease("running").unless(free.clone()),
+        lease("four").unless(held.name().clone()),
+        lease("five").unless(free),
+        lease("running").unless(held.name().clone()),
+    ];
+    let answers = subject.admit_all(&admissions);
+    let promise = "admissions that share the name that excludes them are decided one by one";
+    let apart = matches!(
+        answers[..],
+        [
+            Admitted::Excluded(_),
+            Admitted::Granted(_),
+            Admitted::Granted(_),
+            Admitted::LeaseTaken(_),
+            Admitted::Excluded(_),
+            Admitted::Granted(_),
+            Admitted::Excluded(_),
+        ]
+    );
+    must(apart, promise, held.name(), format_args!("the store answered {answers:?}"));
+    for (admission, answer) in admissions.iter().zip(answers) {
+        match answer {
+            Admitted::LeaseTaken(holder) => subject.is_told(&running, holder.as_ref(), promise),
+            Admitted::Excluded(holder) => subject.is_told(&held, holder.as_ref(), promise),
+            admitted => {
+                granted(admission, admitted).lease().iter().for_each(|lease| subject.is_held_by(lease, promise));
+            }
+        }
+    }
+    for admission in [&admissions[0], &admissions[4]] {
+        subject.is_free(admission.name(), "an admission that is excluded leaves the lease free");
+    }
+    subject.is_held_by(&running, "an admission that was refused leaves the holder alone");
+    subject.gives_back(&held);
+    let answers = subject.admit_all(&admissions[..1]);
+    must(
+        matches!(answers[..], [Admitted::Granted(_)]),
+        promise,
+        held.name(),
+        format_args!("then it answered {answers:?}"),
+    );
+}
+
+pub(super) fn an_admission_is_excluded_by_what_was_admitted_before_it<H: Harness>(subject: &Subject<H>) {
+    let names = ["one", "other"].map(|text| subject.name(text));
+    let lease = |at: usize| Admission::lease_only(subject.request(&names[at])).unless(names[1 - at].clone());
+    let answers = subject.admit_all(&[lease(0), lease(1)]);
+    let promise = "of two admissions in one batch that exclude each other the first is granted";
+    let [Admitted::Granted(first), Admitted::Excluded(holder)] = &answers[..] else {
+        broken(promise, &names[0], format_args!("the store answered {answers:?}"));
+    };
+    first.lease().iter().for_each(|first| subject.is_told(first, holder.as_ref(), promise));
+    subject.is_free(&names[1], promise);
+}
+
+/// Names that exclude: the lease of another mutex, the mark of another, a mark beside the lease that is asked for.
+fn excluding_names<H: Harness>(subject: &Subject<H>) -> [MutexName; 3] {
+    let (other, own) = (subject.name("excluding"), subject.name("excluded"));
+    [other.clone(), other.mark("schedule", "paused"), own.mark("event", "paused")]
 }
 
 #[track_caller]
@@ -315,7 +381,7 @@ fn is_lease_taken<H: Harness>(subject: &Subject<H>, held: &Lease, admission: &Ad
     match subject.admit(admission) {
         Admitted::LeaseTaken(holder) => subject.is_told(held, holder.as_ref(), "a refusal names the holder"),
         admitted => {
-            broken("a held lease is said to be taken", held.name(), format_args!("admit answered {admitted:?}"))
+            broken("a held lease is said to be taken", held.name(), format_args!("the store answered {admitted:?}"))
         }
     }
 }
@@ -325,7 +391,18 @@ fn is_claim_taken<H: Harness>(subject: &Subject<H>, held: &Lease, admission: &Ad
     match subject.admit(admission) {
         Admitted::ClaimTaken(holder) => subject.is_told(held, holder.as_ref(), "a refusal names the holder"),
         admitted => {
-            broken("a held claim is said to be taken", held.name(), format_args!("admit answered {admitted:?}"))
+            broken("a held claim is said to be taken", held.name(), format_args!("the store answered {admitted:?}"))
+        }
+    }
+}
+
+#[track_caller]
+fn is_excluded<H: Harness>(subject: &Subject<H>, held: &Lease, admission: &Admission) {
+    match subject.admit(admission) {
+        Admitted::Excluded(holder) => subject.is_told(held, holder.as_ref(), "a refusal names the holder"),
+        admitted => {
+            let promise = "an admission is excluded while the name is held";
+            broken(promise, held.name(), format_args!("the store answered {admitted:?}"))
         }
     }
 }

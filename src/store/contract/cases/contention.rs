@@ -1,12 +1,13 @@
-//! Cases of many threads that ask for one name: one wins.
+//! Cases of many threads that ask for one name: one wins, and no race consumes an occurrence.
 
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::thread;
 
 use crate::lease::{name::MutexName, request::Lease};
 use crate::store::contract::race::{exactly, patiently, rounds, together};
-use crate::store::contract::subject::{Subject, answered, must};
+use crate::store::contract::subject::{Subject, answered, must, occurrence};
+use crate::store::event_mutex::admission::{Admission, Admitted};
 use crate::store::{contract::harness::Harness, event_mutex::EventMutex};
 
 pub(super) fn of_eight_threads_exactly_one_wins_each_of_a_thousand_rounds<H: Harness>(subject: &Subject<H>) {
@@ -77,6 +78,97 @@ pub(super) fn no_update_is_lost_between_threads<H: Harness>(subject: &Subject<H>
     let count = count.into_inner();
     let happened = format_args!("{count} of {} updates were kept", threads * EACH);
     must(count == threads * EACH, "one at a time", &name, happened);
+}
+
+pub(super) fn of_racing_admissions_of_an_occurrence_exactly_one_is_granted<H: Harness>(subject: &Subject<H>) {
+    let name = subject.name("raced");
+    let attempt = |_, round| {
+        let claim = name.claim("event", occurrence(round));
+        let admitted = subject.admit(&subject.both(&name, &claim));
+        if let Admitted::Granted(grant) = &admitted {
+            // A short task: it has ended before the others have asked.
+            grant.lease().into_iter().for_each(|lease| subject.gives_back(lease));
+        }
+        matches!(admitted, Admitted::Granted(_))
+    };
+    for (round, granted) in rounds(6, 500, attempt, |_| {}).iter().enumerate() {
+        let winners = granted.iter().filter(|granted| **granted).count();
+        let happened = format_args!("{winners} of {} were granted in round {round}", granted.len());
+        must(winners == 1, "of racing admissions of an occurrence exactly one is granted", &name, happened);
+    }
+    subject.is_free(&name, "an admission that was refused keeps no lease");
+}
+
+pub(super) fn an_admission_that_loses_the_claim_in_a_race_keeps_no_lease<H: Harness>(subject: &Subject<H>) {
+    let name = subject.name("raced");
+    // Only the first thread asks for the lease; the others are after the claim.
+    let attempt = |thread, round| {
+        let claim = name.claim("event", occurrence(round));
+        let admitted = subject.admit(&match thread {
+            0 => subject.both(&name, &claim),
+            _ => Admission::claim_only(subject.request(&claim)),
+        });
+        if let Admitted::Granted(grant) = &admitted {
+            grant.lease().into_iter().for_each(|lease| subject.gives_back(lease));
+        }
+        admitted
+    };
+    for (round, answers) in rounds(3, 1_000, attempt, |_| {}).iter().enumerate() {
+        let winners = answers.iter().filter(|admitted| matches!(admitted, Admitted::Granted(_))).count();
+        let happened = format_args!("round {round} gave {answers:?}");
+        must(winners == 1, "of racing admissions of an occurrence exactly one is granted", &name, happened);
+        let said_so = !matches!(answers[0], Admitted::LeaseTaken(_));
+        must(said_so, "a refusal says truly which of the two was taken; the lease was not", &name, happened);
+    }
+    subject.is_free(&name, "an admission that lost the claim gives the lease back");
+}
+
+pub(super) fn a_lost_race_consumes_no_occurrence<H: Harness>(subject: &Subject<H>) {
+    const OCCURRENCES: usize = 200;
+    let name = subject.name("raced");
+    let runs: Vec<AtomicUsize> = (0..OCCURRENCES).map(|_| AtomicUsize::new(0)).collect();
+    let servers = AtomicUsize::new(3);
+    let serve = || {
+        let _left = CountDown(&servers);
+        for (number, runs) in runs.iter().enumerate() {
+            let claim = name.claim("event", occurrence(number));
+            patiently("who asks again is granted, or told who was", &claim, || {
+                match subject.admit(&subject.both(&name, &claim)) {
+                    Admitted::Granted(grant) => {
+                        runs.fetch_add(1, Ordering::SeqCst);
+                        grant.lease().into_iter().for_each(|lease| subject.gives_back(lease));
+                        Some(())
+                    }
+                    Admitted::ClaimTaken(_) => Some(()),
+                    _ => None,
+                }
+            });
+        }
+    };
+    // Runs by hand, which take the lease and no claim, make the servers lose it.
+    let run_by_hand = || {
+        while servers.load(Ordering::SeqCst) > 0 {
+            if let Some(lease) = subject.try_create(&name) {
+                thread::yield_now();
+                subject.gives_back(&lease);
+            }
+            thread::yield_now();
+        }
+    };
+    together(5, |number| if number < 3 { serve() } else { run_by_hand() });
+    for (number, runs) in runs.iter().enumerate() {
+        let runs = runs.load(Ordering::SeqCst);
+        let claim = name.claim("event", occurrence(number));
+        must(runs == 1, "each occurrence runs once, whoever lost a race", &claim, format_args!("it ran {runs} times"));
+    }
+}
+
+struct CountDown<'a>(&'a AtomicUsize);
+
+impl Drop for CountDown<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
 }
 
 /// The lease of each round; one and only one of its creates was granted.

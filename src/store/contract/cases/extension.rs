@@ -1,23 +1,25 @@
 //! Cases of `extend`: only the owner can, and only as long as it holds.
 
 use crate::lease::request::Lease;
+use crate::store::contract::harness::Harness;
 use crate::store::contract::subject::{CaseResult, Subject, long, must};
-use crate::store::{contract::harness::Harness, event_mutex::EventMutex};
+use crate::store::event_mutex::extend_one;
+use crate::store::event_mutex::{EventMutex, batch::Batch};
 
 pub(super) fn a_store_says_whether_it_can_extend<H: Harness>(subject: &Subject<H>) {
-    let (can, lease) = (subject.mutex.can_extend(), subject.create(&subject.name("asked")));
+    let (can, lease) = (subject.mutex.describe().can_extend(), subject.create(&subject.name("asked")));
     let ask = || {
-        let leases = std::slice::from_ref(&lease);
-        [
-            ("extend", subject.mutex.extend(leases, long())),
-            ("release_after", subject.mutex.release_after(leases, long())),
-        ]
+        let mut later = Batch::new();
+        later.release_after(lease.clone(), long());
+        subject.mutex.carry_out(&mut later);
+        let later = later.releases().iter().find_map(|slot| slot.answer().cloned());
+        [("an extension", Some(extend_one(&subject.mutex, &lease, long()))), ("a later release", later)]
     };
     let held = ask();
     subject.gives_back(&lease);
-    for (state, (verb, answers)) in held.map(|it| ("held", it)).into_iter().chain(ask().map(|it| ("free", it))) {
-        let unsupported = matches!(&answers[..], [Err(error)] if error.is_unsupported());
-        let happened = format_args!("can_extend answered {can}, and {verb} of what is {state} {answers:?}");
+    for (state, (verb, answer)) in held.map(|it| ("held", it)).into_iter().chain(ask().map(|it| ("free", it))) {
+        let unsupported = matches!(&answer, Some(Err(error)) if error.is_unsupported());
+        let happened = format_args!("it is described with {can}, and {verb} of what is {state} answered {answer:?}");
         must(
             unsupported != can,
             "what can't be extended is always unsupported, and else never",
@@ -139,10 +141,14 @@ pub(super) fn several_extensions_are_independent<H: Harness>(subject: &Subject<H
     subject.gives_back(&leases[1]);
     subject.gives_back(&leases[2]);
     let holder = subject.create(&names[2]);
-    let answers = subject.mutex.extend(&leases, subject.short());
-    let apart = matches!(answers[..], [Ok(true), Ok(false), Ok(false), Ok(true)]);
+    let answers = subject.extend_all(&leases, subject.short());
     let promise = "each lease of several is extended, or not, by itself";
-    must(apart, promise, &names[0], format_args!("extend answered {answers:?} for ours, free, another's, ours"));
+    must(
+        answers == [true, false, false, true],
+        promise,
+        &names[0],
+        format_args!("extend answered {answers:?} for ours, free, another's, ours"),
+    );
     subject.let_pass(subject.short());
     subject.is_free(&names[0], promise);
     subject.is_free(&names[1], promise);

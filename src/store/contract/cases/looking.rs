@@ -1,9 +1,12 @@
-//! Cases of `exists` and `holder`: looking changes nothing.
+//! Cases of `exists` and `held`: looking changes nothing, and what is told is true.
 
 use chrono::TimeDelta;
 
-use crate::store::contract::subject::{CaseResult, Subject, answered, broken, long, must};
-use crate::store::{contract::harness::Harness, contract::race::beside, event_mutex::EventMutex};
+use super::naming::ODD;
+use crate::lease::{name::MutexName, request::Lease};
+use crate::store::contract::subject::{CaseResult, Subject, answered, broken, long, must, occurrence};
+use crate::store::event_mutex::{EventMutex, held::Held, held::Names};
+use crate::store::{contract::harness::Harness, contract::race::beside};
 
 pub(super) fn looking_at_a_free_name_leaves_it_free<H: Harness>(subject: &Subject<H>) {
     let name = subject.name("free");
@@ -40,12 +43,17 @@ pub(super) fn looking_at_a_held_name_does_not_prolong_it<H: Harness>(subject: &S
 
 pub(super) fn looking_never_makes_a_create_fail<H: Harness>(subject: &Subject<H>) {
     let name = subject.name("hammered");
+    let tells = |mutex: &dyn EventMutex, names| match mutex.held(names) {
+        Err(error) if error.is_unsupported() => {}
+        answer => drop(answered("held", &name, answer)),
+    };
     let look = || {
         let mutex = subject.another_mutex();
         for _ in 0..50 {
             answered("exists", &name, mutex.exists(&name));
-            answered("holder", &name, mutex.holder(&name));
+            tells(&mutex, Names::Exactly(&name));
         }
+        tells(&mutex, Names::LeasesWithPrefix(name.mutex()));
     };
     beside(3, look, || {
         for _ in 0..1_000 {
@@ -84,4 +92,94 @@ pub(super) fn the_holder_is_told_truly_or_not_at_all<H: Harness>(subject: &Subje
     let after = subject.holder(&name);
     must(after.is_none(), "nobody holds an expired name", &name, format_args!("told {after:?}"));
     CaseResult::Passed
+}
+
+pub(super) fn a_store_lists_the_leases_that_are_held_and_nothing_else<H: Harness>(subject: &Subject<H>) -> CaseResult {
+    if let Some(unsupported) = can_not_list(subject) {
+        return unsupported;
+    }
+    let prefix = subject.name("listed:");
+    let name = |text: &str| subject.name(format_args!("listed:{text}"));
+    let held = ["", "a", "b", "a:b", "c", "C"].map(|text| subject.create(&name(text)));
+    // Other names, and of other kinds; what is not held any more.
+    for other in ["listed", "Listed:a", "listed;", "other:listed:"] {
+        subject.create(&subject.name(other));
+    }
+    for of in [&held[1], &subject.create(&subject.name("unlisted"))] {
+        subject.create(&of.name().claim("event", occurrence(0)));
+        subject.create(&of.name().permit("event", "day@1970-01-01T00:00:00+00:00"));
+        subject.create(&of.name().mark("event", "paused"));
+    }
+    subject.create(&name("claimed alone").claim("event", occurrence(0)));
+    subject.create(&name("marked alone").mark("event", "paused"));
+    subject.gives_back(&subject.create(&name("given back")));
+    subject.create_for(&name("ended"), subject.short());
+    subject.let_pass(subject.short());
+
+    let mut expected: Vec<&Lease> = held.iter().collect();
+    are_listed(subject, prefix.mutex(), &expected);
+    while let Some(lease) = expected.pop() {
+        subject.gives_back(lease);
+        are_listed(subject, prefix.mutex(), &expected);
+    }
+    CaseResult::Passed
+}
+
+pub(super) fn a_prefix_is_text_and_no_pattern<H: Harness>(subject: &Subject<H>) -> CaseResult {
+    if let Some(unsupported) = can_not_list(subject) {
+        return unsupported;
+    }
+    let leases: Vec<Lease> = ODD.iter().map(|ending| subject.create(&subject.name(ending))).collect();
+    for prefix in leases.iter().map(|lease| lease.name().mutex()).chain([&*subject.run]) {
+        let expected: Vec<&Lease> = leases.iter().filter(|lease| lease.name().mutex().starts_with(prefix)).collect();
+        are_listed(subject, prefix, &expected);
+    }
+    let longest = format!("{:x<1$}", subject.run, MutexName::MAX_CHARS);
+    for none in [&longest, &format!("{longest}x"), &format!("{}\u{10ffff}", subject.run)] {
+        are_listed(subject, none, &[]);
+    }
+    let all = subject.held(Names::LeasesWithPrefix("")).unwrap_or_default();
+    for lease in &leases {
+        let listed = all.iter().filter(|held| held.name() == lease.name()).count();
+        must(
+            listed == 1,
+            "an empty prefix lists all leases",
+            lease.name(),
+            format_args!("it was listed {listed} times"),
+        );
+    }
+    CaseResult::Passed
+}
+
+/// `None` where the store lists the leases of a prefix; else that it can't, which it then has to say each time.
+fn can_not_list<H: Harness>(subject: &Subject<H>) -> Option<CaseResult> {
+    let name = subject.name("whether leases are listed");
+    let list = || subject.held(Names::LeasesWithPrefix(name.mutex())).map(|held| held.len());
+    let lease = subject.create(&name);
+    let held = list();
+    subject.gives_back(&lease);
+    match (held, list()) {
+        (Some(1), Some(0)) => None,
+        (None, None) => Some(CaseResult::DoesNotApply("the store can't list leases by a prefix, and says so")),
+        counts => {
+            broken("a store lists leases, or says each time that it can't", &name, format_args!("it listed {counts:?}"))
+        }
+    }
+}
+
+/// The leases that are held of this prefix, each told once and as it is told by its own name.
+#[track_caller]
+fn are_listed<H: Harness>(subject: &Subject<H>, prefix: &str, expected: &[&Lease]) {
+    let mut listed = subject.held(Names::LeasesWithPrefix(prefix)).unwrap_or_default();
+    listed.sort_by(|a, b| a.name().cmp(b.name()));
+    let mut expected = expected.to_vec();
+    expected.sort_by(|a, b| a.name().cmp(b.name()));
+    let promise = "the leases of a prefix are those of the names that begin with it";
+    let names = listed.iter().map(Held::name);
+    let same = names.eq(expected.iter().map(|lease| lease.name()));
+    let happened = format_args!("listed are {listed:?}, held are {expected:?}");
+    must(same, promise, &prefix, happened);
+    for (held, lease) in listed.iter().zip(&expected) {
+        subject.is_told(lease, held.holder(), "what is listed is told truly");
+    }
 }

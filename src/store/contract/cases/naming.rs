@@ -10,7 +10,7 @@ use crate::store::contract::subject::{Subject, lease, occurrence};
 
 /// Names that somebody's store takes for one another: each pair has cost somebody a lock.
 #[rustfmt::skip] // a line for each kind of hazard
-const ODD: &[&str] = &[
+pub(super) const ODD: &[&str] = &[
     // Case, in several alphabets, and what looks or sorts alike.
     "name", "Name", "NAME", "stra\u{df}e", "strasse", "STRASSE", "stra\u{1e9e}e", "i", "I", "\u{130}", "\u{131}",
     "\u{3c3}", "\u{3c2}", "k", "\u{212a}", "\u{ff4e}ame", "\u{fb01}", "fi", "\u{1f600}", "\u{1f601}",

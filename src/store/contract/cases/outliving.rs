@@ -69,7 +69,7 @@ pub(super) fn a_later_release_frees_a_name_whoever_has_its_lifeline<H: Harness>(
         let _lifeline = lifeline_of(subject, &lease);
         let end = subject.clock.moment().plus(rest.get());
         let released = subject.release_after(&lease, rest);
-        must(released, "the owner releases later what it holds", name, "release_after answered false");
+        must(released, "the owner releases later what it holds", name, "it answered false");
         let exists = subject.before(end, subject.exists(name))?;
         must(exists, "a name that is released later is held until then", name, "exists answered false");
         subject.let_pass(rest);

@@ -1,8 +1,8 @@
 //! Cases of late releases: only the owner releases.
 
 use crate::lease::request::Lease;
+use crate::store::contract::harness::Harness;
 use crate::store::contract::subject::{Subject, must};
-use crate::store::{contract::harness::Harness, event_mutex::EventMutex};
 
 pub(super) fn a_second_forget_changes_nothing<H: Harness>(subject: &Subject<H>) {
     let name = subject.name("forgotten twice");
@@ -43,9 +43,8 @@ pub(super) fn a_late_release_of_several_leaves_the_new_holder_alone<H: Harness>(
     let late = names.each_ref().map(|name| subject.create_for(name, subject.short()));
     subject.let_pass(subject.short());
     let holders = names.each_ref().map(|name| subject.create(name));
-    let answers = subject.mutex.release(&late);
-    let alone = matches!(answers[..], [Ok(false), Ok(false)]);
-    must(alone, "a late release answers false", &names[0], format_args!("release answered {answers:?}"));
+    let answers = subject.release_all(&late);
+    must(answers == [false, false], "a late release answers false", &names[0], format_args!("got {answers:?}"));
     for holder in &holders {
         subject.is_held_by(holder, "a late release leaves the new holder alone");
         subject.gives_back(holder);

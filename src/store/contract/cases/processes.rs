@@ -12,8 +12,9 @@ use std::thread;
 use crate::lease::{name::MutexName, request::Lease, term::Term};
 use crate::store::contract::child::{Other, say};
 use crate::store::contract::subject::{CaseResult, Subject, answered, broken, lease, long, must};
-use crate::store::event_mutex::lifeline::Lifeline;
-use crate::store::{contract::harness::Harness, contract::race::patiently, event_mutex::EventMutex};
+use crate::store::event_mutex::extend_one;
+use crate::store::event_mutex::{EventMutex, lifeline::Lifeline};
+use crate::store::{contract::harness::Harness, contract::race::patiently};
 
 const PROCESSES: usize = 4;
 const NAMES: usize = 1_000;
@@ -310,7 +311,7 @@ fn hold<H: Harness>(subject: &Subject<H>, words: &Receiver<String>) {
     for word in words {
         match (word.as_str(), &held) {
             ("forget", Some(held)) => say(&subject.forget(held).to_string()),
-            ("extend", Some(held)) => match subject.mutex.extend(std::slice::from_ref(held), long()).remove(0) {
+            ("extend", Some(held)) => match extend_one(&subject.mutex, held, long()) {
                 Err(error) if error.is_unsupported() => say("unsupported"),
                 answer => say(&answered("extend", held.name(), answer).to_string()),
             },

@@ -1,8 +1,24 @@
-//! Cases of `release_after`: the name stays held until then, also when the process has gone.
+//! Cases of releases, at once and later: a name that is released later stays held until then, also when the process has gone.
 
 use crate::lease::{request::Lease, term::Term};
 use crate::store::contract::subject::{CaseResult, Subject, long, must};
-use crate::store::{contract::harness::Harness, event_mutex::EventMutex};
+use crate::store::{contract::harness::Harness, event_mutex::batch::Batch};
+
+pub(super) fn several_leases_are_released_in_order<H: Harness>(subject: &Subject<H>) {
+    let names = ["one", "given back", "another's", "two"].map(|text| subject.name(text));
+    let leases = names.each_ref().map(|name| subject.create(name));
+    subject.gives_back(&leases[1]);
+    subject.gives_back(&leases[2]);
+    let holder = subject.create(&names[2]);
+    let answers = subject.release_all(&leases);
+    let promise = "each lease of several is released, or not, by itself";
+    let happened = format_args!("it answered {answers:?} for ours, free, another's, ours");
+    must(answers == [true, false, false, true], promise, &names[0], happened);
+    subject.is_held_by(&holder, promise);
+    for at in [0, 1, 3] {
+        subject.is_free(&names[at], promise);
+    }
+}
 
 pub(super) fn a_name_that_is_released_later_is_held_until_then<H: Harness>(subject: &Subject<H>) -> CaseResult {
     if let Some(unsupported) = subject.can_not_extend() {
@@ -49,7 +65,7 @@ pub(super) fn a_later_release_shortens_and_lengthens<H: Harness>(subject: &Subje
         let released = subject.release_after(&lease, rest);
         // Too late to be ours, perhaps.
         subject.before(lease.deadline(), ())?;
-        must(released, "the owner releases later what it holds", name, "release_after answered false");
+        must(released, "the owner releases later what it holds", name, "it answered false");
         subject.let_pass(term);
         let exists = subject.before(end, subject.exists(name))?;
         must(exists, "a name is held until its later release, however short its term was", name, "exists said false");
@@ -107,10 +123,14 @@ pub(super) fn several_later_releases_are_independent<H: Harness>(subject: &Subje
     subject.gives_back(&leases[1]);
     subject.gives_back(&leases[2]);
     let holder = subject.create(&names[2]);
-    let answers = subject.mutex.release_after(&leases, subject.short());
-    let apart = matches!(answers[..], [Ok(true), Ok(false), Ok(false), Ok(true)]);
+    let mut batch = Batch::new();
+    for lease in leases {
+        batch.release_after(lease, subject.short());
+    }
+    let (answers, _) = subject.carry_out(batch);
     let promise = "each lease of several is released later, or not, by itself";
-    must(apart, promise, &names[0], format_args!("release_after answered {answers:?} for ours, free, another's, ours"));
+    let happened = format_args!("it answered {answers:?} for ours, free, another's, ours");
+    must(answers == [true, false, false, true], promise, &names[0], happened);
     subject.let_pass(subject.short());
     subject.is_held_by(&holder, promise);
     for at in [0, 1, 3] {
@@ -119,14 +139,36 @@ pub(super) fn several_later_releases_are_independent<H: Harness>(subject: &Subje
     CaseResult::Passed
 }
 
+pub(super) fn releases_of_one_batch_have_rests_of_their_own<H: Harness>(subject: &Subject<H>) -> CaseResult {
+    if let Some(unsupported) = subject.can_not_extend() {
+        return unsupported;
+    }
+    let names = ["a while", "at once", "longer", "also at once"].map(|text| subject.name(text));
+    let rests = [Some(subject.short()), None, Some(long()), None];
+    let mut batch = Batch::new();
+    for (name, rest) in names.iter().zip(rests) {
+        batch.give_back(subject.create(name), rest);
+    }
+    let (answers, _) = subject.carry_out(batch);
+    let promise = "each release of a batch has a rest of its own";
+    must(answers == [true; 4], promise, &names[0], format_args!("it answered {answers:?}"));
+    subject.is_free(&names[1], promise);
+    subject.is_free(&names[3], promise);
+    subject.let_pass(subject.short());
+    subject.is_free(&names[0], promise);
+    subject.is_held(&names[2], promise);
+    subject.is_refused(&names[2]);
+    CaseResult::Passed
+}
+
 #[track_caller]
 fn is_released_after<H: Harness>(subject: &Subject<H>, lease: &Lease, rest: Term) {
     let released = subject.release_after(lease, rest);
-    must(released, "the owner releases later what it holds", lease.name(), "release_after answered false");
+    must(released, "the owner releases later what it holds", lease.name(), "it answered false");
 }
 
 #[track_caller]
 fn is_not_released<H: Harness>(subject: &Subject<H>, lease: &Lease, rest: Term) {
     let released = subject.release_after(lease, rest);
-    must(!released, "only who holds a name releases it, also later", lease.name(), "release_after answered true");
+    must(!released, "only who holds a name releases it, also later", lease.name(), "it answered true");
 }

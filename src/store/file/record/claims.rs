@@ -19,7 +19,7 @@ const CLAIMS_MAX: u32 = 1 << 17;
 const SWEEP: u32 = 16;
 
 /// The number of a claim's slot.
-pub(super) type Slot = u32;
+pub(super) type ClaimSlot = u32;
 
 /// The claims of a locked record.
 pub(super) struct Claims<'a> {
@@ -36,21 +36,21 @@ pub(super) struct Claims<'a> {
 
 /// The result of a look for one claim.
 pub(super) struct Search {
-    pub(super) taken: Option<(Holder, Slot)>,
+    pub(super) taken: Option<(Holder, ClaimSlot)>,
     pub(super) room: Room,
 }
 
 /// Where another claim can be written.
 #[derive(Clone, Copy)]
 pub(super) enum Room {
-    At(Slot),
+    At(ClaimSlot),
     /// Where this index says.
     Indexed(ClaimIndex),
 }
 
 /// A claim that was written, and will be granted with the state.
 pub(super) struct WrittenClaim {
-    slot: Slot,
+    slot: ClaimSlot,
     /// It has the claim, but is not valid yet.
     index: Option<ClaimIndex>,
 }
@@ -75,10 +75,10 @@ impl Claims<'_> {
 
     fn find_in(
         &self,
-        slots: &[Slot],
+        slots: &[ClaimSlot],
         hash: ClaimHash,
         validity: &Validity,
-    ) -> Result<Option<(Holder, Slot)>, FileError> {
+    ) -> Result<Option<(Holder, ClaimSlot)>, FileError> {
         let mut buffer = [0; CLAIM_LEN];
         for &slot in slots {
             let claim = ClaimLine::on(self.read_at(&mut buffer, slot)?);
@@ -161,7 +161,7 @@ impl Claims<'_> {
     }
 
     /// A slot with room, the next that the index names or one at the end, and the claim that stood there before.
-    fn sweep(&self, index: &mut ClaimIndex) -> Result<(Slot, Option<ClaimHash>), FileError> {
+    fn sweep(&self, index: &mut ClaimIndex) -> Result<(ClaimSlot, Option<ClaimHash>), FileError> {
         let (count, validity) = (self.count()?, self.validity());
         let first = if index.next_slot < count { index.next_slot } else { 0 };
         let mut buffer = [0; SWEEP as usize * CLAIM_LEN];
@@ -191,11 +191,11 @@ impl Claims<'_> {
         let _ = self.free(written.slot);
     }
 
-    pub(super) fn rewrite(&self, slot: Slot, name: &MutexName, holder: &Holder) -> Result<(), FileError> {
+    pub(super) fn rewrite(&self, slot: ClaimSlot, name: &MutexName, holder: &Holder) -> Result<(), FileError> {
         self.write_at(slot, &claim_line(name, ClaimHash::of(name), holder))
     }
 
-    pub(super) fn free(&self, slot: Slot) -> Result<(), FileError> {
+    pub(super) fn free(&self, slot: ClaimSlot) -> Result<(), FileError> {
         self.write_at(slot, &ClaimLine::FREE)
     }
 
@@ -211,7 +211,7 @@ impl Claims<'_> {
     }
 
     /// Returns the slot behind the last one.
-    fn for_each(&self, mut each: impl FnMut(Slot, ClaimLine<'_>)) -> Result<Slot, FileError> {
+    fn for_each(&self, mut each: impl FnMut(ClaimSlot, ClaimLine<'_>)) -> Result<ClaimSlot, FileError> {
         let mut buffer = vec![0; CLAIMS_AT_ONCE as usize * CLAIM_LEN];
         for first in (0..CLAIMS_MAX).step_by(CLAIMS_AT_ONCE as usize) {
             let mut next = first;
@@ -236,15 +236,15 @@ impl Claims<'_> {
         Validity::at(self.now, self.last_claim)
     }
 
-    fn offset(&self, slot: Slot) -> u64 {
+    fn offset(&self, slot: ClaimSlot) -> u64 {
         self.start + u64::from(slot) * CLAIM_LEN as u64
     }
 
-    fn read_at<'b>(&self, buffer: &'b mut [u8], slot: Slot) -> Result<&'b [u8], FileError> {
+    fn read_at<'b>(&self, buffer: &'b mut [u8], slot: ClaimSlot) -> Result<&'b [u8], FileError> {
         self.record.read_at(buffer, self.offset(slot))
     }
 
-    fn write_at(&self, slot: Slot, line: &[u8; CLAIM_LEN]) -> Result<(), FileError> {
+    fn write_at(&self, slot: ClaimSlot, line: &[u8; CLAIM_LEN]) -> Result<(), FileError> {
         self.record.write_at(line, self.offset(slot))
     }
 }

@@ -1,16 +1,19 @@
 //! A record while it is locked: every look, grant, renewal and release is one critical section here.
 
+use std::sync::Arc;
+
 use chrono::{DateTime, Utc};
 
-use super::claims::{Claims, Room, Slot};
+use super::claims::{ClaimSlot, Claims, Room};
 use super::name_block::{HEADER_MAX, NameCheck, check_name};
 use super::record_lock::RecordLock;
 use super::state::{KnownState, LeaseEnd, LeaseState, RecordState, STATE_LEN};
 use crate::lease::{holder::Holder, name::MutexName, owner::Owner, request::Lease, term::Term, token::FencingToken};
 use crate::store::event_mutex::admission::{Admission, Admitted, Grant};
 use crate::store::file::life_file::{LifeFile, LifeLock, is_alive, is_any_alive, noting_if_ended};
-use crate::store::file::paths::MutexPaths;
-use crate::store::{event_mutex::broken_lease::Broken, file::error::FileError, file::open_file::OpenFile};
+use crate::store::file::{directory::Directory, paths::MutexPaths};
+use crate::store::{event_mutex::broken_lease::Broken, event_mutex::held::Held};
+use crate::store::{file::error::FileError, file::open_file::OpenFile};
 use crate::time::clock::wall_plus;
 
 /// A locked record and its state. Nobody else looks at it or changes it before this is dropped.
@@ -34,6 +37,16 @@ pub(crate) enum HeldBy {
     Unknown,
 }
 
+impl HeldBy {
+    pub(crate) fn named(self, name: MutexName) -> Option<Held> {
+        match self {
+            Self::Nobody => None,
+            Self::Known(holder) => Some(Held::new(name, Some(holder))),
+            Self::Unknown => Some(Held::new(name, None)),
+        }
+    }
+}
+
 /// The answer to an admission, and what follows from it.
 pub(crate) struct Decided {
     pub(crate) answer: Admitted,
@@ -47,7 +60,7 @@ pub(crate) struct Decided {
 #[derive(Clone, Copy)]
 enum RecordPart {
     Lease(LeaseEnd),
-    Claim(Slot),
+    Claim(ClaimSlot),
 }
 
 impl LockedRecord<'_> {
@@ -107,10 +120,24 @@ impl LockedRecord<'_> {
         }
     }
 
-    /// Grants all of `admission` or nothing. The claim is asked first: a server that comes late is told so, also while
-    /// another one runs.
-    pub(crate) fn admit(&mut self, admission: &Admission, spare: &mut Option<LifeFile>) -> Result<Decided, FileError> {
+    pub(crate) fn directory(&self) -> Arc<Directory> {
+        self.paths.directory()
+    }
+
+    /// Grants all of `admission` or nothing, unless somebody holds the name that excludes it. The claim is asked before the
+    /// lease: a server that comes late is told so, also while another one runs.
+    pub(crate) fn admit(
+        &mut self,
+        admission: &Admission,
+        excluded_by: HeldBy,
+        spare: &mut Option<LifeFile>,
+    ) -> Result<Decided, FileError> {
         let refused = |answer| Ok(Decided { answer, life: None, superseded: None });
+        match excluded_by {
+            HeldBy::Nobody => {}
+            HeldBy::Known(holder) => return refused(Admitted::Excluded(Some(holder))),
+            HeldBy::Unknown => return refused(Admitted::Excluded(None)),
+        }
         let mut room = None;
         if let Some(claim) = admission.claim() {
             let search = self.claims().find(claim.name())?;
@@ -163,10 +190,18 @@ impl LockedRecord<'_> {
         granted.map(|()| superseded)
     }
 
-    /// Gives the name back. `life`: the life file of the lease, if it is in hand. `false`: the lease was not its owner's.
-    pub(crate) fn release(&mut self, lease: &Lease, life: Option<&LifeLock>) -> Result<bool, FileError> {
-        let Some((_, part)) = self.find_own(lease, life)? else { return Ok(false) };
-        self.free(part).map(|()| true)
+    /// Gives the name back, now or after a `rest`, whether or not its holder lives then. `life`: the life file of the lease,
+    /// if it is in hand. `false`: the lease was not its owner's.
+    pub(crate) fn release(
+        &mut self,
+        lease: &Lease,
+        rest: Option<Term>,
+        life: Option<&LifeLock>,
+    ) -> Result<bool, FileError> {
+        let Some((holder, part)) = self.find_own(lease, life)? else { return Ok(false) };
+        let Some(rest) = rest else { return self.free(part).map(|()| true) };
+        let part = if let RecordPart::Lease(_) = part { RecordPart::Lease(LeaseEnd::Term) } else { part };
+        self.write_entry(lease, holder.held_until(wall_plus(self.now, rest.get())), part)
     }
 
     /// Lets the lease last as long as its life file is locked, whatever its term. `false`: it was not its owner's, or was
@@ -184,27 +219,13 @@ impl LockedRecord<'_> {
     /// Lets the term begin anew. `false`: the lease was not its owner's.
     pub(crate) fn extend(&mut self, lease: &Lease, term: Term) -> Result<bool, FileError> {
         let until = wall_plus(self.now, term.get());
-        self.rewrite(lease, None, |holder, part| (holder.held_until(until), part))
-    }
-
-    /// Lets the lease end after `rest`, whether or not its holder lives then. `false`: it was not its owner's.
-    pub(crate) fn release_after(
-        &mut self,
-        rest: Term,
-        lease: &Lease,
-        life: Option<&LifeLock>,
-    ) -> Result<bool, FileError> {
-        let until = wall_plus(self.now, rest.get());
-        self.rewrite(lease, life, |holder, part| match part {
-            RecordPart::Lease(_) => (holder.held_until(until), RecordPart::Lease(LeaseEnd::Term)),
-            RecordPart::Claim(_) => (holder.held_until(until), part),
-        })
+        self.rewrite(lease, |holder| holder.held_until(until))
     }
 
     /// Notes which process group works under the lease. `false`: it was not its owner's.
     #[cfg(unix)]
     pub(crate) fn note_process_group(&mut self, lease: &Lease, group: u32) -> Result<bool, FileError> {
-        self.rewrite(lease, None, |holder, part| (holder.with_process_group(group), part))
+        self.rewrite(lease, |holder| holder.with_process_group(group))
     }
 
     /// Frees the name, whoever holds it.
@@ -239,16 +260,15 @@ impl LockedRecord<'_> {
     }
 
     /// Changes the entry of `lease`. `false`: it was not its owner's.
-    fn rewrite(
-        &mut self,
-        lease: &Lease,
-        life: Option<&LifeLock>,
-        change: impl FnOnce(Holder, RecordPart) -> (Holder, RecordPart),
-    ) -> Result<bool, FileError> {
-        let Some((holder, part)) = self.find_own(lease, life)? else { return Ok(false) };
-        match change(holder, part) {
-            (holder, RecordPart::Lease(end)) => self.write_lease(LeaseState::Held { holder, end })?,
-            (holder, RecordPart::Claim(slot)) => self.claims().rewrite(slot, lease.name(), &holder)?,
+    fn rewrite(&mut self, lease: &Lease, change: impl FnOnce(Holder) -> Holder) -> Result<bool, FileError> {
+        let Some((holder, part)) = self.find_own(lease, None)? else { return Ok(false) };
+        self.write_entry(lease, change(holder), part)
+    }
+
+    fn write_entry(&mut self, lease: &Lease, holder: Holder, part: RecordPart) -> Result<bool, FileError> {
+        match part {
+            RecordPart::Lease(end) => self.write_lease(LeaseState::Held { holder, end })?,
+            RecordPart::Claim(slot) => self.claims().rewrite(slot, lease.name(), &holder)?,
         }
         Ok(true)
     }

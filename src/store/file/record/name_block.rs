@@ -1,6 +1,6 @@
 //! How a record begins: the block that names the format and the mutex, and what another beginning means.
 
-use super::sealed_block::{FRAME, escaped, unsealed, write_sealed};
+use super::sealed_block::{FRAME, escaped, unescaped, unsealed, write_sealed};
 use super::state::STATE_LEN;
 use crate::lease::name::MutexName;
 
@@ -44,14 +44,34 @@ pub(super) fn check_name<'a>(header: &'a [u8], expected: &[u8]) -> NameCheck<'a>
     if !MAGIC.as_bytes().starts_with(begun) {
         return if header.iter().all(|byte| *byte == 0) { NameCheck::Torn } else { NameCheck::Foreign };
     }
+    written_name(header).map_or(NameCheck::Torn, NameCheck::Another)
+}
+
+/// The name of the mutex whose record begins so, if its name block is whole.
+pub(super) fn name_in(header: &[u8]) -> Option<MutexName> {
+    MutexName::lease(unescaped(written_name(header)?)?).ok()
+}
+
+/// The name, escaped.
+fn written_name(header: &[u8]) -> Option<&str> {
     let whole = (NAME_GRAIN..=header.len()).step_by(NAME_GRAIN).find_map(|len| unsealed(&header[..len]));
-    let name = whole.and_then(|text| text.strip_prefix(MAGIC)?.strip_prefix("name ")?.lines().next());
-    name.map_or(NameCheck::Torn, NameCheck::Another)
+    whole?.strip_prefix(MAGIC)?.strip_prefix("name ")?.lines().next()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_record_says_its_name() {
+        for name in ["reports", "50 %\n\u{85}reports ", "%", " \0", &"\u{85}".repeat(512)] {
+            let name = MutexName::lease(name).unwrap();
+            let block = name_block(name.mutex());
+            assert_eq!(name_in(&[&block[..], &[b'x'; 300]].concat()), Some(name));
+            assert_eq!(name_in(&block[..block.len() - 1]), None);
+        }
+        assert_eq!(name_in(b"root:x:0:0"), None);
+    }
 
     #[test]
     fn the_beginning_of_a_file_tells_whose_it_is() {

@@ -59,6 +59,18 @@ pub(super) fn escaped(text: &str) -> Cow<'_, str> {
     Cow::Owned(line)
 }
 
+/// The text of an [`escaped`] one.
+pub(super) fn unescaped(line: &str) -> Option<String> {
+    let mut parts = line.split('%');
+    let mut text = parts.next()?.as_bytes().to_vec();
+    for part in parts {
+        let (byte, plain) = part.split_at_checked(2)?;
+        text.push(u8::from_str_radix(byte, 16).ok()?);
+        text.extend_from_slice(plain.as_bytes());
+    }
+    String::from_utf8(text).ok()
+}
+
 /// A time as RFC 3339 writes it, always as wide, so that texts compare as their times do.
 pub(super) fn stamp(time: DateTime<Utc>) -> String {
     match time.year() {
@@ -110,6 +122,10 @@ mod tests {
     fn an_escaped_text_stays_on_its_line() {
         assert_eq!(escaped("db:backup {1}/é 😀"), "db:backup {1}/é 😀");
         assert_eq!(escaped("a\0b\nc%41\u{85}\x7f"), "a%00b%0Ac%2541%C2%85%7F");
+        assert_eq!(unescaped("a%00b%0Ac%2541%C2%85%7F").unwrap(), "a\0b\nc%41\u{85}\x7f");
+        for foreign in ["%", "%4", "%xx", "%é", "%C2"] {
+            assert_eq!(unescaped(foreign), None, "{foreign}");
+        }
     }
 
     #[test]

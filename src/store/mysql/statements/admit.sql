@@ -1,11 +1,12 @@
 -- Writes what was found to be free, all of it or nothing.
 --
--- {rows}    the rows, in the order of their names
--- {names}   their names
--- {owners}  their owners
--- {token}   the token of all of them
--- {looked}  the server's time of the look that came before, in microseconds
--- {until}   the server's time up to which somebody waits for the answer, in microseconds
+-- {rows}       the rows, in the order of their names
+-- {names}      their names
+-- {excluding}  names of which none may be held, or NULL
+-- {owners}     the owners of the rows
+-- {token}      the token of all of them
+-- {looked}     the server's time of the look that came before, in microseconds
+-- {until}      the server's time up to which somebody waits for the answer, in microseconds
 --
 -- Returns how many rows are ours, as the last row: none if somebody else was granted them in between. They are counted by
 -- a query: what the server counts as affected rows is the client's choice.
@@ -28,12 +29,23 @@ ON DUPLICATE KEY UPDATE
     term_us = IF(owner = VALUES(owner), VALUES(term_us), term_us);
 -- Makes a transaction fail that wrote something and must not be committed, by inserting rows that the primary key refuses:
 -- a row that somebody else was granted in between; or all rows, if the server's time is outside of the window, because it
--- is too late or the clock was set back. Nothing but these names may be read: what is read is locked. Whoever wrote nothing
--- commits nothing, and lets the next one have the rows without another round trip.
+-- is too late or the clock was set back, or if somebody has taken a name that excludes them. Nothing but these names may be
+-- read: what is read is locked. Whoever wrote nothing commits nothing, and lets the next one have the rows without another
+-- round trip.
+--
+-- The names that exclude the rows are read when the rows are written, and locked, whatever the isolation level is. Of two
+-- that exclude each other, each would wait for the other: the server ends one, which looks again. Who only reads a name
+-- waits for nobody else who does.
 INSERT INTO soloist_mutexes SELECT * FROM soloist_mutexes FORCE INDEX (PRIMARY)
 WHERE name IN ({names}) AND (
     owner NOT IN ({owners}) OR token <> {token}
     OR TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) NOT BETWEEN {looked} AND {until}
+    OR EXISTS (
+        SELECT 1 FROM soloist_mutexes AS excluding FORCE INDEX (PRIMARY)
+        WHERE name IN ({excluding}) AND NOT (released_token <=> token) AND expires_at > UTC_TIMESTAMP(6)
+            AND NOT (owner IN ({owners}) AND token = {token})
+        LOCK IN SHARE MODE
+    )
 ) AND EXISTS (
     SELECT 1 FROM soloist_mutexes AS ours FORCE INDEX (PRIMARY)
     WHERE name IN ({names}) AND owner IN ({owners}) AND token = {token}

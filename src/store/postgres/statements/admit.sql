@@ -1,22 +1,35 @@
 -- Writes what was found to be free, all of it or nothing.
 --
--- {rows}    the rows, in the order of their names
--- {names}   their names
--- {owners}  their owners
--- {token}   the token of all of them
--- {looked}  the server's time of the look that came before, in microseconds
--- {until}   the server's time up to which somebody waits for the answer, in microseconds
+-- {rows}       the rows, in the order of their names
+-- {names}      their names
+-- {excluding}  names of which none may be held, or NULL
+-- {owners}     the owners of the rows
+-- {token}      the token of all of them
+-- {looked}     the server's time of the look that came before, in microseconds
+-- {until}      the server's time up to which somebody waits for the answer, in microseconds
 --
--- Returns how many rows it wrote, as the last row: none if somebody else was granted one of them in between, or if the
--- server's time is outside of the window, because it is too late or the clock was set back.
+-- Returns how many rows it wrote, as the last row: none if somebody else was granted one of them in between, or a name that
+-- excludes them, or if the server's time is outside of the window, because it is too late or the clock was set back.
 --
 -- A server that is sent several statements at once carries out all of them or none.
 --
 -- Those who ask for the same names at the same moment queue here, so that each sees what the one before has committed.
--- The queue keeps errors out of the server's log; the promises don't need it. A transaction gets 50 of these locks at most,
--- because a server has memory for 64 in each, on average.
-SELECT pg_advisory_xact_lock('soloist_mutexes'::regclass::oid::integer, key)
-FROM (SELECT DISTINCT hashtext(name) AS key FROM unnest(ARRAY[{names}]) AS name ORDER BY key LIMIT 50) AS queue;
+-- For the rows, the queue keeps errors out of the server's log; the promises don't need it. For a name that excludes them it
+-- is needed: whoever takes that waits for us, or we for them. Those whom the same name excludes share its place. A
+-- transaction gets 50 of these locks, because a server has memory for 64 in each, on average; and those of the names that
+-- exclude its rows, which are few, before the others. They are taken in the order of their keys.
+SELECT CASE
+    WHEN asked THEN pg_advisory_xact_lock('soloist_mutexes'::regclass::oid::integer, key)::text
+    ELSE pg_advisory_xact_lock_shared('soloist_mutexes'::regclass::oid::integer, key)::text
+END
+FROM (
+    SELECT hashtext(name) AS key, bool_or(asked) AS asked
+    FROM (
+        SELECT name, true AS asked FROM unnest(ARRAY[{names}]) AS name
+        UNION ALL SELECT name, false FROM unnest(ARRAY[{excluding}]::text[]) AS name
+    ) AS names
+    GROUP BY key ORDER BY bool_and(asked), key LIMIT 50
+) AS queue ORDER BY key;
 WITH written AS (
     INSERT INTO soloist_mutexes AS held (name, owner, token, host, pid, acquired_at, expires_at, term_token, term_us)
     SELECT * FROM (VALUES {rows}) AS asked
@@ -25,6 +38,9 @@ WITH written AS (
             token >= {token}
             OR released_token IS DISTINCT FROM token AND expires_at > clock_timestamp() AND owner NOT IN ({owners})
         )
+    ) AND NOT EXISTS (
+        SELECT FROM soloist_mutexes
+        WHERE name IN ({excluding}) AND released_token IS DISTINCT FROM token AND expires_at > clock_timestamp()
     )
     ON CONFLICT (name) DO UPDATE SET
         owner = excluded.owner, token = excluded.token, host = excluded.host, pid = excluded.pid,

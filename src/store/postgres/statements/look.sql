@@ -1,6 +1,6 @@
 -- Looks at names, without locking or changing anything.
 --
--- {names}  the names
+-- {which}  a condition for the names
 --
 -- Returns the time of this server in microseconds and the highest token of all; then a row for each name that has one:
 -- name, owner, token, host, and since when and until when it is held, in microseconds; the token that was released last;
@@ -10,4 +10,4 @@ SELECT
     name, owner, token, host,
     (extract(epoch FROM acquired_at) * 1000000)::bigint, (extract(epoch FROM expires_at) * 1000000)::bigint,
     released_token, term_token, term_us
-FROM soloist_mutexes WHERE name IN ({names});
+FROM soloist_mutexes WHERE {which};

@@ -1,19 +1,21 @@
 -- Decides on admissions: each is a lease, a claim, or both, and is granted whole or not at all.
 --
 -- KEYS[1]  the last token that was granted
--- KEYS     behind it for each admission its claim and its lease, as far as it has them
+-- KEYS     behind it for each admission the name that excludes it, unless it is the same as for the one before, its claim
+--          and its lease, as far as it has them; no admission of this call changes a name that excludes another
 -- ARGV[1]  the time of this server, in microseconds with 16 digits, before which it was not asked
 -- ARGV[2]  that from which on nobody waits for the answer
 -- ARGV[3]  what an entry says about its holder, behind the owner, the token and the term
 -- ARGV[4]  how long the token outlives its grant, in milliseconds
 -- ARGV     behind it for each admission the number at the end of its owner; before that, as far as it is not as it was
 --          for the one before: '@' and the rest of the owner, 'c' and the term of its claim in milliseconds, 'l' and the
---          term of its lease; 'c' or 'l' alone if it has none. Few are different, and each text costs its time.
+--          term of its lease; 'u' and '1' where the next key is the name that excludes it from here on; 'c', 'l' or 'u'
+--          alone if it has none. Few are different, and each text costs its time.
 --
 -- Returns the time of this server in microseconds, the token of all that is granted, and for each exception its number
--- from 1 on, and why: 'claim' or 'lease' was taken, with its entry and the milliseconds that it has left; 'foreign', with
--- the key at which something else is; 'ours', with its entry, was granted before to the same owner, whose answer was
--- lost. Whoever asked too late, or before the clock was set back, gets the time alone: nothing was done. Where the server
+-- from 1 on, and why: 'claim' or 'lease' was taken, with its entry and the milliseconds that it has left; 'excluded', with
+-- the same, or with an empty text where what excludes is no text; 'foreign', with the key at which something else is;
+-- 'ours', with its entry, was granted before to the same owner, whose answer was lost. Whoever asked too late, or before the clock was set back, gets the time alone: nothing was done. Where the server
 -- takes no writes, its error is the answer; where the last token is damaged, that is an error too.
 --
 -- What would be held for longer than its term is shortened to that: the clock was set back since it was granted or extended.
@@ -70,8 +72,17 @@ local function taken(number, what, key, owner)
   end
 end
 
+-- What excludes: the entry at a key and the milliseconds that it has left, whatever it is; nothing if there is none.
+local function held(key)
+  local found = redis.pcall('GET', key)
+  if type(found) == 'string' then
+    return { found, call('PTTL', key) }
+  end
+  return found and { '', -1 }
+end
+
 local at, number = 1, 0
-local process, claim_term, lease_term = '', nil, nil
+local process, claim_term, lease_term, excluded = '', nil, nil, false
 local claim_entry, lease_entry
 for arg = 5, #args do
   local text = args[arg]
@@ -84,6 +95,16 @@ for arg = 5, #args do
   elseif kind == 108 then -- l
     lease_term = #text > 1 and sub(text, 2)
     lease_entry = lease_term and granted .. lease_term .. args[3]
+  elseif kind == 117 then -- u
+    excluded = #text > 1
+    if excluded then
+      at = at + 1
+      excluded = held(keys[at])
+    end
+  elseif excluded then
+    number = number + 1
+    at = at + (claim_term and 1 or 0) + (lease_term and 1 or 0)
+    answer[#answer + 1] = { number, 'excluded', excluded[1], excluded[2] }
   else
     number = number + 1
     local claim_key, lease_key, claim, lease, claimed, leased

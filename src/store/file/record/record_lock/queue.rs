@@ -10,7 +10,7 @@ use crate::base::process_id;
 use crate::store::file::open_file::FileId;
 use crate::time::clock::Clock;
 
-/// Where the system does not tell files apart, all wait in one queue. The other side of a `fork` has queues of its own.
+/// The other side of a `fork` has queues of its own.
 type QueueKey = (u32, FileId);
 
 /// The threads that wait behind the first one, for each record at which a thread is.

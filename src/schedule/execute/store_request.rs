@@ -1,0 +1,119 @@
+//! What a loop asks of one store next: the releases of what has ended, and the admissions of what comes next.
+
+use std::mem;
+
+use super::one_run::{ActiveRun, Pass};
+use crate::lease::request::Lease;
+use crate::observe::skip_reason::SkipReason;
+use crate::schedule::{gate, planned_run::PlannedRun, report::Entry};
+use crate::store::event_mutex::batch::Batch;
+
+#[derive(Default)]
+pub(super) struct StoreRequest<'a> {
+    batch: Batch,
+    /// The run behind each release of the batch.
+    releasing: Vec<ActiveRun<'a>>,
+    /// Of runs that did not start.
+    unused_claims: Vec<Lease>,
+    /// The run behind each admission of the batch, or that is about to ask for one.
+    admitting: Vec<Pass<'a>>,
+    /// What was granted and is not used.
+    unused: Batch,
+    /// A run of the store that is asked.
+    of: Option<&'a PlannedRun<'a>>,
+}
+
+impl<'a> StoreRequest<'a> {
+    /// How many admissions it asks for.
+    pub(super) fn admissions(&self) -> usize {
+        self.admitting.len()
+    }
+
+    /// Whether the run can be admitted in this request: it asks the same store and, `in_order`, nothing waits for its release
+    /// while code of its event runs or another store is asked.
+    #[inline]
+    pub(super) fn may_include(&self, run: &PlannedRun<'_>, in_order: bool) -> bool {
+        let delays_none = || !in_order || self.batch.releases().is_empty() || run.asks_store_first();
+        self.of.is_none_or(|of| of.store.id == run.store.id && delays_none())
+    }
+
+    /// Asks for the admission of this run.
+    #[inline]
+    pub(super) fn admit(&mut self, pass: Pass<'a>) {
+        self.of = Some(pass.planned);
+        self.admitting.push(pass);
+    }
+
+    /// Asks for the release of what these hold. The result of a run without a lease is entered at once.
+    #[inline]
+    pub(super) fn release(&mut self, ended: &mut Vec<ActiveRun<'a>>, enter: &mut impl FnMut(usize, Entry)) {
+        let mut at = 0;
+        while let Some(run) = ended.get_mut(at) {
+            let (claim, lease) = (run.unused_claim(), run.begin_release());
+            if claim.is_some() || lease.is_some() {
+                self.of = Some(run.pass.planned);
+            }
+            self.unused_claims.extend(claim);
+            match lease {
+                None => {
+                    run.conclude(None, enter);
+                    ended.swap_remove(at);
+                }
+                Some((lease, rest)) => {
+                    self.batch.give_back(lease, rest);
+                    at += 1;
+                }
+            }
+        }
+        mem::swap(&mut self.releasing, ended); // A run is large: it is moved as seldom as possible.
+    }
+
+    /// Asks the store, enters the results of what was released, and sorts the others into those that are ready and those
+    /// that were refused.
+    pub(super) fn ask(
+        &mut self,
+        enter: &mut impl FnMut(usize, Entry),
+        ready: &mut Vec<ActiveRun<'a>>,
+        refused: &mut Vec<(Pass<'a>, SkipReason)>,
+    ) {
+        let Some(PlannedRun { store, clock, context, .. }) = self.of.take() else { return };
+        let _still = clock.stand_still();
+        self.unused_claims.drain(..).for_each(|claim| self.batch.release(claim));
+        // Built right before they are sent: from here on their leases run down.
+        let mut at = 0;
+        while let Some(pass) = self.admitting.get(at) {
+            match gate::ask_for_admission(pass.planned, &mut self.batch) {
+                Ok(()) => at += 1,
+                Err(reason) => refused.push((self.admitting.remove(at), reason)),
+            }
+        }
+        match &self.admitting[..] {
+            [alone] => alone.span.in_scope(|| context.outages.carry_out(store, clock, &mut self.batch)),
+            _ => context.outages.carry_out(store, clock, &mut self.batch),
+        }
+        let released = self.releasing.len();
+        for (at, run) in self.releasing.iter_mut().enumerate() {
+            let release = run.pass.span.in_scope(|| self.batch.take_release(at));
+            run.conclude(Some(release), enter);
+        }
+        self.releasing.clear();
+        // Claims, of which nobody waits for the release.
+        (released..self.batch.releases().len()).for_each(|at| drop(self.batch.take_release(at)));
+        for (at, pass) in self.admitting.drain(..).enumerate() {
+            let in_span = pass.span.enter();
+            let decision = gate::decide(pass.planned, self.batch.take_admission(at), &mut self.unused);
+            drop(in_span);
+            match decision {
+                Ok(admitted) => ready.push(ActiveRun::new(pass, admitted)),
+                Err(reason) => refused.push((pass, reason)),
+            }
+        }
+        self.batch.clear();
+        // Before anything starts: what was granted too late, for example.
+        if !self.unused.is_empty() {
+            context.outages.carry_out(store, clock, &mut self.unused);
+            self.unused.log_releases();
+            self.unused.clear();
+        }
+    }
+}

@@ -1,0 +1,3 @@
+//! What threads wait with, which the loom tests replace by what `loom` has.
+
+pub(super) use std::sync::{Condvar, Mutex, MutexGuard};

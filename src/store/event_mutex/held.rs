@@ -1,0 +1,87 @@
+//! What a store holds, by name: the question and the answer of `held`.
+
+use crate::lease::{holder::Holder, name::MutexName};
+
+/// The names that [`held`](crate::EventMutex::held) asks about.
+///
+/// ```
+/// use soloist::{EventMutex, MemoryMutex, MutexName, Names};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let (mutex, name) = (MemoryMutex::new(), MutexName::lease("reports")?);
+/// assert!(mutex.held(Names::Exactly(&name))?.is_empty());
+/// assert!(mutex.held(Names::LeasesWithPrefix("rep"))?.is_empty());
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Names<'a> {
+    /// This one, of whatever kind.
+    Exactly(&'a MutexName),
+    /// The leases of all mutexes whose names begin with this; with an empty text, all leases. No claims, permits or marks.
+    LeasesWithPrefix(&'a str),
+}
+
+impl Names<'_> {
+    /// Whether this name is asked about.
+    ///
+    /// ```
+    /// use soloist::{MutexName, Names};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let lease = MutexName::lease("reports:daily")?;
+    /// assert!(Names::LeasesWithPrefix("reports:").contain(&lease));
+    /// assert!(!Names::LeasesWithPrefix("reports:").contain(&lease.claim("reports:daily", chrono::DateTime::UNIX_EPOCH)));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn contain(&self, name: &MutexName) -> bool {
+        match self {
+            Self::Exactly(one) => *one == name,
+            Self::LeasesWithPrefix(prefix) => !name.is_claim() && name.mutex().starts_with(prefix),
+        }
+    }
+}
+
+/// A name that is held; see [`EventMutex::held`](crate::EventMutex::held).
+///
+/// ```
+/// use soloist::{Clock, EventMutex, LeaseRequest, MemoryMutex, MutexName, Names, Term};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let mutex = MemoryMutex::new();
+/// mutex.create(&LeaseRequest::new(MutexName::lease("reports")?, Term::DEFAULT, &Clock::system()))?;
+/// for held in mutex.held(Names::LeasesWithPrefix(""))? {
+///     println!("{}: {:?}", held.name(), held.holder());
+/// }
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Held {
+    name: MutexName,
+    holder: Option<Holder>,
+}
+
+impl Held {
+    /// A name, and who holds it where the store knows that.
+    pub fn new(name: MutexName, holder: Option<Holder>) -> Self {
+        Self { name, holder }
+    }
+
+    /// The name that is held.
+    pub fn name(&self) -> &MutexName {
+        &self.name
+    }
+
+    /// Who holds it, since when and until when; `None` if the store does not know.
+    pub fn holder(&self) -> Option<&Holder> {
+        self.holder.as_ref()
+    }
+
+    /// The same, owned.
+    pub fn into_holder(self) -> Option<Holder> {
+        self.holder
+    }
+}

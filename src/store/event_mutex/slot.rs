@@ -1,0 +1,77 @@
+//! A question to a store, and the slot for its answer.
+
+use crate::base::{catch_panic::contain, error::MutexError};
+
+/// A question to a store, and the slot for its answer. A slot that the store leaves empty means "not known".
+///
+/// ```
+/// use soloist::Slot;
+///
+/// let mut slot: Slot<&str, bool> = Slot::new("is anybody there?");
+/// assert!(slot.answer().is_none());
+/// slot.fill(Ok(true));
+/// assert!(matches!(slot.answer(), Some(Ok(true))));
+/// ```
+#[derive(Clone, Debug)]
+pub struct Slot<Q, A> {
+    asked: Q,
+    answer: Option<Result<A, MutexError>>,
+}
+
+impl<Q, A> Slot<Q, A> {
+    /// A question without an answer.
+    #[inline]
+    pub fn new(asked: Q) -> Self {
+        Self { asked, answer: None }
+    }
+
+    /// The question.
+    pub fn asked(&self) -> &Q {
+        &self.asked
+    }
+
+    /// The answer, if the store gave one.
+    pub fn answer(&self) -> Option<&Result<A, MutexError>> {
+        self.answer.as_ref()
+    }
+
+    /// Answers the question, in the place of an earlier answer.
+    #[inline]
+    pub fn fill(&mut self, answer: Result<A, MutexError>) {
+        self.answer = Some(answer);
+    }
+
+    /// Takes the answer out; for an empty slot, what `unanswered` says.
+    #[inline]
+    pub(crate) fn take_answer(&mut self, unanswered: impl FnOnce(&Q) -> MutexError) -> Result<A, MutexError> {
+        self.answer.take().unwrap_or_else(|| Err(unanswered(&self.asked)))
+    }
+
+    /// What says that the store as a whole is out, if that is the answer.
+    pub(crate) fn outage(&self) -> Option<&MutexError> {
+        self.answer.as_ref()?.as_ref().err().filter(|error| error.is_outage())
+    }
+}
+
+/// Answers one question after another. After an outage the store is asked nothing more, so that whoever waits for it waits
+/// once. A panic is the answer to one question.
+pub(crate) fn answer_each<Q, A>(
+    slots: &mut [Slot<Q, A>],
+    outage: &mut Option<MutexError>,
+    attempted: impl Fn(&Q) -> String,
+    ask: impl Fn(&Q) -> Result<A, MutexError>,
+) {
+    for slot in slots.iter_mut().filter(|slot| slot.answer.is_none()) {
+        let asked = slot.asked();
+        let answer = match &*outage {
+            Some(first) => Err(MutexError::not_asked_again(attempted(asked), first)),
+            None => {
+                contain(|| ask(asked)).unwrap_or_else(|message| Err(MutexError::panicked(attempted(asked), &message)))
+            }
+        };
+        slot.fill(answer);
+        if outage.is_none() {
+            *outage = slot.outage().cloned();
+        }
+    }
+}
