@@ -43,7 +43,7 @@ fn file(criterion: &mut Criterion) {
             occurrence += TimeDelta::minutes(1);
             let lease = LeaseRequest::new(name.clone(), term, &clock);
             let claim = lease.with(name.claim("reports:generate", occurrence), claimed);
-            match mutex.admit(&[Admission::both(lease, claim)]).remove(0).expect("the store answers") {
+            match Admission::both(lease, claim).ask(&mutex).expect("the store answers") {
                 Admitted::Granted(grant) => give_back(grant.lease().expect("it was asked for")),
                 refused => panic!("nobody else asks: {refused:?}"),
             }

@@ -8,7 +8,7 @@ use chrono::{DateTime, TimeDelta};
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use mysql::prelude::Queryable;
 use soloist::{
-    Admission, Admitted, Clock, EventMutex, Lease, LeaseRequest, MutexName, MysqlMutex, PostgresMutex, Term,
+    Admission, Admitted, Batch, Clock, EventMutex, LeaseRequest, MutexName, MysqlMutex, PostgresMutex, Term,
 };
 
 /// The servers of the tests.
@@ -139,7 +139,7 @@ fn raw_run<S: Sql>(raw: &mut impl FnMut(&str) -> Option<String>, minute: i64) {
     let owner = format!("2f4a9f0e8f0b4b0c9a570e7a6f3d51c8-4711-{minute}");
     let names = [format!("claim/raw/raw/{minute}"), "lease/raw".to_owned()];
     let list = format!("'{}', '{}'", names[0], names[1]);
-    let token = raw(&with(look, &[("names", &list)])).expect("it tells the time");
+    let token = raw(&with(look, &[("which", &format!("name IN ({list})"))])).expect("it tells the time");
     let places = |name| {
         let [owner, token]: [&str; 2] = [&owner, &token];
         [("name", name), ("owner", owner), ("token", token), ("host", "web-1"), ("pid", "1"), ("micros", "60000000")]
@@ -149,7 +149,15 @@ fn raw_run<S: Sql>(raw: &mut impl FnMut(&str) -> Option<String>, minute: i64) {
     let far = i64::MAX.to_string();
     raw(&with(
         admit,
-        &[("rows", &rows), ("names", &list), ("owners", &owners), ("token", &token), ("looked", "0"), ("until", &far)],
+        &[
+            ("rows", &rows),
+            ("names", &list),
+            ("excluding", "NULL"),
+            ("owners", &owners),
+            ("token", &token),
+            ("looked", "0"),
+            ("until", &far),
+        ],
     ));
     let ours = format!("(name = 'lease/raw' AND owner = '{owner}')");
     assert_eq!(raw(&with(end, &[("ours", &ours), ("micros", "0")])).as_deref(), Some("lease/raw"));
@@ -165,13 +173,16 @@ fn run(mutex: &impl EventMutex, events: std::ops::Range<usize>, minute: i64) {
         let claim = lease.with(claim, term);
         Admission::both(lease, claim)
     };
-    let admitted = mutex.admit(&events.map(admission).collect::<Vec<_>>());
-    let lease = |admitted| match admitted {
-        Ok(Admitted::Granted(grant)) => grant.lease().expect("a lease was asked for").clone(),
-        other => panic!("{other:?}"),
-    };
-    let leases: Vec<Lease> = admitted.into_iter().map(lease).collect();
-    assert!(mutex.release(&leases).into_iter().all(|released| released.expect("the server answers")));
+    let mut gate = Batch::new();
+    events.for_each(|number| gate.admit(admission(number)));
+    mutex.carry_out(&mut gate);
+    let mut end = Batch::new();
+    for slot in gate.admissions() {
+        let Some(Ok(Admitted::Granted(grant))) = slot.answer() else { panic!("{slot:?}") };
+        end.release(grant.lease().expect("a lease was asked for").clone());
+    }
+    mutex.carry_out(&mut end);
+    assert!(end.releases().iter().all(|slot| matches!(slot.answer(), Some(Ok(true)))));
 }
 
 /// One of the two is timed, and both are done in each iteration, so that the server has the same to do. The ratio is that

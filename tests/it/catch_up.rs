@@ -12,7 +12,7 @@ use soloist::{
 
 use crate::fleet::{Fleet, succeeded};
 use crate::scripted::Scripted;
-use crate::support::{Diary, HOUR, at, entry, ran, skipped, until};
+use crate::support::{Diary, HOUR, at, entry, holder, ran, skipped, until};
 use crate::worker_log::{Line, read};
 
 /// Hosts that share a clock and a store, whose clock it is as well.
@@ -545,7 +545,7 @@ fn a_claim_is_kept_until_the_next_occurrence_and_no_longer_than_is_of_use() {
     let schedule = host.schedule(Event::call("e", |_| {}).every_minute().on_one_server().catch_up(long));
     let _ = host.tick(&schedule, "01:00");
     let claim = MutexName::lease("e").unwrap().claim("e", on_the_day("01:00"));
-    let holder = host.mutex.holder(&claim).unwrap().unwrap();
+    let holder = holder(&host.mutex, &claim).unwrap();
     assert_eq!(holder.until() - holder.since(), TimeDelta::minutes(15));
 }
 

@@ -7,7 +7,7 @@ use soloist::{
     Event, EventMutex, FileMutex, ManualClock, MemoryMutex, MutexName, Period, Schedule, SkipReason, Verdict,
 };
 
-use crate::support::{Diary, at, noon, ran, skipped};
+use crate::support::{Diary, at, holder, noon, ran, skipped};
 
 const MINUTE: Duration = Duration::from_secs(60);
 /// How much longer than its window a claim is kept.
@@ -51,7 +51,7 @@ fn a_claim_is_kept_for_ten_periods_between_a_minute_and_an_hour_and_five_minutes
         let mut schedule = Schedule::new(store.clone()).with_clock(&clock);
         schedule.add(event).unwrap();
         ran(&schedule.run_due(noon()), "e");
-        let claim = store.holder(&MutexName::lease("e").unwrap().claim("e", noon())).unwrap().expect("it is held");
+        let claim = holder(&store, &MutexName::lease("e").unwrap().claim("e", noon())).expect("it is held");
         assert_eq!((claim.until() - claim.since()).to_std().unwrap(), window + MARGIN, "{description}");
     }
 }
@@ -64,7 +64,7 @@ fn a_permit_is_kept_for_as_long_from_the_end_of_its_period() {
     schedule.add(Event::call("e", |_| {}).every_minute().once_per(Period::Hour)).unwrap();
     ran(&schedule.run_due(noon()), "e");
     let permit = MutexName::lease("e").unwrap().permit("e", "hour@2026-03-01T12:00:00+00:00");
-    assert_eq!(store.holder(&permit).unwrap().expect("it is held").until(), at("2026-03-01T13:15:00Z"));
+    assert_eq!(holder(&store, &permit).expect("it is held").until(), at("2026-03-01T13:15:00Z"));
 }
 
 /// The clock of one server is five minutes behind that of another, and what runs before the event takes as long as the
@@ -128,7 +128,7 @@ fn a_claim_is_kept_until_the_next_occurrence_or_the_end_of_the_window_in_which_i
         let mut schedule = Schedule::new(store.clone()).with_clock(&clock);
         schedule.add(event()).unwrap();
         ran(&schedule.run_due(occurrence), "e");
-        let claim = store.holder(&MutexName::lease("e").unwrap().claim("e", occurrence)).unwrap().expect("it is held");
+        let claim = holder(&store, &MutexName::lease("e").unwrap().claim("e", occurrence)).expect("it is held");
         assert_eq!(claim.until() - claim.since(), window + TimeDelta::minutes(5), "{time}");
     }
 }

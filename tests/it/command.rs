@@ -18,7 +18,7 @@ use soloist::{
 
 use crate::scripted::Scripted;
 use crate::support::{
-    Diary, HOUR, NO_THREADS, PATIENCE, at, entry, group_lives, noon, processes, ran, run_alone, until,
+    Diary, HOUR, NO_THREADS, PATIENCE, at, entry, group_lives, holder, noon, processes, ran, run_alone, until,
 };
 
 mod environment;

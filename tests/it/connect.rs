@@ -18,7 +18,7 @@ fn a_store_in_memory_is_a_new_one_each_time() {
     first.create(&LeaseRequest::new(name.clone(), Term::MAX, &Clock::system())).unwrap().unwrap();
     assert!(first.exists(&name).unwrap());
     assert!(!connect("MEMORY:").unwrap().exists(&name).unwrap());
-    assert_eq!(first.scope(), Scope::Process);
+    assert_eq!(first.describe().scope(), Scope::Process);
 }
 
 #[test]
@@ -33,7 +33,7 @@ fn all_ways_to_write_a_path_mean_the_same_directory() {
         assert!(connect(&url).unwrap().exists(&name).unwrap(), "{url}");
     }
     assert!(std::path::Path::new(&path).is_dir());
-    assert_eq!(first.scope(), Scope::Host);
+    assert_eq!(first.describe().scope(), Scope::Host);
 }
 
 #[test]
@@ -111,7 +111,7 @@ fn a_store_on_a_server_is_not_asked_for_anything_when_it_is_opened() {
     ];
     let opens_and_gets_no_answer = |url| {
         let mutex = connect(url).unwrap();
-        assert_eq!(mutex.scope(), Scope::Fleet);
+        assert_eq!(mutex.describe().scope(), Scope::Fleet);
         assert!(!format!("{mutex:?}").contains("secret"), "{mutex:?}");
         let error = mutex.exists(&MutexName::lease("reports").unwrap()).unwrap_err();
         assert!(error.is_unavailable() && !format!("{error:?}").contains("secret"), "{error:?}");

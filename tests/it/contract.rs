@@ -5,8 +5,36 @@
 #[expect(dead_code, reason = "an example has a main function")]
 mod custom_mutex;
 
+mod batches;
 #[cfg(unix)]
 mod lifelines;
+
+use soloist::contract::{Harness, run_as_test};
+
+/// What a case says of a store that breaks a promise; nothing of one that keeps all.
+#[track_caller]
+fn says<H: Harness>(case: &str, module: &str, harness: H) -> String {
+    match std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| run_as_test(case, module, harness))) {
+        Ok(()) => String::new(),
+        Err(panic) => *panic.downcast::<String>().expect("a case says what was promised"),
+    }
+}
+
+/// One test for each case of the suite: it finds each of these flaws in a store, and nothing in the store without one.
+macro_rules! finds {
+    ($store:path, $flaw:ident; $($case:ident: $($flawed:ident $said:literal),+;)+) => {$(
+        #[test]
+        fn $case() {
+            let says = |flaw| super::says(stringify!($case), module_path!(), $store(flaw));
+            assert_eq!(says($flaw::Nothing), "");
+            $(
+                let said = says($flaw::$flawed);
+                assert!(said.starts_with(concat!("promised: ", $said, "; ")), "{:?}: {said}", $flaw::$flawed);
+            )+
+        }
+    )+};
+}
+use finds;
 
 mod memory {
     use std::time::Duration;
@@ -138,7 +166,7 @@ mod file {
     soloist::contract_tests!(OnFile::new());
 }
 
-/// The default `admit` and its kin are under test here: the store is as simple as its trait allows.
+/// The default `carry_out` is under test here: the store is as simple as its trait allows.
 mod three_methods {
     use std::collections::BTreeMap;
     use std::sync::{Arc, Mutex, MutexGuard};
@@ -264,7 +292,7 @@ mod three_methods {
         let claim = lease.with(name.claim("reports", chrono::DateTime::UNIX_EPOCH), Term::MAX);
         table.create(&claim).unwrap().unwrap();
 
-        let admitted = LookedAtTooEarly(Arc::clone(&table)).admit(&[Admission::both(lease, claim)]).remove(0);
+        let admitted = Admission::both(lease, claim).ask(&LookedAtTooEarly(Arc::clone(&table)));
 
         assert_eq!(admitted.unwrap(), Admitted::ClaimTaken(None));
         assert!(!table.exists(&name).unwrap(), "the lease was kept");

@@ -1,14 +1,17 @@
 //! A store around another one: what it does not override is asked of the other, and nothing that protects is lost.
 
 use std::collections::BTreeSet;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use soloist::contract::Harness;
 use soloist::{
-    Admission, Admitted, Answers, Clock, Event, EventMutex, FencingToken, Holder, Lease, LeaseRequest, Lifeline,
-    ManualClock, MemoryMutex, MutexError, MutexName, Schedule, Scope, StoreId, StoreWarning, Term,
+    Admission, Admitted, Batch, Clock, Description, Event, EventMutex, FencingToken, Held, Lease, LeaseGuard,
+    LeaseRequest, Lifeline, ManualClock, MemoryMutex, MutexError, MutexName, Names, Schedule, Scope, Slot,
+    StoreWarning, Term,
 };
+
+use crate::support::noon;
 
 /// Overrides what it must, and nothing else.
 #[derive(Debug)]
@@ -38,11 +41,6 @@ impl Asked {
         self.0.lock().unwrap().push(asked);
         MutexError::unusable(asked, "this is its answer")
     }
-
-    fn errors<T>(&self, asked: &'static str, count: usize) -> Answers<T> {
-        let error = self.error(asked);
-        (0..count).map(|_| Err(error.clone())).collect()
-    }
 }
 
 impl EventMutex for Asked {
@@ -55,39 +53,33 @@ impl EventMutex for Asked {
     fn forget(&self, _: &Lease) -> Result<bool, MutexError> {
         Err(self.error("forget"))
     }
-    fn identity(&self) -> StoreId {
-        self.error("identity");
-        StoreId::of(&self.0)
-    }
-    fn scope(&self) -> Scope {
-        self.error("scope");
-        Scope::Host
+    fn describe(&self) -> Description {
+        self.error("describe");
+        Description::of(&self.0).with_scope(Scope::Host)
     }
     fn clock(&self) -> Clock {
         self.error("clock");
         Clock::system()
     }
-    fn admit(&self, admissions: &[Admission]) -> Answers<Admitted> {
-        self.errors("admit", admissions.len())
+    fn carry_out(&self, batch: &mut Batch) {
+        let (releases, admissions) = batch.slots_mut();
+        for slot in releases {
+            slot.fill(Err(self.error("carry_out")));
+        }
+        for slot in admissions {
+            slot.fill(Err(self.error("carry_out")));
+        }
     }
-    fn release(&self, leases: &[Lease]) -> Answers<bool> {
-        self.errors("release", leases.len())
-    }
-    fn can_extend(&self) -> bool {
-        self.error("can_extend");
-        true
-    }
-    fn extend(&self, leases: &[Lease], _: Term) -> Answers<bool> {
-        self.errors("extend", leases.len())
-    }
-    fn release_after(&self, leases: &[Lease], _: Term) -> Answers<bool> {
-        self.errors("release_after", leases.len())
+    fn extend(&self, leases: &mut [Slot<Lease, bool>], _: Term) {
+        for slot in leases {
+            slot.fill(Err(self.error("extend")));
+        }
     }
     fn lifeline(&self, _: &Lease) -> Result<Option<Lifeline>, MutexError> {
         Err(self.error("lifeline"))
     }
-    fn holder(&self, _: &MutexName) -> Result<Option<Holder>, MutexError> {
-        Err(self.error("holder"))
+    fn held(&self, _: Names<'_>) -> Result<Vec<Held>, MutexError> {
+        Err(self.error("held"))
     }
     fn break_lease(&self, _: &MutexName) -> Result<soloist::Broken, MutexError> {
         Err(self.error("break_lease"))
@@ -105,44 +97,30 @@ fn request() -> LeaseRequest {
 fn what_a_decorator_does_not_override_is_asked_of_the_store_in_it() {
     let (request, store) = (request(), Plain(Asked::default()));
     let (name, lease) = (request.name(), request.granted(FencingToken::new(1)));
-    let (leases, asked_for) = ([lease.clone()], [Admission::lease_only(request.clone())]);
     let answered = |error: &MutexError, by: &str| assert!(error.to_string().contains(by), "{error} is not by {by}");
-    let all_answered = |answers: Vec<&MutexError>, by: &str| {
-        assert_eq!(answers.len(), 1);
-        answered(answers[0], by);
-    };
     answered(&store.create(&request).unwrap_err(), "create");
     answered(&store.exists(name).unwrap_err(), "exists");
     answered(&store.forget(&lease).unwrap_err(), "forget");
-    assert_eq!(store.identity(), StoreId::of(&store.0.0));
-    assert_eq!(store.scope(), Scope::Host);
+    assert_eq!(store.describe(), Description::of(&store.0.0).with_scope(Scope::Host));
     let _ = store.clock();
-    all_answered(errors(&store.admit(&asked_for)), "admit");
-    answered(&store.admit_one(&asked_for[0]).unwrap_err(), "admit");
-    all_answered(errors(&store.release(&leases)), "release");
-    let (released, admitted) = store.release_then_admit(&leases, &asked_for);
-    all_answered(errors(&released), "release");
-    all_answered(errors(&admitted), "admit");
-    assert!(store.can_extend());
-    all_answered(errors(&store.extend(&leases, Term::MIN)), "extend");
-    all_answered(errors(&store.release_after(&leases, Term::MIN)), "release_after");
+    let mut batch = Batch::new();
+    batch.release(lease.clone());
+    store.carry_out(&mut batch);
+    answered(batch.releases()[0].answer().unwrap().as_ref().unwrap_err(), "carry_out");
+    let mut leases = [Slot::new(lease.clone())];
+    store.extend(&mut leases, Term::MIN);
+    answered(leases[0].answer().unwrap().as_ref().unwrap_err(), "extend");
     answered(&store.lifeline(&lease).unwrap_err(), "lifeline");
-    answered(&store.holder(name).unwrap_err(), "holder");
+    answered(&store.held(Names::Exactly(name)).unwrap_err(), "held");
     answered(&store.break_lease(name).unwrap_err(), "break_lease");
     answered(&store.check().unwrap_err(), "check");
 
     let asked = store.0.0.lock().unwrap().clone();
-    let so_far =
-        ["create", "exists", "forget", "identity", "scope", "clock", "admit", "admit", "release", "release", "admit"];
-    let rest = ["can_extend", "extend", "release_after", "lifeline", "holder", "break_lease", "check"];
-    assert_eq!(asked, [&so_far[..], &rest].concat());
+    let so_far = ["create", "exists", "forget", "describe", "clock", "carry_out", "extend"];
+    assert_eq!(asked, [&so_far[..], &["lifeline", "held", "break_lease", "check"]].concat());
     // A method that stores learn later has its place here, or a decorator would take it away from them.
-    let all: BTreeSet<&str> = asked.into_iter().chain(["admit_one", "release_then_admit", "inner"]).collect();
+    let all: BTreeSet<&str> = asked.into_iter().chain(["inner"]).collect();
     assert_eq!(all, methods_of_the_trait());
-}
-
-fn errors<T>(answers: &Answers<T>) -> Vec<&MutexError> {
-    answers.iter().filter_map(|answer| answer.as_ref().err()).collect()
 }
 
 fn methods_of_the_trait() -> BTreeSet<&'static str> {
@@ -152,17 +130,17 @@ fn methods_of_the_trait() -> BTreeSet<&'static str> {
     body.lines().filter_map(|line| line.strip_prefix("    fn ")?.split('(').next()).collect()
 }
 
-/// Sees what the gate asks for in the one method that it is about.
+/// Sees what is taken and given back, in the one method that it is about.
 #[derive(Debug, Default)]
-struct Watched(MemoryMutex, Mutex<Vec<usize>>);
+struct Watched(MemoryMutex, Mutex<Vec<(usize, usize)>>);
 
 impl EventMutex for Watched {
     fn inner(&self) -> Option<&dyn EventMutex> {
         Some(&self.0)
     }
-    fn admit(&self, admissions: &[Admission]) -> Answers<Admitted> {
-        self.1.lock().unwrap().push(admissions.len());
-        self.0.admit(admissions)
+    fn carry_out(&self, batch: &mut Batch) {
+        self.1.lock().unwrap().push((batch.releases().len(), batch.admissions().len()));
+        self.0.carry_out(batch);
     }
     fn create(&self, request: &LeaseRequest) -> Result<Option<Lease>, MutexError> {
         self.0.create(request)
@@ -176,14 +154,24 @@ impl EventMutex for Watched {
 }
 
 #[test]
-fn all_ways_to_be_admitted_lead_through_admit() {
-    let store = Watched::default();
-    let asked_for = [Admission::lease_only(request())];
-    let Admitted::Granted(grant) = store.admit_one(&asked_for[0]).unwrap() else { panic!("it is free") };
-    let lease = grant.lease().unwrap().clone();
-    let (released, admitted) = store.release_then_admit(&[lease], &asked_for);
-    assert!(matches!((&released[0], &admitted[0]), (Ok(true), Ok(Admitted::Granted(_)))));
-    assert_eq!(*store.1.lock().unwrap(), [1, 1]);
+fn all_that_is_taken_and_given_back_leads_through_carry_out() {
+    let store = Arc::new(Watched::default());
+    let seen = || std::mem::take(&mut *store.1.lock().unwrap());
+    let event = |name: &str| Event::call(name, |_| {}).every_minute().without_overlapping().on_one_server();
+    let mut schedule = Schedule::new(Arc::clone(&store));
+    schedule.add(event("a")).unwrap().add(event("b")).unwrap();
+    assert!(!schedule.run_due(noon()).is_failure());
+    assert_eq!(seen(), [(0, 1), (1, 1), (1, 0)]);
+    assert!(!schedule.run("a", noon()).unwrap().is_failure());
+    assert_eq!(seen(), [(0, 1), (1, 0)]);
+    let acquire = || LeaseGuard::acquire(&store, request().name().clone(), Term::MAX).unwrap();
+    assert!(acquire().expect("it is free").release().unwrap());
+    assert_eq!(seen(), [(0, 1), (1, 0)]);
+    drop(acquire());
+    assert_eq!(seen(), [(0, 1), (1, 0)]);
+    assert!(matches!(Admission::lease_only(request()).ask(&store), Ok(Admitted::Granted(_))));
+    assert!(acquire().is_none());
+    assert_eq!(seen(), [(0, 1), (0, 1)]);
 }
 
 #[test]

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use soloist::{Event, EventMutex, FileMutex, LeaseGuard, ManualClock, MutexName, Output, Run, Schedule, Term, connect};
 
 use crate::scripted::Scripted;
-use crate::support::{HOUR, PATIENCE, group_lives, noon, number_in, until};
+use crate::support::{HOUR, PATIENCE, group_lives, holder, noon, number_in, until};
 
 /// What a child is told: where it exits, how its events are protected, and in which store.
 const TOLD: &str = "SOLOIST_TEST_EXIT";
@@ -386,7 +386,8 @@ fn an_exit_waits_for_no_time_but_for_what_is_asked_of_the_stores() {
     let naps = |place, way, other_naps| {
         assert_eq!(Leaving::watched(place, way, "talking", &trace).exit().0, Some(3), "{place}, {way}");
         let naps = std::fs::read_to_string(&trace).expect("strace writes it");
-        assert_eq!(naps.matches("nanosleep(").count(), other_naps, "{place}, {way}: {naps}");
+        // The task may not have come to its own one.
+        assert!(naps.matches("nanosleep(").count() <= other_naps, "{place}, {way}: {naps}");
     };
     for way in WAYS {
         naps("nothing in hand", way, 0);
@@ -436,7 +437,7 @@ fn a_command_of_another_thread_keeps_its_lease_on_file() {
 fn on_file_nothing_stays_but_what_is_to_be_held_longer() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let (url, store) = (format!("file:{}", dir.path().display()), FileMutex::in_dir(dir.path()).unwrap());
-    let until = |name: &str| store.holder(&MutexName::lease(name).unwrap()).unwrap().map(|holder| holder.until());
+    let until = |name: &str| holder(&store, &MutexName::lease(name).unwrap()).map(|holder| holder.until());
     for way in WAYS {
         for place in PLACES {
             assert_eq!(Leaving::start(place, way, &url).exit().0, Some(3), "{place}, {way}");

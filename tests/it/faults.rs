@@ -107,7 +107,7 @@ fn a_then_hook_that_panics_keeps_no_other_hook_from_running() {
 #[test]
 fn a_store_that_panics_or_gives_no_answer_is_a_store_that_is_out() {
     let panics = Scripted::default().on_admit(|_, _| panic!("index out of bounds"));
-    let gives_no_answer = Scripted::default().on_admit(|_, _| Vec::new());
+    let gives_no_answer = Scripted::default().on_admit(|_, _| {});
     for (store, why) in
         [(panics, "the store panicked: index out of bounds"), (gives_no_answer, "the store gave no answer")]
     {
@@ -200,7 +200,7 @@ fn what_a_store_may_have_created_without_saying_so_is_given_back() {
     // Creates, and then the answer is lost; or the claim's code panics.
     let lossy = |mutex: &MemoryMutex, lost: &'static str| {
         let store = Scripted::over(mutex.clone()).in_steps();
-        let store = store.before(|call| if call.is("holder") { call.times_out() } else { Ok(()) });
+        let store = store.before(|call| if call.is("held") { call.times_out() } else { Ok(()) });
         store.on_create(move |inner, request| {
             let created = inner.create(request)?;
             match (lost, request.name().is_claim()) {

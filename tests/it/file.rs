@@ -8,15 +8,19 @@ use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta, Utc};
 use soloist::{
-    Admission, Admitted, Clock, Event, EventMutex, FencingToken, FileMutex, Grant, Lease, LeaseRequest, ManualClock,
-    MutexError, MutexErrorKind, MutexName, Schedule, Term,
+    Admission, Admitted, Batch, Clock, Event, EventMutex, FencingToken, FileMutex, Grant, Lease, LeaseRequest,
+    ManualClock, MutexError, MutexErrorKind, MutexName, Names, Schedule, Slot, Term,
 };
 use tempfile::TempDir;
 
+use crate::support::holder;
+
 mod child;
 mod crash;
+mod exclusion;
 mod fault;
 mod lifeline;
+mod listing;
 mod many;
 mod modes;
 mod overlay;
@@ -113,7 +117,7 @@ fn take(mutex: &FileMutex, request: &LeaseRequest) -> Lease {
 
 #[track_caller]
 fn admitted(mutex: &FileMutex, admission: &Admission) -> Grant {
-    match mutex.admit(std::slice::from_ref(admission)).remove(0).unwrap() {
+    match admission.ask(mutex).unwrap() {
         Admitted::Granted(grant) => grant,
         refused => panic!("{refused:?}"),
     }
@@ -121,7 +125,22 @@ fn admitted(mutex: &FileMutex, admission: &Admission) -> Grant {
 
 #[track_caller]
 fn extended(mutex: &FileMutex, lease: &Lease) -> bool {
-    mutex.extend(std::slice::from_ref(lease), minute()).remove(0).unwrap()
+    renewed(mutex, lease, minute()).unwrap()
+}
+
+fn renewed(mutex: &FileMutex, lease: &Lease, term: Term) -> Result<bool, MutexError> {
+    let mut slot = Slot::new(lease.clone());
+    mutex.extend(std::slice::from_mut(&mut slot), term);
+    slot.answer().cloned().unwrap()
+}
+
+/// Gives the lease back one minute from now.
+#[track_caller]
+fn rested(mutex: &FileMutex, lease: Lease) -> bool {
+    let mut batch = Batch::new();
+    batch.release_after(lease, minute());
+    mutex.carry_out(&mut batch);
+    batch.releases()[0].answer().cloned().unwrap().unwrap()
 }
 
 /// Every way to ask for `name` fails so, naming `path`, and none says "held" or "free".
@@ -129,10 +148,10 @@ fn extended(mutex: &FileMutex, lease: &Lease) -> bool {
 fn assert_no_answer(kind: MutexErrorKind, mutex: &FileMutex, request: &LeaseRequest, path: &Path) -> MutexError {
     let answers = [
         mutex.exists(request.name()).map(|_| ()),
-        mutex.holder(request.name()).map(|_| ()),
+        mutex.held(Names::Exactly(request.name())).map(|_| ()),
         mutex.break_lease(request.name()).map(|_| ()),
-        mutex.admit(&[Admission::lease_only(request.clone())]).remove(0).map(|_| ()),
-        mutex.extend(&[request.granted(FencingToken::new(1))], minute()).remove(0).map(|_| ()),
+        Admission::lease_only(request.clone()).ask(mutex).map(|_| ()),
+        renewed(mutex, &request.granted(FencingToken::new(1)), minute()).map(|_| ()),
         mutex.forget(&request.granted(FencingToken::new(1))).map(|_| ()),
         mutex.create(request).map(|_| ()),
     ];
@@ -158,7 +177,7 @@ fn what_was_never_asked_for_is_free_and_looking_makes_no_file() {
     let (name, claim) = (reports(), reports().claim("reports", noon()));
     for name in [&name, &claim] {
         assert!(!store.mutex.exists(name).unwrap());
-        assert_eq!(store.mutex.holder(name).unwrap(), None);
+        assert_eq!(holder(&store.mutex, name), None);
         assert!(!store.mutex.break_lease(name).unwrap().is_freed());
         assert!(!store.mutex.forget(&store.request(name).granted(FencingToken::new(1))).unwrap());
     }
@@ -173,7 +192,7 @@ fn looking_writes_nothing() {
     let before: Vec<_> = files(store.path()).iter().map(|file| fs::read(file).unwrap()).collect();
     for mutex in [&store.mutex, &store.other()] {
         assert!(mutex.exists(&reports()).unwrap() && mutex.exists(&claim).unwrap());
-        assert!(mutex.holder(&reports()).unwrap().is_some() && mutex.holder(&claim).unwrap().is_some());
+        assert!(holder(mutex, &reports()).is_some() && holder(mutex, &claim).is_some());
     }
     let after: Vec<_> = files(store.path()).iter().map(|file| fs::read(file).unwrap()).collect();
     assert_eq!(before, after);
@@ -187,7 +206,7 @@ fn two_handles_in_one_process_exclude_each_other() {
     store.assert_held(&reports());
     assert!(here.create(&store.request(&reports())).unwrap().is_none());
     assert!(there.exists(&reports()).unwrap());
-    assert_eq!(there.holder(&reports()).unwrap(), here.holder(&reports()).unwrap());
+    assert_eq!(holder(&there, &reports()), holder(&here, &reports()));
     assert!(extended(&there, &lease));
     assert!(there.forget(&lease).unwrap(), "another handle knows the owner too");
     assert!(!here.forget(&lease).unwrap());
@@ -202,7 +221,7 @@ fn the_holder_is_named_with_host_pid_and_since_and_a_person_reads_it_in_the_file
     let lease = admitted(&store.mutex, &store.both(&name, &claim)).lease().unwrap().clone();
     let now = Clock::from(&store.clock).now();
     for name in [&name, &claim] {
-        let holder = store.other().holder(name).unwrap().unwrap();
+        let holder = holder(&store.other(), name).unwrap();
         assert_eq!((holder.owner(), holder.token()), (lease.owner(), lease.token()));
         assert_eq!(holder.pid(), std::process::id());
         assert_eq!(holder.host(), soloist::Holder::of(&lease, now).host());
@@ -229,7 +248,7 @@ fn a_holder_that_outlived_its_term_is_taken_over_and_leaves_the_next_one_alone()
     assert!(new.token() > old.token());
     assert!(store.file(".life-1").exists(), "the old holder still has its life file");
     let alone = |what: &str| {
-        assert_eq!(other.holder(&reports()).unwrap().unwrap().owner(), new.owner(), "after a late {what}");
+        assert_eq!(holder(&other, &reports()).unwrap().owner(), new.owner(), "after a late {what}");
         store.assert_held(&reports());
     };
     alone("nothing");
@@ -310,13 +329,13 @@ fn extending_moves_the_end_either_way() {
     let grant = admitted(&store.mutex, &store.both(&reports(), &claim));
     let both = [grant.lease().unwrap().clone(), grant.claim().unwrap().clone()];
     store.clock.advance(Duration::from_secs(59));
-    assert!(store.mutex.extend(&both, minute()).into_iter().all(Result::unwrap));
+    assert!(both.iter().all(|lease| extended(&store.mutex, lease)));
     store.clock.advance(Duration::from_secs(59));
     assert!(store.mutex.exists(&reports()).unwrap() && store.mutex.exists(&claim).unwrap());
-    assert!(store.mutex.extend(&both, Term::MIN).into_iter().all(Result::unwrap));
+    assert!(both.iter().all(|lease| renewed(&store.mutex, lease, Term::MIN).unwrap()));
     store.clock.advance(Duration::from_millis(1));
     assert!(!store.mutex.exists(&reports()).unwrap() && !store.mutex.exists(&claim).unwrap());
-    assert!(!store.mutex.extend(&both, minute()).into_iter().any(Result::unwrap));
+    assert!(!both.iter().any(|lease| extended(&store.mutex, lease)));
 }
 
 #[test]
@@ -324,7 +343,7 @@ fn a_refused_admission_takes_nothing_and_says_which_part_was_taken() {
     let store = Store::new();
     let (first, second) = (reports().claim("reports", noon()), reports().claim("other", noon()));
     let held = admitted(&store.mutex, &store.both(&reports(), &first));
-    let answers = store.other().admit(&[store.both(&reports(), &second), store.both(&reports(), &first)]);
+    let answers = [&second, &first].map(|claim| store.both(&reports(), claim).ask(&store.other()));
     let holder = |answer: &Result<Admitted, MutexError>| match answer {
         Ok(Admitted::LeaseTaken(Some(holder)) | Admitted::ClaimTaken(Some(holder))) => holder.owner(),
         other => panic!("{other:?}"),
@@ -343,7 +362,7 @@ fn a_lease_and_a_claim_of_two_mutexes_are_admitted_together_too() {
     let claim = MutexName::lease("other").unwrap().claim("reports", noon());
     let grant = admitted(&store.mutex, &store.both(&reports(), &claim));
     assert!(store.mutex.forget(grant.lease().unwrap()).unwrap());
-    let refused = store.mutex.admit(&[store.both(&reports(), &claim)]).remove(0).unwrap();
+    let refused = store.both(&reports(), &claim).ask(&store.mutex).unwrap();
     assert!(matches!(refused, Admitted::ClaimTaken(Some(_))));
     store.assert_free(&reports());
 }
@@ -401,7 +420,7 @@ fn looking_without_end_never_makes_a_create_fail() {
                 let mutex = store.other();
                 while !done.load(Ordering::Relaxed) {
                     mutex.exists(&reports()).unwrap();
-                    mutex.holder(&reports()).unwrap();
+                    holder(&mutex, &reports());
                 }
             });
         }
@@ -420,7 +439,7 @@ fn of_many_threads_one_wins() {
         let ask = |mutex: FileMutex| {
             let admission = store.both(&reports(), &claim);
             gate.wait();
-            (mutex.admit(&[admission]).remove(0), mutex)
+            (admission.ask(&mutex), mutex)
         };
         let answers = std::thread::scope(|scope| {
             let handles = [store.other(), store.other(), store.mutex.clone(), store.mutex.clone()];

@@ -13,7 +13,7 @@ use chrono::TimeDelta;
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 use soloist::{Event, EventMutex, LeaseGuard, MutexName, Schedule, SkipReason, Term, Verdict, connect};
 
-use crate::support::noon;
+use crate::support::{holder, noon};
 
 /// What a master is told: what its children do, on which store, and where they write it down.
 const TOLD: &str = "SOLOIST_TEST_FORK";
@@ -186,7 +186,7 @@ fn children_drop_a_guard(store: &Arc<dyn EventMutex>, log: &Path) {
     let guard = std::cell::Cell::new(Some(guard));
     all_succeed(vec![fork(|| drop(guard.take()))]);
     let is_ours = |when| {
-        let holder = store.holder(&name).expect("it answers").map(|holder| holder.pid());
+        let holder = holder(store, &name).map(|holder| holder.pid());
         assert_eq!(holder, Some(std::process::id()), "{when}");
     };
     is_ours("it was dropped in a child");

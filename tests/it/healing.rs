@@ -8,13 +8,13 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use soloist::{
-    Admission, Admitted, Answers, CancelReason, Clock, Ended, Event, EventMutex, Fault, FileMutex, Holder, Lease,
-    LeaseGuard, LeaseRequest, ManualClock, MemoryMutex, MutexError, MutexName, OutagePolicy, Period, Release, Report,
-    Run, Schedule, Scope, Shutdown, SkipReason, TaskOutcome, Term,
+    Admission, Admitted, CancelReason, Clock, Ended, Event, EventMutex, Fault, FileMutex, Holder, Lease, LeaseGuard,
+    LeaseRequest, ManualClock, MemoryMutex, MutexError, MutexName, OutagePolicy, Period, Release, Report, Run,
+    Schedule, Scope, Shutdown, SkipReason, TaskOutcome, Term,
 };
 
-use crate::scripted::Scripted;
-use crate::support::{Diary, HOUR, NO_THREADS, PATIENCE, at, entry, noon, ran, run_alone, skipped, until};
+use crate::scripted::{Admissions, Scripted, forward};
+use crate::support::{self, Diary, HOUR, NO_THREADS, PATIENCE, at, entry, noon, ran, run_alone, skipped, until};
 
 mod guard;
 mod holding;
@@ -81,12 +81,12 @@ fn lease(name: &str) -> MutexName {
 
 #[track_caller]
 fn holder(store: &dyn EventMutex, name: &str) -> Holder {
-    store.holder(&lease(name)).unwrap().unwrap_or_else(|| panic!("nobody holds {name}"))
+    support::holder(store, &lease(name)).unwrap_or_else(|| panic!("nobody holds {name}"))
 }
 
 /// Until when the name is held; `None`: it is free.
 fn held_until(store: &dyn EventMutex, name: &str) -> Option<DateTime<Utc>> {
-    store.holder(&lease(name)).unwrap().map(|holder| holder.until())
+    support::holder(store, &lease(name)).map(|holder| holder.until())
 }
 
 fn now(clock: &ManualClock) -> DateTime<Utc> {
@@ -135,7 +135,7 @@ fn cancelled(run: &Run, timeout: Duration) -> Option<CancelReason> {
 fn odd(
     inner: &MemoryMutex,
     scope: Scope,
-    admit: impl Fn(&dyn EventMutex, &[Admission]) -> Answers<Admitted> + Send + Sync + 'static,
+    admit: impl Fn(&dyn EventMutex, &mut Admissions) + Send + Sync + 'static,
 ) -> Arc<Scripted> {
     Arc::new(Scripted::over(inner.clone()).scope(scope).on_admit(admit))
 }

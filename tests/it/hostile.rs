@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex};
 
 use chrono::{DateTime, TimeDelta};
 use soloist::{
-    Answers, Event, EventMutex, FencingToken, Holder, Lease, LeaseRequest, MutexError, MutexName, OutagePolicy, Owner,
-    Period, Schedule, Term, Verdict,
+    Description, Event, EventMutex, FencingToken, Held, Holder, Lease, LeaseRequest, MutexError, MutexName, Names,
+    OutagePolicy, Owner, Period, Schedule, Slot, Term, Verdict,
 };
 use tracing::Subscriber;
 use tracing::field::{Field, Visit};
@@ -76,14 +76,17 @@ impl EventMutex for HostileStore {
     fn forget(&self, _: &Lease) -> Result<bool, MutexError> {
         if let Says::ErrorAtTheEnd = self.0 { Err(out()) } else { Ok(true) }
     }
-    fn holder(&self, _: &MutexName) -> Result<Option<Holder>, MutexError> {
-        Ok(Some(holder()))
+    fn describe(&self) -> Description {
+        Description::of(self).with_extension()
     }
-    fn can_extend(&self) -> bool {
-        true
+    fn extend(&self, leases: &mut [Slot<Lease, bool>], _: Term) {
+        for slot in leases {
+            slot.fill(Ok(true));
+        }
     }
-    fn extend(&self, leases: &[Lease], _: Term) -> Answers<bool> {
-        leases.iter().map(|_| Ok(true)).collect()
+    fn held(&self, names: Names<'_>) -> Result<Vec<Held>, MutexError> {
+        let Names::Exactly(name) = names else { return Ok(Vec::new()) };
+        Ok(vec![Held::new(name.clone(), Some(holder()))])
     }
 }
 

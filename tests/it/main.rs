@@ -2,6 +2,7 @@
 
 mod support;
 
+mod allocations;
 mod auto_traits;
 mod background;
 mod catch_up;

@@ -241,13 +241,13 @@ fn when(asked: &'static str, clock: &ManualClock, happens: impl Fn() + Send + Sy
 #[test]
 fn time_that_passes_while_somebody_is_admitted_waits_for_the_answer() {
     let foreground: fn(Event) -> Event = |event| event;
-    for (what, place) in [("admit", foreground), ("admit", Event::in_background), ("create", foreground)] {
+    for (is_guard, place) in [(false, foreground), (false, Event::in_background), (true, foreground)] {
         let (clock, (asked, asks)) = (ManualClock::at(noon()), mpsc::channel());
         let slow = move || {
             asked.send(()).unwrap();
             thread::sleep(Duration::from_millis(50)); // the way to the store and back
         };
-        let store: Store = when(what, &clock, slow);
+        let store: Store = when("admit", &clock, slow);
         let scene = Scene::new(clock, Arc::clone(&store), place);
         thread::scope(|scope| {
             let clock = &scene.clock;
@@ -255,7 +255,7 @@ fn time_that_passes_while_somebody_is_admitted_waits_for_the_answer() {
                 asks.recv().unwrap();
                 clock.advance(10 * MINUTE);
             });
-            if what == "create" {
+            if is_guard {
                 let guard = LeaseGuard::acquire(&store, lease("g"), Term::new(MINUTE).unwrap()).unwrap();
                 moves.join().unwrap();
                 assert!(!guard.expect("nobody holds it").is_lost());

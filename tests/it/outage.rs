@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use soloist::{
-    Admission, Admitted, Event, EventMutex, FileMutex, LeaseGuard, LeaseRequest, ManualClock, MemoryMutex, MutexError,
-    MutexName, Release, Report, Schedule, SkipReason, Term,
+    Admission, Admitted, Batch, Event, EventMutex, FileMutex, LeaseGuard, LeaseRequest, ManualClock, MemoryMutex,
+    MutexError, MutexName, Release, Report, Schedule, SkipReason, Term,
 };
 
 use crate::scripted::{Call, Scripted};
@@ -206,17 +206,26 @@ fn the_answers_of_the_default_end_with_the_outage() {
     let store = Flaky::out();
     let clock = soloist::Clock::system();
     let request = |name: &str| LeaseRequest::new(MutexName::lease(name).unwrap(), Term::MAX, &clock);
-    let answers = store.store.release(&[
-        request("a").granted(soloist::FencingToken::new(1)),
-        request("b").granted(soloist::FencingToken::new(1)),
-    ]);
+    let mut batch = Batch::new();
+    for name in ["a", "b"] {
+        batch.release(request(name).granted(soloist::FencingToken::new(1)));
+    }
+    batch.admit(Admission::lease_only(request("c")));
+    store.store.carry_out(&mut batch);
     assert_eq!(store.waits(), 1);
-    let texts: Vec<String> = answers.into_iter().map(|answer| format!("{:?}", answer.unwrap_err())).collect();
-    let again = "could not forget lease/b: the store was not asked again; a moment ago: ";
-    assert_eq!(texts, ["could not forget lease/a: timed out", &format!("{again}could not forget lease/a: timed out")]);
+    let mut errors: Vec<_> = batch.releases().iter().filter_map(|slot| slot.answer()?.as_ref().err()).collect();
+    errors.extend(batch.admissions().iter().filter_map(|slot| slot.answer()?.as_ref().err()));
+    let first = "could not forget lease/a: timed out";
+    let again = |asked| format!("could not {asked}: the store was not asked again; a moment ago: {first}");
+    let expected = [first.to_owned(), again("forget lease/b"), again("admit lease/c")];
+    assert_eq!(errors.into_iter().map(|error| format!("{error:?}")).collect::<Vec<_>>(), expected);
 
-    // A panic, and an error about one name, end nothing.
-    let admissions: Vec<Admission> = ["a", "b"].map(|name| Admission::lease_only(request(name))).into();
+    // Each call asks anew.
     store.out.store(false, Ordering::SeqCst);
-    assert!(store.store.admit(&admissions).iter().all(|answer| matches!(answer, Ok(Admitted::Granted(_)))));
+    let mut batch = Batch::new();
+    for name in ["a", "b"] {
+        batch.admit(Admission::lease_only(request(name)));
+    }
+    store.store.carry_out(&mut batch);
+    assert!(batch.admissions().iter().all(|slot| matches!(slot.answer(), Some(Ok(Admitted::Granted(_))))));
 }

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta, Utc};
 use soloist::{
-    Clock, Event, EventMutex, FileMutex, Holder, Lease, LeaseRequest, ManualClock, MemoryMutex, MutexError, MutexName,
-    OutagePolicy, Report, Run, Schedule, Scope, SkipReason, Term, Verdict,
+    Clock, Event, EventMutex, FileMutex, Held, Holder, Lease, LeaseRequest, ManualClock, MemoryMutex, MutexError,
+    MutexName, Names, OutagePolicy, Report, Run, Schedule, Scope, SkipReason, Term, Verdict,
 };
 
 use crate::decorator::Plain;
@@ -229,15 +229,17 @@ fn nothing_of_a_paused_event_is_asked_and_nothing_of_it_is_used_up() {
 
 #[test]
 fn what_follows_a_heartbeat_with_a_lease_is_paused_all_the_same() {
-    // Where a store is a round trip away, the lease of the one goes back with the asking for the other.
+    // The lease of the one goes back with the asking for the other.
     let store = Scripted::fleet();
     let protected = |name| event(name).without_overlapping();
     let schedule = server(store.clone(), [protected("heartbeat").even_when_paused(), protected("e"), protected("f")]);
     schedule.pause(Utc::now() + HOUR).unwrap();
+    let before = store.calls();
     let report = schedule.run_due(noon());
     assert!(ran(&report, "heartbeat").is_success() && !report.is_failure(), "{report}");
     assert!(paused(&report, "e").is_some() && paused(&report, "f").is_some());
-    assert_eq!((store.admissions(), store.releases()), (vec![1], vec![1]));
+    assert_eq!((store.admissions(), store.releases()), (vec![1; 3], vec![1]));
+    assert_eq!(store.calls() - before, 3, "each is told of the pause by the gate, and nobody looks");
 }
 
 #[test]
@@ -257,7 +259,7 @@ fn a_pause_is_for_those_who_have_its_name() {
 
 /// How often somebody looked.
 fn looks_at(store: &Scripted) -> usize {
-    store.asked(&["exists", "holder"]).len()
+    store.asked(&["exists", "held"]).len()
 }
 
 #[test]
@@ -277,14 +279,21 @@ fn a_tick_looks_once_and_only_for_what_minds_a_pause() {
         events.chain([event("heartbeat").even_when_paused(), Event::call("daily", |_| {}).daily_at("02:30")])
     };
     let both = |event: Event, number: usize| if number.is_multiple_of(2) { event } else { event.in_background() };
-    let cases: Vec<(&str, Vec<Event>, usize)> = vec![
-        ("nothing is due", vec![daily()], 0),
-        ("nothing that is due minds", vec![daily(), event("heartbeat").even_when_paused()], 0),
-        ("in the foreground", many(|event, _| event).collect(), 1),
-        ("in the background", many(|event, _| event.in_background()).collect(), 1),
-        ("both", many(both).collect(), 1),
+    let elsewhere = MemoryMutex::new();
+    let own_store = |number| event(&format!("e{number}")).without_overlapping().mutex(elsewhere.clone());
+    // How many mind, and how often somebody looks for them: what the gate tells of a pause looks for none.
+    let cases: Vec<(&str, Vec<Event>, usize, usize)> = vec![
+        ("nothing is due", vec![daily()], 0, 0),
+        ("nothing that is due minds", vec![daily(), event("heartbeat").even_when_paused()], 0, 0),
+        ("in the foreground", many(|event, _| event).collect(), 250, 1),
+        ("in the background", many(|event, _| event.in_background()).collect(), 250, 1),
+        ("both", many(both).collect(), 250, 1),
+        ("protected", many(|event, _| event.without_overlapping()).collect(), 250, 0),
+        ("protected in the background", many(|event, _| event.on_one_server().in_background()).collect(), 250, 0),
+        ("protected, with a filter", many(|event, _| event.without_overlapping().when(|_| true)).collect(), 250, 1),
+        ("protected, on a store of their own", (0..250).map(own_store).collect(), 250, 1),
     ];
-    for (what, events, looks) in cases {
+    for (what, events, minding, looks) in cases {
         let store = Scripted::default();
         let schedule = server(store.clone(), events);
         assert!(!schedule.run_due(noon()).is_failure());
@@ -293,7 +302,7 @@ fn a_tick_looks_once_and_only_for_what_minds_a_pause() {
         let before = looks_at(&store);
         let report = schedule.run_due(noon());
         let skips = report.entries().iter().filter(|entry| matches!(entry.verdict(), Verdict::Skipped(_)));
-        assert_eq!(skips.count(), 250 * looks, "{what}");
+        assert_eq!(skips.count(), minding, "{what}");
         // Whether it is, and by whom.
         assert_eq!(looks_at(&store) - before, 2 * looks, "{what}");
     }
@@ -320,6 +329,23 @@ fn a_tick_that_takes_long_looks_again_each_minute() {
     let report = schedule.run_due(noon());
     assert!(ran(&report, "slow").is_success() && ran(&report, "slower").is_success());
     assert!(paused(&report, "e").is_some(), "{report}");
+}
+
+#[test]
+fn a_pause_that_begins_in_a_tick_stops_the_next_event_that_asks_the_same_store() {
+    let places: [fn(Event) -> Event; 2] = [Event::without_overlapping, Event::on_one_server];
+    for protect in places {
+        let store = MemoryMutex::new();
+        let operator = server(store.clone(), []);
+        let pauses = move |_: &Run| Ok(operator.pause(Utc::now() + HOUR)?);
+        let first = Event::call("first", pauses).every_minute();
+        let schedule = server(store.clone(), [first.apply(protect), event("e").apply(protect)]);
+        let report = schedule.run_due(noon());
+        assert!(ran(&report, "first").is_success() && paused(&report, "e").is_some(), "{report}");
+        assert!(schedule.resume().unwrap());
+        let elsewhere = server(store, [event("e").apply(protect)]);
+        assert!(ran(&elsewhere.run_due(noon()), "e").is_success(), "nothing of it was used up");
+    }
 }
 
 #[test]
@@ -378,7 +404,7 @@ fn a_store_of_three_methods_can_be_paused_and_says_what_it_can_t_do() {
 fn what_a_store_does_not_say_of_a_pause_does_not_end_it() {
     /// What the store says of whether something is held, and of who holds it.
     #[derive(Debug)]
-    struct Says(fn() -> Result<bool, MutexError>, fn() -> Result<Option<Holder>, MutexError>);
+    struct Says(fn() -> Result<bool, MutexError>, fn() -> Result<Vec<Held>, MutexError>);
 
     impl EventMutex for Says {
         fn create(&self, _: &LeaseRequest) -> Result<Option<Lease>, MutexError> {
@@ -390,7 +416,7 @@ fn what_a_store_does_not_say_of_a_pause_does_not_end_it() {
         fn forget(&self, _: &Lease) -> Result<bool, MutexError> {
             Ok(false)
         }
-        fn holder(&self, _: &MutexName) -> Result<Option<Holder>, MutexError> {
+        fn held(&self, _: Names<'_>) -> Result<Vec<Held>, MutexError> {
             self.1()
         }
     }
@@ -400,13 +426,13 @@ fn what_a_store_does_not_say_of_a_pause_does_not_end_it() {
         assert!(ran(&report, "heartbeat").is_success());
         skipped(&report, "e").to_string()
     };
-    assert_eq!(of(Says(|| Ok(true), || Ok(None))), "paused");
+    assert_eq!(of(Says(|| Ok(true), || Ok(Vec::new()))), "paused");
     assert_eq!(of(Says(|| Ok(true), || Err(MutexError::unsupported("say who")))), "paused");
     let out = || Err(MutexError::unavailable("look", "timed out"));
     assert_eq!(of(Says(|| Ok(true), out)), "the store did not answer: could not look: timed out");
     let panicked =
         "the store could not be used: could not look at mark/shop/shop/paused: the store panicked: no such row";
-    assert_eq!(of(Says(|| panic!("no such row"), || Ok(None))), panicked);
+    assert_eq!(of(Says(|| panic!("no such row"), || Ok(Vec::new()))), panicked);
     assert_eq!(of(Says(|| Ok(true), || panic!("no such row"))), panicked);
 }
 

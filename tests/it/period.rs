@@ -10,7 +10,7 @@ use soloist::{
 
 use crate::fleet::{Fleet, succeeded};
 use crate::scripted::Scripted;
-use crate::support::{Diary, HOUR, at, ran, skipped};
+use crate::support::{Diary, HOUR, at, holder, ran, skipped};
 use crate::worker::Worker;
 use crate::worker_log::{Line, read};
 
@@ -165,7 +165,7 @@ fn the_permit_outlives_its_period_on_the_store() {
         let asked = || event("e").timezone(zone).once_per(period.clone());
         for (schedule, store) in [server(memory, asked()), server(file, asked())].into_iter().zip(stores) {
             assert!(did_run(&schedule.with_clock(&clock).run_due(at(now))));
-            let holder = store.holder(&permit("e", text)).unwrap().expect("it is called so");
+            let holder = holder(&store, &permit("e", text)).expect("it is called so");
             assert_eq!(holder.until(), at(end) + TimeDelta::minutes(15), "{period:?} on {store:?}");
         }
     }
@@ -182,7 +182,7 @@ fn a_permit_of_nine_years_is_kept_for_nine_years() {
     assert!(memory.exists(&permit("e", "pattern@20")).unwrap());
     // A tick that says that it is long ago has a period that ends long ago, and a claim like any other.
     assert!(did_run(&server(memory.clone(), event("past").once_per(Period::Day)).run_due(at("1999-12-31T23:00:00Z"))));
-    let holder = memory.holder(&permit("past", "day@1999-12-31T00:00:00+00:00")).unwrap().expect("it ran");
+    let holder = holder(&memory, &permit("past", "day@1999-12-31T00:00:00+00:00")).expect("it ran");
     assert!(holder.until() - holder.since() >= TimeDelta::minutes(15));
 }
 

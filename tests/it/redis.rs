@@ -4,7 +4,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use chrono::{DateTime, TimeDelta, Utc};
-use soloist::{Event, MutexName, Report, Schedule};
+use soloist::{Admission, Batch, Event, EventMutex, Lease, MutexError, MutexName, Report, Schedule, Slot, Term};
 
 use crate::servers::redis::Redis;
 use crate::servers::resp::Reply;
@@ -21,6 +21,7 @@ mod period;
 mod refused;
 mod renewal;
 mod together;
+mod unless;
 
 /// The `number`th minute after noon.
 fn minute(number: i64) -> DateTime<Utc> {
@@ -36,6 +37,26 @@ fn schedule(url: &str, diary: &Diary) -> Schedule {
 
 fn report(diary: &Diary) -> Event {
     Event::call("report", diary.task("ran")).every_minute().on_one_server().without_overlapping()
+}
+
+/// What one batch of these is answered.
+fn carry_out(mutex: &impl EventMutex, releases: Vec<Lease>, admissions: Vec<Admission>) -> Batch {
+    let mut batch = Batch::new();
+    for lease in releases {
+        batch.release(lease);
+    }
+    for admission in admissions {
+        batch.admit(admission);
+    }
+    mutex.carry_out(&mut batch);
+    batch
+}
+
+/// Lets one lease end one term from now.
+fn extend(mutex: &impl EventMutex, lease: &Lease, term: Term) -> Result<bool, MutexError> {
+    let mut slots = [Slot::new(lease.clone())];
+    mutex.extend(&mut slots, term);
+    slots[0].answer().expect("it has an answer").clone()
 }
 
 /// The leases and claims that there are, past the store's own code.

@@ -172,13 +172,13 @@ fn a_lease_that_can_not_be_as_it_was_asked_for_is_refused() {
     let cases: Vec<(Event, &str)> = vec![
         (
             event("e").daily().without_overlapping().mutex(can_not_extend()),
-            "event `e`: its store says that it can't extend a lease (`EventMutex::can_extend`), so that none is renewed or \
+            "event `e`: its store says that it can't extend a lease (`EventMutex::describe`), so that none is renewed or \
              held longer than its task: use `without_overlapping_for(..)` alone, with a term that is longer than the task \
              takes",
         ),
         (
             event("e").daily().without_overlapping_for(HOUR).hold_at_least(HOUR).mutex(can_not_extend()),
-            "event `e`: its store says that it can't extend a lease (`EventMutex::can_extend`), so that none is renewed or \
+            "event `e`: its store says that it can't extend a lease (`EventMutex::describe`), so that none is renewed or \
              held longer than its task: use `without_overlapping_for(..)` alone, with a term that is longer than the task \
              takes",
         ),
@@ -691,6 +691,31 @@ fn on_a_fleets_store_an_event_is_released_before_the_next_one_runs_or_is_filtere
     assert!(report.entries().iter().map(soloist::Entry::event).eq(["first", "second", "third"]));
     for event in ["first", "second", "third"] {
         assert!(matches!(ran(&report, event).release(), Some(soloist::Release::Released)), "{event}");
+    }
+}
+
+#[test]
+fn a_release_goes_along_with_the_next_admission_unless_it_would_wait_for_code_of_the_next_event() {
+    type Attributes = fn(Event) -> Event;
+    let nexts: [(Attributes, usize); 4] = [
+        (Event::without_overlapping, 3),
+        (|next| next.without_overlapping().when(|_| true), 4),
+        (|next| next, 2),
+        (|next| next.without_overlapping().mutex(MemoryMutex::new()), 2),
+    ];
+    for (next, calls) in nexts {
+        let memory = MemoryMutex::new();
+        let store = Scripted::over(memory.clone());
+        let mut schedule = Schedule::new(store.clone());
+        schedule.add(event("first").every_minute().without_overlapping()).unwrap();
+        let is_released = move |_: &soloist::Run| match memory.exists(&MutexName::lease("first").unwrap()) {
+            Ok(false) => Ok(()),
+            other => Err(format!("{other:?}").into()),
+        };
+        schedule.add(Event::call("next", is_released).every_minute().apply(next)).unwrap();
+        let report = schedule.run_due(noon());
+        assert!(!report.is_failure(), "{report}");
+        assert_eq!(store.calls(), calls);
     }
 }
 

@@ -1,11 +1,12 @@
 //! A store that does what the test says: around another one, with hooks before and after each call, and a record of all.
 
 use std::fmt;
+use std::mem::take;
 use std::sync::{Arc, Mutex};
 
 use soloist::{
-    Admission, Admitted, Answers, Broken, Clock, EventMutex, Holder, Lease, LeaseRequest, MemoryMutex, MutexError,
-    MutexName, Scope, StoreId, Term,
+    Admission, Admitted, Batch, Broken, Clock, Description, EventMutex, Held, Lease, LeaseRequest, LeaseReturn,
+    MemoryMutex, MutexError, MutexName, Names, Scope, Slot, Term,
 };
 
 /// Forwards each call to the store in it, unless a hook answers. Clones are one store.
@@ -20,33 +21,37 @@ struct Script {
     before: Option<Box<Hook>>,
     after: Option<Box<Hook>>,
     create: Option<Box<Create>>,
-    admit: Option<Box<Instead<[Admission], Answers<Admitted>>>>,
-    release: Option<Box<Instead<[Lease], Answers<bool>>>>,
-    calls: Mutex<Vec<Call>>,
+    admit: Option<Box<Instead<Admissions>>>,
+    release: Option<Box<Instead<Releases>>>,
+    /// Each call, with its parts.
+    calls: Mutex<Vec<Vec<Call>>>,
 }
 
 type Hook = dyn Fn(&Call) -> Result<(), MutexError> + Send + Sync;
-type Create = Instead<LeaseRequest, Result<Option<Lease>, MutexError>>;
-type Instead<Asked, Answer> = dyn Fn(&dyn EventMutex, &Asked) -> Answer + Send + Sync;
+type Create = dyn Fn(&dyn EventMutex, &LeaseRequest) -> Result<Option<Lease>, MutexError> + Send + Sync;
+type Instead<Asked> = dyn Fn(&dyn EventMutex, &mut Asked) + Send + Sync;
+
+pub(crate) type Admissions = [Slot<Admission, Admitted>];
+pub(crate) type Releases = [Slot<LeaseReturn, bool>];
 
 /// Which calls go through `create`, `exists` and `forget`, one name at a time.
 #[derive(Clone, Copy, PartialEq)]
 enum Steps {
     None,
-    /// Admissions and releases.
+    /// Batches.
     Some,
     /// All: the store has no other methods.
     All,
 }
 
-/// One call of a store.
+/// A call of a store, or a part of one: `carry_out` is recorded as `release` and `admit`, or as one of them.
 #[derive(Clone, Debug)]
 pub(crate) struct Call {
-    /// The name of the method.
+    /// The name of the method, or `release`, `release_after`, `admit`.
     pub(crate) verb: &'static str,
     /// One for each lease; for an admission that of its lease, or of its claim if it has none.
     pub(crate) names: Vec<MutexName>,
-    /// The new term of `extend` and `release_after`.
+    /// The new term of `extend`, and the rest of `release_after`.
     pub(crate) term: Option<Term>,
 }
 
@@ -60,6 +65,77 @@ impl Call {
         let verb = if self.is("exists") { "look at" } else { self.verb };
         let names: Vec<String> = self.names.iter().map(ToString::to_string).collect();
         Err(MutexError::unavailable(format!("{verb} {}", names.join(", ")), "timed out"))
+    }
+
+    /// What a batch asks for: releases, those with a rest by themselves, and admissions.
+    fn parts(batch: &Batch) -> Vec<Self> {
+        let mut parts: Vec<Self> = Vec::new();
+        for asked in batch.releases().iter().map(Slot::asked) {
+            let (name, term) = (asked.lease().name().clone(), asked.rest());
+            let verb = if term.is_none() { "release" } else { "release_after" };
+            match parts.iter_mut().find(|part| part.term == term) {
+                Some(part) => part.names.push(name),
+                None => parts.push(Self { verb, names: vec![name], term }),
+            }
+        }
+        let request = |slot: &Slot<Admission, _>| slot.asked().lease().or(slot.asked().claim()).cloned();
+        let requests = batch.admissions().iter().filter_map(request);
+        let names: Vec<_> = requests.map(|request| request.name().clone()).collect();
+        if !names.is_empty() {
+            parts.push(Self { verb: "admit", names, term: None });
+        }
+        parts
+    }
+
+    /// Answers all that this part of a batch asks for.
+    fn fill(&self, batch: &mut Batch, error: &MutexError) {
+        let (releases, admissions) = batch.slots_mut();
+        if self.is("admit") {
+            return fill(admissions, error);
+        }
+        for slot in releases.iter_mut().filter(|slot| slot.asked().rest() == self.term) {
+            slot.fill(Err(error.clone()));
+        }
+    }
+}
+
+/// Answers all with this error.
+fn fill<Q, A>(slots: &mut [Slot<Q, A>], error: &MutexError) {
+    for slot in slots {
+        slot.fill(Err(error.clone()));
+    }
+}
+
+/// Has `store` answer these in one call, as far as they have no answer yet.
+pub(crate) fn forward(store: &dyn EventMutex, releases: &mut Releases, admissions: &mut Admissions) {
+    let mut batch = Batch::new();
+    let (releases, admissions) = (empty(releases), empty(admissions));
+    if releases.is_empty() && admissions.is_empty() {
+        return;
+    }
+    for asked in releases.iter().map(|slot| slot.asked()) {
+        match asked.rest() {
+            None => batch.release(asked.lease().clone()),
+            Some(rest) => batch.release_after(asked.lease().clone(), rest),
+        }
+    }
+    for slot in &admissions {
+        batch.admit(slot.asked().clone());
+    }
+    store.carry_out(&mut batch);
+    answer(releases, batch.releases());
+    answer(admissions, batch.admissions());
+}
+
+fn empty<Q, A>(slots: &mut [Slot<Q, A>]) -> Vec<&mut Slot<Q, A>> {
+    slots.iter_mut().filter(|slot| slot.answer().is_none()).collect()
+}
+
+fn answer<Q, A: Clone>(slots: Vec<&mut Slot<Q, A>>, answered: &[Slot<Q, A>]) {
+    for (slot, answered) in slots.into_iter().zip(answered) {
+        if let Some(answer) = answered.answer() {
+            slot.fill(answer.clone());
+        }
     }
 }
 
@@ -104,7 +180,7 @@ impl Scripted {
         self.with(|script| script.can_extend = Some(can))
     }
 
-    /// Admits and releases one name at a time, by `create`, `exists` and `forget`.
+    /// Carries a batch out one name at a time, by `create`, `exists`, `forget` and `extend`.
     pub(crate) fn in_steps(self) -> Self {
         self.with(|script| script.steps = Steps::Some)
     }
@@ -114,12 +190,13 @@ impl Scripted {
         self.with(|script| script.steps = Steps::All)
     }
 
-    /// Before each call. An error is the answer, once for each name; the store in it is not asked.
+    /// Before each call, or each part of it. An error is the answer to all that this asks for; the store in it is not asked.
     pub(crate) fn before(self, hook: impl Fn(&Call) -> Result<(), MutexError> + Send + Sync + 'static) -> Self {
         self.with(|script| script.before = Some(Box::new(hook)))
     }
 
-    /// After each call. An error takes the place of the answer: the store in it has done what it was asked for.
+    /// After each call, or each part of it. An error takes the place of the answers: the store in it has done what it was
+    /// asked for.
     pub(crate) fn after(self, hook: impl Fn(&Call) -> Result<(), MutexError> + Send + Sync + 'static) -> Self {
         self.with(|script| script.after = Some(Box::new(hook)))
     }
@@ -132,19 +209,13 @@ impl Scripted {
         self.with(|script| script.create = Some(Box::new(create)))
     }
 
-    /// Instead of `admit`.
-    pub(crate) fn on_admit(
-        self,
-        admit: impl Fn(&dyn EventMutex, &[Admission]) -> Answers<Admitted> + Send + Sync + 'static,
-    ) -> Self {
+    /// Instead of forwarding the admissions of a batch.
+    pub(crate) fn on_admit(self, admit: impl Fn(&dyn EventMutex, &mut Admissions) + Send + Sync + 'static) -> Self {
         self.with(|script| script.admit = Some(Box::new(admit)))
     }
 
-    /// Instead of `release`.
-    pub(crate) fn on_release(
-        self,
-        release: impl Fn(&dyn EventMutex, &[Lease]) -> Answers<bool> + Send + Sync + 'static,
-    ) -> Self {
+    /// Instead of forwarding the releases of a batch.
+    pub(crate) fn on_release(self, release: impl Fn(&dyn EventMutex, &mut Releases) + Send + Sync + 'static) -> Self {
         self.with(|script| script.release = Some(Box::new(release)))
     }
 
@@ -153,7 +224,7 @@ impl Scripted {
         self
     }
 
-    /// How often it was asked for something.
+    /// How often it was asked for something. A batch counts once.
     pub(crate) fn calls(&self) -> usize {
         self.0.calls.lock().unwrap().len()
     }
@@ -161,7 +232,7 @@ impl Scripted {
     /// For how many names each call of these methods asked.
     pub(crate) fn asked(&self, verbs: &[&str]) -> Vec<usize> {
         let calls = self.0.calls.lock().unwrap();
-        calls.iter().filter(|call| verbs.contains(&call.verb)).map(|call| call.names.len()).collect()
+        calls.iter().flatten().filter(|call| verbs.contains(&call.verb)).map(|call| call.names.len()).collect()
     }
 
     /// How many admissions each call asked for.
@@ -185,35 +256,38 @@ impl Scripted {
         name: &MutexName,
         ask: impl FnOnce(&Script) -> Result<T, MutexError>,
     ) -> Result<T, MutexError> {
-        self.calls_of(verb, vec![name.clone()], None, |script| vec![ask(script)]).remove(0)
+        let call = Call { verb, names: vec![name.clone()], term: None };
+        self.record(vec![call.clone()]);
+        self.hear_before(&call)?;
+        let answer = ask(&self.0);
+        self.hear_after(&call)?;
+        answer
     }
 
-    fn of_leases(
-        &self,
-        verb: &'static str,
-        leases: &[Lease],
-        term: Option<Term>,
-        ask: impl FnOnce(&Script) -> Answers<bool>,
-    ) -> Answers<bool> {
-        self.calls_of(verb, leases.iter().map(|lease| lease.name().clone()).collect(), term, ask)
+    fn record(&self, call: Vec<Call>) {
+        self.0.calls.lock().unwrap().push(call);
     }
 
-    fn calls_of<T>(
-        &self,
-        verb: &'static str,
-        names: Vec<MutexName>,
-        term: Option<Term>,
-        ask: impl FnOnce(&Script) -> Answers<T>,
-    ) -> Answers<T> {
-        let (script, call) = (&*self.0, Call { verb, names, term });
-        script.calls.lock().unwrap().push(call.clone());
-        let hear = |hook: &Option<Box<Hook>>| hook.as_ref().map_or(Ok(()), |hook| hook(&call));
-        let all = |error: MutexError| call.names.iter().map(|_| Err(error.clone())).collect();
-        if let Err(error) = hear(&script.before) {
-            return all(error);
+    fn hear_before(&self, call: &Call) -> Result<(), MutexError> {
+        self.0.before.as_ref().map_or(Ok(()), |hook| hook(call))
+    }
+
+    fn hear_after(&self, call: &Call) -> Result<(), MutexError> {
+        self.0.after.as_ref().map_or(Ok(()), |hook| hook(call))
+    }
+
+    fn extend_as(&self, verb: &'static str, leases: &mut [Slot<Lease, bool>], term: Term) {
+        if !self.describe().can_extend() {
+            return fill(leases, &MutexError::unsupported("extend a lease"));
         }
-        let answers = ask(script);
-        hear(&script.after).map_or_else(all, |()| answers)
+        let names = leases.iter().map(|slot| slot.asked().name().clone()).collect();
+        let call = Call { verb, names, term: Some(term) };
+        self.record(vec![call.clone()]);
+        if let Err(error) = self.hear_before(&call) {
+            return fill(leases, &error);
+        }
+        self.0.inner.extend(leases, term);
+        self.hear_after(&call).unwrap_or_else(|error| fill(leases, &error));
     }
 }
 
@@ -228,17 +302,13 @@ impl EventMutex for Scripted {
         (self.0.steps != Steps::All).then_some(&*self.0.inner)
     }
 
-    fn identity(&self) -> StoreId {
-        self.0.inner.identity()
-    }
-
-    fn scope(&self) -> Scope {
-        let own = if self.0.steps == Steps::All { Scope::Unknown } else { self.0.inner.scope() };
-        self.0.scope.unwrap_or(own)
-    }
-
-    fn can_extend(&self) -> bool {
-        self.0.can_extend.unwrap_or(self.0.steps != Steps::All && self.0.inner.can_extend())
+    fn describe(&self) -> Description {
+        let Script { inner, scope, can_extend, steps, .. } = &*self.0;
+        let (inner, is_whole) = (inner.describe(), *steps != Steps::All);
+        let scope = scope.unwrap_or(if is_whole { inner.scope() } else { Scope::Unknown });
+        let can_extend = can_extend.unwrap_or(is_whole && inner.can_extend());
+        let own = if can_extend { inner.with_extension() } else { Description::of(&*self.0) };
+        own.with_scope(scope)
     }
 
     fn create(&self, request: &LeaseRequest) -> Result<Option<Lease>, MutexError> {
@@ -256,61 +326,58 @@ impl EventMutex for Scripted {
         self.call("forget", lease.name(), |script| script.inner.forget(lease))
     }
 
-    fn admit(&self, admissions: &[Admission]) -> Answers<Admitted> {
-        if self.0.steps != Steps::None && self.0.admit.is_none() {
-            return ThreeMethods(self).admit(admissions);
+    fn carry_out(&self, batch: &mut Batch) {
+        let Script { inner, steps, admit, release, .. } = &*self.0;
+        if *steps != Steps::None {
+            return InSteps(self).carry_out(batch);
         }
-        let name = |it: &Admission| it.lease().or(it.claim()).expect("it asks for something").name().clone();
-        self.calls_of("admit", admissions.iter().map(name).collect(), None, |script| match &script.admit {
-            Some(admit) => admit(&*script.inner, admissions),
-            None => script.inner.admit(admissions),
-        })
+        let parts = Call::parts(batch);
+        self.record(parts.clone());
+        for part in &parts {
+            self.hear_before(part).unwrap_or_else(|error| part.fill(batch, &error));
+        }
+        let (mut releases, mut admissions) = batch.slots_mut();
+        if let Some(release) = release
+            && !empty(releases).is_empty()
+        {
+            release(&**inner, take(&mut releases));
+        }
+        if let Some(admit) = admit
+            && !empty(admissions).is_empty()
+        {
+            admit(&**inner, take(&mut admissions));
+        }
+        forward(&**inner, releases, admissions);
+        for part in &parts {
+            self.hear_after(part).unwrap_or_else(|error| part.fill(batch, &error));
+        }
     }
 
-    fn release(&self, leases: &[Lease]) -> Answers<bool> {
-        if self.0.steps != Steps::None && self.0.release.is_none() {
-            return ThreeMethods(self).release(leases);
-        }
-        self.of_leases("release", leases, None, |script| match &script.release {
-            Some(release) => release(&*script.inner, leases),
-            None => script.inner.release(leases),
-        })
+    fn extend(&self, leases: &mut [Slot<Lease, bool>], term: Term) {
+        self.extend_as("extend", leases, term);
     }
 
-    fn extend(&self, leases: &[Lease], term: Term) -> Answers<bool> {
-        if !self.can_extend() {
-            return ThreeMethods(self).extend(leases, term);
+    fn held(&self, names: Names<'_>) -> Result<Vec<Held>, MutexError> {
+        match names {
+            _ if self.0.steps == Steps::All => InSteps(self).held(names),
+            Names::Exactly(name) => self.call("held", name, |script| script.inner.held(names)),
+            _ => self.0.inner.held(names),
         }
-        self.of_leases("extend", leases, Some(term), |script| script.inner.extend(leases, term))
-    }
-
-    fn release_after(&self, leases: &[Lease], rest: Term) -> Answers<bool> {
-        if !self.can_extend() {
-            return ThreeMethods(self).extend(leases, rest);
-        }
-        self.of_leases("release_after", leases, Some(rest), |script| script.inner.release_after(leases, rest))
-    }
-
-    fn holder(&self, name: &MutexName) -> Result<Option<Holder>, MutexError> {
-        if self.0.steps == Steps::All {
-            return ThreeMethods(self).holder(name);
-        }
-        self.call("holder", name, |script| script.inner.holder(name))
     }
 
     fn break_lease(&self, name: &MutexName) -> Result<Broken, MutexError> {
         if self.0.steps == Steps::All {
-            return ThreeMethods(self).break_lease(name);
+            return InSteps(self).break_lease(name);
         }
         self.call("break_lease", name, |script| script.inner.break_lease(name))
     }
 }
 
-/// The defaults of the trait, by these three.
+/// The defaults of the trait, by these methods. It extends a lease only as a release with a rest.
 #[derive(Debug)]
-struct ThreeMethods<'a>(&'a Scripted);
+struct InSteps<'a>(&'a Scripted);
 
-impl EventMutex for ThreeMethods<'_> {
+impl EventMutex for InSteps<'_> {
     fn create(&self, request: &LeaseRequest) -> Result<Option<Lease>, MutexError> {
         self.0.create(request)
     }
@@ -320,7 +387,7 @@ impl EventMutex for ThreeMethods<'_> {
     fn forget(&self, lease: &Lease) -> Result<bool, MutexError> {
         self.0.forget(lease)
     }
-    fn holder(&self, name: &MutexName) -> Result<Option<Holder>, MutexError> {
-        if self.0.0.steps == Steps::All { Ok(None) } else { self.0.holder(name) }
+    fn extend(&self, leases: &mut [Slot<Lease, bool>], term: Term) {
+        self.0.extend_as("release_after", leases, term);
     }
 }

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use chrono::{DateTime, TimeDelta, Utc};
 use soloist::{
-    CancelReason, Clock, Event, EventMutex, Lease, LeaseGuard, LeaseRequest, MutexName, MysqlMutex, PostgresMutex,
-    RedisMutex, Report, Schedule, SkipReason, StoreWarning, Term, Verdict,
+    Batch, CancelReason, Clock, Event, EventMutex, Lease, LeaseGuard, LeaseRequest, MutexError, MutexName, MysqlMutex,
+    PostgresMutex, RedisMutex, Report, Schedule, SkipReason, Slot, StoreWarning, Term, Verdict,
 };
 
 use crate::servers::clock::WallClock;
@@ -18,7 +18,7 @@ use crate::servers::mariadb::Mariadb;
 use crate::servers::postgres::Postgres;
 use crate::servers::proxy::{Behind, Fault, Proxy};
 use crate::servers::redis::Redis;
-use crate::support::{noon, until};
+use crate::support::{holder, noon, until};
 
 const HOUR: i64 = 60 * 60;
 const DAY: i64 = 24 * HOUR;
@@ -194,9 +194,9 @@ fn what_was_given_back_stays_free_when_the_clock_goes_back<S: Clocked>() {
     server.clock().set_ahead(-3 * DAY);
     assert!(server.mutex().forget(&lease).expect("an answer"));
     server.clock().set_ahead(-4 * DAY);
-    assert!(!server.mutex().extend(&[lease], Term::MAX).remove(0).expect("an answer"), "it was given back");
+    assert!(!extend(&server.mutex(), lease, Term::MAX).expect("an answer"), "it was given back");
     assert!(!server.mutex().exists(&name()).expect("an answer"));
-    assert_eq!(server.mutex().holder(&name()).expect("an answer"), None);
+    assert_eq!(holder(&server.mutex(), &name()), None);
     assert!(has_run(&theirs.run_due(next_second())));
 }
 
@@ -258,14 +258,29 @@ fn a_renewed_lease_lasts_when_the_clock_goes_back<S: Clocked>() {
     assert!(has_run(&schedule.run_due(next_second())));
 }
 
+/// Lets the lease end one `term` from now.
+fn extend(mutex: &impl EventMutex, lease: Lease, term: Term) -> Result<bool, MutexError> {
+    let mut slots = [Slot::new(lease)];
+    mutex.extend(&mut slots, term);
+    slots[0].answer().expect("each slot is filled").clone()
+}
+
+/// Gives the lease back after this rest.
+#[track_caller]
+fn release_after(mutex: &impl EventMutex, lease: Lease, rest: Duration) {
+    let mut batch = Batch::new();
+    batch.release_after(lease, Term::new(rest).expect("a term"));
+    mutex.carry_out(&mut batch);
+    assert!(matches!(batch.releases()[0].answer(), Some(Ok(true))), "{batch:?}");
+}
+
 fn a_rest_lasts_as_long_as_was_asked_for_when_the_clock_goes_back<S: Clocked>() {
     let server = S::start();
     let (mutex, schedule) = (server.mutex(), schedule(server.mutex(), |_| {}));
     for ahead in [0, -HOUR] {
         let lease = lease(&mutex, Duration::from_millis(500));
         let (before, rest) = (Instant::now(), Duration::from_secs(3));
-        let answer = mutex.release_after(&[lease], Term::new(rest).expect("a term")).remove(0);
-        assert!(answer.expect("an answer"));
+        release_after(&mutex, lease, rest);
         server.clock().set_ahead(ahead);
         let refusals = refusals_before_it_runs(&schedule);
         assert!(before.elapsed() + A_MOMENT >= rest, "it was shortened: {:?}", before.elapsed());
@@ -394,10 +409,9 @@ fn an_extension_that_redis_hears_after_its_clock_went_back_does_nothing() {
     proxy.fault(Fault::RequestHeld);
     thread::scope(|scope| {
         let (lease, extended) = (&lease, lease.clone());
-        let call = scope.spawn(move || mutex.extend(&[extended], Term::MAX).remove(0));
+        let call = scope.spawn(move || extend(&mutex, extended, Term::MAX));
         proxy.wait_until_met();
-        let shortened = server.mutex().release_after(std::slice::from_ref(lease), Term::new(rest).expect("a term"));
-        assert!(shortened.into_iter().all(|answer| answer.expect("an answer")));
+        release_after(&server.mutex(), lease.clone(), rest);
         server.pause();
         proxy.mend(); // The server has the request, and no turn to act on it.
         assert!(call.join().expect("no panic").is_err());
@@ -407,7 +421,7 @@ fn an_extension_that_redis_hears_after_its_clock_went_back_does_nothing() {
     // Its end stays where it was, an hour further on by the clock that is an hour behind.
     let end = Utc::now() + rest;
     for _ in 0..20 {
-        let holder = server.mutex().holder(&name()).expect("an answer").expect("it is held");
+        let holder = holder(&server.mutex(), &name()).expect("it is held");
         assert!(holder.until() <= end, "{holder:?}");
         thread::sleep(Duration::from_millis(25)); // a server does in a moment what it has heard
     }

@@ -12,13 +12,16 @@ use crate::servers::proxy::Proxy;
 
 mod answers;
 mod audit;
+mod batches;
 mod clean_up;
 mod connections;
 mod contract;
 mod cost;
 mod deadlocks;
 mod examples;
+mod exclusion;
 mod fleet;
+mod listing;
 mod locks;
 mod many_rows;
 mod outage;

@@ -6,7 +6,9 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, SystemTime};
 
 use chrono::{DateTime, Utc};
-use soloist::{Clock, Entry, Report, RunOutcome, SkipReason, TaskOutcome, Verdict};
+use soloist::{
+    Clock, Entry, EventMutex, Held, Holder, MutexName, Names, Report, RunOutcome, SkipReason, TaskOutcome, Verdict,
+};
 
 /// Lets a subscriber hear what this thread tells while `tell` runs.
 ///
@@ -71,6 +73,12 @@ impl Diary {
     pub(crate) fn lines(&self) -> Vec<String> {
         self.0.lock().expect("nothing panics while it holds the diary").clone()
     }
+}
+
+/// Who holds this name.
+#[track_caller]
+pub(crate) fn holder(store: &(impl EventMutex + ?Sized), name: &MutexName) -> Option<Holder> {
+    store.held(Names::Exactly(name)).expect("the store answers").pop().and_then(Held::into_holder)
 }
 
 #[track_caller]

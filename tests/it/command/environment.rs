@@ -42,8 +42,7 @@ fn a_command_knows_for_what_it_runs() {
         let lines: Vec<&str> = written.lines().collect();
         assert_eq!(lines[..2], ["SOLOIST_EVENT=e", "SOLOIST_OCCURRENCE=2026-03-01T12:00:00Z"]);
         let owner = lines[2].strip_prefix("SOLOIST_OWNER=").expect("it is protected");
-        let of_claim =
-            || store.holder(&MutexName::lease("e").unwrap().claim("e", noon())).unwrap().map(|claim| claim.owner());
+        let of_claim = || holder(&store, &MutexName::lease("e").unwrap().claim("e", noon())).map(|claim| claim.owner());
         assert_eq!(
             Some(owner),
             run.lease().map(Lease::owner).or_else(of_claim).map(|owner| owner.to_string()).as_deref()

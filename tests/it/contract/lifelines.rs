@@ -7,8 +7,10 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use soloist::contract::{Harness, run_as_child, run_as_test};
-use soloist::{Answers, EventMutex, FileMutex, Lease, LeaseRequest, Lifeline, MutexError, MutexName, Scope, Term};
+use soloist::contract::{Harness, run_as_child};
+use soloist::{
+    Batch, Description, EventMutex, FileMutex, Lease, LeaseRequest, Lifeline, MutexError, MutexName, Slot, Term,
+};
 
 /// What is wrong with a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,7 +79,20 @@ impl Flawed {
     }
 
     fn prolong(&self, lease: &Lease) {
-        self.file.release_after(std::slice::from_ref(lease), Self::hour()).remove(0).unwrap();
+        self.released_later(lease, Self::hour()).unwrap();
+    }
+
+    fn released_later(&self, lease: &Lease, rest: Term) -> Result<bool, MutexError> {
+        let mut batch = Batch::new();
+        batch.release_after(lease.clone(), rest);
+        self.file.carry_out(&mut batch);
+        batch.releases()[0].answer().cloned().unwrap()
+    }
+
+    fn extended(&self, lease: &Lease, term: Term) -> Result<bool, MutexError> {
+        let mut slot = Slot::new(lease.clone());
+        self.file.extend(std::slice::from_mut(&mut slot), term);
+        slot.answer().cloned().unwrap()
     }
 }
 
@@ -104,27 +119,36 @@ impl EventMutex for Flawed {
         self.file.forget(lease)
     }
 
-    fn scope(&self) -> Scope {
-        self.file.scope()
+    fn describe(&self) -> Description {
+        self.file.describe()
     }
 
-    fn can_extend(&self) -> bool {
-        true
-    }
-
-    fn extend(&self, leases: &[Lease], term: Term) -> Answers<bool> {
-        match self.flaw {
-            Flaw::RefusesToExtend if leases.iter().any(|lease| self.has_lifeline(lease.name())) => vec![Ok(false)],
-            Flaw::ExtendsToAnEnd => self.file.release_after(leases, term),
-            _ => self.file.extend(leases, term),
+    fn carry_out(&self, batch: &mut Batch) {
+        let (releases, admissions) = batch.slots_mut();
+        for slot in releases {
+            let lease = slot.asked().lease();
+            let answer = match (slot.asked().rest(), self.flaw) {
+                (None, _) | (_, Flaw::ReleasesAtOnce) => self.forget(lease),
+                (Some(rest), Flaw::ReleasesNothingLater) => self.extended(lease, rest),
+                (Some(rest), _) => self.released_later(lease, rest),
+            };
+            slot.fill(answer);
+        }
+        for slot in admissions {
+            let answer = slot.asked().ask(&self.file);
+            slot.fill(answer);
         }
     }
 
-    fn release_after(&self, leases: &[Lease], rest: Term) -> Answers<bool> {
-        match self.flaw {
-            Flaw::ReleasesNothingLater => self.file.extend(leases, rest),
-            Flaw::ReleasesAtOnce => self.file.release(leases),
-            _ => self.file.release_after(leases, rest),
+    fn extend(&self, leases: &mut [Slot<Lease, bool>], term: Term) {
+        for slot in leases {
+            let lease = slot.asked();
+            let answer = match self.flaw {
+                Flaw::RefusesToExtend if self.has_lifeline(lease.name()) => Ok(false),
+                Flaw::ExtendsToAnEnd => self.released_later(lease, term),
+                _ => self.extended(lease, term),
+            };
+            slot.fill(answer);
         }
     }
 
@@ -213,30 +237,7 @@ fn processes_of_other_cases_begin_here() {
     run_as_child(|| OnFile::with(Flaw::Nothing));
 }
 
-/// What the case says of a store with this flaw.
-#[track_caller]
-fn says(case: &str, flaw: Flaw) -> String {
-    let run = || run_as_test(case, module_path!(), OnFile::with(flaw));
-    match std::panic::catch_unwind(run) {
-        Ok(()) => String::new(),
-        Err(panic) => *panic.downcast::<String>().expect("a case says what was promised"),
-    }
-}
-
-macro_rules! finds {
-    ($($case:ident: $($flaw:ident $said:literal),+;)+) => {$(
-        #[test]
-        fn $case() {
-            assert_eq!(says(stringify!($case), Flaw::Nothing), "");
-            $(
-                let said = says(stringify!($case), Flaw::$flaw);
-                assert!(said.starts_with(concat!("promised: ", $said, "; ")), "{:?}: {said}", Flaw::$flaw);
-            )+
-        }
-    )+};
-}
-
-finds! {
+super::finds! { OnFile::with, Flaw;
     a_lease_with_a_lifeline_outlasts_its_term:
         LeadsNowhere "a lease with a lifeline outlasts its term",
         EndsWithItsLifeline "a lease with a lifeline lasts while its owner holds it, whoever has the lifeline";

@@ -224,7 +224,7 @@ fn ask(dir: &Path) {
     let lease = request("reports");
     let claim = lease.with(lease.name().claim("reports", super::noon()), super::minute());
     for admission in [Admission::lease_only(lease.clone()), Admission::both(lease.clone(), claim)] {
-        say(&match mutex.admit(&[admission]).remove(0) {
+        say(&match admission.ask(&mutex) {
             Ok(Admitted::Granted(grant)) => {
                 if let Some(lease) = grant.lease() {
                     mutex.forget(lease).unwrap();
@@ -272,7 +272,7 @@ fn churn(dir: &Path) {
         let occurrence = super::noon() + chrono::TimeDelta::seconds(i64::from(at % 16));
         let claim = lease.with(lease.name().claim(name, occurrence), Term::new(Duration::from_millis(2)).unwrap());
         let admission = if at % 3 == 0 { Admission::lease_only(lease) } else { Admission::both(lease, claim) };
-        let Admitted::Granted(grant) = mutex.admit(&[admission]).remove(0).unwrap() else { continue };
+        let Admitted::Granted(grant) = admission.ask(&mutex).unwrap() else { continue };
         // An independent witness that nobody else is in here.
         let witness = File::create(dir.with_extension(name)).unwrap();
         if witness.try_lock().is_err() {
@@ -280,7 +280,7 @@ fn churn(dir: &Path) {
         }
         say(&format!("{name} {}", grant.token()));
         let lease = grant.lease().unwrap().clone();
-        assert!(mutex.extend(std::slice::from_ref(&lease), super::minute()).remove(0).unwrap());
+        assert!(super::extended(&mutex, &lease));
         witness.unlock().unwrap();
         assert!(mutex.forget(&lease).unwrap());
     }

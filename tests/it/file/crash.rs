@@ -10,6 +10,7 @@ use soloist::{Clock, EventMutex, FileMutex, LeaseRequest, MutexName};
 
 use super::child::{Doing, NAMES, Told, next_said, told};
 use super::{Store, assert_names, files, minute, reports, take};
+use crate::support::holder;
 
 #[test]
 fn a_killed_process_frees_its_lease_at_once() {
@@ -19,10 +20,10 @@ fn a_killed_process_frees_its_lease_at_once() {
     let mut child = Doing::start(told(&Told::Hold(store.path(), "reports"), &[]));
     let token: u64 = child.says().unwrap().parse().unwrap();
     assert!(mutex.create(&ask()).unwrap().is_none());
-    assert_eq!(mutex.holder(&reports()).unwrap().unwrap().pid(), child.pid());
+    assert_eq!(holder(&mutex, &reports()).unwrap().pid(), child.pid());
     child.kill();
     assert!(!mutex.exists(&reports()).unwrap());
-    assert_eq!(mutex.holder(&reports()).unwrap(), None);
+    assert_eq!(holder(&mutex, &reports()), None);
     let lease = take(&mutex, &ask());
     assert!(lease.token().get() > token);
     assert!(mutex.forget(&lease).unwrap());

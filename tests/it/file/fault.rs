@@ -9,7 +9,7 @@ use soloist::{EventMutex, FileMutex, MutexName};
 
 use super::child::{Doing, Told, told};
 use super::users::Ground;
-use super::{Store, admitted, assert_names, assert_no_answer, extended, minute, noon, reports};
+use super::{Store, admitted, assert_names, assert_no_answer, extended, minute, noon, renewed, reports};
 
 /// How long it may take until it is noticed that a file which was open has been replaced.
 const A_LOOK: Duration = Duration::from_secs(1);
@@ -22,11 +22,7 @@ fn a_directory_that_has_gone_is_an_error_and_is_not_made_again() {
     fs::remove_dir_all(store.path()).unwrap();
     assert_no_answer(Unavailable, &store.mutex, &store.request(&reports()), &record);
     assert_no_answer(Unavailable, &store.mutex, &store.request(&MutexName::lease("new").unwrap()), store.path());
-    assert_names(
-        Unavailable,
-        store.mutex.extend(std::slice::from_ref(&lease), minute()).remove(0).unwrap_err(),
-        &record,
-    );
+    assert_names(Unavailable, renewed(&store.mutex, &lease, minute()).unwrap_err(), &record);
     store.clock.advance(A_LOOK);
     assert_names(Unavailable, store.mutex.forget(&lease).unwrap_err(), &record);
     assert!(!store.path().exists());

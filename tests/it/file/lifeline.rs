@@ -10,7 +10,8 @@ use soloist::MutexErrorKind::Unusable;
 use soloist::{Broken, Event, EventMutex, FileMutex, Holder, Lease, MutexName, Schedule};
 
 use super::child::{Doing, Told, told};
-use super::{Store, assert_names, extended, files, minute, noon, reports, take};
+use super::{Store, assert_names, extended, files, noon, reports, rested, take};
+use crate::support::holder;
 use crate::support::until;
 
 const HOUR: Duration = Duration::from_secs(3600);
@@ -47,7 +48,7 @@ impl Drop for Running {
 #[track_caller]
 fn assert_held_by(store: &Store, lease: &Lease) {
     store.assert_held(lease.name());
-    let holder = store.other().holder(lease.name()).unwrap().expect("it has a holder");
+    let holder = holder(&store.other(), lease.name()).expect("it has a holder");
     assert_eq!((holder.owner(), holder.token()), (lease.owner(), lease.token()));
 }
 
@@ -71,13 +72,13 @@ fn a_lease_whose_scheduler_was_killed_lasts_as_long_as_its_command_or_what_that_
         let input = scheduler.kill_alone();
         for _ in 0..2 {
             store.assert_held(&reports());
-            let holder = store.other().holder(&reports()).unwrap().unwrap();
+            let holder = holder(&store.other(), &reports()).unwrap();
             assert_eq!((holder.pid(), holder.token().get()), (pid, token), "{script}");
             store.clock.advance(HOUR);
         }
         drop(input);
         until(|| store.mutex.create(&store.request(&reports())).unwrap().is_some()).unwrap();
-        assert!(store.mutex.holder(&reports()).unwrap().unwrap().token().get() > token, "{script}");
+        assert!(holder(&store.mutex, &reports()).unwrap().token().get() > token, "{script}");
         assert_eq!(files(store.path()).len(), 2, "the life file of the dead is used again");
     }
 }
@@ -143,7 +144,7 @@ fn a_person_reads_in_the_record_that_the_term_does_not_count() {
     store.clock.advance(HOUR);
     assert!(extended(&store.mutex, &lease));
     assert_eq!(life(), format!("{before} beyond until"));
-    assert!(store.mutex.release_after(&[lease], minute()).remove(0).unwrap());
+    assert!(rested(&store.mutex, lease));
     assert_eq!(life(), "life ended");
 }
 
@@ -153,7 +154,7 @@ fn a_later_release_is_the_end_of_a_lease_whoever_has_its_lifeline() {
     let lease = store.take(&reports());
     let _lifeline = lifeline(&store.mutex, &lease);
     store.clock.advance(HOUR);
-    assert!(store.mutex.release_after(std::slice::from_ref(&lease), minute()).remove(0).unwrap());
+    assert!(rested(&store.mutex, lease.clone()));
     store.clock.advance(Duration::from_secs(59));
     assert_held_by(&store, &lease);
     store.clock.advance(Duration::from_secs(1));
@@ -350,7 +351,7 @@ fn a_torn_record_stays_held_as_long_as_a_command_has_the_lifeline() {
         assert_held_by(&store, &lease);
         super::torn::put(&store.record(), &whole[..torn]);
         store.assert_held(&reports());
-        assert_eq!(store.mutex.holder(&reports()).unwrap(), None, "it is not known any more who");
+        assert_eq!(holder(&store.mutex, &reports()), None, "it is not known any more who");
         drop(command);
         assert_free_soon(&store);
     }
@@ -404,12 +405,12 @@ fn a_command_that_outlives_its_scheduler_is_named_by_its_process_group() {
     let pid = scheduler.pid();
     let line = format!("\ngroup {group}\n");
     until(|| fs::read_to_string(store.record()).unwrap().contains(&line)).unwrap();
-    let holder = store.other().holder(&reports()).unwrap().expect("it is held");
+    let holder = holder(&store.other(), &reports()).expect("it is held");
     assert_eq!((holder.pid(), holder.process_group(), holder.has_ended()), (pid, Some(group), false));
 
     drop(scheduler.kill_alone());
     store.clock.advance(HOUR);
-    let holder = store.other().holder(&reports()).unwrap().expect("it is held");
+    let holder = crate::support::holder(&store.other(), &reports()).expect("it is held");
     assert_eq!((holder.pid(), holder.process_group(), holder.has_ended()), (pid, Some(group), true));
     // A claim writes the state anew, and leaves the lease what it is.
     take(&store.mutex, &store.request(&reports().claim("reports", noon())));
@@ -452,7 +453,7 @@ fn a_process_group_of_which_nothing_is_left_is_not_named() {
     until_known(&store, group);
     drop(scheduler.kill_alone());
     assert!(Command::new("kill").args(["-KILL", "--", &format!("-{group}")]).status().unwrap().success());
-    let told = || store.other().holder(&reports()).unwrap().expect("it is held").to_string();
+    let told = || holder(&store.other(), &reports()).expect("it is held").to_string();
     until(|| told().ends_with(", which has ended; what it started still runs")).unwrap();
     fs::write(store.path().join("end"), "").unwrap();
     assert_free_soon(&store);
@@ -460,7 +461,7 @@ fn a_process_group_of_which_nothing_is_left_is_not_named() {
 
 #[track_caller]
 fn until_known(store: &Store, group: u32) -> Holder {
-    let holder = || store.other().holder(&reports()).unwrap().expect("it is held");
+    let holder = || holder(&store.other(), &reports()).expect("it is held");
     until(|| holder().process_group() == Some(group)).unwrap();
     holder()
 }

@@ -30,7 +30,7 @@ fn assert_taken(store: &Store, numbers: std::ops::Range<i64>) {
     let other = store.other();
     for at in numbers.clone() {
         assert!(other.exists(&claim(at)).unwrap(), "{at}");
-        let answer = other.admit(&[store.both(&reports(), &claim(at))]).remove(0).unwrap();
+        let answer = store.both(&reports(), &claim(at)).ask(&other).unwrap();
         assert!(matches!(answer, Admitted::ClaimTaken(Some(_))), "{at}: {answer:?}");
     }
     assert!(!other.exists(&claim(numbers.end)).unwrap());

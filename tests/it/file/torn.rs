@@ -8,6 +8,7 @@ use std::time::Duration;
 use soloist::{Admission, Admitted, EventMutex, FencingToken, MutexName};
 
 use super::{Store, admitted, extended, noon, reports, take};
+use crate::support::holder;
 
 /// What a record was before anything was torn.
 struct Before {
@@ -89,12 +90,12 @@ fn a_record_that_is_torn_while_it_is_held_stays_held_as_long_as_the_holder_lives
         let lease = take(&other, &store.request(&reports()));
         put(&record, &before.bytes[..torn]);
         store.assert_held(&reports());
-        assert_eq!(store.mutex.holder(&reports()).unwrap(), None, "it is not known any more who");
+        assert_eq!(holder(&store.mutex, &reports()), None, "it is not known any more who");
         // A claim writes the state anew, and must not make the lease look free.
         take(&store.mutex, &store.request(&before.claim));
         store.assert_held(&reports());
         assert!(matches!(
-            store.mutex.admit(&[Admission::lease_only(store.request(&reports()))]).remove(0),
+            Admission::lease_only(store.request(&reports())).ask(&store.mutex),
             Ok(Admitted::LeaseTaken(None))
         ));
         assert!(!extended(&other, &lease), "nobody can say that it is theirs");
@@ -145,7 +146,7 @@ fn claims_outlive_a_torn_state() {
     bytes[300] ^= 1;
     put(&store.record(), &bytes);
     assert!(store.mutex.exists(&before.claim).unwrap());
-    let refused = store.mutex.admit(&[store.both(&reports(), &before.claim)]).remove(0).unwrap();
+    let refused = store.both(&reports(), &before.claim).ask(&store.mutex).unwrap();
     assert!(matches!(refused, Admitted::ClaimTaken(Some(_))));
     store.assert_free(&reports());
     assert!(store.mutex.exists(&before.claim).unwrap());

@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
-use soloist::{Admission, Admitted, Clock, EventMutex, FencingToken, LeaseRequest, MutexError, MutexName};
-use soloist::{MysqlMutex, PostgresMutex, Term};
+use soloist::{Admission, Admitted, Clock, EventMutex, FencingToken, LeaseRequest, MutexError, MutexName, Names};
+use soloist::{MysqlMutex, PostgresMutex, Slot, Term};
 
 use super::Rounds;
 use super::bytes::Damage;
@@ -30,13 +30,15 @@ enum Act {
     Exists,
     Admit,
     Holder,
+    List,
     Extend,
     Forget,
     Break,
     Check,
 }
 
-const ACTS: [Act; 7] = [Act::Exists, Act::Admit, Act::Holder, Act::Extend, Act::Forget, Act::Break, Act::Check];
+const ACTS: [Act; 8] =
+    [Act::Exists, Act::Admit, Act::Holder, Act::List, Act::Extend, Act::Forget, Act::Break, Act::Check];
 
 /// What is said at first, and then whenever something was heard, from its beginning on when all has been.
 #[derive(Clone, Debug)]
@@ -186,11 +188,16 @@ fn judge(hostile: &Hostile, play: &Play, acts: &[Act]) {
         .iter()
         .map(|act| match act {
             Act::Exists => mutex.exists(&name).map(drop),
-            Act::Admit => mutex.admit(&[Admission::lease_only(request.clone())]).remove(0).map(|admitted| {
+            Act::Admit => Admission::lease_only(request.clone()).ask(&*mutex).map(|admitted| {
                 assert!(!matches!(admitted, Admitted::Granted(_)), "it was granted by nonsense: {admitted:?}");
             }),
-            Act::Holder => mutex.holder(&name).map(drop),
-            Act::Extend => mutex.extend(std::slice::from_ref(&lease), lease.term()).remove(0).map(drop),
+            Act::Holder => mutex.held(Names::Exactly(&name)).map(drop),
+            Act::List => mutex.held(Names::LeasesWithPrefix("")).map(drop),
+            Act::Extend => {
+                let mut slot = Slot::new(lease.clone());
+                mutex.extend(std::slice::from_mut(&mut slot), lease.term());
+                slot.answer().cloned().expect("it is answered").map(drop)
+            }
             Act::Forget => mutex.forget(&lease).map(drop),
             Act::Break => mutex.break_lease(&name).map(drop),
             Act::Check => mutex.check().map(drop),

@@ -7,7 +7,8 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
 use soloist::{
-    Admission, Admitted, Clock, EventMutex, FencingToken, Lease, LeaseRequest, MutexError, MutexName, RedisMutex, Term,
+    Admission, Admitted, Batch, Clock, EventMutex, FencingToken, Held, Lease, LeaseRequest, MutexError, MutexName,
+    Names, RedisMutex, Slot, Term,
 };
 
 use self::reply::{End, Manners, Turn};
@@ -31,11 +32,13 @@ enum Act {
     CreateClaim,
     AdmitSome,
     AdmitBothAndRelease,
+    AdmitUnless,
     Exists,
     Forget,
     Extend,
     ReleaseAfter,
     Holder,
+    List,
     Break,
     Check,
     /// Nothing: meanwhile the server says something by itself.
@@ -48,11 +51,13 @@ fn acts() -> impl Strategy<Value = Vec<Act>> {
         Act::CreateClaim,
         Act::AdmitSome,
         Act::AdmitBothAndRelease,
+        Act::AdmitUnless,
         Act::Exists,
         Act::Forget,
         Act::Extend,
         Act::ReleaseAfter,
         Act::Holder,
+        Act::List,
         Act::Break,
         Act::Check,
     ];
@@ -102,9 +107,23 @@ impl Heard {
         self.grants.extend(Self::answer(answer).flatten().map(|lease| lease.token()));
     }
 
-    fn admitted(&mut self, answers: Vec<Result<Admitted, MutexError>>) {
-        for answer in answers {
-            if let Some(Admitted::Granted(grant)) = Self::answer(answer) {
+    #[track_caller]
+    fn listed(answer: Result<Vec<Held>, MutexError>) {
+        for held in Self::answer(answer).unwrap_or_default() {
+            let holder = held.holder().expect("who holds it is known");
+            assert!(held.name().mutex().starts_with("fuzzed") && !format!("{holder:?} {holder}").is_empty());
+        }
+    }
+
+    /// Each slot has an answer.
+    #[track_caller]
+    fn carried_out(&mut self, mutex: &RedisMutex, mut batch: Batch) {
+        mutex.carry_out(&mut batch);
+        for slot in batch.releases() {
+            Self::answer(slot.answer().expect("an answer").clone());
+        }
+        for slot in batch.admissions() {
+            if let Some(Admitted::Granted(grant)) = Self::answer(slot.answer().expect("an answer").clone()) {
                 self.grants.push(grant.token());
             }
         }
@@ -113,35 +132,42 @@ impl Heard {
     #[track_caller]
     fn act(&mut self, act: Act, mutex: &RedisMutex, hostile: &Hostile) {
         let lease = || request(name(0)).granted(FencingToken::new(1));
-        let all = |answers: Vec<Result<bool, MutexError>>, count: usize| {
-            assert_eq!(answers.len(), count);
-            for answer in answers {
-                Self::answer(answer);
-            }
-        };
+        let mut batch = Batch::new();
         match act {
             Act::Create => self.created(mutex.create(&request(name(0)))),
             Act::CreateClaim => self.created(mutex.create(&request(name(0).claim("fuzzed", noon())))),
             Act::AdmitSome => {
-                let answers = mutex.admit(&[both(0), Admission::lease_only(request(name(1))), both(2)]);
-                assert_eq!(answers.len(), 3);
-                self.admitted(answers);
+                for admission in [both(0), Admission::lease_only(request(name(1))), both(2)] {
+                    batch.admit(admission);
+                }
+                self.carried_out(mutex, batch);
             }
             Act::AdmitBothAndRelease => {
-                let (released, admitted) = mutex.release_then_admit(&[lease(), lease()], &[both(0)]);
-                all(released, 2);
-                assert_eq!(admitted.len(), 1);
-                self.admitted(admitted);
+                batch.release(lease());
+                batch.release(lease());
+                batch.admit(both(0));
+                self.carried_out(mutex, batch);
+            }
+            Act::AdmitUnless => {
+                batch.admit(both(0).unless(name(1)));
+                batch.admit(both(2).unless(name(1)));
+                self.carried_out(mutex, batch);
             }
             Act::Exists => _ = Self::answer(mutex.exists(&name(0))),
             Act::Forget => _ = Self::answer(mutex.forget(&lease())),
-            Act::Extend => all(mutex.extend(&[lease(), lease()], minute()), 2),
-            Act::ReleaseAfter => all(mutex.release_after(&[lease()], minute()), 1),
-            Act::Holder => {
-                if let Some(Some(holder)) = Self::answer(mutex.holder(&name(0))) {
-                    assert!(!format!("{holder:?} {holder}").is_empty());
+            Act::Extend => {
+                let mut slots = [Slot::new(lease()), Slot::new(lease())];
+                mutex.extend(&mut slots, minute());
+                for slot in &slots {
+                    _ = Self::answer(slot.answer().expect("an answer").clone());
                 }
             }
+            Act::ReleaseAfter => {
+                batch.release_after(lease(), minute());
+                self.carried_out(mutex, batch);
+            }
+            Act::Holder => Self::listed(mutex.held(Names::Exactly(&name(0)))),
+            Act::List => Self::listed(mutex.held(Names::LeasesWithPrefix("fuzzed"))),
             Act::Break => _ = Self::answer(mutex.break_lease(&name(0))),
             Act::Nothing => hostile.grant_unasked(),
             Act::Check => {

@@ -169,11 +169,10 @@ fn a_store_of_a_fleet_that_forgot_admits_no_second_run_beside_one_of_this_proces
         let clock = ManualClock::at(noon());
         let (inner, grants) = (MemoryMutex::with_clock(&clock), Arc::new(AtomicUsize::new(0)));
         let counted = Arc::clone(&grants);
-        let count = move |inner: &dyn EventMutex, admissions: &[Admission]| {
-            let answers = inner.admit(admissions);
-            let granted = answers.iter().filter(|answer| matches!(answer, Ok(Admitted::Granted(_)))).count();
-            counted.fetch_add(granted, Ordering::SeqCst);
-            answers
+        let count = move |inner: &dyn EventMutex, admissions: &mut Admissions| {
+            forward(inner, &mut [], admissions);
+            let granted = admissions.iter().filter(|slot| matches!(slot.answer(), Some(Ok(Admitted::Granted(_)))));
+            counted.fetch_add(granted.count(), Ordering::SeqCst);
         };
         let store: Store = odd(&inner, Scope::Fleet, count);
         // What never ran is not held any longer.
@@ -211,9 +210,9 @@ fn a_grant_whose_term_was_over_before_it_came_is_given_back_and_not_used() {
             let clock = ManualClock::at(noon());
             let (inner, moved) = (MemoryMutex::with_clock(&clock), clock.clone());
             // The way to the store takes longer than the term; there, it is as good as new.
-            let slow = move |inner: &dyn EventMutex, admissions: &[Admission]| {
+            let slow = move |inner: &dyn EventMutex, admissions: &mut Admissions| {
                 moved.advance(TERM);
-                inner.admit(admissions)
+                forward(inner, &mut [], admissions);
             };
             let store: Store = odd(&inner, Scope::Fleet, slow);
             let diary = Diary::default();

@@ -9,11 +9,18 @@ type Answer = fn(&Admission) -> MutexError;
 fn out(answer: Answer) -> (Store, Arc<AtomicUsize>) {
     let asked = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&asked);
-    let admit = move |_: &dyn EventMutex, admissions: &[Admission]| {
+    let admit = move |_: &dyn EventMutex, admissions: &mut Admissions| {
         counted.fetch_add(1, Ordering::SeqCst);
-        admissions.iter().map(|admission| Err(answer(admission))).collect()
+        fill_each(admissions, answer);
     };
     (odd(&MemoryMutex::new(), Scope::Unknown, admit), asked)
+}
+
+fn fill_each(admissions: &mut Admissions, answer: Answer) {
+    for slot in admissions {
+        let error = answer(slot.asked());
+        slot.fill(Err(error));
+    }
 }
 
 fn attempted(admission: &Admission) -> String {
@@ -87,12 +94,11 @@ fn a_store_that_panics_or_keeps_nonsense_gives_no_decision_either() {
 fn a_fleets_store_that_goes_out_between_two_events_lets_the_next_one_choose_too() {
     let clock = ManualClock::at(noon());
     let (inner, counted) = (MemoryMutex::with_clock(&clock), AtomicUsize::new(0));
-    let only_the_first = move |inner: &dyn EventMutex, admissions: &[Admission]| {
-        if counted.fetch_add(1, Ordering::SeqCst) == 0 {
-            return inner.admit(admissions);
-        }
-        admissions.iter().map(|admission| Err(silent(admission))).collect()
-    };
+    let only_the_first =
+        move |inner: &dyn EventMutex, admissions: &mut Admissions| match counted.fetch_add(1, Ordering::SeqCst) {
+            0 => forward(inner, &mut [], admissions),
+            _ => fill_each(admissions, silent),
+        };
     let store: Store = odd(&inner, Scope::Fleet, only_the_first);
     let events = ["first", "next"].map(|name| Event::call(name, |_| {}).every_minute().apply(unprotected));
     let report = schedule(&store, &clock, events).run_due(noon());

@@ -3,11 +3,11 @@
 use std::fs;
 
 use chrono::Utc;
-use soloist::{Admission, Admitted, Clock, EventMutex, LeaseRequest, MutexName, RedisMutex, Term};
+use soloist::{Admission, Admitted, Clock, EventMutex, LeaseRequest, MutexName, Names, RedisMutex, Term};
 
-use super::assert_ran;
+use super::{assert_ran, extend};
 use crate::servers::redis::Redis;
-use crate::support::{Diary, noon};
+use crate::support::{Diary, holder, noon};
 
 #[test]
 fn a_server_is_reached_by_its_socket_by_its_database_and_with_its_password() {
@@ -64,14 +64,14 @@ fn a_user_needs_no_more_than_the_documentation_says() {
     let term = Term::MAX;
     let lease = LeaseRequest::new(name.clone(), term, &Clock::system());
     let claim = lease.with(name.claim("report", Utc::now()), term);
-    let Admitted::Granted(grant) = mutex.admit(&[Admission::both(lease, claim)]).remove(0).unwrap() else {
-        panic!("it is free");
-    };
+    let admission = Admission::both(lease, claim).unless(MutexName::lease("migration").unwrap());
+    let Admitted::Granted(grant) = admission.ask(&mutex).unwrap() else { panic!("it is free") };
     let (lease, claim) = (grant.lease().unwrap().clone(), grant.claim().unwrap().clone());
     assert!(mutex.exists(&name).unwrap());
-    assert!(mutex.holder(claim.name()).unwrap().is_some());
-    assert!(mutex.extend(std::slice::from_ref(&lease), term).remove(0).unwrap());
-    assert!(mutex.release(&[lease]).remove(0).unwrap());
+    assert!(holder(&mutex, claim.name()).is_some());
+    assert_eq!(mutex.held(Names::LeasesWithPrefix("")).unwrap().len(), 1);
+    assert!(extend(&mutex, &lease, term).unwrap());
+    assert!(mutex.forget(&lease).unwrap());
     assert!(mutex.break_lease(claim.name()).unwrap().is_freed());
     mutex.check().unwrap();
     assert_eq!(server.ask(&["ACL", "LOG"]), crate::servers::resp::Reply::Many(vec![]), "something was refused");

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use soloist::{Admission, Admitted, Clock, Event, EventMutex, LeaseGuard, LeaseRequest, MutexName, RedisMutex, Term};
+use soloist::{Admission, Admitted, Clock, Event, LeaseGuard, LeaseRequest, MutexName, RedisMutex, Slot, Term};
 
-use super::{minute, schedule};
+use super::{carry_out, minute, schedule};
 use crate::servers::proxy::Proxy;
 use crate::servers::redis::{Monitor, Redis};
 use crate::support::{Diary, noon, ran, skipped};
@@ -80,13 +80,14 @@ fn a_thousand_admissions_and_their_releases_cost_twenty_commands() {
     };
     let admissions: Vec<Admission> = (0..1000).map(admission).collect();
     let mut monitor = server.monitor();
-    let admitted = mutex.admit(&admissions);
+    let admitted = carry_out(&mutex, vec![], admissions);
     assert_count(&mut monitor, 10);
-    let lease = |admitted: Result<Admitted, _>| match admitted {
-        Ok(Admitted::Granted(grant)) => grant.lease().expect("a lease was asked for").clone(),
+    let lease = |slot: &Slot<Admission, Admitted>| match slot.answer() {
+        Some(Ok(Admitted::Granted(grant))) => grant.lease().expect("a lease was asked for").clone(),
         other => panic!("{other:?}"),
     };
-    let leases: Vec<_> = admitted.into_iter().map(lease).collect();
-    assert!(mutex.release(&leases).into_iter().all(|released| released.unwrap()));
+    let leases: Vec<_> = admitted.admissions().iter().map(lease).collect();
+    let released = carry_out(&mutex, leases, vec![]);
+    assert!(released.releases().iter().all(|slot| matches!(slot.answer(), Some(Ok(true)))));
     assert_count(&mut monitor, 10);
 }

@@ -22,11 +22,11 @@ fn a_late_copy_that_meets_the_next_run_leaves_the_claim_of_its_own() {
     let mutex = RedisMutex::new(&Redis::shared().url()).expect("a url");
     let name = MutexName::lease("a late copy").expect("a name");
     let first = admission(&name, 0);
-    let Admitted::Granted(grant) = mutex.admit_one(&first).expect("an answer") else { panic!("it is free") };
+    let Admitted::Granted(grant) = first.ask(&mutex).expect("an answer") else { panic!("it is free") };
     assert!(mutex.forget(grant.lease().expect("a lease")).expect("an answer"), "the run is over");
-    assert!(matches!(mutex.admit_one(&admission(&name, 1)), Ok(Admitted::Granted(_))), "the next one runs");
+    assert!(matches!(admission(&name, 1).ask(&mutex), Ok(Admitted::Granted(_))), "the next one runs");
 
-    assert!(matches!(mutex.admit_one(&first), Ok(Admitted::LeaseTaken(_))), "the copy");
+    assert!(matches!(first.ask(&mutex), Ok(Admitted::LeaseTaken(_))), "the copy");
 
     let claim = grant.claim().expect("a claim");
     assert!(mutex.exists(claim.name()).expect("an answer"), "whoever is late must not run it again");
@@ -44,7 +44,7 @@ fn a_claim_whose_lease_went_before_it_was_asked_for_again_is_given_back() {
     let lease = LeaseRequest::new(name.clone(), Term::DEFAULT, &Clock::system());
     proxy.fault_once(Fault::ReplyLost);
     let held = thread::scope(|scope| {
-        let call = scope.spawn(|| ours.admit_one(&admission(&name, 0)));
+        let call = scope.spawn(|| admission(&name, 0).ask(&ours));
         proxy.wait_until_met();
         assert!(theirs.break_lease(&name).expect("an answer").is_freed(), "the server has granted it");
         let held = theirs.create(&lease).expect("an answer").expect("nobody holds it");
@@ -56,5 +56,5 @@ fn a_claim_whose_lease_went_before_it_was_asked_for_again_is_given_back() {
     // Nobody runs it, and nobody else may before that.
     wait_until("the claim was given back", || !entries(&server).contains(&claim(0)));
     assert!(theirs.forget(&held).expect("an answer"), "it was left alone");
-    assert!(matches!(theirs.admit_one(&admission(&name, 0)), Ok(Admitted::Granted(_))), "another server runs it");
+    assert!(matches!(admission(&name, 0).ask(&theirs), Ok(Admitted::Granted(_))), "another server runs it");
 }

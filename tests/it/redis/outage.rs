@@ -98,6 +98,28 @@ fn a_server_that_accepts_and_never_answers_costs_one_time_out() {
 }
 
 #[test]
+fn leases_that_are_to_be_held_longer_cost_one_time_out_together() {
+    for background in [false, true] {
+        let server = Redis::start();
+        let proxy = Arc::new(Proxy::of(&server));
+        let mut schedule = Schedule::new(RedisMutex::new(&proxy.url()).unwrap());
+        let began = Arc::new(Mutex::new(None));
+        for number in 0..3 {
+            let (proxy, began) = (Arc::clone(&proxy), Arc::clone(&began));
+            let event = Event::call(format!("held {number}"), move |_| {
+                proxy.fault(Fault::Silence);
+                began.lock().unwrap().get_or_insert_with(Instant::now);
+            });
+            let event = event.every_minute().without_overlapping().hold_at_least(Duration::from_secs(60 + number));
+            schedule.add(if background { event.in_background() } else { event }).unwrap();
+        }
+        let report = schedule.run_due(noon());
+        let took = began.lock().unwrap().expect("one has run").elapsed();
+        assert!(report.is_failure() && took < IN_TIME, "background: {background}, {took:?}: {report}");
+    }
+}
+
+#[test]
 fn a_server_that_closes_every_connection_is_out() {
     a_tick_survives_everywhere(Fault::Cut);
 }

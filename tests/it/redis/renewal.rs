@@ -9,7 +9,7 @@ use soloist::{
     SkipReason, Term,
 };
 
-use super::{entries, minute};
+use super::{entries, extend, minute};
 use crate::servers::proxy::{Fault, Proxy};
 use crate::servers::redis::Redis;
 use crate::support::{PATIENCE, noon, ran, skipped, until};
@@ -310,13 +310,12 @@ fn an_extension_that_nobody_waits_for_any_more_does_nothing() {
     until(|| hasty.exists(request.name()).is_ok()).unwrap();
     server.pause();
     let hours = Term::new(Duration::from_secs(7200)).unwrap();
-    let answer = hasty.extend(std::slice::from_ref(&lease), hours).remove(0);
-    assert!(answer.unwrap_err().is_unavailable());
+    assert!(extend(&hasty, &lease, hours).unwrap_err().is_unavailable());
     server.resume();
     // Heard after the extension, which came on an earlier connection.
     let left = server.ask(&["PTTL", LEASE]).number();
     assert!(Duration::from_millis(left.unsigned_abs()) <= term.get(), "{left} ms are left");
-    assert!(patient.extend(&[lease], hours).remove(0).unwrap(), "an extension in time does it");
+    assert!(extend(&patient, &lease, hours).unwrap(), "an extension in time does it");
     assert!(server.ask(&["PTTL", LEASE]).number() > left);
 }
 

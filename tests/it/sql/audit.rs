@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use chrono::{DateTime, SecondsFormat, Utc};
 use soloist::contract::Harness;
 use soloist::{
-    Admission, Admitted, Clock, Event, EventMutex, LeaseGuard, LeaseRequest, ManualClock, MemoryMutex, MutexName,
-    Period, Report, Schedule, SkipReason, Term, Verdict,
+    Admission, Admitted, Clock, Event, LeaseGuard, LeaseRequest, ManualClock, MemoryMutex, MutexName, Period, Report,
+    Schedule, SkipReason, Term, Verdict,
 };
 
 use super::{SqlServer, on_both};
@@ -205,7 +205,7 @@ fn an_audit_whose_server_stands_still_changes_no_answer_and_holds_nobody_up<S: B
     thread::spawn(move || {
         for name in 0..2_000 {
             let request = LeaseRequest::new(MutexName::lease(name.to_string()).unwrap(), Term::MAX, &Clock::system());
-            assert!(matches!(mutex.admit_one(&Admission::lease_only(request)), Ok(Admitted::Granted(_))));
+            assert!(matches!(Admission::lease_only(request).ask(&mutex), Ok(Admitted::Granted(_))));
         }
         tell.send(()).unwrap();
     });
@@ -237,7 +237,7 @@ fn an_audit_that_was_at_rest_while_its_server_was_restarted_writes_on() {
     });
     let mutex = Audited::new(MemoryMutex::new(), audit);
     let request = LeaseRequest::new(MutexName::lease("reports").unwrap(), Term::MAX, &Clock::system());
-    assert!(mutex.create(&request).unwrap().is_some());
+    assert!(matches!(Admission::lease_only(request).ask(&mutex), Ok(Admitted::Granted(_))));
     drop(mutex);
     assert_eq!((*written.lock().unwrap()).clone(), ["granted"]);
 }

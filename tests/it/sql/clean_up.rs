@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use soloist::{Admission, EventMutex, Lease};
 
+use super::batches::admit;
 use super::cost::request;
 use super::{COLUMNS, SqlServer, on_both};
 use crate::servers::mariadb::{self, Mariadb};
@@ -108,7 +109,7 @@ fn a_process_cleans_more_than_it_writes<S: SqlServer>() {
     server.add_ended(10_000, 300);
     let mutex = server.mutex();
     let admissions: Vec<_> = (0..600).map(|number| Admission::lease_only(request(&number.to_string()))).collect();
-    assert!(mutex.admit(&admissions).iter().all(Result::is_ok));
+    assert!(admit(&mutex, &admissions).iter().all(Result::is_ok));
     drop(mutex);
     let left = left(&server, 300);
     assert!(left <= 10_000 - 2 * 600, "{left} rows are left");

@@ -8,11 +8,12 @@ use soloist::{
     Admission, Admitted, Clock, Event, EventMutex, Lease, LeaseRequest, MutexError, MutexName, Schedule, Term,
 };
 
+use super::batches::{admit, extend, release};
 use super::{SqlServer, on_both};
 use crate::servers::mariadb::Mariadb;
 use crate::servers::postgres::Postgres;
 use crate::servers::proxy::{Behind, Proxy};
-use crate::support::{at, noon, ran};
+use crate::support::{at, holder, noon, ran};
 
 on_both!(what_a_run_costs, what_a_batch_costs, a_tick_in_which_nothing_is_due_opens_no_connection);
 
@@ -134,17 +135,17 @@ pub(super) fn is_lost(admitted: &Result<Admitted, MutexError>) -> bool {
 fn what_a_run_costs<S: Counts>() {
     let counted = Counted::<S>::start();
     for number in 0..3 {
-        let lease = counted.costs(Cost(2, 1), |mutex| granted(mutex.admit(&[admission(number, 0)]).remove(0)));
-        let lost = counted.only_looks(|mutex| mutex.admit(&[admission(number, 0)]).remove(0));
+        let lease = counted.costs(Cost(2, 1), |mutex| granted(admission(number, 0).ask(&mutex)));
+        let lost = counted.only_looks(|mutex| admission(number, 0).ask(&mutex));
         assert!(is_lost(&lost));
         let lost = counted.only_looks(|mutex| mutex.create(&request(&format!("event {number}"))));
         assert!(matches!(lost, Ok(None)), "{lost:?}");
         assert!(counted.only_looks(|mutex| mutex.exists(lease.name())).unwrap());
-        assert!(counted.only_looks(|mutex| mutex.holder(lease.name())).unwrap().is_some());
-        assert!(counted.costs(Cost(1, 1), |mutex| mutex.extend(slice::from_ref(&lease), term()).remove(0)).unwrap());
+        assert!(counted.only_looks(|mutex| holder(mutex, lease.name())).is_some());
+        assert!(counted.costs(Cost(1, 1), |mutex| extend(&mutex, slice::from_ref(&lease), term()).remove(0)).unwrap());
         assert!(counted.costs(Cost(1, 1), |mutex| mutex.forget(&lease)).unwrap());
         assert!(!counted.only_looks(|mutex| mutex.forget(&lease)).unwrap());
-        assert!(!counted.only_looks(|mutex| mutex.extend(slice::from_ref(&lease), term()).remove(0)).unwrap());
+        assert!(!counted.only_looks(|mutex| extend(&mutex, slice::from_ref(&lease), term()).remove(0)).unwrap());
         // Its row is there.
         let again = request(&format!("event {number}"));
         assert!(counted.costs(Cost(2, 1), |mutex| mutex.create(&again)).unwrap().is_some());
@@ -157,12 +158,12 @@ fn what_a_batch_costs<S: Counts>() {
     for minute in 0..3 {
         let [admissions, others] =
             [(); 2].map(|()| (0..100).map(|number| admission(number, minute)).collect::<Vec<_>>());
-        let admitted = counted.costs(Cost(2, 1), |mutex| mutex.admit(&admissions));
+        let admitted = counted.costs(Cost(2, 1), |mutex| admit(&mutex, &admissions));
         let leases: Vec<Lease> = admitted.into_iter().map(granted).collect();
-        let lost = counted.costs(Cost(1, 0), |mutex| mutex.admit(&others));
+        let lost = counted.costs(Cost(1, 0), |mutex| admit(&mutex, &others));
         assert!(lost.iter().all(is_lost));
-        counted.costs(Cost(1, 1), |mutex| mutex.extend(&leases, term()));
-        counted.costs(Cost(1, 1), |mutex| mutex.release(&leases));
+        counted.costs(Cost(1, 1), |mutex| extend(&mutex, &leases, term()));
+        counted.costs(Cost(1, 1), |mutex| release(&mutex, &leases));
     }
 }
 

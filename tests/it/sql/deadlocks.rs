@@ -6,6 +6,7 @@ use std::thread;
 
 use soloist::{Admission, Admitted, EventMutex, Lease, MutexName, Owner, Term};
 
+use super::batches::{admit, extend, release};
 use super::on_both;
 use super::trouble::{Trouble, request};
 use crate::support::noon;
@@ -18,13 +19,15 @@ on_both!(
     renewals_and_releases_in_any_order_are_no_errors_of_each_other
 );
 
-/// A lease and its claim; of some, the one of the one event and the other of another, so that they cross.
+/// A lease and its claim; of some, the one of the one event and the other of another, so that they cross. What would exclude
+/// them all has no row.
 fn admission(round: usize, number: usize) -> Admission {
     let lease = MutexName::lease(format!("{round}:{number}")).expect("a name");
     let claim = MutexName::lease(format!("{round}:{}", NAMES - 1 - number)).expect("a name").claim("report", noon());
     let lease = request("x").with(lease, Term::MAX);
     let claim = lease.with(claim, Term::MAX);
-    if number.is_multiple_of(3) { Admission::lease_only(lease) } else { Admission::both(lease, claim) }
+    let asked = if number.is_multiple_of(3) { Admission::lease_only(lease) } else { Admission::both(lease, claim) };
+    asked.unless(MutexName::lease("shop").expect("a name").mark("shop", "paused"))
 }
 
 /// What each of the threads was granted, of a batch that each asks for in an order of its own.
@@ -36,7 +39,8 @@ fn granted(mutexes: &[impl EventMutex], round: usize) -> Vec<Vec<Lease>> {
         fastrand::Rng::with_seed(seed as u64).shuffle(&mut numbers);
         let batch: Vec<Admission> = numbers.into_iter().map(|number| admission(round, number)).collect();
         all_are_there.wait();
-        let answers = mutex.admit(&batch).into_iter().map(|answer| answer.unwrap_or_else(|error| panic!("{error:?}")));
+        let answers =
+            admit(&mutex, &batch).into_iter().map(|answer| answer.unwrap_or_else(|error| panic!("{error:?}")));
         let grants = answers.filter_map(|answer| match answer {
             Admitted::Granted(grant) => Some([grant.lease().cloned(), grant.claim().cloned()]),
             _ => None,
@@ -87,7 +91,7 @@ fn renewals_and_releases_in_any_order_are_no_errors_of_each_other<S: Trouble>() 
             fastrand::Rng::with_seed(seed as u64).shuffle(&mut leases);
             all_are_there.wait();
             let answers =
-                if seed.is_multiple_of(2) { mutex.extend(&leases, Term::MAX) } else { mutex.release(&leases) };
+                if seed.is_multiple_of(2) { extend(&mutex, &leases, Term::MAX) } else { release(&mutex, &leases) };
             answers
                 .into_iter()
                 .map(|answer| usize::from(answer.unwrap_or_else(|error| panic!("{error:?}"))))

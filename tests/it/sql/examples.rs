@@ -4,6 +4,7 @@ use std::process::{Command, Output};
 
 use soloist::{Clock, EventMutex, LeaseRequest, MutexName, Term};
 
+use super::batches::extend;
 use super::{SqlServer, on_both};
 use crate::support::example;
 
@@ -103,7 +104,7 @@ fn what_the_guide_tells_an_operator_shows_and_frees_what_is_held<S: SqlServer>()
     assert_eq!(names(look), ["lease/carts:remind", "lease/other"]);
     server.ask(free);
     assert_eq!(names(look), ["lease/other"]);
-    let renewed = mutex.extend(&taken, Term::DEFAULT);
+    let renewed = extend(&mutex, &taken, Term::DEFAULT);
     assert!(matches!(renewed[..], [Ok(false), Ok(true)]), "its holder is told: {renewed:?}");
     assert!(mutex.create(&lease("carts:remind")).unwrap().is_some());
 }

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use soloist::{Admission, Admitted, Event, EventMutex, Lease, MutexName, Schedule, Term};
 
+use super::batches::{admit, extend, release};
 use super::trouble::{
     IN_TIME, Trouble, assert_out, assert_ran, claim, minute, report, request, said, schedule, wait_until,
 };
@@ -92,7 +93,7 @@ fn one_fault_stays_one_fault<S: Trouble>(server: &S, lock: S::Client) {
     let batch = ["locked", "free"].map(|name| Admission::lease_only(request(name)));
     mutex.exists(request("free").name()).unwrap(); // Half of the time is kept for a connection that is not at rest.
     let began = Instant::now();
-    let answers = mutex.admit(&batch);
+    let answers = admit(&mutex, &batch);
     assert!(began.elapsed() < IN_TIME, "{:?}", began.elapsed());
     let error = answers[0].as_ref().expect_err("its row is locked");
     assert!(!error.is_outage(), "{error:?}");
@@ -102,7 +103,7 @@ fn one_fault_stays_one_fault<S: Trouble>(server: &S, lock: S::Client) {
     assert_eq!(server.held(), ["lease/free"]);
     assert!(mutex.forget(&lease).unwrap());
     drop(lock);
-    let lease = granted(&mutex.admit(&batch), 0);
+    let lease = granted(&admit(&mutex, &batch), 0);
     assert!(mutex.forget(&lease).unwrap());
 }
 
@@ -128,11 +129,11 @@ fn who_waits_in_a_queue_that_moves_is_not_told_of_an_open_transaction<S: Trouble
     let give_back = |answer: &Admitted| match answer {
         Admitted::Granted(grant) => {
             let leases = [grant.claim(), grant.lease()].map(|lease| lease.expect("it was asked for").clone());
-            assert!(server.mutex().release(&leases).into_iter().all(|answer| answer.unwrap()));
+            assert!(release(&server.mutex(), &leases).into_iter().all(|answer| answer.unwrap()));
         }
         other => panic!("not admitted: {other:?}"),
     };
-    give_back(server.mutex().admit(&both)[0].as_ref().unwrap());
+    give_back(admit(&server.mutex(), &both)[0].as_ref().unwrap());
     // Where half of the time is kept for another connection, there is none for a second wait.
     for at_rest in [true, false] {
         let ours = server.mutex();
@@ -141,7 +142,7 @@ fn who_waits_in_a_queue_that_moves_is_not_told_of_an_open_transaction<S: Trouble
         }
         let mut lock = updating(&server, &format!("name = '{}'", claim(0)));
         let answer = thread::scope(|scope| {
-            let ours = scope.spawn(|| ours.admit(&both).remove(0));
+            let ours = scope.spawn(|| admit(&ours, &both).remove(0));
             wait_until("it waits for the lock", || !server.ask(S::WAITING).is_empty());
             let first = server.ask(S::WAITING);
             server.ask(&format!("UPDATE soloist_mutexes SET host = 'moved-{at_rest}' WHERE name = 'lease/report'"));
@@ -198,13 +199,13 @@ fn a_locked_row_keeps_nobody_else_from_renewing_and_releasing<S: Trouble>() {
     // With that, a row is waited for ten seconds.
     let slow = S::open(&server.url(), Duration::from_secs(40));
     let began = Instant::now();
-    assert!(slow.extend(&ours, Term::MAX).into_iter().all(|answer| answer.unwrap()));
+    assert!(extend(&slow, &ours, Term::MAX).into_iter().all(|answer| answer.unwrap()));
     assert!(began.elapsed() < Duration::from_secs(8), "it waited for the row of another");
-    let all = mutex.extend(&leases, Term::MAX);
+    let all = extend(&mutex, &leases, Term::MAX);
     assert_eq!(all.iter().map(|answer| answer.as_ref().ok()).collect::<Vec<_>>(), [Some(&true), None, Some(&true)]);
     let text = said(all[1].as_ref().unwrap_err());
     assert!(text.starts_with("could not extend lease/b in ") && text.ends_with(advice::<S>()), "{text}");
-    assert!(mutex.release(&ours).into_iter().all(|answer| answer.unwrap()));
+    assert!(release(&mutex, &ours).into_iter().all(|answer| answer.unwrap()));
     assert_eq!(server.held(), ["lease/b"]);
 }
 
@@ -213,11 +214,11 @@ fn many_locked_rows_cost_a_batch_no_more_than_a_time_out_or_two<S: Trouble>() {
     let mutex = server.mutex();
     let names: Vec<String> = (0..40).map(|number| format!("many:{number}")).collect();
     let batch: Vec<Admission> = names.iter().map(|name| Admission::lease_only(request(name))).collect();
-    let leases: Vec<Lease> = (0..40).map(|at| granted(&mutex.admit(&batch[at..=at]), 0)).collect();
-    mutex.release(&leases).into_iter().for_each(|answer| assert!(answer.unwrap()));
+    let leases: Vec<Lease> = (0..40).map(|at| granted(&admit(&mutex, &batch[at..=at]), 0)).collect();
+    assert!(release(&mutex, &leases).into_iter().all(|answer| answer.unwrap()));
     let lock = updating(&server, "name LIKE 'lease/many:%'");
     let began = Instant::now();
-    assert!(mutex.admit(&batch).iter().all(Result::is_err));
+    assert!(admit(&mutex, &batch).iter().all(Result::is_err));
     assert!(began.elapsed() < 2 * LONG + Duration::from_secs(4), "{:?}", began.elapsed());
     drop(lock);
     assert!(server.held().is_empty());
@@ -247,7 +248,7 @@ fn a_release_whose_answer_was_lost_before_it_met_a_lock_is_known_of_each_name<S:
     let leases = ["free", "locked"].map(|name| mutex.create(&request(name)).unwrap().expect("it is free"));
     proxy.fault_once(Fault::ReplyLost);
     let (answers, lock) = thread::scope(|scope| {
-        let call = scope.spawn(|| mutex.release(&leases));
+        let call = scope.spawn(|| release(&mutex, &leases));
         wait_until("the server has given them back", || server.held().is_empty());
         let lock = updating(&server, "name = 'lease/locked'");
         (call.join().unwrap(), lock)

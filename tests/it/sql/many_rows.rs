@@ -2,14 +2,15 @@
 
 use std::time::{Duration, Instant};
 
-use soloist::{Admission, EventMutex};
+use soloist::{Admission, EventMutex, MutexName, Names};
 
+use super::batches::{admit, extend, release};
 use super::clean_up::{BesideTheStore, hold};
 use super::cost::{admission, granted, is_lost, request, term};
 use super::{SqlServer, on_both};
 use crate::servers::mariadb::Mariadb;
 use crate::servers::postgres::Postgres;
-use crate::support::until;
+use crate::support::{holder, until};
 
 on_both!(
     no_more_rows_are_looked_at_because_there_are_many,
@@ -52,9 +53,10 @@ impl Looks for Postgres {
     }
 }
 
-/// Lease and claim of as many events, each by an owner of its own.
+/// Lease and claim of as many events, each by an owner of its own, unless they are paused.
 fn admissions(count: usize, minute: i64) -> Vec<Admission> {
-    (0..count).map(|number| admission(number, minute)).collect()
+    let paused = MutexName::lease("shop").expect("a name").mark("shop", "paused");
+    (0..count).map(|number| admission(number, minute).unless(paused.clone())).collect()
 }
 
 /// What each call looks at. Each is one of a process that makes no other, with what that cleans up.
@@ -66,11 +68,13 @@ fn looks<S: Looks>(server: &S, minute: i64, count: usize) -> Vec<(&'static str, 
         all.push((what, server.looked_at() - before));
     };
     let mut leases = Vec::new();
-    looks("gate", &mut |mutex| leases = mutex.admit(&admissions(count, minute)).into_iter().map(granted).collect());
-    looks("loser", &mut |mutex| assert!(mutex.admit(&admissions(count, minute)).iter().all(is_lost)));
-    looks("holder", &mut |mutex| assert!(mutex.holder(leases[0].name()).unwrap().is_some()));
-    looks("renewal", &mut |mutex| assert!(mutex.extend(&leases, term()).into_iter().all(Result::unwrap)));
-    looks("release", &mut |mutex| assert!(mutex.release(&leases).into_iter().all(Result::unwrap)));
+    looks("gate", &mut |mutex| leases = admit(&mutex, &admissions(count, minute)).into_iter().map(granted).collect());
+    looks("loser", &mut |mutex| assert!(admit(&mutex, &admissions(count, minute)).iter().all(is_lost)));
+    looks("holder", &mut |mutex| assert!(holder(&mutex, leases[0].name()).is_some()));
+    let leases_of = Names::LeasesWithPrefix(leases[0].name().mutex());
+    looks("list", &mut |mutex| assert!(!mutex.held(leases_of).expect("the server answers").is_empty()));
+    looks("renewal", &mut |mutex| assert!(extend(&mutex, &leases, term()).into_iter().all(Result::unwrap)));
+    looks("release", &mut |mutex| assert!(release(&mutex, &leases).into_iter().all(Result::unwrap)));
     all
 }
 
@@ -108,9 +112,9 @@ fn a_batch_locks_no_rows_but_its_own<S: BesideTheStore>() {
     let _held = server.hold("SELECT * FROM soloist_mutexes WHERE name = 'lease/m' FOR UPDATE");
     let began = Instant::now();
     for (count, minute) in [(1, 0), (100, 1), (100, 2)] {
-        let leases: Vec<_> = mutex.admit(&admissions(count, minute)).into_iter().map(granted).collect();
-        assert!(mutex.extend(&leases, term()).into_iter().all(Result::unwrap));
-        assert!(mutex.release(&leases).into_iter().all(Result::unwrap));
+        let leases: Vec<_> = admit(&mutex, &admissions(count, minute)).into_iter().map(granted).collect();
+        assert!(extend(&mutex, &leases, term()).into_iter().all(Result::unwrap));
+        assert!(release(&mutex, &leases).into_iter().all(Result::unwrap));
     }
     let took = began.elapsed();
     assert!(took < Duration::from_secs(5), "{took:?}");

@@ -25,7 +25,8 @@ fn asked(number: i64, thread: usize) -> Admission {
     let event = if number % 2 == 0 { format!("report:{thread}") } else { "report".to_owned() };
     let claim = lease.name().claim(event, noon() + TimeDelta::minutes(number));
     let claim = lease.with(claim, Term::MAX);
-    if number % 5 == 0 { Admission::claim_only(claim) } else { Admission::both(lease, claim) }
+    let asked = if number % 5 == 0 { Admission::claim_only(claim) } else { Admission::both(lease, claim) };
+    asked.unless(MutexName::lease("shop").expect("a name").mark("shop", "paused"))
 }
 
 fn a_gate_that_is_lost_in_a_race_is_no_error_in_the_log_of_the_server<S: Trouble>() {
@@ -38,7 +39,7 @@ fn a_gate_that_is_lost_in_a_race_is_no_error_in_the_log_of_the_server<S: Trouble
         for number in 0..OCCURRENCES {
             all_are_there.wait();
             let asked = asked(number, thread);
-            let answer = mutex.admit(std::slice::from_ref(&asked)).remove(0);
+            let answer = asked.ask(&mutex);
             all_are_there.wait(); // nobody gives back what others still ask for
             if let Admitted::Granted(grant) = answer.unwrap_or_else(|error| panic!("{error:?}")) {
                 won.push(number);
@@ -72,7 +73,7 @@ fn who_is_beaten_halfway_by_one_that_does_not_queue_keeps_nothing<S: Trouble>() 
     let values = format!("'lease/report', '{owner}', 1, 'x', 1, {now}, {now} + {later}");
     let mut other = server.holding(&[S::BEGIN, &format!("INSERT INTO soloist_mutexes ({COLUMNS}) VALUES ({values})")]);
     let answer = thread::scope(|scope| {
-        let ours = scope.spawn(|| mutex.admit(&[Admission::both(lease, claim)]).remove(0));
+        let ours = scope.spawn(|| Admission::both(lease, claim).ask(&mutex));
         wait_until("it waits for the lease", || !server.ask(S::WAITING).is_empty());
         S::tell(&mut other, "COMMIT");
         ours.join().expect("it does not panic")
@@ -93,7 +94,8 @@ fn a_hundred_threads_on_the_claims_of_one_event_hear_of_one_another_and_of_no_lo
         for number in 0..occurrences {
             let lease = request("report");
             let claim = lease.with(lease.name().claim("report", noon() + TimeDelta::minutes(number)), Term::MAX);
-            let answer = mutex.admit(&[Admission::both(lease, claim)]).remove(0);
+            let paused = MutexName::lease("shop").expect("a name").mark("shop", "paused");
+            let answer = Admission::both(lease, claim).unless(paused).ask(&mutex);
             if let Admitted::Granted(grant) = answer.map_err(|error| format!("{error:?}"))? {
                 won += 1;
                 let lease = grant.lease().expect("it was asked for");

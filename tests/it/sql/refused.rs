@@ -8,11 +8,12 @@ use std::time::{Duration, Instant};
 
 use soloist::{EventMutex, MutexError, MutexErrorKind, SkipReason, Term};
 
+use super::batches::extend;
 use super::trouble::{IN_TIME, TIMEOUT, Trouble, assert_out, assert_ran, claim, minute, request, said, schedule};
 use super::{LONG, on_both};
 use crate::servers::proxy::{Fault, Proxy};
 use crate::servers::redis::Redis;
-use crate::support::{Diary, noon};
+use crate::support::{Diary, holder, noon};
 
 on_both!(
     a_server_that_accepts_and_never_answers_costs_one_time_out,
@@ -183,8 +184,8 @@ fn four_grants_are_enough_for_all_but_the_table<S: Trouble>() {
     let diary = Diary::default();
     assert_ran(&schedule(mutex.clone(), &diary).run_due(noon()));
     let lease = mutex.create(&request("report")).unwrap().expect("it is free");
-    assert!(mutex.extend(std::slice::from_ref(&lease), Term::MAX).remove(0).unwrap());
-    assert!(mutex.exists(lease.name()).unwrap() && mutex.holder(lease.name()).unwrap().is_some());
+    assert!(extend(&mutex, std::slice::from_ref(&lease), Term::MAX).remove(0).unwrap());
+    assert!(mutex.exists(lease.name()).unwrap() && holder(&mutex, lease.name()).is_some());
     assert!(mutex.break_lease(lease.name()).unwrap().is_freed());
     assert!(!mutex.forget(&lease).unwrap());
     assert_eq!((S::purge(&mutex).unwrap(), mutex.check().unwrap()), (0, vec![]));

@@ -6,10 +6,11 @@ use std::thread;
 use soloist::{EventMutex, LeaseGuard, MutexName, Schedule, Term};
 use tokio::runtime::{Builder, Runtime};
 
+use super::batches::extend;
 use super::trouble::{Trouble, assert_ran, minute, report, request, schedule};
 use super::{LONG, on_both};
 use crate::servers::proxy::{Fault, Proxy};
-use crate::support::{Diary, noon};
+use crate::support::{Diary, holder, noon};
 
 on_both!(
     everything_can_be_asked_in_a_runtime_of_one_thread,
@@ -27,8 +28,8 @@ fn runtimes() -> [Runtime; 2] {
 fn ask_everything<S: Trouble>(mutex: &S::Mutex, name: &str) {
     S::create_table(mutex).unwrap();
     let lease = mutex.create(&request(name)).unwrap().expect("it is free");
-    assert!(mutex.exists(lease.name()).unwrap() && mutex.holder(lease.name()).unwrap().is_some());
-    assert!(mutex.extend(std::slice::from_ref(&lease), Term::MAX).remove(0).unwrap());
+    assert!(mutex.exists(lease.name()).unwrap() && holder(&mutex, lease.name()).is_some());
+    assert!(extend(&mutex, std::slice::from_ref(&lease), Term::MAX).remove(0).unwrap());
     assert!(mutex.forget(&lease).unwrap());
     let name = MutexName::lease(name).expect("a name");
     let guard = LeaseGuard::acquire(mutex, name.clone(), Term::MAX).unwrap().expect("it is free");

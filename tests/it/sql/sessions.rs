@@ -7,11 +7,12 @@ use std::time::Duration;
 use chrono::Utc;
 use soloist::{Admission, Admitted, EventMutex, Grant, MutexName, Term};
 
+use super::batches::extend;
 use super::trouble::{Trouble, request};
 use super::{SqlServer, on_both};
 use crate::servers::mariadb::Mariadb;
 use crate::servers::postgres::Postgres;
-use crate::support::noon;
+use crate::support::{holder, noon};
 
 const THREADS: usize = 8;
 
@@ -54,6 +55,7 @@ impl Settings for Postgres {
 
 on_both!(
     one_of_eight_threads_wins_in_every_isolation_mode_and_style,
+    of_two_that_exclude_each_other_one_wins_in_every_isolation_mode,
     two_sessions_in_two_time_zones_know_the_same_instants
 );
 
@@ -63,6 +65,39 @@ fn one_of_eight_threads_wins_in_every_isolation_mode_and_style<S: Settings>() {
         server.ask(settings);
         // Eight at once on a busy machine may take their time.
         one_of_eight_threads_wins(settings, || S::open(&server.url(), Duration::from_secs(30)));
+    }
+}
+
+fn of_two_that_exclude_each_other_one_wins_in_every_isolation_mode<S: Settings>() {
+    let server = S::start();
+    for settings in S::ALL.iter().filter(|settings| settings.contains("isolation")) {
+        server.ask(settings);
+        let mutexes = [(), ()].map(|()| S::open(&server.url(), Duration::from_secs(30)));
+        for round in 0..40 {
+            // Every other time they have rows, which have ended.
+            let names =
+                ["a", "b"].map(|side| MutexName::lease(format!("{side}{}:{settings}", round / 2)).expect("a name"));
+            let all_are_there = Barrier::new(2);
+            let ask = |at: usize| {
+                let wanted = request("x").with(names[at].clone(), Term::MAX);
+                let admission = Admission::lease_only(wanted).unless(names[1 - at].clone());
+                all_are_there.wait();
+                admission.ask(&mutexes[at]).unwrap_or_else(|error| panic!("{settings}: {error:?}"))
+            };
+            let answers = thread::scope(|scope| {
+                [0, 1]
+                    .map(|at| {
+                        let ask = &ask;
+                        scope.spawn(move || ask(at))
+                    })
+                    .map(|thread| thread.join().expect("an answer"))
+            });
+            let [grant] = answers.iter().filter_map(granted).collect::<Vec<_>>()[..] else {
+                panic!("{settings}: not one winner: {answers:?}")
+            };
+            assert!(answers.iter().any(|answer| matches!(answer, Admitted::Excluded(Some(_)))), "{answers:?}");
+            assert!(mutexes[0].forget(grant.lease().expect("it was asked for")).unwrap());
+        }
     }
 }
 
@@ -96,7 +131,7 @@ fn one_of_eight_threads_wins<M: EventMutex>(what: &str, open: impl Fn() -> M) {
         let all_are_there = Barrier::new(THREADS);
         let ask = |mutex: &M| {
             all_are_there.wait();
-            mutex.admit(&[admission(&names, term)]).remove(0).unwrap_or_else(|error| panic!("{what}: {error:?}"))
+            admission(&names, term).ask(&mutex).unwrap_or_else(|error| panic!("{what}: {error:?}"))
         };
         let answers: Vec<Admitted> = thread::scope(|scope| {
             let threads: Vec<_> = mutexes.iter().map(|mutex| scope.spawn(|| ask(mutex))).collect();
@@ -120,7 +155,7 @@ fn granted(answer: &Admitted) -> Option<&Grant> {
 fn all_answers_are_true(what: &str, mutexes: &[impl EventMutex], names: &[MutexName; 2], term: Term, grant: &Grant) {
     let [ours, theirs, ..] = mutexes else { panic!("there are eight") };
     let lease = grant.lease().expect("both were asked for");
-    let holders = names.each_ref().map(|name| theirs.holder(name).unwrap().expect("it is held"));
+    let holders = names.each_ref().map(|name| holder(&theirs, name).expect("it is held"));
     for holder in &holders {
         assert_eq!((holder.owner(), holder.token()), (lease.owner(), grant.token()), "{what}");
         assert!((Utc::now() - holder.since()).abs() < chrono::TimeDelta::seconds(30), "{what}: {holder:?}");
@@ -131,7 +166,7 @@ fn all_answers_are_true(what: &str, mutexes: &[impl EventMutex], names: &[MutexN
 
     let others = self::names(&format!("{}:other", names[0].mutex()));
     for half in [[names[0].clone(), others[1].clone()], [others[0].clone(), names[1].clone()]] {
-        let refused = theirs.admit(&[admission(&half, term)]).remove(0).unwrap();
+        let refused = admission(&half, term).ask(&theirs).unwrap();
         let taken = match refused {
             Admitted::LeaseTaken(Some(holder)) | Admitted::ClaimTaken(Some(holder)) => holder,
             other => panic!("{what}: {other:?}"),
@@ -142,11 +177,11 @@ fn all_answers_are_true(what: &str, mutexes: &[impl EventMutex], names: &[MutexN
 
     let foreign = request("x").with(names[0].clone(), term).granted(grant.token());
     assert_eq!(
-        (theirs.extend(std::slice::from_ref(&foreign), term).remove(0).unwrap(), theirs.forget(&foreign).unwrap()),
+        (extend(&theirs, std::slice::from_ref(&foreign), term).remove(0).unwrap(), theirs.forget(&foreign).unwrap()),
         (false, false),
         "{what}"
     );
-    assert!(ours.extend(std::slice::from_ref(lease), term).remove(0).unwrap(), "{what}");
+    assert!(extend(&ours, std::slice::from_ref(lease), term).remove(0).unwrap(), "{what}");
     assert_eq!((ours.forget(lease).unwrap(), ours.forget(lease).unwrap()), (true, false), "{what}");
     assert_eq!(names.each_ref().map(|name| theirs.exists(name).unwrap()), [false, true], "{what}");
     assert!(ours.create(&request("x").with(names[0].clone(), term)).unwrap().is_some(), "{what}");
@@ -165,10 +200,8 @@ fn two_sessions_in_two_time_zones_know_the_same_instants<S: Settings>() {
     for (at, [ours, theirs]) in [[0, 1], [1, 0]].into_iter().enumerate() {
         let [ours, theirs] = [&mutexes[ours], &mutexes[theirs]];
         let names = names(&at.to_string());
-        let Admitted::Granted(grant) = ours.admit(&[admission(&names, term)]).remove(0).unwrap() else {
-            panic!("it is free")
-        };
-        let [here, there] = [ours, theirs].map(|mutex| mutex.holder(&names[0]).unwrap().expect("it is held"));
+        let Admitted::Granted(grant) = admission(&names, term).ask(&ours).unwrap() else { panic!("it is free") };
+        let [here, there] = [ours, theirs].map(|mutex| holder(&mutex, &names[0]).expect("it is held"));
         assert_eq!((here.since(), here.until()), (there.since(), there.until()));
         assert!(theirs.check().unwrap().is_empty());
         all_answers_are_true("zones", &[ours, theirs], &names, term, &grant);

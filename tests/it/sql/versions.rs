@@ -5,11 +5,13 @@ use std::time::Duration;
 
 use soloist::{Clock, EventMutex, Lease, LeaseRequest, MutexName, Owner, Term};
 
+use super::batches::extend;
 use super::clean_up::BesideTheStore;
 use super::trouble::Trouble;
 use super::{SqlServer, on_both};
 use crate::servers::mariadb::Mariadb;
 use crate::servers::postgres::Postgres;
+use crate::support::holder;
 
 on_both!(
     a_table_of_the_last_version_is_upgraded,
@@ -144,7 +146,7 @@ fn a_table_of_the_last_version_is_upgraded<S: LastVersion>() {
         }
     });
     assert_eq!(server.mutex().check().unwrap(), []);
-    assert_eq!(server.mutex().holder(&name()).unwrap().expect("what is held stays so").owner(), theirs);
+    assert_eq!(holder(&server.mutex(), &name()).expect("what is held stays so").owner(), theirs);
     assert!(take(&server, HOUR).is_none());
     assert!(LastWorker(&server).end(NAME, theirs, Duration::ZERO));
     assert!(take(&server, HOUR).is_some());
@@ -176,7 +178,7 @@ fn what_the_last_version_takes_over_is_its_own<S: LastVersion>() {
         assert!(server.mutex().forget(&lease).unwrap());
         let theirs = last.take(NAME, HOUR);
         assert!(take(&server, short).is_none());
-        let holder = server.mutex().holder(&name()).unwrap().expect("it is held");
+        let holder = holder(&server.mutex(), &name()).expect("it is held");
         assert_eq!(holder.owner(), theirs);
         assert!(holder.until() - holder.since() >= chrono::TimeDelta::minutes(59), "nobody shortens it: {holder:?}");
         assert!(!server.mutex().forget(&lease).unwrap(), "it is not this one's any more");
@@ -203,7 +205,7 @@ fn the_last_version_sees_what_this_one_holds<S: LastVersion>() {
         assert_eq!(last.holder(NAME), Some(lease.owner().to_string()));
         last.write(NAME, Owner::unique(), HOUR);
         assert_eq!(last.holder(NAME), Some(lease.owner().to_string()), "its write is refused");
-        assert!(server.mutex().extend(std::slice::from_ref(&lease), Term::DEFAULT).remove(0).unwrap());
+        assert!(extend(&server.mutex(), std::slice::from_ref(&lease), Term::DEFAULT).remove(0).unwrap());
         assert!(server.mutex().forget(&lease).unwrap());
         assert!(last.end(NAME, last.take(NAME, HOUR), Duration::ZERO));
     }

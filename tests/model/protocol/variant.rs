@@ -5,7 +5,7 @@
 pub enum Admit {
     /// The store decides on both in one step; an answer that is lost is asked for once more by the same owner.
     AtOnce,
-    /// The default of `EventMutex::admit`: look at the claim, take the lease, take the claim. Each is asked once.
+    /// The default of `EventMutex::carry_out`: look at the claim, take the lease, take the claim. Each is asked once.
     InSteps,
 }
 

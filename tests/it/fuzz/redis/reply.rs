@@ -144,8 +144,16 @@ fn entries() -> impl Strategy<Value = Vec<u8>> {
 }
 
 fn texts() -> impl Strategy<Value = Reply> {
-    let words =
-        ["lease", "claim", "ours", "foreign", "late", "maxmemory_policy:allkeys-lru\r\nmaxmemory:1\r\n", "role:slave"];
+    let words = [
+        "lease",
+        "claim",
+        "excluded",
+        "ours",
+        "foreign",
+        "late",
+        "maxmemory_policy:allkeys-lru\r\nmaxmemory:1\r\n",
+        "role:slave",
+    ];
     let text = prop_oneof![
         3 => select(words.to_vec()).prop_map(|word| word.as_bytes().to_vec()),
         3 => entries(),
@@ -182,7 +190,7 @@ fn plausible() -> impl Strategy<Value = Reply> {
         let known = vec!["1772366400000000", "1772366400000001", "0", "9223372036854775807"];
         prop_oneof![4 => select(known).prop_map(str::to_owned), 1 => numbers()].prop_map(Reply::text)
     };
-    let what = select(vec!["lease", "claim", "ours", "foreign", "other"]).prop_map(Reply::text);
+    let what = select(vec!["lease", "claim", "excluded", "ours", "foreign", "other"]).prop_map(Reply::text);
     let exception = (numbers(), what, entries(), numbers()).prop_map(|(at, what, entry, left)| {
         Reply::Many('*', vec![Reply::Line(':', at), what, Reply::text(entry), Reply::Line(':', left)])
     });
@@ -225,7 +233,7 @@ pub(super) fn turns() -> impl Strategy<Value = Turn> {
 
 /// What is said of the first of what is asked: that it is another's, or nothing of use.
 pub(super) fn refusals() -> impl Strategy<Value = Turn> {
-    let what = select(vec!["lease", "claim", "ours", "foreign", "other"]).prop_map(Reply::text);
+    let what = select(vec!["lease", "claim", "excluded", "ours", "foreign", "other"]).prop_map(Reply::text);
     let taken = (what, entries(), numbers()).prop_map(|(what, entry, left)| taken(what, entry, left));
     let flags = select(vec!["0", "1"]).prop_map(|flag| Reply::Line(':', flag.to_owned()));
     let refusals = prop_oneof![3 => taken, 1 => lines(), 2 => flags];
@@ -234,7 +242,7 @@ pub(super) fn refusals() -> impl Strategy<Value = Turn> {
 
 /// That it is another's, and behind that what would be a grant if it had been asked for.
 pub(super) fn refusals_with_more() -> impl Strategy<Value = Turn> {
-    let what = select(vec!["lease", "claim", "foreign"]).prop_map(Reply::text);
+    let what = select(vec!["lease", "claim", "excluded", "foreign"]).prop_map(Reply::text);
     (what, entries()).prop_map(|(what, entry)| {
         let refusal = taken(what, entry, "1".to_owned());
         Turn { reply: Bytes([refusal.bytes(), Reply::Many('*', granted()).bytes()].concat()), end: End::None }

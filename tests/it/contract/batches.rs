@@ -1,0 +1,321 @@
+//! Stores that break what they promise of batches and lists: the suite finds each, and nothing in the one that keeps it.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use soloist::contract::Harness;
+use soloist::{
+    Admission, Admitted, Batch, Broken, Clock, Description, EventMutex, Held, Lease, LeaseRequest, ManualClock,
+    MemoryMutex, MutexError, MutexName, Names, Slot, Term,
+};
+
+/// What is wrong with a store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Flaw {
+    Nothing,
+    /// An admission is granted although the name that excludes it is held.
+    IgnoresExclusions,
+    /// It looks at the claim and the lease first.
+    ExcludesLast,
+    /// An admission that is excluded has its claim all the same.
+    ConsumesTheClaim,
+    /// An admission that is excluded has its lease all the same.
+    KeepsTheLease,
+    /// It does not say who holds the name that excludes.
+    ExcludesByNobody,
+    /// An admission takes the name that would exclude it.
+    TakesTheExcludingName,
+    /// A name that has excluded once excludes for ever.
+    ExcludesForEver,
+    /// A name that was held excludes for ever.
+    ExcludesBeyondItsTerm,
+    /// Where one admission of a batch is excluded, all are.
+    ExcludesAll,
+    /// All exclusions of a batch are looked at before anything is granted.
+    ExcludesAtOnce,
+    /// It admits before it gives back.
+    AdmitsFirst,
+    /// All releases of a batch have the rest of the first.
+    RestsAlike,
+    /// What is to be given back later is given back now.
+    RestsNothing,
+    /// It gives no answer to the last admission.
+    LeavesOneOut,
+    /// It gives back more than it was asked for.
+    AsksForMore,
+    /// A batch without questions ends everything.
+    EndsAllForNothing,
+    /// It lists claims and marks, too.
+    ListsClaims,
+    /// It lists names that are equal but for their case.
+    ListsOtherCases,
+    /// It takes `_` for any character.
+    ListsByPattern,
+    /// It lists what has ended.
+    ListsTheEnded,
+    /// It lists a lease twice.
+    ListsTwice,
+    /// It lists a lease with the holder of another.
+    ListsOthersHolders,
+    /// It tells of another name than it was asked for.
+    TellsOfAnother,
+    /// It lists what is held, and can't list what is not.
+    ListsSometimes,
+}
+
+/// The store in memory, with a flaw.
+#[derive(Clone, Debug)]
+struct Flawed {
+    memory: MemoryMutex,
+    clock: ManualClock,
+    flaw: Flaw,
+    /// Each lease that was created by its name, and each name that has excluded.
+    created: Arc<Mutex<Vec<Lease>>>,
+    excluded: Arc<Mutex<BTreeSet<MutexName>>>,
+}
+
+impl Flawed {
+    fn with(flaw: Flaw) -> Self {
+        let clock = ManualClock::at(chrono::DateTime::UNIX_EPOCH);
+        let memory = MemoryMutex::with_clock(&clock);
+        Self { memory, clock, flaw, created: Arc::default(), excluded: Arc::default() }
+    }
+
+    /// Carries out a batch, and begins with the admissions.
+    fn admit_first(&self, batch: &mut Batch) {
+        let (releases, admissions) = batch.slots_mut();
+        for slot in admissions {
+            let answer = slot.asked().ask(&self.memory);
+            slot.fill(answer);
+        }
+        for slot in releases {
+            let answer = self.memory.forget(slot.asked().lease());
+            slot.fill(answer);
+        }
+    }
+
+    fn admit(&self, asked: &Admission) -> Result<Admitted, MutexError> {
+        let Some(name) = asked.excluded_by() else { return asked.ask(&self.memory) };
+        let unconditional = match (asked.lease().cloned(), asked.claim().cloned()) {
+            (Some(lease), Some(claim)) => Admission::both(lease, claim),
+            (Some(lease), None) => Admission::lease_only(lease),
+            (None, Some(claim)) => Admission::claim_only(claim),
+            (None, None) => unreachable!("an admission asks for something"),
+        };
+        match self.flaw {
+            Flaw::IgnoresExclusions => return unconditional.ask(&self.memory),
+            Flaw::ExcludesLast => match unconditional.ask(&self.memory)? {
+                Admitted::Granted(grant) => {
+                    [grant.lease(), grant.claim()].into_iter().flatten().for_each(|it| drop(self.memory.forget(it)));
+                }
+                refused => return Ok(refused),
+            },
+            Flaw::ExcludesBeyondItsTerm if self.created.lock().unwrap().iter().any(|lease| lease.name() == name) => {
+                return Ok(Admitted::Excluded(None));
+            }
+            Flaw::ExcludesForEver if !self.memory.exists(name)? && self.excluded.lock().unwrap().contains(name) => {
+                return Ok(Admitted::Excluded(None));
+            }
+            _ => {}
+        }
+        let mut admitted = asked.ask(&self.memory)?;
+        match (&mut admitted, self.flaw) {
+            (Admitted::Excluded(holder), Flaw::ExcludesByNobody) => *holder = None,
+            (Admitted::Excluded(_), Flaw::ConsumesTheClaim) => {
+                asked.claim().into_iter().for_each(|claim| drop(self.memory.create(claim)));
+            }
+            (Admitted::Excluded(_), Flaw::KeepsTheLease) => {
+                asked.lease().into_iter().for_each(|lease| drop(self.memory.create(lease)));
+            }
+            (Admitted::Excluded(_), _) => drop(self.excluded.lock().unwrap().insert(name.clone())),
+            (Admitted::Granted(_), Flaw::TakesTheExcludingName) => {
+                let request = asked.lease().or(asked.claim()).expect("it asks for something");
+                self.memory.create(&request.with(name.clone(), request.term()))?;
+            }
+            _ => {}
+        }
+        Ok(admitted)
+    }
+
+    /// All leases that are held, or were, of names that begin with this in some way.
+    fn list(&self, prefix: &str) -> Result<Vec<Held>, MutexError> {
+        let created: Vec<Lease> = self.created.lock().unwrap().clone();
+        let wanted = |lease: &&Lease| {
+            let (name, chars) = (lease.name().mutex(), prefix.chars().count());
+            let begins = || name.chars().take(chars).map(String::from).zip(prefix.chars().map(String::from));
+            match self.flaw {
+                Flaw::ListsOtherCases => name.to_lowercase().starts_with(&prefix.to_lowercase()),
+                Flaw::ListsByPattern => {
+                    name.chars().count() >= chars && begins().all(|(is, asked)| asked == "_" || is == asked)
+                }
+                _ => name.starts_with(prefix),
+            }
+        };
+        let mut listed = Vec::new();
+        for lease in created.iter().filter(wanted) {
+            let held = self.memory.held(Names::Exactly(lease.name()))?;
+            let current = held.iter().find(|held| held.holder().is_some_and(|holder| holder.owner() == lease.owner()));
+            match (current, self.flaw) {
+                (Some(_), _) if lease.name().is_claim() && self.flaw != Flaw::ListsClaims => {}
+                (Some(held), Flaw::ListsTwice) => listed.extend([held.clone(), held.clone()]),
+                (Some(held), _) => listed.push(held.clone()),
+                (None, Flaw::ListsTheEnded) => listed.push(Held::new(lease.name().clone(), None)),
+                (None, _) => {}
+            }
+        }
+        if self.flaw == Flaw::ListsOthersHolders {
+            let last = listed.last().and_then(Held::holder).cloned();
+            listed = listed.into_iter().map(|held| Held::new(held.name().clone(), last.clone())).collect();
+        }
+        Ok(listed)
+    }
+}
+
+impl EventMutex for Flawed {
+    fn create(&self, request: &LeaseRequest) -> Result<Option<Lease>, MutexError> {
+        let lease = self.memory.create(request)?;
+        self.created.lock().unwrap().extend(lease.clone());
+        Ok(lease)
+    }
+
+    fn exists(&self, name: &MutexName) -> Result<bool, MutexError> {
+        self.memory.exists(name)
+    }
+
+    fn forget(&self, lease: &Lease) -> Result<bool, MutexError> {
+        self.memory.forget(lease)
+    }
+
+    fn describe(&self) -> Description {
+        self.memory.describe()
+    }
+
+    fn carry_out(&self, batch: &mut Batch) {
+        match self.flaw {
+            Flaw::AdmitsFirst => return self.admit_first(batch),
+            Flaw::AsksForMore => self.created.lock().unwrap().iter().for_each(|lease| batch.release(lease.clone())),
+            Flaw::EndsAllForNothing if batch.is_empty() => {
+                self.created.lock().unwrap().iter().for_each(|lease| drop(self.memory.forget(lease)));
+            }
+            _ => {}
+        }
+        let (releases, admissions) = batch.slots_mut();
+        let mut asked = Batch::new();
+        let rest_of_first = releases.first().and_then(|slot| slot.asked().rest());
+        for slot in &*releases {
+            let lease = slot.asked().lease().clone();
+            let rest = if self.flaw == Flaw::RestsAlike { rest_of_first } else { slot.asked().rest() };
+            match rest.filter(|_| self.flaw != Flaw::RestsNothing) {
+                Some(rest) => asked.release_after(lease, rest),
+                None => asked.release(lease),
+            }
+        }
+        self.memory.carry_out(&mut asked);
+        for (slot, answered) in releases.iter_mut().zip(asked.releases()) {
+            slot.fill(answered.answer().cloned().unwrap());
+        }
+        let is_excluded = |slot: &Slot<Admission, Admitted>| {
+            slot.asked().excluded_by().is_some_and(|name| self.memory.exists(name).unwrap())
+        };
+        let any_is_excluded = admissions.iter().any(is_excluded);
+        let excluded_before: Vec<bool> = admissions.iter().map(is_excluded).collect();
+        let left_out = usize::from(self.flaw == Flaw::LeavesOneOut);
+        let count = admissions.len().saturating_sub(left_out);
+        for (slot, excluded) in admissions.iter_mut().zip(excluded_before).take(count) {
+            let answer = match self.flaw {
+                Flaw::ExcludesAll if any_is_excluded => Ok(Admitted::Excluded(None)),
+                Flaw::ExcludesAtOnce if !excluded => {
+                    Admission::lease_only(slot.asked().lease().cloned().unwrap()).ask(&self.memory)
+                }
+                _ => self.admit(slot.asked()),
+            };
+            slot.fill(answer);
+        }
+    }
+
+    fn extend(&self, leases: &mut [Slot<Lease, bool>], term: Term) {
+        self.memory.extend(leases, term);
+    }
+
+    fn held(&self, names: Names<'_>) -> Result<Vec<Held>, MutexError> {
+        match names {
+            Names::LeasesWithPrefix(prefix) if self.flaw != Flaw::Nothing => {
+                let listed = self.list(prefix)?;
+                if self.flaw == Flaw::ListsSometimes && listed.is_empty() {
+                    return Err(MutexError::unsupported("list nothing"));
+                }
+                Ok(listed)
+            }
+            Names::Exactly(name) if self.flaw == Flaw::TellsOfAnother => {
+                let another = name.mark("another", "name");
+                let told = self.memory.held(names)?;
+                Ok(told.into_iter().map(|held| Held::new(another.clone(), held.into_holder())).collect())
+            }
+            names => self.memory.held(names),
+        }
+    }
+
+    fn break_lease(&self, name: &MutexName) -> Result<Broken, MutexError> {
+        self.memory.break_lease(name)
+    }
+}
+
+impl Harness for Flawed {
+    type Mutex = Self;
+
+    fn mutex(&self) -> Self {
+        self.clone()
+    }
+
+    fn clock(&self) -> Clock {
+        Clock::from(&self.clock)
+    }
+
+    fn let_time_pass(&self, by: Duration) {
+        self.clock.advance(by);
+    }
+}
+
+super::finds! { Flawed::with, Flaw;
+    an_admission_is_excluded_while_the_name_is_held:
+        IgnoresExclusions "an admission is excluded while the name is held",
+        ConsumesTheClaim "an admission that is excluded leaves the claim free",
+        KeepsTheLease "an admission that is excluded leaves the lease free",
+        ExcludesByNobody "a refusal names the holder",
+        ExcludesForEver "a free lease and a free claim are granted",
+        TakesTheExcludingName "an admission does not take the name that would exclude it";
+    an_exclusion_is_looked_at_before_the_claim_and_the_lease:
+        ExcludesLast "an admission is excluded while the name is held";
+    an_exclusion_ends_with_the_term_of_its_name:
+        ExcludesBeyondItsTerm "a free lease and a free claim are granted";
+    an_exclusion_ends_when_its_name_is_broken:
+        ExcludesForEver "a free lease and a free claim are granted",
+        IgnoresExclusions "an admission is excluded while the name is held";
+    admissions_that_share_an_excluding_name_are_decided_one_by_one:
+        ExcludesAll "admissions that share the name that excludes them are decided one by one",
+        LeavesOneOut "each question gets an answer",
+        IgnoresExclusions "admissions that share the name that excludes them are decided one by one";
+    an_admission_is_excluded_by_what_was_admitted_before_it:
+        ExcludesAtOnce "of two admissions in one batch that exclude each other the first is granted";
+    a_batch_gives_back_before_it_admits:
+        AdmitsFirst "what a batch gives back is free for what it admits";
+    a_batch_does_not_admit_to_what_it_gives_back_later:
+        RestsNothing "a name that rests is held, also for the batch that gives it back";
+    asking_for_nothing_answers_nothing:
+        AsksForMore "a store leaves the questions as they are",
+        EndsAllForNothing "an empty batch changes nothing";
+    releases_of_one_batch_have_rests_of_their_own:
+        RestsAlike "each release of a batch has a rest of its own";
+    the_holder_is_told_truly_or_not_at_all:
+        TellsOfAnother "who asks for one name is told of that name";
+    a_store_lists_the_leases_that_are_held_and_nothing_else:
+        ListsClaims "the leases of a prefix are those of the names that begin with it",
+        ListsOtherCases "the leases of a prefix are those of the names that begin with it",
+        ListsTheEnded "a store lists leases, or says each time that it can't",
+        ListsTwice "a store lists leases, or says each time that it can't",
+        ListsOthersHolders "what is listed is told truly",
+        ListsSometimes "a store lists leases, or says each time that it can't";
+    a_prefix_is_text_and_no_pattern:
+        ListsByPattern "the leases of a prefix are those of the names that begin with it";
+}

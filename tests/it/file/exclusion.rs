@@ -1,0 +1,108 @@
+//! Admissions that another name excludes: decided under the locks of both records.
+
+use std::sync::Barrier;
+use std::thread;
+
+use soloist::{Admission, Admitted, EventMutex, MutexName};
+
+use super::torn::put;
+use super::{Store, admitted, files, noon, reports, take};
+
+fn name(text: &str) -> MutexName {
+    MutexName::lease(text).unwrap()
+}
+
+/// The first name, unless the second is held.
+fn unless(store: &Store, [wanted, excluding]: [&MutexName; 2]) -> Admission {
+    Admission::lease_only(store.request(wanted)).unless(excluding.clone())
+}
+
+#[test]
+fn two_names_that_exclude_each_other_are_never_held_together_also_before_their_records_are_there() {
+    let store = Store::new();
+    let handles = [store.other(), store.other()];
+    for round in 0..500 {
+        let names = ["a", "b"].map(|side| name(&format!("{side}{round}")));
+        let gate = Barrier::new(2);
+        let [first, second] = [0, 1].map(|at| unless(&store, [&names[at], &names[1 - at]]));
+        let granted = thread::scope(|scope| {
+            let ask = |at: usize, admission: Admission| {
+                let (mutex, gate) = (&handles[at], &gate);
+                scope.spawn(move || {
+                    gate.wait();
+                    matches!(admission.ask(mutex).unwrap(), Admitted::Granted(_))
+                })
+            };
+            [ask(0, first), ask(1, second)].map(|thread| thread.join().unwrap())
+        });
+        assert_eq!(granted.iter().filter(|granted| **granted).count(), 1, "in round {round}");
+    }
+}
+
+#[test]
+fn those_whose_names_exclude_each_other_do_not_wait_for_each_other() {
+    let store = Store::new();
+    let names = [name("a"), name("b")];
+    for name in &names {
+        store.assert_free(name); // Its record is there.
+    }
+    let gate = Barrier::new(4);
+    thread::scope(|scope| {
+        for thread in 0..4 {
+            let (mutex, names, gate, store) = (store.other(), &names, &gate, &store);
+            scope.spawn(move || {
+                let [wanted, excluding] = [&names[thread % 2], &names[1 - thread % 2]];
+                let admission = unless(store, [wanted, excluding]);
+                gate.wait();
+                for _ in 0..500 {
+                    if let Admitted::Granted(grant) = admission.ask(&mutex).unwrap() {
+                        assert!(!mutex.exists(excluding).unwrap(), "both are held");
+                        assert!(mutex.forget(grant.lease().unwrap()).unwrap());
+                    }
+                }
+            });
+        }
+    });
+}
+
+#[test]
+fn a_name_that_was_never_asked_for_excludes_nothing_and_gets_no_file() {
+    let store = Store::new();
+    let paused = name("shop").mark("shop", "paused");
+    admitted(&store.mutex, &Admission::lease_only(store.request(&reports())).unless(paused.clone()));
+    assert_eq!(files(store.path()).len(), 2, "a record and a life file");
+    take(&store.mutex, &store.request(&paused));
+    let import = Admission::lease_only(store.request(&name("import"))).unless(paused.clone());
+    assert!(matches!(import.ask(&store.mutex), Ok(Admitted::Excluded(Some(_)))));
+    assert!(store.mutex.break_lease(&paused).unwrap().is_freed());
+    admitted(&store.mutex, &import);
+}
+
+#[test]
+fn a_name_of_the_same_mutex_excludes_within_one_record() {
+    let store = Store::new();
+    let (mark, claim) = (reports().mark("reports", "paused"), reports().claim("reports", noon()));
+    let both = store.both(&reports(), &claim).unless(mark.clone());
+    take(&store.mutex, &store.request(&mark));
+    assert!(matches!(both.ask(&store.mutex), Ok(Admitted::Excluded(Some(_)))));
+    assert!(store.mutex.break_lease(&mark).unwrap().is_freed());
+    let grant = admitted(&store.mutex, &both);
+    let claim = Admission::claim_only(store.request(&reports().claim("other", noon())));
+    let excluded = claim.unless(reports()).ask(&store.mutex).unwrap();
+    assert!(matches!(excluded, Admitted::Excluded(Some(holder)) if holder.owner() == grant.lease().unwrap().owner()));
+}
+
+#[test]
+fn a_holder_that_a_torn_record_does_not_name_excludes_as_long_as_it_lives() {
+    let store = Store::new();
+    let other = store.other();
+    take(&other, &store.request(&reports()));
+    put(&store.record(), b"");
+    for text in ["a", "z"] {
+        let wanted = name(text);
+        let admission = unless(&store, [&wanted, &reports()]);
+        assert!(matches!(admission.ask(&store.mutex), Ok(Admitted::Excluded(None))), "{wanted}");
+    }
+    drop(other);
+    admitted(&store.mutex, &unless(&store, [&name("a"), &reports()]));
+}

@@ -1,0 +1,59 @@
+//! Admissions that another name excludes: what is taken between a look and a write excludes, too.
+
+use std::thread;
+
+use soloist::{Admission, Admitted, MutexName, Term};
+
+use super::on_both;
+use super::trouble::{Trouble, request, wait_until};
+use crate::servers::mariadb::Mariadb;
+use crate::servers::postgres::Postgres;
+use crate::support::noon;
+
+on_both!(a_name_that_is_taken_between_the_look_and_the_write_excludes);
+
+/// Keeps a gate from writing `lease/report`, until the transaction that did this is undone.
+trait Blocking: Trouble {
+    const BLOCK: &'static str;
+}
+
+impl Blocking for Mariadb {
+    const BLOCK: &'static str = "INSERT INTO soloist_mutexes (name, owner, token, host, pid, acquired_at, expires_at) \
+                                 VALUES ('lease/report', 'x', 1, 'x', 1, UTC_TIMESTAMP(6), UTC_TIMESTAMP(6))";
+}
+
+impl Blocking for Postgres {
+    const BLOCK: &'static str = "SELECT pg_advisory_xact_lock('soloist_mutexes'::regclass::oid::integer, key) \
+                                 FROM hashtext('lease/report') AS key";
+}
+
+fn a_name_that_is_taken_between_the_look_and_the_write_excludes<S: Blocking>() {
+    let server = S::start();
+    let (mutex, lease) = (server.mutex(), request("report"));
+    let claim = lease.with(lease.name().claim("report", noon()), Term::MAX);
+    let both = Admission::both(lease, claim).unless(MutexName::lease("service").expect("a name"));
+    // The first time, the excluding name has no row; then it has one that has ended.
+    for time in 0..2 {
+        let mut blocking = server.holding(&[S::BEGIN, S::BLOCK]);
+        let (answer, service) = thread::scope(|scope| {
+            let ours = scope.spawn(|| both.ask(&mutex));
+            wait_until("it waits to write", || !server.ask(S::WAITING).is_empty());
+            let add_lease = format!(
+                "INSERT INTO soloist_mutexes (name, owner, token, host, pid, acquired_at, expires_at) \
+                 SELECT 'lease/service', '{}', 7, 'x', 1, {now}, {now} + {} WHERE NOT EXISTS \
+                 (SELECT 1 FROM soloist_mutexes WHERE name = 'lease/service')",
+                soloist::Owner::unique(),
+                if S::NOW.starts_with("UTC") { "INTERVAL 1 HOUR" } else { "INTERVAL '1 hour'" },
+                now = S::NOW,
+            );
+            server.ask(&add_lease);
+            server.ask("UPDATE soloist_mutexes SET released_token = NULL WHERE name = 'lease/service'");
+            S::tell(&mut blocking, "ROLLBACK");
+            (ours.join().expect("it does not panic"), server.held())
+        });
+        assert!(matches!(answer, Ok(Admitted::Excluded(Some(_)))), "{time}: {answer:?}");
+        assert_eq!(service, ["lease/service"], "{time}: nothing was written");
+        server.ask("UPDATE soloist_mutexes SET released_token = token WHERE name = 'lease/service'");
+    }
+    assert!(matches!(both.ask(&mutex), Ok(Admitted::Granted(_))));
+}
