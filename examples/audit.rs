@@ -24,7 +24,8 @@ use std::time::Duration;
 use chrono::{DateTime, SecondsFormat, TimeDelta, Utc};
 use mysql::prelude::Queryable;
 use soloist::{
-    Admission, Admitted, Answers, Event, EventMutex, Lease, LeaseRequest, MutexError, MutexName, Report, Schedule,
+    Admission, Admitted, Batch, Event, EventMutex, Holder, Lease, LeaseRequest, MutexError, MutexName, Report,
+    Schedule, Slot,
 };
 
 /// A store whose admissions are told to an audit.
@@ -38,38 +39,21 @@ impl<M: EventMutex> Audited<M> {
     pub(crate) fn new(store: M, audit: Audit) -> Self {
         Self { store, audit: Arc::new(audit) }
     }
-
-    fn told(&self, asked: &[Admission], answers: Answers<Admitted>) -> Answers<Admitted> {
-        asked.iter().zip(&answers).for_each(|(asked, answer)| self.audit.tell(asked, answer));
-        answers
-    }
 }
 
 impl<M: EventMutex> EventMutex for Audited<M> {
     fn inner(&self) -> Option<&dyn EventMutex> {
-        Some(&self.store) // which is asked whatever is not below
+        Some(&self.store) // asked for whatever is not overridden below
     }
 
-    fn admit(&self, asked: &[Admission]) -> Answers<Admitted> {
-        self.told(asked, self.store.admit(asked))
+    /// All that a tick or a `LeaseGuard` asks for passes here.
+    fn carry_out(&self, batch: &mut Batch) {
+        self.store.carry_out(batch);
+        batch.admissions().iter().for_each(|slot| self.audit.tell(slot));
     }
 
-    fn release_then_admit(&self, ended: &[Lease], asked: &[Admission]) -> (Answers<bool>, Answers<Admitted>) {
-        let (released, answers) = self.store.release_then_admit(ended, asked);
-        (released, self.told(asked, answers))
-    }
-
-    /// What a `LeaseGuard` asks for.
     fn create(&self, request: &LeaseRequest) -> Result<Option<Lease>, MutexError> {
-        let answer = self.store.create(request);
-        let (asked, is_claim) = (Admission::lease_only(request.clone()), request.name().is_claim());
-        let admitted = answer.clone().map(|lease| match lease {
-            Some(lease) => Admitted::Granted(asked.granted(lease.token())),
-            None if is_claim => Admitted::ClaimTaken(None),
-            None => Admitted::LeaseTaken(None),
-        });
-        self.audit.tell(&asked, &admitted);
-        answer
+        self.store.create(request)
     }
 
     fn exists(&self, name: &MutexName) -> Result<bool, MutexError> {
@@ -86,11 +70,11 @@ impl<M: EventMutex> EventMutex for Audited<M> {
 pub(crate) struct Row {
     pub(crate) at: DateTime<Utc>,
     pub(crate) server: String,
-    /// The event; of a lease alone, its mutex, which is called after the event unless it has another name.
+    /// The event; for a lease alone, the name of its mutex, which is the event's name unless it has another.
     pub(crate) event: String,
     /// The occurrence or the period that was claimed.
     pub(crate) occurrence: Option<String>,
-    /// `granted`, or the keyword of the report: `overlapping`, `ran_elsewhere`, `store_unavailable`.
+    /// `granted`, or the keyword of the report: `overlapping`, `ran_elsewhere`, `paused`, `store_unavailable`.
     pub(crate) reason: &'static str,
     /// Who was in the way, or what the error was.
     pub(crate) holder: Option<String>,
@@ -132,13 +116,17 @@ impl Audit {
         Self { server: server.into(), rows: Some(rows), written: Mutex::new(written) }
     }
 
-    fn tell(&self, asked: &Admission, answer: &Result<Admitted, MutexError>) {
+    fn tell(&self, slot: &Slot<Admission, Admitted>) {
+        let asked = slot.asked();
         let request = asked.claim().or(asked.lease()).expect("an admission is a lease, a claim, or both");
-        let (reason, holder, token) = match answer {
-            Ok(Admitted::Granted(grant)) => ("granted", None, Some(grant.token().get())),
-            Ok(Admitted::LeaseTaken(holder)) => ("overlapping", holder.as_ref().map(ToString::to_string), None),
-            Ok(Admitted::ClaimTaken(holder)) => ("ran_elsewhere", holder.as_ref().map(ToString::to_string), None),
-            Err(error) => ("store_unavailable", Some(error.to_string()), None),
+        let denied = |reason, holder: &Option<Holder>| (reason, holder.as_ref().map(Holder::to_string), None);
+        let (reason, holder, token) = match slot.answer() {
+            Some(Ok(Admitted::Granted(grant))) => ("granted", None, Some(grant.token().get())),
+            Some(Ok(Admitted::LeaseTaken(holder))) => denied("overlapping", holder),
+            Some(Ok(Admitted::ClaimTaken(holder))) => denied("ran_elsewhere", holder),
+            Some(Ok(Admitted::Excluded(holder))) => denied("paused", holder),
+            Some(Err(error)) => ("store_unavailable", Some(error.to_string()), None),
+            None => ("store_unavailable", Some("no answer".to_owned()), None),
         };
         let name = request.name();
         let occurrence = name.occurrence().map(|occurrence| occurrence.to_rfc3339_opts(SecondsFormat::AutoSi, true));

@@ -17,7 +17,7 @@ use std::error::Error;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use soloist::{LeaseGuard, MutexName, Term};
+use soloist::{Held, LeaseGuard, MutexName, Names, Term};
 
 fn main() -> Result<ExitCode, Box<dyn Error>> {
     let usual = format!("file:{}", std::env::temp_dir().join("soloist-guarded-job").display());
@@ -26,7 +26,7 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
 
     // Renewed while the job is at work. If this process is killed, the next one waits for a minute at most.
     let Some(guard) = LeaseGuard::acquire(&store, name.clone(), Term::DEFAULT)? else {
-        match store.holder(&name)? {
+        match store.held(Names::Exactly(&name))?.first().and_then(Held::holder) {
             Some(holder) => println!("report: at work already: {holder}"),
             None => println!("report: was at work a moment ago"),
         }

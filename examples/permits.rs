@@ -52,7 +52,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut servers = Vec::new();
     for server in SERVERS {
         // Each copy opens the store for itself, as it would on a host of its own. One in memory is only ever shared.
-        let store = if first.scope() == Scope::Process { Arc::clone(&first) } else { soloist::connect(&url)? };
+        let store =
+            if first.describe().scope() == Scope::Process { Arc::clone(&first) } else { soloist::connect(&url)? };
         servers.push(schedule(server, store, &tell)?);
     }
     // A server knows the permits of yesterday, so that each start of this program has days of its own.

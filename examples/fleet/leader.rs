@@ -19,7 +19,7 @@ use crate::story::{AfterAKill, Kill, Reason, Run, Story};
 /// Better one message before the start than one of each worker.
 pub(crate) fn look_at(url: &str) -> Result<AfterAKill, Box<dyn Error>> {
     let mutex = soloist::connect(url)?;
-    let after_a_kill = match mutex.scope() {
+    let after_a_kill = match mutex.describe().scope() {
         Scope::Process => {
             return Err("each worker is a process, which a store in memory does not reach: take file:/path or \
                         redis://host"
