@@ -124,8 +124,8 @@ pub use lease::term::{InvalidTerm, Term};
 pub use lease::token::FencingToken;
 pub use observe::cancel::{CancelReason, Cancelled};
 pub use observe::fault::Fault;
-pub use observe::kept_output::KeptOutput;
 pub use observe::outcome::hook_failure::{Hook, HookFailure};
+pub use observe::outcome::kept_output::KeptOutput;
 pub use observe::outcome::{Ended, RunOutcome};
 pub use observe::paused::Pause;
 pub use observe::release::Release;
@@ -157,19 +157,19 @@ pub use store::memory::MemoryMutex;
 pub use store::mysql::MysqlMutex;
 #[cfg(feature = "mysql")]
 #[cfg_attr(docsrs, doc(cfg(feature = "mysql")))]
-pub use store::mysql::builder::MysqlMutexBuilder;
+pub use store::mysql::MysqlMutexBuilder;
 #[cfg(feature = "postgres")]
 #[cfg_attr(docsrs, doc(cfg(feature = "postgres")))]
 pub use store::postgres::PostgresMutex;
 #[cfg(feature = "postgres")]
 #[cfg_attr(docsrs, doc(cfg(feature = "postgres")))]
-pub use store::postgres::builder::PostgresMutexBuilder;
+pub use store::postgres::PostgresMutexBuilder;
 #[cfg(feature = "redis")]
 #[cfg_attr(docsrs, doc(cfg(feature = "redis")))]
 pub use store::redis::RedisMutex;
 #[cfg(feature = "redis")]
 #[cfg_attr(docsrs, doc(cfg(feature = "redis")))]
-pub use store::redis::builder::RedisMutexBuilder;
+pub use store::redis::RedisMutexBuilder;
 pub use task::command::InvalidCommand;
 pub use task::output::Output;
 pub use task::run::Run;

@@ -250,4 +250,23 @@ macro_rules! debug_as_display {
 }
 pub(crate) use debug_as_display;
 
+/// A public error that is a message and no more.
+macro_rules! message_error {
+    ($(#[$doc:meta])* pub struct $error:ident;) => {
+        $(#[$doc])*
+        #[derive(Clone, PartialEq, Eq, thiserror::Error)]
+        #[error("{0}")]
+        pub struct $error(Box<str>);
+
+        impl From<String> for $error {
+            fn from(message: String) -> Self {
+                Self(message.into())
+            }
+        }
+
+        $crate::base::error::debug_as_display!($error);
+    };
+}
+pub(crate) use message_error;
+
 debug_as_display!(MutexError, InvalidOptions);

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::outage_policy::OutagePolicy;
 use crate::lease::term::{Renewal, Term};
-use crate::lease::{name::MutexName, owner::Owners, request::LeaseRequest};
+use crate::lease::{name::MutexName, request::LeaseRequest};
 use crate::store::event_mutex::admission::Admission;
 use crate::time::{clock::Clock, period::Period, tick::Tick, zone::Zone};
 
@@ -99,9 +99,9 @@ impl Protection {
 
     /// The admission that one run asks the store for. `claimant`: `None` for a run by hand.
     #[inline]
-    pub(crate) fn admission(&self, claimant: Option<Claimant<'_>>, owners: Owners, clock: &Clock) -> Option<Admission> {
+    pub(crate) fn admission(&self, claimant: Option<Claimant<'_>>, clock: &Clock) -> Option<Admission> {
         let claim = claimant.and_then(|claimant| self.claim(claimant));
-        let request = |name, term| LeaseRequest::by(owners, name, term, clock);
+        let request = |name, term| LeaseRequest::new(name, term, clock);
         match (self.lease.map(|lease| lease.term), claim) {
             (None, None) => None,
             (Some(term), None) => Some(Admission::lease_only(request(self.mutex.clone(), term))),

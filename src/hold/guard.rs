@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::held_lease::HeldLease;
 use super::keeper::Keeper;
 use super::release_on_drop::ReleaseOnDrop;
-use super::tenure::Tenure;
 use crate::base::error::MutexError;
 use crate::lease::name::MutexName;
 use crate::lease::request::{Lease, LeaseRequest};
@@ -47,7 +47,7 @@ use crate::store::{event_mutex::EventMutex, handle::Store};
 #[must_use = "the lease is given back as soon as the guard is dropped"]
 pub struct LeaseGuard {
     lease: Lease,
-    held: ReleaseOnDrop<Arc<dyn EventMutex>, Arc<Tenure>>,
+    held: ReleaseOnDrop<Arc<dyn EventMutex>, Arc<HeldLease>>,
     /// Has the lease in hand for as long as it is there.
     _keeper: Arc<Keeper>,
 }
@@ -120,8 +120,8 @@ impl LeaseGuard {
         let Admitted::Granted(grant) = admission.ask(&*store.mutex)? else { return Ok(None) };
         let Some(lease) = grant.lease().cloned() else { return Ok(None) };
         let (keeper, now) = (Keeper::of(store, &clock), clock.moment());
-        let tenure = Arc::new(Tenure::new(clock, Some(grant), now, None, Duration::ZERO));
-        let held = ReleaseOnDrop::new(Arc::clone(&store.mutex), tenure);
+        let held = Arc::new(HeldLease::new(clock, Some(grant), now, None, Duration::ZERO));
+        let held = ReleaseOnDrop::new(Arc::clone(&store.mutex), held);
         if lease.deadline() <= now {
             return Err(MutexError::granted_too_late(admission.attempted()));
         }
@@ -138,18 +138,18 @@ impl LeaseGuard {
     /// Whether the lease is not ours any more: it could not be renewed in time, or somebody broke it. Somebody else may
     /// be at work, so the task should stop. Once it is lost, it stays so.
     pub fn is_lost(&self) -> bool {
-        self.held.holding().gone_since().is_some()
+        self.held.holding().is_gone()
     }
 
     /// How long the lease lasts as things are; it is renewed before. Zero when it is lost.
     pub fn remaining(&self) -> Duration {
-        self.held.holding().remaining().unwrap_or(Duration::MAX)
+        self.held.holding().remaining()
     }
 
     /// Waits until the lease is lost, for `timeout` at most: a sleep that ends early. `false`: the time is over, and it
     /// is still ours.
     pub fn lost(&self, timeout: Duration) -> bool {
-        self.held.holding().wait(timeout).is_some()
+        self.held.holding().wait_until_gone(timeout)
     }
 
     /// Gives the name back and says how that went. `Ok(false)`: it was not ours any more, and was left alone.

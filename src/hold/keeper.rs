@@ -9,20 +9,20 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::thread;
 use std::time::Duration;
 
+use super::held_lease::HoldsLease;
 #[cfg(unix)]
 use super::process_exit::{self, EndsWithProcess};
-use super::tenure::Tenure;
 use super::timer_thread::{Need, TimerThread};
-use crate::base::escape::{Chain, Named, OneLine};
 use crate::base::process_id;
 use crate::base::{catch_panic::contain, error::MutexError};
 use crate::lease::{holder::Holder, request::Lease, store_id::StoreId, term::Renewal};
-use crate::observe::log::{log_or_print, spawn_detached};
+use crate::observe::notice::{Notice, ThreadFor};
 use crate::observe::run_id::RunId;
+use crate::observe::tell::{delivery::Delivery, tell};
 use crate::store::event_mutex::{batch::no_answer, description::Scope, slot::Slot};
 use crate::store::handle::Store;
 use crate::time::clock::{Clock, Waiting};
-use crate::time::{clock::manual::Wake, clock::moment::Moment, clock::shown::Rfc3339};
+use crate::time::{clock::manual::Wake, clock::moment::Moment};
 
 mod exit_release;
 mod handles;
@@ -40,6 +40,8 @@ pub(crate) struct Keeper {
     scope: Scope,
     clock: Clock,
     timer: TimerThread<Plan>,
+    /// Renewals don't wait for subscribers.
+    delivery: Arc<Delivery>,
 }
 
 /// All keepers of this process, and those of the one that it was forked from.
@@ -63,7 +65,8 @@ impl Keeper {
         known.iter().filter(is_it).find_map(|known| known.keeper.upgrade()).unwrap_or_else(|| {
             let handles = Handles::of(&store.mutex);
             let (clock, timer) = (clock.clone(), TimerThread::new(Plan::default()));
-            let keeper = Arc::new(Self { handles, scope: store.scope, clock: clock.clone(), timer });
+            let keeper =
+                Arc::new(Self { handles, scope: store.scope, clock: clock.clone(), timer, delivery: Arc::default() });
             #[cfg(unix)]
             process_exit::register(Arc::downgrade(&keeper) as _);
             known.retain(|known| known.keeper.strong_count() > 0);
@@ -80,25 +83,26 @@ impl Keeper {
     /// Another run in this process still holds the name, and the store granted it again: it has lost its data. The error is
     /// the holder of that run.
     #[inline]
-    pub(crate) fn keep(
+    pub(crate) fn keep<H: HoldsLease + 'static>(
         self: &Arc<Self>,
         store: &Store,
-        tenure: &Arc<Tenure>,
+        holder: &Arc<H>,
         renewal: Renewal,
     ) -> Result<(), Option<Holder>> {
-        let Some(lease) = tenure.lease() else { return Ok(()) };
         if !self.handles.begin_with(&store.mutex) {
             self.handles.note(&store.mutex);
         }
         // What is in the memory of this process is lost with the leases in hand.
         let may_forget = self.scope != Scope::Process && renewal == Renewal::WhileItRuns;
         let (kept, need) = self.timer.change(|plan| {
-            let now = tenure.began();
-            match if may_forget { plan.holder(lease.name(), now) } else { None } {
-                // Whoever holds it is told without waiting for its turn.
-                Some(holder) => (Err(holder.holder()), Some(plan.doubt(lease.name(), now))),
-                None => (Ok(()), Some(plan.keep(tenure, lease, renewal))),
-            }
+            let now = holder.held().began();
+            let name = holder.held().lease().map(Lease::name).filter(|_| may_forget);
+            let Some((name, first)) = name.and_then(|name| Some((name, plan.holder(name, now)?.holder()))) else {
+                return (Ok(()), plan.keep(Arc::clone(holder) as _, renewal));
+            };
+            // Whoever holds it is told without waiting for its turn.
+            plan.doubt(name, now);
+            (Err(first), Some(now))
         });
         if need == Need::Thread {
             self.start();
@@ -107,16 +111,17 @@ impl Keeper {
     }
 
     /// Logs a warning if the task is still at work a while after its timeout.
-    pub(crate) fn expect_end(self: &Arc<Self>, tenure: &Arc<Tenure>, run: &RunId, timeout: Moment) {
+    pub(crate) fn expect_end<H: HoldsLease + 'static>(self: &Arc<Self>, holder: &Arc<H>, run: &RunId, timeout: Moment) {
         let overdue = timeout.plus(OVERDUE_AFTER);
-        if let ((), Need::Thread) = self.timer.change(|plan| (plan.expect_end(tenure, run, overdue), Some(overdue))) {
+        let expect_end = |plan: &mut Plan| (plan.expect_end(Arc::clone(holder) as _, run, overdue), Some(overdue));
+        if let ((), Need::Thread) = self.timer.change(expect_end) {
             self.start();
         }
     }
 
     /// The task of this run has ended.
-    pub(crate) fn has_ended(&self, tenure: &Arc<Tenure>) {
-        let ((), _) = self.timer.change(|plan| (plan.has_ended(tenure), None));
+    pub(crate) fn has_ended(&self, holder: &dyn HoldsLease) {
+        let ((), _) = self.timer.change(|plan| (plan.has_ended(holder), None));
     }
 
     #[cold]
@@ -128,9 +133,7 @@ impl Keeper {
         let run = move || keeper.timer.run(waiting, |job| keeper.carry_out(job));
         if let Err(error) = thread::Builder::new().name("soloist-keeper".into()).spawn(run) {
             self.timer.thread_failed();
-            log_or_print(format_args!("no thread for renewals, so that leases end with their terms: {error}"), || {
-                tracing::warn!(target: "soloist", %error, "no thread for renewals: leases end with their terms");
-            });
+            tell(&Notice::NoThread(ThreadFor::Renewals, &error));
         }
     }
 
@@ -144,11 +147,15 @@ impl Keeper {
                 }
             }
             KeeperJob::LogOverdue(runs) => {
-                // A subscriber may be stuck; renewals must not wait for it.
-                let runs = runs.clone();
-                spawn_detached(move || runs.iter().for_each(log_overdue));
+                for run in runs.clone() {
+                    self.delivery.post(move || tell(&Notice::DoesNotStop(&run)));
+                }
             }
-            KeeperJob::LogLost(tenures) => tenures.iter().for_each(|tenure| tenure.log_loss()),
+            KeeperJob::TellLost(holders) => holders.iter().for_each(|holder| {
+                holder.wake();
+                let holder = Arc::clone(holder);
+                self.delivery.post(move || holder.held().tell_loss());
+            }),
         }
         Vec::new()
     }
@@ -160,11 +167,9 @@ impl Keeper {
         let panic = contain(|| mutex.extend(&mut slots, due.term)).err();
         let no_answer = |lease: &Lease| no_answer(format!("extend {}", lease.name()), panic.as_ref());
         let answers: Vec<_> = slots.iter_mut().map(|slot| slot.take_answer(no_answer)).collect();
-        if let Some(error) = answers.iter().find_map(|answer| answer.as_ref().err()) {
-            let failures = answers.iter().filter(|answer| answer.is_err()).count();
-            let _ = contain(|| {
-                tracing::warn!(target: "soloist", leases = failures, error = %OneLine(Chain(error)), "not renewed yet");
-            });
+        if let Some(error) = answers.iter().find_map(|answer| answer.as_ref().err()).cloned() {
+            let leases = answers.iter().filter(|answer| answer.is_err()).count();
+            self.delivery.post(move || tell(&Notice::NotRenewed { leases, error: &error }));
         }
         answers
     }
@@ -193,13 +198,6 @@ impl fmt::Debug for Keeper {
     }
 }
 
-fn log_overdue(run: &RunId) {
-    let (event, occurrence) = (&*run.event, Rfc3339(run.occurrence));
-    log_or_print(format_args!("{}: timed out and does not stop, in its run of {occurrence}", Named(event)), || {
-        tracing::warn!(target: "soloist", event, %occurrence, "timed out and does not stop");
-    });
-}
-
 /// The keepers of one tick. A tick mostly has one store, so the first keeper is remembered.
 #[derive(Default)]
 pub(crate) struct Keepers {
@@ -219,8 +217,18 @@ impl Keepers {
 mod tests {
     use std::panic::{AssertUnwindSafe, catch_unwind};
 
+    use std::sync::mpsc::{Sender, channel};
+    use std::task::{self, Context, Poll, Waker};
+
     use super::*;
+    use crate::hold::cancellation::Cancellation;
+    use crate::hold::held_lease::HeldLease;
     use crate::hold::timer_thread::{Step, TimedJobs};
+    use crate::lease::{name::MutexName, request::LeaseRequest, term::Term};
+    use crate::observe::cancel::CancelReason;
+    use crate::store::event_mutex::EventMutex;
+    use crate::store::{event_mutex::admission::Grant, memory::MemoryMutex};
+    use crate::time::clock::manual::ManualClock;
 
     struct Broken;
 
@@ -245,5 +253,32 @@ mod tests {
         assert_eq!(timer.change(due).1, Need::Nobody, "there is one");
         catch_unwind(AssertUnwindSafe(|| timer.run(Waiting::on_the_machine(), |()| ()))).unwrap_err();
         assert_eq!(timer.change(due).1, Need::Thread);
+    }
+
+    struct Told(Sender<()>);
+
+    impl task::Wake for Told {
+        fn wake(self: Arc<Self>) {
+            self.0.send(()).expect("somebody listens");
+        }
+    }
+
+    #[test]
+    fn a_task_that_waits_is_woken_when_its_lease_is_found_lost() {
+        let manual = ManualClock::at(chrono::DateTime::UNIX_EPOCH);
+        let store = Store::new(MemoryMutex::with_clock(&manual));
+        let clock = store.mutex.clock();
+        let (name, term) = (MutexName::lease("reports").unwrap(), Term::new(Duration::from_secs(60)).unwrap());
+        let lease = store.mutex.create(&LeaseRequest::new(name, term, &clock)).unwrap().expect("it is free");
+        let held = HeldLease::new(clock.clone(), Some(Grant::of(lease)), clock.moment(), None, Duration::ZERO);
+        let run = Arc::new(Cancellation::new(held));
+        let keeper = Keeper::of(&store, &clock);
+        keeper.keep(&store, &run, Renewal::WhileItRuns).expect("nobody else holds it");
+        let (tell, told) = channel();
+        let waker = Waker::from(Arc::new(Told(tell)));
+        assert_eq!(run.poll_reason(&mut Context::from_waker(&waker)), Poll::Pending);
+        manual.jump(term.get());
+        told.recv_timeout(Duration::from_secs(30)).expect("it is woken");
+        assert_eq!(run.poll_reason(&mut Context::from_waker(&waker)), Poll::Ready(CancelReason::LeaseLost));
     }
 }

@@ -4,10 +4,12 @@
 //! whoever is not woken waits for ever, and `loom` tells of it.
 
 use std::sync::Arc;
+use std::task::{self, Context, Poll, Waker};
 use std::time::Duration;
 
 use chrono::DateTime;
 use loom::sync::atomic::{AtomicBool, Ordering};
+use loom::sync::{Condvar, Mutex};
 use loom::thread;
 
 use crate::lease::{name::MutexName, request::LeaseRequest, term::Term, token::FencingToken};
@@ -16,7 +18,8 @@ use crate::store::event_mutex::admission::Grant;
 use crate::time::clock::manual::{ManualClock, Wake};
 use crate::time::clock::moment::Moment;
 use crate::time::clock::{Clock, Waiting};
-use tenure::Tenure;
+use cancellation::Cancellation;
+use held_lease::{HeldLease, HoldsLease};
 use timer_thread::{NO_VALUE, Need, Step, TimedJobs, TimerThread};
 
 mod sync {
@@ -28,10 +31,24 @@ mod sync {
 #[expect(clippy::duplicate_mod, reason = "it waits with other means here")]
 mod timer_thread;
 
-#[path = "tenure.rs"]
+#[path = "signal.rs"]
+#[expect(clippy::duplicate_mod, reason = "it waits with other means here")]
+mod signal;
+
+#[path = "at_work.rs"]
+#[expect(clippy::duplicate_mod, reason = "a part of what waits with other means here")]
+#[expect(dead_code, reason = "what needs no waiting is tested elsewhere")]
+mod at_work;
+
+#[path = "held_lease.rs"]
 #[expect(clippy::duplicate_mod, reason = "it waits with other means here")]
 #[expect(dead_code, reason = "what needs no waiting is tested elsewhere")]
-mod tenure;
+mod held_lease;
+
+#[path = "cancellation.rs"]
+#[expect(clippy::duplicate_mod, reason = "it waits with other means here")]
+#[expect(dead_code, reason = "what needs no waiting is tested elsewhere")]
+mod cancellation;
 
 const MILLISECOND: Duration = Duration::from_millis(1);
 const HOUR: Duration = Duration::from_secs(60 * 60);
@@ -303,23 +320,90 @@ fn two_signals_are_both_handled_and_the_value_of_one_stays() {
     });
 }
 
-fn granted(clock: &Clock) -> Arc<Tenure> {
+fn granted(clock: &Clock) -> Arc<Cancellation> {
     let (name, term) = (MutexName::lease("reports").expect("a name"), Term::new(TERM).expect("a term"));
     let lease = LeaseRequest::new(name, term, clock).granted(FencingToken::new(1));
-    Arc::new(Tenure::new(clock.clone(), Some(Grant::of(lease)), clock.moment(), None, Duration::ZERO))
+    let held = HeldLease::new(clock.clone(), Some(Grant::of(lease)), clock.moment(), None, Duration::ZERO);
+    Arc::new(Cancellation::new(held))
+}
+
+/// A thread that sleeps until it is woken.
+#[derive(Default)]
+struct Sleeper {
+    is_woken: Mutex<bool>,
+    woken: Condvar,
+}
+
+impl task::Wake for Sleeper {
+    fn wake(self: Arc<Self>) {
+        *self.is_woken.lock().expect("nobody panics") = true;
+        self.woken.notify_one();
+    }
+}
+
+/// Waits as a task does, which is polled when it was woken, and by itself never.
+fn reason_in_a_task(run: &Cancellation) -> CancelReason {
+    let sleeper = Arc::new(Sleeper::default());
+    let waker = Waker::from(Arc::clone(&sleeper));
+    loop {
+        if let Poll::Ready(reason) = run.poll_reason(&mut Context::from_waker(&waker)) {
+            return reason;
+        }
+        let mut is_woken = sleeper.is_woken.lock().expect("nobody panics");
+        while !std::mem::take(&mut *is_woken) {
+            is_woken = sleeper.woken.wait(is_woken).expect("nobody panics");
+        }
+    }
+}
+
+/// A thread and a task wait until this has happened, and hear the reason.
+fn assert_all_are_woken(expected: CancelReason, happens: fn(&Cancellation, Moment)) {
+    in_every_order(move || {
+        let (_manual, clock) = clock();
+        let run = granted(&clock);
+        let thread = thread::spawn({
+            let run = Arc::clone(&run);
+            move || run.wait(HOUR)
+        });
+        let task = thread::spawn({
+            let run = Arc::clone(&run);
+            move || reason_in_a_task(&run)
+        });
+        happens(&run, clock.moment());
+        assert_eq!(thread.join().expect("it waits"), Some(expected));
+        assert_eq!(task.join().expect("it waits"), expected);
+    });
 }
 
 #[test]
 fn whoever_waits_is_woken_by_the_loss() {
+    assert_all_are_woken(CancelReason::LeaseLost, |run, now| {
+        run.held().lose(now);
+        run.wake(); // as the keeper does
+    });
+}
+
+#[test]
+fn whoever_waits_is_woken_by_the_timeout() {
+    assert_all_are_woken(CancelReason::TimedOut, Cancellation::limit_task_until);
+}
+
+#[test]
+fn whoever_waits_is_woken_by_the_shutdown() {
+    assert_all_are_woken(CancelReason::ShuttingDown, |run, _| run.shut_down(HOUR));
+}
+
+#[test]
+fn two_that_wait_are_both_woken_by_the_loss() {
     in_every_order(|| {
         let (_manual, clock) = clock();
-        let tenure = granted(&clock);
-        assert!(tenure.ask(clock.moment()));
+        let run = granted(&clock);
+        assert!(run.held().begin_renewal(clock.moment()));
         let waiters = [0, 1].map(|_| {
-            let tenure = Arc::clone(&tenure);
-            thread::spawn(move || tenure.wait(HOUR))
+            let run = Arc::clone(&run);
+            thread::spawn(move || run.wait(HOUR))
         });
-        tenure.lose(clock.moment());
+        run.held().lose(clock.moment());
         for waiter in waiters {
             assert_eq!(waiter.join().expect("it waits"), Some(CancelReason::LeaseLost));
         }
@@ -330,12 +414,12 @@ fn whoever_waits_is_woken_by_the_loss() {
 fn whoever_waits_is_woken_when_the_lease_is_to_end_sooner() {
     in_every_order(|| {
         let (_manual, clock) = clock();
-        let tenure = granted(&clock);
+        let run = granted(&clock);
         let waiter = thread::spawn({
-            let tenure = Arc::clone(&tenure);
-            move || tenure.wait(HOUR)
+            let run = Arc::clone(&run);
+            move || run.wait(HOUR)
         });
-        tenure.shorten_until(clock.moment());
+        run.held().shorten_until(clock.moment());
         assert_eq!(waiter.join().expect("it waits"), Some(CancelReason::LeaseLost));
     });
 }
@@ -344,15 +428,15 @@ fn whoever_waits_is_woken_when_the_lease_is_to_end_sooner() {
 fn who_waits_at_the_deadline_goes_on_when_it_was_renewed_in_time() {
     in_every_order(|| {
         let (manual, clock) = clock();
-        let tenure = granted(&clock);
+        let run = granted(&clock);
         let (asked, deadline) = (clock.moment(), clock.moment().plus(TERM));
         manual.advance(TERM);
         let waiter = thread::spawn({
-            let tenure = Arc::clone(&tenure);
-            move || tenure.wait(HOUR)
+            let run = Arc::clone(&run);
+            move || run.wait(HOUR)
         });
-        tenure.renewed_until(asked.plus(TERM * 2), deadline.minus(MILLISECOND));
-        tenure.lose(deadline);
+        run.held().renewed_until(asked.plus(TERM * 2), deadline.minus(MILLISECOND));
+        run.held().lose(deadline);
         assert_eq!(waiter.join().expect("it waits"), Some(CancelReason::LeaseLost));
     });
 }
@@ -361,24 +445,24 @@ fn who_waits_at_the_deadline_goes_on_when_it_was_renewed_in_time() {
 fn what_one_has_seen_gone_is_gone_for_all_and_no_renewal_brings_it_back() {
     in_every_order(|| {
         let (manual, clock) = clock();
-        let tenure = granted(&clock);
+        let run = granted(&clock);
         let deadline = clock.moment().plus(TERM);
         manual.advance(TERM);
         let looks = thread::spawn({
-            let tenure = Arc::clone(&tenure);
-            move || (tenure.reason().is_some(), tenure.gone_since().is_some())
+            let (run, clock) = (Arc::clone(&run), clock.clone());
+            move || (run.reason().is_some(), run.held().gone_by(clock.moment()).is_some())
         });
         let renews = thread::spawn({
-            let tenure = Arc::clone(&tenure);
-            move || tenure.renewed_until(deadline.plus(TERM), deadline.minus(MILLISECOND))
+            let run = Arc::clone(&run);
+            move || run.held().renewed_until(deadline.plus(TERM), deadline.minus(MILLISECOND))
         });
-        let seen = tenure.gone_since();
+        let seen = run.held().gone_by(clock.moment());
         let (first, second) = looks.join().expect("it looks");
         renews.join().expect("it renews");
-        let gone = tenure.gone_since().is_some();
+        let gone = run.held().gone_by(clock.moment()).is_some();
         assert!(gone || (seen, first, second) == (None, false, false), "it came back");
         assert!(first <= second, "it came back");
-        assert_eq!(tenure.remaining(), Some(if gone { Duration::ZERO } else { TERM }));
+        assert_eq!(run.remaining(), Some(if gone { Duration::ZERO } else { TERM }));
     });
 }
 
@@ -386,43 +470,43 @@ fn what_one_has_seen_gone_is_gone_for_all_and_no_renewal_brings_it_back() {
 fn what_is_given_back_stays_so_whatever_is_noted_at_that_moment() {
     in_every_order(|| {
         let (_manual, clock) = clock();
-        let tenure = granted(&clock);
+        let run = granted(&clock);
         let asked = clock.moment();
         let renews = thread::spawn({
-            let tenure = Arc::clone(&tenure);
-            move || tenure.renewed_until(asked.plus(TERM * 2), asked)
+            let run = Arc::clone(&run);
+            move || run.held().renewed_until(asked.plus(TERM * 2), asked)
         });
-        let _ = tenure.end_renewal();
-        assert!(tenure.gone_since().is_some());
+        let _ = run.held().begin_release();
+        assert!(run.held().gone_by(clock.moment()).is_some());
         renews.join().expect("it renews");
-        assert!(tenure.gone_since().is_some(), "it came back");
-        assert!(!tenure.ask(asked), "it is renewed again");
+        assert!(run.held().gone_by(clock.moment()).is_some(), "it came back");
+        assert!(!run.held().begin_renewal(asked), "it is renewed again");
     });
 }
 
 #[test]
 fn whoever_gives_it_back_waits_for_its_renewal_and_no_other_follows() {
-    let renewed = |tenure: &Tenure, now: Moment| tenure.renewed_until(now.plus(TERM), now);
-    let answers: [fn(&Tenure, Moment); 3] = [renewed, |tenure, _| tenure.answered(), Tenure::lose];
+    let renewed = |held: &HeldLease, now: Moment| held.renewed_until(now.plus(TERM), now);
+    let answers: [fn(&HeldLease, Moment); 3] = [renewed, |held, _| held.renewal_failed(), HeldLease::lose];
     for answer in answers {
         in_every_order(move || {
             let (_manual, clock) = clock();
-            let (tenure, now) = (granted(&clock), clock.moment());
+            let (run, now) = (granted(&clock), clock.moment());
             let under_way = Arc::new(AtomicBool::new(false));
             let keeper = thread::spawn({
-                let (tenure, under_way) = (Arc::clone(&tenure), Arc::clone(&under_way));
+                let (run, under_way) = (Arc::clone(&run), Arc::clone(&under_way));
                 move || {
                     for _ in 0..2 {
-                        if tenure.ask(now) {
+                        if run.held().begin_renewal(now) {
                             under_way.store(true, Ordering::Release);
                             under_way.store(false, Ordering::Release);
-                            answer(&tenure, now);
+                            answer(run.held(), now);
                         }
                     }
                 }
             });
-            let _ = tenure.end_renewal();
-            tenure.wait_for_its_renewal(Moment::NEVER);
+            let _ = run.held().begin_release();
+            run.held().wait_for_its_renewal(&clock.waiting(&run), Moment::NEVER);
             assert!(!under_way.load(Ordering::Acquire), "it is being renewed");
             keeper.join().expect("it ends");
         });

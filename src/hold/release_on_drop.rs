@@ -2,33 +2,37 @@
 
 use std::sync::Arc;
 
-use super::tenure::Tenure;
+use super::held_lease::{HeldLease, HoldsLease};
 use crate::base::process_id;
 use crate::lease::{owner::Owner, request::Lease, term::Term};
-use crate::observe::{log::print_unless_logged, release::Release};
+use crate::observe::{release::Release, tell::trace::print_unless_logged};
 use crate::store::{event_mutex::EventMutex, event_mutex::batch::Batch};
 
-/// What has a tenure.
-pub(crate) trait HasTenure {
-    fn tenure(&self) -> &Arc<Tenure>;
+/// A handle to whoever has a lease in hand.
+pub(crate) trait LeaseInHand {
+    type Of: HoldsLease + 'static;
+
+    fn in_hand(&self) -> &Arc<Self::Of>;
 }
 
-impl HasTenure for Arc<Tenure> {
+impl LeaseInHand for Arc<HeldLease> {
+    type Of = HeldLease;
+
     #[inline]
-    fn tenure(&self) -> &Arc<Tenure> {
+    fn in_hand(&self) -> &Arc<HeldLease> {
         self
     }
 }
 
 /// Gives back what it holds when it is dropped.
 #[derive(Debug)]
-pub(crate) struct ReleaseOnDrop<M: EventMutex, H: HasTenure> {
+pub(crate) struct ReleaseOnDrop<M: EventMutex, H: LeaseInHand> {
     mutex: M,
     /// `None` once it was given back.
     holding: Option<H>,
 }
 
-impl<M: EventMutex, H: HasTenure> ReleaseOnDrop<M, H> {
+impl<M: EventMutex, H: LeaseInHand> ReleaseOnDrop<M, H> {
     /// Holds what was just granted.
     #[inline]
     pub(crate) fn new(mutex: M, holding: H) -> Self {
@@ -58,11 +62,12 @@ impl<M: EventMutex, H: HasTenure> ReleaseOnDrop<M, H> {
         if self.is_inherited() {
             return None;
         }
-        let tenure = self.holding().tenure();
-        let (lease, rest) = (tenure.lease()?, tenure.rest());
-        let lease = tenure.end_renewal().unwrap_or_else(|| lease.clone());
+        let in_hand = self.holding().in_hand();
+        let held = in_hand.held();
+        let (lease, rest) = (held.lease()?, held.rest());
+        let lease = held.begin_release().unwrap_or_else(|| lease.clone());
         if rest.is_some() {
-            tenure.wait_for_its_renewal(lease.deadline());
+            held.wait_for_its_renewal(&held.clock().waiting(in_hand), lease.deadline());
         }
         Some((lease, rest))
     }
@@ -70,7 +75,7 @@ impl<M: EventMutex, H: HasTenure> ReleaseOnDrop<M, H> {
     /// Whether this is a child's copy of what its parent holds, and goes on to hold.
     #[inline]
     pub(crate) fn is_inherited(&self) -> bool {
-        self.holding().tenure().owner().map(Owner::pid).is_some_and(|pid| pid != process_id::current())
+        self.holding().in_hand().held().owner().map(Owner::pid).is_some_and(|pid| pid != process_id::current())
     }
 
     fn give_back(&self) -> Option<Release> {
@@ -85,7 +90,7 @@ impl<M: EventMutex, H: HasTenure> ReleaseOnDrop<M, H> {
     }
 }
 
-impl<M: EventMutex, H: HasTenure> Drop for ReleaseOnDrop<M, H> {
+impl<M: EventMutex, H: LeaseInHand> Drop for ReleaseOnDrop<M, H> {
     fn drop(&mut self) {
         if self.holding.is_some() {
             // Subscribers were told what came of it.

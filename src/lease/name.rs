@@ -1,5 +1,6 @@
 //! The name of a mutex: a lease, a claim on an occurrence, a permit of a period, or a mark.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::fmt;
 use std::hash::{BuildHasher, BuildHasherDefault, Hash, Hasher, RandomState};
@@ -239,16 +240,16 @@ fn hash_of(text: &str) -> u64 {
 
 impl fmt::Display for MutexName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mutex = Part(&self.0.mutex);
+        let mutex = part(&self.0.mutex);
         let Some(ClaimKey { event, on }) = &self.0.claim else { return write!(f, "lease/{mutex}") };
-        let event = Part(event);
+        let event = part(event);
         match on {
             Claimed::Occurrence(occurrence) => {
                 let occurrence = occurrence.to_rfc3339_opts(SecondsFormat::AutoSi, true);
                 write!(f, "claim/{mutex}/{event}/{occurrence}")
             }
-            Claimed::Period(period) => write!(f, "permit/{mutex}/{event}/{}", Part(period)),
-            Claimed::Mark(mark) => write!(f, "mark/{mutex}/{event}/{}", Part(mark)),
+            Claimed::Period(period) => write!(f, "permit/{mutex}/{event}/{}", part(period)),
+            Claimed::Mark(mark) => write!(f, "mark/{mutex}/{event}/{}", part(mark)),
         }
     }
 }
@@ -260,18 +261,8 @@ impl fmt::Debug for MutexName {
 }
 
 /// One part of a name's text, in which the separator can't appear.
-struct Part<'a>(&'a str);
-
-impl fmt::Display for Part<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut rest = self.0;
-        while let Some(at) = rest.find(['%', '/']) {
-            f.write_str(&rest[..at])?;
-            f.write_str(if rest.as_bytes()[at] == b'%' { "%25" } else { "%2F" })?;
-            rest = &rest[at + 1..];
-        }
-        f.write_str(rest)
-    }
+fn part(text: &str) -> Cow<'_, str> {
+    if text.contains(['%', '/']) { text.replace('%', "%25").replace('/', "%2F").into() } else { text.into() }
 }
 
 /// Why a text is not the name of a mutex.

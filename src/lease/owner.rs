@@ -32,31 +32,18 @@ impl Owner {
     ///
     /// The two sides of a `fork` differ by their pids, although they share the rest.
     pub fn unique() -> Self {
-        Owners::of_this_process().unique()
+        static PROCESS: OnceLock<Uuid> = OnceLock::new();
+        static SERIAL: AtomicU64 = AtomicU64::new(1);
+        Self {
+            process: *PROCESS.get_or_init(Uuid::new_v4),
+            pid: process_id::current(),
+            serial: SERIAL.fetch_add(1, Ordering::Relaxed),
+        }
     }
 
     /// The process that acquired, as its own host counts processes.
     pub fn pid(self) -> u32 {
         self.pid
-    }
-}
-
-/// Makes the owners of one tick.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Owners {
-    process: Uuid,
-    pid: u32,
-}
-
-impl Owners {
-    pub(crate) fn of_this_process() -> Self {
-        static PROCESS: OnceLock<Uuid> = OnceLock::new();
-        Self { process: *PROCESS.get_or_init(Uuid::new_v4), pid: process_id::current() }
-    }
-
-    pub(crate) fn unique(self) -> Owner {
-        static SERIAL: AtomicU64 = AtomicU64::new(1);
-        Owner { process: self.process, pid: self.pid, serial: SERIAL.fetch_add(1, Ordering::Relaxed) }
     }
 }
 

@@ -1,7 +1,7 @@
 //! The request for a lease, and the lease that a store grants for it.
 
 use super::name::MutexName;
-use super::owner::{Owner, Owners};
+use super::owner::Owner;
 use super::term::Term;
 use super::token::FencingToken;
 use crate::time::{clock::Clock, clock::moment::Moment};
@@ -44,13 +44,9 @@ impl LeaseRequest {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn new(name: MutexName, term: Term, clock: &Clock) -> Self {
-        Self::by(Owners::of_this_process(), name, term, clock)
-    }
-
     #[inline]
-    pub(crate) fn by(owners: Owners, name: MutexName, term: Term, clock: &Clock) -> Self {
-        Self { name, term, owner: owners.unique(), asked_at: clock.moment() }
+    pub fn new(name: MutexName, term: Term, clock: &Clock) -> Self {
+        Self { name, term, owner: Owner::unique(), asked_at: clock.moment() }
     }
 
     /// The same asking, by the same owner, for another name and term: the claim beside a lease.

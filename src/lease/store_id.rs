@@ -1,7 +1,6 @@
 //! Which store a handle leads to.
 
 use std::any::type_name;
-use std::hash::{Hash, Hasher};
 use std::ptr;
 
 /// Which store a handle leads to, for as long as that lives; see [`Description::identity`](crate::Description::identity).
@@ -13,25 +12,11 @@ use std::ptr;
 /// let store: Arc<dyn EventMutex> = Arc::new(MemoryMutex::new());
 /// assert_eq!(store.describe().identity(), Arc::clone(&store).describe().identity());
 /// ```
-#[derive(Clone, Copy, Debug, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct StoreId {
     address: usize,
     /// A store and its first field have one address.
     kind: &'static str,
-}
-
-impl PartialEq for StoreId {
-    #[inline]
-    fn eq(&self, other: &Self) -> bool {
-        // The name of a type is mostly the same text at the same place.
-        self.address == other.address && (ptr::eq(self.kind, other.kind) || self.kind == other.kind)
-    }
-}
-
-impl Hash for StoreId {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        self.address.hash(state);
-    }
 }
 
 impl StoreId {

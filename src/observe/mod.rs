@@ -1,12 +1,11 @@
-//! The words in which a run is reported: outcomes, reasons, faults, and the log.
+//! The words in which a run is reported: outcomes, reasons, faults; the steps that are told, and who is told.
 
 pub(crate) mod cancel;
-pub(crate) mod command_exit;
 pub(crate) mod fault;
-pub(crate) mod kept_output;
-pub(crate) mod log;
+pub(crate) mod notice;
 pub(crate) mod outcome;
 pub(crate) mod paused;
 pub(crate) mod release;
 pub(crate) mod run_id;
 pub(crate) mod skip_reason;
+pub(crate) mod tell;

@@ -2,9 +2,8 @@
 
 use std::fmt;
 
-use crate::base::escape::{Chain, OneLine};
-use crate::base::{catch_panic::contain, error::MutexError};
-use crate::lease::{request::Lease, term::Term};
+use crate::base::{error::MutexError, escape::Chain};
+use crate::lease::term::Term;
 use crate::time::clock::shown::HumanDuration;
 
 /// How giving a lease back went.
@@ -32,21 +31,14 @@ impl Release {
         matches!(self, Self::Lost | Self::Failed(_))
     }
 
-    /// What a store's answer to the release of `lease` means. A failure is logged, since a drop has nobody else to tell.
+    /// What a store's answer to the release of a lease means.
     #[inline]
-    pub(crate) fn of(lease: &Lease, rest: Option<Term>, answer: Result<bool, MutexError>) -> Self {
+    pub(crate) fn of(rest: Option<Term>, answer: Result<bool, MutexError>) -> Self {
         match (answer, rest) {
             (Ok(true), None) => Self::Released,
             (Ok(true), Some(rest)) => Self::HeldFor(rest),
             (Ok(false), _) => Self::Lost,
-            (Err(error), _) => {
-                // In a drop, a panic of the error's own code would end the process.
-                let text = contain(|| OneLine(Chain(&error)).to_string()).unwrap_or_else(|message| message.to_string());
-                let _ = contain(|| {
-                    tracing::error!(target: "soloist", mutex = %OneLine(lease.name()), error = text, "lease not given back");
-                });
-                Self::Failed(error)
-            }
+            (Err(error), _) => Self::Failed(error),
         }
     }
 }

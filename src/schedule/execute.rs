@@ -1,6 +1,6 @@
 //! The executor: runs what a tick has planned, and enters a result for each run.
 //!
-//! There is one loop, [`drive`](drive::drive). It asks a store for a batch of releases and admissions, starts what was
+//! There is one loop, [`drive`]. It asks a store for a batch of releases and admissions, starts what was
 //! admitted, and waits for what ends. The foreground events of a tick share one loop, which runs them on the caller's thread
 //! in the order in which they were added. Background events have a loop for each store, so that a store that is out delays
 //! nobody else's release, and run on worker threads.
@@ -11,19 +11,16 @@
 //! | --- | --- |
 //! | `schedule/registry.rs` | `run_due`: one tick |
 //! | `schedule/tick_plan.rs` | which events are due |
-//! | `schedule/execute.rs` | which loop runs them |
-//! | `schedule/execute/drive.rs` | the loop: what has ended, and what comes next |
+//! | `schedule/execute.rs` | the loop: what has ended, and what comes next |
 //! | `schedule/execute/store_request.rs` | the batch: the release of the last run, the admission of the next |
 //! | `schedule/gate.rs` | what is refused without the store; the admission to ask for |
 //! | `schedule/tick_context/outages.rs` | whether the store was out a moment ago |
-//! | `store/handle.rs` | every slot has an answer that fits |
+//! | `store/handle/unanswered_slots.rs` | every slot has an answer that fits |
 //! | `store/redis.rs` | the public store |
 //! | `store/remote/server_mutex.rs` | what an answer means for the caller, and what stays to be given back |
-//! | `store/redis/backend.rs` | what the conversation is about |
-//! | `store/remote/server.rs` | a connection; another attempt where that helps |
-//! | `store/redis/conversation.rs` | the calls of the scripts, on one connection |
-//! | `store/redis/connection.rs` | the commands, which the driver puts into bytes and reads back |
-//! | `store/redis/stream.rs` | the socket, on which everything ends in time |
+//! | `store/remote/server.rs` | a connection; what is still pending; another attempt where that helps |
+//! | `store/redis/engine.rs` | the calls of the scripts, on one connection |
+//! | `store/redis/connection.rs` | the commands as bytes, and the answers, on the socket |
 //!
 //! What only makes a value on the way is left out: the names, the owner, the text of a script. Filters, and a look for a
 //! pause, are asked before the batch is built. Then `schedule/execute/one_run.rs` performs the run.
@@ -31,26 +28,26 @@
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::thread;
 
-use tracing::Span;
-
+use super::gate::{self, BATCH_SIZE};
 use super::planned_run::PlannedRun;
 use super::report::Entry;
 use crate::base::catch_panic::contain;
+use crate::observe::tell::trace::TraceSpan;
 
-mod drive;
 mod hands;
 #[cfg(test)]
 mod loom_tests;
 mod one_run;
 mod store_request;
+mod task_timeout;
 mod waiting;
 mod worker_queue;
 mod workers;
 
-use drive::drive;
-use hands::OnThisThread;
-use one_run::Planned;
-use workers::{drive_on_workers, start_thread};
+use hands::{Hands, OnThisThread};
+use one_run::{ActiveRun, Pass, Planned};
+use store_request::StoreRequest;
+use workers::{start_thread, with_workers};
 
 /// The runs of one loop; `None` once a thread has taken them.
 type Loop<'a> = Mutex<Option<Vec<Planned<'a>>>>;
@@ -65,14 +62,15 @@ pub(crate) fn run_planned(planned: &[PlannedRun<'_>], background: bool) -> Vec<E
     let (background, foreground): (Vec<_>, Vec<_>) =
         planned.iter().enumerate().partition(|(_, run)| run.event.background);
     let loops = by_store(background);
-    let (entered, tick) = (planned.iter().map(|_| OnceLock::new()).collect::<Vec<_>>(), Span::current());
+    let (entered, tick) = (planned.iter().map(|_| OnceLock::new()).collect::<Vec<_>>(), TraceSpan::current());
     let enter = |index: usize, entry| _ = entered[index].set(entry); // Each run is entered once.
     let run = |this: &Loop<'_>| {
         // Whoever comes first runs it: its own thread, or the caller's.
         let runs = this.lock().unwrap_or_else(PoisonError::into_inner).take().unwrap_or_default();
         match runs.len() {
             0 | 1 => drive(runs.into_iter(), &mut OnThisThread, &mut &enter),
-            _ => drive_on_workers(runs, &mut &enter),
+            // This thread asks the store and performs no run itself, so that a slow one delays no other.
+            _ => with_workers(|workers| drive(runs.into_iter(), workers, &mut &enter)),
         }
     };
     thread::scope(|scope| {
@@ -89,6 +87,43 @@ pub(crate) fn run_planned(planned: &[PlannedRun<'_>], background: bool) -> Vec<E
     });
     entries.extend(entered.into_iter().map(|entry| entry.into_inner().expect("each run has its entry")));
     entries
+}
+
+/// Runs these by `hands`, and enters a result for each under its place.
+///
+/// One after another, what has ended is released before any code of the next event runs. So it is released in the request
+/// that admits the next event only if that one asks the same store first.
+fn drive<'a, H: Hands<'a>>(
+    planned: impl ExactSizeIterator<Item = Planned<'a>>,
+    hands: &mut H,
+    enter: &mut impl FnMut(usize, Entry),
+) {
+    let mut planned = planned.peekable();
+    let mut request = StoreRequest::default();
+    let (mut ended, mut ready, mut refused) = (Vec::new(), Vec::new(), Vec::new());
+    while let Some(room) = hands.wait(planned.len().min(BATCH_SIZE), &mut ended) {
+        request.release(&mut ended, enter);
+        while request.admissions() + ready.len() < room
+            && let Some((index, run)) = planned.next_if(|(_, run)| request.may_include(run, H::IN_ORDER))
+        {
+            let pass = Pass::new(index, run);
+            let may_ask =
+                if run.asks_store_first() { Ok(()) } else { pass.span.in_scope(|| gate::check_before_store(run)) };
+            match may_ask {
+                Err(reason) => refused.push((pass, reason)),
+                Ok(()) if run.asks_store() => request.admit(pass),
+                Ok(()) => ready.push(ActiveRun::new(pass, gate::begin_run(run, None))),
+            }
+        }
+        request.ask(enter, &mut ready, &mut refused);
+        if !H::IN_ORDER {
+            hands.start(&mut ready, &mut ended); // Before anybody is told of the others.
+        }
+        for (pass, reason) in refused.drain(..) {
+            pass.skip(reason, enter);
+        }
+        hands.start(&mut ready, &mut ended);
+    }
 }
 
 /// The background runs of each store, in the order in which the stores are first asked; and those that ask none.

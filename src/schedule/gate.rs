@@ -5,11 +5,10 @@ use std::sync::Arc;
 use super::planned_run::PlannedRun;
 use crate::base::catch_panic::contain;
 use crate::base::error::MutexError;
-use crate::base::escape::{Chain, OneLine};
 use crate::event::{catch_up::Missed, outage_policy::OutagePolicy};
-use crate::hold::{release_on_drop::ReleaseOnDrop, tenure::Tenure};
+use crate::hold::{held_lease::HeldLease, release_on_drop::ReleaseOnDrop};
 use crate::lease::request::Lease;
-use crate::observe::skip_reason::SkipReason;
+use crate::observe::{notice::Notice, skip_reason::SkipReason, tell::tell};
 use crate::store::event_mutex::EventMutex;
 use crate::store::event_mutex::admission::{Admitted, Grant};
 use crate::store::event_mutex::batch::Batch;
@@ -54,8 +53,8 @@ pub(crate) fn ask_filters(planned: &PlannedRun<'_>) -> Result<(), SkipReason> {
 pub(crate) fn ask_for_admission(planned: &PlannedRun<'_>, batch: &mut Batch) -> Result<(), SkipReason> {
     refuse_without_store(planned)?;
     refuse_late_claims(planned)?;
-    let PlannedRun { event, context, clock, .. } = planned;
-    let admission = event.protection.admission(planned.claimant(), context.owners, clock);
+    let PlannedRun { event, clock, .. } = planned;
+    let admission = event.protection.admission(planned.claimant(), clock);
     let admission = admission.expect("only a run that asks a store comes here");
     match planned.pause_mark() {
         Some(mark) => batch.admit(admission.unless(mark.clone())),
@@ -118,16 +117,16 @@ fn apply_outage_policy<'a>(planned: &PlannedRun<'a>, error: MutexError) -> Resul
         return Err(SkipReason::StoreUnavailable(error));
     }
     look_for_pause(planned)?;
-    let _ = contain(|| tracing::warn!(target: "soloist", error = %OneLine(Chain(&error)), "running unprotected"));
+    tell(&Notice::Unprotected(&error));
     Ok(AdmittedRun { unprotected: Some(Box::new(error)), ..begin_run(planned, None) })
 }
 
 /// All that a run holds which has not started: `hold_at_least` does not apply to it.
 fn not_started(mut admitted_run: AdmittedRun<'_>) -> impl Iterator<Item = Lease> + use<> {
     let run = admitted_run.held.take();
-    let tenure = run.tenure();
-    let lease = tenure.lease().cloned().map(|lease| tenure.end_renewal().unwrap_or(lease));
-    lease.into_iter().chain(tenure.claim().cloned())
+    let held = run.held();
+    let lease = held.lease().cloned().map(|lease| held.begin_release().unwrap_or(lease));
+    lease.into_iter().chain(held.claim().cloned())
 }
 
 /// Begins the run and the renewal of its lease, unless the grant came too late, or this process still renews a lease of
@@ -135,9 +134,9 @@ fn not_started(mut admitted_run: AdmittedRun<'_>) -> impl Iterator<Item = Lease>
 #[inline]
 fn accept_grant<'a>(planned: &PlannedRun<'a>, grant: Grant, unused: &mut Batch) -> Result<AdmittedRun<'a>, SkipReason> {
     let admitted_run = begin_run(planned, Some(grant));
-    let tenure = admitted_run.run().tenure();
+    let held = admitted_run.run().held();
     let Some(terms) = planned.event.protection.lease else { return Ok(admitted_run) };
-    if tenure.lease().is_some() && tenure.deadline_at(tenure.began()).is_none() {
+    if held.lease().is_some() && held.deadline_at(held.began()).is_none() {
         let error = MutexError::granted_too_late(format!("admit {}", planned.event.protection.mutex));
         let decision = apply_outage_policy(planned, error);
         // If it runs without a lease, its claim still counts for the other servers.
@@ -145,11 +144,9 @@ fn accept_grant<'a>(planned: &PlannedRun<'a>, grant: Grant, unused: &mut Batch) 
         not_started(admitted_run).filter(|lease| !is_used(lease)).for_each(|lease| unused.release(lease));
         return decision;
     }
-    match planned
-        .context
-        .keepers
-        .with(planned.store, planned.clock, |keeper| keeper.keep(planned.store, tenure, terms.renewal))
-    {
+    match planned.context.keepers.with(planned.store, planned.clock, |keeper| {
+        keeper.keep(planned.store, admitted_run.run().cancellation(), terms.renewal)
+    }) {
         Ok(()) => Ok(admitted_run),
         Err(holder) => {
             not_started(admitted_run).for_each(|lease| unused.release(lease));
@@ -162,7 +159,7 @@ fn accept_grant<'a>(planned: &PlannedRun<'a>, grant: Grant, unused: &mut Batch) 
 pub(crate) fn begin_run<'a>(planned: &PlannedRun<'a>, grant: Option<Grant>) -> AdmittedRun<'a> {
     let at_least = planned.event.protection.lease.and_then(|terms| terms.at_least);
     let stopping = planned.event.work.stopping();
-    let tenure = Tenure::new(planned.clock.clone(), grant, planned.clock.moment(), at_least, stopping);
-    let run = Run::new(Arc::clone(&planned.event.name), planned.occurrence(), planned.lateness(), tenure);
+    let held = HeldLease::new(planned.clock.clone(), grant, planned.clock.moment(), at_least, stopping);
+    let run = Run::new(Arc::clone(&planned.event.name), planned.occurrence(), planned.lateness(), held);
     AdmittedRun { held: ReleaseOnDrop::new(&*planned.store.mutex, run), unprotected: None }
 }

@@ -54,8 +54,7 @@ impl PlannedRun<'_> {
     }
 
     fn mark(&self, catch_up: &CatchUp) -> Admission {
-        let owners = self.context.owners;
-        Admission::claim_only(LeaseRequest::by(owners, catch_up.mark.clone(), Term::MAX, self.clock))
+        Admission::claim_only(LeaseRequest::new(catch_up.mark.clone(), Term::MAX, self.clock))
     }
 
     /// Remembers that its occurrence was run. The claim of another server does not settle it: a claim is given back if its

@@ -10,7 +10,7 @@ use super::tick_context::pause_check::find_pause;
 use crate::base::error::{MutexError, debug_as_display};
 use crate::lease::name::{InvalidName, MutexName};
 use crate::lease::{request::LeaseRequest, term::Term};
-use crate::observe::paused::Pause;
+use crate::observe::{notice::Notice, paused::Pause, tell::tell};
 use crate::store::event_mutex::held::{Held, Names};
 use crate::store::event_mutex::{EventMutex, extend_one};
 use crate::store::handle::Store;
@@ -92,7 +92,7 @@ impl Schedule {
         let mark = self.pause_mark()?;
         self.put_mark(mark, term_until(until, self.clock.now())?).map_err(PauseError::Store)?;
         let (schedule, scope) = (mark.mutex(), self.mutex.scope);
-        tracing::info!(target: "soloist", schedule, until = %Rfc3339(until), ?scope, "paused");
+        tell(&Notice::Paused { schedule, until, scope: &scope });
         Ok(())
     }
 
@@ -106,7 +106,7 @@ impl Schedule {
         let mark = self.pause_mark()?;
         let was_paused = self.mutex.mutex.break_lease(mark).map_err(PauseError::Store)?.is_freed();
         if was_paused {
-            tracing::info!(target: "soloist", schedule = mark.mutex(), "resumed");
+            tell(&Notice::Resumed { schedule: mark.mutex() });
         }
         Ok(was_paused)
     }

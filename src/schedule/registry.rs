@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Arc, Once};
+use std::sync::Arc;
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
@@ -15,13 +15,13 @@ use super::tick_context::outages::Outages;
 use super::tick_context::pause_check::PauseCheck;
 use super::tick_context::{StartedBy, TickContext};
 use crate::base::error::debug_as_display;
-use crate::base::escape::{Named, Quoted};
+use crate::base::escape::Quoted;
 use crate::event::add_error::{AddError, AddErrorKind};
 use crate::event::definition::{Definition, Event};
 use crate::event::protection::LeaseTerms;
 use crate::hold::keeper::Keepers;
-use crate::lease::{name::MutexName, owner::Owners, term::Term};
-use crate::observe::log::print_unless_logged;
+use crate::lease::{name::MutexName, term::Term};
+use crate::observe::{notice::Notice, tell::tell};
 use crate::store::{event_mutex::EventMutex, event_mutex::description::Scope};
 use crate::store::{handle::Store, memory::MemoryMutex};
 use crate::time::{clock::Clock, due_index::DueIndex, tick::Tick, zone::Zone};
@@ -206,7 +206,7 @@ impl Schedule {
             return Err(AddError::new(&event.name, AddErrorKind::CannotExtend));
         }
         if event.protection.claim.is_some() && *scope == Scope::Process {
-            warn_of_a_claim_that_nobody_sees(&event.name, *scope);
+            tell(&Notice::StoreTooNear { event: &event.name, scope });
         }
         self.index_event(self.events.len(), &event);
         self.names.insert(Arc::clone(&event.name), self.events.len());
@@ -331,7 +331,6 @@ impl Schedule {
         TickContext {
             started_by,
             began: self.clock.moment(),
-            owners: Owners::of_this_process(),
             outages: Outages::new(background),
             keepers: Keepers::default(),
             shutdown: self.shutdown.as_ref(),
@@ -352,19 +351,6 @@ impl Schedule {
     fn store_of<'a>(&'a self, event: &'a Definition) -> &'a Store {
         event.mutex.as_ref().unwrap_or(&self.mutex)
     }
-}
-
-/// Such events mostly share one store, so standard error is told of the first one only.
-fn warn_of_a_claim_that_nobody_sees(event: &str, scope: Scope) {
-    static TOLD: Once = Once::new();
-    tracing::warn!(target: "soloist", event, ?scope, "protection reaches further than its store");
-    TOLD.call_once(|| {
-        print_unless_logged(format_args!(
-            "event {}: on_one_server() or once_per(..) keeps no other process from running it, because its store is in \
-             memory: use file:/… for one host, or a server for several hosts (told once, for the first such event)",
-            Named(event)
-        ));
-    });
 }
 
 /// A callback for reports.

@@ -6,15 +6,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
-use tracing::field::display;
 
 use super::shutdown::Shutdown;
 use crate::base::catch_panic::contain;
-use crate::base::escape::{Chain, Lines, Named, OneLine};
-use crate::lease::{holder::Holder, token::FencingToken};
-use crate::observe::outcome::{Ended, RunOutcome};
-use crate::observe::{cancel::CancelReason, fault::Fault, log::print_line, release::Release, skip_reason::SkipReason};
-use crate::time::clock::shown::{HumanDuration, Reading, Rfc3339, to_the_second};
+use crate::base::escape::{Lines, Named};
+use crate::observe::outcome::RunOutcome;
+use crate::observe::{skip_reason::SkipReason, tell::trace::print_line};
+use crate::time::clock::shown::{HumanDuration, Reading, to_the_second};
 use crate::time::zone::Zone;
 
 /// What one tick did: an entry for every event that was due, in the order in which they were added.
@@ -210,14 +208,6 @@ impl Entry {
             format!("its result cannot be shown: formatting an error panicked: {}", Lines(message))
         })
     }
-
-    /// Tells subscribers of `tracing`; the fields are listed in [the guide](crate::guide::logs).
-    pub(crate) fn trace(&self) {
-        match &self.verdict {
-            Verdict::Skipped(reason) => trace_skip(reason),
-            Verdict::Ran(outcome) => trace_run(outcome),
-        }
-    }
 }
 
 impl fmt::Display for Entry {
@@ -226,67 +216,7 @@ impl fmt::Display for Entry {
     }
 }
 
-fn trace_skip(reason: &SkipReason) {
-    let (keyword, holder) = (reason.keyword(), reason.holder());
-    macro_rules! tell {
-        ($tell:ident, $($more:tt)*) => {
-            tracing::$tell!(
-                target: "soloist",
-                reason = keyword,
-                holder_host = holder.map(Holder::host),
-                holder_pid = holder.map(Holder::pid),
-                holder_since = holder.map(|holder| display(Rfc3339(holder.since()))),
-                holder_until = holder.map(|holder| display(Rfc3339(holder.until()))),
-                $($more)*
-            )
-        };
-    }
-    match reason {
-        SkipReason::StoreUnavailable(error) => {
-            tracing::error!(target: "soloist", reason = keyword, error = %OneLine(Chain(error)), "no decision");
-        }
-        SkipReason::FilterPanicked(message) => {
-            tracing::error!(target: "soloist", reason = keyword, error = %OneLine(message), "no decision");
-        }
-        SkipReason::Overlapping(Some(ahead)) if reason.is_failure() => {
-            let by_s = ahead.clock_set_back_by().map(|by| by.as_secs());
-            tell!(warn, by_s, "skipped: the store's clock was set back");
-        }
-        _ => tell!(info, "skipped"),
-    }
-}
-
-fn trace_run(outcome: &RunOutcome) {
-    let token = outcome.token.map(FencingToken::get);
-    let took_ms = u64::try_from(outcome.took.as_millis()).unwrap_or(u64::MAX);
-    match &outcome.ended {
-        Ended::Succeeded => tracing::info!(target: "soloist", token, took_ms, "succeeded"),
-        // A task that a shutdown has cancelled may return an error; only a panic is a failure then.
-        Ended::Faulted(fault @ (Fault::Failed(_) | Fault::Exited(_)))
-            if outcome.cancelled == Some(CancelReason::ShuttingDown) =>
-        {
-            let reason = CancelReason::ShuttingDown.keyword();
-            let error = fault.cancellation().is_none().then(|| display(OneLine(fault)));
-            tracing::warn!(target: "soloist", token, took_ms, reason, error, "cancelled");
-        }
-        Ended::Faulted(fault) => tracing::error!(target: "soloist", token, took_ms, error = %OneLine(fault), "failed"),
-        Ended::TimedOut { limit, fault } => {
-            let limit_ms = u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
-            let error = fault.as_ref().map(|fault| display(OneLine(fault)));
-            tracing::error!(target: "soloist", token, took_ms, limit_ms, error, "timed out");
-        }
-        Ended::NotStarted => tracing::error!(target: "soloist", token, "not started"),
-    }
-    for failure in &outcome.hook_failures {
-        let (hook, number) = (failure.hook, failure.number);
-        tracing::error!(target: "soloist", hook = %hook, number, error = %OneLine(&failure.fault), "hook failed");
-    }
-    // The keeper has told of a loss that it noticed, and the release of a failure.
-    if outcome.lost_at.is_none() && matches!(outcome.release, Some(Release::Lost)) {
-        tracing::error!(target: "soloist", token, "lease lost");
-    }
-}
-
+/// The lines of entries in columns that are as wide as their widest cell.
 /// The lines of entries in columns that are as wide as their widest cell.
 fn table_lines<'a>(entries: impl IntoIterator<Item = &'a Entry>) -> impl Iterator<Item = String> {
     let row = |entry: &Entry| [Named(&entry.event).to_string(), entry.time(entry.occurrence), entry.verdict_cell()];

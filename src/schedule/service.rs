@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, Scope};
 use std::time::Duration;
 
-use chrono::{DateTime, TimeDelta, Utc};
+use chrono::{DateTime, Utc};
 
 use super::missed::write_marks;
 use super::registry::Schedule;
@@ -17,16 +17,17 @@ use super::shutdown::Shutdown;
 use super::tick_context::StartedBy;
 use super::tick_plan::TickPlan;
 use crate::base::catch_panic::contain;
-use crate::observe::log::log_or_print;
+use crate::observe::notice::{Notice, ThreadFor};
+use crate::observe::tell::tell;
 use crate::time::clock::{random_below, wall_plus};
-use crate::time::{clock::shown::Rfc3339, tick::Tick, zone::Zone};
+use crate::time::{tick::Tick, zone::Zone};
+
+mod clock_steps;
+
+use clock_steps::TickProgress;
 
 /// The longest sleep of the loop, so that it soon notices that the clock was set or the machine was suspended.
 const LONGEST_SLEEP: Duration = Duration::from_secs(60);
-
-/// After a larger step back of the clock the loop begins anew, as cronie does; after a smaller one it waits until the clock
-/// has caught up.
-const LARGEST_STEP: TimeDelta = TimeDelta::hours(3);
 
 impl Schedule {
     /// Ticks until `shutdown` begins, and returns when all of its runs have ended: the loop of a service. The shutdown
@@ -87,7 +88,7 @@ impl Schedule {
                 if let Some(since) = progress.tick(now) {
                     threads.tick(schedule.plan_tick(now, since));
                 }
-                shutdown.sleep_until(moment.plus(progress.rest(now, &schedule)), &waiting);
+                shutdown.sleep_until(moment.plus(schedule.rest(&progress, now)), &waiting);
             }
             // Marks the shutdown as seen by the application, so that the caller gets the rest of the grace.
             shutdown.is_triggered();
@@ -149,6 +150,16 @@ impl Schedule {
         random_below(self.jitter.min(after * 9 / 10))
     }
 
+    /// How long the loop sleeps at `now`: until the next tick, a minute at most.
+    fn rest(&self, progress: &TickProgress, now: DateTime<Utc>) -> Duration {
+        let next = self.due_index.next_look(progress.ticked_until(now));
+        let rest = next.and_then(|next| (next - now).to_std().ok()).filter(|rest| *rest < LONGEST_SLEEP);
+        match (rest, next) {
+            (Some(rest), Some(next)) => (rest + self.delay_of(next)).min(LONGEST_SLEEP),
+            _ => LONGEST_SLEEP,
+        }
+    }
+
     /// Tells the stores since when they know the events that make up for missed occurrences.
     fn write_all_marks(&self) {
         let (context, now) = (self.tick_context(StartedBy::Timetable, false), self.clock.now());
@@ -185,98 +196,16 @@ impl<'env> TickThreads<'_, 'env> {
             move || contain(|| work(schedule))
         };
         if let Err(error) = thread::Builder::new().name("soloist-tick".into()).spawn_scoped(self.scope, contained) {
-            log_or_print(format_args!("no thread for a tick, so that the next ones wait for it: {error}"), || {
-                tracing::warn!(target: "soloist", %error, "no thread for a tick: the next ones wait for it");
-            });
+            tell(&Notice::NoThread(ThreadFor::Tick, &error));
             let _ = contain(|| work(schedule));
-        }
-    }
-}
-
-/// Which times the loop has ticked through.
-#[derive(Clone, Debug)]
-struct TickProgress {
-    /// The intervals that it has ticked through, as far back as the clock may be set without beginning anew.
-    ticked: Vec<TickedInterval>,
-    /// The last reading of the clock.
-    last: DateTime<Utc>,
-}
-
-/// After `from`, up to `until`.
-#[derive(Clone, Copy, Debug)]
-struct TickedInterval {
-    from: DateTime<Utc>,
-    until: DateTime<Utc>,
-}
-
-impl TickProgress {
-    /// Progress of a loop that begins with what is due after `now`.
-    fn begin(now: DateTime<Utc>) -> Self {
-        Self { ticked: vec![TickedInterval { from: now - TimeDelta::nanoseconds(1), until: now }], last: now }
-    }
-
-    /// The instant after which occurrences are due in the tick at `now`. `None`: no tick, because the clock was set back to a
-    /// time that was ticked through.
-    fn tick(&mut self, now: DateTime<Utc>) -> Option<DateTime<Utc>> {
-        let back = std::mem::replace(&mut self.last, now) - now;
-        if back > LARGEST_STEP {
-            let by_s = back.num_seconds();
-            log_or_print(format_args!("the clock was set back by {by_s} s: the schedule begins anew"), || {
-                tracing::warn!(target: "soloist", by_s, "clock set back: beginning anew");
-            });
-            *self = Self::begin(now);
-            return None;
-        }
-        if back >= TimeDelta::seconds(1) {
-            let by_s = back.num_seconds();
-            log_or_print(
-                format_args!("the clock was set back by {by_s} s: what was due in that time does not run again"),
-                || tracing::warn!(target: "soloist", by_s, "clock set back"),
-            );
-        }
-        if self.interval_around(now).is_some() {
-            return None;
-        }
-        self.ticked.retain(|interval| (now - interval.until).abs() <= LARGEST_STEP);
-        let minute = Tick::at(now, &Zone::UTC).occurrence();
-        let before_it = minute - TimeDelta::seconds(1);
-        let earlier = self.ticked.iter_mut().filter(|interval| interval.until < now);
-        match earlier.max_by_key(|interval| interval.until) {
-            // No minute was left out in between.
-            Some(interval) if interval.until >= minute - TimeDelta::minutes(1) => {
-                Some(std::mem::replace(&mut interval.until, now))
-            }
-            earlier => {
-                if let Some(TickedInterval { until, .. }) = earlier {
-                    let line = format_args!("no tick after {until}, until {minute}");
-                    log_or_print(format_args!("{line}: the clock was set, or the machine was suspended"), || {
-                        tracing::warn!(target: "soloist", after = %Rfc3339(*until), until = %Rfc3339(minute), "minutes missed");
-                    });
-                }
-                self.ticked.push(TickedInterval { from: before_it, until: now });
-                Some(before_it)
-            }
-        }
-    }
-
-    fn interval_around(&self, now: DateTime<Utc>) -> Option<&TickedInterval> {
-        self.ticked.iter().find(|interval| interval.from < now && now <= interval.until)
-    }
-
-    /// How long to sleep at `now`: until the next tick, a minute at most.
-    fn rest(&self, now: DateTime<Utc>, schedule: &Schedule) -> Duration {
-        let from = self.interval_around(now).map_or(now, |interval| interval.until);
-        let next = schedule.due_index.next_look(from);
-        let rest = next.and_then(|next| (next - now).to_std().ok()).filter(|rest| *rest < LONGEST_SLEEP);
-        match (rest, next) {
-            (Some(rest), Some(next)) => (rest + schedule.delay_of(next)).min(LONGEST_SLEEP),
-            _ => LONGEST_SLEEP,
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use chrono::TimeDelta;
+
     use super::*;
     use crate::event::definition::Event;
 
@@ -295,7 +224,7 @@ mod tests {
         while now < start + TimeDelta::hours(1) {
             let since = progress.tick(now);
             assert!(since.is_none_or(|since| schedule.plan_tick(now, since).is_empty()));
-            now = wall_plus(now, progress.rest(now, &schedule));
+            now = wall_plus(now, schedule.rest(&progress, now));
             wakes += 1;
         }
         // The first wake-up is the start.

@@ -2,7 +2,6 @@
 
 use super::shutdown::Shutdown;
 use crate::hold::keeper::Keepers;
-use crate::lease::owner::Owners;
 use crate::time::clock::moment::Moment;
 
 pub(crate) mod outages;
@@ -16,7 +15,6 @@ pub(crate) struct TickContext<'a> {
     pub(crate) started_by: StartedBy,
     /// When the tick began.
     pub(crate) began: Moment,
-    pub(crate) owners: Owners,
     pub(crate) outages: Outages,
     pub(crate) keepers: Keepers,
     pub(crate) shutdown: Option<&'a Shutdown>,

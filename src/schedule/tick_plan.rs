@@ -9,10 +9,11 @@ use super::registry::Schedule;
 use super::report::Report;
 use super::shutdown::Shutdown;
 use super::tick_context::{StartedBy, TickContext};
-use crate::base::{catch_panic::contain, escape::OneLine};
+use crate::base::catch_panic::contain;
 use crate::event::definition::Definition;
-use crate::observe::log::log_or_print;
-use crate::time::{clock::shown::Rfc3339, tick::Tick};
+use crate::observe::notice::Notice;
+use crate::observe::tell::{tell, trace::TraceSpan};
+use crate::time::tick::Tick;
 
 /// The events to run in a tick, by their index, in ascending order.
 pub(super) struct TickPlan {
@@ -67,10 +68,7 @@ impl Schedule {
         if let Some(told) = self.on_report.as_ref().filter(|_| !report.entries().is_empty())
             && let Err(message) = contain(|| told(&report))
         {
-            log_or_print(
-                format_args!("a report was not told, because on_report(..) panicked: {}", OneLine(&message)),
-                || tracing::error!(target: "soloist", error = &*message, "report not told"),
-            );
+            tell(&Notice::ReportNotTold(&message));
         }
         report
     }
@@ -78,7 +76,7 @@ impl Schedule {
     fn run_plan(&self, plan: &TickPlan) -> Report {
         let TickPlan { now, due, maybe_missed } = plan;
         let _ticking = self.shutdown.as_ref().map(Shutdown::tick);
-        let span = tracing::info_span!(target: "soloist", "tick", now = %Rfc3339(*now), due = due.len());
+        let span = TraceSpan::of_tick(*now, due.len());
         let _in_span = span.enter();
         let is_background = |(event, _): &(usize, Tick)| self.events[*event].background;
         let background = due.len() + maybe_missed.len() > 1 && due.iter().chain(maybe_missed).any(is_background);

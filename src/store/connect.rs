@@ -1,8 +1,10 @@
 //! A store by its URL, for programs that are told where to go when they start.
 
-use std::fmt;
+use std::error::Error;
 use std::path::PathBuf;
 use std::sync::Arc;
+
+use percent_encoding::percent_decode_str;
 
 use super::event_mutex::EventMutex;
 use super::file::FileMutex;
@@ -13,9 +15,7 @@ use super::mysql::MysqlMutex;
 use super::postgres::PostgresMutex;
 #[cfg(feature = "redis")]
 use super::redis::RedisMutex;
-#[cfg(any(feature = "redis", feature = "mysql", feature = "postgres"))]
-use crate::base::error::InvalidOptions;
-use crate::base::error::{MutexError, debug_as_display};
+use crate::base::error::{BoxError, debug_as_display};
 
 /// Opens the store that `url` names.
 ///
@@ -56,14 +56,14 @@ pub fn connect(url: &str) -> Result<Arc<dyn EventMutex>, ConnectError> {
         "memory" => memory(rest),
         "file" => file(rest),
         #[cfg(feature = "redis")]
-        "redis" | "redis+unix" => Ok(Arc::new(RedisMutex::new(url).map_err(Problem::from)?)),
+        "redis" | "redis+unix" => Ok(Arc::new(RedisMutex::new(url).map_err(refused)?)),
         #[cfg(feature = "redis-tls")]
-        "rediss" => Ok(Arc::new(RedisMutex::new(url).map_err(Problem::from)?)),
+        "rediss" => Ok(Arc::new(RedisMutex::new(url).map_err(refused)?)),
         #[cfg(feature = "mysql")]
-        "mysql" | "mariadb" => Ok(Arc::new(MysqlMutex::new(url).map_err(Problem::from)?)),
+        "mysql" | "mariadb" => Ok(Arc::new(MysqlMutex::new(url).map_err(refused)?)),
         #[cfg(feature = "postgres")]
-        "postgres" | "postgresql" => Ok(Arc::new(PostgresMutex::new(url).map_err(Problem::from)?)),
-        _ => Err(Problem::of_scheme(scheme).into()),
+        "postgres" | "postgresql" => Ok(Arc::new(PostgresMutex::new(url).map_err(refused)?)),
+        _ => Err(refused(why_not(&scheme))),
     }
 }
 
@@ -75,68 +75,31 @@ pub fn connect(url: &str) -> Result<Arc<dyn EventMutex>, ConnectError> {
 /// ```
 #[derive(Clone, thiserror::Error)]
 #[error(transparent)]
-pub struct ConnectError(#[from] Problem);
+pub struct ConnectError(Arc<dyn Error + Send + Sync>);
 
 debug_as_display!(ConnectError);
 
-#[derive(Clone, Debug, thiserror::Error)]
-enum Problem {
-    #[error("the url of a store has no scheme; {}", Suggestion(.path.as_deref()))]
-    NoScheme { path: Option<String> },
-    #[error("no store has the scheme {scheme}; there are {KNOWN}")]
-    UnknownScheme { scheme: String },
-    #[error("a store at {scheme}: needs a soloist with the feature `{feature}`")]
-    NotBuiltIn { scheme: String, feature: &'static str },
-    #[error("the url of a store in memory is memory: and nothing else")]
-    MemoryWithMore,
-    #[error("the url of a store on file needs an absolute path, as in file:/var/lib/myapp/locks")]
-    NotAbsolute,
-    #[error("the url of a store on file names a host; files are on this one: write file:/path")]
-    WithHost,
-    #[error("the url of a store on file has no options; in a path, ? is written as %3F and # as %23")]
-    WithOptions,
-    #[error("the path in the url of a store has a % that is not followed by two hexadecimal digits")]
-    BadPercent,
-    #[cfg(not(unix))]
-    #[error("the path in the url of a store is not text, and on this system paths are")]
-    NotText,
-    #[cfg(any(feature = "redis", feature = "mysql", feature = "postgres"))]
-    #[error(transparent)]
-    BadOptions(#[from] InvalidOptions),
-    // The message of what failed stands here, so that its own source is ours.
-    #[error(transparent)]
-    NotOpened(#[from] MutexError),
+fn refused(why: impl Into<BoxError>) -> ConnectError {
+    ConnectError(why.into().into())
 }
 
 /// The schemes of all stores, in this build or not.
 const KNOWN: &str = "memory, file, redis, rediss, redis+unix, mysql, mariadb, postgres and postgresql";
 
-impl Problem {
-    fn of_scheme(scheme: String) -> Self {
-        let feature = match &*scheme {
-            "redis" | "redis+unix" => "redis",
-            "rediss" => "redis-tls",
-            "mysql" | "mariadb" => "mysql",
-            "postgres" | "postgresql" => "postgres",
-            _ => return Self::UnknownScheme { scheme },
-        };
-        Self::NotBuiltIn { scheme, feature }
-    }
-}
-
-struct Suggestion<'a>(Option<&'a str>);
-
-impl fmt::Display for Suggestion<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            Some(path) => write!(f, "did you mean file:{path}"),
-            None => write!(f, "there are {KNOWN}"),
-        }
-    }
+/// Why this build has no store of the scheme.
+fn why_not(scheme: &str) -> String {
+    let feature = match scheme {
+        "redis" | "redis+unix" => "redis",
+        "rediss" => "redis-tls",
+        "mysql" | "mariadb" => "mysql",
+        "postgres" | "postgresql" => "postgres",
+        _ => return format!("no store has the scheme {scheme}; there are {KNOWN}"),
+    };
+    format!("a store at {scheme}: needs a soloist with the feature `{feature}`")
 }
 
 /// The scheme in lower case, and what stands behind its colon.
-fn split_scheme(url: &str) -> Result<(String, &str), Problem> {
+fn split_scheme(url: &str) -> Result<(String, &str), ConnectError> {
     let well_formed = |scheme: &str| {
         scheme.starts_with(|first: char| first.is_ascii_alphabetic())
             && scheme.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte))
@@ -146,7 +109,8 @@ fn split_scheme(url: &str) -> Result<(String, &str), Problem> {
         _ => {
             // Only what is plainly a path is repeated: anything else may hold a password.
             let is_path = url.starts_with('/') && !url.starts_with("//") && !url.contains(['@', '?', '#', '%']);
-            Err(Problem::NoScheme { path: is_path.then(|| url.to_owned()) })
+            let instead = if is_path { format!("did you mean file:{url}") } else { format!("there are {KNOWN}") };
+            Err(refused(format!("the url of a store has no scheme; {instead}")))
         }
     }
 }
@@ -154,50 +118,40 @@ fn split_scheme(url: &str) -> Result<(String, &str), Problem> {
 fn memory(rest: &str) -> Result<Arc<dyn EventMutex>, ConnectError> {
     match rest {
         "" | "//" => Ok(Arc::new(MemoryMutex::new())),
-        _ => Err(Problem::MemoryWithMore.into()),
+        _ => Err(refused("the url of a store in memory is memory: and nothing else")),
     }
 }
 
 fn file(rest: &str) -> Result<Arc<dyn EventMutex>, ConnectError> {
     if rest.contains(['?', '#']) {
-        return Err(Problem::WithOptions.into());
+        return Err(refused("the url of a store on file has no options; in a path, ? is written as %3F and # as %23"));
     }
-    let path = match rest.strip_prefix("//") {
-        None => rest,
-        Some(with_host) => {
-            let (host, _) = with_host.split_once('/').ok_or(Problem::NotAbsolute)?;
-            if !matches!(host, "" | "localhost") {
-                return Err(Problem::WithHost.into());
-            }
-            &with_host[host.len()..]
+    let path = match rest.strip_prefix("//").map(|rest| rest.split_at(rest.find('/').unwrap_or(rest.len()))) {
+        Some((host, path)) if matches!(host, "" | "localhost") || path.is_empty() => path,
+        Some(_) => {
+            return Err(refused("the url of a store on file names a host; files are on this one: write file:/path"));
         }
+        None => rest,
     };
     if !path.starts_with('/') {
-        return Err(Problem::NotAbsolute.into());
+        return Err(refused("the url of a store on file needs an absolute path, as in file:/var/lib/myapp/locks"));
     }
-    Ok(Arc::new(FileMutex::in_dir(path_of(percent_decoded(path)?)?).map_err(Problem::from)?))
-}
-
-fn percent_decoded(text: &str) -> Result<Vec<u8>, Problem> {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut parts = text.split('%');
-    bytes.extend(parts.next().unwrap_or_default().bytes());
-    for part in parts {
-        let digits = part.get(..2).filter(|digits| digits.bytes().all(|digit| digit.is_ascii_hexdigit()));
-        let byte = digits.and_then(|digits| u8::from_str_radix(digits, 16).ok()).ok_or(Problem::BadPercent)?;
-        bytes.push(byte);
-        bytes.extend(&part.as_bytes()[2..]);
+    let is_byte = |after: &str| after.bytes().take(2).filter(u8::is_ascii_hexdigit).count() == 2;
+    if !path.split('%').skip(1).all(is_byte) {
+        let why = "the path in the url of a store has a % that is not followed by two hexadecimal digits";
+        return Err(refused(why));
     }
-    Ok(bytes)
+    Ok(Arc::new(FileMutex::in_dir(path_of(percent_decode_str(path).collect())?).map_err(refused)?))
 }
 
 #[cfg(unix)]
 #[allow(clippy::unnecessary_wraps)] // Where paths are not bytes, not all bytes are a path.
-fn path_of(bytes: Vec<u8>) -> Result<PathBuf, Problem> {
+fn path_of(bytes: Vec<u8>) -> Result<PathBuf, ConnectError> {
     Ok(<std::ffi::OsString as std::os::unix::ffi::OsStringExt>::from_vec(bytes).into())
 }
 
 #[cfg(not(unix))]
-fn path_of(bytes: Vec<u8>) -> Result<PathBuf, Problem> {
-    String::from_utf8(bytes).map(PathBuf::from).map_err(|_| Problem::NotText)
+fn path_of(bytes: Vec<u8>) -> Result<PathBuf, ConnectError> {
+    let why = "the path in the url of a store is not text, and on this system paths are";
+    String::from_utf8(bytes).map(PathBuf::from).map_err(|_| refused(why))
 }

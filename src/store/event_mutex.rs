@@ -7,7 +7,7 @@ use std::sync::Arc;
 use crate::base::{catch_panic::contain, error::MutexError};
 use crate::lease::request::{Lease, LeaseRequest};
 use crate::lease::{holder::Holder, name::MutexName, term::Term, token::FencingToken};
-use crate::observe::{log::print_unless_logged, release::Release};
+use crate::observe::{release::Release, tell::trace::print_unless_logged};
 use crate::time::clock::Clock;
 
 pub(crate) mod admission;
@@ -21,7 +21,7 @@ pub(crate) mod slot;
 pub(crate) mod warning;
 
 use admission::{Admission, Admitted, Grant};
-use batch::{Batch, LeaseReturn, attempted_release, no_answer};
+use batch::{Batch, LeaseReturn, attempted_release, no_answer, released};
 use broken_lease::Broken;
 use delegate::delegate;
 use description::Description;
@@ -388,7 +388,7 @@ fn create_or_give_back<M: EventMutex + ?Sized>(mutex: &M, request: &LeaseRequest
 fn give_back<M: EventMutex + ?Sized>(mutex: &M, lease: &Lease) {
     let answer = contain(|| mutex.forget(lease));
     let answer = answer.unwrap_or_else(|message| Err(MutexError::panicked(attempted_release(lease), &message)));
-    if let failed @ Release::Failed(_) = Release::of(lease, None, answer) {
+    if let failed @ Release::Failed(_) = released(lease, None, answer) {
         print_unless_logged(failed);
     }
 }

@@ -73,7 +73,7 @@ use file_pool::{FilePool, LeaseFiles, MutexFiles};
 use life_file::LifeLock;
 use paths::{files_of, record_in};
 use record::RecordFile;
-use record::locked_record::{Decided, HeldBy, LockedRecord};
+use record::locked_record::{Decided, LockedRecord};
 
 /// Mutexes between the processes of one host, in a directory. It can do all that an [`EventMutex`] can.
 ///
@@ -245,13 +245,13 @@ impl FileMutex {
     ) -> Result<Decided, FileError> {
         let (clock, MutexFiles { record, spare, .. }) = (&self.shared.clock, files);
         let mut locked = record.lock(clock)?;
-        let Some(excluding) = admission.excluded_by() else { return locked.admit(admission, HeldBy::Nobody, spare) };
+        let Some(excluding) = admission.excluded_by() else { return locked.admit(admission, None, spare) };
         if excluding.mutex() == name.mutex() {
             let excluded_by = locked.held_by(excluding)?;
             return locked.admit(admission, excluded_by, spare);
         }
         match RecordFile::open(locked.directory(), excluding, clock.moment())? {
-            None => locked.admit(admission, HeldBy::Nobody, spare),
+            None => locked.admit(admission, None, spare),
             Some(mut other) if name.mutex() < excluding.mutex() => {
                 let mut other = other.lock(clock)?;
                 locked.admit(admission, other.held_by(excluding)?, spare)
@@ -293,8 +293,8 @@ impl FileMutex {
         }
     }
 
-    fn held_by(&self, name: &MutexName) -> Result<HeldBy, MutexError> {
-        self.on_record(name, HeldBy::Nobody, |mut record| record.held_by(name))
+    fn held_by(&self, name: &MutexName) -> Result<Option<Held>, MutexError> {
+        self.on_record(name, None, |mut record| record.held_by(name))
             .map_err(|error| error.while_trying_to("look at", name))
     }
 
@@ -308,7 +308,7 @@ impl FileMutex {
             if let Some((name, mut record)) = RecordFile::with_its_name(&directory, &path, clock.moment())?
                 && names.contain(&name)
             {
-                held.extend(record.lock(clock)?.held_by(&name)?.named(name));
+                held.extend(record.lock(clock)?.held_by(&name)?);
             }
         }
         Ok(held)
@@ -396,7 +396,7 @@ impl EventMutex for FileMutex {
     }
 
     fn exists(&self, name: &MutexName) -> Result<bool, MutexError> {
-        Ok(!matches!(self.held_by(name)?, HeldBy::Nobody))
+        Ok(self.held_by(name)?.is_some())
     }
 
     fn forget(&self, lease: &Lease) -> Result<bool, MutexError> {
@@ -436,7 +436,7 @@ impl EventMutex for FileMutex {
 
     fn held(&self, names: Names<'_>) -> Result<Vec<Held>, MutexError> {
         match names {
-            Names::Exactly(name) => Ok(Vec::from_iter(self.held_by(name)?.named(name.clone()))),
+            Names::Exactly(name) => Ok(Vec::from_iter(self.held_by(name)?)),
             names => self.list(names).map_err(|error| error.while_trying_to("list", "leases")),
         }
     }

@@ -1,17 +1,12 @@
-//! A store behind its handle: its description, for which it is asked once, and how it is asked.
-//!
-//! A store may panic, leave slots empty, or grant something else than it was asked for. So each question gets an answer that
-//! fits, and what the store may then hold for us is given back: nobody works under it.
+//! A store behind its handle, and its description, for which it is asked once.
 
 use std::sync::Arc;
 
 use super::event_mutex::EventMutex;
-use super::event_mutex::admission::{Admission, Admitted};
-use super::event_mutex::batch::{Batch, LeaseReturn, no_answer};
 use super::event_mutex::description::Scope;
-use super::event_mutex::slot::{Slot, answer_each};
-use crate::base::{catch_panic::contain, error::MutexError};
-use crate::lease::{request::Lease, store_id::StoreId, token::FencingToken};
+use crate::lease::store_id::StoreId;
+
+mod unanswered_slots;
 
 /// A store, and what it says of itself.
 #[derive(Clone, Debug)]
@@ -35,73 +30,5 @@ impl Store {
         let description = mutex.describe();
         let (id, scope, can_extend) = (description.identity(), description.scope(), description.can_extend());
         Self { mutex, id, scope, can_extend }
-    }
-}
-
-impl Admission {
-    /// Asks a store for this admission alone.
-    ///
-    /// # Errors
-    ///
-    /// Whether it was granted is not known; what was granted, is given back.
-    pub fn ask<M: EventMutex + ?Sized>(&self, mutex: &M) -> Result<Admitted, MutexError> {
-        let mut batch = Batch::new();
-        batch.admit(self.clone());
-        batch.ask(mutex);
-        batch.take_admission(0)
-    }
-}
-
-impl Batch {
-    /// Has a store carry it out, and sees to it that each slot has an answer that fits.
-    #[inline]
-    pub(crate) fn ask<M: EventMutex + ?Sized>(&mut self, mutex: &M) {
-        let panic = contain(|| mutex.carry_out(self)).err();
-        if panic.is_some() || !self.is_answered() {
-            self.settle_unanswered(mutex, panic.as_ref());
-        }
-    }
-
-    /// Whether each question has an answer that fits.
-    #[inline]
-    fn is_answered(&self) -> bool {
-        let fits = |slot: &Slot<Admission, Admitted>| match slot.answer() {
-            Some(Ok(Admitted::Granted(grant))) => grant.is_for(slot.asked()),
-            answer => answer.is_some(),
-        };
-        self.releases().iter().all(|slot| slot.answer().is_some()) && self.admissions().iter().all(fits)
-    }
-
-    #[cold]
-    fn settle_unanswered<M: EventMutex + ?Sized>(&mut self, mutex: &M, panic: Option<&Arc<str>>) {
-        let mut outage = self.outage().cloned();
-        let (releases, admissions) = self.slots_mut();
-        // Each is tried again alone. A lease that is not ours any more may be one that went back.
-        answer_each(releases, &mut outage, LeaseReturn::attempted, |asked| match asked.rest() {
-            None if mutex.forget(asked.lease())? => Ok(true),
-            _ => Err(no_answer(asked.attempted(), panic)),
-        });
-        let mut perhaps_ours = Self::new();
-        for slot in admissions {
-            let error = match slot.answer() {
-                Some(Ok(Admitted::Granted(grant))) if grant.is_for(slot.asked()) => continue,
-                Some(Ok(Admitted::Granted(grant))) => {
-                    let ours = |lease: &&Lease| lease.owner() == slot.asked().owner();
-                    let granted = [grant.lease(), grant.claim()].into_iter().flatten().filter(ours);
-                    granted.cloned().for_each(|lease| perhaps_ours.release(lease));
-                    let why = "the store granted something else than was asked for";
-                    MutexError::unusable(slot.asked().attempted(), why)
-                }
-                Some(_) => continue,
-                None => no_answer(slot.asked().attempted(), panic),
-            };
-            let asked = [slot.asked().lease(), slot.asked().claim()].into_iter().flatten();
-            asked.for_each(|request| perhaps_ours.release(request.granted(FencingToken::new(0))));
-            slot.fill(Err(error));
-        }
-        if !perhaps_ours.is_empty() {
-            perhaps_ours.ask(mutex);
-            perhaps_ours.log_releases();
-        }
     }
 }

@@ -1,20 +1,16 @@
 //! `MysqlMutex`: mutexes in a table of a MySQL or MariaDB server. [`sql`](super::sql) says how the table is used.
 
-use super::sql::options::TableOptions;
+use super::sql::statements::{DEFAULT_TIMEOUT, TABLE};
 use super::sql::{SqlMutex, table_methods};
 use crate::base::error::InvalidOptions;
-use crate::store::remote::server_mutex::forward_to_server_mutex;
+use crate::store::remote::{server_builder::server_builder, server_mutex::forward_to_server_mutex};
 
 mod address;
-pub(crate) mod builder;
 mod connection;
-#[cfg(feature = "mysql-tls")]
-mod driver_tls;
 mod health;
 mod server_error;
 
-use address::Target;
-use builder::MysqlMutexBuilder;
+use address::Address;
 use connection::Connection;
 
 /// Mutexes between all processes that reach one table in MySQL 5.7 or newer, or in MariaDB 10.3 or newer. It can do
@@ -178,23 +174,36 @@ impl MysqlMutex {
 
 table_methods!(MysqlMutex, MysqlMutexBuilder);
 
-impl MysqlMutexBuilder {
-    /// The mutexes; nothing is connected yet.
+server_builder! {
+    /// Options of a [`MysqlMutex`]; [`build`](Self::build) says what is wrong with them.
     ///
-    /// # Errors
+    /// ```
+    /// use std::time::Duration;
+    /// use soloist::MysqlMutex;
     ///
-    /// The URL, the table's name, the time-out, or a certificate is not what it should be.
-    pub fn build(self) -> Result<MysqlMutex, InvalidOptions> {
-        let options = TableOptions::check(&self.options)?;
-        let target = Target {
-            address: self.options.address?,
-            // The server counts them in seconds.
-            lock_timeout: options.lock_timeout().as_secs().max(1),
-            #[cfg(feature = "mysql-tls")]
-            tls: self.options.tls.check()?,
-        };
-        Ok(MysqlMutex(SqlMutex::of_table(target, options)))
-    }
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let builder = MysqlMutex::builder("mysql://app:secret@127.0.0.1/app").table("app.mutexes");
+    /// let mutex = builder.timeout(Duration::from_secs(2)).build()?;
+    /// assert!(format!("{mutex:?}").contains("app.mutexes"));
+    ///
+    /// let error = MysqlMutex::builder("mysql://app:secret@127.0.0.1/app").table("Billing mutexes").build().unwrap_err();
+    /// assert!(error.to_string().starts_with("the name of a table for mutexes is 1 to 48 of a-z, 0-9 and _"));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub struct MysqlMutexBuilder(Address) with "mysql-tls";
+
+    /// The table, `soloist_mutexes` unless it is set: programs with different tables don't see each other's mutexes. 1 to
+    /// 48 of a-z, 0-9 and _, no digit first; the name of its database may stand before it, as in `app.mutexes`.
+    table: TABLE;
+
+    /// The longest time that one call takes, four seconds unless it is set; 100 milliseconds to a minute. It includes the
+    /// look-up of the host, the connecting, the TLS handshake, the login, and a second attempt.
+    ///
+    /// The server waits for a row that another transaction has locked for a second at least. With less than four seconds
+    /// for a call, that can be longer than its first attempt lasts, and the error is then one of the store and not of the
+    /// name.
+    timeout: DEFAULT_TIMEOUT;
 }
 
 forward_to_server_mutex!(impl EventMutex for MysqlMutex);

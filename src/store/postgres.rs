@@ -1,19 +1,17 @@
 //! `PostgresMutex`: mutexes in a table of a PostgreSQL server. [`sql`](super::sql) says how the table is used.
 
-use super::sql::options::TableOptions;
+use super::sql::statements::{DEFAULT_TIMEOUT, TABLE};
 use super::sql::{SqlMutex, table_methods};
 use crate::base::error::InvalidOptions;
-use crate::store::remote::server_mutex::forward_to_server_mutex;
+use crate::store::remote::{server_builder::server_builder, server_mutex::forward_to_server_mutex};
 
 mod address;
-pub(crate) mod builder;
 mod connection;
 mod health;
 mod plaintext_password;
 mod server_error;
 
-use address::Target;
-use builder::PostgresMutexBuilder;
+use address::Address;
 use connection::Connection;
 
 /// Mutexes between all processes that reach one table in PostgreSQL 11 or newer. It can do all that an [`EventMutex`](crate::EventMutex) can.
@@ -151,7 +149,7 @@ impl PostgresMutex {
     ///
     /// Without TLS, a server that is not on this host gets no password in plain text: one that asks for it (`password` in
     /// its `pg_hba.conf`, or somebody else in its place) is an error. `scram-sha-256` and `md5` send none. A server is on
-    /// this host where the URL names a socket, `localhost` or a loopback address.
+    /// this host where the URL names a socket, `localhost` or a loopback address, and no host elsewhere beside it.
     ///
     /// Other options are those of the driver: `application_name`, `options`, `keepalives` and the like.
     ///
@@ -178,27 +176,32 @@ impl PostgresMutex {
 
 table_methods!(PostgresMutex, PostgresMutexBuilder);
 
-impl PostgresMutexBuilder {
-    /// The mutexes; nothing is connected yet.
+server_builder! {
+    /// Options of a [`PostgresMutex`]; [`build`](Self::build) says what is wrong with them.
     ///
-    /// # Errors
+    /// ```
+    /// use std::time::Duration;
+    /// use soloist::PostgresMutex;
     ///
-    /// The URL, the table's name, the time-out, or a certificate is not what it should be.
-    pub fn build(self) -> Result<PostgresMutex, InvalidOptions> {
-        let options = TableOptions::check(&self.options)?;
-        let mut address = self.options.address?;
-        // One that swallows everything leaves time for the next.
-        let hosts = u32::try_from(address.config.get_hosts().len()).unwrap_or(u32::MAX);
-        address.config.connect_timeout(options.timeout / hosts);
-        let target = Target {
-            address,
-            lock_timeout: options.lock_timeout().as_millis().max(1),
-            statement_timeout: options.timeout.as_millis().max(1),
-            #[cfg(feature = "postgres-tls")]
-            tls: self.options.tls.check()?,
-        };
-        Ok(PostgresMutex(SqlMutex::of_table(target, options)))
-    }
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let builder = PostgresMutex::builder("postgres://app:secret@127.0.0.1/app").table("app.mutexes");
+    /// let mutex = builder.timeout(Duration::from_secs(2)).build()?;
+    /// assert!(format!("{mutex:?}").contains("app.mutexes"));
+    ///
+    /// let error = PostgresMutex::builder("postgres://app:secret@127.0.0.1/app").table("Billing mutexes").build().unwrap_err();
+    /// assert!(error.to_string().starts_with("the name of a table for mutexes is 1 to 48 of a-z, 0-9 and _"));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub struct PostgresMutexBuilder(Address) with "postgres-tls";
+
+    /// The table, `soloist_mutexes` unless it is set: programs with different tables don't see each other's mutexes. 1 to
+    /// 48 of a-z, 0-9 and _, no digit first; the name of its schema may stand before it, as in `app.mutexes`.
+    table: TABLE;
+
+    /// The longest time that one call takes, four seconds unless it is set; 100 milliseconds to a minute. It includes the
+    /// look-up of the host, the connecting, the TLS handshake, the login, and a second attempt.
+    timeout: DEFAULT_TIMEOUT;
 }
 
 forward_to_server_mutex!(impl EventMutex for PostgresMutex);

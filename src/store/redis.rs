@@ -8,9 +8,8 @@
 //! Each call hands out the larger of the last token plus one and the server's time in microseconds, so that tokens rise
 //! over an empty restart too. Releasing and extending compare the owner.
 //!
-//! A call goes one way, file by file: from here to `remote/server_mutex.rs` (what an answer means), `backend.rs` (what this
-//! server is asked), `remote/server.rs` (the attempts), `conversation.rs` (what is said on a connection; `script.rs` writes
-//! it), `connection.rs` and `stream.rs`.
+//! A call goes one way, file by file: from here to `remote/server_mutex.rs` (what an answer means), `remote/server.rs` (the
+//! attempts), `engine.rs` (what is asked on a connection; `script.rs` writes and reads it), and `connection.rs`.
 //!
 //! An entry records its term. A gate that finds an entry with more time left than that knows that the server's clock
 //! was set back, and shortens the entry to one term from now.
@@ -24,31 +23,29 @@
 use std::time::Duration;
 
 use crate::base::error::InvalidOptions;
-use crate::store::remote::server::Server;
+use crate::store::remote::server_builder::server_builder;
 use crate::store::remote::server_mutex::{ServerMutex, forward_to_server_mutex};
 
 mod address;
-mod backend;
-pub(crate) mod builder;
 mod connection;
-mod conversation;
-mod stored_holder;
+mod engine;
 mod health;
 mod keys;
 mod script;
 mod server_error;
+mod stored_holder;
 mod stream;
 
-use address::Target;
-use backend::Client;
-use builder::RedisMutexBuilder;
+use address::{Address, Target};
+use engine::RedisEngine;
 use keys::Prefix;
 
 /// Mutexes between all processes that reach one Redis server, 6.2 or newer, or Valkey. It can do all that an
 /// [`EventMutex`](crate::EventMutex) can.
 ///
 /// A protected run costs two commands: one script at the gate, one at the release. Nothing is connected before the first
-/// of them, so that a tick in which nothing is due opens no connection.
+/// of them, so that a tick in which nothing is due opens no connection. It may be used inside an asynchronous runtime, and
+/// blocks there as any task does; each call is then made from another thread.
 ///
 /// # Keys
 ///
@@ -106,6 +103,9 @@ use keys::Prefix;
 /// If the server has no room for another connection, is being started, or refuses connections, the call asks again after
 /// short random pauses, until its time limit.
 ///
+/// It may be used inside an asynchronous runtime, and blocks there as any task does; each call is then made from another
+/// thread.
+///
 /// A cheap handle. Its clones keep up to four idle connections, each for half a second after its last use. Calls that
 /// are made at the same time open as many more as they need. A child process that `fork` makes opens its own.
 ///
@@ -120,7 +120,7 @@ use keys::Prefix;
 /// # }
 /// ```
 #[derive(Clone)]
-pub struct RedisMutex(ServerMutex<Client>);
+pub struct RedisMutex(ServerMutex<RedisEngine>);
 
 impl RedisMutex {
     /// The mutexes in the server and database of a URL. Nothing is connected yet.
@@ -168,6 +168,37 @@ impl RedisMutex {
     }
 }
 
+server_builder! {
+    /// Options of a [`RedisMutex`](crate::RedisMutex); [`build`](Self::build) says what is wrong with them.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use soloist::RedisMutex;
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let builder = RedisMutex::builder("redis://127.0.0.1").prefix("billing:").timeout(Duration::from_millis(500));
+    /// let mutex = builder.build()?;
+    /// assert!(format!("{mutex:?}").contains("billing:"));
+    ///
+    /// let error = RedisMutex::builder("redis://127.0.0.1").prefix("{billing}").build().unwrap_err();
+    /// assert_eq!(
+    ///     error.to_string(),
+    ///     "the prefix of keys in redis is 1 to 100 visible ASCII characters, and no braces"
+    /// );
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub struct RedisMutexBuilder(Address) with "redis-tls";
+
+    /// The first characters of all keys, `soloist:` unless it is set: programs with different prefixes don't see each
+    /// other's mutexes. 1 to 100 visible ASCII characters without braces.
+    prefix: "soloist:";
+
+    /// The longest time that one call takes, two seconds unless it is set; a millisecond to ten minutes. It includes the
+    /// look-up of the host, the connecting, the TLS handshake, the login, and a second attempt.
+    timeout: Duration::from_secs(2);
+}
+
 impl RedisMutexBuilder {
     /// The mutexes; nothing is connected yet.
     ///
@@ -186,7 +217,7 @@ impl RedisMutexBuilder {
             #[cfg(feature = "redis-tls")]
             tls: options.tls.check()?,
         };
-        Ok(RedisMutex(ServerMutex::new(Client::new(Server::new(target, timeout), prefix))))
+        Ok(RedisMutex(ServerMutex::new(RedisEngine { target, prefix, by_slot: false.into() }, timeout)))
     }
 }
 

@@ -1,11 +1,17 @@
-//! What the stores on a server have in common: connections, retries, failures, options, and releases that are still pending.
+//! What the stores on a server have in common: one core, into which each kind of server plugs an [`Engine`](engine::Engine).
+//!
+//! | | |
+//! | --- | --- |
+//! | `server_mutex` | what an answer means for the caller, and what is given back when an answer was lost |
+//! | `server` | connections, attempts, the time limit of a call |
+//! | `attendant` | what no caller waits for: idle connections, pending releases, clean-ups |
+//! | `engine` | what one kind of server is told on one connection, and hears there |
+//! | `failure` | why there is no answer, and whether to ask again |
 
-mod backoff;
+pub(crate) mod attendant;
+pub(crate) mod driver_runtime;
+pub(crate) mod engine;
 pub(crate) mod failure;
-mod idle_connections;
-pub(crate) mod owned_name;
-pub(crate) mod pending_release;
-pub(crate) mod per_process;
 pub(crate) mod server;
 pub(crate) mod server_builder;
 pub(crate) mod server_clock;

@@ -25,56 +25,81 @@
 //! An answer that is lost on a connection is asked for once more on another by the same owner, who is known again. What may
 //! be ours after all is given back as soon as the server answers.
 
-use super::remote::server::Server;
+use std::time::Duration;
+
+use super::remote::attendant::BATCH;
+use super::remote::engine::{Engine, ServerTurn};
+use super::remote::failure::Failure;
+use super::remote::server_builder::ServerOptions;
 use super::remote::server_mutex::ServerMutex;
-use crate::base::error::MutexError;
+use crate::base::error::{InvalidOptions, MutexError};
 
 mod admission_plan;
-mod clean_up;
-pub(crate) mod driver_runtime;
-mod mutex_table;
-pub(crate) mod options;
+mod engine;
 mod row_key;
 pub(crate) mod session;
 mod snapshot;
 pub(crate) mod statements;
-mod table_client;
 
-use mutex_table::MutexTable;
-use options::TableOptions;
-use session::Session;
-use table_client::TableClient;
+use engine::SqlEngine;
+use session::{Session, Target};
+use statements::TableName;
+
+/// The shortest and the longest time-out of a call. The longest leaves a row that has ended where it is for longer than
+/// that.
+const TIMEOUTS: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(60)];
 
 /// The mutexes in a table, on any kind of SQL server.
-pub(crate) type SqlMutex<S> = ServerMutex<TableClient<S>>;
+pub(crate) type SqlMutex<S> = ServerMutex<SqlEngine<S>>;
 
 impl<S: Session> SqlMutex<S> {
-    pub(super) fn of_table(target: S::Target, options: TableOptions) -> Self {
-        Self::new(TableClient::new(MutexTable::new(Server::new(target, options.timeout), options.table)))
+    pub(super) fn of_table(options: ServerOptions<S::Address>) -> Result<Self, InvalidOptions> {
+        let (table, timeout) = (TableName::new(&options.namespace)?, options.timeout);
+        let [shortest, longest] = TIMEOUTS;
+        if !(shortest..=longest).contains(&timeout) {
+            let what = format!("a time-out of {timeout:?} is outside of {shortest:?} to {longest:?}");
+            return Err(InvalidOptions::new(what));
+        }
+        let target = Target {
+            address: options.address?,
+            timeout,
+            #[cfg(any(feature = "mysql-tls", feature = "postgres-tls"))]
+            tls: options.tls.check()?,
+        };
+        Ok(Self::new(SqlEngine::new(target, table), timeout))
     }
 
     /// The statements that make the table.
     pub(super) fn schema(&self) -> &str {
-        &self.backend.table.statements.schema
+        &self.engine().statements.schema
     }
 
     pub(super) fn create_table(&self) -> Result<(), MutexError> {
-        let table = &self.backend.table;
-        let made = table.ask_for(&table.statements.create.with(&[]));
-        made.map(drop).map_err(|failure| self.backend.error_of_table("create", failure))
+        self.ask_of_table("create", |turn| self.engine().create_table(turn))
     }
 
     /// Deletes the rows that have ended, batch by batch, and says how many.
     pub(super) fn purge(&self) -> Result<u64, MutexError> {
         let mut purged = 0;
         loop {
-            let deleted = self.backend.table.clean_up();
-            let deleted = deleted.map_err(|failure| self.backend.error_of_table("purge", failure))?;
+            let deleted = self.ask_of_table("purge", |turn| self.engine().purge(turn, 1))?;
             purged += deleted;
-            if deleted < clean_up::BATCH {
+            if deleted < BATCH {
                 return Ok(purged);
             }
         }
+    }
+
+    fn ask_of_table<T: Send>(
+        &self,
+        verb: &str,
+        ask: impl FnMut(&mut ServerTurn<S>) -> Result<T, Failure> + Send,
+    ) -> Result<T, MutexError> {
+        let engine = self.engine();
+        let attempted = || format!("{verb} the table {} in {}", engine.name.as_str(), engine.address());
+        self.server()
+            .ask_this_alone(self.server().first_attempt(), ask)
+            .map_err(|failure| engine.error(attempted(), failure))
     }
 }
 
@@ -111,6 +136,17 @@ macro_rules! table_methods {
             /// The server did not answer. The rows that were deleted until then stay deleted.
             pub fn purge(&self) -> Result<u64, $crate::base::error::MutexError> {
                 self.0.purge()
+            }
+        }
+
+        impl $builder {
+            /// The mutexes; nothing is connected yet.
+            ///
+            /// # Errors
+            ///
+            /// The URL, the table's name, the time-out, or a certificate is not what it should be.
+            pub fn build(self) -> Result<$store, InvalidOptions> {
+                Ok($store($crate::store::sql::SqlMutex::of_table(self.options)?))
             }
         }
     };

@@ -22,9 +22,9 @@ use super::process_group::ProcessGroup as Processes;
 #[cfg(not(unix))]
 use super::process_not_unix::{Leader, ProcessAlone as Processes};
 use super::run::Run;
-use crate::base::{error::debug_as_display, escape::Quoted};
+use crate::base::{error::message_error, escape::Quoted};
 use crate::observe::cancel::{CancelReason, Cancelled};
-use crate::observe::{command_exit::CommandExit, fault::Fault};
+use crate::observe::{fault::Fault, outcome::command_exit::CommandExit};
 
 /// What is run, and how.
 #[derive(Debug)]
@@ -61,7 +61,7 @@ impl Command {
 
     /// Whether it can be run.
     pub(crate) fn check(&self) -> Result<(), InvalidCommand> {
-        let invalid = |what: String| Err(InvalidCommand { what: what.into() });
+        let invalid = |what: String| Err(InvalidCommand::from(what));
         if self.program.to_string_lossy().trim().is_empty() {
             return invalid("it has nothing to run".into());
         }
@@ -112,13 +112,14 @@ impl Command {
             let listener = self.output.connect(&mut command, scope)?;
             let mut group = Processes::start(command, orphan, self.grace).map_err(|error| self.not_started(&error))?;
             let mut end = stopping::LeaderEnd { leader: group.leader(), is_told: false, has_come: Arc::default() };
-            let (leader, has_come, tenure) = (group.leader(), Arc::clone(&end.has_come), Arc::clone(run.tenure()));
+            let (leader, has_come, cancellation) =
+                (group.leader(), Arc::clone(&end.has_come), Arc::clone(run.cancellation()));
             let wait = move || {
                 leader.wait();
-                tenure.change(|| has_come.store(true, Ordering::Release));
+                cancellation.change(|| has_come.store(true, Ordering::Release));
             };
             end.is_told = Builder::new().name("soloist-command".into()).spawn_scoped(scope, wait).is_ok();
-            let stopped = stopping::wait_for_end(&mut group, run.tenure(), &end, self.grace);
+            let stopped = stopping::wait_for_end(&mut group, run.cancellation(), &end, self.grace);
             let status = group.end().map_err(|error| because(&error, format_args!("could not learn how {self} ended")));
             let output = listener.map(Listener::heard);
             Ok((CommandExit { status: status?, output }, stopped))
@@ -143,7 +144,7 @@ impl Command {
         let values = [
             Some(run.name().to_owned()),
             Some(run.occurrence().to_rfc3339_opts(SecondsFormat::AutoSi, true)),
-            run.tenure().owner().map(|owner| owner.to_string()),
+            run.held().owner().map(|owner| owner.to_string()),
             run.fencing_token().map(|token| token.to_string()),
         ];
         for (name, value) in OURS.into_iter().zip(values) {
@@ -205,18 +206,14 @@ fn has(text: &OsStr, byte: u8) -> bool {
     text.as_encoded_bytes().contains(&byte)
 }
 
-/// The command is not one that can be run, see [`AddErrorKind::Command`](crate::AddErrorKind::Command).
-///
-/// ```
-/// use soloist::{Event, Schedule};
-///
-/// let error = Schedule::in_process().add(Event::exec("backup", "").daily()).unwrap_err();
-/// assert_eq!(error.to_string(), "event `backup`: it has nothing to run");
-/// ```
-#[derive(Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{what}")]
-pub struct InvalidCommand {
-    what: Box<str>,
+message_error! {
+    /// The command is not one that can be run, see [`AddErrorKind::Command`](crate::AddErrorKind::Command).
+    ///
+    /// ```
+    /// use soloist::{Event, Schedule};
+    ///
+    /// let error = Schedule::in_process().add(Event::exec("backup", "").daily()).unwrap_err();
+    /// assert_eq!(error.to_string(), "event `backup`: it has nothing to run");
+    /// ```
+    pub struct InvalidCommand;
 }
-
-debug_as_display!(InvalidCommand);

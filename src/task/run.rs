@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 
-use crate::hold::{release_on_drop::HasTenure, tenure::Tenure};
+use crate::hold::cancellation::Cancellation;
+use crate::hold::held_lease::{HeldLease, HoldsLease};
+use crate::hold::release_on_drop::LeaseInHand;
 use crate::lease::{request::Lease, token::FencingToken};
 use crate::observe::cancel::{CancelReason, Cancelled};
 use crate::observe::run_id::RunId;
@@ -29,13 +31,13 @@ use crate::observe::run_id::RunId;
 pub struct Run {
     id: RunId,
     lateness: Duration,
-    tenure: Arc<Tenure>,
+    cancellation: Arc<Cancellation>,
 }
 
 impl Run {
     #[inline]
-    pub(crate) fn new(event: Arc<str>, occurrence: DateTime<Utc>, lateness: Duration, tenure: Tenure) -> Self {
-        Self { id: RunId { event, occurrence }, lateness, tenure: Arc::new(tenure) }
+    pub(crate) fn new(event: Arc<str>, occurrence: DateTime<Utc>, lateness: Duration, held: HeldLease) -> Self {
+        Self { id: RunId { event, occurrence }, lateness, cancellation: Arc::new(Cancellation::new(held)) }
     }
 
     #[inline]
@@ -48,8 +50,14 @@ impl Run {
     }
 
     #[inline]
-    pub(crate) fn tenure(&self) -> &Arc<Tenure> {
-        &self.tenure
+    pub(crate) fn cancellation(&self) -> &Arc<Cancellation> {
+        &self.cancellation
+    }
+
+    /// What it was granted, and until when that may be relied on.
+    #[inline]
+    pub(crate) fn held(&self) -> &HeldLease {
+        self.cancellation.held()
     }
 
     /// The event's name.
@@ -73,13 +81,13 @@ impl Run {
     /// [unprotected](crate::OutagePolicy::RunUnprotected) because its store is out. How long it lasts after its
     /// renewals says [`remaining`](Self::remaining).
     pub fn lease(&self) -> Option<&Lease> {
-        self.tenure.lease()
+        self.held().lease()
     }
 
     /// The token of what it was granted; `None` without any protection, and in a run that is
     /// [unprotected](crate::OutagePolicy::RunUnprotected) because its store is out.
     pub fn fencing_token(&self) -> Option<FencingToken> {
-        self.tenure.token()
+        self.held().token()
     }
 
     /// Whether the task should stop: its lease is lost, it took too long, or the process shuts down. Once it is, it stays
@@ -105,7 +113,7 @@ impl Run {
 
     /// Why the task should stop, the first reason there was; `None`: it may go on.
     pub fn cancel_reason(&self) -> Option<CancelReason> {
-        self.tenure.reason()
+        self.cancellation.reason()
     }
 
     /// Whether the task may go on, for loops that pass errors on.
@@ -143,19 +151,21 @@ impl Run {
     /// });
     /// ```
     pub fn cancelled(&self, timeout: Duration) -> Option<CancelReason> {
-        self.tenure.wait(timeout)
+        self.cancellation.wait(timeout)
     }
 
     /// How long the task may go on as things are: until its lease ends or its timeout does. A lease that is renewed ends
     /// later again and again. Zero when it is cancelled; `None`: nothing limits it.
     pub fn remaining(&self) -> Option<Duration> {
-        self.tenure.remaining()
+        self.cancellation.remaining()
     }
 }
 
-impl HasTenure for Run {
+impl LeaseInHand for Run {
+    type Of = Cancellation;
+
     #[inline]
-    fn tenure(&self) -> &Arc<Tenure> {
-        &self.tenure
+    fn in_hand(&self) -> &Arc<Cancellation> {
+        &self.cancellation
     }
 }

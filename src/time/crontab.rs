@@ -3,19 +3,14 @@
 use std::fmt::{self, Write as _};
 use std::str::FromStr;
 
-use chrono::NaiveDateTime;
+use chrono::{Datelike, NaiveDateTime, Timelike};
 
-pub(crate) mod civil;
 pub(crate) mod error;
 pub(crate) mod field_set;
 mod parse;
-pub(crate) mod search;
 
-use civil::CivilFields;
 use error::CrontabError;
 use field_set::{Field, FieldSet, InField};
-use search::DueMasks;
-use search::SearchStart;
 
 /// When an event is due: the five fields of a crontab line, read as cronie reads them.
 ///
@@ -55,32 +50,42 @@ use search::SearchStart;
 /// # Ok(())
 /// # }
 /// ```
-// Words of eight bytes in halves of four, so that it takes 20 bytes and not 24: with a few bytes of its caller's, a row
-// of a table takes 24.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Crontab {
-    minute: [u32; 2],
-    /// Hours, months and days of the week, each from the bit at which [`CivilFields`] has them, and the stars.
-    others: [u32; 2],
+    minute: u64,
+    hour: u32,
+    /// Bit 0 stands for the last day of the month.
     day_of_month: u32,
+    month: u16,
+    day_of_week: u8,
+    /// Which fields start with a star.
+    stars: u8,
 }
-
-const _: () = assert!(size_of::<Crontab>() == 20 && align_of::<Crontab>() == 4);
-
-/// From which bit of `others` on it says which fields start with a star.
-const STARS: u32 = 56;
 
 impl Crontab {
     /// `* * * * *`
-    pub(crate) const EVERY_MINUTE: Self = {
-        let mut crontab = Self { minute: [0; 2], others: [0; 2], day_of_month: 0 };
-        let mut at = 0;
-        while at < Field::ALL.len() {
-            crontab.set(Field::ALL[at], FieldSet::every(Field::ALL[at]));
-            at += 1;
-        }
-        crontab
+    pub(crate) const EVERY_MINUTE: Self = Self {
+        minute: FieldSet::range(0, 59).bits,
+        hour: 0xff_ffff,
+        day_of_month: !1,
+        month: 0x1ffe,
+        day_of_week: 0x7f,
+        stars: 0b1_0111,
     };
+
+    /// The minute, hour, day and month of a civil time, one number in each field: taken apart once per zone and tick, and
+    /// compared with every crontab of that zone.
+    pub(crate) fn naming(civil: &(impl Datelike + Timelike)) -> Self {
+        let is_last_day = civil.day() >= 28 && civil.day() == u32::from(civil.num_days_in_month());
+        Self {
+            minute: 1 << civil.minute(),
+            hour: 1 << civil.hour(),
+            day_of_month: 1 << civil.day() | u32::from(is_last_day),
+            month: 1 << civil.month(),
+            day_of_week: 1 << civil.weekday().num_days_from_sunday(),
+            stars: 0,
+        }
+    }
 
     /// Whether it is due in the minute of `civil`, a time as a clock on the wall shows it.
     ///
@@ -98,68 +103,54 @@ impl Crontab {
     /// # }
     /// ```
     pub fn matches(&self, civil: NaiveDateTime) -> bool {
-        self.due(&CivilFields::of(&civil))
+        self.due(&Self::naming(&civil))
     }
 
-    /// Whether it is due at this civil time.
+    /// Whether it is due at the civil time that `now` names.
     #[inline]
-    pub(crate) fn due(&self, now: &CivilFields) -> bool {
-        self.meets_time(now) && self.meets_day(now)
+    pub(crate) fn due(&self, now: &Self) -> bool {
+        self.meets_minute(now) && self.hour & now.hour != 0 && self.meets_date(now)
     }
 
-    /// Whether minute, hour and month are met: two words and no branch, and the end of it for most rows of a table.
+    /// Whether the minute is met, which is the end of it for most rows of a table.
     #[inline]
-    pub(crate) fn meets_time(&self, now: &CivilFields) -> bool {
-        (now.minute & !word(self.minute)) | (now.hour_and_month & !word(self.others)) == 0
+    pub(crate) fn meets_minute(&self, now: &Self) -> bool {
+        self.minute & now.minute != 0
     }
 
-    /// Whether the days are met.
+    /// Whether month and days are met.
     #[inline]
-    pub(crate) fn meets_day(&self, now: &CivilFields) -> bool {
+    pub(crate) fn meets_date(&self, now: &Self) -> bool {
         let day_of_month = self.day_of_month & now.day_of_month != 0;
-        let day_of_week = word(self.others) & now.day_of_week != 0;
-        if self.days_must_both_match() { day_of_month && day_of_week } else { day_of_month || day_of_week }
-    }
-
-    /// The first minute at which it is due, from `start` on.
-    pub(crate) fn first_from(&self, start: &SearchStart) -> Option<i64> {
-        self.masks().search::<true>(start)
-    }
-
-    /// The last minute at which it is due, up to `start`.
-    pub(crate) fn last_until(&self, start: &SearchStart) -> Option<i64> {
-        self.masks().search::<false>(start)
-    }
-
-    fn masks(&self) -> DueMasks {
-        let [minutes, hours, days_of_month, months, days_of_week] = Field::ALL.map(|field| self.get(field).bits);
-        DueMasks { minutes, hours, days_of_month, months, days_of_week, both_days: self.days_must_both_match() }
+        let day_of_week = self.day_of_week & now.day_of_week != 0;
+        let day = if self.days_must_both_match() { day_of_month && day_of_week } else { day_of_month || day_of_week };
+        day && self.month & now.month != 0
     }
 
     /// Writes one field anew and leaves the others as they are.
-    pub(crate) const fn set(&mut self, field: Field, set: FieldSet) {
+    #[expect(clippy::cast_possible_truncation, reason = "no number of a field has a bit beyond its width")]
+    pub(crate) fn set(&mut self, field: Field, set: FieldSet) {
         // How a month is spelt makes no difference to anything, and equal values should be equal.
-        let star = set.star && !matches!(field, Field::Month);
-        self.put(STARS + field as u32, 1, star as u64);
+        let star = set.star && field != Field::Month;
+        self.stars = self.stars & !(1 << field as u8) | u8::from(star) << field as u8;
         match field {
-            Field::Minute => self.minute = halves(set.bits),
-            Field::Hour => self.put(0, 24, set.bits),
-            Field::DayOfMonth => self.day_of_month = halves(set.bits)[0],
-            Field::Month => self.put(CivilFields::MONTH, 13, set.bits),
-            Field::DayOfWeek => self.put(CivilFields::DAY_OF_WEEK, 7, set.bits),
+            Field::Minute => self.minute = set.bits,
+            Field::Hour => self.hour = set.bits as u32,
+            Field::DayOfMonth => self.day_of_month = set.bits as u32,
+            Field::Month => self.month = set.bits as u16,
+            Field::DayOfWeek => self.day_of_week = set.bits as u8,
         }
     }
 
-    pub(crate) const fn get(&self, field: Field) -> FieldSet {
-        let others = word(self.others);
+    pub(crate) fn get(&self, field: Field) -> FieldSet {
         let bits = match field {
-            Field::Minute => word(self.minute),
-            Field::Hour => others & width(24),
-            Field::DayOfMonth => self.day_of_month as u64,
-            Field::Month => others >> CivilFields::MONTH & width(13),
-            Field::DayOfWeek => others >> CivilFields::DAY_OF_WEEK & width(7),
+            Field::Minute => self.minute,
+            Field::Hour => self.hour.into(),
+            Field::DayOfMonth => self.day_of_month.into(),
+            Field::Month => self.month.into(),
+            Field::DayOfWeek => self.day_of_week.into(),
         };
-        FieldSet { bits, star: others >> (STARS + field as u32) & 1 != 0 }
+        FieldSet { bits, star: self.stars >> field as u8 & 1 != 0 }
     }
 
     /// Whether any of its days of the month is one in any of its months.
@@ -178,7 +169,7 @@ impl Crontab {
 
     /// Whether it names times of the day, as `30 2 * * *` does, and not a stretch of real time, as `*/10 * * * *` and
     /// `0 * * * *` do: cronie's difference between jobs that a change of the clocks moves, and those it doesn't touch.
-    pub(crate) const fn is_at_fixed_times(&self) -> bool {
+    pub(crate) fn is_at_fixed_times(&self) -> bool {
         !self.get(Field::Minute).star && !self.get(Field::Hour).star
     }
 
@@ -193,30 +184,9 @@ impl Crontab {
 
     /// The rule of the days: both, where one of them starts with `*`; else either.
     #[inline]
-    pub(crate) const fn days_must_both_match(&self) -> bool {
-        const DAYS: u32 = 1 << Field::DayOfMonth as u32 | 1 << Field::DayOfWeek as u32;
-
-        word(self.others) & (DAYS as u64) << STARS != 0
+    pub(crate) fn days_must_both_match(&self) -> bool {
+        self.stars >> Field::DayOfMonth as u8 & 0b101 != 0
     }
-
-    /// Puts `bits`, so many of them, into the other fields from bit `at` on.
-    const fn put(&mut self, at: u32, count: u32, bits: u64) {
-        self.others = halves(word(self.others) & !(width(count) << at) | bits << at);
-    }
-}
-
-/// The lowest `count` bits.
-const fn width(count: u32) -> u64 {
-    (1 << count) - 1
-}
-
-const fn word([low, high]: [u32; 2]) -> u64 {
-    low as u64 | (high as u64) << 32
-}
-
-#[expect(clippy::cast_possible_truncation, reason = "the halves of a word, one by one")]
-const fn halves(word: u64) -> [u32; 2] {
-    [word as u32, (word >> 32) as u32]
 }
 
 impl FromStr for Crontab {

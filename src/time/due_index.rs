@@ -1,5 +1,6 @@
 //! Which events are due at an instant, and when the next one is: the timetables of a schedule, side by side in memory.
 
+use std::slice;
 use std::time::Duration;
 
 use chrono::{DateTime, Timelike, Utc};
@@ -8,8 +9,7 @@ use super::clock::wall_plus;
 use super::crontab::Crontab;
 use super::tick::Tick;
 use super::timetable::Timetable;
-use super::zone::Zone;
-use crate::time::{crontab::civil::CivilFields, timetable::clock_change::SmallChange};
+use super::zone::{Zone, changes::Change};
 use crate::time::{timetable::occurrences::Occurrences, timetable::seconds::Seconds};
 
 /// The timetables of a schedule's events, by the index of the event.
@@ -37,15 +37,6 @@ struct GroupKey {
 }
 
 impl DueIndex {
-    #[cfg(test)]
-    pub(crate) fn of<'a>(timetables: impl IntoIterator<Item = &'a Timetable>) -> Self {
-        let mut index = Self::default();
-        for (event, timetable) in timetables.into_iter().enumerate() {
-            index.push(event, timetable, false);
-        }
-        index
-    }
-
     pub(crate) fn push(&mut self, event: usize, timetable: &Timetable, has_windows: bool) {
         let Timetable { zone, seconds, .. } = timetable;
         let key = GroupKey { zone: zone.clone(), seconds: *seconds, once: timetable.comes_once(), has_windows };
@@ -101,7 +92,7 @@ impl Group {
         if tick.occurrence() <= since {
             return;
         }
-        let civil = CivilFields::of(&in_minute.local());
+        let civil = Crontab::naming(&in_minute.local());
         let minute = in_minute.occurrence();
         let change = self.occurrences().small_change(now.timestamp());
         if change.is_some_and(|change| minute.timestamp() < change.first_new_minute()) {
@@ -118,15 +109,14 @@ impl Group {
 
     /// Calls `found` with the place of each crontab that is not due at `now` and was at a time that the clocks left out.
     #[cold]
-    fn made_up(&self, change: SmallChange, now: &CivilFields, mut found: impl FnMut(usize)) {
-        let mut missed: Vec<usize> = Vec::new();
-        for second in change.skipped().into_iter().flatten().step_by(60) {
-            let Some(civil) = DateTime::from_timestamp(second, 0) else { continue };
-            each_due(&self.crontabs, &CivilFields::of(&civil), |at| missed.push(at));
+    fn made_up(&self, change: Change, now: &Crontab, mut found: impl FnMut(usize)) {
+        let Some(left_out) = change.skipped() else { return };
+        for (at, crontab) in self.crontabs.iter().enumerate() {
+            let its_own = Occurrences { crontabs: slice::from_ref(crontab), ..self.occurrences() };
+            if !crontab.due(now) && its_own.has_civil_time_in(&left_out) {
+                found(at);
+            }
         }
-        missed.sort_unstable();
-        missed.dedup();
-        missed.into_iter().filter(|at| !self.crontabs[*at].due(now)).for_each(&mut found);
     }
 
     fn next_look(&self, now: DateTime<Utc>) -> DateTime<Utc> {
@@ -148,16 +138,16 @@ impl Group {
 ///
 /// By blocks, in two passes: the first meets every crontab and has no branch that the processor could guess wrong, as
 /// it would for each one that is due at a busy minute; the second meets those alone.
-fn each_due(crontabs: &[Crontab], now: &CivilFields, mut found: impl FnMut(usize)) {
+fn each_due(crontabs: &[Crontab], now: &Crontab, mut found: impl FnMut(usize)) {
     for (block, start) in crontabs.chunks(64).zip((0..).step_by(64)) {
         let mut candidates = 0_u64;
         for (at, crontab) in block.iter().enumerate() {
-            candidates |= u64::from(crontab.meets_time(now)) << at;
+            candidates |= u64::from(crontab.meets_minute(now)) << at;
         }
         while candidates != 0 {
             let at = candidates.trailing_zeros() as usize;
             candidates &= candidates - 1;
-            if block[at].meets_day(now) {
+            if block[at].due(now) {
                 found(start + at);
             }
         }
@@ -168,6 +158,16 @@ fn each_due(crontabs: &[Crontab], now: &CivilFields, mut found: impl FnMut(usize
 mod tests {
     use super::*;
     use crate::time::timetable::clock_change::ClockChange;
+
+    impl DueIndex {
+        pub(crate) fn of<'a>(timetables: impl IntoIterator<Item = &'a Timetable>) -> Self {
+            let mut index = Self::default();
+            for (event, timetable) in timetables.into_iter().enumerate() {
+                index.push(event, timetable, false);
+            }
+            index
+        }
+    }
 
     const BEGINNING: DateTime<Utc> = DateTime::<Utc>::MIN_UTC;
 
@@ -192,7 +192,7 @@ mod tests {
                 let timetables: Vec<Timetable> = (0..length).map(timetable).collect();
                 let found: Vec<usize> =
                     DueIndex::of(&timetables).due(now, BEGINNING).into_iter().map(|(event, _)| event).collect();
-                let due = |at: &usize| timetables[*at].crontab.due(&CivilFields::of(&timetables[*at].zone.at(now)));
+                let due = |at: &usize| timetables[*at].crontab.due(&Crontab::naming(&timetables[*at].zone.at(now)));
                 assert_eq!(found, (0..length).filter(due).collect::<Vec<_>>());
             }
         }

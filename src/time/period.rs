@@ -96,7 +96,7 @@ impl Period {
     pub(crate) fn check(&self) -> Result<(), InvalidPeriod> {
         let Self::Pattern { format, at_most } = self else { return Ok(()) };
         let quoted = Quoted::new(format);
-        let refuse = |what: fmt::Arguments<'_>| Err(InvalidPeriod::new(what));
+        let refuse = |what: fmt::Arguments<'_>| Err(InvalidPeriod::from(what.to_string()));
         let no_pattern = |why| refuse(format_args!("{quoted} is not a pattern of periods: {why}"));
         if StrftimeItems::new(format).any(|item| matches!(item, Item::Error)) {
             return no_pattern("it has a `%` that `chrono` does not know, write one such as `%Y-%m-%d %p`");

@@ -15,6 +15,7 @@ use super::zone::Zone;
 
 pub(crate) mod clock_change;
 pub(crate) mod occurrences;
+mod search;
 pub(crate) mod seconds;
 pub(crate) mod windows;
 

@@ -7,7 +7,7 @@ use std::str::FromStr;
 use chrono::{DateTime, FixedOffset, Local, NaiveDateTime, Offset, TimeZone, Utc};
 
 use super::clock::instant_of;
-use crate::base::{error::debug_as_display, escape::Quoted};
+use crate::base::{error::message_error, escape::Quoted};
 
 pub(crate) mod changes;
 mod tz_variable;
@@ -102,9 +102,14 @@ impl Zone {
     /// Whether the machine says which zone its own is, if that is meant.
     pub(crate) fn check(&self) -> Result<(), UnknownZone> {
         let wrong = if self.0 == Kind::Local { tz_variable::of_no_zone() } else { None };
-        wrong.map_or(Ok(()), |value| {
-            Err(UnknownZone { text: Quoted::new(&value.to_string_lossy()), instead: Instead::AnotherVariable })
-        })
+        let Some(value) = wrong else { return Ok(()) };
+        Err(UnknownZone::from(format!(
+            "the machine's own zone is not known: the variable TZ is {}, which is neither a zone in {} nor a rule such as \
+             `CET-1CEST,M3.5.0,M10.5.0/3`; correct it, install the system's time zones (the package tzdata), or name the \
+             zone in the program instead of `local`",
+            Quoted::new(&value.to_string_lossy()),
+            tz_variable::FOLDERS[0]
+        )))
     }
 
     /// How far ahead of UTC the zone's clocks are at `instant`.
@@ -145,12 +150,10 @@ impl Zone {
         if self.has_changes() { change().map(|change| change.at) } else { None }
     }
 
-    /// The change in the `span` seconds up to `second`, of which there is one at the most: a span is not longer than a
-    /// zone keeps an offset.
-    pub(crate) fn change_within(&self, span: i64, second: i64) -> Option<Change> {
-        let from = second - span;
-        let is_changed = self.has_changes() && self.seconds_ahead_at(from) != self.seconds_ahead_at(second);
-        is_changed.then(|| Change::between(|second| self.seconds_ahead_at(second), from, second))
+    /// The change by three hours at most that matters to `second`, if there is one.
+    pub(crate) fn small_change(&self, second: i64) -> Option<Change> {
+        let change = || Change::around(|second| self.seconds_ahead_at(second), second);
+        if self.has_changes() { change() } else { None }
     }
 
     /// Whether its clocks are ever changed.
@@ -258,6 +261,12 @@ impl From<chrono_tz::Tz> for Zone {
     }
 }
 
+const ANY_ZONE: &str = if cfg!(feature = "chrono-tz") {
+    "a name such as `Europe/Berlin`, `UTC`, `local`, or an offset such as `+02:00`"
+} else {
+    "`UTC`, `local`, or an offset such as `+02:00` (names such as `Europe/Berlin` need the feature `chrono-tz`, which is off)"
+};
+
 impl FromStr for Zone {
     type Err = UnknownZone;
 
@@ -275,8 +284,8 @@ impl FromStr for Zone {
         if let Ok(tz) = text.parse::<chrono_tz::Tz>() {
             return Ok(tz.into());
         }
-        let instead = meant(text).map_or(Instead::AnyZone, Instead::Zone);
-        Err(UnknownZone { text: Quoted::new(text), instead })
+        let instead = meant(text).map_or_else(|| ANY_ZONE.into(), |name| format!("`{name}`"));
+        Err(format!("{} is not a time zone, write {instead}", Quoted::new(text)).into())
     }
 }
 
@@ -293,56 +302,17 @@ macro_rules! try_from_texts {
 }
 try_from_texts!(String, &String, &str);
 
-/// A text that names no zone known here, or a variable `TZ` that does not where the machine's own zone is asked for.
-///
-/// ```
-/// use soloist::Zone;
-///
-/// let error = "utc".parse::<Zone>().unwrap_err();
-/// assert_eq!(error.to_string(), "`utc` is not a time zone, write `UTC`");
-/// ```
-#[derive(Clone, PartialEq, Eq)]
-pub struct UnknownZone {
-    text: Quoted,
-    instead: Instead,
+message_error! {
+    /// A text that names no zone known here, or a variable `TZ` that does not where the machine's own zone is asked for.
+    ///
+    /// ```
+    /// use soloist::Zone;
+    ///
+    /// let error = "utc".parse::<Zone>().unwrap_err();
+    /// assert_eq!(error.to_string(), "`utc` is not a time zone, write `UTC`");
+    /// ```
+    pub struct UnknownZone;
 }
-
-/// What to write instead.
-#[derive(Clone, PartialEq, Eq)]
-enum Instead {
-    Zone(&'static str),
-    AnyZone,
-    AnotherVariable,
-}
-
-debug_as_display!(UnknownZone);
-
-impl fmt::Display for UnknownZone {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let text = &self.text;
-        match self.instead {
-            Instead::Zone(name) => write!(f, "{text} is not a time zone, write `{name}`"),
-            Instead::AnyZone => {
-                write!(f, "{text} is not a time zone, write ")?;
-                if cfg!(feature = "chrono-tz") {
-                    write!(f, "a name such as `Europe/Berlin`, `UTC`, `local`, or an offset such as `+02:00`")
-                } else {
-                    write!(f, "`UTC`, `local`, or an offset such as `+02:00`")?;
-                    write!(f, " (names such as `Europe/Berlin` need the feature `chrono-tz`, which is off)")
-                }
-            }
-            Instead::AnotherVariable => write!(
-                f,
-                "the machine's own zone is not known: the variable TZ is {text}, which is neither a zone in {} nor a rule such \
-                 as `CET-1CEST,M3.5.0,M10.5.0/3`; correct it, install the system's time zones (the package tzdata), or name \
-                 the zone in the program instead of `local`",
-                tz_variable::FOLDERS[0]
-            ),
-        }
-    }
-}
-
-impl std::error::Error for UnknownZone {}
 
 // So that one bound, `TryInto<Zone>` with an error that is one of these, takes both types and texts.
 impl From<Infallible> for UnknownZone {

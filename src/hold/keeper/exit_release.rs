@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::base::catch_panic::contain;
-use crate::hold::tenure::Tenure;
+use crate::hold::held_lease::{HeldLease, HoldsLease};
 use crate::lease::{request::Lease, term::Term};
 use crate::store::event_mutex::{EventMutex, batch::Batch, slot::Slot};
 use crate::time::{clock::Clock, clock::moment::Moment};
@@ -20,40 +20,41 @@ pub(super) const FEW_SECONDS: Duration = Duration::from_secs(5);
 pub(super) struct ExitRelease {
     /// With the rest for which it stays held, as `hold_at_least` asks.
     given_back: Vec<(Lease, Option<Term>)>,
-    shortened: BTreeMap<Term, Vec<Arc<Tenure>>>,
+    shortened: BTreeMap<Term, Vec<Arc<dyn HoldsLease>>>,
 }
 
 impl ExitRelease {
     /// Gives back the lease, under which nobody works any more.
-    pub(super) fn give_back(&mut self, tenure: &Tenure) {
-        let Some(lease) = tenure.lease() else { return };
-        let rest = tenure.rest();
-        let lease = tenure.end_renewal().unwrap_or_else(|| lease.clone());
+    pub(super) fn give_back(&mut self, held: &HeldLease) {
+        let Some(lease) = held.lease() else { return };
+        let rest = held.rest();
+        let lease = held.begin_release().unwrap_or_else(|| lease.clone());
         self.given_back.push((lease, rest.map(|rest| term(in_full_seconds(rest.get())))));
     }
 
     /// Shortens the lease, under which somebody works until this process has ended, and is told to stop at `deadline`
     /// otherwise. A command may take longer to stop than the process to end.
-    pub(super) fn shorten(&mut self, tenure: &Arc<Tenure>, deadline: Moment, now: Moment) {
-        let Some(lease) = tenure.lease() else { return };
-        let left = deadline.since(now) + tenure.stopping();
-        let soon = in_full_seconds(FEW_SECONDS + tenure.stopping());
-        let rest = tenure.rest().map(|rest| in_full_seconds(rest.get().max(left.min(soon))));
+    pub(super) fn shorten(&mut self, holder: &Arc<dyn HoldsLease>, deadline: Moment, now: Moment) {
+        let held = holder.held();
+        let Some(lease) = held.lease() else { return };
+        let left = deadline.since(now) + held.stopping();
+        let soon = in_full_seconds(FEW_SECONDS + held.stopping());
+        let rest = held.rest().map(|rest| in_full_seconds(rest.get().max(left.min(soon))));
         match rest {
             // A command outlives the process, and may keep its lease by that: it is not given back to end then.
-            Some(rest) if tenure.stopping().is_zero() => {
-                tenure.shorten_until(now.plus(rest));
+            Some(rest) if held.stopping().is_zero() => {
+                held.shorten_until(now.plus(rest));
                 self.given_back.push((lease.clone(), Some(term(rest))));
             }
-            Some(rest) => self.shorten_to(rest, tenure),
+            Some(rest) => self.shorten_to(rest, holder),
             // A lease that ends sooner is not prolonged.
             None if left <= soon => {}
-            None => self.shorten_to(soon, tenure),
+            None => self.shorten_to(soon, holder),
         }
     }
 
-    fn shorten_to(&mut self, rest: Duration, tenure: &Arc<Tenure>) {
-        self.shortened.entry(term(rest)).or_default().push(Arc::clone(tenure));
+    fn shorten_to(&mut self, rest: Duration, holder: &Arc<dyn HoldsLease>) {
+        self.shortened.entry(term(rest)).or_default().push(Arc::clone(holder));
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -74,12 +75,12 @@ impl ExitRelease {
         if self.shortened.is_empty() || !can_extend() {
             return;
         }
-        for (term, tenures) in &self.shortened {
+        for (term, holders) in &self.shortened {
             let deadline = clock.moment().plus(term.get());
-            for tenure in tenures {
-                tenure.shorten_until(deadline);
+            for holder in holders {
+                holder.held().shorten_until(deadline);
             }
-            let leases = tenures.iter().filter_map(|tenure| tenure.lease().cloned());
+            let leases = holders.iter().filter_map(|holder| holder.held().lease().cloned());
             let mut slots: Vec<Slot<Lease, bool>> = leases.map(Slot::new).collect();
             let is_asked = !out && contain(|| mutex.extend(&mut slots, *term)).is_ok();
             out |= is_asked && slots.iter().any(|slot| slot.outage().is_some());
@@ -137,17 +138,17 @@ mod tests {
     #[test]
     fn a_store_that_is_out_is_asked_once_and_one_that_panics_for_all() {
         let clock = Clock::system();
-        let tenure = |name: &str, at_least: Option<Term>| {
+        let held = |name: &str, at_least: Option<Term>| {
             let name = MutexName::lease(name).expect("a name");
             let lease = LeaseRequest::new(name, Term::MAX, &clock).granted(FencingToken::new(1));
             let grant = Some(Grant::of(lease));
-            Arc::new(Tenure::new(clock.clone(), grant, clock.moment(), at_least, Duration::ZERO))
+            Arc::new(HeldLease::new(clock.clone(), grant, clock.moment(), at_least, Duration::ZERO))
         };
         for (panics, expected) in [(false, 1), (true, 3)] {
             let (now, mut release) = (clock.moment(), ExitRelease::default());
-            release.give_back(&tenure("given back", None));
-            release.give_back(&tenure("held", Some(Term::MAX)));
-            release.shorten(&tenure("shortened", None), now.plus(Term::MAX.get()), now);
+            release.give_back(&held("given back", None));
+            release.give_back(&held("held", Some(Term::MAX)));
+            release.shorten(&(held("shortened", None) as _), now.plus(Term::MAX.get()), now);
             let store = Out { panics, asked: AtomicUsize::new(0) };
             release.send_to(&store, &clock);
             assert_eq!(store.asked.into_inner(), expected);

@@ -2,12 +2,13 @@
 //! no store and no clock.
 
 use std::mem;
+use std::ptr::addr_eq;
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::exit_release::ExitRelease;
 use crate::base::error::MutexError;
-use crate::hold::tenure::Tenure;
+use crate::hold::held_lease::{HeldLease, HoldsLease};
 use crate::hold::timer_thread::{Step, TimedJobs};
 use crate::lease::term::{Renewal, Term};
 use crate::lease::{name::MutexName, request::Lease};
@@ -31,7 +32,7 @@ pub(super) struct Plan {
 const PURGE_NEVER_BELOW: usize = 256;
 
 struct KeptLease {
-    tenure: Arc<Tenure>,
+    holder: Arc<dyn HoldsLease>,
     /// `None`: it has a fixed term.
     next: Option<Next>,
     /// Whether the store was asked to shorten it because this process ends.
@@ -40,7 +41,7 @@ struct KeptLease {
 
 /// A task at work that has a timeout, and when a warning says that it did not stop.
 struct Timed {
-    tenure: Arc<Tenure>,
+    holder: Arc<dyn HoldsLease>,
     run: RunId,
     overdue: Moment,
 }
@@ -57,8 +58,8 @@ impl Next {
     /// Due when a third of the time has passed for which the last renewal lets the run go on, so that two thirds are left for
     /// failed attempts. The time for stopping does not count.
     #[inline]
-    fn after(asked: Moment, term: Term, tenure: &Tenure) -> Self {
-        let useful = term.get().saturating_sub(tenure.stopping());
+    fn after(asked: Moment, term: Term, held: &HeldLease) -> Self {
+        let useful = term.get().saturating_sub(held.stopping());
         Self { term, due: asked.plus(useful / 3), pause: None }
     }
 
@@ -80,7 +81,7 @@ pub(super) enum KeeperJob {
     ReleaseAtExit(ExitRelease),
     /// The tasks of these runs did not stop at their timeout.
     LogOverdue(Vec<RunId>),
-    LogLost(Vec<Arc<Tenure>>),
+    TellLost(Vec<Arc<dyn HoldsLease>>),
 }
 
 /// Leases that are renewed together.
@@ -88,65 +89,66 @@ pub(super) enum KeeperJob {
 pub(super) struct DueRenewals {
     pub(super) term: Term,
     asked: Moment,
-    tenures: Vec<Arc<Tenure>>,
+    holders: Vec<Arc<dyn HoldsLease>>,
 }
 
 impl DueRenewals {
     pub(super) fn leases(&self) -> impl Iterator<Item = Lease> {
-        self.tenures.iter().filter_map(|tenure| tenure.lease().cloned())
+        self.holders.iter().filter_map(|holder| holder.held().lease().cloned())
     }
 }
 
 impl Plan {
     /// Keeps a lease that was just granted, and returns when there is something to do for it.
     #[inline]
-    pub(super) fn keep(&mut self, tenure: &Arc<Tenure>, lease: &Lease, renewal: Renewal) -> Moment {
+    pub(super) fn keep(&mut self, holder: Arc<dyn HoldsLease>, renewal: Renewal) -> Option<Moment> {
+        let held = holder.held();
+        let lease = held.lease()?;
         let next = (renewal == Renewal::WhileItRuns)
-            .then(|| Next::after(lease.deadline().minus(lease.term().get()), lease.term(), tenure));
-        let due = next.as_ref().map_or_else(|| lease.deadline().minus(tenure.stopping()), |next| next.due);
-        let entry = KeptLease { tenure: Arc::clone(tenure), next, shortened: false };
+            .then(|| Next::after(lease.deadline().minus(lease.term().get()), lease.term(), held));
+        let due = next.as_ref().map_or_else(|| lease.deadline().minus(held.stopping()), |next| next.due);
+        let entry = KeptLease { holder, next, shortened: false };
         match self.entries.last_mut() {
             // One run after another needs one place.
-            Some(last) if last.tenure.has_ended() => *last = entry,
+            Some(last) if last.holder.held().was_given_back() => *last = entry,
             _ => self.add(entry),
         }
-        if self.ended_by.is_some() { Moment::BEGINNING } else { due }
+        Some(if self.ended_by.is_some() { Moment::BEGINNING } else { due })
     }
 
     fn add(&mut self, entry: KeptLease) {
         if self.entries.len() >= self.purge_above {
-            self.entries.retain(|entry| !entry.tenure.has_ended());
+            self.entries.retain(|entry| !entry.holder.held().was_given_back());
             self.purge_above = (self.entries.len() * 2).max(PURGE_NEVER_BELOW);
         }
         self.entries.push(entry);
     }
 
-    /// The run in this process that holds the name under a renewed lease, as far as it knows. A fixed term does not count:
-    /// nobody asks the store whether such a lease is still held.
-    pub(super) fn holder(&self, name: &MutexName, now: Moment) -> Option<Arc<Tenure>> {
+    /// Who in this process holds the name under a renewed lease, as far as it knows. A fixed term does not count: nobody
+    /// asks the store whether such a lease is still held.
+    pub(super) fn holder(&self, name: &MutexName, now: Moment) -> Option<&HeldLease> {
         let renewed = self.entries.iter().filter(|entry| entry.next.is_some());
-        renewed.map(|entry| &entry.tenure).find(|tenure| has(tenure, name, now)).cloned()
+        renewed.map(|entry| entry.holder.held()).find(|held| has(held, name, now))
     }
 
-    /// Renews the name at once, to learn whether it is still ours; returns when that is.
-    pub(super) fn doubt(&mut self, name: &MutexName, now: Moment) -> Moment {
-        let doubted = self.entries.iter_mut().filter(|entry| has(&entry.tenure, name, now));
+    /// Renews the name at once, to learn whether it is still ours.
+    pub(super) fn doubt(&mut self, name: &MutexName, now: Moment) {
+        let doubted = self.entries.iter_mut().filter(|entry| has(entry.holder.held(), name, now));
         doubted.filter_map(|entry| entry.next.as_mut()).for_each(|next| next.due = now);
-        now
     }
 
     /// Logs a warning if the task has not ended at this moment.
-    pub(super) fn expect_end(&mut self, tenure: &Arc<Tenure>, run: &RunId, overdue: Moment) {
-        self.timed.push(Timed { tenure: Arc::clone(tenure), run: run.clone(), overdue });
+    pub(super) fn expect_end(&mut self, holder: Arc<dyn HoldsLease>, run: &RunId, overdue: Moment) {
+        self.timed.push(Timed { holder, run: run.clone(), overdue });
     }
 
-    pub(super) fn has_ended(&mut self, tenure: &Arc<Tenure>) {
-        self.timed.retain(|timed| !Arc::ptr_eq(&timed.tenure, tenure));
+    pub(super) fn has_ended(&mut self, holder: &dyn HoldsLease) {
+        self.timed.retain(|timed| !addr_eq(Arc::as_ptr(&timed.holder), holder));
     }
 
-    fn renewed(&self) -> impl Iterator<Item = (&Arc<Tenure>, &Next)> {
+    fn renewed(&self) -> impl Iterator<Item = (&Arc<dyn HoldsLease>, &Next)> {
         let entries = if self.ended_by.is_none() { &self.entries[..] } else { &[] };
-        entries.iter().filter_map(|entry| Some((&entry.tenure, entry.next.as_ref()?)))
+        entries.iter().filter_map(|entry| Some((&entry.holder, entry.next.as_ref()?)))
     }
 
     /// What the store is asked for because this process ends: it shortens each lease once, and gives back those of the last
@@ -154,12 +156,12 @@ impl Plan {
     fn release_at_exit(&mut self, now: Moment) -> Option<ExitRelease> {
         let ended_by = self.ended_by?;
         let mut release = ExitRelease::default();
-        for KeptLease { tenure, shortened, .. } in &mut self.entries {
-            let Some(deadline) = tenure.deadline_at(now) else { continue };
-            if tenure.is_performed_on(ended_by) {
-                release.give_back(tenure);
+        for KeptLease { holder, shortened, .. } in &mut self.entries {
+            let Some(deadline) = holder.held().deadline_at(now) else { continue };
+            if holder.is_at_work_on(ended_by) {
+                release.give_back(holder.held());
             } else if !mem::replace(shortened, true) {
-                release.shorten(tenure, deadline, now);
+                release.shorten(holder, deadline, now);
             }
         }
         (!release.is_empty()).then_some(release)
@@ -184,23 +186,25 @@ impl TimedJobs for Plan {
         if !overdue.is_empty() {
             return Step::Do(KeeperJob::LogOverdue(overdue));
         }
-        let is_live = |entry: &mut KeptLease| entry.tenure.deadline_at(now).is_some();
-        let gone = self.entries.extract_if(.., |entry| !is_live(entry)).map(|entry| entry.tenure);
-        let lost: Vec<_> = gone.filter(|tenure| tenure.is_lost()).collect();
+        let is_live = |entry: &mut KeptLease| entry.holder.held().deadline_at(now).is_some();
+        let gone = self.entries.extract_if(.., |entry| !is_live(entry)).map(|entry| entry.holder);
+        let lost: Vec<_> = gone.filter(|holder| holder.held().is_lost()).collect();
         if !lost.is_empty() {
-            return Step::Do(KeeperJob::LogLost(lost));
+            return Step::Do(KeeperJob::TellLost(lost));
         }
         let first = self.renewed().map(|(_, next)| next).min_by_key(|next| next.due);
         if let Some(first) = first.filter(|first| first.due <= now) {
-            let together = self.renewed().filter(|(tenure, next)| next.term == first.term && tenure.ask(now));
-            let tenures: Vec<_> = together.map(|(tenure, _)| Arc::clone(tenure)).collect();
-            if !tenures.is_empty() {
-                return Step::Do(KeeperJob::Renew(DueRenewals { term: first.term, asked: now, tenures }));
+            let together =
+                self.renewed().filter(|(holder, next)| next.term == first.term && holder.held().begin_renewal(now));
+            let holders: Vec<_> = together.map(|(holder, _)| Arc::clone(holder)).collect();
+            if !holders.is_empty() {
+                return Step::Do(KeeperJob::Renew(DueRenewals { term: first.term, asked: now, holders }));
             }
         }
         // A deadline counts too, so that a loss is logged when it passes.
-        let deadlines = self.entries.iter().filter_map(|entry| entry.tenure.deadline_at(now));
-        let renewals = self.renewed().filter(|(tenure, _)| tenure.deadline_at(now).is_some()).map(|(_, next)| next.due);
+        let deadlines = self.entries.iter().filter_map(|entry| entry.holder.held().deadline_at(now));
+        let renewals =
+            self.renewed().filter(|(holder, _)| holder.held().deadline_at(now).is_some()).map(|(_, next)| next.due);
         deadlines
             .chain(renewals)
             .chain(self.timed.iter().map(|timed| timed.overdue))
@@ -214,19 +218,19 @@ impl TimedJobs for Plan {
 
     fn job_done(&mut self, job: &KeeperJob, answers: Vec<Result<bool, MutexError>>, now: Moment) {
         let KeeperJob::Renew(batch) = job else { return };
-        for (tenure, answer) in batch.tenures.iter().zip(answers) {
-            let entry = self.entries.iter_mut().find(|entry| Arc::ptr_eq(&entry.tenure, tenure));
+        for (holder, answer) in batch.holders.iter().zip(answers) {
+            let entry = self.entries.iter_mut().find(|entry| Arc::ptr_eq(&entry.holder, holder));
             let next = entry.and_then(|entry| entry.next.as_mut());
             match answer {
                 Ok(true) => {
-                    tenure.renewed_until(batch.asked.plus(batch.term.get()), now);
+                    holder.held().renewed_until(batch.asked.plus(batch.term.get()), now);
                     if let Some(next) = next {
-                        *next = Next::after(batch.asked, batch.term, tenure);
+                        *next = Next::after(batch.asked, batch.term, holder.held());
                     }
                 }
-                Ok(false) => tenure.lose(now),
+                Ok(false) => holder.held().lose(now),
                 Err(_) => {
-                    tenure.answered();
+                    holder.held().renewal_failed();
                     if let Some(next) = next {
                         next.again(now);
                     }
@@ -236,8 +240,8 @@ impl TimedJobs for Plan {
     }
 }
 
-fn has(tenure: &Tenure, name: &MutexName, now: Moment) -> bool {
-    !tenure.has_ended() && tenure.lease().is_some_and(|lease| lease.name() == name) && tenure.deadline_at(now).is_some()
+fn has(held: &HeldLease, name: &MutexName, now: Moment) -> bool {
+    !held.was_given_back() && held.lease().is_some_and(|lease| lease.name() == name) && held.deadline_at(now).is_some()
 }
 
 #[cfg(test)]

@@ -2,24 +2,23 @@
 
 use std::mem;
 use std::sync::Arc;
-use std::time::Duration;
-
-use chrono::{DateTime, Utc};
-use tracing::Span;
 
 use crate::base::catch_panic::contain;
-use crate::base::process_id;
-use crate::lease::{holder::this_host, request::Lease, term::Term, token::FencingToken};
+use crate::lease::{request::Lease, term::Term};
 use crate::observe::fault::{Fault, attempt};
+use crate::observe::notice::Notice;
 use crate::observe::outcome::hook_failure::{Hook, HookFailure};
 use crate::observe::outcome::{Ended, RunOutcome};
-use crate::observe::{command_exit::CommandExit, log::print_unless_logged, release::Release, skip_reason::SkipReason};
+use crate::observe::tell::tell;
+use crate::observe::tell::trace::{TraceSpan, print_unless_logged};
+use crate::observe::{outcome::command_exit::CommandExit, release::Release, skip_reason::SkipReason};
 use crate::schedule::gate::AdmittedRun;
 use crate::schedule::planned_run::PlannedRun;
 use crate::schedule::report::{Entry, Verdict};
 use crate::task::work::{Task, Work};
 use crate::task::{command::Command, orphan_policy::OrphanPolicy, run::Run};
-use crate::time::{clock::moment::Moment, clock::shown::Rfc3339};
+use crate::time::clock::moment::Moment;
+use chrono::{DateTime, Utc};
 
 /// A planned run, and its place in the plan.
 pub(super) type Planned<'a> = (usize, &'a PlannedRun<'a>);
@@ -30,7 +29,7 @@ pub(super) struct Pass<'a> {
     pub(super) index: usize,
     pub(super) planned: &'a PlannedRun<'a>,
     /// The span for the `tracing` events of this run.
-    pub(super) span: Span,
+    pub(super) span: TraceSpan,
 }
 
 /// A run that was admitted, or asks nobody, until its result is entered.
@@ -46,23 +45,14 @@ const NOT_PERFORMED: Verdict = Verdict::Skipped(SkipReason::ShuttingDown);
 impl<'a> Pass<'a> {
     #[inline]
     pub(super) fn new(index: usize, planned: &'a PlannedRun<'a>) -> Self {
-        // At the level `error`, so that a filter that lets failures through lets the name of their event through, too.
-        let span = tracing::error_span!(
-            target: "soloist",
-            "run",
-            event = &*planned.event.name,
-            occurrence = %Rfc3339(planned.occurrence()),
-            host = &*this_host(),
-            pid = process_id::current(),
-        );
-        Self { index, planned, span }
+        Self { index, planned, span: TraceSpan::of_run(&planned.event.name, planned.occurrence()) }
     }
 
     /// Enters that it did not run.
     pub(super) fn skip(self, reason: SkipReason, enter: &mut impl FnMut(usize, Entry)) {
         let _in_span = self.span.enter();
         let entry = self.planned.entry(Arc::clone(&self.planned.event.name), Verdict::Skipped(reason));
-        self.planned.tell(&entry);
+        self.planned.tell_result(&entry);
         enter(self.index, entry);
     }
 }
@@ -99,7 +89,7 @@ impl<'a> ActiveRun<'a> {
             Verdict::Ran(outcome) => outcome.leaves_its_occurrence(),
             Verdict::Skipped(_) => true,
         };
-        held.holding().tenure().claim().filter(|_| is_unused && !held.is_inherited()).cloned()
+        held.holding().held().claim().filter(|_| is_unused && !held.is_inherited()).cloned()
     }
 
     /// Ends the renewal of the lease, which the caller asks the store to take back, now or after a rest.
@@ -120,7 +110,7 @@ impl<'a> ActiveRun<'a> {
             outcome.release = release;
         }
         let entry = planned.entry(run.into_event(), mem::replace(verdict, NOT_PERFORMED));
-        planned.tell(&entry);
+        planned.tell_result(&entry);
         enter(*index, entry);
     }
 }
@@ -133,11 +123,19 @@ impl PlannedRun<'_> {
         Entry { event, zone, occurrence: self.occurrence(), missed_by, verdict }
     }
 
-    /// Tells `tracing` and `catch_up` of the result.
-    fn tell(&self, entry: &Entry) {
+    /// Tells of the result, and notes it for `catch_up`.
+    fn tell_result(&self, entry: &Entry) {
         self.settle_occurrence(&entry.verdict);
-        if let Err(message) = contain(|| entry.trace()) {
-            let _ = contain(|| tracing::error!(target: "soloist", error = &*message, "error that can't be shown"));
+        match &entry.verdict {
+            Verdict::Skipped(reason) => tell(&Notice::Skipped(reason)),
+            Verdict::Ran(outcome) => {
+                tell(&Notice::Ended(outcome));
+                outcome.hook_failures.iter().for_each(|failure| tell(&Notice::HookFailed(failure)));
+                // The keeper has told of a loss that it noticed, and the release of a failure.
+                if outcome.lost_at.is_none() && matches!(outcome.release, Some(Release::Lost)) {
+                    tell(&Notice::LeaseLost { mutex: None, token: outcome.token });
+                }
+            }
         }
         if self.context.logs_failures && entry.is_failure() {
             print_unless_logged(entry);
@@ -148,7 +146,7 @@ impl PlannedRun<'_> {
     fn perform(&self, admitted_run: &AdmittedRun<'_>) -> RunOutcome {
         let run = admitted_run.run();
         let _watched = self.context.shutdown.map(|shutdown| shutdown.watch(run));
-        run.tenure().is_performed_here();
+        run.cancellation().at_work().begins_here();
         let mut outcome = RunOutcome {
             hook_failures: self.prepare(run),
             unprotected: admitted_run.unprotected.clone(),
@@ -156,49 +154,44 @@ impl PlannedRun<'_> {
         };
         // An unprotected run may have given back a late grant since it began, which took time.
         let at_once = self.event.before.is_empty() && !self.event.background && admitted_run.unprotected.is_none();
-        let started = if at_once { run.tenure().began() } else { self.clock.moment() };
+        let started = if at_once { run.held().began() } else { self.clock.moment() };
         let mut ended = started;
         // Hooks, and the wait for a thread, may have taken longer than the lease lasted.
-        if outcome.hook_failures.is_empty() && run.tenure().gone_by(started).is_none() {
+        if outcome.hook_failures.is_empty() && run.held().gone_by(started).is_none() {
             outcome.ended = self.work(run, started, &mut outcome.exit);
             ended = self.clock.moment();
             outcome.took = ended.since(started);
-            outcome.cancelled = run.tenure().reason_at(ended);
+            outcome.cancelled = run.cancellation().reason_at(ended);
         }
         outcome.lost_at = self.lost_by(ended, run);
         if !self.event.after.is_empty() {
             self.follow_up(run, &mut outcome);
             outcome.lost_at = self.lost_by(self.clock.moment(), run);
         }
-        run.tenure().has_been_performed();
+        run.cancellation().at_work().ends();
         outcome
     }
 
     /// When the lease was lost, if it is by `now`.
     #[inline]
     fn lost_by(&self, now: Moment, run: &Run) -> Option<DateTime<Utc>> {
-        run.tenure().gone_by(now).map(|moment| self.clock.wall_at(moment))
+        run.held().gone_by(now).map(|moment| self.clock.wall_at(moment))
     }
 
     #[inline]
     fn work(&self, run: &Run, started: Moment, exit: &mut Option<Box<CommandExit>>) -> Ended {
         if self.missed.is_some() {
-            let late_ms = u64::try_from(run.lateness().as_millis()).unwrap_or(u64::MAX);
-            tracing::info!(target: "soloist", late_ms, "making up for what was missed");
+            tell(&Notice::CatchesUp(run.lateness()));
         }
-        tracing::info!(target: "soloist", token = run.fencing_token().map(FencingToken::get), "started");
-        let mut fault = || match &self.event.work {
+        tell(&Notice::Started(run.fencing_token()));
+        self.under_timeout(run, started, || match &self.event.work {
             Work::Callback(task) => attempt(|| task(run)).err(),
             Work::Command(command) => {
                 let (fault, ended) = self.run_command(command, run);
                 *exit = ended;
                 fault
             }
-        };
-        match self.event.timeout {
-            None => fault().map_or(Ended::Succeeded, Ended::Faulted),
-            Some(limit) => self.timed(run, started, limit, fault),
-        }
+        })
     }
 
     /// Runs the command so that it never outlives its lease: the store keeps the lease for it, or a watchdog ends it.
@@ -213,22 +206,6 @@ impl PlannedRun<'_> {
             },
         };
         command.run(run, orphan)
-    }
-
-    /// Runs the task under its timeout: one that takes longer has failed, however it ends.
-    fn timed(&self, run: &Run, started: Moment, limit: Duration, fault: impl FnOnce() -> Option<Fault>) -> Ended {
-        run.tenure().limit_task_until(started.plus(limit));
-        self.context.keepers.with(self.store, self.clock, |keeper| {
-            keeper.expect_end(run.tenure(), run.id(), started.plus(limit));
-        });
-        let fault = fault();
-        self.context.keepers.with(self.store, self.clock, |keeper| keeper.has_ended(run.tenure()));
-        if limit <= self.clock.moment().since(started) {
-            return Ended::TimedOut { limit, fault };
-        }
-        // The hooks after it have no timeout.
-        run.tenure().limit_task_until(Moment::NEVER);
-        fault.map_or(Ended::Succeeded, Ended::Faulted)
     }
 
     /// The `before` hooks, up to the first that fails.

@@ -2,24 +2,19 @@
 
 use std::thread::{self, Scope};
 
-use tracing::Span;
-
-use super::drive::drive;
 use super::hands::Hands;
-use super::one_run::{ActiveRun, Planned};
+use super::one_run::ActiveRun;
 use super::worker_queue::{Demand, Turn, WorkerQueue};
 use crate::base::catch_panic::contain;
-use crate::observe::log::log_or_print;
-use crate::schedule::report::Entry;
+use crate::observe::notice::{Notice, ThreadFor};
+use crate::observe::tell::{tell, trace::TraceSpan};
 
-/// Runs these on worker threads, and enters a result for each under its place. This thread asks the store, and performs no
-/// run itself, so that a slow one delays no other.
-pub(super) fn drive_on_workers(runs: Vec<Planned<'_>>, enter: &mut impl FnMut(usize, Entry)) {
-    let (queue, tick) = (WorkerQueue::new(), Span::current());
+/// Calls `drive` with worker threads, which end when it returns.
+pub(super) fn with_workers<'a>(drive: impl FnOnce(&mut Workers<'_, '_, 'a>)) {
+    let (queue, tick) = (WorkerQueue::new(), TraceSpan::current());
     thread::scope(|scope| {
-        let mut workers = Workers { scope, queue: &queue, tick: &tick };
         let _end = EndWorkers(&queue);
-        drive(runs.into_iter(), &mut workers, enter);
+        drive(&mut Workers { scope, queue: &queue, tick: &tick });
     });
 }
 
@@ -31,19 +26,17 @@ pub(super) fn start_thread<'scope>(
 ) -> bool {
     let started = thread::Builder::new().name(name.into()).spawn_scoped(scope, work);
     if let Err(error) = &started {
-        log_or_print(format_args!("no thread for background events, so that they run on fewer: {error}"), || {
-            tracing::warn!(target: "soloist", %error, "no thread for background events: they run on fewer");
-        });
+        tell(&Notice::NoThread(ThreadFor::BackgroundEvents, error));
     }
     started.is_ok()
 }
 
 /// The worker threads of one loop.
 #[derive(Clone, Copy)]
-struct Workers<'scope, 'env, 'a> {
+pub(super) struct Workers<'scope, 'env, 'a> {
     scope: &'scope Scope<'scope, 'env>,
     queue: &'scope WorkerQueue<ActiveRun<'a>>,
-    tick: &'scope Span,
+    tick: &'scope TraceSpan,
 }
 
 impl<'a> Hands<'a> for Workers<'_, '_, 'a> {

@@ -7,9 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use crate::base::catch_panic::contain;
-use crate::base::process_id;
-use crate::lease::holder::this_host;
+use crate::observe::{notice::Notice, tell::tell};
 use crate::task::run::Run;
 use crate::time::{clock::Clock, clock::Waiting, clock::manual::Wake, clock::moment::Moment};
 
@@ -49,15 +47,9 @@ impl ShutdownState {
     pub(super) fn announce(&self, signal: Option<i32>) -> Option<impl FnOnce() + Send + use<>> {
         let mut progress = self.lock();
         let runs = progress.running.len();
-        let grace_ms = u64::try_from(progress.grace.unwrap_or(DEFAULT_GRACE).as_millis()).unwrap_or(u64::MAX);
-        let tell = move || {
-            let _ = contain(|| {
-                tracing::info!(
-                    target: "soloist", signal, runs, grace_ms, host = &*this_host(), pid = process_id::current(), "shutting down"
-                );
-            });
-        };
-        (!mem::replace(&mut progress.announced, true)).then_some(tell)
+        let grace = progress.grace.unwrap_or(DEFAULT_GRACE);
+        let announce = move || tell(&Notice::ShutsDown { signal, runs, grace });
+        (!mem::replace(&mut progress.announced, true)).then_some(announce)
     }
 
     /// Begins the shutdown that was `asked` for at this moment, by a signal or not. `false`: it had begun before.
@@ -75,7 +67,7 @@ impl ShutdownState {
         };
         let grace = exit_by.since(Clock::system().moment());
         for run in &running {
-            run.tenure().shut_down(grace);
+            run.cancellation().shut_down(grace);
         }
         self.changed.notify_all();
         true
@@ -129,7 +121,7 @@ impl ShutdownState {
         let exit_by = progress.exit_by;
         drop(progress);
         if let Some(exit_by) = exit_by {
-            run.tenure().shut_down(exit_by.since(Clock::system().moment()));
+            run.cancellation().shut_down(exit_by.since(Clock::system().moment()));
         }
         RunGuard { shutdown: self, run }
     }
@@ -164,7 +156,9 @@ pub(crate) struct RunGuard<'a> {
 impl Drop for RunGuard<'_> {
     fn drop(&mut self) {
         let mut progress = self.shutdown.lock();
-        if let Some(at) = progress.running.iter().position(|run| Arc::ptr_eq(run.tenure(), self.run.tenure())) {
+        if let Some(at) =
+            progress.running.iter().position(|run| Arc::ptr_eq(run.cancellation(), self.run.cancellation()))
+        {
             progress.running.swap_remove(at);
         }
         if progress.exit_by.is_some() {

@@ -11,13 +11,14 @@ use signal_hook::iterator::Signals;
 use signal_hook::low_level;
 
 use super::shutdown_state::ShutdownState;
+use crate::base::escape::Named;
 use crate::base::process_id;
 use crate::base::system;
-use crate::base::{catch_panic::contain, escape::Named};
 use crate::hold::process_exit::leave;
-use crate::observe::log::{log_or_print, print_line, spawn_detached};
+use crate::observe::notice::Notice;
+use crate::observe::tell::{delivery::spawn_detached, tell, trace::print_line};
 use crate::task::run::Run;
-use crate::time::{clock::Clock, clock::moment::Moment, clock::shown::Rfc3339};
+use crate::time::{clock::Clock, clock::moment::Moment};
 
 /// A second signal within this time after the first counts as the same request: a closed terminal sends two.
 const SAME_REQUEST: Duration = Duration::from_millis(100);
@@ -46,10 +47,7 @@ pub(super) fn listen_after_fork(shutdown: &Arc<ShutdownState>) {
     if ![0, process_id::current()].contains(&shutdown.listening_process.load(Ordering::Relaxed))
         && let Err(error) = shutdown.listen()
     {
-        log_or_print(
-            format_args!("signals do not shut down process {}, which was forked: {error}", process_id::current()),
-            || tracing::warn!(target: "soloist", %error, "signals do not shut this process down"),
-        );
+        tell(&Notice::DeafToSignals(&error));
     }
 }
 
@@ -105,11 +103,11 @@ impl ShutdownState {
     fn end_at_once(&self, signal: i32) {
         let running = self.lock().running.clone();
         for run in &running {
-            run.tenure().shut_down(Duration::ZERO);
+            run.cancellation().shut_down(Duration::ZERO);
         }
-        if running.iter().any(|run| !run.tenure().stopping().is_zero()) {
+        if running.iter().any(|run| !run.held().stopping().is_zero()) {
             let enough = Clock::system().moment().plus(KILLING);
-            self.wait_until(enough, |progress| progress.running.iter().all(|run| run.tenure().stopping().is_zero()));
+            self.wait_until(enough, |progress| progress.running.iter().all(|run| run.held().stopping().is_zero()));
         }
         die_of(signal);
     }
@@ -147,10 +145,7 @@ fn report_left_behind(left_behind: &[Run]) {
         print_line(format_args!("{}: left behind: still running when the shutdown's grace ended", Named(run.name())));
     }
     for run in left_behind {
-        let _ = contain(|| {
-            let (event, occurrence) = (run.name(), Rfc3339(run.occurrence()));
-            tracing::warn!(target: "soloist", event, %occurrence, "left behind");
-        });
+        tell(&Notice::LeftBehind(run.id()));
     }
 }
 

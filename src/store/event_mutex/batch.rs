@@ -7,7 +7,7 @@ use super::admission::{Admission, Admitted};
 use super::slot::Slot;
 use crate::base::error::MutexError;
 use crate::lease::{request::Lease, term::Term};
-use crate::observe::release::Release;
+use crate::observe::{notice::Notice, release::Release, tell::tell};
 
 /// What a store is asked for at once: leases to give back, and then admissions; see
 /// [`EventMutex::carry_out`](crate::EventMutex::carry_out).
@@ -133,7 +133,7 @@ impl Batch {
     pub(crate) fn take_release(&mut self, at: usize) -> Release {
         let slot = &mut self.releases[at];
         let answer = slot.take_answer(|asked| no_answer(asked.attempted(), None));
-        Release::of(&slot.asked().lease, slot.asked().rest, answer)
+        released(&slot.asked().lease, slot.asked().rest, answer)
     }
 
     /// Takes the answers to all releases, of which nobody waits for one: failures are logged.
@@ -169,4 +169,13 @@ pub(crate) fn no_answer(attempted: String, panic: Option<&Arc<str>>) -> MutexErr
 
 pub(crate) fn attempted_release(lease: &Lease) -> String {
     format!("forget {}", lease.name())
+}
+
+/// What a store's answer to the release of this lease means. A failure is told here, because a drop has nobody else to tell.
+#[inline]
+pub(crate) fn released(lease: &Lease, rest: Option<Term>, answer: Result<bool, MutexError>) -> Release {
+    if let Err(error) = &answer {
+        tell(&Notice::NotReleased { mutex: lease.name(), error });
+    }
+    Release::of(rest, answer)
 }

@@ -24,12 +24,6 @@ impl MutexPaths {
         Self { directory, record }
     }
 
-    #[cfg(test)]
-    pub(super) fn in_dir(path: &Path, name: &MutexName) -> Self {
-        let directory = Directory::open_or_make(path, super::sharing::Sharing::ByMode).expect("the directory is ours");
-        Self::of(Arc::new(directory), name)
-    }
-
     pub(super) fn directory(&self) -> Arc<Directory> {
         Arc::clone(&self.directory)
     }
@@ -97,6 +91,14 @@ fn slug(name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    impl MutexPaths {
+        pub(in crate::store::file) fn in_dir(path: &Path, name: &MutexName) -> Self {
+            let directory = Directory::open_or_make(path, crate::store::file::sharing::Sharing::ByMode)
+                .expect("the directory is ours");
+            Self::of(Arc::new(directory), name)
+        }
+    }
 
     #[test]
     fn a_file_is_recognised_by_its_name_and_told_apart_by_its_hash() {

@@ -5,13 +5,13 @@ use std::io;
 use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, OptsBuilder, Row as Found, Value};
 
-use super::address::Target;
+use super::address::Address;
 use super::health;
-use super::server_error::{failed, not_connected};
+use super::server_error::failed;
+use crate::store::remote::driver_runtime::{DriverRuntime, FAREWELL};
 use crate::store::remote::failure::{Failure, RefusalKind};
-use crate::store::remote::server::Connect;
-use crate::store::sql::driver_runtime::{DriverRuntime, FAREWELL};
-use crate::store::sql::session::{Dialect, Session, TextRow};
+use crate::store::sql::session::{Session, Target};
+use crate::store::sql::statements::{Dialect, TextRow, Texts};
 use crate::time::{clock::Clock, clock::moment::Moment};
 
 /// What the statements rely on, whatever the server's defaults are: that a commit begins nothing, that one assignment sees
@@ -25,18 +25,37 @@ pub(super) struct Connection {
     runtime: DriverRuntime,
 }
 
-impl Connect for Connection {
-    type Target = Target;
+impl Session for Connection {
+    const DIALECT: Dialect = Dialect {
+        kind: "mysql",
+        store: "MysqlMutex",
+        quote: '`',
+        schema: include_str!("statements/schema.sql"),
+        texts: Texts {
+            look: include_str!("statements/look.sql"),
+            shorten: include_str!("statements/shorten.sql"),
+            admit: include_str!("statements/admit.sql"),
+            row: include_str!("statements/row.sql"),
+            end: include_str!("statements/end.sql"),
+            give_back: "",
+            clean_up: include_str!("statements/clean_up.sql"),
+            health: include_str!("statements/health.sql"),
+        },
+        warnings: health::warnings,
+        no_table: &["1146", "1054"],
+    };
 
-    fn open(target: &Target, until: Moment) -> Result<Self, Failure> {
+    type Address = Address;
+
+    fn open(target: &Target<Address>, until: Moment) -> Result<Self, Failure> {
         let runtime = DriverRuntime::new().map_err(Failure::not_asked)?;
-        let wait = target.lock_timeout;
+        let wait = target.lock_timeout().as_secs().max(1); // The server counts them in seconds.
         let session = format!("{SESSION}, innodb_lock_wait_timeout = {wait}, lock_wait_timeout = {wait}");
         let options = OptsBuilder::from_opts(target.address.options.clone()).init(vec![session]);
         #[cfg(feature = "mysql-tls")]
-        let options = crate::store::mysql::driver_tls::encrypted(options, target).map_err(Failure::not_asked)?;
+        let options = encrypted(options, target).map_err(Failure::not_asked)?;
         let connected = runtime.until(until, Conn::new(options)).map_err(Failure::not_asked)?;
-        let conn = connected.map_err(|error| not_connected(error).while_connecting("max_connections"))?;
+        let conn = connected.map_err(|error| failed(error).undone().while_connecting("max_connections"))?;
         Ok(Self { conn: Some(conn), runtime })
     }
 
@@ -44,25 +63,6 @@ impl Connect for Connection {
     fn is_closed(&mut self) -> bool {
         self.conn.is_none()
     }
-}
-
-impl Session for Connection {
-    const DIALECT: Dialect = Dialect {
-        kind: "mysql",
-        store: "MysqlMutex",
-        quote: '`',
-        schema: include_str!("statements/schema.sql"),
-        look: include_str!("statements/look.sql"),
-        shorten: include_str!("statements/shorten.sql"),
-        admit: include_str!("statements/admit.sql"),
-        row: include_str!("statements/row.sql"),
-        end: include_str!("statements/end.sql"),
-        give_back: None,
-        clean_up: include_str!("statements/clean_up.sql"),
-        health: include_str!("statements/health.sql"),
-        warnings: health::warnings,
-        no_table: &["1146", "1054"],
-    };
 
     fn query(&mut self, statements: &str, until: Moment) -> Result<Vec<TextRow>, Failure> {
         let Some(conn) = &mut self.conn else { return Err(Failure::not_asked(io::ErrorKind::NotConnected.into())) };
@@ -74,13 +74,33 @@ impl Session for Connection {
             }
             // What it had begun is still open, and has what it has locked.
             let undone = self.runtime.until(until, conn.query_drop("ROLLBACK")).map_err(Failure::not_asked)?;
-            Err(undone.map_or_else(not_connected, |()| failure))
+            Err(undone.map_or_else(|error| failed(error).undone(), |()| failure))
         })
     }
 
-    fn plaintext(target: &Target) -> Option<&'static str> {
-        target.address.is_overheard().then_some("?ssl-mode=REQUIRED")
+    fn plaintext(address: &Address) -> Option<&'static str> {
+        address.is_overheard().then_some("?ssl-mode=REQUIRED")
     }
+}
+
+/// The same options; with encryption, if the URL asks for it.
+#[cfg(feature = "mysql-tls")]
+fn encrypted(options: OptsBuilder, target: &Target<Address>) -> io::Result<OptsBuilder> {
+    if !target.address.is_encrypted {
+        return Ok(options);
+    }
+    target.tls.config()?; // What is wrong with a certificate is said in the same words as for the other stores.
+    // The driver asks for the process's own. Where there is none, and several are built in, that panics.
+    if rustls::crypto::CryptoProvider::get_default().is_none() {
+        let _ = rustls::crypto::ring::default_provider().install_default(); // Somebody else was a moment faster.
+    }
+    let roots = target.tls.roots()?.iter().map(|root| root.to_vec().into()).collect();
+    let mut tls = mysql_async::SslOpts::default().with_root_certs(roots).with_disable_built_in_roots(true);
+    if let Some((chain, key)) = &target.tls.client {
+        tls =
+            tls.with_client_identity(Some(mysql_async::ClientIdentity::new(chain.clone().into(), key.clone().into())));
+    }
+    Ok(options.ssl_opts(tls))
 }
 
 /// The rows of all statements, one behind the other.

@@ -1,30 +1,28 @@
 //! The warnings about a MySQL server and its table.
 
 use crate::store::event_mutex::warning::StoreWarning;
-use crate::store::sql::session::{TextRow, told};
+use crate::store::sql::{session::told, statements::TextRow};
 
 /// What is to be said of a server and a table of which `health` tells so.
 pub(super) fn warnings(health: &[TextRow]) -> Vec<StoreWarning> {
     let told = |what: &str| told(health, what);
-    let mut warnings = Vec::new();
+    let wrong_table = |what: &str| StoreWarning::WrongTable { what: what.to_owned() };
     // Newer servers call it by three states and more.
-    if told("read_only").iter().any(|state| !["0", "OFF"].contains(state)) {
-        warnings.push(StoreWarning::Replica);
-    }
-    for version in told("version").iter().filter(|version| is_old(version)) {
-        warnings.push(StoreWarning::OldVersion { found: (*version).to_owned(), needed: "5.7" });
-    }
-    for engine in told("engine").iter().filter(|engine| **engine != "InnoDB") {
-        let what = format!("its engine is {engine}, and only InnoDB is known to grant all of an admission or nothing");
-        warnings.push(StoreWarning::WrongTable { what });
-    }
-    if told("key") != ["name"] {
-        warnings.push(StoreWarning::WrongTable { what: "its primary key is not the name alone".to_owned() });
-    }
-    if !told("collation").iter().all(|collation| collation.ends_with("_bin")) {
-        warnings.push(StoreWarning::WrongTable { what: "names are not compared byte by byte".to_owned() });
-    }
-    warnings
+    let is_replica = told("read_only").iter().any(|state| !["0", "OFF"].contains(state));
+    let old = told("version").into_iter().find(|version| is_old(version));
+    let engine = told("engine").into_iter().find(|engine| *engine != "InnoDB");
+    let engine = engine.map(|engine| {
+        format!("its engine is {engine}, and only InnoDB is known to grant all of an admission or nothing")
+    });
+    let is_compared_by_bytes = told("collation").iter().all(|collation| collation.ends_with("_bin"));
+    let warnings = [
+        is_replica.then_some(StoreWarning::Replica),
+        old.map(|version| StoreWarning::OldVersion { found: version.to_owned(), needed: "5.7" }),
+        engine.map(|what| StoreWarning::WrongTable { what }),
+        (told("key") != ["name"]).then(|| wrong_table("its primary key is not the name alone")),
+        (!is_compared_by_bytes).then(|| wrong_table("names are not compared byte by byte")),
+    ];
+    warnings.into_iter().flatten().collect()
 }
 
 fn is_old(version: &str) -> bool {

@@ -6,24 +6,10 @@ use mysql_async::{Error, IoError, ServerError};
 
 use crate::store::remote::failure::{Failure, RefusalKind, understood};
 
-/// What went wrong with statements that were sent.
+/// What went wrong: with statements that were sent, or before there was a connection.
 pub(super) fn failed(error: Error) -> Failure {
-    match error {
-        Error::Server(refusal) => refused(&refusal),
-        other => Failure::unanswered(io_error(other)),
-    }
-}
-
-/// What kept a connection from coming about.
-pub(super) fn not_connected(error: Error) -> Failure {
-    match error {
-        Error::Server(refusal) => refused(&refusal).undone(),
-        other => Failure::not_asked(io_error(other)),
-    }
-}
-
-fn io_error(error: Error) -> io::Error {
-    match error {
+    Failure::unanswered(match error {
+        Error::Server(refusal) => return refused(&refusal),
         // Of a closed connection the driver says the same in words of its own.
         Error::Io(IoError::Io(error)) if error.kind() == io::ErrorKind::UnexpectedEof => error.kind().into(),
         Error::Io(IoError::Io(error)) => understood(&error, "mysql"),
@@ -33,24 +19,15 @@ fn io_error(error: Error) -> io::Error {
         }
         Error::Driver(error) => understood(&io::Error::other(error.to_string()), "mysql"),
         other => io::Error::new(io::ErrorKind::InvalidData, other.to_string()),
-    }
+    })
 }
 
 /// What the server says instead of an answer. It comes before the commit; only of a connection that somebody ended, nobody
 /// knows how far it was.
 /// (<https://dev.mysql.com/doc/mysql-errors/8.4/en/server-error-reference.html>)
 fn refused(error: &ServerError) -> Failure {
-    let kind = match error.code {
-        // A unique key was taken; two transactions waited for each other, or were in each other's way; somebody else upgrades
-        // the same table.
-        1020 | 1060 | 1062 | 1213 | 1614 => RefusalKind::RetryAtOnce,
-        1205 => RefusalKind::Locked,
-        // There are as many connections as there may be, in all or of this user; it is being shut down.
-        1040 | 1053 | 1203 => RefusalKind::RetryLater,
-        1226 if error.message.contains("max_user_connections") => RefusalKind::RetryLater,
-        _ => RefusalKind::Permanent,
-    };
-    let failure = Failure::refused(&error.code.to_string(), &error.message, advice(error.code), kind);
+    let (kind, advice) = meaning(error.code, &error.message);
+    let failure = Failure::refused(&error.code.to_string(), &error.message, Some(advice), kind);
     // The server is going down, or somebody has killed the statement or the connection.
     if matches!(error.code, 1053 | 1077 | 1078 | 1079 | 1080 | 1317 | 1927 | 3169 | 4031) {
         failure
@@ -59,18 +36,28 @@ fn refused(error: &ServerError) -> Failure {
     }
 }
 
-fn advice(code: u16) -> Option<&'static str> {
-    Some(match code {
-        1040 => "raise max_connections, or let fewer clients connect",
-        1203 | 1226 => "raise the user's connection limit, or let fewer clients connect as that user",
-        1044 => "there is no such database, or the user in the url may not use it",
-        1142 | 1143 | 1227 => "the documentation of MysqlMutex lists what its user must be allowed",
-        1045 => "the user or the password in the url is wrong, or it wants TLS, as in ?ssl-mode=REQUIRED",
-        1049 => "create the database, or name another in the url",
-        3159 => "it wants TLS, as in ?ssl-mode=REQUIRED",
-        1205 => "somebody's open transaction has locked it: look into information_schema.innodb_trx",
-        1290 | 1792 | 1836 => "it takes no writes: connect to the primary",
-        1366 | 1406 => "a column of the table is not as MysqlMutex::SCHEMA has it",
-        _ => return None,
-    })
+/// What comes of asking again, and advice, if there is any.
+fn meaning(code: u16, message: &str) -> (RefusalKind, &'static str) {
+    use RefusalKind::{Locked, Permanent, RetryAtOnce, RetryLater};
+
+    let many_of_this_user = "raise the user's connection limit, or let fewer clients connect as that user";
+    match code {
+        // A unique key was taken; two transactions waited for each other, or were in each other's way; somebody else upgrades
+        // the same table.
+        1020 | 1060 | 1062 | 1213 | 1614 => (RetryAtOnce, ""),
+        1205 => (Locked, "somebody's open transaction has locked it: look into information_schema.innodb_trx"),
+        1053 => (RetryLater, ""), // It is being shut down.
+        1040 => (RetryLater, "raise max_connections, or let fewer clients connect"),
+        1203 => (RetryLater, many_of_this_user),
+        1226 if message.contains("max_user_connections") => (RetryLater, many_of_this_user),
+        1226 => (Permanent, many_of_this_user),
+        1044 => (Permanent, "there is no such database, or the user in the url may not use it"),
+        1142 | 1143 | 1227 => (Permanent, "the documentation of MysqlMutex lists what its user must be allowed"),
+        1045 => (Permanent, "the user or the password in the url is wrong, or it wants TLS, as in ?ssl-mode=REQUIRED"),
+        1049 => (Permanent, "create the database, or name another in the url"),
+        3159 => (Permanent, "it wants TLS, as in ?ssl-mode=REQUIRED"),
+        1290 | 1792 | 1836 => (Permanent, "it takes no writes: connect to the primary"),
+        1366 | 1406 => (Permanent, "a column of the table is not as MysqlMutex::SCHEMA has it"),
+        _ => (Permanent, ""),
+    }
 }

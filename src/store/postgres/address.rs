@@ -6,85 +6,52 @@ use tokio_postgres::Config;
 use tokio_postgres::config::{Host, SslMode};
 
 use crate::base::error::InvalidOptions;
-use crate::store::remote::server_url::{Encryption, HostAndPort, ServerUrl, TlsOption, is_loopback, is_this_host};
-#[cfg(feature = "postgres-tls")]
-use crate::store::remote::tls::Tls;
-
-/// A server, and how it is reached.
-pub(super) struct Target {
-    pub(super) address: Address,
-    /// How long a statement may wait for what somebody else's transaction has, and how long it may last, in milliseconds.
-    pub(super) lock_timeout: u128,
-    pub(super) statement_timeout: u128,
-    #[cfg(feature = "postgres-tls")]
-    pub(super) tls: Tls,
-}
+use crate::store::remote::server_url::{ServerUrl, host_and_port, is_this_host};
 
 /// What a URL says.
 #[derive(Clone)]
-pub(super) struct Address {
+pub(crate) struct Address {
     pub(super) config: Config,
 }
-
-const TLS: TlsOption = TlsOption {
-    name: "sslmode",
-    off: "disable",
-    on: ["require", "verify-ca", "verify-full"],
-    is_built_in: cfg!(feature = "postgres-tls"),
-};
 
 impl Address {
     pub(super) fn is_encrypted(&self) -> bool {
         self.config.get_ssl_mode() != SslMode::Disable
     }
 
-    /// Whether it is reached over a socket of this host.
-    pub(super) fn is_a_socket(&self) -> bool {
-        !self.config.get_hosts().iter().any(|host| matches!(host, Host::Tcp(_)))
-    }
-
     /// Whether what is said may be read on its way.
     pub(super) fn is_overheard(&self) -> bool {
-        let is_far = match self.are_addresses_local() {
-            Some(all_are_local) => !all_are_local,
-            None => self.config.get_hosts().iter().any(|host| matches!(host, Host::Tcp(host) if !is_this_host(host))),
+        // Addresses stand in the place of the hosts' own.
+        let is_far = match self.config.get_hostaddrs() {
+            [] => self.config.get_hosts().iter().any(|host| matches!(host, Host::Tcp(host) if !is_this_host(host))),
+            addresses => !addresses.iter().all(|address| is_this_host(&address.to_string())),
         };
         is_far && !self.is_encrypted()
-    }
-
-    /// Whether all the addresses are of this host that stand in the place of the hosts' own, if there are such.
-    pub(super) fn are_addresses_local(&self) -> Option<bool> {
-        let addresses = self.config.get_hostaddrs();
-        (!addresses.is_empty()).then(|| addresses.iter().all(is_loopback))
     }
 
     /// Reads a URL. What is wrong with one is said without repeating it, because there may be a password in it.
     pub(super) fn of_url(url: &str) -> Result<Self, InvalidOptions> {
         let url = ServerUrl::parse(url, "postgres", &["postgres", "postgresql"])?;
-        let (wrong, place) = (|what: &str| url.wrong(what), url.place);
-        let (encryption, others) = url.encryption(&TLS)?;
+        let (is_encrypted, others) = url.encryption("sslmode", ["disable", "require", "verify-ca", "verify-full"])?;
+        url.check_tls(is_encrypted, cfg!(feature = "postgres-tls"))?;
         // A password with such a character in it ends there for the driver, and its rest would be shown as what follows.
-        if url.options.is_some_and(|options| options.contains('@')) {
-            return Err(wrong(
-                "has an @ behind the ?; there it is written as %40, and in a password, ? is written as %3F",
-            ));
-        }
-        let config = format!("postgres:{place}?{}", others.join("&")).parse();
-        let mut config: Config = config.map_err(|error: tokio_postgres::Error| wrong(&said_by(&error)))?;
-        if config.get_hosts().is_empty() {
-            return Err(wrong("has no host, as in postgres://user:password@host/database"));
-        }
-        if place.matches('@').count() > 1 {
-            return Err(wrong("has more than one @; where it is part of a name or a password it is written as %40"));
-        }
-        if config.get_user().is_none() {
-            return Err(wrong("has no user, as in postgres://user:password@host/database"));
-        }
+        url.refuse_if(
+            url.options.is_some_and(|options| options.contains('@')),
+            "has an @ behind the ?; there it is written as %40, and in a password, ? is written as %3F",
+        )?;
+        let config = format!("postgres:{}?{others}", url.place).parse();
+        let mut config: Config = config.map_err(|error| url.wrong(said_by(&error)))?;
+        let hosts = config.get_hosts();
+        url.refuse_if(hosts.is_empty(), "has no host, as in postgres://user:password@host/database")?;
+        url.refuse_if(
+            url.place.matches('@').count() > 1,
+            "has more than one @; where it is part of a name or a password it is written as %40",
+        )?;
+        url.refuse_if(config.get_user().is_none(), "has no user, as in postgres://user:password@host/database")?;
         let is_tcp = |host: &Host| matches!(host, Host::Tcp(_));
-        if config.get_hosts().iter().any(is_tcp) && !config.get_hosts().iter().all(is_tcp) {
-            return Err(wrong("lists a socket beside a host; name one or the other"));
-        }
-        config.ssl_mode(if encryption == Encryption::Tls { SslMode::Require } else { SslMode::Disable });
+        let is_mixed = hosts.iter().any(is_tcp) && !hosts.iter().all(is_tcp);
+        url.refuse_if(is_mixed, "lists a socket beside a host; name one or the other")?;
+        config.ssl_mode(if is_encrypted { SslMode::Require } else { SslMode::Disable });
         if config.get_application_name().is_none() {
             config.application_name("soloist");
         }
@@ -99,7 +66,7 @@ impl fmt::Display for Address {
         let hosts = self.config.get_hosts().iter().enumerate().map(|(at, host)| {
             let port = *ports.get(at).or(ports.first()).unwrap_or(&5432);
             match host {
-                Host::Tcp(host) => HostAndPort(host, port).to_string(),
+                Host::Tcp(host) => host_and_port(host, port),
                 #[cfg(unix)]
                 Host::Unix(path) => format!("{}:{port}", path.display()),
             }
@@ -107,12 +74,6 @@ impl fmt::Display for Address {
         let hosts: Vec<String> = hosts.collect();
         let database = self.config.get_dbname().or(self.config.get_user()).unwrap_or_default();
         write!(f, "postgres://{}/{database}", hosts.join(","))
-    }
-}
-
-impl fmt::Display for Target {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.address.fmt(f)
     }
 }
 
@@ -153,6 +114,19 @@ mod tests {
         for (mode, expected) in [("disable", SslMode::Disable), ("verify-full", SslMode::Require)] {
             let url = format!("postgres://u@h/app?connect_timeout=1&sslmode={mode}");
             assert_eq!(Address::of_url(&url).unwrap().config.get_ssl_mode(), expected);
+        }
+    }
+
+    #[test]
+    fn a_connection_is_overheard_if_any_of_its_servers_may_be_elsewhere() {
+        let is_overheard = |place: &str| Address::of_url(&format!("postgres://u:p@{place}")).unwrap().is_overheard();
+        for here in ["localhost/app", "127.0.0.1,[::1]/app", "%2Frun%2Fpg/app", "db/app?hostaddr=127.0.0.1"] {
+            assert!(!is_overheard(here), "{here}");
+        }
+        for elsewhere in
+            ["db/app", "localhost,db/app", "localhost/app?hostaddr=10.0.0.1", "%2Frun%2Fpg/app?hostaddr=10.0.0.1"]
+        {
+            assert!(is_overheard(elsewhere), "{elsewhere}");
         }
     }
 

@@ -1,7 +1,7 @@
 //! The warnings about a PostgreSQL server and its table.
 
 use crate::store::event_mutex::warning::StoreWarning;
-use crate::store::sql::session::{TextRow, told};
+use crate::store::sql::{session::told, statements::TextRow};
 
 /// The oldest version that the statements are written for, as the server counts: 11.0.
 const OLDEST: u32 = 110_000;
@@ -9,26 +9,18 @@ const OLDEST: u32 = 110_000;
 /// What is to be said of a server and a table of which `health` tells so.
 pub(super) fn warnings(health: &[TextRow]) -> Vec<StoreWarning> {
     let told = |what: &str| told(health, what);
-    let mut warnings = Vec::new();
-    if told("replica") == ["true"] {
-        warnings.push(StoreWarning::Replica);
-    }
+    let wrong_table = |what: &str| StoreWarning::WrongTable { what: what.to_owned() };
     let version: u32 = told("version").first().and_then(|version| version.parse().ok()).unwrap_or(0);
-    if version < OLDEST {
-        warnings.push(StoreWarning::OldVersion { found: (version / 10_000).to_string(), needed: "11" });
-    }
-    match told("persistence")[..] {
-        ["u"] => warnings.push(StoreWarning::Forgets { how: "it is UNLOGGED".to_owned() }),
-        ["t"] => warnings.push(StoreWarning::Forgets { how: "it is TEMPORARY".to_owned() }),
-        _ => {}
-    }
-    if told("key") != ["name"] {
-        warnings.push(StoreWarning::WrongTable { what: "its primary key is not the name alone".to_owned() });
-    }
-    if told("collation") != ["C"] {
-        warnings.push(StoreWarning::WrongTable { what: "names are not compared byte by byte".to_owned() });
-    }
-    warnings
+    let forgets = |how: &str| StoreWarning::Forgets { how: how.to_owned() };
+    let warnings = [
+        (told("replica") == ["true"]).then_some(StoreWarning::Replica),
+        (version < OLDEST).then(|| StoreWarning::OldVersion { found: (version / 10_000).to_string(), needed: "11" }),
+        (told("persistence") == ["u"]).then(|| forgets("it is UNLOGGED")),
+        (told("persistence") == ["t"]).then(|| forgets("it is TEMPORARY")),
+        (told("key") != ["name"]).then(|| wrong_table("its primary key is not the name alone")),
+        (told("collation") != ["C"]).then(|| wrong_table("names are not compared byte by byte")),
+    ];
+    warnings.into_iter().flatten().collect()
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Connections without encryption, on which a server that is not on this host gets no password in plain text.
+//! Connections that may be overheard, on which no server gets a password in plain text.
 //!
 //! The driver sends one to whoever asks for it. It lets nobody look at what a server says before that, unless it is in a
 //! connector for TLS: so this is one that encrypts nothing. It is called at once, without a question to the server, where
@@ -10,12 +10,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready as when_ready};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio_postgres::Config;
-use tokio_postgres::config::{SslMode, SslNegotiation};
 use tokio_postgres::tls::{ChannelBinding, MakeTlsConnect, TlsConnect, TlsStream};
-
-use super::address::Address;
-use crate::store::remote::server_url::is_this_host;
 
 /// What a server says first that wants the password in plain text: its kind, its length and the request itself.
 /// (<https://www.postgresql.org/docs/current/protocol-message-formats.html>)
@@ -24,43 +19,28 @@ const WANTS_PLAIN_TEXT: [u8; 9] = [b'R', 0, 0, 0, 8, 0, 0, 0, 3];
 const REFUSED: &str = "the server wants the password in plain text, and the connection is not encrypted: use \
                        sslmode=require in the url (feature postgres-tls), or scram-sha-256 in the server's pg_hba.conf";
 
-/// Makes plain connections over TCP.
+/// Makes plain connections over TCP. The configuration requires TLS with a direct negotiation, or the driver does not call
+/// it.
 #[derive(Clone, Copy)]
-pub(super) struct Plain {
-    /// An address stands in the place of each host's own.
-    to_local_addresses: Option<bool>,
-}
+pub(super) struct Plain;
 
-impl Plain {
-    /// The connector, and the same configuration with what lets the driver call it.
-    pub(super) fn of(address: &Address) -> (Self, Config) {
-        let mut config = address.config.clone();
-        config.ssl_mode(SslMode::Require).ssl_negotiation(SslNegotiation::Direct);
-        (Self { to_local_addresses: address.are_addresses_local() }, config)
-    }
-}
-
-impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> MakeTlsConnect<S> for Plain {
+impl<S: AsyncRead + AsyncWrite + Unpin> MakeTlsConnect<S> for Plain {
     type Stream = PasswordGuard<S>;
-    type TlsConnect = PlainConnector;
+    type TlsConnect = Self;
     type Error = io::Error;
 
-    fn make_tls_connect(&mut self, host: &str) -> io::Result<PlainConnector> {
-        Ok(PlainConnector { is_local: self.to_local_addresses.unwrap_or_else(|| is_this_host(host)) })
+    fn make_tls_connect(&mut self, _host: &str) -> io::Result<Self> {
+        Ok(Self)
     }
 }
 
-pub(super) struct PlainConnector {
-    is_local: bool,
-}
-
-impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> TlsConnect<S> for PlainConnector {
+impl<S: AsyncRead + AsyncWrite + Unpin> TlsConnect<S> for Plain {
     type Stream = PasswordGuard<S>;
     type Error = io::Error;
     type Future = Ready<io::Result<PasswordGuard<S>>>;
 
     fn connect(self, stream: S) -> Self::Future {
-        ready(Ok(PasswordGuard { stream, as_expected: if self.is_local { None } else { Some(0) } }))
+        ready(Ok(PasswordGuard { stream, as_expected: Some(0) }))
     }
 }
 
@@ -115,10 +95,10 @@ mod tests {
     use super::*;
 
     /// What is heard of these pieces, one after another.
-    fn heard(is_local: bool, pieces: &[&[u8]]) -> io::Result<Vec<u8>> {
+    fn heard(pieces: &[&[u8]]) -> io::Result<Vec<u8>> {
         Builder::new_current_thread().build()?.block_on(async {
             let (ours, mut theirs) = tokio::io::duplex(64);
-            let mut guarded = PlainConnector { is_local }.connect(ours).await?;
+            let mut guarded = Plain.connect(ours).await?;
             let mut heard = Vec::new();
             for piece in pieces {
                 theirs.write_all(piece).await?;
@@ -131,22 +111,21 @@ mod tests {
     }
 
     #[test]
-    fn the_request_for_a_plain_password_is_heard_on_this_host_alone() {
+    fn the_request_for_a_plain_password_is_not_heard() {
         let request = WANTS_PLAIN_TEXT;
         let one_by_one: Vec<&[u8]> = request.chunks(1).collect();
         for pieces in [&[&request[..]][..], &[&request[..5], &request[5..]], &one_by_one] {
-            let refusal = heard(false, pieces).unwrap_err();
+            let refusal = heard(pieces).unwrap_err();
             assert_eq!((refusal.kind(), refusal.to_string()), (io::ErrorKind::PermissionDenied, REFUSED.to_owned()));
-            assert_eq!(heard(true, pieces).unwrap(), request);
         }
     }
 
     #[test]
     fn all_else_is_passed_on() {
         let scram = b"R\0\0\0\x17\0\0\0\x0aSCRAM-SHA-256\0\0";
-        assert_eq!(heard(false, &[scram]).unwrap(), scram);
+        assert_eq!(heard(&[scram]).unwrap(), scram);
         // It is no request where it is not the first that is said.
         let later = [b"R\0\0\0\x08\0\0\0\0", &WANTS_PLAIN_TEXT[..]].concat();
-        assert_eq!(heard(false, &[&later[..4], &later[4..]]).unwrap(), later);
+        assert_eq!(heard(&[&later[..4], &later[4..]]).unwrap(), later);
     }
 }

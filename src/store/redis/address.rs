@@ -1,14 +1,15 @@
 //! The address of a Redis server: its URL read into place, user, password and database.
 
 use std::fmt;
-use std::path::PathBuf;
 
-use redis::{ConnectionAddr, IntoConnectionInfo};
+use redis::{ConnectionAddr, ConnectionInfo, IntoConnectionInfo};
 
 use crate::base::error::InvalidOptions;
-use crate::store::remote::server_url::{Encryption, HostAndPort, ServerUrl, is_this_host};
+use crate::store::remote::server_url::{ServerUrl, host_and_port, is_this_host};
 #[cfg(feature = "redis-tls")]
 use crate::store::remote::tls::Tls;
+
+const NO_PATH: &str = "has no path, as in redis+unix:///run/redis.sock";
 
 /// A server, and how it is reached.
 pub(super) struct Target {
@@ -18,94 +19,56 @@ pub(super) struct Target {
 }
 
 /// What a URL says.
-#[derive(Clone)]
 pub(super) struct Address {
-    pub(super) endpoint: Endpoint,
-    pub(super) user: Option<String>,
-    pub(super) password: Option<String>,
-    pub(super) database: i64,
-}
-
-#[derive(Clone)]
-pub(super) enum Endpoint {
-    Tcp { host: String, port: u16, encryption: Encryption },
-    Unix(PathBuf),
+    pub(super) info: ConnectionInfo,
+    pub(super) is_encrypted: bool,
 }
 
 impl Address {
     /// Reads a URL. What is wrong with one is said without repeating it, because there may be a password in it.
     pub(super) fn of_url(url: &str) -> Result<Self, InvalidOptions> {
         let url = ServerUrl::parse(url, "redis", &["redis", "rediss", "redis+unix"])?;
-        let wrong = |what: &str| url.wrong(what);
-        let is_path = url.scheme == "redis+unix";
-        let encryption = if url.scheme == "rediss" { Encryption::Tls } else { Encryption::None };
-        if encryption == Encryption::Tls && !cfg!(feature = "redis-tls") {
-            return Err(url.without_tls_in_this_build());
-        }
-        if url.options.is_some() && !is_path {
-            return Err(wrong("has options behind a ?, and there are none; in a password, ? is written as %3F"));
-        }
+        let (is_path, is_encrypted) = (url.scheme == "redis+unix", url.scheme == "rediss");
+        url.check_tls(is_encrypted, cfg!(feature = "redis-tls"))?;
+        url.refuse_if(
+            url.options.is_some() && !is_path,
+            "has options behind a ?, and there are none; in a password, ? is written as %3F",
+        )?;
         // The driver passes over a user, a password and a host before a path.
-        match url.place.strip_prefix("//").filter(|place| is_path && !place.starts_with('/')) {
-            Some(place) if place.contains('/') => {
-                return Err(wrong("has something before its path, as in redis+unix:///run/redis.sock"));
-            }
-            Some(_) => return Err(wrong("has no path, as in redis+unix:///run/redis.sock")),
-            None => {}
-        }
+        let before_path = url.place.strip_prefix("//").filter(|place| is_path && !place.starts_with('/'));
+        url.refuse_if(before_path.is_some_and(|place| !place.contains('/')), NO_PATH)?;
+        url.refuse_if(before_path.is_some(), "has something before its path, as in redis+unix:///run/redis.sock")?;
         // The driver knows `rediss` only when it does the encryption.
         let scheme = if is_path { "redis+unix" } else { "redis" };
-        let (place, options) = (url.place, url.options.unwrap_or_default());
-        let info = format!("{scheme}:{place}?{options}").into_connection_info();
-        let info = info.map_err(|error| wrong(said_by(&error)))?;
+        let info = format!("{scheme}:{}?{}", url.place, url.options.unwrap_or_default()).into_connection_info();
+        let info = info.map_err(|error| url.wrong(said_by(&error)))?;
         let login = info.redis_settings();
-        let address = Self {
-            endpoint: match info.addr() {
-                ConnectionAddr::Tcp(host, port) => Endpoint::Tcp { host: host.clone(), port: *port, encryption },
-                ConnectionAddr::Unix(path) => Endpoint::Unix(path.clone()),
-                _ => return Err(wrong("names a place that is not known")),
-            },
-            user: login.username().map(str::to_owned),
-            password: login.password().map(str::to_owned),
-            database: login.db(),
-        };
-        match (&address.user, &address.password) {
-            (Some(_), None) => Err(wrong("has a user and no password, as in redis://user:password@host")),
-            _ if address.database < 0 => Err(wrong("has a database below 0")),
-            _ => Ok(address),
-        }
+        url.refuse_if(
+            login.username().is_some() && login.password().is_none(),
+            "has a user and no password, as in redis://user:password@host",
+        )?;
+        url.refuse_if(login.db() < 0, "has a database below 0")?;
+        Ok(Self { info, is_encrypted })
     }
-}
 
-impl Address {
     /// Whether what is said may be read on its way.
     pub(super) fn is_overheard(&self) -> bool {
-        match &self.endpoint {
-            Endpoint::Tcp { host, encryption, .. } => *encryption == Encryption::None && !is_this_host(host),
-            Endpoint::Unix(_) => false,
-        }
+        !self.is_encrypted && matches!(self.info.addr(), ConnectionAddr::Tcp(host, _) if !is_this_host(host))
     }
 }
 
 /// Without user and password.
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.endpoint {
-            Endpoint::Unix(path) => {
-                write!(f, "redis+unix://{}", path.display())?;
-                if self.database == 0 { Ok(()) } else { write!(f, "?db={}", self.database) }
+        let database = self.info.redis_settings().db();
+        match self.info.addr() {
+            ConnectionAddr::Tcp(host, port) => {
+                let scheme = if self.is_encrypted { "rediss" } else { "redis" };
+                write!(f, "{scheme}://{}/{database}", host_and_port(host, *port))
             }
-            Endpoint::Tcp { host, port, encryption } => {
-                let scheme = if *encryption == Encryption::Tls { "rediss" } else { "redis" };
-                write!(f, "{scheme}://{}/{}", HostAndPort(host, *port), self.database)
-            }
+            path if database == 0 => write!(f, "redis+unix://{path}"),
+            path => write!(f, "redis+unix://{path}?db={database}"),
         }
-    }
-}
-
-impl fmt::Display for Target {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.address.fmt(f)
     }
 }
 
@@ -118,7 +81,7 @@ fn said_by(error: &redis::RedisError) -> &'static str {
         ("database", "has something else than a number as its database, as in redis://host:6379/0"),
         ("username", "has a user that is not UTF-8"),
         ("password", "has a password that is not UTF-8"),
-        ("path", "has no path, as in redis+unix:///run/redis.sock"),
+        ("path", NO_PATH),
     ];
     known
         .iter()
@@ -137,11 +100,12 @@ mod tests {
     #[test]
     fn a_url_says_where_and_who() {
         let address = Address::of_url("redis://us%40er:p%3Fss@cache.example:7000/3").unwrap();
-        assert_eq!(address.user.as_deref(), Some("us@er"));
-        assert_eq!(address.password.as_deref(), Some("p?ss"));
+        let login = address.info.redis_settings();
+        assert_eq!((login.username(), login.password()), (Some("us@er"), Some("p?ss")));
         assert_eq!(address.to_string(), "redis://cache.example:7000/3");
         let address = Address::of_url("redis+unix:///run/redis.sock?db=2&user=u&pass=p").unwrap();
-        assert_eq!((address.user.as_deref(), address.password.as_deref()), (Some("u"), Some("p")));
+        let login = address.info.redis_settings();
+        assert_eq!((login.username(), login.password()), (Some("u"), Some("p")));
         assert_eq!(address.to_string(), "redis+unix:///run/redis.sock?db=2");
         assert_eq!(shown("redis+unix:/run/redis.sock?db=2"), "redis+unix:///run/redis.sock?db=2");
         assert_eq!(shown("redis://:secret@[::1]"), "redis://[::1]:6379/0");

@@ -13,22 +13,17 @@ pub(super) fn warnings(info: &Value) -> Result<Vec<StoreWarning>, Failure> {
     let Value::BulkString(info) = info else { return Err(not_understood(info)) };
     let info = String::from_utf8_lossy(info);
     let field = |name: &str| info.lines().find_map(|pooled| pooled.strip_prefix(name)?.strip_prefix(':'));
-    let mut warnings = Vec::new();
     // Every key of ours expires, so that a policy for those that do (`volatile-…`) is about them too.
-    if let Some(policy) = field("maxmemory_policy").filter(|policy| *policy != "noeviction") {
-        warnings.push(StoreWarning::Evicts { policy: policy.to_owned() });
-    }
-    if field("role").is_some_and(|role| role == "slave") {
-        warnings.push(StoreWarning::Replica);
-    }
-    if field("cluster_enabled").is_some_and(|enabled| enabled == "1") {
-        warnings.push(StoreWarning::ClusterNode);
-    }
+    let policy = field("maxmemory_policy").filter(|policy| *policy != "noeviction");
     let found = field("redis_version").unwrap_or("unknown");
-    if version(found) < version(NEEDED) {
-        warnings.push(StoreWarning::OldVersion { found: found.to_owned(), needed: NEEDED });
-    }
-    Ok(warnings)
+    let warnings = [
+        policy.map(|policy| StoreWarning::Evicts { policy: policy.to_owned() }),
+        (field("role") == Some("slave")).then_some(StoreWarning::Replica),
+        (field("cluster_enabled") == Some("1")).then_some(StoreWarning::ClusterNode),
+        (version(found) < version(NEEDED))
+            .then(|| StoreWarning::OldVersion { found: found.to_owned(), needed: NEEDED }),
+    ];
+    Ok(warnings.into_iter().flatten().collect())
 }
 
 fn version(text: &str) -> (u32, u32) {

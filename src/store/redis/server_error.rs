@@ -2,28 +2,36 @@
 
 use std::fmt;
 
-use redis::ServerError;
+use redis::{ServerError, Value};
 
+use crate::base::error::MutexError;
 use crate::store::remote::failure::{Failure, RefusalKind};
 
-/// Errors that the server gives before a script starts, or at the first of its writes.
-const BEFORE_ANY_WRITE: [&str; 15] = [
-    "BUSY",
-    "CLUSTERDOWN",
-    "CROSSSLOT",
-    "LOADING",
-    "MASTERDOWN",
-    "MISCONF",
-    "MOVED",
-    "NOAUTH",
-    "NOREPLICAS",
-    "NOSCRIPT",
-    "NOTOKEN",
-    "OOM",
-    "READONLY",
-    "WRONGPASS",
-    "WRONGTYPE",
+/// The codes of errors that the server gives before a script starts, or at the first of its writes; and the user's next
+/// step, where the server's own words don't say it.
+const BEFORE_ANY_WRITE: [(&str, Option<&str>); 15] = [
+    ("BUSY", Some("a script of another client blocks it: wait, or end it with SCRIPT KILL")),
+    ("CLUSTERDOWN", Some(CLUSTER)),
+    ("CROSSSLOT", None),
+    ("LOADING", Some("it has just been started and reads its data")),
+    ("MASTERDOWN", Some("this is a replica without its primary: connect to the primary")),
+    ("MISCONF", Some("it can't save to its disk and is set to refuse writes until it can")),
+    ("MOVED", Some(CLUSTER)),
+    ("NOAUTH", Some("put the user and the password into the url")),
+    ("NOREPLICAS", None),
+    ("NOSCRIPT", None),
+    ("NOTOKEN", None),
+    ("OOM", Some("its memory is full: free some, raise maxmemory, or keep the mutexes on a server of their own")),
+    ("READONLY", Some("this is a replica: connect to the primary")),
+    ("WRONGPASS", Some("the user or the password in the url is wrong")),
+    ("WRONGTYPE", None),
 ];
+
+const CLUSTER: &str = "it is a node of a Redis Cluster, which is not supported: use a standalone Redis";
+
+/// By the server's clock, the request came when nobody waited for it any more, or before it was sent.
+const TOO_LATE: &str = "the server did nothing, because by its clock the request came too late or too early: find out \
+                        whether something sets that clock";
 
 /// How the words begin of a server that has as many clients as it may, and of one that does not know a command.
 const NO_ROOM: &str = "max number of clients";
@@ -33,50 +41,37 @@ const UNKNOWN: &str = "unknown command";
 /// its first write says that nothing was done. A new connection brings the scripts with it, and the names of one request
 /// that belong to different slots of a cluster are asked about slot by slot.
 pub(super) fn refused(error: &ServerError) -> Failure {
-    let code = error.code();
     // What follows are our own arguments, such as a script.
     let details = error.details().and_then(|details| details.split(", with args beginning").next()).unwrap_or_default();
-    let is_full = details.starts_with(NO_ROOM);
-    let kind = match code {
+    let kind = match error.code() {
+        "LATE" => return Failure::not_done(TOO_LATE, true),
         "NOSCRIPT" | "CROSSSLOT" => RefusalKind::RetryAtOnce,
         "LOADING" => RefusalKind::RetryLater,
-        _ if is_full => RefusalKind::RetryLater,
+        _ if details.starts_with(NO_ROOM) => RefusalKind::RetryLater,
         _ => RefusalKind::Permanent,
     };
-    let failure = Failure::refused(code, details, advice(error), kind);
-    if BEFORE_ANY_WRITE.contains(&code) { failure.undone() } else { failure }
+    let failure = Failure::refused(error.code(), details, advice(error.code(), details), kind);
+    if BEFORE_ANY_WRITE.iter().any(|(code, _)| *code == error.code()) { failure.undone() } else { failure }
 }
 
 /// Whether the names of one request belong to different slots of a cluster.
-pub(super) fn is_of_many_slots(failure: &Failure) -> bool {
-    failure.code() == Some("CROSSSLOT")
+pub(super) fn is_of_many_slots(answer: &Value) -> bool {
+    matches!(answer, Value::ServerError(error) if error.code() == "CROSSSLOT")
 }
 
-/// Whether the server may answer otherwise about another name, which lies on another slot of a cluster.
-pub(super) fn is_of_one_name(failure: &Failure) -> bool {
-    matches!(failure.code(), Some("MOVED" | "ASK" | "TRYAGAIN" | "CROSSSLOT"))
+/// Whether the server does not know what every server of this kind knows.
+pub(super) fn is_unknown(answer: &Value) -> bool {
+    matches!(answer, Value::ServerError(error) if error.details().is_some_and(|details| details.starts_with(UNKNOWN)))
 }
 
-/// Whether it does not know what every server of this kind knows.
-pub(super) fn is_unknown(error: &ServerError) -> bool {
-    error.details().is_some_and(|details| details.starts_with(UNKNOWN))
-}
-
-/// What answers keeps no keys, and only watches those that do.
-pub(super) fn is_a_sentinel() -> Failure {
-    Failure::unusable("this is a Redis Sentinel: connect to the primary that it watches")
-}
-
-/// Whether somebody has put something else where the last token is kept.
-pub(super) fn is_damaged(failure: &Failure) -> bool {
-    failure.code() == Some("NOTOKEN")
-}
-
-/// By the server's clock, the request came when nobody waited for it any more, or before it was sent.
-pub(super) fn too_late() -> Failure {
-    let why = "the server did nothing, because by its clock the request came too late or too early: find out whether \
-               something sets that clock";
-    Failure::not_done(why, true)
+pub(super) fn error(attempted: String, failure: Failure) -> MutexError {
+    match failure.code() {
+        // Somebody has put something else where the last token is kept.
+        Some("NOTOKEN") => MutexError::unusable(attempted, failure).of_the_store(),
+        // Another name may lie on another slot of a cluster, of which the server may say something else.
+        Some("MOVED" | "ASK" | "TRYAGAIN" | "CROSSSLOT") => failure.into_error(attempted).of_one_name(),
+        _ => failure.into_error(attempted),
+    }
 }
 
 /// The server answered what makes no sense here.
@@ -85,33 +80,16 @@ pub(super) fn not_understood(answer: impl fmt::Debug) -> Failure {
 }
 
 /// What to do about an answer whose own words don't say it.
-fn advice(error: &ServerError) -> Option<&'static str> {
-    // Before 7.0 a script's error carries the code inside of its own words.
-    let says = |code: &str| {
-        let in_details = |words: &str| error.details().is_some_and(|details| details.contains(words));
-        // Since 7.0 a script is refused a command in words alone.
-        let not_permitted = code == "NOPERM" && in_details("can't run this command");
-        error.code() == code || in_details(&format!("-{code} ")) || not_permitted
-    };
-    let begins = |with: &str| error.details().is_some_and(|details| details.starts_with(with));
-    if begins(NO_ROOM) {
-        return Some("raise maxclients, or let fewer clients connect");
+fn advice(code: &str, details: &str) -> Option<&'static str> {
+    // Before 7.0 a script's error carries the code inside of its own words; since then it is refused a command in words alone.
+    let says = |known: &str| code == known || details.contains(&format!("-{known} "));
+    if details.starts_with(NO_ROOM) {
+        Some("raise maxclients, or let fewer clients connect")
+    } else if details.starts_with(UNKNOWN) {
+        Some("is it a redis server, 6.2 or newer, and no proxy that passes only some commands on?")
+    } else if says("NOPERM") || details.contains("can't run this command") {
+        Some("the documentation of RedisMutex lists what its user must be allowed")
+    } else {
+        BEFORE_ANY_WRITE.iter().find(|(known, _)| says(known)).and_then(|(_, advice)| *advice)
     }
-    if begins(UNKNOWN) {
-        return Some("is it a redis server, 6.2 or newer, and no proxy that passes only some commands on?");
-    }
-    let known = [
-        ("NOAUTH", "put the user and the password into the url"),
-        ("WRONGPASS", "the user or the password in the url is wrong"),
-        ("NOPERM", "the documentation of RedisMutex lists what its user must be allowed"),
-        ("READONLY", "this is a replica: connect to the primary"),
-        ("OOM", "its memory is full: free some, raise maxmemory, or keep the mutexes on a server of their own"),
-        ("LOADING", "it has just been started and reads its data"),
-        ("MASTERDOWN", "this is a replica without its primary: connect to the primary"),
-        ("MISCONF", "it can't save to its disk and is set to refuse writes until it can"),
-        ("BUSY", "a script of another client blocks it: wait, or end it with SCRIPT KILL"),
-        ("MOVED", "it is a node of a Redis Cluster, which is not supported: use a standalone Redis"),
-        ("CLUSTERDOWN", "it is a node of a Redis Cluster, which is not supported: use a standalone Redis"),
-    ];
-    known.iter().find(|(code, _)| says(code)).map(|(_, advice)| *advice)
 }

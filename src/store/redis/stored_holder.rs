@@ -1,39 +1,29 @@
 //! The value of a key: `OWNER token=N term=MS since=INSTANT pid=N host=NAME`. Earlier versions leave the term out.
 
-use std::fmt;
 use std::time::Duration;
 
 use chrono::{DateTime, SecondsFormat, Utc};
 
-use crate::base::process_id;
+use crate::base::{escape::Quoted, process_id};
 use crate::lease::holder::{Holder, this_host};
-use crate::lease::{owner::Owner, term::Term, token::FencingToken};
+use crate::lease::{term::Term, token::FencingToken};
 use crate::store::remote::server_clock::instant;
 use crate::time::clock::wall_plus;
 
-/// How an entry of this owner begins.
-#[derive(Clone, Copy)]
-pub(super) struct OwnedBy(pub(super) Owner);
-
-impl fmt::Display for OwnedBy {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} ", self.0)
-    }
-}
-
 /// What an entry of ours says behind its owner, its token and its term; it holds since this time of the server's.
-pub(super) struct HeldSince(pub(super) DateTime<Utc>);
-
-impl fmt::Display for HeldSince {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let since = self.0.to_rfc3339_opts(SecondsFormat::Millis, true);
-        write!(f, " since={since} pid={} host={}", process_id::current(), this_host())
-    }
+pub(super) fn held_since(since: DateTime<Utc>) -> String {
+    let since = since.to_rfc3339_opts(SecondsFormat::Millis, true);
+    format!(" since={since} pid={} host={}", process_id::current(), this_host())
 }
 
-/// Who holds what an entry stands for, and how long from `now` on by what the server says is left of it; nothing if
-/// the text is no entry.
-pub(super) fn holder(entry: &str, left_ms: i64, now: DateTime<Utc>) -> Option<Holder> {
+/// Who holds what an entry stands for, and how long from `now` on by what the server says is left of it; or why the entry
+/// is none.
+pub(super) fn holder(entry: &[u8], left_ms: i64, now: DateTime<Utc>) -> Result<Holder, String> {
+    let entry = String::from_utf8_lossy(entry);
+    parsed(&entry, left_ms, now).ok_or_else(|| format!("{} is no entry of ours", Quoted::new(&entry)))
+}
+
+fn parsed(entry: &str, left_ms: i64, now: DateTime<Utc>) -> Option<Holder> {
     let (owner, rest) = entry.split_once(' ')?;
     let (rest, host) = rest.split_once(" host=")?;
     let field = |name: &str| rest.split(' ').find_map(|field| field.strip_prefix(name)?.strip_prefix('='));
@@ -44,10 +34,10 @@ pub(super) fn holder(entry: &str, left_ms: i64, now: DateTime<Utc>) -> Option<Ho
     Some(Holder::new(owner.parse().ok()?, token, host, since, wall_plus(now, left)).seen_at(now))
 }
 
-/// For how long by `now` the owner of an entry has had it, if the text is an entry. A token is the time of its grant to the
+/// For how long by `now` the owner of an entry has had it, if it is an entry. A token is the time of its grant to the
 /// microsecond; after a clock was set back it is ahead of that, and who wrote the entry has read the clock a moment before.
-pub(super) fn held_for(entry: &str, now: DateTime<Utc>) -> Option<Duration> {
-    let holder = holder(entry, 0, now)?;
+pub(super) fn held_for(entry: &[u8], now: DateTime<Utc>) -> Option<Duration> {
+    let holder = holder(entry, 0, now).ok()?;
     let granted = i64::try_from(holder.token().get()).map_or(DateTime::<Utc>::MAX_UTC, instant);
     let since = if granted <= now { granted } else { holder.since() };
     Some((now - since).to_std().unwrap_or_default())
@@ -56,17 +46,18 @@ pub(super) fn held_for(entry: &str, now: DateTime<Utc>) -> Option<Duration> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::lease::owner::Owner;
 
     #[test]
     fn an_entry_is_read_back_and_nothing_else_is() {
         let now = DateTime::from_timestamp(1_772_366_400, 0).unwrap();
         let owner = Owner::unique();
-        let entry = format!("{}token=17 term=2000{}", OwnedBy(owner), HeldSince(now));
-        let holder_of = |entry: &str| holder(entry, 1_500, now);
+        let entry = format!("{owner} token=17 term=2000{}", held_since(now));
+        let holder_of = |entry: &str| holder(entry.as_bytes(), 1_500, now).ok();
         let read = holder_of(&entry).unwrap();
         assert_eq!((read.owner(), read.token().get(), read.since()), (owner, 17, now));
         assert_eq!((read.host(), read.until()), (&*this_host(), now + Duration::from_millis(1_500)));
-        assert_eq!(holder(&entry, -1, now).unwrap().until(), now + Term::MAX.get());
+        assert_eq!(holder(entry.as_bytes(), -1, now).unwrap().until(), now + Term::MAX.get());
         assert_eq!(holder_of(&entry.replace(" term=2000", "")), Some(read), "an earlier version's");
         for wrong in ["", "1", &entry[1..], &entry.replace("token", "t"), &entry.replace("since=", "since=x")] {
             assert_eq!(holder_of(wrong), None, "{wrong}");
@@ -78,10 +69,10 @@ mod tests {
         let now = DateTime::from_timestamp(1_772_366_400, 0).unwrap();
         let since = now - Duration::from_secs(5);
         let held_for = |token: i64| {
-            held_for(&format!("{}token={token} term=9{}", OwnedBy(Owner::unique()), HeldSince(since)), now)
+            held_for(format!("{} token={token} term=9{}", Owner::unique(), held_since(since)).as_bytes(), now)
         };
         assert_eq!(held_for(now.timestamp_micros() - 7_000_001), Some(Duration::from_micros(7_000_001)));
         assert_eq!(held_for(now.timestamp_micros() + 1), Some(Duration::from_secs(5)));
-        assert_eq!(crate::store::redis::stored_holder::held_for("1", now), None);
+        assert_eq!(crate::store::redis::stored_holder::held_for(b"1", now), None);
     }
 }

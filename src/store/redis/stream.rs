@@ -1,115 +1,44 @@
-//! A socket on which everything ends in time: the look-up of the name, the connecting, the handshake, each read and
-//! each write. The driver's own connection leaves the first and the third without a limit, and starts the others anew
-//! with every byte that arrives.
+//! A socket on which everything ends in time: the look-up of the host, the connecting, the handshake, each read and each
+//! write. The driver's own connection starts its time limit anew with every byte that arrives.
 
+use std::io::ErrorKind::{Interrupted, TimedOut, WouldBlock};
 use std::io::{self, Read, Write};
-use std::net::{IpAddr, Shutdown, SocketAddr, TcpStream, ToSocketAddrs};
-use std::sync::mpsc;
-use std::thread;
+use std::net::Shutdown;
 use std::time::Duration;
 
+use redis::ConnectionAddr;
 use socket2::Socket;
+use tokio::net::{TcpStream, lookup_host};
+use tokio::time::timeout;
 
-use super::address::{Endpoint, Target};
-use crate::store::remote::server_url::Encryption;
+use super::address::Target;
 use crate::time::{clock::Clock, clock::moment::Moment};
 
 /// How many bytes are read for one question: many times what a thousand refusals take.
 const LONGEST_ANSWER: usize = 8 * 1024 * 1024;
 
-pub(super) enum Stream {
-    Plain(TimedSocket),
-    #[cfg(feature = "redis-tls")]
-    Encrypted(Box<rustls::StreamOwned<rustls::ClientConnection, TimedSocket>>),
+/// A socket, with or without TLS.
+pub(super) trait Stream: Read + Write + Send {
+    fn socket(&mut self) -> &mut TimedSocket;
 }
 
-impl Stream {
-    pub(super) fn open(target: &Target, until: Moment) -> io::Result<Self> {
-        match &target.address.endpoint {
-            #[cfg(unix)]
-            Endpoint::Unix(path) => Ok(Self::Plain(TimedSocket::new(connect_unix(path, until)?, until))),
-            #[cfg(not(unix))]
-            Endpoint::Unix(_) => Err(io::Error::new(io::ErrorKind::Unsupported, "this system has no such sockets")),
-            Endpoint::Tcp { host, port, encryption } => {
-                let socket = connect_tcp(host, *port, until)?;
-                socket.set_nodelay(true)?;
-                let timed = TimedSocket::new(socket.into(), until);
-                match encryption {
-                    Encryption::None => Ok(Self::Plain(timed)),
-                    #[cfg(feature = "redis-tls")]
-                    Encryption::Tls => Ok(Self::Encrypted(Box::new(encrypt(target, host, timed)?))),
-                    #[cfg(not(feature = "redis-tls"))]
-                    Encryption::Tls => Err(io::Error::new(io::ErrorKind::Unsupported, "there is no TLS in this build")),
-                }
-            }
-        }
-    }
-
-    /// Whether nobody should ask here again, as far as this end has heard: the other end has closed it, or said what
-    /// nobody asked for, which the next question would get for its answer.
-    pub(super) fn is_spoilt(&self) -> bool {
-        match self {
-            Self::Plain(timed) => timed.readable() != Readable::Nothing,
-            // The encryption itself may be told something at any time.
-            #[cfg(feature = "redis-tls")]
-            Self::Encrypted(stream) => stream.sock.readable() == Readable::End,
-        }
-    }
-
-    /// Nothing waits beyond `until` from now on, and what is heard until then is not without end.
-    pub(super) fn give_until(&mut self, until: Moment) {
-        let timed = match self {
-            Self::Plain(timed) => timed,
-            #[cfg(feature = "redis-tls")]
-            Self::Encrypted(stream) => &mut stream.sock,
-        };
-        (timed.until, timed.allowance) = (until, LONGEST_ANSWER);
+impl Stream for TimedSocket {
+    fn socket(&mut self) -> &mut TimedSocket {
+        self
     }
 }
 
-impl Read for Stream {
-    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        match self {
-            Self::Plain(timed) => timed.read(into),
-            #[cfg(feature = "redis-tls")]
-            Self::Encrypted(stream) => stream.read(into),
-        }
-    }
-}
-
-impl Write for Stream {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        match self {
-            Self::Plain(timed) => timed.write(bytes),
-            #[cfg(feature = "redis-tls")]
-            Self::Encrypted(stream) => stream.write(bytes),
-        }
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        match self {
-            Self::Plain(timed) => timed.flush(),
-            #[cfg(feature = "redis-tls")]
-            Self::Encrypted(stream) => stream.flush(),
-        }
-    }
-}
-
-/// The handshake takes place with the first byte that is sent.
 #[cfg(feature = "redis-tls")]
-fn encrypt(
-    target: &Target,
-    host: &str,
-    socket: TimedSocket,
-) -> io::Result<rustls::StreamOwned<rustls::ClientConnection, TimedSocket>> {
-    let host = rustls::pki_types::ServerName::try_from(host.to_owned()).map_err(io::Error::other)?;
-    let connection = rustls::ClientConnection::new(target.tls.config()?, host).map_err(io::Error::other)?;
-    Ok(rustls::StreamOwned::new(connection, socket))
+impl Stream for rustls::StreamOwned<rustls::ClientConnection, TimedSocket> {
+    fn socket(&mut self) -> &mut TimedSocket {
+        &mut self.sock
+    }
 }
 
-/// A socket and the moment at which whoever uses it stops waiting.
+/// A socket, and the moment at which whoever uses it stops waiting.
 pub(super) struct TimedSocket {
     socket: Socket,
+    is_encrypted: bool,
     until: Moment,
     /// How many bytes may still be read.
     allowance: usize,
@@ -117,56 +46,73 @@ pub(super) struct TimedSocket {
     waits: [Option<Duration>; 2],
 }
 
-/// What could be read at once.
-#[derive(Clone, Copy, PartialEq, Eq)]
-#[cfg_attr(not(unix), expect(dead_code, reason = "this system is not asked"))]
-enum Readable {
-    Nothing,
-    Bytes,
-    End,
-}
-
-#[derive(Clone, Copy)]
-enum Direction {
-    In = 0,
-    Out = 1,
-}
-
 impl TimedSocket {
-    fn new(socket: Socket, until: Moment) -> Self {
-        Self { socket, until, allowance: LONGEST_ANSWER, waits: [None; 2] }
+    /// Nothing waits beyond `until` from now on, and what is heard until then is not without end.
+    pub(super) fn give_until(&mut self, until: Moment) {
+        (self.until, self.allowance) = (until, LONGEST_ANSWER);
     }
 
+    /// Whether nobody should ask here again, as far as this end has heard: the other end has closed it, or said what nobody
+    /// asked for, which the next question would get for its answer. The encryption itself may be told something at any time.
     #[cfg(unix)]
-    fn readable(&self) -> Readable {
+    pub(super) fn is_spoilt(&self) -> bool {
         use rustix::io::Errno;
         use rustix::net::{RecvFlags, recv};
 
-        let seen = recv(&self.socket, &mut [0; 1], RecvFlags::PEEK | RecvFlags::DONTWAIT);
-        match seen {
-            Ok((1.., _)) => Readable::Bytes,
-            Err(Errno::WOULDBLOCK | Errno::INTR) => Readable::Nothing,
-            _ => Readable::End,
+        match recv(&self.socket, &mut [0; 1], RecvFlags::PEEK | RecvFlags::DONTWAIT) {
+            Ok((1.., _)) => !self.is_encrypted,
+            seen => !matches!(seen, Err(Errno::WOULDBLOCK | Errno::INTR)),
         }
     }
 
     #[cfg(not(unix))]
-    fn readable(&self) -> Readable {
-        Readable::Nothing
+    pub(super) fn is_spoilt(&self) -> bool {
+        false
     }
 
-    /// Lets the socket wait for as long as is left. That costs a system call, so it is not told of less than a hundredth.
-    fn set_wait(&mut self, direction: Direction) -> io::Result<()> {
-        let left = left(self.until)?;
-        let wait = &mut self.waits[direction as usize];
-        if wait.is_some_and(|wait| left <= wait && wait.saturating_sub(left) <= wait / 100) {
-            return Ok(());
+    /// Reads or writes, for as long as is left. To tell the socket costs a system call, so it is not told of less than a
+    /// hundredth.
+    fn in_time(&mut self, is_read: bool, mut step: impl FnMut(&Socket) -> io::Result<usize>) -> io::Result<usize> {
+        loop {
+            let left = self.until.since(Clock::system().moment());
+            if left.is_zero() {
+                return Err(TimedOut.into());
+            }
+            let wait = &mut self.waits[usize::from(is_read)];
+            if wait.is_none_or(|wait| wait < left || wait.saturating_sub(left) > wait / 100) {
+                // A socket counts in microseconds, and takes none of them for "for ever".
+                *wait = Some(left.max(Duration::from_micros(1)));
+                let set = if is_read { Socket::set_read_timeout } else { Socket::set_write_timeout };
+                set(&self.socket, *wait)?;
+            }
+            match step(&self.socket) {
+                // A signal, or a system that calls its time-out so.
+                Err(error) if matches!(error.kind(), Interrupted | WouldBlock | TimedOut) => {}
+                done => return done,
+            }
         }
-        *wait = Some(left);
-        match direction {
-            Direction::In => self.socket.set_read_timeout(*wait),
-            Direction::Out => self.socket.set_write_timeout(*wait),
+    }
+}
+
+impl Read for TimedSocket {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let most = into.len().min(self.allowance);
+        if most == 0 && !into.is_empty() {
+            return Err(io::Error::other("the answer has no end"));
         }
+        let read = self.in_time(true, |mut socket| socket.read(&mut into[..most]))?;
+        self.allowance -= read;
+        Ok(read)
+    }
+}
+
+impl Write for TimedSocket {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.in_time(false, |mut socket| socket.write(bytes))
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(()) // Nothing is kept here.
     }
 }
 
@@ -177,83 +123,45 @@ impl Drop for TimedSocket {
     }
 }
 
-impl Read for TimedSocket {
-    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        loop {
-            self.set_wait(Direction::In)?;
-            let most = into.len().min(self.allowance);
-            if most == 0 && !into.is_empty() {
-                return Err(io::Error::other("the answer has no end"));
+/// Connects; the handshake of TLS takes place with the first byte that is sent. The system has such a socket only where it
+/// has the address.
+pub(super) async fn connect(target: &Target, until: Moment) -> io::Result<Box<dyn Stream>> {
+    let timed = |socket: Socket| {
+        socket.set_nonblocking(false)?;
+        let is_encrypted = target.address.is_encrypted;
+        Ok::<_, io::Error>(TimedSocket { socket, is_encrypted, until, allowance: LONGEST_ANSWER, waits: [None; 2] })
+    };
+    match target.address.info.addr() {
+        ConnectionAddr::Tcp(host, port) => {
+            let socket = timed(connect_tcp(host, *port, until).await?.into_std()?.into())?;
+            #[cfg(feature = "redis-tls")]
+            if target.address.is_encrypted {
+                let name = rustls::pki_types::ServerName::try_from(host.clone()).map_err(io::Error::other)?;
+                let tls = rustls::ClientConnection::new(target.tls.config()?, name).map_err(io::Error::other)?;
+                return Ok(Box::new(rustls::StreamOwned::new(tls, socket)));
             }
-            match self.socket.read(&mut into[..most]) {
-                Err(error) if is_pause(&error) => {}
-                read => return read.inspect(|read| self.allowance -= read),
-            }
+            Ok(Box::new(socket))
         }
-    }
-}
-
-impl Write for TimedSocket {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        loop {
-            self.set_wait(Direction::Out)?;
-            match self.socket.write(bytes) {
-                Err(error) if is_pause(&error) => {}
-                written => return written,
-            }
+        #[cfg(unix)]
+        ConnectionAddr::Unix(path) => {
+            let socket = tokio::net::UnixStream::connect(path).await?.into_std()?;
+            Ok(Box::new(timed(socket.into())?))
         }
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(()) // Nothing is kept here.
+        _ => Err(io::Error::new(io::ErrorKind::Unsupported, "this system has no such sockets")),
     }
 }
 
-/// Whether to look at the clock again: a signal, or a system that calls its time-out so.
-fn is_pause(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::Interrupted | io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)
-}
-
-/// How long is left, if anything.
-fn left(until: Moment) -> io::Result<Duration> {
-    match until.since(Clock::system().moment()) {
-        Duration::ZERO => Err(io::ErrorKind::TimedOut.into()),
-        // A socket counts in microseconds, and takes none of them for "for ever".
-        left => Ok(left.max(Duration::from_micros(1))),
-    }
-}
-
-fn connect_tcp(host: &str, port: u16, until: Moment) -> io::Result<TcpStream> {
-    let addresses = look_up(host, port, until)?;
+async fn connect_tcp(host: &str, port: u16, until: Moment) -> io::Result<TcpStream> {
+    let addresses: Vec<_> = lookup_host((host, port)).await?.collect();
     let mut failed = io::Error::other("the name of the host has no address");
     for (at, address) in addresses.iter().enumerate() {
         // An address that swallows everything leaves time for the next.
-        let share = left(until)? / u32::try_from(addresses.len() - at).unwrap_or(u32::MAX);
-        match TcpStream::connect_timeout(address, share.max(Duration::from_micros(1))) {
-            Ok(socket) => return Ok(socket),
+        let left = until.since(Clock::system().moment());
+        let share = left / u32::try_from(addresses.len() - at).unwrap_or(u32::MAX);
+        match timeout(share, TcpStream::connect(address)).await.map_err(io::Error::from).flatten() {
+            Ok(socket) => return socket.set_nodelay(true).map(|()| socket),
             Err(error) => failed = error,
         }
     }
     Err(failed)
-}
-
-/// The system's own look-up knows no time limit, so it is left to a thread that ends whenever it does.
-fn look_up(host: &str, port: u16, until: Moment) -> io::Result<Vec<SocketAddr>> {
-    if let Ok(address) = host.parse::<IpAddr>() {
-        return Ok(vec![(address, port).into()]);
-    }
-    let (tell, told) = mpsc::channel();
-    let name = host.to_owned();
-    thread::Builder::new().name("soloist-look-up".to_owned()).spawn(move || {
-        // Nobody listens any more if it took too long.
-        let _ = tell.send((&*name, port).to_socket_addrs().map(Iterator::collect));
-    })?;
-    told.recv_timeout(left(until)?).unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
-}
-
-#[cfg(unix)]
-fn connect_unix(path: &std::path::Path, until: Moment) -> io::Result<Socket> {
-    let socket = Socket::new(socket2::Domain::UNIX, socket2::Type::STREAM, None)?;
-    socket.connect_timeout(&socket2::SockAddr::unix(path)?, left(until)?)?;
-    Ok(socket)
 }

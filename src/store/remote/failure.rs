@@ -3,7 +3,6 @@
 use std::borrow::Cow;
 use std::fmt;
 use std::io;
-use std::sync::Arc;
 use std::time::Duration;
 
 use crate::base::{error::MutexError, escape::OneLine};
@@ -12,31 +11,29 @@ use crate::base::{error::MutexError, escape::OneLine};
 #[derive(Clone, Debug)]
 pub(crate) struct Failure {
     cause: Cause,
+    said: Cow<'static, str>,
+    /// The server's own name for why it refused, and the user's next step where its words don't say it.
+    code: Box<str>,
+    advice: Option<Cow<'static, str>>,
     unanswered: bool,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Cause {
-    Io(Arc<io::Error>),
-    TimedOut(Option<Duration>),
-    Refused(Refusal),
+    /// Nobody serves at the address: its port or socket is closed.
+    NobodyListens,
+    /// The other end has ended the connection.
+    HungUp,
+    Io,
+    TimedOut,
+    /// The server's answer in the place of what it was asked for.
+    Refused(RefusalKind),
     /// Nothing was done, and another attempt may do it.
     NotDone {
-        why: &'static str,
         is_outage: bool,
     },
     /// What was answered is of no use, or whoever answers can't be trusted.
-    Unusable(Box<str>),
-}
-
-/// The server's answer in the place of what it was asked for.
-#[derive(Clone, Debug)]
-struct Refusal {
-    code: Box<str>,
-    details: Box<str>,
-    /// The user's next step, where the server's own words don't say it.
-    advice: Option<Cow<'static, str>>,
-    kind: RefusalKind,
+    Unusable,
 }
 
 /// What comes of asking a server again that refused.
@@ -49,7 +46,6 @@ pub(crate) enum RefusalKind {
     /// Something else within seconds: the server has no room for another connection, or is being started or shut down.
     RetryLater,
     /// Somebody else's transaction has it, for as long as that lasts.
-    #[cfg(any(feature = "mysql", feature = "postgres"))]
     Locked,
 }
 
@@ -63,33 +59,55 @@ pub(crate) enum Retry {
 }
 
 impl Failure {
+    fn new(cause: Cause, said: impl Into<Cow<'static, str>>, unanswered: bool) -> Self {
+        Self { cause, said: said.into(), code: Box::default(), advice: None, unanswered }
+    }
+
     /// No connection came about, so nothing was asked.
     pub(crate) fn not_asked(error: io::Error) -> Self {
-        Self { cause: Cause::of(error), unanswered: false }
+        Self::unanswered(error).undone()
     }
 
     /// What was sent may have been carried out, or not.
+    #[expect(clippy::needless_pass_by_value, reason = "it maps an error")]
     pub(crate) fn unanswered(error: io::Error) -> Self {
-        Self { cause: Cause::of(error), unanswered: true }
+        use io::ErrorKind::{
+            BrokenPipe, ConnectionAborted, ConnectionRefused, ConnectionReset, InvalidData, NotFound, PermissionDenied,
+            TimedOut, UnexpectedEof,
+        };
+
+        let cause = match error.kind() {
+            TimedOut => Cause::TimedOut,
+            InvalidData | PermissionDenied => Cause::Unusable,
+            BrokenPipe | ConnectionAborted | ConnectionReset | UnexpectedEof => Cause::HungUp,
+            ConnectionRefused | NotFound => Cause::NobodyListens,
+            _ => Cause::Io,
+        };
+        let said = match error.kind() {
+            TimedOut => "no answer in time".into(),
+            UnexpectedEof if error.get_ref().is_none() => "the server closed the connection before it answered".into(),
+            _ => error.to_string(),
+        };
+        Self::new(cause, said, true)
     }
 
     /// The server answered what makes no sense here; `kind` is what it should be, as in "redis".
     pub(crate) fn not_understood(answer: impl fmt::Debug, kind: &str) -> Self {
-        let what = makes_no_sense(&on_one_line(&format!("{answer:?}"), 80), kind);
-        Self { cause: Cause::Unusable(what.into()), unanswered: true }
+        Self::new(Cause::Unusable, makes_no_sense(&on_one_line(&format!("{answer:?}"), 80), kind), true)
     }
 
     /// Nothing was asked, because what answers is of no use.
     #[cfg(feature = "redis")]
-    pub(crate) fn unusable(why: &str) -> Self {
-        Self { cause: Cause::Unusable(why.into()), unanswered: false }
+    pub(crate) fn unusable(why: &'static str) -> Self {
+        Self::new(Cause::Unusable, why, false)
     }
 
     /// The server answered with an error; what it was asked for has perhaps been done, or part of it.
     pub(crate) fn refused(code: &str, details: &str, advice: Option<&'static str>, kind: RefusalKind) -> Self {
-        let (code, details) = (on_one_line(code, 80).into(), on_one_line(details, 1_000).into());
-        let refusal = Refusal { code, details, advice: advice.map(Cow::Borrowed), kind };
-        Self { cause: Cause::Refused(refusal), unanswered: true }
+        let (code, details) = (on_one_line(code, 80), on_one_line(details, 1_000));
+        let said = format!("the server answered {code} {details}").trim_end().to_owned();
+        let (code, advice) = (code.into(), advice.filter(|advice| !advice.is_empty()).map(Cow::Borrowed));
+        Self { code, advice, ..Self::new(Cause::Refused(kind), said, true) }
     }
 
     /// The same, where nothing can have been done.
@@ -99,7 +117,7 @@ impl Failure {
 
     /// Nothing was done, and another attempt may do it.
     pub(crate) fn not_done(why: &'static str, is_outage: bool) -> Self {
-        Self { cause: Cause::NotDone { why, is_outage }, unanswered: false }
+        Self::new(Cause::NotDone { is_outage }, why, false)
     }
 
     pub(crate) fn may_have_been_done(&self) -> bool {
@@ -108,89 +126,72 @@ impl Failure {
 
     /// The server's own name for why it refused, if it did.
     pub(crate) fn code(&self) -> Option<&str> {
-        match &self.cause {
-            Cause::Refused(refusal) => Some(&refusal.code),
-            _ => None,
-        }
+        self.refusal_kind().map(|_| &*self.code)
     }
 
     /// The same, and what to do about it.
     #[cfg(any(feature = "mysql", feature = "postgres"))]
-    pub(crate) fn advised(mut self, advice: String) -> Self {
-        if let Cause::Refused(refusal) = &mut self.cause {
-            refusal.advice = Some(advice.into());
-        }
-        self
+    pub(crate) fn advised(self, advice: impl Into<Cow<'static, str>>) -> Self {
+        Self { advice: Some(advice.into()), ..self }
     }
 
     /// The same, where what is locked is not one name, but all of them.
     #[cfg(any(feature = "mysql", feature = "postgres"))]
-    pub(crate) fn of_all(mut self) -> Self {
-        if let Cause::Refused(refusal) = &mut self.cause {
-            refusal.kind = RefusalKind::Permanent;
-        }
-        self
+    pub(crate) fn of_all(self) -> Self {
+        let cause = if self.is_locked() { Cause::Refused(RefusalKind::Permanent) } else { self.cause };
+        Self { cause, ..self }
     }
 
     /// What comes of asking again, where the server refused.
     pub(crate) fn refusal_kind(&self) -> Option<RefusalKind> {
-        match &self.cause {
-            Cause::Refused(refusal) => Some(refusal.kind),
-            _ => None,
-        }
+        if let Cause::Refused(kind) = self.cause { Some(kind) } else { None }
     }
 
     /// Whether somebody else's transaction has it: the connection is as it was, and another would hear the same.
     pub(crate) fn is_locked(&self) -> bool {
-        match self.refusal_kind() {
-            #[cfg(any(feature = "mysql", feature = "postgres"))]
-            Some(RefusalKind::Locked) => true,
-            _ => false,
-        }
+        self.refusal_kind() == Some(RefusalKind::Locked)
     }
 
     pub(crate) fn is_timeout(&self) -> bool {
-        matches!(self.cause, Cause::TimedOut(_))
+        self.cause == Cause::TimedOut
     }
 
     /// The same; and what may be the matter, where a connection was closed before it was one. `setting` is how many clients
     /// the server takes.
     pub(crate) fn while_connecting(self, setting: &str) -> Self {
-        let what = || {
-            format!(
-                "the server closed the connection before it answered: it has no room for another client ({setting}), \
-                 or is a proxy without a server behind it"
-            )
-        };
-        match self.cause {
-            Cause::Io(error) if has_hung_up(&error) => {
-                Self { cause: Cause::Io(Arc::new(io::Error::new(error.kind(), what()))), ..self }
-            }
-            _ => self,
+        if self.cause != Cause::HungUp {
+            return self;
         }
+        let what = format!(
+            "the server closed the connection before it answered: it has no room for another client ({setting}), or is \
+             a proxy without a server behind it"
+        );
+        Self::new(Cause::HungUp, what, self.unanswered)
     }
 
     /// What it is to whoever asked: no answer, a refusal, or nothing of use.
     pub(crate) fn into_error(self, attempted: String) -> MutexError {
-        match &self.cause {
-            Cause::Refused(_) if self.is_locked() => MutexError::unusable(attempted, self),
+        match self.cause {
+            Cause::Refused(RefusalKind::Locked) | Cause::NotDone { is_outage: false } => {
+                MutexError::unusable(attempted, self)
+            }
             Cause::Refused(_) => MutexError::refused(attempted, self),
-            Cause::Unusable(_) => MutexError::unusable(attempted, self).of_the_store(),
-            Cause::NotDone { is_outage: false, .. } => MutexError::unusable(attempted, self),
+            Cause::Unusable => MutexError::unusable(attempted, self).of_the_store(),
             _ => MutexError::unavailable(attempted, self),
         }
     }
 
     /// Whether the same question is worth another attempt. A connection that was idle may have been out of order, or
     /// belong to a server that is not the right one any more; after one that was just made, a second one helps if that
-    /// broke, if the refusal says so, and where clocks had drifted apart because it compares them anew.
+    /// broke, if the refusal says so, and where clocks had drifted apart because it compares them anew. A server that
+    /// starts, stops, or has too many clients closes its port, or the connection before anything was asked.
     pub(crate) fn retry(&self, was_fresh: bool) -> Retry {
-        let helps = match &self.cause {
-            Cause::Refused(refusal) if refusal.kind == RefusalKind::RetryLater => return Retry::AfterPause,
-            Cause::Refused(refusal) => refusal.kind == RefusalKind::RetryAtOnce,
-            Cause::Io(error) if was_fresh && !self.unanswered && nobody_listens(error) => return Retry::AfterPause,
+        let helps = match self.cause {
+            Cause::Refused(RefusalKind::RetryLater) => return Retry::AfterPause,
+            Cause::NobodyListens | Cause::HungUp if was_fresh && !self.unanswered => return Retry::AfterPause,
+            Cause::Refused(kind) => kind == RefusalKind::RetryAtOnce,
             Cause::NotDone { .. } => true,
-            Cause::Io(_) | Cause::TimedOut(_) | Cause::Unusable(_) => self.unanswered,
+            _ => self.unanswered,
         };
         if helps || (!was_fresh && !self.is_locked()) { Retry::OnNewConnection } else { Retry::Never }
     }
@@ -202,34 +203,8 @@ impl Failure {
 
     /// The same, with the time in it that was given in all.
     pub(crate) fn within(self, timeout: Duration) -> Self {
-        let cause = match self.cause {
-            Cause::TimedOut(_) => Cause::TimedOut(Some(timeout)),
-            cause => cause,
-        };
-        Self { cause, ..self }
-    }
-}
-
-/// Whether nobody serves at the address: its port or socket is closed, or the connection broke before anything was
-/// asked. A server that starts, stops, or has too many clients does that.
-fn nobody_listens(error: &io::Error) -> bool {
-    has_hung_up(error) || matches!(error.kind(), io::ErrorKind::ConnectionRefused | io::ErrorKind::NotFound)
-}
-
-/// Whether the other end has ended the connection.
-fn has_hung_up(error: &io::Error) -> bool {
-    use io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, UnexpectedEof};
-
-    matches!(error.kind(), BrokenPipe | ConnectionAborted | ConnectionReset | UnexpectedEof)
-}
-
-impl Cause {
-    fn of(error: io::Error) -> Self {
-        match error.kind() {
-            io::ErrorKind::TimedOut => Self::TimedOut(None),
-            io::ErrorKind::InvalidData | io::ErrorKind::PermissionDenied => Self::Unusable(error.to_string().into()),
-            _ => Self::Io(Arc::new(error)),
-        }
+        let said = if self.is_timeout() { format!("no answer within {timeout:?}").into() } else { self.said.clone() };
+        Self { said, ..self }
     }
 }
 
@@ -262,29 +237,9 @@ fn on_one_line(said: &str, most: usize) -> String {
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.cause {
-            Cause::Io(error) if error.kind() == io::ErrorKind::UnexpectedEof && error.get_ref().is_none() => {
-                f.write_str("the server closed the connection before it answered")
-            }
-            Cause::Io(error) => error.fmt(f),
-            Cause::TimedOut(None) => f.write_str("no answer in time"),
-            Cause::TimedOut(Some(timeout)) => write!(f, "no answer within {timeout:?}"),
-            Cause::NotDone { why, .. } => f.write_str(why),
-            Cause::Unusable(what) => f.write_str(what),
-            Cause::Refused(refusal) => refusal.fmt(f),
-        }
-    }
-}
-
-impl fmt::Display for Refusal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the server answered {}", self.code)?;
-        if !self.details.is_empty() {
-            write!(f, " {}", self.details)?;
-        }
         match &self.advice {
-            Some(advice) => write!(f, "; {advice}"),
-            None => Ok(()),
+            Some(advice) => write!(f, "{}; {advice}", self.said),
+            None => f.write_str(&self.said),
         }
     }
 }

@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 #[cfg(any(feature = "redis-tls", feature = "mysql-tls", feature = "postgres-tls"))]
-use super::tls::TlsOptions;
+use super::tls::Tls;
 use crate::base::error::InvalidOptions;
 
 /// The options as the user gave them. The store's `build` checks them.
@@ -14,7 +14,7 @@ pub(crate) struct ServerOptions<A> {
     pub(crate) namespace: String,
     pub(crate) timeout: Duration,
     #[cfg(any(feature = "redis-tls", feature = "mysql-tls", feature = "postgres-tls"))]
-    pub(crate) tls: TlsOptions,
+    pub(crate) tls: Tls,
 }
 
 impl<A: fmt::Display> ServerOptions<A> {
@@ -24,16 +24,18 @@ impl<A: fmt::Display> ServerOptions<A> {
             namespace: namespace.to_owned(),
             timeout,
             #[cfg(any(feature = "redis-tls", feature = "mysql-tls", feature = "postgres-tls"))]
-            tls: TlsOptions::default(),
+            tls: Tls::default(),
         }
     }
+}
 
-    /// Shows a builder without user and password.
-    pub(crate) fn show(&self, [builder, namespace]: [&str; 2], f: &mut fmt::Formatter<'_>) -> fmt::Result {
+/// Without user and password.
+impl<A: fmt::Display> fmt::Debug for ServerOptions<A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let server = self.address.as_ref().map_or_else(ToString::to_string, ToString::to_string);
-        f.debug_struct(builder)
+        f.debug_struct("ServerOptions")
             .field("server", &server)
-            .field(namespace, &self.namespace)
+            .field("namespace", &self.namespace)
             .field("timeout", &self.timeout)
             .finish_non_exhaustive()
     }
@@ -50,17 +52,17 @@ macro_rules! server_builder {
         timeout: $default_timeout:expr;
     ) => {
         $(#[$builder_doc])*
+        #[derive(Debug)]
         #[must_use = "it opens nothing until it is built"]
         pub struct $builder {
-            pub(super) options: $crate::store::remote::server_builder::ServerOptions<$address>,
+            options: $crate::store::remote::server_builder::ServerOptions<$address>,
         }
 
         impl $builder {
-            pub(super) fn new(url: &str) -> Self {
-                let address = <$address>::of_url(url);
-                let (namespace, timeout) = ($default_namespace, $default_timeout);
-                let options = $crate::store::remote::server_builder::ServerOptions::new(address, namespace, timeout);
-                Self { options }
+            fn new(url: &str) -> Self {
+                use $crate::store::remote::server_builder::ServerOptions;
+
+                Self { options: ServerOptions::new(<$address>::of_url(url), $default_namespace, $default_timeout) }
             }
 
             $(#[$namespace_doc])*
@@ -90,13 +92,6 @@ macro_rules! server_builder {
             pub fn client_certificate(mut self, chain_pem: impl Into<Vec<u8>>, key_pem: impl Into<Vec<u8>>) -> Self {
                 self.options.tls.client = Some((chain_pem.into(), key_pem.into()));
                 self
-            }
-        }
-
-        /// Without user and password.
-        impl std::fmt::Debug for $builder {
-            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                self.options.show([stringify!($builder), stringify!($namespace)], f)
             }
         }
     };

@@ -17,38 +17,16 @@ pub(crate) struct ServerUrl<'a> {
     pub(crate) options: Option<&'a str>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Encryption {
-    None,
-    Tls,
-}
-
-/// The option of a URL that asks for TLS, and its values in any case.
-#[cfg(any(feature = "mysql", feature = "postgres"))]
-pub(crate) struct TlsOption {
-    pub(crate) name: &'static str,
-    pub(crate) off: &'static str,
-    /// Each of them has the server's certificate checked.
-    pub(crate) on: [&'static str; 3],
-    pub(crate) is_built_in: bool,
-}
-
 impl<'a> ServerUrl<'a> {
     pub(crate) fn parse(url: &'a str, kind: &'static str, schemes: &[&str]) -> Result<Self, InvalidOptions> {
         let (scheme, rest) = url.split_once(':').unwrap_or(("", url));
         let (place, options) = rest.split_once('?').map_or((rest, None), |(place, options)| (place, Some(options)));
         let parsed = Self { kind, scheme: scheme.to_ascii_lowercase(), place, options };
-        if !url.contains(':') {
-            return Err(parsed.wrong("has no scheme"));
+        parsed.refuse_if(!url.contains(':'), "has no scheme")?;
+        if let Some((last, others)) = schemes.split_last().filter(|_| !schemes.contains(&&*parsed.scheme)) {
+            return Err(parsed.wrong(format_args!("has another scheme than {} or {last}", others.join(", "))));
         }
-        if !schemes.contains(&&*parsed.scheme) {
-            let known = schemes.join(", ");
-            let (others, last) = known.rsplit_once(", ").unwrap_or(("", &known));
-            return Err(parsed.wrong(format_args!("has another scheme than {others} or {last}")));
-        }
-        if rest.contains('#') {
-            return Err(parsed.wrong("has a fragment; in a password, # is written as %23"));
-        }
+        parsed.refuse_if(rest.contains('#'), "has a fragment; in a password, # is written as %23")?;
         Ok(parsed)
     }
 
@@ -56,57 +34,49 @@ impl<'a> ServerUrl<'a> {
         InvalidOptions::new(format!("the url of a {} server {what}", self.kind))
     }
 
-    pub(crate) fn without_tls_in_this_build(&self) -> InvalidOptions {
-        self.wrong(format_args!("asks for TLS, which needs a soloist with the feature `{}-tls`", self.kind))
+    /// Whether the option of this name asks for TLS, and the other options. The first of its modes, which are read in any
+    /// case, is the default and asks for none; each of the others has the server's certificate checked.
+    #[cfg(any(feature = "mysql", feature = "postgres"))]
+    pub(crate) fn encryption(&self, name: &str, modes: [&str; 4]) -> Result<(bool, String), InvalidOptions> {
+        let options = self.options.unwrap_or_default().split('&').filter(|option| !option.is_empty());
+        let (mut is_encrypted, mut others) = (false, Vec::new());
+        for option in options {
+            let Some((_, mode)) = option.split_once('=').filter(|(known, _)| *known == name) else {
+                others.push(option);
+                continue;
+            };
+            let Some(at) = modes.iter().position(|known| mode.eq_ignore_ascii_case(known)) else {
+                let [off, first, second, third] = modes;
+                let modes = format!("{off} (the default), {first}, {second} or {third}");
+                return Err(self.wrong(format_args!("has another {name} than {modes}")));
+            };
+            is_encrypted = at > 0;
+        }
+        Ok((is_encrypted, others.join("&")))
     }
 
-    /// Whether the options ask for TLS, and the other options.
-    #[cfg(any(feature = "mysql", feature = "postgres"))]
-    pub(crate) fn encryption(&self, tls: &TlsOption) -> Result<(Encryption, Vec<&'a str>), InvalidOptions> {
-        let mut encryption = Encryption::None;
-        let mut others = Vec::new();
-        for option in self.options.unwrap_or_default().split('&').filter(|option| !option.is_empty()) {
-            match option.split_once('=').filter(|(name, _)| *name == tls.name) {
-                None => others.push(option),
-                Some((_, mode)) if mode.eq_ignore_ascii_case(tls.off) => encryption = Encryption::None,
-                Some((_, mode)) if tls.on.iter().any(|on| mode.eq_ignore_ascii_case(on)) => {
-                    encryption = Encryption::Tls;
-                }
-                Some(_) => {
-                    let TlsOption { name, off, on: [first, second, third], .. } = tls;
-                    let modes = format!("{off} (the default), {first}, {second} or {third}");
-                    return Err(self.wrong(format_args!("has another {name} than {modes}")));
-                }
-            }
-        }
-        if encryption == Encryption::Tls && !tls.is_built_in {
-            return Err(self.without_tls_in_this_build());
-        }
-        Ok((encryption, others))
+    /// Refuses a URL that asks for TLS, where this build has none for its kind of server.
+    pub(crate) fn check_tls(&self, is_encrypted: bool, is_built_in: bool) -> Result<(), InvalidOptions> {
+        let needed = format_args!("asks for TLS, which needs a soloist with the feature `{}-tls`", self.kind);
+        self.refuse_if(is_encrypted && !is_built_in, needed)
+    }
+
+    pub(crate) fn refuse_if(&self, is_wrong: bool, what: impl fmt::Display) -> Result<(), InvalidOptions> {
+        if is_wrong { Err(self.wrong(what)) } else { Ok(()) }
     }
 }
 
-/// Shows where a server listens.
-pub(crate) struct HostAndPort<'a>(pub(crate) &'a str, pub(crate) u16);
-
-impl fmt::Display for HostAndPort<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self(host, port) = self;
-        if host.contains(':') { write!(f, "[{host}]:{port}") } else { write!(f, "{host}:{port}") }
-    }
+/// Where a server listens.
+pub(crate) fn host_and_port(host: &str, port: u16) -> String {
+    if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
 }
 
 /// Whether a host, as a URL names it, is this one. Any name but `localhost` may be somebody else's tomorrow.
 pub(crate) fn is_this_host(host: &str) -> bool {
-    let host = host.trim_start_matches('[').trim_end_matches(']');
-    match host.parse() {
-        Ok(address) => is_loopback(&address),
+    match host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>() {
+        Ok(address) => address.to_canonical().is_loopback(),
         Err(_) => host.eq_ignore_ascii_case("localhost"),
     }
-}
-
-pub(crate) fn is_loopback(address: &IpAddr) -> bool {
-    address.to_canonical().is_loopback()
 }
 
 #[cfg(test)]

@@ -1,30 +1,26 @@
 //! The plan of an admission after the rows were read: who is refused, and the rows to write for the others.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::row_key::{RowKey, plain};
-use super::snapshot::Snapshot;
+use super::snapshot::{MutexRow, Snapshot};
 use super::statements::{Statements, list};
 use crate::lease::holder::{Holder, this_host};
-use crate::lease::{owner::Owner, request::LeaseRequest, token::FencingToken};
+use crate::lease::request::{Lease, LeaseRequest};
 use crate::store::event_mutex::admission::{Admission, Admitted};
+use crate::store::remote::engine::Decision;
 use crate::store::remote::server_clock::instant;
+use crate::time::clock::moment::Moment;
 
 /// How long the name of a host is at most in the table.
 const LONGEST_HOST: usize = 255;
 
-/// What becomes of one admission. The text is why what is in the table can't be used.
-pub(super) type Decision = Result<Admitted, String>;
-
 /// What becomes of several, if the rows can be written.
+#[derive(Default)]
 pub(super) struct AdmissionPlan {
     pub(super) decisions: Vec<Decision>,
-    token: FencingToken,
-    /// The server's time of the look, in microseconds.
-    looked: i64,
-    /// What is written, in the order of the names: the owner, and the term in microseconds. Nothing if nobody is granted
-    /// what is not theirs already.
-    pub(super) rows: BTreeMap<RowKey, (Owner, i64)>,
+    /// What is written, in the order of the names. Nothing if nobody is granted what is not theirs already.
+    pub(super) rows: BTreeMap<RowKey, Lease>,
     /// The names that exclude what is written, which nobody may have taken by then.
     excluding: BTreeSet<RowKey>,
 }
@@ -32,75 +28,57 @@ pub(super) struct AdmissionPlan {
 impl AdmissionPlan {
     /// Decides on admissions in their order: each is granted whole or not at all.
     pub(super) fn new(admissions: &[&Admission], look: &Snapshot) -> Self {
-        let mut plan = Self {
-            decisions: Vec::new(),
-            token: look.next_token(),
-            looked: look.now,
-            rows: BTreeMap::new(),
-            excluding: BTreeSet::new(),
-        };
-        let mut granted: HashMap<RowKey, Holder> = HashMap::new();
-        for admission in admissions {
-            let decision = plan.decide(admission, look, &mut granted);
-            plan.decisions.push(decision);
-        }
+        let mut plan = Self::default();
+        plan.decisions = admissions.iter().map(|admission| plan.decide(admission, look)).collect();
         plan
     }
 
-    fn decide(&mut self, admission: &Admission, look: &Snapshot, granted: &mut HashMap<RowKey, Holder>) -> Decision {
-        let asked = [admission.claim(), admission.lease()];
-        let asked: Vec<(&LeaseRequest, RowKey)> =
-            asked.into_iter().flatten().map(|request| (request, RowKey::of(request.name()))).collect();
-        let found =
-            |(request, key): &(&LeaseRequest, RowKey)| look.holds(key).filter(|entry| entry.is_of(request.owner()));
+    fn decide(&mut self, admission: &Admission, look: &Snapshot) -> Decision {
+        let asked = [admission.claim(), admission.lease()].into_iter().flatten();
+        let asked: Vec<(&LeaseRequest, RowKey)> = asked.map(|request| (request, RowKey::of(request.name()))).collect();
+        let ours = asked.iter().map(|(request, key)| look.holds(key).filter(|entry| entry.is_of(request.owner())));
+        let ours: Vec<Option<&MutexRow>> = ours.collect();
         // Its answer was lost when it was asked for the first time.
-        if let Some(lease) =
-            asked.iter().map(found).collect::<Option<Vec<_>>>().and_then(|entries| entries.last().copied())
-        {
+        if let Some(Some(lease)) = ours.last().filter(|_| ours.iter().all(Option::is_some)) {
             return Ok(Admitted::Granted(admission.granted(lease.token)));
         }
-        let excluding = admission.excluded_by().map(|name| (name, RowKey::of(name)));
-        if let Some((name, key)) = &excluding {
+        let granted = |key: &RowKey| Some(Holder::of(self.rows.get(key)?, instant(look.now)));
+        let holder = |name, key: &RowKey| {
             let found = || look.holds(key).map(|entry| entry.holder(name, look.now)).transpose();
-            let holder = granted.get(key).cloned().map_or_else(found, |holder| Ok(Some(holder)))?;
+            granted(key).map_or_else(found, |holder| Ok(Some(holder)))
+        };
+        let excluding = admission.excluded_by().map(|name| (name, RowKey::of(name)));
+        if let Some((name, key)) = &excluding
+            && let Some(holder) = holder(name, key)?
+        {
+            return Ok(Admitted::Excluded(Some(holder)));
+        }
+        for ((request, key), ours) in asked.iter().zip(ours) {
+            let holder = if ours.is_some() { granted(key) } else { holder(request.name(), key)? };
             if holder.is_some() {
-                return Ok(Admitted::Excluded(holder));
+                let taken = if request.name().is_claim() { Admitted::ClaimTaken } else { Admitted::LeaseTaken };
+                return Ok(taken(holder));
             }
         }
-        for (request, key) in &asked {
-            let holder = match (granted.get(key), look.holds(key)) {
-                (Some(holder), _) => holder.clone(),
-                (None, Some(entry)) if !entry.is_of(request.owner()) => entry.holder(request.name(), look.now)?,
-                (None, _) => continue,
-            };
-            let taken = if request.name().is_claim() { Admitted::ClaimTaken } else { Admitted::LeaseTaken };
-            return Ok(taken(Some(holder)));
-        }
-        let grant = admission.granted(self.token);
         self.excluding.extend(excluding.map(|(_, key)| key));
-        for (request, key) in asked {
-            granted.insert(key.clone(), Holder::of(&request.granted(self.token), instant(look.now)));
-            // The longest term is 10 years.
-            let micros = i64::try_from(request.term().get().as_micros()).unwrap_or(i64::MAX);
-            self.rows.insert(key, (request.owner(), micros));
-        }
-        Ok(Admitted::Granted(grant))
+        self.rows.extend(asked.into_iter().map(|(request, key)| (key, request.granted(look.next))));
+        Ok(Admitted::Granted(admission.granted(look.next)))
     }
 
     /// The statements that write it, unless the server's time is past `until` by then, or before that of the look.
-    pub(super) fn statements(&self, statements: &Statements, until: i64) -> String {
+    pub(super) fn statements(&self, statements: &Statements, look: &Snapshot, until: Moment) -> String {
         let host = plain(&this_host(), LONGEST_HOST);
         let rows: Vec<String> = self
             .rows
             .iter()
-            .map(|(key, (owner, micros))| {
+            .map(|(key, lease)| {
                 statements.row.with(&[
                     ("name", key),
-                    ("owner", owner),
-                    ("token", &self.token),
+                    ("owner", &lease.owner()),
+                    ("token", &look.next),
                     ("host", &host),
-                    ("pid", &owner.pid()),
-                    ("micros", micros),
+                    ("pid", &lease.owner().pid()),
+                    ("micros", &lease.term().get().as_micros()),
                 ])
             })
             .collect();
@@ -108,10 +86,10 @@ impl AdmissionPlan {
             ("rows", &rows.join(", ")),
             ("names", &list(self.rows.keys())),
             ("excluding", &list(&self.excluding)),
-            ("owners", &list(self.rows.values().map(|(owner, _)| owner))),
-            ("token", &self.token),
-            ("looked", &self.looked),
-            ("until", &until),
+            ("owners", &list(self.rows.values().map(Lease::owner))),
+            ("token", &look.next),
+            ("looked", &look.now),
+            ("until", &look.clock.at(until)),
         ])
     }
 }

@@ -1,27 +1,49 @@
-//! The trait `Session`, a connection to an SQL server of any kind, and its `Dialect`.
+//! The trait `Session`, a connection to an SQL server of any kind, and where that is.
 
-use chrono::{DateTime, Utc};
+use std::fmt;
+use std::time::Duration;
 
-use crate::store::{event_mutex::warning::StoreWarning, remote::failure::Failure, remote::server::Connect};
+use super::statements::{Dialect, TextRow};
+use crate::store::remote::failure::Failure;
+#[cfg(any(feature = "mysql-tls", feature = "postgres-tls"))]
+use crate::store::remote::tls::Tls;
 use crate::time::clock::moment::Moment;
 
-/// What one row says, column by column, as text.
-pub(crate) type TextRow = Vec<String>;
-
 /// One connection to a server.
-pub(crate) trait Session: Connect<Target: Send + Sync> + Send + 'static {
+pub(crate) trait Session: Sized + Send + 'static {
     const DIALECT: Dialect;
+
+    /// Where the server is, and who we are to it. It is displayed without user and password.
+    type Address: fmt::Display + Send + Sync + 'static;
+
+    fn open(target: &Target<Self::Address>, until: Moment) -> Result<Self, Failure>;
+
+    fn is_closed(&mut self) -> bool;
 
     /// Has the statements carried out, all or none, and hears the rows of all of them, one behind the other. It ends at
     /// `until`, however little is missing. A refusal that may pass leaves the session as it was.
     fn query(&mut self, statements: &str, until: Moment) -> Result<Vec<TextRow>, Failure>;
 
     /// What to write behind the URL for TLS, where what is said may be read on its way.
-    fn plaintext(target: &Self::Target) -> Option<&'static str>;
+    fn plaintext(address: &Self::Address) -> Option<&'static str>;
+}
 
-    /// The server's time, which `health` tells as well.
-    fn time(health: &[TextRow]) -> Option<DateTime<Utc>> {
-        DateTime::from_timestamp_micros(told(health, "time").first()?.parse().ok()?)
+/// A server, and how it is reached.
+pub(crate) struct Target<A> {
+    pub(crate) address: A,
+    /// How long one call takes at most.
+    pub(crate) timeout: Duration,
+    #[cfg(any(feature = "mysql-tls", feature = "postgres-tls"))]
+    #[cfg_attr(not(all(feature = "mysql-tls", feature = "postgres-tls")), allow(dead_code))]
+    // One of the two has none.
+    pub(crate) tls: Tls,
+}
+
+impl<A> Target<A> {
+    /// The longest time that a statement waits for a row that another transaction has locked: so much less than a call may
+    /// last on a connection that was idle, that the server says so in time.
+    pub(crate) fn lock_timeout(&self) -> Duration {
+        self.timeout / 4
     }
 }
 
@@ -29,31 +51,4 @@ pub(crate) trait Session: Connect<Target: Send + Sync> + Send + 'static {
 pub(crate) fn told<'a>(health: &'a [TextRow], what: &str) -> Vec<&'a str> {
     let rows = health.iter().filter(|row| row.first().is_some_and(|first| first == what));
     rows.filter_map(|row| row.get(1).map(String::as_str)).collect()
-}
-
-/// What is said to a server of one kind. All statements are about a table that is called `soloist_mutexes`.
-pub(crate) struct Dialect {
-    /// What it is called, as in "is it a mysql server?".
-    pub(crate) kind: &'static str,
-    /// What the store is called.
-    pub(crate) store: &'static str,
-    /// What stands around a table's name.
-    pub(crate) quote: char,
-    /// Makes the table.
-    pub(crate) schema: &'static str,
-    pub(crate) look: &'static str,
-    /// Lets what would be held for longer than its term end one term from now.
-    pub(crate) shorten: &'static str,
-    pub(crate) admit: &'static str,
-    /// One of the rows that `admit` writes.
-    pub(crate) row: &'static str,
-    pub(crate) end: &'static str,
-    /// Lets one name end, also where the transaction that acquired it is not at its end; `end` does where there is none.
-    pub(crate) give_back: Option<&'static str>,
-    pub(crate) clean_up: &'static str,
-    pub(crate) health: &'static str,
-    /// What is to be said of a server and a table of which `health` tells so.
-    pub(crate) warnings: fn(&[TextRow]) -> Vec<StoreWarning>,
-    /// The codes that say that there is no such table, or that it lacks a column.
-    pub(crate) no_table: &'static [&'static str],
 }

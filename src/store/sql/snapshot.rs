@@ -4,11 +4,11 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use super::row_key::RowKey;
-use super::session::TextRow;
+use super::statements::TextRow;
 use crate::base::escape::Quoted;
 use crate::lease::{holder::Holder, name::MutexName, owner::Owner, token::FencingToken};
+use crate::store::remote::engine::{FoundEntry, FoundHolder, OwnedName};
 use crate::store::remote::server_clock::{ServerClock, instant};
-use crate::store::remote::server_mutex::FoundEntry;
 use crate::time::clock::LITTLE_STEP;
 
 /// What a look at several names told.
@@ -16,8 +16,8 @@ pub(super) struct Snapshot {
     pub(super) clock: ServerClock,
     /// The server's time, in microseconds.
     pub(super) now: i64,
-    /// The highest token of all.
-    last: FencingToken,
+    /// The token of all that is granted by this look: above the highest of all.
+    pub(super) next: FencingToken,
     entries: HashMap<Box<str>, MutexRow>,
 }
 
@@ -41,6 +41,7 @@ impl Snapshot {
         let (first, rows) = rows.split_first()?;
         let [now, last] = &first[..] else { return None };
         let (now, last) = (now.parse().ok()?, FencingToken::new(last.parse().ok()?));
+        let next = FencingToken::after(Some(last), instant(now));
         let mut entries = HashMap::with_capacity(rows.len());
         for row in rows {
             let [name, owner, token, host, since, until, released, term_of, term] = &row[..] else { return None };
@@ -51,16 +52,11 @@ impl Snapshot {
             let (since, until) = (since.parse().ok()?, until.parse().ok()?);
             entries.insert(name.as_str().into(), MutexRow { owner, token, host, since, until, is_released, term });
         }
-        Some(Self { clock: ServerClock::read(now), now, last, entries })
-    }
-
-    /// The token of all that is granted by this look.
-    pub(super) fn next_token(&self) -> FencingToken {
-        FencingToken::after(Some(self.last), instant(self.now))
+        Some(Self { clock: ServerClock::read(now), now, next, entries })
     }
 
     /// Who holds a name, if somebody does; a text says why that can't be told.
-    pub(super) fn holder(&self, name: &MutexName) -> Option<Result<Holder, String>> {
+    pub(super) fn holder(&self, name: &MutexName) -> Option<FoundHolder> {
         Some(self.holds(&RowKey::of(name))?.holder(name, self.now))
     }
 
@@ -88,12 +84,12 @@ impl Snapshot {
         self.entries == other.entries
     }
 
-    /// Whether this name, which is not held by this owner any more, can have been until so long ago: it has ended since
+    /// Whether this name, which is not held by its owner any more, can have been until so long ago: it has ended since
     /// then and is still there, or somebody has taken it since then.
-    pub(super) fn was_held(&self, key: &RowKey, owner: Owner, ago: Duration) -> bool {
+    pub(super) fn was_held(&self, held: &OwnedName, ago: Duration) -> bool {
         let then = self.now.saturating_sub(i64::try_from(ago.as_micros()).unwrap_or(i64::MAX));
-        let ended = |entry: &MutexRow| entry.is_of(owner) && then <= entry.until;
-        self.entries.get(key.as_str()).is_some_and(|entry| ended(entry) || then <= entry.since)
+        let ended = |entry: &MutexRow| entry.is_of(held.owner) && then <= entry.until;
+        self.entries.get(RowKey::of(&held.name).as_str()).is_some_and(|entry| ended(entry) || then <= entry.since)
     }
 }
 
@@ -103,7 +99,7 @@ impl MutexRow {
     }
 
     /// Who holds it by the server's time, unless somebody else than a store has written it.
-    pub(super) fn holder(&self, name: &MutexName, now: i64) -> Result<Holder, String> {
+    pub(super) fn holder(&self, name: &MutexName, now: i64) -> FoundHolder {
         let foreign =
             |_| format!("{name} has the owner {} in the table, which is none of ours", Quoted::new(&self.owner));
         let owner = self.owner.parse().map_err(foreign)?;

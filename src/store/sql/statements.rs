@@ -1,15 +1,18 @@
 //! The SQL statements, with the table's name in them and places for the values of a call; and the name of the table.
 
 use std::fmt::{self, Write};
+use std::time::Duration;
 
-use super::session::Dialect;
 use crate::base::error::InvalidOptions;
+use crate::store::event_mutex::warning::StoreWarning;
+
+/// How long one call takes at most, unless it is set.
+pub(crate) const DEFAULT_TIMEOUT: Duration = Duration::from_secs(4);
 
 /// The table's name in the files, and the default.
 pub(crate) const TABLE: &str = "soloist_mutexes";
 
 /// The name of a table, perhaps with that of its schema or database before it.
-#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct TableName(Box<str>);
 
 impl TableName {
@@ -27,6 +30,10 @@ impl TableName {
         Err(InvalidOptions::new(what))
     }
 
+    pub(super) fn as_str(&self) -> &str {
+        &self.0
+    }
+
     fn quoted(&self, quote: char) -> String {
         let parts: Vec<String> = self.0.split('.').map(|part| format!("{quote}{part}{quote}")).collect();
         parts.join(".")
@@ -38,55 +45,60 @@ impl TableName {
     }
 }
 
-impl Default for TableName {
-    fn default() -> Self {
-        Self(TABLE.into())
-    }
+/// What one row says, column by column, as text.
+pub(crate) type TextRow = Vec<String>;
+
+/// What is said to a server of one kind.
+pub(crate) struct Dialect {
+    /// What it is called, as in "is it a mysql server?".
+    pub(crate) kind: &'static str,
+    /// What the store is called.
+    pub(crate) store: &'static str,
+    /// What stands around a table's name.
+    pub(crate) quote: char,
+    /// Makes the table.
+    pub(crate) schema: &'static str,
+    /// Where `give_back` is empty, `end` lets a name end also where the transaction that acquired it is not at its end.
+    pub(crate) texts: Texts,
+    /// What is to be said of a server and a table of which `health` tells so.
+    pub(crate) warnings: fn(&[TextRow]) -> Vec<StoreWarning>,
+    /// The codes that say that there is no such table, or that it lacks a column.
+    pub(crate) no_table: &'static [&'static str],
 }
 
-impl fmt::Display for TableName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-/// All that a table's server is asked.
-pub(super) struct Statements {
-    /// For people.
-    pub(super) schema: String,
-    pub(super) create: Statement,
-    pub(super) look: Statement,
-    pub(super) shorten: Statement,
-    pub(super) admit: Statement,
-    pub(super) row: Statement,
-    pub(super) end: Statement,
-    pub(super) give_back: Option<Statement>,
-    pub(super) clean_up: Statement,
-    pub(super) health: Statement,
-}
-
-impl Statements {
-    pub(super) fn new(dialect: &Dialect, table: &TableName) -> Self {
-        let text = |text: &str| Statement::new(text, table, dialect.quote);
-        let schema = schema(dialect, table);
-        Self {
-            create: Statement::one_line(&schema),
-            schema,
-            look: text(dialect.look),
-            shorten: text(dialect.shorten),
-            admit: text(dialect.admit),
-            row: text(dialect.row),
-            end: text(dialect.end),
-            give_back: dialect.give_back.map(text),
-            clean_up: text(dialect.clean_up),
-            health: text(dialect.health),
+macro_rules! statements {
+    ($($name:ident),*) => {
+        /// The statements as they stand in the files, about a table that is called `soloist_mutexes`.
+        pub(crate) struct Texts {
+            $(pub(crate) $name: &'static str,)*
         }
-    }
+
+        /// All that a table's server is asked.
+        pub(super) struct Statements {
+            /// What makes the table, for people.
+            pub(super) schema: String,
+            pub(super) create: Statement,
+            $(pub(super) $name: Statement,)*
+        }
+
+        impl Statements {
+            pub(super) fn new(dialect: &Dialect, table: &TableName) -> Self {
+                let (texts, schema) = (&dialect.texts, schema(dialect, table));
+                Self {
+                    create: Statement::one_line(&schema),
+                    schema,
+                    $($name: Statement::new(texts.$name, table, dialect.quote),)*
+                }
+            }
+        }
+    };
 }
+
+statements!(look, shorten, admit, row, end, give_back, clean_up, health);
 
 /// What makes the table, with its comments.
 fn schema(dialect: &Dialect, table: &TableName) -> String {
-    if *table == TableName::default() {
+    if table.as_str() == TABLE {
         return dialect.schema.to_owned();
     }
     let (database, name) = table.parts();
@@ -109,6 +121,10 @@ impl Statement {
     fn one_line(text: &str) -> Self {
         let lines = text.lines().map(str::trim).filter(|pooled| !pooled.is_empty() && !pooled.starts_with("--"));
         Self(lines.collect::<Vec<_>>().join(" "))
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
     }
 
     /// With what stands for each `{place}`.
@@ -155,14 +171,16 @@ mod tests {
             quote: '`',
             schema: "-- Why\nCREATE TABLE soloist_mutexes (KEY soloist_mutexes_token (token));\n\
                      WHERE table_schema = DATABASE() AND table_name = 'soloist_mutexes';\n",
-            look: "",
-            shorten: "",
-            admit: "",
-            row: "",
-            end: "",
-            give_back: None,
-            clean_up: "",
-            health: "",
+            texts: Texts {
+                look: "",
+                shorten: "",
+                admit: "",
+                row: "",
+                end: "",
+                give_back: "",
+                clean_up: "",
+                health: "",
+            },
             warnings: |_| Vec::new(),
             no_table: &[],
         };
@@ -175,7 +193,7 @@ mod tests {
         assert_eq!(statements.create.with(&[]), expected.join(" "));
         let here = Statements::new(&dialect, &TableName::new("mutexes").unwrap());
         assert!(here.schema.contains("table_schema = DATABASE() AND table_name = 'mutexes'"), "{}", here.schema);
-        assert_eq!(Statements::new(&dialect, &TableName::default()).schema, dialect.schema);
+        assert_eq!(Statements::new(&dialect, &TableName::new(TABLE).unwrap()).schema, dialect.schema);
     }
 
     #[test]

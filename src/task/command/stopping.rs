@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use crate::hold::tenure::Tenure;
+use crate::hold::cancellation::Cancellation;
 use crate::observe::cancel::CancelReason;
 #[cfg(unix)]
 use crate::task::process_group::{Leader, ProcessGroup as Processes};
@@ -25,7 +25,7 @@ const THOROUGH_LOOK: Duration = Duration::from_millis(16);
 /// Waits until nothing is left of the group, and ends it if the run is cancelled. Why it did so, if it did.
 pub(super) fn wait_for_end(
     group: &mut Processes,
-    tenure: &Arc<Tenure>,
+    cancellation: &Arc<Cancellation>,
     end: &LeaderEnd,
     grace: Duration,
 ) -> Option<CancelReason> {
@@ -38,14 +38,14 @@ pub(super) fn wait_for_end(
             return stopping.map(|stopping| stopping.reason);
         }
         if stopping.is_none()
-            && let Some(reason) = tenure.reason()
+            && let Some(reason) = cancellation.reason()
         {
             group.terminate();
             stopping = Some(Stopping { reason, kill_at: clock.moment().plus(grace), killed: false });
             look = FIRST_LOOK;
         }
         if let Some(stopping) = &mut stopping
-            && stopping.is_over(tenure)
+            && stopping.is_over(cancellation)
         {
             group.kill();
             if !stopping.killed {
@@ -55,13 +55,15 @@ pub(super) fn wait_for_end(
         let killed = stopping.as_ref().is_some_and(|stopping| stopping.killed);
         let next_look = if has_ended || killed || !end.is_told { clock.moment().plus(look) } else { Moment::NEVER };
         look = (look * 2).min(LAST_LOOK);
-        tenure.wait_while(|now, waiting| {
+        cancellation.wait_while(|now, waiting| {
             let patience = match &stopping {
-                None if tenure.reason_at(now).is_some() => return None,
-                None => waiting.patience(tenure.end()),
+                None if cancellation.reason_at(now).is_some() => return None,
+                None => waiting.patience(cancellation.end()),
                 Some(stopping) if stopping.killed => Duration::MAX,
-                Some(stopping) if stopping.is_over(tenure) => return None,
-                Some(stopping) => waiting.patience(last_moment(tenure)).min(stopping.kill_at.since(clock.moment())),
+                Some(stopping) if stopping.is_over(cancellation) => return None,
+                Some(stopping) => {
+                    waiting.patience(last_moment(cancellation)).min(stopping.kill_at.since(clock.moment()))
+                }
             };
             let patience = patience.min(next_look.since(clock.moment()));
             (end.has_come() == has_ended && !patience.is_zero()).then_some(patience)
@@ -79,14 +81,14 @@ struct Stopping {
 
 impl Stopping {
     /// Whether it may not go on any longer.
-    fn is_over(&self, tenure: &Tenure) -> bool {
-        self.kill_at <= Clock::system().moment() || last_moment(tenure) <= tenure.clock().moment()
+    fn is_over(&self, cancellation: &Cancellation) -> bool {
+        self.kill_at <= Clock::system().moment() || last_moment(cancellation) <= cancellation.now()
     }
 }
 
 /// The latest time at which a command that was told to stop is killed, on the clock of its lease.
-fn last_moment(tenure: &Tenure) -> Moment {
-    tenure.last_moment().minus(KILLING_TAKES)
+fn last_moment(cancellation: &Cancellation) -> Moment {
+    cancellation.last_moment().minus(KILLING_TAKES)
 }
 
 /// How the end of the process that was started is learned of.

@@ -41,7 +41,7 @@ impl Field {
 /// bit 0 stands for the last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FieldSet {
-    pub(super) bits: u64,
+    pub(crate) bits: u64,
     /// Whether its text starts with `*`, which decides how the days combine, and what a clock change does.
     pub(super) star: bool,
 }

@@ -1,7 +1,9 @@
 //! What was said about when an event is due, and whether it makes a timetable.
 
+use chrono::Timelike;
+
 use super::error::FrequencyError;
-use super::time_of_day::TimeOfDay;
+use super::time_of_day::time_of_day;
 use crate::time::crontab::field_set::{Field, FieldSet, InField};
 use crate::time::{crontab::Crontab, timetable::seconds::Seconds};
 
@@ -129,9 +131,9 @@ impl TimetableSpec {
 
     /// Sets the hour and the minute: `hh:mm`.
     pub(crate) fn set_time(&mut self, time: &str) -> Result<(), FrequencyError> {
-        let TimeOfDay { hour, minute } = time.try_into()?;
-        self.set(Field::Hour, FieldSet::only(hour))?;
-        self.set(Field::Minute, FieldSet::only(minute))
+        let time = time_of_day(time)?;
+        self.set(Field::Hour, FieldSet::only(time.hour()))?;
+        self.set(Field::Minute, FieldSet::only(time.minute()))
     }
 
     /// Sets the seconds, the minutes or the hours to every `n`th.

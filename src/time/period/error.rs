@@ -1,28 +1,18 @@
 //! Why a pattern makes no periods.
 
-use std::fmt;
+use crate::base::error::message_error;
 
-use crate::base::error::debug_as_display;
-
-/// A [`Period::pattern`](crate::Period::pattern) that tells no periods apart.
-///
-/// ```
-/// use std::time::Duration;
-/// use soloist::{AddErrorKind, Event, Period, Schedule};
-///
-/// let nightly = Event::call("backup", |_| {}).daily().once_per(Period::pattern("night", Duration::from_secs(36_000)));
-/// let error = Schedule::in_process().add(nightly).unwrap_err();
-/// let AddErrorKind::Period(error) = error.kind() else { panic!("{error}") };
-/// assert!(error.to_string().starts_with("`night` is not a pattern of periods: it has no part of the time in it"));
-/// ```
-#[derive(Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct InvalidPeriod(Box<str>);
-
-impl InvalidPeriod {
-    pub(super) fn new(what: fmt::Arguments<'_>) -> Self {
-        Self(what.to_string().into())
-    }
+message_error! {
+    /// A [`Period::pattern`](crate::Period::pattern) that tells no periods apart.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use soloist::{AddErrorKind, Event, Period, Schedule};
+    ///
+    /// let nightly = Event::call("backup", |_| {}).daily().once_per(Period::pattern("night", Duration::from_secs(36_000)));
+    /// let error = Schedule::in_process().add(nightly).unwrap_err();
+    /// let AddErrorKind::Period(error) = error.kind() else { panic!("{error}") };
+    /// assert!(error.to_string().starts_with("`night` is not a pattern of periods: it has no part of the time in it"));
+    /// ```
+    pub struct InvalidPeriod;
 }
-
-debug_as_display!(InvalidPeriod);

@@ -1,9 +1,5 @@
 //! What happens to an event when the clocks of its zone change.
 
-use std::ops::Range;
-
-use crate::time::{zone::Zone, zone::changes::Change};
-
 /// What becomes of an event's times when the clocks of its zone are set forward or back; see
 /// [`Event::on_clock_change`](crate::Event::on_clock_change).
 ///
@@ -57,36 +53,4 @@ pub enum ClockChange {
     Once,
     /// Whenever the clocks show a time of the event: what they leave out does not come, what they show twice comes twice.
     AsShown,
-}
-
-/// A change of a zone's clocks by three hours at most, which does not move the events whose times come once.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct SmallChange(Change);
-
-impl SmallChange {
-    /// As cronie has it, in either direction; a larger change sets its time anew.
-    const LARGEST: i64 = 3 * 3600;
-
-    /// The change that matters to `second`, if there is one.
-    pub(crate) fn around(zone: &Zone, second: i64) -> Option<Self> {
-        // Nothing lasts for longer than what the largest change repeats, and the rest of a minute.
-        let change = zone.change_within(Self::LARGEST + 60, second)?;
-        ((-Self::LARGEST..=Self::LARGEST).contains(&change.by())).then_some(Self(change))
-    }
-
-    pub(crate) fn last_second_before(self) -> i64 {
-        self.0.at - 1
-    }
-
-    /// The first second after the change at which a minute begins that the clocks have not shown before.
-    pub(crate) fn first_new_minute(self) -> i64 {
-        self.0.minute_at_or_after(self.0.at + (-self.0.by()).max(0))
-    }
-
-    /// The civil seconds that the change left out, from the first at which a minute begins, if any.
-    pub(crate) fn skipped(self) -> Option<Range<i64>> {
-        let Change { at, before, after } = self.0;
-        let (first, end) = (at + before, at + after);
-        (first < end).then(|| first + (-first).rem_euclid(60)..end)
-    }
 }

@@ -4,10 +4,10 @@ use std::ops::Range;
 
 use chrono::{DateTime, Timelike, Utc};
 
-use super::clock_change::SmallChange;
+use super::search::nearest_due;
 use super::seconds::Seconds;
 use super::windows::Windows;
-use crate::time::{crontab::Crontab, crontab::search::SearchStart, zone::Zone};
+use crate::time::{crontab::Crontab, zone::Zone, zone::changes::Change};
 
 /// No two offsets that one zone has had, or that tables foresee, are further apart: a day, when it moved to the other
 /// side of the date line, and an hour or two of daylight saving.
@@ -83,12 +83,12 @@ impl Occurrences<'_> {
                 if resumed <= until && change.skipped().is_some_and(|times| self.has_civil_time_in(&times)) {
                     return DateTime::from_timestamp(resumed, 0);
                 }
-                until = change.last_second_before();
+                until = change.at - 1;
                 continue;
             }
             let near = until - found <= 2 * REACH;
             if let Some(change) = self.zone.nearest_change(until, if near { found } else { until - REACH }) {
-                until = self.small_change(change).map_or(change - 1, SmallChange::first_new_minute).min(until);
+                until = self.small_change(change).map_or(change - 1, Change::first_new_minute).min(until);
             } else if !near {
                 until = found + REACH;
             } else if self.small_change(found).is_some_and(|change| found < change.first_new_minute()) {
@@ -101,29 +101,27 @@ impl Occurrences<'_> {
 
     /// The change of the clocks around `second` that matters to times that come once.
     /// The change around this second, if it decides what is due.
-    pub(crate) fn small_change(self, second: i64) -> Option<SmallChange> {
-        if self.once { SmallChange::around(self.zone, second) } else { None }
+    pub(crate) fn small_change(self, second: i64) -> Option<Change> {
+        if self.once { self.zone.small_change(second) } else { None }
     }
 
     // From here on seconds are civil: of a place whose clocks show UTC and never change.
 
-    fn has_civil_time_in(self, seconds: &Range<i64>) -> bool {
+    pub(crate) fn has_civil_time_in(self, seconds: &Range<i64>) -> bool {
         self.civil_at_or_after(seconds.start).is_some_and(|time| time < seconds.end)
     }
 
     fn civil_at_or_after(self, second: i64) -> Option<i64> {
         let (minute, second) = minute_and_second(second);
         let in_this_minute = self.seconds.at_or_after(second);
-        let start = SearchStart::forwards(minute + i64::from(in_this_minute.is_none()))?;
-        let found = self.crontabs.iter().filter_map(|crontab| crontab.first_from(&start)).min()?;
+        let found = nearest_due::<true>(self.crontabs, minute + i64::from(in_this_minute.is_none()))?;
         let second = in_this_minute.filter(|_| found == minute).unwrap_or_default();
         Some(found * 60 + i64::from(second))
     }
 
     fn civil_at_or_before(self, second: i64) -> Option<i64> {
         let (minute, second) = minute_and_second(second);
-        let start = SearchStart::backwards(minute)?;
-        let found = self.crontabs.iter().filter_map(|crontab| crontab.last_until(&start)).max()?;
+        let found = nearest_due::<false>(self.crontabs, minute)?;
         let second = self.seconds.at_or_before(if found == minute { second } else { 59 });
         Some(found * 60 + i64::from(second))
     }

@@ -2,7 +2,7 @@
 
 use super::*;
 #[cfg(feature = "chrono-tz")]
-use crate::time::crontab::civil::CivilFields;
+use crate::time::crontab::Crontab;
 #[cfg(feature = "chrono-tz")]
 use chrono::TimeDelta;
 
@@ -27,7 +27,7 @@ fn assert_around(crontab: &str, zone: &str, previous: &str, at: &str, next: &str
 fn brute_force(timetable: &Timetable, from: DateTime<Utc>, minutes: i64) -> Vec<DateTime<Utc>> {
     (0..minutes)
         .map(|minute| from + TimeDelta::minutes(minute))
-        .filter(|at| timetable.crontab.due(&CivilFields::of(&timetable.zone.at(*at))))
+        .filter(|at| timetable.crontab.due(&Crontab::naming(&timetable.zone.at(*at))))
         .collect()
 }
 
@@ -133,7 +133,7 @@ fn a_long_walk_meets_every_due_minute_and_back() {
         });
         let mut due = [const { Vec::new() }; 6];
         for at in (0..DAYS * 24 * 60).map(|minute| start + TimeDelta::minutes(minute)) {
-            let now = CivilFields::of(&tables[0].zone.at(at));
+            let now = Crontab::naming(&tables[0].zone.at(at));
             for (timetable, due) in tables.iter().zip(&mut due) {
                 due.extend(timetable.crontab.due(&now).then_some(at));
             }

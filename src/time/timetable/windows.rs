@@ -61,6 +61,6 @@ impl Windows {
     }
 }
 
-fn minute_of(time: NaiveTime) -> u32 {
+pub(crate) fn minute_of(time: NaiveTime) -> u32 {
     time.hour() * 60 + time.minute()
 }

@@ -1,7 +1,13 @@
 //! When the clocks of a zone change: found by asking how far ahead of UTC they are, in seconds since 1970.
 
+use std::ops::Range;
+
 /// Shorter than the shortest time for which a zone kept an offset.
 const STRIDE: i64 = 6 * 3600;
+
+/// The largest change that does not move the events whose times come once, in either direction, as cronie has it. A larger
+/// one sets its time anew.
+const LARGEST: i64 = 3 * 3600;
 
 /// A change of a zone's clocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,18 +20,32 @@ pub(crate) struct Change {
 }
 
 impl Change {
-    /// By how many seconds the clocks were set forward; back, where it is negative.
-    pub(crate) fn by(self) -> i64 {
-        self.after - self.before
+    /// The change that matters to the events whose times come once, at `second`, if there is one.
+    pub(super) fn around(seconds_ahead_at: impl Fn(i64) -> i64, second: i64) -> Option<Self> {
+        // Nothing lasts for longer than what the largest change repeats, and the rest of a minute. No zone keeps an offset
+        // for so short a time.
+        let from = second - LARGEST - 60;
+        if seconds_ahead_at(from) == seconds_ahead_at(second) {
+            return None;
+        }
+        let change = Self::between(seconds_ahead_at, from, second);
+        ((change.after - change.before).abs() <= LARGEST).then_some(change)
     }
 
-    /// The first second from `second` on at which a minute begins on the clocks as they are after the change.
-    pub(crate) fn minute_at_or_after(self, second: i64) -> i64 {
-        second + (-second - self.after).rem_euclid(60)
+    /// The first second after the change at which a minute begins that the clocks have not shown before.
+    pub(crate) fn first_new_minute(self) -> i64 {
+        let new = self.at + (self.before - self.after).max(0);
+        new + (-new - self.after).rem_euclid(60)
+    }
+
+    /// The civil seconds that the change left out, from the first at which a minute begins, if any.
+    pub(crate) fn skipped(self) -> Option<Range<i64>> {
+        let (first, end) = (self.at + self.before, self.at + self.after);
+        (first < end).then(|| first + (-first).rem_euclid(60)..end)
     }
 
     /// The one change after second `from` and up to second `to`, whose offsets differ.
-    pub(super) fn between(seconds_ahead_at: impl Fn(i64) -> i64, from: i64, to: i64) -> Self {
+    fn between(seconds_ahead_at: impl Fn(i64) -> i64, from: i64, to: i64) -> Self {
         let (before, after) = (seconds_ahead_at(from), seconds_ahead_at(to));
         let (mut old, mut at) = (from, to);
         while at - old > 1 {

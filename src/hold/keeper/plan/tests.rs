@@ -1,6 +1,7 @@
 //! The plan beside a model that knows only what was granted, asked, answered and given back, and what the store has.
 
 use std::iter;
+use std::ptr::addr_eq;
 use std::sync::{Mutex, mpsc};
 use std::thread;
 
@@ -8,8 +9,9 @@ use chrono::DateTime;
 use fastrand::Rng;
 
 use super::*;
+use crate::hold::at_work::{NO_THREAD, this_thread};
+use crate::hold::cancellation::Cancellation;
 use crate::hold::keeper::exit_release::FEW_SECONDS;
-use crate::hold::tenure::{NO_THREAD, this_thread};
 use crate::lease::request::Lease;
 use crate::lease::{owner::Owner, request::LeaseRequest, token::FencingToken};
 use crate::store::event_mutex::description::Description;
@@ -79,8 +81,8 @@ struct Asked {
 /// What is known of one lease.
 #[expect(clippy::struct_excessive_bools, reason = "each is something that has happened to it, or has not")]
 struct Known {
-    tenure: Arc<Tenure>,
-    run: RunId,
+    run: Arc<Cancellation>,
+    id: RunId,
     lease: Lease,
     name: usize,
     renewal: Renewal,
@@ -126,8 +128,8 @@ impl Known {
         (!rest.is_zero()).then_some(rest)
     }
 
-    fn tenure(&self) -> &Arc<Tenure> {
-        &self.tenure
+    fn run(&self) -> &Arc<Cancellation> {
+        &self.run
     }
 }
 
@@ -203,16 +205,16 @@ impl World {
         let stopping = [Duration::ZERO, term.get() / 4][self.random.usize(..2)];
         let (began, grant) = (self.now(), Grant::of(lease.clone()));
         let held_for = at_least.and_then(|at_least| Term::new(at_least).ok());
-        let tenure = Tenure::new(self.clock.clone(), Some(grant), began, held_for, stopping);
-        let tenure = Arc::new(tenure);
-        let run = RunId { event: lease.owner().to_string().into(), occurrence: DateTime::UNIX_EPOCH };
-        let due = self.plan.keep(&tenure, &lease, renewal);
+        let held = HeldLease::new(self.clock.clone(), Some(grant), began, held_for, stopping);
+        let run = Arc::new(Cancellation::new(held));
+        let id = RunId { event: lease.owner().to_string().into(), occurrence: DateTime::UNIX_EPOCH };
+        let due = self.plan.keep(Arc::clone(&run) as _, renewal).expect("it has a lease");
         self.alarm = Some(self.alarm.map_or(due, |alarm| alarm.min(due)));
         // Whoever has lost it in the store does not know yet.
         self.known.iter_mut().filter(|known| known.name == name).for_each(|known| known.broken = true);
         let mut known = Known {
-            tenure,
             run,
+            id,
             lease,
             name,
             renewal,
@@ -248,7 +250,7 @@ impl World {
 
     fn release_one(&mut self, which: usize) {
         let (now, known) = (self.now(), &mut self.known[which]);
-        let ended = known.tenure().end_renewal();
+        let ended = known.run().held().begin_release();
         if known.is_live(now) {
             let lease = ended.unwrap_or_else(|| known.lease.clone());
             let deadline = known.deadline.plus(known.stopping);
@@ -256,7 +258,7 @@ impl World {
         }
         known.over = true;
         if known.overdue.take().is_some() {
-            self.plan.has_ended(&known.tenure);
+            self.plan.has_ended(&*known.run);
         }
         // It may be lost on its way, and the lease stays until its term is over.
         let held = &mut self.store[known.name];
@@ -275,7 +277,7 @@ impl World {
     fn expect_end(&mut self) {
         let overdue = self.now().plus(TERMS[1].mul_f64(self.random.f64()));
         if let Some(known) = self.known.last_mut().filter(|known| known.overdue.is_none()) {
-            self.plan.expect_end(&known.tenure, &known.run, overdue);
+            self.plan.expect_end(Arc::clone(&known.run) as _, &known.id, overdue);
             known.overdue = Some(overdue);
             self.alarm = Some(self.alarm.map_or(overdue, |alarm| alarm.min(overdue)));
         }
@@ -287,9 +289,9 @@ impl World {
             let Some(known) = self.known.last_mut() else { return };
             known.here = !known.here;
             if known.here {
-                known.tenure().is_performed_here();
+                known.run().at_work().begins_here();
             } else {
-                known.tenure().has_been_performed();
+                known.run().at_work().ends();
             }
             return;
         }
@@ -359,14 +361,14 @@ impl World {
             Step::Do(KeeperJob::LogOverdue(told)) => {
                 assert_eq!(told.len(), overdue, "all are told of that are overdue");
                 for run in told {
-                    let known = self.known.iter_mut().find(|known| known.run.event == run.event);
+                    let known = self.known.iter_mut().find(|known| known.id.event == run.event);
                     let overdue = known.and_then(|known| known.overdue.take());
                     assert!(overdue.is_some_and(|overdue| overdue <= now), "told of although it is not overdue");
                 }
                 self.alarm = Some(now);
             }
-            Step::Do(KeeperJob::LogLost(lost)) => {
-                assert!(lost.iter().all(|tenure| tenure.is_lost()), "what was given back is not lost");
+            Step::Do(KeeperJob::TellLost(lost)) => {
+                assert!(lost.iter().all(|run| run.held().is_lost()), "what was given back is not lost");
                 self.alarm = Some(now);
             }
             Step::Do(KeeperJob::Renew(batch)) => {
@@ -400,8 +402,10 @@ impl World {
     /// The leases of a batch, which are all that are held with its term, and of which one is due.
     #[track_caller]
     fn whose(&self, batch: &DueRenewals, now: Moment) -> Vec<usize> {
-        let place = |tenure: &Arc<Tenure>| self.known.iter().position(|known| Arc::ptr_eq(known.tenure(), tenure));
-        let whose: Vec<_> = batch.tenures.iter().map(|tenure| place(tenure).expect("it was granted")).collect();
+        let of = |known: &Known| Arc::as_ptr(known.run());
+        let place =
+            |holder: &Arc<dyn HoldsLease>| self.known.iter().position(|known| addr_eq(of(known), Arc::as_ptr(holder)));
+        let whose: Vec<_> = batch.holders.iter().map(|holder| place(holder).expect("it was granted")).collect();
         let renewed = |known: &Known| known.renewal == Renewal::WhileItRuns && known.lease.term() == batch.term;
         let held = |known: &Known| known.is_live(now) && renewed(known);
         let mut sorted = whose.clone();
@@ -463,9 +467,9 @@ impl World {
         let now = self.now();
         for (which, known) in self.known.iter().enumerate() {
             let live = known.is_live(now);
-            assert_eq!(known.tenure().deadline_at(now), live.then_some(known.deadline), "the deadline of {which}");
-            assert_eq!(known.tenure().gone_by(now).is_none(), live, "whether {which} has gone");
-            assert_eq!(known.tenure().reason().is_none(), live, "whether {which} may go on");
+            assert_eq!(known.run().held().deadline_at(now), live.then_some(known.deadline), "the deadline of {which}");
+            assert_eq!(known.run().held().gone_by(now).is_none(), live, "whether {which} has gone");
+            assert_eq!(known.run().reason().is_none(), live, "whether {which} may go on");
             if live && !known.broken {
                 let held = self.store[known.name].filter(|(owner, _)| *owner == known.lease.owner());
                 assert!(
@@ -537,13 +541,14 @@ fn start() -> (ManualClock, Clock, Plan) {
 }
 
 #[track_caller]
-fn granted(plan: &mut Plan, name: &str, term: Duration, clock: &Clock) -> Arc<Tenure> {
+fn granted(plan: &mut Plan, name: &str, term: Duration, clock: &Clock) -> Arc<Cancellation> {
     let (name, term) = (MutexName::lease(name).expect("a name"), Term::new(term).expect("a term"));
     let lease = LeaseRequest::new(name, term, clock).granted(FencingToken::new(1));
     let grant = Some(Grant::of(lease.clone()));
-    let tenure = Arc::new(Tenure::new(clock.clone(), grant, clock.moment(), None, Duration::ZERO));
-    plan.keep(&tenure, &lease, Renewal::WhileItRuns);
-    tenure
+    let held = HeldLease::new(clock.clone(), grant, clock.moment(), None, Duration::ZERO);
+    let run = Arc::new(Cancellation::new(held));
+    plan.keep(Arc::clone(&run) as _, Renewal::WhileItRuns).expect("it has a lease");
+    run
 }
 
 /// The next batch, at its time; `None`: no lease is left.
@@ -551,7 +556,7 @@ fn next_batch(plan: &mut Plan, clock: &ManualClock) -> Option<KeeperJob> {
     loop {
         let now = Clock::from(clock).moment();
         match plan.next_step(now) {
-            Step::Do(KeeperJob::LogLost(_)) => {}
+            Step::Do(KeeperJob::TellLost(_)) => {}
             Step::Do(job) => return Some(job),
             Step::Wait(until) => {
                 assert!(now < until, "the thread would not sleep");
@@ -566,7 +571,7 @@ fn next_batch(plan: &mut Plan, clock: &ManualClock) -> Option<KeeperJob> {
 fn ten_errors_and_then_a_success_keep_the_lease() {
     for term in TERMS {
         let (manual, clock, mut plan) = start();
-        let tenure = granted(&mut plan, "reports", term, &clock);
+        let run = granted(&mut plan, "reports", term, &clock);
         for _ in 0..10 {
             let job = next_batch(&mut plan, &manual).expect("it is renewed");
             plan.job_done(&job, vec![Err(outage())], clock.moment());
@@ -575,7 +580,7 @@ fn ten_errors_and_then_a_success_keep_the_lease() {
         let asked = clock.moment();
         manual.advance(term / 100);
         plan.job_done(&job, vec![Ok(true)], clock.moment());
-        assert_eq!(tenure.deadline_at(clock.moment()), Some(asked.plus(term)), "{term:?}");
+        assert_eq!(run.held().deadline_at(clock.moment()), Some(asked.plus(term)), "{term:?}");
     }
 }
 
@@ -583,14 +588,14 @@ fn ten_errors_and_then_a_success_keep_the_lease() {
 fn a_store_that_is_out_is_asked_a_dozen_times_and_more_until_the_deadline_and_not_all_the_time() {
     for term in TERMS {
         let (manual, clock, mut plan) = start();
-        let tenure = granted(&mut plan, "reports", term, &clock);
+        let run = granted(&mut plan, "reports", term, &clock);
         let mut asked = Vec::new();
         while let Some(job) = next_batch(&mut plan, &manual) {
             asked.push(clock.moment());
             assert!(asked.len() < 1000, "{term:?}: it is asked again at once");
             plan.job_done(&job, vec![Err(outage())], clock.moment());
         }
-        assert_eq!(tenure.gone_since(), Some(clock.moment()), "it is found lost at its deadline");
+        assert_eq!(run.held().gone_by(clock.moment()), Some(clock.moment()), "it is found lost at its deadline");
         assert!((12..30).contains(&asked.len()), "{term:?}: asked {} times", asked.len());
         let pauses: Vec<_> = asked.windows(2).map(|pair| pair[1].since(pair[0])).collect();
         assert!(pauses.is_sorted() && pauses[0] >= MILLISECOND && pauses[11] == term / 30, "{pauses:?}");
@@ -620,12 +625,12 @@ fn two_hundred_leases_are_one_batch_for_each_third_of_their_term() {
 fn whatever_the_answer_nobody_waits_for_it_any_longer() {
     for answer in [Ok(true), Ok(false), Err(outage())] {
         let (manual, clock, mut plan) = start();
-        let tenure = granted(&mut plan, "reports", TERMS[1], &clock);
+        let run = granted(&mut plan, "reports", TERMS[1], &clock);
         let job = next_batch(&mut plan, &manual).expect("it is renewed");
         plan.job_done(&job, vec![answer.clone()], clock.moment());
         let (end, ended) = mpsc::channel();
         thread::spawn(move || {
-            tenure.wait_for_its_renewal(Moment::NEVER);
+            run.held().wait_for_its_renewal(&clock.waiting(&run), Moment::NEVER);
             end.send(())
         });
         assert_eq!(ended.recv_timeout(Duration::from_secs(30)), Ok(()), "{answer:?}");
@@ -637,22 +642,22 @@ fn what_was_given_back_is_not_remembered_for_ever() {
     let (_manual, clock, mut plan) = start();
     let kept = granted(&mut plan, "reports", TERMS[2], &clock);
     for name in 0..10 * PURGE_NEVER_BELOW {
-        granted(&mut plan, &format!("report {name}"), TERMS[2], &clock).end_renewal();
+        granted(&mut plan, &format!("report {name}"), TERMS[2], &clock).held().begin_release();
     }
     assert!(plan.entries.len() <= 2 * PURGE_NEVER_BELOW, "{} names", plan.entries.len());
-    let holder = plan.holder(kept.lease().expect("it was granted").name(), clock.moment());
-    assert!(holder.is_some_and(|holder| Arc::ptr_eq(&holder, &kept)));
+    let holder = plan.holder(kept.held().lease().expect("it was granted").name(), clock.moment());
+    assert!(holder.is_some_and(|holder| std::ptr::eq(holder, kept.held())));
 }
 
 #[test]
 fn a_renewal_that_is_never_answered_is_waited_for_until_the_lease_is_over() {
     let (manual, clock, mut plan) = start();
-    let tenure = granted(&mut plan, "reports", TERMS[1], &clock);
+    let run = granted(&mut plan, "reports", TERMS[1], &clock);
     next_batch(&mut plan, &manual).expect("it is renewed");
     let (end, ended) = mpsc::channel();
-    let deadline = tenure.lease().expect("it was granted").deadline();
+    let deadline = run.held().lease().expect("it was granted").deadline();
     thread::spawn(move || {
-        tenure.wait_for_its_renewal(deadline);
+        run.held().wait_for_its_renewal(&clock.waiting(&run), deadline);
         end.send(())
     });
     assert!(ended.recv_timeout(MILLISECOND * 50).is_err(), "it is waited for");

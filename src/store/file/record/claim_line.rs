@@ -90,7 +90,7 @@ impl<'a> ClaimLine<'a> {
 pub(super) fn claim_line(name: &MutexName, hash: ClaimHash, holder: &Holder) -> [u8; CLAIM_LEN] {
     let what = match name.occurrence() {
         Some(occurrence) => format!("{occurrence:?}"),
-        None => escaped(name.period().or(name.marked()).unwrap_or_default()).into_owned(),
+        None => escaped(name.period().or(name.marked()).unwrap_or_default()),
     };
     let text = format!(
         "claim {} token {:020} until {} since {} owner {} host {} for {what} {}",

@@ -141,7 +141,7 @@ impl Claims<'_> {
             claims.extend(claim.hash().map(|hash| (hash, slot)));
         })?;
         // The next grant will not meet it, and its token must not make it look granted.
-        ungranted.iter().try_for_each(|slot| self.free(*slot))?;
+        ungranted.iter().try_for_each(|slot| self.write_at(*slot, &ClaimLine::FREE))?;
         Ok(ClaimIndex::build(file, &claims, room.unwrap_or(0), self.last_claim))
     }
 
@@ -188,15 +188,13 @@ impl Claims<'_> {
     /// Frees the slot of a claim that was not granted.
     pub(super) fn take_back(&self, written: &WrittenClaim) {
         // Should this fail, its token says so.
-        let _ = self.free(written.slot);
+        let _ = self.write_at(written.slot, &ClaimLine::FREE);
     }
 
-    pub(super) fn rewrite(&self, slot: ClaimSlot, name: &MutexName, holder: &Holder) -> Result<(), FileError> {
-        self.write_at(slot, &claim_line(name, ClaimHash::of(name), holder))
-    }
-
-    pub(super) fn free(&self, slot: ClaimSlot) -> Result<(), FileError> {
-        self.write_at(slot, &ClaimLine::FREE)
+    /// Writes who holds the claim of `name` in `slot`. `None`: nobody any more.
+    pub(super) fn rewrite(&self, slot: ClaimSlot, name: &MutexName, holder: Option<&Holder>) -> Result<(), FileError> {
+        let line = holder.map_or(ClaimLine::FREE, |holder| claim_line(name, ClaimHash::of(name), holder));
+        self.write_at(slot, &line)
     }
 
     /// The highest token of all claims.

@@ -29,24 +29,6 @@ pub(crate) struct LockedRecord<'a> {
     pub(super) _lock: RecordLock<'a>,
 }
 
-/// Who holds a name.
-pub(crate) enum HeldBy {
-    Nobody,
-    Known(Holder),
-    /// The record was torn, and somebody who may be the holder still lives.
-    Unknown,
-}
-
-impl HeldBy {
-    pub(crate) fn named(self, name: MutexName) -> Option<Held> {
-        match self {
-            Self::Nobody => None,
-            Self::Known(holder) => Some(Held::new(name, Some(holder))),
-            Self::Unknown => Some(Held::new(name, None)),
-        }
-    }
-}
-
 /// The answer to an admission, and what follows from it.
 pub(crate) struct Decided {
     pub(crate) answer: Admitted,
@@ -89,20 +71,21 @@ impl LockedRecord<'_> {
         Ok(self)
     }
 
-    pub(crate) fn held_by(&mut self, name: &MutexName) -> Result<HeldBy, FileError> {
-        if name.is_claim() {
-            let taken = self.claims().find(name)?.taken;
-            return Ok(taken.map_or(HeldBy::Nobody, |(holder, _)| HeldBy::Known(holder.seen_at(self.now))));
-        }
-        Ok(match &self.known.state.lease {
+    /// Who holds `name`. The holder is not known if the record was torn, and somebody who may be the holder still lives.
+    pub(crate) fn held_by(&mut self, name: &MutexName) -> Result<Option<Held>, FileError> {
+        let holder = match &self.known.state.lease {
+            _ if name.is_claim() => match self.claims().find(name)?.taken {
+                Some((holder, _)) => Some(holder),
+                None => return Ok(None),
+            },
             LeaseState::Held { holder, end } if self.lasts(holder, *end, None)? => {
-                let holder = holder.clone().seen_at(self.now);
                 let may_outlive_its_process = matches!(end, LeaseEnd::Life(_));
-                HeldBy::Known(if may_outlive_its_process { noting_if_ended(holder) } else { holder })
+                Some(if may_outlive_its_process { noting_if_ended(holder.clone()) } else { holder.clone() })
             }
-            LeaseState::Unknown if is_any_alive(self.paths)? => HeldBy::Unknown,
-            _ => HeldBy::Nobody,
-        })
+            LeaseState::Unknown if is_any_alive(self.paths)? => None,
+            _ => return Ok(None),
+        };
+        Ok(Some(Held::new(name.clone(), holder.map(|holder| holder.seen_at(self.now)))))
     }
 
     /// Whether a lease is held now. A look at its life file is saved if the caller has that in hand.
@@ -129,14 +112,12 @@ impl LockedRecord<'_> {
     pub(crate) fn admit(
         &mut self,
         admission: &Admission,
-        excluded_by: HeldBy,
+        excluded_by: Option<Held>,
         spare: &mut Option<LifeFile>,
     ) -> Result<Decided, FileError> {
         let refused = |answer| Ok(Decided { answer, life: None, superseded: None });
-        match excluded_by {
-            HeldBy::Nobody => {}
-            HeldBy::Known(holder) => return refused(Admitted::Excluded(Some(holder))),
-            HeldBy::Unknown => return refused(Admitted::Excluded(None)),
+        if let Some(held) = excluded_by {
+            return refused(Admitted::Excluded(held.into_holder()));
         }
         let mut room = None;
         if let Some(claim) = admission.claim() {
@@ -148,11 +129,10 @@ impl LockedRecord<'_> {
         }
         let mut life = None;
         if let Some(lease) = admission.lease() {
-            match self.held_by(lease.name())? {
-                HeldBy::Nobody => life = Some(LifeLock::take(self.paths, lease.owner().pid(), spare.take())?),
-                HeldBy::Known(holder) => return refused(Admitted::LeaseTaken(Some(holder))),
-                HeldBy::Unknown => return refused(Admitted::LeaseTaken(None)),
+            if let Some(held) = self.held_by(lease.name())? {
+                return refused(Admitted::LeaseTaken(held.into_holder()));
             }
+            life = Some(LifeLock::take(self.paths, lease.owner().pid(), spare.take())?);
         }
         let grant = admission.granted(FencingToken::after(Some(self.known.state.last), self.now));
         let superseded = self.write_grant(&grant, room, life.as_ref())?;
@@ -199,9 +179,10 @@ impl LockedRecord<'_> {
         life: Option<&LifeLock>,
     ) -> Result<bool, FileError> {
         let Some((holder, part)) = self.find_own(lease, life)? else { return Ok(false) };
-        let Some(rest) = rest else { return self.free(part).map(|()| true) };
-        let part = if let RecordPart::Lease(_) = part { RecordPart::Lease(LeaseEnd::Term) } else { part };
-        self.write_entry(lease, holder.held_until(wall_plus(self.now, rest.get())), part)
+        let part =
+            if let (RecordPart::Lease(_), Some(_)) = (part, rest) { RecordPart::Lease(LeaseEnd::Term) } else { part };
+        let rest = rest.map(|rest| holder.held_until(wall_plus(self.now, rest.get())));
+        self.write_entry(lease.name(), part, rest).map(|()| true)
     }
 
     /// Lets the lease last as long as its life file is locked, whatever its term. `false`: it was not its owner's, or was
@@ -210,7 +191,7 @@ impl LockedRecord<'_> {
     pub(crate) fn bind_to_life(&mut self, lease: &Lease) -> Result<bool, FileError> {
         match self.find_own(lease, None)? {
             Some((holder, RecordPart::Lease(LeaseEnd::TermOrLife(life) | LeaseEnd::Life(life)))) => {
-                self.write_lease(LeaseState::Held { holder, end: LeaseEnd::Life(life) }).map(|()| true)
+                self.write_entry(lease.name(), RecordPart::Lease(LeaseEnd::Life(life)), Some(holder)).map(|()| true)
             }
             _ => Ok(false),
         }
@@ -232,12 +213,12 @@ impl LockedRecord<'_> {
     pub(crate) fn break_open(&mut self, name: &MutexName) -> Result<Broken, FileError> {
         if name.is_claim() {
             let Some((_, slot)) = self.claims().find(name)?.taken else { return Ok(Broken::NotHeld) };
-            return self.free(RecordPart::Claim(slot)).map(|()| Broken::Freed);
+            return self.claims().rewrite(slot, name, None).map(|()| Broken::Freed);
         }
-        let broken = match self.held_by(name)? {
-            HeldBy::Nobody => return Ok(Broken::NotHeld),
-            HeldBy::Known(holder) if holder.has_ended() => Broken::FreedWhileRunning(holder),
-            HeldBy::Known(_) | HeldBy::Unknown => Broken::Freed,
+        let Some(held) = self.held_by(name)? else { return Ok(Broken::NotHeld) };
+        let broken = match held.into_holder() {
+            Some(holder) if holder.has_ended() => Broken::FreedWhileRunning(holder),
+            _ => Broken::Freed,
         };
         self.write_lease(LeaseState::Free).map(|()| broken)
     }
@@ -262,21 +243,16 @@ impl LockedRecord<'_> {
     /// Changes the entry of `lease`. `false`: it was not its owner's.
     fn rewrite(&mut self, lease: &Lease, change: impl FnOnce(Holder) -> Holder) -> Result<bool, FileError> {
         let Some((holder, part)) = self.find_own(lease, None)? else { return Ok(false) };
-        self.write_entry(lease, change(holder), part)
+        self.write_entry(lease.name(), part, Some(change(holder))).map(|()| true)
     }
 
-    fn write_entry(&mut self, lease: &Lease, holder: Holder, part: RecordPart) -> Result<bool, FileError> {
+    /// Writes who holds `name`. `None`: nobody any more.
+    fn write_entry(&mut self, name: &MutexName, part: RecordPart, holder: Option<Holder>) -> Result<(), FileError> {
         match part {
-            RecordPart::Lease(end) => self.write_lease(LeaseState::Held { holder, end })?,
-            RecordPart::Claim(slot) => self.claims().rewrite(slot, lease.name(), &holder)?,
-        }
-        Ok(true)
-    }
-
-    fn free(&mut self, part: RecordPart) -> Result<(), FileError> {
-        match part {
-            RecordPart::Lease(_) => self.write_lease(LeaseState::Free),
-            RecordPart::Claim(slot) => self.claims().free(slot),
+            RecordPart::Lease(end) => {
+                self.write_lease(holder.map_or(LeaseState::Free, |holder| LeaseState::Held { holder, end }))
+            }
+            RecordPart::Claim(slot) => self.claims().rewrite(slot, name, holder.as_ref()),
         }
     }
 

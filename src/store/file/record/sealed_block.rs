@@ -1,9 +1,7 @@
 //! Blocks of text with a checksum, as the parts of a record are written, and the texts of names and times in them.
 
-use std::borrow::Cow;
-use std::fmt::Write;
-
 use chrono::{DateTime, Datelike, SecondsFormat, Timelike, Utc};
+use percent_encoding::{NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 
 /// The last line of a block: `crc32 1a2b3c4d`, over all that stands before it.
 const SEAL_LEN: usize = "crc32 00000000\n".len();
@@ -41,34 +39,23 @@ pub(super) fn clipped(text: &str, bytes: usize) -> &str {
 }
 
 /// `text` on one line: control characters and `%` become the `%XX` of their bytes.
-pub(super) fn escaped(text: &str) -> Cow<'_, str> {
-    let special = |char: char| char == '%' || char.is_control();
-    if !text.contains(special) {
-        return Cow::Borrowed(text);
-    }
-    let mut line = String::with_capacity(text.len() + 16);
+pub(super) fn escaped(text: &str) -> String {
+    let mut line = String::with_capacity(text.len());
     for char in text.chars() {
-        if special(char) {
-            for byte in char.encode_utf8(&mut [0; 4]).bytes() {
-                let _ = write!(line, "%{byte:02X}");
-            }
+        if char == '%' || char.is_control() {
+            line.extend(utf8_percent_encode(char.encode_utf8(&mut [0; 4]), NON_ALPHANUMERIC));
         } else {
             line.push(char);
         }
     }
-    Cow::Owned(line)
+    line
 }
 
 /// The text of an [`escaped`] one.
 pub(super) fn unescaped(line: &str) -> Option<String> {
-    let mut parts = line.split('%');
-    let mut text = parts.next()?.as_bytes().to_vec();
-    for part in parts {
-        let (byte, plain) = part.split_at_checked(2)?;
-        text.push(u8::from_str_radix(byte, 16).ok()?);
-        text.extend_from_slice(plain.as_bytes());
-    }
-    String::from_utf8(text).ok()
+    let text = percent_decode_str(line).decode_utf8().ok()?;
+    // Other ways to write a text are not ours.
+    (escaped(&text) == line).then(|| text.into_owned())
 }
 
 /// A time as RFC 3339 writes it, always as wide, so that texts compare as their times do.

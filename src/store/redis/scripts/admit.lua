@@ -1,22 +1,22 @@
 -- Decides on admissions: each is a lease, a claim, or both, and is granted whole or not at all.
 --
 -- KEYS[1]  the last token that was granted
--- KEYS     behind it for each admission the name that excludes it, unless it is the same as for the one before, its claim
---          and its lease, as far as it has them; no admission of this call changes a name that excludes another
+-- KEYS     behind it for each admission its claim and its lease, as far as it has them; before the first of those that are
+--          excluded by a name, that name; no admission of this call changes a name that excludes another
 -- ARGV[1]  the time of this server, in microseconds with 16 digits, before which it was not asked
 -- ARGV[2]  that from which on nobody waits for the answer
 -- ARGV[3]  what an entry says about its holder, behind the owner, the token and the term
 -- ARGV[4]  how long the token outlives its grant, in milliseconds
--- ARGV     behind it for each admission the number at the end of its owner; before that, as far as it is not as it was
---          for the one before: '@' and the rest of the owner, 'c' and the term of its claim in milliseconds, 'l' and the
---          term of its lease; 'u' and '1' where the next key is the name that excludes it from here on; 'c', 'l' or 'u'
---          alone if it has none. Few are different, and each text costs its time.
+-- ARGV     behind it for each admission the number at the end of its owner; before that, where it is not as it was for the
+--          one before: '@' and the terms of its claim and of its lease in milliseconds, 0 if it has none; 0, 1 if what
+--          excludes the one before excludes it too, or 2 if the next key does; and the rest of its owner. Few are different,
+--          and each text costs its time.
 --
 -- Returns the time of this server in microseconds, the token of all that is granted, and for each exception its number
--- from 1 on, and why: 'claim' or 'lease' was taken, with its entry and the milliseconds that it has left; 'excluded', with
--- the same, or with an empty text where what excludes is no text; 'foreign', with the key at which something else is;
--- 'ours', with its entry, was granted before to the same owner, whose answer was lost. Whoever asked too late, or before the clock was set back, gets the time alone: nothing was done. Where the server
--- takes no writes, its error is the answer; where the last token is damaged, that is an error too.
+-- from 1 on, why, an entry, and the milliseconds that it has left: 'claim' or 'lease' was taken; 'excluded', with an empty
+-- text where what excludes is no text; 'ours' was granted before to the same owner, whose answer was lost. Where the server
+-- takes no writes, its error is the answer; where the last token is damaged, that is an error too. Whoever asked too late, or
+-- before the clock was set back, gets the error LATE: nothing was done.
 --
 -- What would be held for longer than its term is shortened to that: the clock was set back since it was granted or extended.
 --
@@ -28,7 +28,7 @@ local call, keys, args = redis.call, KEYS, ARGV
 local time = call('TIME')
 local now = string.sub('0000000000' .. time[1], -10) .. string.sub('000000' .. time[2], -6)
 if now < args[1] or now >= args[2] then
-  return { now }
+  return redis.error_reply('LATE nobody waits for the answer any more, or the clock was set back')
 end
 
 local token = now
@@ -58,7 +58,7 @@ local byte, find, match, sub = string.byte, string.find, string.match, string.su
 local function taken(number, what, key, owner)
   local found = redis.pcall('GET', key)
   if type(found) ~= 'string' then
-    answer[#answer + 1] = { number, 'foreign', key }
+    answer[#answer + 1] = { number, what, 'what is at ' .. key, -1 }
   elseif find(found, owner .. ' ', 1, true) == 1 then
     return found
   else
@@ -82,22 +82,19 @@ local function held(key)
 end
 
 local at, number = 1, 0
-local process, claim_term, lease_term, excluded = '', nil, nil, false
+local process, claim_term, lease_term, excluded
 local claim_entry, lease_entry
 for arg = 5, #args do
   local text = args[arg]
-  local kind = byte(text)
-  if kind == 64 then -- @
-    process = sub(text, 2)
-  elseif kind == 99 then -- c
-    claim_term = #text > 1 and sub(text, 2)
+  if byte(text) == 64 then -- @
+    local is_excluded
+    claim_term, lease_term, is_excluded, process = match(text, '^@(%d+) (%d+) (%d) (%S+)$')
+    claim_term, lease_term = claim_term ~= '0' and claim_term, lease_term ~= '0' and lease_term
     claim_entry = claim_term and granted .. claim_term .. args[3]
-  elseif kind == 108 then -- l
-    lease_term = #text > 1 and sub(text, 2)
     lease_entry = lease_term and granted .. lease_term .. args[3]
-  elseif kind == 117 then -- u
-    excluded = #text > 1
-    if excluded then
+    if is_excluded == '0' then
+      excluded = nil
+    elseif is_excluded == '2' then
       at = at + 1
       excluded = held(keys[at])
     end
@@ -135,7 +132,7 @@ for arg = 5, #args do
     local granted_now = leased or (not lease_term and claimed)
     local held = lease or (not lease_term and claim)
     if held and not granted_now then
-      answer[#answer + 1] = { number, 'ours', held }
+      answer[#answer + 1] = { number, 'ours', held, 0 }
     end
   end
 end

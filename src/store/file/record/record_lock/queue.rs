@@ -2,25 +2,21 @@
 //! other processes.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::thread::{self, Thread};
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use crate::base::process_id;
 use crate::store::file::open_file::FileId;
-use crate::time::clock::Clock;
 
 /// The other side of a `fork` has queues of its own.
 type QueueKey = (u32, FileId);
 
-/// The threads that wait behind the first one, for each record at which a thread is.
-static QUEUES: Mutex<BTreeMap<QueueKey, VecDeque<Arc<Waiter>>>> = Mutex::new(BTreeMap::new());
+/// Tells a thread that its turn has come, or why it will not.
+type Waiter = Sender<Result<(), Arc<str>>>;
 
-struct Waiter {
-    thread: Thread,
-    /// Its turn, or why it will not come.
-    answer: OnceLock<Result<(), Arc<str>>>,
-}
+/// The threads that wait behind the first one, for each record at which a thread is.
+static QUEUES: Mutex<BTreeMap<QueueKey, VecDeque<Waiter>>> = Mutex::new(BTreeMap::new());
 
 /// The first thread of a queue. When this is dropped, the next thread is the first.
 #[derive(Debug)]
@@ -30,36 +26,31 @@ impl QueueHead {
     /// Waits until all threads have gone that came to this record before.
     pub(super) fn wait_for(record: FileId, limit: Duration) -> Result<Self, Arc<str>> {
         let key = (process_id::current(), record);
-        let waiter = {
+        let turn = {
             let mut queues = queues();
             let Some(queue) = queues.get_mut(&key) else {
                 queues.insert(key, VecDeque::new());
                 return Ok(Self(key));
             };
-            let waiter = Arc::new(Waiter { thread: thread::current(), answer: OnceLock::new() });
-            queue.push_back(Arc::clone(&waiter));
-            waiter
+            let (waiter, turn) = channel();
+            queue.push_back(waiter);
+            turn
         };
-        let clock = Clock::system();
-        let over = clock.moment().plus(limit);
-        while waiter.answer.get().is_none() && clock.moment() < over {
-            thread::park_timeout(over.since(clock.moment()));
-        }
-        let mut queues = queues();
-        if let Some(answer) = waiter.answer.get() {
-            return answer.clone().map(|()| Self(key));
-        }
-        if let Some(queue) = queues.get_mut(&key) {
-            queue.retain(|other| !Arc::ptr_eq(other, &waiter));
-        }
-        Err(format!("other threads of this process have been at it for {} s", limit.as_secs()).into())
+        let answer = turn.recv_timeout(limit).or_else(|_| {
+            // The turn may have come just now. Later it can't: whoever is gone is left out.
+            let _queues = queues();
+            let turn = turn;
+            turn.try_recv()
+        });
+        let too_long = || format!("other threads of this process have been at it for {} s", limit.as_secs()).into();
+        answer.unwrap_or_else(|_| Err(too_long())).map(|()| Self(key))
     }
 
     /// Gives up, and makes all who wait behind do the same: they would wait for the same thing.
     pub(super) fn give_up(self, why: &Arc<str>) {
         let waiting = queues().get_mut(&self.0).map(std::mem::take).unwrap_or_default();
         for waiter in waiting {
-            waiter.tell(Err(Arc::clone(why)));
+            let _ = waiter.send(Err(Arc::clone(why)));
         }
     }
 }
@@ -67,21 +58,16 @@ impl QueueHead {
 impl Drop for QueueHead {
     fn drop(&mut self) {
         let mut queues = queues();
-        match queues.get_mut(&self.0).and_then(VecDeque::pop_front) {
-            Some(next) => next.tell(Ok(())),
-            None => drop(queues.remove(&self.0)),
+        while let Some(next) = queues.get_mut(&self.0).and_then(VecDeque::pop_front) {
+            if next.send(Ok(())).is_ok() {
+                return;
+            }
         }
+        queues.remove(&self.0);
     }
 }
 
-impl Waiter {
-    fn tell(&self, answer: Result<(), Arc<str>>) {
-        let _ = self.answer.set(answer);
-        self.thread.unpark();
-    }
-}
-
-fn queues() -> MutexGuard<'static, BTreeMap<QueueKey, VecDeque<Arc<Waiter>>>> {
+fn queues() -> MutexGuard<'static, BTreeMap<QueueKey, VecDeque<Waiter>>> {
     // No code that can panic runs while they are half-changed.
     QUEUES.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -89,6 +75,7 @@ fn queues() -> MutexGuard<'static, BTreeMap<QueueKey, VecDeque<Arc<Waiter>>>> {
 #[cfg(test)]
 mod tests {
     use std::sync::mpsc;
+    use std::thread;
 
     use super::*;
 
@@ -144,6 +131,9 @@ mod tests {
         let first = QueueHead::wait_for(record, LIMIT).unwrap();
         let error = thread::scope(|scope| scope.spawn(|| QueueHead::wait_for(record, Duration::ZERO)).join().unwrap());
         assert_eq!(&*error.unwrap_err(), "other threads of this process have been at it for 0 s");
-        assert!(queues()[&first.0].is_empty());
+        let mut served = ten_behind(first, drop);
+        served.sort();
+        assert_eq!(served, (0..10).map(Ok).collect::<Vec<_>>(), "those behind it have their turns");
+        assert!(!queues().contains_key(&(process_id::current(), record)));
     }
 }

@@ -1,10 +1,9 @@
 //! A value that each process has for itself, so that a child made by `fork` does not use its parent's connections.
 
-use std::fmt;
 use std::mem;
 use std::sync::OnceLock;
 
-use crate::base::process_id;
+use super::process_id;
 
 /// A child finds a new value, and leaves its parent's as it is.
 ///
@@ -58,12 +57,6 @@ impl<T> Drop for PerProcess<T> {
             }
             next = place.next.take();
         }
-    }
-}
-
-impl<T> fmt::Debug for PerProcess<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("PerProcess").finish_non_exhaustive()
     }
 }
 

@@ -1,18 +1,20 @@
 //! The runtime of one connection: it drives an asynchronous driver on the thread that asks, until a given moment.
 
-use std::future::Future;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::thread;
+#[cfg(any(feature = "mysql", feature = "postgres"))]
 use std::time::Duration;
 
 use tokio::runtime::{Builder, Handle, Runtime};
 #[cfg(feature = "postgres")]
 use tokio::task::JoinHandle;
+use tokio::time::timeout;
 
 use crate::time::{clock::Clock, clock::moment::Moment};
 
 /// How long the end of a connection may take.
+#[cfg(any(feature = "mysql", feature = "postgres"))]
 pub(crate) const FAREWELL: Duration = Duration::from_millis(100);
 
 /// What a connection's future is waited for with, on the thread that asks.
@@ -23,19 +25,18 @@ pub(crate) struct DriverRuntime {
 
 impl DriverRuntime {
     pub(crate) fn new() -> io::Result<Self> {
-        Ok(Self { runtime: Some(Builder::new_current_thread().enable_io().enable_time().build()?) })
+        let runtime = Builder::new_current_thread().enable_io().enable_time().build()?;
+        Ok(Self { runtime: Some(runtime) })
     }
 
     /// What comes of it, or that time is up, or that the driver panicked at what it heard. Called [`outside_any_runtime`] of any
     /// runtime.
     pub(crate) fn until<T>(&self, until: Moment, future: impl Future<Output = T>) -> io::Result<T> {
         let runtime = self.runtime.as_ref().ok_or_else(|| io::Error::other("the connection was closed"))?;
-        let left = until.since(Clock::system().moment());
-        let wait = || runtime.block_on(async { tokio::time::timeout(left, future).await });
+        let wait = async { timeout(until.since(Clock::system().moment()), future).await.map_err(io::Error::from) };
         // Whoever it happens on does not ask on this connection again.
-        let waited = catch_unwind(AssertUnwindSafe(wait))
-            .map_err(|_| io::Error::other("the driver panicked at what the server answered"))?;
-        waited.map_err(|_| io::ErrorKind::TimedOut.into())
+        catch_unwind(AssertUnwindSafe(|| runtime.block_on(wait)))
+            .unwrap_or_else(|_| Err(io::Error::other("the driver panicked at what the server answered")))
     }
 
     /// Lets a future go on whenever something is waited for, its end for example.
@@ -55,12 +56,12 @@ impl Drop for DriverRuntime {
 }
 
 /// Calls this where a runtime can be waited for: in a task of one of the application's own, that is another thread.
-pub(super) fn outside_any_runtime<T: Send>(call: impl FnOnce() -> T + Send) -> io::Result<T> {
+pub(crate) fn outside_any_runtime<T: Send>(call: impl FnOnce() -> T + Send) -> io::Result<T> {
     if Handle::try_current().is_err() {
         return Ok(call());
     }
     thread::scope(|scope| {
-        let thread = thread::Builder::new().name("soloist-sql".to_owned()).spawn_scoped(scope, call)?;
+        let thread = thread::Builder::new().name("soloist-server".to_owned()).spawn_scoped(scope, call)?;
         Ok(thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
     })
 }

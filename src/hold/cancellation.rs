@@ -1,0 +1,147 @@
+//! Why a run should stop: its lease is lost, its task took too long, or the process shuts down.
+
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use super::at_work::AtWork;
+use super::held_lease::{HeldLease, HoldsLease};
+use super::sync::{AtomicU64, Ordering};
+use crate::observe::cancel::CancelReason;
+use crate::time::{clock::Waiting, clock::manual::Wake, clock::moment::Moment};
+
+/// What a run holds, and what else ends it. All of it wakes the signal of the lease.
+#[derive(Debug)]
+pub(crate) struct Cancellation {
+    held: HeldLease,
+    at_work: AtWork,
+    /// When the task has taken too long.
+    limit: AtomicU64,
+    /// When the process began to shut down.
+    shut_down: AtomicU64,
+    /// When it will have ended, whatever is still at work.
+    gone_by: AtomicU64,
+}
+
+impl Cancellation {
+    #[inline]
+    pub(crate) fn new(held: HeldLease) -> Self {
+        let never = || AtomicU64::new(Moment::NEVER.to_bits());
+        Self { held, at_work: AtWork::default(), limit: never(), shut_down: never(), gone_by: never() }
+    }
+
+    /// The thread on which the run is performed.
+    #[inline]
+    pub(crate) fn at_work(&self) -> &AtWork {
+        &self.at_work
+    }
+
+    /// The time by which it is cancelled.
+    pub(crate) fn now(&self) -> Moment {
+        self.held.clock().moment()
+    }
+
+    /// Changes something that this run waits for, and wakes it.
+    pub(crate) fn change(&self, change: impl FnOnce()) {
+        self.held.signal().change_silently(change);
+        self.held.signal().wake();
+    }
+
+    /// The task may take until then.
+    pub(crate) fn limit_task_until(&self, limit: Moment) {
+        self.change(|| self.limit.store(limit.to_bits(), Ordering::Release));
+    }
+
+    /// The process shuts down, and will have ended when the `grace` is over: the task should stop.
+    pub(crate) fn shut_down(&self, grace: Duration) {
+        let now = self.now();
+        self.change(|| {
+            self.gone_by.store(now.plus(grace).to_bits(), Ordering::Release);
+            self.shut_down.store(now.to_bits(), Ordering::Release);
+        });
+    }
+
+    /// Why the run should stop; the first reason there was.
+    pub(crate) fn reason(&self) -> Option<CancelReason> {
+        let reason = self.reason_at(self.now());
+        if reason == Some(CancelReason::LeaseLost) {
+            self.held.tell_loss();
+        }
+        reason
+    }
+
+    /// The same, without telling of a loss.
+    #[inline]
+    pub(crate) fn reason_at(&self, now: Moment) -> Option<CancelReason> {
+        // One that was given back would have lasted longer.
+        let lost = self.held.gone_at(now).map_or(Moment::NEVER, |lost| lost.min(now));
+        let [limit, shut_down] = [&self.limit, &self.shut_down].map(moment);
+        match lost.min(limit).min(shut_down) {
+            first if now < first => None,
+            first if first == lost => Some(CancelReason::LeaseLost),
+            first if first == limit => Some(CancelReason::TimedOut),
+            _ => Some(CancelReason::ShuttingDown),
+        }
+    }
+
+    /// Waits until there is a reason to stop, for `timeout` at most.
+    pub(crate) fn wait(self: &Arc<Self>, timeout: Duration) -> Option<CancelReason> {
+        let enough = self.now().plus(timeout);
+        self.wait_while(|now, waiting| {
+            (self.reason_at(now).is_none() && now < enough).then(|| waiting.patience(self.end().min(enough)))
+        });
+        // Not while the signal is locked: this tells of a loss.
+        self.reason()
+    }
+
+    /// Waits as long as `idle`, which is asked at every change, says for how long at most.
+    pub(crate) fn wait_while(self: &Arc<Self>, idle: impl Fn(Moment, &Waiting) -> Option<Duration>) {
+        self.held.signal().wait_while(&self.held.clock().waiting(self), idle);
+    }
+
+    /// The same for a task, which is woken at the next change, and when the keeper finds the lease lost. To be woken at
+    /// [`end`](Self::end) it needs a timer.
+    #[allow(dead_code, reason = "for tasks that are futures, which the models are about")]
+    pub(crate) fn poll_reason(&self, context: &mut Context<'_>) -> Poll<CancelReason> {
+        let look = || self.reason_at(self.now());
+        self.held.signal().look_or_wake(context.waker(), look).map_or(Poll::Pending, Poll::Ready)
+    }
+
+    /// When there will be a reason to stop, as things are.
+    pub(crate) fn end(&self) -> Moment {
+        self.held.end().min(moment(&self.limit)).min(moment(&self.shut_down))
+    }
+
+    /// How long the run may go on as things are; `None`: without end.
+    pub(crate) fn remaining(&self) -> Option<Duration> {
+        let end = self.end();
+        (end < Moment::NEVER).then(|| end.since(self.now()))
+    }
+
+    /// Until when a task that was told to stop may go on: until its lease ends or its process does, and not at all if the
+    /// lease may be another's already.
+    pub(crate) fn last_moment(&self) -> Moment {
+        self.held.last_moment().min(moment(&self.gone_by))
+    }
+}
+
+fn moment(bits: &AtomicU64) -> Moment {
+    Moment::from_bits(bits.load(Ordering::Acquire))
+}
+
+impl HoldsLease for Cancellation {
+    #[inline]
+    fn held(&self) -> &HeldLease {
+        &self.held
+    }
+
+    fn is_at_work_on(&self, thread: usize) -> bool {
+        self.at_work.is_on(thread)
+    }
+}
+
+impl Wake for Cancellation {
+    fn wake(&self) {
+        self.held.signal().wake();
+    }
+}

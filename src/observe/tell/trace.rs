@@ -1,0 +1,225 @@
+//! Notices as events of `tracing`, and as lines on standard error where nothing subscribes; and the spans of ticks and runs.
+//! No other file names `tracing`.
+
+use std::fmt;
+use std::io::{self, Write};
+use std::sync::Once;
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+use tracing::dispatcher::get_default;
+use tracing::field::display;
+use tracing::subscriber::NoSubscriber;
+use tracing::{Dispatch, Span};
+
+use crate::base::escape::{Chain, Named, OneLine};
+use crate::base::{catch_panic::contain, process_id};
+use crate::lease::{holder::Holder, holder::this_host, token::FencingToken};
+use crate::observe::notice::{Notice, ThreadFor};
+use crate::observe::outcome::{Ended, RunOutcome, hook_failure::HookFailure};
+use crate::observe::{cancel::CancelReason, fault::Fault, run_id::RunId, skip_reason::SkipReason};
+use crate::time::clock::shown::Rfc3339;
+
+/// The span of a tick, or of a run.
+#[derive(Clone)]
+pub(crate) struct TraceSpan(Span);
+
+impl TraceSpan {
+    pub(crate) fn of_tick(now: DateTime<Utc>, due: usize) -> Self {
+        Self(tracing::info_span!(target: "soloist", "tick", now = %Rfc3339(now), due))
+    }
+
+    /// At the level `error`, so that a filter that lets failures through lets the name of their event through, too.
+    #[inline]
+    pub(crate) fn of_run(event: &str, occurrence: DateTime<Utc>) -> Self {
+        Self(tracing::error_span!(
+            target: "soloist",
+            "run",
+            event,
+            occurrence = %Rfc3339(occurrence),
+            host = &*this_host(),
+            pid = process_id::current(),
+        ))
+    }
+
+    /// The one that this thread is in.
+    pub(crate) fn current() -> Self {
+        Self(Span::current())
+    }
+
+    /// This thread is in it as long as the guard is there.
+    #[inline]
+    pub(crate) fn enter(&self) -> impl Drop + '_ {
+        self.0.enter()
+    }
+
+    pub(crate) fn in_scope<T>(&self, call: impl FnOnce() -> T) -> T {
+        self.0.in_scope(call)
+    }
+}
+
+/// An event of `tracing`: its level, its fields, its message.
+macro_rules! event {
+    ($level:ident, $($told:tt)*) => { tracing::$level!(target: "soloist", $($told)*) };
+}
+
+/// A line on standard error of what no report has, where nothing subscribes.
+macro_rules! line {
+    ($($text:tt)*) => { print_unless_logged(format_args!($($text)*)) };
+}
+
+/// Writes down a notice. [The guide](crate::guide::logs) lists the fields.
+#[inline]
+pub(super) fn trace(notice: &Notice<'_>) {
+    match notice {
+        Notice::Started(token) => event!(info, token = token.map(FencingToken::get), "started"),
+        Notice::Ended(outcome) => trace_run(outcome),
+        Notice::Skipped(reason) => trace_skip(reason),
+        other => trace_rest(other),
+    }
+}
+
+fn trace_rest(notice: &Notice<'_>) {
+    match *notice {
+        Notice::Started(_) | Notice::Ended(_) | Notice::Skipped(_) => {}
+        Notice::CatchesUp(late) => event!(info, late_ms = millis(late), "making up for what was missed"),
+        Notice::Unprotected(error) => event!(warn, error = %OneLine(Chain(error)), "running unprotected"),
+        Notice::HookFailed(HookFailure { hook, number, fault }) => {
+            event!(error, %hook, number, error = %OneLine(fault), "hook failed");
+        }
+        Notice::DoesNotStop(RunId { event, occurrence }) => {
+            let (name, occurrence) = (Named(event), Rfc3339(*occurrence));
+            event!(warn, event = &**event, %occurrence, "timed out and does not stop");
+            line!("{name}: timed out and does not stop, in its run of {occurrence}");
+        }
+        Notice::LeaseLost { mutex, token } => {
+            let (mutex, token) = (mutex.map(|name| display(OneLine(name))), token.map(FencingToken::get));
+            event!(error, mutex, token, "lease lost");
+        }
+        Notice::NotRenewed { leases, error } => {
+            event!(warn, leases, error = %OneLine(Chain(error)), "not renewed yet");
+        }
+        Notice::NotReleased { mutex, error } => {
+            event!(error, mutex = %OneLine(mutex), error = %OneLine(Chain(error)), "lease not given back");
+        }
+        Notice::ReportNotTold(message) => {
+            event!(error, error = message, "report not told");
+            line!("a report was not told, because on_report(..) panicked: {}", OneLine(message));
+        }
+        Notice::StoreTooNear { event, scope } => {
+            static PRINTED: Once = Once::new();
+            event!(warn, event, ?scope, "protection reaches further than its store");
+            // Such events mostly share one store, so standard error is told of the first one only.
+            PRINTED.call_once(|| {
+                line!(
+                    "event {}: on_one_server() or once_per(..) keeps no other process from running it, because its store is in \
+                     memory: use file:/… for one host, or a server for several hosts (told once, for the first such event)",
+                    Named(event)
+                );
+            });
+        }
+        Notice::Paused { schedule, until, scope } => event!(info, schedule, until = %Rfc3339(until), ?scope, "paused"),
+        Notice::Resumed { schedule } => event!(info, schedule, "resumed"),
+        Notice::ClockSetBack { by_s, begins_anew: true } => {
+            event!(warn, by_s, "clock set back: beginning anew");
+            line!("the clock was set back by {by_s} s: the schedule begins anew");
+        }
+        Notice::ClockSetBack { by_s, begins_anew: false } => {
+            event!(warn, by_s, "clock set back");
+            line!("the clock was set back by {by_s} s: what was due in that time does not run again");
+        }
+        Notice::MinutesMissed { after, until } => {
+            event!(warn, after = %Rfc3339(after), until = %Rfc3339(until), "minutes missed");
+            line!("no tick after {after}, until {until}: the clock was set, or the machine was suspended");
+        }
+        Notice::ShutsDown { signal, runs, grace } => {
+            let (grace_ms, host, pid) = (millis(grace), &*this_host(), process_id::current());
+            event!(info, signal, runs, grace_ms, host, pid, "shutting down");
+        }
+        Notice::LeftBehind(RunId { event, occurrence }) => {
+            event!(warn, event = &**event, occurrence = %Rfc3339(*occurrence), "left behind");
+        }
+        Notice::DeafToSignals(error) => {
+            event!(warn, %error, "signals do not shut this process down");
+            line!("signals do not shut down process {}, which was forked: {error}", process_id::current());
+        }
+        Notice::NoThread(purpose, error) => {
+            let (what, so) = match purpose {
+                ThreadFor::Tick => ("a tick", "the next ones wait for it"),
+                ThreadFor::BackgroundEvents => ("background events", "they run on fewer"),
+                ThreadFor::Renewals => ("renewals", "leases end with their terms"),
+            };
+            event!(warn, %error, "no thread for {what}: {so}");
+            line!("no thread for {what}, so that {so}: {error}");
+        }
+        Notice::NotShown(message) => event!(error, error = message, "error that can't be shown"),
+    }
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+fn trace_skip(reason: &SkipReason) {
+    let (keyword, holder) = (reason.keyword(), reason.holder());
+    macro_rules! skip {
+        ($level:ident, $($more:tt)*) => {
+            event!(
+                $level,
+                reason = keyword,
+                holder_host = holder.map(Holder::host),
+                holder_pid = holder.map(Holder::pid),
+                holder_since = holder.map(|holder| display(Rfc3339(holder.since()))),
+                holder_until = holder.map(|holder| display(Rfc3339(holder.until()))),
+                $($more)*
+            )
+        };
+    }
+    match reason {
+        SkipReason::StoreUnavailable(error) => {
+            event!(error, reason = keyword, error = %OneLine(Chain(error)), "no decision");
+        }
+        SkipReason::FilterPanicked(message) => {
+            event!(error, reason = keyword, error = %OneLine(message), "no decision");
+        }
+        SkipReason::Overlapping(Some(ahead)) if reason.is_failure() => {
+            let by_s = ahead.clock_set_back_by().map(|by| by.as_secs());
+            skip!(warn, by_s, "skipped: the store's clock was set back");
+        }
+        _ => skip!(info, "skipped"),
+    }
+}
+
+fn trace_run(outcome: &RunOutcome) {
+    let (token, took_ms) = (outcome.token.map(FencingToken::get), millis(outcome.took));
+    match &outcome.ended {
+        Ended::Succeeded => event!(info, token, took_ms, "succeeded"),
+        // A task that a shutdown has cancelled may return an error; only a panic is a failure then.
+        Ended::Faulted(fault @ (Fault::Failed(_) | Fault::Exited(_)))
+            if outcome.cancelled == Some(CancelReason::ShuttingDown) =>
+        {
+            let reason = CancelReason::ShuttingDown.keyword();
+            let error = fault.cancellation().is_none().then(|| display(OneLine(fault)));
+            event!(warn, token, took_ms, reason, error, "cancelled");
+        }
+        Ended::Faulted(fault) => event!(error, token, took_ms, error = %OneLine(fault), "failed"),
+        Ended::TimedOut { limit, fault } => {
+            let error = fault.as_ref().map(|fault| display(OneLine(fault)));
+            event!(error, token, took_ms, limit_ms = millis(*limit), error, "timed out");
+        }
+        Ended::NotStarted => event!(error, token, "not started"),
+    }
+}
+
+/// Prints the line, unless a subscriber hears of what it says.
+pub(crate) fn print_unless_logged(line: impl fmt::Display) {
+    if get_default(Dispatch::is::<NoSubscriber>) {
+        let _ = contain(|| print_line(format_args!("soloist: {line}")));
+    }
+}
+
+/// Prints a line on standard error. If that fails, nobody could read it anyway.
+pub(crate) fn print_line(line: impl fmt::Display) {
+    // In one piece, so that the lines of several processes don't mix.
+    let _ = io::stderr().write_all(format!("{line}\n").as_bytes());
+}

@@ -1,0 +1,77 @@
+//! Steps of the wall clock: a clock that is set back repeats no tick, and one that is set forward, or a machine that was
+//! suspended, is told of.
+
+use chrono::{DateTime, TimeDelta, Utc};
+
+use crate::observe::{notice::Notice, tell::tell};
+use crate::time::{tick::Tick, zone::Zone};
+
+/// After a larger step back of the clock the loop begins anew, as cronie does; after a smaller one it waits until the clock
+/// has caught up.
+const LARGEST_STEP: TimeDelta = TimeDelta::hours(3);
+
+/// Which times the loop has ticked through.
+#[derive(Clone, Debug)]
+pub(super) struct TickProgress {
+    /// The intervals that it has ticked through, as far back as the clock may be set without beginning anew.
+    ticked: Vec<TickedInterval>,
+    /// The last reading of the clock.
+    last: DateTime<Utc>,
+}
+
+/// After `from`, up to `until`.
+#[derive(Clone, Copy, Debug)]
+struct TickedInterval {
+    from: DateTime<Utc>,
+    until: DateTime<Utc>,
+}
+
+impl TickProgress {
+    /// Progress of a loop that begins with what is due after `now`.
+    pub(super) fn begin(now: DateTime<Utc>) -> Self {
+        Self { ticked: vec![TickedInterval { from: now - TimeDelta::nanoseconds(1), until: now }], last: now }
+    }
+
+    /// The instant after which occurrences are due in the tick at `now`. `None`: no tick, because the clock was set back to a
+    /// time that was ticked through.
+    pub(super) fn tick(&mut self, now: DateTime<Utc>) -> Option<DateTime<Utc>> {
+        let back = std::mem::replace(&mut self.last, now) - now;
+        if back > LARGEST_STEP {
+            tell(&Notice::ClockSetBack { by_s: back.num_seconds(), begins_anew: true });
+            *self = Self::begin(now);
+            return None;
+        }
+        if back >= TimeDelta::seconds(1) {
+            tell(&Notice::ClockSetBack { by_s: back.num_seconds(), begins_anew: false });
+        }
+        if self.interval_around(now).is_some() {
+            return None;
+        }
+        self.ticked.retain(|interval| (now - interval.until).abs() <= LARGEST_STEP);
+        let minute = Tick::at(now, &Zone::UTC).occurrence();
+        let before_it = minute - TimeDelta::seconds(1);
+        let earlier = self.ticked.iter_mut().filter(|interval| interval.until < now);
+        match earlier.max_by_key(|interval| interval.until) {
+            // No minute was left out in between.
+            Some(interval) if interval.until >= minute - TimeDelta::minutes(1) => {
+                Some(std::mem::replace(&mut interval.until, now))
+            }
+            earlier => {
+                if let Some(TickedInterval { until, .. }) = earlier {
+                    tell(&Notice::MinutesMissed { after: *until, until: minute });
+                }
+                self.ticked.push(TickedInterval { from: before_it, until: now });
+                Some(before_it)
+            }
+        }
+    }
+
+    fn interval_around(&self, now: DateTime<Utc>) -> Option<&TickedInterval> {
+        self.ticked.iter().find(|interval| interval.from < now && now <= interval.until)
+    }
+
+    /// Until when it has ticked through the interval that `now` is in.
+    pub(super) fn ticked_until(&self, now: DateTime<Utc>) -> DateTime<Utc> {
+        self.interval_around(now).map_or(now, |interval| interval.until)
+    }
+}

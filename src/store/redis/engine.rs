@@ -1,0 +1,186 @@
+//! What a Redis server is asked on one connection: releases, admissions and looks, which the scripts carry out.
+
+use std::collections::{BTreeSet, HashSet};
+use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use redis::{Cmd, Value, cmd};
+
+use super::address::Target;
+use super::connection::Connection;
+use super::keys::Prefix;
+use super::script::{self, read, read_something};
+use super::server_error::is_of_many_slots;
+use super::{health, server_error};
+use crate::base::error::MutexError;
+use crate::lease::name::MutexName;
+use crate::store::event_mutex::admission::Admission;
+use crate::store::remote::engine::{
+    Answers, Asked, EachAnswer, Ending, Engine, FoundEntry, FoundHolder, Health, OwnedName, ServerTurn,
+};
+use crate::store::{remote::failure::Failure, remote::server_clock::instant};
+use crate::time::clock::moment::Moment;
+
+/// How many names one call of a script is about; it keeps the server for less than a millisecond.
+const CHUNK: usize = 100;
+
+/// How many keys the server looks at for one answer about those that match.
+const SCANNED_AT_ONCE: u32 = 1000;
+
+pub(super) struct RedisEngine {
+    pub(super) target: Target,
+    pub(super) prefix: Prefix,
+    /// Whether the server was seen to be a node of a cluster, which takes the keys of one slot at a time.
+    pub(super) by_slot: AtomicBool,
+}
+
+impl RedisEngine {
+    fn by_slot(&self) -> bool {
+        self.by_slot.load(Ordering::Relaxed)
+    }
+}
+
+impl Engine for RedisEngine {
+    const STORE: &'static str = "RedisMutex";
+    const RELEASES_AND_ADMITS_AT_ONCE: bool = true;
+    /// The scripts do nothing for those who don't wait any more.
+    const ACTS_LATE: bool = false;
+    const CLEANS_UP: bool = false;
+
+    type Connection = Connection;
+
+    fn address(&self) -> &dyn fmt::Display {
+        &self.target.address
+    }
+
+    fn namespace(&self) -> [&str; 2] {
+        ["prefix", self.prefix.as_str()]
+    }
+
+    fn plaintext(&self) -> Option<&'static str> {
+        self.target.address.is_overheard().then_some("rediss://")
+    }
+
+    fn connect(&self, until: Moment) -> Result<Connection, Failure> {
+        Connection::open(&self.target, until)
+    }
+
+    fn is_closed(connection: &mut Connection) -> bool {
+        connection.is_closed()
+    }
+
+    /// For one owner, and on a node of a cluster with the keys of one mutex.
+    fn is_one_step(&self, admission: &Admission) -> bool {
+        let of_one = admission.lease().zip(admission.claim()).is_none_or(|(lease, claim)| {
+            lease.name().mutex() == claim.name().mutex() && lease.owner() == claim.owner()
+        });
+        let is_of_its_mutex = |unless: &MutexName| unless.mutex() == admission.name().mutex();
+        of_one && admission.excluded_by().is_none_or(|unless| !self.by_slot() || is_of_its_mutex(unless))
+    }
+
+    fn carry_out(&self, turn: &mut ServerTurn<Connection>, asked: Asked<'_>) -> Result<Answers, Failure> {
+        let (ServerTurn { connection, attempt, .. }, Asked { held, ending, admissions }) = (turn, asked);
+        let (by_slot, clock, until) = (self.by_slot(), connection.clock, attempt.until);
+        // What is pending may lie on different slots.
+        let held = calls(held, by_slot || ending == Ending::NowIfItBegan, |held| (held.name.mutex(), None));
+        let admissions = calls(admissions, by_slot, |admission| {
+            (admission.name().mutex(), admission.excluded_by().map(MutexName::mutex))
+        });
+        let end = |call: &&[OwnedName]| script::end(call, ending, &self.prefix, clock, until);
+        let admit = |call: &&[&Admission]| script::admit(call, by_slot, &self.prefix, clock, until);
+        let commands: Vec<Cmd> = held.iter().map(end).chain(admissions.iter().map(admit)).collect();
+        let answers = connection.ask(&commands, until)?;
+        self.by_slot.fetch_or(answers.iter().any(is_of_many_slots), Ordering::Relaxed);
+        let (asked_before, clock, mut answers) = (attempt.asked_before(), &mut connection.clock, answers.into_iter());
+        let ended = each(&held, &mut answers, |answer, call| script::ended(answer, call.len(), asked_before));
+        Ok((ended, each(&admissions, &mut answers, |answer, call| script::decided(answer, call, clock))))
+    }
+
+    fn look(&self, turn: &mut ServerTurn<Connection>, name: &MutexName) -> Result<Option<FoundHolder>, Failure> {
+        script::looked(&ask(turn, &[script::look(self.prefix.key(name))])?[0])
+    }
+
+    fn exists(&self, turn: &mut ServerTurn<Connection>, name: &MutexName) -> Result<bool, Failure> {
+        let exists = cmd("EXISTS").arg(self.prefix.key(name).to_string()).take();
+        read_something(&ask(turn, &[exists])?[0])
+    }
+
+    fn leases(&self, turn: &mut ServerTurn<Connection>, prefix: &str) -> Result<Vec<FoundEntry>, Failure> {
+        let pattern = self.prefix.pattern_of_leases(prefix);
+        let (mut names, mut cursor) = (BTreeSet::new(), None);
+        while cursor.as_deref() != Some("0") {
+            let mut scan = cmd("SCAN");
+            scan.arg(cursor.as_deref().unwrap_or("0")).arg("MATCH").arg(&pattern).arg("COUNT").arg(SCANNED_AT_ONCE);
+            let (next, keys): (String, Vec<Vec<u8>>) = read(&ask(turn, &[scan])?[0])?;
+            // A key that is no text is none of ours.
+            names.extend(keys.iter().filter_map(|key| self.prefix.lease_at(str::from_utf8(key).ok()?)));
+            cursor = Some(next);
+        }
+        let mut found = Vec::new();
+        for names in Vec::from_iter(names).chunks(CHUNK) {
+            let looks: Vec<Cmd> = names.iter().map(|name| script::look(self.prefix.key(name))).collect();
+            for (name, answer) in names.iter().zip(ask(turn, &looks)?) {
+                found.extend(script::looked(&answer)?.map(|holder| (name.clone(), holder)));
+            }
+        }
+        Ok(found)
+    }
+
+    fn health(&self, turn: &mut ServerTurn<Connection>) -> Result<Health, Failure> {
+        let answers = ask(turn, &[cmd("TIME"), cmd("INFO")])?;
+        let (time, warnings) = (script::time(&answers[0])?, health::warnings(&answers[1])?);
+        // On a cluster it has no such key, or another node has it.
+        let last = cmd("GET").arg(self.prefix.token_key().to_string()).take();
+        let last = turn.connection.ask(&[last], turn.attempt.until)?;
+        // A token is the server's time of its grant, unless the clock was set back before that.
+        let granted = read(&last[0]).map(instant);
+        Ok(Health { time: Some(time), ahead: granted.ok().and_then(|last| (last - time).to_std().ok()), warnings })
+    }
+
+    fn error(&self, attempted: String, failure: Failure) -> MutexError {
+        server_error::error(attempted, failure)
+    }
+}
+
+/// Asks commands that change nothing, all at once.
+fn ask(turn: &mut ServerTurn<Connection>, commands: &[Cmd]) -> Result<Vec<Value>, Failure> {
+    turn.connection.ask(commands, turn.attempt.until)?.into_iter().map(script::unless_refused).collect()
+}
+
+/// Splits what is asked into calls: of a hundred at most, or of one `by_slot`. No two in a call are of one mutex, so that
+/// none of them changes what the script knows about another; many may be excluded by the same.
+fn calls<'a, T>(
+    mut asked: &'a [T],
+    by_slot: bool,
+    mutexes: impl Fn(&'a T) -> (&'a str, Option<&'a str>),
+) -> Vec<&'a [T]> {
+    let most = if by_slot { 1 } else { CHUNK };
+    let mut calls = Vec::new();
+    while !asked.is_empty() {
+        let (mut own, mut excluding) = (HashSet::new(), HashSet::new());
+        let is_apart = |asked: &&'a T| {
+            let (mutex, unless) = mutexes(asked);
+            let is_apart = unless.is_none_or(|unless| !own.contains(unless)) && !excluding.contains(mutex);
+            excluding.extend(unless);
+            is_apart && own.insert(mutex)
+        };
+        // The first is always one of them.
+        let (call, rest) = asked.split_at(asked.iter().take(most).take_while(is_apart).count());
+        calls.push(call);
+        asked = rest;
+    }
+    calls
+}
+
+/// The answers to calls, as answers to what was in them.
+fn each<Q, A: Clone>(
+    calls: &[&[Q]],
+    answers: &mut impl Iterator<Item = Value>,
+    mut meaning: impl FnMut(Value, &[Q]) -> Result<Vec<A>, Failure>,
+) -> EachAnswer<A> {
+    let of_each = |(call, answer): (&&[Q], Value)| match meaning(answer, call) {
+        Ok(answers) => answers.into_iter().map(Ok).collect(),
+        Err(failure) => vec![Err(failure); call.len()],
+    };
+    calls.iter().zip(answers).flat_map(of_each).collect()
+}

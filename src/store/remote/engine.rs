@@ -1,0 +1,179 @@
+//! The trait `Engine`: what a store says to its server on one connection. The rest is the same for all kinds of servers.
+//!
+//! A new kind is an address, a connection, the statements that are sent on it, and an `impl Engine` that joins them.
+
+use std::fmt;
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+
+use super::failure::Failure;
+use crate::base::error::MutexError;
+use crate::lease::{holder::Holder, name::MutexName, owner::Owner, term::Term};
+use crate::store::event_mutex::admission::{Admission, Admitted};
+use crate::store::event_mutex::warning::StoreWarning;
+use crate::time::{clock::Clock, clock::moment::Moment};
+
+/// What is said to one kind of server. Each method that is given a connection says it there, and hears the answer, before
+/// the attempt ends. The core decides when, on which connection, how often, and what an answer means for the caller.
+pub(crate) trait Engine: Send + Sync + Sized + 'static {
+    /// What the public store is called.
+    const STORE: &'static str;
+
+    /// Whether releases and admissions go to the server in one round trip.
+    const RELEASES_AND_ADMITS_AT_ONCE: bool;
+
+    /// Whether the server may still carry out a request for as long as a call lasts after its answer was lost.
+    const ACTS_LATE: bool;
+
+    /// Whether what has ended leaves something behind, which [`clean_up`](Self::clean_up) deletes.
+    const CLEANS_UP: bool;
+
+    /// A way to talk to the server. One on which something failed is not used again: its next answer might belong to the
+    /// question before.
+    type Connection: Send + 'static;
+
+    /// Where the server is, for people; without user and password.
+    fn address(&self) -> &dyn fmt::Display;
+
+    /// What the part of the server is called that this store uses, and its name, as in `["table", "soloist_mutexes"]`.
+    fn namespace(&self) -> [&str; 2];
+
+    /// What to write into the URL for TLS, where what is said may be read on its way.
+    fn plaintext(&self) -> Option<&'static str>;
+
+    /// Connects and logs in. Whatever goes wrong, nothing was asked.
+    fn connect(&self, until: Moment) -> Result<Self::Connection, Failure>;
+
+    /// Whether a connection ended while it was idle, or is not to be trusted any more. What is sent on one that has not
+    /// may still be lost.
+    fn is_closed(connection: &mut Self::Connection) -> bool;
+
+    /// Whether the server can decide on this admission in one step.
+    fn is_one_step(&self, admission: &Admission) -> bool {
+        admission.lease().zip(admission.claim()).is_none_or(|(lease, claim)| lease.owner() == claim.owner())
+    }
+
+    /// Lets what is held end, and then decides on admissions, each of which is one step. There is one answer for each, in
+    /// the same order.
+    ///
+    /// A server that does not release and admit at once is asked for one of the two. An error says that all of it failed;
+    /// if it is that a name [is locked](Failure::is_locked), the core asks for each alone.
+    fn carry_out(&self, turn: &mut ServerTurn<Self::Connection>, asked: Asked<'_>) -> Result<Answers, Failure>;
+
+    /// Who holds a name.
+    fn look(&self, turn: &mut ServerTurn<Self::Connection>, name: &MutexName) -> Result<Option<FoundHolder>, Failure>;
+
+    /// Whether somebody holds a name.
+    fn exists(&self, turn: &mut ServerTurn<Self::Connection>, name: &MutexName) -> Result<bool, Failure> {
+        Ok(self.look(turn, name)?.is_some())
+    }
+
+    /// The leases of all mutexes whose names begin with `prefix`, each of them once.
+    fn leases(&self, turn: &mut ServerTurn<Self::Connection>, prefix: &str) -> Result<Vec<FoundEntry>, Failure>;
+
+    /// What the server tells of itself.
+    fn health(&self, turn: &mut ServerTurn<Self::Connection>) -> Result<Health, Failure>;
+
+    /// Deletes what has ended long ago, at most [a batch](super::attendant::BATCH) of it, and waits for nobody. It says how
+    /// much that was.
+    fn clean_up(&self, _turn: &mut ServerTurn<Self::Connection>) -> Result<u64, Failure> {
+        Ok(0)
+    }
+
+    /// What a failure is to the caller, with advice.
+    fn error(&self, attempted: String, failure: Failure) -> MutexError {
+        failure.into_error(attempted)
+    }
+}
+
+/// A connection, for one attempt.
+pub(crate) struct ServerTurn<C> {
+    pub(crate) connection: C,
+    pub(crate) attempt: Attempt,
+    /// Keeps the connection from being used again: another may lead to a server that is in a better state.
+    pub(super) is_spoilt: bool,
+}
+
+/// One of the attempts to get an answer.
+#[derive(Clone, Copy)]
+pub(crate) struct Attempt {
+    /// When nobody waits for it any more.
+    pub(crate) until: Moment,
+    /// Whether the connection was just made, and never idle.
+    pub(crate) is_fresh: bool,
+    /// Whether the same was asked before, and may have been done.
+    pub(crate) again: bool,
+    /// When the first attempt began.
+    pub(crate) began: Moment,
+}
+
+impl Attempt {
+    /// How long ago the first attempt began, if it may have been done then.
+    pub(crate) fn asked_before(&self) -> Option<Duration> {
+        self.again.then(|| Clock::system().moment().since(self.began))
+    }
+}
+
+/// A name together with the owner that holds it, or may hold it.
+#[derive(Clone, Debug)]
+pub(crate) struct OwnedName {
+    pub(crate) name: MutexName,
+    pub(crate) owner: Owner,
+}
+
+impl OwnedName {
+    pub(crate) fn new(name: &MutexName, owner: Owner) -> Self {
+        Self { name: name.clone(), owner }
+    }
+}
+
+/// What a server is asked for at once: first this ends, and then it decides on admissions, each of which is one step.
+#[derive(Clone, Copy)]
+pub(crate) struct Asked<'a> {
+    pub(crate) held: &'a [OwnedName],
+    pub(crate) ending: Ending,
+    pub(crate) admissions: &'a [&'a Admission],
+}
+
+/// When something ends that is held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ending {
+    Now,
+    /// At once, and perhaps it never began: the request for it may still be on its way.
+    NowIfItBegan,
+    /// One term from now, and no sooner or later.
+    After(Term),
+}
+
+/// The answers to the releases, and to the admissions.
+pub(crate) type Answers = (EachAnswer<Released>, EachAnswer<Decision>);
+
+/// One answer for each name that the server was asked about.
+pub(crate) type EachAnswer<T> = Vec<Result<T, Failure>>;
+
+/// What becomes of one admission. The text says why the entry of its name can't be used.
+pub(crate) type Decision = Result<Admitted, String>;
+
+/// Who holds a name. A text says why its entry can't be read.
+pub(crate) type FoundHolder = Result<Holder, String>;
+
+/// A name that is held, and by whom.
+pub(crate) type FoundEntry = (MutexName, FoundHolder);
+
+/// The server's answer to one release, or extension.
+#[derive(Clone, Copy)]
+pub(crate) struct Released {
+    pub(crate) was_ours: bool,
+    /// It was not ours any more, because an earlier attempt of the same call has released it, as far as one can tell.
+    pub(crate) went_before: bool,
+}
+
+/// What a server tells of itself.
+pub(crate) struct Health {
+    /// What its clock shows.
+    pub(crate) time: Option<DateTime<Utc>>,
+    /// How far the grants of what is held lie in the future.
+    pub(crate) ahead: Option<Duration>,
+    pub(crate) warnings: Vec<StoreWarning>,
+}

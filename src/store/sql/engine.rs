@@ -1,0 +1,258 @@
+//! The engine of a table: reads, admissions, releases and clean-ups on one connection.
+
+use std::collections::BTreeSet;
+use std::fmt::Display;
+use std::thread;
+use std::time::Duration;
+
+use chrono::DateTime;
+
+use super::admission_plan::AdmissionPlan;
+use super::row_key::RowKey;
+use super::session::{Session, Target, told};
+use super::snapshot::Snapshot;
+use super::statements::{Statements, TableName, TextRow, list};
+use crate::base::error::MutexError;
+use crate::lease::name::MutexName;
+use crate::store::event_mutex::admission::Admission;
+use crate::store::remote::attendant::BATCH;
+use crate::store::remote::engine::{
+    Answers, Asked, Decision, Ending, Engine, FoundEntry, FoundHolder, Health, OwnedName, Released, ServerTurn,
+};
+use crate::store::remote::failure::{Failure, RefusalKind};
+use crate::time::clock::moment::Moment;
+use crate::time::clock::{Clock, random_below};
+
+/// How long a row stays after it has ended, in seconds: longer than any call lasts, so that whoever has looked at it and
+/// writes finds it, and is told if it was somebody else's in between.
+const KEPT_SECONDS: u64 = 90;
+
+/// How often somebody may come first whom no look shows, or a deadlock be dissolved at our cost, before that is an error.
+const TRIES: usize = 10;
+
+/// How long somebody who was beaten waits at most, so that those who ask for the same don't do so in step.
+const LONGEST_PAUSE: Duration = Duration::from_millis(10);
+
+/// The message where others were faster each time.
+const CROWD: &str = "many ask for it at the same moment, and this one's turn did not come in time";
+
+/// The message where others were faster each time, and no look showed the rows that they wrote.
+const UNSEEN: &str = "others came first time and again, and no look showed what they wrote: does a proxy send reads to a \
+                      replica?";
+
+/// The engine of a table on a server of any kind.
+pub(crate) struct SqlEngine<S: Session> {
+    target: Target<S::Address>,
+    pub(super) name: TableName,
+    pub(super) statements: Statements,
+}
+
+/// A lock that was not to be had, and how long somebody waited for it.
+type Wait = (Failure, Duration);
+
+impl<S: Session> SqlEngine<S> {
+    pub(super) fn new(target: Target<S::Address>, name: TableName) -> Self {
+        Self { target, statements: Statements::new(&S::DIALECT, &name), name }
+    }
+
+    pub(super) fn create_table(&self, turn: &mut ServerTurn<S>) -> Result<(), Failure> {
+        patiently(turn, &self.statements.create.with(&[])).map(drop)
+    }
+
+    /// Deletes rows that have ended, at most a batch of them; how many that were. For a row that somebody's transaction has
+    /// it waits so many seconds. Meanwhile others wait for those that it has.
+    pub(super) fn purge(&self, turn: &mut ServerTurn<S>, seconds: u8) -> Result<u64, Failure> {
+        let places: [(&str, &dyn Display); 3] = [("kept", &KEPT_SECONDS), ("batch", &BATCH), ("patience", &seconds)];
+        count::<S>(&patiently(turn, &self.statements.clean_up.with(&places))?)
+    }
+
+    fn look_at(&self, turn: &mut ServerTurn<S>, keys: impl IntoIterator<Item: Display>) -> Result<Snapshot, Failure> {
+        self.look_where(turn, &format!("name IN ({})", list(keys)))
+    }
+
+    fn look_where(&self, turn: &mut ServerTurn<S>, which: &str) -> Result<Snapshot, Failure> {
+        let rows = patiently(turn, &self.statements.look.with(&[("which", &which)]))?;
+        Snapshot::read(&rows).ok_or_else(|| Failure::not_understood(rows, S::DIALECT.kind))
+    }
+
+    /// Looks; and where a name that is asked for is held for longer than its term, because the server's clock was set back,
+    /// lets it end one term from now. A live holder renews it before that.
+    fn look_and_shorten(
+        &self,
+        turn: &mut ServerTurn<S>,
+        asked: &BTreeSet<RowKey>,
+        excluding: &BTreeSet<RowKey>,
+    ) -> Result<Snapshot, Failure> {
+        let look =
+            |turn: &mut _| self.look_at(turn, asked.union(excluding)).map_err(|failure| failure.undone().of_all());
+        let first = look(turn)?;
+        let longer: Vec<&RowKey> = asked.iter().filter(|key| first.outlasts_its_term(key)).collect();
+        if longer.is_empty() {
+            return Ok(first);
+        }
+        let shorten = self.statements.shorten.with(&[("names", &list(longer))]);
+        patiently(turn, &shorten).map_err(Failure::undone)?;
+        look(turn)
+    }
+
+    /// Looks, and writes what follows from that, until nobody comes first.
+    ///
+    /// A lock that was waited for in vain may be that of a queue of our own kind: then somebody has got the name meanwhile,
+    /// which answers the question, or its row has changed. Somebody's open transaction leaves it as it was.
+    fn admit(&self, turn: &mut ServerTurn<S>, admissions: &[&Admission]) -> Result<Vec<Decision>, Failure> {
+        let until = turn.attempt.until;
+        let asked = admissions.iter().flat_map(|admission| [admission.claim(), admission.lease()]).flatten();
+        let asked: BTreeSet<RowKey> = asked.map(|request| RowKey::of(request.name())).collect();
+        let excluding = admissions.iter().filter_map(|admission| admission.excluded_by()).map(RowKey::of).collect();
+        let (mut tries, mut last): (_, Option<(Snapshot, Option<Wait>)>) = (1, None);
+        loop {
+            let look = self.look_and_shorten(turn, &asked, &excluding)?;
+            let plan = AdmissionPlan::new(admissions, &look);
+            if plan.rows.is_empty() {
+                return Ok(plan.decisions);
+            }
+            let now = Clock::system().moment();
+            match last.take() {
+                Some((before, Some((failure, _)))) if look.is_as(&before) => return Err(failure),
+                Some((_, Some((failure, took)))) if now.plus(took) >= until => return Err(failure.advised(CROWD)),
+                Some((before, None)) => {
+                    // A look that shows what others wrote is worth another try for as long as there is time.
+                    tries = if look.is_as(&before) { tries + 1 } else { 1 };
+                    if tries > TRIES || now >= until {
+                        return Err(Failure::not_done(if tries > TRIES { UNSEEN } else { CROWD }, false));
+                    }
+                    thread::sleep(random_below(LONGEST_PAUSE));
+                }
+                _ => {}
+            }
+            let began = Clock::system().moment();
+            match turn.connection.query(&plan.statements(&self.statements, &look, until), until) {
+                Ok(rows) if count::<S>(&rows)? > 0 => return Ok(plan.decisions),
+                Ok(_) => last = Some((look, None)),
+                Err(failure) if failure.is_locked() => {
+                    last = Some((look, Some((failure, Clock::system().moment().since(began)))));
+                }
+                Err(failure) if failure.refusal_kind() != Some(RefusalKind::RetryAtOnce) || tries == TRIES => {
+                    return Err(failure);
+                }
+                Err(_) => tries += 1,
+            }
+        }
+    }
+
+    /// Lets what is ours end: what it was.
+    fn end(&self, turn: &mut ServerTurn<S>, held: &[OwnedName], ending: Ending) -> Result<Vec<Released>, Failure> {
+        let asked: Vec<[String; 2]> =
+            held.iter().map(|held| [RowKey::of(&held.name).to_string(), held.owner.to_string()]).collect();
+        let in_order: BTreeSet<&[String; 2]> = asked.iter().collect();
+        let each = |text: &dyn Fn(&[String; 2]) -> String, between| {
+            in_order.iter().map(|one| text(one)).collect::<Vec<_>>().join(between)
+        };
+        let give_back = &self.statements.give_back;
+        let statements = if ending == Ending::NowIfItBegan && !give_back.is_empty() {
+            each(&|[key, owner]| give_back.with(&[("name", key), ("owner", owner)]), " ")
+        } else {
+            let micros = if let Ending::After(term) = ending { term.get().as_micros() } else { 0 };
+            let ours = each(&|[key, owner]| format!("(name = '{key}' AND owner = '{owner}')"), " OR ");
+            self.statements.end.with(&[("ours", &ours), ("micros", &micros)])
+        };
+        let rows = patiently(turn, &statements)?;
+        let was_ours = |asked| Released { was_ours: rows.iter().any(|row| row == asked), went_before: false };
+        let mut ended: Vec<Released> = asked.iter().map(was_ours).collect();
+        if turn.attempt.again && ending == Ending::Now && !ended.iter().all(|ended| ended.was_ours) {
+            let look = self.look_at(turn, asked.iter().map(|[key, _]| key))?;
+            let ago = turn.attempt.asked_before().unwrap_or_default(); // The look took time, too.
+            for (ended, held) in ended.iter_mut().zip(held) {
+                ended.went_before = !ended.was_ours && look.was_held(held, ago);
+            }
+        }
+        Ok(ended)
+    }
+}
+
+impl<S: Session> Engine for SqlEngine<S> {
+    const STORE: &'static str = S::DIALECT.store;
+    const RELEASES_AND_ADMITS_AT_ONCE: bool = false;
+    const ACTS_LATE: bool = true;
+    const CLEANS_UP: bool = true;
+
+    type Connection = S;
+
+    fn address(&self) -> &dyn Display {
+        &self.target.address
+    }
+
+    fn namespace(&self) -> [&str; 2] {
+        ["table", self.name.as_str()]
+    }
+
+    fn plaintext(&self) -> Option<&'static str> {
+        S::plaintext(&self.target.address)
+    }
+
+    fn connect(&self, until: Moment) -> Result<S, Failure> {
+        S::open(&self.target, until)
+    }
+
+    fn is_closed(session: &mut S) -> bool {
+        session.is_closed()
+    }
+
+    fn carry_out(&self, turn: &mut ServerTurn<S>, asked: Asked<'_>) -> Result<Answers, Failure> {
+        let Asked { held, ending, admissions } = asked;
+        let released = if held.is_empty() { Vec::new() } else { self.end(turn, held, ending)? };
+        let decided = if admissions.is_empty() { Vec::new() } else { self.admit(turn, admissions)? };
+        Ok((released.into_iter().map(Ok).collect(), decided.into_iter().map(Ok).collect()))
+    }
+
+    fn look(&self, turn: &mut ServerTurn<S>, name: &MutexName) -> Result<Option<FoundHolder>, Failure> {
+        Ok(self.look_at(turn, [&RowKey::of(name)])?.holder(name))
+    }
+
+    fn leases(&self, turn: &mut ServerTurn<S>, prefix: &str) -> Result<Vec<FoundEntry>, Failure> {
+        let pattern = RowKey::pattern_of_leases(prefix);
+        Ok(self.look_where(turn, &format!("name LIKE '{pattern}' ESCAPE '!'"))?.leases())
+    }
+
+    fn health(&self, turn: &mut ServerTurn<S>) -> Result<Health, Failure> {
+        let (schema, name) = self.name.parts();
+        let health = patiently(turn, &self.statements.health.with(&[("schema", &schema), ("table", &name)]))?;
+        let micros = |what: &str| told(&health, what).first().and_then(|micros| micros.parse().ok());
+        Ok(Health {
+            time: micros("time").and_then(DateTime::from_timestamp_micros),
+            ahead: micros("ahead").and_then(|ahead| u64::try_from(ahead).ok()).map(Duration::from_micros),
+            warnings: (S::DIALECT.warnings)(&health),
+        })
+    }
+
+    fn clean_up(&self, turn: &mut ServerTurn<S>) -> Result<u64, Failure> {
+        self.purge(turn, 0)
+    }
+
+    /// With the statements that make the table, or bring it up to date, if that is what is wrong.
+    fn error(&self, attempted: String, failure: Failure) -> MutexError {
+        if !failure.code().is_some_and(|code| S::DIALECT.no_table.contains(&code)) {
+            return failure.into_error(attempted);
+        }
+        let (name, statements) = (self.name.as_str(), self.statements.create.with(&[]));
+        let advice = format!("create or upgrade the table {name}: call create_table(), or run {statements}");
+        failure.advised(advice).into_error(attempted)
+    }
+}
+
+/// The number of rows that the statements wrote or deleted, which is the last that they return.
+fn count<S: Session>(rows: &[TextRow]) -> Result<u64, Failure> {
+    let count = rows.last().and_then(|row| row.first()?.parse().ok());
+    count.ok_or_else(|| Failure::not_understood(rows, S::DIALECT.kind))
+}
+
+/// Asks until nobody comes in between.
+fn patiently<S: Session>(turn: &mut ServerTurn<S>, statements: &str) -> Result<Vec<TextRow>, Failure> {
+    let mut tries = 1;
+    loop {
+        match turn.connection.query(statements, turn.attempt.until) {
+            Err(failure) if failure.refusal_kind() == Some(RefusalKind::RetryAtOnce) && tries < TRIES => tries += 1,
+            answer => return answer,
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! The first minute at which crontabs are due after a given one, and the last before it: day by day, for all at once.
+//!
+//! Minutes are civil, and counted from 1970-01-01 00:00 as clocks on the wall show it. Years from 1970 to 2100 are searched.
+
+use std::ops::RangeInclusive;
+
+use chrono::{Datelike, NaiveDate, NaiveTime};
+
+use crate::time::{crontab::Crontab, crontab::field_set::Field};
+
+const DAY: u32 = 24 * 60;
+
+const YEARS: RangeInclusive<i32> = 1970..=2100;
+
+/// How many days these years have.
+const DAYS: i64 = 47_847;
+
+/// The first minute from `minute` on at which one of `crontabs` is due; or, backwards, the last up to it.
+pub(super) fn nearest_due<const FORWARDS: bool>(crontabs: &[Crontab], minute: i64) -> Option<i64> {
+    let day_length = i64::from(DAY);
+    let minute = if FORWARDS { minute.max(0) } else { minute.min(DAYS * day_length - 1) };
+    let mut date = NaiveDate::from_epoch_days(i32::try_from(minute.div_euclid(day_length)).ok()?)?;
+    let mut time = u32::try_from(minute.rem_euclid(day_length)).ok()?;
+    let months = crontabs.iter().fold(0, |months, crontab| months | crontab.get(Field::Month).bits);
+    while YEARS.contains(&date.year()) {
+        let day = Crontab::naming(&date.and_time(NaiveTime::MIN));
+        let on_this_day = crontabs.iter().filter(|crontab| crontab.meets_date(&day));
+        let times = on_this_day.filter_map(|crontab| time_of_day::<FORWARDS>(crontab, time));
+        if let Some(time) = if FORWARDS { times.min() } else { times.max() } {
+            return Some(i64::from(date.to_epoch_days()) * day_length + i64::from(time));
+        }
+        if months & bit(date.month()) == 0 {
+            date = date.with_day(if FORWARDS { date.num_days_in_month().into() } else { 1 })?;
+        }
+        (date, time) = if FORWARDS { (date.succ_opt()?, 0) } else { (date.pred_opt()?, DAY - 1) };
+    }
+    None
+}
+
+/// The first of its minutes of a day from `time` on, or the last up to it.
+fn time_of_day<const FORWARDS: bool>(crontab: &Crontab, time: u32) -> Option<u32> {
+    let [hours, minutes] = [Field::Hour, Field::Minute].map(|field| crontab.get(field).bits);
+    let (hour, minute) = (time / 60, time % 60);
+    let in_this_hour = minutes & (bit(minute) | beyond::<FORWARDS>(minute));
+    if hours & bit(hour) != 0 && in_this_hour != 0 {
+        return Some(hour * 60 + nearest::<FORWARDS>(in_this_hour));
+    }
+    let other_hours = hours & beyond::<FORWARDS>(hour);
+    (other_hours != 0).then(|| nearest::<FORWARDS>(other_hours) * 60 + nearest::<FORWARDS>(minutes))
+}
+
+const fn bit(number: u32) -> u64 {
+    1 << number
+}
+
+/// The numbers that come after this one on the way.
+const fn beyond<const FORWARDS: bool>(number: u32) -> u64 {
+    let below = bit(number) - 1;
+    if FORWARDS { !below << 1 } else { below }
+}
+
+/// The number that comes first on the way, of one at least.
+const fn nearest<const FORWARDS: bool>(numbers: u64) -> u32 {
+    if FORWARDS { numbers.trailing_zeros() } else { numbers.ilog2() }
+}
