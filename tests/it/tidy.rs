@@ -68,6 +68,12 @@ fn no_driver_is_named_outside_the_stores() {
 }
 
 #[test]
+fn only_one_file_names_tracing() {
+    let names = |line: &str| line.contains("tracing::") || line.contains("use tracing");
+    nowhere("`tracing` is named", |path| path.ends_with("src/observe/tell/trace.rs"), names);
+}
+
+#[test]
 fn a_store_sees_names_and_terms_and_never_an_event() {
     let elsewhere = |path: &Path| !path.starts_with("src/store");
     // The last is the list of the suite's cases, a macro, which lives at the root of its crate.

@@ -3,17 +3,23 @@
 use std::io::Write;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, Output};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
 use signal_hook::consts::SIGTERM;
-use soloist::{Event, FileMutex, ManualClock, MemoryMutex, Period, Run, Schedule, Shutdown};
+use soloist::{
+    Event, EventMutex, FileMutex, LeaseGuard, ManualClock, MemoryMutex, MutexName, Period, Run, Schedule, Shutdown,
+    Term,
+};
 use tracing::Subscriber;
 use tracing::field::{Field, Visit};
 use tracing_subscriber::layer::{Context, SubscriberExt};
 use tracing_subscriber::{Layer, Registry};
 
-use crate::support::{PATIENCE, noon, output_alone, ran};
+use crate::scripted::Scripted;
+use crate::support::{PATIENCE, noon, output_alone, ran, until};
 
 /// What the process of a test is to do.
 const ROLE: &str = "SOLOIST_TEST_ROLE";
@@ -142,23 +148,94 @@ struct Slow(Duration);
 
 impl<S: Subscriber> Layer<S> for Slow {
     fn on_event(&self, event: &tracing::Event<'_>, _: Context<'_, S>) {
-        struct Message(String);
-
-        impl Visit for Message {
-            fn record_debug(&mut self, field: &Field, value: &dyn std::fmt::Debug) {
-                if field.name() == "message" {
-                    self.0 = format!("{value:?}");
-                }
-            }
-        }
-
-        let mut message = Message(String::new());
-        event.record(&mut message);
-        if message.0 == "shutting down" {
+        let message = message_of(event);
+        if message == "shutting down" {
             thread::sleep(self.0);
         }
-        println!("\nheard: {}", message.0);
+        println!("\nheard: {message}");
     }
+}
+
+fn message_of(event: &tracing::Event<'_>) -> String {
+    struct Message(String);
+
+    impl Visit for Message {
+        fn record_debug(&mut self, field: &Field, value: &dyn std::fmt::Debug) {
+            if field.name() == "message" {
+                self.0 = format!("{value:?}");
+            }
+        }
+    }
+
+    let mut message = Message(String::new());
+    event.record(&mut message);
+    message.0
+}
+
+/// Is stuck for ever once it hears this, and says so.
+struct StuckOn(&'static str, Arc<AtomicBool>);
+
+impl<S: Subscriber> Layer<S> for StuckOn {
+    fn on_event(&self, event: &tracing::Event<'_>, _: Context<'_, S>) {
+        if message_of(event) == self.0 {
+            self.1.store(true, Ordering::Release);
+            thread::sleep(Duration::MAX);
+        }
+    }
+}
+
+/// Ends this process if it hangs.
+fn end_if_it_hangs() {
+    thread::spawn(|| {
+        thread::sleep(PATIENCE);
+        std::process::exit(7);
+    });
+}
+
+#[test]
+fn a_subscriber_that_is_stuck_on_what_the_keeper_tells_holds_up_no_renewal() {
+    let name = "told::a_subscriber_that_is_stuck_on_what_the_keeper_tells_holds_up_no_renewal";
+    if std::env::var_os(ROLE).is_none() {
+        for role in ["lease lost", "not renewed yet", "timed out and does not stop"] {
+            let output = output_alone(name, &[(ROLE, role)]).expect("it is another process");
+            let said = String::from_utf8_lossy(&output.stdout).into_owned();
+            assert!(output.status.success() && said.contains("it has its lease"), "{role}: {output:?}");
+        }
+        return;
+    }
+    end_if_it_hangs();
+    let (role, stuck) = (role(), Arc::new(AtomicBool::new(false)));
+    let subscriber = Registry::default().with(StuckOn(role.clone().leak(), Arc::clone(&stuck)));
+    tracing::subscriber::set_global_default(subscriber).expect("nobody else listens");
+    let clock = ManualClock::at(noon());
+    let (memory, fails_once) = (MemoryMutex::with_clock(&clock), AtomicBool::new(role == "not renewed yet"));
+    let answers = move |verb: &str| verb != "extend" || !fails_once.swap(false, Ordering::AcqRel);
+    let store =
+        Scripted::over(memory.clone()).before(move |call| if answers(call.verb) { Ok(()) } else { call.times_out() });
+    let lost = MutexName::lease("lost").unwrap();
+    let _lost = LeaseGuard::acquire(&store, lost.clone(), Term::DEFAULT).unwrap().expect("nobody holds it");
+    if role == "lease lost" {
+        assert!(memory.break_lease(&lost).unwrap().is_freed());
+    }
+    let task = move |_: &Run| {
+        until(|| {
+            clock.advance(Duration::from_secs(1));
+            thread::sleep(Duration::from_millis(10)); // somebody tells of it
+            stuck.load(Ordering::Acquire)
+        })?;
+        for _ in 0..10 {
+            clock.advance(Duration::from_secs(15));
+        }
+        Ok(())
+    };
+    let mut schedule = Schedule::new(store);
+    schedule.add(Event::call("e", task).every_minute().timeout(Duration::from_secs(1)).without_overlapping()).unwrap();
+    let report = schedule.run_due(noon());
+    println!(
+        "\n{}",
+        if ran(&report, "e").lease_lost_at().is_none() { "it has its lease" } else { "it has lost its lease" }
+    );
+    std::process::exit(0); // who tells is stuck for ever, and nobody waits for it
 }
 
 /// A process that gets SIGTERM while it is at what the role says.
@@ -221,10 +298,7 @@ fn of_a_shutdown_is_told_before_anything_ends() {
 fn a_subscriber_that_is_stuck_holds_up_no_shutdown() {
     let name = "told::a_subscriber_that_is_stuck_holds_up_no_shutdown";
     if std::env::var_os(ROLE).is_some() {
-        thread::spawn(|| {
-            thread::sleep(PATIENCE);
-            std::process::exit(7); // it hangs
-        });
+        end_if_it_hangs();
         return terminate_while(&role(), Duration::MAX);
     }
     for role in ["it sleeps", "it waits", "it is at work"] {

@@ -4,6 +4,7 @@ use std::fs;
 
 use chrono::Utc;
 use soloist::{Admission, Admitted, Clock, EventMutex, LeaseRequest, MutexName, Names, RedisMutex, Term};
+use tokio::runtime::Builder;
 
 use super::{assert_ran, extend};
 use crate::servers::redis::Redis;
@@ -28,6 +29,26 @@ fn a_server_is_reached_by_its_socket_by_its_database_and_with_its_password() {
         let claims = "return #redis.call('KEYS', 'soloist:claim:*')";
         let counted = server.ask(&["EVAL", &format!("redis.call('SELECT', {database}) {claims}"), "0"]);
         assert_eq!(counted.number(), 1, "database {database}");
+    }
+}
+
+#[test]
+fn a_server_is_asked_from_a_task_of_any_runtime() {
+    for mut builder in [Builder::new_current_thread(), Builder::new_multi_thread()] {
+        let runtime = builder.worker_threads(2).enable_all().build().expect("a runtime");
+        let (server, diary) = (Redis::start(), Diary::default());
+        let (name, mutex) = (MutexName::lease("report").unwrap(), RedisMutex::new(&server.url()).unwrap());
+        assert!(!mutex.exists(&name).unwrap(), "its connection is made outside");
+        let schedule = super::schedule(&server.url(), &diary);
+        runtime.block_on(async move {
+            let lease = mutex.create(&LeaseRequest::new(name.clone(), Term::MAX, &Clock::system())).unwrap();
+            let lease = lease.expect("it is free");
+            assert!(holder(&mutex, &name).is_some() && extend(&mutex, &lease, Term::MAX).unwrap());
+            assert!(mutex.forget(&lease).unwrap() && mutex.held(Names::LeasesWithPrefix("")).unwrap().is_empty());
+            mutex.check().unwrap();
+            assert_ran(&schedule.run_due(noon()));
+        });
+        assert_eq!(diary.lines().len(), 1);
     }
 }
 

@@ -107,6 +107,7 @@ fn lines() -> impl Strategy<Value = Reply> {
     let errors = [
         "ERR no",
         "NOSCRIPT none",
+        "LATE nobody waits",
         "MOVED 1 a:1",
         "CROSSSLOT no",
         "BUSY",
@@ -144,16 +145,8 @@ fn entries() -> impl Strategy<Value = Vec<u8>> {
 }
 
 fn texts() -> impl Strategy<Value = Reply> {
-    let words = [
-        "lease",
-        "claim",
-        "excluded",
-        "ours",
-        "foreign",
-        "late",
-        "maxmemory_policy:allkeys-lru\r\nmaxmemory:1\r\n",
-        "role:slave",
-    ];
+    let words =
+        ["lease", "claim", "excluded", "ours", "LATE", "maxmemory_policy:allkeys-lru\r\nmaxmemory:1\r\n", "role:slave"];
     let text = prop_oneof![
         3 => select(words.to_vec()).prop_map(|word| word.as_bytes().to_vec()),
         3 => entries(),
@@ -190,15 +183,15 @@ fn plausible() -> impl Strategy<Value = Reply> {
         let known = vec!["1772366400000000", "1772366400000001", "0", "9223372036854775807"];
         prop_oneof![4 => select(known).prop_map(str::to_owned), 1 => numbers()].prop_map(Reply::text)
     };
-    let what = select(vec!["lease", "claim", "excluded", "ours", "foreign", "other"]).prop_map(Reply::text);
+    let what = select(vec!["lease", "claim", "excluded", "ours", "other"]).prop_map(Reply::text);
     let exception = (numbers(), what, entries(), numbers()).prop_map(|(at, what, entry, left)| {
         Reply::Many('*', vec![Reply::Line(':', at), what, Reply::text(entry), Reply::Line(':', left)])
     });
     let looked = (entries(), numbers(), digits());
     let number = || numbers().prop_map(|number| Reply::Line(':', number));
     let not_ours = (numbers(), entries(), digits(), any::<bool>()).prop_map(|(at, entry, time, is_taken)| {
-        let taken = if is_taken { vec![Reply::text(entry), time] } else { vec![] };
-        Reply::Many('*', [vec![Reply::Line(':', at)], taken].concat())
+        let entry = if is_taken { entry } else { Vec::new() };
+        Reply::Many('*', vec![Reply::Line(':', at), Reply::text(entry), time])
     });
     prop_oneof![
         4 => (digits(), digits(), vec(exception, 0..4)).prop_map(|(time, token, exceptions)| {
@@ -233,7 +226,7 @@ pub(super) fn turns() -> impl Strategy<Value = Turn> {
 
 /// What is said of the first of what is asked: that it is another's, or nothing of use.
 pub(super) fn refusals() -> impl Strategy<Value = Turn> {
-    let what = select(vec!["lease", "claim", "excluded", "ours", "foreign", "other"]).prop_map(Reply::text);
+    let what = select(vec!["lease", "claim", "excluded", "ours", "other"]).prop_map(Reply::text);
     let taken = (what, entries(), numbers()).prop_map(|(what, entry, left)| taken(what, entry, left));
     let flags = select(vec!["0", "1"]).prop_map(|flag| Reply::Line(':', flag.to_owned()));
     let refusals = prop_oneof![3 => taken, 1 => lines(), 2 => flags];
@@ -242,7 +235,7 @@ pub(super) fn refusals() -> impl Strategy<Value = Turn> {
 
 /// That it is another's, and behind that what would be a grant if it had been asked for.
 pub(super) fn refusals_with_more() -> impl Strategy<Value = Turn> {
-    let what = select(vec!["lease", "claim", "excluded", "foreign"]).prop_map(Reply::text);
+    let what = select(vec!["lease", "claim", "excluded"]).prop_map(Reply::text);
     (what, entries()).prop_map(|(what, entry)| {
         let refusal = taken(what, entry, "1".to_owned());
         Turn { reply: Bytes([refusal.bytes(), Reply::Many('*', granted()).bytes()].concat()), end: End::None }
@@ -272,16 +265,13 @@ fn grant(mut said: &[u8]) -> Option<i64> {
     Some(token)
 }
 
-/// A number, why, an entry or a key, and perhaps what it has left.
+/// A number, why, an entry, and what it has left.
 fn exception(said: &mut &[u8]) -> Option<()> {
-    let parts = number_after(b'*', said).filter(|parts| [3, 4].contains(parts))?;
+    number_after(b'*', said).filter(|parts| *parts == 4)?;
     number_after(b':', said).filter(|number| *number > 0)?;
     text(said)?;
     text(said)?;
-    if parts == 4 {
-        number_after(b':', said)?;
-    }
-    Some(())
+    number_after(b':', said).map(drop)
 }
 
 fn digits(said: &mut &[u8]) -> Option<i64> {
