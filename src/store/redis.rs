@@ -36,7 +36,7 @@ mod server_error;
 mod stored_holder;
 mod stream;
 
-use address::{Address, Target};
+use address::Address;
 use engine::RedisEngine;
 use keys::Prefix;
 
@@ -96,7 +96,7 @@ use keys::Prefix;
 /// the name free, takes it for released at the first asking, also where the server had lost the lease before. If somebody else
 /// has had the name since before the call, the lease was lost, and that is said.
 ///
-/// The server's user needs `+@connection +evalsha +script|load +time +get +mget +set +del +exists +pttl +pexpire` on the keys
+/// The server's user needs `+@connection +evalsha +script|load +time +get +mget +set +del +pttl +pexpire` on the keys
 /// `~soloist:*`, `+info` for [`check`](crate::EventMutex::check), and `+scan` to list
 /// [leases with a prefix](crate::Names::LeasesWithPrefix), which reads through all keys of the database.
 ///
@@ -199,6 +199,9 @@ server_builder! {
     timeout: Duration::from_secs(2);
 }
 
+/// The shortest and the longest time-out of a call.
+const TIMEOUTS: [Duration; 2] = [Duration::from_millis(1), Duration::from_secs(600)];
+
 impl RedisMutexBuilder {
     /// The mutexes; nothing is connected yet.
     ///
@@ -206,18 +209,9 @@ impl RedisMutexBuilder {
     ///
     /// The URL, the prefix, the time-out, or a certificate is not what it should be.
     pub fn build(self) -> Result<RedisMutex, InvalidOptions> {
-        let Self { options } = self;
-        let (address, prefix, timeout) = (options.address?, Prefix::new(options.namespace)?, options.timeout);
-        if !(Duration::from_millis(1)..=Duration::from_secs(600)).contains(&timeout) {
-            let what = format!("a time-out of {timeout:?} for redis is outside of a millisecond to ten minutes");
-            return Err(InvalidOptions::new(what));
-        }
-        let target = Target {
-            address,
-            #[cfg(feature = "redis-tls")]
-            tls: options.tls.check()?,
-        };
-        Ok(RedisMutex(ServerMutex::new(RedisEngine { target, prefix, by_slot: false.into() }, timeout)))
+        let (target, prefix) = self.options.check(TIMEOUTS)?;
+        let engine = RedisEngine { prefix: Prefix::new(prefix)?, by_slot: false.into() };
+        Ok(RedisMutex(ServerMutex::new(engine, target)))
     }
 }
 

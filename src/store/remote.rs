@@ -4,11 +4,11 @@
 //! | --- | --- |
 //! | `server_mutex` | what an answer means for the caller, and what is given back when an answer was lost |
 //! | `server` | connections, attempts, the time limit of a call |
-//! | `attendant` | what no caller waits for: idle connections, pending releases, clean-ups |
+//! | `housekeeper` | what no caller waits for: idle connections, pending releases, clean-ups |
 //! | `engine` | what one kind of server is told on one connection, and hears there |
 //! | `failure` | why there is no answer, and whether to ask again |
 
-pub(crate) mod attendant;
+pub(crate) mod housekeeper;
 pub(crate) mod driver_runtime;
 pub(crate) mod engine;
 pub(crate) mod failure;

@@ -27,9 +27,9 @@
 
 use std::time::Duration;
 
-use super::remote::attendant::BATCH;
-use super::remote::engine::{Engine, ServerTurn};
+use super::remote::engine::ServerTurn;
 use super::remote::failure::Failure;
+use super::remote::housekeeper::BATCH;
 use super::remote::server_builder::ServerOptions;
 use super::remote::server_mutex::ServerMutex;
 use crate::base::error::{InvalidOptions, MutexError};
@@ -42,7 +42,7 @@ mod snapshot;
 pub(crate) mod statements;
 
 use engine::SqlEngine;
-use session::{Session, Target};
+use session::Session;
 use statements::TableName;
 
 /// The shortest and the longest time-out of a call. The longest leaves a row that has ended where it is for longer than
@@ -54,24 +54,8 @@ pub(crate) type SqlMutex<S> = ServerMutex<SqlEngine<S>>;
 
 impl<S: Session> SqlMutex<S> {
     pub(super) fn of_table(options: ServerOptions<S::Address>) -> Result<Self, InvalidOptions> {
-        let (table, timeout) = (TableName::new(&options.namespace)?, options.timeout);
-        let [shortest, longest] = TIMEOUTS;
-        if !(shortest..=longest).contains(&timeout) {
-            let what = format!("a time-out of {timeout:?} is outside of {shortest:?} to {longest:?}");
-            return Err(InvalidOptions::new(what));
-        }
-        let target = Target {
-            address: options.address?,
-            timeout,
-            #[cfg(any(feature = "mysql-tls", feature = "postgres-tls"))]
-            tls: options.tls.check()?,
-        };
-        Ok(Self::new(SqlEngine::new(target, table), timeout))
-    }
-
-    /// The statements that make the table.
-    pub(super) fn schema(&self) -> &str {
-        &self.engine().statements.schema
+        let (target, table) = options.check(TIMEOUTS)?;
+        Ok(Self::new(SqlEngine::new(TableName::new(&table)?), target))
     }
 
     pub(super) fn create_table(&self) -> Result<(), MutexError> {
@@ -95,11 +79,9 @@ impl<S: Session> SqlMutex<S> {
         verb: &str,
         ask: impl FnMut(&mut ServerTurn<S>) -> Result<T, Failure> + Send,
     ) -> Result<T, MutexError> {
-        let engine = self.engine();
-        let attempted = || format!("{verb} the table {} in {}", engine.name.as_str(), engine.address());
-        self.server()
-            .ask_this_alone(self.server().first_attempt(), ask)
-            .map_err(|failure| engine.error(attempted(), failure))
+        let answer = self.server().ask_this_alone(self.server().first_attempt(), ask);
+        let table = self.engine().name.as_str();
+        answer.map_err(|failure| self.failed(format_args!("{verb} the table {table}"), failure))
     }
 }
 
@@ -125,7 +107,7 @@ macro_rules! table_methods {
             /// The statements that [`create_table`](Self::create_table) sends: [`SCHEMA`](Self::SCHEMA), for the table of
             /// this name.
             pub fn schema(&self) -> &str {
-                self.0.schema()
+                &self.0.engine().statements.schema
             }
 
             /// Deletes all rows that have ended more than 90 seconds ago, batch by batch, and says how many. The store

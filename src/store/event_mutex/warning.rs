@@ -95,6 +95,15 @@ impl StoreWarning {
     pub(crate) fn of_grants_ahead(ahead: Duration) -> Option<Self> {
         (ahead > LITTLE_STEP).then_some(Self::ClockSetBack { by: ahead })
     }
+
+    /// What is to be said of a server of this version, if it is older than what the store is written for. What follows the
+    /// second number decides nothing.
+    #[cfg(any(feature = "redis", feature = "mysql", feature = "postgres"))]
+    pub(crate) fn if_older(found: &str, needed: &'static str) -> Option<Self> {
+        let numbers =
+            |version: &str| -> Vec<u32> { version.split('.').take(2).map(|part| part.parse().unwrap_or(0)).collect() };
+        (numbers(found) < numbers(needed)).then(|| Self::OldVersion { found: found.to_owned(), needed })
+    }
 }
 
 impl fmt::Display for StoreWarning {

@@ -5,7 +5,7 @@ use std::fmt;
 use mysql_async::{Opts, OptsBuilder};
 
 use crate::base::error::InvalidOptions;
-use crate::store::remote::server_url::{ServerUrl, host_and_port, is_this_host};
+use crate::store::remote::server_url::{ServerAddress, ServerUrl, host_and_port, is_this_host};
 
 /// What a URL says.
 #[derive(Clone)]
@@ -14,9 +14,10 @@ pub(crate) struct Address {
     pub(super) is_encrypted: bool,
 }
 
-impl Address {
-    /// Reads a URL. What is wrong with one is said without repeating it, because there may be a password in it.
-    pub(super) fn of_url(url: &str) -> Result<Self, InvalidOptions> {
+impl ServerAddress for Address {
+    const TLS: &'static str = "?ssl-mode=REQUIRED";
+
+    fn of_url(url: &str) -> Result<Self, InvalidOptions> {
         let url = ServerUrl::parse(url, "mysql", &["mysql", "mariadb"])?;
         // A password with a slash in it ends there for the driver, and its rest would be shown as the database.
         let database = url.place.trim_start_matches('/').split_once('/').map(|(_, database)| database);
@@ -37,25 +38,17 @@ impl Address {
         let has_no = |part: Option<&str>| part.is_none_or(str::is_empty);
         url.refuse_if(has_no(options.user()), "has no user, as in mysql://user:password@host/database")?;
         url.refuse_if(has_no(options.db_name()), "has no database, as in mysql://user:password@host/database")?;
-        Ok(Self { options: with_a_look_up_in_time(&options), is_encrypted })
+        // A host that is known by a URL is looked up before anything is waited for.
+        let host = options.ip_or_hostname().trim_start_matches('[').trim_end_matches(']').to_owned();
+        let options = OptsBuilder::from_opts(options).ip_or_hostname(host).prefer_socket(false);
+        // What is asked of a server otherwise when a connection has been made.
+        let options = options.max_allowed_packet(Some(16 * 1024 * 1024)).wait_timeout(Some(28_800)).into();
+        Ok(Self { options, is_encrypted })
     }
 
-    /// Whether what is said may be read on its way.
-    pub(super) fn is_overheard(&self) -> bool {
+    fn is_overheard(&self) -> bool {
         !self.is_encrypted && self.options.socket().is_none() && !is_this_host(self.options.ip_or_hostname())
     }
-}
-
-/// A host that is known by a URL is looked up before anything is waited for.
-fn with_a_look_up_in_time(options: &Opts) -> Opts {
-    let host = options.ip_or_hostname().trim_start_matches('[').trim_end_matches(']').to_owned();
-    OptsBuilder::from_opts(options.clone())
-        .ip_or_hostname(host)
-        // What is asked of a server otherwise when a connection has been made.
-        .prefer_socket(false)
-        .max_allowed_packet(Some(16 * 1024 * 1024))
-        .wait_timeout(Some(28_800))
-        .into()
 }
 
 /// Without user and password.

@@ -3,16 +3,18 @@
 use std::io;
 
 use mysql_async::prelude::Queryable;
-use mysql_async::{Conn, OptsBuilder, Row as Found, Value};
+use mysql_async::{Conn, OptsBuilder, Row as Found};
 
 use super::address::Address;
 use super::health;
 use super::server_error::failed;
-use crate::store::remote::driver_runtime::{DriverRuntime, FAREWELL};
+use crate::store::remote::driver_runtime::DriverRuntime;
+use crate::store::remote::engine::ServerConnection;
 use crate::store::remote::failure::{Failure, RefusalKind};
-use crate::store::sql::session::{Session, Target};
-use crate::store::sql::statements::{Dialect, TextRow, Texts};
-use crate::time::{clock::Clock, clock::moment::Moment};
+use crate::store::remote::server_builder::Target;
+use crate::store::sql::session::{Session, lock_timeout};
+use crate::store::sql::statements::{Dialect, TextRow, texts};
+use crate::time::clock::moment::Moment;
 
 /// What the statements rely on, whatever the server's defaults are: that a commit begins nothing, that one assignment sees
 /// those before it, and that all rows are found. It waits for locks for 50 seconds and a day by itself.
@@ -25,31 +27,12 @@ pub(super) struct Connection {
     runtime: DriverRuntime,
 }
 
-impl Session for Connection {
-    const DIALECT: Dialect = Dialect {
-        kind: "mysql",
-        store: "MysqlMutex",
-        quote: '`',
-        schema: include_str!("statements/schema.sql"),
-        texts: Texts {
-            look: include_str!("statements/look.sql"),
-            shorten: include_str!("statements/shorten.sql"),
-            admit: include_str!("statements/admit.sql"),
-            row: include_str!("statements/row.sql"),
-            end: include_str!("statements/end.sql"),
-            give_back: "",
-            clean_up: include_str!("statements/clean_up.sql"),
-            health: include_str!("statements/health.sql"),
-        },
-        warnings: health::warnings,
-        no_table: &["1146", "1054"],
-    };
-
+impl ServerConnection for Connection {
     type Address = Address;
 
     fn open(target: &Target<Address>, until: Moment) -> Result<Self, Failure> {
         let runtime = DriverRuntime::new().map_err(Failure::not_asked)?;
-        let wait = target.lock_timeout().as_secs().max(1); // The server counts them in seconds.
+        let wait = lock_timeout(target.timeout).as_secs().max(1); // The server counts them in seconds.
         let session = format!("{SESSION}, innodb_lock_wait_timeout = {wait}, lock_wait_timeout = {wait}");
         let options = OptsBuilder::from_opts(target.address.options.clone()).init(vec![session]);
         #[cfg(feature = "mysql-tls")]
@@ -63,6 +46,18 @@ impl Session for Connection {
     fn is_closed(&mut self) -> bool {
         self.conn.is_none()
     }
+}
+
+impl Session for Connection {
+    const DIALECT: Dialect = Dialect {
+        kind: "mysql",
+        store: "MysqlMutex",
+        quote: '`',
+        schema: include_str!("statements/schema.sql"),
+        texts: texts!(),
+        warnings: health::warnings,
+        no_table: &["1146", "1054"],
+    };
 
     fn query(&mut self, statements: &str, until: Moment) -> Result<Vec<TextRow>, Failure> {
         let Some(conn) = &mut self.conn else { return Err(Failure::not_asked(io::ErrorKind::NotConnected.into())) };
@@ -76,10 +71,6 @@ impl Session for Connection {
             let undone = self.runtime.until(until, conn.query_drop("ROLLBACK")).map_err(Failure::not_asked)?;
             Err(undone.map_or_else(|error| failed(error).undone(), |()| failure))
         })
-    }
-
-    fn plaintext(address: &Address) -> Option<&'static str> {
-        address.is_overheard().then_some("?ssl-mode=REQUIRED")
     }
 }
 
@@ -111,18 +102,12 @@ async fn rows(conn: &mut Conn, statements: &str) -> mysql_async::Result<Vec<Text
         // Asked once more when there is nothing left: that tells the error of a statement which followed others.
         let was_empty = answer.is_empty();
         let found: Vec<Found> = answer.collect().await?;
-        rows.extend(found.iter().map(|row| (0..row.len()).map(|at| text(row.as_ref(at))).collect::<TextRow>()));
+        // All that is asked for is sent as text.
+        let text = |row: &Found, at| row.get_opt(at).and_then(Result::ok).unwrap_or_default();
+        rows.extend(found.iter().map(|row| (0..row.len()).map(|at| text(row, at)).collect::<TextRow>()));
         if was_empty {
             return Ok(rows);
         }
-    }
-}
-
-/// All that is asked for is sent as text.
-fn text(value: Option<&Value>) -> String {
-    match value {
-        Some(Value::Bytes(bytes)) => String::from_utf8_lossy(bytes).into_owned(),
-        _ => String::new(),
     }
 }
 
@@ -130,8 +115,7 @@ fn text(value: Option<&Value>) -> String {
 impl Drop for Connection {
     fn drop(&mut self) {
         if let Some(conn) = self.conn.take() {
-            let until = Clock::system().moment().plus(FAREWELL);
-            let _ = self.runtime.until(until, conn.disconnect()); // However that goes, it is closed.
+            self.runtime.leave(conn.disconnect());
         }
     }
 }

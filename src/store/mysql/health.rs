@@ -9,7 +9,6 @@ pub(super) fn warnings(health: &[TextRow]) -> Vec<StoreWarning> {
     let wrong_table = |what: &str| StoreWarning::WrongTable { what: what.to_owned() };
     // Newer servers call it by three states and more.
     let is_replica = told("read_only").iter().any(|state| !["0", "OFF"].contains(state));
-    let old = told("version").into_iter().find(|version| is_old(version));
     let engine = told("engine").into_iter().find(|engine| *engine != "InnoDB");
     let engine = engine.map(|engine| {
         format!("its engine is {engine}, and only InnoDB is known to grant all of an admission or nothing")
@@ -17,17 +16,12 @@ pub(super) fn warnings(health: &[TextRow]) -> Vec<StoreWarning> {
     let is_compared_by_bytes = told("collation").iter().all(|collation| collation.ends_with("_bin"));
     let warnings = [
         is_replica.then_some(StoreWarning::Replica),
-        old.map(|version| StoreWarning::OldVersion { found: version.to_owned(), needed: "5.7" }),
+        told("version").into_iter().find_map(|version| StoreWarning::if_older(version, "5.7")),
         engine.map(|what| StoreWarning::WrongTable { what }),
         (told("key") != ["name"]).then(|| wrong_table("its primary key is not the name alone")),
         (!is_compared_by_bytes).then(|| wrong_table("names are not compared byte by byte")),
     ];
     warnings.into_iter().flatten().collect()
-}
-
-fn is_old(version: &str) -> bool {
-    let mut parts = version.split('.').map(|part| part.parse().unwrap_or(0));
-    (parts.next().unwrap_or(0), parts.next().unwrap_or(0)) < (5, 7)
 }
 
 #[cfg(test)]

@@ -29,11 +29,8 @@ fn refused(error: &ServerError) -> Failure {
     let (kind, advice) = meaning(error.code, &error.message);
     let failure = Failure::refused(&error.code.to_string(), &error.message, Some(advice), kind);
     // The server is going down, or somebody has killed the statement or the connection.
-    if matches!(error.code, 1053 | 1077 | 1078 | 1079 | 1080 | 1317 | 1927 | 3169 | 4031) {
-        failure
-    } else {
-        failure.undone()
-    }
+    let ended_on_its_way = matches!(error.code, 1053 | 1077 | 1078 | 1079 | 1080 | 1317 | 1927 | 3169 | 4031);
+    if ended_on_its_way { failure } else { failure.undone() }
 }
 
 /// What comes of asking again, and advice, if there is any.

@@ -6,7 +6,7 @@ use tokio_postgres::Config;
 use tokio_postgres::config::{Host, SslMode};
 
 use crate::base::error::InvalidOptions;
-use crate::store::remote::server_url::{ServerUrl, host_and_port, is_this_host};
+use crate::store::remote::server_url::{ServerAddress, ServerUrl, host_and_port, is_this_host};
 
 /// What a URL says.
 #[derive(Clone)]
@@ -18,9 +18,12 @@ impl Address {
     pub(super) fn is_encrypted(&self) -> bool {
         self.config.get_ssl_mode() != SslMode::Disable
     }
+}
 
-    /// Whether what is said may be read on its way.
-    pub(super) fn is_overheard(&self) -> bool {
+impl ServerAddress for Address {
+    const TLS: &'static str = "?sslmode=require";
+
+    fn is_overheard(&self) -> bool {
         // Addresses stand in the place of the hosts' own.
         let is_far = match self.config.get_hostaddrs() {
             [] => self.config.get_hosts().iter().any(|host| matches!(host, Host::Tcp(host) if !is_this_host(host))),
@@ -29,8 +32,7 @@ impl Address {
         is_far && !self.is_encrypted()
     }
 
-    /// Reads a URL. What is wrong with one is said without repeating it, because there may be a password in it.
-    pub(super) fn of_url(url: &str) -> Result<Self, InvalidOptions> {
+    fn of_url(url: &str) -> Result<Self, InvalidOptions> {
         let url = ServerUrl::parse(url, "postgres", &["postgres", "postgresql"])?;
         let (is_encrypted, others) = url.encryption("sslmode", ["disable", "require", "verify-ca", "verify-full"])?;
         url.check_tls(is_encrypted, cfg!(feature = "postgres-tls"))?;

@@ -9,11 +9,14 @@ use super::address::Address;
 use super::health;
 use super::plaintext_password::Plain;
 use super::server_error::failed;
-use crate::store::remote::driver_runtime::{DriverRuntime, FAREWELL};
+use crate::store::remote::driver_runtime::DriverRuntime;
+use crate::store::remote::engine::ServerConnection;
 use crate::store::remote::failure::Failure;
-use crate::store::sql::session::{Session, Target};
-use crate::store::sql::statements::{Dialect, TextRow, Texts};
-use crate::time::{clock::Clock, clock::moment::Moment};
+use crate::store::remote::server_builder::Target;
+use crate::store::remote::server_url::ServerAddress;
+use crate::store::sql::session::{Session, lock_timeout};
+use crate::store::sql::statements::{Dialect, TextRow, texts};
+use crate::time::clock::moment::Moment;
 
 pub(super) struct Connection {
     /// Dropped before its course, which ends then.
@@ -27,7 +30,7 @@ pub(super) struct Connection {
 /// The runtime, and the task in it that carries bytes between the client and the socket.
 struct Course {
     runtime: DriverRuntime,
-    task: Option<JoinHandle<()>>,
+    task: JoinHandle<()>,
 }
 
 fn connect(target: &Target<Address>, until: Moment) -> Result<(Client, Course), Failure> {
@@ -51,38 +54,22 @@ where
     T: MakeTlsConnect<Socket, Stream: Send + 'static>,
 {
     let runtime = DriverRuntime::new().map_err(Failure::not_asked)?;
-    let connected = runtime.until(until, config.connect(by)).map_err(Failure::not_asked)?;
-    let (client, connection) =
-        connected.map_err(|error| failed(&error).undone().while_connecting("max_connections"))?;
-    // What ends it is told to whoever asks next.
-    let task = runtime.beside(async move { _ = connection.await });
+    let connect = async {
+        let (client, connection) = config.connect(by).await?;
+        // What ends it is told to whoever asks next.
+        Ok((client, tokio::spawn(async move { _ = connection.await })))
+    };
+    let connected = runtime.until(until, connect).map_err(Failure::not_asked)?;
+    let failed = |error: tokio_postgres::Error| failed(&error).undone().while_connecting("max_connections");
+    let (client, task) = connected.map_err(failed)?;
     Ok((client, Course { runtime, task }))
 }
 
-impl Session for Connection {
-    const DIALECT: Dialect = Dialect {
-        kind: "postgres",
-        store: "PostgresMutex",
-        quote: '"',
-        schema: include_str!("statements/schema.sql"),
-        texts: Texts {
-            look: include_str!("statements/look.sql"),
-            shorten: include_str!("statements/shorten.sql"),
-            admit: include_str!("statements/admit.sql"),
-            row: include_str!("statements/row.sql"),
-            end: include_str!("statements/end.sql"),
-            give_back: include_str!("statements/give_back.sql"),
-            clean_up: include_str!("statements/clean_up.sql"),
-            health: include_str!("statements/health.sql"),
-        },
-        warnings: health::warnings,
-        no_table: &["42P01", "42703"],
-    };
-
+impl ServerConnection for Connection {
     type Address = Address;
 
     fn open(target: &Target<Address>, until: Moment) -> Result<Self, Failure> {
-        let (lock, statement) = (target.lock_timeout().as_millis().max(1), target.timeout.as_millis().max(1));
+        let (lock, statement) = (lock_timeout(target.timeout).as_millis().max(1), target.timeout.as_millis().max(1));
         let settings = format!(
             "SET LOCAL transaction_isolation = 'read committed'; SET LOCAL lock_timeout = {lock}; \
              SET LOCAL statement_timeout = {statement}; "
@@ -94,6 +81,18 @@ impl Session for Connection {
     fn is_closed(&mut self) -> bool {
         self.client.is_closed()
     }
+}
+
+impl Session for Connection {
+    const DIALECT: Dialect = Dialect {
+        kind: "postgres",
+        store: "PostgresMutex",
+        quote: '"',
+        schema: include_str!("statements/schema.sql"),
+        texts: texts!(),
+        warnings: health::warnings,
+        no_table: &["42P01", "42703"],
+    };
 
     fn query(&mut self, statements: &str, until: Moment) -> Result<Vec<TextRow>, Failure> {
         let statements = format!("{}{statements}", self.settings);
@@ -106,18 +105,11 @@ impl Session for Connection {
         });
         Ok(rows.map(|row| (0..row.len()).map(|at| row.get(at).unwrap_or_default().to_owned()).collect()).collect())
     }
-
-    fn plaintext(address: &Address) -> Option<&'static str> {
-        address.is_overheard().then_some("?sslmode=require")
-    }
 }
 
 /// Says goodbye to the server. To close the socket is not enough: a child process of ours may have it open, too.
 impl Drop for Course {
     fn drop(&mut self) {
-        if let Some(task) = &mut self.task {
-            let until = Clock::system().moment().plus(FAREWELL);
-            let _ = self.runtime.until(until, task); // However that goes, it is closed.
-        }
+        self.runtime.leave(&mut self.task);
     }
 }

@@ -3,9 +3,6 @@
 use crate::store::event_mutex::warning::StoreWarning;
 use crate::store::sql::{session::told, statements::TextRow};
 
-/// The oldest version that the statements are written for, as the server counts: 11.0.
-const OLDEST: u32 = 110_000;
-
 /// What is to be said of a server and a table of which `health` tells so.
 pub(super) fn warnings(health: &[TextRow]) -> Vec<StoreWarning> {
     let told = |what: &str| told(health, what);
@@ -14,7 +11,7 @@ pub(super) fn warnings(health: &[TextRow]) -> Vec<StoreWarning> {
     let forgets = |how: &str| StoreWarning::Forgets { how: how.to_owned() };
     let warnings = [
         (told("replica") == ["true"]).then_some(StoreWarning::Replica),
-        (version < OLDEST).then(|| StoreWarning::OldVersion { found: (version / 10_000).to_string(), needed: "11" }),
+        StoreWarning::if_older(&(version / 10_000).to_string(), "11"),
         (told("persistence") == ["u"]).then(|| forgets("it is UNLOGGED")),
         (told("persistence") == ["t"]).then(|| forgets("it is TEMPORARY")),
         (told("key") != ["name"]).then(|| wrong_table("its primary key is not the name alone")),

@@ -38,6 +38,8 @@ fn refused(error: &DbError) -> Failure {
 fn meaning(code: &str) -> (RefusalKind, &'static str) {
     use RefusalKind::{Locked, Permanent, RetryAtOnce, RetryLater};
 
+    let wrong_login = "the user or the password in the url is wrong, or pg_hba.conf lets nobody in from here, or not \
+                       without TLS";
     match code {
         // A unique key was taken; two transactions were in each other's way, or each waited for the other; somebody else
         // makes or upgrades the same table.
@@ -47,11 +49,7 @@ fn meaning(code: &str) -> (RefusalKind, &'static str) {
         "57P03" => (RetryLater, "it has just been started, or is being shut down"),
         "57P01" | "57P02" => (RetryLater, ""), // It is being shut down.
         "25006" => (Permanent, "it takes no writes: connect to the primary, and to a database that is not read-only"),
-        "28000" | "28P01" => {
-            let what = "the user or the password in the url is wrong, or pg_hba.conf lets nobody in from here, or not \
-                        without TLS";
-            (Permanent, what)
-        }
+        "28000" | "28P01" => (Permanent, wrong_login),
         "3D000" => (Permanent, "create the database, or name another in the url"),
         "42501" => (Permanent, "the documentation of PostgresMutex lists what its user must be allowed"),
         "57014" => (Permanent, "it took longer than the store's timeout, or somebody cancelled it"),

@@ -5,18 +5,9 @@ use std::fmt;
 use redis::{ConnectionAddr, ConnectionInfo, IntoConnectionInfo};
 
 use crate::base::error::InvalidOptions;
-use crate::store::remote::server_url::{ServerUrl, host_and_port, is_this_host};
-#[cfg(feature = "redis-tls")]
-use crate::store::remote::tls::Tls;
+use crate::store::remote::server_url::{ServerAddress, ServerUrl, host_and_port, is_this_host};
 
 const NO_PATH: &str = "has no path, as in redis+unix:///run/redis.sock";
-
-/// A server, and how it is reached.
-pub(super) struct Target {
-    pub(super) address: Address,
-    #[cfg(feature = "redis-tls")]
-    pub(super) tls: Tls,
-}
 
 /// What a URL says.
 pub(super) struct Address {
@@ -24,9 +15,10 @@ pub(super) struct Address {
     pub(super) is_encrypted: bool,
 }
 
-impl Address {
-    /// Reads a URL. What is wrong with one is said without repeating it, because there may be a password in it.
-    pub(super) fn of_url(url: &str) -> Result<Self, InvalidOptions> {
+impl ServerAddress for Address {
+    const TLS: &'static str = "rediss://";
+
+    fn of_url(url: &str) -> Result<Self, InvalidOptions> {
         let url = ServerUrl::parse(url, "redis", &["redis", "rediss", "redis+unix"])?;
         let (is_path, is_encrypted) = (url.scheme == "redis+unix", url.scheme == "rediss");
         url.check_tls(is_encrypted, cfg!(feature = "redis-tls"))?;
@@ -51,8 +43,7 @@ impl Address {
         Ok(Self { info, is_encrypted })
     }
 
-    /// Whether what is said may be read on its way.
-    pub(super) fn is_overheard(&self) -> bool {
+    fn is_overheard(&self) -> bool {
         !self.is_encrypted && matches!(self.info.addr(), ConnectionAddr::Tcp(host, _) if !is_this_host(host))
     }
 }
@@ -83,10 +74,8 @@ fn said_by(error: &redis::RedisError) -> &'static str {
         ("password", "has a password that is not UTF-8"),
         ("path", NO_PATH),
     ];
-    known
-        .iter()
-        .find(|(part, _)| said.contains(part))
-        .map_or("is not well-formed, as in redis://host:6379/0", |(_, s)| *s)
+    let known = known.iter().find(|(part, _)| said.contains(part));
+    known.map_or("is not well-formed, as in redis://host:6379/0", |(_, what)| *what)
 }
 
 #[cfg(test)]

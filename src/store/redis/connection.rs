@@ -4,12 +4,14 @@ use std::io;
 
 use redis::{Cmd, Parser, RedisError, Value, cmd};
 
-use super::address::Target;
+use super::address::Address;
 use super::script;
 use super::server_error::is_unknown;
 use super::stream::{Stream, connect};
 use crate::store::remote::driver_runtime::DriverRuntime;
+use crate::store::remote::engine::ServerConnection;
 use crate::store::remote::failure::{Failure, makes_no_sense};
+use crate::store::remote::server_builder::Target;
 use crate::store::remote::server_clock::ServerClock;
 use crate::time::clock::moment::Moment;
 
@@ -18,9 +20,11 @@ pub(super) struct Connection {
     pub(super) clock: ServerClock,
 }
 
-impl Connection {
+impl ServerConnection for Connection {
+    type Address = Address;
+
     /// Leaves the scripts with the server, too.
-    pub(super) fn open(target: &Target, until: Moment) -> Result<Self, Failure> {
+    fn open(target: &Target<Address>, until: Moment) -> Result<Self, Failure> {
         let not_connected = |error| Failure::not_asked(error).while_connecting("maxclients");
         let runtime = DriverRuntime::new().map_err(Failure::not_asked)?;
         let stream = runtime.until(until, connect(target, until)).flatten().map_err(not_connected)?;
@@ -39,7 +43,8 @@ impl Connection {
         let (mut answers, end) = connection.hear_all(&commands, until);
         answers.truncate(needed);
         if answers.iter().any(is_unknown) && connection.is_to_a_sentinel(until) {
-            return Err(Failure::unusable("this is a Redis Sentinel: connect to the primary that it watches"));
+            let what = "this is a Redis Sentinel: connect to the primary that it watches";
+            return Err(Failure::not_asked(io::Error::new(io::ErrorKind::InvalidData, what)));
         }
         let answers = answers.into_iter().map(script::unless_refused).collect::<Result<Vec<_>, _>>();
         let mut answers = answers.map_err(Failure::undone)?;
@@ -49,10 +54,12 @@ impl Connection {
         Ok(connection)
     }
 
-    pub(super) fn is_closed(&mut self) -> bool {
+    fn is_closed(&mut self) -> bool {
         self.stream.socket().is_spoilt()
     }
+}
 
+impl Connection {
     /// Sends all commands and hears all answers; `until` ends it, however little is missing.
     pub(super) fn ask(&mut self, commands: &[Cmd], until: Moment) -> Result<Vec<Value>, Failure> {
         let (answers, end) = self.hear_all(commands, until);
@@ -62,21 +69,13 @@ impl Connection {
     /// The same; and what was answered before an error ended it.
     fn hear_all(&mut self, commands: &[Cmd], until: Moment) -> (Vec<Value>, io::Result<()>) {
         self.stream.socket().give_until(until);
-        let mut answers = Vec::with_capacity(commands.len());
-        let end = self.exchange(commands, &mut answers);
-        (answers, end)
-    }
-
-    fn exchange(&mut self, commands: &[Cmd], answers: &mut Vec<Value>) -> io::Result<()> {
         let packed = commands.iter().map(Cmd::get_packed_command).collect::<Vec<_>>().concat();
-        self.stream.write_all(&packed)?;
-        self.stream.flush()?;
+        let sent = self.stream.write_all(&packed).and_then(|()| self.stream.flush());
         // One for each question: what it has read beyond the last answer is no answer to the next.
-        let mut parser = Parser::new();
-        for _ in commands {
-            answers.push(parser.parse_value(&mut *self.stream).map_err(|error| not_heard(&error))?);
-        }
-        Ok(())
+        let (mut parser, mut answers) = (Parser::new(), Vec::with_capacity(commands.len()));
+        let parse = |_| parser.parse_value(&mut *self.stream).map(|answer| answers.push(answer));
+        let end = sent.and_then(|()| commands.iter().try_for_each(parse).map_err(|error| not_heard(&error)));
+        (answers, end)
     }
 
     fn is_to_a_sentinel(&mut self, until: Moment) -> bool {

@@ -1,25 +1,22 @@
 //! What a Redis server is asked on one connection: releases, admissions and looks, which the scripts carry out.
 
 use std::collections::{BTreeSet, HashSet};
-use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use redis::{Cmd, Value, cmd};
 
-use super::address::Target;
 use super::connection::Connection;
 use super::keys::Prefix;
-use super::script::{self, read, read_something};
+use super::script::{self, read};
 use super::server_error::is_of_many_slots;
 use super::{health, server_error};
 use crate::base::error::MutexError;
 use crate::lease::name::MutexName;
 use crate::store::event_mutex::admission::Admission;
 use crate::store::remote::engine::{
-    Answers, Asked, EachAnswer, Ending, Engine, FoundEntry, FoundHolder, Health, OwnedName, ServerTurn,
+    Answers, Asked, EachAnswer, Ending, Engine, FoundEntry, FoundHolder, Health, ReleaseRequest, ServerTurn,
 };
-use crate::store::{remote::failure::Failure, remote::server_clock::instant};
-use crate::time::clock::moment::Moment;
+use crate::store::remote::{failure::Failure, server_clock::instant};
 
 /// How many names one call of a script is about; it keeps the server for less than a millisecond.
 const CHUNK: usize = 100;
@@ -28,16 +25,9 @@ const CHUNK: usize = 100;
 const SCANNED_AT_ONCE: u32 = 1000;
 
 pub(super) struct RedisEngine {
-    pub(super) target: Target,
     pub(super) prefix: Prefix,
     /// Whether the server was seen to be a node of a cluster, which takes the keys of one slot at a time.
     pub(super) by_slot: AtomicBool,
-}
-
-impl RedisEngine {
-    fn by_slot(&self) -> bool {
-        self.by_slot.load(Ordering::Relaxed)
-    }
 }
 
 impl Engine for RedisEngine {
@@ -49,24 +39,8 @@ impl Engine for RedisEngine {
 
     type Connection = Connection;
 
-    fn address(&self) -> &dyn fmt::Display {
-        &self.target.address
-    }
-
     fn namespace(&self) -> [&str; 2] {
-        ["prefix", self.prefix.as_str()]
-    }
-
-    fn plaintext(&self) -> Option<&'static str> {
-        self.target.address.is_overheard().then_some("rediss://")
-    }
-
-    fn connect(&self, until: Moment) -> Result<Connection, Failure> {
-        Connection::open(&self.target, until)
-    }
-
-    fn is_closed(connection: &mut Connection) -> bool {
-        connection.is_closed()
+        ["prefix", &self.prefix.0]
     }
 
     /// For one owner, and on a node of a cluster with the keys of one mutex.
@@ -75,34 +49,38 @@ impl Engine for RedisEngine {
             lease.name().mutex() == claim.name().mutex() && lease.owner() == claim.owner()
         });
         let is_of_its_mutex = |unless: &MutexName| unless.mutex() == admission.name().mutex();
-        of_one && admission.excluded_by().is_none_or(|unless| !self.by_slot() || is_of_its_mutex(unless))
+        of_one
+            && admission
+                .excluded_by()
+                .is_none_or(|unless| !self.by_slot.load(Ordering::Relaxed) || is_of_its_mutex(unless))
     }
 
     fn carry_out(&self, turn: &mut ServerTurn<Connection>, asked: Asked<'_>) -> Result<Answers, Failure> {
-        let (ServerTurn { connection, attempt, .. }, Asked { held, ending, admissions }) = (turn, asked);
-        let (by_slot, clock, until) = (self.by_slot(), connection.clock, attempt.until);
+        let (ServerTurn { connection, attempt, .. }, Asked { releases, admissions }) = (turn, asked);
+        let (by_slot, clock, until) = (self.by_slot.load(Ordering::Relaxed), connection.clock, attempt.until);
+        let releases: Vec<&ReleaseRequest> = releases.iter().collect();
         // What is pending may lie on different slots.
-        let held = calls(held, by_slot || ending == Ending::NowIfItBegan, |held| (held.name.mutex(), None));
-        let admissions = calls(admissions, by_slot, |admission| {
-            (admission.name().mutex(), admission.excluded_by().map(MutexName::mutex))
-        });
-        let end = |call: &&[OwnedName]| script::end(call, ending, &self.prefix, clock, until);
+        let end_together = |one: &ReleaseRequest, next: &ReleaseRequest| {
+            !by_slot && one.ending == next.ending && one.ending != Ending::NowIfItBegan
+        };
+        let releases = calls(&releases, end_together, |release| (release.name.mutex(), None));
+        let admissions = calls(
+            admissions,
+            |_, _| !by_slot,
+            |admission| (admission.name().mutex(), admission.excluded_by().map(MutexName::mutex)),
+        );
+        let end = |call: &&[&ReleaseRequest]| script::end(call, &self.prefix, clock, until);
         let admit = |call: &&[&Admission]| script::admit(call, by_slot, &self.prefix, clock, until);
-        let commands: Vec<Cmd> = held.iter().map(end).chain(admissions.iter().map(admit)).collect();
+        let commands: Vec<Cmd> = releases.iter().map(end).chain(admissions.iter().map(admit)).collect();
         let answers = connection.ask(&commands, until)?;
         self.by_slot.fetch_or(answers.iter().any(is_of_many_slots), Ordering::Relaxed);
         let (asked_before, clock, mut answers) = (attempt.asked_before(), &mut connection.clock, answers.into_iter());
-        let ended = each(&held, &mut answers, |answer, call| script::ended(answer, call.len(), asked_before));
+        let ended = each(&releases, &mut answers, |answer, call| script::ended(answer, call.len(), asked_before));
         Ok((ended, each(&admissions, &mut answers, |answer, call| script::decided(answer, call, clock))))
     }
 
     fn look(&self, turn: &mut ServerTurn<Connection>, name: &MutexName) -> Result<Option<FoundHolder>, Failure> {
         script::looked(&ask(turn, &[script::look(self.prefix.key(name))])?[0])
-    }
-
-    fn exists(&self, turn: &mut ServerTurn<Connection>, name: &MutexName) -> Result<bool, Failure> {
-        let exists = cmd("EXISTS").arg(self.prefix.key(name).to_string()).take();
-        read_something(&ask(turn, &[exists])?[0])
     }
 
     fn leases(&self, turn: &mut ServerTurn<Connection>, prefix: &str) -> Result<Vec<FoundEntry>, Failure> {
@@ -147,29 +125,28 @@ fn ask(turn: &mut ServerTurn<Connection>, commands: &[Cmd]) -> Result<Vec<Value>
     turn.connection.ask(commands, turn.attempt.until)?.into_iter().map(script::unless_refused).collect()
 }
 
-/// Splits what is asked into calls: of a hundred at most, or of one `by_slot`. No two in a call are of one mutex, so that
-/// none of them changes what the script knows about another; many may be excluded by the same.
-fn calls<'a, T>(
-    mut asked: &'a [T],
-    by_slot: bool,
+/// Splits what is asked into calls: each of a hundred at most that go together. No two in a call are of one mutex, so that none
+/// of them changes what the script knows about another; many may be excluded by the same.
+fn calls<'c, 'a, T>(
+    asked: &'c [&'a T],
+    go_together: impl Fn(&T, &T) -> bool,
     mutexes: impl Fn(&'a T) -> (&'a str, Option<&'a str>),
-) -> Vec<&'a [T]> {
-    let most = if by_slot { 1 } else { CHUNK };
-    let mut calls = Vec::new();
-    while !asked.is_empty() {
-        let (mut own, mut excluding) = (HashSet::new(), HashSet::new());
-        let is_apart = |asked: &&'a T| {
-            let (mutex, unless) = mutexes(asked);
-            let is_apart = unless.is_none_or(|unless| !own.contains(unless)) && !excluding.contains(mutex);
-            excluding.extend(unless);
-            is_apart && own.insert(mutex)
-        };
-        // The first is always one of them.
-        let (call, rest) = asked.split_at(asked.iter().take(most).take_while(is_apart).count());
-        calls.push(call);
-        asked = rest;
-    }
-    calls
+) -> Vec<&'c [&'a T]> {
+    let (mut own, mut excluding) = (HashSet::new(), HashSet::new());
+    let in_one_call = |one: &&'a T, next: &&'a T| {
+        let (mutex, unless) = mutexes(one);
+        own.insert(mutex);
+        excluding.extend(unless);
+        let (mutex, unless) = mutexes(next);
+        let is_apart =
+            !own.contains(mutex) && !excluding.contains(mutex) && unless.is_none_or(|name| !own.contains(name));
+        let is_one_call = is_apart && own.len() < CHUNK && go_together(one, next);
+        if !is_one_call {
+            (own, excluding) = Default::default();
+        }
+        is_one_call
+    };
+    asked.chunk_by(in_one_call).collect()
 }
 
 /// The answers to calls, as answers to what was in them.

@@ -5,9 +5,6 @@ use redis::Value;
 use super::server_error::not_understood;
 use crate::store::{event_mutex::warning::StoreWarning, remote::failure::Failure};
 
-/// The oldest version that the scripts are written for.
-const NEEDED: &str = "6.2";
-
 /// What is to be said about a server that answers so.
 pub(super) fn warnings(info: &Value) -> Result<Vec<StoreWarning>, Failure> {
     let Value::BulkString(info) = info else { return Err(not_understood(info)) };
@@ -15,20 +12,13 @@ pub(super) fn warnings(info: &Value) -> Result<Vec<StoreWarning>, Failure> {
     let field = |name: &str| info.lines().find_map(|pooled| pooled.strip_prefix(name)?.strip_prefix(':'));
     // Every key of ours expires, so that a policy for those that do (`volatile-…`) is about them too.
     let policy = field("maxmemory_policy").filter(|policy| *policy != "noeviction");
-    let found = field("redis_version").unwrap_or("unknown");
     let warnings = [
         policy.map(|policy| StoreWarning::Evicts { policy: policy.to_owned() }),
         (field("role") == Some("slave")).then_some(StoreWarning::Replica),
         (field("cluster_enabled") == Some("1")).then_some(StoreWarning::ClusterNode),
-        (version(found) < version(NEEDED))
-            .then(|| StoreWarning::OldVersion { found: found.to_owned(), needed: NEEDED }),
+        StoreWarning::if_older(field("redis_version").unwrap_or("unknown"), "6.2"),
     ];
     Ok(warnings.into_iter().flatten().collect())
-}
-
-fn version(text: &str) -> (u32, u32) {
-    let mut parts = text.split('.').map(|part| part.parse().unwrap_or(0));
-    (parts.next().unwrap_or(0), parts.next().unwrap_or(0))
 }
 
 #[cfg(test)]

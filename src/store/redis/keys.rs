@@ -16,7 +16,7 @@ use crate::lease::name::MutexName;
 
 /// What stands before all keys.
 #[derive(Clone, Debug)]
-pub(super) struct Prefix(String);
+pub(super) struct Prefix(pub(super) String);
 
 /// Bytes that would end a part of a key, or that a terminal would not show; every byte that is not ASCII as well.
 const ENCODED: &AsciiSet = &CONTROLS.add(b' ').add(b'%').add(b'/').add(b'{').add(b'}').add(b'"').add(b'\'').add(b'\\');
@@ -24,16 +24,9 @@ const ENCODED: &AsciiSet = &CONTROLS.add(b' ').add(b'%').add(b'/').add(b'{').add
 impl Prefix {
     pub(super) fn new(prefix: String) -> Result<Self, InvalidOptions> {
         let plain = |byte: u8| byte.is_ascii_graphic() && !matches!(byte, b'{' | b'}');
-        if !prefix.is_empty() && prefix.len() <= 100 && prefix.bytes().all(plain) {
-            Ok(Self(prefix))
-        } else {
-            let what = "the prefix of keys in redis is 1 to 100 visible ASCII characters, and no braces";
-            Err(InvalidOptions::new(what))
-        }
-    }
-
-    pub(super) fn as_str(&self) -> &str {
-        &self.0
+        let is_valid = !prefix.is_empty() && prefix.len() <= 100 && prefix.bytes().all(plain);
+        let what = "the prefix of keys in redis is 1 to 100 visible ASCII characters, and no braces";
+        if is_valid { Ok(Self(prefix)) } else { Err(InvalidOptions::new(what)) }
     }
 
     /// The key of a lease or a claim.

@@ -1,6 +1,5 @@
 //! The Lua scripts: their arguments, and the meaning of their answers.
 
-use std::fmt::Write;
 use std::iter;
 use std::sync::LazyLock;
 use std::time::Duration;
@@ -13,10 +12,10 @@ use super::server_error::{not_understood, refused};
 use super::stored_holder::{held_for, held_since, holder};
 use crate::lease::{holder::Holder, request::LeaseRequest, term::Term, token::FencingToken};
 use crate::store::event_mutex::admission::{Admission, Admitted};
-use crate::store::remote::engine::{Decision, Ending, OwnedName, Released};
+use crate::store::remote::engine::{Decision, Ending, ReleaseRequest, Released};
 use crate::store::remote::failure::Failure;
 use crate::store::remote::server_clock::{ServerClock, instant};
-use crate::time::clock::moment::Moment;
+use crate::time::{clock::Clock, clock::moment::Moment};
 
 /// A script, and the name under which servers keep it.
 pub(super) struct Stored {
@@ -31,11 +30,11 @@ static LOOK: LazyLock<Stored> = LazyLock::new(|| Stored::new(include_str!("scrip
 
 pub(super) static ALL: [&LazyLock<Stored>; 4] = [&ADMIT, &RELEASE, &EXTEND, &LOOK];
 
+/// How far two clocks drift apart between two calls at most, in microseconds, while neither is set.
+const CLOCKS_DRIFT: i64 = 1_000_000;
+
 /// How long a token outlives its grant. Later, it is the server's clock alone that lets tokens rise.
 const TOKEN_KEPT_MS: u64 = 30 * 24 * 60 * 60 * 1000;
-
-/// How many bytes the terms and the owner of an admission take as text.
-const LONGEST_TEXT: usize = 128;
 
 impl Stored {
     fn new(text: &'static str) -> Self {
@@ -54,17 +53,20 @@ impl Stored {
     }
 }
 
-/// Says between which times of the server a call that is sent now counts: nobody waits for its answer from `until` on.
-fn write_window(call: &mut Cmd, clock: ServerClock, until: Moment) {
-    for micros in [clock.at_least().max(0), clock.at(until)] {
+/// Says between which times of the server a call that is sent now counts, unless its clock was set back: nobody waits for the
+/// answer from `until` on. It returns what that clock shows now.
+fn write_window(call: &mut Cmd, clock: ServerClock, until: Moment) -> DateTime<Utc> {
+    let now = clock.at(Clock::system().moment());
+    for micros in [now.saturating_sub(CLOCKS_DRIFT).max(0), clock.at(until)] {
         call.write_arg_fmt(format_args!("{micros:016}"));
     }
+    instant(now)
 }
 
-/// A call that gives all of these back, or lets them end one term from now.
-pub(super) fn end(held: &[OwnedName], ending: Ending, prefix: &Prefix, clock: ServerClock, until: Moment) -> Cmd {
-    let keys = held.iter().map(|held| prefix.key(&held.name));
-    let mut call = match ending {
+/// A call that gives all of these back, or lets them end one term from now: all of them the same.
+pub(super) fn end(releases: &[&ReleaseRequest], prefix: &Prefix, clock: ServerClock, until: Moment) -> Cmd {
+    let keys = releases.iter().map(|release| prefix.key(&release.name));
+    let mut call = match releases[0].ending {
         Ending::Now | Ending::NowIfItBegan => RELEASE.call(keys),
         Ending::After(term) => {
             let mut call = EXTEND.call(keys);
@@ -72,8 +74,8 @@ pub(super) fn end(held: &[OwnedName], ending: Ending, prefix: &Prefix, clock: Se
             call.arg(millis(term)).take()
         }
     };
-    for held in held {
-        call.write_arg_fmt(format_args!("{} ", held.owner));
+    for release in releases {
+        call.write_arg_fmt(format_args!("{} ", release.owner));
     }
     call
 }
@@ -110,17 +112,15 @@ pub(super) fn admit(
         [excluding(at), admission.claim().map(LeaseRequest::name), admission.lease().map(LeaseRequest::name)]
     });
     let mut call = ADMIT.call(iter::once(token_key).chain(names.flatten().map(|name| prefix.key(name))));
-    write_window(&mut call, clock, until);
-    call.arg(held_since(clock.now())).arg(TOKEN_KEPT_MS);
-    let (mut text, mut before) = (String::with_capacity(LONGEST_TEXT), String::with_capacity(LONGEST_TEXT));
+    let now = write_window(&mut call, clock, until);
+    call.arg(held_since(now)).arg(TOKEN_KEPT_MS);
+    let mut before = String::new();
     for (at, admission) in admissions.iter().enumerate() {
         let ms = |request: Option<&LeaseRequest>| request.map_or(0, |request| millis(request.term()));
         let (claim_ms, lease_ms) = (ms(admission.claim()), ms(admission.lease()));
         let is_another = excluding(at).is_some();
         let excluded = u8::from(admission.excluded_by().is_some()) + u8::from(is_another);
-        text.clear();
-        // A text takes all that is written to it.
-        let _ = write!(text, "@{claim_ms} {lease_ms} {excluded} {}", admission.owner());
+        let text = format!("@{claim_ms} {lease_ms} {excluded} {}", admission.owner());
         let (attributes, serial) = text.split_at(text.rfind('-').map_or(0, |dash| dash + 1));
         if is_another || attributes != before {
             attributes.clone_into(&mut before);

@@ -11,7 +11,8 @@ use socket2::Socket;
 use tokio::net::{TcpStream, lookup_host};
 use tokio::time::timeout;
 
-use super::address::Target;
+use super::address::Address;
+use crate::store::remote::server_builder::Target;
 use crate::time::{clock::Clock, clock::moment::Moment};
 
 /// How many bytes are read for one question: many times what a thousand refusals take.
@@ -42,8 +43,6 @@ pub(super) struct TimedSocket {
     until: Moment,
     /// How many bytes may still be read.
     allowance: usize,
-    /// How long the socket itself waits, for a read and for a write.
-    waits: [Option<Duration>; 2],
 }
 
 impl TimedSocket {
@@ -70,21 +69,19 @@ impl TimedSocket {
         false
     }
 
-    /// Reads or writes, for as long as is left. To tell the socket costs a system call, so it is not told of less than a
-    /// hundredth.
-    fn in_time(&mut self, is_read: bool, mut step: impl FnMut(&Socket) -> io::Result<usize>) -> io::Result<usize> {
+    /// Reads or writes, for as long as is left.
+    fn in_time(
+        &mut self,
+        set_timeout: fn(&Socket, Option<Duration>) -> io::Result<()>,
+        mut step: impl FnMut(&Socket) -> io::Result<usize>,
+    ) -> io::Result<usize> {
         loop {
             let left = self.until.since(Clock::system().moment());
             if left.is_zero() {
                 return Err(TimedOut.into());
             }
-            let wait = &mut self.waits[usize::from(is_read)];
-            if wait.is_none_or(|wait| wait < left || wait.saturating_sub(left) > wait / 100) {
-                // A socket counts in microseconds, and takes none of them for "for ever".
-                *wait = Some(left.max(Duration::from_micros(1)));
-                let set = if is_read { Socket::set_read_timeout } else { Socket::set_write_timeout };
-                set(&self.socket, *wait)?;
-            }
+            // A socket counts in microseconds, and takes none of them for "for ever".
+            set_timeout(&self.socket, Some(left.max(Duration::from_micros(1))))?;
             match step(&self.socket) {
                 // A signal, or a system that calls its time-out so.
                 Err(error) if matches!(error.kind(), Interrupted | WouldBlock | TimedOut) => {}
@@ -100,7 +97,7 @@ impl Read for TimedSocket {
         if most == 0 && !into.is_empty() {
             return Err(io::Error::other("the answer has no end"));
         }
-        let read = self.in_time(true, |mut socket| socket.read(&mut into[..most]))?;
+        let read = self.in_time(Socket::set_read_timeout, |mut socket| socket.read(&mut into[..most]))?;
         self.allowance -= read;
         Ok(read)
     }
@@ -108,7 +105,7 @@ impl Read for TimedSocket {
 
 impl Write for TimedSocket {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.in_time(false, |mut socket| socket.write(bytes))
+        self.in_time(Socket::set_write_timeout, |mut socket| socket.write(bytes))
     }
 
     fn flush(&mut self) -> io::Result<()> {
@@ -125,11 +122,11 @@ impl Drop for TimedSocket {
 
 /// Connects; the handshake of TLS takes place with the first byte that is sent. The system has such a socket only where it
 /// has the address.
-pub(super) async fn connect(target: &Target, until: Moment) -> io::Result<Box<dyn Stream>> {
+pub(super) async fn connect(target: &Target<Address>, until: Moment) -> io::Result<Box<dyn Stream>> {
     let timed = |socket: Socket| {
         socket.set_nonblocking(false)?;
         let is_encrypted = target.address.is_encrypted;
-        Ok::<_, io::Error>(TimedSocket { socket, is_encrypted, until, allowance: LONGEST_ANSWER, waits: [None; 2] })
+        Ok::<_, io::Error>(TimedSocket { socket, is_encrypted, until, allowance: LONGEST_ANSWER })
     };
     match target.address.info.addr() {
         ConnectionAddr::Tcp(host, port) => {

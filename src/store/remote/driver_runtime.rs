@@ -3,19 +3,15 @@
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::thread;
-#[cfg(any(feature = "mysql", feature = "postgres"))]
 use std::time::Duration;
 
 use tokio::runtime::{Builder, Handle, Runtime};
-#[cfg(feature = "postgres")]
-use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 use crate::time::{clock::Clock, clock::moment::Moment};
 
 /// How long the end of a connection may take.
-#[cfg(any(feature = "mysql", feature = "postgres"))]
-pub(crate) const FAREWELL: Duration = Duration::from_millis(100);
+const FAREWELL: Duration = Duration::from_millis(100);
 
 /// What a connection's future is waited for with, on the thread that asks.
 pub(crate) struct DriverRuntime {
@@ -39,10 +35,10 @@ impl DriverRuntime {
             .unwrap_or_else(|_| Err(io::Error::other("the driver panicked at what the server answered")))
     }
 
-    /// Lets a future go on whenever something is waited for, its end for example.
-    #[cfg(feature = "postgres")]
-    pub(crate) fn beside(&self, future: impl Future<Output = ()> + Send + 'static) -> Option<JoinHandle<()>> {
-        self.runtime.as_ref().map(|runtime| runtime.spawn(future))
+    /// Lets a connection say goodbye to its server. However that goes, it is closed.
+    #[cfg_attr(not(any(feature = "mysql", feature = "postgres")), expect(dead_code))]
+    pub(crate) fn leave<T>(&self, goodbye: impl Future<Output = T>) {
+        let _ = self.until(Clock::system().moment().plus(FAREWELL), goodbye);
     }
 }
 

@@ -1,15 +1,16 @@
 //! The trait `Engine`: what a store says to its server on one connection. The rest is the same for all kinds of servers.
 //!
-//! A new kind is an address, a connection, the statements that are sent on it, and an `impl Engine` that joins them.
+//! A new kind is an address, a connection, and an engine: the statements that are sent there.
 
-use std::fmt;
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 
 use super::failure::Failure;
+use super::server_builder::Target;
+use super::server_url::ServerAddress;
 use crate::base::error::MutexError;
-use crate::lease::{holder::Holder, name::MutexName, owner::Owner, term::Term};
+use crate::lease::{holder::Holder, name::MutexName, owner::Owner, request::Lease, term::Term};
 use crate::store::event_mutex::admission::{Admission, Admitted};
 use crate::store::event_mutex::warning::StoreWarning;
 use crate::time::{clock::Clock, clock::moment::Moment};
@@ -29,25 +30,10 @@ pub(crate) trait Engine: Send + Sync + Sized + 'static {
     /// Whether what has ended leaves something behind, which [`clean_up`](Self::clean_up) deletes.
     const CLEANS_UP: bool;
 
-    /// A way to talk to the server. One on which something failed is not used again: its next answer might belong to the
-    /// question before.
-    type Connection: Send + 'static;
-
-    /// Where the server is, for people; without user and password.
-    fn address(&self) -> &dyn fmt::Display;
+    type Connection: ServerConnection;
 
     /// What the part of the server is called that this store uses, and its name, as in `["table", "soloist_mutexes"]`.
     fn namespace(&self) -> [&str; 2];
-
-    /// What to write into the URL for TLS, where what is said may be read on its way.
-    fn plaintext(&self) -> Option<&'static str>;
-
-    /// Connects and logs in. Whatever goes wrong, nothing was asked.
-    fn connect(&self, until: Moment) -> Result<Self::Connection, Failure>;
-
-    /// Whether a connection ended while it was idle, or is not to be trusted any more. What is sent on one that has not
-    /// may still be lost.
-    fn is_closed(connection: &mut Self::Connection) -> bool;
 
     /// Whether the server can decide on this admission in one step.
     fn is_one_step(&self, admission: &Admission) -> bool {
@@ -64,18 +50,13 @@ pub(crate) trait Engine: Send + Sync + Sized + 'static {
     /// Who holds a name.
     fn look(&self, turn: &mut ServerTurn<Self::Connection>, name: &MutexName) -> Result<Option<FoundHolder>, Failure>;
 
-    /// Whether somebody holds a name.
-    fn exists(&self, turn: &mut ServerTurn<Self::Connection>, name: &MutexName) -> Result<bool, Failure> {
-        Ok(self.look(turn, name)?.is_some())
-    }
-
     /// The leases of all mutexes whose names begin with `prefix`, each of them once.
     fn leases(&self, turn: &mut ServerTurn<Self::Connection>, prefix: &str) -> Result<Vec<FoundEntry>, Failure>;
 
     /// What the server tells of itself.
     fn health(&self, turn: &mut ServerTurn<Self::Connection>) -> Result<Health, Failure>;
 
-    /// Deletes what has ended long ago, at most [a batch](super::attendant::BATCH) of it, and waits for nobody. It says how
+    /// Deletes what has ended long ago, at most [a batch](super::housekeeper::BATCH) of it, and waits for nobody. It says how
     /// much that was.
     fn clean_up(&self, _turn: &mut ServerTurn<Self::Connection>) -> Result<u64, Failure> {
         Ok(0)
@@ -86,6 +67,22 @@ pub(crate) trait Engine: Send + Sync + Sized + 'static {
         failure.into_error(attempted)
     }
 }
+
+/// A way to talk to the server. One on which something failed is not used again: its next answer might belong to the question
+/// before.
+pub(crate) trait ServerConnection: Sized + Send + 'static {
+    type Address: ServerAddress;
+
+    /// Connects and logs in. Whatever goes wrong, nothing was asked.
+    fn open(target: &Target<Self::Address>, until: Moment) -> Result<Self, Failure>;
+
+    /// Whether it ended while it was idle, or is not to be trusted any more. What is sent on one that has not may still be
+    /// lost.
+    fn is_closed(&mut self) -> bool;
+}
+
+/// Where an engine's server is.
+pub(crate) type AddressOf<E> = <<E as Engine>::Connection as ServerConnection>::Address;
 
 /// A connection, for one attempt.
 pub(crate) struct ServerTurn<C> {
@@ -115,29 +112,29 @@ impl Attempt {
     }
 }
 
-/// A name together with the owner that holds it, or may hold it.
+/// What is to end, if this owner holds it.
 #[derive(Clone, Debug)]
-pub(crate) struct OwnedName {
+pub(crate) struct ReleaseRequest {
     pub(crate) name: MutexName,
     pub(crate) owner: Owner,
+    pub(crate) ending: Ending,
 }
 
-impl OwnedName {
-    pub(crate) fn new(name: &MutexName, owner: Owner) -> Self {
-        Self { name: name.clone(), owner }
+impl ReleaseRequest {
+    pub(crate) fn of(lease: &Lease, ending: Ending) -> Self {
+        Self { name: lease.name().clone(), owner: lease.owner(), ending }
     }
 }
 
-/// What a server is asked for at once: first this ends, and then it decides on admissions, each of which is one step.
+/// What a server is asked for at once: first these end, and then it decides on admissions, each of which is one step.
 #[derive(Clone, Copy)]
 pub(crate) struct Asked<'a> {
-    pub(crate) held: &'a [OwnedName],
-    pub(crate) ending: Ending,
+    pub(crate) releases: &'a [ReleaseRequest],
     pub(crate) admissions: &'a [&'a Admission],
 }
 
 /// When something ends that is held.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Ending {
     Now,
     /// At once, and perhaps it never began: the request for it may still be on its way.

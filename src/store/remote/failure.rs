@@ -71,21 +71,20 @@ impl Failure {
     /// What was sent may have been carried out, or not.
     #[expect(clippy::needless_pass_by_value, reason = "it maps an error")]
     pub(crate) fn unanswered(error: io::Error) -> Self {
-        use io::ErrorKind::{
-            BrokenPipe, ConnectionAborted, ConnectionRefused, ConnectionReset, InvalidData, NotFound, PermissionDenied,
-            TimedOut, UnexpectedEof,
-        };
+        use io::ErrorKind as Kind;
 
         let cause = match error.kind() {
-            TimedOut => Cause::TimedOut,
-            InvalidData | PermissionDenied => Cause::Unusable,
-            BrokenPipe | ConnectionAborted | ConnectionReset | UnexpectedEof => Cause::HungUp,
-            ConnectionRefused | NotFound => Cause::NobodyListens,
+            Kind::TimedOut => Cause::TimedOut,
+            Kind::InvalidData | Kind::PermissionDenied => Cause::Unusable,
+            Kind::BrokenPipe | Kind::ConnectionAborted | Kind::ConnectionReset | Kind::UnexpectedEof => Cause::HungUp,
+            Kind::ConnectionRefused | Kind::NotFound => Cause::NobodyListens,
             _ => Cause::Io,
         };
         let said = match error.kind() {
-            TimedOut => "no answer in time".into(),
-            UnexpectedEof if error.get_ref().is_none() => "the server closed the connection before it answered".into(),
+            Kind::TimedOut => "no answer in time".into(),
+            Kind::UnexpectedEof if error.get_ref().is_none() => {
+                "the server closed the connection before it answered".into()
+            }
             _ => error.to_string(),
         };
         Self::new(cause, said, true)
@@ -94,12 +93,6 @@ impl Failure {
     /// The server answered what makes no sense here; `kind` is what it should be, as in "redis".
     pub(crate) fn not_understood(answer: impl fmt::Debug, kind: &str) -> Self {
         Self::new(Cause::Unusable, makes_no_sense(&on_one_line(&format!("{answer:?}"), 80), kind), true)
-    }
-
-    /// Nothing was asked, because what answers is of no use.
-    #[cfg(feature = "redis")]
-    pub(crate) fn unusable(why: &'static str) -> Self {
-        Self::new(Cause::Unusable, why, false)
     }
 
     /// The server answered with an error; what it was asked for has perhaps been done, or part of it.

@@ -7,12 +7,15 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use super::attendant::{Attendant, PendingRelease};
 use super::driver_runtime::outside_any_runtime;
-use super::engine::{Asked, Attempt, Decision, EachAnswer, Ending, Engine, OwnedName, Released, ServerTurn};
+use super::engine::{
+    AddressOf, Asked, Attempt, Decision, EachAnswer, Engine, ReleaseRequest, Released, ServerConnection, ServerTurn,
+};
 use super::failure::{Failure, Retry};
+use super::housekeeper::{Housekeeper, PendingRelease};
+use super::server_builder::Target;
 use crate::base::per_process::PerProcess;
-use crate::store::event_mutex::admission::Admitted;
+use crate::store::event_mutex::admission::{Admission, Admitted};
 use crate::time::clock::moment::Moment;
 use crate::time::clock::{Clock, random_below};
 
@@ -28,51 +31,46 @@ const FAREWELL: Duration = Duration::from_secs(2);
 
 pub(crate) struct Server<E: Engine> {
     pub(crate) engine: E,
-    /// How long one call takes at most, all of it included.
-    pub(crate) timeout: Duration,
+    pub(super) target: Target<AddressOf<E>>,
     /// A child made by `fork` has nothing to give back, and would read its parent's answers on the same connection.
-    attendant: PerProcess<Arc<Attendant<E::Connection>>>,
+    housekeeper: PerProcess<Arc<Housekeeper<E::Connection>>>,
 }
 
 /// The answer to one admission, and whether an earlier attempt of the same call may have been granted.
 pub(super) type Decided = (Decision, bool);
 
 impl<E: Engine> Server<E> {
-    pub(super) fn new(engine: E, timeout: Duration) -> Self {
-        Self { engine, timeout, attendant: PerProcess::default() }
+    pub(super) fn new(engine: E, target: Target<AddressOf<E>>) -> Self {
+        Self { engine, target, housekeeper: PerProcess::default() }
     }
 
     /// The answers to all that is asked. There is none to the admissions if it only turns out now that one of them is not
     /// one step: nothing was decided.
     pub(super) fn carry_out(self: &Arc<Self>, asked: Asked<'_>) -> (EachAnswer<Released>, EachAnswer<Decided>) {
-        if asked.held.is_empty() && asked.admissions.is_empty() {
+        if asked.releases.is_empty() && asked.admissions.is_empty() {
             return (Vec::new(), Vec::new());
         }
-        let (released, decided) = self.carry_out_by(self.first_attempt(), asked);
-        let granted = decided.iter().filter_map(|decided| match decided {
-            Ok((Ok(Admitted::Granted(grant)), _)) => Some(grant),
-            _ => None,
-        });
-        let written = granted.map(|grant| grant.lease().iter().chain(&grant.claim()).count()).sum();
-        if E::CLEANS_UP && written > 0 {
-            self.attendant.get().begin_clean_up(written);
-            self.attend();
+        let (ended, decided) = self.carry_out_by(self.first_attempt(), asked);
+        let granted = decided.iter().filter(|decided| matches!(decided, Ok((Ok(Admitted::Granted(_)), _)))).count();
+        if E::CLEANS_UP && granted > 0 {
+            self.housekeeper.get().begin_clean_up(2 * granted); // Most write a lease and a claim.
+            self.wake_housekeeper();
         }
-        (released, decided)
+        (ended, decided)
     }
 
     fn carry_out_by(self: &Arc<Self>, first: Attempt, asked: Asked<'_>) -> (EachAnswer<Released>, EachAnswer<Decided>) {
         // The answers to the releases. They are kept if only the admissions are asked again.
-        let mut released = None;
+        let mut ended = None;
         let decided = self.ask(first, |turn| {
-            let held = if released.is_none() { asked.held } else { &[] };
+            let releases = if ended.is_none() { asked.releases } else { &[] };
             let in_one_step = asked.admissions.iter().all(|admission| self.engine.is_one_step(admission));
             let admissions = if in_one_step { asked.admissions } else { &[] };
-            let (now_released, decided) = self.engine.carry_out(turn, Asked { held, admissions, ..asked })?;
-            let done = now_released.iter().any(Result::is_ok) || decided.iter().any(Result::is_ok);
-            let in_vain = worth_another(&now_released, turn.attempt);
+            let (just_ended, decided) = self.engine.carry_out(turn, Asked { releases, admissions })?;
+            let done = just_ended.iter().any(Result::is_ok) || decided.iter().any(Result::is_ok);
+            let in_vain = worth_another(&just_ended, turn.attempt);
             if in_vain.is_none() {
-                released.get_or_insert(now_released);
+                ended.get_or_insert(just_ended);
             }
             match in_vain.or_else(|| worth_another(&decided, turn.attempt)) {
                 Some(failure) => Err(failure.perhaps_done(done)),
@@ -85,24 +83,24 @@ impl<E: Engine> Server<E> {
                 let decided = decided.into_iter().map(|decision: Result<Decision, Failure>| {
                     decision.map(|decision| (decision, again)).map_err(|failure| failure.perhaps_done(again))
                 });
-                return (released.unwrap_or_default(), decided.collect());
+                return (ended.unwrap_or_default(), decided.collect());
             }
             Err(failure) => failure,
         };
         // What somebody's transaction has is no trouble of the others that were asked for at once, as long as there is time.
-        let are_several = asked.held.len() + asked.admissions.len() > 1;
+        let are_several = asked.releases.len() + asked.admissions.len() > 1;
         let again = first.again || failure.may_have_been_done();
-        let alone = |held, admissions| {
+        let alone = |releases: &[ReleaseRequest], admissions: &[&Admission]| {
             if failure.is_locked() && are_several && Clock::system().moment() < first.until {
                 let next = Attempt { again, began: first.began, ..self.first_attempt() };
-                return self.carry_out_by(next, Asked { held, admissions, ..asked });
+                return self.carry_out_by(next, Asked { releases, admissions });
             }
-            (vec![Err(failure.clone()); held.len()], admissions.iter().map(|_| Err(failure.clone())).collect())
+            (vec![Err(failure.clone()); releases.len()], admissions.iter().map(|_| Err(failure.clone())).collect())
         };
         let release = |one| alone(slice::from_ref(one), &[]).0;
-        let released = released.unwrap_or_else(|| asked.held.iter().flat_map(release).collect());
+        let ended = ended.unwrap_or_else(|| asked.releases.iter().flat_map(release).collect());
         let admit = |one| alone(&[], slice::from_ref(one)).1;
-        (released, asked.admissions.iter().flat_map(admit).collect())
+        (ended, asked.admissions.iter().flat_map(admit).collect())
     }
 
     /// Asks, after what is pending was sent. It may be asked twice.
@@ -112,7 +110,7 @@ impl<E: Engine> Server<E> {
         mut exchange: impl FnMut(&mut ServerTurn<E::Connection>) -> Result<T, Failure> + Send,
     ) -> Result<T, Failure> {
         self.ask_this_alone(first, |turn| {
-            let releases = self.attendant.get().take_pending();
+            let releases = self.housekeeper.get().take_pending();
             match self.give_back(turn, &releases) {
                 Ok(()) => {}
                 // It is in nobody's way for a while.
@@ -135,9 +133,8 @@ impl<E: Engine> Server<E> {
         if releases.is_empty() {
             return Ok(());
         }
-        let held: Vec<OwnedName> = releases.iter().map(|release| release.held.clone()).collect();
-        let asked = Asked { held: &held, ending: Ending::NowIfItBegan, admissions: &[] };
-        let (answers, _) = self.engine.carry_out(turn, asked)?;
+        let asked: Vec<ReleaseRequest> = releases.iter().map(|pending| pending.release.clone()).collect();
+        let (answers, _) = self.engine.carry_out(turn, Asked { releases: &asked, admissions: &[] })?;
         turn.is_spoilt |= answers.iter().any(Result::is_err);
         let refused = releases.iter().zip(answers).filter(|(_, answer)| answer.is_err());
         self.add_pending(refused.map(|(release, _)| release.clone()));
@@ -146,18 +143,18 @@ impl<E: Engine> Server<E> {
 
     /// Remembers these releases, and sees to it that they are sent.
     pub(super) fn add_pending(self: &Arc<Self>, releases: impl IntoIterator<Item = PendingRelease>) {
-        self.attendant.get().add_pending(releases);
-        self.attend(); // Where no thread can be started, the next call sends them; else the names expire.
+        self.housekeeper.get().add_pending(releases);
+        self.wake_housekeeper(); // Where no thread can be started, the next call sends them; else the names expire.
     }
 
     /// Sees to it that what is due beside the calls is done. `false`: there is no thread to be had.
-    fn attend(self: &Arc<Self>) -> bool {
+    fn wake_housekeeper(self: &Arc<Self>) -> bool {
         let server = Arc::clone(self);
-        self.attendant.get().attend(move || {
-            let attendant = server.attendant.get();
-            attendant.clean_up(|| server.clean_up_on_idle());
-            server.send_pending(attendant.take_pending_after_pause());
-            attendant.close_old();
+        self.housekeeper.get().start_or_wake(move || {
+            let housekeeper = server.housekeeper.get();
+            housekeeper.clean_up(|| server.clean_up_on_idle());
+            server.send_pending(housekeeper.take_pending_after_pause());
+            housekeeper.close_old();
         })
     }
 
@@ -186,7 +183,7 @@ impl<E: Engine> Server<E> {
 
     pub(crate) fn first_attempt(&self) -> Attempt {
         let began = Clock::system().moment();
-        Attempt { until: began.plus(self.timeout), is_fresh: false, again: false, began }
+        Attempt { until: began.plus(self.target.timeout), is_fresh: false, again: false, began }
     }
 
     /// Lets `exchange` ask and hear the server, without what is pending: once more, on a connection that was just made,
@@ -208,7 +205,7 @@ impl<E: Engine> Server<E> {
                 let now = Clock::system().moment();
                 let by = if is_fresh { until } else { now.plus(until.since(now) / 2) };
                 let attempt = Attempt { until: by, is_fresh, again, ..first };
-                let connection = idle.map_or_else(|| self.engine.connect(until), Ok);
+                let connection = idle.map_or_else(|| E::Connection::open(&self.target, until), Ok);
                 let failure = match connection.and_then(|it| self.attempt_on(it, attempt, &mut exchange)) {
                     Ok(answer) => return Ok(answer),
                     Err(failure) => failure,
@@ -225,7 +222,7 @@ impl<E: Engine> Server<E> {
                 if !goes_on {
                     // Why there was no room says more than that the last attempt had no time left.
                     let why = refused.filter(|_| failure.is_timeout()).unwrap_or(failure);
-                    return Err(why.perhaps_done(again).within(self.timeout));
+                    return Err(why.perhaps_done(again).within(self.target.timeout));
                 }
             }
         };
@@ -240,15 +237,15 @@ impl<E: Engine> Server<E> {
     ) -> Result<T, Failure> {
         let mut turn = ServerTurn { connection, attempt, is_spoilt: false };
         let answer = exchange(&mut turn);
-        let attendant = self.attendant.get();
+        let housekeeper = self.housekeeper.get();
         if answer.as_ref().is_err_and(|failure| !failure.is_locked()) {
             if !attempt.is_fresh {
-                attendant.close_idle(); // What ended one connection has ended those beside it.
+                housekeeper.close_idle(); // What ended one connection has ended those beside it.
             }
         } else if !turn.is_spoilt {
-            attendant.keep(turn.connection);
-            if !self.attend() {
-                attendant.close_idle(); // Nobody else would close it.
+            housekeeper.keep(turn.connection);
+            if !self.wake_housekeeper() {
+                housekeeper.close_idle(); // Nobody else would close it.
             }
         }
         answer
@@ -256,22 +253,22 @@ impl<E: Engine> Server<E> {
 
     /// The connection that was used last, unless it has ended meanwhile.
     fn idle_connection(&self) -> Option<E::Connection> {
-        iter::from_fn(|| self.attendant.get().pop_idle())
-            .find_map(|mut connection| (!E::is_closed(&mut connection)).then_some(connection))
+        iter::from_fn(|| self.housekeeper.get().pop_idle())
+            .find_map(|mut connection| (!connection.is_closed()).then_some(connection))
     }
 
     /// A process that ends goes through here, so that it cleans up, tries once more to give back what it may hold, and leaves
     /// its connections in words.
     pub(super) fn end(self: &Arc<Self>) {
         let end = || {
-            let attendant = self.attendant.get();
-            attendant.finish(FAREWELL, || self.clean_up_on_idle());
-            let releases = attendant.take_pending();
+            let housekeeper = self.housekeeper.get();
+            housekeeper.finish(FAREWELL, || self.clean_up_on_idle());
+            let releases = housekeeper.take_pending();
             if !releases.is_empty() {
                 // Nobody is left to be told how that goes: a name that stays expires.
                 let _ = self.ask_this_alone(self.first_attempt(), |turn| self.give_back(turn, &releases));
             }
-            attendant.close_idle();
+            housekeeper.close_idle();
         };
         let _ = outside_any_runtime(end); // Where no thread can be started, it goes without a word.
     }

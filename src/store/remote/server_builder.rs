@@ -3,6 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
+use super::server_url::ServerAddress;
 #[cfg(any(feature = "redis-tls", feature = "mysql-tls", feature = "postgres-tls"))]
 use super::tls::Tls;
 use crate::base::error::InvalidOptions;
@@ -17,16 +18,42 @@ pub(crate) struct ServerOptions<A> {
     pub(crate) tls: Tls,
 }
 
-impl<A: fmt::Display> ServerOptions<A> {
-    pub(crate) fn new(address: Result<A, InvalidOptions>, namespace: &str, timeout: Duration) -> Self {
+impl<A: ServerAddress> ServerOptions<A> {
+    pub(crate) fn new(url: &str, namespace: &str, timeout: Duration) -> Self {
         Self {
-            address,
+            address: A::of_url(url),
             namespace: namespace.to_owned(),
             timeout,
             #[cfg(any(feature = "redis-tls", feature = "mysql-tls", feature = "postgres-tls"))]
             tls: Tls::default(),
         }
     }
+
+    /// The options checked, and the namespace, which the store checks.
+    pub(crate) fn check(self, [shortest, longest]: [Duration; 2]) -> Result<(Target<A>, String), InvalidOptions> {
+        let Self { address, namespace, timeout, .. } = self;
+        if !(shortest..=longest).contains(&timeout) {
+            let what = format!("a time-out of {timeout:?} is outside of {shortest:?} to {longest:?}");
+            return Err(InvalidOptions::new(what));
+        }
+        let target = Target {
+            address: address?,
+            timeout,
+            #[cfg(any(feature = "redis-tls", feature = "mysql-tls", feature = "postgres-tls"))]
+            tls: self.tls.check()?,
+        };
+        Ok((target, namespace))
+    }
+}
+
+/// A server, how it is reached, and how long one call takes at most.
+pub(crate) struct Target<A> {
+    pub(crate) address: A,
+    pub(crate) timeout: Duration,
+    #[cfg(any(feature = "redis-tls", feature = "mysql-tls", feature = "postgres-tls"))]
+    // A store whose own feature is off does without.
+    #[allow(dead_code)]
+    pub(crate) tls: Tls,
 }
 
 /// Without user and password.
@@ -62,7 +89,7 @@ macro_rules! server_builder {
             fn new(url: &str) -> Self {
                 use $crate::store::remote::server_builder::ServerOptions;
 
-                Self { options: ServerOptions::new(<$address>::of_url(url), $default_namespace, $default_timeout) }
+                Self { options: ServerOptions::new(url, $default_namespace, $default_timeout) }
             }
 
             $(#[$namespace_doc])*

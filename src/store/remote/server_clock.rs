@@ -15,10 +15,6 @@ pub(crate) struct ServerClock {
     heard: Moment,
 }
 
-/// How far two clocks drift apart between two calls at most, in microseconds, while neither is set.
-#[cfg(feature = "redis")]
-const CLOCKS_DRIFT: i64 = 1_000_000;
-
 impl ServerClock {
     pub(crate) fn read(micros: i64) -> Self {
         Self { micros, heard: Clock::system().moment() }
@@ -28,18 +24,6 @@ impl ServerClock {
     pub(crate) fn at(self, moment: Moment) -> i64 {
         let later = i64::try_from(moment.since(self.heard).as_micros()).unwrap_or(i64::MAX);
         self.micros.saturating_add(later)
-    }
-
-    /// The earliest time, in microseconds, that the server's clock can show now, unless it was set back since it was
-    /// read.
-    #[cfg(feature = "redis")]
-    pub(crate) fn at_least(self) -> i64 {
-        self.at(Clock::system().moment()).saturating_sub(CLOCKS_DRIFT)
-    }
-
-    #[cfg(feature = "redis")]
-    pub(crate) fn now(self) -> DateTime<Utc> {
-        instant(self.at(Clock::system().moment()))
     }
 }
 

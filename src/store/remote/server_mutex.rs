@@ -4,14 +4,16 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::attendant::PendingRelease;
-use super::engine::{Asked, Ending, Engine, Health, OwnedName, Released, ServerTurn};
+use super::engine::{AddressOf, Asked, Ending, Engine, Health, ReleaseRequest, Released, ServerTurn};
 use super::failure::Failure;
+use super::housekeeper::PendingRelease;
 use super::server::{Decided, Server};
+use super::server_builder::Target;
 use super::server_clock::difference_warning;
+use super::server_url::ServerAddress;
 use crate::base::error::MutexError;
 use crate::lease::request::{Lease, LeaseRequest};
-use crate::lease::{name::MutexName, term::Term};
+use crate::lease::{name::MutexName, owner::Owner, term::Term};
 use crate::store::event_mutex::EventMutex;
 use crate::store::event_mutex::admission::{Admission, Admitted};
 use crate::store::event_mutex::batch::{Batch, LeaseReturn};
@@ -43,57 +45,47 @@ impl<E: Engine> Clone for ServerMutex<E> {
 }
 
 impl<E: Engine> ServerMutex<E> {
-    pub(crate) fn new(engine: E, timeout: Duration) -> Self {
-        Self(Arc::new(Client(Arc::new(Server::new(engine, timeout)))))
+    pub(crate) fn new(engine: E, target: Target<AddressOf<E>>) -> Self {
+        Self(Arc::new(Client(Arc::new(Server::new(engine, target)))))
     }
 
     pub(crate) fn server(&self) -> &Arc<Server<E>> {
         &self.0.0
     }
 
+    pub(crate) fn address(&self) -> &AddressOf<E> {
+        &self.server().target.address
+    }
+
     pub(crate) fn engine(&self) -> &E {
         &self.server().engine
     }
 
-    /// Lets these end, all of them now or after the same rest, and decides on these admissions, each of which is one step. What
-    /// may not have ended is released later.
-    fn exchange(&self, ended: &mut [&mut Slot<LeaseReturn, bool>], admissions: &mut [Slot<Admission, Admitted>]) {
-        let rest = ended.first().and_then(|slot| slot.asked().rest());
-        // What is to rest is still there after an attempt that was carried out.
-        let can_have_gone = |lease: &Lease| rest.is_none() && Clock::system().moment() < lease.deadline();
-        let held: Vec<OwnedName> = ended.iter().map(|slot| owned(slot.asked().lease())).collect();
+    /// Lets these end, now or after their rest, and decides on these admissions, each of which is one step. What may not have
+    /// ended is released later.
+    fn exchange(&self, returns: &mut [Slot<LeaseReturn, bool>], admissions: &mut [Slot<Admission, Admitted>]) {
+        let release = |slot: &Slot<LeaseReturn, bool>| {
+            ReleaseRequest::of(slot.asked().lease(), slot.asked().rest().map_or(Ending::Now, Ending::After))
+        };
+        let releases: Vec<ReleaseRequest> = returns.iter().map(release).collect();
         let asked: Vec<&Admission> = admissions.iter().map(Slot::asked).collect();
-        let ending = rest.map_or(Ending::Now, Ending::After);
-        let (released, decided) = self.server().carry_out(Asked { held: &held, ending, admissions: &asked });
+        let (ended, decided) = self.server().carry_out(Asked { releases: &releases, admissions: &asked });
         for (slot, decided) in admissions.iter_mut().zip(decided) {
             slot.fill(self.admitted(slot.asked(), decided));
         }
-        for (slot, answer) in ended.iter_mut().zip(released) {
-            let lease = slot.asked().lease();
+        for (slot, answer) in returns.iter_mut().zip(ended) {
+            let (lease, has_rest) = (slot.asked().lease(), slot.asked().rest().is_some());
+            // What is to rest is still there after an attempt that was carried out.
+            let can_have_gone = !has_rest && Clock::system().moment() < lease.deadline();
             let answer = match answer {
-                Ok(Released { was_ours, went_before }) => Ok(was_ours || (went_before && can_have_gone(lease))),
+                Ok(Released { was_ours, went_before }) => Ok(was_ours || (went_before && can_have_gone)),
                 Err(failure) => {
                     self.release_later(slot.asked());
-                    Err(self.failed(if rest.is_some() { "extend" } else { "forget" }, lease.name(), failure))
+                    let verb = if has_rest { "extend" } else { "forget" };
+                    Err(self.failed(format_args!("{verb} {}", lease.name()), failure))
                 }
             };
             slot.fill(answer);
-        }
-    }
-
-    /// Lets these end when their rest is over, with one request for all that have the same. After an outage the server is
-    /// asked nothing more: they are released later.
-    fn shorten(&self, mut rested: Vec<&mut Slot<LeaseReturn, bool>>, mut outage: Option<MutexError>) {
-        rested.sort_by_key(|slot| slot.asked().rest());
-        for slots in rested.chunk_by_mut(|one, next| one.asked().rest() == next.asked().rest()) {
-            match &outage {
-                None => self.exchange(slots, &mut []),
-                Some(first) => slots.iter_mut().for_each(|slot| {
-                    self.release_later(slot.asked());
-                    slot.fill(Err(MutexError::not_asked_again(slot.asked().attempted(), first)));
-                }),
-            }
-            outage = outage.or_else(|| slots.iter().find_map(|slot| slot.outage().cloned()));
         }
     }
 
@@ -119,17 +111,16 @@ impl<E: Engine> ServerMutex<E> {
         };
         if may_be_ours {
             let now = Clock::system().moment();
-            let latest = now.plus(2 * self.server().timeout);
+            let latest = now.plus(2 * self.server().target.timeout);
             let from: &[Moment] = if E::ACTS_LATE { &[now, latest] } else { &[now] };
             for request in [admission.claim(), admission.lease()].into_iter().flatten() {
-                let until = latest.plus(request.term().get());
-                let release =
-                    |from| PendingRelease { held: OwnedName::new(request.name(), request.owner()), from, until };
-                self.server().add_pending(from.iter().copied().map(release));
+                let (name, owner, until) = (request.name(), request.owner(), latest.plus(request.term().get()));
+                self.release_between(name, owner, from, until);
             }
         }
-        let (decision, _) = decided.map_err(|failure| self.failed("admit", admission.name(), failure))?;
-        decision.map_err(|why| MutexError::unusable(self.attempted("admit", admission.name()), why))
+        let (decision, _) =
+            decided.map_err(|failure| self.failed(format_args!("admit {}", admission.name()), failure))?;
+        decision.map_err(|why| self.unusable(format_args!("admit {}", admission.name()), why))
     }
 
     /// Releases a lease whose release got no answer, as soon as the server answers, but not before its rest is over.
@@ -137,7 +128,14 @@ impl<E: Engine> ServerMutex<E> {
         let from = Clock::system().moment().plus(asked.rest().map_or(Duration::ZERO, Term::get));
         // It may have been extended, so that only the server knows when it ends.
         let until = from.plus(RELEASE_RETRIED_FOR);
-        self.server().add_pending([PendingRelease { held: owned(asked.lease()), from, until }]);
+        self.release_between(asked.lease().name(), asked.lease().owner(), &[from], until);
+    }
+
+    /// Releases what may be this owner's as soon as the server answers, at each of these moments or after it.
+    fn release_between(&self, name: &MutexName, owner: Owner, from: &[Moment], until: Moment) {
+        let release = ReleaseRequest { name: name.clone(), owner, ending: Ending::NowIfItBegan };
+        let pending = |from: &Moment| PendingRelease { release: release.clone(), from: *from, until };
+        self.server().add_pending(from.iter().map(pending));
     }
 
     fn ask<T: Send>(
@@ -147,18 +145,18 @@ impl<E: Engine> ServerMutex<E> {
         self.server().ask(self.server().first_attempt(), exchange)
     }
 
-    fn attempted(&self, verb: &str, name: &MutexName) -> String {
-        format!("{verb} {name} in {}", self.engine().address())
+    pub(crate) fn failed(&self, attempted: fmt::Arguments<'_>, failure: Failure) -> MutexError {
+        self.engine().error(format!("{attempted} in {}", self.address()), failure)
     }
 
-    fn failed(&self, verb: &str, name: &MutexName, failure: Failure) -> MutexError {
-        self.engine().error(self.attempted(verb, name), failure)
+    fn unusable(&self, attempted: fmt::Arguments<'_>, why: String) -> MutexError {
+        MutexError::unusable(format!("{attempted} in {}", self.address()), why)
     }
 }
 
 impl<E: Engine> fmt::Debug for ServerMutex<E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let ([kind, name], server) = (self.engine().namespace(), self.engine().address().to_string());
+        let ([kind, name], server) = (self.engine().namespace(), self.address().to_string());
         f.debug_struct(E::STORE).field("server", &server).field(kind, &name).finish()
     }
 }
@@ -172,8 +170,8 @@ impl<E: Engine> EventMutex for ServerMutex<E> {
     }
 
     fn exists(&self, name: &MutexName) -> Result<bool, MutexError> {
-        let found = self.ask(|turn| self.engine().exists(turn, name));
-        found.map_err(|failure| self.failed("look at", name, failure))
+        let found = self.ask(|turn| Ok(self.engine().look(turn, name)?.is_some()));
+        found.map_err(|failure| self.failed(format_args!("look at {name}"), failure))
     }
 
     fn forget(&self, lease: &Lease) -> Result<bool, MutexError> {
@@ -190,25 +188,23 @@ impl<E: Engine> EventMutex for ServerMutex<E> {
     fn carry_out(&self, batch: &mut Batch) {
         let (releases, admissions) = batch.slots_mut();
         let is_one_step = admissions.iter().all(|slot| self.engine().is_one_step(slot.asked()));
-        let (rested, mut ended): (Vec<_>, Vec<_>) = releases.iter_mut().partition(|slot| slot.asked().rest().is_some());
-        let at_once = is_one_step && (E::RELEASES_AND_ADMITS_AT_ONCE || ended.is_empty());
-        self.exchange(&mut ended, if at_once { &mut *admissions } else { &mut [] });
-        let mut outage = ended.iter().find_map(|slot| slot.outage().cloned());
+        let at_once = is_one_step && (E::RELEASES_AND_ADMITS_AT_ONCE || releases.is_empty());
+        self.exchange(releases, if at_once { &mut *admissions } else { &mut [] });
+        let mut outage = releases.iter().find_map(|slot| slot.outage().cloned());
         if is_one_step && !at_once && outage.is_none() {
             self.exchange(&mut [], admissions);
         }
         // What was not decided in one step: its slots are still empty.
         answer_each(admissions, &mut outage, Admission::attempted, |admission| self.admit_apart(admission));
-        let outage = outage.or_else(|| admissions.iter().find_map(|slot| slot.outage().cloned()));
-        self.shorten(rested, outage);
     }
 
     fn extend(&self, leases: &mut [Slot<Lease, bool>], term: Term) {
-        let held: Vec<OwnedName> = leases.iter().map(|slot| owned(slot.asked())).collect();
-        let asked = Asked { held: &held, ending: Ending::After(term), admissions: &[] };
-        for (slot, answer) in leases.iter_mut().zip(self.server().carry_out(asked).0) {
+        let releases: Vec<ReleaseRequest> =
+            leases.iter().map(|slot| ReleaseRequest::of(slot.asked(), Ending::After(term))).collect();
+        let (extended, _) = self.server().carry_out(Asked { releases: &releases, admissions: &[] });
+        for (slot, answer) in leases.iter_mut().zip(extended) {
             let answer = answer.map(|extended| extended.was_ours);
-            slot.fill(answer.map_err(|failure| self.failed("extend", slot.asked().name(), failure)));
+            slot.fill(answer.map_err(|failure| self.failed(format_args!("extend {}", slot.asked().name()), failure)));
         }
     }
 
@@ -216,20 +212,18 @@ impl<E: Engine> EventMutex for ServerMutex<E> {
         let engine = self.engine();
         match names {
             Names::Exactly(name) => {
-                let attempted = self.attempted("look up the holder of", name);
-                match self.ask(|turn| engine.look(turn, name)) {
-                    Ok(Some(Err(why))) => Err(MutexError::unusable(attempted, why)),
-                    Ok(found) => {
-                        Ok(found.into_iter().flatten().map(|holder| Held::new(name.clone(), Some(holder))).collect())
-                    }
-                    Err(failure) => Err(engine.error(attempted, failure)),
-                }
+                let found = self.ask(|turn| engine.look(turn, name));
+                let found =
+                    found.map_err(|failure| self.failed(format_args!("look up the holder of {name}"), failure))?;
+                let holder = found.transpose();
+                let holder = holder.map_err(|why| self.unusable(format_args!("look up the holder of {name}"), why))?;
+                Ok(holder.into_iter().map(|holder| Held::new(name.clone(), Some(holder))).collect())
             }
             Names::LeasesWithPrefix(prefix) => {
                 let found = self.ask(|turn| engine.leases(turn, prefix));
-                let failed = |failure| engine.error(format!("list the leases in {}", engine.address()), failure);
+                let found = found.map_err(|failure| self.failed(format_args!("list the leases"), failure))?;
                 // One entry of somebody else must not hide the others.
-                Ok(found.map_err(failed)?.into_iter().map(|(name, holder)| Held::new(name, holder.ok())).collect())
+                Ok(found.into_iter().map(|(name, holder)| Held::new(name, holder.ok())).collect())
             }
         }
     }
@@ -238,9 +232,10 @@ impl<E: Engine> EventMutex for ServerMutex<E> {
         let held = self.held(Names::Exactly(name))?.pop();
         let Some(holder) = held.and_then(Held::into_holder) else { return Ok(Broken::NotHeld) };
         // Only this holder is broken, however late the request arrives and however often.
-        let asked = Asked { held: &[OwnedName::new(name, holder.owner())], ending: Ending::Now, admissions: &[] };
-        let released = self.server().carry_out(asked).0.remove(0);
-        let Released { was_ours, went_before } = released.map_err(|failure| self.failed("break", name, failure))?;
+        let release = ReleaseRequest { name: name.clone(), owner: holder.owner(), ending: Ending::Now };
+        let released = self.server().carry_out(Asked { releases: &[release], admissions: &[] }).0.remove(0);
+        let Released { was_ours, went_before } =
+            released.map_err(|failure| self.failed(format_args!("break {name}"), failure))?;
         Ok(Broken::if_held(was_ours || went_before))
     }
 
@@ -249,17 +244,14 @@ impl<E: Engine> EventMutex for ServerMutex<E> {
         let (server, engine) = (self.server(), self.engine());
         let health = server.ask_this_alone(server.first_attempt(), |turn| engine.health(turn));
         let heard = Clock::system().now();
-        let failed = |failure| engine.error(format!("check {}", engine.address()), failure);
+        let failed = |failure| engine.error(format!("check {}", self.address()), failure);
         let Health { time, ahead, mut warnings } = health.map_err(failed)?;
-        warnings.extend(engine.plaintext().map(|instead| StoreWarning::Plaintext { instead }));
+        let instead = AddressOf::<E>::TLS;
+        warnings.extend(self.address().is_overheard().then_some(StoreWarning::Plaintext { instead }));
         warnings.extend(time.and_then(|time| difference_warning(asked, time, heard)));
         warnings.extend(ahead.and_then(StoreWarning::of_grants_ahead));
         Ok(warnings)
     }
-}
-
-fn owned(lease: &Lease) -> OwnedName {
-    OwnedName::new(lease.name(), lease.owner())
 }
 
 /// Makes a public store of its `ServerMutex`: all is forwarded to that.

@@ -5,6 +5,18 @@ use std::net::IpAddr;
 
 use crate::base::error::InvalidOptions;
 
+/// Where a server is, and who we are to it. It is displayed without user and password.
+pub(crate) trait ServerAddress: fmt::Display + Sized + Send + Sync + 'static {
+    /// What to write into the URL for TLS.
+    const TLS: &'static str;
+
+    /// Reads a URL. What is wrong with one is said without repeating it, because there may be a password in it.
+    fn of_url(url: &str) -> Result<Self, InvalidOptions>;
+
+    /// Whether what is said may be read on its way.
+    fn is_overheard(&self) -> bool;
+}
+
 /// The URL of a server, in parts. No error repeats any of it, because there may be a password in it.
 pub(crate) struct ServerUrl<'a> {
     /// The kind of server, as in "redis".

@@ -1,7 +1,8 @@
 //! The engine of a table: reads, admissions, releases and clean-ups on one connection.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
+use std::marker::PhantomData;
 use std::thread;
 use std::time::Duration;
 
@@ -9,18 +10,17 @@ use chrono::DateTime;
 
 use super::admission_plan::AdmissionPlan;
 use super::row_key::RowKey;
-use super::session::{Session, Target, told};
+use super::session::{Session, told};
 use super::snapshot::Snapshot;
 use super::statements::{Statements, TableName, TextRow, list};
 use crate::base::error::MutexError;
 use crate::lease::name::MutexName;
 use crate::store::event_mutex::admission::Admission;
-use crate::store::remote::attendant::BATCH;
 use crate::store::remote::engine::{
-    Answers, Asked, Decision, Ending, Engine, FoundEntry, FoundHolder, Health, OwnedName, Released, ServerTurn,
+    Answers, Asked, Decision, Ending, Engine, FoundEntry, FoundHolder, Health, ReleaseRequest, Released, ServerTurn,
 };
 use crate::store::remote::failure::{Failure, RefusalKind};
-use crate::time::clock::moment::Moment;
+use crate::store::remote::housekeeper::BATCH;
 use crate::time::clock::{Clock, random_below};
 
 /// How long a row stays after it has ended, in seconds: longer than any call lasts, so that whoever has looked at it and
@@ -42,17 +42,17 @@ const UNSEEN: &str = "others came first time and again, and no look showed what 
 
 /// The engine of a table on a server of any kind.
 pub(crate) struct SqlEngine<S: Session> {
-    target: Target<S::Address>,
     pub(super) name: TableName,
-    pub(super) statements: Statements,
+    pub(crate) statements: Statements,
+    session: PhantomData<fn(S)>,
 }
 
 /// A lock that was not to be had, and how long somebody waited for it.
 type Wait = (Failure, Duration);
 
 impl<S: Session> SqlEngine<S> {
-    pub(super) fn new(target: Target<S::Address>, name: TableName) -> Self {
-        Self { target, statements: Statements::new(&S::DIALECT, &name), name }
+    pub(super) fn new(name: TableName) -> Self {
+        Self { statements: Statements::new(&S::DIALECT, &name), name, session: PhantomData }
     }
 
     pub(super) fn create_table(&self, turn: &mut ServerTurn<S>) -> Result<(), Failure> {
@@ -140,33 +140,44 @@ impl<S: Session> SqlEngine<S> {
         }
     }
 
-    /// Lets what is ours end: what it was.
-    fn end(&self, turn: &mut ServerTurn<S>, held: &[OwnedName], ending: Ending) -> Result<Vec<Released>, Failure> {
+    /// Lets what is ours end: what it was. What ends at the same time does so at once.
+    fn end(&self, turn: &mut ServerTurn<S>, releases: &[ReleaseRequest]) -> Result<Vec<Released>, Failure> {
         let asked: Vec<[String; 2]> =
-            held.iter().map(|held| [RowKey::of(&held.name).to_string(), held.owner.to_string()]).collect();
-        let in_order: BTreeSet<&[String; 2]> = asked.iter().collect();
-        let each = |text: &dyn Fn(&[String; 2]) -> String, between| {
-            in_order.iter().map(|one| text(one)).collect::<Vec<_>>().join(between)
-        };
-        let give_back = &self.statements.give_back;
-        let statements = if ending == Ending::NowIfItBegan && !give_back.is_empty() {
-            each(&|[key, owner]| give_back.with(&[("name", key), ("owner", owner)]), " ")
-        } else {
-            let micros = if let Ending::After(term) = ending { term.get().as_micros() } else { 0 };
-            let ours = each(&|[key, owner]| format!("(name = '{key}' AND owner = '{owner}')"), " OR ");
-            self.statements.end.with(&[("ours", &ours), ("micros", &micros)])
-        };
-        let rows = patiently(turn, &statements)?;
-        let was_ours = |asked| Released { was_ours: rows.iter().any(|row| row == asked), went_before: false };
-        let mut ended: Vec<Released> = asked.iter().map(was_ours).collect();
-        if turn.attempt.again && ending == Ending::Now && !ended.iter().all(|ended| ended.was_ours) {
+            releases.iter().map(|release| [RowKey::of(&release.name).to_string(), release.owner.to_string()]).collect();
+        let mut groups: BTreeMap<Ending, BTreeSet<&[String; 2]>> = BTreeMap::new();
+        for (release, asked) in releases.iter().zip(&asked) {
+            groups.entry(release.ending).or_default().insert(asked);
+        }
+        let (mut ended, mut is_begun) = (Vec::new(), false);
+        for (ending, group) in groups {
+            let rows = patiently(turn, &self.end_statements(ending, &group));
+            ended.extend(rows.map_err(|failure| failure.perhaps_done(is_begun))?);
+            is_begun = true;
+        }
+        let was_ours = |asked: &[String; 2]| ended.iter().any(|row| row == asked);
+        let answer = |asked| Released { was_ours: was_ours(asked), went_before: false };
+        let mut answers: Vec<Released> = asked.iter().map(answer).collect();
+        if turn.attempt.again && !answers.iter().all(|answer| answer.was_ours) {
             let look = self.look_at(turn, asked.iter().map(|[key, _]| key))?;
             let ago = turn.attempt.asked_before().unwrap_or_default(); // The look took time, too.
-            for (ended, held) in ended.iter_mut().zip(held) {
-                ended.went_before = !ended.was_ours && look.was_held(held, ago);
+            for (answer, release) in answers.iter_mut().zip(releases) {
+                answer.went_before = !answer.was_ours && look.was_held(release, ago);
             }
         }
-        Ok(ended)
+        Ok(answers)
+    }
+
+    fn end_statements(&self, ending: Ending, names: &BTreeSet<&[String; 2]>) -> String {
+        let each = |text: &dyn Fn(&[String; 2]) -> String, between| {
+            names.iter().map(|one| text(one)).collect::<Vec<_>>().join(between)
+        };
+        let give_back = &self.statements.give_back;
+        if ending == Ending::NowIfItBegan && !give_back.is_empty() {
+            return each(&|[key, owner]| give_back.with(&[("name", key), ("owner", owner)]), " ");
+        }
+        let micros = if let Ending::After(term) = ending { term.get().as_micros() } else { 0 };
+        let ours = each(&|[key, owner]| format!("(name = '{key}' AND owner = '{owner}')"), " OR ");
+        self.statements.end.with(&[("ours", &ours), ("micros", &micros)])
     }
 }
 
@@ -178,29 +189,13 @@ impl<S: Session> Engine for SqlEngine<S> {
 
     type Connection = S;
 
-    fn address(&self) -> &dyn Display {
-        &self.target.address
-    }
-
     fn namespace(&self) -> [&str; 2] {
         ["table", self.name.as_str()]
     }
 
-    fn plaintext(&self) -> Option<&'static str> {
-        S::plaintext(&self.target.address)
-    }
-
-    fn connect(&self, until: Moment) -> Result<S, Failure> {
-        S::open(&self.target, until)
-    }
-
-    fn is_closed(session: &mut S) -> bool {
-        session.is_closed()
-    }
-
     fn carry_out(&self, turn: &mut ServerTurn<S>, asked: Asked<'_>) -> Result<Answers, Failure> {
-        let Asked { held, ending, admissions } = asked;
-        let released = if held.is_empty() { Vec::new() } else { self.end(turn, held, ending)? };
+        let Asked { releases, admissions } = asked;
+        let released = self.end(turn, releases)?;
         let decided = if admissions.is_empty() { Vec::new() } else { self.admit(turn, admissions)? };
         Ok((released.into_iter().map(Ok).collect(), decided.into_iter().map(Ok).collect()))
     }

@@ -22,7 +22,7 @@ pub(crate) const LONGEST: usize = 500;
 
 /// A name in the table.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(super) struct RowKey(Box<str>);
+pub(super) struct RowKey(pub(super) Box<str>);
 
 impl RowKey {
     pub(super) fn of(name: &MutexName) -> Self {
@@ -45,11 +45,7 @@ impl RowKey {
     /// The lease that has this key. `None`: it is no lease's, or was cut.
     pub(super) fn lease_at(key: &str) -> Option<MutexName> {
         let mutex = percent_decode_str(key.strip_prefix("lease/")?).decode_utf8().ok()?;
-        MutexName::lease(mutex).ok().filter(|name| Self::of(name).as_str() == key)
-    }
-
-    pub(super) fn as_str(&self) -> &str {
-        &self.0
+        MutexName::lease(mutex).ok().filter(|name| *Self::of(name).0 == *key)
     }
 }
 

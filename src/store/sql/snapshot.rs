@@ -7,7 +7,7 @@ use super::row_key::RowKey;
 use super::statements::TextRow;
 use crate::base::escape::Quoted;
 use crate::lease::{holder::Holder, name::MutexName, owner::Owner, token::FencingToken};
-use crate::store::remote::engine::{FoundEntry, FoundHolder, OwnedName};
+use crate::store::remote::engine::{FoundEntry, FoundHolder, ReleaseRequest};
 use crate::store::remote::server_clock::{ServerClock, instant};
 use crate::time::clock::LITTLE_STEP;
 
@@ -67,7 +67,7 @@ impl Snapshot {
     }
 
     pub(super) fn holds(&self, key: &RowKey) -> Option<&MutexRow> {
-        self.entries.get(key.as_str()).filter(|entry| !entry.is_released && entry.until > self.now)
+        self.entries.get(&key.0).filter(|entry| !entry.is_released && entry.until > self.now)
     }
 
     /// Whether this name is held for longer than its term, because the server's clock was set back since it was granted or
@@ -86,10 +86,10 @@ impl Snapshot {
 
     /// Whether this name, which is not held by its owner any more, can have been until so long ago: it has ended since
     /// then and is still there, or somebody has taken it since then.
-    pub(super) fn was_held(&self, held: &OwnedName, ago: Duration) -> bool {
+    pub(super) fn was_held(&self, release: &ReleaseRequest, ago: Duration) -> bool {
         let then = self.now.saturating_sub(i64::try_from(ago.as_micros()).unwrap_or(i64::MAX));
-        let ended = |entry: &MutexRow| entry.is_of(held.owner) && then <= entry.until;
-        self.entries.get(RowKey::of(&held.name).as_str()).is_some_and(|entry| ended(entry) || then <= entry.since)
+        let ended = |entry: &MutexRow| entry.is_of(release.owner) && then <= entry.until;
+        self.entries.get(&RowKey::of(&release.name).0).is_some_and(|entry| ended(entry) || then <= entry.since)
     }
 }
 

@@ -58,7 +58,6 @@ pub(crate) struct Dialect {
     pub(crate) quote: char,
     /// Makes the table.
     pub(crate) schema: &'static str,
-    /// Where `give_back` is empty, `end` lets a name end also where the transaction that acquired it is not at its end.
     pub(crate) texts: Texts,
     /// What is to be said of a server and a table of which `health` tells so.
     pub(crate) warnings: fn(&[TextRow]) -> Vec<StoreWarning>,
@@ -74,12 +73,20 @@ macro_rules! statements {
         }
 
         /// All that a table's server is asked.
-        pub(super) struct Statements {
+        pub(crate) struct Statements {
             /// What makes the table, for people.
-            pub(super) schema: String,
+            pub(crate) schema: String,
             pub(super) create: Statement,
             $(pub(super) $name: Statement,)*
         }
+
+        /// The files with these names beside the one that says this.
+        macro_rules! texts {
+            () => {
+                $crate::store::sql::statements::Texts { $($name: include_str!(concat!("statements/", stringify!($name), ".sql")),)* }
+            };
+        }
+        pub(crate) use texts;
 
         impl Statements {
             pub(super) fn new(dialect: &Dialect, table: &TableName) -> Self {

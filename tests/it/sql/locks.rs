@@ -3,7 +3,7 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use soloist::{Admission, Admitted, Event, EventMutex, Lease, MutexName, Schedule, Term};
+use soloist::{Admission, Admitted, Batch, Event, EventMutex, Lease, MutexName, Schedule, Term};
 
 use super::batches::{admit, extend, release};
 use super::trouble::{
@@ -22,6 +22,7 @@ on_both!(
     an_event_in_the_background_runs_beside_one_whose_row_is_locked,
     a_locked_row_keeps_nobody_else_from_renewing_and_releasing,
     many_locked_rows_cost_a_batch_no_more_than_a_time_out_or_two,
+    a_release_beside_a_rest_that_met_a_lock_is_known_of_each_name,
     a_release_that_met_a_lock_is_made_up_for,
     a_release_whose_answer_was_lost_before_it_met_a_lock_is_known_of_each_name
 );
@@ -222,6 +223,22 @@ fn many_locked_rows_cost_a_batch_no_more_than_a_time_out_or_two<S: Trouble>() {
     assert!(began.elapsed() < 2 * LONG + Duration::from_secs(4), "{:?}", began.elapsed());
     drop(lock);
     assert!(server.held().is_empty());
+}
+
+fn a_release_beside_a_rest_that_met_a_lock_is_known_of_each_name<S: Trouble>() {
+    let server = S::start();
+    let mutex = server.mutex();
+    let [free, locked] = ["free", "locked"].map(|name| mutex.create(&request(name)).unwrap().expect("it is free"));
+    let _lock = updating(&server, "name = 'lease/locked'");
+    let mut batch = Batch::new();
+    batch.release_after(locked, Term::MIN);
+    batch.release(free);
+    mutex.carry_out(&mut batch);
+    let [rested, released] = batch.releases() else { panic!("two were asked for") };
+    let text = said(rested.answer().expect("it is answered").as_ref().expect_err("it is locked"));
+    assert!(text.starts_with("could not extend lease/locked in ") && text.ends_with(advice::<S>()), "{text}");
+    assert!(*released.answer().expect("it is answered").as_ref().expect("nobody has locked it"), "it was ours");
+    assert_eq!(server.held(), ["lease/locked"]);
 }
 
 fn a_release_that_met_a_lock_is_made_up_for<S: Trouble>() {

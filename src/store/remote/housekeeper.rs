@@ -12,7 +12,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use super::engine::OwnedName;
+use super::engine::ReleaseRequest;
 use super::failure::Failure;
 use crate::base::catch_panic::contain;
 use crate::time::{clock::Clock, clock::moment::Moment};
@@ -37,7 +37,7 @@ const BETWEEN_TRIES: Duration = Duration::from_millis(5);
 
 #[derive(Clone, Debug)]
 pub(super) struct PendingRelease {
-    pub(super) held: OwnedName,
+    pub(super) release: ReleaseRequest,
     /// It is not sent before.
     pub(super) from: Moment,
     /// By then the name has expired by itself.
@@ -45,7 +45,7 @@ pub(super) struct PendingRelease {
 }
 
 /// What one process has beside its calls.
-pub(super) struct Attendant<C> {
+pub(super) struct Housekeeper<C> {
     beside: Mutex<Beside<C>>,
     changed: Condvar,
 }
@@ -76,7 +76,7 @@ struct CleanUp {
     tries: u32,
 }
 
-impl<C> Default for Attendant<C> {
+impl<C> Default for Housekeeper<C> {
     fn default() -> Self {
         let (idle, pending, pause, paused) = (Vec::new(), Vec::new(), FIRST_PAUSE, None);
         let (clean_up, awaited, has_thread, ends) = (CleanUp::default(), None, false, false);
@@ -85,7 +85,7 @@ impl<C> Default for Attendant<C> {
     }
 }
 
-impl<C: Send + 'static> Attendant<C> {
+impl<C: Send + 'static> Housekeeper<C> {
     /// The idle connection that was used last.
     pub(super) fn pop_idle(&self) -> Option<C> {
         Some(self.locked().idle.pop()?.1)
@@ -191,16 +191,16 @@ impl<C: Send + 'static> Attendant<C> {
     }
 
     /// Sees to it that a thread calls `round` whenever something is due. `false`: there is no thread to be had.
-    pub(super) fn attend(self: &Arc<Self>, round: impl Fn() + Send + 'static) -> bool {
+    pub(super) fn start_or_wake(self: &Arc<Self>, round: impl Fn() + Send + 'static) -> bool {
         let mut beside = self.locked();
         let Some(due) = beside.due().filter(|_| !beside.ends) else { return true };
         if beside.awaited.is_some_and(|awaited| due < awaited) {
             self.changed.notify_all();
         }
         if !beside.has_thread {
-            let attendant = Arc::clone(self);
-            let thread = thread::Builder::new().name("soloist-attendant".to_owned());
-            beside.has_thread = thread.spawn(move || attendant.run(round)).is_ok();
+            let housekeeper = Arc::clone(self);
+            let thread = thread::Builder::new().name("soloist-housekeeper".to_owned());
+            beside.has_thread = thread.spawn(move || housekeeper.run(round)).is_ok();
         }
         beside.has_thread
     }

@@ -1,0 +1,1 @@
+-- Nothing: `end` lets a name end also where the transaction that acquired it is not at its end.
