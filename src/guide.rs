@@ -6,6 +6,7 @@
 //! | What does each protection do? How does a task learn that its lease is lost? | [`protections`] |
 //! | Which server runs what, minute by minute? | [`scenarios`] |
 //! | How do I tick from cron or in a service? How do I catch up missed occurrences, or pause? | [`service`] |
+//! | How do I use it beside axum, with async tasks? | `async_service`, with the feature `tokio` |
 //! | How do I run commands? What do signals do to a run? | [`commands`] |
 //! | Which store do I choose? How do I inspect a lease, or free it by hand? | [`stores`] |
 //! | When is a lease free: after a return, a signal, a crash, a kill, a fork? | [`ways_out`] |
@@ -27,6 +28,11 @@ pub mod scenarios {}
 
 #[doc = include_str!("guide/service.md")]
 pub mod service {}
+
+#[cfg(feature = "tokio")]
+#[cfg_attr(docsrs, doc(cfg(feature = "tokio")))]
+#[doc = include_str!("guide/service/async_service.md")]
+pub mod async_service {}
 
 #[doc = include_str!("guide/commands.md")]
 pub mod commands {}

@@ -59,6 +59,7 @@
 //! | [`Schedule::run_minute`] | the same, with sub-minute events: it lives for the whole minute |
 //! | [`Schedule::work`] | a service: it ticks when something is due, and sleeps otherwise |
 //! | [`Schedule::run`] | one event by hand, through the same gate |
+//! | `Schedule::run_async`, `run_due_async`, with the feature `tokio` | the same as futures, and tasks that are futures |
 //!
 //! [`LeaseGuard`] is the protection alone, for a task under another scheduler.
 //!
@@ -96,6 +97,7 @@
 //! | `redis`, `redis-tls` | no | `RedisMutex`; over TLS: `rediss://` |
 //! | `mysql`, `mysql-tls` | no | `MysqlMutex`; over TLS: `?ssl-mode=REQUIRED` |
 //! | `postgres`, `postgres-tls` | no | `PostgresMutex`; over TLS: `?sslmode=require` |
+//! | `tokio` | no | tasks that are futures: `Event::spawn`; the loop as one: `Schedule::run_async`; async stores of your own |
 //! | `contract-tests` | no | the behaviour suite for stores of your own |
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
@@ -133,6 +135,9 @@ pub use observe::skip_reason::SkipReason;
 pub use schedule::pause::PauseError;
 pub use schedule::registry::{Schedule, UnknownEvent};
 pub use schedule::report::{Entry, Report, Verdict};
+#[cfg(feature = "tokio")]
+#[cfg_attr(docsrs, doc(cfg(feature = "tokio")))]
+pub use schedule::service::as_futures::operator::Operator;
 pub use schedule::shutdown::Shutdown;
 pub use store::connect::{ConnectError, connect};
 #[cfg(feature = "contract-tests")]
@@ -140,6 +145,9 @@ pub use store::connect::{ConnectError, connect};
 pub use store::contract;
 pub use store::event_mutex::EventMutex;
 pub use store::event_mutex::admission::{Admission, Admitted, Grant};
+#[cfg(feature = "tokio")]
+#[cfg_attr(docsrs, doc(cfg(feature = "tokio")))]
+pub use store::event_mutex::async_mutex::{AsyncEventMutex, AsyncMutex};
 pub use store::event_mutex::batch::{Batch, LeaseReturn};
 pub use store::event_mutex::broken_lease::Broken;
 pub use store::event_mutex::description::{Description, Scope};
@@ -173,7 +181,7 @@ pub use store::redis::RedisMutexBuilder;
 pub use task::command::InvalidCommand;
 pub use task::output::Output;
 pub use task::run::Run;
-pub use task::work::{TaskOutcome, TaskResult};
+pub use task::task_result::{TaskOutcome, TaskResult};
 pub use time::clock::Clock;
 pub use time::clock::manual::ManualClock;
 pub use time::clock::moment::Moment;

@@ -164,18 +164,24 @@ pub enum AddErrorKind {
     /// Its timeout is too short or too long.
     #[error("a timeout of {:?} is outside of {:?} to ten years", .0, Term::MIN.get())]
     Timeout(Duration),
-    /// This method is for commands, and its task is a function.
+    /// Its task is a future (`Event::spawn`), and there is no runtime to drive it.
+    #[error(
+        "its task is a future, and there is no runtime here to drive it: add it within one, or name one with \
+         `Schedule::with_runtime(..)`"
+    )]
+    NoRuntime,
+    /// This method is for commands, and its task is a function, or a future.
     #[error("`{0}(..)` is for commands, and this event calls a function: use `Event::exec` or `Event::command`")]
     NotACommand(&'static str),
     /// Its command can't be run.
     #[error(transparent)]
     Command(InvalidCommand),
-    /// The grace of its command is too long.
+    /// The grace of its command, or of its future, is too long.
     #[error("a grace of {:?} is longer than an hour", .0)]
     Grace(Duration),
-    /// Its lease would end before its command could be stopped.
+    /// Its lease would end before its command, or its future, could be stopped.
     #[error(
-        "a lease of {:?} is too short to stop its command in: a grace of {grace:?} and {:?} to kill it need twice as long, \
+        "a lease of {:?} is too short to stop its task in: a grace of {grace:?} and {:?} to end it need twice as long, \
          {:?}; let the lease be longer, or the `grace(..)` shorter",
         term.get(), KILLING_TAKES, (*grace + KILLING_TAKES) * 2
     )]
@@ -183,7 +189,7 @@ pub enum AddErrorKind {
     TooShortToStop {
         /// How long the lease is.
         term: Term,
-        /// How long the command may take to stop.
+        /// How long the task may take to stop.
         grace: Duration,
     },
     /// The pattern of its period is invalid.

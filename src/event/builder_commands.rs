@@ -79,18 +79,23 @@ impl Event {
         self.of_the_command("output", |command| command.output = output)
     }
 
-    /// How long the command may take to stop after it was told to with `SIGTERM`: from zero, when it is killed at once,
-    /// to an hour. The default is 5 seconds. During a [`Shutdown`](crate::Shutdown) it is no more than what is left of
-    /// its grace, less a second. The lease must last twice as long as the grace and the second that killing may take,
-    /// or `add` refuses the event.
-    pub fn grace(self, grace: Duration) -> Self {
-        self.of_the_command("grace", |command| command.grace = grace)
+    /// How long a command may take to stop after it was told to with `SIGTERM`, and a future (`Event::spawn`) after its
+    /// [cancellation](crate::Run::cancellation): from zero, when it is killed or dropped at once, to an hour. The default is
+    /// 5 seconds. During a [`Shutdown`](crate::Shutdown) it is no more than what is left of its grace, less a second. The
+    /// lease must last twice as long as the grace and the second that killing may take, or `add` refuses the event.
+    pub fn grace(mut self, grace: Duration) -> Self {
+        match &mut self.work {
+            Work::Command(command) => command.grace = grace,
+            Work::Future(task) => task.grace = grace,
+            Work::Callback(_) => self.note(AddErrorKind::NotACommand("grace")),
+        }
+        self
     }
 
     fn of_the_command(mut self, option: &'static str, change: impl FnOnce(&mut Command)) -> Self {
         match &mut self.work {
             Work::Command(command) => change(command),
-            Work::Callback(_) => self.note(AddErrorKind::NotACommand(option)),
+            _ => self.note(AddErrorKind::NotACommand(option)),
         }
         self
     }

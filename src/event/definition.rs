@@ -14,9 +14,12 @@ use super::protection_request::ProtectionRequest;
 use crate::lease::{name::MutexName, term::Term};
 use crate::observe::{outcome::RunOutcome, outcome::hook_failure::Hook};
 use crate::store::handle::Store;
-use crate::task::command::{Command, LONGEST_GRACE};
+use crate::task::command::LONGEST_GRACE;
+use crate::task::future_task::Runtime;
 use crate::task::run::Run;
-use crate::task::work::{Task, TaskOutcome, TaskResult, Work, callback};
+use crate::task::runtime;
+use crate::task::task_result::{TaskOutcome, TaskResult};
+use crate::task::work::{Task, Work, callback};
 use crate::time::frequency::timetable_spec::TimetableSpec;
 use crate::time::zone::{UnknownZone, Zone};
 use crate::time::{frequency::error::FrequencyError, timetable::Timetable, timetable::clock_change::ClockChange};
@@ -124,6 +127,62 @@ impl Event {
     /// ```
     pub fn call<R: TaskResult>(name: impl Into<Arc<str>>, task: impl Fn(&Run) -> R + Send + Sync + 'static) -> Self {
         Self::of(name.into(), Work::Callback(callback(task)))
+    }
+
+    /// An event whose task is a future, which a tokio runtime drives: that of
+    /// [`with_runtime`](crate::Schedule::with_runtime), or the one in which the event is [added](crate::Schedule::add). It gets
+    /// its run by value. Its name is its identity, as with [`call`](Self::call), and it returns what a callback may return.
+    ///
+    /// A future can be ended at its next `await`, and so it keeps a promise that no callback can: **no poll of it begins when
+    /// its lease is over**. A run that is cancelled, by the loss of its lease, its [`timeout`](Self::timeout) or a
+    /// [`Shutdown`](crate::Shutdown), is told by [`Run::cancellation`](crate::Run::cancellation); when its
+    /// [`grace`](Self::grace) is over it is dropped, and at once if another process may hold the lease already. So it is
+    /// told before its lease ends, earlier by the grace and a second, and dropped a second before. Its destructors run
+    /// when the runtime next has a turn. If it panics, or its runtime ends or aborts it, the run has failed, and the lease
+    /// is given back.
+    ///
+    /// What it can't promise: a poll that is under way goes on until its next `await`; so does what was handed to
+    /// `spawn_blocking`, to a task of its own or to a server. What writes in such a place passes its
+    /// [fencing token](crate::FencingToken) on.
+    ///
+    /// In the background it takes no thread, except for its hooks, which are callbacks.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use soloist::{Event, Run, Schedule, TaskOutcome};
+    ///
+    /// async fn import(run: Run) -> TaskOutcome {
+    ///     let rows = tokio::fs::read_to_string("/var/lib/myapp/rows").await?;
+    ///     println!("{} rows under token {:?}", rows.lines().count(), run.fencing_token());
+    ///     Ok(())
+    /// }
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let runtime = tokio::runtime::Runtime::new()?;
+    /// # let _in_runtime = runtime.enter();
+    /// let mut schedule = Schedule::in_process();
+    /// schedule
+    ///     .add(Event::spawn("import", import).hourly().without_overlapping().in_background())?
+    ///     .add(Event::spawn("ping", |run| async move { println!("{}", run.name()) }).every_minute())?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[cfg(feature = "tokio")]
+    #[cfg_attr(docsrs, doc(cfg(feature = "tokio")))]
+    pub fn spawn<F>(name: impl Into<Arc<str>>, task: impl Fn(Run) -> F + Send + Sync + 'static) -> Self
+    where
+        F: Future<Output: TaskResult> + Send + 'static,
+    {
+        let task = Arc::new(task);
+        let begin = move |run| {
+            let task = Arc::clone(&task);
+            // Its runtime calls the task, too.
+            Box::pin(async move { task(run).await.into_outcome() }) as _
+        };
+        Self::of(
+            name.into(),
+            Work::Future(Box::new(crate::task::future_task::FutureTask::new(begin, crate::task::command::USUAL_GRACE))),
+        )
     }
 
     pub(crate) fn of(name: Arc<str>, work: Work) -> Self {
@@ -312,6 +371,15 @@ impl Event {
         attributes(self)
     }
 
+    /// The same event, whose task is driven by this runtime, or by the one that this thread is in, if it is a future.
+    pub(crate) fn driven_by(mut self, usual: Option<&Runtime>) -> Result<Self, AddError> {
+        if let Work::Future(task) = &mut self.work {
+            let runtime = usual.cloned().or_else(runtime::current);
+            task.runtime = Some(runtime.ok_or_else(|| AddError::new(&self.name, AddErrorKind::NoRuntime))?);
+        }
+        Ok(self)
+    }
+
     /// The timetable as defined so far, or the first error.
     fn timetable(&self) -> Result<Timetable, AddErrorKind> {
         if let Some(wrong) = &self.wrong {
@@ -400,8 +468,9 @@ impl Event {
         let window = self.protections.catch_up;
         let protection = self.protections.validate(own_name, usual_term, self.mutex.is_some()).map_err(refuse)?;
         if let Work::Command(command) = &self.work {
-            check_command(command, protection.lease).map_err(refuse)?;
+            command.check().map_err(|error| refuse(AddErrorKind::Command(error)))?;
         }
+        check_grace(&self.work, protection.lease).map_err(refuse)?;
         let catch_up = window.and_then(|window| CatchUp::new(window, &self.name, &protection, &timetable));
         Ok(Definition {
             name: self.name,
@@ -422,15 +491,15 @@ impl Event {
     }
 }
 
-/// Whether the command can be run, and stopped before its lease ends.
-fn check_command(command: &Command, lease: Option<LeaseTerms>) -> Result<(), AddErrorKind> {
-    command.check().map_err(AddErrorKind::Command)?;
-    if command.grace > LONGEST_GRACE {
-        return Err(AddErrorKind::Grace(command.grace));
+/// Whether a task can be stopped before its lease ends.
+fn check_grace(work: &Work, lease: Option<LeaseTerms>) -> Result<(), AddErrorKind> {
+    let Some(grace) = work.grace() else { return Ok(()) };
+    if grace > LONGEST_GRACE {
+        return Err(AddErrorKind::Grace(grace));
     }
     match lease {
-        Some(LeaseTerms { term, .. }) if term.get() < command.stopping() * 2 => {
-            Err(AddErrorKind::TooShortToStop { term, grace: command.grace })
+        Some(LeaseTerms { term, .. }) if term.get() < work.stopping() * 2 => {
+            Err(AddErrorKind::TooShortToStop { term, grace })
         }
         _ => Ok(()),
     }

@@ -1,7 +1,7 @@
 //! Why a run should stop: its lease is lost, its task took too long, or the process shuts down.
 
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use super::at_work::AtWork;
@@ -73,15 +73,30 @@ impl Cancellation {
     /// The same, without telling of a loss.
     #[inline]
     pub(crate) fn reason_at(&self, now: Moment) -> Option<CancelReason> {
+        Some(self.reason_since(now)?.0)
+    }
+
+    /// The same, and since when.
+    #[inline]
+    fn reason_since(&self, now: Moment) -> Option<(CancelReason, Moment)> {
         // One that was given back would have lasted longer.
         let lost = self.held.gone_at(now).map_or(Moment::NEVER, |lost| lost.min(now));
         let [limit, shut_down] = [&self.limit, &self.shut_down].map(moment);
-        match lost.min(limit).min(shut_down) {
-            first if now < first => None,
-            first if first == lost => Some(CancelReason::LeaseLost),
-            first if first == limit => Some(CancelReason::TimedOut),
-            _ => Some(CancelReason::ShuttingDown),
-        }
+        let first = lost.min(limit).min(shut_down);
+        let reason = match first {
+            _ if now < first => return None,
+            first if first == lost => CancelReason::LeaseLost,
+            first if first == limit => CancelReason::TimedOut,
+            _ => CancelReason::ShuttingDown,
+        };
+        Some((reason, first))
+    }
+
+    /// When a task that takes this long to stop is over at the latest, which needs this long for its end; `None`: there is no
+    /// reason to stop.
+    pub(crate) fn over_at(&self, now: Moment, grace: Duration, ending: Duration) -> Option<Moment> {
+        let (_, since) = self.reason_since(now)?;
+        Some(since.plus(grace).min(self.last_moment().minus(ending)))
     }
 
     /// Waits until there is a reason to stop, for `timeout` at most.
@@ -101,10 +116,14 @@ impl Cancellation {
 
     /// The same for a task, which is woken at the next change, and when the keeper finds the lease lost. To be woken at
     /// [`end`](Self::end) it needs a timer.
-    #[allow(dead_code, reason = "for tasks that are futures, which the models are about")]
     pub(crate) fn poll_reason(&self, context: &mut Context<'_>) -> Poll<CancelReason> {
         let look = || self.reason_at(self.now());
         self.held.signal().look_or_wake(context.waker(), look).map_or(Poll::Pending, Poll::Ready)
+    }
+
+    /// Lets the next change wake `waker`, whatever there is already.
+    pub(crate) fn wake_at_change(&self, waker: &Waker) {
+        let _ = self.held.signal().look_or_wake(waker, || None::<()>);
     }
 
     /// When there will be a reason to stop, as things are.

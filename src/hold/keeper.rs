@@ -98,7 +98,11 @@ impl Keeper {
             let now = holder.held().began();
             let name = holder.held().lease().map(Lease::name).filter(|_| may_forget);
             let Some((name, first)) = name.and_then(|name| Some((name, plan.holder(name, now)?.holder()))) else {
-                return (Ok(()), plan.keep(Arc::clone(holder) as _, renewal));
+                let holder = Arc::clone(holder) as _;
+                if may_forget {
+                    plan.note_name(&holder);
+                }
+                return (Ok(()), plan.keep(holder, renewal));
             };
             // Whoever holds it is told without waiting for its turn.
             plan.doubt(name, now);
@@ -110,10 +114,11 @@ impl Keeper {
         kept
     }
 
-    /// Logs a warning if the task is still at work a while after its timeout.
+    /// Wakes the task at its timeout if it waits, and logs a warning if it is still at work a while later.
     pub(crate) fn expect_end<H: HoldsLease + 'static>(self: &Arc<Self>, holder: &Arc<H>, run: &RunId, timeout: Moment) {
         let overdue = timeout.plus(OVERDUE_AFTER);
-        let expect_end = |plan: &mut Plan| (plan.expect_end(Arc::clone(holder) as _, run, overdue), Some(overdue));
+        let expect_end =
+            |plan: &mut Plan| (plan.expect_end(Arc::clone(holder) as _, run, timeout, overdue), Some(timeout));
         if let ((), Need::Thread) = self.timer.change(expect_end) {
             self.start();
         }
@@ -151,6 +156,7 @@ impl Keeper {
                     self.delivery.post(move || tell(&Notice::DoesNotStop(&run)));
                 }
             }
+            KeeperJob::WakeTimedOut(holders) => holders.iter().for_each(|holder| holder.wake()),
             KeeperJob::TellLost(holders) => holders.iter().for_each(|holder| {
                 holder.wake();
                 let holder = Arc::clone(holder);

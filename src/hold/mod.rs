@@ -10,6 +10,6 @@ mod loom_tests;
 #[cfg(unix)]
 pub(crate) mod process_exit;
 pub(crate) mod release_on_drop;
-mod signal;
+pub(crate) mod signal;
 pub(crate) mod sync;
 pub(crate) mod timer_thread;

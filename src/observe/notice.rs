@@ -68,4 +68,7 @@ pub(crate) enum ThreadFor {
     Tick,
     BackgroundEvents,
     Renewals,
+    /// A call as a future.
+    #[cfg(feature = "tokio")]
+    Call,
 }

@@ -3,7 +3,8 @@
 //! There is one loop, [`drive`]. It asks a store for a batch of releases and admissions, starts what was
 //! admitted, and waits for what ends. The foreground events of a tick share one loop, which runs them on the caller's thread
 //! in the order in which they were added. Background events have a loop for each store, so that a store that is out delays
-//! nobody else's release, and run on worker threads.
+//! nobody else's release, and run on worker threads. A task that is a future takes no thread: its loop looks after it, in
+//! `awaited_runs`, until it ends.
 //!
 //! The way of a protected foreground event on Redis, from the tick to the driver. The answer comes back the same way.
 //!
@@ -34,9 +35,11 @@ use super::report::Entry;
 use crate::base::catch_panic::contain;
 use crate::observe::tell::trace::TraceSpan;
 
+mod awaited_runs;
 mod hands;
 #[cfg(test)]
 mod loom_tests;
+mod loop_signal;
 mod one_run;
 mod store_request;
 mod task_timeout;

@@ -6,7 +6,8 @@ use super::planned_run::PlannedRun;
 use crate::base::catch_panic::contain;
 use crate::base::error::MutexError;
 use crate::event::{catch_up::Missed, outage_policy::OutagePolicy};
-use crate::hold::{held_lease::HeldLease, release_on_drop::ReleaseOnDrop};
+use crate::hold::held_lease::HeldLease;
+use crate::hold::release_on_drop::{LeaseInHand, ReleaseOnDrop};
 use crate::lease::request::Lease;
 use crate::observe::{notice::Notice, skip_reason::SkipReason, tell::tell};
 use crate::store::event_mutex::EventMutex;
@@ -145,7 +146,7 @@ fn accept_grant<'a>(planned: &PlannedRun<'a>, grant: Grant, unused: &mut Batch) 
         return decision;
     }
     match planned.context.keepers.with(planned.store, planned.clock, |keeper| {
-        keeper.keep(planned.store, admitted_run.run().cancellation(), terms.renewal)
+        keeper.keep(planned.store, admitted_run.run().in_hand(), terms.renewal)
     }) {
         Ok(()) => Ok(admitted_run),
         Err(holder) => {

@@ -13,7 +13,7 @@ use super::report::{Entry, Report};
 use super::shutdown::Shutdown;
 use super::tick_context::outages::Outages;
 use super::tick_context::pause_check::PauseCheck;
-use super::tick_context::{StartedBy, TickContext};
+use super::tick_context::{FirstPoll, StartedBy, TickContext};
 use crate::base::error::debug_as_display;
 use crate::base::escape::Quoted;
 use crate::event::add_error::{AddError, AddErrorKind};
@@ -24,6 +24,7 @@ use crate::lease::{name::MutexName, term::Term};
 use crate::observe::{notice::Notice, tell::tell};
 use crate::store::{event_mutex::EventMutex, event_mutex::description::Scope};
 use crate::store::{handle::Store, memory::MemoryMutex};
+use crate::task::future_task::Runtime;
 use crate::time::{clock::Clock, due_index::DueIndex, tick::Tick, zone::Zone};
 
 /// Events, and the store whose mutexes protect them.
@@ -79,6 +80,8 @@ pub struct Schedule {
     pub(super) on_report: Option<OnReport>,
     /// Whether nobody gets its reports, so that failures go to standard error.
     pub(super) drops_reports: bool,
+    /// What drives the tasks that are futures.
+    pub(super) runtime: Option<Runtime>,
     /// The mark in its store that pauses it, if it is pausable.
     pub(super) pause_mark: Option<MutexName>,
     pub(super) events: Vec<Arc<Definition>>,
@@ -103,6 +106,7 @@ impl Schedule {
             jitter: Duration::ZERO,
             on_report: None,
             drops_reports: false,
+            runtime: None,
             pause_mark: None,
             events: Vec::new(),
             names: HashMap::new(),
@@ -197,6 +201,7 @@ impl Schedule {
     /// # }
     /// ```
     pub fn add(&mut self, event: Event) -> Result<&mut Self, AddError> {
+        let event = event.driven_by(self.runtime.as_ref())?;
         let event = event.define(&self.zone, self.lease_term, self.environment.as_deref())?;
         if self.names.contains_key(&event.name) {
             return Err(AddError::new(&event.name, AddErrorKind::Duplicate));
@@ -336,6 +341,7 @@ impl Schedule {
             shutdown: self.shutdown.as_ref(),
             pause: pause_mark.map(|mark| PauseCheck::new(&self.mutex, mark)),
             logs_failures: self.drops_reports,
+            first_poll: FirstPoll::of_this_thread(),
         }
     }
 

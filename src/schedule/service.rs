@@ -22,6 +22,8 @@ use crate::observe::tell::tell;
 use crate::time::clock::{random_below, wall_plus};
 use crate::time::{tick::Tick, zone::Zone};
 
+#[cfg(feature = "tokio")]
+pub(crate) mod as_futures;
 mod clock_steps;
 
 use clock_steps::TickProgress;

@@ -1,6 +1,8 @@
 //! The orderly end of a process: nothing new starts, what is at work is told to stop, and nothing stays held.
 
 use std::fmt;
+#[cfg(feature = "tokio")]
+use std::future::poll_fn;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,6 +12,8 @@ use crate::time::clock::{Clock, Waiting};
 
 #[cfg(all(unix, feature = "signals"))]
 mod signals;
+#[cfg(feature = "tokio")]
+mod cancellation_token;
 pub(crate) mod shutdown_state;
 
 use shutdown_state::{RunGuard, ShutdownState, TickGuard};
@@ -157,6 +161,36 @@ impl Shutdown {
         triggered
     }
 
+    /// The same as a future: waits until it begins. The caller has the rest of the grace to end its own work then.
+    ///
+    /// ```no_run
+    /// # async fn serve(listener: tokio::net::TcpListener, shutdown: soloist::Shutdown) {
+    /// tokio::select! {
+    ///     connection = listener.accept() => println!("{connection:?}"),
+    ///     () = shutdown.triggered() => println!("no more"),
+    /// }
+    /// # }
+    /// ```
+    #[cfg(feature = "tokio")]
+    #[cfg_attr(docsrs, doc(cfg(feature = "tokio")))]
+    pub fn triggered(&self) -> impl Future<Output = ()> + Send + use<> {
+        self.listen_after_fork();
+        let state = Arc::clone(&self.state);
+        poll_fn(move |context| state.poll_begun(context).map(|()| state.mark_seen()))
+    }
+
+    /// A part of this, for what a future does: it begins with this, or when that future is dropped.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn part(&self) -> Self {
+        Self { state: self.state.part() }
+    }
+
+    /// Begins it without a word to subscribers: it is a part that is not needed any more.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn begin_part(&self) {
+        self.state.begin(None, Clock::system().moment());
+    }
+
     /// Ends the process by the signal that triggered it, after shortening leases that other threads still hold. Without
     /// such a signal it returns. `main` calls it last, unless it returns a [`Report`](crate::Report), which does the
     /// same.
@@ -164,7 +198,7 @@ impl Shutdown {
         #[cfg(all(unix, feature = "signals"))]
         {
             // The lock is free while the process ends, so that a second signal gets through.
-            let signal = self.state.lock().signal;
+            let signal = self.state.outermost().lock().signal;
             if let Some(signal) = signal {
                 signals::end_by(signal);
             }
@@ -195,7 +229,7 @@ impl Shutdown {
     }
 
     /// Tells a run to stop when the shutdown begins, until the guard is dropped.
-    pub(crate) fn watch<'a>(&'a self, run: &'a Run) -> RunGuard<'a> {
+    pub(crate) fn watch(&self, run: &Run) -> RunGuard<'_> {
         self.state.watch(run)
     }
 

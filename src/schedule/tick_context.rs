@@ -1,7 +1,11 @@
 //! What the runs of one tick share: why and when it began, outages seen so far, pause, shutdown.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
 use super::shutdown::Shutdown;
 use crate::hold::keeper::Keepers;
+use crate::task::runtime;
 use crate::time::clock::moment::Moment;
 
 pub(crate) mod outages;
@@ -22,6 +26,36 @@ pub(crate) struct TickContext<'a> {
     pub(crate) pause: Option<PauseCheck<'a>>,
     /// Whether each failure is written to standard error, because nobody gets the report.
     pub(crate) logs_failures: bool,
+    pub(crate) first_poll: FirstPoll,
+}
+
+/// How long to wait for a runtime to poll a task for the first time.
+pub(crate) struct FirstPoll {
+    /// Whether this tick is inside a runtime, which it may keep from driving anything.
+    in_a_runtime: bool,
+    /// Whether it was seen to do that.
+    blocks_it: AtomicBool,
+}
+
+/// How long a runtime may take that is not blocked.
+const FIRST_POLL_TAKES: Duration = Duration::from_secs(1);
+
+impl FirstPoll {
+    /// For a tick that this thread waits for.
+    pub(crate) fn of_this_thread() -> Self {
+        Self { in_a_runtime: runtime::is_here(), blocks_it: AtomicBool::new(false) }
+    }
+
+    /// `None`: for as long as it takes.
+    pub(crate) fn patience(&self) -> Option<Duration> {
+        let patience = if self.blocks_it.load(Ordering::Relaxed) { Duration::ZERO } else { FIRST_POLL_TAKES };
+        self.in_a_runtime.then_some(patience)
+    }
+
+    /// The runtime did not get to a task in time. It will not get to the next one either.
+    pub(crate) fn was_in_vain(&self) {
+        self.blocks_it.store(true, Ordering::Relaxed);
+    }
 }
 
 /// Who starts the runs: the timetables in a tick, or a caller of `Schedule::run`.

@@ -11,6 +11,8 @@ use crate::observe::{release::Release, tell::trace::print_unless_logged};
 use crate::time::clock::Clock;
 
 pub(crate) mod admission;
+#[cfg(feature = "tokio")]
+pub(crate) mod async_mutex;
 pub(crate) mod batch;
 pub(crate) mod broken_lease;
 pub(crate) mod delegate;

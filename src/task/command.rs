@@ -23,6 +23,7 @@ use super::process_group::ProcessGroup as Processes;
 use super::process_not_unix::{Leader, ProcessAlone as Processes};
 use super::run::Run;
 use crate::base::{error::message_error, escape::Quoted};
+use crate::hold::release_on_drop::LeaseInHand;
 use crate::observe::cancel::{CancelReason, Cancelled};
 use crate::observe::{fault::Fault, outcome::command_exit::CommandExit};
 
@@ -113,13 +114,13 @@ impl Command {
             let mut group = Processes::start(command, orphan, self.grace).map_err(|error| self.not_started(&error))?;
             let mut end = stopping::LeaderEnd { leader: group.leader(), is_told: false, has_come: Arc::default() };
             let (leader, has_come, cancellation) =
-                (group.leader(), Arc::clone(&end.has_come), Arc::clone(run.cancellation()));
+                (group.leader(), Arc::clone(&end.has_come), Arc::clone(run.in_hand()));
             let wait = move || {
                 leader.wait();
                 cancellation.change(|| has_come.store(true, Ordering::Release));
             };
             end.is_told = Builder::new().name("soloist-command".into()).spawn_scoped(scope, wait).is_ok();
-            let stopped = stopping::wait_for_end(&mut group, run.cancellation(), &end, self.grace);
+            let stopped = stopping::wait_for_end(&mut group, run.in_hand(), &end, self.grace);
             let status = group.end().map_err(|error| because(&error, format_args!("could not learn how {self} ended")));
             let output = listener.map(Listener::heard);
             Ok((CommandExit { status: status?, output }, stopped))

@@ -1,7 +1,8 @@
-//! What an event does: a callback, and what it is called with, or a command.
+//! What an event does: it calls a callback, awaits a future, or runs a command.
 
 pub(crate) mod work;
 pub(crate) mod command;
+pub(crate) mod future_task;
 pub(crate) mod orphan_policy;
 pub(crate) mod output;
 #[cfg(unix)]
@@ -9,5 +10,7 @@ mod process_group;
 #[cfg(not(unix))]
 mod process_not_unix;
 pub(crate) mod run;
+pub(crate) mod runtime;
+pub(crate) mod task_result;
 #[cfg(unix)]
 mod watchdog;

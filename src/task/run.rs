@@ -1,5 +1,6 @@
 //! One run of an event, as its task and its hooks see it.
 
+use std::future::poll_fn;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -47,11 +48,6 @@ impl Run {
 
     pub(crate) fn id(&self) -> &RunId {
         &self.id
-    }
-
-    #[inline]
-    pub(crate) fn cancellation(&self) -> &Arc<Cancellation> {
-        &self.cancellation
     }
 
     /// What it was granted, and until when that may be relied on.
@@ -152,6 +148,21 @@ impl Run {
     /// ```
     pub fn cancelled(&self, timeout: Duration) -> Option<CancelReason> {
         self.cancellation.wait(timeout)
+    }
+
+    /// Waits until the task should stop, and says why: for `select!` in a task that is a future, see
+    /// `Event::spawn`, with the feature `tokio`. It needs no runtime of a certain kind, and borrows nothing from the run.
+    ///
+    /// ```
+    /// use soloist::{Event, Run};
+    ///
+    /// async fn poll(run: Run) {
+    ///     println!("it should stop: {}", run.cancellation().await);
+    /// }
+    /// ```
+    pub fn cancellation(&self) -> impl Future<Output = CancelReason> + Send + use<> {
+        let cancellation = Arc::clone(&self.cancellation);
+        poll_fn(move |context| cancellation.poll_reason(context))
     }
 
     /// How long the task may go on as things are: until its lease ends or its timeout does. A lease that is renewed ends

@@ -1,86 +1,30 @@
-//! What an event does: it calls a callback, whose results are here, or runs a command.
+//! What an event does: it calls a callback, runs a command, or awaits a future.
 
 use std::time::Duration;
 
 use super::command::Command;
+use super::future_task::FutureTask;
 use super::run::Run;
-use crate::base::error::BoxError;
-
-/// What a task or a hook returns if it can fail. `?` turns any error that is `Send + Sync` into its own.
-///
-/// ```
-/// use soloist::{Event, Run, TaskOutcome};
-///
-/// fn import(run: &Run) -> TaskOutcome {
-///     let rows: u32 = std::fs::read_to_string("/var/lib/myapp/rows")?.trim().parse()?;
-///     println!("{rows} rows for {}", run.occurrence());
-///     Ok(())
-/// }
-/// let event = Event::call("import", import);
-/// ```
-pub type TaskOutcome = Result<(), BoxError>;
-
-/// What a task or a hook may return: nothing, or a [`TaskOutcome`].
-///
-/// ```
-/// use soloist::Event;
-///
-/// let nothing = Event::call("greet", |run| println!("hello from {}", run.name()));
-/// let fallible = Event::call("touch", |_| Ok(std::fs::write("/tmp/touched", "")?));
-/// let never = Event::call("broken", |_| panic!("not today"));
-/// ```
-#[diagnostic::on_unimplemented(
-    message = "a task or a hook returns `()` or `soloist::TaskOutcome`, not `{Self}`",
-    note = "an error of another type, which must be `Send + Sync`, is passed on with `?`: `|run| Ok(import(run)?)`; \
-            or say `Err(\"no paper\".into())`",
-    note = "a value that nobody wants is dropped with `;`; a future is run by your runtime's `block_on`"
-)]
-// One error type and no other: only so does the compiler know the type of `Ok(())` at the end of a closure with `?`.
-pub trait TaskResult {
-    /// Success, or what went wrong.
-    ///
-    /// # Errors
-    ///
-    /// What the task said went wrong.
-    fn into_outcome(self) -> TaskOutcome;
-}
-
-impl TaskResult for () {
-    fn into_outcome(self) -> TaskOutcome {
-        Ok(())
-    }
-}
-
-impl TaskResult for TaskOutcome {
-    fn into_outcome(self) -> TaskOutcome {
-        self
-    }
-}
-
-/// The type of an expression that never ends, which stable Rust can't write elsewhere than as a return type.
-type Never = <fn() -> ! as Returns>::Output;
-
-pub trait Returns {
-    type Output;
-}
-
-impl<T> Returns for fn() -> T {
-    type Output = T;
-}
-
-impl TaskResult for Never {
-    fn into_outcome(self) -> TaskOutcome {
-        self
-    }
-}
+use super::task_result::{TaskOutcome, TaskResult};
 
 /// What an event does.
 pub(crate) enum Work {
     Callback(Task),
     Command(Box<Command>),
+    #[cfg_attr(not(feature = "tokio"), expect(dead_code, reason = "no runtime is known that could drive it"))]
+    Future(Box<FutureTask>),
 }
 
 impl Work {
+    /// How long it may take to stop; `None` for one that can't be ended.
+    pub(crate) fn grace(&self) -> Option<Duration> {
+        match self {
+            Self::Callback(_) => None,
+            Self::Command(command) => Some(command.grace),
+            Self::Future(task) => Some(task.grace),
+        }
+    }
+
     /// How long before its lease ends it is told to stop.
     #[inline]
     pub(crate) fn stopping(&self) -> Duration {
@@ -88,6 +32,7 @@ impl Work {
             // It has to see for itself.
             Self::Callback(_) => Duration::ZERO,
             Self::Command(command) => command.stopping(),
+            Self::Future(task) => task.stopping(),
         }
     }
 }

@@ -1,6 +1,7 @@
 //! The plan of a keeper: which leases it renews when, and what it does with them when the process ends. It knows no thread,
 //! no store and no clock.
 
+use std::collections::HashMap;
 use std::mem;
 use std::ptr::addr_eq;
 use std::sync::Arc;
@@ -22,6 +23,9 @@ pub(super) struct Plan {
     entries: Vec<KeptLease>,
     /// At this many entries, those that were given back are removed.
     purge_above: usize,
+    /// Who has each name under a renewed lease, and some who have given it back; and at how many names these are removed.
+    names: HashMap<MutexName, Vec<Arc<dyn HoldsLease>>>,
+    purge_names_above: usize,
     /// Tasks that have a timeout.
     timed: Vec<Timed>,
     /// Set when the process ends: the number of the thread that ends it, or 0. Nothing is renewed from then on.
@@ -43,6 +47,8 @@ struct KeptLease {
 struct Timed {
     holder: Arc<dyn HoldsLease>,
     run: RunId,
+    /// When it is woken if it waits; `None`: it was.
+    timeout: Option<Moment>,
     overdue: Moment,
 }
 
@@ -82,6 +88,8 @@ pub(super) enum KeeperJob {
     /// The tasks of these runs did not stop at their timeout.
     LogOverdue(Vec<RunId>),
     TellLost(Vec<Arc<dyn HoldsLease>>),
+    /// Their tasks may wait for that.
+    WakeTimedOut(Vec<Arc<dyn HoldsLease>>),
 }
 
 /// Leases that are renewed together.
@@ -127,8 +135,21 @@ impl Plan {
     /// Who in this process holds the name under a renewed lease, as far as it knows. A fixed term does not count: nobody
     /// asks the store whether such a lease is still held.
     pub(super) fn holder(&self, name: &MutexName, now: Moment) -> Option<&HeldLease> {
-        let renewed = self.entries.iter().filter(|entry| entry.next.is_some());
-        renewed.map(|entry| entry.holder.held()).find(|held| has(held, name, now))
+        self.names.get(name)?.iter().map(|holder| holder.held()).find(|held| has(held, name, now))
+    }
+
+    /// From here on [`holder`](Self::holder) knows the name of this renewed lease.
+    pub(super) fn note_name(&mut self, holder: &Arc<dyn HoldsLease>) {
+        let is_there = |holder: &Arc<dyn HoldsLease>| !holder.held().was_given_back();
+        if self.names.len() >= self.purge_names_above {
+            self.names.retain(|_, holders| holders.iter().any(is_there));
+            self.purge_names_above = (self.names.len() * 2).max(PURGE_NEVER_BELOW);
+        }
+        if let Some(lease) = holder.held().lease() {
+            let holders = self.names.entry(lease.name().clone()).or_default();
+            holders.retain(is_there);
+            holders.push(Arc::clone(holder));
+        }
     }
 
     /// Renews the name at once, to learn whether it is still ours.
@@ -137,9 +158,9 @@ impl Plan {
         doubted.filter_map(|entry| entry.next.as_mut()).for_each(|next| next.due = now);
     }
 
-    /// Logs a warning if the task has not ended at this moment.
-    pub(super) fn expect_end(&mut self, holder: Arc<dyn HoldsLease>, run: &RunId, overdue: Moment) {
-        self.timed.push(Timed { holder, run: run.clone(), overdue });
+    /// Wakes the task at its timeout, and logs a warning if it has not ended at the second moment.
+    pub(super) fn expect_end(&mut self, holder: Arc<dyn HoldsLease>, run: &RunId, timeout: Moment, overdue: Moment) {
+        self.timed.push(Timed { holder, run: run.clone(), timeout: Some(timeout), overdue });
     }
 
     pub(super) fn has_ended(&mut self, holder: &dyn HoldsLease) {
@@ -167,6 +188,16 @@ impl Plan {
         (!release.is_empty()).then_some(release)
     }
 
+    fn take_timed_out(&mut self, now: Moment) -> Vec<Arc<dyn HoldsLease>> {
+        let timed_out = self.timed.iter_mut().filter(|timed| timed.timeout.is_some_and(|timeout| timeout <= now));
+        timed_out
+            .map(|timed| {
+                timed.timeout = None;
+                Arc::clone(&timed.holder)
+            })
+            .collect()
+    }
+
     fn take_overdue(&mut self, now: Moment) -> Vec<RunId> {
         self.timed.extract_if(.., |timed| timed.overdue <= now).map(|timed| timed.run).collect()
     }
@@ -181,6 +212,10 @@ impl TimedJobs for Plan {
     fn next_step(&mut self, now: Moment) -> Step<KeeperJob> {
         if let Some(release) = self.release_at_exit(now) {
             return Step::Do(KeeperJob::ReleaseAtExit(release));
+        }
+        let timed_out = self.take_timed_out(now);
+        if !timed_out.is_empty() {
+            return Step::Do(KeeperJob::WakeTimedOut(timed_out));
         }
         let overdue = self.take_overdue(now);
         if !overdue.is_empty() {
@@ -207,7 +242,7 @@ impl TimedJobs for Plan {
             self.renewed().filter(|(holder, _)| holder.held().deadline_at(now).is_some()).map(|(_, next)| next.due);
         deadlines
             .chain(renewals)
-            .chain(self.timed.iter().map(|timed| timed.overdue))
+            .chain(self.timed.iter().map(|timed| timed.timeout.unwrap_or(timed.overdue)))
             .min()
             .map_or(Step::Rest, Step::Wait)
     }

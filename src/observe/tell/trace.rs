@@ -148,6 +148,8 @@ fn trace_rest(notice: &Notice<'_>) {
                 ThreadFor::Tick => ("a tick", "the next ones wait for it"),
                 ThreadFor::BackgroundEvents => ("background events", "they run on fewer"),
                 ThreadFor::Renewals => ("renewals", "leases end with their terms"),
+                #[cfg(feature = "tokio")]
+                ThreadFor::Call => ("a call", "the runtime waits for it"),
             };
             event!(warn, %error, "no thread for {what}: {so}");
             line!("no thread for {what}, so that {so}: {error}");

@@ -2,6 +2,7 @@
 
 use std::mem;
 
+use super::awaited_runs::await_here;
 use super::one_run::ActiveRun;
 
 /// Performs runs for a loop.
@@ -30,7 +31,13 @@ impl<'a> Hands<'a> for OnThisThread {
 
     #[inline]
     fn start(&mut self, ready: &mut Vec<ActiveRun<'a>>, ended: &mut Vec<ActiveRun<'a>>) {
-        ready.iter_mut().for_each(ActiveRun::perform);
+        for run in &mut *ready {
+            if let Some(task) = run.perform() {
+                let planned = run.pass.planned;
+                run.task_has_ended(await_here(task, planned.clock, &planned.context.first_poll));
+                run.perform();
+            }
+        }
         mem::swap(ready, ended);
     }
 }

@@ -4,6 +4,7 @@ use std::mem;
 use std::sync::Arc;
 
 use crate::base::catch_panic::contain;
+use crate::hold::release_on_drop::LeaseInHand;
 use crate::lease::{request::Lease, term::Term};
 use crate::observe::fault::{Fault, attempt};
 use crate::observe::notice::Notice;
@@ -15,6 +16,8 @@ use crate::observe::{outcome::command_exit::CommandExit, release::Release, skip_
 use crate::schedule::gate::AdmittedRun;
 use crate::schedule::planned_run::PlannedRun;
 use crate::schedule::report::{Entry, Verdict};
+use crate::schedule::shutdown::shutdown_state::RunGuard;
+use crate::task::future_task::{FutureTask, PreparedTask, TaskEnd};
 use crate::task::work::{Task, Work};
 use crate::task::{command::Command, orphan_policy::OrphanPolicy, run::Run};
 use crate::time::clock::moment::Moment;
@@ -36,8 +39,21 @@ pub(super) struct Pass<'a> {
 pub(super) struct ActiveRun<'a> {
     pub(super) pass: Pass<'a>,
     admitted: AdmittedRun<'a>,
+    /// Set while its task, a future, is at work elsewhere.
+    begun: Option<Box<BegunRun<'a>>>,
+    /// Whether its task may still hold something, although it does not go on: then its lease ends with its term.
+    is_left: bool,
     /// Until it is performed, that it was not.
     verdict: Verdict,
+}
+
+/// A run whose task has begun, and perhaps ended.
+struct BegunRun<'a> {
+    outcome: RunOutcome,
+    started: Moment,
+    _watched: Option<RunGuard<'a>>,
+    /// How its task ended.
+    end: Option<TaskEnd>,
 }
 
 const NOT_PERFORMED: Verdict = Verdict::Skipped(SkipReason::ShuttingDown);
@@ -60,24 +76,54 @@ impl<'a> Pass<'a> {
 impl<'a> ActiveRun<'a> {
     #[inline]
     pub(super) fn new(pass: Pass<'a>, admitted: AdmittedRun<'a>) -> Self {
-        Self { pass, admitted, verdict: NOT_PERFORMED }
+        Self { pass, admitted, begun: None, is_left: false, verdict: NOT_PERFORMED }
     }
 
-    /// Performs it, unless the process has begun to shut down since it was admitted.
+    /// Performs it, unless the process has begun to shut down since it was admitted. If its task is a future, that is
+    /// returned: the run is performed further once [it has ended](Self::task_has_ended).
     #[inline]
-    pub(super) fn perform(&mut self) {
-        let Self { pass: Pass { planned, span, .. }, admitted, verdict } = self;
-        if planned.context.is_shutting_down() {
-            return;
+    pub(super) fn perform(&mut self) -> Option<PreparedTask> {
+        let Self { pass: Pass { planned, span, .. }, admitted, begun, is_left, verdict } = self;
+        if begun.is_none() && planned.context.is_shutting_down() {
+            return None;
         }
         // Tasks and hooks contain their panics, so this one is of a subscriber of `tracing`. The other runs go on.
-        let panic = contain(|| {
+        let performed = contain(|| {
             let _in_span = span.enter();
-            *verdict = Verdict::Ran(planned.perform(admitted));
+            match begun.take() {
+                Some(begun) => {
+                    *is_left = begun.end.as_ref().is_some_and(|end| end.is_left);
+                    *verdict = Verdict::Ran(planned.conclude_task(admitted, *begun));
+                }
+                None => match planned.perform(admitted) {
+                    Reached::TheEnd(outcome) => *verdict = Verdict::Ran(outcome),
+                    Reached::ItsFuture(task, begun_run) => {
+                        *begun = Some(begun_run);
+                        return Some(task.prepare(admitted.run(), span));
+                    }
+                },
+            }
+            None
         });
-        if let Err(message) = panic {
+        performed.unwrap_or_else(|message| {
             let ended = Ended::Faulted(Fault::Panicked(message));
             *verdict = Verdict::Ran(RunOutcome::new(ended, admitted.run().fencing_token()));
+            *begun = None;
+            None
+        })
+    }
+
+    /// Whether what is next for it takes no time: to start a future, or to enter how it ended.
+    pub(super) fn needs_no_thread(&self) -> bool {
+        let event = self.pass.planned.event;
+        let hooks_are_none = if self.begun.is_some() { event.after.is_empty() } else { event.before.is_empty() };
+        matches!(event.work, Work::Future(_)) && hooks_are_none
+    }
+
+    /// Its task, a future, has ended.
+    pub(super) fn task_has_ended(&mut self, end: TaskEnd) {
+        if let Some(begun) = &mut self.begun {
+            begun.end = Some(end);
         }
     }
 
@@ -95,7 +141,7 @@ impl<'a> ActiveRun<'a> {
     /// Ends the renewal of the lease, which the caller asks the store to take back, now or after a rest.
     #[inline]
     pub(super) fn begin_release(&self) -> Option<(Lease, Option<Term>)> {
-        let (lease, rest) = self.admitted.held.begin_release()?;
+        let (lease, rest) = self.admitted.held.begin_release().filter(|_| !self.is_left)?;
         // What has not run is not held any longer.
         Some((lease, rest.filter(|_| matches!(self.verdict, Verdict::Ran(_)))))
     }
@@ -103,9 +149,10 @@ impl<'a> ActiveRun<'a> {
     /// Enters the result, with the answer of the store to the release, if it was asked for one.
     #[inline]
     pub(super) fn conclude(&mut self, release: Option<Release>, enter: &mut impl FnMut(usize, Entry)) {
-        let Self { pass: Pass { index, planned, span }, admitted: AdmittedRun { held, .. }, verdict } = self;
+        let Self { pass: Pass { index, planned, span }, admitted: AdmittedRun { held, .. }, is_left, verdict, .. } =
+            self;
         let _in_span = span.enter();
-        let (run, release) = if release.is_some() { (held.take(), release) } else { held.release() };
+        let (run, release) = if *is_left || release.is_some() { (held.take(), release) } else { held.release() };
         if let Verdict::Ran(outcome) = verdict {
             outcome.release = release;
         }
@@ -115,7 +162,7 @@ impl<'a> ActiveRun<'a> {
     }
 }
 
-impl PlannedRun<'_> {
+impl<'a> PlannedRun<'a> {
     #[inline]
     fn entry(&self, event: Arc<str>, verdict: Verdict) -> Entry {
         let zone = self.event.timetable.zone.clone();
@@ -142,12 +189,13 @@ impl PlannedRun<'_> {
         }
     }
 
-    /// `before` hooks, task, hooks after it; the caller holds the lease.
-    fn perform(&self, admitted_run: &AdmittedRun<'_>) -> RunOutcome {
+    /// `before` hooks, task, hooks after it; the caller holds the lease. A task that is a future is not performed here, and
+    /// neither is what follows it.
+    fn perform(&self, admitted_run: &AdmittedRun<'_>) -> Reached<'a> {
         let run = admitted_run.run();
-        let _watched = self.context.shutdown.map(|shutdown| shutdown.watch(run));
-        run.cancellation().at_work().begins_here();
-        let mut outcome = RunOutcome {
+        let watched = self.context.shutdown.map(|shutdown| shutdown.watch(run));
+        run.in_hand().at_work().begins_here();
+        let outcome = RunOutcome {
             hook_failures: self.prepare(run),
             unprotected: admitted_run.unprotected.clone(),
             ..RunOutcome::new(Ended::NotStarted, run.fencing_token())
@@ -155,43 +203,58 @@ impl PlannedRun<'_> {
         // An unprotected run may have given back a late grant since it began, which took time.
         let at_once = self.event.before.is_empty() && !self.event.background && admitted_run.unprotected.is_none();
         let started = if at_once { run.held().began() } else { self.clock.moment() };
-        let mut ended = started;
+        let mut begun = BegunRun { outcome, started, _watched: watched, end: None };
         // Hooks, and the wait for a thread, may have taken longer than the lease lasted.
-        if outcome.hook_failures.is_empty() && run.held().gone_by(started).is_none() {
-            outcome.ended = self.work(run, started, &mut outcome.exit);
-            ended = self.clock.moment();
-            outcome.took = ended.since(started);
-            outcome.cancelled = run.cancellation().reason_at(ended);
+        if !begun.outcome.hook_failures.is_empty() || run.held().gone_by(started).is_some() {
+            begun.outcome.lost_at = self.lost_by(started, run);
+            return Reached::TheEnd(self.follow_up(run, begun));
         }
+        if self.missed.is_some() {
+            tell(&Notice::CatchesUp(run.lateness()));
+        }
+        tell(&Notice::Started(run.fencing_token()));
+        self.begin_timeout(run, started);
+        let fault = match &self.event.work {
+            Work::Callback(task) => attempt(|| task(run)).err(),
+            Work::Command(command) => {
+                let (fault, exit) = self.run_command(command, run);
+                begun.outcome.exit = exit;
+                fault
+            }
+            Work::Future(task) => {
+                run.in_hand().at_work().ends();
+                return Reached::ItsFuture(task, Box::new(begun));
+            }
+        };
+        Reached::TheEnd(self.end_task(run, begun, fault))
+    }
+
+    /// What follows a task that was a future.
+    fn conclude_task(&self, admitted_run: &AdmittedRun<'_>, mut begun: BegunRun<'_>) -> RunOutcome {
+        let run = admitted_run.run();
+        run.in_hand().at_work().begins_here();
+        let TaskEnd { fault, is_left } = begun.end.take().expect("it is performed further when that is known");
+        if is_left {
+            tell(&Notice::LeftBehind(run.id()));
+        }
+        self.end_task(run, begun, fault)
+    }
+
+    #[inline]
+    fn end_task(&self, run: &Run, mut begun: BegunRun<'_>, fault: Option<Fault>) -> RunOutcome {
+        let outcome = &mut begun.outcome;
+        outcome.ended = self.end_timeout(run, begun.started, fault);
+        let ended = self.clock.moment();
+        outcome.took = ended.since(begun.started);
+        outcome.cancelled = run.in_hand().reason_at(ended);
         outcome.lost_at = self.lost_by(ended, run);
-        if !self.event.after.is_empty() {
-            self.follow_up(run, &mut outcome);
-            outcome.lost_at = self.lost_by(self.clock.moment(), run);
-        }
-        run.cancellation().at_work().ends();
-        outcome
+        self.follow_up(run, begun)
     }
 
     /// When the lease was lost, if it is by `now`.
     #[inline]
     fn lost_by(&self, now: Moment, run: &Run) -> Option<DateTime<Utc>> {
         run.held().gone_by(now).map(|moment| self.clock.wall_at(moment))
-    }
-
-    #[inline]
-    fn work(&self, run: &Run, started: Moment, exit: &mut Option<Box<CommandExit>>) -> Ended {
-        if self.missed.is_some() {
-            tell(&Notice::CatchesUp(run.lateness()));
-        }
-        tell(&Notice::Started(run.fencing_token()));
-        self.under_timeout(run, started, || match &self.event.work {
-            Work::Callback(task) => attempt(|| task(run)).err(),
-            Work::Command(command) => {
-                let (fault, ended) = self.run_command(command, run);
-                *exit = ended;
-                fault
-            }
-        })
     }
 
     /// Runs the command so that it never outlives its lease: the store keeps the lease for it, or a watchdog ends it.
@@ -220,17 +283,30 @@ impl PlannedRun<'_> {
 
     /// The hooks after the task: each runs even if others fail.
     #[inline]
-    fn follow_up(&self, run: &Run, outcome: &mut RunOutcome) {
+    fn follow_up(&self, run: &Run, begun: BegunRun<'_>) -> RunOutcome {
+        let BegunRun { mut outcome, .. } = begun;
         for (at, after) in self.event.after.iter().enumerate() {
             let wanted = match after.hook {
                 Hook::OnSuccess => outcome.is_success(),
                 Hook::OnFailure => !outcome.is_success(),
                 Hook::Before | Hook::Then => true,
             };
-            if wanted && let Err(fault) = attempt(|| (after.call)(run, outcome)) {
+            if wanted && let Err(fault) = attempt(|| (after.call)(run, &outcome)) {
                 let earlier = self.event.after[..at].iter().filter(|earlier| earlier.hook == after.hook).count();
                 outcome.hook_failures.push(HookFailure { hook: after.hook, number: earlier + 1, fault });
             }
         }
+        if !self.event.after.is_empty() {
+            outcome.lost_at = self.lost_by(self.clock.moment(), run);
+        }
+        run.in_hand().at_work().ends();
+        outcome
     }
+}
+
+/// How far a run was performed.
+enum Reached<'a> {
+    TheEnd(RunOutcome),
+    /// Its task, a future, which is not performed here.
+    ItsFuture(&'a FutureTask, Box<BegunRun<'a>>),
 }

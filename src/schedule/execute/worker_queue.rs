@@ -1,9 +1,10 @@
 //! The queue between a loop and its workers: jobs to perform, and jobs that have ended.
 
 use std::collections::VecDeque;
-use std::sync::PoisonError;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
+use super::loop_signal::LoopSignal;
 use super::waiting::{Condvar, Mutex, MutexGuard};
 use crate::schedule::gate::BATCH_SIZE;
 
@@ -20,14 +21,15 @@ pub(super) struct WorkerQueue<J> {
     /// Wakes workers: there is a job, or the queue closes.
     wake_workers: Condvar,
     /// Wakes the loop.
-    wake_loop: Condvar,
+    wake_loop: Arc<LoopSignal>,
 }
 
 struct QueueState<J> {
     jobs: VecDeque<J>,
     ended: Vec<J>,
-    /// How many jobs were added and have not ended.
+    /// How many jobs were added and have not ended, or gone away; and how many are away.
     unfinished: usize,
+    away: usize,
     /// How many workers there are, how many there may be, and how many are idle.
     workers: usize,
     max_workers: usize,
@@ -37,8 +39,9 @@ struct QueueState<J> {
     waking: Option<Waking>,
     /// How many more jobs the loop wants to add at once.
     wanted: usize,
-    /// Whether the loop waits.
+    /// Whether the loop waits, and how often it has for more jobs to end.
     loop_waits: bool,
+    lingers: usize,
     closing: bool,
 }
 
@@ -48,8 +51,18 @@ pub(super) enum Turn<J> {
     Ask(usize),
     /// It performs this job itself, because no worker thread could be started.
     PerformHere(J),
+    /// It looks after the jobs that are away.
+    LookAway,
     /// Nothing: all jobs have ended and were handed out, and no more are wanted.
     Done,
+}
+
+/// What a worker has done since it last asked.
+pub(super) enum Performed<J> {
+    /// It has just started.
+    Nothing,
+    /// A job; `None`: it is away, and has not ended yet.
+    Job(Option<J>),
 }
 
 /// A worker that is on its way to a job.
@@ -70,20 +83,22 @@ pub(super) enum Demand {
 }
 
 impl<J> WorkerQueue<J> {
-    pub(super) fn new() -> Self {
+    pub(super) fn new(wake_loop: Arc<LoopSignal>) -> Self {
         let state = QueueState {
             jobs: VecDeque::new(),
             ended: Vec::new(),
             unfinished: 0,
+            away: 0,
             workers: 0,
             max_workers: MAX_WORKERS,
             idle: 0,
             waking: None,
             wanted: 0,
             loop_waits: false,
+            lingers: 0,
             closing: false,
         };
-        Self { state: Mutex::new(state), wake_workers: Condvar::new(), wake_loop: Condvar::new() }
+        Self { state: Mutex::new(state), wake_workers: Condvar::new(), wake_loop }
     }
 
     pub(super) fn add(&self, jobs: impl IntoIterator<Item = J>) -> Demand {
@@ -95,14 +110,15 @@ impl<J> WorkerQueue<J> {
     }
 
     /// Waits until there is room for the `wanted` jobs, or until jobs have ended, which it hands out: at once if nothing else
-    /// is at work, and otherwise when nothing more has ended for a moment. One batch at most.
-    pub(super) fn wait(&self, wanted: usize, ended: &mut Vec<J>) -> Turn<J> {
+    /// is at work, and otherwise when nothing more has ended for a moment. One batch at most. Whatever wakes the loop
+    /// may be about a job that is away, and it looks after these when its `patience` is over.
+    pub(super) fn wait(&self, wanted: usize, patience: Option<Duration>, ended: &mut Vec<J>) -> Turn<J> {
         let mut state = self.state();
         state.wanted = wanted;
-        let mut lingers = 0;
         loop {
             let room = state.room();
-            if room > 0 || state.ended.len() >= BATCH_SIZE || state.unfinished == 0 {
+            let is_idle = state.unfinished == 0 && state.away == 0;
+            if room > 0 || state.ended.len() >= BATCH_SIZE || is_idle {
                 let is_done = room == 0 && state.ended.is_empty();
                 return if is_done { Turn::Done } else { state.hand_out(ended, room) };
             }
@@ -115,36 +131,54 @@ impl<J> WorkerQueue<J> {
             {
                 return Turn::PerformHere(job);
             }
+            let before = state.ended.len();
+            let patience = if before == 0 { patience } else { Some(LINGER) };
             state.loop_waits = true;
-            if state.ended.is_empty() {
-                state = self.wake_loop.wait(state).unwrap_or_else(PoisonError::into_inner);
-            } else {
-                let more_ended;
-                (state, more_ended) = linger(&self.wake_loop, state, &mut lingers);
-                if !more_ended {
+            drop(state);
+            let is_woken = self.wake_loop.wait(patience);
+            state = self.state();
+            state.loop_waits = false;
+            if before > 0 {
+                state.lingers += 1;
+                let nothing_moves = state.ended.len() == before && state.jobs.is_empty();
+                if !is_woken && (nothing_moves || state.lingers >= MAX_LINGERS) {
                     return state.hand_out(ended, 0);
                 }
             }
-            state.loop_waits = false;
+            if state.away > 0 {
+                return Turn::LookAway;
+            }
         }
     }
 
-    /// The job that [`Turn::PerformHere`] handed out has ended.
-    pub(super) fn performed_here(&self, ended: J) {
+    /// A job is about to go on elsewhere, where it takes no thread.
+    pub(super) fn goes_away(&self) {
+        self.state().away += 1;
+    }
+
+    /// A job that was away is back, and has ended if it is handed in.
+    pub(super) fn came_back(&self, ended: Option<J>) {
+        let mut state = self.state();
+        state.away -= 1;
+        state.ended.extend(ended);
+    }
+
+    /// The job that [`Turn::PerformHere`] handed out has ended, or is away.
+    pub(super) fn performed_here(&self, ended: Option<J>) {
         self.state().end(ended);
     }
 
-    /// A worker hands in the job that has ended, or `None` if it has just started, and waits for the next. `None`: there will
-    /// be none.
-    pub(super) fn exchange(&self, ended: Option<J>) -> Option<(J, Demand)> {
+    /// A worker hands in the job that has ended, or is away, or says that it has just started; and waits for the next. `None`:
+    /// there will be none.
+    pub(super) fn exchange(&self, performed: Performed<J>) -> Option<(J, Demand)> {
         let mut state = self.state();
-        match ended {
-            None => state.waking = None,
-            Some(ended) => {
+        match performed {
+            Performed::Nothing => state.waking = None,
+            Performed::Job(ended) => {
                 state.end(ended);
                 if state.loop_waits && state.wakes_loop() {
                     state.loop_waits = false;
-                    self.wake_loop.notify_one();
+                    self.wake_loop.wake();
                 }
             }
         }
@@ -209,34 +243,21 @@ impl<J> QueueState<J> {
         if self.unfinished + wanted <= workers { wanted } else { 0 }
     }
 
-    fn end(&mut self, ended: J) {
-        self.ended.push(ended);
+    fn end(&mut self, ended: Option<J>) {
+        self.ended.extend(ended);
         self.unfinished -= 1;
     }
 
-    /// Whether the job that has ended is the first one, or completes a batch, or was the last at work, or makes room.
+    /// Whether the job that has ended is the first one, or completes a batch, or was the last at work, or makes room; or none
+    /// has, and the loop has to look after one that is away.
     fn wakes_loop(&self) -> bool {
-        self.ended.len() == 1 || self.ended.len() >= BATCH_SIZE || self.unfinished == 0 || self.room() > 0
+        self.ended.len() <= 1 || self.ended.len() >= BATCH_SIZE || self.unfinished == 0 || self.room() > 0
     }
 
     fn hand_out(&mut self, into: &mut Vec<J>, room: usize) -> Turn<J> {
-        self.loop_waits = false;
+        self.lingers = 0;
         let batch = self.ended.len().min(BATCH_SIZE);
         into.extend(self.ended.drain(..batch));
         Turn::Ask(room)
     }
-}
-
-/// Waits a moment for more jobs to end; `false` if none has, or if the wait was long enough.
-fn linger<'a, J>(
-    wake: &Condvar,
-    state: MutexGuard<'a, QueueState<J>>,
-    lingers: &mut usize,
-) -> (MutexGuard<'a, QueueState<J>>, bool) {
-    let ended = state.ended.len();
-    let (state, look) = wake.wait_timeout(state, LINGER).unwrap_or_else(PoisonError::into_inner);
-    *lingers += 1;
-    let nothing_moves = state.ended.len() == ended && state.jobs.is_empty();
-    let enough = look.timed_out() && (nothing_moves || *lingers >= MAX_LINGERS);
-    (state, !enough)
 }

@@ -1,20 +1,23 @@
 //! The worker threads of one loop: hands that perform background runs.
 
+use std::sync::Arc;
 use std::thread::{self, Scope};
 
+use super::awaited_runs::AwaitedRuns;
 use super::hands::Hands;
 use super::one_run::ActiveRun;
-use super::worker_queue::{Demand, Turn, WorkerQueue};
+use super::worker_queue::{Demand, Performed, Turn, WorkerQueue};
 use crate::base::catch_panic::contain;
 use crate::observe::notice::{Notice, ThreadFor};
 use crate::observe::tell::{tell, trace::TraceSpan};
 
 /// Calls `drive` with worker threads, which end when it returns.
 pub(super) fn with_workers<'a>(drive: impl FnOnce(&mut Workers<'_, '_, 'a>)) {
-    let (queue, tick) = (WorkerQueue::new(), TraceSpan::current());
+    let (awaited, tick) = (AwaitedRuns::default(), TraceSpan::current());
+    let queue = WorkerQueue::new(Arc::clone(awaited.signal()));
     thread::scope(|scope| {
         let _end = EndWorkers(&queue);
-        drive(&mut Workers { scope, queue: &queue, tick: &tick });
+        drive(&mut Workers { scope, queue: &queue, awaited: &awaited, tick: &tick });
     });
 }
 
@@ -36,6 +39,8 @@ pub(super) fn start_thread<'scope>(
 pub(super) struct Workers<'scope, 'env, 'a> {
     scope: &'scope Scope<'scope, 'env>,
     queue: &'scope WorkerQueue<ActiveRun<'a>>,
+    /// Those whose tasks are futures.
+    awaited: &'scope AwaitedRuns<'a>,
     tick: &'scope TraceSpan,
 }
 
@@ -44,34 +49,64 @@ impl<'a> Hands<'a> for Workers<'_, '_, 'a> {
 
     fn wait(&mut self, wanted: usize, ended: &mut Vec<ActiveRun<'a>>) -> Option<usize> {
         loop {
-            match self.queue.wait(wanted, ended) {
+            self.take_back();
+            let patience = self.awaited.look_after();
+            match self.queue.wait(wanted, patience, ended) {
                 Turn::Ask(room) => return Some(room),
                 Turn::Done => return None,
-                Turn::PerformHere(mut run) => {
-                    run.perform();
-                    self.queue.performed_here(run);
-                }
+                Turn::LookAway => {}
+                Turn::PerformHere(run) => self.queue.performed_here(self.perform(run)),
             }
         }
     }
 
     fn start(&mut self, ready: &mut Vec<ActiveRun<'a>>, _: &mut Vec<ActiveRun<'a>>) {
+        for run in ready.extract_if(.., |run| run.needs_no_thread()) {
+            // The process has begun to shut down, if it has ended.
+            if let Some(ended) = self.perform(run) {
+                self.queue.goes_away();
+                self.queue.came_back(Some(ended));
+            }
+        }
         if !ready.is_empty() {
             self.start_for(self.queue.add(ready.drain(..)));
         }
     }
 }
 
-impl Workers<'_, '_, '_> {
+impl<'a> Workers<'_, '_, 'a> {
+    /// Performs a run up to its end, which it returns, or until its task is awaited.
+    fn perform(self, mut run: ActiveRun<'a>) -> Option<ActiveRun<'a>> {
+        match run.perform() {
+            None => Some(run),
+            Some(task) => {
+                self.queue.goes_away();
+                self.awaited.start(run, task);
+                None
+            }
+        }
+    }
+
+    /// Takes back the runs whose tasks have ended: some need a thread for their hooks.
+    fn take_back(self) {
+        for run in self.awaited.take_ended() {
+            if run.needs_no_thread() {
+                self.queue.came_back(self.perform(run));
+            } else {
+                self.queue.came_back(None);
+                self.start_for(self.queue.add([run]));
+            }
+        }
+    }
+
     fn start_for(self, demand: Demand) {
         let work = move || {
             // The others wait for this thread, so a subscriber of `tracing` that panics must not end it.
             let _in_span = contain(|| self.tick.enter());
-            let mut ended = None;
-            while let Some((mut run, demand)) = self.queue.exchange(ended) {
+            let mut performed = Performed::Nothing;
+            while let Some((run, demand)) = self.queue.exchange(performed) {
                 let _ = contain(|| self.start_for(demand));
-                run.perform();
-                ended = Some(run);
+                performed = Performed::Job(self.perform(run));
             }
         };
         if demand == Demand::NewWorker && !start_thread(self.scope, "soloist-worker", work) {

@@ -1,12 +1,16 @@
 //! What all handles of one shutdown share: whether it has begun, and the ticks and runs that it waits for.
 
+use std::iter;
 use std::mem;
 #[cfg(all(unix, feature = "signals"))]
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+#[cfg(feature = "tokio")]
+use std::task::{Context, Poll};
 use std::time::Duration;
 
+use crate::hold::{release_on_drop::LeaseInHand, signal::Signal};
 use crate::observe::{notice::Notice, tell::tell};
 use crate::task::run::Run;
 use crate::time::{clock::Clock, clock::Waiting, clock::manual::Wake, clock::moment::Moment};
@@ -18,6 +22,10 @@ pub(super) struct ShutdownState {
     has_begun: AtomicBool,
     progress: Mutex<Progress>,
     pub(super) changed: Condvar,
+    /// Wakes the tasks that wait for it to begin.
+    wakers: Signal,
+    /// The shutdown that this is a part of: what is at work here is at work there, too.
+    whole: Option<Arc<ShutdownState>>,
     /// The process whose signals trigger it; zero if none does.
     #[cfg(all(unix, feature = "signals"))]
     pub(super) listening_process: AtomicU32,
@@ -35,6 +43,8 @@ pub(super) struct Progress {
     pub(super) announced: bool,
     pub(super) ticks: usize,
     pub(super) running: Vec<Run>,
+    /// Those that begin when this begins.
+    parts: Vec<Weak<ShutdownState>>,
     /// Whether the application has seen that it began, and ends by itself.
     pub(super) seen_by_application: bool,
 }
@@ -54,23 +64,65 @@ impl ShutdownState {
 
     /// Begins the shutdown that was `asked` for at this moment, by a signal or not. `false`: it had begun before.
     pub(super) fn begin(&self, signal: Option<i32>, asked: Moment) -> bool {
-        let (running, exit_by) = {
+        let grace = self.lock().grace.unwrap_or(DEFAULT_GRACE);
+        self.begin_until(signal, asked.plus(grace))
+    }
+
+    fn begin_until(&self, signal: Option<i32>, exit_by: Moment) -> bool {
+        let (running, parts) = {
             let mut progress = self.lock();
             if progress.exit_by.is_some() {
                 return false;
             }
-            let exit_by = asked.plus(progress.grace.unwrap_or(DEFAULT_GRACE));
             progress.exit_by = Some(exit_by);
             progress.signal = signal;
             self.has_begun.store(true, Ordering::Release);
-            (progress.running.clone(), exit_by)
+            (progress.running.clone(), mem::take(&mut progress.parts))
         };
         let grace = exit_by.since(Clock::system().moment());
         for run in &running {
-            run.cancellation().shut_down(grace);
+            run.in_hand().shut_down(grace);
+        }
+        for part in parts.iter().filter_map(Weak::upgrade) {
+            part.begin_until(signal, exit_by);
         }
         self.changed.notify_all();
+        self.wakers.wake();
         true
+    }
+
+    /// A part of this: it begins with it, or before. The whole waits for what is at work in it.
+    #[cfg(feature = "tokio")]
+    pub(super) fn part(self: &Arc<Self>) -> Arc<Self> {
+        let part = Arc::new(Self { whole: Some(Arc::clone(self)), ..Self::default() });
+        let mut progress = self.lock();
+        part.lock().grace = progress.grace;
+        progress.parts.retain(|part| part.strong_count() > 0);
+        progress.parts.push(Arc::downgrade(&part));
+        let (signal, exit_by) = (progress.signal, progress.exit_by);
+        drop(progress);
+        if let Some(exit_by) = exit_by {
+            part.begin_until(signal, exit_by);
+        }
+        part
+    }
+
+    /// This, and what it is a part of.
+    fn and_whole(&self) -> impl Iterator<Item = &Self> {
+        iter::successors(Some(self), |state| state.whole.as_deref())
+    }
+
+    /// What this is a part of, or this.
+    #[cfg(all(unix, feature = "signals"))]
+    pub(super) fn outermost(&self) -> &Self {
+        self.and_whole().last().unwrap_or(self)
+    }
+
+    /// Whether it has begun; if not, `context` is woken when it does.
+    #[cfg(feature = "tokio")]
+    pub(super) fn poll_begun(&self, context: &mut Context<'_>) -> Poll<()> {
+        let begun = || self.has_begun().then_some(());
+        self.wakers.look_or_wake(context.waker(), begun).map_or(Poll::Pending, Poll::Ready)
     }
 
     /// Whether it has begun. Unlike `is_triggered`, this does not say that the application has seen it.
@@ -110,20 +162,22 @@ impl ShutdownState {
 
     /// A tick begins.
     pub(super) fn tick(&self) -> TickGuard<'_> {
-        self.lock().ticks += 1;
+        self.and_whole().for_each(|state| state.lock().ticks += 1);
         TickGuard(self)
     }
 
     /// Tells a run to stop when the shutdown begins, until the guard is dropped.
-    pub(super) fn watch<'a>(&'a self, run: &'a Run) -> RunGuard<'a> {
-        let mut progress = self.lock();
-        progress.running.push(run.clone());
-        let exit_by = progress.exit_by;
-        drop(progress);
-        if let Some(exit_by) = exit_by {
-            run.cancellation().shut_down(exit_by.since(Clock::system().moment()));
+    pub(super) fn watch(&self, run: &Run) -> RunGuard<'_> {
+        for state in self.and_whole() {
+            let mut progress = state.lock();
+            progress.running.push(run.clone());
+            let exit_by = progress.exit_by;
+            drop(progress);
+            if let Some(exit_by) = exit_by {
+                run.in_hand().shut_down(exit_by.since(Clock::system().moment()));
+            }
         }
-        RunGuard { shutdown: self, run }
+        RunGuard { shutdown: self, run: run.clone() }
     }
 }
 
@@ -139,30 +193,33 @@ pub(crate) struct TickGuard<'a>(&'a ShutdownState);
 
 impl Drop for TickGuard<'_> {
     fn drop(&mut self) {
-        let mut progress = self.0.lock();
-        // The child of a `fork` drops its parent's guards, but counts its own ticks only.
-        progress.ticks = progress.ticks.saturating_sub(1);
-        drop(progress);
-        self.0.changed.notify_all();
+        for state in self.0.and_whole() {
+            let mut progress = state.lock();
+            // The child of a `fork` drops its parent's guards, but counts its own ticks only.
+            progress.ticks = progress.ticks.saturating_sub(1);
+            drop(progress);
+            state.changed.notify_all();
+        }
     }
 }
 
 /// A run under way, which is told to stop when the shutdown begins.
 pub(crate) struct RunGuard<'a> {
     shutdown: &'a ShutdownState,
-    run: &'a Run,
+    run: Run,
 }
 
 impl Drop for RunGuard<'_> {
     fn drop(&mut self) {
-        let mut progress = self.shutdown.lock();
-        if let Some(at) =
-            progress.running.iter().position(|run| Arc::ptr_eq(run.cancellation(), self.run.cancellation()))
-        {
-            progress.running.swap_remove(at);
-        }
-        if progress.exit_by.is_some() {
-            self.shutdown.changed.notify_all();
+        for state in self.shutdown.and_whole() {
+            let mut progress = state.lock();
+            let is_it = |run: &Run| Arc::ptr_eq(run.in_hand(), self.run.in_hand());
+            if let Some(at) = progress.running.iter().position(is_it) {
+                progress.running.swap_remove(at);
+            }
+            if progress.exit_by.is_some() {
+                state.changed.notify_all();
+            }
         }
     }
 }

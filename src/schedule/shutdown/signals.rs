@@ -15,6 +15,7 @@ use crate::base::escape::Named;
 use crate::base::process_id;
 use crate::base::system;
 use crate::hold::process_exit::leave;
+use crate::hold::release_on_drop::LeaseInHand;
 use crate::observe::notice::Notice;
 use crate::observe::tell::{delivery::spawn_detached, tell, trace::print_line};
 use crate::task::run::Run;
@@ -103,7 +104,7 @@ impl ShutdownState {
     fn end_at_once(&self, signal: i32) {
         let running = self.lock().running.clone();
         for run in &running {
-            run.cancellation().shut_down(Duration::ZERO);
+            run.in_hand().shut_down(Duration::ZERO);
         }
         if running.iter().any(|run| !run.held().stopping().is_zero()) {
             let enough = Clock::system().moment().plus(KILLING);

@@ -81,6 +81,8 @@ pub enum StoreWarning {
         /// By how much at least.
         by: Duration,
     },
+    /// The store's calls are tasks of the application's runtime.
+    SharesRuntime,
     /// The clocks of the server and of this host differ: one of them is wrong, and hosts that disagree tick at
     /// different times. Claims tolerate a difference of five minutes.
     ClocksDiffer {
@@ -152,6 +154,10 @@ impl fmt::Display for StoreWarning {
                     OneLine(found)
                 )
             }
+            Self::SharesRuntime => f.write_str(
+                "its calls, renewals among them, are tasks of the application's runtime: while that stalls for longer than a \
+                 term, leases are lost; give it a runtime of its own, or leases a longer term",
+            ),
             Self::ClockSetBack { by } => write!(
                 f,
                 "the server's clock was set back by {} or more: a lease that a dead process left blocks its event for \

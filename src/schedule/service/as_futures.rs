@@ -1,0 +1,111 @@
+//! Calls of a schedule as futures. Each is made on a thread of its own, so that it blocks no runtime, and none stalls it.
+
+use chrono::{DateTime, Utc};
+
+use crate::schedule::registry::Schedule;
+use crate::schedule::report::Report;
+use crate::schedule::shutdown::Shutdown;
+use crate::task::runtime;
+
+mod on_a_thread;
+pub(crate) mod operator;
+
+use on_a_thread::on_a_thread;
+
+/// In a tokio runtime: calls as futures, and what takes place on threads of its own meanwhile.
+#[cfg_attr(docsrs, doc(cfg(feature = "tokio")))]
+impl Schedule {
+    /// The same schedule, for whose [futures](crate::Event::spawn) that are added from now on this runtime is there, and not
+    /// the one in which they are added.
+    #[must_use = "the runtime is that of the schedule which is returned"]
+    pub fn with_runtime(self, runtime: tokio::runtime::Handle) -> Self {
+        Self { runtime: Some(runtime::of(runtime)), ..self }
+    }
+
+    /// [`work`](Self::work) as a future, for a service beside others: it ticks until `shutdown` begins, and is over when all
+    /// of its runs have ended.
+    ///
+    /// Gates, renewals and callbacks stay on threads of their own, so that they stall no worker of the runtime, and a
+    /// runtime that stalls delays no renewal. If it is dropped before, its runs are cancelled, futures dropped when their
+    /// grace is over, and nothing more is started: the drop itself waits for nothing of that. A future whose runtime is
+    /// not driven any more is not polled again, and its lease ends with its term.
+    ///
+    /// ```no_run
+    /// use soloist::{Event, FileMutex, Run, Schedule, Shutdown};
+    ///
+    /// # #[cfg(feature = "signals")]
+    /// #[tokio::main]
+    /// async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    ///     let shutdown = Shutdown::on_signals()?;
+    ///     let mut schedule = Schedule::new(FileMutex::in_dir("/var/lib/myapp/locks")?);
+    ///     let import = |run: Run| async move { println!("{} for {}", run.name(), run.occurrence()) };
+    ///     schedule.add(Event::spawn("import", import).every_minute().without_overlapping())?;
+    ///     schedule.run_async(&shutdown).await;
+    ///     shutdown.finish(); // ends the process as the signal would have
+    ///     Ok(())
+    /// }
+    /// # #[cfg(not(feature = "signals"))]
+    /// # fn main() {}
+    /// ```
+    pub fn run_async(&self, shutdown: &Shutdown) -> impl Future<Output = ()> + Send + use<> {
+        let (schedule, whole) = (self.clone(), shutdown.clone());
+        async move {
+            let part = whole.part();
+            let working = part.clone();
+            let work = move || {
+                schedule.work(&working);
+                whole.is_triggered(); // The application has seen it, so that it gets the rest of the grace.
+            };
+            let _cancel = BeginOnDrop(part);
+            on_a_thread(work).await;
+        }
+    }
+
+    /// [`run_due`](Self::run_due) as a future, for a binary that cron starts. If it is dropped before it is over, its runs
+    /// are cancelled, as by [`run_async`](Self::run_async).
+    ///
+    /// ```
+    /// use soloist::{Event, Schedule};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+    /// let mut schedule = Schedule::in_process();
+    /// schedule.add(Event::spawn("reports", |_| async { println!("reporting") }).every_minute())?;
+    /// let report = schedule.run_due_async(chrono::Utc::now()).await;
+    /// assert!(!report.is_failure());
+    /// # Ok(())
+    /// # })
+    /// # }
+    /// ```
+    pub fn run_due_async(&self, now: DateTime<Utc>) -> impl Future<Output = Report> + Send + use<> {
+        self.report_async(move |schedule| schedule.run_due(now))
+    }
+
+    /// [`run_minute`](Self::run_minute) as a future, for a binary that cron starts every minute. If it is dropped before it
+    /// is over, its runs are cancelled, as by [`run_async`](Self::run_async).
+    pub fn run_minute_async(&self, now: DateTime<Utc>) -> impl Future<Output = Report> + Send + use<> {
+        self.report_async(move |schedule| schedule.run_minute(now))
+    }
+
+    fn report_async<F>(&self, call: F) -> impl Future<Output = Report> + Send + use<F>
+    where
+        F: FnOnce(&Self) -> Report + Send + 'static,
+    {
+        let schedule = self.clone();
+        async move {
+            let part = schedule.shutdown.clone().unwrap_or_default().part();
+            let schedule = schedule.with_shutdown(&part);
+            let _cancel = BeginOnDrop(part);
+            on_a_thread(move || call(&schedule)).await
+        }
+    }
+}
+
+/// Cancels what a future has begun when it is dropped.
+struct BeginOnDrop(Shutdown);
+
+impl Drop for BeginOnDrop {
+    fn drop(&mut self) {
+        self.0.begin_part();
+    }
+}

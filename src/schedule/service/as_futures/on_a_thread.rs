@@ -1,0 +1,32 @@
+//! A call that blocks, as a future: it is made on a thread of its own, so that it blocks no runtime.
+
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+
+use tokio::sync::oneshot;
+
+use crate::observe::notice::{Notice, ThreadFor};
+use crate::observe::tell::tell;
+
+/// Makes a call on a thread of its own, or here if the system has none. The call goes on if this is dropped.
+pub(crate) async fn on_a_thread<T: Send + 'static>(call: impl FnOnce() -> T + Send + 'static) -> T {
+    let (answer, answered) = oneshot::channel();
+    let call = Arc::new(Mutex::new(Some(call)));
+    let take = |call: &Mutex<Option<_>>| call.lock().unwrap_or_else(PoisonError::into_inner).take();
+    let on_thread = {
+        let call = Arc::clone(&call);
+        // Nobody hears the answer of one that was dropped.
+        move || drop(answer.send(catch_unwind(AssertUnwindSafe(|| take(&call).map(|call| call())))))
+    };
+    if let Err(error) = thread::Builder::new().name("soloist-call".into()).spawn(on_thread) {
+        tell(&Notice::NoThread(ThreadFor::Call, &error));
+        let call = take(&call).expect("no thread has taken it");
+        return call();
+    }
+    match answered.await {
+        Ok(Ok(Some(answer))) => answer,
+        Ok(Err(panic)) => resume_unwind(panic),
+        Ok(Ok(None)) | Err(_) => unreachable!("the thread makes the call, and answers"),
+    }
+}

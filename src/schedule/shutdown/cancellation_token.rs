@@ -1,0 +1,52 @@
+//! A shutdown that somebody's `CancellationToken` triggers.
+
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Wake, Waker};
+
+use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
+
+use super::Shutdown;
+
+/// A shutdown that begins when the token is cancelled. It needs no runtime.
+///
+/// ```
+/// use soloist::Shutdown;
+/// use tokio_util::sync::CancellationToken;
+///
+/// let token = CancellationToken::new();
+/// let shutdown = Shutdown::from(token.child_token());
+/// assert!(!shutdown.is_triggered());
+/// token.cancel();
+/// assert!(shutdown.is_triggered());
+/// ```
+#[cfg_attr(docsrs, doc(cfg(feature = "tokio")))]
+impl From<CancellationToken> for Shutdown {
+    fn from(token: CancellationToken) -> Self {
+        let shutdown = Self::new();
+        let cancelled = Mutex::new(Some(Box::pin(token.cancelled_owned())));
+        Arc::new(Watch { shutdown: shutdown.clone(), cancelled }).wake();
+        shutdown
+    }
+}
+
+/// What the token wakes when it is cancelled.
+struct Watch {
+    shutdown: Shutdown,
+    /// `None` once it is.
+    cancelled: Mutex<Option<Pin<Box<WaitForCancellationFutureOwned>>>>,
+}
+
+impl Wake for Watch {
+    fn wake(self: Arc<Self>) {
+        let waker = Waker::from(Arc::clone(&self));
+        let mut cancelled = self.cancelled.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_cancelled =
+            cancelled.as_mut().is_some_and(|it| it.as_mut().poll(&mut Context::from_waker(&waker)).is_ready());
+        if is_cancelled {
+            *cancelled = None;
+            drop(cancelled);
+            self.shutdown.trigger();
+        }
+    }
+}

@@ -1,0 +1,318 @@
+//! A task that is a future: a runtime drives it, and it is polled only while its run may go on.
+
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use super::run::Run;
+use super::task_result::TaskOutcome;
+use crate::base::catch_panic::contain;
+use crate::base::error::BoxError;
+use crate::hold::release_on_drop::LeaseInHand;
+use crate::observe::fault::Fault;
+use crate::observe::{cancel::Cancelled, tell::trace::TraceSpan};
+use crate::time::clock::moment::Moment;
+
+/// How long before its lease ends a future is dropped, whatever its grace: the poll that is under way has this long.
+pub(crate) const DROPPING_TAKES: Duration = Duration::from_secs(1);
+
+/// What a task's function returns.
+pub(crate) type TaskFuture = Pin<Box<dyn Future<Output = TaskOutcome> + Send>>;
+
+/// What drives the future that it is given.
+pub(crate) type Runtime = Arc<dyn Fn(LeasedFuture) + Send + Sync>;
+
+/// A task that is a future.
+pub(crate) struct FutureTask {
+    begin: Box<dyn Fn(Run) -> TaskFuture + Send + Sync>,
+    /// How long it may go on after it was told to stop.
+    pub(crate) grace: Duration,
+    /// `None` until the event is added to a schedule.
+    pub(crate) runtime: Option<Runtime>,
+}
+
+impl FutureTask {
+    #[cfg(any(feature = "tokio", test))]
+    pub(crate) fn new(begin: impl Fn(Run) -> TaskFuture + Send + Sync + 'static, grace: Duration) -> Self {
+        Self { begin: Box::new(begin), grace, runtime: None }
+    }
+
+    /// How long before its lease ends it is told to stop.
+    pub(crate) fn stopping(&self) -> Duration {
+        self.grace + DROPPING_TAKES
+    }
+
+    /// The task of this run, to be started.
+    pub(crate) fn prepare(&self, run: &Run, span: &TraceSpan) -> PreparedTask {
+        let runtime = self.runtime.clone().expect("an event that was added has one");
+        let (phase, is_told, on_end) = (AtomicU8::new(NEW), AtomicBool::new(false), Mutex::new(None));
+        let control = TaskControl { run: run.clone(), grace: self.grace, phase, is_told, on_end };
+        PreparedTask { work: (self.begin)(run.clone()), control: Arc::new(control), span: span.clone(), runtime }
+    }
+}
+
+/// The task of one run, which has not started.
+pub(crate) struct PreparedTask {
+    work: TaskFuture,
+    control: Arc<TaskControl>,
+    span: TraceSpan,
+    runtime: Runtime,
+}
+
+impl PreparedTask {
+    /// Starts it. `on_end` is called once, on the thread where it ends.
+    pub(crate) fn start(self, on_end: impl FnOnce(TaskEnd) + Send + 'static) -> Arc<TaskControl> {
+        let Self { work, control, span, runtime } = self;
+        *control.on_end.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(on_end));
+        let future = LeasedFuture { work: Some(work), control: Arc::clone(&control), span };
+        if let Err(message) = contain(|| runtime(future)) {
+            control.end(Some(Fault::Panicked(message)), false);
+        }
+        control
+    }
+}
+
+/// How a task ended.
+pub(crate) struct TaskEnd {
+    pub(crate) fault: Option<Fault>,
+    /// It was not dropped in time, because its runtime is not driven any more. It will not be polled again, but what it holds
+    /// may still be there: its lease ends with its term.
+    pub(crate) is_left: bool,
+}
+
+type OnEnd = Box<dyn FnOnce(TaskEnd) + Send>;
+
+/// What a future that was started and whoever waits for its end have in common.
+pub(crate) struct TaskControl {
+    run: Run,
+    grace: Duration,
+    phase: AtomicU8,
+    /// Whether it was woken when there was a reason to stop.
+    is_told: AtomicBool,
+    /// `None` once it has ended.
+    on_end: Mutex<Option<OnEnd>>,
+}
+
+/// It was never polled; it waits to be polled again; it is being polled; it will not be polled again.
+const NEW: u8 = 0;
+const WAITING: u8 = 1;
+const POLLED: u8 = 2;
+const OVER: u8 = 3;
+
+impl TaskControl {
+    /// Looks whether it has to stop, and sees to it: it is told first, and not polled any more when its grace is over. Returns
+    /// when to look again; `waker` is woken if that is to be sooner.
+    pub(crate) fn look(&self, waker: &Waker) -> Moment {
+        let cancellation = self.run.in_hand();
+        cancellation.wake_at_change(waker); // Before it looks.
+        let now = cancellation.now();
+        let Some(over) = self.over_at(now) else { return cancellation.end() };
+        if now < over {
+            if !self.is_told.swap(true, Ordering::Relaxed) {
+                cancellation.change(|| ());
+            }
+            return over;
+        }
+        if self.revoke() {
+            cancellation.change(|| ()); // Its runtime drops it at its next turn.
+        }
+        // One that is being polled ends when that does.
+        let is_polled = self.phase.load(Ordering::Acquire) == POLLED;
+        let left_at = over.plus(DROPPING_TAKES);
+        if now < left_at || is_polled {
+            return if is_polled { Moment::NEVER } else { left_at };
+        }
+        self.end(self.cancelled(now), true);
+        Moment::NEVER
+    }
+
+    /// Ends it if its runtime has not polled it once. `false`: it has.
+    pub(crate) fn give_up_unless_begun(&self, why: &'static str) -> bool {
+        let is_new = self.phase.compare_exchange(NEW, OVER, Ordering::AcqRel, Ordering::Acquire).is_ok();
+        if is_new {
+            self.end(Some(failed(why)), false);
+        }
+        is_new
+    }
+
+    /// Keeps it from being polled, unless it just is.
+    fn revoke(&self) -> bool {
+        let over = |phase| matches!(phase, NEW | WAITING).then_some(OVER);
+        self.phase.fetch_update(Ordering::AcqRel, Ordering::Acquire, over).is_ok()
+    }
+
+    /// When it is over at the latest, if it should stop.
+    fn over_at(&self, now: Moment) -> Option<Moment> {
+        self.run.in_hand().over_at(now, self.grace, DROPPING_TAKES)
+    }
+
+    fn is_over(&self) -> bool {
+        let now = self.run.in_hand().now();
+        self.over_at(now).is_some_and(|over| over <= now)
+    }
+
+    /// A poll begins. `false`: it must not.
+    fn begin_poll(&self) -> bool {
+        let polled = |phase| matches!(phase, NEW | WAITING).then_some(POLLED);
+        let begins = self.phase.fetch_update(Ordering::AcqRel, Ordering::Acquire, polled).is_ok();
+        // The clock is read last: from here to the task's own code is no wait.
+        begins && !self.is_over()
+    }
+
+    fn cancelled(&self, now: Moment) -> Option<Fault> {
+        let reason = self.run.in_hand().reason_at(now)?;
+        Some(Fault::Failed(Arc::new(Cancelled::new(reason))))
+    }
+
+    fn end(&self, fault: Option<Fault>, is_left: bool) {
+        self.phase.store(OVER, Ordering::Release);
+        let on_end = self.on_end.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(on_end) = on_end {
+            on_end(TaskEnd { fault, is_left });
+        }
+    }
+}
+
+/// The future of a task as its runtime has it: it reads the clock before each poll, and drops the task's own when that is over.
+pub(crate) struct LeasedFuture {
+    /// `None` once it has ended, or was dropped.
+    work: Option<TaskFuture>,
+    control: Arc<TaskControl>,
+    span: TraceSpan,
+}
+
+impl LeasedFuture {
+    /// Drops the task's own future, and says how it ended.
+    fn end(&mut self, fault: Option<Fault>) -> Poll<()> {
+        let work = self.work.take();
+        let dropped = self.span.in_scope(|| contain(|| drop(work)));
+        self.control.end(fault.or_else(|| dropped.err().map(Fault::Panicked)), false);
+        Poll::Ready(())
+    }
+}
+
+impl Future for LeasedFuture {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        let this = self.get_mut();
+        let cancellation = Arc::clone(this.control.run.in_hand());
+        let Some(work) = &mut this.work else { return Poll::Ready(()) };
+        cancellation.wake_at_change(context.waker()); // Before it looks.
+        if !this.control.begin_poll() {
+            let fault = this.control.cancelled(cancellation.now());
+            return this.end(fault);
+        }
+        cancellation.at_work().begins_here();
+        let polled = this.span.in_scope(|| contain(|| work.as_mut().poll(context)));
+        cancellation.at_work().ends();
+        match polled {
+            Err(message) => this.end(Some(Fault::Panicked(message))),
+            Ok(Poll::Ready(outcome)) => this.end(outcome.err().map(|error: BoxError| Fault::Failed(error.into()))),
+            Ok(Poll::Pending) if this.control.is_over() => {
+                let fault = this.control.cancelled(cancellation.now());
+                this.end(fault)
+            }
+            Ok(Poll::Pending) => {
+                this.control.phase.store(WAITING, Ordering::Release);
+                Poll::Pending
+            }
+        }
+    }
+}
+
+/// Its runtime has dropped it: it has ended, or somebody ended the task.
+impl Drop for LeasedFuture {
+    fn drop(&mut self) {
+        if self.work.is_some() {
+            let cancelled = self.control.cancelled(self.control.run.in_hand().now());
+            let _ = self.end(cancelled.or_else(|| Some(failed(DROPPED))));
+        }
+    }
+}
+
+const DROPPED: &str = "the runtime of its event ended, or dropped it";
+
+fn failed(why: &'static str) -> Fault {
+    Fault::Failed(BoxError::from(why).into())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+    use std::sync::atomic::AtomicUsize;
+    use std::sync::mpsc::{Receiver, channel};
+
+    use chrono::DateTime;
+
+    use super::*;
+    use crate::hold::held_lease::HeldLease;
+    use crate::lease::{name::MutexName, request::LeaseRequest, term::Term};
+    use crate::observe::cancel::CancelReason;
+    use crate::store::event_mutex::{EventMutex, admission::Grant};
+    use crate::store::memory::MemoryMutex;
+    use crate::time::clock::manual::ManualClock;
+
+    /// A task that never ends, under a lease of a minute, and a grace of five seconds; how often it was polled, and its end.
+    fn leased(manual: &ManualClock) -> (LeasedFuture, Arc<AtomicUsize>, Receiver<TaskEnd>) {
+        let store = MemoryMutex::with_clock(manual);
+        let (clock, name) = (store.clock(), MutexName::lease("reports").unwrap());
+        let request = LeaseRequest::new(name, Term::new(Duration::from_secs(60)).unwrap(), &clock);
+        let lease = store.create(&request).unwrap().expect("it is free");
+        let polls = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&polls);
+        let never_ending = move |_| -> TaskFuture {
+            let polls = Arc::clone(&counted);
+            Box::pin(poll_fn(move |_| {
+                polls.fetch_add(1, Ordering::Relaxed);
+                Poll::Pending
+            }))
+        };
+        let (spawned, future) = channel();
+        let mut task = FutureTask::new(never_ending, Duration::from_secs(5));
+        task.runtime = Some(Arc::new(move |future| spawned.send(future).expect("somebody waits")));
+        let began = clock.moment();
+        let held = HeldLease::new(clock, Some(Grant::of(lease)), began, None, task.stopping());
+        let run = Run::new("reports".into(), DateTime::UNIX_EPOCH, Duration::ZERO, held);
+        let (told, end) = channel();
+        task.prepare(&run, &TraceSpan::current()).start(move |end| told.send(end).expect("somebody waits"));
+        (future.recv().expect("it was given to the runtime"), polls, end)
+    }
+
+    fn poll(future: &mut LeasedFuture) -> Poll<()> {
+        Pin::new(future).poll(&mut Context::from_waker(Waker::noop()))
+    }
+
+    #[test]
+    fn each_poll_begins_before_the_last_second_of_the_lease() {
+        let manual = ManualClock::at(DateTime::UNIX_EPOCH);
+        let (mut future, polls, end) = leased(&manual);
+        assert_eq!(poll(&mut future), Poll::Pending);
+        manual.jump(Duration::from_millis(58_999));
+        assert_eq!(poll(&mut future), Poll::Pending);
+        manual.jump(Duration::from_millis(1));
+        assert_eq!(poll(&mut future), Poll::Ready(()), "it is dropped, and not polled");
+        assert_eq!(polls.load(Ordering::Relaxed), 2);
+        let end = end.try_recv().expect("it has ended");
+        let reason = end.fault.and_then(|fault| fault.cancellation());
+        assert_eq!((reason, end.is_left), (Some(CancelReason::LeaseLost), false));
+    }
+
+    #[test]
+    fn one_that_nobody_polls_is_left_a_second_after_it_was_to_be_dropped_and_never_polled_again() {
+        let manual = ManualClock::at(DateTime::UNIX_EPOCH);
+        let (mut future, polls, end) = leased(&manual);
+        let control = Arc::clone(&future.control);
+        assert_eq!(poll(&mut future), Poll::Pending);
+        manual.jump(Duration::from_secs(59));
+        control.look(Waker::noop());
+        assert!(end.try_recv().is_err(), "its runtime has a second to drop it");
+        manual.jump(Duration::from_secs(1));
+        control.look(Waker::noop());
+        assert!(end.try_recv().expect("it has ended").is_left);
+        assert_eq!(poll(&mut future), Poll::Ready(()));
+        assert_eq!(polls.load(Ordering::Relaxed), 1);
+    }
+}
