@@ -27,6 +27,8 @@ mod fleet_example;
 #[cfg(unix)]
 mod fork;
 mod frequency;
+#[cfg(feature = "tokio")]
+mod futures;
 mod fuzz;
 mod healing;
 #[cfg(unix)]
@@ -58,6 +60,8 @@ mod shutdown;
 #[cfg(unix)]
 mod told;
 mod tracing_events;
+#[cfg(all(unix, feature = "signals", feature = "tokio"))]
+mod web_service_example;
 mod ways_out;
 mod work;
 mod worker;

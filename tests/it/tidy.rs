@@ -58,12 +58,23 @@ fn only_one_file_has_unsafe_code() {
 
 #[test]
 fn no_driver_is_named_outside_the_stores() {
-    let drivers = ["redis::", "mysql::", "mysql_async", "postgres::", "tokio", "rustix::fs"];
+    let drivers = ["redis::", "mysql::", "mysql_async", "postgres::", "rustix::fs"];
     nowhere(
         "a driver is named",
         |path| path.starts_with("src/store"),
         // Our own rooms are called after them.
         |line| drivers.iter().any(|driver| line.replace(&format!("store::{driver}"), "").contains(driver)),
+    );
+}
+
+/// Elsewhere it is only said that something is there with the feature.
+#[test]
+fn no_runtime_is_named_outside_the_stores_and_the_files_for_futures() {
+    let files = ["task/runtime.rs", "service/as_futures.rs", "as_futures/on_a_thread.rs", "cancellation_token.rs"];
+    nowhere(
+        "a runtime is named",
+        |path| path.starts_with("src/store") || files.iter().any(|file| path.ends_with(file)),
+        |line| line.replace("feature = \"tokio\"", "").replace("`tokio`", "").contains("tokio"),
     );
 }
 

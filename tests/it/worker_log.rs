@@ -40,5 +40,6 @@ pub(crate) fn read(log: &Path) -> Vec<Line> {
             lost_at: value["lost_at"].as_u64(),
         }
     };
-    text.lines().map(line).collect()
+    // Its last line may be half-written yet.
+    text.split_inclusive('\n').filter(|line| line.ends_with('\n')).map(line).collect()
 }

@@ -88,7 +88,7 @@ fn a_grace_of_more_than_an_hour() {
 fn a_lease_that_ends_before_the_command_can_be_stopped() {
     let half_a_minute = |term: &str| {
         format!(
-            "a lease of {term} is too short to stop its command in: a grace of 30s and 1s to kill it need twice as \
+            "a lease of {term} is too short to stop its task in: a grace of 30s and 1s to end it need twice as \
              long, 62s; let the lease be longer, or the `grace(..)` shorter"
         )
     };

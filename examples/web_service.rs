@@ -1,0 +1,85 @@
+//! An axum service with its schedule beside it: async tasks, a page for people, a check for the load balancer, and an orderly
+//! end on SIGTERM or SIGINT.
+//!
+//! ```text
+//! cargo run --all-features --example web_service -- 127.0.0.1:8080 file:/tmp/myapp-locks
+//! curl http://127.0.0.1:8080/schedule  # when each event is due next
+//! curl http://127.0.0.1:8080/health    # whether the store answers
+//! curl http://127.0.0.1:8080/slow      # takes eight seconds, also when the service is told to stop meanwhile
+//! ```
+
+use std::error::Error;
+use std::time::Duration;
+
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::{Router, routing::get, serve};
+use chrono::Utc;
+use soloist::{Event, Operator, Run, Schedule, Shutdown, TaskOutcome};
+use tokio::net::TcpListener;
+
+/// What the handlers share.
+#[derive(Clone)]
+struct App {
+    schedule: Schedule,
+    operator: Operator,
+}
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn Error>> {
+    let mut arguments = std::env::args().skip(1);
+    let address = arguments.next().unwrap_or_else(|| "127.0.0.1:8080".to_owned());
+    let store = arguments.next().unwrap_or_else(|| "memory:".to_owned());
+
+    let mut schedule = Schedule::new(soloist::connect(&store)?);
+    schedule
+        .add(Event::spawn("carts:remind", remind).every_ten_seconds().on_one_server().without_overlapping())?
+        .add(Event::spawn("prices:import", import).every_second().on_one_server().in_background())?;
+    let app = App { operator: schedule.operator().within(Duration::from_secs(1)), schedule: schedule.clone() };
+
+    // Requests and tasks have this long to end. A container runtime has to wait for longer before it kills.
+    let shutdown = Shutdown::on_signals()?.with_grace(Duration::from_secs(20));
+    let router = Router::new().route("/schedule", get(due)).route("/health", get(health)).route("/slow", get(slow));
+    let listener = TcpListener::bind(address).await?;
+    println!("serving http://{}", listener.local_addr()?);
+    let requests = serve(listener, router.with_state(app)).with_graceful_shutdown(shutdown.triggered());
+    let (served, ()) = tokio::join!(async { requests.await }, schedule.run_async(&shutdown));
+    served?;
+    println!("all requests are answered, and nothing is held any more");
+    shutdown.finish(); // ends the process as the signal would have
+    Ok(())
+}
+
+/// It is told when it should stop, and ends early then.
+async fn remind(run: Run) {
+    tokio::select! {
+        reason = run.cancellation() => println!("{}: the rest is for the next run: {reason}", run.name()),
+        () = tokio::time::sleep(Duration::from_secs(2)) => println!("{}: reminded", run.name()),
+    }
+}
+
+/// It knows nothing of its lease. If that is lost, it is dropped at its next `await`.
+async fn import(run: Run) -> TaskOutcome {
+    let hosts = tokio::fs::read_to_string("/etc/hosts").await?;
+    println!("{}: {} lines under token {:?}", run.name(), hosts.lines().count(), run.fencing_token());
+    Ok(())
+}
+
+async fn due(State(app): State<App>) -> Result<String, StatusCode> {
+    let now = Utc::now();
+    let next = |name| Some(format!("{name}: {}\n", app.schedule.upcoming(name, now).ok()?.next()?));
+    Ok(app.schedule.names().filter_map(next).collect())
+}
+
+/// A store that is out costs this a second, and no worker of the runtime.
+async fn health(State(app): State<App>) -> (StatusCode, String) {
+    match app.operator.check().await {
+        Ok(warnings) => (StatusCode::OK, warnings.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")),
+        Err(error) => (StatusCode::SERVICE_UNAVAILABLE, format!("{error}\n")),
+    }
+}
+
+async fn slow() -> &'static str {
+    tokio::time::sleep(Duration::from_secs(8)).await;
+    "done\n"
+}

@@ -1,0 +1,203 @@
+//! Tasks that are futures: the promises that callbacks have, and that none is polled when its lease is over.
+
+use std::future::{pending, poll_fn};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, mpsc};
+use std::task::Poll;
+use std::thread;
+use std::time::Duration;
+
+use soloist::{
+    AddErrorKind, Clock, Ended, Event, EventMutex, Fault, ManualClock, MemoryMutex, MutexName, Names, Release, Report,
+    Run, Schedule, Shutdown, SkipReason,
+};
+use tokio::runtime::{Builder, Runtime};
+
+use crate::support::{Diary, PATIENCE, entry, noon, ran, skipped, until};
+
+mod as_futures;
+mod async_store;
+mod cancelled;
+mod inside;
+#[cfg(feature = "redis")]
+mod many;
+mod operator;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+pub(crate) fn many_threads() -> Runtime {
+    Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime")
+}
+
+pub(crate) fn one_thread() -> Runtime {
+    Builder::new_current_thread().enable_all().build().expect("a runtime")
+}
+
+/// A schedule of these events, which this runtime drives.
+fn schedule(store: impl EventMutex + 'static, runtime: &Runtime, events: impl IntoIterator<Item = Event>) -> Schedule {
+    let mut schedule = Schedule::new(store).with_runtime(runtime.handle().clone());
+    for event in events {
+        schedule.add(event.every_minute()).unwrap();
+    }
+    schedule
+}
+
+/// Says when it is dropped.
+struct OnDrop<F: FnMut()>(F);
+
+impl<F: FnMut()> Drop for OnDrop<F> {
+    fn drop(&mut self) {
+        (self.0)();
+    }
+}
+
+#[test]
+fn a_future_is_a_task_in_all_respects() {
+    let (runtime, diary) = (many_threads(), Diary::default());
+    let noted = diary.clone();
+    let import = move |run: Run| {
+        let diary = noted.clone();
+        async move {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+            diary.note(format!("{} {}", run.name(), run.fencing_token().is_some()));
+            Ok(std::fs::metadata("/").map(drop)?)
+        }
+    };
+    let import = Event::spawn("import", import).without_overlapping().before(diary.task("before"));
+    let import = import.then(diary.hook("then")).on_success(diary.hook("on success"));
+    let fails =
+        Event::spawn("fails", |_| async { Err::<(), _>("no paper".into()) }).on_failure(diary.hook("on failure"));
+    let panics = Event::spawn("panics", |_| async { panic!("out of ink") });
+    let schedule = schedule(MemoryMutex::new(), &runtime, [import, fails, panics]);
+    for report in [schedule.run_due(noon()), schedule.run_due(noon())] {
+        assert!(matches!(ran(&report, "import").release(), Some(Release::Released)));
+        assert!(entry(&report, "fails").to_string().ends_with(": no paper"), "{report}");
+        assert!(
+            matches!(ran(&report, "panics").ended(), Ended::Faulted(Fault::Panicked(message)) if &**message == "out of ink")
+        );
+    }
+    let lines = ["before", "import true", "then", "on success", "on failure"];
+    assert_eq!(diary.lines(), [lines, lines].concat());
+}
+
+#[test]
+fn in_the_background_futures_run_beside_each_other_and_take_no_threads() {
+    const MANY: usize = 1_000;
+    let runtime = many_threads();
+    let (begun, threads) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let events = (0..MANY).map(|number| {
+        let (begun, threads) = (Arc::clone(&begun), Arc::clone(&threads));
+        let task = move |_| {
+            let (begun, threads) = (Arc::clone(&begun), Arc::clone(&threads));
+            async move {
+                if begun.fetch_add(1, Ordering::SeqCst) + 1 == MANY {
+                    threads.store(own_threads(), Ordering::SeqCst);
+                }
+                // Each of them is at work when the last one begins.
+                while begun.load(Ordering::SeqCst) < MANY {
+                    tokio::time::sleep(Duration::from_millis(5)).await;
+                }
+            }
+        };
+        Event::spawn(format!("e{number}"), task).without_overlapping().in_background()
+    });
+    let schedule = schedule(MemoryMutex::new(), &runtime, events);
+    let before = own_threads();
+    let report = schedule.run_due(noon());
+    assert!(!report.is_failure(), "{report}");
+    assert_eq!(report.entries().len(), MANY);
+    assert!(
+        report.entries().iter().all(|entry| matches!(ran(&report, entry.event()).release(), Some(Release::Released)))
+    );
+    // The runtime's own two are among those before. Other tests start theirs meanwhile.
+    let more = threads.load(Ordering::SeqCst).saturating_sub(before);
+    assert!(more < 200, "{more} threads more than before");
+}
+
+/// How many threads this process has.
+fn own_threads() -> usize {
+    std::fs::read_dir("/proc/self/task").map_or(0, Iterator::count)
+}
+
+#[test]
+fn hooks_of_futures_in_the_background_have_threads_of_their_own() {
+    let (runtime, diary) = (many_threads(), Diary::default());
+    let (go_on, wait) = mpsc::channel::<()>();
+    let wait = Mutex::new(wait);
+    let slow = Event::spawn("slow", |_| async {}).in_background();
+    let slow = slow.then(move |_, _| Ok(wait.lock().unwrap().recv_timeout(PATIENCE)?));
+    let noted = diary.clone();
+    let quick = Event::spawn("quick", |_| async {}).in_background().before(|_| {}).then(move |_, _| {
+        noted.note("quick");
+        Ok(go_on.send(())?)
+    });
+    let report = schedule(MemoryMutex::new(), &runtime, [slow, quick]).run_due(noon());
+    assert!(!report.is_failure(), "{report}");
+    assert_eq!(diary.lines(), ["quick"], "it waits for nobody else's hook");
+}
+
+#[test]
+fn a_future_never_runs_beside_itself() {
+    let (runtime, store) = (many_threads(), MemoryMutex::new());
+    let (entered, wait_for_entry) = mpsc::channel();
+    let task = move |run: Run| {
+        let entered = entered.clone();
+        async move {
+            entered.send(()).unwrap();
+            run.cancellation().await;
+        }
+    };
+    let shutdown = Shutdown::new();
+    let event = || Event::spawn("import", task.clone()).without_overlapping();
+    let first = schedule(store.clone(), &runtime, [event()]).with_shutdown(&shutdown);
+    let second = schedule(store, &runtime, [event()]);
+    thread::scope(|scope| {
+        let first = scope.spawn(|| first.run_due(noon()));
+        wait_for_entry.recv_timeout(PATIENCE).unwrap();
+        assert!(matches!(skipped(&second.run_due(noon()), "import"), SkipReason::Overlapping(Some(_))));
+        shutdown.trigger();
+        assert!(ran(&first.join().unwrap(), "import").is_success(), "it returned when it was told to stop");
+    });
+}
+
+#[test]
+fn an_occurrence_is_one_servers() {
+    let (runtime, store, count) = (many_threads(), MemoryMutex::new(), Arc::new(AtomicUsize::new(0)));
+    let run_due = |_| {
+        let count = Arc::clone(&count);
+        let task = move |_| {
+            let count = Arc::clone(&count);
+            async move { _ = count.fetch_add(1, Ordering::SeqCst) }
+        };
+        schedule(store.clone(), &runtime, [Event::spawn("e", task).on_one_server().in_background()]).run_due(noon())
+    };
+    let reports: Vec<Report> = (0..4).map(run_due).collect();
+    assert!(matches!(skipped(&reports[3], "e"), SkipReason::RanElsewhere(_)));
+    assert_eq!(count.load(Ordering::SeqCst), 1);
+}
+
+#[test]
+fn an_event_whose_future_nobody_drives_is_refused_and_told_why() {
+    let error = Schedule::in_process().add(Event::spawn("e", |_| async {}).daily()).unwrap_err();
+    assert!(matches!(error.kind(), AddErrorKind::NoRuntime));
+    assert!(error.to_string().ends_with("name one with `Schedule::with_runtime(..)`"), "{error}");
+    let runtime = many_threads();
+    let _inside = runtime.enter();
+    let mut schedule = Schedule::in_process();
+    schedule.add(Event::spawn("e", |_| async {}).every_minute()).expect("it is the runtime's");
+}
+
+#[test]
+fn a_future_whose_runtime_has_ended_fails_and_gives_its_lease_back() {
+    let (runtime, store) = (many_threads(), MemoryMutex::new());
+    let events = ["foreground", "background"].map(|name| Event::spawn(name, |_| async {}).without_overlapping());
+    let [foreground, background] = events;
+    let schedule = schedule(store.clone(), &runtime, [foreground, background.in_background()]);
+    runtime.shutdown_background();
+    let report = schedule.run_due(noon());
+    for name in ["foreground", "background"] {
+        assert!(entry(&report, name).to_string().contains("its event ended"), "{report}");
+        assert!(matches!(ran(&report, name).release(), Some(Release::Released)));
+    }
+    assert!(store.held(Names::LeasesWithPrefix("")).unwrap().is_empty());
+}

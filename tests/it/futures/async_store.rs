@@ -1,0 +1,154 @@
+//! A store whose methods are async: it keeps the contract, and a runtime that stalls or ends is an error in time.
+
+use std::collections::HashMap;
+
+use soloist::contract::Harness;
+use soloist::{
+    AsyncEventMutex, AsyncMutex, FencingToken, Lease, LeaseRequest, Moment, MutexError, Owner, Scope, StoreWarning,
+    Term,
+};
+
+use super::*;
+
+/// Who holds each name until when. Each call takes a few turns of its runtime.
+#[derive(Debug)]
+struct Table {
+    clock: Clock,
+    rows: tokio::sync::Mutex<Rows>,
+}
+
+#[derive(Debug, Default)]
+struct Rows {
+    granted: u64,
+    held: HashMap<MutexName, (Owner, Moment)>,
+}
+
+impl Table {
+    fn new(clock: Clock) -> Self {
+        Self { clock, rows: tokio::sync::Mutex::default() }
+    }
+
+    fn owner(&self, rows: &Rows, name: &MutexName) -> Option<Owner> {
+        rows.held.get(name).filter(|(_, until)| self.clock.moment() < *until).map(|(owner, _)| *owner)
+    }
+}
+
+impl AsyncEventMutex for Table {
+    const EXTENDS: bool = true;
+
+    async fn create(&self, request: &LeaseRequest) -> Result<Option<Lease>, MutexError> {
+        tokio::task::yield_now().await;
+        let mut rows = self.rows.lock().await;
+        if self.owner(&rows, request.name()).is_some() {
+            return Ok(None);
+        }
+        let until = self.clock.moment().plus(request.term().get());
+        rows.held.insert(request.name().clone(), (request.owner(), until));
+        rows.granted += 1;
+        Ok(Some(request.granted(FencingToken::new(rows.granted))))
+    }
+
+    async fn exists(&self, name: &MutexName) -> Result<bool, MutexError> {
+        tokio::task::yield_now().await;
+        Ok(self.owner(&*self.rows.lock().await, name).is_some())
+    }
+
+    async fn forget(&self, lease: &Lease) -> Result<bool, MutexError> {
+        tokio::task::yield_now().await;
+        let mut rows = self.rows.lock().await;
+        let ours = self.owner(&rows, lease.name()) == Some(lease.owner());
+        Ok(ours && rows.held.remove(lease.name()).is_some())
+    }
+
+    async fn extend(&self, lease: &Lease, term: Term) -> Result<bool, MutexError> {
+        tokio::task::yield_now().await;
+        let mut rows = self.rows.lock().await;
+        let ours = self.owner(&rows, lease.name()) == Some(lease.owner());
+        if ours {
+            let until = self.clock.moment().plus(term.get());
+            rows.held.insert(lease.name().clone(), (lease.owner(), until));
+        }
+        Ok(ours)
+    }
+
+    fn scope(&self) -> Scope {
+        Scope::Process
+    }
+
+    fn clock(&self) -> Clock {
+        self.clock.clone()
+    }
+}
+
+struct InRuntime {
+    clock: ManualClock,
+    mutex: AsyncMutex<Table>,
+    _runtime: Runtime,
+}
+
+impl InRuntime {
+    fn new() -> Self {
+        let (clock, runtime) = (ManualClock::at(chrono::DateTime::UNIX_EPOCH), many_threads());
+        let mutex = AsyncMutex::new(Table::new(Clock::from(&clock)), runtime.handle().clone());
+        Self { clock, mutex, _runtime: runtime }
+    }
+}
+
+impl Harness for InRuntime {
+    type Mutex = AsyncMutex<Table>;
+
+    fn mutex(&self) -> AsyncMutex<Table> {
+        self.mutex.clone()
+    }
+
+    fn clock(&self) -> Clock {
+        Clock::from(&self.clock)
+    }
+
+    fn let_time_pass(&self, by: Duration) {
+        self.clock.advance(by);
+    }
+}
+
+soloist::contract_tests!(InRuntime::new());
+
+fn on(runtime: &Runtime) -> AsyncMutex<Table> {
+    AsyncMutex::new(Table::new(Clock::system()), runtime.handle().clone())
+}
+
+#[test]
+fn it_protects_events_of_a_service_in_the_same_runtime() {
+    let runtime = many_threads();
+    let (mutex, count) = (on(&runtime), Arc::new(AtomicUsize::new(0)));
+    let counted = Arc::clone(&count);
+    let event = Event::spawn("count", move |_| {
+        let count = Arc::clone(&counted);
+        async move { _ = count.fetch_add(1, Ordering::SeqCst) }
+    });
+    let schedule = schedule(mutex.clone(), &runtime, [event.without_overlapping().on_one_server()]);
+    let reports =
+        runtime.block_on(async { [schedule.run_due_async(noon()).await, schedule.run_due_async(noon()).await] });
+    assert!(ran(&reports[0], "count").is_success(), "{}", reports[0]);
+    assert!(matches!(skipped(&reports[1], "count"), SkipReason::RanElsewhere(_)), "{}", reports[1]);
+    assert_eq!(mutex.check().unwrap(), [StoreWarning::SharesRuntime]);
+}
+
+#[test]
+fn a_runtime_that_this_call_blocks_is_an_error_within_its_time_out() {
+    let runtime = one_thread();
+    let mutex = on(&runtime).with_timeout(Duration::from_millis(100));
+    let error = runtime.block_on(async { mutex.exists(&MutexName::lease("e").unwrap()) }).unwrap_err();
+    assert!(error.is_unavailable());
+    assert!(
+        error.to_string().ends_with("no answer within 100ms: the store is slow, or its runtime is busy or blocked")
+    );
+}
+
+#[test]
+fn a_runtime_that_has_ended_is_an_error() {
+    let runtime = many_threads();
+    let mutex = on(&runtime);
+    runtime.shutdown_background();
+    let error = mutex.exists(&MutexName::lease("e").unwrap()).unwrap_err();
+    assert!(error.is_unavailable() && error.to_string().ends_with("or its runtime has ended"), "{error}");
+}

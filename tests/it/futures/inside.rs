@@ -1,0 +1,82 @@
+//! Calls that block, made inside somebody's runtime: nothing hangs, and what can't run says what to do.
+
+use tokio::task::{LocalSet, spawn_blocking};
+use tokio::time::timeout;
+
+use super::*;
+
+/// A future in the foreground, one in the background, and a callback.
+fn mixed(runtime: &Runtime) -> Schedule {
+    let events = [
+        Event::spawn("foreground", |_| async {}).without_overlapping(),
+        Event::spawn("background", |_| async {}).without_overlapping().in_background(),
+        Event::call("callback", |_| {}),
+    ];
+    schedule(MemoryMutex::new(), runtime, events)
+}
+
+#[track_caller]
+fn assert_told(report: &Report) {
+    for name in ["foreground", "background"] {
+        assert!(entry(report, name).to_string().contains("use `run_due_async`"), "{report}");
+        assert!(matches!(ran(report, name).release(), Some(Release::Released)), "{report}");
+    }
+    assert!(ran(report, "callback").is_success());
+}
+
+fn one_worker() -> Runtime {
+    Builder::new_multi_thread().worker_threads(1).enable_all().build().expect("a runtime")
+}
+
+#[test]
+fn in_a_task_that_blocks_its_runtime_the_events_say_what_to_use() {
+    for runtime in [one_thread(), one_worker()] {
+        let schedule = mixed(&runtime);
+        let report = runtime.block_on(async { tokio::spawn(async move { schedule.run_due(noon()) }).await });
+        assert_told(&report.expect("no panic"));
+    }
+}
+
+#[test]
+fn in_the_main_task_of_a_runtime_of_one_thread_too() {
+    let runtime = one_thread();
+    let schedule = mixed(&runtime);
+    assert_told(&runtime.block_on(async { schedule.run_due(noon()) }));
+}
+
+#[test]
+fn in_a_local_set_too() {
+    let (runtime, local) = (one_thread(), LocalSet::new());
+    let schedule = mixed(&runtime);
+    let report =
+        local.block_on(&runtime, async { tokio::task::spawn_local(async move { schedule.run_due(noon()) }).await });
+    assert_told(&report.expect("no panic"));
+}
+
+#[test]
+fn in_a_blocking_task_all_events_run() {
+    for runtime in [one_thread(), one_worker(), many_threads()] {
+        let schedule = mixed(&runtime);
+        let report =
+            runtime.block_on(async { timeout(PATIENCE, spawn_blocking(move || schedule.run_due(noon()))).await });
+        let report = report.expect("no deadlock").expect("no panic");
+        assert!(!report.is_failure(), "{report}");
+    }
+}
+
+#[test]
+fn as_a_future_a_tick_runs_all_events_anywhere() {
+    for runtime in [one_thread(), one_worker(), many_threads()] {
+        let schedule = mixed(&runtime);
+        runtime.block_on(async {
+            let in_main = schedule.run_due_async(noon());
+            assert!(!timeout(PATIENCE, in_main).await.expect("no deadlock").is_failure());
+            let in_task = tokio::spawn(timeout(PATIENCE, schedule.run_minute_async(noon())));
+            assert!(!in_task.await.expect("no panic").expect("no deadlock").is_failure());
+        });
+    }
+    let (runtime, local) = (one_thread(), LocalSet::new());
+    let schedule = mixed(&runtime);
+    let report = local.block_on(&runtime, async { timeout(PATIENCE, schedule.run_due_async(noon())).await });
+    assert!(!report.expect("no deadlock").is_failure());
+}

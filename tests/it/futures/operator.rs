@@ -1,0 +1,111 @@
+//! What the handlers of a service ask: no worker stalls, and a store that hangs costs the limit.
+
+use std::sync::Condvar;
+use std::time::Instant;
+
+use soloist::{Batch, Lease, LeaseRequest, MutexError, StoreWarning};
+use tokio::time::timeout;
+
+use super::*;
+
+/// A store that does not answer until it is let go.
+#[derive(Debug, Default)]
+struct Hangs(Mutex<bool>, Condvar);
+
+impl Hangs {
+    fn wait(&self) -> MutexError {
+        let mut goes_on = self.0.lock().unwrap();
+        while !*goes_on {
+            goes_on = self.1.wait_timeout(goes_on, PATIENCE).unwrap().0;
+        }
+        MutexError::unavailable("answer", "it hung")
+    }
+
+    fn let_go(&self) {
+        *self.0.lock().unwrap() = true;
+        self.1.notify_all();
+    }
+}
+
+impl EventMutex for Hangs {
+    fn create(&self, _: &LeaseRequest) -> Result<Option<Lease>, MutexError> {
+        Err(self.wait())
+    }
+
+    fn exists(&self, _: &MutexName) -> Result<bool, MutexError> {
+        Err(self.wait())
+    }
+
+    fn forget(&self, _: &Lease) -> Result<bool, MutexError> {
+        Err(self.wait())
+    }
+
+    fn carry_out(&self, _: &mut Batch) {
+        self.wait();
+    }
+
+    fn held(&self, _: Names<'_>) -> Result<Vec<soloist::Held>, MutexError> {
+        Err(self.wait())
+    }
+
+    fn check(&self) -> Result<Vec<StoreWarning>, MutexError> {
+        Err(self.wait())
+    }
+}
+
+#[test]
+fn a_store_that_hangs_costs_a_handler_its_limit_and_stalls_no_worker() {
+    let (runtime, store) = (one_thread(), Arc::new(Hangs::default()));
+    let schedule = Schedule::new(Arc::clone(&store)).pausable_as("shop").unwrap();
+    let operator = schedule.operator().within(Duration::from_millis(200));
+    runtime.block_on(async {
+        let beside = async {
+            let began = Instant::now();
+            let mut turns = 0;
+            while began.elapsed() < Duration::from_millis(100) {
+                tokio::task::yield_now().await;
+                turns += 1;
+            }
+            turns
+        };
+        let (check, turns) = tokio::join!(timeout(PATIENCE, operator.check()), beside);
+        let error = check.expect("it has a limit").unwrap_err();
+        assert!(error.is_unavailable());
+        assert_eq!(error.to_string(), "could not check the store: no answer within 200ms");
+        assert!(turns > 10, "the only thread goes on");
+        assert!(timeout(PATIENCE, operator.paused()).await.expect("it has a limit").unwrap_err().is_unavailable());
+        let held = operator.held(Names::LeasesWithPrefix(""));
+        assert!(timeout(PATIENCE, held).await.expect("it has a limit").unwrap_err().is_unavailable());
+    });
+    store.let_go();
+}
+
+#[test]
+fn calls_that_hang_are_not_without_number() {
+    let (runtime, store) = (many_threads(), Arc::new(Hangs::default()));
+    let operator = Schedule::new(Arc::clone(&store)).operator().within(Duration::from_millis(1));
+    let errors: Vec<String> = (0..20).map(|_| runtime.block_on(operator.check()).unwrap_err().to_string()).collect();
+    assert_eq!(errors.iter().filter(|error| error.ends_with("no answer within 1ms")).count(), 16, "{errors:?}");
+    assert_eq!(errors[19], "could not check the store: 16 calls before it are still under way");
+    store.let_go();
+    until(|| runtime.block_on(operator.check()).unwrap_err().to_string().ends_with("it hung")).expect("they end");
+}
+
+#[test]
+fn an_operator_pauses_and_frees() {
+    let (runtime, store) = (many_threads(), MemoryMutex::new());
+    let schedule = Schedule::new(store.clone()).pausable_as("shop").unwrap();
+    let operator = schedule.operator();
+    let name = MutexName::lease("import").unwrap();
+    let _guard =
+        soloist::LeaseGuard::acquire(&store, name.clone(), soloist::Term::DEFAULT).unwrap().expect("it is free");
+    runtime.block_on(async {
+        operator.pause(chrono::Utc::now() + chrono::TimeDelta::hours(1)).await.unwrap();
+        assert!(operator.paused().await.unwrap().is_some());
+        assert!(operator.resume().await.unwrap());
+        assert!(operator.paused().await.unwrap().is_none());
+        assert_eq!(operator.held(Names::Exactly(&name)).await.unwrap().len(), 1);
+        assert!(operator.break_lease(&name).await.unwrap().is_freed());
+        assert!(operator.held(Names::LeasesWithPrefix("")).await.unwrap().is_empty());
+    });
+}
