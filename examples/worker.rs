@@ -44,8 +44,9 @@ const USAGE: &str = "usage: worker --store URL [options]
   --work-ms N                      how long the task takes (0)
   --until FOLDER                   the task takes until this folder has a file that is called as its event is, or is gone
   --stubborn                       the task takes as long when it is cancelled
+  --async                          the task is a future, which also says if it is polled when its lease is over (feature tokio)
   --exec LINE                      the task is this line of the shell
-  --grace-ms N                     how long a command may take to stop, and a callback at a shutdown (5000)
+  --grace-ms N                     how long a command or a future may take to stop, and a callback at a shutdown (5000)
   --events N                       N such events, one after another (NAME, NAME-2, NAME-3 …)
   --in-background N                N such events, beside one another on threads of their own
   --log FILE                       appended to (standard output); `at` is in nanoseconds since 1970
@@ -110,6 +111,7 @@ struct Options {
     work: Duration,
     until: Option<PathBuf>,
     stubborn: bool,
+    is_async: bool,
     exec: Option<OsString>,
     grace: Duration,
     events: Option<u32>,
@@ -146,6 +148,7 @@ impl Options {
             work: Duration::ZERO,
             until: None,
             stubborn: false,
+            is_async: false,
             exec: None,
             grace: Duration::from_secs(5),
             events: None,
@@ -179,6 +182,8 @@ impl Options {
                 Long("work-ms") => options.work = Duration::from_millis(arguments.value()?.parse()?),
                 Long("until") => options.until = Some(arguments.value()?.into()),
                 Long("stubborn") => options.stubborn = true,
+                #[cfg(feature = "tokio")]
+                Long("async") => options.is_async = true,
                 Long("exec") => options.exec = Some(arguments.value()?),
                 Long("grace-ms") => options.grace = Duration::from_millis(arguments.value()?.parse()?),
                 Long("events") => options.events = Some(arguments.value()?.parse()?),
@@ -195,6 +200,9 @@ impl Options {
         options.store = store.ok_or("--store is missing")?;
         if options.exec.is_some() && (options.stubborn || options.until.is_some() || !options.work.is_zero()) {
             return Err("--exec goes with none of --work-ms, --until and --stubborn".into());
+        }
+        if options.is_async && (options.exec.is_some() || options.stubborn || options.until.is_some()) {
+            return Err("--async goes with none of --exec, --until and --stubborn".into());
         }
         if options.loops && (options.now.is_some() || options.ticks.is_some() || options.every.is_some()) {
             return Err("--work ticks at the real time, and goes without --now, --ticks and --every-ms".into());
@@ -226,6 +234,12 @@ fn schedule(options: &Options) -> Result<Schedule, Box<dyn Error>> {
         create_table(&options.store)?;
     }
     let mut schedule = Schedule::new(store).with_shutdown(&shutdown);
+    #[cfg(feature = "tokio")]
+    if options.is_async {
+        // It drives them for as long as this process is there.
+        let runtime = Box::leak(Box::new(tokio::runtime::Runtime::new()?));
+        schedule = schedule.with_runtime(runtime.handle().clone());
+    }
     if let Some(name) = &options.pausable_as {
         schedule = schedule.pausable_as(name.as_str())?;
     }
@@ -251,6 +265,8 @@ fn create_table(url: &str) -> Result<(), Box<dyn Error>> {
 fn event(options: &Options, name: String) -> Event {
     let mut event = match &options.exec {
         Some(line) => Event::exec(name, line).grace(options.grace),
+        #[cfg(feature = "tokio")]
+        None if options.is_async => future::event(options, name),
         None => Event::call(name, task(options)),
     };
     event = if options.every_second { event.every_second() } else { event.cron(&options.cron) };
@@ -303,6 +319,99 @@ fn task(options: &Options) -> impl Fn(&Run) -> TaskOutcome + Send + Sync + 'stat
             run.check()?;
         }
         Ok(say("end", run_details(run))?)
+    }
+}
+
+/// The task as a future.
+#[cfg(feature = "tokio")]
+mod future {
+    use std::pin::Pin;
+    use std::task::{Context, Poll};
+
+    use soloist::{Clock, Event, Moment, Run, TaskOutcome};
+
+    use super::{Arc, Duration, Instant, Log, Options, complain, line, run_details};
+
+    /// How long before its lease ends a future is dropped, whatever its grace.
+    const DROPPED_BEFORE: Duration = Duration::from_secs(1);
+
+    /// How long it waits between two polls.
+    const SLICE: Duration = Duration::from_millis(10);
+
+    pub(super) fn event(options: &Options, name: String) -> Event {
+        let (log, work, grace) = (Arc::clone(&options.log), options.work, options.grace);
+        let task = move |run: Run| {
+            let task = perform(run.clone(), Arc::clone(&log), work);
+            Watched {
+                task: Box::pin(task),
+                run,
+                log: Arc::clone(&log),
+                stopping: grace + DROPPED_BEFORE,
+                deadline: None,
+            }
+        };
+        Event::spawn(name, task).grace(grace)
+    }
+
+    async fn perform(run: Run, log: Arc<Log>, work: Duration) -> TaskOutcome {
+        let say = |what, details| log.write(&line(run.name(), run.occurrence(), what, details));
+        let mut details = run_details(&run);
+        details["reason"] = "future".into();
+        say("start", details)?;
+        let until = Instant::now() + work;
+        while let Some(left) = until.checked_duration_since(Instant::now()) {
+            tokio::select! {
+                reason = run.cancellation() => {
+                    let mut details = run_details(&run);
+                    details["reason"] = reason.keyword().into();
+                    say("cancelled", details)?;
+                    run.check()?;
+                }
+                () = tokio::time::sleep(left.min(SLICE)) => {}
+            }
+        }
+        Ok(say("end", run_details(&run))?)
+    }
+
+    /// Looks at the clock when a poll begins and when it ends.
+    struct Watched {
+        task: Pin<Box<dyn Future<Output = TaskOutcome> + Send>>,
+        run: Run,
+        log: Arc<Log>,
+        stopping: Duration,
+        /// When its lease ends, by what was last known of it.
+        deadline: Option<Moment>,
+    }
+
+    impl Watched {
+        fn is_late(&self) -> bool {
+            self.deadline.is_some_and(|deadline| deadline <= Clock::system().moment())
+        }
+
+        fn say(&self, what: &str) {
+            let said = self.log.write(&line(self.run.name(), self.run.occurrence(), what, run_details(&self.run)));
+            said.unwrap_or_else(|error| complain(format_args!("could not write the log: {error}")));
+        }
+    }
+
+    impl Future for Watched {
+        type Output = TaskOutcome;
+
+        fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<TaskOutcome> {
+            let now = Clock::system().moment();
+            if let Some(left) = self.run.remaining().filter(|left| self.run.lease().is_some() && !left.is_zero()) {
+                self.deadline = Some(now.plus(left + self.stopping));
+            }
+            let begins_late = self.is_late();
+            if begins_late {
+                self.say("late_poll");
+            }
+            let polled = self.task.as_mut().poll(context);
+            if !begins_late && self.is_late() {
+                self.say("poll_in_flight");
+            }
+            polled
+        }
     }
 }
 

@@ -6,6 +6,7 @@
 //! - runs overlap when a process was stopped or cut off past its term: its right had ended before the second began, whose
 //!   token is higher, and it was told;
 //! - the same when a lease was broken or the store lost its data, but for that the first is told later;
+//! - a poll of a future is under way when the lease ends, but none begins then;
 //! - an occurrence starts twice when the store lost its data in between;
 //! - an occurrence starts nowhere when all who were answered met a live lease, when whoever had it was killed, stopped
 //!   or cut off before it started, or when nobody was answered.
@@ -40,6 +41,12 @@ pub(crate) fn judge(history: &History) -> Verdict {
     overlaps::one_at_a_time(&case, &mut verdict);
     occurrences::each_starts_once(&case, &mut verdict);
     occurrences::none_is_lost(&case, &mut verdict);
+    for late in &case.late_polls {
+        verdict.count(Count::LatePolls);
+        verdict.violation(format!("a poll began when the lease was over: {late}"));
+    }
+    (0..case.polls_in_flight).for_each(|_| verdict.count(Count::PollsInFlight));
+    (0..case.futures).for_each(|_| verdict.count(Count::Futures));
     recovery::how_soon_the_events_of_killed_processes_ran_again(&case, &mut verdict);
     verdict
 }
@@ -50,6 +57,11 @@ struct Case<'a> {
     /// By their start.
     runs: Vec<Run<'a>>,
     skips: Vec<Skip<'a>>,
+    /// Whose future was polled when its lease was over; and how many were being polled when it ended.
+    late_polls: Vec<String>,
+    polls_in_flight: usize,
+    /// How many runs had futures as their tasks.
+    futures: usize,
 }
 
 /// One run of an event.
@@ -95,7 +107,8 @@ struct Skip<'a> {
 
 impl<'a> Case<'a> {
     fn of(history: &'a History) -> Self {
-        let mut case = Self { history, runs: Vec::new(), skips: Vec::new() };
+        let (runs, skips, late_polls) = (Vec::new(), Vec::new(), Vec::new());
+        let mut case = Self { history, runs, skips, late_polls, polls_in_flight: 0, futures: 0 };
         for life in &history.lives {
             case.read(life);
         }
@@ -115,6 +128,7 @@ impl<'a> Case<'a> {
             }
             latest = latest.max(line.at);
             let of_this = |run: &&mut Run<'_>| (run.event, run.occurrence) == (event, occurrence);
+            self.futures += usize::from(line.what == "start" && line.reason.as_deref() == Some("future"));
             match &*line.what {
                 "start" => self.runs.push(Run {
                     life,
@@ -139,6 +153,8 @@ impl<'a> Case<'a> {
                     since,
                     at: line.at,
                 }),
+                "late_poll" => self.late_polls.push(format!("{} of {occurrence}, by {}", event, life.name)),
+                "poll_in_flight" => self.polls_in_flight += 1,
                 what => {
                     let Some(run) = self.runs[first..].iter_mut().rev().find(of_this) else {
                         let (reason, holder) = (NOT_STARTED, None);

@@ -12,7 +12,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::history::{At, End, Life, nanoseconds, now, occurrence};
 use crate::plan::{Protection, Round, TERM, Task, Victim, WORKERS};
 use crate::support::worker_at;
-use crate::upgrade::Version;
+use crate::upgrade::{Version, is_upgrade};
 use crate::worker_log::read;
 
 /// How many minutes of a round are past when it begins, so that a clock can be behind.
@@ -61,7 +61,7 @@ impl<'a> Crew<'a> {
         let mut command = worker_at(&version.program(), &self.store, &log);
         command.args(["--now", &occurrence(first).to_rfc3339(), "--ticks", &(last - first).to_string()]);
         command.args(["--every-ms", &self.round.minute.as_millis().to_string()]);
-        self.describe_the_task(&mut command, &log);
+        self.describe_the_task(&mut command, &log, number);
         let said = File::create(log.with_extension("stderr")).expect("the directory takes a file");
         let mut command = until_we_end(&command);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(said);
@@ -72,7 +72,7 @@ impl<'a> Crew<'a> {
         Some(pid)
     }
 
-    fn describe_the_task(&self, command: &mut Command, log: &Path) {
+    fn describe_the_task(&self, command: &mut Command, log: &Path, number: usize) {
         let round = self.round;
         command.args(["--event", &event(round), "--in-background", &round.events.to_string()]);
         if round.protection != Protection::Claim {
@@ -82,7 +82,13 @@ impl<'a> Crew<'a> {
             command.arg("--on-one-server");
         }
         match round.task {
-            Task::Callback(takes) => command.args(["--work-ms", &takes.as_millis().to_string()]),
+            Task::Callback(takes) => {
+                // An earlier version has none, and every second worker of this one.
+                if !is_upgrade() && number % 2 == 1 {
+                    command.args(["--async", "--grace-ms", "300"]);
+                }
+                command.args(["--work-ms", &takes.as_millis().to_string()])
+            }
             Task::Command(beats) => command.args(["--exec", &line_of_the_shell(log, beats), "--grace-ms", "300"]),
         };
     }

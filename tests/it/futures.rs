@@ -94,7 +94,8 @@ fn in_the_background_futures_run_beside_each_other_and_take_no_threads() {
                     threads.store(own_threads(), Ordering::SeqCst);
                 }
                 // Each of them is at work when the last one begins.
-                while begun.load(Ordering::SeqCst) < MANY {
+                let patience = std::time::Instant::now() + PATIENCE;
+                while begun.load(Ordering::SeqCst) < MANY && std::time::Instant::now() < patience {
                     tokio::time::sleep(Duration::from_millis(5)).await;
                 }
             }

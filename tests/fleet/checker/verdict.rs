@@ -22,6 +22,10 @@ pub(crate) enum Count {
     UndisturbedRuns,
     /// Runs that went on when another had begun.
     Overlapped(Overlap),
+    /// Runs whose tasks were futures; polls of these that began when the lease was over, and those that were under way then.
+    Futures,
+    LatePolls,
+    PollsInFlight,
     /// In minutes that somebody was there to tick.
     Due,
     Started,
@@ -87,13 +91,16 @@ impl Verdict {
 }
 
 impl Count {
-    pub(crate) const ALL: [Self; 17] = [
+    pub(crate) const ALL: [Self; 20] = [
         Self::Runs,
         Self::RunsUnderALease,
         Self::UndisturbedRuns,
         Self::Overlapped(Overlap::Unexplained),
         Self::Overlapped(Overlap::PastItsTerm),
         Self::Overlapped(Overlap::TakenAway),
+        Self::Futures,
+        Self::LatePolls,
+        Self::PollsInFlight,
         Self::Due,
         Self::Started,
         Self::StartedUnderAClaim,
@@ -117,6 +124,9 @@ impl fmt::Display for Count {
             Self::Overlapped(Overlap::Unexplained) => "**overlaps, unexplained**",
             Self::Overlapped(Overlap::PastItsTerm) => "overlaps: the first was stopped or cut off past its term",
             Self::Overlapped(Overlap::TakenAway) => "overlaps: the lease of the first was taken away at the store",
+            Self::Futures => "runs of futures",
+            Self::LatePolls => "**polls of futures that began when the lease was over**",
+            Self::PollsInFlight => "polls of futures that were under way when the lease ended",
             Self::Due => "occurrences due",
             Self::Started => "occurrences started",
             Self::StartedUnderAClaim => "occurrences started under a claim",

@@ -2,7 +2,16 @@
 
 use super::super::judge;
 use super::{Doctored, TWICE, overlaps, with_line};
+use crate::checker::Count;
 use crate::plan::{Kind, Protection};
+
+#[test]
+fn a_poll_of_a_future_that_begins_when_its_lease_is_over_is_found() {
+    let polled = |what: &str| with_line("1   100 end     0", &format!("1 99 {what} 0\n1   100 end     0"));
+    let verdict = Doctored::of(Protection::Both, &polled("poll_in_flight")).passes();
+    assert_eq!(verdict.of(Count::PollsInFlight), 1);
+    Doctored::of(Protection::Both, &polled("late_poll")).fails_with("a poll began when the lease was over");
+}
 
 #[test]
 fn an_overlap_is_found() {
