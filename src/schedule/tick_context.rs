@@ -33,8 +33,9 @@ pub(crate) struct TickContext<'a> {
 pub(crate) struct FirstPoll {
     /// Whether this tick is inside a runtime, which it may keep from driving anything.
     in_a_runtime: bool,
-    /// Whether it was seen to do that.
+    /// Whether it was seen to do that, or not to.
     blocks_it: AtomicBool,
+    leaves_it: AtomicBool,
 }
 
 /// How long a runtime may take that is not blocked.
@@ -43,13 +44,18 @@ const FIRST_POLL_TAKES: Duration = Duration::from_secs(1);
 impl FirstPoll {
     /// For a tick that this thread waits for.
     pub(crate) fn of_this_thread() -> Self {
-        Self { in_a_runtime: runtime::is_here(), blocks_it: AtomicBool::new(false) }
+        Self { in_a_runtime: runtime::is_here(), blocks_it: AtomicBool::new(false), leaves_it: AtomicBool::new(false) }
     }
 
     /// `None`: for as long as it takes.
     pub(crate) fn patience(&self) -> Option<Duration> {
         let patience = if self.blocks_it.load(Ordering::Relaxed) { Duration::ZERO } else { FIRST_POLL_TAKES };
-        self.in_a_runtime.then_some(patience)
+        (self.in_a_runtime && !self.leaves_it.load(Ordering::Relaxed)).then_some(patience)
+    }
+
+    /// The runtime has polled a task of this tick, so that it gets to the others, too.
+    pub(crate) fn was_seen(&self) {
+        self.leaves_it.store(true, Ordering::Relaxed);
     }
 
     /// The runtime did not get to a task in time. It will not get to the next one either.

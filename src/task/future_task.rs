@@ -47,8 +47,9 @@ impl FutureTask {
     /// The task of this run, to be started.
     pub(crate) fn prepare(&self, run: &Run, span: &TraceSpan) -> PreparedTask {
         let runtime = self.runtime.clone().expect("an event that was added has one");
-        let (phase, is_told, on_end) = (AtomicU8::new(NEW), AtomicBool::new(false), Mutex::new(None));
-        let control = TaskControl { run: run.clone(), grace: self.grace, phase, is_told, on_end };
+        let [has_begun, is_told] = [(); 2].map(|()| AtomicBool::new(false));
+        let (phase, on_end) = (AtomicU8::new(NEW), Mutex::new(None));
+        let control = TaskControl { run: run.clone(), grace: self.grace, phase, has_begun, is_told, on_end };
         PreparedTask { work: (self.begin)(run.clone()), control: Arc::new(control), span: span.clone(), runtime }
     }
 }
@@ -80,6 +81,8 @@ pub(crate) struct TaskEnd {
     /// It was not dropped in time, because its runtime is not driven any more. It will not be polled again, but what it holds
     /// may still be there: its lease ends with its term.
     pub(crate) is_left: bool,
+    /// Whether its runtime has polled it.
+    pub(crate) has_begun: bool,
 }
 
 type OnEnd = Box<dyn FnOnce(TaskEnd) + Send>;
@@ -89,6 +92,7 @@ pub(crate) struct TaskControl {
     run: Run,
     grace: Duration,
     phase: AtomicU8,
+    has_begun: AtomicBool,
     /// Whether it was woken when there was a reason to stop.
     is_told: AtomicBool,
     /// `None` once it has ended.
@@ -128,6 +132,11 @@ impl TaskControl {
         Moment::NEVER
     }
 
+    /// Whether its runtime has polled it.
+    pub(crate) fn has_begun(&self) -> bool {
+        self.has_begun.load(Ordering::Relaxed)
+    }
+
     /// Ends it if its runtime has not polled it once. `false`: it has.
     pub(crate) fn give_up_unless_begun(&self, why: &'static str) -> bool {
         let is_new = self.phase.compare_exchange(NEW, OVER, Ordering::AcqRel, Ordering::Acquire).is_ok();
@@ -157,6 +166,7 @@ impl TaskControl {
     fn begin_poll(&self) -> bool {
         let polled = |phase| matches!(phase, NEW | WAITING).then_some(POLLED);
         let begins = self.phase.fetch_update(Ordering::AcqRel, Ordering::Acquire, polled).is_ok();
+        self.has_begun.store(true, Ordering::Relaxed);
         // The clock is read last: from here to the task's own code is no wait.
         begins && !self.is_over()
     }
@@ -170,7 +180,7 @@ impl TaskControl {
         self.phase.store(OVER, Ordering::Release);
         let on_end = self.on_end.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(on_end) = on_end {
-            on_end(TaskEnd { fault, is_left });
+            on_end(TaskEnd { fault, is_left, has_begun: self.has_begun() });
         }
     }
 }

@@ -1,6 +1,7 @@
 //! The runs whose tasks are futures. They take no thread: the loop that started them looks after them until they end.
 
 use std::collections::HashMap;
+use std::slice;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{self, Waker};
@@ -43,7 +44,11 @@ struct Arrivals {
     signal: Arc<LoopSignal>,
 }
 
-impl State<'_> {
+impl<'a> State<'a> {
+    fn first_poll(&self) -> Option<&'a FirstPoll> {
+        self.runs.values().next().map(|(run, _)| &run.pass.planned.context.first_poll)
+    }
+
     fn controls(&self) -> Vec<Arc<TaskControl>> {
         self.runs.values().filter_map(|(_, control)| control.clone()).collect()
     }
@@ -83,6 +88,10 @@ impl<'a> AwaitedRuns<'a> {
         let mut state = self.state();
         let runs = ended.into_iter().filter_map(|(index, end)| {
             let (mut run, _) = state.runs.remove(&index)?;
+            if state.begins_by.is_some() && end.has_begun {
+                run.pass.planned.context.first_poll.was_seen();
+                state.begins_by = None;
+            }
             run.task_has_ended(end);
             Some(run)
         });
@@ -114,11 +123,9 @@ impl<'a> AwaitedRuns<'a> {
         let left = begins_by.since(Clock::system().moment());
         if left.is_zero() {
             state.begins_by = None;
-            let controls = state.controls();
+            let (controls, first_poll) = (state.controls(), state.first_poll());
             drop(state);
-            for control in controls {
-                control.give_up_unless_begun(BLOCKED);
-            }
+            give_up_if_blocked(&controls, first_poll?);
         }
         Some(patience.min(left))
     }
@@ -145,12 +152,22 @@ pub(super) fn await_here(task: PreparedTask, clock: &Clock, first_poll: &FirstPo
             patience = patience.min(left);
             if left.is_zero() {
                 begins_by = None;
-                if control.give_up_unless_begun(BLOCKED) {
-                    first_poll.was_in_vain();
-                }
+                give_up_if_blocked(slice::from_ref(&control), first_poll);
             }
         }
         arrivals.signal.wait(Some(patience));
+    }
+}
+
+/// Gives up what a runtime has not polled in time, unless it has polled one of them.
+fn give_up_if_blocked(controls: &[Arc<TaskControl>], first_poll: &FirstPoll) {
+    if controls.iter().any(|control| control.has_begun()) {
+        return first_poll.was_seen();
+    }
+    for control in controls {
+        if control.give_up_unless_begun(BLOCKED) {
+            first_poll.was_in_vain();
+        }
     }
 }
 

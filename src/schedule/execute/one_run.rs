@@ -233,7 +233,7 @@ impl<'a> PlannedRun<'a> {
     fn conclude_task(&self, admitted_run: &AdmittedRun<'_>, mut begun: BegunRun<'_>) -> RunOutcome {
         let run = admitted_run.run();
         run.in_hand().at_work().begins_here();
-        let TaskEnd { fault, is_left } = begun.end.take().expect("it is performed further when that is known");
+        let TaskEnd { fault, is_left, .. } = begun.end.take().expect("it is performed further when that is known");
         if is_left {
             tell(&Notice::LeftBehind(run.id()));
         }

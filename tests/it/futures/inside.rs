@@ -80,3 +80,20 @@ fn as_a_future_a_tick_runs_all_events_anywhere() {
     let report = local.block_on(&runtime, async { timeout(PATIENCE, schedule.run_due_async(noon())).await });
     assert!(!report.expect("no deadlock").is_failure());
 }
+
+#[test]
+fn in_a_blocking_task_a_runtime_that_another_task_holds_up_is_not_given_up() {
+    let runtime = one_worker();
+    let holds_up = |_| async {
+        thread::sleep(Duration::from_millis(1_500)); // longer than a runtime has for its first poll
+    };
+    let waits = |_| async {};
+    let schedule = schedule(
+        MemoryMutex::new(),
+        &runtime,
+        [Event::spawn("holds up", holds_up).in_background(), Event::spawn("waits", waits).in_background()],
+    );
+    let report = runtime.block_on(async { timeout(PATIENCE, spawn_blocking(move || schedule.run_due(noon()))).await });
+    let report = report.expect("no deadlock").expect("no panic");
+    assert!(!report.is_failure(), "{report}");
+}
