@@ -1,15 +1,20 @@
-//! Ten thousand futures that are due in one tick, protected on one Redis; beside ten thousand tasks of the same runtime that
-//! nothing protects. It prints how many threads and how much memory the process has while all of them are at work.
+//! Ten thousand futures that are due at once, each contender in a process of its own: how long from the tick until all are at
+//! work, and what the process takes while they are.
+//!
+//! - soloist on one Redis: under a lease, and one server for each occurrence;
+//! - tokio-cron-scheduler: nothing protects them. It ticks by itself, so that its time begins with the first that starts;
+//! - tasks of tokio, which nobody schedules: the floor.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::process::Command;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use chrono::{DateTime, TimeDelta};
-use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use soloist::{Event, RedisMutex, Schedule};
 use tokio::runtime::Runtime;
-use tokio::sync::Barrier;
+use tokio::sync::Notify;
+use tokio_cron_scheduler::{Job, JobScheduler};
 
 /// The servers of the tests.
 #[allow(dead_code)]
@@ -22,64 +27,139 @@ mod servers {
     mod tls;
 }
 
-const MANY: usize = 10_000;
+const MANY: u64 = 10_000;
+
+/// How often they are due.
+const TIMES: u32 = 10;
 
 /// Nothing takes that long, unless one of them does not begin.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Is at work until all of them are. One of them says what that takes, for the first time.
-async fn work(all: Arc<Barrier>, is_said: Arc<AtomicBool>, whose: &'static str) {
-    let everybody = tokio::time::timeout(PATIENCE, all.wait()).await.expect("each of them begins");
-    if everybody.is_leader() && !is_said.swap(true, Ordering::Relaxed) {
-        let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-        let of = |what: &str| status.lines().find_map(|line| line.strip_prefix(what)).unwrap_or("?").trim().to_owned();
-        println!("futures, {whose}: {} threads, {} resident", of("Threads:"), of("VmRSS:"));
+const CONTENDER: &str = "SOLOIST_BENCH_CONTENDER";
+
+type Contender = (&'static str, fn(&Runtime));
+
+const CONTENDERS: [Contender; 3] =
+    [("soloist, protected", soloist), ("tokio-cron-scheduler", tokio_cron_scheduler), ("tokio's tasks alone", tasks)];
+
+fn main() {
+    if let Ok(name) = std::env::var(CONTENDER) {
+        let (_, run) = CONTENDERS.into_iter().find(|(known, _)| *known == name).expect("one of ours");
+        return run(&Runtime::new().expect("a runtime"));
+    }
+    println!("{:24} {:>10} {:>10} {:>8} {:>14}", "10,000 futures", "median", "worst", "threads", "resident");
+    for (name, _) in CONTENDERS {
+        let itself = std::env::current_exe().expect("it runs");
+        let status = Command::new(itself).env(CONTENDER, name).status().expect("it can be started again");
+        assert!(status.success(), "{name}: {status}");
     }
 }
 
-fn futures(criterion: &mut Criterion) {
+/// One occurrence of all of them, which ends when each of them is at work.
+#[derive(Default)]
+struct Occurrence {
+    at_work: AtomicU64,
+    is_full: Notify,
+    began: Mutex<Option<Instant>>,
+    took: Mutex<Vec<Duration>>,
+}
+
+impl Occurrence {
+    fn begins(&self) {
+        *self.began.lock().expect("nobody panics") = Some(Instant::now());
+    }
+
+    /// What each of them does.
+    async fn work(&self) {
+        let full = self.is_full.notified();
+        let before = self.at_work.fetch_add(1, Ordering::SeqCst);
+        if before == 0 {
+            self.began.lock().expect("nobody panics").get_or_insert_with(Instant::now);
+        }
+        if before + 1 < MANY {
+            let patience = tokio::time::timeout(PATIENCE, full).await;
+            return patience.unwrap_or_else(|_| panic!("only {} began", self.at_work.load(Ordering::SeqCst)));
+        }
+        let began = self.began.lock().expect("nobody panics").take().expect("it has begun");
+        let mut took = self.took.lock().expect("nobody panics");
+        took.push(began.elapsed());
+        if took.len() == TIMES as usize {
+            report(&mut took);
+        }
+        self.at_work.store(0, Ordering::SeqCst);
+        self.is_full.notify_waiters();
+    }
+
+    fn times(&self) -> usize {
+        self.took.lock().expect("nobody panics").len()
+    }
+}
+
+/// Says it while all of them are at work.
+fn report(took: &mut [Duration]) {
+    took.sort();
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let of = |what: &str| status.lines().find_map(|line| line.strip_prefix(what)).unwrap_or("?").trim().to_owned();
+    let name = std::env::var(CONTENDER).expect("it is one");
+    let (median, worst) = (took[took.len() / 2], took[took.len() - 1]);
+    println!("{name:24} {median:>10.1?} {worst:>10.1?} {:>8} {:>14}", of("Threads:"), of("VmRSS:"));
+}
+
+fn soloist(runtime: &Runtime) {
     let server = servers::redis::Redis::start();
-    let runtime = Runtime::new().expect("a runtime");
     let store = RedisMutex::new(&server.url()).expect("the url is in order");
-    let all = Arc::new(Barrier::new(MANY));
-    let [ours, plain] = [(); 2].map(|()| Arc::new(AtomicBool::new(false)));
+    let occurrence = Arc::new(Occurrence::default());
     let mut schedule = Schedule::new(store).with_runtime(runtime.handle().clone());
     for number in 0..MANY {
-        let (all, is_said) = (Arc::clone(&all), Arc::clone(&ours));
-        let event =
-            Event::spawn(format!("event:{number}"), move |_| work(Arc::clone(&all), Arc::clone(&is_said), "protected"));
+        let occurrence = Arc::clone(&occurrence);
+        let event = Event::spawn(format!("event:{number}"), move |_| {
+            let occurrence = Arc::clone(&occurrence);
+            async move { occurrence.work().await }
+        });
         let event = event.every_minute().on_one_server().without_overlapping().in_background();
         schedule.add(event).expect("the event is in order");
     }
-    let mut minute = DateTime::UNIX_EPOCH;
-    let mut group = criterion.benchmark_group("futures");
-    group.throughput(Throughput::Elements(MANY as u64)).sample_size(10);
-    group.bench_function("protected", |bencher| {
-        bencher.iter_custom(|iterations| {
-            let began = Instant::now();
-            for _ in 0..iterations {
-                minute += TimeDelta::minutes(1);
-                assert!(!schedule.run_due(minute).is_failure());
-            }
-            began.elapsed()
-        });
-    });
-    group.bench_function("tasks that nothing protects, beside protected", |bencher| {
-        bencher.iter_custom(|iterations| {
-            let began = Instant::now();
-            for _ in 0..iterations {
-                let tasks: Vec<_> = (0..MANY)
-                    .map(|_| runtime.spawn(work(Arc::clone(&all), Arc::clone(&plain), "that nothing protects")))
-                    .collect();
-                for task in tasks {
-                    runtime.block_on(task).expect("no panic");
-                }
-            }
-            began.elapsed()
-        });
-    });
-    group.finish();
+    for minute in 1..=TIMES {
+        occurrence.begins();
+        let report = schedule.run_due(DateTime::UNIX_EPOCH + TimeDelta::minutes(minute.into()));
+        assert!(!report.is_failure(), "{:?}", report.failures().next());
+    }
 }
 
-criterion_group!(benches, futures);
-criterion_main!(benches);
+fn tokio_cron_scheduler(runtime: &Runtime) {
+    let occurrence = Arc::new(Occurrence::default());
+    runtime.block_on(async {
+        // With its usual two hundred, it loses ticks of ten thousand jobs.
+        let mut scheduler = JobScheduler::new_with_channel_size(2 * usize::try_from(MANY).expect("it is small"))
+            .await
+            .expect("a scheduler");
+        for _ in 0..MANY {
+            let occurrence = Arc::clone(&occurrence);
+            let job = Job::new_async("1/5 * * * * *", move |_, _| {
+                let occurrence = Arc::clone(&occurrence);
+                Box::pin(async move { occurrence.work().await })
+            });
+            scheduler.add(job.expect("the expression is in order")).await.expect("it takes the job");
+        }
+        scheduler.start().await.expect("it starts");
+        while occurrence.times() < TIMES as usize {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        scheduler.shutdown().await.expect("it ends");
+    });
+}
+
+fn tasks(runtime: &Runtime) {
+    let occurrence = Arc::new(Occurrence::default());
+    for _ in 0..TIMES {
+        occurrence.begins();
+        let one = || {
+            let occurrence = Arc::clone(&occurrence);
+            runtime.spawn(async move { occurrence.work().await })
+        };
+        let all: Vec<_> = (0..MANY).map(|_| one()).collect();
+        for task in all {
+            runtime.block_on(task).expect("no panic");
+        }
+    }
+}

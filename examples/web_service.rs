@@ -43,7 +43,12 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let listener = TcpListener::bind(address).await?;
     println!("serving http://{}", listener.local_addr()?);
     let requests = serve(listener, router.with_state(app)).with_graceful_shutdown(shutdown.triggered());
-    let (served, ()) = tokio::join!(async { requests.await }, schedule.run_async(&shutdown));
+    let serving = async {
+        let served = requests.await;
+        shutdown.trigger(); // also when the server fails: without it, the schedule would go on
+        served
+    };
+    let (served, ()) = tokio::join!(serving, schedule.run_async(&shutdown));
     served?;
     println!("all requests are answered, and nothing is held any more");
     shutdown.finish(); // ends the process as the signal would have

@@ -171,8 +171,13 @@ pub enum AddErrorKind {
     )]
     NoRuntime,
     /// This method is for commands, and its task is a function, or a future.
-    #[error("`{0}(..)` is for commands, and this event calls a function: use `Event::exec` or `Event::command`")]
+    #[error("`{0}(..)` is for commands, and this event has none: use `Event::exec` or `Event::command`")]
     NotACommand(&'static str),
+    /// It has a grace, and its task is a function, which nobody ends.
+    #[error(
+        "`grace(..)` is for commands and futures, and this event calls a function, which ends by itself: leave it out"
+    )]
+    GraceOfAFunction,
     /// Its command can't be run.
     #[error(transparent)]
     Command(InvalidCommand),

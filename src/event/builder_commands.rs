@@ -87,7 +87,7 @@ impl Event {
         match &mut self.work {
             Work::Command(command) => command.grace = grace,
             Work::Future(task) => task.grace = grace,
-            Work::Callback(_) => self.note(AddErrorKind::NotACommand("grace")),
+            Work::Callback(_) => self.note(AddErrorKind::GraceOfAFunction),
         }
         self
     }

@@ -55,9 +55,10 @@ impl Cancellation {
     /// The process shuts down, and will have ended when the `grace` is over: the task should stop.
     pub(crate) fn shut_down(&self, grace: Duration) {
         let now = self.now();
+        // It may shut down for two reasons: the first counts.
         self.change(|| {
-            self.gone_by.store(now.plus(grace).to_bits(), Ordering::Release);
-            self.shut_down.store(now.to_bits(), Ordering::Release);
+            self.gone_by.fetch_min(now.plus(grace).to_bits(), Ordering::AcqRel);
+            self.shut_down.fetch_min(now.to_bits(), Ordering::AcqRel);
         });
     }
 

@@ -31,6 +31,7 @@ mod sync {
 #[expect(clippy::duplicate_mod, reason = "it waits with other means here")]
 mod timer_thread;
 
+#[allow(dead_code)]
 #[path = "signal.rs"]
 #[expect(clippy::duplicate_mod, reason = "it waits with other means here")]
 mod signal;

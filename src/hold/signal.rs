@@ -61,6 +61,12 @@ impl Signal {
         found
     }
 
+    /// The task of this waker does not wait any more.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn forget(&self, waker: &Waker) {
+        self.lock().retain(|known| !known.will_wake(waker));
+    }
+
     fn lock(&self) -> MutexGuard<'_, Vec<Waker>> {
         // No code that can panic runs while it is half-changed.
         self.wakers.lock().unwrap_or_else(PoisonError::into_inner)

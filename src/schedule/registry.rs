@@ -3,6 +3,8 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
+#[cfg(feature = "tokio")]
+use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
@@ -82,6 +84,9 @@ pub struct Schedule {
     pub(super) drops_reports: bool,
     /// What drives the tasks that are futures.
     pub(super) runtime: Option<Runtime>,
+    /// How many calls of its operators are under way.
+    #[cfg(feature = "tokio")]
+    pub(super) calls: Arc<AtomicUsize>,
     /// The mark in its store that pauses it, if it is pausable.
     pub(super) pause_mark: Option<MutexName>,
     pub(super) events: Vec<Arc<Definition>>,
@@ -107,6 +112,8 @@ impl Schedule {
             on_report: None,
             drops_reports: false,
             runtime: None,
+            #[cfg(feature = "tokio")]
+            calls: Arc::default(),
             pause_mark: None,
             events: Vec::new(),
             names: HashMap::new(),

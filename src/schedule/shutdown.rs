@@ -2,8 +2,10 @@
 
 use std::fmt;
 #[cfg(feature = "tokio")]
-use std::future::poll_fn;
+use std::pin::Pin;
 use std::sync::Arc;
+#[cfg(feature = "tokio")]
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use crate::task::run::Run;
@@ -175,8 +177,13 @@ impl Shutdown {
     #[cfg_attr(docsrs, doc(cfg(feature = "tokio")))]
     pub fn triggered(&self) -> impl Future<Output = ()> + Send + use<> {
         self.listen_after_fork();
-        let state = Arc::clone(&self.state);
-        poll_fn(move |context| state.poll_begun(context).map(|()| state.mark_seen()))
+        Triggered { state: Arc::clone(&self.state), waker: None }
+    }
+
+    /// The application has seen that it began, and has the rest of the grace.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn mark_seen(&self) {
+        self.state.mark_seen();
     }
 
     /// A part of this, for what a future does: it begins with this, or when that future is dropped.
@@ -241,6 +248,37 @@ impl Shutdown {
     /// Sleeps until this moment, or until the shutdown begins; `true` if it has begun.
     pub(crate) fn sleep_until(&self, enough: Moment, waiting: &Waiting) -> bool {
         self.state.wait_for(|progress| progress.exit_by.is_some(), || waiting.sleep_until(enough))
+    }
+}
+
+/// A wait for the shutdown to begin.
+#[cfg(feature = "tokio")]
+struct Triggered {
+    state: Arc<ShutdownState>,
+    /// What it was last polled with.
+    waker: Option<Waker>,
+}
+
+#[cfg(feature = "tokio")]
+impl Future for Triggered {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        if self.waker.as_ref().is_none_or(|known| !known.will_wake(context.waker()))
+            && let Some(before) = self.waker.replace(context.waker().clone())
+        {
+            self.state.forget(&before);
+        }
+        self.state.poll_begun(context).map(|()| self.state.mark_seen())
+    }
+}
+
+#[cfg(feature = "tokio")]
+impl Drop for Triggered {
+    fn drop(&mut self) {
+        if let Some(waker) = &self.waker {
+            self.state.forget(waker);
+        }
     }
 }
 

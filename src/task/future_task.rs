@@ -1,7 +1,7 @@
 //! A task that is a future: a runtime drives it, and it is polled only while its run may go on.
 
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
@@ -21,8 +21,23 @@ pub(crate) const DROPPING_TAKES: Duration = Duration::from_secs(1);
 /// What a task's function returns.
 pub(crate) type TaskFuture = Pin<Box<dyn Future<Output = TaskOutcome> + Send>>;
 
-/// What drives the future that it is given.
-pub(crate) type Runtime = Arc<dyn Fn(LeasedFuture) + Send + Sync>;
+/// What drives the futures that it is given.
+#[derive(Clone)]
+pub(crate) struct Runtime {
+    drive: Arc<dyn Fn(LeasedFuture) + Send + Sync>,
+    id: RuntimeId,
+}
+
+/// Which runtime of this process it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct RuntimeId(pub(crate) u64);
+
+impl Runtime {
+    #[cfg(any(feature = "tokio", test))]
+    pub(crate) fn new(id: RuntimeId, drive: impl Fn(LeasedFuture) + Send + Sync + 'static) -> Self {
+        Self { drive: Arc::new(drive), id }
+    }
+}
 
 /// A task that is a future.
 pub(crate) struct FutureTask {
@@ -48,8 +63,16 @@ impl FutureTask {
     pub(crate) fn prepare(&self, run: &Run, span: &TraceSpan) -> PreparedTask {
         let runtime = self.runtime.clone().expect("an event that was added has one");
         let [has_begun, is_told] = [(); 2].map(|()| AtomicBool::new(false));
-        let (phase, on_end) = (AtomicU8::new(NEW), Mutex::new(None));
-        let control = TaskControl { run: run.clone(), grace: self.grace, phase, has_begun, is_told, on_end };
+        let control = TaskControl {
+            run: run.clone(),
+            grace: self.grace,
+            runtime: runtime.id,
+            phase: AtomicU8::new(NEW),
+            revoked: AtomicU64::new(Moment::NEVER.to_bits()),
+            has_begun,
+            is_told,
+            on_end: Mutex::new(None),
+        };
         PreparedTask { work: (self.begin)(run.clone()), control: Arc::new(control), span: span.clone(), runtime }
     }
 }
@@ -63,12 +86,16 @@ pub(crate) struct PreparedTask {
 }
 
 impl PreparedTask {
+    pub(crate) fn runtime(&self) -> RuntimeId {
+        self.control.runtime
+    }
+
     /// Starts it. `on_end` is called once, on the thread where it ends.
     pub(crate) fn start(self, on_end: impl FnOnce(TaskEnd) + Send + 'static) -> Arc<TaskControl> {
         let Self { work, control, span, runtime } = self;
         *control.on_end.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(on_end));
         let future = LeasedFuture { work: Some(work), control: Arc::clone(&control), span };
-        if let Err(message) = contain(|| runtime(future)) {
+        if let Err(message) = contain(|| (runtime.drive)(future)) {
             control.end(Some(Fault::Panicked(message)), false);
         }
         control
@@ -91,7 +118,10 @@ type OnEnd = Box<dyn FnOnce(TaskEnd) + Send>;
 pub(crate) struct TaskControl {
     run: Run,
     grace: Duration,
+    pub(crate) runtime: RuntimeId,
     phase: AtomicU8,
+    /// Since when its runtime is to drop it.
+    revoked: AtomicU64,
     has_begun: AtomicBool,
     /// Whether it was woken when there was a reason to stop.
     is_told: AtomicBool,
@@ -108,7 +138,7 @@ const OVER: u8 = 3;
 impl TaskControl {
     /// Looks whether it has to stop, and sees to it: it is told first, and not polled any more when its grace is over. Returns
     /// when to look again; `waker` is woken if that is to be sooner.
-    pub(crate) fn look(&self, waker: &Waker) -> Moment {
+    pub(crate) fn enforce(&self, waker: &Waker) -> Moment {
         let cancellation = self.run.in_hand();
         cancellation.wake_at_change(waker); // Before it looks.
         let now = cancellation.now();
@@ -120,11 +150,12 @@ impl TaskControl {
             return over;
         }
         if self.revoke() {
+            self.revoked.store(now.to_bits(), Ordering::Relaxed);
             cancellation.change(|| ()); // Its runtime drops it at its next turn.
         }
-        // One that is being polled ends when that does.
+        // One that is being polled looks at the clock when that ends.
         let is_polled = self.phase.load(Ordering::Acquire) == POLLED;
-        let left_at = over.plus(DROPPING_TAKES);
+        let left_at = Moment::from_bits(self.revoked.load(Ordering::Relaxed)).plus(DROPPING_TAKES);
         if now < left_at || is_polled {
             return if is_polled { Moment::NEVER } else { left_at };
         }
@@ -221,12 +252,13 @@ impl Future for LeasedFuture {
         match polled {
             Err(message) => this.end(Some(Fault::Panicked(message))),
             Ok(Poll::Ready(outcome)) => this.end(outcome.err().map(|error: BoxError| Fault::Failed(error.into()))),
-            Ok(Poll::Pending) if this.control.is_over() => {
-                let fault = this.control.cancelled(cancellation.now());
-                this.end(fault)
-            }
             Ok(Poll::Pending) => {
-                this.control.phase.store(WAITING, Ordering::Release);
+                this.control.phase.store(WAITING, Ordering::SeqCst);
+                // In this order: whoever looked before found that it was being polled, and does not look again.
+                if this.control.is_over() && this.control.revoke() {
+                    let fault = this.control.cancelled(cancellation.now());
+                    return this.end(fault);
+                }
                 Poll::Pending
             }
         }
@@ -282,7 +314,8 @@ mod tests {
         };
         let (spawned, future) = channel();
         let mut task = FutureTask::new(never_ending, Duration::from_secs(5));
-        task.runtime = Some(Arc::new(move |future| spawned.send(future).expect("somebody waits")));
+        let spawn = move |future| spawned.send(future).expect("somebody waits");
+        task.runtime = Some(Runtime::new(RuntimeId(1), spawn));
         let began = clock.moment();
         let held = HeldLease::new(clock, Some(Grant::of(lease)), began, None, task.stopping());
         let run = Run::new("reports".into(), DateTime::UNIX_EPOCH, Duration::ZERO, held);
@@ -310,6 +343,35 @@ mod tests {
         assert_eq!((reason, end.is_left), (Some(CancelReason::LeaseLost), false));
     }
 
+    /// Nobody looks again at one that is being polled.
+    #[test]
+    fn a_poll_in_which_its_time_is_over_ends_it() {
+        let manual = ManualClock::at(DateTime::UNIX_EPOCH);
+        let (mut future, _, end) = leased(&manual);
+        let (control, clock) = (Arc::clone(&future.control), manual.clone());
+        let at_work = Box::pin(poll_fn(move |_| {
+            clock.jump(Duration::from_secs(59));
+            assert_eq!(control.enforce(Waker::noop()), Moment::NEVER);
+            Poll::Pending
+        }));
+        future.work = Some(at_work);
+        assert_eq!(poll(&mut future), Poll::Ready(()));
+        assert!(!end.try_recv().expect("it has ended").is_left);
+    }
+
+    #[test]
+    fn one_that_is_looked_at_late_has_its_second_all_the_same() {
+        let manual = ManualClock::at(DateTime::UNIX_EPOCH);
+        let (mut future, _, end) = leased(&manual);
+        let control = Arc::clone(&future.control);
+        assert_eq!(poll(&mut future), Poll::Pending);
+        manual.jump(Duration::from_secs(90));
+        control.enforce(Waker::noop());
+        assert!(end.try_recv().is_err(), "its runtime has a second to drop it");
+        assert_eq!(poll(&mut future), Poll::Ready(()));
+        assert!(!end.try_recv().expect("it has ended").is_left);
+    }
+
     #[test]
     fn one_that_nobody_polls_is_left_a_second_after_it_was_to_be_dropped_and_never_polled_again() {
         let manual = ManualClock::at(DateTime::UNIX_EPOCH);
@@ -317,10 +379,10 @@ mod tests {
         let control = Arc::clone(&future.control);
         assert_eq!(poll(&mut future), Poll::Pending);
         manual.jump(Duration::from_secs(59));
-        control.look(Waker::noop());
+        control.enforce(Waker::noop());
         assert!(end.try_recv().is_err(), "its runtime has a second to drop it");
         manual.jump(Duration::from_secs(1));
-        control.look(Waker::noop());
+        control.enforce(Waker::noop());
         assert!(end.try_recv().expect("it has ended").is_left);
         assert_eq!(poll(&mut future), Poll::Ready(()));
         assert_eq!(polls.load(Ordering::Relaxed), 1);

@@ -71,7 +71,7 @@ pub(crate) fn campaign(store: &'static str, mut perform: impl FnMut(&Round) -> H
         }
     }
     campaign.took = began.elapsed();
-    campaign.expect_runs_of_each_version();
+    campaign.expect_runs_of_each_sort();
     if seconds.is_some() {
         publish(&campaign);
     }

@@ -27,6 +27,9 @@ mod upgrade;
 #[path = "../it/worker_log.rs"]
 mod worker_log;
 
+#[path = "../../examples/worker/watched.rs"]
+mod watched;
+
 /// What the tests are written in, as far as it is of use here.
 #[allow(dead_code)]
 #[path = "../it/support.rs"]

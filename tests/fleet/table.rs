@@ -49,10 +49,13 @@ impl Campaign {
         self.verdict.add(verdict);
     }
 
-    /// An upgrade in which a version never ran shows nothing.
-    pub(crate) fn expect_runs_of_each_version(&mut self) {
+    /// An upgrade in which a version never ran shows nothing, and neither does a longer campaign without futures.
+    pub(crate) fn expect_runs_of_each_sort(&mut self) {
         for (part, _) in self.parts.iter().filter(|(_, runs)| **runs == 0) {
             self.verdict.violation(format!("there were no {part}"));
+        }
+        if !is_upgrade() && self.rounds >= 5 && self.verdict.of(Count::Futures) == 0 {
+            self.verdict.violation(format!("there were no {}", Count::Futures));
         }
     }
 

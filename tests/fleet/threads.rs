@@ -1,5 +1,7 @@
 //! The same on the store in memory, whose fleet is the threads of one process.
 //!
+//! Every second thread performs futures, on one runtime.
+//!
 //! A thread can be neither killed nor stopped: instead of the one its task panics, and instead of the other an operator
 //! breaks the lease under it.
 
@@ -9,13 +11,15 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use chrono::{DateTime, SecondsFormat, Utc};
-use soloist::{Event, EventMutex, MemoryMutex, MutexName, Run, Schedule, TaskOutcome, Verdict};
+use soloist::{CancelReason, Event, EventMutex, MemoryMutex, MutexName, Run, Schedule, TaskOutcome, Verdict};
+use tokio::runtime::Runtime;
 
 use crate::crew::{events, first_minute};
 use crate::fire::campaign;
 use crate::history::{End, Fault, History, Life, now, occurrence};
 use crate::plan::{Deed, Kind, Protection, Round, Start, TERM, Task, Victim, WORKERS};
 use crate::upgrade::Version;
+use crate::watched::Watched;
 use crate::worker_log::Line;
 
 #[test]
@@ -61,12 +65,25 @@ struct Member {
     panics: Arc<AtomicUsize>,
 }
 
+/// How long a future may take to stop.
+const GRACE: Duration = Duration::from_millis(300);
+
+/// How long it waits between two polls.
+const SLICE: Duration = Duration::from_millis(10);
+
 impl Member {
-    fn new(number: usize, round: &Round, mutex: &MemoryMutex) -> Self {
-        let (log, panics) = (Log::default(), Arc::new(AtomicUsize::new(0)));
-        let mut schedule = Schedule::new(mutex.clone());
+    fn new(number: usize, round: &Round, mutex: &MemoryMutex, runtime: &Runtime) -> Self {
+        let job = Job::of(round);
+        let mut schedule = Schedule::new(mutex.clone()).with_runtime(runtime.handle().clone());
         for name in events(round) {
-            let event = Event::call(name, task(round, &log, &panics)).every_minute().in_background();
+            let task = job.clone();
+            // The first is the first at most gates.
+            let event = if (round.seed + number as u64).is_multiple_of(2) {
+                Event::spawn(name, move |run| task.watched(run)).grace(GRACE)
+            } else {
+                Event::call(name, move |run| task.perform(run))
+            };
+            let event = event.every_minute().in_background();
             let event = match round.protection {
                 Protection::Both => event.without_overlapping().lease_term(TERM).on_one_server(),
                 Protection::Lease => event.without_overlapping().lease_term(TERM),
@@ -74,7 +91,7 @@ impl Member {
             };
             schedule.add(event).expect("the store can do all of this");
         }
-        Self { number, schedule, log, panics }
+        Self { number, schedule, log: job.log, panics: job.panics }
     }
 
     /// Ticks all minutes from the first on, each at its time.
@@ -108,35 +125,71 @@ impl Member {
     }
 }
 
-fn task(round: &Round, log: &Log, panics: &Arc<AtomicUsize>) -> impl Fn(&Run) -> TaskOutcome + Send + Sync + use<> {
-    let (log, panics) = (log.clone(), Arc::clone(panics));
-    let takes = match round.task {
-        Task::Callback(takes) => takes,
-        Task::Command(beats) => Duration::from_millis(40) * beats,
-    };
-    move |run| {
-        let token = run.fencing_token().map(soloist::FencingToken::get);
-        let say = |what| Line { token, ..line(run.name(), run.occurrence(), what) };
-        log.write(say("start"));
-        let cancelled = run.cancelled(takes);
+/// What one does when an event is due, as a callback and as a future.
+#[derive(Clone)]
+struct Job {
+    log: Log,
+    takes: Duration,
+    panics: Arc<AtomicUsize>,
+}
+
+impl Job {
+    fn of(round: &Round) -> Self {
+        let takes = match round.task {
+            Task::Callback(takes) => takes,
+            Task::Command(beats) => Duration::from_millis(40) * beats,
+        };
+        Self { log: Log::default(), takes, panics: Arc::default() }
+    }
+
+    fn perform(&self, run: &Run) -> TaskOutcome {
+        self.say(run, "start", None);
+        let cancelled = run.cancelled(self.takes);
+        self.end(run, cancelled)
+    }
+
+    fn watched(&self, run: Run) -> Watched<impl Future<Output = TaskOutcome> + Send + use<>> {
+        let (job, watched) = (self.clone(), self.clone());
+        let future = {
+            let run = run.clone();
+            async move {
+                job.say(&run, "start", Some("future"));
+                let until = Instant::now() + job.takes;
+                let mut cancelled = None;
+                while let (None, Some(left)) = (cancelled, until.checked_duration_since(Instant::now())) {
+                    cancelled = tokio::time::timeout(left.min(SLICE), run.cancellation()).await.ok();
+                }
+                job.end(&run, cancelled)
+            }
+        };
+        Watched::new(run, GRACE, future, move |run, what| watched.say(run, what, None))
+    }
+
+    fn end(&self, run: &Run, cancelled: Option<CancelReason>) -> TaskOutcome {
         let one_less = |left: usize| left.checked_sub(1);
-        let panics = panics.fetch_update(Ordering::SeqCst, Ordering::SeqCst, one_less).is_ok();
+        let panics = self.panics.fetch_update(Ordering::SeqCst, Ordering::SeqCst, one_less).is_ok();
         if panics {
-            log.write(say("beat"));
+            self.say(run, "beat", None);
         }
         assert!(!panics, "it was told to");
         if let Some(reason) = cancelled {
-            log.write(Line { reason: Some(reason.keyword().into()), ..say("cancelled") });
+            self.say(run, "cancelled", Some(reason.keyword()));
             run.check()?;
         }
-        log.write(say("end"));
+        self.say(run, "end", None);
         Ok(())
+    }
+
+    fn say(&self, run: &Run, what: &str, reason: Option<&str>) {
+        let token = run.fencing_token().map(soloist::FencingToken::get);
+        self.log.write(Line { token, reason: reason.map(str::to_owned), ..line(run.name(), run.occurrence(), what) });
     }
 }
 
 fn perform(round: &Round) -> History {
     let mutex = MemoryMutex::new();
-    let members: Vec<Member> = (0..WORKERS).map(|number| Member::new(number, round, &mutex)).collect();
+    let runtime = Runtime::new().expect("the machine has threads for it");
+    let members: Vec<Member> = (0..WORKERS).map(|number| Member::new(number, round, &mutex, &runtime)).collect();
     let clock = Instant::now();
     let mut faults = vec![Fault {
         kind: if round.start == Start::Together { Kind::StartedTogether } else { Kind::Staggered },

@@ -1,7 +1,7 @@
 //! Tasks that are futures: the promises that callbacks have, and that none is polled when its lease is over.
 
 use std::future::{pending, poll_fn};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::task::Poll;
 use std::thread;
@@ -31,6 +31,10 @@ pub(crate) fn many_threads() -> Runtime {
 
 pub(crate) fn one_thread() -> Runtime {
     Builder::new_current_thread().enable_all().build().expect("a runtime")
+}
+
+pub(crate) fn one_worker() -> Runtime {
+    Builder::new_multi_thread().worker_threads(1).enable_all().build().expect("a runtime")
 }
 
 /// A schedule of these events, which this runtime drives.

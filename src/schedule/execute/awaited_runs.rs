@@ -14,8 +14,8 @@ use crate::task::future_task::{PreparedTask, TaskControl, TaskEnd};
 use crate::time::clock::{Clock, Waiting};
 use crate::time::{clock::manual::Wake, clock::moment::Moment};
 
-const BLOCKED: &str = "its runtime does not get to it, because this call blocks it: use `run_due_async`, `run_minute_async` or \
-                       `run_async` there, or call this in `spawn_blocking`";
+const BLOCKED: &str = "its runtime did not get to it in time: this call blocks it, unless something else does. In a task, use \
+                       `run_due_async`, `run_minute_async` or `run_async`";
 
 /// The runs that one loop awaits.
 #[derive(Default)]
@@ -65,21 +65,21 @@ impl<'a> AwaitedRuns<'a> {
         let (index, clock) = (run.pass.index, run.pass.planned.clock);
         let mut state = self.state();
         state.waiting.get_or_insert_with(|| clock.waiting(&self.arrivals));
-        if let Some(patience) = run.pass.planned.context.first_poll.patience() {
+        if let Some(patience) = run.pass.planned.context.first_poll.patience(task.runtime()) {
             state.begins_by.get_or_insert(Clock::system().moment().plus(patience));
         }
         state.runs.insert(index, (run, None));
         drop(state);
         let arrivals = Arc::clone(&self.arrivals);
         let control = task.start(move |end| arrivals.push(index, end));
+        // It may have ended and been taken out meanwhile. From here on it is looked after at each change.
+        if let Some((_, of_this)) = self.state().runs.get_mut(&index) {
+            *of_this = Some(Arc::clone(&control));
+        }
         // Runtimes are woken by this, so nothing is locked meanwhile.
-        let next = control.look(&Waker::from(Arc::clone(&self.arrivals)));
+        let next = control.enforce(&Waker::from(Arc::clone(&self.arrivals)));
         let mut state = self.state();
         state.next_look = Some(state.next_look.map_or(next, |known| known.min(next)));
-        // It may have ended and been taken out meanwhile.
-        if let Some((_, of_this)) = state.runs.get_mut(&index) {
-            *of_this = Some(control);
-        }
     }
 
     /// The runs whose tasks have ended.
@@ -87,9 +87,11 @@ impl<'a> AwaitedRuns<'a> {
         let ended = self.arrivals.take();
         let mut state = self.state();
         let runs = ended.into_iter().filter_map(|(index, end)| {
-            let (mut run, _) = state.runs.remove(&index)?;
-            if state.begins_by.is_some() && end.has_begun {
-                run.pass.planned.context.first_poll.was_seen();
+            let (mut run, control) = state.runs.remove(&index)?;
+            let first_poll = &run.pass.planned.context.first_poll;
+            let is_of_here = control.is_some_and(|control| first_poll.is_of(control.runtime));
+            if state.begins_by.is_some() && end.has_begun && is_of_here {
+                first_poll.was_seen();
                 state.begins_by = None;
             }
             run.task_has_ended(end);
@@ -113,7 +115,7 @@ impl<'a> AwaitedRuns<'a> {
             drop(state);
             // Runtimes are woken by this, so nothing is locked meanwhile.
             let waker = Waker::from(Arc::clone(&self.arrivals));
-            let next = controls.iter().map(|control| control.look(&waker)).min();
+            let next = controls.iter().map(|control| control.enforce(&waker)).min();
             state = self.state();
             // Another may have been started meanwhile.
             state.next_look = state.next_look.into_iter().chain(next).min();
@@ -141,9 +143,9 @@ pub(super) fn await_here(task: PreparedTask, clock: &Clock, first_poll: &FirstPo
     let (waker, waiting) = (Waker::from(Arc::clone(&arrivals)), clock.waiting(&arrivals));
     let ends = Arc::clone(&arrivals);
     let control = task.start(move |end| ends.push(0, end));
-    let mut begins_by = first_poll.patience().map(|patience| Clock::system().moment().plus(patience));
+    let mut begins_by = first_poll.patience(control.runtime).map(|patience| Clock::system().moment().plus(patience));
     loop {
-        let mut patience = waiting.patience(control.look(&waker));
+        let mut patience = waiting.patience(control.enforce(&waker));
         if let Some((_, end)) = arrivals.take().pop() {
             return end;
         }
@@ -161,10 +163,11 @@ pub(super) fn await_here(task: PreparedTask, clock: &Clock, first_poll: &FirstPo
 
 /// Gives up what a runtime has not polled in time, unless it has polled one of them.
 fn give_up_if_blocked(controls: &[Arc<TaskControl>], first_poll: &FirstPoll) {
-    if controls.iter().any(|control| control.has_begun()) {
+    let of_here = || controls.iter().filter(|control| first_poll.is_of(control.runtime));
+    if of_here().any(|control| control.has_begun()) {
         return first_poll.was_seen();
     }
-    for control in controls {
+    for control in of_here() {
         if control.give_up_unless_begun(BLOCKED) {
             first_poll.was_in_vain();
         }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::waiting::{Condvar, Mutex};
 
-/// A wake-up that waits for whom it wakes, so that none is lost.
+/// Remembers a wake-up until the next wait, so that none is lost.
 #[derive(Default)]
 pub(super) struct LoopSignal {
     is_woken: Mutex<bool>,

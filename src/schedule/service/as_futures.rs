@@ -54,7 +54,7 @@ impl Schedule {
             let working = part.clone();
             let work = move || {
                 schedule.work(&working);
-                whole.is_triggered(); // The application has seen it, so that it gets the rest of the grace.
+                whole.mark_seen();
             };
             let _cancel = BeginOnDrop(part);
             on_a_thread(work).await;

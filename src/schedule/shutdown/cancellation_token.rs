@@ -1,12 +1,13 @@
 //! A shutdown that somebody's `CancellationToken` triggers.
 
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::task::{Context, Wake, Waker};
 
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
 use super::Shutdown;
+use super::shutdown_state::ShutdownState;
 
 /// A shutdown that begins when the token is cancelled. It needs no runtime.
 ///
@@ -25,14 +26,14 @@ impl From<CancellationToken> for Shutdown {
     fn from(token: CancellationToken) -> Self {
         let shutdown = Self::new();
         let cancelled = Mutex::new(Some(Box::pin(token.cancelled_owned())));
-        Arc::new(Watch { shutdown: shutdown.clone(), cancelled }).wake();
+        Arc::new(Watch { shutdown: Arc::downgrade(&shutdown.state), cancelled }).wake();
         shutdown
     }
 }
 
-/// What the token wakes when it is cancelled.
+/// What the token wakes when it is cancelled. It waits with the token, also when nobody has the shutdown any more.
 struct Watch {
-    shutdown: Shutdown,
+    shutdown: Weak<ShutdownState>,
     /// `None` once it is.
     cancelled: Mutex<Option<Pin<Box<WaitForCancellationFutureOwned>>>>,
 }
@@ -46,7 +47,7 @@ impl Wake for Watch {
         if is_cancelled {
             *cancelled = None;
             drop(cancelled);
-            self.shutdown.trigger();
+            self.shutdown.upgrade().into_iter().for_each(|state| Shutdown { state }.trigger());
         }
     }
 }

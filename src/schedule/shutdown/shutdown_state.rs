@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicU32;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 #[cfg(feature = "tokio")]
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use crate::hold::{release_on_drop::LeaseInHand, signal::Signal};
@@ -64,7 +64,7 @@ impl ShutdownState {
 
     /// Begins the shutdown that was `asked` for at this moment, by a signal or not. `false`: it had begun before.
     pub(super) fn begin(&self, signal: Option<i32>, asked: Moment) -> bool {
-        let grace = self.lock().grace.unwrap_or(DEFAULT_GRACE);
+        let grace = self.and_whole().find_map(|state| state.lock().grace).unwrap_or(DEFAULT_GRACE);
         self.begin_until(signal, asked.plus(grace))
     }
 
@@ -96,7 +96,6 @@ impl ShutdownState {
     pub(super) fn part(self: &Arc<Self>) -> Arc<Self> {
         let part = Arc::new(Self { whole: Some(Arc::clone(self)), ..Self::default() });
         let mut progress = self.lock();
-        part.lock().grace = progress.grace;
         progress.parts.retain(|part| part.strong_count() > 0);
         progress.parts.push(Arc::downgrade(&part));
         let (signal, exit_by) = (progress.signal, progress.exit_by);
@@ -116,6 +115,12 @@ impl ShutdownState {
     #[cfg(all(unix, feature = "signals"))]
     pub(super) fn outermost(&self) -> &Self {
         self.and_whole().last().unwrap_or(self)
+    }
+
+    /// The task of this waker does not wait any more.
+    #[cfg(feature = "tokio")]
+    pub(super) fn forget(&self, waker: &Waker) {
+        self.wakers.forget(waker);
     }
 
     /// Whether it has begun; if not, `context` is woken when it does.

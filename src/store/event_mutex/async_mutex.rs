@@ -2,8 +2,9 @@
 
 use std::fmt;
 use std::future::ready;
-use std::sync::Arc;
-use std::sync::mpsc::{RecvTimeoutError, sync_channel};
+use std::mem;
+use std::sync::mpsc::channel;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::runtime::Handle;
@@ -135,25 +136,100 @@ impl<M: AsyncEventMutex> AsyncMutex<M> {
         Self { timeout, ..self }
     }
 
-    fn ask<T, F>(&self, attempted: impl FnOnce() -> String, call: impl FnOnce(Arc<M>) -> F) -> Result<T, MutexError>
+    /// Waits for the answer to a call. One that comes too late is handed to `late`.
+    fn ask<T, F, L>(
+        &self,
+        attempted: impl FnOnce() -> String,
+        call: impl FnOnce(Arc<M>) -> F,
+        late: impl FnOnce(Arc<M>, T) -> L + Send + 'static,
+    ) -> Result<T, MutexError>
     where
         T: Send + 'static,
         F: Future<Output = Result<T, MutexError>> + Send + 'static,
+        L: Future<Output = ()> + Send,
     {
-        let (answer, answered) = sync_channel(1);
-        let call = call(Arc::clone(&self.store));
-        // Nobody waits for an answer that comes too late.
-        let task = self.runtime.spawn(async move { _ = answer.send(call.await) });
-        answered.recv_timeout(self.timeout).unwrap_or_else(|error| {
-            task.abort();
-            let why = match error {
-                RecvTimeoutError::Timeout => {
-                    format!("no answer within {:?}: the store is slow, or its runtime is busy or blocked", self.timeout)
-                }
-                RecvTimeoutError::Disconnected => "the store panicked, or its runtime has ended".to_owned(),
+        let exchange = Arc::new(Exchange::default());
+        let (call, store, answers) =
+            (call(Arc::clone(&self.store)), Arc::clone(&self.store), EndOnDrop(Arc::clone(&exchange)));
+        self.runtime.spawn(async move {
+            if let Some(Ok(answer)) = answers.0.give(call.await) {
+                late(store, answer).await;
+            }
+        });
+        exchange.wait(self.timeout).unwrap_or_else(|is_over| {
+            let why = if is_over {
+                "the store panicked, or its runtime has ended".to_owned()
+            } else {
+                format!("no answer within {:?}: the store is slow, or its runtime is busy or blocked", self.timeout)
             };
             Err(MutexError::unavailable(attempted(), why))
         })
+    }
+}
+
+/// Where an answer is left, and waited for.
+struct Exchange<T> {
+    state: Mutex<Answer<T>>,
+    changed: Condvar,
+}
+
+enum Answer<T> {
+    Awaited,
+    Given(T),
+    /// Nobody gives it, or nobody waits for it, any more.
+    Over,
+}
+
+impl<T> Default for Exchange<T> {
+    fn default() -> Self {
+        Self { state: Mutex::new(Answer::Awaited), changed: Condvar::new() }
+    }
+}
+
+impl<T> Exchange<T> {
+    /// Leaves the answer for who waits. It comes back if nobody does.
+    fn give(&self, answer: T) -> Option<T> {
+        let mut state = self.state();
+        if let Answer::Over = *state {
+            return Some(answer);
+        }
+        *state = Answer::Given(answer);
+        self.changed.notify_all();
+        None
+    }
+
+    /// There will be no answer, unless there is one.
+    fn end(&self) {
+        let mut state = self.state();
+        if let Answer::Awaited = *state {
+            *state = Answer::Over;
+            self.changed.notify_all();
+        }
+    }
+
+    /// The answer, if there is one within this time. The error: whether there will be none at all.
+    fn wait(&self, timeout: Duration) -> Result<T, bool> {
+        let awaited = |state: &mut Answer<T>| matches!(state, Answer::Awaited);
+        let waited = self.changed.wait_timeout_while(self.state(), timeout, awaited);
+        let (mut state, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        match mem::replace(&mut *state, Answer::Over) {
+            Answer::Given(answer) => Ok(answer),
+            Answer::Over => Err(true),
+            Answer::Awaited => Err(false),
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, Answer<T>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Ends the wait when a call panics, or is dropped with its runtime.
+struct EndOnDrop<T>(Arc<Exchange<T>>);
+
+impl<T> Drop for EndOnDrop<T> {
+    fn drop(&mut self) {
+        self.0.end();
     }
 }
 
@@ -161,17 +237,23 @@ impl<M: AsyncEventMutex> EventMutex for AsyncMutex<M> {
     fn create(&self, request: &LeaseRequest) -> Result<Option<Lease>, MutexError> {
         let asked = request.clone();
         let create = |store: Arc<M>| async move { store.create(&asked).await };
-        self.ask(|| format!("create {}", request.name()), create)
+        // Nobody knows of a lease that is granted too late: it is given back.
+        let give_back = |store: Arc<M>, granted: Option<Lease>| async move {
+            if let Some(lease) = granted {
+                let _ = store.forget(&lease).await;
+            }
+        };
+        self.ask(|| format!("create {}", request.name()), create, give_back)
     }
 
     fn exists(&self, name: &MutexName) -> Result<bool, MutexError> {
         let asked = name.clone();
-        self.ask(|| format!("look at {name}"), |store| async move { store.exists(&asked).await })
+        self.ask(|| format!("look at {name}"), |store| async move { store.exists(&asked).await }, too_late)
     }
 
     fn forget(&self, lease: &Lease) -> Result<bool, MutexError> {
         let asked = lease.clone();
-        self.ask(|| format!("forget {}", lease.name()), |store| async move { store.forget(&asked).await })
+        self.ask(|| format!("forget {}", lease.name()), |store| async move { store.forget(&asked).await }, too_late)
     }
 
     fn describe(&self) -> Description {
@@ -184,26 +266,33 @@ impl<M: AsyncEventMutex> EventMutex for AsyncMutex<M> {
     }
 
     fn extend(&self, leases: &mut [Slot<Lease, bool>], term: Term) {
-        // All at once, so that a store that is out costs one time-out.
-        let asked: Vec<Lease> = leases.iter().map(|slot| slot.asked().clone()).collect();
-        let extend = |store: Arc<M>| async move {
-            let mut answers = Vec::with_capacity(asked.len());
-            for lease in &asked {
-                answers.push(store.extend(lease, term).await);
-            }
-            Ok(answers)
-        };
-        let answers = self.ask(|| format!("extend {} leases", leases.len()), extend);
-        match answers {
-            Ok(answers) => leases.iter_mut().zip(answers).for_each(|(slot, answer)| slot.fill(answer)),
-            Err(error) => leases.iter_mut().for_each(|slot| slot.fill(Err(error.clone()))),
+        // All at once, so that a store that is slow or out costs one time-out.
+        let (answer, answered) = channel();
+        for (at, slot) in leases.iter().enumerate() {
+            let (store, lease, answer) = (Arc::clone(&self.store), slot.asked().clone(), answer.clone());
+            // Nobody waits for an answer that comes too late.
+            self.runtime.spawn(async move { _ = answer.send((at, store.extend(&lease, term).await)) });
+        }
+        drop(answer);
+        let until = Clock::system().moment().plus(self.timeout);
+        while let Ok((at, answer)) = answered.recv_timeout(until.since(Clock::system().moment())) {
+            leases[at].fill(answer);
+        }
+        for slot in leases.iter_mut().filter(|slot| slot.answer().is_none()) {
+            let why = format!("no answer within {:?}, or its runtime has ended", self.timeout);
+            slot.fill(Err(MutexError::unavailable(format!("extend {}", slot.asked().name()), why)));
         }
     }
 
     fn check(&self) -> Result<Vec<StoreWarning>, MutexError> {
+        let nothing = MutexName::lease("soloist: does the store answer?").expect("it is a name");
+        self.exists(&nothing)?;
         Ok(vec![StoreWarning::SharesRuntime])
     }
 }
+
+/// An answer that tells nobody anything any more.
+async fn too_late<M>(_: Arc<M>, _: bool) {}
 
 impl<M> Clone for AsyncMutex<M> {
     fn clone(&self) -> Self {

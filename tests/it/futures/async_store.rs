@@ -4,8 +4,8 @@ use std::collections::HashMap;
 
 use soloist::contract::Harness;
 use soloist::{
-    AsyncEventMutex, AsyncMutex, FencingToken, Lease, LeaseRequest, Moment, MutexError, Owner, Scope, StoreWarning,
-    Term,
+    AsyncEventMutex, AsyncMutex, FencingToken, Lease, LeaseRequest, Moment, MutexError, Owner, Scope, Slot,
+    StoreWarning, Term,
 };
 
 use super::*;
@@ -131,6 +131,75 @@ fn it_protects_events_of_a_service_in_the_same_runtime() {
     assert!(ran(&reports[0], "count").is_success(), "{}", reports[0]);
     assert!(matches!(skipped(&reports[1], "count"), SkipReason::RanElsewhere(_)), "{}", reports[1]);
     assert_eq!(mutex.check().unwrap(), [StoreWarning::SharesRuntime]);
+}
+
+/// A store that grants, and renews, half a second after it is asked.
+#[derive(Debug, Default)]
+struct Slow {
+    held: Arc<Mutex<Vec<MutexName>>>,
+    is_out: Arc<AtomicBool>,
+}
+
+const TAKES: Duration = Duration::from_millis(500);
+
+impl AsyncEventMutex for Slow {
+    const EXTENDS: bool = true;
+
+    async fn create(&self, request: &LeaseRequest) -> Result<Option<Lease>, MutexError> {
+        self.held.lock().unwrap().push(request.name().clone());
+        tokio::time::sleep(TAKES).await;
+        Ok(Some(request.granted(FencingToken::new(1))))
+    }
+
+    async fn exists(&self, _: &MutexName) -> Result<bool, MutexError> {
+        if self.is_out.load(Ordering::SeqCst) { Err(MutexError::unavailable("look", "it is out")) } else { Ok(false) }
+    }
+
+    async fn forget(&self, lease: &Lease) -> Result<bool, MutexError> {
+        self.held.lock().unwrap().retain(|held| held != lease.name());
+        Ok(true)
+    }
+
+    async fn extend(&self, _: &Lease, _: Term) -> Result<bool, MutexError> {
+        tokio::time::sleep(TAKES).await;
+        Ok(true)
+    }
+}
+
+fn request(name: &str) -> LeaseRequest {
+    LeaseRequest::new(MutexName::lease(name).unwrap(), Term::DEFAULT, &Clock::system())
+}
+
+#[test]
+fn a_lease_that_is_granted_too_late_is_given_back() {
+    let (runtime, store) = (many_threads(), Slow::default());
+    let held = Arc::clone(&store.held);
+    let mutex = AsyncMutex::new(store, runtime.handle().clone()).with_timeout(TAKES / 5);
+    assert!(mutex.create(&request("late")).unwrap_err().is_unavailable());
+    assert_eq!(held.lock().unwrap().len(), 1, "it is being granted");
+    until(|| held.lock().unwrap().is_empty()).unwrap();
+}
+
+#[test]
+fn a_hundred_renewals_of_a_slow_store_take_as_long_as_one() {
+    let (runtime, store) = (one_worker(), Slow::default());
+    let mutex = AsyncMutex::new(store, runtime.handle().clone()).with_timeout(10 * TAKES);
+    let lease = |number: usize| request(&number.to_string()).granted(FencingToken::new(1));
+    let mut slots: Vec<Slot<Lease, bool>> = (0..100).map(lease).map(Slot::new).collect();
+    mutex.extend(&mut slots, Term::DEFAULT);
+    for slot in slots {
+        assert!(matches!(slot.answer(), Some(Ok(true))), "{slot:?}");
+    }
+}
+
+#[test]
+fn a_check_asks_the_store() {
+    let (runtime, store) = (many_threads(), Slow::default());
+    let is_out = Arc::clone(&store.is_out);
+    let mutex = AsyncMutex::new(store, runtime.handle().clone());
+    assert_eq!(mutex.check().unwrap(), [StoreWarning::SharesRuntime]);
+    is_out.store(true, Ordering::SeqCst);
+    assert!(mutex.check().unwrap_err().is_unavailable());
 }
 
 #[test]

@@ -24,10 +24,6 @@ fn assert_told(report: &Report) {
     assert!(ran(report, "callback").is_success());
 }
 
-fn one_worker() -> Runtime {
-    Builder::new_multi_thread().worker_threads(1).enable_all().build().expect("a runtime")
-}
-
 #[test]
 fn in_a_task_that_blocks_its_runtime_the_events_say_what_to_use() {
     for runtime in [one_thread(), one_worker()] {
@@ -42,6 +38,23 @@ fn in_the_main_task_of_a_runtime_of_one_thread_too() {
     let runtime = one_thread();
     let schedule = mixed(&runtime);
     assert_told(&runtime.block_on(async { schedule.run_due(noon()) }));
+}
+
+#[test]
+fn events_of_another_runtime_run_while_their_neighbours_are_told() {
+    let (blocked, free) = (one_thread(), many_threads());
+    let events = || [Event::spawn("here", |_| async {}), Event::spawn("elsewhere", |_| async {})];
+    for background in [false, true] {
+        let mut schedule = Schedule::in_process();
+        for (event, runtime) in events().into_iter().zip([&blocked, &free]) {
+            let _in_it = runtime.enter();
+            let event = if background { event.in_background() } else { event };
+            schedule.add(event.every_minute().without_overlapping()).unwrap();
+        }
+        let report = blocked.block_on(async { schedule.run_due(noon()) });
+        assert!(entry(&report, "here").to_string().contains("use `run_due_async`"), "{report}");
+        assert!(ran(&report, "elsewhere").is_success(), "{report}");
+    }
 }
 
 #[test]

@@ -21,7 +21,7 @@ use crate::store::event_mutex::warning::StoreWarning;
 /// How long an answer may take, unless it is said.
 const USUAL_LIMIT: Duration = Duration::from_secs(2);
 
-/// How many calls may be under way at once. One whose limit is over goes on until the store's own time-out.
+/// How many calls of one schedule may be under way at once. One whose limit is over goes on until the store's own time-out.
 const MOST_CALLS: usize = 16;
 
 /// What an operator asks a schedule and its store, as futures with a limit of their own: for the handlers of a service. They
@@ -60,7 +60,7 @@ impl Schedule {
     /// What an operator asks this schedule, for the handlers of a service.
     #[cfg_attr(docsrs, doc(cfg(feature = "tokio")))]
     pub fn operator(&self) -> Operator {
-        Operator { schedule: Arc::new(self.clone()), limit: USUAL_LIMIT, calls: Arc::default() }
+        Operator { schedule: Arc::new(self.clone()), limit: USUAL_LIMIT, calls: Arc::clone(&self.calls) }
     }
 }
 

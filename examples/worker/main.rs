@@ -7,6 +7,9 @@
 //! cargo run --example worker -- --store file:/tmp/fleet --on-one-server --without-overlapping --ticks 3
 //! ```
 
+#[cfg(feature = "tokio")]
+mod watched;
+
 use std::error::Error;
 use std::ffi::OsString;
 use std::fmt::Display;
@@ -325,15 +328,10 @@ fn task(options: &Options) -> impl Fn(&Run) -> TaskOutcome + Send + Sync + 'stat
 /// The task as a future.
 #[cfg(feature = "tokio")]
 mod future {
-    use std::pin::Pin;
-    use std::task::{Context, Poll};
+    use soloist::{Event, Run, TaskOutcome};
 
-    use soloist::{Clock, Event, Moment, Run, TaskOutcome};
-
+    use super::watched::Watched;
     use super::{Arc, Duration, Instant, Log, Options, complain, line, run_details};
-
-    /// How long before its lease ends a future is dropped, whatever its grace.
-    const DROPPED_BEFORE: Duration = Duration::from_secs(1);
 
     /// How long it waits between two polls.
     const SLICE: Duration = Duration::from_millis(10);
@@ -341,14 +339,12 @@ mod future {
     pub(super) fn event(options: &Options, name: String) -> Event {
         let (log, work, grace) = (Arc::clone(&options.log), options.work, options.grace);
         let task = move |run: Run| {
-            let task = perform(run.clone(), Arc::clone(&log), work);
-            Watched {
-                task: Box::pin(task),
-                run,
-                log: Arc::clone(&log),
-                stopping: grace + DROPPED_BEFORE,
-                deadline: None,
-            }
+            let said = Arc::clone(&log);
+            let say = move |run: &Run, what: &str| {
+                let line = line(run.name(), run.occurrence(), what, run_details(run));
+                said.write(&line).unwrap_or_else(|error| complain(format_args!("could not write the log: {error}")));
+            };
+            Watched::new(run.clone(), grace, perform(run, Arc::clone(&log), work), say)
         };
         Event::spawn(name, task).grace(grace)
     }
@@ -371,47 +367,6 @@ mod future {
             }
         }
         Ok(say("end", run_details(&run))?)
-    }
-
-    /// Looks at the clock when a poll begins and when it ends.
-    struct Watched {
-        task: Pin<Box<dyn Future<Output = TaskOutcome> + Send>>,
-        run: Run,
-        log: Arc<Log>,
-        stopping: Duration,
-        /// When its lease ends, by what was last known of it.
-        deadline: Option<Moment>,
-    }
-
-    impl Watched {
-        fn is_late(&self) -> bool {
-            self.deadline.is_some_and(|deadline| deadline <= Clock::system().moment())
-        }
-
-        fn say(&self, what: &str) {
-            let said = self.log.write(&line(self.run.name(), self.run.occurrence(), what, run_details(&self.run)));
-            said.unwrap_or_else(|error| complain(format_args!("could not write the log: {error}")));
-        }
-    }
-
-    impl Future for Watched {
-        type Output = TaskOutcome;
-
-        fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<TaskOutcome> {
-            let now = Clock::system().moment();
-            if let Some(left) = self.run.remaining().filter(|left| self.run.lease().is_some() && !left.is_zero()) {
-                self.deadline = Some(now.plus(left + self.stopping));
-            }
-            let begins_late = self.is_late();
-            if begins_late {
-                self.say("late_poll");
-            }
-            let polled = self.task.as_mut().poll(context);
-            if !begins_late && self.is_late() {
-                self.say("poll_in_flight");
-            }
-            polled
-        }
     }
 }
 
