@@ -124,7 +124,7 @@ impl Audit {
             Some(Ok(Admitted::Granted(grant))) => ("granted", None, Some(grant.token().get())),
             Some(Ok(Admitted::LeaseTaken(holder))) => denied("overlapping", holder),
             Some(Ok(Admitted::ClaimTaken(holder))) => denied("ran_elsewhere", holder),
-            Some(Ok(Admitted::Excluded(holder))) => denied("paused", holder),
+            Some(Ok(Admitted::Excluded(held))) => denied("paused", &held.holder().cloned()),
             Some(Err(error)) => ("store_unavailable", Some(error.to_string()), None),
             None => ("store_unavailable", Some("no answer".to_owned()), None),
         };

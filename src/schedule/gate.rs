@@ -107,7 +107,7 @@ pub(crate) fn decide<'a>(
         Ok(Admitted::Granted(grant)) => accept_grant(planned, grant, unused),
         Ok(Admitted::LeaseTaken(holder)) => Err(SkipReason::Overlapping(holder)),
         Ok(Admitted::ClaimTaken(holder)) => Err(SkipReason::RanElsewhere(holder)),
-        Ok(Admitted::Excluded(holder)) => Err(SkipReason::Paused(holder)),
+        Ok(Admitted::Excluded(pause)) => Err(SkipReason::Paused(pause.into_holder())),
         Err(error) => apply_outage_policy(planned, error),
     }
 }

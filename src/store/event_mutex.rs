@@ -339,13 +339,13 @@ pub(crate) fn extend_one<M: EventMutex + ?Sized>(mutex: &M, lease: &Lease, term:
     slot.take_answer(|lease| no_answer(format!("extend {}", lease.name()), None))
 }
 
-/// Looks at the name that excludes the admission, and at the claim; takes the lease, and then the claim. If the claim is not
+/// Looks at the names that exclude the admission, and at the claim; takes the lease, and then the claim. If the claim is not
 /// granted, the lease is given back.
 pub(crate) fn admit_in_steps<M: EventMutex + ?Sized>(mutex: &M, admission: &Admission) -> Result<Admitted, MutexError> {
-    if let Some(name) = admission.excluded_by()
-        && mutex.exists(name)?
-    {
-        return Ok(Admitted::Excluded(holder(mutex, name)));
+    for name in admission.excluded_by() {
+        if mutex.exists(name)? {
+            return Ok(Admitted::Excluded(Held::new(name.clone(), holder(mutex, name))));
+        }
     }
     if let Some(claim) = admission.claim()
         && mutex.exists(claim.name())?

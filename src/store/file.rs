@@ -31,6 +31,7 @@
 //! link; `directory/access.rs` says who may own them. The directory's mode is looked at whenever a file is opened, and not
 //! at a gate whose files are kept open.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -233,10 +234,10 @@ impl FileMutex {
         Ok(answer)
     }
 
-    /// Decides on an admission to the mutex of `name`. The record of the name that excludes it stays locked meanwhile.
+    /// Decides on an admission to the mutex of `name`. The records of the names that exclude it stay locked meanwhile.
     ///
-    /// That record is looked for under the lock of the first one. Whoever makes it later, and is excluded by what is granted
-    /// here, waits for that lock. Records are locked in the order of their names, so that no two processes wait for each other.
+    /// They are looked for under the lock of the first one. Whoever makes one later, and is excluded by what is granted here,
+    /// waits for that lock. Records are locked in the order of their names, so that no two processes wait for each other.
     fn decide_on_record(
         &self,
         files: &mut MutexFiles,
@@ -245,23 +246,34 @@ impl FileMutex {
     ) -> Result<Decided, FileError> {
         let (clock, MutexFiles { record, spare, .. }) = (&self.shared.clock, files);
         let mut locked = record.lock(clock)?;
-        let Some(excluding) = admission.excluded_by() else { return locked.admit(admission, None, spare) };
-        if excluding.mutex() == name.mutex() {
-            let excluded_by = locked.held_by(excluding)?;
-            return locked.admit(admission, excluded_by, spare);
+        let mut others = BTreeMap::new();
+        for excluding in admission.excluded_by().iter().filter(|excluding| excluding.mutex() != name.mutex()) {
+            let other = RecordFile::open(locked.directory(), excluding, clock.moment())?;
+            others.extend(other.map(|other| (excluding.mutex(), other)));
         }
-        match RecordFile::open(locked.directory(), excluding, clock.moment())? {
-            None => locked.admit(admission, None, spare),
-            Some(mut other) if name.mutex() < excluding.mutex() => {
-                let mut other = other.lock(clock)?;
-                locked.admit(admission, other.held_by(excluding)?, spare)
+        let mut after = others.split_off(name.mutex());
+        let mut locked_others = BTreeMap::new();
+        if !others.is_empty() {
+            drop(locked);
+            for (mutex, other) in &mut others {
+                locked_others.insert(*mutex, other.lock(clock)?);
             }
-            Some(mut other) => {
-                drop(locked);
-                let mut other = other.lock(clock)?;
-                record.lock(clock)?.admit(admission, other.held_by(excluding)?, spare)
+            locked = record.lock(clock)?;
+        }
+        for (mutex, other) in &mut after {
+            locked_others.insert(*mutex, other.lock(clock)?);
+        }
+        for excluding in admission.excluded_by() {
+            let held = match locked_others.get_mut(excluding.mutex()) {
+                Some(other) => other.held_by(excluding)?,
+                None if excluding.mutex() == name.mutex() => locked.held_by(excluding)?,
+                None => None,
+            };
+            if held.is_some() {
+                return locked.admit(admission, held, spare);
             }
         }
+        locked.admit(admission, None, spare)
     }
 
     fn decide_on(&self, admission: &Admission) -> Result<Admitted, MutexError> {

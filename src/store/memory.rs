@@ -108,10 +108,10 @@ impl MemoryMutex {
 
     #[inline]
     fn decide_on(&self, state: &mut MemoryState, admission: &Admission, now: Moment) -> Admitted {
-        if let Some(name) = admission.excluded_by()
-            && let Some(held) = state.live(name, now)
-        {
-            return Admitted::Excluded(Some(held.holder(&self.clock, now)));
+        for name in admission.excluded_by() {
+            if let Some(held) = state.live(name, now) {
+                return Admitted::Excluded(Held::new(name.clone(), Some(held.holder(&self.clock, now))));
+            }
         }
         if let Some(claim) = admission.claim()
             && let Some(held) = state.live(claim.name(), now)

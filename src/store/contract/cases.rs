@@ -111,6 +111,8 @@ macro_rules! __contract_cases {
                 an_exclusion_is_looked_at_before_the_claim_and_the_lease
                 admissions_that_share_an_excluding_name_are_decided_one_by_one
                 an_admission_is_excluded_by_what_was_admitted_before_it
+                each_of_several_names_excludes
+                a_mark_is_admitted_with_another_and_given_back
             }
             tokens {
                 tokens_rise_over_forgetting

@@ -1,5 +1,6 @@
 //! The admission of a run: the question to a store, and its answer.
 
+use super::held::Held;
 use crate::lease::request::{Lease, LeaseRequest};
 use crate::lease::{holder::Holder, name::MutexName, owner::Owner, token::FencingToken};
 
@@ -24,18 +25,18 @@ use crate::lease::{holder::Holder, name::MutexName, owner::Owner, token::Fencing
 pub struct Admission {
     lease: Option<LeaseRequest>,
     claim: Option<LeaseRequest>,
-    unless: Option<MutexName>,
+    unless: Vec<MutexName>,
 }
 
 impl Admission {
     /// A lease alone.
     pub fn lease_only(lease: LeaseRequest) -> Self {
-        Self { lease: Some(lease), claim: None, unless: None }
+        Self { lease: Some(lease), claim: None, unless: Vec::new() }
     }
 
     /// A claim alone.
     pub fn claim_only(claim: LeaseRequest) -> Self {
-        Self { lease: None, claim: Some(claim), unless: None }
+        Self { lease: None, claim: Some(claim), unless: Vec::new() }
     }
 
     /// The lease or claim of this name alone.
@@ -57,10 +58,11 @@ impl Admission {
     /// # }
     /// ```
     pub fn both(lease: LeaseRequest, claim: LeaseRequest) -> Self {
-        Self { lease: Some(lease), claim: Some(claim), unless: None }
+        Self { lease: Some(lease), claim: Some(claim), unless: Vec::new() }
     }
 
-    /// The same, to be refused as [`Excluded`](Admitted::Excluded) while `name` is held, by whomever.
+    /// The same, to be refused as [`Excluded`](Admitted::Excluded) while `name` is held, by whomever. Several names exclude it
+    /// while one of them is held.
     ///
     /// ```
     /// use soloist::{Admission, Admitted, Clock, EventMutex, LeaseRequest, MemoryMutex, MutexName, Term};
@@ -75,18 +77,19 @@ impl Admission {
     /// # }
     /// ```
     #[must_use = "the admission itself stays as it is"]
-    pub fn unless(self, name: MutexName) -> Self {
-        Self { unless: Some(name), ..self }
+    pub fn unless(mut self, name: MutexName) -> Self {
+        self.unless.push(name);
+        self
     }
 
     #[cfg(any(feature = "redis", feature = "mysql", feature = "postgres"))]
     pub(crate) fn without_exclusion(&self) -> Self {
-        Self { unless: None, ..self.clone() }
+        Self { unless: Vec::new(), ..self.clone() }
     }
 
-    /// The name that excludes this admission while it is held, if there is one.
-    pub fn excluded_by(&self) -> Option<&MutexName> {
-        self.unless.as_ref()
+    /// The names that exclude this admission while they are held.
+    pub fn excluded_by(&self) -> &[MutexName] {
+        &self.unless
     }
 
     /// The lease that is asked for.
@@ -141,7 +144,7 @@ impl Admission {
 ///     Admitted::Granted(grant) => println!("ours, under token {}", grant.token()),
 ///     Admitted::LeaseTaken(holder) => println!("running already: {holder:?}"),
 ///     Admitted::ClaimTaken(holder) => println!("this occurrence is somebody else's: {holder:?}"),
-///     Admitted::Excluded(holder) => println!("not while this is held: {holder:?}"),
+///     Admitted::Excluded(held) => println!("not while {} is held: {:?}", held.name(), held.holder()),
 /// }
 /// # Ok(())
 /// # }
@@ -154,9 +157,8 @@ pub enum Admitted {
     LeaseTaken(Option<Holder>),
     /// Nothing was granted: the occurrence is claimed, by this holder where the store knows it.
     ClaimTaken(Option<Holder>),
-    /// Nothing was granted: the name that [excludes](Admission::unless) the admission is held, by this holder where the
-    /// store knows it.
-    Excluded(Option<Holder>),
+    /// Nothing was granted: this name, which [excludes](Admission::unless) the admission, is held.
+    Excluded(Held),
 }
 
 /// What was granted for one run.

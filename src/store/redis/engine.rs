@@ -49,10 +49,7 @@ impl Engine for RedisEngine {
             lease.name().mutex() == claim.name().mutex() && lease.owner() == claim.owner()
         });
         let is_of_its_mutex = |unless: &MutexName| unless.mutex() == admission.name().mutex();
-        of_one
-            && admission
-                .excluded_by()
-                .is_none_or(|unless| !self.by_slot.load(Ordering::Relaxed) || is_of_its_mutex(unless))
+        of_one && (!self.by_slot.load(Ordering::Relaxed) || admission.excluded_by().iter().all(is_of_its_mutex))
     }
 
     fn carry_out(&self, turn: &mut ServerTurn<Connection>, asked: Asked<'_>) -> Result<Answers, Failure> {
@@ -63,12 +60,9 @@ impl Engine for RedisEngine {
         let end_together = |one: &ReleaseRequest, next: &ReleaseRequest| {
             !by_slot && one.ending == next.ending && one.ending != Ending::NowIfItBegan
         };
-        let releases = calls(&releases, end_together, |release| (release.name.mutex(), None));
-        let admissions = calls(
-            admissions,
-            |_, _| !by_slot,
-            |admission| (admission.name().mutex(), admission.excluded_by().map(MutexName::mutex)),
-        );
+        let releases = calls(&releases, end_together, |release| (release.name.mutex(), &[]));
+        let admissions =
+            calls(admissions, |_, _| !by_slot, |admission| (admission.name().mutex(), admission.excluded_by()));
         let end = |call: &&[&ReleaseRequest]| script::end(call, &self.prefix, clock, until);
         let admit = |call: &&[&Admission]| script::admit(call, by_slot, &self.prefix, clock, until);
         let commands: Vec<Cmd> = releases.iter().map(end).chain(admissions.iter().map(admit)).collect();
@@ -130,16 +124,16 @@ fn ask(turn: &mut ServerTurn<Connection>, commands: &[Cmd]) -> Result<Vec<Value>
 fn calls<'c, 'a, T>(
     asked: &'c [&'a T],
     go_together: impl Fn(&T, &T) -> bool,
-    mutexes: impl Fn(&'a T) -> (&'a str, Option<&'a str>),
+    mutexes: impl Fn(&'a T) -> (&'a str, &'a [MutexName]),
 ) -> Vec<&'c [&'a T]> {
     let (mut own, mut excluding) = (HashSet::new(), HashSet::new());
     let in_one_call = |one: &&'a T, next: &&'a T| {
         let (mutex, unless) = mutexes(one);
         own.insert(mutex);
-        excluding.extend(unless);
+        excluding.extend(unless.iter().map(MutexName::mutex));
         let (mutex, unless) = mutexes(next);
         let is_apart =
-            !own.contains(mutex) && !excluding.contains(mutex) && unless.is_none_or(|name| !own.contains(name));
+            !own.contains(mutex) && !excluding.contains(mutex) && !unless.iter().any(|name| own.contains(name.mutex()));
         let is_one_call = is_apart && own.len() < CHUNK && go_together(one, next);
         if !is_one_call {
             (own, excluding) = Default::default();

@@ -12,6 +12,7 @@ use super::server_error::{not_understood, refused};
 use super::stored_holder::{held_for, held_since, holder};
 use crate::lease::{holder::Holder, request::LeaseRequest, term::Term, token::FencingToken};
 use crate::store::event_mutex::admission::{Admission, Admitted};
+use crate::store::event_mutex::held::Held;
 use crate::store::remote::engine::{Decision, Ending, ReleaseRequest, Released};
 use crate::store::remote::failure::Failure;
 use crate::store::remote::server_clock::{ServerClock, instant};
@@ -103,24 +104,28 @@ pub(super) fn admit(
     until: Moment,
 ) -> Cmd {
     let token_key = if by_slot { prefix.token_key_of(admissions[0].name()) } else { prefix.token_key() };
-    // The name that excludes an admission, unless it is the same as for the one before.
-    let excluding = |at: usize| {
-        let before = at.checked_sub(1).and_then(|before| admissions[before].excluded_by());
-        admissions[at].excluded_by().filter(|name| Some(*name) != before)
+    // Whether the names that exclude an admission are those of the one before.
+    let as_before = |at: usize| {
+        let before = at.checked_sub(1).map_or(&[][..], |before| admissions[before].excluded_by());
+        admissions[at].excluded_by() == before
     };
     let names = admissions.iter().enumerate().flat_map(|(at, admission)| {
-        [excluding(at), admission.claim().map(LeaseRequest::name), admission.lease().map(LeaseRequest::name)]
+        let excluding = if as_before(at) { &[] } else { admission.excluded_by() };
+        let asked = [admission.claim(), admission.lease()].into_iter().flatten().map(LeaseRequest::name);
+        excluding.iter().chain(asked)
     });
-    let mut call = ADMIT.call(iter::once(token_key).chain(names.flatten().map(|name| prefix.key(name))));
+    let mut call = ADMIT.call(iter::once(token_key).chain(names.map(|name| prefix.key(name))));
     let now = write_window(&mut call, clock, until);
     call.arg(held_since(now)).arg(TOKEN_KEPT_MS);
     let mut before = String::new();
     for (at, admission) in admissions.iter().enumerate() {
         let ms = |request: Option<&LeaseRequest>| request.map_or(0, |request| millis(request.term()));
         let (claim_ms, lease_ms) = (ms(admission.claim()), ms(admission.lease()));
-        let is_another = excluding(at).is_some();
-        let excluded = u8::from(admission.excluded_by().is_some()) + u8::from(is_another);
-        let text = format!("@{claim_ms} {lease_ms} {excluded} {}", admission.owner());
+        let (is_another, owner) = (!as_before(at), admission.owner());
+        let text = match admission.excluded_by().len() {
+            excluding if is_another => format!("@{claim_ms} {lease_ms} {excluding} {owner}"),
+            _ => format!("@{claim_ms} {lease_ms} = {owner}"),
+        };
         let (attributes, serial) = text.split_at(text.rfind('-').map_or(0, |dash| dash + 1));
         if is_another || attributes != before {
             attributes.clone_into(&mut before);
@@ -160,11 +165,18 @@ pub(super) fn decided(
 /// What is said about an admission that was not granted just now.
 fn exceptional(exception: &Value, admission: &Admission, time: i64) -> Result<Decision, Failure> {
     let parts = exception.as_sequence().unwrap_or_default();
-    let [_, Value::BulkString(what), Value::BulkString(entry), Value::Int(left)] = parts else {
+    let [_, Value::BulkString(what), Value::BulkString(entry), Value::Int(left), which @ ..] = parts else {
         return Err(not_understood(exception));
     };
+    let excluding = |which: &[Value]| {
+        let [Value::Int(which)] = which else { return None };
+        admission.excluded_by().get(usize::try_from(*which).ok()?.checked_sub(1)?)
+    };
     Ok(match (&what[..], holder(entry, *left, instant(time))) {
-        (b"excluded", holder) => Ok(Admitted::Excluded(holder.ok())),
+        (b"excluded", holder) => {
+            let name = excluding(which).ok_or_else(|| not_understood(exception))?;
+            Ok(Admitted::Excluded(Held::new(name.clone(), holder.ok())))
+        }
         (_, Err(foreign)) => Err(foreign),
         (b"lease", Ok(holder)) => Ok(Admitted::LeaseTaken(Some(holder))),
         (b"claim", Ok(holder)) => Ok(Admitted::ClaimTaken(Some(holder))),

@@ -89,17 +89,18 @@ impl<E: Engine> ServerMutex<E> {
         }
     }
 
-    /// Decides on one that is not one step: a node of a cluster looks for the excluding name first.
+    /// Decides on one that is not one step: a node of a cluster looks for the excluding names first.
     fn admit_apart(&self, admission: &Admission) -> Result<Admitted, MutexError> {
         let alone = admission.without_exclusion();
         if !self.engine().is_one_step(&alone) {
             return admit_in_steps(self, admission);
         }
-        let held = admission.excluded_by().map(|name| self.held(Names::Exactly(name))).transpose()?;
-        match held.and_then(|mut held| held.pop()) {
-            Some(held) => Ok(Admitted::Excluded(held.into_holder())),
-            None => alone.ask(self),
+        for name in admission.excluded_by() {
+            if let Some(held) = self.held(Names::Exactly(name))?.pop() {
+                return Ok(Admitted::Excluded(held));
+            }
         }
+        alone.ask(self)
     }
 
     fn admitted(&self, admission: &Admission, decided: Result<Decided, Failure>) -> Result<Admitted, MutexError> {

@@ -8,6 +8,7 @@ use super::statements::{Statements, list};
 use crate::lease::holder::{Holder, this_host};
 use crate::lease::request::{Lease, LeaseRequest};
 use crate::store::event_mutex::admission::{Admission, Admitted};
+use crate::store::event_mutex::held::Held;
 use crate::store::remote::engine::Decision;
 use crate::store::remote::server_clock::instant;
 use crate::time::clock::moment::Moment;
@@ -47,20 +48,21 @@ impl AdmissionPlan {
             let found = || look.holds(key).map(|entry| entry.holder(name, look.now)).transpose();
             granted(key).map_or_else(found, |holder| Ok(Some(holder)))
         };
-        let excluding = admission.excluded_by().map(|name| (name, RowKey::of(name)));
-        if let Some((name, key)) = &excluding
-            && let Some(holder) = holder(name, key)?
-        {
-            return Ok(Admitted::Excluded(Some(holder)));
+        let excluding: Vec<RowKey> = admission.excluded_by().iter().map(RowKey::of).collect();
+        for (name, key) in admission.excluded_by().iter().zip(&excluding) {
+            if let Some(holder) = holder(name, key)? {
+                return Ok(Admitted::Excluded(Held::new(name.clone(), Some(holder))));
+            }
         }
         for ((request, key), ours) in asked.iter().zip(ours) {
             let holder = if ours.is_some() { granted(key) } else { holder(request.name(), key)? };
             if holder.is_some() {
-                let taken = if request.name().is_claim() { Admitted::ClaimTaken } else { Admitted::LeaseTaken };
+                let is_the_claim = admission.claim().is_some_and(|claim| claim.name() == request.name());
+                let taken = if is_the_claim { Admitted::ClaimTaken } else { Admitted::LeaseTaken };
                 return Ok(taken(holder));
             }
         }
-        self.excluding.extend(excluding.map(|(_, key)| key));
+        self.excluding.extend(excluding);
         self.rows.extend(asked.into_iter().map(|(request, key)| (key, request.granted(look.next))));
         Ok(Admitted::Granted(admission.granted(look.next)))
     }

@@ -103,7 +103,7 @@ impl<S: Session> SqlEngine<S> {
         let until = turn.attempt.until;
         let asked = admissions.iter().flat_map(|admission| [admission.claim(), admission.lease()]).flatten();
         let asked: BTreeSet<RowKey> = asked.map(|request| RowKey::of(request.name())).collect();
-        let excluding = admissions.iter().filter_map(|admission| admission.excluded_by()).map(RowKey::of).collect();
+        let excluding = admissions.iter().flat_map(|admission| admission.excluded_by()).map(RowKey::of).collect();
         let (mut tries, mut last): (_, Option<(Snapshot, Option<Wait>)>) = (1, None);
         loop {
             let look = self.look_and_shorten(turn, &asked, &excluding)?;

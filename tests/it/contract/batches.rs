@@ -32,8 +32,14 @@ enum Flaw {
     ExcludesBeyondItsTerm,
     /// Where one admission of a batch is excluded, all are.
     ExcludesAll,
+    /// Of several names, only the first excludes.
+    ExcludesByTheFirst,
+    /// It names another name than the one that excludes.
+    ExcludesByAnother,
     /// All exclusions of a batch are looked at before anything is granted.
     ExcludesAtOnce,
+    /// Of a lease and a claim, it grants what is free.
+    GrantsHalf,
     /// It admits before it gives back.
     AdmitsFirst,
     /// All releases of a batch have the rest of the first.
@@ -96,7 +102,17 @@ impl Flawed {
     }
 
     fn admit(&self, asked: &Admission) -> Result<Admitted, MutexError> {
-        let Some(name) = asked.excluded_by() else { return asked.ask(&self.memory) };
+        if self.flaw == Flaw::GrantsHalf && asked.lease().is_some_and(|lease| lease.name().is_claim()) {
+            let admitted = asked.ask(&self.memory)?;
+            if let Admitted::LeaseTaken(_) = admitted {
+                asked.claim().into_iter().for_each(|claim| drop(self.memory.create(claim)));
+            }
+            return Ok(admitted);
+        }
+        let names = asked.excluded_by();
+        let Some(name) = names.iter().find(|name| self.memory.exists(name).unwrap()).or(names.first()) else {
+            return asked.ask(&self.memory);
+        };
         let unconditional = match (asked.lease().cloned(), asked.claim().cloned()) {
             (Some(lease), Some(claim)) => Admission::both(lease, claim),
             (Some(lease), None) => Admission::lease_only(lease),
@@ -105,6 +121,7 @@ impl Flawed {
         };
         match self.flaw {
             Flaw::IgnoresExclusions => return unconditional.ask(&self.memory),
+            Flaw::ExcludesByTheFirst => return unconditional.unless(names[0].clone()).ask(&self.memory),
             Flaw::ExcludesLast => match unconditional.ask(&self.memory)? {
                 Admitted::Granted(grant) => {
                     [grant.lease(), grant.claim()].into_iter().flatten().for_each(|it| drop(self.memory.forget(it)));
@@ -112,16 +129,19 @@ impl Flawed {
                 refused => return Ok(refused),
             },
             Flaw::ExcludesBeyondItsTerm if self.created.lock().unwrap().iter().any(|lease| lease.name() == name) => {
-                return Ok(Admitted::Excluded(None));
+                return Ok(excluded(name));
             }
             Flaw::ExcludesForEver if !self.memory.exists(name)? && self.excluded.lock().unwrap().contains(name) => {
-                return Ok(Admitted::Excluded(None));
+                return Ok(excluded(name));
             }
             _ => {}
         }
         let mut admitted = asked.ask(&self.memory)?;
         match (&mut admitted, self.flaw) {
-            (Admitted::Excluded(holder), Flaw::ExcludesByNobody) => *holder = None,
+            (Admitted::Excluded(held), Flaw::ExcludesByNobody) => *held = Held::new(name.clone(), None),
+            (Admitted::Excluded(held), Flaw::ExcludesByAnother) => {
+                *held = Held::new(name.mark("another", "name"), held.holder().cloned());
+            }
             (Admitted::Excluded(_), Flaw::ConsumesTheClaim) => {
                 asked.claim().into_iter().for_each(|claim| drop(self.memory.create(claim)));
             }
@@ -216,16 +236,18 @@ impl EventMutex for Flawed {
             slot.fill(answered.answer().cloned().unwrap());
         }
         let is_excluded = |slot: &Slot<Admission, Admitted>| {
-            slot.asked().excluded_by().is_some_and(|name| self.memory.exists(name).unwrap())
+            slot.asked().excluded_by().iter().any(|name| self.memory.exists(name).unwrap())
         };
         let any_is_excluded = admissions.iter().any(is_excluded);
         let excluded_before: Vec<bool> = admissions.iter().map(is_excluded).collect();
         let left_out = usize::from(self.flaw == Flaw::LeavesOneOut);
         let count = admissions.len().saturating_sub(left_out);
-        for (slot, excluded) in admissions.iter_mut().zip(excluded_before).take(count) {
+        for (slot, is_excluded) in admissions.iter_mut().zip(excluded_before).take(count) {
             let answer = match self.flaw {
-                Flaw::ExcludesAll if any_is_excluded => Ok(Admitted::Excluded(None)),
-                Flaw::ExcludesAtOnce if !excluded => {
+                Flaw::ExcludesAll if any_is_excluded && !is_excluded => {
+                    Ok(excluded(slot.asked().lease().unwrap().name()))
+                }
+                Flaw::ExcludesAtOnce if !is_excluded => {
                     Admission::lease_only(slot.asked().lease().cloned().unwrap()).ask(&self.memory)
                 }
                 _ => self.admit(slot.asked()),
@@ -259,6 +281,10 @@ impl EventMutex for Flawed {
     fn break_lease(&self, name: &MutexName) -> Result<Broken, MutexError> {
         self.memory.break_lease(name)
     }
+}
+
+fn excluded(name: &MutexName) -> Admitted {
+    Admitted::Excluded(Held::new(name.clone(), None))
 }
 
 impl Harness for Flawed {
@@ -296,6 +322,12 @@ super::finds! { Flawed::with, Flaw;
         ExcludesAll "admissions that share the name that excludes them are decided one by one",
         LeavesOneOut "each question gets an answer",
         IgnoresExclusions "admissions that share the name that excludes them are decided one by one";
+    each_of_several_names_excludes:
+        ExcludesByTheFirst "an admission is excluded while the name is held",
+        ExcludesByAnother "an admission that is excluded says by which name",
+        ExcludesAll "a name excludes those admissions of a batch that say so, and no others";
+    a_mark_is_admitted_with_another_and_given_back:
+        GrantsHalf "an admission that lost one of two marks leaves the other free";
     an_admission_is_excluded_by_what_was_admitted_before_it:
         ExcludesAtOnce "of two admissions in one batch that exclude each other the first is granted";
     a_batch_gives_back_before_it_admits:

@@ -73,7 +73,7 @@ fn a_name_that_was_never_asked_for_excludes_nothing_and_gets_no_file() {
     assert_eq!(files(store.path()).len(), 2, "a record and a life file");
     take(&store.mutex, &store.request(&paused));
     let import = Admission::lease_only(store.request(&name("import"))).unless(paused.clone());
-    assert!(matches!(import.ask(&store.mutex), Ok(Admitted::Excluded(Some(_)))));
+    assert!(matches!(import.ask(&store.mutex), Ok(Admitted::Excluded(_))));
     assert!(store.mutex.break_lease(&paused).unwrap().is_freed());
     admitted(&store.mutex, &import);
 }
@@ -84,12 +84,14 @@ fn a_name_of_the_same_mutex_excludes_within_one_record() {
     let (mark, claim) = (reports().mark("reports", "paused"), reports().claim("reports", noon()));
     let both = store.both(&reports(), &claim).unless(mark.clone());
     take(&store.mutex, &store.request(&mark));
-    assert!(matches!(both.ask(&store.mutex), Ok(Admitted::Excluded(Some(_)))));
+    assert!(matches!(both.ask(&store.mutex), Ok(Admitted::Excluded(_))));
     assert!(store.mutex.break_lease(&mark).unwrap().is_freed());
     let grant = admitted(&store.mutex, &both);
     let claim = Admission::claim_only(store.request(&reports().claim("other", noon())));
     let excluded = claim.unless(reports()).ask(&store.mutex).unwrap();
-    assert!(matches!(excluded, Admitted::Excluded(Some(holder)) if holder.owner() == grant.lease().unwrap().owner()));
+    assert!(
+        matches!(excluded, Admitted::Excluded(held) if held.holder().unwrap().owner() == grant.lease().unwrap().owner())
+    );
 }
 
 #[test]
@@ -101,7 +103,10 @@ fn a_holder_that_a_torn_record_does_not_name_excludes_as_long_as_it_lives() {
     for text in ["a", "z"] {
         let wanted = name(text);
         let admission = unless(&store, [&wanted, &reports()]);
-        assert!(matches!(admission.ask(&store.mutex), Ok(Admitted::Excluded(None))), "{wanted}");
+        assert!(
+            matches!(admission.ask(&store.mutex), Ok(Admitted::Excluded(held)) if held.holder().is_none()),
+            "{wanted}"
+        );
     }
     drop(other);
     admitted(&store.mutex, &unless(&store, [&name("a"), &reports()]));

@@ -338,7 +338,7 @@ pub(super) fn admissions_that_share_an_excluding_name_are_decided_one_by_one<H: 
     for (admission, answer) in admissions.iter().zip(answers) {
         match answer {
             Admitted::LeaseTaken(holder) => subject.is_told(&running, holder.as_ref(), promise),
-            Admitted::Excluded(holder) => subject.is_told(&held, holder.as_ref(), promise),
+            Admitted::Excluded(held_name) => subject.is_told(&held, held_name.holder(), promise),
             admitted => {
                 granted(admission, admitted).lease().iter().for_each(|lease| subject.is_held_by(lease, promise));
             }
@@ -363,11 +363,62 @@ pub(super) fn an_admission_is_excluded_by_what_was_admitted_before_it<H: Harness
     let lease = |at: usize| Admission::lease_only(subject.request(&names[at])).unless(names[1 - at].clone());
     let answers = subject.admit_all(&[lease(0), lease(1)]);
     let promise = "of two admissions in one batch that exclude each other the first is granted";
-    let [Admitted::Granted(first), Admitted::Excluded(holder)] = &answers[..] else {
+    let [Admitted::Granted(first), Admitted::Excluded(held)] = &answers[..] else {
         broken(promise, &names[0], format_args!("the store answered {answers:?}"));
     };
-    first.lease().iter().for_each(|first| subject.is_told(first, holder.as_ref(), promise));
+    first.lease().iter().for_each(|first| subject.is_told(first, held.holder(), promise));
     subject.is_free(&names[1], promise);
+}
+
+pub(super) fn each_of_several_names_excludes<H: Harness>(subject: &Subject<H>) {
+    let names = excluding_names(subject);
+    let [first, second] = ["excluded", "next"].map(|text| subject.name(text));
+    let unless = |name: &MutexName, excluding: &[MutexName]| {
+        excluding.iter().cloned().fold(Admission::lease_only(subject.request(name)), Admission::unless)
+    };
+    let promise = "a name excludes those admissions of a batch that say so, and no others";
+    for (number, excluding) in names.iter().enumerate() {
+        let held = subject.create(excluding);
+        is_excluded(subject, &held, &unless(&first, &names));
+        let others: Vec<MutexName> = names.iter().filter(|name| *name != excluding).cloned().collect();
+        let third = subject.name(format_args!("third {number}"));
+        let batch = [unless(&first, &names), unless(&third, &others), unless(&second, &names)];
+        let answers = subject.admit_all(&batch);
+        let [Admitted::Excluded(one), Admitted::Granted(granted), Admitted::Excluded(two)] = &answers[..] else {
+            broken(promise, excluding, format_args!("the store answered {answers:?}"));
+        };
+        for by in [one, two] {
+            must(by.name() == excluding, promise, excluding, format_args!("the store answered {answers:?}"));
+            subject.is_told(&held, by.holder(), promise);
+        }
+        granted.lease().iter().for_each(|lease| subject.gives_back(lease));
+        subject.gives_back(&held);
+    }
+    subject.is_admitted(&unless(&first, &names));
+}
+
+/// A place in a queue, and what says that an occurrence is in it.
+pub(super) fn a_mark_is_admitted_with_another_and_given_back<H: Harness>(subject: &Subject<H>) {
+    let name = subject.name("queued");
+    let [place, first, second] = ["place", "first", "second"].map(|text| name.mark("event", text));
+    let queued = |note: &MutexName| subject.both(&place, note);
+    let grant = subject.is_admitted(&queued(&first));
+    let held: Vec<&Lease> = [grant.lease(), grant.claim()].into_iter().flatten().collect();
+    must(held.len() == 2, "two marks are granted together", &place, format_args!("got {grant:?}"));
+    for lease in &held {
+        subject.is_held_by(lease, "what was admitted is held");
+    }
+    is_claim_taken(subject, held[1], &subject.both(&name.mark("event", "free place"), &first));
+    is_lease_taken(subject, held[0], &queued(&second));
+    subject.is_free(&second, "an admission that lost one of two marks leaves the other free");
+    subject.is_free(&name, "a mark leaves the lease free");
+    if subject.can_not_extend().is_none() {
+        must(subject.extend(held[0], long()), "a mark is renewed as a lease is", &place, "extend answered false");
+    }
+    subject.gives_back(held[0]);
+    subject.is_free(&place, "a mark that was given back is free");
+    subject.is_held_by(held[1], "a mark stays when the other is given back");
+    subject.is_admitted(&queued(&second));
 }
 
 /// Names that exclude: the lease of another mutex, the mark of another, a mark beside the lease that is asked for.
@@ -399,7 +450,11 @@ fn is_claim_taken<H: Harness>(subject: &Subject<H>, held: &Lease, admission: &Ad
 #[track_caller]
 fn is_excluded<H: Harness>(subject: &Subject<H>, held: &Lease, admission: &Admission) {
     match subject.admit(admission) {
-        Admitted::Excluded(holder) => subject.is_told(held, holder.as_ref(), "a refusal names the holder"),
+        Admitted::Excluded(by) => {
+            let promise = "an admission that is excluded says by which name";
+            must(by.name() == held.name(), promise, held.name(), format_args!("the store answered {}", by.name()));
+            subject.is_told(held, by.holder(), "a refusal names the holder");
+        }
         admitted => {
             let promise = "an admission is excluded while the name is held";
             broken(promise, held.name(), format_args!("the store answered {admitted:?}"))

@@ -107,7 +107,7 @@ impl LockedRecord<'_> {
         self.paths.directory()
     }
 
-    /// Grants all of `admission` or nothing, unless somebody holds the name that excludes it. The claim is asked before the
+    /// Grants all of `admission` or nothing, unless somebody holds a name that excludes it. The claim is asked before the
     /// lease: a server that comes late is told so, also while another one runs.
     pub(crate) fn admit(
         &mut self,
@@ -117,7 +117,7 @@ impl LockedRecord<'_> {
     ) -> Result<Decided, FileError> {
         let refused = |answer| Ok(Decided { answer, life: None, superseded: None });
         if let Some(held) = excluded_by {
-            return refused(Admitted::Excluded(held.into_holder()));
+            return refused(Admitted::Excluded(held));
         }
         let mut room = None;
         if let Some(claim) = admission.claim() {

@@ -2,19 +2,19 @@
 --
 -- KEYS[1]  the last token that was granted
 -- KEYS     behind it for each admission its claim and its lease, as far as it has them; before the first of those that are
---          excluded by a name, that name; no admission of this call changes a name that excludes another
+--          excluded by the same names, these names; no admission of this call changes a name that excludes another
 -- ARGV[1]  the time of this server, in microseconds with 16 digits, before which it was not asked
 -- ARGV[2]  that from which on nobody waits for the answer
 -- ARGV[3]  what an entry says about its holder, behind the owner, the token and the term
 -- ARGV[4]  how long the token outlives its grant, in milliseconds
 -- ARGV     behind it for each admission the number at the end of its owner; before that, where it is not as it was for the
---          one before: '@' and the terms of its claim and of its lease in milliseconds, 0 if it has none; 0, 1 if what
---          excludes the one before excludes it too, or 2 if the next key does; and the rest of its owner. Few are different,
+--          one before: '@' and the terms of its claim and of its lease in milliseconds, 0 if it has none; how many of the
+--          next keys exclude it, or '=' if what excludes the one before does; and the rest of its owner. Few are different,
 --          and each text costs its time.
 --
 -- Returns the time of this server in microseconds, the token of all that is granted, and for each exception its number
 -- from 1 on, why, an entry, and the milliseconds that it has left: 'claim' or 'lease' was taken; 'excluded', with an empty
--- text where what excludes is no text; 'ours' was granted before to the same owner, whose answer was lost. Where the server
+-- text where what excludes is no text, and which of the names that exclude it that is, from 1 on; 'ours' was granted before to the same owner, whose answer was lost. Where the server
 -- takes no writes, its error is the answer; where the last token is damaged, that is an error too. Whoever asked too late, or
 -- before the clock was set back, gets the error LATE: nothing was done.
 --
@@ -72,13 +72,18 @@ local function taken(number, what, key, owner)
   end
 end
 
--- What excludes: the entry at a key and the milliseconds that it has left, whatever it is; nothing if there is none.
-local function held(key)
-  local found = redis.pcall('GET', key)
-  if type(found) == 'string' then
-    return { found, call('PTTL', key) }
+-- What excludes: the entry at the first of these keys that has one, whatever it is, the milliseconds that it has left, and
+-- which key that is; nothing if there is none.
+local function held(from, count)
+  for which = 1, count do
+    local key = keys[from + which]
+    local found = redis.pcall('GET', key)
+    if type(found) == 'string' then
+      return { found, call('PTTL', key), which }
+    elseif found then
+      return { '', -1, which }
+    end
   end
-  return found and { '', -1 }
 end
 
 local at, number = 1, 0
@@ -87,21 +92,19 @@ local claim_entry, lease_entry
 for arg = 5, #args do
   local text = args[arg]
   if byte(text) == 64 then -- @
-    local is_excluded
-    claim_term, lease_term, is_excluded, process = match(text, '^@(%d+) (%d+) (%d) (%S+)$')
+    local excluding
+    claim_term, lease_term, excluding, process = match(text, '^@(%d+) (%d+) (%S+) (%S+)$')
     claim_term, lease_term = claim_term ~= '0' and claim_term, lease_term ~= '0' and lease_term
     claim_entry = claim_term and granted .. claim_term .. args[3]
     lease_entry = lease_term and granted .. lease_term .. args[3]
-    if is_excluded == '0' then
-      excluded = nil
-    elseif is_excluded == '2' then
-      at = at + 1
-      excluded = held(keys[at])
+    if excluding ~= '=' then
+      excluded = held(at, tonumber(excluding))
+      at = at + tonumber(excluding)
     end
   elseif excluded then
     number = number + 1
     at = at + (claim_term and 1 or 0) + (lease_term and 1 or 0)
-    answer[#answer + 1] = { number, 'excluded', excluded[1], excluded[2] }
+    answer[#answer + 1] = { number, 'excluded', excluded[1], excluded[2], excluded[3] }
   else
     number = number + 1
     local claim_key, lease_key, claim, lease, claimed, leased
