@@ -116,6 +116,7 @@ pub use base::error::{BoxError, InvalidOptions, MutexError, MutexErrorKind};
 pub use event::add_error::{AddError, AddErrorKind};
 pub use event::definition::Event;
 pub use event::outage_policy::OutagePolicy;
+pub use event::protection::overlap::Overlap;
 pub use hold::guard::LeaseGuard;
 pub use lease::holder::Holder;
 pub use lease::name::{InvalidName, MutexName};

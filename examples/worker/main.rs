@@ -25,7 +25,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use chrono::{DateTime, SecondsFormat, TimeDelta, Utc};
 use lexopt::ValueExt;
 use serde_json::{Value, json};
-use soloist::{CancelReason, Entry, Event, Period, Report, Run, Schedule, Shutdown, TaskOutcome, Verdict};
+use soloist::{CancelReason, Entry, Event, Overlap, Period, Report, Run, Schedule, Shutdown, TaskOutcome, Verdict};
 
 const USAGE: &str = "usage: worker --store URL [options]
   --store URL                      memory:, file:/path, or with the feature that is called so redis://host,
@@ -42,6 +42,8 @@ const USAGE: &str = "usage: worker --store URL [options]
   --hold-at-least SECONDS          for how long it is held, however soon the task has ended
   --on-one-server                  each occurrence starts once
   --once-per PERIOD                of the occurrences in an hour, day, week or month one starts
+  --on-overlap POLICY              of the occurrences that meet a run, one waits for its turn (queue-one), or as many as N
+                                   (queue-all=N); it goes with --without-overlapping
   --catch-up SECONDS               an occurrence that nobody ran is made up for within so long, 60 at least; it goes with
                                    --on-one-server or --once-per
   --work-ms N                      how long the task takes (0)
@@ -110,6 +112,7 @@ struct Options {
     hold_at_least: Option<Duration>,
     on_one_server: bool,
     once_per: Option<Period>,
+    on_overlap: Overlap,
     catch_up: Option<Duration>,
     work: Duration,
     until: Option<PathBuf>,
@@ -147,6 +150,7 @@ impl Options {
             hold_at_least: None,
             on_one_server: false,
             once_per: None,
+            on_overlap: Overlap::Skip,
             catch_up: None,
             work: Duration::ZERO,
             until: None,
@@ -181,6 +185,7 @@ impl Options {
                 Long("hold-at-least") => options.hold_at_least = Some(seconds(&arguments.value()?)?),
                 Long("on-one-server") => options.on_one_server = true,
                 Long("once-per") => options.once_per = Some(period(&arguments.value()?.string()?)?),
+                Long("on-overlap") => options.on_overlap = overlap(&arguments.value()?.string()?)?,
                 Long("catch-up") => options.catch_up = Some(seconds(&arguments.value()?)?),
                 Long("work-ms") => options.work = Duration::from_millis(arguments.value()?.parse()?),
                 Long("until") => options.until = Some(arguments.value()?.into()),
@@ -225,6 +230,14 @@ fn period(name: &str) -> Result<Period, Box<dyn Error>> {
         "week" => Ok(Period::Week),
         "month" => Ok(Period::Month),
         _ => Err(format!("--once-per {name:?} is none of hour, day, week and month").into()),
+    }
+}
+
+fn overlap(policy: &str) -> Result<Overlap, Box<dyn Error>> {
+    match policy.split_once('=') {
+        None if policy == "queue-one" => Ok(Overlap::QueueOne),
+        Some(("queue-all", places)) => Ok(Overlap::QueueAll(places.parse()?)),
+        _ => Err(format!("--on-overlap {policy:?} is neither queue-one nor queue-all=N").into()),
     }
 }
 
@@ -290,6 +303,9 @@ fn event(options: &Options, name: String) -> Event {
     }
     if let Some(period) = &options.once_per {
         event = event.once_per(period.clone());
+    }
+    if options.on_overlap != Overlap::Skip {
+        event = event.on_overlap(options.on_overlap);
     }
     if let Some(window) = options.catch_up {
         event = event.catch_up(window);

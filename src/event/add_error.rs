@@ -215,6 +215,24 @@ pub enum AddErrorKind {
          the store is back, so leave out one of the two"
     )]
     CatchUpUnprotected,
+    /// It says what becomes of an overlap, and has no lease that prevents one.
+    #[error("it has an `on_overlap(..)`, but no lease: add `without_overlapping()`")]
+    OverlapWithoutLease,
+    /// Its store can't extend a lease, and so can't keep a place in a queue.
+    #[error(
+        "its store says that it can't extend a lease (`EventMutex::describe`), so that it can't keep a place in a queue: \
+         leave out the `on_overlap(..)`"
+    )]
+    CannotQueue,
+    /// Its queue is too short or too long.
+    #[error("a queue of {0} is none of 1 to 100")]
+    QueueLength(usize),
+    /// It waits for too short or too long a time.
+    #[error("a wait within {0:?} of its occurrence is outside of a second to a day")]
+    Within(Duration),
+    /// It says for how long it waits, and does not wait.
+    #[error("it has a `within(..)`, and nothing to wait for: add `on_overlap(Overlap::QueueOne)`")]
+    WithinWithoutQueue,
     /// It has a policy for outages of its store, and no protection.
     #[error(
         "it has an `on_outage(..)`, and no protection that a store is asked for: add `without_overlapping()`, \

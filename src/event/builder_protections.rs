@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::definition::Event;
 use super::outage_policy::OutagePolicy;
+use super::protection::overlap::Overlap;
 use crate::store::{event_mutex::EventMutex, handle::Store};
 use crate::time::period::Period;
 
@@ -64,6 +65,46 @@ impl Event {
     /// all.
     pub fn hold_at_least(self, length: Duration) -> Self {
         self.say("hold_at_least", length, |event| &mut event.protections.hold_at_least)
+    }
+
+    /// What becomes of an occurrence that meets a run of the event, wherever in the fleet that is: it is skipped, which is
+    /// the default, or waits for its turn in a [queue](Overlap). It goes with
+    /// [`without_overlapping`](Self::without_overlapping), and makes the event run [on one
+    /// server](Self::on_one_server). The store must be able to extend a lease, as all built-in stores are.
+    ///
+    /// An occurrence that waits delays no other event: it has a thread of its own, which asks the store about once a second,
+    /// and [`run_due`](crate::Schedule::run_due) returns when it has run. Until then no later occurrence of the event starts
+    /// before it. It waits [`within`](Self::within) a time; after that it is skipped as
+    /// [`QueuedTooLong`](crate::SkipReason::QueuedTooLong). Servers that come second with an occurrence that waits skip it as
+    /// [`Queued`](crate::SkipReason::Queued), and those that find no room as [`QueueFull`](crate::SkipReason::QueueFull).
+    ///
+    /// If the server that waits is killed, shut down or paused, another one takes the occurrence over in its next tick.
+    /// Events that share a [`mutex_name`](Self::mutex_name) share its queue. Runs [by hand](crate::Schedule::run) do not wait.
+    ///
+    /// ```
+    /// use soloist::{Event, Overlap};
+    ///
+    /// let event = Event::call("import", |_| {}).every_minute().without_overlapping().on_overlap(Overlap::QueueAll(3));
+    /// ```
+    pub fn on_overlap(self, overlap: Overlap) -> Self {
+        self.say("on_overlap", overlap, |event| &mut event.protections.on_overlap)
+    }
+
+    /// How long after its occurrence an event that waits in a [queue](Self::on_overlap) may still start: from a second to a
+    /// day. The default is until the next occurrence is near, and an hour at most.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use soloist::{Event, Overlap};
+    ///
+    /// let event = Event::call("import", |_| {})
+    ///     .hourly()
+    ///     .without_overlapping()
+    ///     .on_overlap(Overlap::QueueOne)
+    ///     .within(Duration::from_secs(20 * 60));
+    /// ```
+    pub fn within(self, time: Duration) -> Self {
+        self.say("within", time, |event| &mut event.protections.within)
     }
 
     /// What to do when the store gives no decision: it does not answer, or what it keeps under this name can't be used.

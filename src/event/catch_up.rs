@@ -1,5 +1,8 @@
 //! Making up for missed occurrences: which occurrence may have been missed, as far as this process knows.
 //!
+//! An occurrence that was waited for in a queue, by a process that has died, is made up for as well: the note that it left says
+//! so.
+//!
 //! An occurrence was missed if it is the latest one, lies within the window, and nobody has claimed it. A store that first
 //! saw the event after that occurrence can't know that, so each event has a mark in its store, whose age tells since when
 //! the store knows it. The mark's name encodes the timetable, the kind of claim and the window: if one of them changes,
@@ -10,7 +13,7 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 
-use super::protection::{MINUTE, Protection};
+use super::protection::{MINUTE, Protection, overlap::Queue};
 use crate::lease::name::MutexName;
 use crate::observe::skip_reason::SkipReason;
 use crate::time::{clock::Clock, clock::moment::Moment, timetable::Timetable};
@@ -18,7 +21,8 @@ use crate::time::{clock::Clock, clock::moment::Moment, timetable::Timetable};
 /// How an event makes up for missed occurrences, and what this process knows of them.
 pub(crate) struct CatchUp {
     pub(crate) window: Duration,
-    pub(crate) mark: MutexName,
+    /// `None`: only what was waited for is made up for.
+    pub(crate) mark: Option<MutexName>,
     known: Mutex<KnownRuns>,
 }
 
@@ -54,7 +58,12 @@ impl CatchUp {
         let claim = protection.claim.as_ref()?;
         let text = format!("seen {timetable}, {claim}, {}s", window.as_secs_f64());
         let mark = protection.mutex.mark(Arc::clone(event), text);
-        Some(Self { window, mark, known: Mutex::default() })
+        Some(Self { window, mark: Some(mark), known: Mutex::default() })
+    }
+
+    /// Makes up for what was waited for in this queue.
+    pub(crate) fn of_queue(queue: &Queue) -> Self {
+        Self { window: queue.longest_wait(), mark: None, known: Mutex::default() }
     }
 
     /// The occurrence that may have been missed, as of this `minute`, now in progress. Asks no store. `None`: there is none,

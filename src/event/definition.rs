@@ -9,8 +9,8 @@ use chrono::{DateTime, Utc};
 use super::add_error::{AddError, AddErrorKind};
 use super::catch_up::CatchUp;
 use super::filter::{Environments, Filter, windows_of};
+use super::protection::protection_request::ProtectionRequest;
 use super::protection::{LeaseTerms, Protection, claim_window};
-use super::protection_request::ProtectionRequest;
 use crate::lease::{name::MutexName, term::Term};
 use crate::observe::{outcome::RunOutcome, outcome::hook_failure::Hook};
 use crate::store::handle::Store;
@@ -471,11 +471,13 @@ impl Event {
             command.check().map_err(|error| refuse(AddErrorKind::Command(error)))?;
         }
         check_grace(&self.work, protection.lease).map_err(refuse)?;
+        let longest_wait = protection.queue.as_ref().and_then(|queue| queue.within).unwrap_or_default();
         let catch_up = window.and_then(|window| CatchUp::new(window, &self.name, &protection, &timetable));
+        let catch_up = catch_up.or_else(|| protection.queue.as_ref().map(CatchUp::of_queue));
         Ok(Definition {
             name: self.name,
             work: self.work,
-            claim_window: claim_window(timetable.period()),
+            claim_window: claim_window(timetable.period()).max(longest_wait),
             timetable,
             filters: self.filters,
             before: self.before,
@@ -532,7 +534,7 @@ pub(crate) struct Definition {
     pub(crate) before: Vec<Task>,
     pub(crate) after: Vec<AfterHook>,
     pub(crate) protection: Protection,
-    /// For how long after its tick began it may ask for its claim, without `catch_up`.
+    /// For how long after its tick began it may ask for its claim, without `catch_up`. Whoever waits in a queue may.
     pub(crate) claim_window: Duration,
     pub(crate) timeout: Option<Duration>,
     /// Whether it is due at all, in this environment.

@@ -10,4 +10,3 @@ pub(crate) mod filter;
 pub(crate) mod outage_policy;
 pub(crate) mod frequencies;
 pub(crate) mod protection;
-pub(crate) mod protection_request;

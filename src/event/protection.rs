@@ -11,6 +11,11 @@ use crate::lease::{name::MutexName, request::LeaseRequest};
 use crate::store::event_mutex::admission::Admission;
 use crate::time::{clock::Clock, period::Period, tick::Tick, zone::Zone};
 
+pub(crate) mod overlap;
+pub(super) mod protection_request;
+
+use overlap::Queue;
+
 /// The lease that an event asks for.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LeaseTerms {
@@ -74,6 +79,8 @@ pub(crate) struct Protection {
     pub(crate) mutex: MutexName,
     pub(crate) lease: Option<LeaseTerms>,
     pub(crate) claim: Option<Claim>,
+    /// Where an occurrence waits that meets a run; `None`: it is skipped.
+    pub(crate) queue: Option<Queue>,
     pub(crate) on_outage: OutagePolicy,
 }
 

@@ -1,18 +1,39 @@
 //! `LeaseGuard`: a lease for a task that runs under another scheduler.
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::held_lease::HeldLease;
 use super::keeper::Keeper;
 use super::release_on_drop::ReleaseOnDrop;
+use super::signal::sleep_until;
 use crate::base::error::MutexError;
 use crate::lease::name::MutexName;
 use crate::lease::request::{Lease, LeaseRequest};
 use crate::lease::term::{Renewal, SHORTEST_RENEWED, Term};
 use crate::observe::release::Release;
-use crate::store::event_mutex::admission::{Admission, Admitted};
+use crate::store::event_mutex::admission::{Admission, Admitted, Grant};
 use crate::store::{event_mutex::EventMutex, handle::Store};
+use crate::time::clock::{Clock, moment::Moment, random_below};
+
+/// How long somebody who waits for a name rests between two questions: about a second, and not all at the same moment.
+pub(crate) fn rest() -> Duration {
+    Duration::from_millis(900) + random_below(Duration::from_millis(200))
+}
+
+type Acquired = Result<Option<LeaseGuard>, MutexError>;
+
+/// When to ask again, if this answer is none for somebody who waits until `enough`.
+pub(crate) fn ask_again(answer: Acquired, clock: &Clock, enough: Moment) -> ControlFlow<Acquired, Moment> {
+    let is_none = answer.as_ref().map_or_else(MutexError::is_outage, Option::is_none);
+    let now = clock.moment();
+    if is_none && now < enough {
+        ControlFlow::Continue(now.plus(rest()).min(enough))
+    } else {
+        ControlFlow::Break(answer)
+    }
+}
 
 /// A lease in hand, for a task that runs under some other scheduler; dropping it gives the name back.
 ///
@@ -87,6 +108,47 @@ impl LeaseGuard {
         Self::take(&store, name, term, Renewal::WhileItRuns)
     }
 
+    /// [`acquire`](Self::acquire), which waits while somebody else holds the name: for `patience` at most, on the store's clock,
+    /// in which it asks about once a second. Of those who wait, any may be the next. `Ok(None)`: somebody still holds it.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`acquire`](Self::acquire); while it may wait, it asks a store again that did not answer.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use soloist::{LeaseGuard, MemoryMutex, MutexName, Term};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let (mutex, name) = (MemoryMutex::new(), MutexName::lease("migration")?);
+    /// let held = LeaseGuard::acquire(&mutex, name.clone(), Term::DEFAULT)?;
+    /// let ends = std::thread::spawn(move || drop(held));
+    /// let guard = LeaseGuard::acquire_within(&mutex, name, Term::DEFAULT, Duration::from_secs(30))?;
+    /// assert!(guard.is_some());
+    /// # ends.join().unwrap();
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[expect(clippy::needless_pass_by_value, reason = "as the other ways to acquire have it")]
+    pub fn acquire_within<M>(
+        mutex: &M,
+        name: MutexName,
+        term: Term,
+        patience: Duration,
+    ) -> Result<Option<Self>, MutexError>
+    where
+        M: EventMutex + Clone + 'static,
+    {
+        let clock = mutex.clock();
+        let enough = clock.moment().plus(patience);
+        loop {
+            match ask_again(Self::acquire(mutex, name.clone(), term), &clock, enough) {
+                ControlFlow::Break(answer) => return answer,
+                ControlFlow::Continue(next) => sleep_until(&clock, next),
+            }
+        }
+    }
+
     /// Takes the name for a fixed term, which is not renewed: choose one that the task stays within. For stores that
     /// can't extend a lease.
     ///
@@ -117,13 +179,24 @@ impl LeaseGuard {
         let _still = clock.stand_still();
         let request = LeaseRequest::new(name, term, &clock);
         let admission = Admission::lease_only(request);
-        let Admitted::Granted(grant) = admission.ask(&*store.mutex)? else { return Ok(None) };
-        let Some(lease) = grant.lease().cloned() else { return Ok(None) };
-        let (keeper, now) = (Keeper::of(store, &clock), clock.moment());
-        let held = Arc::new(HeldLease::new(clock, Some(grant), now, None, Duration::ZERO));
-        let held = ReleaseOnDrop::new(Arc::clone(&store.mutex), held);
+        match admission.ask(&*store.mutex)? {
+            Admitted::Granted(Grant { lease: Some(lease), .. }) => Self::hold(store, &clock, lease, renewal),
+            _ => Ok(None),
+        }
+    }
+
+    /// Holds what `store` has just granted.
+    pub(crate) fn hold(
+        store: &Store,
+        clock: &Clock,
+        lease: Lease,
+        renewal: Renewal,
+    ) -> Result<Option<Self>, MutexError> {
+        let (keeper, now) = (Keeper::of(store, clock), clock.moment());
+        let held = HeldLease::new(clock.clone(), Some(Grant::of(lease.clone())), now, None, Duration::ZERO);
+        let held = ReleaseOnDrop::new(Arc::clone(&store.mutex), Arc::new(held));
         if lease.deadline() <= now {
-            return Err(MutexError::granted_too_late(admission.attempted()));
+            return Err(MutexError::granted_too_late(format!("admit {}", lease.name())));
         }
         // Whoever in this process has the name already has the better right.
         let kept = keeper.keep(store, held.holding(), renewal);

@@ -50,6 +50,8 @@ static KNOWN: Mutex<Vec<KnownKeeper>> = Mutex::new(Vec::new());
 /// A keeper that lives as long as somebody has it, and of which store it is the keeper.
 struct KnownKeeper {
     store: StoreId,
+    /// A store that is gone may have had the identity of another, and a keeper that is not gone yet.
+    scope: Scope,
     clock: Clock,
     /// The other side of a `fork` has no thread, and needs a keeper of its own.
     pid: u32,
@@ -60,7 +62,9 @@ impl Keeper {
     /// The keeper of this store. It lives as long as somebody has it, which whoever holds a lease does.
     pub(crate) fn of(store: &Store, clock: &Clock) -> Arc<Self> {
         let pid = process_id::current();
-        let is_it = |known: &&KnownKeeper| known.store == store.id && known.clock.is_same(clock) && known.pid == pid;
+        let is_it = |known: &&KnownKeeper| {
+            known.store == store.id && known.scope == store.scope && known.clock.is_same(clock) && known.pid == pid
+        };
         let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
         known.iter().filter(is_it).find_map(|known| known.keeper.upgrade()).unwrap_or_else(|| {
             let handles = Handles::of(&store.mutex);
@@ -70,7 +74,13 @@ impl Keeper {
             #[cfg(unix)]
             process_exit::register(Arc::downgrade(&keeper) as _);
             known.retain(|known| known.keeper.strong_count() > 0);
-            known.push(KnownKeeper { store: store.id, clock, pid, keeper: Arc::downgrade(&keeper) });
+            known.push(KnownKeeper {
+                store: store.id,
+                scope: store.scope,
+                clock,
+                pid,
+                keeper: Arc::downgrade(&keeper),
+            });
             keeper
         })
     }

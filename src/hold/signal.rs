@@ -1,13 +1,13 @@
 //! What wakes the threads and the tasks that wait for a change of a lease, or of the run that holds it.
 
 use std::mem;
-use std::sync::PoisonError;
+use std::sync::{Arc, PoisonError};
 use std::task::Waker;
 use std::time::Duration;
 
 use super::sync::{Condvar, Mutex, MutexGuard};
 use crate::base::catch_panic::contain;
-use crate::time::{clock::Waiting, clock::moment::Moment};
+use crate::time::clock::{Clock, Waiting, manual::Wake, moment::Moment};
 
 /// One place to wait at. Whatever changes is changed while this is locked, so that nobody who is about to sleep misses it.
 #[derive(Default)]
@@ -71,4 +71,16 @@ impl Signal {
         // No code that can panic runs while it is half-changed.
         self.wakers.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+impl Wake for Signal {
+    fn wake(&self) {
+        Signal::wake(self);
+    }
+}
+
+/// Lets this thread sleep until this moment of `clock`.
+pub(crate) fn sleep_until(clock: &Clock, enough: Moment) {
+    let signal = Arc::new(Signal::default());
+    signal.wait_while(&clock.waiting(&signal), |now, waiting| (now < enough).then(|| waiting.patience(enough)));
 }

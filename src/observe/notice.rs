@@ -19,6 +19,8 @@ use crate::lease::{name::MutexName, token::FencingToken};
 pub(crate) enum Notice<'a> {
     /// The executor: an event that was due does not run.
     Skipped(&'a SkipReason),
+    /// The executor: an event met a run of it, or somebody who waits, and waits itself, at this place from 1 on.
+    Queued { place: usize },
     /// The executor, before the task starts: the run makes up for an occurrence that was missed so long ago.
     CatchesUp(Duration),
     /// The gate: the run goes on without its protection, because its store is out.

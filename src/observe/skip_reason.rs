@@ -31,6 +31,12 @@ pub enum SkipReason {
     FilterPanicked(Arc<str>),
     /// The previous run, or another event that shares the mutex, is still at work.
     Overlapping(Option<Holder>),
+    /// Another server, or another tick, waits in the [queue](crate::Event::on_overlap) with this occurrence.
+    Queued(Option<Holder>),
+    /// A run of the event is still at work, and as many of its occurrences wait as may.
+    QueueFull(Option<Holder>),
+    /// It has waited for as long as it may [within](crate::Event::within), and the run is still at work.
+    QueuedTooLong(Option<Holder>),
     /// Another server, or another tick, has this occurrence, or ran in the present period of
     /// [`once_per`](crate::Event::once_per).
     RanElsewhere(Option<Holder>),
@@ -50,12 +56,15 @@ pub enum SkipReason {
 
 impl SkipReason {
     /// The reason as one lower-case word, the same in every version: `filtered`, `filter_panicked`, `overlapping`,
-    /// `ran_elsewhere`, `store_unavailable`, `too_late`, `paused`, `shutting_down`.
+    /// `queued`, `queue_full`, `queued_too_long`, `ran_elsewhere`, `store_unavailable`, `too_late`, `paused`, `shutting_down`.
     pub fn keyword(&self) -> &'static str {
         match self {
             Self::Filtered => "filtered",
             Self::FilterPanicked(_) => "filter_panicked",
             Self::Overlapping(_) => "overlapping",
+            Self::Queued(_) => "queued",
+            Self::QueueFull(_) => "queue_full",
+            Self::QueuedTooLong(_) => "queued_too_long",
             Self::RanElsewhere(_) => "ran_elsewhere",
             Self::StoreUnavailable(_) => "store_unavailable",
             Self::TooLate => "too_late",
@@ -78,7 +87,12 @@ impl SkipReason {
     /// Who holds what the event asked for, or has paused its schedule, where that is the reason and the store knows it.
     pub fn holder(&self) -> Option<&Holder> {
         match self {
-            Self::Overlapping(holder) | Self::RanElsewhere(holder) | Self::Paused(holder) => holder.as_ref(),
+            Self::Overlapping(holder)
+            | Self::Queued(holder)
+            | Self::QueueFull(holder)
+            | Self::QueuedTooLong(holder)
+            | Self::RanElsewhere(holder)
+            | Self::Paused(holder) => holder.as_ref(),
             _ => None,
         }
     }
@@ -93,6 +107,10 @@ impl fmt::Display for SkipReason {
 impl fmt::Display for Reading<'_, SkipReason> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self(reason, time) = self;
+        let taken = |f: &mut fmt::Formatter<'_>, what, holder: &Option<Holder>| match holder {
+            None => f.write_str(what),
+            Some(holder) => write!(f, "{what}: {}", Reading(holder, time)),
+        };
         match reason {
             SkipReason::Filtered => f.write_str("filtered out"),
             SkipReason::FilterPanicked(message) => write!(f, "a filter panicked: {}", Lines(message)),
@@ -108,6 +126,9 @@ impl fmt::Display for Reading<'_, SkipReason> {
                     time(holder.until())
                 )
             }
+            SkipReason::Queued(holder) => taken(f, "waits elsewhere", holder),
+            SkipReason::QueueFull(holder) => taken(f, "still running, and the queue is full", holder),
+            SkipReason::QueuedTooLong(holder) => taken(f, "waited too long: still running", holder),
             SkipReason::RanElsewhere(None) => f.write_str("its occurrence or period is taken"),
             SkipReason::RanElsewhere(Some(holder)) => write!(f, "taken by {}", Reading(holder, time)),
             SkipReason::StoreUnavailable(error) => write!(f, "{}: {}", error.headline(), Chain(error)),

@@ -26,14 +26,14 @@
 //! What only makes a value on the way is left out: the names, the owner, the text of a script. Filters, and a look for a
 //! pause, are asked before the batch is built. Then `schedule/execute/one_run.rs` performs the run.
 
-use std::sync::{Mutex, OnceLock, PoisonError};
-use std::thread;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::thread::{self, Scope};
 
 use super::gate::{self, BATCH_SIZE};
 use super::planned_run::PlannedRun;
 use super::report::Entry;
 use crate::base::catch_panic::contain;
-use crate::observe::tell::trace::TraceSpan;
+use crate::observe::{skip_reason::SkipReason, tell::trace::TraceSpan};
 
 mod awaited_runs;
 mod hands;
@@ -43,6 +43,7 @@ mod loop_signal;
 mod one_run;
 mod store_request;
 mod task_timeout;
+mod turn;
 mod waiting;
 mod worker_queue;
 mod workers;
@@ -50,16 +51,17 @@ mod workers;
 use hands::{Hands, OnThisThread};
 use one_run::{ActiveRun, Pass, Planned};
 use store_request::StoreRequest;
+use turn::run_in_turn;
 use workers::{start_thread, with_workers};
 
 /// The runs of one loop; `None` once a thread has taken them.
 type Loop<'a> = Mutex<Option<Vec<Planned<'a>>>>;
 
-/// Runs these, and returns an entry for each in their order. `background`: whether some run beside the others.
-pub(crate) fn run_planned(planned: &[PlannedRun<'_>], background: bool) -> Vec<Entry> {
+/// Runs these, and returns an entry for each in their order. `beside`: whether some run beside the others.
+pub(crate) fn run_planned<'a>(planned: &'a [PlannedRun<'a>], beside: bool) -> Vec<Entry> {
     let mut entries = Vec::with_capacity(planned.len());
-    if !background {
-        drive(planned.iter().enumerate(), &mut OnThisThread, &mut |_, entry| entries.push(entry));
+    if !beside {
+        drive(planned.iter().enumerate(), &mut OnThisThread, &mut |_, entry| entries.push(entry), None);
         return entries;
     }
     let (background, foreground): (Vec<_>, Vec<_>) =
@@ -67,26 +69,28 @@ pub(crate) fn run_planned(planned: &[PlannedRun<'_>], background: bool) -> Vec<E
     let loops = by_store(background);
     let (entered, tick) = (planned.iter().map(|_| OnceLock::new()).collect::<Vec<_>>(), TraceSpan::current());
     let enter = |index: usize, entry| _ = entered[index].set(entry); // Each run is entered once.
-    let run = |this: &Loop<'_>| {
-        // Whoever comes first runs it: its own thread, or the caller's.
-        let runs = this.lock().unwrap_or_else(PoisonError::into_inner).take().unwrap_or_default();
-        match runs.len() {
-            0 | 1 => drive(runs.into_iter(), &mut OnThisThread, &mut &enter),
-            // This thread asks the store and performs no run itself, so that a slow one delays no other.
-            _ => with_workers(|workers| drive(runs.into_iter(), workers, &mut &enter)),
-        }
-    };
     thread::scope(|scope| {
+        let waiters = Waiters { scope, tick: &tick, enter: &enter };
+        let run = move |this: &Loop<'a>| {
+            let (wait, mut enter) = (|pass| waiters.wait(pass), waiters.enter);
+            // Whoever comes first runs it: its own thread, or the caller's.
+            let runs = this.lock().unwrap_or_else(PoisonError::into_inner).take().unwrap_or_default();
+            match runs.len() {
+                0 | 1 => drive(runs.into_iter(), &mut OnThisThread, &mut enter, Some(&wait)),
+                // This thread asks the store and performs no run itself, so that a slow one delays no other.
+                _ => with_workers(|workers| drive(runs.into_iter(), workers, &mut enter, Some(&wait))),
+            }
+        };
         // The caller's thread runs one of the loops.
         for this in loops.iter().skip(usize::from(foreground.is_empty())) {
-            let (run, tick) = (&run, &tick);
+            let tick = &tick;
             start_thread(scope, "soloist", move || {
                 let _in_span = contain(|| tick.enter());
                 run(this);
             });
         }
-        drive(foreground.into_iter(), &mut OnThisThread, &mut &enter);
-        loops.iter().for_each(&run);
+        drive(foreground.into_iter(), &mut OnThisThread, &mut &enter, Some(&|pass| waiters.wait(pass)));
+        loops.iter().for_each(run);
     });
     entries.extend(entered.into_iter().map(|entry| entry.into_inner().expect("each run has its entry")));
     entries
@@ -100,6 +104,7 @@ fn drive<'a, H: Hands<'a>>(
     planned: impl ExactSizeIterator<Item = Planned<'a>>,
     hands: &mut H,
     enter: &mut impl FnMut(usize, Entry),
+    wait: Option<&dyn Fn(Pass<'a>)>,
 ) {
     let mut planned = planned.peekable();
     let mut request = StoreRequest::default();
@@ -123,9 +128,45 @@ fn drive<'a, H: Hands<'a>>(
             hands.start(&mut ready, &mut ended); // Before anybody is told of the others.
         }
         for (pass, reason) in refused.drain(..) {
-            pass.skip(reason, enter);
+            match (&reason, wait) {
+                (SkipReason::Overlapping(_), Some(wait)) if pass.planned.queue().is_some() => wait(pass),
+                _ => pass.skip(reason, enter),
+            }
         }
         hands.start(&mut ready, &mut ended);
+    }
+}
+
+/// The threads of those who wait for their turn: each has its own, so that it delays no other.
+struct Waiters<'scope, 'env, E> {
+    scope: &'scope Scope<'scope, 'env>,
+    tick: &'scope TraceSpan,
+    enter: &'scope E,
+}
+
+impl<E> Clone for Waiters<'_, '_, E> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<E> Copy for Waiters<'_, '_, E> {}
+
+impl<'scope, E: Fn(usize, Entry) + Sync> Waiters<'scope, '_, E> {
+    fn wait<'a: 'scope>(self, pass: Pass<'a>) {
+        let Self { scope, tick, mut enter } = self;
+        let pass = Arc::new(Mutex::new(Some(pass)));
+        let waits = Arc::clone(&pass);
+        let take = |pass: &Mutex<Option<Pass<'a>>>| pass.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let started = start_thread(scope, "soloist-turn", move || {
+            let _in_span = contain(|| tick.enter());
+            if let Some(pass) = take(&waits) {
+                run_in_turn(pass, &mut enter);
+            }
+        });
+        if !started && let Some(pass) = take(&pass) {
+            pass.skip(SkipReason::Overlapping(None), &mut enter);
+        }
     }
 }
 

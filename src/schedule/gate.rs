@@ -11,7 +11,7 @@ use crate::hold::release_on_drop::{LeaseInHand, ReleaseOnDrop};
 use crate::lease::request::Lease;
 use crate::observe::{notice::Notice, skip_reason::SkipReason, tell::tell};
 use crate::store::event_mutex::EventMutex;
-use crate::store::event_mutex::admission::{Admitted, Grant};
+use crate::store::event_mutex::admission::{Admission, Admitted, Grant};
 use crate::store::event_mutex::batch::Batch;
 use crate::task::run::Run;
 
@@ -49,23 +49,28 @@ pub(crate) fn ask_filters(planned: &PlannedRun<'_>) -> Result<(), SkipReason> {
     Ok(())
 }
 
-/// Asks for the admission, right before the batch is sent.
+/// Asks for the admission, right before the batch is sent. Nobody is admitted before those who wait in the queue.
 #[inline]
 pub(crate) fn ask_for_admission(planned: &PlannedRun<'_>, batch: &mut Batch) -> Result<(), SkipReason> {
+    let admission = admission(planned)?;
+    let places = planned.queue().map_or(&[][..], |queue| &queue.places);
+    batch.admit(places.iter().cloned().fold(admission, Admission::unless));
+    Ok(())
+}
+
+/// The admission to ask for, of a run that is first in its queue or has none.
+#[inline]
+pub(super) fn admission(planned: &PlannedRun<'_>) -> Result<Admission, SkipReason> {
     refuse_without_store(planned)?;
     refuse_late_claims(planned)?;
     let PlannedRun { event, clock, .. } = planned;
     let admission = event.protection.admission(planned.claimant(), clock);
     let admission = admission.expect("only a run that asks a store comes here");
-    match planned.pause_mark() {
-        Some(mark) => batch.admit(admission.unless(mark.clone())),
-        None => batch.admit(admission),
-    }
-    Ok(())
+    Ok(planned.unless_paused(admission))
 }
 
 /// The refusals that need neither filters nor claims: shutdown, pause, and a missed occurrence whose store is out.
-fn refuse_without_store(planned: &PlannedRun<'_>) -> Result<(), SkipReason> {
+pub(super) fn refuse_without_store(planned: &PlannedRun<'_>) -> Result<(), SkipReason> {
     if planned.context.is_shutting_down() {
         return Err(SkipReason::ShuttingDown);
     }
@@ -107,7 +112,10 @@ pub(crate) fn decide<'a>(
         Ok(Admitted::Granted(grant)) => accept_grant(planned, grant, unused),
         Ok(Admitted::LeaseTaken(holder)) => Err(SkipReason::Overlapping(holder)),
         Ok(Admitted::ClaimTaken(holder)) => Err(SkipReason::RanElsewhere(holder)),
-        Ok(Admitted::Excluded(pause)) => Err(SkipReason::Paused(pause.into_holder())),
+        Ok(Admitted::Excluded(held)) if planned.pause_mark() == Some(held.name()) => {
+            Err(SkipReason::Paused(held.into_holder()))
+        }
+        Ok(Admitted::Excluded(place)) => Err(SkipReason::Overlapping(place.into_holder())),
         Err(error) => apply_outage_policy(planned, error),
     }
 }

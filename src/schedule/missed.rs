@@ -5,10 +5,19 @@ use super::planned_run::PlannedRun;
 use super::report::Verdict;
 use crate::base::error::MutexError;
 use crate::event::catch_up::{CatchUp, Missed};
-use crate::lease::{request::LeaseRequest, term::Term};
+use crate::event::protection::overlap;
+use crate::lease::{name::MutexName, request::LeaseRequest, term::Term};
 use crate::observe::skip_reason::SkipReason;
 use crate::store::event_mutex::admission::{Admission, Admitted};
 use crate::store::event_mutex::batch::Batch;
+
+/// What the store knows of an occurrence.
+enum Finding {
+    Missed,
+    /// Somebody waits with it, so that it need not be made up for yet.
+    InItsQueue,
+    NotMissed,
+}
 
 impl PlannedRun<'_> {
     /// Whether to make up for its occurrence: asks the filters, then the store whether it was claimed, and if not, since
@@ -19,8 +28,9 @@ impl PlannedRun<'_> {
         let missed = match gate::ask_filters(self) {
             _ if self.context.is_shutting_down() => None,
             Ok(()) => match self.is_missed(catch_up) {
-                Ok(true) => Some(Missed::Confirmed),
-                Ok(false) => {
+                Ok(Finding::Missed) => Some(Missed::Confirmed),
+                Ok(Finding::InItsQueue) => None,
+                Ok(Finding::NotMissed) => {
                     catch_up.settle(occurrence);
                     None
                 }
@@ -35,26 +45,39 @@ impl PlannedRun<'_> {
         missed
     }
 
-    fn is_missed(&self, catch_up: &CatchUp) -> Result<bool, MutexError> {
-        let outages = &self.context.outages;
-        let Some(claim) = self.claim_name() else { return Ok(false) };
-        let look = || format!("look at {claim}");
-        if outages.ask(self.store, self.clock, look, |mutex| mutex.exists(&claim))? {
-            return Ok(false);
+    fn is_missed(&self, catch_up: &CatchUp) -> Result<Finding, MutexError> {
+        let (outages, event, occurrence) = (&self.context.outages, &self.event.name, self.tick.occurrence());
+        let exists = |name: &MutexName| {
+            outages.ask(self.store, self.clock, || format!("look at {name}"), |mutex| mutex.exists(name))
+        };
+        if self.queue().is_some() {
+            let mutex = &self.event.protection.mutex;
+            if exists(&overlap::note(mutex, event, occurrence))? {
+                if exists(&overlap::waiter(mutex, event, occurrence))? {
+                    return Ok(Finding::InItsQueue);
+                }
+            } else if catch_up.mark.is_none() {
+                return Ok(Finding::NotMissed);
+            }
         }
-        let note = || format!("note {}", catch_up.mark);
-        match outages.ask(self.store, self.clock, note, |mutex| self.mark(catch_up).ask(mutex))? {
-            // The mark was written just now: the event is new to the store.
-            Admitted::Granted(_) => Ok(false),
-            Admitted::ClaimTaken(Some(holder)) => Ok(holder.since() <= self.tick.occurrence()),
+        let Some(claim) = self.claim_name() else { return Ok(Finding::NotMissed) };
+        if exists(&claim)? {
+            return Ok(Finding::NotMissed);
+        }
+        let Some(mark) = &catch_up.mark else { return Ok(Finding::Missed) };
+        let note = || format!("note {mark}");
+        match outages.ask(self.store, self.clock, note, |mutex| self.mark(mark).ask(mutex))? {
+            Admitted::ClaimTaken(Some(holder)) if holder.since() <= occurrence => Ok(Finding::Missed),
+            // The event is new to the store, perhaps since just now.
+            Admitted::Granted(_) | Admitted::ClaimTaken(Some(_)) => Ok(Finding::NotMissed),
             Admitted::ClaimTaken(None) | Admitted::LeaseTaken(_) | Admitted::Excluded(_) => {
                 Err(MutexError::unsupported("tell since when it has held a mark, which `catch_up` needs"))
             }
         }
     }
 
-    fn mark(&self, catch_up: &CatchUp) -> Admission {
-        Admission::claim_only(LeaseRequest::new(catch_up.mark.clone(), Term::MAX, self.clock))
+    fn mark(&self, mark: &MutexName) -> Admission {
+        Admission::claim_only(LeaseRequest::new(mark.clone(), Term::MAX, self.clock))
     }
 
     /// Remembers that its occurrence was run. The claim of another server does not settle it: a claim is given back if its
@@ -71,24 +94,27 @@ impl PlannedRun<'_> {
 /// Writes the marks of these events to their stores, where they are not known to be there, in batches. Errors are ignored:
 /// the admissions that follow report them, and the next tick tries again.
 pub(crate) fn write_marks(planned_runs: &[PlannedRun<'_>]) {
-    let all = planned_runs.iter().filter_map(|planned| Some((planned, planned.event.catch_up.as_ref()?)));
-    let mut unknown: Vec<_> = all.filter(|(planned, catch_up)| !catch_up.has_mark(planned.clock)).collect();
-    while let Some((PlannedRun { store, .. }, _)) = unknown.first() {
-        let (these, others) = unknown.into_iter().partition::<Vec<_>, _>(|(planned, _)| planned.store.id == store.id);
+    let all = planned_runs.iter().filter_map(|planned| {
+        let catch_up = planned.event.catch_up.as_ref()?;
+        Some((planned, catch_up, catch_up.mark.as_ref()?))
+    });
+    let mut unknown: Vec<_> = all.filter(|(planned, catch_up, _)| !catch_up.has_mark(planned.clock)).collect();
+    while let Some((PlannedRun { store, .. }, ..)) = unknown.first() {
+        let (these, others) = unknown.into_iter().partition::<Vec<_>, _>(|(planned, ..)| planned.store.id == store.id);
         these.chunks(BATCH_SIZE).for_each(write_batch_of_marks);
         unknown = others;
     }
 }
 
 /// Writes one batch of marks to the store that these runs share.
-fn write_batch_of_marks(these: &[(&PlannedRun<'_>, &CatchUp)]) {
-    let Some((PlannedRun { store, context, clock, .. }, _)) = these.first() else { return };
+fn write_batch_of_marks(these: &[(&PlannedRun<'_>, &CatchUp, &MutexName)]) {
+    let Some((PlannedRun { store, context, clock, .. }, ..)) = these.first() else { return };
     let mut marks = Batch::new();
-    for (planned, catch_up) in these {
-        marks.admit(planned.mark(catch_up));
+    for (planned, _, mark) in these {
+        marks.admit(planned.mark(mark));
     }
     context.outages.carry_out(store, clock, &mut marks);
-    for ((_, catch_up), slot) in these.iter().zip(marks.admissions()) {
+    for ((_, catch_up, _), slot) in these.iter().zip(marks.admissions()) {
         if let Some(Ok(_)) = slot.answer() {
             catch_up.confirm_mark(clock);
         }

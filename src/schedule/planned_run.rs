@@ -5,9 +5,11 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 
 use super::tick_context::{StartedBy, TickContext};
+use crate::event::protection::overlap::Queue;
 use crate::event::protection::{Claimant, MINUTE};
 use crate::event::{catch_up::Missed, definition::Definition};
 use crate::lease::name::MutexName;
+use crate::store::event_mutex::admission::Admission;
 use crate::store::handle::Store;
 use crate::time::{clock::Clock, tick::Tick};
 
@@ -53,6 +55,21 @@ impl PlannedRun<'_> {
         let pause = self.context.pause.as_ref().filter(|_| !self.event.even_when_paused)?;
         let is_asked_there = self.asks_store() && self.event.filters.is_empty() && pause.store.id == self.store.id;
         is_asked_there.then_some(pause.mark)
+    }
+
+    /// The admission, which the store refuses while the schedule is paused.
+    #[inline]
+    pub(crate) fn unless_paused(&self, admission: Admission) -> Admission {
+        match self.pause_mark() {
+            Some(mark) => admission.unless(mark.clone()),
+            None => admission,
+        }
+    }
+
+    /// The queue in which it waits if it meets a run of its event. By hand, it does not wait.
+    #[inline]
+    pub(crate) fn queue(&self) -> Option<&Queue> {
+        self.event.protection.queue.as_ref().filter(|_| self.context.started_by == StartedBy::Timetable)
     }
 
     /// Whether the store decides before anything else is asked: no filter, and no look for a pause.

@@ -217,6 +217,9 @@ impl Schedule {
         if event.protection.lease.is_some_and(LeaseTerms::need_extension) && !can_extend {
             return Err(AddError::new(&event.name, AddErrorKind::CannotExtend));
         }
+        if event.protection.queue.is_some() && !can_extend {
+            return Err(AddError::new(&event.name, AddErrorKind::CannotQueue));
+        }
         if event.protection.claim.is_some() && *scope == Scope::Process {
             tell(&Notice::StoreTooNear { event: &event.name, scope });
         }

@@ -78,15 +78,16 @@ impl Schedule {
         let _ticking = self.shutdown.as_ref().map(Shutdown::tick);
         let span = TraceSpan::of_tick(*now, due.len());
         let _in_span = span.enter();
-        let is_background = |(event, _): &(usize, Tick)| self.events[*event].background;
-        let background = due.len() + maybe_missed.len() > 1 && due.iter().chain(maybe_missed).any(is_background);
-        let context = self.tick_context(StartedBy::Timetable, background);
+        let planned = || due.iter().chain(maybe_missed).map(|(event, _)| &self.events[*event]);
+        let is_alone = due.len() + maybe_missed.len() == 1;
+        let beside = planned().any(|event| event.protection.queue.is_some() || (event.background && !is_alone));
+        let context = self.tick_context(StartedBy::Timetable, beside);
         let planned_runs = due.iter().map(|(event, tick)| self.planned_run(&self.events[*event], *tick, &context));
         let mut planned_runs: Vec<_> = planned_runs.collect();
         if !self.catch_up_events.is_empty() {
             planned_runs = self.with_missed(plan, planned_runs, &context);
         }
-        let entries = run_planned(&planned_runs, background);
+        let entries = run_planned(&planned_runs, beside);
         Report::new(*now, entries, self.shutdown.as_ref())
     }
 

@@ -15,6 +15,7 @@ mod accounts;
 mod answers;
 mod occurrences;
 mod overlaps;
+mod queues;
 mod recovery;
 mod tests;
 mod verdict;
@@ -41,6 +42,7 @@ pub(crate) fn judge(history: &History) -> Verdict {
     overlaps::one_at_a_time(&case, &mut verdict);
     occurrences::each_starts_once(&case, &mut verdict);
     occurrences::none_is_lost(&case, &mut verdict);
+    queues::what_waited_starts_soon(&case, &mut verdict);
     for late in &case.late_polls {
         verdict.count(Count::LatePolls);
         verdict.violation(format!("a poll began when the lease was over: {late}"));
@@ -230,6 +232,11 @@ impl<'a> Case<'a> {
     /// For how long a process that was killed still holds what it held.
     fn term_of_the_dead(&self) -> u64 {
         if self.history.frees_at_once { 0 } else { nanoseconds(self.history.term) }
+    }
+
+    /// For how long a process that was killed still has its place in a queue.
+    fn term_of_the_waiting(&self) -> u64 {
+        nanoseconds(self.history.term)
     }
 
     /// Whether an operator broke the lease of this event between these moments.

@@ -81,6 +81,9 @@ impl<'a> Crew<'a> {
         if round.protection != Protection::Lease {
             command.arg("--on-one-server");
         }
+        if round.queue > 0 {
+            command.args(["--on-overlap", &format!("queue-all={}", round.queue)]);
+        }
         match round.task {
             Task::Callback(takes) => {
                 // An earlier version has none, and every second worker of this one.

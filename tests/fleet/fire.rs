@@ -144,6 +144,7 @@ fn perform(round: &Round, site: &Site) -> History {
     });
     History {
         protection: round.protection,
+        queue: round.queue,
         events: events(round),
         minutes: round.minutes(),
         minute: round.minute,

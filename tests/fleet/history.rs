@@ -24,6 +24,8 @@ pub(crate) fn nanoseconds(duration: Duration) -> u64 {
 #[derive(Clone, Debug)]
 pub(crate) struct History {
     pub(crate) protection: Protection,
+    /// How many occurrences wait that meet a run; 0: they are skipped.
+    pub(crate) queue: usize,
     /// Their names.
     pub(crate) events: Vec<String>,
     pub(crate) minutes: u32,

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use fastrand::Rng;
 
-use crate::upgrade::Versions;
+use crate::upgrade::{Versions, is_upgrade};
 
 /// How many workers are ticking at a time.
 pub(crate) const WORKERS: usize = 8;
@@ -24,6 +24,8 @@ pub(crate) struct Round {
     /// They follow from the round's place in its campaign, and not from the seed.
     pub(crate) versions: Versions,
     pub(crate) protection: Protection,
+    /// How many occurrences wait that meet a run; 0: they are skipped.
+    pub(crate) queue: usize,
     pub(crate) task: Task,
     /// How long a minute of the schedule takes: with a long task longer, because whoever is late makes up for all of them.
     pub(crate) minute: Duration,
@@ -202,10 +204,11 @@ impl Round {
         for _ in 0..3 {
             skews[rng.usize(..WORKERS)] = skew(rng);
         }
-        Self {
+        let round = Self {
             seed,
             versions: Versions::Current,
             protection,
+            queue: 0,
             task,
             minute: if is_long(task) { ROUND / 12 } else { ROUND / 48 },
             events: rng.u32(1..5),
@@ -214,7 +217,17 @@ impl Round {
             skews,
             assaults: until_the_end(rng, |rng| Assault::any(rng, pause), Assault::lasts),
             outages: until_the_end(rng, |rng| Trouble::any(rng, pause), |trouble| trouble.pause + trouble.lasts),
+        };
+        let queue = [0, 0, 1, 3][rng.usize(..4)];
+        if protection != Protection::Both || queue == 0 || is_upgrade() {
+            return round;
         }
+        // What has waited runs late, and what runs late is met by others: not for ever.
+        let task = match task {
+            Task::Callback(takes) => Task::Callback(takes.min(Duration::from_millis(1200))),
+            Task::Command(beats) => Task::Command(beats.min(4)),
+        };
+        Self { queue, task, events: round.events.min(2), ..round }
     }
 }
 
@@ -294,6 +307,9 @@ fn a_hundred_rounds_do_everything_to_a_fleet() {
         assert!((1..=3).contains(&skewed), "{round:?}");
     }
     let any = |is: fn(&Round) -> bool| assert!(rounds.iter().any(is));
+    for queue in [0, 1, 3] {
+        assert!(rounds.iter().any(|round| round.queue == queue));
+    }
     any(|round| round.protection == Protection::Lease);
     any(|round| round.protection == Protection::Claim);
     any(|round| matches!(round.task, Task::Command(_)));

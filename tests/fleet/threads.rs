@@ -11,7 +11,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use chrono::{DateTime, SecondsFormat, Utc};
-use soloist::{CancelReason, Event, EventMutex, MemoryMutex, MutexName, Run, Schedule, TaskOutcome, Verdict};
+use soloist::{CancelReason, Event, EventMutex, MemoryMutex, MutexName, Overlap, Run, Schedule, TaskOutcome, Verdict};
 use tokio::runtime::Runtime;
 
 use crate::crew::{events, first_minute};
@@ -89,6 +89,7 @@ impl Member {
                 Protection::Lease => event.without_overlapping().lease_term(TERM),
                 Protection::Claim => event.on_one_server(),
             };
+            let event = if round.queue > 0 { event.on_overlap(Overlap::QueueAll(round.queue)) } else { event };
             schedule.add(event).expect("the store can do all of this");
         }
         Self { number, schedule, log: job.log, panics: job.panics }
@@ -220,6 +221,7 @@ fn perform(round: &Round) -> History {
     });
     History {
         protection: round.protection,
+        queue: round.queue,
         events: events(round),
         minutes: round.minutes(),
         minute: round.minute,

@@ -30,6 +30,7 @@ mod frequency;
 #[cfg(feature = "tokio")]
 mod futures;
 mod fuzz;
+mod guard;
 mod healing;
 #[cfg(unix)]
 mod hostile;
@@ -40,6 +41,7 @@ mod moved_clock;
 mod outage;
 mod pause;
 mod period;
+mod queue;
 mod readme;
 mod recovery;
 #[cfg(feature = "redis")]

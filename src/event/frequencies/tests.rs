@@ -237,7 +237,7 @@ fn an_expression_says_all_of_it() {
 
 #[test]
 fn what_no_crontab_can_say_is_refused_by_name() {
-    for (event, message) in [
+    for (event, message) in vec![
         (event().hourly_at(60), "minute 60 is outside of 0-59"),
         (event().hourly_at([0, 15, 60]), "minute 60 is outside of 0-59"),
         (event().hourly_at([]), "the list has no minute, so that it would never be due"),

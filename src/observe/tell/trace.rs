@@ -82,6 +82,7 @@ pub(super) fn trace(notice: &Notice<'_>) {
 fn trace_rest(notice: &Notice<'_>) {
     match *notice {
         Notice::Started(_) | Notice::Ended(_) | Notice::Skipped(_) => {}
+        Notice::Queued { place } => event!(info, place, "waits for its turn"),
         Notice::CatchesUp(late) => event!(info, late_ms = millis(late), "making up for what was missed"),
         Notice::Unprotected(error) => event!(warn, error = %OneLine(Chain(error)), "running unprotected"),
         Notice::HookFailed(HookFailure { hook, number, fault }) => {

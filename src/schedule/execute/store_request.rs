@@ -2,6 +2,7 @@
 
 use std::mem;
 
+use super::hands::{Hands, OnThisThread};
 use super::one_run::{ActiveRun, Pass};
 use crate::lease::request::Lease;
 use crate::observe::skip_reason::SkipReason;
@@ -24,6 +25,14 @@ pub(super) struct StoreRequest<'a> {
 }
 
 impl<'a> StoreRequest<'a> {
+    /// Performs a run that was admitted already, on this thread, and gives back what it holds.
+    pub(super) fn run_alone(run: ActiveRun<'a>, enter: &mut impl FnMut(usize, Entry)) {
+        let (mut ready, mut ended, mut request) = (vec![run], Vec::new(), Self::default());
+        OnThisThread.start(&mut ready, &mut ended);
+        request.release(&mut ended, enter);
+        request.ask(enter, &mut ready, &mut Vec::new());
+    }
+
     /// How many admissions it asks for.
     pub(super) fn admissions(&self) -> usize {
         self.admitting.len()

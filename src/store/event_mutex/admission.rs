@@ -174,8 +174,8 @@ pub enum Admitted {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Grant {
-    pub(super) lease: Option<Lease>,
-    pub(super) claim: Option<Lease>,
+    pub(crate) lease: Option<Lease>,
+    pub(crate) claim: Option<Lease>,
     pub(super) token: FencingToken,
 }
 

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::accounts::last_minute;
 use super::answers::{holder_was_at_work, may_have_been_granted};
+use super::queues;
 use super::{Case, Count, Double, Run, Skip, Verdict, Why, beginning, told};
 use crate::history::{Life, written};
 use crate::plan::Kind;
@@ -32,9 +33,10 @@ pub(super) fn none_is_lost(case: &Case<'_>, verdict: &mut Verdict) {
     for event in &case.history.events {
         follow_occurrences_of(case, event, verdict);
     }
-    // A process has one claim of each event at a time, and loses these.
+    // A process has one claim of each event at a time, and loses these. What a killed one skipped in its last minute it may not
+    // have written down, and the next minute it may have been alone to tick.
     let assaults = |is: fn(Kind) -> bool| case.history.faults.iter().filter(|fault| is(fault.kind)).count();
-    let kills = assaults(|kind| kind == Kind::Killed);
+    let kills = 2 * assaults(|kind| kind == Kind::Killed);
     let cuts = assaults(|kind| kind == Kind::Stopped || kind.is_of_the_store());
     for (why, faults) in [(Why::Killed, kills), (Why::CutOff, cuts)] {
         let lost = verdict.of(Count::NotStarted(why));
@@ -88,7 +90,9 @@ fn explain(case: &Case<'_>, event: &str, occurrence: &str) -> Why {
     // Who holds a lease without a run got it for this occurrence.
     let stranded = answered.iter().filter(|skip| !holder_was_at_work(case, skip));
 
-    if claimants().next().is_some() {
+    if skips.iter().any(|skip| skip.reason == "queued") {
+        queues::why_it_did_not_start(case, event, occurrence)
+    } else if claimants().next().is_some() {
         claimants().find_map(|skip| lost_by(skip)).unwrap_or(Why::Unexplained)
     } else if let Some(why) = stranded.into_iter().find_map(|skip| lost_by(skip)) {
         why

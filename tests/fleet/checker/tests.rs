@@ -3,6 +3,7 @@
 mod answers;
 mod occurrences;
 mod overlaps;
+mod queues;
 
 use std::time::Duration;
 
@@ -37,6 +38,7 @@ impl Doctored {
         };
         Self(History {
             protection,
+            queue: 0,
             events: vec!["report".into()],
             minutes: 2,
             minute: Duration::ZERO,
@@ -115,7 +117,8 @@ fn read(line: &str, pid: u32) -> Option<Line> {
         return None;
     }
     let after = |word: &str| details.iter().position(|detail| *detail == word).map(|place| details[place + 1]);
-    let reasons = ["overlapping", "ran_elsewhere", "store_unavailable", "lease_lost"];
+    let reasons =
+        ["overlapping", "ran_elsewhere", "store_unavailable", "lease_lost", "queued", "queue_full", "queued_too_long"];
     Some(Line {
         at: at(when.parse().expect("milliseconds")),
         event: "report".into(),

@@ -26,6 +26,9 @@ pub(crate) enum Count {
     Futures,
     LatePolls,
     PollsInFlight,
+    /// Servers that came second with an occurrence that waits; and that found the queue full.
+    Queued,
+    QueueFull,
     /// In minutes that somebody was there to tick.
     Due,
     Started,
@@ -91,7 +94,7 @@ impl Verdict {
 }
 
 impl Count {
-    pub(crate) const ALL: [Self; 20] = [
+    pub(crate) const ALL: [Self; 22] = [
         Self::Runs,
         Self::RunsUnderALease,
         Self::UndisturbedRuns,
@@ -101,6 +104,8 @@ impl Count {
         Self::Futures,
         Self::LatePolls,
         Self::PollsInFlight,
+        Self::Queued,
+        Self::QueueFull,
         Self::Due,
         Self::Started,
         Self::StartedUnderAClaim,
@@ -127,13 +132,15 @@ impl fmt::Display for Count {
             Self::Futures => "runs of futures",
             Self::LatePolls => "**polls of futures that began when the lease was over**",
             Self::PollsInFlight => "polls of futures that were under way when the lease ended",
+            Self::Queued => "skips: another server waited with the occurrence",
+            Self::QueueFull => "skips: the queue was full",
             Self::Due => "occurrences due",
             Self::Started => "occurrences started",
             Self::StartedUnderAClaim => "occurrences started under a claim",
             Self::StartedTwice(Double::Unexplained) => "**started twice, unexplained**",
             Self::StartedTwice(Double::Emptied) => "started twice: the store had lost its data",
             Self::NotStarted(Why::Unexplained) => "**not started, unexplained**",
-            Self::NotStarted(Why::Overlapping) => "not started: all who asked met a live lease",
+            Self::NotStarted(Why::Overlapping) => "not started: all who asked met a live lease, or a full queue",
             Self::NotStarted(Why::Killed) => "not started: its worker was killed between gate and start",
             Self::NotStarted(Why::CutOff) => "not started: its worker was stopped or cut off there",
             Self::NotStarted(Why::Unanswered) => "not started: the store answered nobody",

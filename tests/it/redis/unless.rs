@@ -113,6 +113,24 @@ fn a_name_may_exclude_admissions_of_its_own_mutex() {
     }
 }
 
+/// Whose answer was lost asks again, and somebody may have come in between who waits for the run to end.
+#[test]
+fn what_was_granted_stays_granted_whoever_excludes_it_since() {
+    for server in [Redis::shared(), Redis::shared_cluster_node()] {
+        let (own, mutex) = (name("granted before"), store(server));
+        let mark = own.mark("granted before", "queue 1");
+        let lease = request(&own);
+        let claim = lease.with(own.claim("granted before", noon()), Term::DEFAULT);
+        let admission = Admission::both(lease, claim).unless(mark.clone());
+        let Admitted::Granted(first) = admission.ask(&mutex).expect("an answer") else { panic!("it is free") };
+        let held = mutex.create(&request(&mark)).expect("an answer").expect("it is free");
+        let Admitted::Granted(again) = admission.ask(&mutex).expect("an answer") else { panic!("it is ours") };
+        assert_eq!(again.token(), first.token());
+        assert!(mutex.forget(first.lease().expect("a lease")).expect("an answer"));
+        assert!(is_excluded_by(&admission.ask(&mutex).expect("an answer"), &held), "its run is over");
+    }
+}
+
 /// The first call of a process does not know yet that the server is one.
 #[test]
 fn on_the_node_of_a_cluster_a_held_name_excludes_from_the_first_call_on() {

@@ -103,8 +103,20 @@ for arg = 5, #args do
     end
   elseif excluded then
     number = number + 1
-    at = at + (claim_term and 1 or 0) + (lease_term and 1 or 0)
-    answer[#answer + 1] = { number, 'excluded', excluded[1], excluded[2], excluded[3] }
+    -- What was granted to the same owner before stays granted, whoever excludes it since.
+    local asked, ours, entry = (claim_term and 1 or 0) + (lease_term and 1 or 0), 0, nil
+    for which = 1, asked do
+      local found = redis.pcall('GET', keys[at + which])
+      if type(found) == 'string' and find(found, process .. text .. ' ', 1, true) == 1 then
+        ours, entry = ours + 1, found
+      end
+    end
+    at = at + asked
+    if ours == asked then
+      answer[#answer + 1] = { number, 'ours', entry, 0 }
+    else
+      answer[#answer + 1] = { number, 'excluded', excluded[1], excluded[2], excluded[3] }
+    end
   else
     number = number + 1
     local claim_key, lease_key, claim, lease, claimed, leased

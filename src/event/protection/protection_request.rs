@@ -3,31 +3,34 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::add_error::AddErrorKind;
-use super::outage_policy::OutagePolicy;
-use super::protection::{CATCH_UP_WINDOWS, Claim, LeaseTerms, Protection};
+use super::overlap::{MOST_PLACES, Overlap, Queue, WAITS};
+use super::{CATCH_UP_WINDOWS, Claim, LeaseTerms, Protection};
+use crate::event::add_error::AddErrorKind;
+use crate::event::outage_policy::OutagePolicy;
 use crate::lease::name::MutexName;
 use crate::lease::term::{Renewal, SHORTEST_RENEWED, Term};
 use crate::time::period::Period;
 
 /// The protections that an event asks for, as its builder was told, not validated yet.
 #[derive(Debug, Default)]
-pub(super) struct ProtectionRequest {
+pub(in crate::event) struct ProtectionRequest {
     /// Whether it has a lease that is renewed.
-    pub(super) renewed: bool,
-    pub(super) fixed_term: Option<Duration>,
-    pub(super) lease_term: Option<Duration>,
-    pub(super) hold_at_least: Option<Duration>,
-    pub(super) on_outage: Option<OutagePolicy>,
-    pub(super) one_server: bool,
-    pub(super) once_per: Option<Period>,
-    pub(super) catch_up: Option<Duration>,
-    pub(super) mutex_name: Option<Arc<str>>,
+    pub(in crate::event) renewed: bool,
+    pub(in crate::event) fixed_term: Option<Duration>,
+    pub(in crate::event) lease_term: Option<Duration>,
+    pub(in crate::event) hold_at_least: Option<Duration>,
+    pub(in crate::event) on_outage: Option<OutagePolicy>,
+    pub(in crate::event) one_server: bool,
+    pub(in crate::event) once_per: Option<Period>,
+    pub(in crate::event) catch_up: Option<Duration>,
+    pub(in crate::event) mutex_name: Option<Arc<str>>,
+    pub(in crate::event) on_overlap: Option<Overlap>,
+    pub(in crate::event) within: Option<Duration>,
 }
 
 impl ProtectionRequest {
     /// The validated protections of the event whose name is `own_name`.
-    pub(super) fn validate(
+    pub(in crate::event) fn validate(
         self,
         own_name: MutexName,
         usual_term: Term,
@@ -39,13 +42,14 @@ impl ProtectionRequest {
             return Err(AddErrorKind::MutexNameWithoutLease);
         }
         let mutex = mutex_name.unwrap_or(own_name);
+        let queue = queue(self.on_overlap, self.within, &mutex, lease)?;
         let on_outage = self.on_outage.unwrap_or_default();
         let claim = match self.once_per {
             Some(period) => {
                 period.check().map_err(AddErrorKind::Period)?;
                 Some(Claim::Period(period))
             }
-            None => self.one_server.then_some(Claim::Occurrence),
+            None => (self.one_server || queue.is_some()).then_some(Claim::Occurrence),
         };
         if let Some(window) = self.catch_up {
             if !CATCH_UP_WINDOWS.contains(&window) {
@@ -58,7 +62,7 @@ impl ProtectionRequest {
                 return Err(AddErrorKind::CatchUpUnprotected);
             }
         }
-        let protection = Protection { mutex, lease, claim, on_outage };
+        let protection = Protection { mutex, lease, claim, queue, on_outage };
         match protection.is_some() {
             false if has_own_mutex => Err(AddErrorKind::MutexWithoutProtection),
             false if self.on_outage.is_some() => Err(AddErrorKind::OutageWithoutProtection),
@@ -89,4 +93,24 @@ impl ProtectionRequest {
         }
         Ok(Some(LeaseTerms { term, renewal, at_least }))
     }
+}
+
+fn queue(
+    on_overlap: Option<Overlap>,
+    within: Option<Duration>,
+    mutex: &MutexName,
+    lease: Option<LeaseTerms>,
+) -> Result<Option<Queue>, AddErrorKind> {
+    let Some(places) = on_overlap.unwrap_or_default().places() else {
+        return if within.is_some() { Err(AddErrorKind::WithinWithoutQueue) } else { Ok(None) };
+    };
+    if !(1..=MOST_PLACES).contains(&places) {
+        return Err(AddErrorKind::QueueLength(places));
+    }
+    if let Some(within) = within.filter(|within| !WAITS.contains(within)) {
+        return Err(AddErrorKind::Within(within));
+    }
+    let lease = lease.ok_or(AddErrorKind::OverlapWithoutLease)?;
+    let term = if lease.renewal == Renewal::WhileItRuns { lease.term } else { Term::DEFAULT };
+    Ok(Some(Queue::new(mutex, places, term, within)))
 }

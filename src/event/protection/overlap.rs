@@ -1,0 +1,104 @@
+//! What becomes of an occurrence that meets a run of its event: it is skipped, or waits for its turn in a queue.
+
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+use std::time::Duration;
+
+use chrono::{DateTime, SecondsFormat, Utc};
+
+use crate::lease::name::MutexName;
+use crate::lease::term::Term;
+use crate::time::timetable::Timetable;
+
+/// What becomes of an occurrence that meets a run of its event; see [`Event::on_overlap`](crate::Event::on_overlap).
+///
+/// ```
+/// use soloist::{Event, Overlap, Schedule};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let mut schedule = Schedule::in_process();
+/// schedule.add(Event::call("import", |_| {}).every_minute().without_overlapping().on_overlap(Overlap::QueueOne))?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Overlap {
+    /// It does not run.
+    #[default]
+    Skip,
+    /// It waits, unless another one waits already, and starts when the run has ended: one in the whole fleet.
+    QueueOne,
+    /// It waits, unless so many wait already, from 1 to 100 in the whole fleet. They start one after another, in the order in
+    /// which they began to wait.
+    QueueAll(usize),
+}
+
+impl Overlap {
+    /// How many may wait; `None`: none does.
+    pub(super) fn places(self) -> Option<usize> {
+        match self {
+            Self::Skip => None,
+            Self::QueueOne => Some(1),
+            Self::QueueAll(places) => Some(places),
+        }
+    }
+}
+
+/// The longest queue.
+pub(super) const MOST_PLACES: usize = 100;
+
+/// The waits that may be set.
+pub(super) const WAITS: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(24 * 60 * 60);
+
+/// The longest wait, if none is set.
+const USUAL_WAIT: Duration = Duration::from_secs(60 * 60);
+
+/// How long before the next occurrence a wait ends, if none is set: then the queue has room for that one.
+const BEFORE_THE_NEXT: Duration = Duration::from_secs(2);
+
+/// The queue of an event. All of its names are marks of the event's mutex.
+#[derive(Clone, Debug)]
+pub(crate) struct Queue {
+    /// The places in it, from the first on. Events that share a mutex share them.
+    pub(crate) places: Vec<MutexName>,
+    /// For how long a place is held, unless it is renewed.
+    pub(crate) term: Term,
+    /// How long after its occurrence an event waits at most, if that was set.
+    pub(crate) within: Option<Duration>,
+}
+
+impl Queue {
+    pub(super) fn new(mutex: &MutexName, places: usize, term: Term, within: Option<Duration>) -> Self {
+        let place = |number| mutex.mark(mutex.mutex(), format!("queue {number}"));
+        Self { places: (1..=places).map(place).collect(), term, within }
+    }
+
+    /// How long after an occurrence it is waited for at most.
+    pub(crate) fn longest_wait(&self) -> Duration {
+        self.within.unwrap_or(USUAL_WAIT)
+    }
+
+    /// How long after this occurrence it is waited for.
+    pub(crate) fn within(&self, timetable: &Timetable, occurrence: DateTime<Utc>) -> Duration {
+        self.within.unwrap_or_else(|| {
+            let next = timetable.next(occurrence).and_then(|next| (next - occurrence).to_std().ok());
+            let until_next = next.unwrap_or(USUAL_WAIT);
+            until_next.saturating_sub(BEFORE_THE_NEXT).max(until_next / 2).min(USUAL_WAIT)
+        })
+    }
+}
+
+/// What says that somebody who lives waits with this occurrence: it is renewed.
+pub(crate) fn waiter(mutex: &MutexName, event: &Arc<str>, occurrence: DateTime<Utc>) -> MutexName {
+    mutex.mark(Arc::clone(event), format!("waits {}", written(occurrence)))
+}
+
+/// What says that somebody has waited with this occurrence, and goes on to say so when that process dies.
+pub(crate) fn note(mutex: &MutexName, event: &Arc<str>, occurrence: DateTime<Utc>) -> MutexName {
+    mutex.mark(Arc::clone(event), format!("queued {}", written(occurrence)))
+}
+
+fn written(occurrence: DateTime<Utc>) -> String {
+    occurrence.to_rfc3339_opts(SecondsFormat::AutoSi, true)
+}

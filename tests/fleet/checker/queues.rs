@@ -1,0 +1,71 @@
+//! Promise 16: what waits starts soon after the run before it, unless its server is killed or cut off.
+
+use std::time::Duration;
+
+use super::{At, Case, Count, Run, SLACK, Skip, Verdict, Why, beginning, told};
+use crate::history::{Life, nanoseconds};
+
+/// How long after the end of the run before it what waits may start, beside a term.
+const SOON: Duration = Duration::from_secs(2);
+
+pub(super) fn what_waited_starts_soon(case: &Case<'_>, verdict: &mut Verdict) {
+    for skip in &case.skips {
+        match skip.reason {
+            "queued" => verdict.count(Count::Queued),
+            "queue_full" => verdict.count(Count::QueueFull),
+            _ => {}
+        }
+    }
+    for run in case.runs.iter().filter(|run| has_waited(case, run)) {
+        let before = case.runs_of(run.event).map(|before| before.last).filter(|last| *last < run.start).max();
+        let could_start = before.unwrap_or(run.since).max(run.since);
+        let latest = could_start + nanoseconds(case.history.term + SOON + SLACK);
+        // Whoever was killed or cut off meanwhile may have been before it in the queue, and holds its place for a term.
+        let is_excused = case.history.faults.iter().any(|fault| fault.touches(could_start, run.start));
+        if run.start > latest && !is_excused {
+            let late = Duration::from_nanos(run.start - could_start);
+            let began = beginning(case.history);
+            verdict.violation(format!("it waited for {late:?} although nobody ran: {}", told(run, began)));
+        }
+    }
+}
+
+/// Whether others came second with its occurrence while it waited.
+fn has_waited(case: &Case<'_>, run: &Run<'_>) -> bool {
+    let of_it =
+        |skip: &Skip<'_>| skip.reason == "queued" && (skip.event, skip.occurrence) == (run.event, run.occurrence);
+    case.skips.iter().any(|skip| of_it(skip) && skip.holder == Some(run.life.pid))
+}
+
+/// Whether the process that is named waited then: it tells later what became of it, or was killed.
+pub(super) fn meets_somebody_who_waits(case: &Case<'_>, skip: &Skip<'_>) -> bool {
+    let is_it = |life: &&Life| Some(life.pid) == skip.holder;
+    let tells = |life: &Life, at: At| {
+        let of_this = |event: &str, occurrence: &str| {
+            event == skip.event && (skip.reason == "queue_full" || occurrence == skip.occurrence)
+        };
+        life.lines.iter().any(|line| of_this(&line.event, &line.occurrence) && at <= line.at)
+    };
+    let asked = skip.since.saturating_sub(nanoseconds(SLACK) + case.term_of_the_waiting());
+    case.history.lives.iter().filter(is_it).any(|life| life.was_killed() || tells(life, asked))
+}
+
+/// Somebody has waited with it, and it did not start.
+pub(super) fn why_it_did_not_start(case: &Case<'_>, event: &str, occurrence: &str) -> Why {
+    let of_it = |skip: &&Skip<'_>| (skip.event, skip.occurrence) == (event, occurrence);
+    let waited: Vec<u32> =
+        case.skips.iter().filter(of_it).filter(|skip| skip.reason == "queued").filter_map(|skip| skip.holder).collect();
+    let lives = || case.history.lives.iter().filter(|life| waited.contains(&life.pid));
+    let was_cut_off = |skip: &Skip<'_>| {
+        waited.contains(&skip.life.pid)
+            && (case.outages(skip.since, skip.at).next().is_some()
+                || case.assaults(skip.life.pid, skip.since, skip.at).next().is_some())
+    };
+    if lives().any(Life::was_killed) {
+        Why::Killed
+    } else if case.skips.iter().filter(of_it).any(was_cut_off) {
+        Why::CutOff
+    } else {
+        Why::Unexplained
+    }
+}

@@ -1,0 +1,425 @@
+//! An occurrence that meets a run waits for its turn, as far as it is asked to: over all servers, and whatever becomes of them.
+
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use chrono::{DateTime, TimeDelta, Utc};
+use soloist::{
+    AddErrorKind, Event, EventMutex, FileMutex, Lease, LeaseRequest, ManualClock, MemoryMutex, MutexName, Overlap, Period,
+    Report, Run, Schedule, Shutdown, SkipReason, TaskOutcome, Term, Verdict,
+};
+
+use crate::scripted::Scripted;
+use crate::support::{Diary, entry, holder, noon, ran, skipped, until};
+
+const EVENT: &str = "report";
+
+/// Servers that share a store, whose tasks end when they are told to.
+#[derive(Clone)]
+struct Fleet {
+    store: Arc<dyn EventMutex>,
+    diary: Diary,
+    ended: Arc<Mutex<BTreeSet<DateTime<Utc>>>>,
+    setting: fn(Event) -> Event,
+}
+
+fn minute(number: i64) -> DateTime<Utc> {
+    noon() + TimeDelta::minutes(number)
+}
+
+fn queue_one(event: Event) -> Event {
+    event.every_minute().on_overlap(Overlap::QueueOne)
+}
+
+fn queue_three(event: Event) -> Event {
+    event.every_minute().on_overlap(Overlap::QueueAll(3))
+}
+
+fn mutex() -> MutexName {
+    MutexName::lease(EVENT).unwrap()
+}
+
+fn place(number: usize) -> MutexName {
+    mutex().mark(EVENT, format!("queue {number}"))
+}
+
+fn note(occurrence: DateTime<Utc>) -> MutexName {
+    mutex().mark(EVENT, format!("queued {}", occurrence.format("%Y-%m-%dT%H:%M:%SZ")))
+}
+
+impl Fleet {
+    fn on(store: impl EventMutex + 'static, setting: fn(Event) -> Event) -> Self {
+        Self { store: Arc::new(store), diary: Diary::default(), ended: Arc::default(), setting }
+    }
+
+    fn event(&self) -> Event {
+        let fleet = self.clone();
+        let task = move |run: &Run| -> TaskOutcome {
+            let minutes = (run.occurrence() - noon()).num_minutes();
+            fleet.diary.note(format!("start {minutes}"));
+            until(|| run.is_cancelled() || fleet.ended.lock().unwrap().contains(&run.occurrence()))?;
+            fleet.diary.note(format!("end {minutes}"));
+            Ok(())
+        };
+        (self.setting)(Event::call(EVENT, task).without_overlapping())
+    }
+
+    fn server(&self) -> Schedule {
+        let mut schedule = Schedule::new(Arc::clone(&self.store));
+        schedule.add(self.event()).unwrap();
+        schedule
+    }
+
+    /// A server of its own ticks.
+    fn ticks(&self, now: DateTime<Utc>) -> JoinHandle<Report> {
+        let server = self.server();
+        thread::spawn(move || server.run_due(now))
+    }
+
+    fn end(&self, minute: DateTime<Utc>) {
+        self.ended.lock().unwrap().insert(minute);
+    }
+
+    fn has_noted(&self, line: &str) {
+        until(|| self.diary.lines().iter().any(|noted| noted == line))
+            .unwrap_or_else(|_| panic!("{:?}", self.diary.lines()));
+    }
+
+    /// Somebody is in this place.
+    fn waits_at(&self, number: usize) {
+        until(|| holder(&*self.store, &place(number)).is_some()).unwrap();
+    }
+
+    fn is_free(&self, name: &MutexName) {
+        assert!(!self.store.exists(name).unwrap(), "{name}");
+    }
+
+    fn takes(&self, name: &MutexName) -> Lease {
+        let request = LeaseRequest::new(name.clone(), Term::MAX, &self.store.clock());
+        self.store.create(&request).unwrap().expect("it is free")
+    }
+}
+
+/// One run, one that waits, and those for whom there is no room.
+fn queues_one(store: impl EventMutex + 'static) {
+    let fleet = Fleet::on(store, queue_one);
+    let first = fleet.ticks(minute(0));
+    fleet.has_noted("start 0");
+    let waits = fleet.ticks(minute(1));
+    fleet.waits_at(1);
+    let another = fleet.ticks(minute(1)).join().unwrap();
+    assert!(matches!(skipped(&another, EVENT), SkipReason::Queued(Some(_))), "{another}");
+    let next = fleet.ticks(minute(2)).join().unwrap();
+    assert!(matches!(skipped(&next, EVENT), SkipReason::QueueFull(Some(_))), "{next}");
+    assert_eq!(fleet.diary.lines(), ["start 0"]);
+    fleet.end(minute(0));
+    fleet.has_noted("start 1");
+    let late = fleet.ticks(minute(1)).join().unwrap();
+    assert!(matches!(skipped(&late, EVENT), SkipReason::RanElsewhere(Some(_))), "{late}");
+    let second = fleet.ticks(minute(3));
+    fleet.waits_at(1);
+    fleet.end(minute(1));
+    fleet.end(minute(3));
+    for report in [first, waits, second] {
+        assert!(ran(&report.join().unwrap(), EVENT).is_success());
+    }
+    assert_eq!(fleet.diary.lines(), ["start 0", "end 0", "start 1", "end 1", "start 3", "end 3"]);
+    fleet.is_free(&place(1));
+    fleet.is_free(&mutex());
+}
+
+#[test]
+fn in_memory_one_waits_and_starts_when_the_run_ends() {
+    queues_one(MemoryMutex::new());
+}
+
+#[test]
+fn on_a_file_store_one_waits_and_starts_when_the_run_ends() {
+    let folder = tempfile::tempdir().unwrap();
+    queues_one(FileMutex::in_dir(folder.path()).unwrap());
+}
+
+#[cfg(feature = "redis")]
+#[test]
+fn on_redis_one_waits_and_starts_when_the_run_ends() {
+    use crate::servers::redis::Redis;
+    for server in [Redis::start(), Redis::cluster_node()] {
+        queues_one(soloist::RedisMutex::new(&server.url()).unwrap());
+    }
+}
+
+#[cfg(feature = "mysql")]
+#[test]
+fn on_mariadb_one_waits_and_starts_when_the_run_ends() {
+    let server = crate::servers::mariadb::Mariadb::start();
+    let store = soloist::MysqlMutex::new(&server.url()).unwrap();
+    store.create_table().unwrap();
+    queues_one(store);
+}
+
+#[cfg(feature = "postgres")]
+#[test]
+fn on_postgres_one_waits_and_starts_when_the_run_ends() {
+    let server = crate::servers::postgres::Postgres::start();
+    let store = soloist::PostgresMutex::new(&server.url()).unwrap();
+    store.create_table().unwrap();
+    queues_one(store);
+}
+
+#[test]
+fn those_in_a_longer_queue_start_in_the_order_in_which_they_came() {
+    let fleet = Fleet::on(MemoryMutex::new(), queue_three);
+    let mut reports = vec![fleet.ticks(minute(0))];
+    fleet.has_noted("start 0");
+    for number in 1..=3 {
+        reports.push(fleet.ticks(minute(number)));
+        fleet.waits_at(number.unsigned_abs().try_into().unwrap());
+    }
+    let full = fleet.ticks(minute(4)).join().unwrap();
+    assert!(matches!(skipped(&full, EVENT), SkipReason::QueueFull(_)), "{full}");
+    for number in 0..=3 {
+        fleet.has_noted(&format!("start {number}"));
+        fleet.end(minute(number));
+    }
+    for report in reports {
+        assert!(ran(&report.join().unwrap(), EVENT).is_success());
+    }
+    let lines = fleet.diary.lines();
+    assert_eq!(lines, ["start 0", "end 0", "start 1", "end 1", "start 2", "end 2", "start 3", "end 3"]);
+}
+
+#[test]
+fn nobody_overtakes_those_who_wait() {
+    for occupied in [1, 2] {
+        let fleet = Fleet::on(MemoryMutex::new(), queue_three);
+        let somebody = fleet.takes(&place(occupied));
+        fleet.end(minute(0));
+        let newcomer = fleet.ticks(minute(0));
+        fleet.waits_at(occupied + 1);
+        assert_eq!(fleet.diary.lines(), [""; 0], "behind place {occupied}");
+        fleet.store.forget(&somebody).unwrap();
+        assert!(ran(&newcomer.join().unwrap(), EVENT).is_success());
+    }
+    let fleet = Fleet::on(MemoryMutex::new(), queue_three);
+    fleet.takes(&place(3));
+    let report = fleet.ticks(minute(0)).join().unwrap();
+    assert!(matches!(skipped(&report, EVENT), SkipReason::QueueFull(Some(_))), "{report}");
+}
+
+#[test]
+fn what_a_killed_server_waited_with_is_taken_over_at_the_next_tick() {
+    let fleet = Fleet::on(MemoryMutex::new(), |event| {
+        event.hourly().on_overlap(Overlap::QueueOne).within(Duration::from_secs(1800))
+    });
+    fleet.end(noon());
+    assert!(fleet.server().run_due(minute(1)).entries().is_empty(), "nobody has waited");
+    fleet.takes(&note(noon()));
+    let waiter = fleet.takes(&mutex().mark(EVENT, "waits 2026-03-01T12:00:00Z"));
+    assert!(fleet.server().run_due(minute(1)).entries().is_empty(), "somebody waits");
+    fleet.store.forget(&waiter).unwrap();
+    assert!(fleet.server().run_due(minute(31)).entries().is_empty(), "it is too late");
+    let report = fleet.server().run_due(minute(2));
+    assert!(ran(&report, EVENT).is_success());
+    assert_eq!(entry(&report, EVENT).missed_by(), Some(Duration::from_secs(120)));
+    assert!(fleet.server().run_due(minute(3)).entries().is_empty(), "it has run");
+}
+
+#[test]
+fn a_wait_ends_with_its_time() {
+    let clock = ManualClock::at(noon());
+    let fleet = Fleet::on(MemoryMutex::with_clock(&clock), queue_one);
+    fleet.takes(&mutex());
+    let server = fleet.server().with_clock(&clock);
+    let waits = thread::spawn(move || server.run_due(noon()));
+    fleet.waits_at(1);
+    clock.advance(Duration::from_secs(57));
+    fleet.waits_at(1);
+    assert!(!waits.is_finished());
+    clock.advance(Duration::from_secs(2));
+    let report = waits.join().unwrap();
+    assert!(matches!(skipped(&report, EVENT), SkipReason::QueuedTooLong(Some(_))), "{report}");
+    fleet.is_free(&place(1));
+    assert_eq!(fleet.diary.lines(), [""; 0]);
+}
+
+#[test]
+fn a_shutdown_and_a_pause_leave_what_waits_to_others() {
+    for is_shutdown in [true, false] {
+        let fleet = Fleet::on(MemoryMutex::new(), |event| queue_one(event).within(Duration::from_secs(600)));
+        let run = fleet.takes(&mutex());
+        let shutdown = Shutdown::new();
+        let server = fleet.server().with_shutdown(&shutdown).pausable_as("shop").unwrap();
+        let other = server.clone();
+        let waits = thread::spawn(move || server.run_due(minute(0)));
+        fleet.waits_at(1);
+        if is_shutdown {
+            shutdown.trigger();
+        } else {
+            other.pause(Utc::now() + TimeDelta::minutes(1)).unwrap();
+        }
+        let report = waits.join().unwrap();
+        let reason = skipped(&report, EVENT);
+        assert!(
+            if is_shutdown {
+                matches!(reason, SkipReason::ShuttingDown)
+            } else {
+                matches!(reason, SkipReason::Paused(_))
+            },
+            "{reason}"
+        );
+        fleet.is_free(&place(1));
+        assert!(fleet.store.exists(&note(minute(0))).unwrap());
+        fleet.store.forget(&run).unwrap();
+    }
+}
+
+#[test]
+fn what_waits_goes_on_to_wait_while_its_store_is_out() {
+    let is_out = Arc::new(AtomicBool::new(false));
+    let out = Arc::clone(&is_out);
+    let store = Scripted::default().before(move |call| {
+        let asks_for_the_run = call.is("admit") && call.names == [mutex()];
+        if out.load(Ordering::SeqCst) && asks_for_the_run { call.times_out() } else { Ok(()) }
+    });
+    let fleet = Fleet::on(store.clone(), queue_one);
+    let first = fleet.ticks(minute(0));
+    fleet.has_noted("start 0");
+    let waits = fleet.ticks(minute(1));
+    fleet.waits_at(1);
+    is_out.store(true, Ordering::SeqCst);
+    fleet.end(minute(0));
+    fleet.end(minute(1));
+    assert!(ran(&first.join().unwrap(), EVENT).is_success());
+    let asked = store.calls();
+    until(|| store.calls() > asked + 1).unwrap();
+    assert_eq!(fleet.diary.lines(), ["start 0", "end 0"]);
+    is_out.store(false, Ordering::SeqCst);
+    assert!(ran(&waits.join().unwrap(), EVENT).is_success());
+}
+
+#[test]
+fn what_waits_delays_no_other_event() {
+    let fleet = Fleet::on(MemoryMutex::new(), queue_one);
+    let run = fleet.takes(&mutex());
+    let mut schedule = fleet.server();
+    schedule.add(Event::call("behind it", fleet.diary.task("behind it")).every_minute()).unwrap();
+    fleet.end(minute(0));
+    let ticks = thread::spawn(move || schedule.run_due(minute(0)));
+    fleet.has_noted("behind it");
+    fleet.store.forget(&run).unwrap();
+    let report = ticks.join().unwrap();
+    assert!(ran(&report, EVENT).is_success() && ran(&report, "behind it").is_success());
+    assert_eq!(fleet.diary.lines(), ["behind it", "start 0", "end 0"]);
+}
+
+#[test]
+fn by_hand_nothing_waits() {
+    let fleet = Fleet::on(MemoryMutex::new(), queue_one);
+    fleet.takes(&mutex());
+    let entry = fleet.server().run(EVENT, minute(0)).unwrap();
+    assert!(matches!(entry.verdict(), Verdict::Skipped(SkipReason::Overlapping(Some(_)))), "{entry}");
+}
+
+#[test]
+fn a_queue_that_can_not_be_is_refused() {
+    let kind = |store: Arc<dyn EventMutex>, setting: fn(Event) -> Event| {
+        let event = setting(Event::call(EVENT, |_| {}));
+        Schedule::new(store).add(event).map(|_| ()).unwrap_err().kind().clone()
+    };
+    let memory = || -> Arc<dyn EventMutex> { Arc::new(MemoryMutex::new()) };
+    assert!(matches!(kind(memory(), queue_one), AddErrorKind::OverlapWithoutLease));
+    assert!(matches!(
+        kind(memory(), |event| event.every_minute().without_overlapping().within(Duration::from_secs(60))),
+        AddErrorKind::WithinWithoutQueue
+    ));
+    for places in [0, 101] {
+        let setting: fn(Event) -> Event = match places {
+            0 => |event| event.every_minute().without_overlapping().on_overlap(Overlap::QueueAll(0)),
+            _ => |event| event.every_minute().without_overlapping().on_overlap(Overlap::QueueAll(101)),
+        };
+        assert!(matches!(kind(memory(), setting), AddErrorKind::QueueLength(refused) if refused == places));
+    }
+    let too_long: fn(Event) -> Event =
+        |event| queue_one(event.without_overlapping()).within(Duration::from_secs(86_401));
+    assert!(matches!(kind(memory(), too_long), AddErrorKind::Within(_)));
+    let fixed = Scripted::default().three_methods();
+    let with_fixed_term: fn(Event) -> Event =
+        |event| queue_one(event.without_overlapping_for(Duration::from_secs(600)));
+    assert!(matches!(kind(Arc::new(fixed), with_fixed_term), AddErrorKind::CannotQueue));
+}
+
+#[test]
+fn what_waits_starts_when_the_lease_of_a_killed_server_has_ended() {
+    let clock = ManualClock::at(noon());
+    let fleet = Fleet::on(MemoryMutex::with_clock(&clock), queue_one);
+    let term = Term::new(Duration::from_secs(30)).unwrap();
+    fleet.store.create(&LeaseRequest::new(mutex(), term, &fleet.store.clock())).unwrap().expect("it is free");
+    fleet.end(noon());
+    let server = fleet.server().with_clock(&clock);
+    let waits = thread::spawn(move || server.run_due(noon()));
+    fleet.waits_at(1);
+    for _ in 0..29 {
+        clock.advance(Duration::from_secs(1));
+    }
+    assert_eq!(fleet.diary.lines(), [""; 0]);
+    clock.advance(Duration::from_secs(3));
+    assert!(ran(&waits.join().unwrap(), EVENT).is_success());
+}
+
+#[test]
+fn a_period_that_is_used_up_is_not_waited_for_in_vain() {
+    let fleet = Fleet::on(MemoryMutex::new(), |event| queue_one(event).once_per(Period::Hour));
+    let first = fleet.ticks(minute(0));
+    fleet.has_noted("start 0");
+    let second = fleet.ticks(minute(1)).join().unwrap();
+    assert!(matches!(skipped(&second, EVENT), SkipReason::RanElsewhere(Some(_))), "{second}");
+    fleet.end(minute(0));
+    first.join().unwrap();
+    // Somebody else's run of the mutex, in a period that is still to be had.
+    let run = fleet.takes(&mutex());
+    let waits = fleet.ticks(minute(60));
+    fleet.waits_at(1);
+    fleet.takes(&mutex().permit(EVENT, "hour@2026-03-01T13:00:00+00:00"));
+    fleet.store.forget(&run).unwrap();
+    let report = waits.join().unwrap();
+    assert!(matches!(skipped(&report, EVENT), SkipReason::RanElsewhere(Some(_))), "{report}");
+}
+
+#[test]
+fn what_waits_is_not_missed() {
+    let fleet = Fleet::on(MemoryMutex::new(), |event| {
+        event.hourly().on_overlap(Overlap::QueueOne).catch_up(Duration::from_secs(1800))
+    });
+    fleet.end(noon());
+    fleet.end(minute(-60));
+    assert!(ran(&fleet.ticks(minute(-60)).join().unwrap(), EVENT).is_success(), "the store knows the event from here on");
+    let run = fleet.takes(&mutex());
+    let waits = fleet.ticks(noon());
+    fleet.waits_at(1);
+    assert!(fleet.server().run_due(minute(5)).entries().is_empty(), "somebody waits with it");
+    fleet.store.forget(&run).unwrap();
+    assert!(ran(&waits.join().unwrap(), EVENT).is_success());
+    assert!(fleet.server().run_due(minute(6)).entries().is_empty(), "it has run");
+}
+
+#[test]
+fn events_that_share_a_mutex_share_its_queue() {
+    let fleet = Fleet::on(MemoryMutex::new(), |event| queue_one(event).mutex_name("warehouse"));
+    let warehouse = MutexName::lease("warehouse").unwrap();
+    let place = warehouse.mark("warehouse", "queue 1");
+    let run = fleet.takes(&warehouse);
+    fleet.end(minute(0));
+    let waits = fleet.ticks(minute(0));
+    until(|| holder(&*fleet.store, &place).is_some()).unwrap();
+    let mut schedule = Schedule::new(Arc::clone(&fleet.store));
+    let export = queue_one(Event::call("export", |_| {})).mutex_name("warehouse").without_overlapping();
+    schedule.add(export).unwrap();
+    let report = schedule.run_due(minute(0));
+    assert!(matches!(skipped(&report, "export"), SkipReason::QueueFull(Some(_))), "{report}");
+    fleet.store.forget(&run).unwrap();
+    assert!(ran(&waits.join().unwrap(), EVENT).is_success());
+    assert!(ran(&schedule.run_due(minute(1)), "export").is_success());
+}
