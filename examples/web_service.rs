@@ -37,8 +37,9 @@ async fn main() -> Result<(), Box<dyn Error>> {
         .add(Event::spawn("prices:import", import).every_second().on_one_server().in_background())?;
     let app = App { operator: schedule.operator().within(Duration::from_secs(1)), schedule: schedule.clone() };
 
-    // Requests and tasks have this long to end. A container runtime has to wait for longer before it kills.
-    let shutdown = Shutdown::on_signals()?.with_grace(Duration::from_secs(20));
+    // Tasks have 20 seconds to end and 6 more to stop, and requests have both. A container runtime has to wait for longer
+    // before it kills.
+    let shutdown = Shutdown::on_signals()?.with_drain(Duration::from_secs(20)).with_grace(Duration::from_secs(6));
     let router = Router::new().route("/schedule", get(due)).route("/health", get(health)).route("/slow", get(slow));
     let listener = TcpListener::bind(address).await?;
     println!("serving http://{}", listener.local_addr()?);

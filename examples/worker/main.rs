@@ -51,6 +51,7 @@ const USAGE: &str = "usage: worker --store URL [options]
   --stubborn                       the task takes as long when it is cancelled
   --async                          the task is a future, which also says if it is polled when its lease is over (feature tokio)
   --exec LINE                      the task is this line of the shell
+  --drain-ms N                     how long runs may go on when the process is to end, before they are told to stop (0)
   --grace-ms N                     how long a command or a future may take to stop, and a callback at a shutdown (5000)
   --events N                       N such events, one after another (NAME, NAME-2, NAME-3 …)
   --in-background N                N such events, beside one another on threads of their own
@@ -119,6 +120,7 @@ struct Options {
     stubborn: bool,
     is_async: bool,
     exec: Option<OsString>,
+    drain: Duration,
     grace: Duration,
     events: Option<u32>,
     in_background: Option<u32>,
@@ -157,6 +159,7 @@ impl Options {
             stubborn: false,
             is_async: false,
             exec: None,
+            drain: Duration::ZERO,
             grace: Duration::from_secs(5),
             events: None,
             in_background: None,
@@ -193,6 +196,7 @@ impl Options {
                 #[cfg(feature = "tokio")]
                 Long("async") => options.is_async = true,
                 Long("exec") => options.exec = Some(arguments.value()?),
+                Long("drain-ms") => options.drain = Duration::from_millis(arguments.value()?.parse()?),
                 Long("grace-ms") => options.grace = Duration::from_millis(arguments.value()?.parse()?),
                 Long("events") => options.events = Some(arguments.value()?.parse()?),
                 Long("in-background") => options.in_background = Some(arguments.value()?.parse()?),
@@ -244,7 +248,7 @@ fn overlap(policy: &str) -> Result<Overlap, Box<dyn Error>> {
 fn schedule(options: &Options) -> Result<Schedule, Box<dyn Error>> {
     // Killing a command takes its time, and so does what comes after it.
     let ending = Duration::from_secs(if options.exec.is_some() { 5 } else { 0 });
-    let shutdown = options.shutdown.clone().with_grace(options.grace + ending);
+    let shutdown = options.shutdown.clone().with_drain(options.drain).with_grace(options.grace + ending);
     let store = soloist::connect(&options.store)?;
     if options.create_table {
         create_table(&options.store)?;

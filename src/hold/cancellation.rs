@@ -17,7 +17,7 @@ pub(crate) struct Cancellation {
     at_work: AtWork,
     /// When the task has taken too long.
     limit: AtomicU64,
-    /// When the process began to shut down.
+    /// When the process shuts down, and has waited for the run long enough.
     shut_down: AtomicU64,
     /// When it will have ended, whatever is still at work.
     gone_by: AtomicU64,
@@ -52,13 +52,13 @@ impl Cancellation {
         self.change(|| self.limit.store(limit.to_bits(), Ordering::Release));
     }
 
-    /// The process shuts down, and will have ended when the `grace` is over: the task should stop.
-    pub(crate) fn shut_down(&self, grace: Duration) {
-        let now = self.now();
-        // It may shut down for two reasons: the first counts.
+    /// The process shuts down: the task should stop when the `drain` is over, and the process will have ended when the
+    /// `grace` after it is over. An earlier end that was said before stays.
+    pub(crate) fn shut_down(&self, drain: Duration, grace: Duration) {
+        let drained = self.now().plus(drain);
         self.change(|| {
-            self.gone_by.fetch_min(now.plus(grace).to_bits(), Ordering::AcqRel);
-            self.shut_down.fetch_min(now.to_bits(), Ordering::AcqRel);
+            self.gone_by.fetch_min(drained.plus(grace).to_bits(), Ordering::AcqRel);
+            self.shut_down.fetch_min(drained.to_bits(), Ordering::AcqRel);
         });
     }
 

@@ -24,7 +24,8 @@ pub enum CancelReason {
     LeaseLost,
     /// The task took longer than its [`timeout`](crate::Event::timeout).
     TimedOut,
-    /// The process is about to end: a signal asked it to, or somebody called [`Shutdown::trigger`](crate::Shutdown::trigger).
+    /// The process is about to end: a signal asked it to, or somebody called [`Shutdown::trigger`](crate::Shutdown::trigger),
+    /// and the [drain](crate::Shutdown::with_drain) is over.
     ShuttingDown,
 }
 

@@ -52,8 +52,10 @@ pub(crate) enum Notice<'a> {
     ClockSetBack { by_s: i64, begins_anew: bool },
     /// The loop: no tick came between these two, because the clock was set, or the machine was suspended.
     MinutesMissed { after: DateTime<Utc>, until: DateTime<Utc> },
-    /// The shutdown, before it tells any run to stop: it begins, while so many runs are at work.
-    ShutsDown { signal: Option<i32>, runs: usize, grace: Duration },
+    /// The shutdown, before it tells any run of it: it begins, while so many runs are at work.
+    ShutsDown { signal: Option<i32>, runs: usize, drain: Duration, grace: Duration },
+    /// The shutdown: its drain is over, and so many runs that are still at work are cancelled.
+    DrainIsOver { runs: usize, grace: Duration },
     /// The shutdown, before the process ends: a run goes on although the grace is over.
     LeftBehind(&'a RunId),
     /// The shutdown: the signals of this process, which was forked, can't be heard.

@@ -160,7 +160,8 @@ impl Schedule {
         Self { environment: Some(name.into()).filter(|name| !name.is_empty()), ..self }
     }
 
-    /// The same schedule, which starts nothing more once the process shuts down, and cancels its runs then.
+    /// The same schedule, which starts nothing more once the process shuts down, and cancels its runs when the
+    /// drain is over.
     #[must_use = "the shutdown is that of the schedule which is returned"]
     pub fn with_shutdown(self, shutdown: &Shutdown) -> Self {
         Self { shutdown: Some(shutdown.clone()), ..self }

@@ -33,7 +33,7 @@ const LONGEST_SLEEP: Duration = Duration::from_secs(60);
 
 impl Schedule {
     /// Ticks until `shutdown` begins, and returns when all of its runs have ended: the loop of a service. The shutdown
-    /// cancels its runs, as if the schedule had been [given](Self::with_shutdown) it.
+    /// cancels its runs when its drain is over, as if the schedule had been [given](Self::with_shutdown) it.
     ///
     /// It ticks at the start of each minute in which something is due, and at the second for events that are due more
     /// often. It sleeps in between, and wakes up once a minute at the most if nothing is due. It begins with the next
@@ -92,7 +92,7 @@ impl Schedule {
                 }
                 shutdown.sleep_until(moment.plus(schedule.rest(&progress, now)), &waiting);
             }
-            // Marks the shutdown as seen by the application, so that the caller gets the rest of the grace.
+            // Marks the shutdown as seen by the application, so that the caller gets the rest of drain and grace.
             shutdown.is_triggered();
         });
     }

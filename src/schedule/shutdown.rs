@@ -1,4 +1,4 @@
-//! The orderly end of a process: nothing new starts, what is at work is told to stop, and nothing stays held.
+//! The orderly end of a process: nothing new starts, runs may finish, then they are cancelled, and nothing stays held.
 
 use std::fmt;
 #[cfg(feature = "tokio")]
@@ -23,15 +23,18 @@ use shutdown_state::{RunGuard, ShutdownState, TickGuard};
 /// Ends the work of schedules before the process ends: give it to
 /// [`Schedule::with_shutdown`](crate::Schedule::with_shutdown); a signal or [`trigger`](Self::trigger) starts it.
 ///
-/// From then on nothing new starts: due events are skipped as [`ShuttingDown`](crate::SkipReason::ShuttingDown). Runs
-/// at work are [cancelled](crate::Run::is_cancelled), so that a callback that checks for it returns early; commands are
-/// ended, with all processes that they have started. Hooks run as always, then the leases are released, and
-/// [`run_due`](crate::Schedule::run_due) returns.
+/// 1. From then on nothing new starts: due events are skipped as [`ShuttingDown`](crate::SkipReason::ShuttingDown).
+/// 2. Runs at work go on, and may finish, for as long as the [**drain**](Self::with_drain): 20 seconds by default.
+///    [`run_due`](crate::Schedule::run_due) returns as soon as all of them have ended.
+/// 3. When the drain is over, runs that are still at work are [cancelled](crate::Run::is_cancelled), so that a callback
+///    that checks for it returns early; commands and futures are ended, a command with all processes that it has started.
+///    Hooks run as always, then the leases are released. That may take as long as the [**grace**](Self::with_grace),
+///    6 seconds by default.
 ///
-/// All of that may take as long as the **grace**, 6 seconds by default. A run that is still at work then is left behind
-/// when the process ends: its lease is not released but shortened to a few seconds, longer than the process takes to
-/// end. That takes up to 3 seconds more if a store is out. Together this is less than the 10 seconds that most
-/// container runtimes allow.
+/// A run that is still at work then is left behind when the process ends: its lease is not released but shortened to a
+/// few seconds, longer than the process takes to end. That takes up to 3 seconds more if a store is out. Together this is
+/// 29 seconds, less than the 30 seconds that Kubernetes allows. `docker stop` allows 10: [the guide](crate::guide::service)
+/// says what to set there, and under systemd.
 ///
 /// A cheap handle: clones are one shutdown.
 ///
@@ -78,9 +81,11 @@ impl Shutdown {
     /// The process ends by the signal itself, as its parent expects: when all ticks have ended and `main` has returned
     /// a [`Report`](crate::Report) or called [`finish`](Self::finish); a second after the last tick has ended, if the
     /// application has called neither [`wait`](Self::wait) nor [`is_triggered`](Self::is_triggered) by then; and when
-    /// the grace is over, even if runs are still at work, which are then named on standard error. A second signal ends
-    /// commands and the process at once, unless it comes within the same tenth of a second: a closed terminal sends
-    /// two. Process 1 of a container, which no signal ends, exits with 128 and the signal's number. The process waits only for
+    /// the grace is over, even if runs are still at work, which are then named on standard error.
+    ///
+    /// A second signal ends the drain: runs are cancelled, and have their grace. One more, or a second one if there is no
+    /// drain, ends commands and the process at once. Signals within the same tenth of a second count as one: a closed
+    /// terminal sends two. Process 1 of a container, which no signal ends, exits with 128 and the signal's number. The process waits only for
     /// schedules that were given this shutdown.
     ///
     /// The handlers belong to the process and stay for as long as it lives: another call returns another handle of the
@@ -102,16 +107,46 @@ impl Shutdown {
         Err(std::io::Error::other("there are no such signals here: call `Shutdown::trigger`"))
     }
 
-    /// The same shutdown with this grace, for all of its handles. It has no effect once the shutdown has begun.
-    /// Commands are killed a second before the grace is over, or at once if it is shorter.
+    /// The same shutdown with this drain, for all of its handles: how long runs at work may go on before they are
+    /// cancelled. The default is 20 seconds; zero cancels them at once. It has no effect once the shutdown has begun.
+    ///
+    /// Choose it a little longer than the tasks that should finish. Whoever ends the process has to wait for the drain, the
+    /// [grace](Self::with_grace) and 3 seconds before it kills. The time that the machine is suspended counts.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use soloist::Shutdown;
+    ///
+    /// // 75 + 6 + 3 = 84 seconds, for the 90 seconds that systemd waits.
+    /// let shutdown = Shutdown::new().with_drain(Duration::from_secs(75));
+    /// # let _ = shutdown;
+    /// ```
+    #[must_use = "it reads as a part of what makes the shutdown"]
+    pub fn with_drain(self, drain: Duration) -> Self {
+        self.state.lock().drain = Some(drain);
+        self
+    }
+
+    /// The same shutdown with this grace, for all of its handles: how long runs may take to stop once the drain is over. It
+    /// has no effect once the shutdown has begun. Commands are killed a second before the grace is over, or at once if it
+    /// is shorter.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use soloist::Shutdown;
+    ///
+    /// // 0 + 6 + 3 = 9 seconds, for the 10 seconds that `docker stop` waits.
+    /// let shutdown = Shutdown::new().with_drain(Duration::ZERO).with_grace(Duration::from_secs(6));
+    /// # let _ = shutdown;
+    /// ```
     #[must_use = "it reads as a part of what makes the shutdown"]
     pub fn with_grace(self, grace: Duration) -> Self {
         self.state.lock().grace = Some(grace);
         self
     }
 
-    /// Starts the shutdown. It can't be undone; a second call does nothing. The application ends the process itself:
-    /// its ticks return when all their runs have ended, and a callback that does not stop delays them.
+    /// Starts the shutdown, with its drain. It can't be undone; a second call does nothing. The application ends the process
+    /// itself: its ticks return when all their runs have ended, and a callback that does not stop delays them.
     pub fn trigger(&self) {
         if let Some(tell) = self.state.announce(None) {
             tell();
@@ -119,7 +154,36 @@ impl Shutdown {
         self.state.begin(None, Clock::system().moment());
     }
 
-    /// Whether it has begun. After `true` the caller has the rest of the grace to end its own work.
+    /// Ends the drain: runs at work are cancelled now, and have their grace. Starts the shutdown without a drain if it has not
+    /// begun. For an application that handles signals itself, and gets a second one.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use soloist::{CancelReason, Event, Schedule, Shutdown};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let shutdown = Shutdown::new();
+    /// let mut schedule = Schedule::in_process().with_shutdown(&shutdown);
+    /// let task = move |run: &soloist::Run| {
+    ///     shutdown.trigger();
+    ///     assert!(!run.is_cancelled()); // it may finish
+    ///     shutdown.cancel_runs();
+    ///     assert_eq!(run.cancel_reason(), Some(CancelReason::ShuttingDown));
+    /// };
+    /// schedule.add(Event::call("reports", task).every_minute())?;
+    /// # assert!(!schedule.run_due(chrono::Utc::now()).is_failure());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn cancel_runs(&self) {
+        let ended = self.state.end_drain(Clock::system().moment());
+        self.trigger();
+        if ended {
+            self.state.cancel_runs();
+        }
+    }
+
+    /// Whether it has begun. After `true` the caller has the rest of the drain and the grace to end its own work.
     pub fn is_triggered(&self) -> bool {
         self.listen_after_fork();
         let triggered = self.has_begun();
@@ -130,7 +194,7 @@ impl Shutdown {
     }
 
     /// Waits until it begins, for `timeout` at most: a sleep between two ticks that ends early. `false`: the time is
-    /// over. After `true` the caller has the rest of the grace to end its own work.
+    /// over. After `true` the caller has the rest of the drain and the grace to end its own work.
     ///
     /// ```
     /// use std::time::Duration;
@@ -156,14 +220,15 @@ impl Shutdown {
     pub fn wait(&self, timeout: Duration) -> bool {
         self.listen_after_fork();
         let triggered =
-            self.state.wait_until(Clock::system().moment().plus(timeout), |progress| progress.exit_by.is_some());
+            self.state.wait_until(Clock::system().moment().plus(timeout), |progress| progress.deadlines.is_some());
         if triggered {
             self.state.mark_seen();
         }
         triggered
     }
 
-    /// The same as a future: waits until it begins. The caller has the rest of the grace to end its own work then.
+    /// The same as a future: waits until it begins. Then the caller has the rest of the drain and the grace to end its own
+    /// work.
     ///
     /// ```no_run
     /// # async fn serve(listener: tokio::net::TcpListener, shutdown: soloist::Shutdown) {
@@ -192,10 +257,14 @@ impl Shutdown {
         Self { state: self.state.part() }
     }
 
-    /// Begins it without a word to subscribers: it is a part that is not needed any more.
+    /// Begins it without a drain, or ends its drain, and without a word to subscribers: it is a part that is not needed any
+    /// more.
     #[cfg(feature = "tokio")]
-    pub(crate) fn begin_part(&self) {
-        self.state.begin(None, Clock::system().moment());
+    pub(crate) fn end_part(&self) {
+        let now = Clock::system().moment();
+        self.state.end_drain(now);
+        self.state.begin(None, now);
+        self.state.cancel_runs();
     }
 
     /// Ends the process by the signal that triggered it, after shortening leases that other threads still hold. Without
@@ -235,7 +304,7 @@ impl Shutdown {
         self.state.tick()
     }
 
-    /// Tells a run to stop when the shutdown begins, until the guard is dropped.
+    /// Tells a run until when it may go on when the shutdown begins, until the guard is dropped.
     pub(crate) fn watch(&self, run: &Run) -> RunGuard<'_> {
         self.state.watch(run)
     }
@@ -247,7 +316,7 @@ impl Shutdown {
 
     /// Sleeps until this moment, or until the shutdown begins; `true` if it has begun.
     pub(crate) fn sleep_until(&self, enough: Moment, waiting: &Waiting) -> bool {
-        self.state.wait_for(|progress| progress.exit_by.is_some(), || waiting.sleep_until(enough))
+        self.state.wait_for(|progress| progress.deadlines.is_some(), |_| waiting.sleep_until(enough))
     }
 }
 

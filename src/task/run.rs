@@ -165,8 +165,8 @@ impl Run {
         poll_fn(move |context| cancellation.poll_reason(context))
     }
 
-    /// How long the task may go on as things are: until its lease ends or its timeout does. A lease that is renewed ends
-    /// later again and again. Zero when it is cancelled; `None`: nothing limits it.
+    /// How long the task may go on as things are: until its lease ends, its timeout, or the drain of a
+    /// [`Shutdown`](crate::Shutdown) that has begun. A lease that is renewed ends later again and again. Zero when it is cancelled; `None`: nothing limits it.
     pub fn remaining(&self) -> Option<Duration> {
         self.cancellation.remaining()
     }

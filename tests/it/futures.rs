@@ -152,7 +152,7 @@ fn a_future_never_runs_beside_itself() {
             run.cancellation().await;
         }
     };
-    let shutdown = Shutdown::new();
+    let shutdown = Shutdown::new().with_drain(Duration::ZERO);
     let event = || Event::spawn("import", task.clone()).without_overlapping();
     let first = schedule(store.clone(), &runtime, [event()]).with_shutdown(&shutdown);
     let second = schedule(store, &runtime, [event()]);

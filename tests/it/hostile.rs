@@ -253,7 +253,8 @@ fn the_name_of_what_is_left_behind_is_told_apart_from_what_is_said_of_it() {
         assert!(said.contains("`two words`: left behind: still running"), "{said}");
         return;
     }
-    let shutdown = soloist::Shutdown::on_signals().unwrap().with_grace(std::time::Duration::from_millis(100));
+    let shutdown = soloist::Shutdown::on_signals().unwrap().with_drain(std::time::Duration::ZERO);
+    let shutdown = shutdown.with_grace(std::time::Duration::from_millis(100));
     let mut schedule = Schedule::in_process().with_shutdown(&shutdown);
     let is_left_behind = |_: &soloist::Run| {
         signal_hook::low_level::raise(signal_hook::consts::SIGTERM)?;

@@ -17,6 +17,7 @@ mod contract;
 mod crowd;
 mod crontab;
 mod decorator;
+mod drain;
 #[cfg(unix)]
 mod exit;
 mod faults;

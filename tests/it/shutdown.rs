@@ -21,6 +21,11 @@ use crate::support::{
     Diary, HOUR, NO_THREADS, PATIENCE, entry, group_lives, heard_by, noon, number_in, ran, run_alone, skipped, until,
 };
 
+/// One that cancels at once; `drain` has the tests of those that do not.
+fn without_drain() -> Shutdown {
+    Shutdown::new().with_drain(Duration::ZERO)
+}
+
 /// A task that says that it has begun, and goes on until it is told to stop.
 fn until_told(diary: &Diary, name: &'static str) -> impl Fn(&Run) -> TaskOutcome + Send + Sync + use<> {
     let diary = diary.clone();
@@ -43,7 +48,7 @@ fn trigger_after(shutdown: &Shutdown, diary: &Diary, line: &'static str) -> thre
 
 #[test]
 fn what_is_due_after_a_shutdown_began_is_skipped_and_its_store_is_not_asked() {
-    let (store, shutdown, diary) = (Scripted::fleet(), Shutdown::new(), Diary::default());
+    let (store, shutdown, diary) = (Scripted::fleet(), without_drain(), Diary::default());
     let mut schedule = Schedule::new(store.clone()).with_shutdown(&shutdown);
     let triggers = shutdown.clone();
     schedule.add(Event::call("first", move |_| triggers.trigger()).every_minute()).unwrap();
@@ -71,7 +76,7 @@ fn what_is_due_after_a_shutdown_began_is_skipped_and_its_store_is_not_asked() {
 
 #[test]
 fn in_the_background_too_nothing_new_starts() {
-    let (shutdown, diary) = (Shutdown::new(), Diary::default());
+    let (shutdown, diary) = (without_drain(), Diary::default());
     let mut schedule = Schedule::in_process().with_shutdown(&shutdown);
     for name in ["one", "two", "three"] {
         let event = Event::call(name, diary.task(name)).every_minute().without_overlapping().in_background();
@@ -87,7 +92,7 @@ fn in_the_background_too_nothing_new_starts() {
 
 #[test]
 fn a_callback_is_told_its_hooks_run_and_its_lease_goes_back_last() {
-    let (store, shutdown, diary) = (MemoryMutex::new(), Shutdown::new(), Diary::default());
+    let (store, shutdown, diary) = (MemoryMutex::new(), without_drain(), Diary::default());
     let mut schedule = Schedule::new(store.clone()).with_shutdown(&shutdown);
     let (hook, held) = (diary.clone(), store.clone());
     let name = MutexName::lease("reports").unwrap();
@@ -121,7 +126,7 @@ fn a_callback_is_told_its_hooks_run_and_its_lease_goes_back_last() {
 
 #[test]
 fn every_run_at_work_is_told_in_the_background_too() {
-    let (shutdown, diary) = (Shutdown::new(), Diary::default());
+    let (shutdown, diary) = (without_drain(), Diary::default());
     let mut schedule = Schedule::in_process().with_shutdown(&shutdown);
     for name in ["one", "two", "three"] {
         schedule.add(Event::call(name, until_told(&diary, name)).every_minute().in_background()).unwrap();
@@ -138,7 +143,7 @@ fn every_run_at_work_is_told_in_the_background_too() {
 
 #[test]
 fn a_task_that_ends_well_all_the_same_has_succeeded() {
-    let (shutdown, diary) = (Shutdown::new(), Diary::default());
+    let (shutdown, diary) = (without_drain(), Diary::default());
     let mut schedule = Schedule::in_process().with_shutdown(&shutdown);
     let triggers = shutdown.clone();
     let task = move |run: &Run| {
@@ -159,7 +164,7 @@ fn a_task_that_ends_well_all_the_same_has_succeeded() {
 fn the_first_reason_to_stop_stays_the_reason() {
     for shut_down_first in [true, false] {
         let clock = ManualClock::at(noon());
-        let (shutdown, moved) = (Shutdown::new(), clock.clone());
+        let (shutdown, moved) = (without_drain(), clock.clone());
         let mut schedule = Schedule::new(MemoryMutex::with_clock(&clock)).with_clock(&clock).with_shutdown(&shutdown);
         let triggers = shutdown.clone();
         let task = move |run: &Run| {
@@ -191,7 +196,7 @@ fn shuts_down(inner: &MemoryMutex, shutdown: &Shutdown) -> Scripted {
 #[test]
 fn what_was_admitted_while_it_began_is_given_back_with_its_occurrence() {
     for beside in [false, true] {
-        let (inner, shutdown, diary) = (MemoryMutex::new(), Shutdown::new(), Diary::default());
+        let (inner, shutdown, diary) = (MemoryMutex::new(), without_drain(), Diary::default());
         let store = shuts_down(&inner, &shutdown);
         let mut schedule = Schedule::new(store).with_shutdown(&shutdown);
         let names = if beside { vec!["one", "two"] } else { vec!["one"] };
@@ -212,7 +217,7 @@ fn what_was_admitted_while_it_began_is_given_back_with_its_occurrence() {
 
 #[test]
 fn a_permit_that_was_admitted_while_it_began_is_given_back_with_its_lease() {
-    let (inner, shutdown, diary) = (MemoryMutex::new(), Shutdown::new(), Diary::default());
+    let (inner, shutdown, diary) = (MemoryMutex::new(), without_drain(), Diary::default());
     let store = shuts_down(&inner, &shutdown);
     let mut schedule = Schedule::new(store).with_shutdown(&shutdown);
     let event = || Event::call("e", diary.task("ran")).every_minute().without_overlapping().once_per(Period::Day);
@@ -237,7 +242,7 @@ fn what_was_admitted_and_waited_for_a_thread_does_not_start_and_its_occurrence_i
     {
         return;
     }
-    let (store, shutdown, diary) = (MemoryMutex::new(), Shutdown::new(), Diary::default());
+    let (store, shutdown, diary) = (MemoryMutex::new(), without_drain(), Diary::default());
     let mut schedule = Schedule::new(store.clone()).with_shutdown(&shutdown);
     let protected = |event: Event| {
         let held = event.every_minute().without_overlapping().hold_at_least(HOUR);
@@ -288,7 +293,7 @@ fn shut_down_beside(directory: &Path, grace: Duration, shutdown: &Shutdown) -> (
 #[test]
 fn the_lease_of_a_command_goes_back_when_nothing_is_left_of_its_group() {
     let directory = tempfile::tempdir().unwrap();
-    let (report, lives) = shut_down_beside(directory.path(), Duration::from_millis(200), &Shutdown::new());
+    let (report, lives) = shut_down_beside(directory.path(), Duration::from_millis(200), &without_drain());
     assert_eq!(lives, [false], "{report}");
     let outcome = ran(&report, "stubborn");
     let text = outcome.to_string();
@@ -299,7 +304,7 @@ fn the_lease_of_a_command_goes_back_when_nothing_is_left_of_its_group() {
 
 #[test]
 fn a_command_has_no_more_time_to_stop_than_the_process_has() {
-    let (directory, shutdown) = (tempfile::tempdir().unwrap(), Shutdown::new().with_grace(Duration::from_secs(2)));
+    let (directory, shutdown) = (tempfile::tempdir().unwrap(), without_drain().with_grace(Duration::from_secs(2)));
     let began = Clock::system().moment();
     let (report, lives) = shut_down_beside(directory.path(), Duration::from_secs(3000), &shutdown);
     assert_eq!(lives, [false], "{report}");
@@ -309,7 +314,7 @@ fn a_command_has_no_more_time_to_stop_than_the_process_has() {
 
 #[test]
 fn whoever_waits_for_it_is_woken_and_whoever_does_not_want_it_waits_in_vain() {
-    let shutdown = Shutdown::new();
+    let shutdown = without_drain();
     assert!(!shutdown.wait(Duration::from_millis(1)));
     let waits = shutdown.clone();
     let waiting = thread::spawn(move || waits.wait(PATIENCE));
@@ -347,7 +352,7 @@ fn an_orderly_end_is_told_as_no_error() {
         }
     }
 
-    let (heard, shutdown) = (Heard::default(), Shutdown::new());
+    let (heard, shutdown) = (Heard::default(), without_drain());
     heard_by(Registry::default().with(heard.clone()), || {
         let mut schedule = Schedule::in_process().with_shutdown(&shutdown);
         let triggers = shutdown.clone();
@@ -357,7 +362,7 @@ fn an_orderly_end_is_told_as_no_error() {
         };
         schedule.add(Event::call("passes it on", passes_it_on).every_minute()).unwrap();
         assert!(schedule.run_due(noon()).is_failure(), "its work was not done");
-        let shutdown = Shutdown::new();
+        let shutdown = without_drain();
         let mut schedule = Schedule::in_process().with_shutdown(&shutdown);
         let triggers = shutdown.clone();
         let in_its_words = move |run: &Run| {

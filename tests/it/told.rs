@@ -91,7 +91,7 @@ fn a_service_that_nobody_listens_to_tells_of_its_failures_at_once() {
     if role() == "is listened to" {
         listen();
     }
-    let (mut schedule, shutdown) = (Schedule::in_process(), Shutdown::new());
+    let (mut schedule, shutdown) = (Schedule::in_process(), Shutdown::new().with_drain(Duration::ZERO));
     if role() == "has who is told" {
         schedule = schedule.on_report(|_| {});
     }
@@ -248,7 +248,7 @@ fn gets_sigterm(name: &str, role: &str) -> Option<Output> {
 
 fn terminate_while(role: &str, telling: Duration) {
     tracing::subscriber::set_global_default(Registry::default().with(Slow(telling))).expect("nobody else listens");
-    let shutdown = Shutdown::on_signals().unwrap();
+    let shutdown = Shutdown::on_signals().unwrap().with_drain(Duration::ZERO);
     let terminate = || signal_hook::low_level::raise(SIGTERM).unwrap();
     let mut schedule = Schedule::in_process().with_shutdown(&shutdown);
     let is_cancelled = move |run: &Run| {

@@ -157,7 +157,8 @@ fn tell_everything() {
 
 /// A process that is asked to end, and whose task does not.
 fn tell_of_the_end() {
-    let shutdown = Shutdown::on_signals().unwrap().with_grace(Duration::from_millis(500));
+    let shutdown = Shutdown::on_signals().unwrap().with_drain(Duration::from_millis(100));
+    let shutdown = shutdown.with_grace(Duration::from_millis(500));
     let mut schedule = Schedule::in_process().with_shutdown(&shutdown);
     let is_left_behind = |_: &Run| {
         signal_hook::low_level::raise(SIGTERM)?;
@@ -182,7 +183,7 @@ fn tell_what_needs_no_thread() {
     let mut schedule = Schedule::in_process();
     let ends = shutdown.clone();
     let is_cancelled = move |_: &Run| {
-        ends.trigger();
+        ends.cancel_runs();
         Err("the other side has gone".into())
     };
     schedule.add(Event::call("c", is_cancelled).every_second().on_one_server()).unwrap();

@@ -94,6 +94,31 @@ fn a_callback_that_looks_ends_at_each_signal(fleet: &Fleet) {
     }
 }
 
+/// The process ends with its last run, and not with its drain.
+#[track_caller]
+fn a_run_that_ends_within_the_drain_is_not_told_and_gives_its_lease_back(fleet: &Fleet) {
+    let mut worker = start(fleet, "first", LEASES[0], "--work-ms 1500 --drain-ms 3600000");
+    worker.wait_for("start");
+    worker.signal("-TERM");
+    let (lines, said) = worker.ended_by(SIGTERM);
+    assert_eq!((what(&lines), &*said), (vec!["start", "end"], ""));
+    is_free(fleet, "report");
+}
+
+#[track_caller]
+fn a_second_signal_ends_the_drain(fleet: &Fleet) {
+    let mut worker = start(fleet, "first", LEASES[0], "--drain-ms 3600000");
+    worker.wait_for("start");
+    worker.signal("-TERM");
+    // The same wish, if it is heard at once.
+    thread::sleep(Duration::from_secs(2));
+    assert_eq!(what(&worker.log()), ["start"], "it is not told");
+    worker.signal("-INT");
+    let (lines, _) = worker.ended_by(SIGTERM);
+    assert_eq!(what(&lines), ["start", "cancelled", "failed"]);
+    is_free(fleet, "report");
+}
+
 /// How many ticks of a quarter of a second each lease of a callback that does not stop is still held after the process
 /// has gone.
 #[track_caller]
@@ -224,6 +249,16 @@ mod on_file {
     }
 
     #[test]
+    fn a_run_that_ends_within_the_drain_is_not_told_and_gives_its_lease_back() {
+        super::a_run_that_ends_within_the_drain_is_not_told_and_gives_its_lease_back(&Fleet::new());
+    }
+
+    #[test]
+    fn a_second_signal_ends_the_drain() {
+        super::a_second_signal_ends_the_drain(&Fleet::new());
+    }
+
+    #[test]
     fn the_lease_of_a_callback_that_does_not_stop_ends_with_its_process() {
         assert_eq!(ticks_after_a_callback_that_does_not_stop(&Fleet::new()), [0; 4]);
     }
@@ -347,6 +382,16 @@ mod on_redis {
         super::a_callback_that_looks_ends_at_each_signal(&fleet().1);
     }
 
+    #[test]
+    fn a_run_that_ends_within_the_drain_is_not_told_and_gives_its_lease_back() {
+        super::a_run_that_ends_within_the_drain_is_not_told_and_gives_its_lease_back(&fleet().1);
+    }
+
+    #[test]
+    fn a_second_signal_ends_the_drain() {
+        super::a_second_signal_ends_the_drain(&fleet().1);
+    }
+
     /// Longer than the process takes to end, and not for the day that was asked for.
     #[test]
     fn the_lease_of_a_callback_that_does_not_stop_is_held_for_a_few_seconds_more() {
@@ -440,6 +485,11 @@ macro_rules! in_a_table {
         }
 
         #[test]
+        fn a_run_that_ends_within_the_drain_is_not_told_and_gives_its_lease_back() {
+            super::a_run_that_ends_within_the_drain_is_not_told_and_gives_its_lease_back(&fleet().1);
+        }
+
+        #[test]
         fn a_lease_ends_with_its_term_after_sigkill() {
             assert!((1..=20).contains(&ticks_after_sigkill(&fleet().1)));
         }
@@ -510,6 +560,20 @@ const ROWS: &[(&str, &[&str])] = &[
     ),
     ("somebody breaks the lease of a command", &["command::a_command_whose_lease_somebody_broke_is_killed_at_once"]),
     (
+        "a run ends within the drain",
+        &[
+            "ways_out::a_run_that_ends_within_the_drain_is_not_told_and_gives_its_lease_back",
+            "drain::a_task_of_any_kind_finishes_within_the_drain_and_its_tick_returns_then",
+        ],
+    ),
+    (
+        "a second signal comes during the drain",
+        &[
+            "ways_out::a_second_signal_ends_the_drain",
+            "drain::a_task_of_any_kind_is_cancelled_when_somebody_ends_the_drain",
+        ],
+    ),
+    (
         "a callback that looks is at work",
         &[
             "ways_out::a_callback_that_looks_ends_at_each_signal",
@@ -538,11 +602,12 @@ const ROWS: &[(&str, &[&str])] = &[
         ],
     ),
     (
-        "a second signal comes",
+        "another signal comes after the drain",
         &[
             "ways_out::a_second_signal_ends_a_command_at_once",
             "ways_out::a_lease_ends_with_its_process_at_a_second_signal",
             "ways_out::a_lease_ends_with_its_term_after_a_second_signal",
+            "drain::after_the_drain_the_grace_ends_the_process_and_another_signal_does_at_once",
         ],
     ),
     (

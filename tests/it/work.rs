@@ -268,8 +268,8 @@ fn a_callback_of_five_minutes_delays_none_of_the_ticks_meanwhile() {
 }
 
 #[test]
-fn it_drains_when_it_is_told_to_stop() {
-    let shutdown = Shutdown::new();
+fn it_ends_its_runs_when_it_is_told_to_stop() {
+    let shutdown = Shutdown::new().with_drain(Duration::ZERO);
     let (sender, begun) = mpsc::channel();
     let sender = Mutex::new(sender);
     let diary = Diary::default();

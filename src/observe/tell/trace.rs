@@ -133,9 +133,13 @@ fn trace_rest(notice: &Notice<'_>) {
             event!(warn, after = %Rfc3339(after), until = %Rfc3339(until), "minutes missed");
             line!("no tick after {after}, until {until}: the clock was set, or the machine was suspended");
         }
-        Notice::ShutsDown { signal, runs, grace } => {
-            let (grace_ms, host, pid) = (millis(grace), &*this_host(), process_id::current());
-            event!(info, signal, runs, grace_ms, host, pid, "shutting down");
+        Notice::ShutsDown { signal, runs, drain, grace } => {
+            let (drain_ms, grace_ms) = (millis(drain), millis(grace));
+            let (host, pid) = (&*this_host(), process_id::current());
+            event!(info, signal, runs, drain_ms, grace_ms, host, pid, "shutting down");
+        }
+        Notice::DrainIsOver { runs, grace } => {
+            event!(warn, runs, grace_ms = millis(grace), "drain is over: runs are cancelled");
         }
         Notice::LeftBehind(RunId { event, occurrence }) => {
             event!(warn, event = &**event, occurrence = %Rfc3339(*occurrence), "left behind");

@@ -11,7 +11,8 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use crate::hold::{release_on_drop::LeaseInHand, signal::Signal};
-use crate::observe::{notice::Notice, tell::tell};
+use crate::observe::notice::Notice;
+use crate::observe::tell::{delivery::spawn_detached, tell};
 use crate::task::run::Run;
 use crate::time::{clock::Clock, clock::Waiting, clock::manual::Wake, clock::moment::Moment};
 
@@ -33,10 +34,12 @@ pub(super) struct ShutdownState {
 
 #[derive(Default)]
 pub(super) struct Progress {
+    /// `None`: [`DEFAULT_DRAIN`].
+    pub(super) drain: Option<Duration>,
     /// `None`: [`DEFAULT_GRACE`].
     pub(super) grace: Option<Duration>,
-    /// When the grace is over; `None` until the shutdown begins.
-    pub(super) exit_by: Option<Moment>,
+    /// `None` until the shutdown begins.
+    pub(super) deadlines: Option<Deadlines>,
     /// The signal that triggered it.
     pub(super) signal: Option<i32>,
     /// Whether subscribers of `tracing` were told that it begins, or are being told.
@@ -49,7 +52,45 @@ pub(super) struct Progress {
     pub(super) seen_by_application: bool,
 }
 
+/// Until when a shutdown that has begun waits.
+#[derive(Clone, Copy)]
+pub(super) struct Deadlines {
+    /// When the drain is over: runs that are still at work are cancelled.
+    drained_by: Moment,
+    /// When the grace is over, too.
+    pub(super) exit_by: Moment,
+}
+
+impl Deadlines {
+    fn after(drain: Duration, grace: Duration, asked: Moment) -> Self {
+        let drained_by = asked.plus(drain);
+        Self { drained_by, exit_by: drained_by.plus(grace) }
+    }
+
+    fn grace(self) -> Duration {
+        self.exit_by.since(self.drained_by)
+    }
+
+    /// Tells a run until when it may go on.
+    fn tell(self, run: &Run) {
+        let now = Clock::system().moment();
+        run.in_hand().shut_down(self.drained_by.since(now), self.exit_by.since(now.max(self.drained_by)));
+    }
+}
+
+// With the 3 seconds for a store that is out, both end within the 30 seconds that Kubernetes waits.
+const DEFAULT_DRAIN: Duration = Duration::from_secs(20);
 const DEFAULT_GRACE: Duration = Duration::from_secs(6);
+
+impl Progress {
+    fn drain(&self) -> Duration {
+        self.drain.unwrap_or(DEFAULT_DRAIN)
+    }
+
+    fn grace(&self) -> Duration {
+        self.grace.unwrap_or(DEFAULT_GRACE)
+    }
+}
 
 impl ShutdownState {
     /// Tells subscribers of `tracing` that it begins. The caller calls this before any run is told to stop, because a run may
@@ -57,38 +98,92 @@ impl ShutdownState {
     pub(super) fn announce(&self, signal: Option<i32>) -> Option<impl FnOnce() + Send + use<>> {
         let mut progress = self.lock();
         let runs = progress.running.len();
-        let grace = progress.grace.unwrap_or(DEFAULT_GRACE);
-        let announce = move || tell(&Notice::ShutsDown { signal, runs, grace });
+        let (drain, grace) = (progress.drain(), progress.grace());
+        let announce = move || tell(&Notice::ShutsDown { signal, runs, drain, grace });
         (!mem::replace(&mut progress.announced, true)).then_some(announce)
     }
 
     /// Begins the shutdown that was `asked` for at this moment, by a signal or not. `false`: it had begun before.
-    pub(super) fn begin(&self, signal: Option<i32>, asked: Moment) -> bool {
+    pub(super) fn begin(self: &Arc<Self>, signal: Option<i32>, asked: Moment) -> bool {
         let grace = self.and_whole().find_map(|state| state.lock().grace).unwrap_or(DEFAULT_GRACE);
-        self.begin_until(signal, asked.plus(grace))
+        let progress = self.lock();
+        let deadlines = Deadlines::after(progress.drain(), grace, asked);
+        let begins = self.begin_until(progress, signal, deadlines);
+        if begins {
+            self.watch_drain(deadlines);
+        }
+        begins
     }
 
-    fn begin_until(&self, signal: Option<i32>, exit_by: Moment) -> bool {
-        let (running, parts) = {
-            let mut progress = self.lock();
-            if progress.exit_by.is_some() {
-                return false;
-            }
-            progress.exit_by = Some(exit_by);
-            progress.signal = signal;
-            self.has_begun.store(true, Ordering::Release);
-            (progress.running.clone(), mem::take(&mut progress.parts))
-        };
-        let grace = exit_by.since(Clock::system().moment());
+    fn begin_until(&self, mut progress: MutexGuard<'_, Progress>, signal: Option<i32>, deadlines: Deadlines) -> bool {
+        if progress.deadlines.is_some() {
+            return false;
+        }
+        progress.deadlines = Some(deadlines);
+        progress.signal = signal;
+        self.has_begun.store(true, Ordering::Release);
+        let (running, parts) = (progress.running.clone(), mem::take(&mut progress.parts));
+        drop(progress);
         for run in &running {
-            run.in_hand().shut_down(grace);
+            deadlines.tell(run);
         }
         for part in parts.iter().filter_map(Weak::upgrade) {
-            part.begin_until(signal, exit_by);
+            part.begin_until(part.lock(), signal, deadlines);
         }
         self.changed.notify_all();
         self.wakers.wake();
         true
+    }
+
+    /// Ends the drain at this moment, or leaves it out if the shutdown has not begun. The caller then tells the runs, by
+    /// [`cancel_runs`](Self::cancel_runs). `false`: there is no drain any more. It calls no code of others.
+    pub(super) fn end_drain(&self, now: Moment) -> bool {
+        let mut progress = self.lock();
+        let Some(deadlines) = progress.deadlines else {
+            let has_drain = !progress.drain().is_zero();
+            progress.drain = Some(Duration::ZERO);
+            return has_drain;
+        };
+        let is_draining = now < deadlines.drained_by;
+        if is_draining {
+            progress.deadlines = Some(Deadlines::after(Duration::ZERO, deadlines.grace(), now));
+        }
+        is_draining
+    }
+
+    /// Tells the runs that the drain was ended.
+    pub(super) fn cancel_runs(&self) {
+        let progress = self.lock();
+        let (running, Some(deadlines)) = (progress.running.clone(), progress.deadlines) else { return };
+        drop(progress);
+        for run in &running {
+            deadlines.tell(run);
+        }
+        self.changed.notify_all();
+    }
+
+    /// Lets a thread wait for the end of the drain, and tell of it if runs are still at work. They are cancelled by their own
+    /// clock, also without that thread; it wakes the tasks that wait for that without a timer.
+    fn watch_drain(self: &Arc<Self>, deadlines: Deadlines) {
+        let Some(clock) = self.lock().running.first().map(|run| run.held().clock().clone()) else { return };
+        let drain = deadlines.drained_by.since(Clock::system().moment());
+        if drain.is_zero() {
+            return;
+        }
+        let (state, waiting, end) = (Arc::clone(self), clock.waiting(self), clock.moment().plus(drain));
+        waiting.is_needed();
+        spawn_detached(move || {
+            let is_ended = |now: Option<Deadlines>| now.is_none_or(|now| now.drained_by != deadlines.drained_by);
+            let done = |progress: &Progress| progress.running.is_empty() || is_ended(progress.deadlines);
+            state.wait_for(done, |_| waiting.patience(end));
+            let running = state.lock().running.clone();
+            for run in &running {
+                run.in_hand().wake();
+            }
+            if !running.is_empty() {
+                tell(&Notice::DrainIsOver { runs: running.len(), grace: deadlines.grace() });
+            }
+        });
     }
 
     /// A part of this: it begins with it, or before. The whole waits for what is at work in it.
@@ -98,10 +193,10 @@ impl ShutdownState {
         let mut progress = self.lock();
         progress.parts.retain(|part| part.strong_count() > 0);
         progress.parts.push(Arc::downgrade(&part));
-        let (signal, exit_by) = (progress.signal, progress.exit_by);
+        let (signal, deadlines) = (progress.signal, progress.deadlines);
         drop(progress);
-        if let Some(exit_by) = exit_by {
-            part.begin_until(signal, exit_by);
+        if let Some(deadlines) = deadlines {
+            part.begin_until(part.lock(), signal, deadlines);
         }
         part
     }
@@ -144,14 +239,22 @@ impl ShutdownState {
 
     pub(super) fn wait_until(&self, enough: Moment, done: impl Fn(&Progress) -> bool) -> bool {
         let waiting = Waiting::on_the_machine();
-        self.wait_for(done, || waiting.patience(enough))
+        self.wait_for(done, |_| waiting.patience(enough))
+    }
+
+    /// Waits until `done`, until the grace is over at the most, and no longer than until `enough`. The shutdown has begun.
+    #[cfg(all(unix, feature = "signals"))]
+    pub(super) fn wait_for_exit(&self, enough: Moment, done: impl Fn(&Progress) -> bool) -> bool {
+        let waiting = Waiting::on_the_machine();
+        let exit_by = |progress: &Progress| progress.deadlines.map_or(Moment::BEGINNING, |it| it.exit_by);
+        self.wait_for(done, |progress| waiting.patience(exit_by(progress).min(enough)))
     }
 
     /// Waits until `done`, for as long as `patience` says, which is asked again after each wake-up.
-    pub(super) fn wait_for(&self, done: impl Fn(&Progress) -> bool, patience: impl Fn() -> Duration) -> bool {
+    pub(super) fn wait_for(&self, done: impl Fn(&Progress) -> bool, patience: impl Fn(&Progress) -> Duration) -> bool {
         let mut progress = self.lock();
         while !done(&progress) {
-            let patience = patience();
+            let patience = patience(&progress);
             if patience.is_zero() {
                 return false;
             }
@@ -171,15 +274,15 @@ impl ShutdownState {
         TickGuard(self)
     }
 
-    /// Tells a run to stop when the shutdown begins, until the guard is dropped.
+    /// Tells a run until when it may go on when the shutdown begins, until the guard is dropped.
     pub(super) fn watch(&self, run: &Run) -> RunGuard<'_> {
         for state in self.and_whole() {
             let mut progress = state.lock();
             progress.running.push(run.clone());
-            let exit_by = progress.exit_by;
+            let deadlines = progress.deadlines;
             drop(progress);
-            if let Some(exit_by) = exit_by {
-                run.in_hand().shut_down(exit_by.since(Clock::system().moment()));
+            if let Some(deadlines) = deadlines {
+                deadlines.tell(run);
             }
         }
         RunGuard { shutdown: self, run: run.clone() }
@@ -208,7 +311,7 @@ impl Drop for TickGuard<'_> {
     }
 }
 
-/// A run under way, which is told to stop when the shutdown begins.
+/// A run under way, which is told until when it may go on when the shutdown begins.
 pub(crate) struct RunGuard<'a> {
     shutdown: &'a ShutdownState,
     run: Run,
@@ -222,7 +325,7 @@ impl Drop for RunGuard<'_> {
             if let Some(at) = progress.running.iter().position(is_it) {
                 progress.running.swap_remove(at);
             }
-            if progress.exit_by.is_some() {
+            if progress.deadlines.is_some() {
                 state.changed.notify_all();
             }
         }

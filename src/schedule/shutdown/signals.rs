@@ -96,15 +96,22 @@ impl ShutdownState {
                 }
             }
             Some(first) if now.since(*first) < SAME_REQUEST => {}
+            Some(first) if self.end_drain(now) => {
+                *first = now;
+                let shutdown = Arc::clone(self);
+                if !spawn_detached(move || shutdown.cancel_runs()) {
+                    self.cancel_runs();
+                }
+            }
             Some(_) => self.end_at_once(signal),
         }
     }
 
-    /// Kills all commands, then ends the process: a second signal means that nothing is to go on.
+    /// Kills all commands, then ends the process: another signal after the drain means that nothing is to go on.
     fn end_at_once(&self, signal: i32) {
         let running = self.lock().running.clone();
         for run in &running {
-            run.in_hand().shut_down(Duration::ZERO);
+            run.in_hand().shut_down(Duration::ZERO, Duration::ZERO);
         }
         if running.iter().any(|run| !run.held().stopping().is_zero()) {
             let enough = Clock::system().moment().plus(KILLING);
@@ -115,7 +122,7 @@ impl ShutdownState {
 
     /// Begins the shutdown by the signal that came at this moment, and ends the process when nothing is at work any more,
     /// or when the grace is over.
-    fn close(&self, signal: i32, came: Moment) {
+    fn close(self: &Arc<Self>, signal: i32, came: Moment) {
         if let Some(tell) = self.announce(Some(signal)) {
             tell_with_timeout(tell);
         }
@@ -123,12 +130,11 @@ impl ShutdownState {
             // `trigger` began it; the signal adds that the process is to end.
             self.lock().signal = Some(signal);
         }
-        let exit_by = self.lock().exit_by.unwrap_or(Moment::BEGINNING);
-        if self.wait_until(exit_by, |progress| progress.ticks == 0) {
+        if self.wait_for_exit(Moment::NEVER, |progress| progress.ticks == 0) {
             // If `main` has no more to do, it returns before this is over.
             let main_notices = Clock::system().moment().plus(MAIN_NOTICES);
-            if self.wait_until(main_notices.min(exit_by), |progress| progress.seen_by_application) {
-                self.wait_until(exit_by, |_| false);
+            if self.wait_for_exit(main_notices, |progress| progress.seen_by_application) {
+                self.wait_for_exit(Moment::NEVER, |_| false);
             }
         }
         let left_behind = self.lock().running.clone();

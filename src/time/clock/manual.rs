@@ -56,8 +56,9 @@ const LONGEST_TURN: Duration = Duration::from_secs(5);
 /// It moves the deadlines of a [`Schedule`](crate::Schedule::with_clock), and the stores that take their time from it:
 /// [`MemoryMutex::with_clock`](crate::MemoryMutex::with_clock) and, with
 /// [`clock`](crate::FileMutexBuilder::clock), [`FileMutex`](crate::FileMutex). A server goes by its own clock: there a
-/// lease does not expire because a test moves this one. The process of a command, and the grace of a
-/// [`Shutdown`](crate::Shutdown), go by the machine's.
+/// lease does not expire because a test moves this one. The process of a command goes by the machine's. A run
+/// is cancelled when so much of its schedule's time has passed as was left of the drain when it heard of the
+/// [`Shutdown`](crate::Shutdown); the process ends by the machine's.
 #[derive(Clone)]
 pub struct ManualClock(pub(super) Arc<ManualTime>);
 

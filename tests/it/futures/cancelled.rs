@@ -174,6 +174,7 @@ fn a_future_whose_lease_was_broken_has_no_grace() {
 fn a_shutdown_drops_what_does_not_stop_and_gives_its_lease_back() {
     both(|place| {
         let (runtime, store, polls, shutdown) = (many_threads(), MemoryMutex::new(), Polls::default(), Shutdown::new());
+        let shutdown = shutdown.with_drain(Duration::ZERO);
         let spins = polls.clone();
         let event = Event::spawn("slow", move |run| spins.clone().spin(run)).apply(short).apply(place);
         let schedule = schedule(store.clone(), &runtime, [event, beside()]).with_shutdown(&shutdown);
