@@ -29,8 +29,10 @@ mod servers {
 
 const MANY: u64 = 10_000;
 
-/// How often they are due.
-const TIMES: u32 = 10;
+/// How often they are due: once, where it is a test that they are measured.
+fn times() -> u32 {
+    if std::env::args().any(|argument| argument == "--bench") { 10 } else { 1 }
+}
 
 /// Nothing takes that long, unless one of them does not begin.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -50,7 +52,11 @@ fn main() {
     println!("{:24} {:>10} {:>10} {:>8} {:>14}", "10,000 futures", "median", "worst", "threads", "resident");
     for (name, _) in CONTENDERS {
         let itself = std::env::current_exe().expect("it runs");
-        let status = Command::new(itself).env(CONTENDER, name).status().expect("it can be started again");
+        let status = Command::new(itself)
+            .args(std::env::args().skip(1))
+            .env(CONTENDER, name)
+            .status()
+            .expect("it can be started again");
         assert!(status.success(), "{name}: {status}");
     }
 }
@@ -83,14 +89,14 @@ impl Occurrence {
         let began = self.began.lock().expect("nobody panics").take().expect("it has begun");
         let mut took = self.took.lock().expect("nobody panics");
         took.push(began.elapsed());
-        if took.len() == TIMES as usize {
+        if took.len() == times() as usize {
             report(&mut took);
         }
         self.at_work.store(0, Ordering::SeqCst);
         self.is_full.notify_waiters();
     }
 
-    fn times(&self) -> usize {
+    fn so_far(&self) -> usize {
         self.took.lock().expect("nobody panics").len()
     }
 }
@@ -119,7 +125,7 @@ fn soloist(runtime: &Runtime) {
         let event = event.every_minute().on_one_server().without_overlapping().in_background();
         schedule.add(event).expect("the event is in order");
     }
-    for minute in 1..=TIMES {
+    for minute in 1..=times() {
         occurrence.begins();
         let report = schedule.run_due(DateTime::UNIX_EPOCH + TimeDelta::minutes(minute.into()));
         assert!(!report.is_failure(), "{:?}", report.failures().next());
@@ -142,7 +148,7 @@ fn tokio_cron_scheduler(runtime: &Runtime) {
             scheduler.add(job.expect("the expression is in order")).await.expect("it takes the job");
         }
         scheduler.start().await.expect("it starts");
-        while occurrence.times() < TIMES as usize {
+        while occurrence.so_far() < times() as usize {
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
         scheduler.shutdown().await.expect("it ends");
@@ -151,7 +157,7 @@ fn tokio_cron_scheduler(runtime: &Runtime) {
 
 fn tasks(runtime: &Runtime) {
     let occurrence = Arc::new(Occurrence::default());
-    for _ in 0..TIMES {
+    for _ in 0..times() {
         occurrence.begins();
         let one = || {
             let occurrence = Arc::clone(&occurrence);

@@ -79,6 +79,7 @@ impl Event {
     /// [`Queued`](crate::SkipReason::Queued), and those that find no room as [`QueueFull`](crate::SkipReason::QueueFull).
     ///
     /// If the server that waits is killed, shut down or paused, another one takes the occurrence over in its next tick.
+    /// [The guide](crate::guide::queues) says what happens in every case.
     /// Events that share a [`mutex_name`](Self::mutex_name) share its queue. Runs [by hand](crate::Schedule::run) do not wait.
     ///
     /// ```

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta, Utc};
 use soloist::{
-    AddErrorKind, Event, EventMutex, FileMutex, Lease, LeaseRequest, ManualClock, MemoryMutex, MutexName, Overlap, Period,
-    Report, Run, Schedule, Shutdown, SkipReason, TaskOutcome, Term, Verdict,
+    AddErrorKind, Event, EventMutex, FileMutex, Lease, LeaseRequest, ManualClock, MemoryMutex, MutexName, Overlap,
+    Period, Report, Run, Schedule, Shutdown, SkipReason, TaskOutcome, Term, Verdict,
 };
 
 use crate::scripted::Scripted;
@@ -377,7 +377,7 @@ fn a_period_that_is_used_up_is_not_waited_for_in_vain() {
     let second = fleet.ticks(minute(1)).join().unwrap();
     assert!(matches!(skipped(&second, EVENT), SkipReason::RanElsewhere(Some(_))), "{second}");
     fleet.end(minute(0));
-    first.join().unwrap();
+    assert!(ran(&first.join().unwrap(), EVENT).is_success());
     // Somebody else's run of the mutex, in a period that is still to be had.
     let run = fleet.takes(&mutex());
     let waits = fleet.ticks(minute(60));
@@ -395,7 +395,10 @@ fn what_waits_is_not_missed() {
     });
     fleet.end(noon());
     fleet.end(minute(-60));
-    assert!(ran(&fleet.ticks(minute(-60)).join().unwrap(), EVENT).is_success(), "the store knows the event from here on");
+    assert!(
+        ran(&fleet.ticks(minute(-60)).join().unwrap(), EVENT).is_success(),
+        "the store knows the event from here on"
+    );
     let run = fleet.takes(&mutex());
     let waits = fleet.ticks(noon());
     fleet.waits_at(1);

@@ -9,7 +9,7 @@ use chrono::TimeDelta;
 use signal_hook::consts::SIGTERM;
 use soloist::{
     Clock, Event, EventMutex, FileMutex, LeaseGuard, LeaseRequest, ManualClock, MemoryMutex, MutexName, OutagePolicy,
-    Period, Run, Schedule, Shutdown, Term,
+    Overlap, Period, Run, Schedule, Shutdown, Term,
 };
 use tracing::field::{Field, Visit};
 use tracing::span::Attributes;
@@ -236,6 +236,17 @@ fn tell_of_what_was_missed() {
     assert_eq!(schedule.run_due(noon() + TimeDelta::minutes(70)).entries().len(), 1);
 }
 
+/// An occurrence that waits for a run that does not end.
+fn tell_of_a_queue() {
+    let mutex = MemoryMutex::new();
+    let request = LeaseRequest::new(MutexName::lease("waits").unwrap(), Term::MAX, &mutex.clock());
+    mutex.create(&request).unwrap().expect("nobody holds it");
+    let mut schedule = Schedule::new(mutex);
+    let waits = event("waits").without_overlapping().on_overlap(Overlap::QueueOne).within(Duration::from_secs(1));
+    schedule.add(waits).unwrap();
+    assert!(!schedule.run_due(noon()).is_failure());
+}
+
 fn tell_what_needs_threads(listener: &Listener) {
     let clock = ManualClock::at(noon());
     let mutex = MemoryMutex::with_clock(&clock);
@@ -293,6 +304,7 @@ fn tell_what_needs_threads(listener: &Listener) {
         assert!(listener.has_heard(heard), "{heard}");
     }
     tell_of_a_loop();
+    tell_of_a_queue();
     tell_of_what_was_missed();
     let paused = Schedule::in_process().pausable_as("shop").unwrap();
     paused.pause(chrono::Utc::now() + HOUR).unwrap();

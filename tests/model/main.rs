@@ -4,6 +4,9 @@
 //! stopped; there is one fault besides. What is not modelled: claims that expire, and the gate that is too late for them;
 //! clocks that run at different speeds; and a store that breaks its word.
 
+use soloist_model::queue::{
+    EACH_WAITS_ONCE, NOBODY_OVERTAKES, QueueFlaw, QueueModel, WHAT_WAITED_STARTS, queue_breaks, queue_holds,
+};
 use soloist_model::{Admit, Broken, Variant, breaks, holds, promises};
 
 #[test]
@@ -72,4 +75,39 @@ fn an_owner_who_is_not_known_again_is_found() {
 #[test]
 fn a_claim_that_a_late_copy_takes_back_is_found() {
     is_found(Admit::AtOnce, Broken::LateCopyTakesClaimBack, 1, promises::STARTS_ONCE);
+}
+
+#[test]
+fn a_queue_keeps_its_promises_whoever_crashes() {
+    for places in [1, 2] {
+        for crashes in [0, 2] {
+            queue_holds(QueueModel { flaw: None, places, crashes });
+        }
+    }
+}
+
+#[track_caller]
+fn is_found_in_a_queue(flaw: QueueFlaw, places: usize, crashes: u8, promise: &'static str) {
+    queue_breaks(QueueModel { flaw: Some(flaw), places, crashes }, promise);
+}
+
+#[test]
+fn newcomers_that_look_at_no_place_are_found() {
+    is_found_in_a_queue(QueueFlaw::NewcomersLookAtNoPlace, 1, 0, NOBODY_OVERTAKES);
+}
+
+#[test]
+fn a_place_that_is_left_before_the_run_is_granted_is_found() {
+    is_found_in_a_queue(QueueFlaw::LeavesItsPlaceFirst, 1, 0, NOBODY_OVERTAKES);
+    is_found_in_a_queue(QueueFlaw::LeavesItsPlaceFirst, 1, 0, EACH_WAITS_ONCE);
+}
+
+#[test]
+fn an_occurrence_that_is_waited_for_twice_is_found() {
+    is_found_in_a_queue(QueueFlaw::WaitsForNothingInParticular, 2, 0, EACH_WAITS_ONCE);
+}
+
+#[test]
+fn a_waiter_that_leaves_no_note_is_found() {
+    is_found_in_a_queue(QueueFlaw::LeavesNoNote, 1, 1, WHAT_WAITED_STARTS);
 }

@@ -16,10 +16,13 @@
 //! 5. A waiter that dies frees its place in a term. At the next tick of any server the note tells that the occurrence was
 //!    waited for, and it is asked for as a newcomer: see `schedule/missed.rs`.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::one_run::{ActiveRun, Pass};
 use super::store_request::StoreRequest;
+use crate::base::catch_panic::contain;
+use crate::base::error::MutexError;
 use crate::event::protection::overlap::{self, Queue};
 use crate::hold::guard::{LeaseGuard, rest};
 use crate::lease::request::{Lease, LeaseRequest};
@@ -40,10 +43,11 @@ const NOTE_MARGIN: Duration = Duration::from_secs(5 * 60);
 
 /// Waits until the run may start, performs it, and gives back what it holds; or enters why it does not run.
 pub(super) fn run_in_turn(pass: Pass<'_>, enter: &mut impl FnMut(usize, Entry)) {
-    let in_span = pass.span.enter();
-    let admitted = QueuedRun::take(pass.planned);
-    drop(in_span);
-    match admitted {
+    // The store's panics are contained where it is asked, so this one is of a subscriber of `tracing`. The other runs go on.
+    let admitted = contain(|| pass.span.in_scope(|| QueuedRun::take(pass.planned)));
+    let panicked =
+        |message: Arc<str>| Err(SkipReason::StoreUnavailable(MutexError::panicked("wait in a queue", &message)));
+    match admitted.unwrap_or_else(panicked) {
         Ok(admitted) => StoreRequest::run_alone(ActiveRun::new(pass, admitted), enter),
         Err(reason) => pass.skip(reason, enter),
     }

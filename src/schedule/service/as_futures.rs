@@ -27,9 +27,11 @@ impl Schedule {
     /// of its runs have ended.
     ///
     /// Gates, renewals and callbacks stay on threads of their own, so that they stall no worker of the runtime, and a
-    /// runtime that stalls delays no renewal. If it is dropped before, its runs are cancelled without a drain, futures dropped
-    /// when their grace is over, and nothing more is started: the drop itself waits for nothing of that. A future whose runtime is
-    /// not driven any more is not polled again, and its lease ends with its term.
+    /// runtime that stalls delays no renewal. (If the system has no thread for that, it runs here, and blocks.)
+    ///
+    /// If it is dropped before, its runs are cancelled without a drain, futures dropped when their grace is over, and nothing
+    /// more is started: the drop itself waits for nothing of that. A future whose runtime is not driven any more is not polled
+    /// again, and its lease ends with its term.
     ///
     /// ```no_run
     /// use soloist::{Event, FileMutex, Run, Schedule, Shutdown};

@@ -72,7 +72,7 @@ impl Admission {
     /// let request = |name| Ok::<_, soloist::InvalidName>(LeaseRequest::new(MutexName::lease(name)?, Term::MAX, &Clock::system()));
     /// let import = Admission::lease_only(request("import")?).unless(MutexName::lease("migration")?);
     /// mutex.create(&request("migration")?)?;
-    /// assert!(matches!(import.ask(&mutex)?, Admitted::Excluded(Some(_))));
+    /// assert!(matches!(import.ask(&mutex)?, Admitted::Excluded(_)));
     /// # Ok(())
     /// # }
     /// ```

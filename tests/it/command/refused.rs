@@ -120,17 +120,21 @@ fn a_lease_that_ends_before_the_command_can_be_stopped() {
 #[test]
 fn what_is_said_of_a_command_that_is_a_callback() {
     type Way = fn(Event) -> Event;
-    let ways: [(&str, Way); 4] = [
+    let ways: [(&str, Way); 3] = [
         ("current_dir", |event| event.current_dir("/")),
         ("env", |event| event.env("A", "B")),
         ("output", |event| event.output(Output::Discard)),
-        ("grace", |event| event.grace(SECOND)),
     ];
     for (method, way) in ways {
         let (kind, text) = refused(Event::call("e", |_| {}).every_minute().apply(way));
         assert!(matches!(kind, AddErrorKind::NotACommand(name) if name == method), "{kind:?}");
-        let advice = "is for commands, and this event calls a function: use `Event::exec` or `Event::command`";
+        let advice = "is for commands, and this event has none: use `Event::exec` or `Event::command`";
         assert_eq!(text, format!("`{method}(..)` {advice}"));
         is_taken(line("c").apply(way));
     }
+    let (kind, text) = refused(Event::call("e", |_| {}).every_minute().grace(SECOND));
+    assert!(matches!(kind, AddErrorKind::GraceOfAFunction), "{kind:?}");
+    let advice = "is for commands and futures, and this event calls a function, which ends by itself: leave it out";
+    assert_eq!(text, format!("`grace(..)` {advice}"));
+    is_taken(line("c").grace(SECOND));
 }

@@ -3,6 +3,7 @@
 mod check;
 mod fleet;
 pub mod promises;
+pub mod queue;
 mod server;
 mod store;
 mod variant;
