@@ -3,6 +3,8 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::process::{Command, Stdio};
+use std::thread;
+use std::time::Duration;
 
 use crate::support::{PATIENCE, example};
 
@@ -20,7 +22,9 @@ fn a_request_that_takes_longer_than_the_grace_is_answered_although_the_service_i
     let get = |path: &str| {
         let mut request = TcpStream::connect(address).expect("it serves");
         request.set_read_timeout(Some(PATIENCE)).unwrap();
-        write!(request, "GET {path} HTTP/1.1\r\nHost: {address}\r\n\r\n").unwrap();
+        write!(request, "GET {path} HTTP/1.1\r\n").unwrap();
+        thread::sleep(Duration::from_millis(200)); // what is answered after its first line is reset by the others
+        write!(request, "Host: {address}\r\n\r\n").unwrap();
         request
     };
     let answer = |mut request: TcpStream| {
