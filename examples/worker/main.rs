@@ -43,7 +43,7 @@ const USAGE: &str = "usage: worker --store URL [options]
   --on-one-server                  each occurrence starts once
   --once-per PERIOD                of the occurrences in an hour, day, week or month one starts
   --on-overlap POLICY              of the occurrences that meet a run, one waits for its turn (queue-one), or as many as N
-                                   (queue-all=N); it goes with --without-overlapping
+                                   (queue-all=N), or the run is told to stop (replace); it goes with --without-overlapping
   --catch-up SECONDS               an occurrence that nobody ran is made up for within so long, 60 at least; it goes with
                                    --on-one-server or --once-per
   --work-ms N                      how long the task takes (0)
@@ -240,8 +240,9 @@ fn period(name: &str) -> Result<Period, Box<dyn Error>> {
 fn overlap(policy: &str) -> Result<Overlap, Box<dyn Error>> {
     match policy.split_once('=') {
         None if policy == "queue-one" => Ok(Overlap::QueueOne),
+        None if policy == "replace" => Ok(Overlap::Replace),
         Some(("queue-all", places)) => Ok(Overlap::QueueAll(places.parse()?)),
-        _ => Err(format!("--on-overlap {policy:?} is neither queue-one nor queue-all=N").into()),
+        _ => Err(format!("--on-overlap {policy:?} is none of queue-one, queue-all=N and replace").into()),
     }
 }
 
@@ -452,6 +453,9 @@ fn report_line(entry: &Entry) -> Option<Value> {
         Verdict::Ran(outcome) if outcome.is_failure() => {
             let lost_at = outcome.lease_lost_at().and_then(|at| at.timestamp_nanos_opt());
             ("failed", json!({ "text": outcome.to_string(), "lost_at": lost_at }))
+        }
+        Verdict::Ran(outcome) if let Some(by) = outcome.replaced_by() => {
+            ("gave_way", json!({ "text": outcome.to_string(), "holder": by.to_string() }))
         }
         // A command can't log.
         Verdict::Ran(outcome) if outcome.exit_status().is_some() => ("ran", json!({ "text": outcome.to_string() })),

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::outage_policy::OutagePolicy;
 use crate::lease::term::{Renewal, Term};
-use crate::lease::{name::MutexName, request::LeaseRequest};
+use crate::lease::{name::MutexName, request::LeaseRequest, token::FencingToken};
 use crate::store::event_mutex::admission::Admission;
 use crate::time::{clock::Clock, period::Period, tick::Tick, zone::Zone};
 
@@ -87,6 +87,13 @@ pub(crate) struct Protection {
 impl Protection {
     pub(crate) fn is_some(&self) -> bool {
         self.lease.is_some() || self.claim.is_some()
+    }
+
+    /// What asks the run under this token to stop, and how long it may go on then, if other runs may take its place.
+    #[inline]
+    pub(crate) fn replacement(&self, token: Option<FencingToken>) -> Option<(MutexName, Duration)> {
+        let patience = self.queue.as_ref()?.patience?;
+        Some((overlap::cancel(&self.mutex, token?), patience))
     }
 
     /// The name of the claim of one run, and its term: to the end of the occurrence or period, then the window and its

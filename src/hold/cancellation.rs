@@ -1,12 +1,13 @@
-//! Why a run should stop: its lease is lost, its task took too long, or the process shuts down.
+//! Why a run should stop: its lease is lost, its task took too long, the process shuts down, or another run takes its place.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use super::at_work::AtWork;
 use super::held_lease::{HeldLease, HoldsLease};
 use super::sync::{AtomicU64, Ordering};
+use crate::lease::holder::Holder;
 use crate::observe::cancel::CancelReason;
 use crate::time::{clock::Waiting, clock::manual::Wake, clock::moment::Moment};
 
@@ -21,13 +22,24 @@ pub(crate) struct Cancellation {
     shut_down: AtomicU64,
     /// When it will have ended, whatever is still at work.
     gone_by: AtomicU64,
+    /// When it was told that another run takes its place, and who waits with that.
+    replaced: AtomicU64,
+    replaced_by: OnceLock<Box<Holder>>,
 }
 
 impl Cancellation {
     #[inline]
     pub(crate) fn new(held: HeldLease) -> Self {
         let never = || AtomicU64::new(Moment::NEVER.to_bits());
-        Self { held, at_work: AtWork::default(), limit: never(), shut_down: never(), gone_by: never() }
+        Self {
+            held,
+            at_work: AtWork::default(),
+            limit: never(),
+            shut_down: never(),
+            gone_by: never(),
+            replaced: never(),
+            replaced_by: OnceLock::new(),
+        }
     }
 
     /// The thread on which the run is performed.
@@ -42,7 +54,7 @@ impl Cancellation {
     }
 
     /// Changes something that this run waits for, and wakes it.
-    pub(crate) fn change(&self, change: impl FnOnce()) {
+    pub(crate) fn change<T>(&self, change: impl FnOnce() -> T) {
         self.held.signal().change_silently(change);
         self.held.signal().wake();
     }
@@ -60,6 +72,25 @@ impl Cancellation {
             self.gone_by.fetch_min(drained.plus(grace).to_bits(), Ordering::AcqRel);
             self.shut_down.fetch_min(drained.to_bits(), Ordering::AcqRel);
         });
+    }
+
+    /// Another run waits to take its place, so that the task should stop.
+    pub(crate) fn replace(&self, by: Option<Holder>) {
+        if let Some(by) = by {
+            let _ = self.replaced_by.set(Box::new(by));
+        }
+        let now = self.now().to_bits();
+        self.change(|| self.replaced.fetch_min(now, Ordering::AcqRel));
+    }
+
+    /// Who waits to take its place, as far as that is known.
+    pub(crate) fn replaced_by(&self) -> Option<&Holder> {
+        self.replaced_by.get().map(|by| &**by)
+    }
+
+    /// Whether it was told that another run takes its place.
+    pub(crate) fn is_replaced(&self) -> bool {
+        moment(&self.replaced) < Moment::NEVER
     }
 
     /// Why the run should stop; the first reason there was.
@@ -82,13 +113,14 @@ impl Cancellation {
     fn reason_since(&self, now: Moment) -> Option<(CancelReason, Moment)> {
         // One that was given back would have lasted longer.
         let lost = self.held.gone_at(now).map_or(Moment::NEVER, |lost| lost.min(now));
-        let [limit, shut_down] = [&self.limit, &self.shut_down].map(moment);
-        let first = lost.min(limit).min(shut_down);
+        let [limit, shut_down, replaced] = [&self.limit, &self.shut_down, &self.replaced].map(moment);
+        let first = lost.min(limit).min(shut_down).min(replaced);
         let reason = match first {
             _ if now < first => return None,
             first if first == lost => CancelReason::LeaseLost,
             first if first == limit => CancelReason::TimedOut,
-            _ => CancelReason::ShuttingDown,
+            first if first == shut_down => CancelReason::ShuttingDown,
+            _ => CancelReason::Replaced,
         };
         Some((reason, first))
     }
@@ -129,7 +161,7 @@ impl Cancellation {
 
     /// When there will be a reason to stop, as things are.
     pub(crate) fn end(&self) -> Moment {
-        self.held.end().min(moment(&self.limit)).min(moment(&self.shut_down))
+        self.held.end().min(moment(&self.limit)).min(moment(&self.shut_down)).min(moment(&self.replaced))
     }
 
     /// How long the run may go on as things are; `None`: without end.

@@ -15,12 +15,7 @@ use crate::lease::term::{Renewal, SHORTEST_RENEWED, Term};
 use crate::observe::release::Release;
 use crate::store::event_mutex::admission::{Admission, Admitted, Grant};
 use crate::store::{event_mutex::EventMutex, handle::Store};
-use crate::time::clock::{Clock, moment::Moment, random_below};
-
-/// How long somebody who waits for a name rests between two questions: about a second, and not all at the same moment.
-pub(crate) fn rest() -> Duration {
-    Duration::from_millis(900) + random_below(Duration::from_millis(200))
-}
+use crate::time::clock::{Clock, about_a_second, moment::Moment};
 
 type Acquired = Result<Option<LeaseGuard>, MutexError>;
 
@@ -29,7 +24,7 @@ pub(crate) fn ask_again(answer: Acquired, clock: &Clock, enough: Moment) -> Cont
     let is_none = answer.as_ref().map_or_else(MutexError::is_outage, Option::is_none);
     let now = clock.moment();
     if is_none && now < enough {
-        ControlFlow::Continue(now.plus(rest()).min(enough))
+        ControlFlow::Continue(now.plus(about_a_second()).min(enough))
     } else {
         ControlFlow::Break(answer)
     }

@@ -9,17 +9,18 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::thread;
 use std::time::Duration;
 
+use super::cancellation::Cancellation;
 use super::held_lease::HoldsLease;
 #[cfg(unix)]
 use super::process_exit::{self, EndsWithProcess};
-use super::timer_thread::{Need, TimerThread};
+use super::timer_thread::{Need, TimedJobs, TimerThread};
 use crate::base::process_id;
 use crate::base::{catch_panic::contain, error::MutexError};
-use crate::lease::{holder::Holder, request::Lease, store_id::StoreId, term::Renewal};
+use crate::lease::{holder::Holder, name::MutexName, request::Lease, store_id::StoreId, term::Renewal};
 use crate::observe::notice::{Notice, ThreadFor};
 use crate::observe::run_id::RunId;
 use crate::observe::tell::{delivery::Delivery, tell};
-use crate::store::event_mutex::{batch::no_answer, description::Scope, slot::Slot};
+use crate::store::event_mutex::{batch::no_answer, description::Scope, held::Names, slot::Slot};
 use crate::store::handle::Store;
 use crate::time::clock::{Clock, Waiting};
 use crate::time::{clock::manual::Wake, clock::moment::Moment};
@@ -27,9 +28,11 @@ use crate::time::{clock::manual::Wake, clock::moment::Moment};
 mod exit_release;
 mod handles;
 mod plan;
+mod replacements;
 
 use handles::Handles;
 use plan::{DueRenewals, KeeperJob, Plan};
+use replacements::{ReplacementJob, Replacements};
 
 /// How long after its timeout a task may take to stop before a warning is logged.
 const OVERDUE_AFTER: Duration = Duration::from_secs(5);
@@ -40,6 +43,8 @@ pub(crate) struct Keeper {
     scope: Scope,
     clock: Clock,
     timer: TimerThread<Plan>,
+    /// On a thread of its own, so that it delays no renewal.
+    replacements: TimerThread<Replacements>,
     /// Renewals don't wait for subscribers.
     delivery: Arc<Delivery>,
 }
@@ -68,9 +73,15 @@ impl Keeper {
         let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
         known.iter().filter(is_it).find_map(|known| known.keeper.upgrade()).unwrap_or_else(|| {
             let handles = Handles::of(&store.mutex);
-            let (clock, timer) = (clock.clone(), TimerThread::new(Plan::default()));
-            let keeper =
-                Arc::new(Self { handles, scope: store.scope, clock: clock.clone(), timer, delivery: Arc::default() });
+            let clock = clock.clone();
+            let keeper = Arc::new(Self {
+                handles,
+                scope: store.scope,
+                clock: clock.clone(),
+                timer: TimerThread::new(Plan::default()),
+                replacements: TimerThread::new(Replacements::default()),
+                delivery: Arc::default(),
+            });
             #[cfg(unix)]
             process_exit::register(Arc::downgrade(&keeper) as _);
             known.retain(|known| known.keeper.strong_count() > 0);
@@ -139,16 +150,60 @@ impl Keeper {
         let ((), _) = self.timer.change(|plan| (plan.has_ended(holder), None));
     }
 
-    #[cold]
+    /// Looks about once a second whether `mark` asks the run to stop, because another run takes its place, until the run has
+    /// ended. When it was told, and `patience` is over, its lease is not renewed any more.
+    pub(crate) fn watch_for_replacement(
+        self: &Arc<Self>,
+        run: &Arc<Cancellation>,
+        mark: MutexName,
+        patience: Duration,
+    ) {
+        let watch = |replacements: &mut Replacements| {
+            ((), Some(replacements.watch(Arc::clone(run), mark, patience, self.clock.moment())))
+        };
+        if let ((), Need::Thread) = self.replacements.change(watch) {
+            self.start_thread("soloist-replace", |keeper| &keeper.replacements, Self::replace);
+        }
+    }
+
     fn start(self: &Arc<Self>) {
+        self.start_thread("soloist-keeper", |keeper| &keeper.timer, Self::carry_out);
+    }
+
+    #[cold]
+    fn start_thread<J: TimedJobs + 'static>(
+        self: &Arc<Self>,
+        name: &str,
+        timer: fn(&Self) -> &TimerThread<J>,
+        carry_out: fn(&Self, &J::Job) -> J::Answer,
+    ) {
         let keeper = Arc::clone(self);
         // From here on time waits for the thread, where a test moves it.
         let waiting = self.clock.waiting(self);
         waiting.is_needed();
-        let run = move || keeper.timer.run(waiting, |job| keeper.carry_out(job));
-        if let Err(error) = thread::Builder::new().name("soloist-keeper".into()).spawn(run) {
-            self.timer.thread_failed();
+        let run = move || timer(&keeper).run(waiting, |job| carry_out(&keeper, job));
+        if let Err(error) = thread::Builder::new().name(name.into()).spawn(run) {
+            timer(self).thread_failed();
             tell(&Notice::NoThread(ThreadFor::Renewals, &error));
+        }
+    }
+
+    fn replace(&self, job: &ReplacementJob) {
+        match job {
+            ReplacementJob::Look(looks) => {
+                let Some(mutex) = self.handles.any() else { return };
+                for (run, mark) in looks {
+                    // Without an answer it is asked again.
+                    if let Ok(Ok(held)) = contain(|| mutex.held(Names::Exactly(mark)))
+                        && let Some(by) = held.into_iter().next()
+                    {
+                        run.replace(by.into_holder());
+                    }
+                }
+            }
+            ReplacementJob::StopRenewing(runs) => {
+                let ((), _) = self.timer.change(|plan| (runs.iter().for_each(|run| plan.stop_renewing(&**run)), None));
+            }
         }
     }
 
@@ -205,6 +260,7 @@ impl EndsWithProcess for Keeper {
 impl Wake for Keeper {
     fn wake(&self) {
         self.timer.wake();
+        self.replacements.wake();
     }
 }
 
@@ -237,10 +293,9 @@ mod tests {
     use std::task::{self, Context, Poll, Waker};
 
     use super::*;
-    use crate::hold::cancellation::Cancellation;
     use crate::hold::held_lease::HeldLease;
-    use crate::hold::timer_thread::{Step, TimedJobs};
-    use crate::lease::{name::MutexName, request::LeaseRequest, term::Term};
+    use crate::hold::timer_thread::Step;
+    use crate::lease::{request::LeaseRequest, term::Term};
     use crate::observe::cancel::CancelReason;
     use crate::store::event_mutex::EventMutex;
     use crate::store::{event_mutex::admission::Grant, memory::MemoryMutex};

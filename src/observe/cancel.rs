@@ -27,17 +27,26 @@ pub enum CancelReason {
     /// The process is about to end: a signal asked it to, or somebody called [`Shutdown::trigger`](crate::Shutdown::trigger),
     /// and the [drain](crate::Shutdown::with_drain) is over.
     ShuttingDown,
+    /// A later occurrence takes its place, because the event says [`Overlap::Replace`](crate::Overlap::Replace).
+    /// [`RunOutcome::replaced_by`](crate::RunOutcome::replaced_by) tells who waits with it.
+    Replaced,
 }
 
 impl CancelReason {
     /// The reason as one lower-case word, the same in every version: `lease_lost`, `timed_out`,
-    /// `shutting_down`.
+    /// `shutting_down`, `replaced`.
     pub fn keyword(self) -> &'static str {
         match self {
             Self::LeaseLost => "lease_lost",
             Self::TimedOut => "timed_out",
             Self::ShuttingDown => "shutting_down",
+            Self::Replaced => "replaced",
         }
+    }
+
+    /// Whether somebody wanted it to stop, so that a task that returns an error then is no failure of its own.
+    pub(crate) fn is_wanted(self) -> bool {
+        matches!(self, Self::ShuttingDown | Self::Replaced)
     }
 }
 
@@ -47,6 +56,7 @@ impl fmt::Display for CancelReason {
             Self::LeaseLost => "its lease was lost",
             Self::TimedOut => "it took longer than its timeout",
             Self::ShuttingDown => "the process is shutting down",
+            Self::Replaced => "a later occurrence takes its place",
         })
     }
 }

@@ -11,7 +11,7 @@ use super::fault::Fault;
 use super::release::Release;
 use crate::base::error::MutexError;
 use crate::base::escape::{Chain, Lines};
-use crate::lease::token::FencingToken;
+use crate::lease::{holder::Holder, token::FencingToken};
 use crate::time::clock::shown::{HumanDuration, Reading, to_the_second};
 
 pub(crate) mod command_exit;
@@ -43,6 +43,7 @@ pub struct RunOutcome {
     pub(crate) ended: Ended,
     pub(crate) took: Duration,
     pub(crate) cancelled: Option<CancelReason>,
+    pub(crate) replaced_by: Option<Box<Holder>>,
     pub(crate) token: Option<FencingToken>,
     pub(crate) hook_failures: Vec<HookFailure>,
     pub(crate) lost_at: Option<DateTime<Utc>>,
@@ -58,6 +59,7 @@ impl RunOutcome {
             ended,
             took: Duration::ZERO,
             cancelled: None,
+            replaced_by: None,
             token,
             hook_failures: Vec::new(),
             lost_at: None,
@@ -78,9 +80,11 @@ impl RunOutcome {
     }
 
     /// Whether anything went wrong: the task, a hook, the lease or its release, or a store that was out, so that the
-    /// run had no protection.
+    /// run had no protection. A task that stopped because it was [replaced](CancelReason::Replaced) did nothing wrong.
     pub fn is_failure(&self) -> bool {
-        !self.is_success()
+        let gave_way =
+            || matches!(&self.ended, Ended::Faulted(fault) if fault.cancellation() == Some(CancelReason::Replaced));
+        !(self.is_success() || gave_way())
             || !self.hook_failures.is_empty()
             || self.lost_at.is_some()
             || self.unprotected.is_some()
@@ -96,6 +100,11 @@ impl RunOutcome {
     /// succeeded: whether its work is done is for the task to say.
     pub fn cancel_reason(&self) -> Option<CancelReason> {
         self.cancelled
+    }
+
+    /// Who waited to take its place when it was told to stop; see [`Overlap::Replace`](crate::Overlap::Replace).
+    pub fn replaced_by(&self) -> Option<&Holder> {
+        self.replaced_by.as_deref()
     }
 
     /// The fencing token the run carried; `None` for an event without protection, and where it was
@@ -157,11 +166,16 @@ impl fmt::Display for RunOutcome {
 impl fmt::Display for Reading<'_, RunOutcome> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self(outcome, time) = self;
+        let by_whom = |f: &mut fmt::Formatter<'_>| match outcome.replaced_by() {
+            Some(holder) => write!(f, ": {}", Reading(holder, *time)),
+            None => Ok(()),
+        };
         match &outcome.ended {
             Ended::Succeeded => {
                 write!(f, "succeeded in {}", HumanDuration(outcome.took))?;
-                if outcome.cancelled == Some(CancelReason::ShuttingDown) {
-                    write!(f, ", after it was told to stop, because {}", CancelReason::ShuttingDown)?;
+                if let Some(reason) = outcome.cancelled.filter(|reason| reason.is_wanted()) {
+                    write!(f, ", after it was told to stop, because {reason}")?;
+                    by_whom(f)?;
                 }
             }
             Ended::Faulted(fault @ Fault::Failed(error)) => match fault.cancellation() {
@@ -170,7 +184,10 @@ impl fmt::Display for Reading<'_, RunOutcome> {
                 Some(CancelReason::LeaseLost) if outcome.lost_at.is_some() => {
                     write!(f, "cancelled after {}", HumanDuration(outcome.took))?;
                 }
-                Some(reason) => write!(f, "cancelled after {}, because {reason}", HumanDuration(outcome.took))?,
+                Some(reason) => {
+                    write!(f, "cancelled after {}, because {reason}", HumanDuration(outcome.took))?;
+                    by_whom(f)?;
+                }
             },
             Ended::Faulted(Fault::Panicked(message)) => {
                 write!(f, "panicked after {}: {}", HumanDuration(outcome.took), Lines(message))?;
@@ -299,6 +316,7 @@ mod tests {
             ended: Ended::Faulted(Fault::Failed(Arc::from(BoxError::from("no paper")))),
             took: Duration::from_millis(12),
             cancelled: None,
+            replaced_by: None,
             token: None,
             hook_failures: vec![HookFailure { hook: Hook::Then, number: 2, fault: Fault::Panicked("gone".into()) }],
             lost_at: None,

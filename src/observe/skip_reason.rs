@@ -37,6 +37,8 @@ pub enum SkipReason {
     QueueFull(Option<Holder>),
     /// It has waited for as long as it may [within](crate::Event::within), and the run is still at work.
     QueuedTooLong(Option<Holder>),
+    /// It waited to [replace](crate::Overlap::Replace) a run, and a later occurrence came and waits instead.
+    Replaced(Option<Holder>),
     /// Another server, or another tick, has this occurrence, or ran in the present period of
     /// [`once_per`](crate::Event::once_per).
     RanElsewhere(Option<Holder>),
@@ -56,7 +58,8 @@ pub enum SkipReason {
 
 impl SkipReason {
     /// The reason as one lower-case word, the same in every version: `filtered`, `filter_panicked`, `overlapping`,
-    /// `queued`, `queue_full`, `queued_too_long`, `ran_elsewhere`, `store_unavailable`, `too_late`, `paused`, `shutting_down`.
+    /// `queued`, `queue_full`, `queued_too_long`, `replaced`, `ran_elsewhere`, `store_unavailable`, `too_late`, `paused`,
+    /// `shutting_down`.
     pub fn keyword(&self) -> &'static str {
         match self {
             Self::Filtered => "filtered",
@@ -65,6 +68,7 @@ impl SkipReason {
             Self::Queued(_) => "queued",
             Self::QueueFull(_) => "queue_full",
             Self::QueuedTooLong(_) => "queued_too_long",
+            Self::Replaced(_) => "replaced",
             Self::RanElsewhere(_) => "ran_elsewhere",
             Self::StoreUnavailable(_) => "store_unavailable",
             Self::TooLate => "too_late",
@@ -91,6 +95,7 @@ impl SkipReason {
             | Self::Queued(holder)
             | Self::QueueFull(holder)
             | Self::QueuedTooLong(holder)
+            | Self::Replaced(holder)
             | Self::RanElsewhere(holder)
             | Self::Paused(holder) => holder.as_ref(),
             _ => None,
@@ -129,6 +134,7 @@ impl fmt::Display for Reading<'_, SkipReason> {
             SkipReason::Queued(holder) => taken(f, "waits elsewhere", holder),
             SkipReason::QueueFull(holder) => taken(f, "still running, and the queue is full", holder),
             SkipReason::QueuedTooLong(holder) => taken(f, "waited too long: still running", holder),
+            SkipReason::Replaced(holder) => taken(f, "a later occurrence waits in its place", holder),
             SkipReason::RanElsewhere(None) => f.write_str("its occurrence or period is taken"),
             SkipReason::RanElsewhere(Some(holder)) => write!(f, "taken by {}", Reading(holder, time)),
             SkipReason::StoreUnavailable(error) => write!(f, "{}: {}", error.headline(), Chain(error)),

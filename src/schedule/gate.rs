@@ -153,9 +153,15 @@ fn accept_grant<'a>(planned: &PlannedRun<'a>, grant: Grant, unused: &mut Batch) 
         not_started(admitted_run).filter(|lease| !is_used(lease)).for_each(|lease| unused.release(lease));
         return decision;
     }
-    match planned.context.keepers.with(planned.store, planned.clock, |keeper| {
-        keeper.keep(planned.store, admitted_run.run().in_hand(), terms.renewal)
-    }) {
+    let kept = planned.context.keepers.with(planned.store, planned.clock, |keeper| {
+        let run = admitted_run.run();
+        keeper.keep(planned.store, run.in_hand(), terms.renewal)?;
+        if let Some((mark, patience)) = planned.event.protection.replacement(run.fencing_token()) {
+            keeper.watch_for_replacement(run.in_hand(), mark, patience);
+        }
+        Ok(())
+    });
+    match kept {
         Ok(()) => Ok(admitted_run),
         Err(holder) => {
             not_started(admitted_run).for_each(|lease| unused.release(lease));

@@ -173,11 +173,17 @@ impl Drop for Waiting {
 
 /// After a suspend, whoever waits finds out this much later at most.
 const LONGEST_SLEEP: Duration = Duration::from_secs(5);
+
 /// A random length, less than `limit` unless that is zero.
 pub(crate) fn random_below(limit: Duration) -> Duration {
     // All bits of the first field are random.
     let fraction = f64::from(Uuid::new_v4().as_fields().0) / (f64::from(u32::MAX) + 1.0);
     limit.mul_f64(fraction)
+}
+
+/// How long somebody rests between two looks at what others change: about a second, and not all at the same moment.
+pub(crate) fn about_a_second() -> Duration {
+    Duration::from_millis(900) + random_below(Duration::from_millis(200))
 }
 
 /// The second, or the end of time that is nearer to it.

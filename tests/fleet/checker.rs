@@ -43,6 +43,7 @@ pub(crate) fn judge(history: &History) -> Verdict {
     occurrences::each_starts_once(&case, &mut verdict);
     occurrences::none_is_lost(&case, &mut verdict);
     queues::what_waited_starts_soon(&case, &mut verdict);
+    queues::who_gave_way_says_to_whom(&case, &mut verdict);
     for late in &case.late_polls {
         verdict.count(Count::LatePolls);
         verdict.violation(format!("a poll began when the lease was over: {late}"));
@@ -82,6 +83,9 @@ struct Run<'a> {
     next: Option<At>,
     /// It was told that its lease is lost, while it was at work or by its report.
     told: bool,
+    /// It was told that a later occurrence takes its place; and which process waited with that, as its report says.
+    told_to_give_way: Option<At>,
+    gave_way_to: Option<u32>,
     /// Since when, as its report says.
     lost_at: Option<At>,
     /// It has ended, and not with its process.
@@ -142,6 +146,8 @@ impl<'a> Case<'a> {
                     last: line.at,
                     next: None,
                     told: false,
+                    told_to_give_way: None,
+                    gave_way_to: None,
                     lost_at: None,
                     ended: false,
                     failed: None,
@@ -167,6 +173,12 @@ impl<'a> Case<'a> {
                         run.last = line.at;
                     }
                     run.ended |= what != "beat";
+                    if line.reason.as_deref() == Some("replaced") {
+                        run.told_to_give_way = Some(line.at);
+                    }
+                    if what == "gave_way" {
+                        run.gave_way_to = line.holder.as_deref().and_then(pid);
+                    }
                     if what == "failed" {
                         run.failed = Some((line.at, line.text.as_deref().unwrap_or_default()));
                     }

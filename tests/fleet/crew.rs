@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::history::{At, End, Life, nanoseconds, now, occurrence};
-use crate::plan::{Protection, Round, TERM, Task, Victim, WORKERS};
+use crate::plan::{OnOverlap, Protection, Round, TERM, Task, Victim, WORKERS};
 use crate::support::worker_at;
 use crate::upgrade::{Version, is_upgrade};
 use crate::worker_log::read;
@@ -81,8 +81,10 @@ impl<'a> Crew<'a> {
         if round.protection != Protection::Lease {
             command.arg("--on-one-server");
         }
-        if round.queue > 0 {
-            command.args(["--on-overlap", &format!("queue-all={}", round.queue)]);
+        match round.on_overlap {
+            OnOverlap::Skip => {}
+            OnOverlap::Queue(places) => _ = command.args(["--on-overlap", &format!("queue-all={places}")]),
+            OnOverlap::Replace => _ = command.args(["--on-overlap", "replace"]),
         }
         match round.task {
             Task::Callback(takes) => {

@@ -144,7 +144,7 @@ fn perform(round: &Round, site: &Site) -> History {
     });
     History {
         protection: round.protection,
-        queue: round.queue,
+        on_overlap: round.on_overlap,
         events: events(round),
         minutes: round.minutes(),
         minute: round.minute,

@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use chrono::{DateTime, SecondsFormat, TimeDelta, Utc};
 
-use crate::plan::{Kind, Protection};
+use crate::plan::{Kind, OnOverlap, Protection};
 use crate::upgrade::Version;
 use crate::worker_log::Line;
 
@@ -24,8 +24,7 @@ pub(crate) fn nanoseconds(duration: Duration) -> u64 {
 #[derive(Clone, Debug)]
 pub(crate) struct History {
     pub(crate) protection: Protection,
-    /// How many occurrences wait that meet a run; 0: they are skipped.
-    pub(crate) queue: usize,
+    pub(crate) on_overlap: OnOverlap,
     /// Their names.
     pub(crate) events: Vec<String>,
     pub(crate) minutes: u32,

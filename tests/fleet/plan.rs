@@ -24,8 +24,7 @@ pub(crate) struct Round {
     /// They follow from the round's place in its campaign, and not from the seed.
     pub(crate) versions: Versions,
     pub(crate) protection: Protection,
-    /// How many occurrences wait that meet a run; 0: they are skipped.
-    pub(crate) queue: usize,
+    pub(crate) on_overlap: OnOverlap,
     pub(crate) task: Task,
     /// How long a minute of the schedule takes: with a long task longer, because whoever is late makes up for all of them.
     pub(crate) minute: Duration,
@@ -51,6 +50,16 @@ pub(crate) enum Protection {
     Lease,
     /// `on_one_server`
     Claim,
+}
+
+/// What becomes of an occurrence that meets a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum OnOverlap {
+    Skip,
+    /// So many wait.
+    Queue(usize),
+    /// The run is asked to stop.
+    Replace,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -208,7 +217,7 @@ impl Round {
             seed,
             versions: Versions::Current,
             protection,
-            queue: 0,
+            on_overlap: OnOverlap::Skip,
             task,
             minute: if is_long(task) { ROUND / 12 } else { ROUND / 48 },
             events: rng.u32(1..5),
@@ -218,16 +227,23 @@ impl Round {
             assaults: until_the_end(rng, |rng| Assault::any(rng, pause), Assault::lasts),
             outages: until_the_end(rng, |rng| Trouble::any(rng, pause), |trouble| trouble.pause + trouble.lasts),
         };
-        let queue = [0, 0, 1, 3][rng.usize(..4)];
-        if protection != Protection::Both || queue == 0 || is_upgrade() {
-            return round;
+        let waits = [None, None, Some(1), Some(3)][rng.usize(..4)];
+        let (Protection::Both, Some(places), false) = (protection, waits, is_upgrade()) else { return round };
+        let events = round.events.min(2);
+        if rng.u32(..3) == 0 {
+            // Long enough to be replaced.
+            let task = match task {
+                Task::Callback(takes) => Task::Callback(takes + milliseconds(rng, 1500..4000)),
+                Task::Command(beats) => Task::Command(beats + 8),
+            };
+            return Self { on_overlap: OnOverlap::Replace, task, minute: ROUND / 12, events, ..round };
         }
         // What has waited runs late, and what runs late is met by others: not for ever.
         let task = match task {
             Task::Callback(takes) => Task::Callback(takes.min(Duration::from_millis(1200))),
             Task::Command(beats) => Task::Command(beats.min(4)),
         };
-        Self { queue, task, events: round.events.min(2), ..round }
+        Self { on_overlap: OnOverlap::Queue(places), task, events, ..round }
     }
 }
 
@@ -307,8 +323,8 @@ fn a_hundred_rounds_do_everything_to_a_fleet() {
         assert!((1..=3).contains(&skewed), "{round:?}");
     }
     let any = |is: fn(&Round) -> bool| assert!(rounds.iter().any(is));
-    for queue in [0, 1, 3] {
-        assert!(rounds.iter().any(|round| round.queue == queue));
+    for on_overlap in [OnOverlap::Skip, OnOverlap::Queue(1), OnOverlap::Queue(3), OnOverlap::Replace] {
+        assert!(rounds.iter().any(|round| round.on_overlap == on_overlap), "{on_overlap:?}");
     }
     any(|round| round.protection == Protection::Lease);
     any(|round| round.protection == Protection::Claim);

@@ -17,7 +17,7 @@ use tokio::runtime::Runtime;
 use crate::crew::{events, first_minute};
 use crate::fire::campaign;
 use crate::history::{End, Fault, History, Life, now, occurrence};
-use crate::plan::{Deed, Kind, Protection, Round, Start, TERM, Task, Victim, WORKERS};
+use crate::plan::{Deed, Kind, OnOverlap, Protection, Round, Start, TERM, Task, Victim, WORKERS};
 use crate::upgrade::Version;
 use crate::watched::Watched;
 use crate::worker_log::Line;
@@ -89,7 +89,11 @@ impl Member {
                 Protection::Lease => event.without_overlapping().lease_term(TERM),
                 Protection::Claim => event.on_one_server(),
             };
-            let event = if round.queue > 0 { event.on_overlap(Overlap::QueueAll(round.queue)) } else { event };
+            let event = match round.on_overlap {
+                OnOverlap::Skip => event,
+                OnOverlap::Queue(places) => event.on_overlap(Overlap::QueueAll(places)),
+                OnOverlap::Replace => event.on_overlap(Overlap::Replace),
+            };
             schedule.add(event).expect("the store can do all of this");
         }
         Self { number, schedule, log: job.log, panics: job.panics }
@@ -115,7 +119,11 @@ impl Member {
                         let lost_at = lost_at.and_then(|at| u64::try_from(at).ok());
                         self.log.write(Line { text: Some(outcome.to_string()), lost_at, ..of("failed") });
                     }
-                    Verdict::Ran(_) => {}
+                    Verdict::Ran(outcome) => {
+                        if let Some(by) = outcome.replaced_by() {
+                            self.log.write(Line { holder: Some(by.to_string()), ..of("gave_way") });
+                        }
+                    }
                 }
             }
         }
@@ -221,7 +229,7 @@ fn perform(round: &Round) -> History {
     });
     History {
         protection: round.protection,
-        queue: round.queue,
+        on_overlap: round.on_overlap,
         events: events(round),
         minutes: round.minutes(),
         minute: round.minute,

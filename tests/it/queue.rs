@@ -15,6 +15,8 @@ use soloist::{
 use crate::scripted::Scripted;
 use crate::support::{Diary, entry, holder, noon, ran, skipped, until};
 
+mod replace;
+
 const EVENT: &str = "report";
 
 /// Servers that share a store, whose tasks end when they are told to.

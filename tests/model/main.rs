@@ -5,7 +5,8 @@
 //! clocks that run at different speeds; and a store that breaks its word.
 
 use soloist_model::queue::{
-    EACH_WAITS_ONCE, NOBODY_OVERTAKES, QueueFlaw, QueueModel, WHAT_WAITED_STARTS, queue_breaks, queue_holds,
+    EACH_WAITS_ONCE, NOBODY_OVERTAKES, QueueFlaw, QueueModel, THE_LATEST_REPLACES, WHAT_WAITED_STARTS, queue_breaks,
+    queue_holds,
 };
 use soloist_model::{Admit, Broken, Variant, breaks, holds, promises};
 
@@ -81,14 +82,22 @@ fn a_claim_that_a_late_copy_takes_back_is_found() {
 fn a_queue_keeps_its_promises_whoever_crashes() {
     for places in [1, 2] {
         for crashes in [0, 2] {
-            queue_holds(QueueModel { flaw: None, places, crashes });
+            queue_holds(QueueModel { flaw: None, places, replaces: false, crashes });
         }
+    }
+}
+
+#[test]
+fn what_replaces_a_run_keeps_the_promises_of_a_queue_and_is_the_latest() {
+    for crashes in [0, 2] {
+        queue_holds(QueueModel { flaw: None, places: 2, replaces: true, crashes });
     }
 }
 
 #[track_caller]
 fn is_found_in_a_queue(flaw: QueueFlaw, places: usize, crashes: u8, promise: &'static str) {
-    queue_breaks(QueueModel { flaw: Some(flaw), places, crashes }, promise);
+    let replaces = promise == THE_LATEST_REPLACES;
+    queue_breaks(QueueModel { flaw: Some(flaw), places, replaces, crashes }, promise);
 }
 
 #[test]
@@ -110,4 +119,14 @@ fn an_occurrence_that_is_waited_for_twice_is_found() {
 #[test]
 fn a_waiter_that_leaves_no_note_is_found() {
     is_found_in_a_queue(QueueFlaw::LeavesNoNote, 1, 1, WHAT_WAITED_STARTS);
+}
+
+#[test]
+fn a_cancellation_without_a_token_is_found() {
+    is_found_in_a_queue(QueueFlaw::CancelsWithoutAToken, 2, 0, THE_LATEST_REPLACES);
+}
+
+#[test]
+fn an_earlier_occurrence_that_waits_behind_a_later_one_is_found() {
+    is_found_in_a_queue(QueueFlaw::EarlierOnesWait, 2, 0, THE_LATEST_REPLACES);
 }

@@ -1,4 +1,5 @@
-//! What becomes of an occurrence that meets a run of its event: it is skipped, or waits for its turn in a queue.
+//! What becomes of an occurrence that meets a run of its event: it is skipped, waits for its turn in a queue, or replaces the
+//! run.
 
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -6,8 +7,8 @@ use std::time::Duration;
 
 use chrono::{DateTime, SecondsFormat, Utc};
 
-use crate::lease::name::MutexName;
 use crate::lease::term::Term;
+use crate::lease::{name::MutexName, token::FencingToken};
 use crate::time::timetable::Timetable;
 
 /// What becomes of an occurrence that meets a run of its event; see [`Event::on_overlap`](crate::Event::on_overlap).
@@ -32,6 +33,13 @@ pub enum Overlap {
     /// It waits, unless so many wait already, from 1 to 100 in the whole fleet. They start one after another, in the order in
     /// which they began to wait.
     QueueAll(usize),
+    /// The run is [cancelled](crate::CancelReason::Replaced), wherever it is, and the occurrence starts when it has ended; one
+    /// that waited before it is skipped. A function that does not stop is waited for.
+    Replace,
+    /// The same, with patience: a run that is still at work so long after it was told to stop, from a second to a day, loses its
+    /// lease, which is not renewed any more. A function that ignores that as well works on beside the next run, and its
+    /// [fencing token](crate::Run::fencing_token) tells them apart.
+    ReplaceAfter(Duration),
 }
 
 impl Overlap {
@@ -41,14 +49,28 @@ impl Overlap {
             Self::Skip => None,
             Self::QueueOne => Some(1),
             Self::QueueAll(places) => Some(places),
+            Self::Replace | Self::ReplaceAfter(_) => Some(PLACES_TO_LEAVE),
+        }
+    }
+
+    /// How long a run may go on after it was told that it is replaced; `None`: it is not.
+    pub(super) fn patience(self) -> Option<Duration> {
+        match self {
+            Self::Skip | Self::QueueOne | Self::QueueAll(_) => None,
+            Self::Replace => Some(Duration::MAX),
+            Self::ReplaceAfter(patience) => Some(patience),
         }
     }
 }
 
+/// Whoever waits to replace a run leaves when somebody comes behind it, and looks for that about once a second. Meanwhile
+/// more may come.
+const PLACES_TO_LEAVE: usize = 4;
+
 /// The longest queue.
 pub(super) const MOST_PLACES: usize = 100;
 
-/// The waits that may be set.
+/// The waits, and the patience, that may be set.
 pub(super) const WAITS: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(24 * 60 * 60);
 
 /// The longest wait, if none is set.
@@ -66,12 +88,14 @@ pub(crate) struct Queue {
     pub(crate) term: Term,
     /// How long after its occurrence an event waits at most, if that was set.
     pub(crate) within: Option<Duration>,
+    /// Set if what waits replaces the run that it waits for: how long that may go on after it was told.
+    pub(crate) patience: Option<Duration>,
 }
 
 impl Queue {
-    pub(super) fn new(mutex: &MutexName, places: usize, term: Term, within: Option<Duration>) -> Self {
+    pub(super) fn places(mutex: &MutexName, places: usize) -> Vec<MutexName> {
         let place = |number| mutex.mark(mutex.mutex(), format!("queue {number}"));
-        Self { places: (1..=places).map(place).collect(), term, within }
+        (1..=places).map(place).collect()
     }
 
     /// How long after an occurrence it is waited for at most.
@@ -97,6 +121,11 @@ pub(crate) fn waiter(mutex: &MutexName, event: &Arc<str>, occurrence: DateTime<U
 /// What says that somebody has waited with this occurrence, and goes on to say so when that process dies.
 pub(crate) fn note(mutex: &MutexName, event: &Arc<str>, occurrence: DateTime<Utc>) -> MutexName {
     mutex.mark(Arc::clone(event), format!("queued {}", written(occurrence)))
+}
+
+/// What asks the run under this token to stop. The next run has another token, so that it is never meant.
+pub(crate) fn cancel(mutex: &MutexName, token: FencingToken) -> MutexName {
+    mutex.mark(mutex.mutex(), format!("cancel {token}"))
 }
 
 fn written(occurrence: DateTime<Utc>) -> String {

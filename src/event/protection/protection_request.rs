@@ -41,8 +41,12 @@ impl ProtectionRequest {
         if mutex_name.is_some() && lease.is_none() {
             return Err(AddErrorKind::MutexNameWithoutLease);
         }
+        let is_shared = mutex_name.is_some();
         let mutex = mutex_name.unwrap_or(own_name);
         let queue = queue(self.on_overlap, self.within, &mutex, lease)?;
+        if is_shared && queue.as_ref().is_some_and(|queue| queue.patience.is_some()) {
+            return Err(AddErrorKind::ReplaceOfOthers);
+        }
         let on_outage = self.on_outage.unwrap_or_default();
         let claim = match self.once_per {
             Some(period) => {
@@ -101,7 +105,8 @@ fn queue(
     mutex: &MutexName,
     lease: Option<LeaseTerms>,
 ) -> Result<Option<Queue>, AddErrorKind> {
-    let Some(places) = on_overlap.unwrap_or_default().places() else {
+    let on_overlap = on_overlap.unwrap_or_default();
+    let Some(places) = on_overlap.places() else {
         return if within.is_some() { Err(AddErrorKind::WithinWithoutQueue) } else { Ok(None) };
     };
     if !(1..=MOST_PLACES).contains(&places) {
@@ -110,7 +115,12 @@ fn queue(
     if let Some(within) = within.filter(|within| !WAITS.contains(within)) {
         return Err(AddErrorKind::Within(within));
     }
+    if let Overlap::ReplaceAfter(patience) = on_overlap
+        && !WAITS.contains(&patience)
+    {
+        return Err(AddErrorKind::Patience(patience));
+    }
     let lease = lease.ok_or(AddErrorKind::OverlapWithoutLease)?;
     let term = if lease.renewal == Renewal::WhileItRuns { lease.term } else { Term::DEFAULT };
-    Ok(Some(Queue::new(mutex, places, term, within)))
+    Ok(Some(Queue { places: Queue::places(mutex, places), term, within, patience: on_overlap.patience() }))
 }

@@ -201,11 +201,11 @@ fn trace_run(outcome: &RunOutcome) {
     let (token, took_ms) = (outcome.token.map(FencingToken::get), millis(outcome.took));
     match &outcome.ended {
         Ended::Succeeded => event!(info, token, took_ms, "succeeded"),
-        // A task that a shutdown has cancelled may return an error; only a panic is a failure then.
+        // A task that somebody wanted to stop may return an error; only a panic is a failure then.
         Ended::Faulted(fault @ (Fault::Failed(_) | Fault::Exited(_)))
-            if outcome.cancelled == Some(CancelReason::ShuttingDown) =>
+            if outcome.cancelled.is_some_and(CancelReason::is_wanted) =>
         {
-            let reason = CancelReason::ShuttingDown.keyword();
+            let reason = outcome.cancelled.map(CancelReason::keyword);
             let error = fault.cancellation().is_none().then(|| display(OneLine(fault)));
             event!(warn, token, took_ms, reason, error, "cancelled");
         }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use crate::base::catch_panic::contain;
 use crate::hold::release_on_drop::LeaseInHand;
 use crate::lease::{request::Lease, term::Term};
+use crate::observe::cancel::CancelReason;
 use crate::observe::fault::{Fault, attempt};
 use crate::observe::notice::Notice;
 use crate::observe::outcome::hook_failure::{Hook, HookFailure};
@@ -247,6 +248,9 @@ impl<'a> PlannedRun<'a> {
         let ended = self.clock.moment();
         outcome.took = ended.since(begun.started);
         outcome.cancelled = run.in_hand().reason_at(ended);
+        if outcome.cancelled == Some(CancelReason::Replaced) {
+            outcome.replaced_by = run.in_hand().replaced_by().cloned().map(Box::new);
+        }
         outcome.lost_at = self.lost_by(ended, run);
         self.follow_up(run, begun)
     }

@@ -7,6 +7,7 @@
 //! | a place, from 1 on | somebody waits there | its waiter leaves it, or dies: it is renewed |
 //! | the waiter of an occurrence | somebody waits with it | the same |
 //! | the note of an occurrence | somebody has waited with it | nobody waits for it any more: it outlives its waiter |
+//! | the cancellation of a token | the run under this token is to be replaced | nobody waits any more |
 //!
 //! 1. A newcomer asks for lease and claim unless a place is held, so that nobody overtakes those who wait.
 //! 2. If it is refused because of a run, or of a place, it takes the last place and is the waiter of its occurrence, both or
@@ -15,18 +16,26 @@
 //! 4. What was admitted leaves its place when it has its lease. If its process dies in between, the next one waits for a term.
 //! 5. A waiter that dies frees its place in a term. At the next tick of any server the note tells that the occurrence was
 //!    waited for, and it is asked for as a newcomer: see `schedule/missed.rs`.
+//! 6. To replace a run, the first writes the cancellation of its token, which the run's keeper looks for. Whoever finds somebody
+//!    behind it claims its occurrence, so that nobody else comes with that, and leaves. Nobody joins with an occurrence before
+//!    one that waits or had its turn, so that what is behind is later.
 
+use std::iter;
+use std::mem;
 use std::sync::Arc;
 use std::time::Duration;
+
+use chrono::{DateTime, Utc};
 
 use super::one_run::{ActiveRun, Pass};
 use super::store_request::StoreRequest;
 use crate::base::catch_panic::contain;
 use crate::base::error::MutexError;
 use crate::event::protection::overlap::{self, Queue};
-use crate::hold::guard::{LeaseGuard, rest};
+use crate::hold::guard::LeaseGuard;
 use crate::lease::request::{Lease, LeaseRequest};
 use crate::lease::term::{Renewal, Term};
+use crate::lease::{holder::Holder, name::MutexName, token::FencingToken};
 use crate::observe::notice::Notice;
 use crate::observe::skip_reason::SkipReason;
 use crate::observe::tell::tell;
@@ -36,10 +45,13 @@ use crate::schedule::report::Entry;
 use crate::schedule::shutdown::Shutdown;
 use crate::store::event_mutex::admission::{Admission, Admitted, Grant};
 use crate::store::event_mutex::batch::Batch;
-use crate::time::clock::moment::Moment;
+use crate::time::clock::{about_a_second, moment::Moment, wall_plus};
 
-/// How much longer than anybody waits a note is kept, for servers whose clocks differ.
-const NOTE_MARGIN: Duration = Duration::from_secs(5 * 60);
+/// How much longer than anybody waits a mark is kept that outlives its waiter, for servers whose clocks differ.
+const MARGIN: Duration = Duration::from_secs(5 * 60);
+
+/// How many later occurrences are asked for at most.
+const MOST_LATER_ONES: usize = 10;
 
 /// Waits until the run may start, performs it, and gives back what it holds; or enters why it does not run.
 pub(super) fn run_in_turn(pass: Pass<'_>, enter: &mut impl FnMut(usize, Entry)) {
@@ -84,28 +96,36 @@ impl<'p, 'a> QueuedRun<'p, 'a> {
     fn wait(&self) -> Result<AdmittedRun<'a>, SkipReason> {
         let waiting = self.shutdown.waiting(self.planned.clock);
         let mut place = self.join()?;
-        tell(&Notice::Queued { place: place.number + 1 });
+        let (mut is_told, mut cancelled) = (false, None);
         let mut why = SkipReason::QueuedTooLong(None);
         loop {
             let now = self.planned.clock.moment();
             if now >= self.until {
                 return Err(why);
             }
-            if self.shutdown.sleep_until(now.plus(rest()).min(self.until), &waiting) {
-                return Err(SkipReason::ShuttingDown);
-            }
             if place.mark.is_lost() || place.waiter.is_lost() {
                 drop(place);
                 place = self.join()?;
             }
-            self.move_up(&mut place);
-            if place.number > 0 {
-                continue;
-            }
-            match self.ask_for_the_run() {
-                Err(SkipReason::Overlapping(holder)) => why = SkipReason::QueuedTooLong(holder),
+            match self.move_up(&mut place).and_then(|()| self.ask_for_the_run(&place)) {
+                Err(SkipReason::Overlapping(holder)) => {
+                    if self.queue.patience.is_some() && place.number == 0 {
+                        self.cancel_run(holder.as_ref(), &mut cancelled)?;
+                    }
+                    why = SkipReason::QueuedTooLong(holder);
+                }
                 Err(out @ SkipReason::StoreUnavailable(_)) => why = out,
+                Err(replaced @ SkipReason::Replaced(_)) => {
+                    self.settle();
+                    return Err(replaced);
+                }
                 decided => return decided,
+            }
+            if !mem::replace(&mut is_told, true) {
+                tell(&Notice::Queued { place: place.number + 1 });
+            }
+            if self.shutdown.sleep_until(now.plus(about_a_second()).min(self.until), &waiting) {
+                return Err(SkipReason::ShuttingDown);
             }
         }
     }
@@ -118,22 +138,40 @@ impl<'p, 'a> QueuedRun<'p, 'a> {
         let number = self.queue.places.len() - 1;
         let place = LeaseRequest::new(self.queue.places[number].clone(), self.queue.term, clock);
         let waiter = place.with(overlap::waiter(mutex, &event.name, occurrence), self.queue.term);
+        let later = self.later_ones();
         let admission = self.planned.unless_paused(Admission::both(place, waiter));
+        let admission = later.iter().cloned().fold(admission, Admission::unless);
         let Grant { lease, claim, .. } = match admission.ask(&*store.mutex) {
             Ok(Admitted::Granted(grant)) => grant,
             Ok(Admitted::ClaimTaken(holder)) => return Err(SkipReason::Queued(holder)),
             Ok(Admitted::LeaseTaken(holder)) => return Err(SkipReason::QueueFull(holder)),
+            Ok(Admitted::Excluded(later_one)) if later.contains(later_one.name()) => {
+                return Err(SkipReason::Replaced(later_one.into_holder()));
+            }
             Ok(Admitted::Excluded(pause)) => return Err(SkipReason::Paused(pause.into_holder())),
             Err(error) => return Err(SkipReason::StoreUnavailable(error)),
         };
         let (mark, waiter) = (self.hold(lease), self.hold(claim));
         let place = QueuePlace { number, mark: mark?, waiter: waiter? };
         // Should it fail, nobody takes the occurrence over if this process dies.
-        let patience = self.until.since(clock.moment()) + NOTE_MARGIN;
         let note = overlap::note(mutex, &event.name, occurrence);
-        let note = LeaseRequest::new(note, Term::new(patience).unwrap_or(Term::MAX), clock);
+        let note = LeaseRequest::new(note, self.term_of_notes(), clock);
         let _ = Admission::claim_only(note).ask(&*store.mutex);
         Ok(place)
+    }
+
+    /// What says that a later occurrence waits, or had its turn, where the latest is to run: of those that may be due already for
+    /// servers whose clocks are ahead.
+    fn later_ones(&self) -> Vec<MutexName> {
+        let PlannedRun { event, tick, .. } = self.planned;
+        if self.queue.patience.is_none() {
+            return Vec::new();
+        }
+        let (mutex, horizon) = (&event.protection.mutex, wall_plus(tick.now(), MARGIN));
+        let next = |occurrence: &DateTime<Utc>| event.timetable.next(*occurrence);
+        let later = iter::successors(next(&self.planned.occurrence()), next).take_while(|later| *later <= horizon);
+        let names = |later| [overlap::waiter(mutex, &event.name, later), mutex.claim(Arc::clone(&event.name), later)];
+        later.take(MOST_LATER_ONES).flat_map(names).collect()
     }
 
     /// Holds a mark that was just granted, and renews it.
@@ -147,31 +185,83 @@ impl<'p, 'a> QueuedRun<'p, 'a> {
         }
     }
 
-    /// Moves up as long as the place before is free.
-    fn move_up(&self, place: &mut QueuePlace) {
+    /// Moves up as long as the place before is free. `Overlapping`: it is not the first yet.
+    fn move_up(&self, place: &mut QueuePlace) -> Result<(), SkipReason> {
         let PlannedRun { clock, store, .. } = self.planned;
         while place.number > 0 {
             let before = LeaseRequest::new(self.queue.places[place.number - 1].clone(), self.queue.term, clock);
-            let Ok(Admitted::Granted(grant)) = Admission::lease_only(before).ask(&*store.mutex) else { return };
-            let Ok(before) = self.hold(grant.lease) else { return };
-            place.mark = before;
+            let admission = self.unless_replaced(Admission::lease_only(before), place);
+            match admission.ask(&*store.mutex).map_err(SkipReason::StoreUnavailable)? {
+                Admitted::Granted(grant) => {
+                    place.mark = self.hold(grant.lease).map_err(|_| SkipReason::Overlapping(None))?;
+                }
+                Admitted::Excluded(behind) => return Err(SkipReason::Replaced(behind.into_holder())),
+                Admitted::LeaseTaken(holder) | Admitted::ClaimTaken(holder) => {
+                    return Err(SkipReason::Overlapping(holder));
+                }
+            }
             place.number -= 1;
         }
+        Ok(())
+    }
+
+    /// Nothing is granted to who waits to replace a run while somebody who came later does.
+    fn unless_replaced(&self, admission: Admission, place: &QueuePlace) -> Admission {
+        let behind = self.queue.patience.map_or(&[][..], |_| &self.queue.places[place.number + 1..]);
+        behind.iter().cloned().fold(admission, Admission::unless)
     }
 
     /// Asks for lease and claim. Without an answer it does not run, whatever its outage policy is: what it waits for may be at
     /// work.
-    fn ask_for_the_run(&self) -> Result<AdmittedRun<'a>, SkipReason> {
+    fn ask_for_the_run(&self, place: &QueuePlace) -> Result<AdmittedRun<'a>, SkipReason> {
         let PlannedRun { store, context, clock, .. } = self.planned;
         let (mut batch, mut unused) = (Batch::new(), Batch::new());
-        batch.admit(gate::admission(self.planned)?);
+        batch.admit(self.unless_replaced(gate::admission(self.planned)?, place));
         batch.ask(&*store.mutex);
         let answer = batch.take_admission(0).map_err(SkipReason::StoreUnavailable)?;
+        if let Admitted::Excluded(behind) = &answer
+            && self.queue.places.contains(behind.name())
+        {
+            return Err(SkipReason::Replaced(behind.holder().cloned()));
+        }
         let decision = gate::decide(self.planned, Ok(answer), &mut unused);
         if !unused.is_empty() {
             context.outages.carry_out(store, clock, &mut unused);
             unused.log_releases();
         }
         decision
+    }
+
+    /// Asks the run that is in the way to stop, once. Since nobody had the claim, it is not a run of this occurrence.
+    fn cancel_run(&self, run: Option<&Holder>, cancelled: &mut Option<FencingToken>) -> Result<(), SkipReason> {
+        let PlannedRun { event, clock, store, .. } = self.planned;
+        let unknown = || {
+            SkipReason::StoreUnavailable(MutexError::unsupported(
+                "tell who holds a lease, which `Overlap::Replace` needs",
+            ))
+        };
+        let token = run.ok_or_else(unknown)?.token();
+        if *cancelled != Some(token) {
+            let mark = overlap::cancel(&event.protection.mutex, token);
+            let mark = LeaseRequest::new(mark, self.term_of_notes(), clock);
+            if Admission::claim_only(mark).ask(&*store.mutex).is_ok() {
+                *cancelled = Some(token);
+            }
+        }
+        Ok(())
+    }
+
+    /// Claims its occurrence, which does not run. Should it fail, a server that is late may still come with it.
+    fn settle(&self) {
+        let PlannedRun { event, clock, store, .. } = self.planned;
+        if let Some((claim, term)) = self.planned.claimant().and_then(|claimant| event.protection.claim(claimant)) {
+            let _ = Admission::claim_only(LeaseRequest::new(claim, term, clock)).ask(&*store.mutex);
+        }
+    }
+
+    /// For how long a mark is kept that outlives its waiter.
+    fn term_of_notes(&self) -> Term {
+        let patience = self.until.since(self.planned.clock.moment()) + MARGIN;
+        Term::new(patience).unwrap_or(Term::MAX)
     }
 }

@@ -1,10 +1,10 @@
 //! What a gate answered, and what a run was told, has its cause.
 
 use super::occurrences::was_killed_at;
-use super::queues::meets_somebody_who_waits;
+use super::queues::{meets_a_later_one, meets_somebody_who_waits};
 use super::{Case, Count, NOT_STARTED, Run, SLACK, Skip, Verdict, beginning, seconds, told};
 use crate::history::{At, Fault, nanoseconds};
-use crate::plan::Kind;
+use crate::plan::{Kind, OnOverlap};
 
 /// In this part of its term a lease is renewed if the store is there, also after attempts that failed.
 const RENEWED_IN: u32 = 4;
@@ -13,8 +13,13 @@ pub(super) fn every_answer_has_its_cause(case: &Case<'_>, verdict: &mut Verdict)
     let began = beginning(case.history);
     for skip in &case.skips {
         let is_explained = match skip.reason {
-            "overlapping" => case.has_lease() && case.history.queue == 0 && meets_a_live_lease(case, skip),
-            "queued" | "queue_full" => case.history.queue > 0 && meets_somebody_who_waits(case, skip),
+            "overlapping" => {
+                case.has_lease() && case.history.on_overlap == OnOverlap::Skip && meets_a_live_lease(case, skip)
+            }
+            "queued" | "queue_full" => {
+                case.history.on_overlap != OnOverlap::Skip && meets_somebody_who_waits(case, skip)
+            }
+            "replaced" => case.history.on_overlap == OnOverlap::Replace && meets_a_later_one(case, skip),
             "ran_elsewhere" => case.has_claim() && meets_a_claim(case, skip),
             "store_unavailable" | NOT_STARTED => was_cut_off(case, skip),
             _ => false,

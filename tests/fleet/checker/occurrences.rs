@@ -90,7 +90,9 @@ fn explain(case: &Case<'_>, event: &str, occurrence: &str) -> Why {
     // Who holds a lease without a run got it for this occurrence.
     let stranded = answered.iter().filter(|skip| !holder_was_at_work(case, skip));
 
-    if skips.iter().any(|skip| skip.reason == "queued") {
+    if skips.iter().any(|skip| skip.reason == "replaced") {
+        Why::Replaced
+    } else if skips.iter().any(|skip| skip.reason == "queued") {
         queues::why_it_did_not_start(case, event, occurrence)
     } else if claimants().next().is_some() {
         claimants().find_map(|skip| lost_by(skip)).unwrap_or(Why::Unexplained)

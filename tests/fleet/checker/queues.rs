@@ -1,4 +1,5 @@
-//! Promise 16: what waits starts soon after the run before it, unless its server is killed or cut off.
+//! Promise 16: what waits starts soon after the run before it, unless its server is killed or cut off; and a run that gives way
+//! does so for a later occurrence, and says to whom.
 
 use std::time::Duration;
 
@@ -13,6 +14,7 @@ pub(super) fn what_waited_starts_soon(case: &Case<'_>, verdict: &mut Verdict) {
         match skip.reason {
             "queued" => verdict.count(Count::Queued),
             "queue_full" => verdict.count(Count::QueueFull),
+            "replaced" => verdict.count(Count::Replaced),
             _ => {}
         }
     }
@@ -28,6 +30,35 @@ pub(super) fn what_waited_starts_soon(case: &Case<'_>, verdict: &mut Verdict) {
             verdict.violation(format!("it waited for {late:?} although nobody ran: {}", told(run, began)));
         }
     }
+}
+
+pub(super) fn who_gave_way_says_to_whom(case: &Case<'_>, verdict: &mut Verdict) {
+    let began = beginning(case.history);
+    for run in &case.runs {
+        let was_killed = run.life.was_killed() || run.failed.is_some();
+        match (run.gave_way_to, run.told_to_give_way) {
+            (Some(pid), _) if had_a_later_one(case, run.event, run.occurrence, pid) => verdict.count(Count::GaveWay),
+            (Some(pid), _) => {
+                verdict.violation(format!("it gave way to {pid}, which had nothing later: {}", told(run, began)));
+            }
+            (None, Some(_)) if !was_killed => {
+                verdict.violation(format!("it gave way, and does not say to whom: {}", told(run, began)));
+            }
+            (None, _) => {}
+        }
+    }
+}
+
+/// Whether this process had a later occurrence, or may have had no time to say so.
+fn had_a_later_one(case: &Case<'_>, event: &str, occurrence: &str, pid: u32) -> bool {
+    let is_later = |life: &Life| {
+        life.was_killed() || life.lines.iter().any(|line| line.event == event && *line.occurrence > *occurrence)
+    };
+    case.history.lives.iter().any(|life| life.pid == pid && is_later(life))
+}
+
+pub(super) fn meets_a_later_one(case: &Case<'_>, skip: &Skip<'_>) -> bool {
+    skip.holder.is_some_and(|pid| had_a_later_one(case, skip.event, skip.occurrence, pid))
 }
 
 /// Whether others came second with its occurrence while it waited.

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use super::{Count, Double, Overlap, Verdict, Why, judge};
 use crate::history::{At, End, Fault, History, Life, written};
-use crate::plan::{Kind, Protection};
+use crate::plan::{Kind, OnOverlap, Protection};
 use crate::upgrade::Version;
 use crate::worker_log::Line;
 
@@ -38,7 +38,7 @@ impl Doctored {
         };
         Self(History {
             protection,
-            queue: 0,
+            on_overlap: OnOverlap::Skip,
             events: vec!["report".into()],
             minutes: 2,
             minute: Duration::ZERO,
@@ -117,8 +117,16 @@ fn read(line: &str, pid: u32) -> Option<Line> {
         return None;
     }
     let after = |word: &str| details.iter().position(|detail| *detail == word).map(|place| details[place + 1]);
-    let reasons =
-        ["overlapping", "ran_elsewhere", "store_unavailable", "lease_lost", "queued", "queue_full", "queued_too_long"];
+    let reasons = [
+        "overlapping",
+        "ran_elsewhere",
+        "store_unavailable",
+        "lease_lost",
+        "queued",
+        "queue_full",
+        "queued_too_long",
+        "replaced",
+    ];
     Some(Line {
         at: at(when.parse().expect("milliseconds")),
         event: "report".into(),

@@ -29,6 +29,9 @@ pub(crate) enum Count {
     /// Servers that came second with an occurrence that waits; and that found the queue full.
     Queued,
     QueueFull,
+    /// Runs that ended because a later occurrence took their place; and occurrences that waited, and left for a later one.
+    GaveWay,
+    Replaced,
     /// In minutes that somebody was there to tick.
     Due,
     Started,
@@ -61,6 +64,8 @@ pub(crate) enum Why {
     Unexplained,
     /// Whoever was answered met a live lease.
     Overlapping,
+    /// A later occurrence waited, or ran.
+    Replaced,
     /// Whoever had it was killed before it started.
     Killed,
     /// Whoever had it, or may have had it, was stopped or cut off before it started.
@@ -94,7 +99,7 @@ impl Verdict {
 }
 
 impl Count {
-    pub(crate) const ALL: [Self; 22] = [
+    pub(crate) const ALL: [Self; 25] = [
         Self::Runs,
         Self::RunsUnderALease,
         Self::UndisturbedRuns,
@@ -106,6 +111,8 @@ impl Count {
         Self::PollsInFlight,
         Self::Queued,
         Self::QueueFull,
+        Self::GaveWay,
+        Self::Replaced,
         Self::Due,
         Self::Started,
         Self::StartedUnderAClaim,
@@ -113,6 +120,7 @@ impl Count {
         Self::StartedTwice(Double::Emptied),
         Self::NotStarted(Why::Unexplained),
         Self::NotStarted(Why::Overlapping),
+        Self::NotStarted(Why::Replaced),
         Self::NotStarted(Why::Killed),
         Self::NotStarted(Why::CutOff),
         Self::NotStarted(Why::Unanswered),
@@ -134,6 +142,8 @@ impl fmt::Display for Count {
             Self::PollsInFlight => "polls of futures that were under way when the lease ended",
             Self::Queued => "skips: another server waited with the occurrence",
             Self::QueueFull => "skips: the queue was full",
+            Self::GaveWay => "runs that gave way to a later occurrence",
+            Self::Replaced => "skips: a later occurrence waited or ran",
             Self::Due => "occurrences due",
             Self::Started => "occurrences started",
             Self::StartedUnderAClaim => "occurrences started under a claim",
@@ -141,6 +151,7 @@ impl fmt::Display for Count {
             Self::StartedTwice(Double::Emptied) => "started twice: the store had lost its data",
             Self::NotStarted(Why::Unexplained) => "**not started, unexplained**",
             Self::NotStarted(Why::Overlapping) => "not started: all who asked met a live lease, or a full queue",
+            Self::NotStarted(Why::Replaced) => "not started: a later occurrence took its place",
             Self::NotStarted(Why::Killed) => "not started: its worker was killed between gate and start",
             Self::NotStarted(Why::CutOff) => "not started: its worker was stopped or cut off there",
             Self::NotStarted(Why::Unanswered) => "not started: the store answered nobody",

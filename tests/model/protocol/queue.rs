@@ -2,6 +2,7 @@
 //!
 //! Each step of a server is one request, which the store carries out at once: what becomes of requests that are late or lost is
 //! the other model's question. A server that crashes at any step holds what it held until its term ends, at any later time.
+//! Where what waits replaces the run, that is asked to stop by its token, and the latest that waits is the one that runs.
 
 use stateright::{Checker, Expectation, HasDiscoveries, Model, Property};
 
@@ -20,6 +21,10 @@ pub enum QueueFlaw {
     WaitsForNothingInParticular,
     /// No note says that somebody has waited.
     LeavesNoNote,
+    /// Whoever runs is asked to stop, and not one run.
+    CancelsWithoutAToken,
+    /// An occurrence waits, though a later one does or had its turn.
+    EarlierOnesWait,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -27,6 +32,8 @@ pub struct QueueModel {
     pub flaw: Option<QueueFlaw>,
     /// How many may wait.
     pub places: usize,
+    /// Whether what waits asks the run to stop, and leaves when somebody comes behind it.
+    pub replaces: bool,
     /// How many servers crash at most.
     pub crashes: u8,
 }
@@ -36,6 +43,9 @@ pub const EACH_WAITS_ONCE: &str = "an occurrence is waited for by one server, an
 pub const STARTS_ONCE: &str = "an occurrence starts at most once";
 pub const WHAT_WAITED_STARTS: &str =
     "what was waited for starts, unless its server crashed and another occurrence was due before somebody took it over";
+
+pub const THE_LATEST_REPLACES: &str =
+    "a run is asked to stop, and who waits leaves, for a later occurrence and for no other";
 
 type Occurrence = u8;
 
@@ -78,13 +88,20 @@ pub struct Queue {
     /// Whether somebody has waited for it, and left a note if it should.
     waited: [bool; OCCURRENCES],
     started: [u8; OCCURRENCES],
+    /// Whether the run of this occurrence is asked to stop, and whether it has seen that.
+    cancelled: [bool; OCCURRENCES],
+    told: [bool; OCCURRENCES],
     overtaken: bool,
+    /// Somebody was asked to stop, or left, for one that is not later.
+    gave_way_to_nobody: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Move {
     /// The next step of this server.
     Steps(u8),
+    /// Its keeper looks whether its run is asked to stop.
+    Looks(u8),
     /// It finds the note of somebody who waits no more, and takes the occurrence over.
     TakesOver(u8, Occurrence),
     Crashes(u8),
@@ -115,6 +132,7 @@ impl Model for QueueModel {
                     let orphan = member.due.checked_sub(1).filter(|latest| queue.is_orphan(*latest));
                     moves.extend(orphan.map(|occurrence| Move::TakesOver(number, occurrence)));
                 }
+                Step::Runs if self.replaces => moves.extend([Move::Steps(number), Move::Looks(number)]),
                 _ => moves.push(Move::Steps(number)),
             }
             if queue.crashes > 0 && member.step != Step::Crashed && member != Member::default() {
@@ -127,6 +145,7 @@ impl Model for QueueModel {
         let mut next = *queue;
         match action {
             Move::Steps(me) => next.step(me, self),
+            Move::Looks(me) => next.look(me, self),
             Move::TakesOver(me, occurrence) => {
                 next.members[usize::from(me)].at = occurrence;
                 next.ask(me, self, true);
@@ -143,6 +162,7 @@ impl Model for QueueModel {
     fn properties(&self) -> Vec<Property<Self>> {
         vec![
             Property::always(NOBODY_OVERTAKES, |_, queue: &Queue| !queue.overtaken),
+            Property::always(THE_LATEST_REPLACES, |_, queue: &Queue| !queue.gave_way_to_nobody),
             Property::always(EACH_WAITS_ONCE, |model, queue: &Queue| queue.each_waits_once(model)),
             Property::always(STARTS_ONCE, |_, queue: &Queue| queue.started.iter().all(|started| *started <= 1)),
             Property::always(WHAT_WAITED_STARTS, |model, queue: &Queue| {
@@ -159,6 +179,9 @@ impl Model for QueueModel {
             }),
             Property::sometimes("as many wait as may", |model: &Self, queue: &Queue| {
                 queue.waiting().count() == model.places
+            }),
+            Property::sometimes("a run is told to stop, if it may be", |model: &Self, queue: &Queue| {
+                !model.replaces || queue.told.contains(&true)
             }),
         ]
     }
@@ -217,6 +240,15 @@ impl Queue {
                 }
                 self.go(me, Step::Waits);
             }
+            Step::Waits if model.replaces && self.behind(me).is_some() => {
+                let behind = self.behind(me).expect("somebody is");
+                let newer = self.members[usize::from(behind)];
+                // It may have crashed since, or be on its way out.
+                self.gave_way_to_nobody |= newer.step != Step::Crashed && newer.at < member.at;
+                self.claimed[usize::from(member.at)] = true;
+                self.leave_place(me);
+                self.is_done(me);
+            }
             Step::Waits => match self.places.iter().position(|holder| *holder == Some(me)) {
                 Some(behind) if behind > 0 => {
                     if self.places[behind - 1].is_none() {
@@ -235,6 +267,29 @@ impl Queue {
             }
             Step::Crashed => {}
         }
+    }
+
+    /// Who has a place behind this server's.
+    fn behind(&self, me: u8) -> Option<u8> {
+        let mine = self.places.iter().position(|holder| *holder == Some(me))?;
+        self.places[mine + 1..].iter().flatten().next().copied()
+    }
+
+    /// The keeper of a run looks for what asks it to stop.
+    fn look(&mut self, me: u8, model: &QueueModel) {
+        let at = usize::from(self.members[usize::from(me)].at);
+        let is_meant = self.cancelled[at];
+        let is_told =
+            if model.flaw == Some(QueueFlaw::CancelsWithoutAToken) { self.cancelled.contains(&true) } else { is_meant };
+        self.gave_way_to_nobody |= is_told && !is_meant;
+        self.told[at] |= is_told;
+    }
+
+    /// Asks the run that is in the way to stop.
+    fn cancel_run(&mut self, me: u8) {
+        let Some(runs) = self.lease.map(|holder| self.members[usize::from(holder)].at) else { return };
+        self.gave_way_to_nobody |= self.members[usize::from(me)].at <= runs;
+        self.cancelled[usize::from(runs)] = true;
     }
 
     fn go(&mut self, me: u8, step: Step) {
@@ -264,6 +319,9 @@ impl Queue {
             self.leave_place(me);
             self.is_done(me);
         } else if self.lease.is_some() {
+            if model.replaces && !is_new {
+                self.cancel_run(me);
+            }
             self.go(me, if is_new { Step::Joins } else { Step::Waits });
         } else {
             self.overtaken |= is_new && self.waiting().next().is_some();
@@ -278,7 +336,9 @@ impl Queue {
     fn join(&mut self, me: u8, model: &QueueModel) {
         let at = usize::from(self.members[usize::from(me)].at);
         let last = model.places - 1;
-        if self.waiters[at].is_some() || self.places[last].is_some() {
+        let looks = model.replaces && model.flaw != Some(QueueFlaw::EarlierOnesWait);
+        let is_late = looks && (at + 1..OCCURRENCES).any(|later| self.waiters[later].is_some() || self.claimed[later]);
+        if is_late || self.waiters[at].is_some() || self.places[last].is_some() {
             return self.is_done(me);
         }
         self.places[last] = Some(me);

@@ -1,7 +1,7 @@
 //! What waits for its turn.
 
 use super::{Count, Doctored, Protection, Why};
-use crate::plan::Kind;
+use crate::plan::{Kind, OnOverlap};
 
 /// The first runs for so long; the second waits, and starts at this time; the first comes with its occurrence, too.
 fn waits(ends: u64, starts: u64) -> Doctored {
@@ -20,7 +20,7 @@ fn waits(ends: u64, starts: u64) -> Doctored {
 
 fn queues(text: &str) -> Doctored {
     let mut doctored = Doctored::of(Protection::Both, text);
-    doctored.0.queue = 1;
+    doctored.0.on_overlap = OnOverlap::Queue(1);
     doctored
 }
 
@@ -62,4 +62,51 @@ fn whoever_finds_a_queue_has_met_somebody_in_it() {
         2 60005 skipped 1 queue_full by 7";
     queues(alone).fails_with("skipped report of");
     Doctored::of(Protection::Both, &alone.replace("by 7", "by 1")).fails_with("skipped report of");
+}
+
+/// The first gives way to the second, which starts at this time.
+fn gives_way(to: &str, starts: u64) -> Doctored {
+    let mut doctored = Doctored::of(
+        Protection::Both,
+        &format!(
+            "1    0 start    0 token 1
+             2    5 skipped  0 ran_elsewhere by 1
+             1  900 cancelled 0 replaced
+             1  901 {to}
+             1  902 skipped  1 queued by 2
+             2 {starts} start 1 token 2
+             2 {} end 1",
+            starts + 10
+        ),
+    );
+    doctored.0.on_overlap = OnOverlap::Replace;
+    doctored
+}
+
+#[test]
+fn a_run_gives_way_to_a_later_occurrence_and_says_to_whom() {
+    assert_eq!(gives_way("gave_way 0 by 2", 1000).passes().of(Count::GaveWay), 1);
+    gives_way("gave_way 0 by 2", 800).fails_with("overlap");
+    gives_way("", 1000).fails_with("does not say to whom");
+    gives_way("gave_way 0 by 7", 1000).fails_with("which had nothing later");
+}
+
+#[test]
+fn who_leaves_for_a_later_occurrence_has_met_one() {
+    let text = "
+        1     0 start   0 token 1
+        2     5 skipped 0 replaced by 1
+        1   100 end     0
+        1 60000 start   1 token 2
+        1 60100 end     1
+        2 60005 skipped 1 ran_elsewhere by 1";
+    let replaces = |text: &str| {
+        let mut doctored = Doctored::of(Protection::Both, text);
+        doctored.0.on_overlap = OnOverlap::Replace;
+        doctored
+    };
+    assert_eq!(replaces(text).passes().of(Count::Replaced), 1);
+    replaces(&text.replace("replaced by 1", "replaced by 2")).passes();
+    replaces(&text.replace("replaced by 1", "replaced by 7")).fails_with("without cause");
+    Doctored::of(Protection::Both, text).fails_with("without cause");
 }

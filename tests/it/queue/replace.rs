@@ -1,0 +1,364 @@
+//! An occurrence that meets a run takes its place, and never runs beside it if it can be stopped.
+
+use soloist::{CancelReason, MemoryMutex, RunOutcome};
+
+use super::*;
+
+fn replace(event: Event) -> Event {
+    event.every_minute().on_overlap(Overlap::Replace)
+}
+
+/// Its tasks end only when they are asked to, and note that they were told to stop.
+struct Stubborn(Fleet);
+
+impl Stubborn {
+    fn on(store: impl EventMutex + 'static, setting: fn(Event) -> Event) -> Self {
+        Self(Fleet::on(store, setting))
+    }
+
+    fn server(&self) -> Schedule {
+        let fleet = self.0.clone();
+        let mut schedule = Schedule::new(Arc::clone(&fleet.store));
+        let setting = fleet.setting;
+        let task = move |run: &Run| -> TaskOutcome {
+            let minutes = (run.occurrence() - noon()).num_minutes();
+            fleet.diary.note(format!("start {minutes}"));
+            until(|| run.is_cancelled() || fleet.ended.lock().unwrap().contains(&run.occurrence()))?;
+            if let Some(reason) = run.cancel_reason() {
+                fleet.diary.note(format!("{minutes} is told: {}", reason.keyword()));
+            }
+            until(|| fleet.ended.lock().unwrap().contains(&run.occurrence()))?;
+            fleet.diary.note(format!("end {minutes}"));
+            Ok(())
+        };
+        schedule.add(setting(Event::call(EVENT, task)).without_overlapping()).unwrap();
+        schedule
+    }
+
+    fn ticks(&self, now: DateTime<Utc>) -> JoinHandle<Report> {
+        let server = self.server();
+        thread::spawn(move || server.run_due(now))
+    }
+}
+
+/// Lets seconds pass until then, and returns how many.
+fn seconds_until(clock: &ManualClock, is_over: impl Fn() -> bool) -> u64 {
+    let passed = std::cell::Cell::new(0);
+    until(|| {
+        let is_over = is_over();
+        if !is_over {
+            clock.advance(Duration::from_secs(1));
+            passed.set(passed.get() + 1);
+        }
+        is_over
+    })
+    .unwrap();
+    passed.get()
+}
+
+fn cancellation(token: u64) -> MutexName {
+    mutex().mark(EVENT, format!("cancel {token}"))
+}
+
+fn token(outcome: &RunOutcome) -> u64 {
+    outcome.fencing_token().unwrap().get()
+}
+
+fn replaces(store: impl EventMutex + 'static) {
+    let fleet = Fleet::on(store, replace);
+    let first = fleet.ticks(minute(0));
+    fleet.has_noted("start 0");
+    fleet.end(minute(1));
+    let second = fleet.ticks(minute(1)).join().unwrap();
+    assert_eq!(fleet.diary.lines(), ["start 0", "end 0", "start 1", "end 1"]);
+    let first = first.join().unwrap();
+    let outcome = ran(&first, EVENT);
+    assert_eq!(outcome.cancel_reason(), Some(CancelReason::Replaced));
+    assert_eq!(outcome.replaced_by().unwrap().pid(), std::process::id());
+    assert!(outcome.to_string().contains("because a later occurrence takes its place: "), "{outcome}");
+    assert!(ran(&second, EVENT).is_success() && ran(&second, EVENT).cancel_reason().is_none(), "{second}");
+    assert!(token(outcome) < token(ran(&second, EVENT)));
+    for late in [0, 1] {
+        let report = fleet.ticks(minute(late)).join().unwrap();
+        assert!(matches!(skipped(&report, EVENT), SkipReason::RanElsewhere(Some(_))), "{report}");
+    }
+    for number in 1..=4 {
+        fleet.is_free(&place(number));
+    }
+    fleet.is_free(&mutex());
+}
+
+#[test]
+fn in_memory_an_occurrence_takes_the_place_of_a_run() {
+    replaces(MemoryMutex::new());
+}
+
+#[test]
+fn on_a_file_store_an_occurrence_takes_the_place_of_a_run() {
+    let folder = tempfile::tempdir().unwrap();
+    replaces(FileMutex::in_dir(folder.path()).unwrap());
+}
+
+#[cfg(feature = "redis")]
+#[test]
+fn on_redis_an_occurrence_takes_the_place_of_a_run() {
+    use crate::servers::redis::Redis;
+    for server in [Redis::start(), Redis::cluster_node()] {
+        replaces(soloist::RedisMutex::new(&server.url()).unwrap());
+    }
+}
+
+#[cfg(feature = "mysql")]
+#[test]
+fn on_mariadb_an_occurrence_takes_the_place_of_a_run() {
+    let server = crate::servers::mariadb::Mariadb::start();
+    let store = soloist::MysqlMutex::new(&server.url()).unwrap();
+    store.create_table().unwrap();
+    replaces(store);
+}
+
+#[cfg(feature = "postgres")]
+#[test]
+fn on_postgres_an_occurrence_takes_the_place_of_a_run() {
+    let server = crate::servers::postgres::Postgres::start();
+    let store = soloist::PostgresMutex::new(&server.url()).unwrap();
+    store.create_table().unwrap();
+    replaces(store);
+}
+
+#[test]
+fn a_run_that_does_not_stop_is_waited_for_and_never_overlapped() {
+    let fleet = Stubborn::on(MemoryMutex::new(), |event| replace(event).within(Duration::from_secs(600)));
+    let first = fleet.ticks(minute(0));
+    fleet.0.has_noted("start 0");
+    let second = fleet.ticks(minute(1));
+    fleet.0.has_noted("0 is told: replaced");
+    fleet.0.end(minute(1));
+    fleet.0.end(minute(0));
+    assert!(ran(&second.join().unwrap(), EVENT).is_success());
+    let first = first.join().unwrap();
+    assert!(!first.is_failure(), "{first}");
+    assert_eq!(fleet.0.diary.lines(), ["start 0", "0 is told: replaced", "end 0", "start 1", "end 1"]);
+}
+
+#[test]
+fn of_those_who_wait_the_latest_runs() {
+    let fleet = Stubborn::on(MemoryMutex::new(), |event| replace(event).within(Duration::from_secs(600)));
+    let first = fleet.ticks(minute(0));
+    fleet.0.has_noted("start 0");
+    let mut waiting = Vec::new();
+    for number in 1..=3 {
+        let seen = fleet.0.store.held(soloist::Names::Exactly(&place(1))).unwrap().pop();
+        let before = seen.and_then(soloist::Held::into_holder).map(|holder| holder.owner());
+        waiting.push(fleet.ticks(minute(number)));
+        until(|| holder(&*fleet.0.store, &place(1)).is_some_and(|holder| Some(holder.owner()) != before)).unwrap();
+    }
+    fleet.0.end(minute(3));
+    fleet.0.end(minute(0));
+    let reports: Vec<Report> = waiting.into_iter().map(|waits| waits.join().unwrap()).collect();
+    for replaced in &reports[..2] {
+        assert!(matches!(skipped(replaced, EVENT), SkipReason::Replaced(Some(_))), "{replaced}");
+    }
+    assert!(ran(&reports[2], EVENT).is_success());
+    assert_eq!(fleet.0.diary.lines(), ["start 0", "0 is told: replaced", "end 0", "start 3", "end 3"]);
+    assert!(ran(&first.join().unwrap(), EVENT).is_success());
+    let late = fleet.ticks(minute(2)).join().unwrap();
+    assert!(matches!(skipped(&late, EVENT), SkipReason::RanElsewhere(Some(_))), "nobody comes with it: {late}");
+}
+
+#[test]
+fn an_earlier_occurrence_replaces_no_later_one() {
+    let fleet = Stubborn::on(MemoryMutex::new(), |event| replace(event).within(Duration::from_secs(600)));
+    let run = fleet.ticks(minute(2));
+    fleet.0.has_noted("start 2");
+    let behind = fleet.ticks(minute(1)).join().unwrap();
+    assert!(matches!(skipped(&behind, EVENT), SkipReason::Replaced(Some(_))), "a later one is at work: {behind}");
+    let waits = fleet.ticks(minute(4));
+    fleet.0.waits_at(1);
+    let behind = fleet.ticks(minute(3)).join().unwrap();
+    assert!(matches!(skipped(&behind, EVENT), SkipReason::Replaced(Some(_))), "a later one waits: {behind}");
+    fleet.0.has_noted("2 is told: replaced");
+    fleet.0.end(minute(2));
+    fleet.0.end(minute(4));
+    assert!(ran(&run.join().unwrap(), EVENT).is_success() && ran(&waits.join().unwrap(), EVENT).is_success());
+    assert_eq!(fleet.0.diary.lines(), ["start 2", "2 is told: replaced", "end 2", "start 4", "end 4"]);
+}
+
+#[test]
+fn who_is_asked_to_stop_is_one_run_and_not_the_one_after_it() {
+    let fleet = Fleet::on(MemoryMutex::new(), replace);
+    let first = fleet.ticks(minute(0));
+    fleet.has_noted("start 0");
+    let asked = cancellation(holder(&*fleet.store, &mutex()).unwrap().token().get());
+    let second = fleet.ticks(minute(1));
+    fleet.has_noted("start 1");
+    assert!(fleet.store.exists(&asked).unwrap(), "it outlasts the run");
+    thread::sleep(Duration::from_millis(2500)); // two looks
+    fleet.end(minute(1));
+    let report = second.join().unwrap();
+    assert!(ran(&report, EVENT).cancel_reason().is_none(), "{report}");
+    assert_eq!(ran(&first.join().unwrap(), EVENT).cancel_reason(), Some(CancelReason::Replaced));
+}
+
+#[test]
+fn a_run_that_outlasts_the_patience_loses_its_lease() {
+    let clock = ManualClock::at(noon());
+    let fleet = Stubborn::on(MemoryMutex::with_clock(&clock), |event| {
+        event
+            .every_minute()
+            .on_overlap(Overlap::ReplaceAfter(Duration::from_secs(60)))
+            .lease_term(Duration::from_secs(30))
+            .within(Duration::from_secs(600))
+    });
+    let [first, second] = [0, 1].map(|number| {
+        let server = fleet.server().with_clock(&clock);
+        let ticks = thread::spawn(move || server.run_due(minute(number)));
+        if number == 0 {
+            fleet.0.has_noted("start 0");
+        } else {
+            fleet.0.waits_at(1);
+        }
+        ticks
+    });
+    let has_noted = |line: &str| fleet.0.diary.lines().iter().any(|noted| noted == line);
+    seconds_until(&clock, || has_noted("0 is told: replaced"));
+    fleet.0.end(minute(1));
+    let passed = seconds_until(&clock, || has_noted("end 1"));
+    assert!(passed > 58, "after the patience and a term: {passed} s");
+    fleet.0.end(minute(0));
+    let first = first.join().unwrap();
+    assert!(ran(&first, EVENT).lease_lost_at().is_some() && first.is_failure(), "{first}");
+    assert_eq!(ran(&first, EVENT).cancel_reason(), Some(CancelReason::Replaced));
+    assert!(ran(&second.join().unwrap(), EVENT).is_success());
+    assert_eq!(fleet.0.diary.lines(), ["start 0", "0 is told: replaced", "start 1", "end 1", "end 0"]);
+}
+
+#[cfg(unix)]
+#[test]
+fn a_command_that_is_replaced_is_terminated() {
+    let folder = tempfile::tempdir().unwrap();
+    let flag = folder.path().join("began");
+    let mut schedule = Schedule::in_process();
+    let line = format!("test -e {0} || {{ touch {0}; exec sleep 600; }}", flag.display());
+    schedule.add(replace(Event::exec(EVENT, line).without_overlapping())).unwrap();
+    let server = schedule.clone();
+    let first = thread::spawn(move || server.run_due(minute(0)));
+    until(|| flag.exists()).unwrap();
+    let second = schedule.run_due(minute(1));
+    assert!(ran(&second, EVENT).is_success(), "{second}");
+    let first = first.join().unwrap();
+    assert_eq!(ran(&first, EVENT).cancel_reason(), Some(CancelReason::Replaced));
+    assert!(!ran(&first, EVENT).is_success() && !first.is_failure(), "{first}");
+}
+
+#[cfg(feature = "tokio")]
+#[test]
+fn a_future_that_is_replaced_is_dropped_after_its_grace() {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let diary = Diary::default();
+    let mut schedule = Schedule::in_process().with_runtime(runtime.handle().clone());
+    let noted = diary.clone();
+    let task = move |run: Run| {
+        let noted = noted.clone();
+        async move {
+            let minutes = (run.occurrence() - noon()).num_minutes();
+            noted.note(format!("start {minutes}"));
+            if minutes == 0 {
+                noted.note(format!("told: {}", run.cancellation().await.keyword()));
+                std::future::pending::<()>().await;
+            }
+        }
+    };
+    let event = replace(Event::spawn(EVENT, task).without_overlapping()).grace(Duration::from_secs(1));
+    schedule.add(event).unwrap();
+    let server = schedule.clone();
+    let first = thread::spawn(move || server.run_due(minute(0)));
+    until(|| diary.lines() == ["start 0"]).unwrap();
+    let second = schedule.run_due(minute(1));
+    assert!(ran(&second, EVENT).is_success(), "{second}");
+    let first = first.join().unwrap();
+    assert_eq!(ran(&first, EVENT).cancel_reason(), Some(CancelReason::Replaced));
+    assert!(!first.is_failure(), "{first}");
+    assert_eq!(diary.lines(), ["start 0", "told: replaced", "start 1"]);
+}
+
+#[test]
+fn what_a_killed_server_wanted_to_replace_a_run_with_is_taken_over() {
+    let fleet = Fleet::on(MemoryMutex::new(), |event| {
+        event.hourly().on_overlap(Overlap::Replace).within(Duration::from_secs(1800))
+    });
+    let first = fleet.ticks(minute(-60));
+    fleet.has_noted("start -60");
+    let token = holder(&*fleet.store, &mutex()).unwrap().token().get();
+    // It asked the run to stop, and died: its place and its waiter are free after a term.
+    fleet.takes(&note(noon()));
+    fleet.takes(&cancellation(token));
+    assert_eq!(ran(&first.join().unwrap(), EVENT).cancel_reason(), Some(CancelReason::Replaced));
+    fleet.end(noon());
+    assert!(ran(&fleet.server().run_due(minute(2)), EVENT).is_success());
+}
+
+#[test]
+fn without_a_word_of_who_holds_a_lease_nothing_is_replaced_and_the_report_says_so() {
+    let hidden = Scripted::default().before(|call| {
+        if call.is("held") { Err(soloist::MutexError::unsupported("tell who holds a name")) } else { Ok(()) }
+    });
+    let fleet = Fleet::on(hidden.in_steps(), replace);
+    let run = fleet.takes(&mutex());
+    let report = fleet.ticks(minute(0)).join().unwrap();
+    let reason = skipped(&report, EVENT);
+    assert!(matches!(reason, SkipReason::StoreUnavailable(error) if error.is_unsupported()), "{reason}");
+    assert!(fleet.store.exists(run.name()).unwrap());
+}
+
+#[test]
+fn a_run_by_hand_is_replaced_and_replaces_nothing() {
+    let fleet = Fleet::on(MemoryMutex::new(), replace);
+    let server = fleet.server();
+    let by_hand = thread::spawn(move || server.run(EVENT, minute(0)).unwrap());
+    fleet.has_noted("start 0");
+    let entry = fleet.server().run(EVENT, minute(1)).unwrap();
+    assert!(matches!(entry.verdict(), Verdict::Skipped(SkipReason::Overlapping(Some(_)))), "{entry}");
+    fleet.end(minute(1));
+    assert!(ran(&fleet.ticks(minute(1)).join().unwrap(), EVENT).is_success());
+    let Verdict::Ran(outcome) = by_hand.join().unwrap().verdict().clone() else { panic!("it ran") };
+    assert_eq!(outcome.cancel_reason(), Some(CancelReason::Replaced));
+}
+
+#[test]
+fn who_waits_and_who_is_watched_ask_about_once_a_second() {
+    let clock = ManualClock::at(noon());
+    let store = Scripted::over(MemoryMutex::with_clock(&clock));
+    let fleet = Stubborn::on(store.clone(), |event| replace(event).within(Duration::from_secs(600)));
+    let server = fleet.server().with_clock(&clock);
+    let first = thread::spawn(move || server.run_due(minute(0)));
+    fleet.0.has_noted("start 0");
+    let before = store.calls();
+    (0..30).for_each(|_| clock.advance(Duration::from_secs(1)));
+    let alone = store.calls() - before;
+    assert!((25..=36).contains(&alone), "the look, and one renewal: {alone} in 30 s");
+    let server = fleet.server().with_clock(&clock);
+    let second = thread::spawn(move || server.run_due(minute(1)));
+    fleet.0.waits_at(1);
+    seconds_until(&clock, || fleet.0.diary.lines().iter().any(|line| line == "0 is told: replaced"));
+    let before = store.calls();
+    (0..30).for_each(|_| clock.advance(Duration::from_secs(1)));
+    let both = store.calls() - before;
+    assert!((25..=40).contains(&both), "one that waits, and the renewals: {both} in 30 s");
+    fleet.0.end(minute(0));
+    fleet.0.end(minute(1));
+    seconds_until(&clock, || first.is_finished() && second.is_finished());
+    assert!(ran(&first.join().unwrap(), EVENT).is_success() && ran(&second.join().unwrap(), EVENT).is_success());
+}
+
+#[test]
+fn a_replacement_that_can_not_be_is_refused() {
+    let kind = |setting: fn(Event) -> Event| {
+        let event = setting(Event::call(EVENT, |_| {}).every_minute().without_overlapping());
+        Schedule::in_process().add(event).map(|_| ()).unwrap_err().kind().clone()
+    };
+    let shared: fn(Event) -> Event = |event| event.mutex_name("warehouse").on_overlap(Overlap::Replace);
+    assert!(matches!(kind(shared), AddErrorKind::ReplaceOfOthers));
+    let hasty: fn(Event) -> Event = |event| event.on_overlap(Overlap::ReplaceAfter(Duration::ZERO));
+    assert!(matches!(kind(hasty), AddErrorKind::Patience(Duration::ZERO)));
+}
