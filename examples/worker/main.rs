@@ -40,6 +40,7 @@ const USAGE: &str = "usage: worker --store URL [options]
   --without-overlapping[=SECONDS]  one run at a time; for so long at the most, if it is said
   --term SECONDS                   how long its lease is, which is renewed while the task runs (60)
   --hold-at-least SECONDS          for how long it is held, however soon the task has ended
+  --at-most N                      N runs at a time, instead of --without-overlapping
   --on-one-server                  each occurrence starts once
   --once-per PERIOD                of the occurrences in an hour, day, week or month one starts
   --on-overlap POLICY              of the occurrences that meet a run, one waits for its turn (queue-one), or as many as N
@@ -109,6 +110,7 @@ struct Options {
     without_overlapping: bool,
     /// How long the lease is, if it is not renewed.
     fixed_term: Option<Duration>,
+    at_most: Option<usize>,
     term: Option<Duration>,
     hold_at_least: Option<Duration>,
     on_one_server: bool,
@@ -148,6 +150,7 @@ impl Options {
             now: None,
             without_overlapping: false,
             fixed_term: None,
+            at_most: None,
             term: None,
             hold_at_least: None,
             on_one_server: false,
@@ -184,6 +187,7 @@ impl Options {
                     options.without_overlapping = true;
                     options.fixed_term = arguments.optional_value().map(|value| seconds(&value)).transpose()?;
                 }
+                Long("at-most") => options.at_most = Some(arguments.value()?.parse()?),
                 Long("term") => options.term = Some(seconds(&arguments.value()?)?),
                 Long("hold-at-least") => options.hold_at_least = Some(seconds(&arguments.value()?)?),
                 Long("on-one-server") => options.on_one_server = true,
@@ -296,6 +300,9 @@ fn event(options: &Options, name: String) -> Event {
             None => event.without_overlapping(),
             Some(term) => event.without_overlapping_for(term),
         };
+    }
+    if let Some(count) = options.at_most {
+        event = event.at_most(count);
     }
     if let Some(term) = options.term {
         event = event.lease_term(term);
@@ -466,7 +473,7 @@ fn report_line(entry: &Entry) -> Option<Value> {
 
 fn run_details(run: &Run) -> Value {
     let late_ms = u64::try_from(run.lateness().as_millis()).unwrap_or(u64::MAX);
-    json!({ "token": run.fencing_token().map(soloist::FencingToken::get), "late_ms": late_ms })
+    json!({ "token": run.fencing_token().map(soloist::FencingToken::get), "slot": run.slot(), "late_ms": late_ms })
 }
 
 fn line(event: &str, occurrence: DateTime<Utc>, what: &str, details: Value) -> Value {

@@ -111,10 +111,32 @@ pub enum AddErrorKind {
     Zone(UnknownZone),
     /// Its lease is both renewed and for a fixed term.
     #[error(
-        "it has a `without_overlapping()`, whose lease is renewed, and a `without_overlapping_for(..)`, whose lease is not: \
-         leave one of the two out"
+        "it has a `without_overlapping()` or an `at_most(..)`, whose lease is renewed, and a `without_overlapping_for(..)`, \
+         whose lease is not: leave one of the two out"
     )]
     RenewedAndFixed,
+    /// Too few or too many of its runs are allowed at a time.
+    #[error("`at_most({0})` is none of 1 to 100")]
+    AtMost(usize),
+    /// Another event of the same schedule and store shares its mutex, and allows another number of runs.
+    #[error(
+        "`at_most({asked})`, or `without_overlapping()` alone for one, and another event with the mutex name {mutex:?} says \
+         {known}: say the same for all of them"
+    )]
+    #[non_exhaustive]
+    OtherAtMost {
+        /// The name that they share.
+        mutex: Box<str>,
+        /// How many runs it allows.
+        asked: usize,
+        /// How many runs the other one allows.
+        known: usize,
+    },
+    /// It replaces a run, and several may be at work.
+    #[error(
+        "it has an `at_most(..)`, and an `Overlap::Replace`, which can't tell which of its runs is to stop: leave out one"
+    )]
+    ReplaceOfOneOfMany,
     /// The term of its lease is too short or too long.
     #[error(transparent)]
     Term(InvalidTerm),

@@ -31,9 +31,9 @@ impl Event {
     /// nothing ends it if this process is killed; kept output is read until every process that it has started has
     /// closed it.
     ///
-    /// Its environment is that of this process, and four variables that describe the run: `SOLOIST_EVENT`,
-    /// `SOLOIST_OCCURRENCE`, and, as far as the event is protected, `SOLOIST_OWNER` and `SOLOIST_TOKEN`, its [fencing
-    /// token](crate::FencingToken).
+    /// Its environment is that of this process, and five variables that describe the run: `SOLOIST_EVENT`,
+    /// `SOLOIST_OCCURRENCE`, and, as far as the event is protected, `SOLOIST_OWNER`, `SOLOIST_TOKEN`, its [fencing
+    /// token](crate::FencingToken), and with [`at_most`](Self::at_most) `SOLOIST_SLOT`.
     ///
     /// ```
     /// use soloist::Event;

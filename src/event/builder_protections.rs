@@ -38,6 +38,28 @@ impl Event {
         self
     }
 
+    /// Up to `count` runs at a time, from 1 to 100, over all servers that share the store: of this event, or of all events that
+    /// share its [`mutex_name`](Self::mutex_name), which must say the same number. With 1 it is
+    /// [`without_overlapping`](Self::without_overlapping), and what that says of leases goes for each of them.
+    ///
+    /// A run holds one of so many slots, the first that is free. All of them are tried in one request. A run
+    /// [knows](crate::Run::slot) its slot, so that runs beside one another can use different ports or folders.
+    /// [Fencing tokens](crate::Run::fencing_token) rise over all slots: a resource that several runs use at a time can't tell
+    /// a stale one by comparing tokens, unless it keeps the highest token of each slot.
+    ///
+    /// It does not make the event run [on one server](Self::on_one_server): without that, each server runs each occurrence, as
+    /// far as there are slots. While servers of two versions say different numbers, the larger one counts. On the file store, a
+    /// slot of a killed process is free when its term is over, and not at once.
+    ///
+    /// ```
+    /// use soloist::Event;
+    ///
+    /// let event = Event::call("resize", |run| println!("in slot {:?}", run.slot())).every_second().at_most(3).on_one_server();
+    /// ```
+    pub fn at_most(self, count: usize) -> Self {
+        self.say("at_most", count, |event| &mut event.protections.at_most)
+    }
+
     /// Never runs while an earlier run of it is at work, for a fixed `term` at the most: from 1 millisecond to ten
     /// years. The lease is not renewed: a task that is still at work when the term is over is
     /// [cancelled](crate::Run::is_cancelled) and may be overlapped; the report says that it lost its lease. A killed

@@ -2,12 +2,13 @@
 
 use std::fmt;
 use std::ops::RangeInclusive;
+use std::slice;
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::outage_policy::OutagePolicy;
 use crate::lease::term::{Renewal, Term};
-use crate::lease::{name::MutexName, request::LeaseRequest, token::FencingToken};
+use crate::lease::{name::MutexName, owner::Owner, request::LeaseRequest, token::FencingToken};
 use crate::store::event_mutex::admission::Admission;
 use crate::time::{clock::Clock, period::Period, tick::Tick, zone::Zone};
 
@@ -59,6 +60,9 @@ pub(crate) fn claim_window(period: Duration) -> Duration {
     (period * 10).clamp(MINUTE, 60 * MINUTE)
 }
 
+/// How many runs there may be at a time, if not one.
+pub(crate) const SLOTS: RangeInclusive<usize> = 1..=100;
+
 /// The windows that `catch_up` allows: not less than from one tick to the next.
 pub(crate) const CATCH_UP_WINDOWS: RangeInclusive<Duration> = MINUTE..=Duration::from_secs(366 * 24 * 60 * 60);
 
@@ -78,6 +82,8 @@ pub(crate) struct Protection {
     /// The name of the lease. Stores keep the claims beside it.
     pub(crate) mutex: MutexName,
     pub(crate) lease: Option<LeaseTerms>,
+    /// Of which a run holds any, in place of the lease, where several may run; empty where one may.
+    pub(crate) slots: Vec<MutexName>,
     pub(crate) claim: Option<Claim>,
     /// Where an occurrence waits that meets a run; `None`: it is skipped.
     pub(crate) queue: Option<Queue>,
@@ -111,20 +117,55 @@ impl Protection {
         Some((name, Term::new(rest + window + CLAIM_MARGIN).unwrap_or(Term::MAX)))
     }
 
-    /// The admission that one run asks the store for. `claimant`: `None` for a run by hand.
+    /// The admissions that one run asks the store for, of which it wants one. `claimant`: `None` for a run by hand.
     #[inline]
-    pub(crate) fn admission(&self, claimant: Option<Claimant<'_>>, clock: &Clock) -> Option<Admission> {
+    pub(crate) fn admissions(&self, claimant: Option<Claimant<'_>>, clock: &Clock) -> impl Iterator<Item = Admission> {
+        let terms = self.lease.map(|lease| lease.term);
         let claim = claimant.and_then(|claimant| self.claim(claimant));
-        let request = |name, term| LeaseRequest::new(name, term, clock);
-        match (self.lease.map(|lease| lease.term), claim) {
-            (None, None) => None,
-            (Some(term), None) => Some(Admission::lease_only(request(self.mutex.clone(), term))),
-            (None, Some((claim, term))) => Some(Admission::claim_only(request(claim, term))),
-            (Some(term), Some((claim, claim_term))) => {
-                let lease = request(self.mutex.clone(), term);
-                let claim = lease.with(claim, claim_term);
-                Some(Admission::both(lease, claim))
+        // Where one slot is granted with a claim, no other is.
+        let claim = claim.or_else(|| (!self.slots.is_empty()).then(|| self.claim_of_one_attempt()));
+        let leases = if self.slots.is_empty() { slice::from_ref(&self.mutex) } else { &self.slots };
+        let asks_for_nothing = terms.is_none() && claim.is_none();
+        leases.iter().filter(move |_| !asks_for_nothing).map(move |lease| {
+            let request = |name: &MutexName, term| LeaseRequest::new(name.clone(), term, clock);
+            match (terms, &claim) {
+                (Some(term), None) => Admission::lease_only(request(lease, term)),
+                (Some(term), Some((claim, claim_term))) => {
+                    let lease = request(lease, term);
+                    let claim = lease.with(claim.clone(), *claim_term);
+                    Admission::both(lease, claim)
+                }
+                (None, claim) => {
+                    let (claim, term) = claim.as_ref().expect("it asks for one of the two");
+                    Admission::claim_only(request(claim, *term))
+                }
             }
-        }
+        })
     }
+
+    /// How many admissions one run asks for.
+    #[inline]
+    pub(crate) fn alternatives(&self) -> usize {
+        self.slots.len().max(1)
+    }
+
+    /// A claim that nobody else makes.
+    fn claim_of_one_attempt(&self) -> (MutexName, Term) {
+        (self.mutex.mark(self.mutex.mutex(), format!("attempt {}", Owner::unique())), ATTEMPT)
+    }
+}
+
+/// For how long the claim of one attempt is kept: longer than a store may take to answer.
+const ATTEMPT: Term = Term::DEFAULT;
+
+/// The slots of a mutex, of which a run holds one.
+fn slots(mutex: &MutexName, count: usize) -> Vec<MutexName> {
+    (0..count).map(|number| mutex.mark(mutex.mutex(), format!("{SLOT}{number}"))).collect()
+}
+
+const SLOT: &str = "slot ";
+
+/// The number of a slot, from 0 on; `None`: the name is none of a slot.
+pub(crate) fn slot_number(name: &MutexName) -> Option<usize> {
+    name.marked()?.strip_prefix(SLOT)?.parse().ok()
 }

@@ -8,7 +8,7 @@ use crate::base::error::MutexError;
 use crate::event::{catch_up::Missed, outage_policy::OutagePolicy};
 use crate::hold::held_lease::HeldLease;
 use crate::hold::release_on_drop::{LeaseInHand, ReleaseOnDrop};
-use crate::lease::request::Lease;
+use crate::lease::{name::MutexName, request::Lease};
 use crate::observe::{notice::Notice, skip_reason::SkipReason, tell::tell};
 use crate::store::event_mutex::EventMutex;
 use crate::store::event_mutex::admission::{Admission, Admitted, Grant};
@@ -49,24 +49,39 @@ pub(crate) fn ask_filters(planned: &PlannedRun<'_>) -> Result<(), SkipReason> {
     Ok(())
 }
 
-/// Asks for the admission, right before the batch is sent. Nobody is admitted before those who wait in the queue.
+/// Asks for the admissions of a run, of which it wants one, right before the batch is sent. Nobody is admitted before those who
+/// wait in the queue.
 #[inline]
 pub(crate) fn ask_for_admission(planned: &PlannedRun<'_>, batch: &mut Batch) -> Result<(), SkipReason> {
-    let admission = admission(planned)?;
     let places = planned.queue().map_or(&[][..], |queue| &queue.places);
-    batch.admit(places.iter().cloned().fold(admission, Admission::unless));
+    ask_unless(planned, places, batch)
+}
+
+/// The same, unless one of these names is held.
+#[inline]
+pub(super) fn ask_unless(planned: &PlannedRun<'_>, names: &[MutexName], batch: &mut Batch) -> Result<(), SkipReason> {
+    refuse_without_store(planned)?;
+    refuse_late_claims(planned)?;
+    for admission in planned.event.protection.admissions(planned.claimant(), planned.clock) {
+        batch.admit(names.iter().cloned().fold(planned.unless_paused(admission), Admission::unless));
+    }
     Ok(())
 }
 
-/// The admission to ask for, of a run that is first in its queue or has none.
+/// Takes the answer to what a run has asked for, from this place of the batch on: the grant, if there is one.
 #[inline]
-pub(super) fn admission(planned: &PlannedRun<'_>) -> Result<Admission, SkipReason> {
-    refuse_without_store(planned)?;
-    refuse_late_claims(planned)?;
-    let PlannedRun { event, clock, .. } = planned;
-    let admission = event.protection.admission(planned.claimant(), clock);
-    let admission = admission.expect("only a run that asks a store comes here");
-    Ok(planned.unless_paused(admission))
+pub(super) fn take_answer(planned: &PlannedRun<'_>, batch: &mut Batch, at: usize) -> Result<Admitted, MutexError> {
+    let first = batch.take_admission(at);
+    let others = (1..planned.event.protection.alternatives()).map(|next| batch.take_admission(at + next));
+    // What excludes one of them, or has the claim, does so for all; only if each is held, the run overlaps.
+    let rank = |answer: &Result<Admitted, MutexError>| match answer {
+        Ok(Admitted::Granted(_)) => 0,
+        Ok(Admitted::Excluded(_)) => 1,
+        Ok(Admitted::ClaimTaken(_)) => 2,
+        Err(_) => 3,
+        Ok(Admitted::LeaseTaken(_)) => 4,
+    };
+    others.fold(first, |best, other| if rank(&other) < rank(&best) { other } else { best })
 }
 
 /// The refusals that need neither filters nor claims: shutdown, pause, and a missed occurrence whose store is out.
@@ -149,7 +164,8 @@ fn accept_grant<'a>(planned: &PlannedRun<'a>, grant: Grant, unused: &mut Batch) 
         let error = MutexError::granted_too_late(format!("admit {}", planned.event.protection.mutex));
         let decision = apply_outage_policy(planned, error);
         // If it runs without a lease, its claim still counts for the other servers.
-        let is_used = |lease: &Lease| decision.is_ok() && lease.name().is_claim();
+        let claim = held.claim().map(|claim| claim.name().clone());
+        let is_used = |lease: &Lease| decision.is_ok() && Some(lease.name()) == claim.as_ref();
         not_started(admitted_run).filter(|lease| !is_used(lease)).for_each(|lease| unused.release(lease));
         return decision;
     }

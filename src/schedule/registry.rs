@@ -22,7 +22,7 @@ use crate::event::add_error::{AddError, AddErrorKind};
 use crate::event::definition::{Definition, Event};
 use crate::event::protection::LeaseTerms;
 use crate::hold::keeper::Keepers;
-use crate::lease::{name::MutexName, term::Term};
+use crate::lease::{name::MutexName, store_id::StoreId, term::Term};
 use crate::observe::{notice::Notice, tell::tell};
 use crate::store::{event_mutex::EventMutex, event_mutex::description::Scope};
 use crate::store::{handle::Store, memory::MemoryMutex};
@@ -92,6 +92,8 @@ pub struct Schedule {
     pub(super) events: Vec<Arc<Definition>>,
     /// The index in `events` of each name.
     pub(super) names: HashMap<Arc<str>, usize>,
+    /// How many runs may hold each mutex at a time.
+    pub(super) runs_at_a_time: HashMap<(StoreId, MutexName), usize>,
     pub(super) due_index: DueIndex,
     /// The indices in `events` of those that make up for missed occurrences.
     pub(super) catch_up_events: Vec<usize>,
@@ -117,6 +119,7 @@ impl Schedule {
             pause_mark: None,
             events: Vec::new(),
             names: HashMap::new(),
+            runs_at_a_time: HashMap::new(),
             due_index: DueIndex::default(),
             catch_up_events: Vec::new(),
         }
@@ -214,9 +217,17 @@ impl Schedule {
         if self.names.contains_key(&event.name) {
             return Err(AddError::new(&event.name, AddErrorKind::Duplicate));
         }
-        let Store { can_extend, scope, .. } = self.store_of(&event);
+        let Store { id, can_extend, scope, .. } = self.store_of(&event);
         if event.protection.lease.is_some_and(LeaseTerms::need_extension) && !can_extend {
             return Err(AddError::new(&event.name, AddErrorKind::CannotExtend));
+        }
+        let mutex = event.protection.lease.map(|_| (*id, event.protection.mutex.clone()));
+        let asked = event.protection.alternatives();
+        if let Some(known) = mutex.as_ref().and_then(|mutex| self.runs_at_a_time.get(mutex))
+            && *known != asked
+        {
+            let mutex = event.protection.mutex.mutex().into();
+            return Err(AddError::new(&event.name, AddErrorKind::OtherAtMost { mutex, asked, known: *known }));
         }
         if event.protection.queue.is_some() && !can_extend {
             return Err(AddError::new(&event.name, AddErrorKind::CannotQueue));
@@ -224,6 +235,7 @@ impl Schedule {
         if event.protection.claim.is_some() && *scope == Scope::Process {
             tell(&Notice::StoreTooNear { event: &event.name, scope });
         }
+        self.runs_at_a_time.extend(mutex.map(|mutex| (mutex, asked)));
         self.index_event(self.events.len(), &event);
         self.names.insert(Arc::clone(&event.name), self.events.len());
         self.events.push(Arc::new(event));

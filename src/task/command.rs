@@ -41,7 +41,7 @@ pub(crate) struct Command {
 }
 
 /// What it knows of its run.
-const OURS: [&str; 4] = ["SOLOIST_EVENT", "SOLOIST_OCCURRENCE", "SOLOIST_OWNER", "SOLOIST_TOKEN"];
+const OURS: [&str; 5] = ["SOLOIST_EVENT", "SOLOIST_OCCURRENCE", "SOLOIST_OWNER", "SOLOIST_TOKEN", "SOLOIST_SLOT"];
 
 /// How long a command may take to stop, unless it is said.
 pub(crate) const USUAL_GRACE: Duration = Duration::from_secs(5);
@@ -147,6 +147,7 @@ impl Command {
             Some(run.occurrence().to_rfc3339_opts(SecondsFormat::AutoSi, true)),
             run.held().owner().map(|owner| owner.to_string()),
             run.fencing_token().map(|token| token.to_string()),
+            run.slot().map(|slot| slot.to_string()),
         ];
         for (name, value) in OURS.into_iter().zip(values) {
             match value {

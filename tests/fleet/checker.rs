@@ -74,6 +74,7 @@ struct Run<'a> {
     event: &'a str,
     occurrence: &'a str,
     token: Option<u64>,
+    slot: Option<usize>,
     /// It was granted later than this.
     since: At,
     start: At,
@@ -141,6 +142,7 @@ impl<'a> Case<'a> {
                     event,
                     occurrence,
                     token: line.token,
+                    slot: line.slot,
                     since,
                     start: line.at,
                     last: line.at,
@@ -243,7 +245,8 @@ impl<'a> Case<'a> {
 
     /// For how long a process that was killed still holds what it held.
     fn term_of_the_dead(&self) -> u64 {
-        if self.history.frees_at_once { 0 } else { nanoseconds(self.history.term) }
+        // Where it has a life file; a slot has none.
+        if self.history.frees_at_once && self.history.slots == 1 { 0 } else { nanoseconds(self.history.term) }
     }
 
     /// For how long a process that was killed still has its place in a queue.

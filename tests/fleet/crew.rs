@@ -81,6 +81,9 @@ impl<'a> Crew<'a> {
         if round.protection != Protection::Lease {
             command.arg("--on-one-server");
         }
+        if round.slots > 1 {
+            command.args(["--at-most", &round.slots.to_string()]);
+        }
         match round.on_overlap {
             OnOverlap::Skip => {}
             OnOverlap::Queue(places) => _ = command.args(["--on-overlap", &format!("queue-all={places}")]),
@@ -216,8 +219,8 @@ fn until_we_end(command: &Command) -> Command {
 
 /// It writes down that it is alive so often, and of every second event several times as often, as the callback of `worker` writes down when it starts and ends.
 fn line_of_the_shell(log: &Path, beats: u32) -> String {
-    let line = r#"{"at":%s,"event":"%s","what":"%s","occurrence":"%s","token":%s}\n"#;
-    let values = r#""$(date +%s%N)" "$SOLOIST_EVENT" "$1" "$SOLOIST_OCCURRENCE" "${SOLOIST_TOKEN:-null}""#;
+    let line = r#"{"at":%s,"event":"%s","what":"%s","occurrence":"%s","token":%s,"slot":%s}\n"#;
+    let values = r#""$(date +%s%N)" "$SOLOIST_EVENT" "$1" "$SOLOIST_OCCURRENCE" "${SOLOIST_TOKEN:-null}" "${SOLOIST_SLOT:-null}""#;
     let say = format!("say() {{ printf '{line}' {values} >> '{}'; }}", log.display());
     let beats = format!("case $SOLOIST_EVENT in *-2 | *-4) beats={};; *) beats={beats};; esac", 7 * beats);
     format!("{say}; {beats}; say start; for beat in $(seq $beats); do sleep 0.04; say beat; done; say end")

@@ -145,6 +145,7 @@ fn perform(round: &Round, site: &Site) -> History {
     History {
         protection: round.protection,
         on_overlap: round.on_overlap,
+        slots: round.slots,
         events: events(round),
         minutes: round.minutes(),
         minute: round.minute,

@@ -25,6 +25,8 @@ pub(crate) fn nanoseconds(duration: Duration) -> u64 {
 pub(crate) struct History {
     pub(crate) protection: Protection,
     pub(crate) on_overlap: OnOverlap,
+    /// How many runs of an event there may be at a time.
+    pub(crate) slots: usize,
     /// Their names.
     pub(crate) events: Vec<String>,
     pub(crate) minutes: u32,

@@ -25,6 +25,8 @@ pub(crate) struct Round {
     pub(crate) versions: Versions,
     pub(crate) protection: Protection,
     pub(crate) on_overlap: OnOverlap,
+    /// How many runs of an event there may be at a time, under a lease.
+    pub(crate) slots: usize,
     pub(crate) task: Task,
     /// How long a minute of the schedule takes: with a long task longer, because whoever is late makes up for all of them.
     pub(crate) minute: Duration,
@@ -218,6 +220,7 @@ impl Round {
             versions: Versions::Current,
             protection,
             on_overlap: OnOverlap::Skip,
+            slots: 1,
             task,
             minute: if is_long(task) { ROUND / 12 } else { ROUND / 48 },
             events: rng.u32(1..5),
@@ -230,6 +233,10 @@ impl Round {
         let waits = [None, None, Some(1), Some(3)][rng.usize(..4)];
         let (Protection::Both, Some(places), false) = (protection, waits, is_upgrade()) else { return round };
         let events = round.events.min(2);
+        if rng.u32(..3) == 0 {
+            let on_overlap = if rng.bool() { OnOverlap::Skip } else { OnOverlap::Queue(places) };
+            return Self { on_overlap, slots: rng.usize(2..=3), events, ..round };
+        }
         if rng.u32(..3) == 0 {
             // Long enough to be replaced.
             let task = match task {
@@ -323,6 +330,7 @@ fn a_hundred_rounds_do_everything_to_a_fleet() {
         assert!((1..=3).contains(&skewed), "{round:?}");
     }
     let any = |is: fn(&Round) -> bool| assert!(rounds.iter().any(is));
+    assert!(rounds.iter().any(|round| round.slots > 1));
     for on_overlap in [OnOverlap::Skip, OnOverlap::Queue(1), OnOverlap::Queue(3), OnOverlap::Replace] {
         assert!(rounds.iter().any(|round| round.on_overlap == on_overlap), "{on_overlap:?}");
     }

@@ -48,6 +48,7 @@ fn line(event: &str, occurrence: DateTime<Utc>, what: &str) -> Line {
         what: what.into(),
         occurrence: occurrence.to_rfc3339_opts(SecondsFormat::AutoSi, true),
         token: None,
+        slot: None,
         late_ms: None,
         reason: None,
         holder: None,
@@ -89,6 +90,7 @@ impl Member {
                 Protection::Lease => event.without_overlapping().lease_term(TERM),
                 Protection::Claim => event.on_one_server(),
             };
+            let event = if round.slots > 1 { event.at_most(round.slots) } else { event };
             let event = match round.on_overlap {
                 OnOverlap::Skip => event,
                 OnOverlap::Queue(places) => event.on_overlap(Overlap::QueueAll(places)),
@@ -191,7 +193,12 @@ impl Job {
 
     fn say(&self, run: &Run, what: &str, reason: Option<&str>) {
         let token = run.fencing_token().map(soloist::FencingToken::get);
-        self.log.write(Line { token, reason: reason.map(str::to_owned), ..line(run.name(), run.occurrence(), what) });
+        self.log.write(Line {
+            token,
+            slot: run.slot(),
+            reason: reason.map(str::to_owned),
+            ..line(run.name(), run.occurrence(), what)
+        });
     }
 }
 
@@ -230,6 +237,7 @@ fn perform(round: &Round) -> History {
     History {
         protection: round.protection,
         on_overlap: round.on_overlap,
+        slots: round.slots,
         events: events(round),
         minutes: round.minutes(),
         minute: round.minute,
@@ -253,7 +261,10 @@ fn attack(victim: Victim, deed: Deed, members: &[Member], mutex: &MemoryMutex, r
         }
         Deed::Stop(patience) => {
             let names = events(round);
-            let lease = |name: &String| MutexName::lease(&**name).expect("it is a name");
+            let lease = |name: &String| {
+                let lease = MutexName::lease(&**name).expect("it is a name");
+                if round.slots > 1 { lease.mark(&**name, "slot 0") } else { lease }
+            };
             let a_run =
                 || names.iter().find(|name| mutex.break_lease(&lease(name)).expect("memory answers").is_freed());
             let began = Instant::now();

@@ -60,6 +60,7 @@ mod service_example;
 mod sql;
 mod tidy;
 mod shutdown;
+mod slots;
 #[cfg(unix)]
 mod told;
 mod tracing_events;

@@ -14,6 +14,8 @@ pub(crate) struct Line {
     pub(crate) what: String,
     pub(crate) occurrence: String,
     pub(crate) token: Option<u64>,
+    /// With `at_most`.
+    pub(crate) slot: Option<usize>,
     pub(crate) late_ms: Option<u64>,
     pub(crate) reason: Option<String>,
     pub(crate) holder: Option<String>,
@@ -33,6 +35,7 @@ pub(crate) fn read(log: &Path) -> Vec<Line> {
             what: text("what").expect("every line says what"),
             occurrence: text("occurrence").expect("every line has its occurrence"),
             token: value["token"].as_u64(),
+            slot: value["slot"].as_u64().and_then(|slot| slot.try_into().ok()),
             late_ms: value["late_ms"].as_u64(),
             reason: text("reason"),
             holder: text("holder"),

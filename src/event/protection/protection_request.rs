@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::overlap::{MOST_PLACES, Overlap, Queue, WAITS};
-use super::{CATCH_UP_WINDOWS, Claim, LeaseTerms, Protection};
+use super::{CATCH_UP_WINDOWS, Claim, LeaseTerms, Protection, SLOTS, slots};
 use crate::event::add_error::AddErrorKind;
 use crate::event::outage_policy::OutagePolicy;
 use crate::lease::name::MutexName;
@@ -16,6 +16,7 @@ use crate::time::period::Period;
 pub(in crate::event) struct ProtectionRequest {
     /// Whether it has a lease that is renewed.
     pub(in crate::event) renewed: bool,
+    pub(in crate::event) at_most: Option<usize>,
     pub(in crate::event) fixed_term: Option<Duration>,
     pub(in crate::event) lease_term: Option<Duration>,
     pub(in crate::event) hold_at_least: Option<Duration>,
@@ -36,6 +37,9 @@ impl ProtectionRequest {
         usual_term: Term,
         has_own_mutex: bool,
     ) -> Result<Protection, AddErrorKind> {
+        if let Some(count) = self.at_most.filter(|count| !SLOTS.contains(count)) {
+            return Err(AddErrorKind::AtMost(count));
+        }
         let lease = self.lease_terms(usual_term)?;
         let mutex_name = self.mutex_name.map(MutexName::readable).transpose().map_err(AddErrorKind::MutexName)?;
         if mutex_name.is_some() && lease.is_none() {
@@ -47,6 +51,10 @@ impl ProtectionRequest {
         if is_shared && queue.as_ref().is_some_and(|queue| queue.patience.is_some()) {
             return Err(AddErrorKind::ReplaceOfOthers);
         }
+        if self.at_most.is_some() && queue.as_ref().is_some_and(|queue| queue.patience.is_some()) {
+            return Err(AddErrorKind::ReplaceOfOneOfMany);
+        }
+        let slots = self.at_most.map_or_else(Vec::new, |count| slots(&mutex, count));
         let on_outage = self.on_outage.unwrap_or_default();
         let claim = match self.once_per {
             Some(period) => {
@@ -66,7 +74,7 @@ impl ProtectionRequest {
                 return Err(AddErrorKind::CatchUpUnprotected);
             }
         }
-        let protection = Protection { mutex, lease, claim, queue, on_outage };
+        let protection = Protection { mutex, lease, slots, claim, queue, on_outage };
         match protection.is_some() {
             false if has_own_mutex => Err(AddErrorKind::MutexWithoutProtection),
             false if self.on_outage.is_some() => Err(AddErrorKind::OutageWithoutProtection),
@@ -78,7 +86,7 @@ impl ProtectionRequest {
         let at_least = |length| Term::new(length).map_err(|_| AddErrorKind::HoldAtLeast(length));
         let at_least = self.hold_at_least.map(at_least).transpose()?;
         let term_of = |term| Term::new(term).map_err(AddErrorKind::Term);
-        let (term, renewal) = match (self.renewed, self.fixed_term, self.lease_term) {
+        let (term, renewal) = match (self.renewed || self.at_most.is_some(), self.fixed_term, self.lease_term) {
             (true, Some(_), _) => return Err(AddErrorKind::RenewedAndFixed),
             (false, _, Some(_)) => return Err(AddErrorKind::LeaseTermWithoutRenewal),
             (false, None, None) if at_least.is_some() => return Err(AddErrorKind::HoldAtLeastWithoutLease),

@@ -18,6 +18,8 @@ pub(super) struct StoreRequest<'a> {
     unused_claims: Vec<Lease>,
     /// The run behind each admission of the batch, or that is about to ask for one.
     admitting: Vec<Pass<'a>>,
+    /// How many admissions these ask for.
+    asked: usize,
     /// What was granted and is not used.
     unused: Batch,
     /// A run of the store that is asked.
@@ -35,7 +37,7 @@ impl<'a> StoreRequest<'a> {
 
     /// How many admissions it asks for.
     pub(super) fn admissions(&self) -> usize {
-        self.admitting.len()
+        self.asked
     }
 
     /// Whether the run can be admitted in this request: it asks the same store and, `in_order`, nothing waits for its release
@@ -50,6 +52,7 @@ impl<'a> StoreRequest<'a> {
     #[inline]
     pub(super) fn admit(&mut self, pass: Pass<'a>) {
         self.of = Some(pass.planned);
+        self.asked += pass.planned.event.protection.alternatives();
         self.admitting.push(pass);
     }
 
@@ -108,15 +111,19 @@ impl<'a> StoreRequest<'a> {
         self.releasing.clear();
         // Claims, of which nobody waits for the release.
         (released..self.batch.releases().len()).for_each(|at| drop(self.batch.take_release(at)));
-        for (at, pass) in self.admitting.drain(..).enumerate() {
+        let mut at = 0;
+        for pass in self.admitting.drain(..) {
             let in_span = pass.span.enter();
-            let decision = gate::decide(pass.planned, self.batch.take_admission(at), &mut self.unused);
+            let answer = gate::take_answer(pass.planned, &mut self.batch, at);
+            at += pass.planned.event.protection.alternatives();
+            let decision = gate::decide(pass.planned, answer, &mut self.unused);
             drop(in_span);
             match decision {
                 Ok(admitted) => ready.push(ActiveRun::new(pass, admitted)),
                 Err(reason) => refused.push((pass, reason)),
             }
         }
+        self.asked = 0;
         self.batch.clear();
         // Before anything starts: what was granted too late, for example.
         if !self.unused.is_empty() {

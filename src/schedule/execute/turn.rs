@@ -190,7 +190,7 @@ impl<'p, 'a> QueuedRun<'p, 'a> {
         let PlannedRun { clock, store, .. } = self.planned;
         while place.number > 0 {
             let before = LeaseRequest::new(self.queue.places[place.number - 1].clone(), self.queue.term, clock);
-            let admission = self.unless_replaced(Admission::lease_only(before), place);
+            let admission = self.behind(place).iter().cloned().fold(Admission::lease_only(before), Admission::unless);
             match admission.ask(&*store.mutex).map_err(SkipReason::StoreUnavailable)? {
                 Admitted::Granted(grant) => {
                     place.mark = self.hold(grant.lease).map_err(|_| SkipReason::Overlapping(None))?;
@@ -205,10 +205,9 @@ impl<'p, 'a> QueuedRun<'p, 'a> {
         Ok(())
     }
 
-    /// Nothing is granted to who waits to replace a run while somebody who came later does.
-    fn unless_replaced(&self, admission: Admission, place: &QueuePlace) -> Admission {
-        let behind = self.queue.patience.map_or(&[][..], |_| &self.queue.places[place.number + 1..]);
-        behind.iter().cloned().fold(admission, Admission::unless)
+    /// The places behind it: while one of them is held, nothing is granted to who waits to replace a run.
+    fn behind(&self, place: &QueuePlace) -> &[MutexName] {
+        self.queue.patience.map_or(&[], |_| &self.queue.places[place.number + 1..])
     }
 
     /// Asks for lease and claim. Without an answer it does not run, whatever its outage policy is: what it waits for may be at
@@ -216,9 +215,9 @@ impl<'p, 'a> QueuedRun<'p, 'a> {
     fn ask_for_the_run(&self, place: &QueuePlace) -> Result<AdmittedRun<'a>, SkipReason> {
         let PlannedRun { store, context, clock, .. } = self.planned;
         let (mut batch, mut unused) = (Batch::new(), Batch::new());
-        batch.admit(self.unless_replaced(gate::admission(self.planned)?, place));
+        gate::ask_unless(self.planned, self.behind(place), &mut batch)?;
         batch.ask(&*store.mutex);
-        let answer = batch.take_admission(0).map_err(SkipReason::StoreUnavailable)?;
+        let answer = gate::take_answer(self.planned, &mut batch, 0).map_err(SkipReason::StoreUnavailable)?;
         if let Admitted::Excluded(behind) = &answer
             && self.queue.places.contains(behind.name())
         {

@@ -70,7 +70,10 @@ fn meets_a_claim(case: &Case<'_>, skip: &Skip<'_>) -> bool {
     let ran = case.runs.iter().any(|run| is_it(run.life.pid, run.event, run.occurrence));
     let mut skips = case.skips.iter().filter(|other| is_it(other.life.pid, other.event, other.occurrence));
     let mut of_the_holder = case.history.lives.iter().filter(|life| skip.holder == Some(life.pid));
-    let was_granted = |other: &Skip<'_>| may_have_been_granted(case, other) || may_have_lost_a_grant(case, other);
+    // Whoever leaves for a later occurrence claims its own, so that nobody comes with that.
+    let was_granted = |other: &Skip<'_>| {
+        other.reason == "replaced" || may_have_been_granted(case, other) || may_have_lost_a_grant(case, other)
+    };
     ran || skips.any(|other| other.since <= skip.at && was_granted(other))
         || of_the_holder.any(|life| was_killed_at(case, life, skip.event, skip.occurrence))
 }

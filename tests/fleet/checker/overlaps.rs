@@ -13,8 +13,14 @@ const GRAIN: Duration = Duration::from_millis(1);
 
 pub(super) fn one_at_a_time(case: &Case<'_>, verdict: &mut Verdict) {
     let began = beginning(case.history);
-    for event in &case.history.events {
-        let runs: Vec<&Run<'_>> = case.runs_of(event).collect();
+    // Each slot of an event is for one.
+    let slots = || if case.history.slots == 1 { vec![None] } else { (0..case.history.slots).map(Some).collect() };
+    for run in case.runs.iter().filter(|run| !slots().contains(&run.slot)) {
+        verdict.violation(format!("it has no slot of its event, but {:?}: {}", run.slot, told(run, began)));
+    }
+    for (event, slot) in case.history.events.iter().flat_map(|event| slots().into_iter().map(move |slot| (event, slot)))
+    {
+        let runs: Vec<&Run<'_>> = case.runs_of(event).filter(|run| run.slot == slot).collect();
         tokens_rise(case, &runs, verdict);
         if !case.has_lease() {
             continue;

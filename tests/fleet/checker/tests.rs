@@ -39,6 +39,7 @@ impl Doctored {
         Self(History {
             protection,
             on_overlap: OnOverlap::Skip,
+            slots: 1,
             events: vec!["report".into()],
             minutes: 2,
             minute: Duration::ZERO,
@@ -133,6 +134,7 @@ fn read(line: &str, pid: u32) -> Option<Line> {
         what: (*what).into(),
         occurrence: written(minute.parse().expect("a minute")),
         token: after("token").map(|token| token.parse().expect("a number")),
+        slot: after("slot").map(|slot| slot.parse().expect("a number")),
         late_ms: None,
         reason: details.iter().find(|detail| reasons.contains(detail)).map(ToString::to_string),
         holder: after("by").map(|holder| format!("web-1, pid {holder}, since noon")),

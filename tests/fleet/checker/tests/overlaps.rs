@@ -215,3 +215,23 @@ fn an_overlap_after_the_store_has_lost_its_data_is_fenced_when_it_is_told_of() {
         .fails_with("overlap");
     Doctored::of(Protection::Both, text).with(Kind::ServerRestarted, 100, 500, None).fails_with("overlap");
 }
+
+#[test]
+fn two_runs_in_two_slots_do_not_overlap_and_in_one_they_do() {
+    let of = |slot: usize| {
+        let text = format!(
+            "1   0 start 0 token 1 slot 0
+             2   5 skipped 0 ran_elsewhere by 1
+             2  50 start 1 token 2 slot {slot}
+             1  60 skipped 1 ran_elsewhere by 2
+             1 100 end 0
+             2 110 end 1"
+        );
+        let mut doctored = Doctored::of(Protection::Both, &text.replace("1  60 skipped", "1 120 skipped"));
+        doctored.0.slots = 2;
+        doctored
+    };
+    of(1).passes();
+    of(0).fails_with("overlap");
+    of(2).fails_with("it has no slot of its event, but Some(2)");
+}
