@@ -1,12 +1,14 @@
-//! An operator's switch: pauses every schedule that is pausable under a name, before a migration say, and resumes it.
+//! An operator's switch: pauses every schedule that is pausable under a name, before a migration say, or one event, and resumes
+//! it.
 //!
 //! ```text
-//! cargo run --example pause -- file:/tmp/fleet shop 90       # for 90 minutes, or until it is resumed
-//! cargo run --example pause -- file:/tmp/fleet shop          # is it paused, by whom, until when?
+//! cargo run --example pause -- file:/tmp/fleet shop 90 "the orders are migrated"   # 90 minutes, or until it is resumed
+//! cargo run --example pause -- file:/tmp/fleet shop          # is it paused, by whom, until when and why?
 //! cargo run --example pause -- file:/tmp/fleet shop resume
+//! cargo run --example pause -- file:/tmp/fleet shop/import 90 "the supplier is out"   # its event `import` alone
 //! ```
 //!
-//! It has no events: the store and the name are all that it shares with those who have.
+//! It has no events: the store and the names are all that it shares with those who have.
 
 use std::error::Error;
 use std::io::{self, Write};
@@ -18,24 +20,33 @@ use soloist::Schedule;
 fn main() -> Result<ExitCode, Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    let (store, name, order) = match arguments[..] {
-        [store, name] => (store, name, None),
-        [store, name, order] => (store, name, Some(order)),
+    let (store, name, order, why) = match arguments[..] {
+        [store, name] => (store, name, None, ""),
+        [store, name, order] => (store, name, Some(order), ""),
+        [store, name, minutes, why] => (store, name, Some(minutes), why),
         _ => {
-            let _ = writeln!(io::stderr(), "usage: pause STORE NAME [MINUTES | resume]");
+            let _ = writeln!(io::stderr(), "usage: pause STORE NAME[/EVENT] [MINUTES [WHY] | resume]");
             return Ok(ExitCode::from(2));
         }
     };
-    let schedule = Schedule::new(soloist::connect(store)?).pausable_as(name)?;
+    let (schedule, event) = name.split_once('/').map_or((name, None), |(schedule, event)| (schedule, Some(event)));
+    let schedule = Schedule::new(soloist::connect(store)?).pausable_as(schedule)?;
     match order {
         None => {}
-        Some("resume") => println!("{}", if schedule.resume()? { "resumed" } else { "there was nothing to resume" }),
+        Some("resume") => {
+            let was_paused = event.map_or_else(|| schedule.resume(), |event| schedule.resume_event(event))?;
+            println!("{}", if was_paused { "resumed" } else { "there was nothing to resume" });
+        }
         Some(minutes) => {
             let rest = TimeDelta::try_minutes(minutes.parse()?).and_then(|rest| Utc::now().checked_add_signed(rest));
-            schedule.pause(rest.ok_or("there is no such time")?)?;
+            let until = rest.ok_or("there is no such time")?;
+            match event {
+                None => schedule.pause(until, why)?,
+                Some(event) => schedule.pause_event(event, until, why)?,
+            }
         }
     }
-    match schedule.paused()? {
+    match event.map_or_else(|| schedule.paused(), |event| schedule.paused_event(event))? {
         None => println!("{name} is not paused"),
         Some(pause) => println!("{name} is {pause}"),
     }

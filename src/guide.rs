@@ -4,7 +4,7 @@
 //! | --- | --- |
 //! | When is an event due? Which words are there? What do time zones and daylight saving do to it? | [`frequencies`] |
 //! | What does each protection do? How does a task learn that its lease is lost? | [`protections`] |
-//! | What becomes of an occurrence that meets a run? How does it wait for its turn? | [`queues`] |
+//! | What becomes of an occurrence that meets a run? How does it wait, or replace the run? How do several run at a time? | [`queues`] |
 //! | Which server runs what, minute by minute? | [`scenarios`] |
 //! | How do I tick from cron or in a service? How do I catch up missed occurrences, or pause? | [`service`] |
 //! | How do I use it beside axum, with async tasks? | `async_service`, with the feature `tokio` |

@@ -90,15 +90,18 @@ impl Event {
     }
 
     /// What becomes of an occurrence that meets a run of the event, wherever in the fleet that is: it is skipped, which is
-    /// the default, or waits for its turn in a [queue](Overlap). It goes with
+    /// the default, waits for its turn in a [queue](Overlap::QueueOne), or [replaces](Overlap::Replace) the run. It goes with
     /// [`without_overlapping`](Self::without_overlapping), and makes the event run [on one
-    /// server](Self::on_one_server). The store must be able to extend a lease, as all built-in stores are.
+    /// server](Self::on_one_server). The store must be able to extend a lease, as all built-in stores are, and to say who
+    /// [holds](EventMutex::held) it for `Replace`; if it can't, what would replace a run is skipped as
+    /// [`StoreUnavailable`](crate::SkipReason::StoreUnavailable).
     ///
     /// An occurrence that waits delays no other event: it has a thread of its own, which asks the store about once a second,
     /// and [`run_due`](crate::Schedule::run_due) returns when it has run. Until then no later occurrence of the event starts
     /// before it. It waits [`within`](Self::within) a time; after that it is skipped as
     /// [`QueuedTooLong`](crate::SkipReason::QueuedTooLong). Servers that come second with an occurrence that waits skip it as
-    /// [`Queued`](crate::SkipReason::Queued), and those that find no room as [`QueueFull`](crate::SkipReason::QueueFull).
+    /// [`Queued`](crate::SkipReason::Queued), and those that find no room as [`QueueFull`](crate::SkipReason::QueueFull). What
+    /// waits to replace a run leaves as [`Replaced`](crate::SkipReason::Replaced) when a later occurrence comes.
     ///
     /// If the server that waits is killed, shut down or paused, another one takes the occurrence over in its next tick.
     /// [The guide](crate::guide::queues) says what happens in every case.
@@ -113,7 +116,7 @@ impl Event {
         self.say("on_overlap", overlap, |event| &mut event.protections.on_overlap)
     }
 
-    /// How long after its occurrence an event that waits in a [queue](Self::on_overlap) may still start: from a second to a
+    /// How long after its occurrence an event that [waits](Self::on_overlap) may still start: from a second to a
     /// day. The default is until the next occurrence is near, and an hour at most.
     ///
     /// ```

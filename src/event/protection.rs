@@ -2,7 +2,6 @@
 
 use std::fmt;
 use std::ops::RangeInclusive;
-use std::slice;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -119,28 +118,31 @@ impl Protection {
 
     /// The admissions that one run asks the store for, of which it wants one. `claimant`: `None` for a run by hand.
     #[inline]
-    pub(crate) fn admissions(&self, claimant: Option<Claimant<'_>>, clock: &Clock) -> impl Iterator<Item = Admission> {
-        let terms = self.lease.map(|lease| lease.term);
+    pub(crate) fn ask(&self, claimant: Option<Claimant<'_>>, clock: &Clock, mut ask: impl FnMut(Admission)) {
         let claim = claimant.and_then(|claimant| self.claim(claimant));
+        if self.slots.is_empty() {
+            return self.admission(&self.mutex, claim, clock).into_iter().for_each(ask);
+        }
         // Where one slot is granted with a claim, no other is.
-        let claim = claim.or_else(|| (!self.slots.is_empty()).then(|| self.claim_of_one_attempt()));
-        let leases = if self.slots.is_empty() { slice::from_ref(&self.mutex) } else { &self.slots };
-        let asks_for_nothing = terms.is_none() && claim.is_none();
-        leases.iter().filter(move |_| !asks_for_nothing).map(move |lease| {
-            let request = |name: &MutexName, term| LeaseRequest::new(name.clone(), term, clock);
-            match (terms, &claim) {
-                (Some(term), None) => Admission::lease_only(request(lease, term)),
-                (Some(term), Some((claim, claim_term))) => {
-                    let lease = request(lease, term);
-                    let claim = lease.with(claim.clone(), *claim_term);
-                    Admission::both(lease, claim)
-                }
-                (None, claim) => {
-                    let (claim, term) = claim.as_ref().expect("it asks for one of the two");
-                    Admission::claim_only(request(claim, *term))
-                }
+        let claim = claim.unwrap_or_else(|| self.claim_of_one_attempt());
+        for slot in &self.slots {
+            self.admission(slot, Some(claim.clone()), clock).into_iter().for_each(&mut ask);
+        }
+    }
+
+    #[inline]
+    fn admission(&self, lease: &MutexName, claim: Option<(MutexName, Term)>, clock: &Clock) -> Option<Admission> {
+        let request = |name, term| LeaseRequest::new(name, term, clock);
+        match (self.lease.map(|lease| lease.term), claim) {
+            (None, None) => None,
+            (Some(term), None) => Some(Admission::lease_only(request(lease.clone(), term))),
+            (None, Some((claim, term))) => Some(Admission::claim_only(request(claim, term))),
+            (Some(term), Some((claim, claim_term))) => {
+                let lease = request(lease.clone(), term);
+                let claim = lease.with(claim, claim_term);
+                Some(Admission::both(lease, claim))
             }
-        })
+        }
     }
 
     /// How many admissions one run asks for.
@@ -157,15 +159,3 @@ impl Protection {
 
 /// For how long the claim of one attempt is kept: longer than a store may take to answer.
 const ATTEMPT: Term = Term::DEFAULT;
-
-/// The slots of a mutex, of which a run holds one.
-fn slots(mutex: &MutexName, count: usize) -> Vec<MutexName> {
-    (0..count).map(|number| mutex.mark(mutex.mutex(), format!("{SLOT}{number}"))).collect()
-}
-
-const SLOT: &str = "slot ";
-
-/// The number of a slot, from 0 on; `None`: the name is none of a slot.
-pub(crate) fn slot_number(name: &MutexName) -> Option<usize> {
-    name.marked()?.strip_prefix(SLOT)?.parse().ok()
-}

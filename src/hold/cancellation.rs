@@ -23,23 +23,15 @@ pub(crate) struct Cancellation {
     /// When it will have ended, whatever is still at work.
     gone_by: AtomicU64,
     /// When it was told that another run takes its place, and who waits with that.
-    replaced: AtomicU64,
-    replaced_by: OnceLock<Box<Holder>>,
+    replaced: OnceLock<Box<(Moment, Option<Holder>)>>,
 }
 
 impl Cancellation {
     #[inline]
     pub(crate) fn new(held: HeldLease) -> Self {
         let never = || AtomicU64::new(Moment::NEVER.to_bits());
-        Self {
-            held,
-            at_work: AtWork::default(),
-            limit: never(),
-            shut_down: never(),
-            gone_by: never(),
-            replaced: never(),
-            replaced_by: OnceLock::new(),
-        }
+        let (at_work, replaced) = (AtWork::default(), OnceLock::new());
+        Self { held, at_work, limit: never(), shut_down: never(), gone_by: never(), replaced }
     }
 
     /// The thread on which the run is performed.
@@ -76,21 +68,23 @@ impl Cancellation {
 
     /// Another run waits to take its place, so that the task should stop.
     pub(crate) fn replace(&self, by: Option<Holder>) {
-        if let Some(by) = by {
-            let _ = self.replaced_by.set(Box::new(by));
-        }
-        let now = self.now().to_bits();
-        self.change(|| self.replaced.fetch_min(now, Ordering::AcqRel));
+        let now = self.now();
+        self.change(|| self.replaced.get_or_init(|| Box::new((now, by))));
     }
 
     /// Who waits to take its place, as far as that is known.
     pub(crate) fn replaced_by(&self) -> Option<&Holder> {
-        self.replaced_by.get().map(|by| &**by)
+        self.replaced.get()?.1.as_ref()
     }
 
     /// Whether it was told that another run takes its place.
     pub(crate) fn is_replaced(&self) -> bool {
-        moment(&self.replaced) < Moment::NEVER
+        self.replaced.get().is_some()
+    }
+
+    /// When it was told that; the end of time, if it was not.
+    fn replaced_at(&self) -> Moment {
+        self.replaced.get().map_or(Moment::NEVER, |replaced| replaced.0)
     }
 
     /// Why the run should stop; the first reason there was.
@@ -113,8 +107,8 @@ impl Cancellation {
     fn reason_since(&self, now: Moment) -> Option<(CancelReason, Moment)> {
         // One that was given back would have lasted longer.
         let lost = self.held.gone_at(now).map_or(Moment::NEVER, |lost| lost.min(now));
-        let [limit, shut_down, replaced] = [&self.limit, &self.shut_down, &self.replaced].map(moment);
-        let first = lost.min(limit).min(shut_down).min(replaced);
+        let [limit, shut_down] = [&self.limit, &self.shut_down].map(moment);
+        let first = lost.min(limit).min(shut_down).min(self.replaced_at());
         let reason = match first {
             _ if now < first => return None,
             first if first == lost => CancelReason::LeaseLost,
@@ -161,7 +155,7 @@ impl Cancellation {
 
     /// When there will be a reason to stop, as things are.
     pub(crate) fn end(&self) -> Moment {
-        self.held.end().min(moment(&self.limit)).min(moment(&self.shut_down)).min(moment(&self.replaced))
+        self.held.end().min(moment(&self.limit)).min(moment(&self.shut_down)).min(self.replaced_at())
     }
 
     /// How long the run may go on as things are; `None`: without end.

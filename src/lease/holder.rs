@@ -37,6 +37,7 @@ use crate::time::{clock::moment::Moment, clock::shown::Reading, clock::shown::to
 pub struct Holder {
     owner: Owner,
     token: FencingToken,
+    /// With its reason behind it, if it said one.
     host: Arc<str>,
     since: DateTime<Utc>,
     until: DateTime<Utc>,
@@ -160,7 +161,21 @@ impl Holder {
 
     /// The name of its host.
     pub fn host(&self) -> &str {
-        &self.host
+        self.host.split_once(REASON).map_or(&*self.host, |(host, _)| host)
+    }
+
+    /// What it holds the name for, if it [said](crate::LeaseRequest::because) so, and the store keeps it.
+    pub fn reason(&self) -> Option<&str> {
+        let (_, reason) = self.host.split_once(REASON)?;
+        // The end is cut off where a store has no room.
+        Some(reason.strip_suffix(')').unwrap_or(reason))
+    }
+
+    pub(crate) fn with_reason(self, reason: Option<&str>) -> Self {
+        match reason {
+            None => self,
+            reason => Self { host: host_and_reason(self.host(), reason).into(), ..self },
+        }
     }
 
     /// Its process, as its host counts processes.
@@ -189,7 +204,7 @@ impl fmt::Display for Holder {
 impl fmt::Display for Reading<'_, Holder> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self(holder, time) = self;
-        write!(f, "{}, pid {}, since {}", OneLine(&holder.host), holder.pid(), time(holder.since))?;
+        write!(f, "{}, pid {}, since {}", OneLine(holder.host()), holder.pid(), time(holder.since))?;
         match (holder.has_ended, holder.process_group) {
             (false, _) => Ok(()),
             (true, Some(group)) => write!(f, ", which has ended; its command still runs as process group {group}"),
@@ -197,6 +212,14 @@ impl fmt::Display for Reading<'_, Holder> {
         }
     }
 }
+
+/// What a store keeps of a holder's host, and of its reason: `web-1 (the table is migrated)`.
+pub(crate) fn host_and_reason(host: &str, reason: Option<&str>) -> String {
+    reason.map_or_else(|| host.to_owned(), |reason| format!("{host}{REASON}{reason})"))
+}
+
+/// Between a host and a reason. A host's name has no space.
+const REASON: &str = " (";
 
 /// The name of this host, asked once.
 pub(crate) fn this_host() -> Arc<str> {

@@ -59,6 +59,8 @@ enum Claimed {
     Mark(Arc<str>),
 }
 
+const SLOT: &str = "slot ";
+
 impl MutexName {
     /// The longest name, in characters: 512, which are at most 2,048 bytes.
     pub const MAX_CHARS: usize = 512;
@@ -116,7 +118,7 @@ impl MutexName {
     #[must_use = "the name itself stays as it is"]
     pub fn claim(&self, event: impl Into<Arc<str>>, occurrence: DateTime<Utc>) -> Self {
         // What tells the claims of one occurrence apart is left to `==`.
-        let hash = self.0.hash ^ occurrence.timestamp().cast_unsigned().wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        let hash = self.hash_of_mutex() ^ occurrence.timestamp().cast_unsigned().wrapping_mul(0x9E37_79B9_7F4A_7C15);
         self.with(hash, ClaimKey { event: event.into(), on: Claimed::Occurrence(occurrence) })
     }
 
@@ -136,7 +138,7 @@ impl MutexName {
     #[must_use = "the name itself stays as it is"]
     pub fn permit(&self, event: impl Into<Arc<str>>, period: impl Into<Arc<str>>) -> Self {
         let period = period.into();
-        let hash = self.0.hash ^ hash_of(&period);
+        let hash = self.hash_of_mutex() ^ hash_of(&period);
         self.with(hash, ClaimKey { event: event.into(), on: Claimed::Period(period) })
     }
 
@@ -156,8 +158,23 @@ impl MutexName {
     #[must_use = "the name itself stays as it is"]
     pub fn mark(&self, event: impl Into<Arc<str>>, mark: impl Into<Arc<str>>) -> Self {
         let mark = mark.into();
-        let hash = self.0.hash ^ hash_of(&mark).rotate_left(1);
+        let hash = self.hash_of_mutex() ^ hash_of(&mark).rotate_left(1);
         self.with(hash, ClaimKey { event: event.into(), on: Claimed::Mark(mark) })
+    }
+
+    /// One of the slots of this mutex, of which runs hold one each where several may be at work.
+    pub(crate) fn slot(&self, number: usize) -> Self {
+        self.mark(self.mutex(), format!("{SLOT}{number}"))
+    }
+
+    /// The number of a slot; `None`: this is none.
+    pub(crate) fn slot_number(&self) -> Option<usize> {
+        self.marked()?.strip_prefix(SLOT)?.parse().ok()
+    }
+
+    /// The hash of the lease that it is, or is kept beside.
+    fn hash_of_mutex(&self) -> u64 {
+        if self.0.claim.is_none() { self.0.hash } else { hash_of(&self.0.mutex) }
     }
 
     fn with(&self, hash: u64, claim: ClaimKey) -> Self {
@@ -343,6 +360,16 @@ mod tests {
                 assert_ne!(name, other);
                 assert_ne!(name.to_string(), other.to_string());
             }
+        }
+    }
+
+    #[test]
+    fn a_name_is_the_same_whatever_it_was_made_from() {
+        let (lease, noon) = (lease("a"), DateTime::from_timestamp(1_772_366_400, 0).unwrap());
+        for other in [lease.mark("e", "x"), lease.claim("e", noon), lease.permit("e", "day")] {
+            assert_eq!(other.mark("b", "c"), lease.mark("b", "c"));
+            assert_eq!(other.claim("b", noon), lease.claim("b", noon));
+            assert_eq!(other.permit("b", "c"), lease.permit("b", "c"));
         }
     }
 

@@ -1,5 +1,7 @@
 //! The request for a lease, and the lease that a store grants for it.
 
+use std::sync::Arc;
+
 use super::name::MutexName;
 use super::owner::Owner;
 use super::term::Term;
@@ -27,6 +29,8 @@ pub struct LeaseRequest {
     term: Term,
     owner: Owner,
     asked_at: Moment,
+    /// Mostly there is none: it takes little room.
+    reason: Option<Arc<String>>,
 }
 
 impl LeaseRequest {
@@ -46,7 +50,7 @@ impl LeaseRequest {
     /// ```
     #[inline]
     pub fn new(name: MutexName, term: Term, clock: &Clock) -> Self {
-        Self { name, term, owner: Owner::unique(), asked_at: clock.moment() }
+        Self { name, term, owner: Owner::unique(), asked_at: clock.moment(), reason: None }
     }
 
     /// The same asking, by the same owner, for another name and term: the claim beside a lease.
@@ -64,7 +68,31 @@ impl LeaseRequest {
     /// ```
     #[must_use = "the request itself stays as it is"]
     pub fn with(&self, name: MutexName, term: Term) -> Self {
-        Self { name, term, owner: self.owner, asked_at: self.asked_at }
+        Self { name, term, owner: self.owner, asked_at: self.asked_at, reason: self.reason.clone() }
+    }
+
+    /// The same, for a reason that people read where they see who [holds](crate::Holder::reason) the name. The stores of this
+    /// crate keep it, as much of it as they have room for; others need not.
+    ///
+    /// ```
+    /// use soloist::{Clock, EventMutex, LeaseRequest, MemoryMutex, MutexName, Names, Term};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let (mutex, name) = (MemoryMutex::new(), MutexName::lease("orders")?);
+    /// mutex.create(&LeaseRequest::new(name.clone(), Term::MAX, &Clock::system()).because("the table is migrated"))?;
+    /// let held = mutex.held(Names::Exactly(&name))?;
+    /// assert_eq!(held[0].holder().and_then(|holder| holder.reason()), Some("the table is migrated"));
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use = "the request itself stays as it is"]
+    pub fn because(self, reason: impl Into<String>) -> Self {
+        Self { reason: Some(Arc::new(reason.into())), ..self }
+    }
+
+    /// What its holder wants it for, if that was said.
+    pub fn reason(&self) -> Option<&str> {
+        self.reason.as_ref().map(|reason| reason.as_str())
     }
 
     /// What is asked for.

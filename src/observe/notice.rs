@@ -44,10 +44,10 @@ pub(crate) enum Notice<'a> {
     ReportNotTold(&'a str),
     /// The schedule, when an event is added: it is to run on one server only, and no other process sees its store.
     StoreTooNear { event: &'a str, scope: &'a dyn fmt::Debug },
-    /// The schedule, to which the pause was asked for, with the scope of its store.
-    Paused { schedule: &'a str, until: DateTime<Utc>, scope: &'a dyn fmt::Debug },
-    /// The schedule: somebody ended its pause.
-    Resumed { schedule: &'a str },
+    /// The schedule: it, or one of its events, was paused here, with the scope of the store.
+    Paused { mark: &'a MutexName, until: DateTime<Utc>, why: Option<&'a str>, scope: &'a dyn fmt::Debug },
+    /// The schedule: somebody ended such a pause.
+    Resumed { mark: &'a MutexName },
     /// The loop: the wall clock was set back by so many seconds; by more than a step, the schedule begins anew.
     ClockSetBack { by_s: i64, begins_anew: bool },
     /// The loop: no tick came between these two, because the clock was set, or the machine was suspended.
@@ -72,6 +72,8 @@ pub(crate) enum ThreadFor {
     Tick,
     BackgroundEvents,
     Renewals,
+    /// Whether a run is to give way to another.
+    Replacements,
     /// A call as a future.
     #[cfg(feature = "tokio")]
     Call,

@@ -1,14 +1,21 @@
-//! A pause of a schedule, in words: who paused it, since when and until when.
+//! A pause of a schedule, or of an event, in words: who paused it, since when, until when and why.
 
 use std::fmt;
 
 use chrono::SubsecRound;
 
+use crate::base::escape::OneLine;
 use crate::lease::holder::Holder;
 use crate::time::clock::shown::{Reading, to_the_second};
 
-/// A pause of a schedule, see [`Schedule::paused`](crate::Schedule::paused). `Display`:
-/// `paused by web-1, pid 4242, since 2026-03-01T12:00:00Z, until 2026-03-01T14:00:00Z`.
+/// What the marks of pauses say, which are kept under the name that a schedule is pausable under.
+pub(crate) const PAUSED: &str = "paused";
+pub(crate) const EVENT_PAUSED: &str = "event paused";
+/// That one event of it is paused, or was a while ago.
+pub(crate) const AN_EVENT_PAUSED: &str = "an event is paused";
+
+/// A pause of a schedule, see [`Schedule::paused`](crate::Schedule::paused), or of an event. `Display`:
+/// `paused by web-1, pid 4242, since 2026-03-01T12:00:00Z, until 2026-03-01T14:00:00Z: the orders are migrated`.
 ///
 /// ```
 /// use chrono::{TimeDelta, Utc};
@@ -16,8 +23,9 @@ use crate::time::clock::shown::{Reading, to_the_second};
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let schedule = Schedule::in_process().pausable_as("shop")?;
-/// schedule.pause(Utc::now() + TimeDelta::hours(2))?;
+/// schedule.pause(Utc::now() + TimeDelta::hours(2), "the orders are migrated")?;
 /// let pause = schedule.paused()?.expect("it was just paused");
+/// assert_eq!(pause.why(), Some("the orders are migrated"));
 /// assert!(pause.to_string().starts_with("paused by "));
 /// # Ok(())
 /// # }
@@ -36,6 +44,11 @@ impl Pause {
     pub fn holder(&self) -> Option<&Holder> {
         self.holder.as_ref()
     }
+
+    /// Why it is paused, as who paused first has said; `None` if that was nothing, or the store does not keep it.
+    pub fn why(&self) -> Option<&str> {
+        self.holder.as_ref()?.reason()
+    }
 }
 
 impl fmt::Display for Pause {
@@ -50,6 +63,7 @@ impl fmt::Display for Reading<'_, Pause> {
         let Some(holder) = holder else { return f.write_str("paused") };
         // Rounded, because its end was computed from two readings of a clock.
         let until = holder.until().round_subsecs(0);
-        write!(f, "paused by {}, until {}", Reading(holder, time), time(until))
+        write!(f, "paused by {}, until {}", Reading(holder, time), time(until))?;
+        holder.reason().map_or(Ok(()), |why| write!(f, ": {}", OneLine(why)))
     }
 }

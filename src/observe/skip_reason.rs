@@ -50,7 +50,8 @@ pub enum SkipReason {
     /// [window](crate::Event::on_one_server). Add it before those, or let them run
     /// [in the background](crate::Event::in_background).
     TooLate,
-    /// The schedule is [paused](crate::Schedule::pause), by whom and until when.
+    /// The schedule is [paused](crate::Schedule::pause), or the [event](crate::Schedule::pause_event): by whom, until when, and
+    /// [why](Holder::reason).
     Paused(Option<Holder>),
     /// The process is about to end, so that nothing new is started.
     ShuttingDown,

@@ -1,5 +1,6 @@
 //! Decides whether an event may run: its filters first, then one request to the store for its lease and claim together.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use super::planned_run::PlannedRun;
@@ -62,18 +63,23 @@ pub(crate) fn ask_for_admission(planned: &PlannedRun<'_>, batch: &mut Batch) -> 
 pub(super) fn ask_unless(planned: &PlannedRun<'_>, names: &[MutexName], batch: &mut Batch) -> Result<(), SkipReason> {
     refuse_without_store(planned)?;
     refuse_late_claims(planned)?;
-    for admission in planned.event.protection.admissions(planned.claimant(), planned.clock) {
+    planned.event.protection.ask(planned.claimant(), planned.clock, |admission| {
         batch.admit(names.iter().cloned().fold(planned.unless_paused(admission), Admission::unless));
-    }
+    });
     Ok(())
 }
 
 /// Takes the answer to what a run has asked for, from this place of the batch on: the grant, if there is one.
 #[inline]
 pub(super) fn take_answer(planned: &PlannedRun<'_>, batch: &mut Batch, at: usize) -> Result<Admitted, MutexError> {
-    let first = batch.take_admission(at);
-    let others = (1..planned.event.protection.alternatives()).map(|next| batch.take_admission(at + next));
-    // What excludes one of them, or has the claim, does so for all; only if each is held, the run overlaps.
+    match planned.event.protection.alternatives() {
+        1 => batch.take_admission(at),
+        several => take_best_answer(batch, at..at + several),
+    }
+}
+
+/// What excludes one of several, or has the claim, does so for all; only if each is held, the run overlaps.
+fn take_best_answer(batch: &mut Batch, places: Range<usize>) -> Result<Admitted, MutexError> {
     let rank = |answer: &Result<Admitted, MutexError>| match answer {
         Ok(Admitted::Granted(_)) => 0,
         Ok(Admitted::Excluded(_)) => 1,
@@ -81,7 +87,8 @@ pub(super) fn take_answer(planned: &PlannedRun<'_>, batch: &mut Batch, at: usize
         Err(_) => 3,
         Ok(Admitted::LeaseTaken(_)) => 4,
     };
-    others.fold(first, |best, other| if rank(&other) < rank(&best) { other } else { best })
+    let answers = places.map(|at| batch.take_admission(at));
+    answers.min_by_key(rank).expect("a run asks for something")
 }
 
 /// The refusals that need neither filters nor claims: shutdown, pause, and a missed occurrence whose store is out.
@@ -89,20 +96,10 @@ pub(super) fn refuse_without_store(planned: &PlannedRun<'_>) -> Result<(), SkipR
     if planned.context.is_shutting_down() {
         return Err(SkipReason::ShuttingDown);
     }
-    if planned.pause_mark().is_none() {
-        look_for_pause(planned)?;
-    }
+    planned.look_for_pauses()?;
     match &planned.missed {
         Some(Missed::Unknown(reason)) => Err(reason.clone()),
         Some(Missed::Confirmed) | None => Ok(()),
-    }
-}
-
-/// The tick asks the store for its pause once, not for each event.
-fn look_for_pause(planned: &PlannedRun<'_>) -> Result<(), SkipReason> {
-    match &planned.context.pause {
-        Some(pause) if !planned.event.even_when_paused => pause.allows_start(&planned.context.outages, planned.clock),
-        _ => Ok(()),
     }
 }
 
@@ -127,9 +124,7 @@ pub(crate) fn decide<'a>(
         Ok(Admitted::Granted(grant)) => accept_grant(planned, grant, unused),
         Ok(Admitted::LeaseTaken(holder)) => Err(SkipReason::Overlapping(holder)),
         Ok(Admitted::ClaimTaken(holder)) => Err(SkipReason::RanElsewhere(holder)),
-        Ok(Admitted::Excluded(held)) if planned.pause_mark() == Some(held.name()) => {
-            Err(SkipReason::Paused(held.into_holder()))
-        }
+        Ok(Admitted::Excluded(held)) if planned.is_pause(held.name()) => Err(SkipReason::Paused(held.into_holder())),
         Ok(Admitted::Excluded(place)) => Err(SkipReason::Overlapping(place.into_holder())),
         Err(error) => apply_outage_policy(planned, error),
     }
@@ -140,7 +135,7 @@ fn apply_outage_policy<'a>(planned: &PlannedRun<'a>, error: MutexError) -> Resul
     if planned.event.protection.on_outage != OutagePolicy::RunUnprotected {
         return Err(SkipReason::StoreUnavailable(error));
     }
-    look_for_pause(planned)?;
+    planned.look_for_each_pause()?;
     tell(&Notice::Unprotected(&error));
     Ok(AdmittedRun { unprotected: Some(Box::new(error)), ..begin_run(planned, None) })
 }

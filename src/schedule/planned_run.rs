@@ -4,11 +4,13 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 
+use super::tick_context::pause_check::PauseCheck;
 use super::tick_context::{StartedBy, TickContext};
 use crate::event::protection::overlap::Queue;
 use crate::event::protection::{Claimant, MINUTE};
 use crate::event::{catch_up::Missed, definition::Definition};
 use crate::lease::name::MutexName;
+use crate::observe::skip_reason::SkipReason;
 use crate::store::event_mutex::admission::Admission;
 use crate::store::handle::Store;
 use crate::time::{clock::Clock, tick::Tick};
@@ -22,6 +24,8 @@ pub(crate) struct PlannedRun<'a> {
     pub(crate) context: &'a TickContext<'a>,
     pub(crate) store: &'a Store,
     pub(crate) clock: &'a Clock,
+    /// The check whether it is paused alone; `None` if its schedule is not pausable, or the run was started by hand.
+    pub(crate) own_pause: Option<Box<PauseCheck<'a>>>,
 }
 
 impl PlannedRun<'_> {
@@ -48,22 +52,56 @@ impl PlannedRun<'_> {
         self.event.protection.lease.is_some() || self.claims()
     }
 
-    /// The mark of a pause that excludes the admission. There is none where a look tells of the pause: where the gate asks no
-    /// store or another one, and where a filter, which is code of the event, would be asked before the store.
-    #[inline]
-    pub(crate) fn pause_mark(&self) -> Option<&MutexName> {
-        let pause = self.context.pause.as_ref().filter(|_| !self.event.even_when_paused)?;
-        let is_asked_there = self.asks_store() && self.event.filters.is_empty() && pause.store.id == self.store.id;
-        is_asked_there.then_some(pause.mark)
+    /// The pauses that stop it: that of the schedule, and its own.
+    fn pauses(&self) -> impl Iterator<Item = &PauseCheck<'_>> {
+        let both = self.context.pause.as_ref().into_iter().chain(self.own_pause.as_deref());
+        both.filter(|_| !self.event.even_when_paused)
     }
 
-    /// The admission, which the store refuses while the schedule is paused.
+    /// Whether the store tells of this pause when it is asked for the admission. It does not where the gate asks no store or
+    /// another one, and where a filter, which is code of the event, would be asked before the store.
+    #[inline]
+    fn excludes(&self, pause: &PauseCheck<'_>) -> bool {
+        self.asks_store() && self.event.filters.is_empty() && pause.store.id == self.store.id
+    }
+
+    /// The admission, which the store refuses while a pause lasts that it tells of.
     #[inline]
     pub(crate) fn unless_paused(&self, admission: Admission) -> Admission {
-        match self.pause_mark() {
-            Some(mark) => admission.unless(mark.clone()),
-            None => admission,
+        if self.context.pause.is_none() {
+            return admission;
         }
+        let marks = self.pauses().filter(|pause| self.excludes(pause)).map(|pause| pause.mark.clone());
+        marks.fold(admission, Admission::unless)
+    }
+
+    /// Whether this name, which excluded its admission, is that of a pause.
+    pub(crate) fn is_pause(&self, name: &MutexName) -> bool {
+        self.pauses().any(|pause| pause.mark == *name)
+    }
+
+    /// Looks for the pauses of which no admission tells.
+    #[inline]
+    pub(crate) fn look_for_pauses(&self) -> Result<(), SkipReason> {
+        if self.context.pause.is_none() { Ok(()) } else { self.look_for(|pause| !self.excludes(pause)) }
+    }
+
+    /// Looks for all pauses, because the admission had no answer.
+    pub(crate) fn look_for_each_pause(&self) -> Result<(), SkipReason> {
+        self.look_for(|_| true)
+    }
+
+    /// The tick asks the store once for the pause of its schedule, and whether any event is paused alone.
+    fn look_for(&self, is_wanted: impl Fn(&PauseCheck<'_>) -> bool) -> Result<(), SkipReason> {
+        let TickContext { outages, pause, event_pauses, .. } = self.context;
+        for wanted in self.pauses().filter(|pause| is_wanted(pause)) {
+            let is_of_all = pause.as_ref().is_some_and(|of_all| of_all.mark == wanted.mark);
+            let may_be = || event_pauses.as_ref().map_or(Ok(None), |any| any.find(outages, self.clock));
+            if is_of_all || may_be()?.is_some() {
+                wanted.allows_start(outages, self.clock)?;
+            }
+        }
+        Ok(())
     }
 
     /// The queue in which it waits if it meets a run of its event. By hand, it does not wait.
@@ -75,8 +113,7 @@ impl PlannedRun<'_> {
     /// Whether the store decides before anything else is asked: no filter, and no look for a pause.
     #[inline]
     pub(crate) fn asks_store_first(&self) -> bool {
-        let needs_no_look =
-            || self.context.pause.is_none() || self.event.even_when_paused || self.pause_mark().is_some();
+        let needs_no_look = || self.context.pause.is_none() || self.pauses().all(|pause| self.excludes(pause));
         self.asks_store() && self.event.filters.is_empty() && needs_no_look()
     }
 

@@ -23,6 +23,7 @@ use crate::event::definition::{Definition, Event};
 use crate::event::protection::LeaseTerms;
 use crate::hold::keeper::Keepers;
 use crate::lease::{name::MutexName, store_id::StoreId, term::Term};
+use crate::observe::paused::{AN_EVENT_PAUSED, EVENT_PAUSED};
 use crate::observe::{notice::Notice, tell::tell};
 use crate::store::{event_mutex::EventMutex, event_mutex::description::Scope};
 use crate::store::{handle::Store, memory::MemoryMutex};
@@ -221,13 +222,12 @@ impl Schedule {
         if event.protection.lease.is_some_and(LeaseTerms::need_extension) && !can_extend {
             return Err(AddError::new(&event.name, AddErrorKind::CannotExtend));
         }
-        let mutex = event.protection.lease.map(|_| (*id, event.protection.mutex.clone()));
-        let asked = event.protection.alternatives();
-        if let Some(known) = mutex.as_ref().and_then(|mutex| self.runs_at_a_time.get(mutex))
-            && *known != asked
+        let (mutex, asked) = (&event.protection.mutex, event.protection.alternatives());
+        if event.protection.lease.is_some()
+            && let Some(known) = self.runs_at_a_time.get(&(*id, mutex.clone())).copied().filter(|known| *known != asked)
         {
-            let mutex = event.protection.mutex.mutex().into();
-            return Err(AddError::new(&event.name, AddErrorKind::OtherAtMost { mutex, asked, known: *known }));
+            let mutex = mutex.mutex().into();
+            return Err(AddError::new(&event.name, AddErrorKind::OtherAtMost { mutex, asked, known }));
         }
         if event.protection.queue.is_some() && !can_extend {
             return Err(AddError::new(&event.name, AddErrorKind::CannotQueue));
@@ -235,7 +235,6 @@ impl Schedule {
         if event.protection.claim.is_some() && *scope == Scope::Process {
             tell(&Notice::StoreTooNear { event: &event.name, scope });
         }
-        self.runs_at_a_time.extend(mutex.map(|mutex| (mutex, asked)));
         self.index_event(self.events.len(), &event);
         self.names.insert(Arc::clone(&event.name), self.events.len());
         self.events.push(Arc::new(event));
@@ -248,6 +247,7 @@ impl Schedule {
         self.events.remove(at);
         self.names.values_mut().filter(|index| **index > at).for_each(|index| *index -= 1);
         (self.due_index, self.catch_up_events) = (DueIndex::default(), Vec::new());
+        self.runs_at_a_time.clear();
         for (at, event) in self.events.clone().iter().enumerate() {
             self.index_event(at, event);
         }
@@ -255,6 +255,10 @@ impl Schedule {
     }
 
     fn index_event(&mut self, at: usize, event: &Definition) {
+        if event.protection.lease.is_some() {
+            let mutex = (self.store_of(event).id, event.protection.mutex.clone());
+            self.runs_at_a_time.insert(mutex, event.protection.alternatives());
+        }
         if event.runs_here {
             self.due_index.push(at, &event.timetable, event.has_windows());
             self.catch_up_events.extend(event.catch_up.as_ref().map(|_| at));
@@ -349,7 +353,7 @@ impl Schedule {
         Ok(self.event(name)?.upcoming(after))
     }
 
-    fn event(&self, name: &str) -> Result<&Definition, UnknownEvent> {
+    pub(super) fn event(&self, name: &str) -> Result<&Definition, UnknownEvent> {
         let at = self.names.get(name).ok_or_else(|| UnknownEvent { name: Quoted::new(name) })?;
         Ok(&self.events[*at])
     }
@@ -362,7 +366,8 @@ impl Schedule {
             outages: Outages::new(background),
             keepers: Keepers::default(),
             shutdown: self.shutdown.as_ref(),
-            pause: pause_mark.map(|mark| PauseCheck::new(&self.mutex, mark)),
+            pause: pause_mark.map(|mark| PauseCheck::new(&self.mutex, mark.clone())),
+            event_pauses: pause_mark.map(|mark| PauseCheck::new(&self.mutex, mark.mark(mark.mutex(), AN_EVENT_PAUSED))),
             logs_failures: self.drops_reports,
             first_poll: FirstPoll::of_this_thread(),
         }
@@ -374,7 +379,12 @@ impl Schedule {
         tick: Tick,
         context: &'a TickContext<'a>,
     ) -> PlannedRun<'a> {
-        PlannedRun { event, tick, missed: None, context, store: self.store_of(event), clock: &self.clock }
+        let pause = context.pause.as_ref().filter(|_| !event.even_when_paused);
+        let own_pause = pause.map(|pause| {
+            Box::new(PauseCheck::new(pause.store, pause.mark.mark(Arc::clone(&event.name), EVENT_PAUSED)))
+        });
+        let store = self.store_of(event);
+        PlannedRun { event, tick, missed: None, context, store, clock: &self.clock, own_pause }
     }
 
     fn store_of<'a>(&'a self, event: &'a Definition) -> &'a Store {

@@ -24,6 +24,8 @@ pub(crate) struct TickContext<'a> {
     pub(crate) shutdown: Option<&'a Shutdown>,
     /// The check whether the schedule is paused; `None` if it is not pausable, or the run was started by hand.
     pub(crate) pause: Option<PauseCheck<'a>>,
+    /// Whether any of its events is paused alone, so that others than that need not look for it.
+    pub(crate) event_pauses: Option<PauseCheck<'a>>,
     /// Whether each failure is written to standard error, because nobody gets the report.
     pub(crate) logs_failures: bool,
     pub(crate) first_poll: FirstPoll,

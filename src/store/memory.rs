@@ -59,6 +59,7 @@ struct MemoryEntry {
     since: Moment,
     /// `None`: it was given back.
     until: Option<Moment>,
+    reason: Option<Box<str>>,
 }
 
 impl MemoryEntry {
@@ -69,7 +70,8 @@ impl MemoryEntry {
     /// As a person wants to read it, with its times on the wall clock as that is set now.
     fn holder(&self, clock: &Clock, now: Moment) -> Holder {
         let left = self.until.map_or(Duration::ZERO, |until| until.since(now));
-        Holder::new(self.owner, self.token, this_host(), clock.wall_at(self.since), wall_plus(clock.now(), left))
+        let (since, until) = (clock.wall_at(self.since), wall_plus(clock.now(), left));
+        Holder::new(self.owner, self.token, this_host(), since, until).with_reason(self.reason.as_deref())
     }
 }
 
@@ -124,8 +126,9 @@ impl MemoryMutex {
             return Admitted::LeaseTaken(Some(held.holder(&self.clock, now)));
         }
         let grant = admission.granted(state.next_token(&self.clock));
-        for lease in [grant.lease(), grant.claim()].into_iter().flatten() {
-            state.keep(lease, now);
+        let asked = [admission.lease(), admission.claim()].into_iter().flatten();
+        for (lease, asked) in [grant.lease(), grant.claim()].into_iter().flatten().zip(asked) {
+            state.keep(lease, asked.reason(), now);
         }
         Admitted::Granted(grant)
     }
@@ -150,9 +153,15 @@ impl MemoryState {
         token
     }
 
-    fn keep(&mut self, lease: &Lease, now: Moment) {
+    fn keep(&mut self, lease: &Lease, reason: Option<&str>, now: Moment) {
         let until = Some(now.plus(lease.term().get()));
-        let held = MemoryEntry { owner: lease.owner(), token: lease.token(), since: now, until };
+        let held = MemoryEntry {
+            owner: lease.owner(),
+            token: lease.token(),
+            since: now,
+            until,
+            reason: reason.map(Box::from),
+        };
         if let Some(before) = self.names.get_mut(lease.name()) {
             *before = held;
             return;
@@ -172,7 +181,7 @@ impl EventMutex for MemoryMutex {
                 return Ok(None);
             }
             let lease = request.granted(state.next_token(&self.clock));
-            state.keep(&lease, now);
+            state.keep(&lease, request.reason(), now);
             Ok(Some(lease))
         })
     }

@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 
-use crate::event::protection::slot_number;
 use crate::hold::cancellation::Cancellation;
 use crate::hold::held_lease::{HeldLease, HoldsLease};
 use crate::hold::release_on_drop::LeaseInHand;
@@ -84,7 +83,7 @@ impl Run {
     /// Which of the slots of [`at_most`](crate::Event::at_most) it holds, from 0 on: no other run has the same meanwhile. `None`
     /// without `at_most`, and in a run that is unprotected.
     pub fn slot(&self) -> Option<usize> {
-        self.lease().map(Lease::name).and_then(slot_number)
+        self.lease()?.name().slot_number()
     }
 
     /// The token of what it was granted; `None` without any protection, and in a run that is

@@ -230,7 +230,9 @@ impl<'a> Case<'a> {
 
     /// Until when a run's event may be seen to be held.
     fn held_until(&self, run: &Run<'_>) -> At {
-        let released = run.last + nanoseconds(SLACK);
+        // A future that is dropped says no more; its report says until when it had its lease.
+        let last = run.last.max(run.lost_at.unwrap_or_default());
+        let released = last + nanoseconds(SLACK);
         let at_the_latest = released + self.term_of_the_dead();
         if !run.ended || run.failed.is_some() {
             return at_the_latest;

@@ -230,27 +230,27 @@ impl Round {
             assaults: until_the_end(rng, |rng| Assault::any(rng, pause), Assault::lasts),
             outages: until_the_end(rng, |rng| Trouble::any(rng, pause), |trouble| trouble.pause + trouble.lasts),
         };
-        let waits = [None, None, Some(1), Some(3)][rng.usize(..4)];
-        let (Protection::Both, Some(places), false) = (protection, waits, is_upgrade()) else { return round };
-        let events = round.events.min(2);
-        if rng.u32(..3) == 0 {
-            let on_overlap = if rng.bool() { OnOverlap::Skip } else { OnOverlap::Queue(places) };
-            return Self { on_overlap, slots: rng.usize(2..=3), events, ..round };
+        let kind = rng.u32(..10);
+        if protection != Protection::Both || is_upgrade() {
+            return round;
         }
-        if rng.u32(..3) == 0 {
-            // Long enough to be replaced.
-            let task = match task {
-                Task::Callback(takes) => Task::Callback(takes + milliseconds(rng, 1500..4000)),
-                Task::Command(beats) => Task::Command(beats + 8),
-            };
-            return Self { on_overlap: OnOverlap::Replace, task, minute: ROUND / 12, events, ..round };
-        }
+        let (events, places) = (round.events.min(2), [1, 3][rng.usize(..2)]);
         // What has waited runs late, and what runs late is met by others: not for ever.
-        let task = match task {
+        let short = match task {
             Task::Callback(takes) => Task::Callback(takes.min(Duration::from_millis(1200))),
             Task::Command(beats) => Task::Command(beats.min(4)),
         };
-        Self { on_overlap: OnOverlap::Queue(places), task, events, ..round }
+        let long = match task {
+            Task::Callback(takes) => Task::Callback(takes + milliseconds(rng, 1500..4000)),
+            Task::Command(beats) => Task::Command(beats + 8),
+        };
+        match kind {
+            0..4 => round,
+            4 => Self { slots: rng.usize(2..=3), events, ..round },
+            5 => Self { slots: rng.usize(2..=3), on_overlap: OnOverlap::Queue(places), task: short, events, ..round },
+            6 | 7 => Self { on_overlap: OnOverlap::Queue(places), task: short, events, ..round },
+            _ => Self { on_overlap: OnOverlap::Replace, task: long, minute: ROUND / 12, events, ..round },
+        }
     }
 }
 

@@ -246,7 +246,7 @@ fn what_came_while_the_schedule_was_paused_is_made_up_for() {
     let schedule = host.schedule(host.event()).pausable_as("all").unwrap();
     let _ = host.tick(&schedule, "11:00");
     host.pass_until(on_the_day("11:30"));
-    schedule.pause(on_the_day("12:30")).unwrap();
+    schedule.pause(on_the_day("12:30"), "").unwrap();
     for time in ["12:00", "12:01"] {
         assert!(matches!(skipped(&host.tick(&schedule, time), "e"), SkipReason::Paused(Some(_))));
     }

@@ -194,7 +194,7 @@ fn an_error_of_a_definition_or_of_a_call_shows_what_is_wrong_and_does_not_steer(
     }
     let error = schedule.run(HOSTILE, noon()).unwrap_err();
     is_shown("no such event", &format!("{error} {error:?}"));
-    let error = schedule.pause(DateTime::UNIX_EPOCH).unwrap_err();
+    let error = schedule.pause(DateTime::UNIX_EPOCH, "").unwrap_err();
     is_clean("no such pause", &format!("{error} {error:?}"));
     is_shown("a holder", &holder().to_string());
     let paused = Schedule::new(HostileStore(Says::IsTaken))

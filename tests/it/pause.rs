@@ -9,7 +9,7 @@ use std::time::Duration;
 use chrono::{DateTime, TimeDelta, Utc};
 use soloist::{
     Clock, Event, EventMutex, FileMutex, Held, Holder, Lease, LeaseRequest, ManualClock, MemoryMutex, MutexError,
-    MutexName, Names, OutagePolicy, Report, Run, Schedule, Scope, SkipReason, Term, Verdict,
+    MutexName, Names, OutagePolicy, PauseError, Report, Run, Schedule, Scope, SkipReason, Term, Verdict,
 };
 
 use crate::decorator::Plain;
@@ -63,7 +63,7 @@ pub(crate) fn everybody_minds_a_pause_on(open: &dyn Fn() -> Arc<dyn EventMutex>,
     // Put here, longer from there, shorter from here; the last call wins.
     for (pausing, hours) in [(&here, 2), (&there, 3), (&here, 1)] {
         let end = Utc::now() + TimeDelta::hours(hours);
-        pausing.pause(end).unwrap();
+        pausing.pause(end, "").unwrap();
         for schedule in [&here, &there, &server()] {
             assert_paused_until(schedule, end);
         }
@@ -76,10 +76,48 @@ pub(crate) fn everybody_minds_a_pause_on(open: &dyn Fn() -> Arc<dyn EventMutex>,
     assert!(ran(&here.run_due(noon()), "e").is_success());
 
     // By itself.
-    here.pause(Utc::now() + TimeDelta::hours(1)).unwrap();
-    here.pause(Utc::now() + TimeDelta::milliseconds(300)).unwrap();
+    here.pause(Utc::now() + TimeDelta::hours(1), "").unwrap();
+    here.pause(Utc::now() + TimeDelta::milliseconds(300), "").unwrap();
     until(|| there.paused().unwrap().is_none()).unwrap();
     assert!(ran(&there.run_due(noon()), "e").is_success() && !here.resume().unwrap());
+}
+
+/// The same of the pause of one event.
+#[track_caller]
+pub(crate) fn everybody_minds_the_pause_of_an_event_on(open: &dyn Fn() -> Arc<dyn EventMutex>, name: &str) {
+    const WHY: &str = "the supplier (in Łódź) is out for 2 days: it's 100 % down";
+    let server = || {
+        let mut schedule = Schedule::new(open()).pausable_as(name).unwrap();
+        let protected = |event: Event| event.without_overlapping().on_one_server();
+        schedule.add(protected(event("e"))).unwrap().add(event("other")).unwrap();
+        schedule.add(event("heartbeat").even_when_paused()).unwrap();
+        schedule.add(protected(event("filtered").when(|_| true))).unwrap();
+        schedule
+    };
+    let (here, there) = (server(), server());
+    assert!(matches!(here.paused_event("heartbeat"), Err(PauseError::EvenWhenPaused)));
+    for stopped in ["e", "filtered", "other"] {
+        assert!(there.paused_event(stopped).unwrap().is_none() && !there.resume_event(stopped).unwrap());
+        let end = Utc::now() + TimeDelta::hours(2);
+        here.pause_event(stopped, end, WHY).unwrap();
+        for schedule in [&here, &there, &server()] {
+            let report = schedule.run_due(noon());
+            let holder = paused(&report, stopped).expect("the store says who");
+            assert!((holder.until() - end).abs() < TimeDelta::seconds(5), "{report}");
+            assert_eq!((holder.pid(), holder.host().contains(' ')), (std::process::id(), false));
+            assert!(report.to_string().contains(WHY), "{report}");
+            for entry in report.entries().iter().filter(|entry| entry.event() != stopped) {
+                let is_paused = matches!(entry.verdict(), Verdict::Skipped(SkipReason::Paused(_)));
+                assert!(!is_paused, "{stopped} alone is paused: {report}");
+            }
+        }
+        let pause = there.paused_event(stopped).unwrap().expect("it is paused");
+        assert_eq!(pause.why(), Some(WHY));
+        assert!(there.paused().unwrap().is_none(), "its schedule is not");
+        assert!(there.run(stopped, noon()).unwrap().to_string().contains("succeeded"), "by hand it runs");
+        assert!(there.resume_event(stopped).unwrap() && !here.resume_event(stopped).unwrap());
+    }
+    assert!(ran(&here.run_due(noon() + TimeDelta::minutes(1)), "e").is_success());
 }
 
 #[track_caller]
@@ -96,7 +134,7 @@ pub(crate) fn calls_at_once_replace_one_another_on(open: &dyn Fn() -> Arc<dyn Ev
                 let at_work = &at_work;
                 scope.spawn(move || {
                     for _ in 0..5 {
-                        server.pause(end(caller)).unwrap();
+                        server.pause(end(caller), "").unwrap();
                     }
                     at_work.fetch_sub(1, Ordering::SeqCst);
                 });
@@ -120,12 +158,14 @@ fn a_pause_is_minded_by_all_who_share_a_store_in_memory() {
     everybody_minds_a_pause_on(&|| Arc::new(memory.clone()), "shop");
     // The same with something around it.
     everybody_minds_a_pause_on(&|| Arc::new(Plain(memory.clone())), "shop");
+    everybody_minds_the_pause_of_an_event_on(&|| Arc::new(memory.clone()), "shop");
 }
 
 #[test]
 fn a_pause_is_minded_by_all_who_share_a_store_on_file() {
     let dir = tempfile::tempdir().unwrap();
     everybody_minds_a_pause_on(&|| Arc::new(FileMutex::in_dir(dir.path()).unwrap()), "shop");
+    everybody_minds_the_pause_of_an_event_on(&|| Arc::new(FileMutex::in_dir(dir.path()).unwrap()), "shop");
 }
 
 #[test]
@@ -150,9 +190,9 @@ fn calls_at_once_are_no_error_where_a_store_can_t_extend() {
     });
     everybody_minds_a_pause_on(&|| Arc::new(store.clone()), "shop");
     let schedule = server(store.clone(), [event("e")]);
-    schedule.pause(Utc::now() + HOUR).unwrap();
+    schedule.pause(Utc::now() + HOUR, "").unwrap();
     overtakes.store(true, Ordering::SeqCst);
-    schedule.pause(Utc::now() + 2 * HOUR).unwrap();
+    schedule.pause(Utc::now() + 2 * HOUR, "").unwrap();
     assert_paused_until(&schedule, Utc::now() + TimeDelta::days(3650));
 }
 
@@ -164,7 +204,7 @@ fn a_pause_ends_at_its_time_and_not_before() {
     let stores: [Arc<dyn EventMutex>; 2] = [Arc::new(MemoryMutex::with_clock(&clock)), Arc::new(file)];
     let schedules = stores.map(|store| server(store, [event("e")]).with_clock(&clock));
     for schedule in &schedules {
-        schedule.pause(noon()).unwrap();
+        schedule.pause(noon(), "").unwrap();
     }
     clock.advance(Duration::from_micros(3_600_000_000 - 701));
     for schedule in &schedules {
@@ -201,11 +241,108 @@ fn a_pause_outlives_the_process_that_paused() {
     assert_eq!(said(&["resume"]), "resumed\nshop is not paused\n");
     assert_eq!(said(&["resume"]), "there was nothing to resume\nshop is not paused\n");
     assert!(ran(&schedule.run_due(noon()), "e").is_success());
-    for wrong in [&[][..], &[&*store], &[&*store, "shop", "9", "more"]] {
+    for wrong in [&[][..], &[&*store], &[&*store, "shop", "9", "why", "more"]] {
         assert_eq!(operator(wrong).status.code(), Some(2));
     }
     assert!(!operator(&[&*store, "shop", "-1"]).status.success());
+    let output = operator(&[&*store, "shop/e", "90", "the orders are migrated"]);
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.starts_with("shop/e is paused by ") && text.ends_with(": the orders are migrated\n"), "{text}");
+    let report = schedule.run_due(noon());
+    assert_eq!(paused(&report, "e").and_then(Holder::reason), Some("the orders are migrated"));
+    assert!(operator(&[&*store, "shop/e", "resume"]).status.success());
+    assert!(ran(&schedule.run_due(noon()), "e").is_success());
 }
+
+#[test]
+fn an_event_that_can_t_be_paused_is_refused() {
+    let mut schedule = Schedule::in_process();
+    schedule.add(event("e")).unwrap();
+    let end = Utc::now() + HOUR;
+    assert!(matches!(schedule.pause_event("e", end, ""), Err(PauseError::NotPausable)));
+    let schedule = schedule.pausable_as("shop").unwrap();
+    for refused in [
+        schedule.pause_event("E", end, "").unwrap_err(),
+        schedule.resume_event("E").unwrap_err(),
+        schedule.paused_event("E").map(|_| ()).unwrap_err(),
+    ] {
+        assert!(matches!(refused, PauseError::UnknownEvent(_)), "{refused}");
+    }
+    let long = "a".repeat(201);
+    for why in ["two\nlines", &long, " space"] {
+        for refused in [schedule.pause(end, why), schedule.pause_event("e", end, why)] {
+            assert!(matches!(refused, Err(PauseError::Reason(_))), "{why:?}: {refused:?}");
+        }
+    }
+    schedule.pause(end, &long[1..]).unwrap();
+    assert!(matches!(schedule.pause_event("e", noon(), ""), Err(PauseError::Over { .. })));
+}
+
+#[test]
+fn a_paused_event_costs_no_request_more_where_the_gate_asks_and_one_where_it_does_not() {
+    let store = Scripted::fleet();
+    let schedule =
+        server(store.clone(), [event("protected").without_overlapping(), event("plain"), event("plain too")]);
+    schedule.pause_event("protected", Utc::now() + HOUR, "").unwrap();
+    let (before, announced) = (store.calls(), looks_at(&store));
+    let report = schedule.run_due(noon());
+    assert!(paused(&report, "protected").is_some() && ran(&report, "plain").is_success());
+    // Of what is there, the holder is asked, too.
+    assert_eq!(looks_at(&store), announced + 5, "for the schedule; for any event; and for each event without a gate");
+    assert_eq!(store.calls() - before, 6, "and the admission");
+}
+
+#[test]
+fn the_pause_of_one_event_does_not_shorten_that_of_another() {
+    let clock = ManualClock::at(noon());
+    let schedule = server(MemoryMutex::with_clock(&clock), [event("long"), event("short")]).with_clock(&clock);
+    schedule.pause_event("long", noon() + TimeDelta::hours(3), "").unwrap();
+    schedule.pause_event("short", noon() + TimeDelta::hours(1), "").unwrap();
+    clock.advance(2 * Duration::from_secs(3600));
+    let report = schedule.run_due(noon());
+    assert!(paused(&report, "long").is_some() && ran(&report, "short").is_success(), "{report}");
+}
+
+#[test]
+fn after_the_pause_of_an_event_the_latest_occurrence_is_made_up_for_and_no_other() {
+    let clock = ManualClock::at(noon());
+    let event = Event::call("e", |_| {}).every_five_minutes().on_one_server().catch_up(HOUR_OF_CATCH_UP);
+    let schedule = server(MemoryMutex::with_clock(&clock), [event]).with_clock(&clock);
+    assert!(ran(&schedule.run_due(noon()), "e").is_success());
+    schedule.pause_event("e", clock.now() + TimeDelta::hours(3), "a migration").unwrap();
+    let mut runs = Vec::new();
+    for minute in 1..=40 {
+        clock.advance(Duration::from_secs(60));
+        if minute == 33 {
+            assert!(schedule.resume_event("e").unwrap());
+        }
+        for entry in schedule.run_due(clock.now()).entries() {
+            if matches!(entry.verdict(), Verdict::Ran(_)) {
+                runs.push((minute, (entry.occurrence() - noon()).num_minutes()));
+            }
+        }
+    }
+    assert_eq!(runs, [(33, 30), (35, 35), (40, 40)], "minute, and the occurrence that ran in it");
+}
+
+#[test]
+fn what_waits_in_a_queue_leaves_it_when_its_event_is_paused() {
+    let memory = MemoryMutex::new();
+    let e = MutexName::lease("e").unwrap();
+    memory.create(&LeaseRequest::new(e.clone(), Term::MAX, &Clock::system())).unwrap().expect("it is free");
+    let event = event("e").without_overlapping().on_overlap(soloist::Overlap::QueueOne);
+    let schedule = server(memory.clone(), [event.within(Duration::from_secs(600))]);
+    let waits = thread::spawn({
+        let schedule = schedule.clone();
+        move || schedule.run_due(noon())
+    });
+    until(|| memory.exists(&e.mark("e", "queue 1")).unwrap()).unwrap();
+    schedule.pause_event("e", Utc::now() + HOUR, "enough").unwrap();
+    let report = waits.join().unwrap();
+    assert_eq!(paused(&report, "e").and_then(Holder::reason), Some("enough"));
+}
+
+const HOUR_OF_CATCH_UP: Duration = Duration::from_secs(3600);
 
 #[test]
 fn nothing_of_a_paused_event_is_asked_and_nothing_of_it_is_used_up() {
@@ -218,7 +355,7 @@ fn nothing_of_a_paused_event_is_asked_and_nothing_of_it_is_used_up() {
     });
     let elsewhere = event("own store").mutex(MemoryMutex::new()).on_one_server();
     let schedule = server(memory, [guarded, elsewhere]);
-    schedule.pause(Utc::now() + HOUR).unwrap();
+    schedule.pause(Utc::now() + HOUR, "").unwrap();
     let report = schedule.run_due(noon());
     assert!(paused(&report, "e").is_some() && paused(&report, "own store").is_some());
     assert!(!report.is_failure() && diary.lines().is_empty(), "{report}");
@@ -233,7 +370,7 @@ fn what_follows_a_heartbeat_with_a_lease_is_paused_all_the_same() {
     let store = Scripted::fleet();
     let protected = |name| event(name).without_overlapping();
     let schedule = server(store.clone(), [protected("heartbeat").even_when_paused(), protected("e"), protected("f")]);
-    schedule.pause(Utc::now() + HOUR).unwrap();
+    schedule.pause(Utc::now() + HOUR, "").unwrap();
     let before = store.calls();
     let report = schedule.run_due(noon());
     assert!(ran(&report, "heartbeat").is_success() && !report.is_failure(), "{report}");
@@ -250,7 +387,7 @@ fn a_pause_is_for_those_who_have_its_name() {
     for other in &mut others {
         other.add(event("shop").without_overlapping()).unwrap();
     }
-    shop.pause(Utc::now() + HOUR).unwrap();
+    shop.pause(Utc::now() + HOUR, "").unwrap();
     assert!(paused(&shop.run_due(noon()), "shop").is_some());
     for other in others {
         assert!(ran(&other.run_due(noon()), "shop").is_success());
@@ -266,7 +403,7 @@ fn looks_at(store: &Scripted) -> usize {
 fn by_hand_an_event_runs_although_the_schedule_is_paused() {
     let store = Scripted::default();
     let schedule = server(store.clone(), [event("e")]);
-    schedule.pause(Utc::now() + HOUR).unwrap();
+    schedule.pause(Utc::now() + HOUR, "").unwrap();
     assert!(matches!(schedule.run("e", noon()).unwrap().verdict(), Verdict::Ran(_)));
     assert_eq!(looks_at(&store), 0, "it is not asked whether it is");
 }
@@ -297,8 +434,8 @@ fn a_tick_looks_once_and_only_for_what_minds_a_pause() {
         let store = Scripted::default();
         let schedule = server(store.clone(), events);
         assert!(!schedule.run_due(noon()).is_failure());
-        assert_eq!(looks_at(&store), looks, "{what}");
-        schedule.pause(Utc::now() + HOUR).unwrap();
+        assert_eq!(looks_at(&store), 2 * looks, "{what}: for the schedule, and for any of its events");
+        schedule.pause(Utc::now() + HOUR, "").unwrap();
         let before = looks_at(&store);
         let report = schedule.run_due(noon());
         let skips = report.entries().iter().filter(|entry| matches!(entry.verdict(), Verdict::Skipped(_)));
@@ -318,7 +455,7 @@ fn a_tick_that_takes_long_looks_again_each_minute() {
     let (clock, store) = (ManualClock::at(noon()), MemoryMutex::new());
     let (operator, moved) = (server(store.clone(), []), clock.clone());
     let slow = move |_: &Run| {
-        operator.pause(Utc::now() + HOUR)?;
+        operator.pause(Utc::now() + HOUR, "")?;
         moved.advance(Duration::from_secs(59));
         Ok(())
     };
@@ -337,7 +474,7 @@ fn a_pause_that_begins_in_a_tick_stops_the_next_event_that_asks_the_same_store()
     for protect in places {
         let store = MemoryMutex::new();
         let operator = server(store.clone(), []);
-        let pauses = move |_: &Run| Ok(operator.pause(Utc::now() + HOUR)?);
+        let pauses = move |_: &Run| Ok(operator.pause(Utc::now() + HOUR, "")?);
         let first = Event::call("first", pauses).every_minute();
         let schedule = server(store.clone(), [first.apply(protect), event("e").apply(protect)]);
         let report = schedule.run_due(noon());
@@ -377,7 +514,7 @@ fn while_the_store_is_out_only_what_does_not_mind_a_pause_runs_and_the_tick_wait
         assert!(ran(&report, "heartbeat, rather twice").unprotected().is_some());
         assert_eq!(store.waits(), 1, "{report}");
 
-        let error = schedule.pause(Utc::now() + HOUR).unwrap_err();
+        let error = schedule.pause(Utc::now() + HOUR, "").unwrap_err();
         assert!(error.is_unavailable());
         assert_eq!(format!("{error:?}"), "could not create mark/shop/shop/paused: timed out");
         assert!(schedule.paused().unwrap_err().is_unavailable());
@@ -389,12 +526,12 @@ fn while_the_store_is_out_only_what_does_not_mind_a_pause_runs_and_the_tick_wait
 #[test]
 fn a_store_of_three_methods_can_be_paused_and_says_what_it_can_t_do() {
     let schedule = server(Scripted::default().three_methods(), [event("e")]);
-    schedule.pause(Utc::now() + HOUR).unwrap();
+    schedule.pause(Utc::now() + HOUR, "").unwrap();
     let report = schedule.run_due(noon());
     assert!(paused(&report, "e").is_none() && !report.is_failure());
     assert_eq!(skipped(&report, "e").to_string(), "paused");
     assert_eq!(schedule.paused().unwrap().expect("it is").to_string(), "paused");
-    for error in [schedule.resume().unwrap_err(), schedule.pause(Utc::now() + HOUR).unwrap_err()] {
+    for error in [schedule.resume().unwrap_err(), schedule.pause(Utc::now() + HOUR, "").unwrap_err()] {
         assert_eq!(error.to_string(), "this store can't break a lease");
     }
     assert!(schedule.paused().unwrap().is_some());
@@ -441,7 +578,7 @@ fn the_report_says_who_paused_and_until_when() {
     let clock = ManualClock::at(at("2026-03-01T11:00:07Z"));
     let events = [event("berlin").timezone("Europe/Berlin"), event("utc")];
     let schedule = server(MemoryMutex::with_clock(&clock), events).with_clock(&clock);
-    schedule.pause(at("2026-03-01T13:30:00Z")).unwrap();
+    schedule.pause(at("2026-03-01T13:30:00Z"), "").unwrap();
     let report = schedule.run_due(noon());
     let text = report.to_string();
     let pid = std::process::id();
@@ -463,18 +600,18 @@ fn what_can_t_be_paused_says_what_to_do() {
     let mut schedule = Schedule::in_process();
     schedule.add(event("e").even_when_paused()).unwrap();
     let error = "this schedule can't be paused: say under which name it can, with `Schedule::pausable_as(..)`";
-    assert_eq!(schedule.pause(until).unwrap_err().to_string(), error);
+    assert_eq!(schedule.pause(until, "").unwrap_err().to_string(), error);
     assert_eq!(schedule.resume().unwrap_err().to_string(), error);
     assert_eq!(schedule.paused().unwrap_err().to_string(), error);
     assert!(ran(&schedule.run_due(noon()), "e").is_success());
     for (name, why) in [("", "the name is empty"), (&*"x".repeat(513), "the name has 513 characters, the limit is 512")]
     {
         let error = Schedule::in_process().pausable_as(name).unwrap_err();
-        assert_eq!(error.to_string(), format!("a schedule can't be pausable under this name: {why}"));
+        assert_eq!(error.to_string(), format!("nothing can be paused under this name: {why}"));
     }
     let schedule = server(MemoryMutex::new(), [event("e")]);
     for wrong in [at("1999-12-31T23:59:59Z"), Utc::now() + TimeDelta::days(3651)] {
-        schedule.pause(wrong).unwrap_err();
+        schedule.pause(wrong, "").unwrap_err();
         assert!(schedule.paused().unwrap().is_none(), "{wrong}");
     }
 }

@@ -25,7 +25,7 @@ struct Fleet {
     store: Arc<dyn EventMutex>,
     diary: Diary,
     ended: Arc<Mutex<BTreeSet<DateTime<Utc>>>>,
-    setting: fn(Event) -> Event,
+    setting: Arc<dyn Fn(Event) -> Event + Send + Sync>,
 }
 
 fn minute(number: i64) -> DateTime<Utc> {
@@ -40,6 +40,14 @@ fn queue_three(event: Event) -> Event {
     event.every_minute().on_overlap(Overlap::QueueAll(3))
 }
 
+fn replace(event: Event) -> Event {
+    event.every_minute().on_overlap(Overlap::Replace)
+}
+
+/// All that lets an occurrence wait.
+const POLICIES: [Overlap; 4] =
+    [Overlap::QueueOne, Overlap::QueueAll(3), Overlap::Replace, Overlap::ReplaceAfter(Duration::from_secs(30))];
+
 fn mutex() -> MutexName {
     MutexName::lease(EVENT).unwrap()
 }
@@ -53,8 +61,8 @@ fn note(occurrence: DateTime<Utc>) -> MutexName {
 }
 
 impl Fleet {
-    fn on(store: impl EventMutex + 'static, setting: fn(Event) -> Event) -> Self {
-        Self { store: Arc::new(store), diary: Diary::default(), ended: Arc::default(), setting }
+    fn on(store: impl EventMutex + 'static, setting: impl Fn(Event) -> Event + Send + Sync + 'static) -> Self {
+        Self { store: Arc::new(store), diary: Diary::default(), ended: Arc::default(), setting: Arc::new(setting) }
     }
 
     fn event(&self) -> Event {
@@ -213,44 +221,50 @@ fn nobody_overtakes_those_who_wait() {
 
 #[test]
 fn what_a_killed_server_waited_with_is_taken_over_at_the_next_tick() {
-    let fleet = Fleet::on(MemoryMutex::new(), |event| {
-        event.hourly().on_overlap(Overlap::QueueOne).within(Duration::from_secs(1800))
-    });
-    fleet.end(noon());
-    assert!(fleet.server().run_due(minute(1)).entries().is_empty(), "nobody has waited");
-    fleet.takes(&note(noon()));
-    let waiter = fleet.takes(&mutex().mark(EVENT, "waits 2026-03-01T12:00:00Z"));
-    assert!(fleet.server().run_due(minute(1)).entries().is_empty(), "somebody waits");
-    fleet.store.forget(&waiter).unwrap();
-    assert!(fleet.server().run_due(minute(31)).entries().is_empty(), "it is too late");
-    let report = fleet.server().run_due(minute(2));
-    assert!(ran(&report, EVENT).is_success());
-    assert_eq!(entry(&report, EVENT).missed_by(), Some(Duration::from_secs(120)));
-    assert!(fleet.server().run_due(minute(3)).entries().is_empty(), "it has run");
+    for policy in POLICIES {
+        let fleet = Fleet::on(MemoryMutex::new(), move |event| {
+            event.hourly().on_overlap(policy).within(Duration::from_secs(1800))
+        });
+        fleet.end(noon());
+        assert!(fleet.server().run_due(minute(1)).entries().is_empty(), "nobody has waited");
+        fleet.takes(&note(noon()));
+        let waiter = fleet.takes(&mutex().mark(EVENT, "waits 2026-03-01T12:00:00Z"));
+        assert!(fleet.server().run_due(minute(1)).entries().is_empty(), "somebody waits");
+        fleet.store.forget(&waiter).unwrap();
+        assert!(fleet.server().run_due(minute(31)).entries().is_empty(), "it is too late");
+        let report = fleet.server().run_due(minute(2));
+        assert!(ran(&report, EVENT).is_success());
+        assert_eq!(entry(&report, EVENT).missed_by(), Some(Duration::from_secs(120)));
+        assert!(fleet.server().run_due(minute(3)).entries().is_empty(), "it has run");
+    }
 }
 
 #[test]
 fn a_wait_ends_with_its_time() {
-    let clock = ManualClock::at(noon());
-    let fleet = Fleet::on(MemoryMutex::with_clock(&clock), queue_one);
-    fleet.takes(&mutex());
-    let server = fleet.server().with_clock(&clock);
-    let waits = thread::spawn(move || server.run_due(noon()));
-    fleet.waits_at(1);
-    clock.advance(Duration::from_secs(57));
-    fleet.waits_at(1);
-    assert!(!waits.is_finished());
-    clock.advance(Duration::from_secs(2));
-    let report = waits.join().unwrap();
-    assert!(matches!(skipped(&report, EVENT), SkipReason::QueuedTooLong(Some(_))), "{report}");
-    fleet.is_free(&place(1));
-    assert_eq!(fleet.diary.lines(), [""; 0]);
+    for policy in POLICIES {
+        let clock = ManualClock::at(noon());
+        let fleet = Fleet::on(MemoryMutex::with_clock(&clock), move |event| event.every_minute().on_overlap(policy));
+        fleet.takes(&mutex());
+        let server = fleet.server().with_clock(&clock);
+        let waits = thread::spawn(move || server.run_due(noon()));
+        fleet.waits_at(1);
+        clock.advance(Duration::from_secs(57));
+        fleet.waits_at(1);
+        assert!(!waits.is_finished());
+        clock.advance(Duration::from_secs(2));
+        let report = waits.join().unwrap();
+        assert!(matches!(skipped(&report, EVENT), SkipReason::QueuedTooLong(Some(_))), "{report}");
+        fleet.is_free(&place(1));
+        assert_eq!(fleet.diary.lines(), [""; 0]);
+    }
 }
 
 #[test]
 fn a_shutdown_and_a_pause_leave_what_waits_to_others() {
-    for is_shutdown in [true, false] {
-        let fleet = Fleet::on(MemoryMutex::new(), |event| queue_one(event).within(Duration::from_secs(600)));
+    for (is_shutdown, policy) in [true, false].into_iter().flat_map(|is| POLICIES.map(|policy| (is, policy))) {
+        let fleet = Fleet::on(MemoryMutex::new(), move |event| {
+            event.every_minute().on_overlap(policy).within(Duration::from_secs(600))
+        });
         let run = fleet.takes(&mutex());
         let shutdown = Shutdown::new();
         let server = fleet.server().with_shutdown(&shutdown).pausable_as("shop").unwrap();
@@ -260,7 +274,7 @@ fn a_shutdown_and_a_pause_leave_what_waits_to_others() {
         if is_shutdown {
             shutdown.trigger();
         } else {
-            other.pause(Utc::now() + TimeDelta::minutes(1)).unwrap();
+            other.pause(Utc::now() + TimeDelta::minutes(1), "").unwrap();
         }
         let report = waits.join().unwrap();
         let reason = skipped(&report, EVENT);
@@ -280,26 +294,28 @@ fn a_shutdown_and_a_pause_leave_what_waits_to_others() {
 
 #[test]
 fn what_waits_goes_on_to_wait_while_its_store_is_out() {
-    let is_out = Arc::new(AtomicBool::new(false));
-    let out = Arc::clone(&is_out);
-    let store = Scripted::default().before(move |call| {
-        let asks_for_the_run = call.is("admit") && call.names == [mutex()];
-        if out.load(Ordering::SeqCst) && asks_for_the_run { call.times_out() } else { Ok(()) }
-    });
-    let fleet = Fleet::on(store.clone(), queue_one);
-    let first = fleet.ticks(minute(0));
-    fleet.has_noted("start 0");
-    let waits = fleet.ticks(minute(1));
-    fleet.waits_at(1);
-    is_out.store(true, Ordering::SeqCst);
-    fleet.end(minute(0));
-    fleet.end(minute(1));
-    assert!(ran(&first.join().unwrap(), EVENT).is_success());
-    let asked = store.calls();
-    until(|| store.calls() > asked + 1).unwrap();
-    assert_eq!(fleet.diary.lines(), ["start 0", "end 0"]);
-    is_out.store(false, Ordering::SeqCst);
-    assert!(ran(&waits.join().unwrap(), EVENT).is_success());
+    for policy in POLICIES {
+        let is_out = Arc::new(AtomicBool::new(false));
+        let out = Arc::clone(&is_out);
+        let store = Scripted::default().before(move |call| {
+            let asks_for_the_run = call.is("admit") && call.names == [mutex()];
+            if out.load(Ordering::SeqCst) && asks_for_the_run { call.times_out() } else { Ok(()) }
+        });
+        let fleet = Fleet::on(store.clone(), move |event| event.every_minute().on_overlap(policy));
+        let first = fleet.ticks(minute(0));
+        fleet.has_noted("start 0");
+        let waits = fleet.ticks(minute(1));
+        fleet.waits_at(1);
+        is_out.store(true, Ordering::SeqCst);
+        fleet.end(minute(0));
+        fleet.end(minute(1));
+        assert!(ran(&first.join().unwrap(), EVENT).is_success());
+        let asked = store.calls();
+        until(|| store.calls() > asked + 1).unwrap();
+        assert_eq!(fleet.diary.lines(), ["start 0", "end 0"]);
+        is_out.store(false, Ordering::SeqCst);
+        assert!(ran(&waits.join().unwrap(), EVENT).is_success());
+    }
 }
 
 #[test]
@@ -319,10 +335,12 @@ fn what_waits_delays_no_other_event() {
 
 #[test]
 fn by_hand_nothing_waits() {
-    let fleet = Fleet::on(MemoryMutex::new(), queue_one);
-    fleet.takes(&mutex());
-    let entry = fleet.server().run(EVENT, minute(0)).unwrap();
-    assert!(matches!(entry.verdict(), Verdict::Skipped(SkipReason::Overlapping(Some(_)))), "{entry}");
+    for policy in POLICIES {
+        let fleet = Fleet::on(MemoryMutex::new(), move |event| event.every_minute().on_overlap(policy));
+        fleet.takes(&mutex());
+        let entry = fleet.server().run(EVENT, minute(0)).unwrap();
+        assert!(matches!(entry.verdict(), Verdict::Skipped(SkipReason::Overlapping(Some(_)))), "{entry}");
+    }
 }
 
 #[test]
@@ -355,59 +373,66 @@ fn a_queue_that_can_not_be_is_refused() {
 
 #[test]
 fn what_waits_starts_when_the_lease_of_a_killed_server_has_ended() {
-    let clock = ManualClock::at(noon());
-    let fleet = Fleet::on(MemoryMutex::with_clock(&clock), queue_one);
-    let term = Term::new(Duration::from_secs(30)).unwrap();
-    fleet.store.create(&LeaseRequest::new(mutex(), term, &fleet.store.clock())).unwrap().expect("it is free");
-    fleet.end(noon());
-    let server = fleet.server().with_clock(&clock);
-    let waits = thread::spawn(move || server.run_due(noon()));
-    fleet.waits_at(1);
-    for _ in 0..29 {
-        clock.advance(Duration::from_secs(1));
+    for policy in POLICIES {
+        let clock = ManualClock::at(noon());
+        let fleet = Fleet::on(MemoryMutex::with_clock(&clock), move |event| event.every_minute().on_overlap(policy));
+        let term = Term::new(Duration::from_secs(30)).unwrap();
+        fleet.store.create(&LeaseRequest::new(mutex(), term, &fleet.store.clock())).unwrap().expect("it is free");
+        fleet.end(noon());
+        let server = fleet.server().with_clock(&clock);
+        let waits = thread::spawn(move || server.run_due(noon()));
+        fleet.waits_at(1);
+        for _ in 0..29 {
+            clock.advance(Duration::from_secs(1));
+        }
+        assert_eq!(fleet.diary.lines(), [""; 0]);
+        clock.advance(Duration::from_secs(3));
+        assert!(ran(&waits.join().unwrap(), EVENT).is_success());
     }
-    assert_eq!(fleet.diary.lines(), [""; 0]);
-    clock.advance(Duration::from_secs(3));
-    assert!(ran(&waits.join().unwrap(), EVENT).is_success());
 }
 
 #[test]
 fn a_period_that_is_used_up_is_not_waited_for_in_vain() {
-    let fleet = Fleet::on(MemoryMutex::new(), |event| queue_one(event).once_per(Period::Hour));
-    let first = fleet.ticks(minute(0));
-    fleet.has_noted("start 0");
-    let second = fleet.ticks(minute(1)).join().unwrap();
-    assert!(matches!(skipped(&second, EVENT), SkipReason::RanElsewhere(Some(_))), "{second}");
-    fleet.end(minute(0));
-    assert!(ran(&first.join().unwrap(), EVENT).is_success());
-    // Somebody else's run of the mutex, in a period that is still to be had.
-    let run = fleet.takes(&mutex());
-    let waits = fleet.ticks(minute(60));
-    fleet.waits_at(1);
-    fleet.takes(&mutex().permit(EVENT, "hour@2026-03-01T13:00:00+00:00"));
-    fleet.store.forget(&run).unwrap();
-    let report = waits.join().unwrap();
-    assert!(matches!(skipped(&report, EVENT), SkipReason::RanElsewhere(Some(_))), "{report}");
+    for policy in POLICIES {
+        let fleet =
+            Fleet::on(MemoryMutex::new(), move |event| event.every_minute().on_overlap(policy).once_per(Period::Hour));
+        let first = fleet.ticks(minute(0));
+        fleet.has_noted("start 0");
+        let second = fleet.ticks(minute(1)).join().unwrap();
+        assert!(matches!(skipped(&second, EVENT), SkipReason::RanElsewhere(Some(_))), "{second}");
+        fleet.end(minute(0));
+        assert!(ran(&first.join().unwrap(), EVENT).is_success());
+        // Somebody else's run of the mutex, in a period that is still to be had.
+        let run = fleet.takes(&mutex());
+        let waits = fleet.ticks(minute(60));
+        fleet.waits_at(1);
+        fleet.takes(&mutex().permit(EVENT, "hour@2026-03-01T13:00:00+00:00"));
+        fleet.store.forget(&run).unwrap();
+        let report = waits.join().unwrap();
+        assert!(matches!(skipped(&report, EVENT), SkipReason::RanElsewhere(Some(_))), "{report}");
+    }
 }
 
 #[test]
 fn what_waits_is_not_missed() {
-    let fleet = Fleet::on(MemoryMutex::new(), |event| {
-        event.hourly().on_overlap(Overlap::QueueOne).catch_up(Duration::from_secs(1800))
-    });
-    fleet.end(noon());
-    fleet.end(minute(-60));
-    assert!(
-        ran(&fleet.ticks(minute(-60)).join().unwrap(), EVENT).is_success(),
-        "the store knows the event from here on"
-    );
-    let run = fleet.takes(&mutex());
-    let waits = fleet.ticks(noon());
-    fleet.waits_at(1);
-    assert!(fleet.server().run_due(minute(5)).entries().is_empty(), "somebody waits with it");
-    fleet.store.forget(&run).unwrap();
-    assert!(ran(&waits.join().unwrap(), EVENT).is_success());
-    assert!(fleet.server().run_due(minute(6)).entries().is_empty(), "it has run");
+    for policy in POLICIES {
+        let fleet = Fleet::on(MemoryMutex::new(), move |event| {
+            event.hourly().on_overlap(policy).catch_up(Duration::from_secs(1800))
+        });
+        fleet.end(noon());
+        fleet.end(minute(-60));
+        assert!(
+            ran(&fleet.ticks(minute(-60)).join().unwrap(), EVENT).is_success(),
+            "the store knows the event from here on"
+        );
+        let run = fleet.takes(&mutex());
+        let waits = fleet.ticks(noon());
+        fleet.waits_at(1);
+        assert!(fleet.server().run_due(minute(5)).entries().is_empty(), "somebody waits with it");
+        fleet.store.forget(&run).unwrap();
+        assert!(ran(&waits.join().unwrap(), EVENT).is_success());
+        assert!(fleet.server().run_due(minute(6)).entries().is_empty(), "it has run");
+    }
 }
 
 #[test]

@@ -265,8 +265,8 @@ fn what_is_said_twice_is_not_lost_silently() {
         let said = format!("event `e`: `{word}(..)` is called twice with different values: remove one of the two");
         is_refused(event, &said);
     }
-    let said = "event `e`: it has a `without_overlapping()`, whose lease is renewed, and a `without_overlapping_for(..)`, \
-                whose lease is not: leave one of the two out";
+    let said = "event `e`: it has a `without_overlapping()` or an `at_most(..)`, whose lease is renewed, and a \
+                `without_overlapping_for(..)`, whose lease is not: leave one of the two out";
     is_refused(daily().without_overlapping_for(HOUR).without_overlapping(), said);
     is_refused(daily().without_overlapping().without_overlapping_for(HOUR).lease_term(HOUR), said);
     // What events have in common may be said again.

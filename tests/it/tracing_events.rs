@@ -177,6 +177,8 @@ fn tell_what_needs_no_thread() {
     for name in ["a", "b"] {
         schedule.add(event(name).without_overlapping().in_background()).unwrap();
     }
+    let replaceable = event("r").without_overlapping().on_overlap(soloist::Overlap::Replace);
+    schedule.add(replaceable).unwrap();
     assert!(!schedule.run_due(noon()).is_failure());
     tell_of_a_holder_from_the_future();
     let shutdown = Shutdown::new();
@@ -307,8 +309,10 @@ fn tell_what_needs_threads(listener: &Listener) {
     tell_of_a_queue();
     tell_of_what_was_missed();
     let paused = Schedule::in_process().pausable_as("shop").unwrap();
-    paused.pause(chrono::Utc::now() + HOUR).unwrap();
+    paused.pause(chrono::Utc::now() + HOUR, "").unwrap();
     assert!(paused.resume().unwrap());
+    paused.pause_event("any", chrono::Utc::now() + HOUR, "a reason").unwrap();
+    assert!(paused.resume_event("any").unwrap());
     let deaf = Arc::new(deaf(MemoryMutex::new()));
     drop(LeaseGuard::acquire_for(&deaf, MutexName::lease("g").unwrap(), Term::MAX).unwrap().expect("nobody holds it"));
 }

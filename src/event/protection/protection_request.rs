@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::overlap::{MOST_PLACES, Overlap, Queue, WAITS};
-use super::{CATCH_UP_WINDOWS, Claim, LeaseTerms, Protection, SLOTS, slots};
+use super::{CATCH_UP_WINDOWS, Claim, LeaseTerms, Protection, SLOTS};
 use crate::event::add_error::AddErrorKind;
 use crate::event::outage_policy::OutagePolicy;
 use crate::lease::name::MutexName;
@@ -54,7 +54,7 @@ impl ProtectionRequest {
         if self.at_most.is_some() && queue.as_ref().is_some_and(|queue| queue.patience.is_some()) {
             return Err(AddErrorKind::ReplaceOfOneOfMany);
         }
-        let slots = self.at_most.map_or_else(Vec::new, |count| slots(&mutex, count));
+        let slots = self.at_most.map_or_else(Vec::new, |count| (0..count).map(|number| mutex.slot(number)).collect());
         let on_outage = self.on_outage.unwrap_or_default();
         let claim = match self.once_per {
             Some(period) => {

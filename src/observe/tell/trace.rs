@@ -14,9 +14,10 @@ use tracing::{Dispatch, Span};
 
 use crate::base::escape::{Chain, Named, OneLine};
 use crate::base::{catch_panic::contain, process_id};
-use crate::lease::{holder::Holder, holder::this_host, token::FencingToken};
+use crate::lease::{holder::Holder, holder::this_host, name::MutexName, token::FencingToken};
 use crate::observe::notice::{Notice, ThreadFor};
 use crate::observe::outcome::{Ended, RunOutcome, hook_failure::HookFailure};
+use crate::observe::paused::EVENT_PAUSED;
 use crate::observe::{cancel::CancelReason, fault::Fault, run_id::RunId, skip_reason::SkipReason};
 use crate::time::clock::shown::Rfc3339;
 
@@ -119,8 +120,14 @@ fn trace_rest(notice: &Notice<'_>) {
                 );
             });
         }
-        Notice::Paused { schedule, until, scope } => event!(info, schedule, until = %Rfc3339(until), ?scope, "paused"),
-        Notice::Resumed { schedule } => event!(info, schedule, "resumed"),
+        Notice::Paused { mark, until, why, scope } => {
+            let (schedule, event) = paused(mark);
+            event!(info, schedule, event, until = %Rfc3339(until), why, ?scope, "paused");
+        }
+        Notice::Resumed { mark } => {
+            let (schedule, event) = paused(mark);
+            event!(info, schedule, event, "resumed");
+        }
         Notice::ClockSetBack { by_s, begins_anew: true } => {
             event!(warn, by_s, "clock set back: beginning anew");
             line!("the clock was set back by {by_s} s: the schedule begins anew");
@@ -153,6 +160,7 @@ fn trace_rest(notice: &Notice<'_>) {
                 ThreadFor::Tick => ("a tick", "the next ones wait for it"),
                 ThreadFor::BackgroundEvents => ("background events", "they run on fewer"),
                 ThreadFor::Renewals => ("renewals", "leases end with their terms"),
+                ThreadFor::Replacements => ("replacements", "runs are not told to stop"),
                 #[cfg(feature = "tokio")]
                 ThreadFor::Call => ("a call", "the runtime waits for it"),
             };
@@ -195,6 +203,12 @@ fn trace_skip(reason: &SkipReason) {
         }
         _ => skip!(info, "skipped"),
     }
+}
+
+/// The schedule or the event that is paused by this mark.
+fn paused(mark: &MutexName) -> (Option<&str>, Option<&str>) {
+    let name = mark.event();
+    if mark.marked() == Some(EVENT_PAUSED) { (None, name) } else { (name, None) }
 }
 
 fn trace_run(outcome: &RunOutcome) {

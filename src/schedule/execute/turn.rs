@@ -35,7 +35,7 @@ use crate::event::protection::overlap::{self, Queue};
 use crate::hold::guard::LeaseGuard;
 use crate::lease::request::{Lease, LeaseRequest};
 use crate::lease::term::{Renewal, Term};
-use crate::lease::{holder::Holder, name::MutexName, token::FencingToken};
+use crate::lease::{holder::Holder, name::MutexName, owner::Owner, token::FencingToken};
 use crate::observe::notice::Notice;
 use crate::observe::skip_reason::SkipReason;
 use crate::observe::tell::tell;
@@ -45,6 +45,7 @@ use crate::schedule::report::Entry;
 use crate::schedule::shutdown::Shutdown;
 use crate::store::event_mutex::admission::{Admission, Admitted, Grant};
 use crate::store::event_mutex::batch::Batch;
+use crate::store::event_mutex::held::Held;
 use crate::time::clock::{about_a_second, moment::Moment, wall_plus};
 
 /// How much longer than anybody waits a mark is kept that outlives its waiter, for servers whose clocks differ.
@@ -81,6 +82,20 @@ struct QueuePlace {
     mark: LeaseGuard,
     /// That of its occurrence.
     waiter: LeaseGuard,
+    /// Who held the places that were left for this one, which may not be free yet.
+    left: Vec<Owner>,
+    /// The last run that it asked to stop.
+    cancelled: Option<FencingToken>,
+}
+
+impl QueuePlace {
+    /// Why it gets nothing while a place behind it is held.
+    fn stands_before(&self, behind: Held) -> SkipReason {
+        match behind.into_holder() {
+            Some(own) if self.left.contains(&own.owner()) => SkipReason::Overlapping(None),
+            holder => SkipReason::Replaced(holder),
+        }
+    }
 }
 
 impl<'p, 'a> QueuedRun<'p, 'a> {
@@ -96,8 +111,7 @@ impl<'p, 'a> QueuedRun<'p, 'a> {
     fn wait(&self) -> Result<AdmittedRun<'a>, SkipReason> {
         let waiting = self.shutdown.waiting(self.planned.clock);
         let mut place = self.join()?;
-        let (mut is_told, mut cancelled) = (false, None);
-        let mut why = SkipReason::QueuedTooLong(None);
+        let (mut is_told, mut why) = (false, SkipReason::QueuedTooLong(None));
         loop {
             let now = self.planned.clock.moment();
             if now >= self.until {
@@ -107,14 +121,11 @@ impl<'p, 'a> QueuedRun<'p, 'a> {
                 drop(place);
                 place = self.join()?;
             }
-            match self.move_up(&mut place).and_then(|()| self.ask_for_the_run(&place)) {
-                Err(SkipReason::Overlapping(holder)) => {
-                    if self.queue.patience.is_some() && place.number == 0 {
-                        self.cancel_run(holder.as_ref(), &mut cancelled)?;
-                    }
-                    why = SkipReason::QueuedTooLong(holder);
+            match self.move_up(&mut place).and_then(|()| self.ask_for_the_run(&mut place)) {
+                Err(SkipReason::Overlapping(holder)) => why = SkipReason::QueuedTooLong(holder),
+                Err(SkipReason::StoreUnavailable(error)) if !error.is_unsupported() => {
+                    why = SkipReason::StoreUnavailable(error);
                 }
-                Err(out @ SkipReason::StoreUnavailable(_)) => why = out,
                 Err(replaced @ SkipReason::Replaced(_)) => {
                     self.settle();
                     return Err(replaced);
@@ -152,7 +163,7 @@ impl<'p, 'a> QueuedRun<'p, 'a> {
             Err(error) => return Err(SkipReason::StoreUnavailable(error)),
         };
         let (mark, waiter) = (self.hold(lease), self.hold(claim));
-        let place = QueuePlace { number, mark: mark?, waiter: waiter? };
+        let place = QueuePlace { number, mark: mark?, waiter: waiter?, left: Vec::new(), cancelled: None };
         // Should it fail, nobody takes the occurrence over if this process dies.
         let note = overlap::note(mutex, &event.name, occurrence);
         let note = LeaseRequest::new(note, self.term_of_notes(), clock);
@@ -193,9 +204,11 @@ impl<'p, 'a> QueuedRun<'p, 'a> {
             let admission = self.behind(place).iter().cloned().fold(Admission::lease_only(before), Admission::unless);
             match admission.ask(&*store.mutex).map_err(SkipReason::StoreUnavailable)? {
                 Admitted::Granted(grant) => {
-                    place.mark = self.hold(grant.lease).map_err(|_| SkipReason::Overlapping(None))?;
+                    let mark = self.hold(grant.lease).map_err(|_| SkipReason::Overlapping(None))?;
+                    place.left.push(place.mark.lease().owner());
+                    place.mark = mark;
                 }
-                Admitted::Excluded(behind) => return Err(SkipReason::Replaced(behind.into_holder())),
+                Admitted::Excluded(behind) => return Err(place.stands_before(behind)),
                 Admitted::LeaseTaken(holder) | Admitted::ClaimTaken(holder) => {
                     return Err(SkipReason::Overlapping(holder));
                 }
@@ -212,27 +225,33 @@ impl<'p, 'a> QueuedRun<'p, 'a> {
 
     /// Asks for lease and claim. Without an answer it does not run, whatever its outage policy is: what it waits for may be at
     /// work.
-    fn ask_for_the_run(&self, place: &QueuePlace) -> Result<AdmittedRun<'a>, SkipReason> {
+    fn ask_for_the_run(&self, place: &mut QueuePlace) -> Result<AdmittedRun<'a>, SkipReason> {
         let PlannedRun { store, context, clock, .. } = self.planned;
         let (mut batch, mut unused) = (Batch::new(), Batch::new());
         gate::ask_unless(self.planned, self.behind(place), &mut batch)?;
         batch.ask(&*store.mutex);
         let answer = gate::take_answer(self.planned, &mut batch, 0).map_err(SkipReason::StoreUnavailable)?;
-        if let Admitted::Excluded(behind) = &answer
-            && self.queue.places.contains(behind.name())
-        {
-            return Err(SkipReason::Replaced(behind.holder().cloned()));
-        }
+        let answer = match answer {
+            Admitted::Excluded(behind) if self.queue.places.contains(behind.name()) => {
+                return Err(place.stands_before(behind));
+            }
+            answer => answer,
+        };
         let decision = gate::decide(self.planned, Ok(answer), &mut unused);
         if !unused.is_empty() {
             context.outages.carry_out(store, clock, &mut unused);
             unused.log_releases();
         }
+        if let Err(SkipReason::Overlapping(run)) = &decision
+            && self.queue.patience.is_some()
+        {
+            self.cancel_run(run.as_ref(), place)?;
+        }
         decision
     }
 
     /// Asks the run that is in the way to stop, once. Since nobody had the claim, it is not a run of this occurrence.
-    fn cancel_run(&self, run: Option<&Holder>, cancelled: &mut Option<FencingToken>) -> Result<(), SkipReason> {
+    fn cancel_run(&self, run: Option<&Holder>, place: &mut QueuePlace) -> Result<(), SkipReason> {
         let PlannedRun { event, clock, store, .. } = self.planned;
         let unknown = || {
             SkipReason::StoreUnavailable(MutexError::unsupported(
@@ -240,11 +259,11 @@ impl<'p, 'a> QueuedRun<'p, 'a> {
             ))
         };
         let token = run.ok_or_else(unknown)?.token();
-        if *cancelled != Some(token) {
+        if place.cancelled != Some(token) {
             let mark = overlap::cancel(&event.protection.mutex, token);
             let mark = LeaseRequest::new(mark, self.term_of_notes(), clock);
             if Admission::claim_only(mark).ask(&*store.mutex).is_ok() {
-                *cancelled = Some(token);
+                place.cancelled = Some(token);
             }
         }
         Ok(())

@@ -1,4 +1,4 @@
-//! The check whether the schedule is paused, once for all events of a tick.
+//! The check for a pause, once for all that it stops in a tick.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -28,19 +28,24 @@ pub(crate) fn find_pause(mutex: &dyn EventMutex, mark: &MutexName) -> Result<Opt
 /// The check for a pause that the events of one tick share: the store is asked once, and again a minute later.
 pub(crate) struct PauseCheck<'a> {
     pub(crate) store: &'a Store,
-    pub(crate) mark: &'a MutexName,
+    pub(crate) mark: MutexName,
     found: Mutex<Option<(Moment, Found)>>,
 }
 
 type Found = Result<Option<Pause>, MutexError>;
 
 impl<'a> PauseCheck<'a> {
-    pub(crate) fn new(store: &'a Store, mark: &'a MutexName) -> Self {
+    pub(crate) fn new(store: &'a Store, mark: MutexName) -> Self {
         Self { store, mark, found: Mutex::default() }
     }
 
-    /// Whether an event that a pause stops may start. The first caller asks the store; the others wait for its answer.
+    /// Whether an event that a pause stops may start.
     pub(crate) fn allows_start(&self, outages: &Outages, clock: &Clock) -> Result<(), SkipReason> {
+        self.find(outages, clock)?.map_or(Ok(()), |pause| Err(SkipReason::Paused(pause.holder().cloned())))
+    }
+
+    /// The pause, if there is one. The first caller asks the store; the others wait for its answer.
+    pub(crate) fn find(&self, outages: &Outages, clock: &Clock) -> Result<Option<Pause>, SkipReason> {
         // `outages.ask` contains panics of the store, so the value is never half-changed.
         let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
         let is_fresh = |(at, _): &&(Moment, Found)| clock.moment().since(*at) < RECHECK_AFTER;
@@ -48,11 +53,7 @@ impl<'a> PauseCheck<'a> {
             Some((_, known)) => known,
             None => &found.insert((clock.moment(), self.ask_store(outages, clock))).1,
         };
-        match known {
-            Ok(None) => Ok(()),
-            Ok(Some(pause)) => Err(SkipReason::Paused(pause.holder().cloned())),
-            Err(error) => Err(SkipReason::StoreUnavailable(error.clone())),
-        }
+        known.clone().map_err(SkipReason::StoreUnavailable)
     }
 
     fn ask_store(&self, outages: &Outages, clock: &Clock) -> Found {

@@ -117,6 +117,12 @@ impl Admission {
         self.request().owner()
     }
 
+    /// What it is asked for.
+    #[cfg(feature = "redis")]
+    pub(crate) fn reason(&self) -> Option<&str> {
+        self.request().reason()
+    }
+
     fn request(&self) -> &LeaseRequest {
         let request = self.lease.as_ref().or(self.claim.as_ref());
         request.expect("an admission is made with a lease, a claim, or both")

@@ -61,8 +61,9 @@ impl Engine for RedisEngine {
             !by_slot && one.ending == next.ending && one.ending != Ending::NowIfItBegan
         };
         let releases = calls(&releases, end_together, |release| (release.name.mutex(), &[]));
+        let for_the_same = |one: &Admission, next: &Admission| !by_slot && one.reason() == next.reason();
         let admissions =
-            calls(admissions, |_, _| !by_slot, |admission| (admission.name().mutex(), admission.excluded_by()));
+            calls(admissions, for_the_same, |admission| (admission.name().mutex(), admission.excluded_by()));
         let end = |call: &&[&ReleaseRequest]| script::end(call, &self.prefix, clock, until);
         let admit = |call: &&[&Admission]| script::admit(call, by_slot, &self.prefix, clock, until);
         let commands: Vec<Cmd> = releases.iter().map(end).chain(admissions.iter().map(admit)).collect();

@@ -94,7 +94,7 @@ pub(super) fn ended(answer: Value, names: usize, asked_before: Option<Duration>)
     Ok(ended)
 }
 
-/// A call that decides on all of these, no two of one mutex, and each of one owner. Where the server takes the keys of one
+/// A call that decides on all of these, no two of one mutex, each of one owner, and all for the same reason. Where the server takes the keys of one
 /// slot at a time, there is one of them.
 pub(super) fn admit(
     admissions: &[&Admission],
@@ -116,7 +116,7 @@ pub(super) fn admit(
     });
     let mut call = ADMIT.call(iter::once(token_key).chain(names.map(|name| prefix.key(name))));
     let now = write_window(&mut call, clock, until);
-    call.arg(held_since(now)).arg(TOKEN_KEPT_MS);
+    call.arg(held_since(now, admissions[0].reason())).arg(TOKEN_KEPT_MS);
     let mut before = String::new();
     for (at, admission) in admissions.iter().enumerate() {
         let ms = |request: Option<&LeaseRequest>| request.map_or(0, |request| millis(request.term()));

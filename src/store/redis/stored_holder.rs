@@ -5,15 +5,16 @@ use std::time::Duration;
 use chrono::{DateTime, SecondsFormat, Utc};
 
 use crate::base::{escape::Quoted, process_id};
-use crate::lease::holder::{Holder, this_host};
+use crate::lease::holder::{Holder, host_and_reason, this_host};
 use crate::lease::{term::Term, token::FencingToken};
 use crate::store::remote::server_clock::instant;
 use crate::time::clock::wall_plus;
 
-/// What an entry of ours says behind its owner, its token and its term; it holds since this time of the server's.
-pub(super) fn held_since(since: DateTime<Utc>) -> String {
+/// What an entry of ours says behind its owner, its token and its term; it holds since this time of the server's, for this
+/// reason.
+pub(super) fn held_since(since: DateTime<Utc>, reason: Option<&str>) -> String {
     let since = since.to_rfc3339_opts(SecondsFormat::Millis, true);
-    format!(" since={since} pid={} host={}", process_id::current(), this_host())
+    format!(" since={since} pid={} host={}", process_id::current(), host_and_reason(&this_host(), reason))
 }
 
 /// Who holds what an entry stands for, and how long from `now` on by what the server says is left of it; or why the entry
@@ -52,7 +53,7 @@ mod tests {
     fn an_entry_is_read_back_and_nothing_else_is() {
         let now = DateTime::from_timestamp(1_772_366_400, 0).unwrap();
         let owner = Owner::unique();
-        let entry = format!("{owner} token=17 term=2000{}", held_since(now));
+        let entry = format!("{owner} token=17 term=2000{}", held_since(now, None));
         let holder_of = |entry: &str| holder(entry.as_bytes(), 1_500, now).ok();
         let read = holder_of(&entry).unwrap();
         assert_eq!((read.owner(), read.token().get(), read.since()), (owner, 17, now));
@@ -69,7 +70,7 @@ mod tests {
         let now = DateTime::from_timestamp(1_772_366_400, 0).unwrap();
         let since = now - Duration::from_secs(5);
         let held_for = |token: i64| {
-            held_for(format!("{} token={token} term=9{}", Owner::unique(), held_since(since)).as_bytes(), now)
+            held_for(format!("{} token={token} term=9{}", Owner::unique(), held_since(since, None)).as_bytes(), now)
         };
         assert_eq!(held_for(now.timestamp_micros() - 7_000_001), Some(Duration::from_micros(7_000_001)));
         assert_eq!(held_for(now.timestamp_micros() + 1), Some(Duration::from_secs(5)));

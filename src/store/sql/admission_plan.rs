@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::row_key::{RowKey, plain};
 use super::snapshot::{MutexRow, Snapshot};
 use super::statements::{Statements, list};
-use crate::lease::holder::{Holder, this_host};
+use crate::lease::holder::{Holder, host_and_reason, this_host};
 use crate::lease::request::{Lease, LeaseRequest};
 use crate::store::event_mutex::admission::{Admission, Admitted};
 use crate::store::event_mutex::held::Held;
@@ -22,6 +22,8 @@ pub(super) struct AdmissionPlan {
     pub(super) decisions: Vec<Decision>,
     /// What is written, in the order of the names. Nothing if nobody is granted what is not theirs already.
     pub(super) rows: BTreeMap<RowKey, Lease>,
+    /// Why those are wanted that were asked for with a reason.
+    reasons: BTreeMap<RowKey, String>,
     /// The names that exclude what is written, which nobody may have taken by then.
     excluding: BTreeSet<RowKey>,
 }
@@ -63,13 +65,18 @@ impl AdmissionPlan {
             }
         }
         self.excluding.extend(excluding);
+        let reason = |(request, key): &(&LeaseRequest, RowKey)| Some((key.clone(), request.reason()?.to_owned()));
+        self.reasons.extend(asked.iter().filter_map(reason));
         self.rows.extend(asked.into_iter().map(|(request, key)| (key, request.granted(look.next))));
         Ok(Admitted::Granted(admission.granted(look.next)))
     }
 
     /// The statements that write it, unless the server's time is past `until` by then, or before that of the look.
     pub(super) fn statements(&self, statements: &Statements, look: &Snapshot, until: Moment) -> String {
-        let host = plain(&this_host(), LONGEST_HOST);
+        let host = |key: &RowKey| {
+            let reason = self.reasons.get(key).map(String::as_str);
+            plain(&host_and_reason(&this_host(), reason), LONGEST_HOST)
+        };
         let rows: Vec<String> = self
             .rows
             .iter()
@@ -78,7 +85,7 @@ impl AdmissionPlan {
                     ("name", key),
                     ("owner", &lease.owner()),
                     ("token", &look.next),
-                    ("host", &host),
+                    ("host", &host(key)),
                     ("pid", &lease.owner().pid()),
                     ("micros", &lease.term().get().as_micros()),
                 ])

@@ -3,6 +3,8 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
+use percent_encoding::percent_decode_str;
+
 use super::row_key::RowKey;
 use super::statements::TextRow;
 use crate::base::escape::Quoted;
@@ -103,7 +105,8 @@ impl MutexRow {
         let foreign =
             |_| format!("{name} has the owner {} in the table, which is none of ours", Quoted::new(&self.owner));
         let owner = self.owner.parse().map_err(foreign)?;
-        let holder = Holder::new(owner, self.token, &*self.host, instant(self.since), instant(self.until));
+        let host = percent_decode_str(&self.host).decode_utf8_lossy();
+        let holder = Holder::new(owner, self.token, host, instant(self.since), instant(self.until));
         Ok(holder.seen_at(instant(now)))
     }
 }

@@ -103,5 +103,7 @@ fn starts_late(case: &Case<'_>, before: &Run<'_>, run: &Run<'_>) -> bool {
     }
     let was_stopped = || case.assaults(run.life.pid, run.since, run.start).any(|fault| fault.kind == Kind::Stopped);
     let was_taken = || case.was_emptied(run.since, run.start) || case.was_broken(run.event, run.since, run.start);
-    !case.has_lease() || (was_stopped() || was_taken()) && run.told
+    // Who was killed was told nothing.
+    let was_told = run.told || !run.ended && run.life.was_killed();
+    !case.has_lease() || (was_stopped() || was_taken()) && was_told
 }

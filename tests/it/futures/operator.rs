@@ -100,10 +100,16 @@ fn an_operator_pauses_and_frees() {
     let _guard =
         soloist::LeaseGuard::acquire(&store, name.clone(), soloist::Term::DEFAULT).unwrap().expect("it is free");
     runtime.block_on(async {
-        operator.pause(chrono::Utc::now() + chrono::TimeDelta::hours(1)).await.unwrap();
+        operator.pause(chrono::Utc::now() + chrono::TimeDelta::hours(1), "").await.unwrap();
         assert!(operator.paused().await.unwrap().is_some());
         assert!(operator.resume().await.unwrap());
         assert!(operator.paused().await.unwrap().is_none());
+        operator.pause_event("any", chrono::Utc::now() + chrono::TimeDelta::hours(1), "why not").await.unwrap();
+        assert_eq!(
+            operator.paused_event("any").await.unwrap().and_then(|pause| Some(pause.why()?.to_owned())).unwrap(),
+            "why not"
+        );
+        assert!(operator.resume_event("any").await.unwrap());
         assert_eq!(operator.held(Names::Exactly(&name)).await.unwrap().len(), 1);
         assert!(operator.break_lease(&name).await.unwrap().is_freed());
         assert!(operator.held(Names::LeasesWithPrefix("")).await.unwrap().is_empty());

@@ -4,22 +4,18 @@ use soloist::{CancelReason, MemoryMutex, RunOutcome};
 
 use super::*;
 
-fn replace(event: Event) -> Event {
-    event.every_minute().on_overlap(Overlap::Replace)
-}
-
 /// Its tasks end only when they are asked to, and note that they were told to stop.
 struct Stubborn(Fleet);
 
 impl Stubborn {
-    fn on(store: impl EventMutex + 'static, setting: fn(Event) -> Event) -> Self {
+    fn on(store: impl EventMutex + 'static, setting: impl Fn(Event) -> Event + Send + Sync + 'static) -> Self {
         Self(Fleet::on(store, setting))
     }
 
     fn server(&self) -> Schedule {
         let fleet = self.0.clone();
         let mut schedule = Schedule::new(Arc::clone(&fleet.store));
-        let setting = fleet.setting;
+        let setting = Arc::clone(&fleet.setting);
         let task = move |run: &Run| -> TaskOutcome {
             let minutes = (run.occurrence() - noon()).num_minutes();
             fleet.diary.note(format!("start {minutes}"));
@@ -164,6 +160,22 @@ fn of_those_who_wait_the_latest_runs() {
     assert!(ran(&first.join().unwrap(), EVENT).is_success());
     let late = fleet.ticks(minute(2)).join().unwrap();
     assert!(matches!(skipped(&late, EVENT), SkipReason::RanElsewhere(Some(_))), "nobody comes with it: {late}");
+}
+
+#[test]
+fn who_moves_up_is_not_replaced_by_the_place_that_it_left() {
+    let store = Scripted::default().before(|call| {
+        let leaves_a_place = call.is("release") && call.names.iter().any(|name| name.to_string().contains("queue"));
+        if leaves_a_place { call.times_out() } else { Ok(()) }
+    });
+    let fleet =
+        Fleet::on(store, |event| replace(event).lease_term(Duration::from_secs(1)).within(Duration::from_secs(600)));
+    let run = fleet.takes(&mutex());
+    fleet.end(minute(0));
+    let waits = fleet.ticks(minute(0));
+    fleet.waits_at(1);
+    fleet.store.forget(&run).unwrap();
+    assert!(ran(&waits.join().unwrap(), EVENT).is_success(), "when the other places have ended");
 }
 
 #[test]

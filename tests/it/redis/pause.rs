@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use soloist::EventMutex;
 
-use crate::pause::{calls_at_once_replace_one_another_on, everybody_minds_a_pause_on};
+use crate::pause::{
+    calls_at_once_replace_one_another_on, everybody_minds_a_pause_on, everybody_minds_the_pause_of_an_event_on,
+};
 use crate::servers::redis::Redis;
 
 fn open() -> Arc<dyn EventMutex> {
@@ -14,6 +16,7 @@ fn open() -> Arc<dyn EventMutex> {
 #[test]
 fn a_pause_is_the_fleets() {
     everybody_minds_a_pause_on(&open, "pause: fleet");
+    everybody_minds_the_pause_of_an_event_on(&open, "pause: fleet");
     assert_eq!(Redis::shared().ask(&["EXISTS", "soloist:mark:{pause:%20fleet}:paused"]).number(), 0, "it has ended");
 }
 

@@ -5,13 +5,16 @@ use std::sync::Arc;
 use soloist::EventMutex;
 
 use super::{SqlServer, on_both};
-use crate::pause::{calls_at_once_replace_one_another_on, everybody_minds_a_pause_on};
+use crate::pause::{
+    calls_at_once_replace_one_another_on, everybody_minds_a_pause_on, everybody_minds_the_pause_of_an_event_on,
+};
 
 on_both!(a_pause_is_the_fleets, calls_at_once_replace_one_another);
 
 fn a_pause_is_the_fleets<S: SqlServer>() {
     let open = || -> Arc<dyn EventMutex> { Arc::new(S::shared().mutex()) };
     everybody_minds_a_pause_on(&open, "pause: fleet");
+    everybody_minds_the_pause_of_an_event_on(&open, "pause: fleet");
 }
 
 fn calls_at_once_replace_one_another<S: SqlServer>() {

@@ -38,7 +38,7 @@ const MOST_CALLS: usize = 16;
 /// let schedule = Schedule::in_process().pausable_as("shop")?;
 /// let operator = schedule.operator().within(Duration::from_secs(1));
 ///
-/// operator.pause(chrono::Utc::now() + chrono::TimeDelta::hours(1)).await?;
+/// operator.pause(chrono::Utc::now() + chrono::TimeDelta::hours(1), "the orders are migrated").await?;
 /// assert!(operator.paused().await?.is_some());
 /// assert!(operator.resume().await?);
 ///
@@ -95,8 +95,9 @@ impl Operator {
     /// # Errors
     ///
     /// Those of [`Schedule::pause`], or the store did not answer in time.
-    pub async fn pause(&self, until: DateTime<Utc>) -> Result<(), PauseError> {
-        self.ask("pause", PauseError::Store, move |schedule| schedule.pause(until)).await
+    pub async fn pause(&self, until: DateTime<Utc>, why: &str) -> Result<(), PauseError> {
+        let why = why.to_owned();
+        self.ask("pause", PauseError::Store, move |schedule| schedule.pause(until, &why)).await
     }
 
     /// [`Schedule::resume`].
@@ -106,6 +107,36 @@ impl Operator {
     /// Those of [`Schedule::resume`], or the store did not answer in time.
     pub async fn resume(&self) -> Result<bool, PauseError> {
         self.ask("resume", PauseError::Store, Schedule::resume).await
+    }
+
+    /// [`Schedule::paused_event`].
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Schedule::paused_event`], or the store did not answer in time.
+    pub async fn paused_event(&self, event: &str) -> Result<Option<Pause>, PauseError> {
+        let event = event.to_owned();
+        self.ask("look for a pause", PauseError::Store, move |schedule| schedule.paused_event(&event)).await
+    }
+
+    /// [`Schedule::pause_event`].
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Schedule::pause_event`], or the store did not answer in time.
+    pub async fn pause_event(&self, event: &str, until: DateTime<Utc>, why: &str) -> Result<(), PauseError> {
+        let (event, why) = (event.to_owned(), why.to_owned());
+        self.ask("pause", PauseError::Store, move |schedule| schedule.pause_event(&event, until, &why)).await
+    }
+
+    /// [`Schedule::resume_event`].
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Schedule::resume_event`], or the store did not answer in time.
+    pub async fn resume_event(&self, event: &str) -> Result<bool, PauseError> {
+        let event = event.to_owned();
+        self.ask("resume", PauseError::Store, move |schedule| schedule.resume_event(&event)).await
     }
 
     /// [`EventMutex::held`] of the schedule's store.

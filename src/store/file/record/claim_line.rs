@@ -4,8 +4,9 @@ use std::ops::Range;
 
 use chrono::{DateTime, Utc};
 
-use super::sealed_block::{clipped, escaped, parse_stamp, stamp, unsealed, write_sealed};
-use crate::lease::{holder::Holder, name::MutexName, token::FencingToken};
+use super::sealed_block::{clipped, escaped, parse_stamp, stamp, unescaped, unsealed, write_sealed};
+use crate::lease::holder::{Holder, host_and_reason};
+use crate::lease::{name::MutexName, token::FencingToken};
 use crate::store::file::paths::hashed;
 
 /// One claim, in bytes.
@@ -17,8 +18,12 @@ const HASH: Range<usize> = 6..38;
 const TOKEN: Range<usize> = 45..65;
 const UNTIL: Range<usize> = 72..102;
 
-/// As long as a host's name can be; what is left of the line says what is claimed.
+/// As long as a host's name can be, and with a reason behind it; what is left of the line says what is claimed.
 const HOST_MAX: usize = 64;
+const HOST_AND_REASON_MAX: usize = 160;
+
+/// Where a reason has a space, so that its end can be told from what is behind it.
+const SPACE_IN_A_REASON: char = '\u{a0}';
 
 /// The hash of a claim's full name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,6 +87,7 @@ impl<'a> ClaimLine<'a> {
         let (owner, text) = text.split_once(" host ")?;
         let (host, _label) = text.split_once(" for ")?;
         let token = FencingToken::new(token.parse().ok()?);
+        let host = unescaped(host).unwrap_or_else(|| host.to_owned()).replace(SPACE_IN_A_REASON, " ");
         Some(Holder::new(owner.parse().ok()?, token, host, parse_stamp(since)?, parse_stamp(until)?))
     }
 }
@@ -92,6 +98,13 @@ pub(super) fn claim_line(name: &MutexName, hash: ClaimHash, holder: &Holder) -> 
         Some(occurrence) => format!("{occurrence:?}"),
         None => escaped(name.period().or(name.marked()).unwrap_or_default()),
     };
+    let host = match holder.reason() {
+        None => escaped(holder.host()),
+        reason => {
+            escaped(&host_and_reason(holder.host(), reason).replace(' ', SPACE_IN_A_REASON.encode_utf8(&mut [0; 2])))
+        }
+    };
+    let room = if holder.reason().is_none() { HOST_MAX } else { HOST_AND_REASON_MAX };
     let text = format!(
         "claim {} token {:020} until {} since {} owner {} host {} for {what} {}",
         hash.hex(),
@@ -99,7 +112,7 @@ pub(super) fn claim_line(name: &MutexName, hash: ClaimHash, holder: &Holder) -> 
         stamp(holder.until()),
         stamp(holder.since()),
         holder.owner(),
-        clipped(&escaped(holder.host()), HOST_MAX),
+        clipped(&host, room),
         escaped(name.event().unwrap_or_default()),
     );
     let mut line = [0; CLAIM_LEN];

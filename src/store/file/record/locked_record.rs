@@ -8,7 +8,8 @@ use super::claims::{ClaimSlot, Claims, Room};
 use super::name_block::{HEADER_MAX, NameCheck, check_name};
 use super::record_lock::RecordLock;
 use super::state::{KnownState, LeaseEnd, LeaseState, RecordState, STATE_LEN};
-use crate::lease::{holder::Holder, name::MutexName, owner::Owner, request::Lease, term::Term, token::FencingToken};
+use crate::lease::request::{Lease, LeaseRequest};
+use crate::lease::{holder::Holder, name::MutexName, owner::Owner, term::Term, token::FencingToken};
 use crate::store::event_mutex::admission::{Admission, Admitted, Grant};
 use crate::store::file::life_file::{LifeFile, LifeLock, is_alive, is_any_alive, noting_if_ended};
 use crate::store::file::{directory::Directory, paths::MutexPaths};
@@ -135,7 +136,8 @@ impl LockedRecord<'_> {
             life = Some(LifeLock::take(self.paths, lease.owner().pid(), spare.take())?);
         }
         let grant = admission.granted(FencingToken::after(Some(self.known.state.last), self.now));
-        let superseded = self.write_grant(&grant, room, life.as_ref())?;
+        let reason = admission.claim().and_then(LeaseRequest::reason);
+        let superseded = self.write_grant(&grant, reason, room, life.as_ref())?;
         Ok(Decided { answer: Admitted::Granted(grant), life, superseded })
     }
 
@@ -143,13 +145,14 @@ impl LockedRecord<'_> {
     fn write_grant(
         &mut self,
         grant: &Grant,
+        reason: Option<&str>,
         room: Option<Room>,
         life: Option<&LifeLock>,
     ) -> Result<Option<Owner>, FileError> {
         let mut state = RecordState { last: grant.token(), ..self.known.state.clone() };
         let mut written = None;
         if let (Some(claim), Some(room)) = (grant.claim(), room) {
-            let holder = Holder::of(claim, self.now);
+            let holder = Holder::of(claim, self.now).with_reason(reason);
             written = Some(self.claims().write(room, claim.name(), &holder)?);
             state.last_claim = grant.token();
         }

@@ -235,3 +235,22 @@ fn two_runs_in_two_slots_do_not_overlap_and_in_one_they_do() {
     of(0).fails_with("overlap");
     of(2).fails_with("it has no slot of its event, but Some(2)");
 }
+
+#[test]
+fn a_future_that_was_dropped_had_its_lease_until_its_report_says() {
+    let of = |lost: &str| {
+        let text = format!(
+            "1     0 start   0 token 1
+             2  2000 skipped 0 overlapping by 1
+             1  3000 failed  0 {lost} says cancelled;_the_lease_was_lost
+             1 60000 start   1 token 2
+             2 60005 skipped 1 ran_elsewhere by 1
+             1 60100 end     1"
+        );
+        let mut doctored = Doctored::of(Protection::Both, &text).with(Kind::Broken, 2763, 2763, Some(1));
+        doctored.0.frees_at_once = true;
+        doctored
+    };
+    of("lost 2763").passes();
+    of("lost 500").fails_with("without cause");
+}
