@@ -99,6 +99,7 @@
 //! | `postgres`, `postgres-tls` | no | `PostgresMutex`; over TLS: `?sslmode=require` |
 //! | `tokio` | no | tasks that are futures: `Event::spawn`; the loop as one: `Schedule::run_async`; async stores of your own |
 //! | `contract-tests` | no | the behaviour suite for stores of your own |
+//! | `testing` | no | `soloist::testing`: when events are due, and a store that is told what goes wrong |
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 pub mod guide;
@@ -111,6 +112,14 @@ mod observe;
 mod lease;
 mod time;
 mod base;
+
+/// For tests of a schedule of your own; the guide has [ten cases](crate::guide::testing).
+#[cfg(feature = "testing")]
+#[cfg_attr(docsrs, doc(cfg(feature = "testing")))]
+pub mod testing {
+    pub use crate::schedule::registry::due_times::{assert_due, assert_not_due, due_times};
+    pub use crate::store::memory::test_store::{RunElsewhere, TestStore};
+}
 
 pub use base::error::{BoxError, InvalidOptions, MutexError, MutexErrorKind};
 pub use event::add_error::{AddError, AddErrorKind};

@@ -9,6 +9,8 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 
+pub(crate) mod due_times;
+
 use super::execute::run_planned;
 use super::planned_run::PlannedRun;
 use super::report::{Entry, Report};

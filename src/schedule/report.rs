@@ -63,6 +63,30 @@ impl Report {
         self.entries.iter().find(|entry| entry.event() == event)
     }
 
+    /// How one event ran; `None` if it did not, or was not due.
+    ///
+    /// ```
+    /// use soloist::{Event, Schedule};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let mut schedule = Schedule::in_process();
+    /// schedule.add(Event::call("reports", |_| {}).every_minute())?;
+    /// schedule.add(Event::call("import", |_| {}).every_minute().skip(|_| true))?;
+    /// let report = schedule.run_due(chrono::Utc::now());
+    /// assert!(report.ran("reports").is_some_and(|outcome| outcome.is_success()));
+    /// assert!(report.skip("import").is_some() && report.ran("import").is_none());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn ran(&self, event: &str) -> Option<&RunOutcome> {
+        if let Verdict::Ran(outcome) = &self.entry(event)?.verdict { Some(outcome) } else { None }
+    }
+
+    /// Why one event was skipped; `None` if it ran, or was not due.
+    pub fn skip(&self, event: &str) -> Option<&SkipReason> {
+        if let Verdict::Skipped(reason) = &self.entry(event)?.verdict { Some(reason) } else { None }
+    }
+
     /// Whether anything failed: a task, a filter, a hook, a lease, or a store. A skip that follows from the event's
     /// definition is no failure.
     pub fn is_failure(&self) -> bool {

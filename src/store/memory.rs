@@ -8,6 +8,9 @@ use std::time::Duration;
 
 use chrono::DateTime;
 
+#[cfg(feature = "testing")]
+pub(crate) mod test_store;
+
 use super::event_mutex::EventMutex;
 use crate::base::error::MutexError;
 use crate::lease::holder::{Holder, this_host};

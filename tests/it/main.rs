@@ -58,6 +58,7 @@ mod servers;
 mod service_example;
 #[cfg(all(feature = "mysql", feature = "postgres"))]
 mod sql;
+mod testing_kit;
 mod tidy;
 mod shutdown;
 mod slots;

@@ -1,0 +1,206 @@
+//! When events are due, for tests of a schedule, and in the order of time.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+#[cfg(feature = "testing")]
+use std::fmt::Write;
+use std::ops::Range;
+
+use chrono::{DateTime, TimeDelta, Utc};
+#[cfg(feature = "testing")]
+use chrono::{NaiveDate, NaiveDateTime};
+
+use super::Schedule;
+#[cfg(feature = "testing")]
+use crate::time::zone::Zone;
+
+impl Schedule {
+    /// When events are due in this time, from its begin on and before its end, in the order of time; events that are due at the
+    /// same time in the order in which they were added. Windows count, filters and stores are not asked.
+    ///
+    /// ```
+    /// use soloist::{Event, Schedule};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let mut schedule = Schedule::in_process();
+    /// schedule.add(Event::call("reports", |_| {}).daily_at("06:00"))?;
+    /// schedule.add(Event::call("import", |_| {}).every_six_hours())?;
+    /// let day = "2026-03-01T00:00:00Z".parse()?.."2026-03-01T12:00:00Z".parse()?;
+    /// let due: Vec<String> = schedule.due_between(day).map(|(at, event)| format!("{} {event}", at.format("%H:%M"))).collect();
+    /// assert_eq!(due, ["00:00 import", "06:00 reports", "06:00 import"]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn due_between(&self, time: Range<DateTime<Utc>>) -> impl Iterator<Item = (DateTime<Utc>, &str)> {
+        let before = time.start.checked_sub_signed(TimeDelta::nanoseconds(1)).unwrap_or(time.start);
+        let mut times: Vec<_> = self.events.iter().map(|event| event.upcoming(before)).collect();
+        let mut next: BinaryHeap<_> =
+            times.iter_mut().enumerate().filter_map(|(event, times)| Some(Reverse((times.next()?, event)))).collect();
+        std::iter::from_fn(move || {
+            let Reverse((at, event)) = next.pop().filter(|Reverse((at, _))| *at < time.end)?;
+            next.extend(times[event].next().map(|later| Reverse((later, event))));
+            Some((at, &*self.events[event].name))
+        })
+    }
+}
+
+/// How far a clock on a wall can be from UTC, and some more.
+#[cfg(feature = "testing")]
+const MOST_AHEAD: TimeDelta = TimeDelta::hours(26);
+
+/// A time on the wall clock of a zone, as a test writes it: `2026-03-01 02:30`, `2026-03-01 02:30:15`, or `2026-03-01` for its
+/// first minute; in the event's own zone, or in another one behind it: `2026-03-01 02:30 Europe/Berlin`.
+#[cfg(feature = "testing")]
+struct WallTime {
+    time: NaiveDateTime,
+    zone: Option<Zone>,
+}
+
+#[cfg(feature = "testing")]
+impl WallTime {
+    #[track_caller]
+    fn read(text: &str) -> Self {
+        let (time, zone) = match text.rsplit_once(' ') {
+            Some((time, zone)) if !zone.starts_with(|first: char| first.is_ascii_digit()) => (time, Some(zone)),
+            _ => (text, None),
+        };
+        let zone = zone.map(|zone| zone.parse().unwrap_or_else(|error| panic!("{text:?}: {error}")));
+        let in_form = |form| NaiveDateTime::parse_from_str(time, form).ok();
+        let midnight = || NaiveDate::parse_from_str(time, "%Y-%m-%d").ok()?.and_hms_opt(0, 0, 0);
+        let time = in_form("%Y-%m-%d %H:%M").or_else(|| in_form("%Y-%m-%d %H:%M:%S")).or_else(midnight);
+        let time = time.unwrap_or_else(|| {
+            panic!("{text:?} is no time: write 2026-03-01, 2026-03-01 02:30 or 2026-03-01 02:30 Europe/Berlin")
+        });
+        Self { time, zone }
+    }
+}
+
+/// When an event is due, on the wall clock of its zone.
+#[cfg(feature = "testing")]
+struct WallTimes<'a> {
+    schedule: &'a Schedule,
+    event: &'a str,
+    zone: Zone,
+}
+
+#[cfg(feature = "testing")]
+impl<'a> WallTimes<'a> {
+    #[track_caller]
+    fn of(schedule: &'a Schedule, event: &'a str, zone: Option<Zone>) -> Self {
+        let definition = schedule.event(event).unwrap_or_else(|error| panic!("{error}"));
+        Self { schedule, event, zone: zone.unwrap_or_else(|| definition.timetable.zone.clone()) }
+    }
+
+    /// From this time on, in the order of time.
+    fn from(&self, start: NaiveDateTime) -> impl Iterator<Item = NaiveDateTime> {
+        let early = start.checked_sub_signed(MOST_AHEAD).unwrap_or(start).and_utc();
+        let times = self.schedule.upcoming(self.event, early).into_iter().flatten();
+        times.map(|at| self.zone.at(at).naive_local()).filter(move |at| start <= *at)
+    }
+
+    fn is_due(&self, time: NaiveDateTime) -> bool {
+        let late = time.checked_add_signed(MOST_AHEAD).unwrap_or(time);
+        self.from(time).take_while(|at| *at < late).any(|at| at == time)
+    }
+
+    /// When it is due around this time, for people.
+    fn around(&self, time: NaiveDateTime) -> String {
+        let start = time.checked_sub_signed(TimeDelta::days(366)).unwrap_or(time);
+        let (before, after) =
+            (self.from(start).take_while(|at| *at < time).last(), self.from(time).find(|at| *at > time));
+        let mut around = String::new();
+        for (at, which) in [(before, "before that"), (after, "after that")] {
+            let at = at.map_or_else(|| "it is not".to_owned(), |at| format!("it is at {}", written(at)));
+            let _ = write!(around, "; {which} {at}");
+        }
+        around
+    }
+}
+
+#[cfg(feature = "testing")]
+fn written(time: NaiveDateTime) -> String {
+    let seconds = if time.and_utc().timestamp() % 60 == 0 { "" } else { ":%S" };
+    time.format(&format!("%Y-%m-%d %H:%M{seconds}")).to_string()
+}
+
+/// When an event is due, from the first of these times on and before the second, on the wall clock of its own zone: to be
+/// compared with what a test expects. `2026-03-01` is its first minute; `2026-03-01 02:30 Asia/Tokyo`, in both, means another
+/// zone. An hour that a clock change repeats may be there twice.
+///
+/// # Panics
+///
+/// There is no such event, time or zone, or the two are of different zones.
+///
+/// ```
+/// use soloist::testing::due_times;
+/// use soloist::{Event, Schedule};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let mut schedule = Schedule::in_process();
+/// schedule.add(Event::call("invoices", |_| {}).daily_at("02:30").weekdays().timezone("+02:00"))?;
+/// assert_eq!(due_times(&schedule, "invoices", "2026-03-06".."2026-03-10"), ["2026-03-06 02:30", "2026-03-09 02:30"]);
+/// # Ok(())
+/// # }
+/// ```
+#[cfg(feature = "testing")]
+#[cfg_attr(docsrs, doc(cfg(feature = "testing")))]
+#[track_caller]
+pub fn due_times(schedule: &Schedule, event: &str, time: Range<&str>) -> Vec<String> {
+    let (start, end) = (WallTime::read(time.start), WallTime::read(time.end));
+    let names = [&start, &end].map(|time| time.zone.as_ref().map(ToString::to_string));
+    assert!(names[0] == names[1], "{time:?} are times of two zones: name the zone in both, or in none");
+    let times = WallTimes::of(schedule, event, start.zone);
+    times.from(start.time).take_while(|at| *at < end.time).map(written).collect()
+}
+
+/// Fails the test unless the event is due at this time, on the wall clock of its own zone: `2026-03-01 02:30`, or
+/// `2026-03-01 02:30 Asia/Tokyo` for another. The message says when it is due before and after that.
+///
+/// # Panics
+///
+/// It is not due then; or there is no such event, time or zone.
+///
+/// ```
+/// use soloist::testing::{assert_due, assert_not_due};
+/// use soloist::{Event, Schedule};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let mut schedule = Schedule::in_process();
+/// schedule.add(Event::call("invoices", |_| {}).daily_at("02:30").timezone("+01:00"))?;
+/// assert_due(&schedule, "invoices", "2026-03-01 02:30");
+/// assert_due(&schedule, "invoices", "2026-03-01 01:30 UTC");
+/// assert_not_due(&schedule, "invoices", "2026-03-01 02:31");
+/// # Ok(())
+/// # }
+/// ```
+#[cfg(feature = "testing")]
+#[cfg_attr(docsrs, doc(cfg(feature = "testing")))]
+#[track_caller]
+pub fn assert_due(schedule: &Schedule, event: &str, time: &str) {
+    let WallTime { time: at, zone } = WallTime::read(time);
+    let times = WallTimes::of(schedule, event, zone);
+    assert!(times.is_due(at), "{event:?} is not due at {time} ({}){}", times.zone, times.around(at));
+}
+
+/// Fails the test if the event is due at this time; see [`assert_due`].
+///
+/// # Panics
+///
+/// It is due then; or there is no such event, time or zone.
+///
+/// ```should_panic
+/// use soloist::testing::assert_not_due;
+/// use soloist::{Event, Schedule};
+///
+/// let mut schedule = Schedule::in_process();
+/// schedule.add(Event::call("invoices", |_| {}).daily_at("02:30")).expect("it is valid");
+/// assert_not_due(&schedule, "invoices", "2026-03-01 02:30");
+/// ```
+#[cfg(feature = "testing")]
+#[cfg_attr(docsrs, doc(cfg(feature = "testing")))]
+#[track_caller]
+pub fn assert_not_due(schedule: &Schedule, event: &str, time: &str) {
+    let WallTime { time: at, zone } = WallTime::read(time);
+    let times = WallTimes::of(schedule, event, zone);
+    assert!(!times.is_due(at), "{event:?} is due at {time} ({})", times.zone);
+}

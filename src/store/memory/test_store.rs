@@ -1,0 +1,236 @@
+//! A store for tests of a schedule, which is told what goes wrong.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+
+use super::MemoryMutex;
+use crate::base::error::MutexError;
+use crate::lease::name::{InvalidName, MutexName};
+use crate::lease::request::{Lease, LeaseRequest};
+use crate::lease::term::Term;
+use crate::store::event_mutex::EventMutex;
+use crate::store::event_mutex::admission::Admission;
+use crate::store::event_mutex::batch::{Batch, LeaseReturn};
+use crate::store::event_mutex::broken_lease::Broken;
+use crate::store::event_mutex::description::{Description, Scope};
+use crate::store::event_mutex::held::{Held, Names};
+use crate::store::event_mutex::slot::Slot;
+use crate::time::clock::{Clock, manual::ManualClock};
+
+/// A store in memory for tests of a schedule, which does what it is told: it is out, slow, loses its data, or another server
+/// holds something in it. It says of itself that a fleet shares it, and its clones are one store: give one to each server of the
+/// test.
+///
+/// ```
+/// use soloist::testing::TestStore;
+/// use soloist::{Event, ManualClock, Schedule, SkipReason};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let clock = ManualClock::at("2026-03-01T12:00:00Z".parse()?);
+/// let store = TestStore::new(&clock);
+/// let mut schedule = Schedule::new(store.clone());
+/// schedule.add(Event::call("reports", |_| {}).every_minute().without_overlapping())?;
+///
+/// store.be_out(true);
+/// let report = schedule.run_due(clock.now());
+/// assert!(matches!(report.skip("reports"), Some(SkipReason::StoreUnavailable(_))) && report.is_failure());
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+#[cfg_attr(docsrs, doc(cfg(feature = "testing")))]
+pub struct TestStore {
+    memory: MemoryMutex,
+    clock: ManualClock,
+    told: Arc<Told>,
+}
+
+#[derive(Debug, Default)]
+struct Told {
+    is_out: AtomicBool,
+    takes: Mutex<Duration>,
+}
+
+impl TestStore {
+    /// An empty store on this clock, which answers at once.
+    pub fn new(clock: &ManualClock) -> Self {
+        Self { memory: MemoryMutex::with_clock(clock), clock: clock.clone(), told: Arc::default() }
+    }
+
+    /// Answers nobody from now on, until it is told otherwise. What is held stays held, and expires.
+    pub fn be_out(&self, is_out: bool) {
+        self.told.is_out.store(is_out, Ordering::SeqCst);
+    }
+
+    /// Lets so much time pass on its clock from now on before each of its answers arrives.
+    pub fn take(&self, time: Duration) {
+        *self.told.takes.lock().unwrap_or_else(PoisonError::into_inner) = time;
+    }
+
+    /// Loses its data, as a server does that is restarted without them: leases, claims, pauses.
+    pub fn lose_all(&self) {
+        self.memory.decide(|state, _| state.names.clear());
+    }
+
+    /// Another server runs the event from now on, or whatever has this [`mutex_name`](crate::Event::mutex_name), until what is
+    /// returned is dropped. It waits for nobody: if the event is at work, that is as if its lease was broken.
+    ///
+    /// # Errors
+    ///
+    /// No event can be called so.
+    ///
+    /// ```
+    /// use soloist::testing::TestStore;
+    /// use soloist::{Event, ManualClock, Schedule, SkipReason};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let clock = ManualClock::at("2026-03-01T12:00:00Z".parse()?);
+    /// let store = TestStore::new(&clock);
+    /// let mut schedule = Schedule::new(store.clone());
+    /// schedule.add(Event::call("reports", |_| {}).every_minute().without_overlapping())?;
+    ///
+    /// let elsewhere = store.run_elsewhere("reports")?;
+    /// assert!(matches!(schedule.run_due(clock.now()).skip("reports"), Some(SkipReason::Overlapping(Some(_)))));
+    /// drop(elsewhere);
+    /// assert!(schedule.run_due(clock.now()).ran("reports").is_some());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn run_elsewhere(&self, mutex: &str) -> Result<RunElsewhere, InvalidName> {
+        Ok(self.take_away(MutexName::lease(mutex)?))
+    }
+
+    /// Another server has run this occurrence of an event that is [`on_one_server`](crate::Event::on_one_server). It stays
+    /// taken.
+    ///
+    /// # Errors
+    ///
+    /// No event can be called so.
+    pub fn claim_elsewhere(&self, event: &str, occurrence: DateTime<Utc>) -> Result<(), InvalidName> {
+        let claim = self.take_away(MutexName::lease(event)?.claim(event, occurrence));
+        std::mem::forget(claim); // A claim is not given back.
+        Ok(())
+    }
+
+    fn take_away(&self, name: MutexName) -> RunElsewhere {
+        let request = LeaseRequest::new(name, Term::MAX, &self.memory.clock());
+        let lease = self.memory.decide(|state, now| {
+            let lease = request.granted(state.next_token(&self.memory.clock));
+            state.keep(&lease, None, now);
+            lease
+        });
+        RunElsewhere { memory: self.memory.clone(), lease }
+    }
+
+    /// What it answers, after its time; or that it is out.
+    fn answer<T>(
+        &self,
+        attempted: impl FnOnce() -> String,
+        ask: impl FnOnce(&MemoryMutex) -> Result<T, MutexError>,
+    ) -> Result<T, MutexError> {
+        let is_out = self.told.is_out.load(Ordering::SeqCst);
+        let answer = if is_out { Err(MutexError::unavailable(attempted(), OUT)) } else { ask(&self.memory) };
+        self.pass_time();
+        answer
+    }
+
+    fn pass_time(&self) {
+        let takes = *self.told.takes.lock().unwrap_or_else(PoisonError::into_inner);
+        if !takes.is_zero() {
+            self.clock.advance(takes);
+        }
+    }
+}
+
+const OUT: &str = "the test says so";
+
+impl EventMutex for TestStore {
+    fn create(&self, request: &LeaseRequest) -> Result<Option<Lease>, MutexError> {
+        self.answer(|| format!("create {}", request.name()), |memory| memory.create(request))
+    }
+
+    fn exists(&self, name: &MutexName) -> Result<bool, MutexError> {
+        self.answer(|| format!("look at {name}"), |memory| memory.exists(name))
+    }
+
+    fn forget(&self, lease: &Lease) -> Result<bool, MutexError> {
+        self.answer(|| format!("forget {}", lease.name()), |memory| memory.forget(lease))
+    }
+
+    fn describe(&self) -> Description {
+        self.memory.describe().with_scope(Scope::Fleet)
+    }
+
+    fn clock(&self) -> Clock {
+        self.memory.clock()
+    }
+
+    fn carry_out(&self, batch: &mut Batch) {
+        if !self.told.is_out.load(Ordering::SeqCst) {
+            self.memory.carry_out(batch);
+            return self.pass_time();
+        }
+        let (releases, admissions) = batch.slots_mut();
+        for slot in releases {
+            let error = MutexError::unavailable(LeaseReturn::attempted(slot.asked()), OUT);
+            slot.fill(Err(error));
+        }
+        for slot in admissions {
+            let error = MutexError::unavailable(Admission::attempted(slot.asked()), OUT);
+            slot.fill(Err(error));
+        }
+        self.pass_time();
+    }
+
+    fn extend(&self, leases: &mut [Slot<Lease, bool>], term: Term) {
+        if self.told.is_out.load(Ordering::SeqCst) {
+            for slot in leases {
+                let error = MutexError::unavailable(format!("extend {}", slot.asked().name()), OUT);
+                slot.fill(Err(error));
+            }
+        } else {
+            self.memory.extend(leases, term);
+        }
+        self.pass_time();
+    }
+
+    fn held(&self, names: Names<'_>) -> Result<Vec<Held>, MutexError> {
+        self.answer(|| "look at what is held".to_owned(), |memory| memory.held(names))
+    }
+
+    fn break_lease(&self, name: &MutexName) -> Result<Broken, MutexError> {
+        self.answer(|| format!("break {name}"), |memory| memory.break_lease(name))
+    }
+}
+
+/// Another server's run, in a test, until it is dropped; see [`TestStore::run_elsewhere`].
+///
+/// ```
+/// use soloist::testing::{RunElsewhere, TestStore};
+/// use soloist::{EventMutex, ManualClock, MutexName};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let store = TestStore::new(&ManualClock::at(chrono::DateTime::UNIX_EPOCH));
+/// let elsewhere: RunElsewhere = store.run_elsewhere("reports")?;
+/// assert!(store.exists(&MutexName::lease("reports")?)?);
+/// drop(elsewhere);
+/// assert!(!store.exists(&MutexName::lease("reports")?)?);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+#[must_use = "the run elsewhere ends when this is dropped"]
+#[cfg_attr(docsrs, doc(cfg(feature = "testing")))]
+pub struct RunElsewhere {
+    memory: MemoryMutex,
+    lease: Lease,
+}
+
+impl Drop for RunElsewhere {
+    fn drop(&mut self) {
+        let _ = self.memory.forget(&self.lease);
+    }
+}
