@@ -33,7 +33,7 @@ impl Event {
     ///
     /// Its environment is that of this process, and five variables that describe the run: `SOLOIST_EVENT`,
     /// `SOLOIST_OCCURRENCE`, and, as far as the event is protected, `SOLOIST_OWNER`, `SOLOIST_TOKEN`, its [fencing
-    /// token](crate::FencingToken), and with [`at_most`](Self::at_most) `SOLOIST_SLOT`.
+    /// token](crate::FencingToken), and `SOLOIST_SLOT`, its [slot](crate::Run::slot).
     ///
     /// ```
     /// use soloist::Event;

@@ -48,8 +48,8 @@ impl Event {
     /// a stale one by comparing tokens, unless it keeps the highest token of each slot.
     ///
     /// It does not make the event run [on one server](Self::on_one_server): without that, each server runs each occurrence, as
-    /// far as there are slots. While servers of two versions say different numbers, the larger one counts. On the file store, a
-    /// slot of a killed process is free when its term is over, and not at once.
+    /// far as there are slots. While servers of two versions say different numbers, the larger one counts. On the file store, the
+    /// slot of a killed process is free when its term is over; only the first is at once.
     ///
     /// ```
     /// use soloist::Event;

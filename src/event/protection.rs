@@ -81,7 +81,7 @@ pub(crate) struct Protection {
     /// The name of the lease. Stores keep the claims beside it.
     pub(crate) mutex: MutexName,
     pub(crate) lease: Option<LeaseTerms>,
-    /// Of which a run holds any, in place of the lease, where several may run; empty where one may.
+    /// Of which a run holds any where several may run: the lease and what is beside it. Empty where one may.
     pub(crate) slots: Vec<MutexName>,
     pub(crate) claim: Option<Claim>,
     /// Where an occurrence waits that meets a run; `None`: it is skipped.

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::fmt;
 use std::hash::{BuildHasher, BuildHasherDefault, Hash, Hasher, RandomState};
+use std::iter;
 use std::sync::{Arc, OnceLock};
 
 use chrono::{DateTime, SecondsFormat, Utc};
@@ -162,14 +163,15 @@ impl MutexName {
         self.with(hash, ClaimKey { event: event.into(), on: Claimed::Mark(mark) })
     }
 
-    /// One of the slots of this mutex, of which runs hold one each where several may be at work.
-    pub(crate) fn slot(&self, number: usize) -> Self {
-        self.mark(self.mutex(), format!("{SLOT}{number}"))
+    /// What runs hold one each of where several may be at work: the lease, which is all that others ask for, and marks beside it.
+    pub(crate) fn slots(&self, count: usize) -> Vec<Self> {
+        let others = (1..count).map(|number| self.mark(self.mutex(), format!("{SLOT}{number}")));
+        iter::once(self.clone()).chain(others).collect()
     }
 
-    /// The number of a slot; `None`: this is none.
+    /// Which of these it is, from 0 on; `None`: none of them.
     pub(crate) fn slot_number(&self) -> Option<usize> {
-        self.marked()?.strip_prefix(SLOT)?.parse().ok()
+        if self.is_claim() { self.marked()?.strip_prefix(SLOT)?.parse().ok() } else { Some(0) }
     }
 
     /// The hash of the lease that it is, or is kept beside.

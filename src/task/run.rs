@@ -80,8 +80,8 @@ impl Run {
         self.held().lease()
     }
 
-    /// Which of the slots of [`at_most`](crate::Event::at_most) it holds, from 0 on: no other run has the same meanwhile. `None`
-    /// without `at_most`, and in a run that is unprotected.
+    /// Which of the slots of [`at_most`](crate::Event::at_most) it holds, from 0 on: no other run of its event, or of those that
+    /// share its mutex, has the same meanwhile. A run that is alone has 0; `None` without a lease.
     pub fn slot(&self) -> Option<usize> {
         self.lease()?.name().slot_number()
     }

@@ -261,10 +261,7 @@ fn attack(victim: Victim, deed: Deed, members: &[Member], mutex: &MemoryMutex, r
         }
         Deed::Stop(patience) => {
             let names = events(round);
-            let lease = |name: &String| {
-                let lease = MutexName::lease(&**name).expect("it is a name");
-                if round.slots > 1 { lease.mark(&**name, "slot 0") } else { lease }
-            };
+            let lease = |name: &String| MutexName::lease(&**name).expect("it is a name");
             let a_run =
                 || names.iter().find(|name| mutex.break_lease(&lease(name)).expect("memory answers").is_freed());
             let began = Instant::now();

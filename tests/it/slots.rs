@@ -23,7 +23,8 @@ fn minute(number: i64) -> DateTime<Utc> {
 }
 
 fn slot(number: usize) -> MutexName {
-    MutexName::lease(EVENT).unwrap().mark(EVENT, format!("slot {number}"))
+    let lease = MutexName::lease(EVENT).unwrap();
+    if number == 0 { lease } else { lease.mark(EVENT, format!("slot {number}")) }
 }
 
 /// What runs at a time.
@@ -75,7 +76,8 @@ fn three_of_eight_run(store: impl EventMutex + 'static, setting: fn(Event) -> Ev
             thread::spawn(move || server.run_due(minute(number)))
         })
         .collect();
-    until(|| ticks.iter().filter(|tick| tick.is_finished()).count() == 5).unwrap();
+    let are_at_work = || crowd.runs.load(Ordering::SeqCst) == SLOTS;
+    until(|| are_at_work() && ticks.iter().filter(|tick| tick.is_finished()).count() == 5).unwrap();
     crowd.may_end.store(1, Ordering::SeqCst);
     let reports: Vec<Report> = ticks.into_iter().map(|tick| tick.join().unwrap()).collect();
     let ran = reports.iter().filter(|report| matches!(report.entries()[0].verdict(), Verdict::Ran(_))).count();
@@ -294,6 +296,27 @@ fn a_number_of_runs_that_can_not_be_is_refused() {
     let fixed = Scripted::default().three_methods();
     let error = Schedule::new(fixed).add(Event::call(EVENT, |_| {}).every_minute().at_most(2)).map(|_| ()).unwrap_err();
     assert!(matches!(error.kind(), AddErrorKind::CannotExtend), "{error}");
+}
+
+#[test]
+fn who_says_one_is_one_of_those_who_say_several() {
+    let store: Arc<dyn EventMutex> = Arc::new(MemoryMutex::new());
+    let crowd = Crowd::default();
+    let several = server(&store, crowd.event(usize::MAX));
+    let runs = thread::spawn(move || several.run_due(minute(0)));
+    until(|| crowd.runs.load(Ordering::SeqCst) == 1).unwrap();
+    // As before the deploy that allows several.
+    let alone = server(
+        &store,
+        Event::call(EVENT, |run: &Run| assert_eq!(run.slot(), Some(0))).every_minute().without_overlapping(),
+    );
+    assert!(matches!(skipped(&alone.run_due(minute(1)), EVENT), SkipReason::Overlapping(Some(_))));
+    crowd.may_end.store(1, Ordering::SeqCst);
+    assert!(ran(&runs.join().unwrap(), EVENT).is_success());
+    assert!(ran(&alone.run_due(minute(2)), EVENT).is_success());
+    let mut both = Schedule::new(Arc::clone(&store));
+    both.add(Event::call("a", |_| {}).every_minute().at_most(1).mutex_name("m")).unwrap();
+    both.add(Event::call("b", |_| {}).every_minute().without_overlapping().mutex_name("m")).unwrap();
 }
 
 #[cfg(unix)]

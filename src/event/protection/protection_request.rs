@@ -54,7 +54,7 @@ impl ProtectionRequest {
         if self.at_most.is_some() && queue.as_ref().is_some_and(|queue| queue.patience.is_some()) {
             return Err(AddErrorKind::ReplaceOfOneOfMany);
         }
-        let slots = self.at_most.map_or_else(Vec::new, |count| (0..count).map(|number| mutex.slot(number)).collect());
+        let slots = self.at_most.map_or_else(Vec::new, |count| mutex.slots(count));
         let on_outage = self.on_outage.unwrap_or_default();
         let claim = match self.once_per {
             Some(period) => {

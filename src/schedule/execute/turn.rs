@@ -269,10 +269,12 @@ impl<'p, 'a> QueuedRun<'p, 'a> {
         Ok(())
     }
 
-    /// Claims its occurrence, which does not run. Should it fail, a server that is late may still come with it.
+    /// Claims its occurrence, which does not run. Should it fail, a server that is late may still come with it. A period is left
+    /// to the later occurrence.
     fn settle(&self) {
         let PlannedRun { event, clock, store, .. } = self.planned;
-        if let Some((claim, term)) = self.planned.claimant().and_then(|claimant| event.protection.claim(claimant)) {
+        let claim = self.planned.claimant().and_then(|claimant| event.protection.claim(claimant));
+        if let Some((claim, term)) = claim.filter(|(claim, _)| claim.occurrence().is_some()) {
             let _ = Admission::claim_only(LeaseRequest::new(claim, term, clock)).ask(&*store.mutex);
         }
     }

@@ -13,14 +13,14 @@ const GRAIN: Duration = Duration::from_millis(1);
 
 pub(super) fn one_at_a_time(case: &Case<'_>, verdict: &mut Verdict) {
     let began = beginning(case.history);
-    // Each slot of an event is for one.
-    let slots = || if case.history.slots == 1 { vec![None] } else { (0..case.history.slots).map(Some).collect() };
-    for run in case.runs.iter().filter(|run| !slots().contains(&run.slot)) {
+    // Each slot of an event is for one. Without a lease there is none.
+    let slots = || (0..case.history.slots).map(Some);
+    for run in case.runs.iter().filter(|run| case.history.slots > 1 && slots().all(|slot| slot != run.slot)) {
         verdict.violation(format!("it has no slot of its event, but {:?}: {}", run.slot, told(run, began)));
     }
-    for (event, slot) in case.history.events.iter().flat_map(|event| slots().into_iter().map(move |slot| (event, slot)))
-    {
-        let runs: Vec<&Run<'_>> = case.runs_of(event).filter(|run| run.slot == slot).collect();
+    for (event, slot) in case.history.events.iter().flat_map(|event| slots().map(move |slot| (event, slot))) {
+        let is_in_it = |run: &&Run<'_>| case.history.slots == 1 || run.slot == slot;
+        let runs: Vec<&Run<'_>> = case.runs_of(event).filter(is_in_it).collect();
         tokens_rise(case, &runs, verdict);
         if !case.has_lease() {
             continue;

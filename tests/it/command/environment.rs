@@ -47,7 +47,10 @@ fn a_command_knows_for_what_it_runs() {
             Some(owner),
             run.lease().map(Lease::owner).or_else(of_claim).map(|owner| owner.to_string()).as_deref()
         );
-        assert_eq!(lines[3..], [format!("SOLOIST_TOKEN={}", run.fencing_token().expect("it is protected"))]);
+        let slot = run.slot().map(|slot| format!("SOLOIST_SLOT={slot}"));
+        assert_eq!(slot.is_some(), run.lease().is_some());
+        let token = format!("SOLOIST_TOKEN={}", run.fencing_token().expect("it is protected"));
+        assert_eq!(lines[3..], slot.into_iter().chain([token]).collect::<Vec<_>>());
     }
 }
 
@@ -68,6 +71,7 @@ fn a_command_without_a_lease_is_given_none_of_another() {
         ("SOLOIST_OCCURRENCE", "never"),
         ("SOLOIST_OWNER", "other"),
         ("SOLOIST_TOKEN", "1"),
+        ("SOLOIST_SLOT", "1"),
     ];
     if run_alone(name, &of_another).is_some() {
         return;

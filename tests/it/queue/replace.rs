@@ -163,6 +163,24 @@ fn of_those_who_wait_the_latest_runs() {
 }
 
 #[test]
+fn who_leaves_for_a_later_occurrence_leaves_it_the_period() {
+    let fleet = Stubborn::on(MemoryMutex::new(), |event| {
+        replace(event).once_per(Period::Hour).within(Duration::from_secs(600))
+    });
+    let first = fleet.ticks(minute(59));
+    fleet.0.has_noted("start 59");
+    let earlier = fleet.ticks(minute(60));
+    fleet.0.has_noted("59 is told: replaced");
+    let later = fleet.ticks(minute(61));
+    assert!(matches!(skipped(&earlier.join().unwrap(), EVENT), SkipReason::Replaced(Some(_))));
+    fleet.0.end(minute(61));
+    fleet.0.end(minute(59));
+    let later = later.join().unwrap();
+    assert!(ran(&later, EVENT).is_success(), "{later}");
+    assert!(ran(&first.join().unwrap(), EVENT).is_success());
+}
+
+#[test]
 fn who_moves_up_is_not_replaced_by_the_place_that_it_left() {
     let store = Scripted::default().before(|call| {
         let leaves_a_place = call.is("release") && call.names.iter().any(|name| name.to_string().contains("queue"));
