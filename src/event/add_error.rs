@@ -120,8 +120,8 @@ pub enum AddErrorKind {
     AtMost(usize),
     /// Another event of the same schedule and store shares its mutex, and allows another number of runs.
     #[error(
-        "`at_most({asked})`, or `without_overlapping()` alone for one, and another event with the mutex name {mutex:?} says \
-         {known}: say the same for all of them"
+        "of the events that share the mutex {mutex:?}, this one allows {asked} at a time and another one {known}: say the same \
+         `at_most(..)` for all of them"
     )]
     #[non_exhaustive]
     OtherAtMost {
@@ -134,7 +134,8 @@ pub enum AddErrorKind {
     },
     /// It replaces a run, and several may be at work.
     #[error(
-        "it has an `at_most(..)`, and an `Overlap::Replace`, which can't tell which of its runs is to stop: leave out one"
+        "it has an `at_most(..)`, and an `Overlap::Replace`, which can't tell which of several runs is to stop: leave out one \
+         of the two"
     )]
     ReplaceOfOneOfMany,
     /// The term of its lease is too short or too long.

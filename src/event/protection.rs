@@ -116,9 +116,9 @@ impl Protection {
         Some((name, Term::new(rest + window + CLAIM_MARGIN).unwrap_or(Term::MAX)))
     }
 
-    /// The admissions that one run asks the store for, of which it wants one. `claimant`: `None` for a run by hand.
+    /// Calls `ask` with each admission that one run asks the store for, of which it wants one. `claimant`: `None` for a run by hand.
     #[inline]
-    pub(crate) fn ask(&self, claimant: Option<Claimant<'_>>, clock: &Clock, mut ask: impl FnMut(Admission)) {
+    pub(crate) fn each_admission(&self, claimant: Option<Claimant<'_>>, clock: &Clock, mut ask: impl FnMut(Admission)) {
         let claim = claimant.and_then(|claimant| self.claim(claimant));
         if self.slots.is_empty() {
             return self.admission(&self.mutex, claim, clock).into_iter().for_each(ask);

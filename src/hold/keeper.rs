@@ -162,17 +162,18 @@ impl Keeper {
             ((), Some(replacements.watch(Arc::clone(run), mark, patience, self.clock.moment())))
         };
         if let ((), Need::Thread) = self.replacements.change(watch) {
-            self.start_thread(ThreadFor::Replacements, |keeper| &keeper.replacements, Self::replace);
+            self.start_thread("soloist-replace", ThreadFor::Replacements, |keeper| &keeper.replacements, Self::replace);
         }
     }
 
     fn start(self: &Arc<Self>) {
-        self.start_thread(ThreadFor::Renewals, |keeper| &keeper.timer, Self::carry_out);
+        self.start_thread("soloist-keeper", ThreadFor::Renewals, |keeper| &keeper.timer, Self::carry_out);
     }
 
     #[cold]
     fn start_thread<J: TimedJobs + 'static>(
         self: &Arc<Self>,
+        name: &str,
         what_for: ThreadFor,
         timer: fn(&Self) -> &TimerThread<J>,
         carry_out: fn(&Self, &J::Job) -> J::Answer,
@@ -181,7 +182,6 @@ impl Keeper {
         // From here on time waits for the thread, where a test moves it.
         let waiting = self.clock.waiting(self);
         waiting.is_needed();
-        let name = if matches!(what_for, ThreadFor::Renewals) { "soloist-keeper" } else { "soloist-replace" };
         let run = move || timer(&keeper).run(waiting, |job| carry_out(&keeper, job));
         if let Err(error) = thread::Builder::new().name(name.into()).spawn(run) {
             timer(self).thread_failed();

@@ -120,8 +120,8 @@ impl RunOutcome {
 
     /// When the lease was lost, if it was while the task or its hooks were at work: its deadline, if it could not be
     /// renewed before; from then on another run may have been admitted. For a command that is when it was told to stop:
-    /// its [`grace`](crate::Event::grace) and a second before another run may be admitted. Or when the store said that it was not ours any
-    /// more, because somebody broke it, or the store lost its data: then another run may have been admitted since the
+    /// its [`grace`](crate::Event::grace) and a second before another run may be admitted. Or when the store said that it was not
+    /// ours any more, because somebody broke it, or the store lost its data: then another run may have been admitted since the
     /// last renewal.
     pub fn lease_lost_at(&self) -> Option<DateTime<Utc>> {
         self.lost_at

@@ -63,7 +63,7 @@ pub(crate) fn ask_for_admission(planned: &PlannedRun<'_>, batch: &mut Batch) -> 
 pub(super) fn ask_unless(planned: &PlannedRun<'_>, names: &[MutexName], batch: &mut Batch) -> Result<(), SkipReason> {
     refuse_without_store(planned)?;
     refuse_late_claims(planned)?;
-    planned.event.protection.ask(planned.claimant(), planned.clock, |admission| {
+    planned.event.protection.each_admission(planned.claimant(), planned.clock, |admission| {
         batch.admit(names.iter().cloned().fold(planned.unless_paused(admission), Admission::unless));
     });
     Ok(())

@@ -26,9 +26,10 @@ impl Schedule {
     /// [`even_when_paused`](crate::Event::even_when_paused) start as always.
     ///
     /// The store refuses a protected event without filters while the pause lasts, if that store is the schedule's: a pause
-    /// takes effect at once. So does the [pause of one event](Self::pause_event). This costs no request of its own on the stores of this crate, except on a node of a Redis
-    /// Cluster. For other events, a tick asks the store once whether it is paused, and
-    /// again for each minute that it takes; and the same whether one event is. A tick in which nothing is due asks nothing.
+    /// takes effect at once. So does the [pause of one event](Self::pause_event). This costs no request of its own on the stores
+    /// of this crate, except on a node of a Redis Cluster. For other events, a tick asks the store whether the schedule is
+    /// paused, and whether any of its events is: once, and again for each minute that it takes. A tick in which nothing is due
+    /// asks nothing.
     ///
     /// If the store does not answer, the schedule may be paused. So all due events are skipped as
     /// [`StoreUnavailable`](crate::SkipReason::StoreUnavailable), and the report fails. That goes for an event without
@@ -59,12 +60,12 @@ impl Schedule {
         Ok(self)
     }
 
-    /// Starts nothing that is due before `until`, for the reason `why`, wherever a schedule is [pausable](Self::pausable_as) under the same name
-    /// on the same store. It ends at that time, or with [`resume`](Self::resume), and not with this process.
+    /// Starts nothing that is due before `until`, for the reason `why`, wherever a schedule is [pausable](Self::pausable_as)
+    /// under the same name on the same store. It ends at that time, or with [`resume`](Self::resume), and not with this process.
     ///
     /// If it is paused already, the pause gets this end instead, later or earlier than before; the last call wins, and
-    /// there is no moment between the two pauses. Who paused it, and why, stays as the first call said. (Where a store can't [extend](EventMutex::extend), or does not
-    /// say who [holds](EventMutex::held) it, the one is ended before the other begins.)
+    /// there is no moment between the two pauses. Who paused it, and why, stays as the first call said. (Where a store can't
+    /// [extend](EventMutex::extend), or does not say who [holds](EventMutex::held) it, the one is ended before the other begins.)
     ///
     /// What is at work goes on. A tick that began before may go on to start events that have filters, no protection or a
     /// store of their own, for a minute at most: so whoever pauses for a migration waits for that minute, and for what runs.
@@ -76,8 +77,8 @@ impl Schedule {
     ///
     /// # Errors
     ///
-    /// `until` is not in the future, or more than ten years away; `why` is no such line; the schedule is not pausable. Or the store did not
-    /// answer: whether it is paused is not known, and another call is in order.
+    /// `until` is not in the future, or more than ten years away; `why` is no such line; the schedule is not pausable. Or the
+    /// store did not answer: whether it is paused is not known, and another call is in order.
     ///
     /// ```
     /// use chrono::{TimeDelta, Utc};
@@ -122,8 +123,8 @@ impl Schedule {
     /// While any event is paused, a tick asks the store for each due event that has filters, no protection or a store of its own
     /// whether it is that one.
     ///
-    /// What waits in a [queue](crate::Event::on_overlap) leaves it. After the pause, [`catch_up`](crate::Event::catch_up) makes up for the latest
-    /// occurrence, if its window is not over, and for no other.
+    /// What waits in a [queue](crate::Event::on_overlap) leaves it. After the pause, [`catch_up`](crate::Event::catch_up) makes up
+    /// for the latest occurrence, if its window is not over, and for no other.
     ///
     /// A schedule without events is an operator's, and takes any name.
     ///
@@ -207,12 +208,10 @@ impl Schedule {
 
     fn begin_pause(&self, mark: &MutexName, until: DateTime<Utc>, why: &str) -> Result<(), PauseError> {
         let why = Some(why).filter(|why| !why.is_empty());
-        if let Some(why) = why {
-            MutexName::readable(why).map_err(PauseError::Reason)?;
-            let chars = why.chars().count();
-            if chars > LONGEST_REASON {
-                return Err(PauseError::Reason(InvalidName::TooLong { chars }));
-            }
+        // What people can read as a name they can read as a reason.
+        let is_line = |why: &str| MutexName::readable(why).is_ok() && why.chars().count() <= LONGEST_REASON;
+        if !why.is_none_or(is_line) {
+            return Err(PauseError::Reason);
         }
         self.put_mark(mark, term_until(until, self.clock.now())?, why).map_err(PauseError::Store)?;
         tell(&Notice::Paused { mark, until, why, scope: &self.mutex.scope });
@@ -304,8 +303,11 @@ pub enum PauseError {
     #[error("the event can't be paused, because it says `even_when_paused()`")]
     EvenWhenPaused,
     /// The reason is no line that people can read.
-    #[error("the reason for a pause is a line of 200 characters at most: {0}")]
-    Reason(InvalidName),
+    #[error(
+        "the reason for a pause is one line of at most {LONGEST_REASON} characters, all of which can be seen, without a space \
+         around it"
+    )]
+    Reason,
     /// The schedule has no name that it is paused under.
     #[error("this schedule can't be paused: say under which name it can, with `Schedule::pausable_as(..)`")]
     NotPausable,

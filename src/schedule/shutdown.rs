@@ -85,8 +85,8 @@ impl Shutdown {
     ///
     /// A second signal ends the drain: runs are cancelled, and have their grace. One more, or a second one if there is no
     /// drain, ends commands and the process at once. Signals within the same tenth of a second count as one: a closed
-    /// terminal sends two. Process 1 of a container, which no signal ends, exits with 128 and the signal's number. The process waits only for
-    /// schedules that were given this shutdown.
+    /// terminal sends two. Process 1 of a container, which no signal ends, exits with 128 and the signal's number. The process
+    /// waits only for schedules that were given this shutdown.
     ///
     /// The handlers belong to the process and stay for as long as it lives: another call returns another handle of the
     /// same shutdown. A child process made by `fork` ignores these signals until its first tick, or until it calls
@@ -110,8 +110,8 @@ impl Shutdown {
     /// The same shutdown with this drain, for all of its handles: how long runs at work may go on before they are
     /// cancelled. The default is 20 seconds; zero cancels them at once. It has no effect once the shutdown has begun.
     ///
-    /// Choose it a little longer than the tasks that should finish. Whoever ends the process has to wait for the drain, the
-    /// [grace](Self::with_grace) and 3 seconds before it kills. The time that the machine is suspended counts.
+    /// Choose it a little longer than the tasks that should finish. Let whatever kills the process wait for the drain, the
+    /// [grace](Self::with_grace) and 3 seconds. The time that the machine is suspended counts.
     ///
     /// ```
     /// use std::time::Duration;

@@ -172,7 +172,8 @@ impl Run {
     }
 
     /// How long the task may go on as things are: until its lease ends, its timeout, or the drain of a
-    /// [`Shutdown`](crate::Shutdown) that has begun. A lease that is renewed ends later again and again. Zero when it is cancelled; `None`: nothing limits it.
+    /// [`Shutdown`](crate::Shutdown) that has begun. A lease that is renewed ends later again and again. Zero when it is
+    /// cancelled; `None`: nothing limits it.
     pub fn remaining(&self) -> Option<Duration> {
         self.cancellation.remaining()
     }

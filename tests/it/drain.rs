@@ -86,8 +86,8 @@ impl Servers {
 }
 
 /// A rolling restart that goes on for half an hour: each minute one of three servers ends, and its successor starts in the next
-/// minute. What was written down, and how often a server was told to end while it was at work: one or five seconds after it
-/// began, while every third is another server.
+/// minute. It ends one or five seconds after it began to work, or is another than the one at work, in turn. Returns what was
+/// noted, and how many were told to end while they were at work.
 fn rolling_restart(drain: Option<Duration>) -> (Vec<String>, usize) {
     let clock = ManualClock::at(noon());
     let store = MemoryMutex::with_clock(&clock);

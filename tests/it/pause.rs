@@ -271,7 +271,7 @@ fn an_event_that_can_t_be_paused_is_refused() {
     let long = "a".repeat(201);
     for why in ["two\nlines", &long, " space"] {
         for refused in [schedule.pause(end, why), schedule.pause_event("e", end, why)] {
-            assert!(matches!(refused, Err(PauseError::Reason(_))), "{why:?}: {refused:?}");
+            assert!(matches!(refused, Err(PauseError::Reason)), "{why:?}: {refused:?}");
         }
     }
     schedule.pause(end, &long[1..]).unwrap();

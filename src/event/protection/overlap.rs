@@ -36,9 +36,9 @@ pub enum Overlap {
     /// The run is [cancelled](crate::CancelReason::Replaced), wherever it is, and the occurrence starts when it has ended; one
     /// that waited before it is skipped. A function that does not stop is waited for.
     Replace,
-    /// The same, with patience: a run that is still at work so long after it was told to stop, from a second to a day, loses its
-    /// lease, which is not renewed any more. A function that ignores that as well works on beside the next run, and its
-    /// [fencing token](crate::Run::fencing_token) tells them apart.
+    /// The same, and so long after the run was told to stop, from a second to a day, its lease is not renewed any more. A function
+    /// that is still at work then, and ignores that too, goes on beside the next run. Their
+    /// [fencing tokens](crate::Run::fencing_token) tell them apart.
     ReplaceAfter(Duration),
 }
 
@@ -118,7 +118,7 @@ pub(crate) fn waiter(mutex: &MutexName, event: &Arc<str>, occurrence: DateTime<U
     mutex.mark(Arc::clone(event), format!("waits {}", written(occurrence)))
 }
 
-/// What says that somebody has waited with this occurrence, and goes on to say so when that process dies.
+/// What says that somebody has waited with this occurrence. It stays when that process dies.
 pub(crate) fn note(mutex: &MutexName, event: &Arc<str>, occurrence: DateTime<Utc>) -> MutexName {
     mutex.mark(Arc::clone(event), format!("queued {}", written(occurrence)))
 }

@@ -94,8 +94,8 @@ pub(super) fn ended(answer: Value, names: usize, asked_before: Option<Duration>)
     Ok(ended)
 }
 
-/// A call that decides on all of these, no two of one mutex, each of one owner, and all for the same reason. Where the server takes the keys of one
-/// slot at a time, there is one of them.
+/// A call that decides on all of these: no two are of one mutex, each is of one owner, and all are for the same reason. Where
+/// the server takes the keys of one slot at a time, there is one of them.
 pub(super) fn admit(
     admissions: &[&Admission],
     by_slot: bool,

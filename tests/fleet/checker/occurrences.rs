@@ -33,8 +33,8 @@ pub(super) fn none_is_lost(case: &Case<'_>, verdict: &mut Verdict) {
     for event in &case.history.events {
         follow_occurrences_of(case, event, verdict);
     }
-    // A process has one claim of each event at a time, and loses these. What a killed one skipped in its last minute it may not
-    // have written down, and the next minute it may have been alone to tick.
+    // A process has one claim of each event at a time, and loses these. A killed one may not have written down what it skipped in
+    // its last minute, and it may have been the only one to tick the next.
     let assaults = |is: fn(Kind) -> bool| case.history.faults.iter().filter(|fault| is(fault.kind)).count();
     let kills = 2 * assaults(|kind| kind == Kind::Killed);
     let cuts = assaults(|kind| kind == Kind::Stopped || kind.is_of_the_store());

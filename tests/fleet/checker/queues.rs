@@ -22,7 +22,7 @@ pub(super) fn what_waited_starts_soon(case: &Case<'_>, verdict: &mut Verdict) {
         let before = case.runs_of(run.event).map(|before| before.last).filter(|last| *last < run.start).max();
         let could_start = before.unwrap_or(run.since).max(run.since);
         let latest = could_start + nanoseconds(case.history.term + SOON + SLACK);
-        // Whoever was killed or cut off meanwhile may have been before it in the queue, and holds its place for a term.
+        // Somebody before it in the queue may have been killed or cut off, whose place is held for a term.
         let is_excused = case.history.faults.iter().any(|fault| fault.touches(could_start, run.start));
         if run.start > latest && !is_excused {
             let late = Duration::from_nanos(run.start - could_start);

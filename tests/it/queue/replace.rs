@@ -216,14 +216,19 @@ fn an_earlier_occurrence_replaces_no_later_one() {
 
 #[test]
 fn who_is_asked_to_stop_is_one_run_and_not_the_one_after_it() {
-    let fleet = Fleet::on(MemoryMutex::new(), replace);
-    let first = fleet.ticks(minute(0));
+    let clock = ManualClock::at(noon());
+    let fleet = Fleet::on(MemoryMutex::with_clock(&clock), |event| replace(event).within(Duration::from_secs(600)));
+    let ticks = |number| {
+        let server = fleet.server().with_clock(&clock);
+        thread::spawn(move || server.run_due(minute(number)))
+    };
+    let first = ticks(0);
     fleet.has_noted("start 0");
     let asked = cancellation(holder(&*fleet.store, &mutex()).unwrap().token().get());
-    let second = fleet.ticks(minute(1));
-    fleet.has_noted("start 1");
+    let second = ticks(1);
+    seconds_until(&clock, || fleet.diary.lines().iter().any(|line| line == "start 1"));
     assert!(fleet.store.exists(&asked).unwrap(), "it outlasts the run");
-    thread::sleep(Duration::from_millis(2500)); // two looks
+    (0..5).for_each(|_| clock.advance(Duration::from_secs(1))); // as many looks
     fleet.end(minute(1));
     let report = second.join().unwrap();
     assert!(ran(&report, EVENT).cancel_reason().is_none(), "{report}");

@@ -13,10 +13,12 @@
 --          and each text costs its time.
 --
 -- Returns the time of this server in microseconds, the token of all that is granted, and for each exception its number
--- from 1 on, why, an entry, and the milliseconds that it has left: 'claim' or 'lease' was taken; 'excluded', with an empty
--- text where what excludes is no text, and which of the names that exclude it that is, from 1 on; 'ours' was granted before to the same owner, whose answer was lost. Where the server
--- takes no writes, its error is the answer; where the last token is damaged, that is an error too. Whoever asked too late, or
--- before the clock was set back, gets the error LATE: nothing was done.
+-- from 1 on, why, an entry, and the milliseconds that it has left:
+--   'claim', 'lease'  it was taken
+--   'excluded'        and which of the names that exclude it is held, from 1 on; the entry is empty if it is no text
+--   'ours'            it was granted before to the same owner, whose answer was lost
+-- Where the server takes no writes, its error is the answer; where the last token is damaged, that is an error too. Whoever
+-- asked too late, or before the clock was set back, gets the error LATE: nothing was done.
 --
 -- What would be held for longer than its term is shortened to that: the clock was set back since it was granted or extended.
 --
