@@ -11,6 +11,7 @@
 //! | How do I run commands? What do signals do to a run? | [`commands`] |
 //! | Which store do I choose? How do I inspect a lease, or free it by hand? | [`stores`] |
 //! | When is a lease free: after a return, a signal, a crash, a kill, a fork? | [`ways_out`] |
+//! | What is running, what ran, who holds it, what is next? How do I alert on it? | [`observing`] |
 //! | What does it log, and what does it print? | [`logs`] |
 //! | How do I test a schedule? | [`testing`] |
 //! | What is promised, and what is not? | [`promises`] |
@@ -46,6 +47,9 @@ pub mod stores {}
 
 #[doc = include_str!("guide/ways_out.md")]
 pub mod ways_out {}
+
+#[doc = include_str!("guide/logs/observing.md")]
+pub mod observing {}
 
 #[doc = include_str!("guide/logs.md")]
 pub mod logs {}

@@ -98,6 +98,8 @@
 //! | `mysql`, `mysql-tls` | no | `MysqlMutex`; over TLS: `?ssl-mode=REQUIRED` |
 //! | `postgres`, `postgres-tls` | no | `PostgresMutex`; over TLS: `?sslmode=require` |
 //! | `tokio` | no | tasks that are futures: `Event::spawn`; the loop as one: `Schedule::run_async`; async stores of your own |
+//! | `serde` | no | `Schedule::status` in a form for machines, such as JSON |
+//! | `metrics` | no | `Metrics`: counters, gauges and histograms, for Prometheus and others |
 //! | `contract-tests` | no | the behaviour suite for stores of your own |
 //! | `testing` | no | `soloist::testing`: when events are due, and a store that is told what goes wrong |
 #![cfg_attr(docsrs, feature(doc_cfg))]
@@ -123,7 +125,7 @@ pub mod testing {
 
 pub use base::error::{BoxError, InvalidOptions, MutexError, MutexErrorKind};
 pub use event::add_error::{AddError, AddErrorKind};
-pub use event::definition::Event;
+pub use event::definition::{Definition, Event};
 pub use event::outage_policy::OutagePolicy;
 pub use event::protection::overlap::Overlap;
 pub use hold::guard::LeaseGuard;
@@ -136,13 +138,20 @@ pub use lease::term::{InvalidTerm, Term};
 pub use lease::token::FencingToken;
 pub use observe::cancel::{CancelReason, Cancelled};
 pub use observe::fault::Fault;
+#[cfg(feature = "metrics")]
+#[cfg_attr(docsrs, doc(cfg(feature = "metrics")))]
+pub use observe::metrics::Metrics;
+pub use observe::notice::{Notice, Step};
 pub use observe::outcome::hook_failure::{Hook, HookFailure};
 pub use observe::outcome::kept_output::KeptOutput;
+pub use observe::outcome::run_result::RunResult;
 pub use observe::outcome::{Ended, RunOutcome};
 pub use observe::paused::Pause;
 pub use observe::release::Release;
 pub use observe::skip_reason::SkipReason;
+pub use observe::tell::observers::Observer;
 pub use schedule::pause::PauseError;
+pub use schedule::registry::status::{EventStatus, LastRun, LastSkip, RunningNow, Status};
 pub use schedule::registry::{Schedule, UnknownEvent};
 pub use schedule::report::{Entry, Report, Verdict};
 #[cfg(feature = "tokio")]

@@ -29,7 +29,13 @@ pub type BoxError = Box<dyn Error + Send + Sync>;
 /// assert!(std::error::Error::source(&error).is_none());
 /// ```
 #[derive(Clone)]
-pub struct MutexError {
+pub struct MutexError(
+    /// Behind a pointer, because it is the rare part of the answers that it is in.
+    Arc<Trouble>,
+);
+
+#[derive(Clone)]
+struct Trouble {
     kind: MutexErrorKind,
     concerns: Concerns,
     attempted: Arc<str>,
@@ -88,8 +94,8 @@ impl MutexError {
 
     /// The store has no way of doing this. `what` completes "this store can't …".
     pub fn unsupported(what: impl Into<Arc<str>>) -> Self {
-        let kind = MutexErrorKind::Unsupported;
-        Self { kind, concerns: Concerns::OneName, attempted: what.into(), cause: None }
+        let (kind, concerns) = (MutexErrorKind::Unsupported, Concerns::OneName);
+        Self(Arc::new(Trouble { kind, concerns, attempted: what.into(), cause: None }))
     }
 
     fn new(
@@ -98,19 +104,21 @@ impl MutexError {
         attempted: impl Into<Arc<str>>,
         cause: impl Into<BoxError>,
     ) -> Self {
-        Self { kind, concerns, attempted: attempted.into(), cause: Some(cause.into().into()) }
+        Self(Arc::new(Trouble { kind, concerns, attempted: attempted.into(), cause: Some(cause.into().into()) }))
     }
 
     /// The same about the store as a whole: what answers is no store of this kind.
     #[cfg(any(feature = "redis", feature = "mysql", feature = "postgres"))]
-    pub(crate) fn of_the_store(self) -> Self {
-        Self { concerns: Concerns::TheStore, ..self }
+    pub(crate) fn of_the_store(mut self) -> Self {
+        Arc::make_mut(&mut self.0).concerns = Concerns::TheStore;
+        self
     }
 
     /// The same about this one name.
     #[cfg(feature = "redis")]
-    pub(crate) fn of_one_name(self) -> Self {
-        Self { concerns: Concerns::OneName, ..self }
+    pub(crate) fn of_one_name(mut self) -> Self {
+        Arc::make_mut(&mut self.0).concerns = Concerns::OneName;
+        self
     }
 
     /// The store's own code panicked, which says nothing of other names.
@@ -126,38 +134,38 @@ impl MutexError {
 
     /// The store was not asked, because it had just said this to somebody else.
     pub(crate) fn not_asked_again(attempted: impl Into<Arc<str>>, first: &Self) -> Self {
-        Self::new(first.kind, first.concerns, attempted, NotAskedAgain(first.clone()))
+        Self::new(first.0.kind, first.0.concerns, attempted, NotAskedAgain(first.clone()))
     }
 
     /// What sort of error it is.
     pub fn kind(&self) -> MutexErrorKind {
-        self.kind
+        self.0.kind
     }
 
     /// Whether it is about the store as a whole, whatever its kind: asking for another name now would be in vain too, so a
     /// tick does not ask this store again for a while.
     pub fn is_outage(&self) -> bool {
-        self.concerns == Concerns::TheStore
+        self.0.concerns == Concerns::TheStore
     }
 
     /// Whether there was no answer. Asking again later may help.
     pub fn is_unavailable(&self) -> bool {
-        self.kind == MutexErrorKind::Unavailable
+        self.0.kind == MutexErrorKind::Unavailable
     }
 
     /// Whether the store answered that it will not. Somebody has to change its settings, or how it is reached.
     pub fn is_refused(&self) -> bool {
-        self.kind == MutexErrorKind::Refused
+        self.0.kind == MutexErrorKind::Refused
     }
 
     /// Whether what the store keeps or says can't be used. Somebody has to look at it.
     pub fn is_unusable(&self) -> bool {
-        self.kind == MutexErrorKind::Unusable
+        self.0.kind == MutexErrorKind::Unusable
     }
 
     /// Whether the store will never be able to do this.
     pub fn is_unsupported(&self) -> bool {
-        self.kind == MutexErrorKind::Unsupported
+        self.0.kind == MutexErrorKind::Unsupported
     }
 
     /// The cause, as the store gave it.
@@ -170,12 +178,12 @@ impl MutexError {
     /// assert_eq!(cause.kind(), io::ErrorKind::TimedOut);
     /// ```
     pub fn get_ref(&self) -> Option<&(dyn Error + Send + Sync + 'static)> {
-        self.cause.as_deref()
+        self.0.cause.as_deref()
     }
 
     /// What it says of the store, as the beginning of a sentence.
     pub(crate) fn headline(&self) -> &'static str {
-        match self.kind {
+        match self.0.kind {
             MutexErrorKind::Unavailable => "the store did not answer",
             MutexErrorKind::Refused => "the store refused",
             MutexErrorKind::Unusable | MutexErrorKind::Unsupported => "the store could not be used",
@@ -185,8 +193,8 @@ impl MutexError {
 
 impl fmt::Display for MutexError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let attempted = OneLine(&self.attempted);
-        match &self.cause {
+        let attempted = OneLine(&self.0.attempted);
+        match &self.0.cause {
             Some(cause) => write!(f, "could not {attempted}: {}", OneLine(cause)),
             None => write!(f, "this store can't {attempted}"),
         }
@@ -195,7 +203,7 @@ impl fmt::Display for MutexError {
 
 impl Error for MutexError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
-        self.cause.as_ref()?.source()
+        self.0.cause.as_ref()?.source()
     }
 }
 

@@ -20,6 +20,7 @@ use crate::task::run::Run;
 use crate::task::runtime;
 use crate::task::task_result::{TaskOutcome, TaskResult};
 use crate::task::work::{Task, Work, callback};
+use crate::time::clock::shown::HumanDuration;
 use crate::time::frequency::timetable_spec::TimetableSpec;
 use crate::time::zone::{UnknownZone, Zone};
 use crate::time::{frequency::error::FrequencyError, timetable::Timetable, timetable::clock_change::ClockChange};
@@ -525,8 +526,20 @@ impl fmt::Debug for Event {
     }
 }
 
-/// A validated event.
-pub(crate) struct Definition {
+/// An event as a schedule has it: [`Schedule::event`](crate::Schedule::event) gives it to read.
+///
+/// ```
+/// use soloist::{Event, Schedule};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let mut schedule = Schedule::in_process();
+/// schedule.add(Event::call("poll", |_| {}).every_ten_seconds().on_one_server())?;
+/// let poll = schedule.event("poll")?;
+/// assert_eq!((poll.name(), poll.timetable()), ("poll", "every 10 seconds".to_owned()));
+/// # Ok(())
+/// # }
+/// ```
+pub struct Definition {
     pub(crate) name: Arc<str>,
     pub(crate) work: Work,
     pub(crate) timetable: Timetable,
@@ -546,6 +559,39 @@ pub(crate) struct Definition {
 }
 
 impl Definition {
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// When it is due on the clocks of its [zone](Self::zone), in plain English: `daily at 02:30`, `every 10 seconds`. What
+    /// windows leave out is not in it.
+    pub fn timetable(&self) -> String {
+        self.timetable.crontab.in_words(self.timetable.seconds.interval())
+    }
+
+    /// The zone of its timetable.
+    pub fn zone(&self) -> &Zone {
+        &self.timetable.zone
+    }
+
+    /// The name of its lease; `None` without one.
+    pub fn mutex_name(&self) -> Option<&MutexName> {
+        self.protection.lease.map(|_| &self.protection.mutex)
+    }
+
+    /// What it asks for beside running, in the words that ask for it, one by one: `without_overlapping, lease of 60.0 s, renewed`,
+    /// `on_one_server`, `timeout 5 min 0 s`. For people; the texts may change.
+    pub fn protections(&self) -> Vec<String> {
+        let mut words = self.protection.in_words();
+        // One that makes up only for what was waited for did not ask for it.
+        let catch_up = self.catch_up.as_ref().filter(|catch_up| catch_up.mark.is_some());
+        words.extend(catch_up.map(|catch_up| format!("catch_up {}", HumanDuration(catch_up.window))));
+        words.extend(self.timeout.map(|limit| format!("timeout {}", HumanDuration(limit))));
+        words.extend(self.even_when_paused.then(|| "even_when_paused".to_owned()));
+        words
+    }
+
     pub(crate) fn has_windows(&self) -> bool {
         self.filters.iter().any(|filter| matches!(filter, Filter::Window(_)))
     }
@@ -554,5 +600,17 @@ impl Definition {
     pub(crate) fn upcoming(&self, after: DateTime<Utc>) -> impl Iterator<Item = DateTime<Utc>> + use<> {
         let times = self.runs_here.then(|| self.timetable.clone().upcoming(after, windows_of(&self.filters)));
         times.into_iter().flatten()
+    }
+}
+
+impl fmt::Debug for Definition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Definition")
+            .field("name", &self.name)
+            .field("timetable", &self.timetable)
+            .field("protection", &self.protection)
+            .field("timeout", &self.timeout)
+            .field("background", &self.background)
+            .finish_non_exhaustive()
     }
 }

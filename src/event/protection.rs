@@ -9,7 +9,7 @@ use super::outage_policy::OutagePolicy;
 use crate::lease::term::{Renewal, Term};
 use crate::lease::{name::MutexName, owner::Owner, request::LeaseRequest, token::FencingToken};
 use crate::store::event_mutex::admission::Admission;
-use crate::time::{clock::Clock, period::Period, tick::Tick, zone::Zone};
+use crate::time::{clock::Clock, clock::shown::HumanDuration, period::Period, tick::Tick, zone::Zone};
 
 pub(crate) mod overlap;
 pub(super) mod protection_request;
@@ -92,6 +92,30 @@ pub(crate) struct Protection {
 impl Protection {
     pub(crate) fn is_some(&self) -> bool {
         self.lease.is_some() || self.claim.is_some()
+    }
+
+    /// In the words that ask for them, one by one.
+    pub(crate) fn in_words(&self) -> Vec<String> {
+        let mut words = Vec::new();
+        if let Some(LeaseTerms { term, renewal, at_least }) = self.lease {
+            let (term, slots) = (HumanDuration(term.get()), self.slots.len());
+            words.push(match renewal {
+                Renewal::WhileItRuns if slots > 1 => format!("at_most {slots}, leases of {term}, renewed"),
+                Renewal::WhileItRuns => format!("without_overlapping, lease of {term}, renewed"),
+                Renewal::Never if slots > 1 => format!("at_most {slots}, leases of {term}"),
+                Renewal::Never => format!("without_overlapping_for {term}"),
+            });
+            words.extend(at_least.map(|at_least| format!("hold_at_least {}", HumanDuration(at_least.get()))));
+        }
+        words.extend(self.claim.as_ref().map(|claim| match claim {
+            Claim::Occurrence => "on_one_server".to_owned(),
+            period @ Claim::Period(_) => period.to_string().replace("once per", "once_per"),
+        }));
+        words.extend(self.queue.as_ref().map(Queue::in_words));
+        if self.on_outage == OutagePolicy::RunUnprotected {
+            words.push("on_outage RunUnprotected".to_owned());
+        }
+        words
     }
 
     /// What asks the run under this token to stop, and how long it may go on then, if other runs may take its place.

@@ -1,5 +1,6 @@
 //! Why a run should stop: its lease is lost, its task took too long, the process shuts down, or another run takes its place.
 
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
@@ -9,6 +10,8 @@ use super::held_lease::{HeldLease, HoldsLease};
 use super::sync::{AtomicU64, Ordering};
 use crate::lease::holder::Holder;
 use crate::observe::cancel::CancelReason;
+use crate::observe::notice::Step;
+use crate::observe::tell::delivery::Posted;
 use crate::time::{clock::Waiting, clock::manual::Wake, clock::moment::Moment};
 
 /// What a run holds, and what else ends it. All of it wakes the signal of the lease.
@@ -24,6 +27,8 @@ pub(crate) struct Cancellation {
     gone_by: AtomicU64,
     /// When it was told that another run takes its place, and who waits with that.
     replaced: OnceLock<Box<(Moment, Option<Holder>)>>,
+    /// Also set once the task has ended: then nothing is to be told.
+    reason_is_told: AtomicBool,
 }
 
 impl Cancellation {
@@ -31,7 +36,15 @@ impl Cancellation {
     pub(crate) fn new(held: HeldLease) -> Self {
         let never = || AtomicU64::new(Moment::NEVER.to_bits());
         let (at_work, replaced) = (AtWork::default(), OnceLock::new());
-        Self { held, at_work, limit: never(), shut_down: never(), gone_by: never(), replaced }
+        Self {
+            held,
+            at_work,
+            limit: never(),
+            shut_down: never(),
+            gone_by: never(),
+            replaced,
+            reason_is_told: AtomicBool::new(false),
+        }
     }
 
     /// The thread on which the run is performed.
@@ -87,16 +100,40 @@ impl Cancellation {
         self.replaced.get().map_or(Moment::NEVER, |replaced| replaced.0)
     }
 
-    /// Why the run should stop; the first reason there was.
+    /// Why the run should stop; the first reason there was. It is told.
     pub(crate) fn reason(&self) -> Option<CancelReason> {
         let reason = self.reason_at(self.now());
-        if reason == Some(CancelReason::LeaseLost) {
-            self.held.tell_loss();
+        if let Some(reason) = reason {
+            self.tell_reason(reason, None);
         }
         reason
     }
 
-    /// The same, without telling of a loss.
+    /// The reason there was to stop when its task ended, at this moment. From here on it is not told of any other.
+    #[inline]
+    pub(crate) fn reason_at_end(&self, ended: Moment) -> Option<CancelReason> {
+        let reason = self.reason_at(ended);
+        if let Some(reason) = reason {
+            self.tell_reason(reason, None);
+        }
+        self.reason_is_told.store(true, Ordering::Release);
+        reason
+    }
+
+    #[cold]
+    fn tell_reason(&self, reason: CancelReason, posted: Option<Posted>) {
+        if reason == CancelReason::LeaseLost {
+            self.held.tell_loss(posted);
+            if !self.held.is_lost() {
+                return; // It was given back.
+            }
+        }
+        if !self.reason_is_told.swap(true, Ordering::AcqRel) {
+            self.held.tell(&Step::Cancelled(reason), posted);
+        }
+    }
+
+    /// The same, without telling of it.
     #[inline]
     pub(crate) fn reason_at(&self, now: Moment) -> Option<CancelReason> {
         Some(self.reason_since(now)?.0)
@@ -183,6 +220,13 @@ impl HoldsLease for Cancellation {
 
     fn is_at_work_on(&self, thread: usize) -> bool {
         self.at_work.is_on(thread)
+    }
+
+    fn tell_why_it_stops(&self, posted: Option<Posted>) {
+        match self.reason_at(self.now()) {
+            Some(reason) => self.tell_reason(reason, posted),
+            None => self.held.tell_loss(posted),
+        }
     }
 }
 

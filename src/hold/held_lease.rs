@@ -11,7 +11,9 @@ use std::time::Duration;
 use super::signal::Signal;
 use super::sync::{AtomicU64, Ordering};
 use crate::lease::{holder::Holder, owner::Owner, request::Lease, term::Term, token::FencingToken};
-use crate::observe::{notice::Notice, tell::tell};
+use crate::observe::notice::{About, Step};
+use crate::observe::tell::delivery::Posted;
+use crate::observe::tell::observers::{Observers, RunObservers};
 use crate::store::event_mutex::admission::Grant;
 use crate::time::clock::{Clock, Waiting};
 use crate::time::{clock::manual::Wake, clock::moment::Moment};
@@ -34,6 +36,8 @@ pub(crate) struct HeldLease {
     /// Whether the store is just being asked for a renewal. It changes while the signal is locked.
     renewing: AtomicBool,
     signal: Signal,
+    /// `None`: nobody observes the run that holds it, or it is held without a run.
+    observed: Option<Box<RunObservers>>,
 }
 
 /// Whoever has a lease in hand: a run, or the lease guard alone.
@@ -42,6 +46,10 @@ pub(crate) trait HoldsLease: Wake + fmt::Debug {
 
     /// Whether the work under it is done on this thread.
     fn is_at_work_on(&self, thread: usize) -> bool;
+
+    /// Tells why the work under it should stop, if it should and nobody was told yet. Observers may take their time, so nobody
+    /// calls this while others wait.
+    fn tell_why_it_stops(&self, posted: Option<Posted>);
 }
 
 /// The right to go on.
@@ -100,7 +108,18 @@ impl HeldLease {
             loss_is_told: AtomicBool::new(false),
             renewing: AtomicBool::new(false),
             signal: Signal::default(),
+            observed: None,
         }
+    }
+
+    /// The run that holds it is observed.
+    pub(crate) fn observe_by(&mut self, observers: RunObservers) {
+        self.observed = Some(Box::new(observers));
+    }
+
+    /// The observers of the run that holds it.
+    pub(crate) fn observers(&self) -> &Observers {
+        self.observed.as_ref().map_or(&Observers::NONE, |observed| &observed.observers)
     }
 
     pub(crate) fn clock(&self) -> &Clock {
@@ -170,7 +189,7 @@ impl HeldLease {
     pub(crate) fn gone_by(&self, now: Moment) -> Option<Moment> {
         let gone = self.gone_at(now);
         if gone.is_some() {
-            self.tell_loss();
+            self.tell_loss(None);
         }
         gone
     }
@@ -303,11 +322,17 @@ impl HeldLease {
     /// Tells of the loss of the lease, if it is lost, once. A subscriber may take its time, so nobody calls this while
     /// others wait.
     #[cold]
-    pub(crate) fn tell_loss(&self) {
+    pub(crate) fn tell_loss(&self, posted: Option<Posted>) {
         if !self.is_lost() || self.loss_is_told.swap(true, Ordering::AcqRel) {
             return;
         }
-        tell(&Notice::LeaseLost { mutex: self.lease().map(Lease::name), token: self.token() });
+        self.tell(&Step::LeaseLost { mutex: self.lease().map(Lease::name), token: self.token() }, posted);
+    }
+
+    /// Tells of a step of the run that holds it.
+    pub(super) fn tell(&self, step: &Step<'_>, posted: Option<Posted>) {
+        let about = self.observed.as_ref().map_or_else(About::default, |observed| About::from(&observed.run));
+        self.observers().tell_as(about, step, posted);
     }
 }
 
@@ -320,6 +345,10 @@ impl HoldsLease for HeldLease {
     /// Nobody knows who works under a guard.
     fn is_at_work_on(&self, _: usize) -> bool {
         false
+    }
+
+    fn tell_why_it_stops(&self, posted: Option<Posted>) {
+        self.tell_loss(posted);
     }
 }
 

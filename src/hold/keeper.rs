@@ -17,9 +17,10 @@ use super::timer_thread::{Need, TimedJobs, TimerThread};
 use crate::base::process_id;
 use crate::base::{catch_panic::contain, error::MutexError};
 use crate::lease::{holder::Holder, name::MutexName, request::Lease, store_id::StoreId, term::Renewal};
-use crate::observe::notice::{Notice, ThreadFor};
+use crate::observe::notice::incident::{Incident, ThreadFor};
+use crate::observe::notice::{About, Step};
 use crate::observe::run_id::RunId;
-use crate::observe::tell::{delivery::Delivery, tell};
+use crate::observe::tell::{delivery::Delivery, log};
 use crate::store::event_mutex::{batch::no_answer, description::Scope, held::Names, slot::Slot};
 use crate::store::handle::Store;
 use crate::time::clock::{Clock, Waiting};
@@ -28,10 +29,12 @@ use crate::time::{clock::manual::Wake, clock::moment::Moment};
 mod exit_release;
 mod handles;
 mod plan;
+mod renewals;
 mod replacements;
 
 use handles::Handles;
 use plan::{DueRenewals, KeeperJob, Plan};
+use renewals::by_observers;
 use replacements::{ReplacementJob, Replacements};
 
 /// How long after its timeout a task may take to stop before a warning is logged.
@@ -185,7 +188,7 @@ impl Keeper {
         let run = move || timer(&keeper).run(waiting, |job| carry_out(&keeper, job));
         if let Err(error) = thread::Builder::new().name(name.into()).spawn(run) {
             timer(self).thread_failed();
-            tell(&Notice::NoThread(what_for, &error));
+            log(&Incident::NoThread(what_for, &error));
         }
     }
 
@@ -199,6 +202,7 @@ impl Keeper {
                         && let Some(by) = held.into_iter().next()
                     {
                         run.replace(by.into_holder());
+                        self.post_why_it_stops(run);
                     }
                 }
             }
@@ -218,30 +222,45 @@ impl Keeper {
                 }
             }
             KeeperJob::LogOverdue(runs) => {
-                for run in runs.clone() {
-                    self.delivery.post(move || tell(&Notice::DoesNotStop(&run)));
+                for (holder, run) in runs.clone() {
+                    self.delivery.post(self.clock.now(), move |posted| {
+                        holder.held().observers().tell_as(About::from(&run), &Step::DoesNotStop, Some(posted));
+                    });
                 }
             }
-            KeeperJob::WakeTimedOut(holders) => holders.iter().for_each(|holder| holder.wake()),
+            KeeperJob::WakeTimedOut(holders) => holders.iter().for_each(|holder| {
+                holder.wake();
+                // Where nobody observes it, it is logged by its own thread, within its span.
+                if holder.held().observers().is_any() {
+                    self.post_why_it_stops(holder);
+                }
+            }),
             KeeperJob::TellLost(holders) => holders.iter().for_each(|holder| {
                 holder.wake();
-                let holder = Arc::clone(holder);
-                self.delivery.post(move || holder.held().tell_loss());
+                self.post_why_it_stops(holder);
             }),
         }
         Vec::new()
+    }
+
+    fn post_why_it_stops<H: HoldsLease + ?Sized + 'static>(&self, holder: &Arc<H>)
+    where
+        Arc<H>: Send,
+    {
+        let holder = Arc::clone(holder);
+        self.delivery.post(self.clock.now(), move |posted| holder.tell_why_it_stops(Some(posted)));
     }
 
     fn renew(&self, due: &DueRenewals) -> Vec<Result<bool, MutexError>> {
         let mut slots: Vec<Slot<Lease, bool>> = due.leases().map(Slot::new).collect();
         // Whoever holds a lease has a handle; who has none is gone without giving it back.
         let Some(mutex) = self.handles.any() else { return slots.iter().map(|_| Ok(false)).collect() };
+        let lasted: Vec<_> = due.held().map(|(_, lasted)| lasted).collect();
         let panic = contain(|| mutex.extend(&mut slots, due.term)).err();
         let no_answer = |lease: &Lease| no_answer(format!("extend {}", lease.name()), panic.as_ref());
         let answers: Vec<_> = slots.iter_mut().map(|slot| slot.take_answer(no_answer)).collect();
-        if let Some(error) = answers.iter().find_map(|answer| answer.as_ref().err()).cloned() {
-            let leases = answers.iter().filter(|answer| answer.is_err()).count();
-            self.delivery.post(move || tell(&Notice::NotRenewed { leases, error: &error }));
+        for renewals in by_observers(due, &lasted, &answers) {
+            self.delivery.post(self.clock.now(), move |posted| renewals.tell(posted));
         }
         answers
     }

@@ -195,6 +195,24 @@ impl Holder {
     }
 }
 
+/// As `{"host": "web-1", "pid": 4242, "token": 7, "since": "…", "until": "…", "has_ended": false, "process_group": null}`.
+#[cfg(feature = "serde")]
+impl serde::Serialize for Holder {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        use serde::ser::SerializeStruct as _;
+
+        let mut fields = serializer.serialize_struct("Holder", 7)?;
+        fields.serialize_field("host", self.host())?;
+        fields.serialize_field("pid", &self.pid())?;
+        fields.serialize_field("token", &self.token.get())?;
+        fields.serialize_field("since", &self.since)?;
+        fields.serialize_field("until", &self.until)?;
+        fields.serialize_field("has_ended", &self.has_ended)?;
+        fields.serialize_field("process_group", &self.process_group)?;
+        fields.end()
+    }
+}
+
 impl fmt::Display for Holder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         Reading(self, &to_the_second).fmt(f)

@@ -2,6 +2,8 @@
 
 pub(crate) mod cancel;
 pub(crate) mod fault;
+#[cfg(feature = "metrics")]
+pub(crate) mod metrics;
 pub(crate) mod notice;
 pub(crate) mod outcome;
 pub(crate) mod paused;

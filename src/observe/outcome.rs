@@ -17,10 +17,12 @@ use crate::time::clock::shown::{HumanDuration, Reading, to_the_second};
 pub(crate) mod command_exit;
 pub(crate) mod hook_failure;
 pub(crate) mod kept_output;
+pub(crate) mod run_result;
 
 use command_exit::{CommandExit, Exited};
 use hook_failure::{Hook, HookFailure};
 use kept_output::KeptOutput;
+use run_result::RunResult;
 
 /// How one run ended; `then` and its kin receive it, and the report keeps it.
 ///
@@ -72,6 +74,11 @@ impl RunOutcome {
     /// How the task ended.
     pub fn ended(&self) -> &Ended {
         &self.ended
+    }
+
+    /// The same in one word, for a page or a metric.
+    pub fn result(&self) -> RunResult {
+        RunResult::of(self)
     }
 
     /// Whether the task did what it was asked to. Hooks and the release have no say in it.

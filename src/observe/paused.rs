@@ -51,6 +51,19 @@ impl Pause {
     }
 }
 
+/// As `{"by": {…}, "why": "…"}`, with the [`Holder`] who paused first.
+#[cfg(feature = "serde")]
+impl serde::Serialize for Pause {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        use serde::ser::SerializeStruct as _;
+
+        let mut fields = serializer.serialize_struct("Pause", 2)?;
+        fields.serialize_field("by", &self.holder)?;
+        fields.serialize_field("why", &self.why())?;
+        fields.end()
+    }
+}
+
 impl fmt::Display for Pause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         Reading(self, &to_the_second).fmt(f)

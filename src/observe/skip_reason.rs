@@ -62,19 +62,39 @@ impl SkipReason {
     /// `queued`, `queue_full`, `queued_too_long`, `replaced`, `ran_elsewhere`, `store_unavailable`, `too_late`, `paused`,
     /// `shutting_down`.
     pub fn keyword(&self) -> &'static str {
+        Self::KEYWORDS[self.number()]
+    }
+
+    pub(crate) const KEYWORDS: [&'static str; 12] = [
+        "filtered",
+        "filter_panicked",
+        "overlapping",
+        "queued",
+        "queue_full",
+        "queued_too_long",
+        "replaced",
+        "ran_elsewhere",
+        "store_unavailable",
+        "too_late",
+        "paused",
+        "shutting_down",
+    ];
+
+    /// The place of its keyword.
+    pub(crate) fn number(&self) -> usize {
         match self {
-            Self::Filtered => "filtered",
-            Self::FilterPanicked(_) => "filter_panicked",
-            Self::Overlapping(_) => "overlapping",
-            Self::Queued(_) => "queued",
-            Self::QueueFull(_) => "queue_full",
-            Self::QueuedTooLong(_) => "queued_too_long",
-            Self::Replaced(_) => "replaced",
-            Self::RanElsewhere(_) => "ran_elsewhere",
-            Self::StoreUnavailable(_) => "store_unavailable",
-            Self::TooLate => "too_late",
-            Self::Paused(_) => "paused",
-            Self::ShuttingDown => "shutting_down",
+            Self::Filtered => 0,
+            Self::FilterPanicked(_) => 1,
+            Self::Overlapping(_) => 2,
+            Self::Queued(_) => 3,
+            Self::QueueFull(_) => 4,
+            Self::QueuedTooLong(_) => 5,
+            Self::Replaced(_) => 6,
+            Self::RanElsewhere(_) => 7,
+            Self::StoreUnavailable(_) => 8,
+            Self::TooLate => 9,
+            Self::Paused(_) => 10,
+            Self::ShuttingDown => 11,
         }
     }
 
@@ -101,6 +121,20 @@ impl SkipReason {
             | Self::Paused(holder) => holder.as_ref(),
             _ => None,
         }
+    }
+}
+
+/// As `{"reason": "overlapping", "text": "still running: …", "holder": {…}}`.
+#[cfg(feature = "serde")]
+impl serde::Serialize for SkipReason {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        use serde::ser::SerializeStruct as _;
+
+        let mut fields = serializer.serialize_struct("SkipReason", 3)?;
+        fields.serialize_field("reason", self.keyword())?;
+        fields.serialize_field("text", &self.to_string())?;
+        fields.serialize_field("holder", &self.holder())?;
+        fields.end()
     }
 }
 

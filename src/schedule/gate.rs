@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::planned_run::PlannedRun;
 use crate::base::catch_panic::contain;
@@ -10,7 +11,7 @@ use crate::event::{catch_up::Missed, outage_policy::OutagePolicy};
 use crate::hold::held_lease::HeldLease;
 use crate::hold::release_on_drop::{LeaseInHand, ReleaseOnDrop};
 use crate::lease::{name::MutexName, request::Lease};
-use crate::observe::{notice::Notice, skip_reason::SkipReason, tell::tell};
+use crate::observe::{notice::Step, skip_reason::SkipReason};
 use crate::store::event_mutex::EventMutex;
 use crate::store::event_mutex::admission::{Admission, Admitted, Grant};
 use crate::store::event_mutex::batch::Batch;
@@ -21,6 +22,8 @@ pub(crate) struct AdmittedRun<'a> {
     pub(crate) held: ReleaseOnDrop<&'a dyn EventMutex, Run>,
     /// Set if it runs without its protection: the error of the store, which the event's outage policy ignores.
     pub(crate) unprotected: Option<Box<MutexError>>,
+    /// How long the store took to decide, if that is observed.
+    pub(crate) gate: Duration,
 }
 
 impl AdmittedRun<'_> {
@@ -136,7 +139,7 @@ fn apply_outage_policy<'a>(planned: &PlannedRun<'a>, error: MutexError) -> Resul
         return Err(SkipReason::StoreUnavailable(error));
     }
     planned.look_for_each_pause()?;
-    tell(&Notice::Unprotected(&error));
+    planned.tell(&Step::Unprotected(&error));
     Ok(AdmittedRun { unprotected: Some(Box::new(error)), ..begin_run(planned, None) })
 }
 
@@ -185,7 +188,10 @@ fn accept_grant<'a>(planned: &PlannedRun<'a>, grant: Grant, unused: &mut Batch) 
 pub(crate) fn begin_run<'a>(planned: &PlannedRun<'a>, grant: Option<Grant>) -> AdmittedRun<'a> {
     let at_least = planned.event.protection.lease.and_then(|terms| terms.at_least);
     let stopping = planned.event.work.stopping();
-    let held = HeldLease::new(planned.clock.clone(), grant, planned.clock.moment(), at_least, stopping);
+    let mut held = HeldLease::new(planned.clock.clone(), grant, planned.clock.moment(), at_least, stopping);
+    if planned.context.observers.is_any() {
+        held.observe_by(planned.observers());
+    }
     let run = Run::new(Arc::clone(&planned.event.name), planned.occurrence(), planned.lateness(), held);
-    AdmittedRun { held: ReleaseOnDrop::new(&*planned.store.mutex, run), unprotected: None }
+    AdmittedRun { held: ReleaseOnDrop::new(&*planned.store.mutex, run), unprotected: None, gate: Duration::ZERO }
 }

@@ -10,8 +10,8 @@ use super::tick_context::pause_check::find_pause;
 use crate::base::error::{MutexError, debug_as_display};
 use crate::lease::name::{InvalidName, MutexName};
 use crate::lease::{request::LeaseRequest, term::Term};
+use crate::observe::notice::{About, Step};
 use crate::observe::paused::{AN_EVENT_PAUSED, EVENT_PAUSED, PAUSED, Pause};
-use crate::observe::{notice::Notice, tell::tell};
 use crate::store::event_mutex::held::{Held, Names};
 use crate::store::event_mutex::{EventMutex, extend_one};
 use crate::store::handle::Store;
@@ -214,14 +214,15 @@ impl Schedule {
             return Err(PauseError::Reason);
         }
         self.put_mark(mark, term_until(until, self.clock.now())?, why).map_err(PauseError::Store)?;
-        tell(&Notice::Paused { mark, until, why, scope: &self.mutex.scope });
+        let paused = Step::Paused { schedule: mark.mutex(), until, why, scope: &self.mutex.scope };
+        self.observers.tell(paused_by(mark), &paused);
         Ok(())
     }
 
     fn end_pause(&self, mark: &MutexName) -> Result<bool, PauseError> {
         let was_paused = self.mutex.mutex.break_lease(mark).map_err(PauseError::Store)?.is_freed();
         if was_paused {
-            tell(&Notice::Resumed { mark });
+            self.observers.tell(paused_by(mark), &Step::Resumed { schedule: mark.mutex() });
         }
         Ok(was_paused)
     }
@@ -340,6 +341,12 @@ impl PauseError {
 }
 
 debug_as_display!(PauseError);
+
+/// The event that is paused by this mark, if it is not the schedule.
+fn paused_by(mark: &MutexName) -> About<'_> {
+    let event = mark.event().filter(|_| mark.marked() == Some(EVENT_PAUSED));
+    About { event, occurrence: None }
+}
 
 /// The term of a pause from `now` to `until`, rounded up to a millisecond so that it never ends early.
 fn term_until(until: DateTime<Utc>, now: DateTime<Utc>) -> Result<Term, PauseError> {

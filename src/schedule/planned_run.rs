@@ -1,16 +1,20 @@
 //! One event of a tick, with all that running it needs.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 
+use super::registry::event_history::EventHistory;
 use super::tick_context::pause_check::PauseCheck;
 use super::tick_context::{StartedBy, TickContext};
 use crate::event::protection::overlap::Queue;
 use crate::event::protection::{Claimant, MINUTE};
 use crate::event::{catch_up::Missed, definition::Definition};
 use crate::lease::name::MutexName;
-use crate::observe::skip_reason::SkipReason;
+use crate::observe::notice::{About, Step};
+use crate::observe::tell::observers::RunObservers;
+use crate::observe::{run_id::RunId, skip_reason::SkipReason};
 use crate::store::event_mutex::admission::Admission;
 use crate::store::handle::Store;
 use crate::time::{clock::Clock, tick::Tick};
@@ -18,6 +22,7 @@ use crate::time::{clock::Clock, tick::Tick};
 /// An event that a tick, or a caller by hand, has planned to run, with all that the run needs.
 pub(crate) struct PlannedRun<'a> {
     pub(crate) event: &'a Definition,
+    pub(crate) history: &'a EventHistory,
     pub(crate) tick: Tick,
     /// Set if the event is not due in this tick, and is to make up for a missed occurrence.
     pub(crate) missed: Option<Missed>,
@@ -29,6 +34,18 @@ pub(crate) struct PlannedRun<'a> {
 }
 
 impl PlannedRun<'_> {
+    /// Tells of a step of it.
+    #[inline]
+    pub(crate) fn tell(&self, step: &Step<'_>) {
+        self.context.observers.tell(About::run(&self.event.name, self.occurrence()), step);
+    }
+
+    /// Who is told of the steps of its run that others take.
+    pub(crate) fn observers(&self) -> RunObservers {
+        let run = RunId { event: Arc::clone(&self.event.name), occurrence: self.occurrence() };
+        RunObservers { observers: self.context.observers.clone(), run }
+    }
+
     /// The details that name its claim; `None` by hand, because such a run makes no claim.
     pub(crate) fn claimant(&self) -> Option<Claimant<'_>> {
         let (event, zone) = (&self.event.name, &self.event.timetable.zone);

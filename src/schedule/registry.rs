@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 #[cfg(feature = "tokio")]
 use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
@@ -10,12 +11,16 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 
 pub(crate) mod due_times;
+pub(crate) mod event_history;
+pub(crate) mod status;
+
+use event_history::EventHistory;
 
 use super::execute::run_planned;
 use super::planned_run::PlannedRun;
 use super::report::{Entry, Report};
 use super::shutdown::Shutdown;
-use super::tick_context::outages::Outages;
+use super::tick_context::outages::{Outages, StoresOut};
 use super::tick_context::pause_check::PauseCheck;
 use super::tick_context::{FirstPoll, StartedBy, TickContext};
 use crate::base::error::debug_as_display;
@@ -25,8 +30,10 @@ use crate::event::definition::{Definition, Event};
 use crate::event::protection::LeaseTerms;
 use crate::hold::keeper::Keepers;
 use crate::lease::{name::MutexName, store_id::StoreId, term::Term};
+use crate::observe::notice::incident::Incident;
 use crate::observe::paused::{AN_EVENT_PAUSED, EVENT_PAUSED};
-use crate::observe::{notice::Notice, tell::tell};
+use crate::observe::tell::log;
+use crate::observe::tell::observers::{Observer, Observers};
 use crate::store::{event_mutex::EventMutex, event_mutex::description::Scope};
 use crate::store::{handle::Store, memory::MemoryMutex};
 use crate::task::future_task::Runtime;
@@ -92,7 +99,14 @@ pub struct Schedule {
     pub(super) calls: Arc<AtomicUsize>,
     /// The mark in its store that pauses it, if it is pausable.
     pub(super) pause_mark: Option<MutexName>,
+    pub(super) observers: Observers,
+    /// Whether these observers were told of these events. Clones share it until one of them is changed.
+    pub(super) has_begun: Arc<AtomicBool>,
+    /// The stores that gave no answer when they were last asked.
+    pub(super) stores_out: Arc<StoresOut>,
     pub(super) events: Vec<Arc<Definition>>,
+    /// What is known of the runs of each of `events`.
+    pub(super) histories: Vec<Arc<EventHistory>>,
     /// The index in `events` of each name.
     pub(super) names: HashMap<Arc<str>, usize>,
     /// How many runs may hold each mutex at a time.
@@ -120,7 +134,11 @@ impl Schedule {
             #[cfg(feature = "tokio")]
             calls: Arc::default(),
             pause_mark: None,
+            observers: Observers::default(),
+            has_begun: Arc::default(),
+            stores_out: Arc::default(),
             events: Vec::new(),
+            histories: Vec::new(),
             names: HashMap::new(),
             runs_at_a_time: HashMap::new(),
             due_index: DueIndex::default(),
@@ -140,7 +158,8 @@ impl Schedule {
     /// [`ManualClock`]: crate::ManualClock
     #[must_use = "the clock is that of the schedule which is returned"]
     pub fn with_clock(self, clock: impl Into<Clock>) -> Self {
-        Self { clock: clock.into(), ..self }
+        let clock = clock.into();
+        Self { observers: self.observers.on(&clock), clock, ..self }
     }
 
     /// The same schedule with another default than 60 seconds for the term of leases of
@@ -193,6 +212,34 @@ impl Schedule {
         Self { on_report: Some(Arc::new(told)), ..self }
     }
 
+    /// The same schedule, which tells this observer of each step from now on: what is due, why it is skipped, when it starts and
+    /// how it ends, what becomes of its lease. There may be any number of them, and each is told of everything; see
+    /// [`Step`](crate::Step).
+    ///
+    /// The thread that takes a step calls the observers, in the order in which they were added, and waits for them: the steps of
+    /// one run come in their order. What the renewal of leases finds out is told by a thread of its own, so that a slow observer
+    /// loses no lease. A panic of an observer is logged. Without observers, nothing is done for them.
+    ///
+    /// ```
+    /// use soloist::{Event, Notice, Schedule, Step};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let mut schedule = Schedule::in_process().observe(|notice: &Notice<'_>| match notice.step() {
+    ///     Step::Skipped(reason) => println!("{:?} was skipped: {reason}", notice.event()),
+    ///     Step::Ended(outcome) => println!("{:?} {outcome}", notice.event()),
+    ///     _ => {}
+    /// });
+    /// schedule.add(Event::call("reports", |_| {}).every_minute().without_overlapping())?;
+    /// # assert!(!schedule.run_due(chrono::Utc::now()).is_failure());
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use = "who is told observes the schedule which is returned"]
+    pub fn observe(self, observer: impl Observer + 'static) -> Self {
+        let observers = self.observers.and(Arc::new(observer), &self.clock);
+        Self { observers, has_begun: Arc::default(), ..self }
+    }
+
     /// Adds an event at the end, if it is valid.
     ///
     /// Warns of a protection that its store can't give: `on_one_server` and `once_per` on a store that only this
@@ -235,11 +282,13 @@ impl Schedule {
             return Err(AddError::new(&event.name, AddErrorKind::CannotQueue));
         }
         if event.protection.claim.is_some() && *scope == Scope::Process {
-            tell(&Notice::StoreTooNear { event: &event.name, scope });
+            log(&Incident::StoreTooNear { event: &event.name, scope });
         }
         self.index_event(self.events.len(), &event);
         self.names.insert(Arc::clone(&event.name), self.events.len());
         self.events.push(Arc::new(event));
+        self.histories.push(Arc::default());
+        self.has_begun = Arc::default();
         Ok(self)
     }
 
@@ -247,6 +296,8 @@ impl Schedule {
     pub fn remove(&mut self, name: &str) -> bool {
         let Some(at) = self.names.remove(name) else { return false };
         self.events.remove(at);
+        self.histories.remove(at);
+        self.has_begun = Arc::default();
         self.names.values_mut().filter(|index| **index > at).for_each(|index| *index -= 1);
         (self.due_index, self.catch_up_events) = (DueIndex::default(), Vec::new());
         self.runs_at_a_time.clear();
@@ -319,8 +370,8 @@ impl Schedule {
     /// # }
     /// ```
     pub fn run(&self, name: &str, now: DateTime<Utc>) -> Result<Entry, UnknownEvent> {
-        let event = self.event(name)?;
-        let tick = Tick::at(now, &event.timetable.zone);
+        let event = self.index_of(name)?;
+        let tick = Tick::at(now, &self.events[event].timetable.zone);
         let _ticking = self.shutdown.as_ref().map(Shutdown::tick);
         let context = self.tick_context(StartedBy::Caller, false);
         let mut entries = run_planned(&[self.planned_run(event, tick, &context)], false);
@@ -355,9 +406,30 @@ impl Schedule {
         Ok(self.event(name)?.upcoming(after))
     }
 
-    pub(super) fn event(&self, name: &str) -> Result<&Definition, UnknownEvent> {
-        let at = self.names.get(name).ok_or_else(|| UnknownEvent { name: Quoted::new(name) })?;
-        Ok(&self.events[*at])
+    /// The event of this name as it was defined, to read.
+    ///
+    /// # Errors
+    ///
+    /// There is no event of this name.
+    ///
+    /// ```
+    /// use soloist::{Event, Schedule};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let mut schedule = Schedule::in_process();
+    /// schedule.add(Event::call("reports", |_| {}).daily_at("02:30").without_overlapping())?;
+    /// let reports = schedule.event("reports")?;
+    /// assert_eq!(reports.timetable(), "daily at 02:30");
+    /// assert_eq!(reports.protections(), ["without_overlapping, lease of 60.0 s, renewed"]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn event(&self, name: &str) -> Result<&Definition, UnknownEvent> {
+        Ok(&self.events[self.index_of(name)?])
+    }
+
+    fn index_of(&self, name: &str) -> Result<usize, UnknownEvent> {
+        self.names.get(name).copied().ok_or_else(|| UnknownEvent { name: Quoted::new(name) })
     }
 
     pub(crate) fn tick_context(&self, started_by: StartedBy, background: bool) -> TickContext<'_> {
@@ -365,7 +437,8 @@ impl Schedule {
         TickContext {
             started_by,
             began: self.clock.moment(),
-            outages: Outages::new(background),
+            outages: Outages::new(background, &self.stores_out, &self.observers),
+            observers: &self.observers,
             keepers: Keepers::default(),
             shutdown: self.shutdown.as_ref(),
             pause: pause_mark.map(|mark| PauseCheck::new(&self.mutex, mark.clone())),
@@ -375,18 +448,14 @@ impl Schedule {
         }
     }
 
-    pub(crate) fn planned_run<'a>(
-        &'a self,
-        event: &'a Definition,
-        tick: Tick,
-        context: &'a TickContext<'a>,
-    ) -> PlannedRun<'a> {
+    pub(crate) fn planned_run<'a>(&'a self, event: usize, tick: Tick, context: &'a TickContext<'a>) -> PlannedRun<'a> {
+        let (event, history) = (&*self.events[event], &*self.histories[event]);
         let pause = context.pause.as_ref().filter(|_| !event.even_when_paused);
         let own_pause = pause.map(|pause| {
             Box::new(PauseCheck::new(pause.store, pause.mark.mark(Arc::clone(&event.name), EVENT_PAUSED)))
         });
         let store = self.store_of(event);
-        PlannedRun { event, tick, missed: None, context, store, clock: &self.clock, own_pause }
+        PlannedRun { event, history, tick, missed: None, context, store, clock: &self.clock, own_pause }
     }
 
     fn store_of<'a>(&'a self, event: &'a Definition) -> &'a Store {

@@ -17,8 +17,9 @@ use super::shutdown::Shutdown;
 use super::tick_context::StartedBy;
 use super::tick_plan::TickPlan;
 use crate::base::catch_panic::contain;
-use crate::observe::notice::{Notice, ThreadFor};
-use crate::observe::tell::tell;
+use crate::observe::notice::incident::{Incident, ThreadFor};
+use crate::observe::notice::{About, Step};
+use crate::observe::tell::log;
 use crate::time::clock::{random_below, wall_plus};
 use crate::time::{tick::Tick, zone::Zone};
 
@@ -30,6 +31,9 @@ use clock_steps::TickProgress;
 
 /// The longest sleep of the loop, so that it soon notices that the clock was set or the machine was suspended.
 const LONGEST_SLEEP: Duration = Duration::from_secs(60);
+
+/// From when on a tick is told to be late.
+const LATE: Duration = Duration::from_secs(5);
 
 impl Schedule {
     /// Ticks until `shutdown` begins, and returns when all of its runs have ended: the loop of a service. The shutdown
@@ -77,6 +81,7 @@ impl Schedule {
         let _working = shutdown.tick();
         let now = schedule.clock.now();
         let mut progress = TickProgress::begin(now);
+        schedule.tell_begin();
         thread::scope(|scope| {
             let waiting = shutdown.waiting(&schedule.clock);
             // `tick` has passed each report to `on_report` already.
@@ -87,8 +92,14 @@ impl Schedule {
                 // In this order, so that a delay between the two readings makes the loop wake up early, and not late.
                 let moment = schedule.clock.moment();
                 let now = schedule.clock.now();
+                schedule.observers.tell(About::default(), &Step::LoopAlive);
                 if let Some(since) = progress.tick(now) {
-                    threads.tick(schedule.plan_tick(now, since));
+                    let plan = schedule.plan_tick(now, since);
+                    let late = plan.lateness().saturating_sub(schedule.jitter);
+                    if late >= LATE {
+                        schedule.observers.tell(About::default(), &Step::TickLate(late));
+                    }
+                    threads.tick(plan);
                 }
                 shutdown.sleep_until(moment.plus(schedule.rest(&progress, now)), &waiting);
             }
@@ -165,9 +176,9 @@ impl Schedule {
     /// Tells the stores since when they know the events that make up for missed occurrences.
     fn write_all_marks(&self) {
         let (context, now) = (self.tick_context(StartedBy::Timetable, false), self.clock.now());
-        let events = self.catch_up_events.iter().map(|event| &self.events[*event]);
+        let tick = |event: usize| Tick::at(now, &self.events[event].timetable.zone);
         let planned_runs: Vec<_> =
-            events.map(|event| self.planned_run(event, Tick::at(now, &event.timetable.zone), &context)).collect();
+            self.catch_up_events.iter().map(|event| self.planned_run(*event, tick(*event), &context)).collect();
         write_marks(&planned_runs);
     }
 }
@@ -198,7 +209,7 @@ impl<'env> TickThreads<'_, 'env> {
             move || contain(|| work(schedule))
         };
         if let Err(error) = thread::Builder::new().name("soloist-tick".into()).spawn_scoped(self.scope, contained) {
-            tell(&Notice::NoThread(ThreadFor::Tick, &error));
+            log(&Incident::NoThread(ThreadFor::Tick, &error));
             let _ = contain(|| work(schedule));
         }
     }

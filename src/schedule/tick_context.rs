@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::shutdown::Shutdown;
 use crate::hold::keeper::Keepers;
+use crate::observe::tell::observers::Observers;
 use crate::task::{future_task::RuntimeId, runtime};
 use crate::time::clock::moment::Moment;
 
@@ -19,7 +20,8 @@ pub(crate) struct TickContext<'a> {
     pub(crate) started_by: StartedBy,
     /// When the tick began.
     pub(crate) began: Moment,
-    pub(crate) outages: Outages,
+    pub(crate) outages: Outages<'a>,
+    pub(crate) observers: &'a Observers,
     pub(crate) keepers: Keepers,
     pub(crate) shutdown: Option<&'a Shutdown>,
     /// The check whether the schedule is paused; `None` if it is not pausable, or the run was started by hand.

@@ -1,5 +1,8 @@
 //! One tick: plans which events run, runs them, and reports.
 
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
 use chrono::{DateTime, Utc};
 
 use super::execute::run_planned;
@@ -11,8 +14,8 @@ use super::shutdown::Shutdown;
 use super::tick_context::{StartedBy, TickContext};
 use crate::base::catch_panic::contain;
 use crate::event::definition::Definition;
-use crate::observe::notice::Notice;
-use crate::observe::tell::{tell, trace::TraceSpan};
+use crate::observe::notice::{About, Step, incident::Incident};
+use crate::observe::tell::{log, trace::TraceSpan};
 use crate::time::tick::Tick;
 
 /// The events to run in a tick, by their index, in ascending order.
@@ -26,6 +29,12 @@ pub(super) struct TickPlan {
 impl TickPlan {
     pub(super) fn is_empty(&self) -> bool {
         self.due.is_empty() && self.maybe_missed.is_empty()
+    }
+
+    /// How late it is for the last of what is due in it.
+    pub(super) fn lateness(&self) -> Duration {
+        let late = self.due.iter().map(|(_, tick)| self.now - tick.occurrence()).min();
+        late.and_then(|late| late.to_std().ok()).unwrap_or_default()
     }
 
     /// The plan with the due events that make claims only: a claim tells whether an occurrence ran already.
@@ -59,6 +68,14 @@ impl Schedule {
         TickPlan { now, due, maybe_missed }
     }
 
+    /// Tells the observers which events there are, once.
+    pub(super) fn tell_begin(&self) {
+        if self.observers.is_any() && !self.has_begun.swap(true, Ordering::Relaxed) {
+            let events: Vec<&str> = self.names().collect();
+            self.observers.tell(About::default(), &Step::Begins { events: &events });
+        }
+    }
+
     /// Runs all that is planned, and hands the report to `on_report`.
     pub(super) fn tick(&self, plan: &TickPlan) -> Report {
         if plan.is_empty() {
@@ -68,7 +85,7 @@ impl Schedule {
         if let Some(told) = self.on_report.as_ref().filter(|_| !report.entries().is_empty())
             && let Err(message) = contain(|| told(&report))
         {
-            tell(&Notice::ReportNotTold(&message));
+            log(&Incident::ReportNotTold(&message));
         }
         report
     }
@@ -82,10 +99,14 @@ impl Schedule {
         let is_alone = due.len() + maybe_missed.len() == 1;
         let beside = planned().any(|event| event.protection.queue.is_some() || (event.background && !is_alone));
         let context = self.tick_context(StartedBy::Timetable, beside);
-        let planned_runs = due.iter().map(|(event, tick)| self.planned_run(&self.events[*event], *tick, &context));
+        let planned_runs = due.iter().map(|(event, tick)| self.planned_run(*event, *tick, &context));
         let mut planned_runs: Vec<_> = planned_runs.collect();
         if !self.catch_up_events.is_empty() {
             planned_runs = self.with_missed(plan, planned_runs, &context);
+        }
+        self.tell_begin();
+        for planned in planned_runs.iter().filter(|_| self.observers.hear()) {
+            planned.tell(&Step::Due { late: planned.lateness(), missed: planned.missed.is_some() });
         }
         let entries = run_planned(&planned_runs, beside);
         Report::new(*now, entries, self.shutdown.as_ref())
@@ -104,7 +125,7 @@ impl Schedule {
         let mut planned_runs: Vec<(usize, PlannedRun<'a>)> =
             plan.due.iter().map(|(event, _)| *event).zip(due).collect();
         for (event, tick) in &plan.maybe_missed {
-            let planned = self.planned_run(&self.events[*event], *tick, context);
+            let planned = self.planned_run(*event, *tick, context);
             if let Some(missed) = planned.check_missed() {
                 planned_runs.push((*event, PlannedRun { missed: Some(missed), ..planned }));
             }

@@ -11,6 +11,7 @@ use crate::hold::held_lease::{HeldLease, HoldsLease};
 use crate::hold::release_on_drop::LeaseInHand;
 use crate::lease::{request::Lease, token::FencingToken};
 use crate::observe::cancel::{CancelReason, Cancelled};
+use crate::observe::notice::{About, Step};
 use crate::observe::run_id::RunId;
 
 /// One run of an event, as its task and its hooks see it. An owned, cheap handle: clone it into threads and futures.
@@ -54,6 +55,12 @@ impl Run {
     #[inline]
     pub(crate) fn held(&self) -> &HeldLease {
         self.cancellation.held()
+    }
+
+    /// Tells of a step of it.
+    #[cfg(unix)]
+    pub(crate) fn tell(&self, step: &Step<'_>) {
+        self.held().observers().tell(About::from(&self.id), step);
     }
 
     /// The event's name.

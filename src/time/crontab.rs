@@ -8,6 +8,7 @@ use chrono::{Datelike, NaiveDateTime, Timelike};
 pub(crate) mod error;
 pub(crate) mod field_set;
 mod parse;
+mod words;
 
 use error::CrontabError;
 use field_set::{Field, FieldSet, InField};

@@ -39,6 +39,7 @@ mod idle;
 #[cfg(unix)]
 mod local_zone;
 mod moved_clock;
+mod observers;
 mod outage;
 mod pause;
 mod period;

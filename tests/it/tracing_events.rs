@@ -2,14 +2,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::process::ExitStatusExt;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use chrono::TimeDelta;
 use signal_hook::consts::SIGTERM;
+use soloist::testing::TestStore;
 use soloist::{
-    Clock, Event, EventMutex, FileMutex, LeaseGuard, LeaseRequest, ManualClock, MemoryMutex, MutexName, OutagePolicy,
-    Overlap, Period, Run, Schedule, Shutdown, Term,
+    Clock, Event, EventMutex, FileMutex, LeaseGuard, LeaseRequest, ManualClock, MemoryMutex, MutexName, Notice,
+    OutagePolicy, Overlap, Period, Run, Schedule, Shutdown, Step, Term,
 };
 use tracing::field::{Field, Visit};
 use tracing::span::Attributes;
@@ -249,6 +251,56 @@ fn tell_of_a_queue() {
     assert!(!schedule.run_due(noon()).is_failure());
 }
 
+/// Renewals in time and late, a timeout, a store that comes back, and an observer that panics.
+fn tell_of_what_is_observed() {
+    let clock = ManualClock::at(noon());
+    let store = TestStore::new(&clock);
+    let (renewals, told) = (Arc::new(Mutex::new(Vec::new())), Arc::new(AtomicBool::new(false)));
+    let (seen, panics) = (Arc::clone(&renewals), AtomicBool::new(true));
+    let is_told = Arc::clone(&told);
+    let observer = move |notice: &Notice<'_>| match notice.step() {
+        Step::Renewed { late, .. } => seen.lock().unwrap().push(*late),
+        Step::Cancelled(_) => is_told.store(true, Ordering::Relaxed),
+        _ if panics.swap(false, Ordering::Relaxed) => panic!("out of paper"),
+        _ => {}
+    };
+    let mut schedule = Schedule::new(store.clone()).observe(observer);
+    let moved = clock.clone();
+    let is_renewed = move |_: &Run| {
+        moved.advance(Duration::from_secs(25));
+        until(|| renewals.lock().unwrap().contains(&0))?;
+        moved.jump(Duration::from_secs(40));
+        until(|| renewals.lock().unwrap().contains(&1))?;
+        moved.advance(Duration::from_secs(100));
+        until(|| told.load(Ordering::Relaxed))
+    };
+    let is_renewed = Event::call("is renewed", is_renewed).every_minute().without_overlapping();
+    schedule.add(is_renewed.timeout(Duration::from_secs(120))).unwrap();
+    schedule.add(event("is held").without_overlapping().hold_at_least(HOUR)).unwrap();
+    assert!(ran(&schedule.run_due(noon()), "is held").is_success());
+    store.be_out(true);
+    assert!(schedule.run_due(noon()).is_failure());
+    store.be_out(false);
+    let _ = schedule.run_due(noon());
+}
+
+/// A loop that wakes up ten seconds after the minute.
+fn tell_of_a_late_tick() {
+    let (clock, shutdown) = (ManualClock::at(noon()), Shutdown::new());
+    let mut schedule = Schedule::new(MemoryMutex::with_clock(&clock)).with_clock(&clock);
+    let ends = shutdown.clone();
+    schedule.add(Event::call("ends it", move |_| ends.trigger()).every_minute()).unwrap();
+    std::thread::scope(|scope| {
+        let work = scope.spawn(|| schedule.work(&shutdown));
+        until(|| {
+            clock.jump(Duration::from_secs(70));
+            std::thread::sleep(Duration::from_millis(20)); // the loop looks at the clock
+            work.is_finished()
+        })
+        .unwrap();
+    });
+}
+
 fn tell_what_needs_threads(listener: &Listener) {
     let clock = ManualClock::at(noon());
     let mutex = MemoryMutex::with_clock(&clock);
@@ -308,6 +360,8 @@ fn tell_what_needs_threads(listener: &Listener) {
     tell_of_a_loop();
     tell_of_a_queue();
     tell_of_what_was_missed();
+    tell_of_what_is_observed();
+    tell_of_a_late_tick();
     let paused = Schedule::in_process().pausable_as("shop").unwrap();
     paused.pause(chrono::Utc::now() + HOUR, "").unwrap();
     assert!(paused.resume().unwrap());
@@ -432,8 +486,8 @@ fn what_is_gated_and_released_together_is_told_within_the_span_of_each_run() {
         assert!(!schedule.run_due(noon()).is_failure());
     });
     let told = within.0.lock().unwrap().clone();
-    // The outer one is the tick's.
-    let expected = [("a in ", "succeeded"), ("b in ", "succeeded"), ("c in ", "skipped")];
+    // The outer one is the tick's. What the workers tell is heard where their threads are listened to.
+    let expected = [("", "due"), ("a in ", "released"), ("b in ", "released"), ("c in ", "skipped")];
     let expected: BTreeSet<_> = expected.map(|(span, message)| (span.to_owned(), message.to_owned())).into();
     assert!(told.is_superset(&expected), "{told:?}");
 }

@@ -9,7 +9,7 @@ use chrono::{DateTime, SecondsFormat, Utc};
 
 use crate::lease::term::Term;
 use crate::lease::{name::MutexName, token::FencingToken};
-use crate::time::timetable::Timetable;
+use crate::time::{clock::shown::HumanDuration, timetable::Timetable};
 
 /// What becomes of an occurrence that meets a run of its event; see [`Event::on_overlap`](crate::Event::on_overlap).
 ///
@@ -96,6 +96,16 @@ impl Queue {
     pub(super) fn places(mutex: &MutexName, places: usize) -> Vec<MutexName> {
         let place = |number| mutex.mark(mutex.mutex(), format!("queue {number}"));
         (1..=places).map(place).collect()
+    }
+
+    /// In the word that asks for it.
+    pub(super) fn in_words(&self) -> String {
+        match (self.patience, self.places.len()) {
+            (Some(Duration::MAX), _) => "on_overlap Replace".to_owned(),
+            (Some(patience), _) => format!("on_overlap ReplaceAfter {}", HumanDuration(patience)),
+            (None, 1) => "on_overlap QueueOne".to_owned(),
+            (None, places) => format!("on_overlap QueueAll {places}"),
+        }
     }
 
     /// How long after an occurrence it is waited for at most.

@@ -86,7 +86,7 @@ pub(super) enum KeeperJob {
     /// The process ends.
     ReleaseAtExit(ExitRelease),
     /// The tasks of these runs did not stop at their timeout.
-    LogOverdue(Vec<RunId>),
+    LogOverdue(Vec<(Arc<dyn HoldsLease>, RunId)>),
     TellLost(Vec<Arc<dyn HoldsLease>>),
     /// Their tasks may wait for that.
     WakeTimedOut(Vec<Arc<dyn HoldsLease>>),
@@ -103,6 +103,11 @@ pub(super) struct DueRenewals {
 impl DueRenewals {
     pub(super) fn leases(&self) -> impl Iterator<Item = Lease> {
         self.holders.iter().filter_map(|holder| holder.held().lease().cloned())
+    }
+
+    /// Who holds them, and how long each lasted when it was asked for.
+    pub(super) fn held(&self) -> impl Iterator<Item = (&HeldLease, Duration)> {
+        self.holders.iter().map(|holder| holder.held()).map(|held| (held, held.end().since(self.asked)))
     }
 }
 
@@ -205,8 +210,9 @@ impl Plan {
             .collect()
     }
 
-    fn take_overdue(&mut self, now: Moment) -> Vec<RunId> {
-        self.timed.extract_if(.., |timed| timed.overdue <= now).map(|timed| timed.run).collect()
+    fn take_overdue(&mut self, now: Moment) -> Vec<(Arc<dyn HoldsLease>, RunId)> {
+        let overdue = self.timed.extract_if(.., |timed| timed.overdue <= now);
+        overdue.map(|timed| (timed.holder, timed.run)).collect()
     }
 }
 

@@ -5,6 +5,8 @@ use std::mem;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::Builder;
 
+use chrono::{DateTime, Utc};
+
 use crate::base::catch_panic::contain;
 
 /// How many notices wait at most; what is posted then is told to nobody.
@@ -13,44 +15,57 @@ const MOST: usize = 1_000;
 /// Where notices are posted. They are told one after another, by a thread that is there as long as there are any.
 #[derive(Default)]
 pub(crate) struct Delivery {
-    posted: Mutex<Posted>,
+    waiting: Mutex<Undelivered>,
 }
 
 #[derive(Default)]
-struct Posted {
-    notices: VecDeque<Box<dyn FnOnce() + Send>>,
+struct Undelivered {
+    notices: VecDeque<(Posted, PostedNotice)>,
     has_thread: bool,
+    /// How many were posted so far, those that were dropped included.
+    count: u64,
+}
+
+type PostedNotice = Box<dyn FnOnce(Posted) + Send>;
+
+/// As which number a notice was posted, and when.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Posted {
+    pub(crate) sequence: u64,
+    pub(crate) at: DateTime<Utc>,
 }
 
 impl Delivery {
-    /// Lets the thread call this, which tells of a step. It waits for nothing.
-    pub(crate) fn post(self: &Arc<Self>, tell: impl FnOnce() + Send + 'static) {
-        let mut posted = self.posted();
-        if posted.notices.len() < MOST {
-            posted.notices.push_back(Box::new(tell));
+    /// Lets the thread call this, which tells of a step taken `at` this time. It waits for nothing.
+    pub(crate) fn post(self: &Arc<Self>, at: DateTime<Utc>, tell: impl FnOnce(Posted) + Send + 'static) {
+        let mut waiting = self.waiting();
+        waiting.count += 1;
+        if waiting.notices.len() < MOST {
+            let posted = Posted { sequence: waiting.count, at };
+            waiting.notices.push_back((posted, Box::new(tell)));
         }
-        if !mem::replace(&mut posted.has_thread, true) {
+        if !mem::replace(&mut waiting.has_thread, true) {
             let delivery = Arc::clone(self);
             // Without a thread, the notices wait for the next attempt.
-            posted.has_thread = spawn_detached(move || delivery.deliver());
+            waiting.has_thread = spawn_detached(move || delivery.deliver());
         }
     }
 
     fn deliver(&self) {
-        while let Some(tell) = self.next() {
-            let _ = contain(tell);
+        while let Some((posted, tell)) = self.next() {
+            let _ = contain(|| tell(posted));
         }
     }
 
-    fn next(&self) -> Option<Box<dyn FnOnce() + Send>> {
-        let mut posted = self.posted();
-        posted.has_thread = !posted.notices.is_empty();
-        posted.notices.pop_front()
+    fn next(&self) -> Option<(Posted, PostedNotice)> {
+        let mut waiting = self.waiting();
+        waiting.has_thread = !waiting.notices.is_empty();
+        waiting.notices.pop_front()
     }
 
-    fn posted(&self) -> MutexGuard<'_, Posted> {
+    fn waiting(&self) -> MutexGuard<'_, Undelivered> {
         // No code that can panic runs while it is half-changed.
-        self.posted.lock().unwrap_or_else(PoisonError::into_inner)
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -9,16 +9,17 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 use tracing::dispatcher::get_default;
 use tracing::field::display;
+use tracing::level_filters::LevelFilter;
 use tracing::subscriber::NoSubscriber;
 use tracing::{Dispatch, Span};
 
 use crate::base::escape::{Chain, Named, OneLine};
 use crate::base::{catch_panic::contain, process_id};
-use crate::lease::{holder::Holder, holder::this_host, name::MutexName, token::FencingToken};
-use crate::observe::notice::{Notice, ThreadFor};
+use crate::lease::{holder::Holder, holder::this_host, token::FencingToken};
+use crate::observe::notice::incident::{Incident, ThreadFor};
+use crate::observe::notice::{About, Step};
 use crate::observe::outcome::{Ended, RunOutcome, hook_failure::HookFailure};
-use crate::observe::paused::EVENT_PAUSED;
-use crate::observe::{cancel::CancelReason, fault::Fault, run_id::RunId, skip_reason::SkipReason};
+use crate::observe::{cancel::CancelReason, fault::Fault, release::Release, skip_reason::SkipReason};
 use crate::time::clock::shown::Rfc3339;
 
 /// The span of a tick, or of a run.
@@ -69,46 +70,130 @@ macro_rules! line {
     ($($text:tt)*) => { print_unless_logged(format_args!($($text)*)) };
 }
 
-/// Writes down a notice. [The guide](crate::guide::logs) lists the fields.
+/// Whether there may be a subscriber.
 #[inline]
-pub(super) fn trace(notice: &Notice<'_>) {
-    match notice {
-        Notice::Started(token) => event!(info, token = token.map(FencingToken::get), "started"),
-        Notice::Ended(outcome) => trace_run(outcome),
-        Notice::Skipped(reason) => trace_skip(reason),
-        other => trace_rest(other),
+pub(super) fn is_subscribed() -> bool {
+    LevelFilter::current() != LevelFilter::OFF
+}
+
+/// Whether somebody reads of this step. The steps that each run takes are read by subscribers alone.
+#[inline]
+pub(super) fn may_be_logged(step: &Step<'_>) -> bool {
+    let is_of_each_run = matches!(
+        step,
+        Step::Due { .. }
+            | Step::Admitted { .. }
+            | Step::Started { .. }
+            | Step::Ended(_)
+            | Step::Released(_)
+            | Step::Skipped(_)
+    );
+    !is_of_each_run || is_subscribed()
+}
+
+/// Writes down a step. [The guide](crate::guide::logs) lists the fields. Those that name no event lie within the run's span, which
+/// names it.
+#[inline]
+pub(super) fn trace(step: &Step<'_>, about: About<'_>) {
+    match step {
+        Step::Due { late, missed } => {
+            let (event, occurrence) = shown(about);
+            event!(debug, event, occurrence, late_ms = millis(*late), missed, "due");
+        }
+        Step::Admitted { token, gate } => {
+            event!(debug, token = token.map(FencingToken::get), gate_us = micros(*gate), "admitted");
+        }
+        Step::Started { token } => event!(info, token = token.map(FencingToken::get), "started"),
+        Step::Ended(outcome) => trace_run(outcome),
+        Step::Released(release) => trace_release(release),
+        Step::Skipped(reason) => trace_skip(reason),
+        other => trace_rest(other, about),
     }
 }
 
-fn trace_rest(notice: &Notice<'_>) {
-    match *notice {
-        Notice::Started(_) | Notice::Ended(_) | Notice::Skipped(_) => {}
-        Notice::Queued { place } => event!(info, place, "waits for its turn"),
-        Notice::CatchesUp(late) => event!(info, late_ms = millis(late), "making up for what was missed"),
-        Notice::Unprotected(error) => event!(warn, error = %OneLine(Chain(error)), "running unprotected"),
-        Notice::HookFailed(HookFailure { hook, number, fault }) => {
+fn trace_rest(step: &Step<'_>, about: About<'_>) {
+    match *step {
+        // For observers that keep something for each event.
+        Step::Begins { .. }
+        | Step::Due { .. }
+        | Step::Admitted { .. }
+        | Step::Started { .. }
+        | Step::Ended(_)
+        | Step::Released(_)
+        | Step::Skipped(_) => {}
+        Step::Queued { place } => event!(info, place, "waits for its turn"),
+        Step::CatchesUp(late) => event!(info, late_ms = millis(late), "making up for what was missed"),
+        Step::Unprotected(error) => event!(warn, error = %OneLine(Chain(error)), "running unprotected"),
+        Step::HookFailed(HookFailure { hook, number, fault }) => {
             event!(error, %hook, number, error = %OneLine(fault), "hook failed");
         }
-        Notice::DoesNotStop(RunId { event, occurrence }) => {
-            let (name, occurrence) = (Named(event), Rfc3339(*occurrence));
-            event!(warn, event = &**event, %occurrence, "timed out and does not stop");
-            line!("{name}: timed out and does not stop, in its run of {occurrence}");
+        Step::Cancelled(reason) => {
+            let (event, occurrence) = shown(about);
+            event!(info, event, occurrence, reason = reason.keyword(), "told to stop");
         }
-        Notice::LeaseLost { mutex, token } => {
+        Step::DoesNotStop => {
+            let (event, occurrence) = shown(about);
+            event!(warn, event, occurrence, "timed out and does not stop");
+            if let (Some(event), Some(occurrence)) = (about.event, about.occurrence) {
+                let (name, occurrence) = (Named(event), Rfc3339(occurrence));
+                line!("{name}: timed out and does not stop, in its run of {occurrence}");
+            }
+        }
+        Step::LeaseLost { mutex, token } => {
             let (mutex, token) = (mutex.map(|name| display(OneLine(name))), token.map(FencingToken::get));
             event!(error, mutex, token, "lease lost");
         }
-        Notice::NotRenewed { leases, error } => {
-            event!(warn, leases, error = %OneLine(Chain(error)), "not renewed yet");
+        Step::LeftBehind => {
+            let (event, occurrence) = shown(about);
+            event!(warn, event, occurrence, "left behind");
         }
-        Notice::NotReleased { mutex, error } => {
+        Step::Renewed { leases, late: 0, lowest } => event!(debug, leases, lowest_ms = millis(lowest), "renewed"),
+        Step::Renewed { leases, late, lowest } => {
+            event!(warn, leases, late, lowest_ms = millis(lowest), "renewed late");
+        }
+        Step::NotRenewed { leases, lowest, error } => {
+            event!(warn, leases, lowest_ms = millis(lowest), error = %OneLine(Chain(error)), "not renewed yet");
+        }
+        Step::StoreOut(error) => event!(error, error = %OneLine(Chain(error)), "store is out"),
+        Step::StoreBack => event!(info, "store is back"),
+        Step::Paused { schedule, until, why, scope } => {
+            event!(info, schedule, event = about.event, until = %Rfc3339(until), why, ?scope, "paused");
+        }
+        Step::Resumed { schedule } => event!(info, schedule, event = about.event, "resumed"),
+        Step::TickLate(late) => event!(warn, late_ms = millis(late), "tick is late"),
+        Step::LoopAlive => event!(trace, "alive"),
+    }
+}
+
+/// The fields of a step that is told outside of its run's span.
+fn shown(about: About<'_>) -> (Option<&str>, Option<impl tracing::Value>) {
+    (about.event, about.occurrence.map(|occurrence| display(Rfc3339(occurrence))))
+}
+
+fn trace_release(release: &Release) {
+    match release {
+        Release::Released => event!(debug, "released"),
+        Release::HeldFor(rest) => event!(debug, held_for_ms = millis(rest.get()), "released later"),
+        // It is told by whoever finds it out: as a lost lease, or a lease that was not given back.
+        Release::Lost | Release::Failed(_) => {}
+    }
+}
+
+/// Writes down an incident.
+pub(super) fn trace_incident(incident: &Incident<'_>) {
+    match *incident {
+        Incident::NotReleased { mutex, error } => {
             event!(error, mutex = %OneLine(mutex), error = %OneLine(Chain(error)), "lease not given back");
         }
-        Notice::ReportNotTold(message) => {
+        Incident::ReportNotTold(message) => {
             event!(error, error = message, "report not told");
             line!("a report was not told, because on_report(..) panicked: {}", OneLine(message));
         }
-        Notice::StoreTooNear { event, scope } => {
+        Incident::ObserverPanicked(message) => {
+            event!(error, error = message, "observer panicked");
+            line!("an observer panicked: {}", OneLine(message));
+        }
+        Incident::StoreTooNear { event, scope } => {
             static PRINTED: Once = Once::new();
             event!(warn, event, ?scope, "protection reaches further than its store");
             // Such events mostly share one store, so standard error is told of the first one only.
@@ -120,42 +205,31 @@ fn trace_rest(notice: &Notice<'_>) {
                 );
             });
         }
-        Notice::Paused { mark, until, why, scope } => {
-            let (schedule, event) = paused(mark);
-            event!(info, schedule, event, until = %Rfc3339(until), why, ?scope, "paused");
-        }
-        Notice::Resumed { mark } => {
-            let (schedule, event) = paused(mark);
-            event!(info, schedule, event, "resumed");
-        }
-        Notice::ClockSetBack { by_s, begins_anew: true } => {
+        Incident::ClockSetBack { by_s, begins_anew: true } => {
             event!(warn, by_s, "clock set back: beginning anew");
             line!("the clock was set back by {by_s} s: the schedule begins anew");
         }
-        Notice::ClockSetBack { by_s, begins_anew: false } => {
+        Incident::ClockSetBack { by_s, begins_anew: false } => {
             event!(warn, by_s, "clock set back");
             line!("the clock was set back by {by_s} s: what was due in that time does not run again");
         }
-        Notice::MinutesMissed { after, until } => {
+        Incident::MinutesMissed { after, until } => {
             event!(warn, after = %Rfc3339(after), until = %Rfc3339(until), "minutes missed");
             line!("no tick after {after}, until {until}: the clock was set, or the machine was suspended");
         }
-        Notice::ShutsDown { signal, runs, drain, grace } => {
+        Incident::ShutsDown { signal, runs, drain, grace } => {
             let (drain_ms, grace_ms) = (millis(drain), millis(grace));
             let (host, pid) = (&*this_host(), process_id::current());
             event!(info, signal, runs, drain_ms, grace_ms, host, pid, "shutting down");
         }
-        Notice::DrainIsOver { runs, grace } => {
+        Incident::DrainIsOver { runs, grace } => {
             event!(warn, runs, grace_ms = millis(grace), "drain is over: runs are cancelled");
         }
-        Notice::LeftBehind(RunId { event, occurrence }) => {
-            event!(warn, event = &**event, occurrence = %Rfc3339(*occurrence), "left behind");
-        }
-        Notice::DeafToSignals(error) => {
+        Incident::DeafToSignals(error) => {
             event!(warn, %error, "signals do not shut this process down");
             line!("signals do not shut down process {}, which was forked: {error}", process_id::current());
         }
-        Notice::NoThread(purpose, error) => {
+        Incident::NoThread(purpose, error) => {
             let (what, so) = match purpose {
                 ThreadFor::Tick => ("a tick", "the next ones wait for it"),
                 ThreadFor::BackgroundEvents => ("background events", "they run on fewer"),
@@ -167,12 +241,16 @@ fn trace_rest(notice: &Notice<'_>) {
             event!(warn, %error, "no thread for {what}: {so}");
             line!("no thread for {what}, so that {so}: {error}");
         }
-        Notice::NotShown(message) => event!(error, error = message, "error that can't be shown"),
+        Incident::NotShown(message) => event!(error, error = message, "error that can't be shown"),
     }
 }
 
 fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+fn micros(duration: Duration) -> u64 {
+    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
 }
 
 fn trace_skip(reason: &SkipReason) {
@@ -203,12 +281,6 @@ fn trace_skip(reason: &SkipReason) {
         }
         _ => skip!(info, "skipped"),
     }
-}
-
-/// The schedule or the event that is paused by this mark.
-fn paused(mark: &MutexName) -> (Option<&str>, Option<&str>) {
-    let name = mark.event();
-    if mark.marked() == Some(EVENT_PAUSED) { (None, name) } else { (name, None) }
 }
 
 fn trace_run(outcome: &RunOutcome) {

@@ -8,14 +8,14 @@ use crate::hold::release_on_drop::LeaseInHand;
 use crate::lease::{request::Lease, term::Term};
 use crate::observe::cancel::CancelReason;
 use crate::observe::fault::{Fault, attempt};
-use crate::observe::notice::Notice;
+use crate::observe::notice::Step;
 use crate::observe::outcome::hook_failure::{Hook, HookFailure};
 use crate::observe::outcome::{Ended, RunOutcome};
-use crate::observe::tell::tell;
 use crate::observe::tell::trace::{TraceSpan, print_unless_logged};
 use crate::observe::{outcome::command_exit::CommandExit, release::Release, skip_reason::SkipReason};
 use crate::schedule::gate::AdmittedRun;
 use crate::schedule::planned_run::PlannedRun;
+use crate::schedule::registry::event_history::SeenStart;
 use crate::schedule::report::{Entry, Verdict};
 use crate::schedule::shutdown::shutdown_state::RunGuard;
 use crate::task::future_task::{FutureTask, PreparedTask, TaskEnd};
@@ -51,8 +51,8 @@ pub(super) struct ActiveRun<'a> {
 /// A run whose task has begun, and perhaps ended.
 struct BegunRun<'a> {
     outcome: RunOutcome,
-    started: Moment,
-    _watched: Option<RunGuard<'a>>,
+    start: SeenStart,
+    watched: Option<RunGuard<'a>>,
     /// How its task ended.
     end: Option<TaskEnd>,
 }
@@ -92,9 +92,10 @@ impl<'a> ActiveRun<'a> {
         let performed = contain(|| {
             let _in_span = span.enter();
             match begun.take() {
-                Some(begun) => {
+                Some(mut begun) => {
                     *is_left = begun.end.as_ref().is_some_and(|end| end.is_left);
-                    *verdict = Verdict::Ran(planned.conclude_task(admitted, *begun));
+                    planned.conclude_task(admitted, &mut begun);
+                    *verdict = Verdict::Ran(begun.outcome);
                 }
                 None => match planned.perform(admitted) {
                     Reached::TheEnd(outcome) => *verdict = Verdict::Ran(outcome),
@@ -108,7 +109,9 @@ impl<'a> ActiveRun<'a> {
         });
         performed.unwrap_or_else(|message| {
             let ended = Ended::Faulted(Fault::Panicked(message));
-            *verdict = Verdict::Ran(RunOutcome::new(ended, admitted.run().fencing_token()));
+            let outcome = RunOutcome::new(ended, admitted.run().fencing_token());
+            planned.tell_end(&outcome);
+            *verdict = Verdict::Ran(outcome);
             *begun = None;
             None
         })
@@ -171,19 +174,28 @@ impl<'a> PlannedRun<'a> {
         Entry { event, zone, occurrence: self.occurrence(), missed_by, verdict }
     }
 
+    /// Tells how it ended, on the thread that performed it.
+    fn tell_end(&self, outcome: &RunOutcome) {
+        self.tell(&Step::Ended(outcome));
+        outcome.hook_failures.iter().for_each(|failure| self.tell(&Step::HookFailed(failure)));
+    }
+
     /// Tells of the result, and notes it for `catch_up`.
     fn tell_result(&self, entry: &Entry) {
         self.settle_occurrence(&entry.verdict);
         match &entry.verdict {
-            Verdict::Skipped(reason) => tell(&Notice::Skipped(reason)),
-            Verdict::Ran(outcome) => {
-                tell(&Notice::Ended(outcome));
-                outcome.hook_failures.iter().for_each(|failure| tell(&Notice::HookFailed(failure)));
-                // The keeper has told of a loss that it noticed, and the release of a failure.
-                if outcome.lost_at.is_none() && matches!(outcome.release, Some(Release::Lost)) {
-                    tell(&Notice::LeaseLost { mutex: None, token: outcome.token });
-                }
+            Verdict::Skipped(reason) => {
+                self.history.skipped(entry.occurrence, reason);
+                self.tell(&Step::Skipped(reason));
             }
+            Verdict::Ran(RunOutcome { release: Some(release), lost_at, token, .. }) => {
+                // The keeper has told of a loss that it noticed.
+                if lost_at.is_none() && matches!(release, Release::Lost) {
+                    self.tell(&Step::LeaseLost { mutex: None, token: *token });
+                }
+                self.tell(&Step::Released(release));
+            }
+            Verdict::Ran(_) => {}
         }
         if self.context.logs_failures && entry.is_failure() {
             print_unless_logged(entry);
@@ -194,6 +206,7 @@ impl<'a> PlannedRun<'a> {
     /// neither is what follows it.
     fn perform(&self, admitted_run: &AdmittedRun<'_>) -> Reached<'a> {
         let run = admitted_run.run();
+        self.tell(&Step::Admitted { token: run.fencing_token(), gate: admitted_run.gate });
         let watched = self.context.shutdown.map(|shutdown| shutdown.watch(run));
         run.in_hand().at_work().begins_here();
         let outcome = RunOutcome {
@@ -204,16 +217,19 @@ impl<'a> PlannedRun<'a> {
         // An unprotected run may have given back a late grant since it began, which took time.
         let at_once = self.event.before.is_empty() && !self.event.background && admitted_run.unprotected.is_none();
         let started = if at_once { run.held().began() } else { self.clock.moment() };
-        let mut begun = BegunRun { outcome, started, _watched: watched, end: None };
+        let start = SeenStart { occurrence: run.occurrence(), token: run.fencing_token(), at: started };
+        let mut begun = BegunRun { outcome, start, watched, end: None };
         // Hooks, and the wait for a thread, may have taken longer than the lease lasted.
         if !begun.outcome.hook_failures.is_empty() || run.held().gone_by(started).is_some() {
             begun.outcome.lost_at = self.lost_by(started, run);
-            return Reached::TheEnd(self.follow_up(run, begun));
+            self.follow_up(run, &mut begun);
+            return Reached::TheEnd(begun.outcome);
         }
         if self.missed.is_some() {
-            tell(&Notice::CatchesUp(run.lateness()));
+            self.tell(&Step::CatchesUp(run.lateness()));
         }
-        tell(&Notice::Started(run.fencing_token()));
+        self.history.started(start);
+        self.tell(&Step::Started { token: start.token });
         self.begin_timeout(run, started);
         let fault = match &self.event.work {
             Work::Callback(task) => attempt(|| task(run)).err(),
@@ -227,32 +243,33 @@ impl<'a> PlannedRun<'a> {
                 return Reached::ItsFuture(task, Box::new(begun));
             }
         };
-        Reached::TheEnd(self.end_task(run, begun, fault))
+        self.end_task(run, &mut begun, fault);
+        Reached::TheEnd(begun.outcome)
     }
 
     /// What follows a task that was a future.
-    fn conclude_task(&self, admitted_run: &AdmittedRun<'_>, mut begun: BegunRun<'_>) -> RunOutcome {
+    fn conclude_task(&self, admitted_run: &AdmittedRun<'_>, begun: &mut BegunRun<'_>) {
         let run = admitted_run.run();
         run.in_hand().at_work().begins_here();
         let TaskEnd { fault, is_left, .. } = begun.end.take().expect("it is performed further when that is known");
         if is_left {
-            tell(&Notice::LeftBehind(run.id()));
+            self.tell(&Step::LeftBehind);
         }
-        self.end_task(run, begun, fault)
+        self.end_task(run, begun, fault);
     }
 
     #[inline]
-    fn end_task(&self, run: &Run, mut begun: BegunRun<'_>, fault: Option<Fault>) -> RunOutcome {
+    fn end_task(&self, run: &Run, begun: &mut BegunRun<'_>, fault: Option<Fault>) {
         let outcome = &mut begun.outcome;
-        outcome.ended = self.end_timeout(run, begun.started, fault);
+        outcome.ended = self.end_timeout(run, begun.start.at, fault);
         let ended = self.clock.moment();
-        outcome.took = ended.since(begun.started);
-        outcome.cancelled = run.in_hand().reason_at(ended);
+        outcome.took = ended.since(begun.start.at);
+        outcome.cancelled = run.in_hand().reason_at_end(ended);
         if outcome.cancelled == Some(CancelReason::Replaced) {
             outcome.replaced_by = run.in_hand().replaced_by().cloned().map(Box::new);
         }
         outcome.lost_at = self.lost_by(ended, run);
-        self.follow_up(run, begun)
+        self.follow_up(run, begun);
     }
 
     /// When the lease was lost, if it is by `now`.
@@ -287,15 +304,15 @@ impl<'a> PlannedRun<'a> {
 
     /// The hooks after the task: each runs even if others fail.
     #[inline]
-    fn follow_up(&self, run: &Run, begun: BegunRun<'_>) -> RunOutcome {
-        let BegunRun { mut outcome, .. } = begun;
+    fn follow_up(&self, run: &Run, begun: &mut BegunRun<'_>) {
+        let BegunRun { outcome, start, watched, .. } = begun;
         for (at, after) in self.event.after.iter().enumerate() {
             let wanted = match after.hook {
                 Hook::OnSuccess => outcome.is_success(),
                 Hook::OnFailure => !outcome.is_success(),
                 Hook::Before | Hook::Then => true,
             };
-            if wanted && let Err(fault) = attempt(|| (after.call)(run, &outcome)) {
+            if wanted && let Err(fault) = attempt(|| (after.call)(run, outcome)) {
                 let earlier = self.event.after[..at].iter().filter(|earlier| earlier.hook == after.hook).count();
                 outcome.hook_failures.push(HookFailure { hook: after.hook, number: earlier + 1, fault });
             }
@@ -304,7 +321,9 @@ impl<'a> PlannedRun<'a> {
             outcome.lost_at = self.lost_by(self.clock.moment(), run);
         }
         run.in_hand().at_work().ends();
-        outcome
+        self.history.ended(start, outcome);
+        self.tell_end(outcome);
+        *watched = None;
     }
 }
 

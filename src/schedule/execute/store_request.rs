@@ -1,12 +1,14 @@
 //! What a loop asks of one store next: the releases of what has ended, and the admissions of what comes next.
 
 use std::mem;
+use std::time::Duration;
 
 use super::hands::{Hands, OnThisThread};
 use super::one_run::{ActiveRun, Pass};
 use crate::lease::request::Lease;
 use crate::observe::skip_reason::SkipReason;
-use crate::schedule::{gate, planned_run::PlannedRun, report::Entry};
+use crate::schedule::gate::{self, AdmittedRun};
+use crate::schedule::{planned_run::PlannedRun, report::Entry};
 use crate::store::event_mutex::batch::Batch;
 
 #[derive(Default)]
@@ -99,10 +101,12 @@ impl<'a> StoreRequest<'a> {
                 Err(reason) => refused.push((self.admitting.remove(at), reason)),
             }
         }
+        let asked = context.observers.is_any().then(|| clock.moment());
         match &self.admitting[..] {
             [alone] => alone.span.in_scope(|| context.outages.carry_out(store, clock, &mut self.batch)),
             _ => context.outages.carry_out(store, clock, &mut self.batch),
         }
+        let gate = asked.map_or(Duration::ZERO, |asked| clock.moment().since(asked));
         let released = self.releasing.len();
         for (at, run) in self.releasing.iter_mut().enumerate() {
             let release = run.pass.span.in_scope(|| self.batch.take_release(at));
@@ -119,7 +123,7 @@ impl<'a> StoreRequest<'a> {
             let decision = gate::decide(pass.planned, answer, &mut self.unused);
             drop(in_span);
             match decision {
-                Ok(admitted) => ready.push(ActiveRun::new(pass, admitted)),
+                Ok(admitted) => ready.push(ActiveRun::new(pass, AdmittedRun { gate, ..admitted })),
                 Err(reason) => refused.push((pass, reason)),
             }
         }

@@ -36,9 +36,8 @@ use crate::hold::guard::LeaseGuard;
 use crate::lease::request::{Lease, LeaseRequest};
 use crate::lease::term::{Renewal, Term};
 use crate::lease::{holder::Holder, name::MutexName, owner::Owner, token::FencingToken};
-use crate::observe::notice::Notice;
+use crate::observe::notice::Step;
 use crate::observe::skip_reason::SkipReason;
-use crate::observe::tell::tell;
 use crate::schedule::gate::{self, AdmittedRun};
 use crate::schedule::planned_run::PlannedRun;
 use crate::schedule::report::Entry;
@@ -133,7 +132,7 @@ impl<'p, 'a> QueuedRun<'p, 'a> {
                 decided => return decided,
             }
             if !mem::replace(&mut is_told, true) {
-                tell(&Notice::Queued { place: place.number + 1 });
+                self.planned.tell(&Step::Queued { place: place.number + 1 });
             }
             if self.shutdown.sleep_until(now.plus(about_a_second()).min(self.until), &waiting) {
                 return Err(SkipReason::ShuttingDown);
@@ -229,7 +228,9 @@ impl<'p, 'a> QueuedRun<'p, 'a> {
         let PlannedRun { store, context, clock, .. } = self.planned;
         let (mut batch, mut unused) = (Batch::new(), Batch::new());
         gate::ask_unless(self.planned, self.behind(place), &mut batch)?;
+        let asked = clock.moment();
         batch.ask(&*store.mutex);
+        let gate = clock.moment().since(asked);
         let answer = gate::take_answer(self.planned, &mut batch, 0).map_err(SkipReason::StoreUnavailable)?;
         let answer = match answer {
             Admitted::Excluded(behind) if self.queue.places.contains(behind.name()) => {
@@ -247,7 +248,7 @@ impl<'p, 'a> QueuedRun<'p, 'a> {
         {
             self.cancel_run(run.as_ref(), place)?;
         }
-        decision
+        decision.map(|admitted| AdmittedRun { gate, ..admitted })
     }
 
     /// Asks the run that is in the way to stop, once. Since nobody had the claim, it is not a run of this occurrence.

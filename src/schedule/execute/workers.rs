@@ -8,8 +8,8 @@ use super::hands::Hands;
 use super::one_run::ActiveRun;
 use super::worker_queue::{Demand, Performed, Turn, WorkerQueue};
 use crate::base::catch_panic::contain;
-use crate::observe::notice::{Notice, ThreadFor};
-use crate::observe::tell::{tell, trace::TraceSpan};
+use crate::observe::notice::incident::{Incident, ThreadFor};
+use crate::observe::tell::{log, trace::TraceSpan};
 
 /// Calls `drive` with worker threads, which end when it returns.
 pub(super) fn with_workers<'a>(drive: impl FnOnce(&mut Workers<'_, '_, 'a>)) {
@@ -29,7 +29,7 @@ pub(super) fn start_thread<'scope>(
 ) -> bool {
     let started = thread::Builder::new().name(name.into()).spawn_scoped(scope, work);
     if let Err(error) = &started {
-        tell(&Notice::NoThread(ThreadFor::BackgroundEvents, error));
+        log(&Incident::NoThread(ThreadFor::BackgroundEvents, error));
     }
     started.is_ok()
 }

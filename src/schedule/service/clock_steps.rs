@@ -3,7 +3,7 @@
 
 use chrono::{DateTime, TimeDelta, Utc};
 
-use crate::observe::{notice::Notice, tell::tell};
+use crate::observe::{notice::incident::Incident, tell::log};
 use crate::time::{tick::Tick, zone::Zone};
 
 /// After a larger step back of the clock the loop begins anew, as cronie does; after a smaller one it waits until the clock
@@ -37,12 +37,12 @@ impl TickProgress {
     pub(super) fn tick(&mut self, now: DateTime<Utc>) -> Option<DateTime<Utc>> {
         let back = std::mem::replace(&mut self.last, now) - now;
         if back > LARGEST_STEP {
-            tell(&Notice::ClockSetBack { by_s: back.num_seconds(), begins_anew: true });
+            log(&Incident::ClockSetBack { by_s: back.num_seconds(), begins_anew: true });
             *self = Self::begin(now);
             return None;
         }
         if back >= TimeDelta::seconds(1) {
-            tell(&Notice::ClockSetBack { by_s: back.num_seconds(), begins_anew: false });
+            log(&Incident::ClockSetBack { by_s: back.num_seconds(), begins_anew: false });
         }
         if self.interval_around(now).is_some() {
             return None;
@@ -58,7 +58,7 @@ impl TickProgress {
             }
             earlier => {
                 if let Some(TickedInterval { until, .. }) = earlier {
-                    tell(&Notice::MinutesMissed { after: *until, until: minute });
+                    log(&Incident::MinutesMissed { after: *until, until: minute });
                 }
                 self.ticked.push(TickedInterval { from: before_it, until: now });
                 Some(before_it)

@@ -10,9 +10,9 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use crate::hold::{release_on_drop::LeaseInHand, signal::Signal};
-use crate::observe::notice::Notice;
-use crate::observe::tell::{delivery::spawn_detached, tell};
+use crate::hold::{held_lease::HoldsLease, release_on_drop::LeaseInHand, signal::Signal};
+use crate::observe::notice::incident::Incident;
+use crate::observe::tell::{delivery::spawn_detached, log};
 use crate::task::run::Run;
 use crate::time::{clock::Clock, clock::Waiting, clock::manual::Wake, clock::moment::Moment};
 
@@ -99,7 +99,7 @@ impl ShutdownState {
         let mut progress = self.lock();
         let runs = progress.running.len();
         let (drain, grace) = (progress.drain(), progress.grace());
-        let announce = move || tell(&Notice::ShutsDown { signal, runs, drain, grace });
+        let announce = move || log(&Incident::ShutsDown { signal, runs, drain, grace });
         (!mem::replace(&mut progress.announced, true)).then_some(announce)
     }
 
@@ -181,7 +181,10 @@ impl ShutdownState {
                 run.in_hand().wake();
             }
             if !running.is_empty() {
-                tell(&Notice::DrainIsOver { runs: running.len(), grace: deadlines.grace() });
+                log(&Incident::DrainIsOver { runs: running.len(), grace: deadlines.grace() });
+            }
+            for run in &running {
+                run.in_hand().tell_why_it_stops(None);
             }
         });
     }

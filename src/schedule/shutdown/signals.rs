@@ -16,8 +16,8 @@ use crate::base::process_id;
 use crate::base::system;
 use crate::hold::process_exit::leave;
 use crate::hold::release_on_drop::LeaseInHand;
-use crate::observe::notice::Notice;
-use crate::observe::tell::{delivery::spawn_detached, tell, trace::print_line};
+use crate::observe::notice::{Step, incident::Incident};
+use crate::observe::tell::{delivery::spawn_detached, log, trace::print_line};
 use crate::task::run::Run;
 use crate::time::{clock::Clock, clock::moment::Moment};
 
@@ -48,7 +48,7 @@ pub(super) fn listen_after_fork(shutdown: &Arc<ShutdownState>) {
     if ![0, process_id::current()].contains(&shutdown.listening_process.load(Ordering::Relaxed))
         && let Err(error) = shutdown.listen()
     {
-        tell(&Notice::DeafToSignals(&error));
+        log(&Incident::DeafToSignals(&error));
     }
 }
 
@@ -152,7 +152,7 @@ fn report_left_behind(left_behind: &[Run]) {
         print_line(format_args!("{}: left behind: still running when the shutdown's grace ended", Named(run.name())));
     }
     for run in left_behind {
-        tell(&Notice::LeftBehind(run.id()));
+        run.tell(&Step::LeftBehind);
     }
 }
 

@@ -6,14 +6,42 @@ use std::time::Duration;
 
 use crate::base::{catch_panic::contain, error::MutexError};
 use crate::lease::store_id::StoreId;
+use crate::observe::notice::{About, Step};
+use crate::observe::tell::observers::Observers;
 use crate::store::{event_mutex::EventMutex, event_mutex::batch::Batch, handle::Store};
 use crate::time::{clock::Clock, clock::moment::Moment};
 
 /// How long a store that was out is not asked again: a tick may last for hours, in which the store comes back.
 const NOT_ASKED_FOR: Duration = Duration::from_secs(60);
 
+/// The stores that gave no answer when a tick of the schedule last asked them.
+#[derive(Default)]
+pub(crate) struct StoresOut {
+    /// Whether there is any, readable without the lock.
+    any: AtomicBool,
+    stores: Mutex<Vec<StoreId>>,
+}
+
+impl StoresOut {
+    /// Notes whether this store is out. `true`: it was not, or it was, before.
+    fn note(&self, store: StoreId, is_out: bool) -> bool {
+        // No code that can panic runs while it is half-changed.
+        let mut stores = self.stores.lock().unwrap_or_else(PoisonError::into_inner);
+        let at = stores.iter().position(|known| *known == store);
+        match (at, is_out) {
+            (None, true) => stores.push(store),
+            (Some(at), false) => drop(stores.swap_remove(at)),
+            _ => return false,
+        }
+        self.any.store(!stores.is_empty(), Ordering::Release);
+        true
+    }
+}
+
 /// The outages of one tick.
-pub(crate) struct Outages {
+pub(crate) struct Outages<'a> {
+    stores_out: &'a StoresOut,
+    observers: &'a Observers,
     /// Whether events of this tick run at the same time. If so, the first one asks a store and the others wait for that
     /// answer, so that an outage costs all of them one time-out together.
     concurrent: bool,
@@ -34,9 +62,16 @@ enum StoreState {
     },
 }
 
-impl Outages {
-    pub(crate) fn new(concurrent: bool) -> Self {
-        Self { concurrent, any: AtomicBool::new(false), known: Mutex::default(), heard: Condvar::new() }
+impl<'a> Outages<'a> {
+    pub(crate) fn new(concurrent: bool, stores_out: &'a StoresOut, observers: &'a Observers) -> Self {
+        Self {
+            stores_out,
+            observers,
+            concurrent,
+            any: AtomicBool::new(false),
+            known: Mutex::default(),
+            heard: Condvar::new(),
+        }
     }
 
     /// Has a store carry out a batch. If the store was out a moment ago, it is asked for the releases alone: it can only give
@@ -66,7 +101,7 @@ impl Outages {
     /// Records the result of asking a store: an outage, or anything else.
     #[inline]
     fn record(&self, store: StoreId, clock: &Clock, outage: Option<&MutexError>) {
-        if outage.is_some() || !self.is_fast_path() {
+        if outage.is_some() || !self.is_fast_path() || self.stores_out.any.load(Ordering::Acquire) {
             self.record_slowly(store, clock, outage);
         }
     }
@@ -114,16 +149,24 @@ impl Outages {
     fn record_slowly(&self, store: StoreId, clock: &Clock, outage: Option<&MutexError>) {
         let mut known = self.known();
         let was_out = known.iter().any(|(known, word)| *known == store && matches!(word, StoreState::Out { .. }));
-        match outage {
+        let is_known = match outage {
             // A store that answers one event after failing another stays out until the outage expires.
-            None if was_out => {}
-            None => put(&mut known, store, StoreState::Answers),
+            None if was_out => true,
+            None => {
+                put(&mut known, store, StoreState::Answers);
+                false
+            }
             Some(first) => {
                 self.any.store(true, Ordering::Release);
                 put(&mut known, store, StoreState::Out { first: first.clone(), at: clock.moment() });
+                false
             }
-        }
+        };
+        drop(known);
         self.heard.notify_all();
+        if !is_known && self.stores_out.note(store, outage.is_some()) {
+            self.observers.tell(About::default(), &outage.map_or(Step::StoreBack, Step::StoreOut));
+        }
     }
 
     fn known(&self) -> MutexGuard<'_, Vec<(StoreId, StoreState)>> {

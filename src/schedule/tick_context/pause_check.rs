@@ -40,12 +40,12 @@ impl<'a> PauseCheck<'a> {
     }
 
     /// Whether an event that a pause stops may start.
-    pub(crate) fn allows_start(&self, outages: &Outages, clock: &Clock) -> Result<(), SkipReason> {
+    pub(crate) fn allows_start(&self, outages: &Outages<'_>, clock: &Clock) -> Result<(), SkipReason> {
         self.find(outages, clock)?.map_or(Ok(()), |pause| Err(SkipReason::Paused(pause.holder().cloned())))
     }
 
     /// The pause, if there is one. The first caller asks the store; the others wait for its answer.
-    pub(crate) fn find(&self, outages: &Outages, clock: &Clock) -> Result<Option<Pause>, SkipReason> {
+    pub(crate) fn find(&self, outages: &Outages<'_>, clock: &Clock) -> Result<Option<Pause>, SkipReason> {
         // `outages.ask` contains panics of the store, so the value is never half-changed.
         let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
         let is_fresh = |(at, _): &&(Moment, Found)| clock.moment().since(*at) < RECHECK_AFTER;
@@ -56,7 +56,7 @@ impl<'a> PauseCheck<'a> {
         known.clone().map_err(SkipReason::StoreUnavailable)
     }
 
-    fn ask_store(&self, outages: &Outages, clock: &Clock) -> Found {
+    fn ask_store(&self, outages: &Outages<'_>, clock: &Clock) -> Found {
         let Self { store, mark, .. } = self;
         outages.ask(store, clock, || format!("look at {mark}"), |mutex| find_pause(mutex, mark))
     }

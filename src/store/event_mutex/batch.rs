@@ -7,7 +7,7 @@ use super::admission::{Admission, Admitted};
 use super::slot::Slot;
 use crate::base::error::MutexError;
 use crate::lease::{request::Lease, term::Term};
-use crate::observe::{notice::Notice, release::Release, tell::tell};
+use crate::observe::{notice::incident::Incident, release::Release, tell::log};
 
 /// What a store is asked for at once: leases to give back, and then admissions; see
 /// [`EventMutex::carry_out`](crate::EventMutex::carry_out).
@@ -175,7 +175,7 @@ pub(crate) fn attempted_release(lease: &Lease) -> String {
 #[inline]
 pub(crate) fn released(lease: &Lease, rest: Option<Term>, answer: Result<bool, MutexError>) -> Release {
     if let Err(error) = &answer {
-        tell(&Notice::NotReleased { mutex: lease.name(), error });
+        log(&Incident::NotReleased { mutex: lease.name(), error });
     }
     Release::of(rest, answer)
 }

@@ -369,7 +369,7 @@ impl World {
             Step::Do(KeeperJob::LogOverdue(told)) => {
                 assert_eq!(told.len(), overdue, "all are told of that are overdue");
                 for run in told {
-                    let known = self.known.iter_mut().find(|known| known.id.event == run.event);
+                    let known = self.known.iter_mut().find(|known| known.id.event == run.1.event);
                     let overdue = known.and_then(|known| known.overdue.take());
                     assert!(overdue.is_some_and(|overdue| overdue <= now), "told of although it is not overdue");
                 }

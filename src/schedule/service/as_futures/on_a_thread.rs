@@ -6,8 +6,8 @@ use std::thread;
 
 use tokio::sync::oneshot;
 
-use crate::observe::notice::{Notice, ThreadFor};
-use crate::observe::tell::tell;
+use crate::observe::notice::incident::{Incident, ThreadFor};
+use crate::observe::tell::log;
 
 /// Makes a call on a thread of its own, or here if the system has none. The call goes on if this is dropped.
 pub(crate) async fn on_a_thread<T: Send + 'static>(call: impl FnOnce() -> T + Send + 'static) -> T {
@@ -20,7 +20,7 @@ pub(crate) async fn on_a_thread<T: Send + 'static>(call: impl FnOnce() -> T + Se
         move || drop(answer.send(catch_unwind(AssertUnwindSafe(|| take(&call).map(|call| call())))))
     };
     if let Err(error) = thread::Builder::new().name("soloist-call".into()).spawn(on_thread) {
-        tell(&Notice::NoThread(ThreadFor::Call, &error));
+        log(&Incident::NoThread(ThreadFor::Call, &error));
         let call = take(&call).expect("no thread has taken it");
         return call();
     }

@@ -12,7 +12,8 @@ use super::on_a_thread::on_a_thread;
 use crate::base::error::MutexError;
 use crate::lease::name::MutexName;
 use crate::observe::paused::Pause;
-use crate::schedule::{pause::PauseError, registry::Schedule};
+use crate::schedule::pause::PauseError;
+use crate::schedule::registry::{Schedule, status::Status};
 use crate::store::event_mutex::EventMutex;
 use crate::store::event_mutex::broken_lease::Broken;
 use crate::store::event_mutex::held::{Held, Names};
@@ -137,6 +138,16 @@ impl Operator {
     pub async fn resume_event(&self, event: &str) -> Result<bool, PauseError> {
         let event = event.to_owned();
         self.ask("resume", PauseError::Store, move |schedule| schedule.resume_event(&event)).await
+    }
+
+    /// [`Schedule::status`]. If the stores did not answer in time, without what they would have said: the reason is among its
+    /// [`store_errors`](Status::store_errors).
+    pub async fn status(&self) -> Status {
+        let status = self.ask("look at what is held", |error| error, |schedule| Ok(schedule.status())).await;
+        status.unwrap_or_else(|error| {
+            let here = self.schedule.status_here();
+            Status { store_errors: vec![error], ..here }
+        })
     }
 
     /// [`EventMutex::held`] of the schedule's store.

@@ -1,0 +1,246 @@
+//! Metrics, by the facade of the crate `metrics`: an observer that counts. No other file names that crate.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{OnceLock, PoisonError, RwLock};
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+use metrics::{Counter, Gauge, Histogram, Unit, counter, gauge, histogram};
+use metrics::{describe_counter, describe_gauge, describe_histogram};
+
+use super::notice::{Notice, Step};
+use super::outcome::run_result::RunResult;
+use super::skip_reason::SkipReason;
+use super::tell::observers::Observer;
+
+/// Counts and measures a schedule for [the recorder](https://docs.rs/metrics) that the application installs, such as
+/// [Prometheus' exporter](https://docs.rs/metrics-exporter-prometheus). [The guide](crate::guide::observing) lists the metrics;
+/// `docs/` has alert rules and a dashboard for them.
+///
+/// The recorder is looked for at the schedule's first tick: install it before. Counters are there from then on, and begin with 0.
+///
+/// ```
+/// use soloist::{Event, Metrics, Schedule};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let mut schedule = Schedule::in_process().observe(Metrics::new());
+/// schedule.add(Event::call("reports", |_| {}).every_minute().without_overlapping())?;
+/// # assert!(!schedule.run_due(chrono::Utc::now()).is_failure());
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Default)]
+pub struct Metrics {
+    /// `None` before the first tick.
+    handles: RwLock<Option<Handles>>,
+}
+
+/// What is counted for the whole schedule, and for each event by its name.
+struct Handles {
+    gate: Histogram,
+    lowest_remaining: Gauge,
+    late_renewals: Counter,
+    store_errors: Counter,
+    stores_out: Gauge,
+    events: HashMap<Box<str>, OfEvent>,
+}
+
+struct OfEvent {
+    runs: [Counter; RunResult::ALL.len()],
+    skips: [Counter; SkipReason::KEYWORDS.len()],
+    duration: Histogram,
+    running: Gauge,
+    last_start: Since,
+    last_success: Since,
+    consecutive_failures: Gauge,
+    failures: AtomicU32,
+    leases_lost: Counter,
+    missed: Counter,
+    caught_up: Counter,
+}
+
+/// A gauge that is absent before something has happened for the first time.
+struct Since {
+    metric: &'static str,
+    event: String,
+    gauge: OnceLock<Gauge>,
+}
+
+impl Metrics {
+    /// An observer that has counted nothing yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    fn begin(&self, events: &[&str]) {
+        describe();
+        let events = events.iter().map(|event| (Box::from(*event), OfEvent::new(event))).collect();
+        let handles = Handles {
+            gate: histogram!("soloist_gate_duration_seconds"),
+            lowest_remaining: gauge!("soloist_lease_lowest_remaining_seconds"),
+            late_renewals: counter!("soloist_late_renewals_total"),
+            store_errors: counter!("soloist_store_errors_total"),
+            stores_out: gauge!("soloist_store_out"),
+            events,
+        };
+        handles.late_renewals.increment(0);
+        handles.store_errors.increment(0);
+        handles.stores_out.set(0);
+        *self.handles.write().unwrap_or_else(PoisonError::into_inner) = Some(handles);
+    }
+}
+
+impl Observer for Metrics {
+    fn observe(&self, notice: &Notice<'_>) {
+        match notice.step() {
+            Step::Begins { events } => self.begin(events),
+            Step::LoopAlive => gauge!("soloist_loop_heartbeat_timestamp_seconds").set(timestamp(notice.at())),
+            // Nothing is counted of these.
+            Step::Due { missed: false, .. } | Step::Released(_) => {}
+            step => {
+                let handles = self.handles.read().unwrap_or_else(PoisonError::into_inner);
+                let Some(handles) = &*handles else { return };
+                handles.count(step);
+                if let Some(event) = notice.event().and_then(|event| handles.events.get(event)) {
+                    event.count(step, notice);
+                }
+            }
+        }
+    }
+}
+
+impl Handles {
+    fn count(&self, step: &Step<'_>) {
+        match step {
+            Step::Admitted { gate, .. } if *gate > Duration::ZERO => self.gate.record(*gate),
+            Step::Renewed { late, lowest, .. } => {
+                self.late_renewals.increment(*late as u64);
+                self.lowest_remaining.set(lowest.as_secs_f64());
+            }
+            Step::NotRenewed { lowest, .. } => {
+                self.store_errors.increment(1);
+                self.lowest_remaining.set(lowest.as_secs_f64());
+            }
+            Step::StoreOut(_) => self.stores_out.increment(1),
+            Step::StoreBack => self.stores_out.decrement(1),
+            Step::Unprotected(_) | Step::Skipped(SkipReason::StoreUnavailable(_)) => self.store_errors.increment(1),
+            _ => {}
+        }
+    }
+}
+
+impl OfEvent {
+    fn new(event: &str) -> Self {
+        let counted = |counter: Counter| {
+            counter.increment(0);
+            counter
+        };
+        let this = Self {
+            runs: RunResult::ALL.map(|result| {
+                counted(counter!("soloist_runs_total", "event" => event.to_owned(), "result" => result.keyword()))
+            }),
+            skips: SkipReason::KEYWORDS.map(|reason| {
+                counted(counter!("soloist_skips_total", "event" => event.to_owned(), "reason" => reason))
+            }),
+            duration: histogram!("soloist_run_duration_seconds", "event" => event.to_owned()),
+            running: gauge!("soloist_running", "event" => event.to_owned()),
+            last_start: Since::new("soloist_last_start_timestamp_seconds", event),
+            last_success: Since::new("soloist_last_success_timestamp_seconds", event),
+            consecutive_failures: gauge!("soloist_consecutive_failures", "event" => event.to_owned()),
+            failures: AtomicU32::new(0),
+            leases_lost: counted(counter!("soloist_leases_lost_total", "event" => event.to_owned())),
+            missed: counted(counter!("soloist_missed_total", "event" => event.to_owned())),
+            caught_up: counted(counter!("soloist_caught_up_total", "event" => event.to_owned())),
+        };
+        this.running.increment(0);
+        this.consecutive_failures.set(0);
+        this
+    }
+
+    fn count(&self, step: &Step<'_>, notice: &Notice<'_>) {
+        match step {
+            Step::Due { missed: true, .. } => self.missed.increment(1),
+            Step::CatchesUp(_) => self.caught_up.increment(1),
+            Step::Skipped(reason) => self.skips[reason.number()].increment(1),
+            Step::Started { .. } => {
+                self.running.increment(1);
+                self.last_start.set(notice.at());
+            }
+            Step::LeaseLost { .. } => self.leases_lost.increment(1),
+            Step::Ended(outcome) => {
+                let result = outcome.result();
+                self.runs[result as usize].increment(1);
+                if result != RunResult::NotStarted {
+                    self.running.decrement(1);
+                    self.duration.record(outcome.took());
+                }
+                match result {
+                    RunResult::Succeeded => {
+                        self.last_success.set(notice.at());
+                        if self.failures.swap(0, Ordering::Relaxed) > 0 {
+                            self.consecutive_failures.set(0);
+                        }
+                    }
+                    RunResult::Cancelled => {}
+                    _ => self.consecutive_failures.set(self.failures.fetch_add(1, Ordering::Relaxed) + 1),
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+impl Since {
+    fn new(metric: &'static str, event: &str) -> Self {
+        Self { metric, event: event.to_owned(), gauge: OnceLock::new() }
+    }
+
+    fn set(&self, at: DateTime<Utc>) {
+        self.gauge.get_or_init(|| gauge!(self.metric, "event" => self.event.clone())).set(timestamp(at));
+    }
+}
+
+fn timestamp(at: DateTime<Utc>) -> f64 {
+    Duration::from_micros(at.timestamp_micros().try_into().unwrap_or(0)).as_secs_f64()
+}
+
+fn describe() {
+    let count = Unit::Count;
+    describe_counter!("soloist_runs_total", count, "Runs that have ended, by how they ended.");
+    describe_counter!("soloist_skips_total", count, "Due occurrences that did not run in this process, by the reason.");
+    describe_counter!("soloist_leases_lost_total", count, "Leases that were lost while their run was at work.");
+    describe_counter!("soloist_missed_total", count, "Occurrences that were found to have run nowhere.");
+    describe_counter!("soloist_caught_up_total", count, "Runs that made up for a missed occurrence.");
+    describe_counter!("soloist_late_renewals_total", count, "Renewals that left less than half of the term.");
+    describe_counter!("soloist_store_errors_total", count, "Decisions and renewals that the store gave no answer to.");
+    describe_gauge!("soloist_running", count, "Runs that are at work in this process.");
+    describe_gauge!(
+        "soloist_consecutive_failures",
+        count,
+        "Runs that have failed since the last success in this process."
+    );
+    describe_gauge!("soloist_store_out", count, "Stores that gave no answer when they were last asked.");
+    let seconds = Unit::Seconds;
+    describe_histogram!("soloist_run_duration_seconds", seconds, "How long the tasks took.");
+    describe_histogram!("soloist_gate_duration_seconds", seconds, "How long the store took to admit a run.");
+    describe_gauge!(
+        "soloist_lease_lowest_remaining_seconds",
+        seconds,
+        "The least time left on a lease when it was last renewed."
+    );
+    describe_gauge!("soloist_last_start_timestamp_seconds", seconds, "When a run last started in this process.");
+    describe_gauge!("soloist_last_success_timestamp_seconds", seconds, "When a run last succeeded in this process.");
+    describe_gauge!(
+        "soloist_loop_heartbeat_timestamp_seconds",
+        seconds,
+        "When the loop was last awake: once a minute at least."
+    );
+}
+
+impl fmt::Debug for Metrics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Metrics").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,146 @@
+//! Who is told of the steps of a schedule, and of one of its runs.
+
+use std::fmt;
+use std::sync::Arc;
+
+use super::delivery::Posted;
+use super::trace::{is_subscribed, may_be_logged, trace};
+use super::{log, log_by};
+use crate::base::catch_panic::contain;
+use crate::observe::notice::{About, Notice, Step, incident::Incident};
+use crate::observe::run_id::RunId;
+use crate::time::clock::Clock;
+
+/// Is told of each [step](Step) of a schedule; see [`Schedule::observe`](crate::Schedule::observe).
+///
+/// A closure or a function that takes a `&Notice<'_>` is one. So is a type of your own, which may keep counts:
+///
+/// ```
+/// use std::sync::atomic::{AtomicU64, Ordering};
+/// use soloist::{Event, Notice, Observer, Schedule, Step};
+///
+/// #[derive(Default)]
+/// struct Failures(AtomicU64);
+///
+/// impl Observer for Failures {
+///     fn observe(&self, notice: &Notice<'_>) {
+///         if let Step::Ended(outcome) = notice.step() {
+///             self.0.fetch_add(u64::from(outcome.is_failure()), Ordering::Relaxed);
+///         }
+///     }
+/// }
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let failures = std::sync::Arc::new(Failures::default());
+/// let mut schedule = Schedule::in_process().observe(failures.clone());
+/// schedule.add(Event::call("reports", |_| Err("no paper".into())).every_minute())?;
+/// assert!(schedule.run_due(chrono::Utc::now()).is_failure());
+/// assert_eq!(failures.0.load(Ordering::Relaxed), 1);
+/// # Ok(())
+/// # }
+/// ```
+pub trait Observer: Send + Sync {
+    /// Something happened.
+    fn observe(&self, notice: &Notice<'_>);
+}
+
+impl<F: Fn(&Notice<'_>) + Send + Sync> Observer for F {
+    fn observe(&self, notice: &Notice<'_>) {
+        self(notice);
+    }
+}
+
+impl<O: Observer + ?Sized> Observer for Arc<O> {
+    fn observe(&self, notice: &Notice<'_>) {
+        (**self).observe(notice);
+    }
+}
+
+/// The observers of a schedule, on its clock. Without any, it is as good as nothing.
+#[derive(Clone, Default)]
+pub(crate) struct Observers(Option<Arc<Observing>>);
+
+struct Observing {
+    observers: Vec<Arc<dyn Observer>>,
+    clock: Clock,
+}
+
+impl Observers {
+    /// Nobody.
+    pub(crate) const NONE: Self = Self(None);
+
+    /// With this one, too.
+    pub(crate) fn and(&self, observer: Arc<dyn Observer>, clock: &Clock) -> Self {
+        let observers = self.0.iter().flat_map(|known| known.observers.iter().cloned()).chain([observer]);
+        Self(Some(Arc::new(Observing { observers: observers.collect(), clock: clock.clone() })))
+    }
+
+    /// The same ones, on this clock.
+    pub(crate) fn on(&self, clock: &Clock) -> Self {
+        let known = self.0.as_ref().filter(|known| !known.observers.is_empty());
+        Self(known.map(|known| Arc::new(Observing { observers: known.observers.clone(), clock: clock.clone() })))
+    }
+
+    /// Whether there is any.
+    #[inline]
+    pub(crate) fn is_any(&self) -> bool {
+        self.0.is_some()
+    }
+
+    /// Whether anybody is told of all steps: an observer, or a subscriber.
+    #[inline]
+    pub(crate) fn hear(&self) -> bool {
+        self.is_any() || is_subscribed()
+    }
+
+    /// Whether these are the same.
+    pub(crate) fn are_those(&self, others: &Self) -> bool {
+        match (&self.0, &others.0) {
+            (Some(these), Some(others)) => Arc::ptr_eq(these, others),
+            (None, None) => true,
+            _ => false,
+        }
+    }
+
+    /// Tells of a step, on the thread that took it.
+    #[inline]
+    pub(crate) fn tell(&self, about: About<'_>, step: &Step<'_>) {
+        self.tell_as(about, step, None);
+    }
+
+    /// The same, or, where whoever took the step waits for nobody, on another thread, to which it was posted.
+    #[inline]
+    pub(crate) fn tell_as(&self, about: About<'_>, step: &Step<'_>, posted: Option<Posted>) {
+        if may_be_logged(step) {
+            log_by(|| trace(step, about));
+        }
+        if let Some(observing) = &self.0 {
+            observing.tell(about, step, posted);
+        }
+    }
+}
+
+impl Observing {
+    fn tell(&self, about: About<'_>, step: &Step<'_>, posted: Option<Posted>) {
+        let notice = Notice { step, about, clock: &self.clock, posted };
+        for observer in &self.observers {
+            if let Err(message) = contain(|| observer.observe(&notice)) {
+                log(&Incident::ObserverPanicked(&message));
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Observers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let count = self.0.as_ref().map_or(0, |known| known.observers.len());
+        f.debug_tuple("Observers").field(&count).finish()
+    }
+}
+
+/// Who is told of one run, and which run it is. Only where there are observers.
+#[derive(Debug)]
+pub(crate) struct RunObservers {
+    pub(crate) observers: Observers,
+    pub(crate) run: RunId,
+}

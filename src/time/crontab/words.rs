@@ -1,0 +1,186 @@
+//! A crontab in plain English.
+
+use std::fmt::Write as _;
+
+use super::Crontab;
+use super::field_set::{Field, FieldSet, InField};
+
+/// More times than this on a day are not written out one by one.
+const MOST_TIMES: usize = 6;
+
+const DAYS: [&str; 7] = ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"];
+const WEEKDAYS: u64 = 0b011_1110;
+const WEEKENDS: u64 = 0b100_0001;
+
+const MONTHS: [&str; 12] = [
+    "January",
+    "February",
+    "March",
+    "April",
+    "May",
+    "June",
+    "July",
+    "August",
+    "September",
+    "October",
+    "November",
+    "December",
+];
+
+impl Crontab {
+    /// When it is due, in plain English, with so many seconds between two times of a minute: `every 5 minutes`,
+    /// `daily at 02:30`, `at 08:00 and 18:00, on weekdays, in March`.
+    pub(crate) fn in_words(&self, seconds: u32) -> String {
+        let mut words = self.times(seconds);
+        let days = self.days();
+        if days.is_empty() && self.is_full(Field::Month) && words.starts_with("at ") && !words.contains("hour") {
+            words.insert_str(0, "daily ");
+        }
+        for more in [days, self.months()] {
+            if !more.is_empty() {
+                let _ = write!(words, ", {more}");
+            }
+        }
+        words
+    }
+
+    fn times(&self, seconds: u32) -> String {
+        let minutes = self.minutes_and_hours();
+        match (seconds, minutes.as_str()) {
+            (60, _) => minutes,
+            (1, "every minute") => "every second".into(),
+            (_, "every minute") => format!("every {seconds} seconds"),
+            (1, _) => format!("every second, {minutes}"),
+            _ => format!("every {seconds} seconds, {minutes}"),
+        }
+    }
+
+    fn minutes_and_hours(&self) -> String {
+        let (minutes, hours) = (self.get(Field::Minute), self.get(Field::Hour));
+        let of_minutes = match (even_step(minutes, Field::Minute), only(minutes)) {
+            (Some(1), _) => "every minute".into(),
+            (Some(step), _) => format!("every {step} minutes"),
+            (None, Some(minute)) => format!("at :{minute:02}"),
+            (None, None) => format!("at the minutes {}", InField(Field::Minute, minutes)),
+        };
+        match (even_step(hours, Field::Hour), only(minutes)) {
+            (Some(1), Some(0)) => "hourly".into(),
+            (Some(1), Some(_)) => format!("hourly {of_minutes}"),
+            (Some(1), None) if even_step(minutes, Field::Minute).is_none() => format!("{of_minutes} of each hour"),
+            (Some(1), None) => of_minutes,
+            (Some(step), Some(0)) => format!("every {step} hours"),
+            (Some(step), Some(_)) => format!("every {step} hours {of_minutes}"),
+            _ if numbers(minutes).count() * numbers(hours).count() <= MOST_TIMES => {
+                let times = numbers(hours)
+                    .flat_map(|hour| numbers(minutes).map(move |minute| format!("{hour:02}:{minute:02}")));
+                format!("at {}", list(times.collect()))
+            }
+            _ => format!("{of_minutes} of the hours {}", InField(Field::Hour, hours)),
+        }
+    }
+
+    /// Empty: on each day.
+    fn days(&self) -> String {
+        let (of_month, of_week) = (self.get(Field::DayOfMonth), self.get(Field::DayOfWeek));
+        match (self.is_full(Field::DayOfMonth), self.is_full(Field::DayOfWeek)) {
+            (true, true) => String::new(),
+            (true, false) => format!("on {}", week(of_week)),
+            (false, true) => format!("on {}", month_days(of_month)),
+            (false, false) if self.days_must_both_match() => {
+                format!("on {} where that is one of {}", month_days(of_month), week(of_week))
+            }
+            (false, false) => format!("on {} and on {}", month_days(of_month), week(of_week)),
+        }
+    }
+
+    /// Empty: in each month.
+    fn months(&self) -> String {
+        if self.is_full(Field::Month) {
+            return String::new();
+        }
+        let names = numbers(self.get(Field::Month)).map(|month| MONTHS[month as usize - 1].to_owned());
+        format!("in {}", list(names.collect()))
+    }
+
+    fn is_full(&self, field: Field) -> bool {
+        even_step(self.get(field), field) == Some(1)
+    }
+}
+
+/// The step of numbers that divide the whole range of their field evenly.
+fn even_step(set: FieldSet, field: Field) -> Option<u32> {
+    let (first, last) = (field.ends().0, if field == Field::DayOfWeek { 6 } else { field.ends().1 });
+    let length = last - first + 1;
+    let is_it = |step: &u32| length % step == 0 && set.bits == FieldSet::every_nth(field, *step).bits;
+    (1..length).find(is_it)
+}
+
+/// The number that it has alone.
+fn only(set: FieldSet) -> Option<u32> {
+    set.bits.is_power_of_two().then(|| set.bits.trailing_zeros())
+}
+
+fn numbers(set: FieldSet) -> impl Iterator<Item = u32> + Clone {
+    (0..64).filter(move |number| set.bits >> number & 1 != 0)
+}
+
+fn week(set: FieldSet) -> String {
+    match set.bits {
+        WEEKDAYS => "weekdays".into(),
+        WEEKENDS => "weekends".into(),
+        _ => list(numbers(set).map(|day| format!("{}s", DAYS[day as usize])).collect()),
+    }
+}
+
+fn month_days(set: FieldSet) -> String {
+    let (last, others) = (FieldSet::LAST_DAY.bits, FieldSet { bits: set.bits & !FieldSet::LAST_DAY.bits, ..set });
+    let last = (set.bits & last != 0).then_some("the last day of the month");
+    let others = match others.bits.count_ones() {
+        0 => None,
+        1 => Some(format!("day {} of the month", InField(Field::DayOfMonth, others))),
+        _ => Some(format!("the days {} of the month", InField(Field::DayOfMonth, others))),
+    };
+    list(others.into_iter().chain(last.map(str::to_owned)).collect())
+}
+
+/// `a`, `a and b`, `a, b and c`.
+fn list(mut words: Vec<String>) -> String {
+    let Some(last) = words.pop() else { return String::new() };
+    if words.is_empty() { last } else { format!("{} and {last}", words.join(", ")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_crontab_reads_as_a_person_says_it() {
+        let cases = [
+            ("* * * * *", 60, "every minute"),
+            ("* * * * *", 1, "every second"),
+            ("* * * * *", 10, "every 10 seconds"),
+            ("*/5 * * * *", 60, "every 5 minutes"),
+            ("0 * * * *", 60, "hourly"),
+            ("15 * * * *", 60, "hourly at :15"),
+            ("0,15,40 * * * *", 60, "at the minutes 0,15,40 of each hour"),
+            ("*/7 * * * *", 60, "at the minutes */7 of each hour"),
+            ("0 */6 * * *", 60, "every 6 hours"),
+            ("30 */2 * * *", 60, "every 2 hours at :30"),
+            ("30 2 * * *", 60, "daily at 02:30"),
+            ("0 8,12,18 * * *", 60, "daily at 08:00, 12:00 and 18:00"),
+            ("0,30 8 * * 1-5", 60, "at 08:00 and 08:30, on weekdays"),
+            ("*/10 8-18 * * MON-FRI", 60, "every 10 minutes of the hours 8-18, on weekdays"),
+            ("5 8-18 * * sat,sun", 60, "at :05 of the hours 8-18, on weekends"),
+            ("15 3 * * mon,fri", 60, "at 03:15, on Mondays and Fridays"),
+            ("0 0 1 * *", 60, "at 00:00, on day 1 of the month"),
+            ("0 18 15,L * *", 60, "at 18:00, on day 15 of the month and the last day of the month"),
+            ("0 9 13 * fri", 60, "at 09:00, on day 13 of the month and on Fridays"),
+            ("0 9 */2 * fri", 60, "at 09:00, on the days */2 of the month where that is one of Fridays"),
+            ("0 0 1 1,7 *", 60, "at 00:00, on day 1 of the month, in January and July"),
+            ("0 0 * 3 *", 30, "every 30 seconds, at 00:00, in March"),
+        ];
+        for (crontab, seconds, words) in cases {
+            assert_eq!(crontab.parse::<Crontab>().unwrap().in_words(seconds), words, "{crontab}");
+        }
+    }
+}

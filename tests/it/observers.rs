@@ -1,0 +1,271 @@
+//! What observers are told of, in which order, and what they can't do.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use chrono::{DateTime, TimeDelta, Utc};
+use soloist::testing::TestStore;
+use soloist::{
+    Clock, Event, EventMutex, LeaseRequest, ManualClock, MemoryMutex, MutexName, Notice, Observer, Run, Schedule, Step,
+    Term,
+};
+
+use crate::scripted::Scripted;
+use crate::support::{noon, until};
+
+/// Writes down what it is told: the event and the step.
+#[derive(Clone, Default)]
+struct Listener(Arc<Mutex<Vec<String>>>);
+
+impl Observer for Listener {
+    fn observe(&self, notice: &Notice<'_>) {
+        let step = match notice.step() {
+            Step::Begins { events, .. } => format!("begins with {}", events.join(" and ")),
+            Step::Due { missed: false, .. } => "due".into(),
+            Step::Due { missed: true, .. } => "due, because it was missed".into(),
+            Step::Skipped(reason) => format!("skipped: {}", reason.keyword()),
+            Step::Queued { place, .. } => format!("queued at {place}"),
+            Step::CatchesUp(late) => format!("catches up {} s", late.as_secs()),
+            Step::Unprotected(_) => "unprotected".into(),
+            Step::Admitted { token, .. } => format!("admitted{}", if token.is_some() { " with a token" } else { "" }),
+            Step::Started { .. } => "started".into(),
+            Step::Cancelled(reason) => format!("cancelled: {}", reason.keyword()),
+            Step::LeaseLost { .. } => "lease lost".into(),
+            Step::Ended(outcome) => format!("ended: {}", outcome.result().keyword()),
+            Step::HookFailed(failure) => format!("hook failed: {failure}"),
+            Step::Released(_) => "released".into(),
+            Step::NotRenewed { leases, .. } => format!("{leases} not renewed"),
+            Step::Renewed { leases, late, .. } => format!("{leases} renewed, {late} late"),
+            Step::StoreOut(_) => "store out".into(),
+            Step::StoreBack => "store back".into(),
+            Step::Paused { schedule, .. } => format!("{schedule} paused"),
+            Step::Resumed { schedule, .. } => format!("{schedule} resumed"),
+            Step::LoopAlive => return,
+            other => format!("{other:?}"),
+        };
+        self.0.lock().unwrap().push(notice.event().map_or_else(|| step.clone(), |event| format!("{event}: {step}")));
+    }
+}
+
+impl Listener {
+    fn take(&self) -> Vec<String> {
+        std::mem::take(&mut self.0.lock().unwrap())
+    }
+
+    fn has_heard(&self, line: &str) -> bool {
+        self.0.lock().unwrap().iter().any(|known| known == line)
+    }
+
+    fn on(&self, schedule: Schedule) -> Schedule {
+        schedule.observe(self.clone())
+    }
+}
+
+fn minute(number: i64) -> DateTime<Utc> {
+    noon() + TimeDelta::minutes(number)
+}
+
+fn every_minute(name: &str) -> Event {
+    Event::call(name, |_| {}).every_minute()
+}
+
+#[test]
+fn a_run_is_told_step_by_step_and_a_skip_with_its_reason() {
+    let listener = Listener::default();
+    let mut schedule = listener.on(Schedule::in_process());
+    let fails = |_: &Run| -> soloist::TaskOutcome { Err("no paper".into()) };
+    schedule
+        .add(Event::call("a", fails).every_minute().without_overlapping().then(|_, _| Err("no ink".into())))
+        .unwrap();
+    schedule.add(every_minute("b").skip(|_| true)).unwrap();
+    schedule.add(every_minute("c")).unwrap();
+    let _ = schedule.run_due(noon());
+    let told = [
+        "begins with a and b and c",
+        "a: due",
+        "b: due",
+        "c: due",
+        "a: admitted with a token",
+        "a: started",
+        "a: ended: failed",
+        "a: hook failed: `then` hook 1 failed: no ink",
+        "a: released",
+        "b: skipped: filtered",
+        "c: admitted",
+        "c: started",
+        "c: ended: succeeded",
+    ];
+    assert_eq!(listener.take(), told);
+    // What has begun does not begin again, unless the events are others.
+    schedule.remove("a");
+    schedule.remove("b");
+    let _ = schedule.run_due(minute(1));
+    let of_c = ["c: due", "c: admitted", "c: started", "c: ended: succeeded"];
+    assert_eq!(listener.take(), [&["begins with c"][..], &of_c].concat());
+    let _ = schedule.clone().run_due(minute(2));
+    assert_eq!(listener.take(), of_c);
+}
+
+#[test]
+fn an_observer_hears_of_a_run_while_it_is_at_work() {
+    let listener = Listener::default();
+    let mut schedule = listener.on(Schedule::in_process());
+    let heard = listener.clone();
+    let task = move |_: &Run| {
+        let is_live = heard.has_heard("a: started") && !heard.has_heard("a: ended: succeeded");
+        if is_live { Ok(()) } else { Err("nobody was told".into()) }
+    };
+    schedule.add(Event::call("a", task).every_minute().in_background()).unwrap();
+    schedule.add(every_minute("b").in_background()).unwrap();
+    let report = schedule.run_due(noon());
+    assert!(!report.is_failure(), "{report}");
+}
+
+#[test]
+fn a_store_is_told_to_be_out_once_and_back_once() {
+    let listener = Listener::default();
+    let store = TestStore::new(&ManualClock::at(noon()));
+    let mut schedule = listener.on(Schedule::new(store.clone()));
+    schedule.add(every_minute("a").without_overlapping()).unwrap();
+    schedule.add(every_minute("b").without_overlapping()).unwrap();
+    store.be_out(true);
+    let _ = schedule.run_due(noon());
+    let _ = schedule.run_due(minute(1));
+    let heard = listener.take();
+    assert_eq!(heard.iter().filter(|line| *line == "store out").count(), 1, "{heard:?}");
+    assert_eq!(heard.iter().filter(|line| line.ends_with("skipped: store_unavailable")).count(), 4, "{heard:?}");
+    store.be_out(false);
+    let _ = schedule.run_due(minute(2));
+    let _ = schedule.run_due(minute(3));
+    let heard = listener.take();
+    assert_eq!(heard.iter().filter(|line| *line == "store back").count(), 1, "{heard:?}");
+    assert!(!heard.contains(&"store out".to_owned()), "{heard:?}");
+}
+
+#[test]
+fn a_task_that_times_out_is_told_to_be_cancelled_before_it_ends() {
+    let (listener, clock) = (Listener::default(), ManualClock::at(noon()));
+    let mut schedule = listener.on(Schedule::new(MemoryMutex::with_clock(&clock)).with_clock(&clock));
+    let (moved, heard) = (clock.clone(), listener.clone());
+    // It never asks whether it should stop.
+    let task = move |_: &Run| {
+        moved.advance(Duration::from_secs(2));
+        until(|| heard.has_heard("a: cancelled: timed_out"))
+    };
+    schedule.add(Event::call("a", task).every_minute().timeout(Duration::from_secs(1))).unwrap();
+    let report = schedule.run_due(noon());
+    assert!(report.to_string().contains("timed out"), "{report}");
+    let heard = listener.take();
+    assert_eq!(heard[4..], ["a: cancelled: timed_out", "a: ended: timed_out"], "{heard:?}");
+}
+
+#[test]
+fn a_lost_lease_and_a_failed_renewal_are_told_with_numbers_that_rise() {
+    let (listener, clock) = (Listener::default(), ManualClock::at(noon()));
+    let numbers = Arc::new(Mutex::new(Vec::new()));
+    let counted = Arc::clone(&numbers);
+    let store = Scripted::over(MemoryMutex::with_clock(&clock)).in_steps();
+    let store = store.before(|call| if call.verb == "extend" { call.times_out() } else { Ok(()) });
+    let mut schedule = listener.on(Schedule::new(store).with_clock(&clock)).observe(move |notice: &Notice<'_>| {
+        counted.lock().unwrap().extend(notice.sequence());
+    });
+    let (moved, heard) = (clock.clone(), listener.clone());
+    let task = move |run: &Run| {
+        moved.advance(Duration::from_secs(61));
+        until(|| heard.has_heard("a: lease lost") && run.is_cancelled())
+    };
+    schedule.add(Event::call("a", task).every_minute().without_overlapping()).unwrap();
+    let _ = schedule.run_due(noon());
+    until(|| listener.has_heard("1 not renewed")).unwrap();
+    assert!(listener.has_heard("a: cancelled: lease_lost"), "{:?}", listener.take());
+    let numbers = numbers.lock().unwrap();
+    assert!(!numbers.is_empty() && numbers.is_sorted(), "{numbers:?}");
+}
+
+#[test]
+fn a_slow_observer_loses_no_lease() {
+    let clock = ManualClock::at(noon());
+    let (stuck, renewed) = (Arc::new(Mutex::new(())), Arc::new(AtomicUsize::new(0)));
+    let (gate, count) = (Arc::clone(&stuck), Arc::clone(&renewed));
+    let observer = move |notice: &Notice<'_>| {
+        if let Step::Renewed { .. } = notice.step() {
+            drop(gate.lock().unwrap());
+            count.fetch_add(1, Ordering::Relaxed);
+        }
+    };
+    let mut schedule = Schedule::new(MemoryMutex::with_clock(&clock)).with_clock(&clock).observe(observer);
+    let moved = clock.clone();
+    let task = move |run: &Run| {
+        let observers_wait = stuck.lock().unwrap();
+        (0..20).for_each(|_| moved.advance(Duration::from_secs(15)));
+        let is_lost = run.is_cancelled();
+        drop(observers_wait);
+        if is_lost { Err("the lease is lost".into()) } else { Ok(()) }
+    };
+    schedule.add(Event::call("a", task).every_minute().without_overlapping()).unwrap();
+    let report = schedule.run_due(noon());
+    assert!(!report.is_failure(), "{report}");
+    until(|| renewed.load(Ordering::Relaxed) >= 10).unwrap();
+}
+
+#[test]
+fn an_observer_that_panics_harms_nobody() {
+    let listener = Listener::default();
+    let schedule = Schedule::in_process().observe(|_: &Notice<'_>| panic!("out of paper"));
+    let mut schedule = listener.on(schedule);
+    schedule.add(every_minute("a").without_overlapping()).unwrap();
+    schedule.add(every_minute("b").in_background()).unwrap();
+    let report = schedule.run_due(noon());
+    assert!(!report.is_failure(), "{report}");
+    assert!(listener.has_heard("a: released") && listener.has_heard("b: ended: succeeded"), "{:?}", listener.take());
+}
+
+#[test]
+fn a_pause_is_told_and_its_end() {
+    let listener = Listener::default();
+    let mut schedule = listener.on(Schedule::in_process().pausable_as("shop").unwrap());
+    schedule.add(every_minute("a")).unwrap();
+    let in_an_hour = Clock::system().now() + TimeDelta::hours(1);
+    schedule.pause(in_an_hour, "").unwrap();
+    schedule.pause_event("a", in_an_hour, "").unwrap();
+    schedule.resume().unwrap();
+    schedule.resume_event("a").unwrap();
+    assert_eq!(listener.take(), ["shop paused", "a: shop paused", "shop resumed", "a: shop resumed"]);
+}
+
+#[test]
+fn what_was_missed_and_what_waits_is_told() {
+    let (listener, clock) = (Listener::default(), ManualClock::at(noon()));
+    let mutex = MemoryMutex::with_clock(&clock);
+    let mut schedule = listener.on(Schedule::new(mutex.clone()).with_clock(&clock));
+    let hour = Duration::from_secs(3600);
+    schedule.add(Event::call("a", |_| {}).hourly().on_one_server().catch_up(hour)).unwrap();
+    let _ = schedule.run_due(noon());
+    clock.advance(hour + Duration::from_secs(600));
+    listener.take();
+    let _ = schedule.run_due(noon() + TimeDelta::minutes(70));
+    assert_eq!(
+        listener.take()[..3],
+        ["a: due, because it was missed", "a: admitted with a token", "a: catches up 600 s"].map(str::to_owned)[..]
+    );
+
+    let request = LeaseRequest::new(MutexName::lease("b").unwrap(), Term::MAX, &mutex.clock());
+    mutex.create(&request).unwrap().expect("nobody holds it");
+    let waits = every_minute("b").without_overlapping().on_overlap(soloist::Overlap::QueueOne);
+    schedule.add(waits.within(Duration::from_secs(1))).unwrap();
+    schedule.remove("a");
+    std::thread::scope(|scope| {
+        let tick = scope.spawn(|| schedule.run_due(noon() + TimeDelta::minutes(71)));
+        until(|| {
+            clock.advance(Duration::from_millis(100));
+            std::thread::sleep(Duration::from_millis(5)); // whoever waits looks at the clock
+            tick.is_finished()
+        })
+        .unwrap();
+    });
+    assert_eq!(
+        listener.take()[1..],
+        ["b: due", "b: queued at 1", "b: skipped: queued_too_long"].map(str::to_owned)[..]
+    );
+}
