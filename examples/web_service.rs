@@ -4,6 +4,8 @@
 //! ```text
 //! cargo run --all-features --example web_service -- 127.0.0.1:8080 file:/tmp/myapp-locks
 //! curl http://127.0.0.1:8080/schedule  # when each event is due next
+//! curl http://127.0.0.1:8080/status    # what runs, what ran, who holds it, why it was skipped, what is next: as JSON
+//! curl http://127.0.0.1:8080/metrics   # for Prometheus
 //! curl http://127.0.0.1:8080/health    # whether the store answers
 //! curl http://127.0.0.1:8080/slow      # takes eight seconds, also when the service is told to stop meanwhile
 //! ```
@@ -13,9 +15,10 @@ use std::time::Duration;
 
 use axum::extract::State;
 use axum::http::StatusCode;
-use axum::{Router, routing::get, serve};
+use axum::{Json, Router, routing::get, serve};
 use chrono::Utc;
-use soloist::{Event, Operator, Run, Schedule, Shutdown, TaskOutcome};
+use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
+use soloist::{Event, Metrics, Operator, Run, Schedule, Shutdown, Status, TaskOutcome};
 use tokio::net::TcpListener;
 
 /// What the handlers share.
@@ -23,6 +26,7 @@ use tokio::net::TcpListener;
 struct App {
     schedule: Schedule,
     operator: Operator,
+    metrics: PrometheusHandle,
 }
 
 #[tokio::main]
@@ -31,16 +35,21 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let address = arguments.next().unwrap_or_else(|| "127.0.0.1:8080".to_owned());
     let store = arguments.next().unwrap_or_else(|| "memory:".to_owned());
 
-    let mut schedule = Schedule::new(soloist::connect(&store)?);
+    // Before the first tick, at which the schedule looks for it.
+    let metrics = PrometheusBuilder::new().install_recorder()?;
+    let mut schedule = Schedule::new(soloist::connect(&store)?).observe(Metrics::new());
     schedule
         .add(Event::spawn("carts:remind", remind).every_ten_seconds().on_one_server().without_overlapping())?
         .add(Event::spawn("prices:import", import).every_second().on_one_server().in_background())?;
-    let app = App { operator: schedule.operator().within(Duration::from_secs(1)), schedule: schedule.clone() };
+    let operator = schedule.operator().within(Duration::from_secs(1));
+    let app = App { operator, schedule: schedule.clone(), metrics };
 
     // Tasks have 20 seconds to end and 6 more to stop, and requests have both. A container runtime has to wait for longer
     // before it kills.
     let shutdown = Shutdown::on_signals()?.with_drain(Duration::from_secs(20)).with_grace(Duration::from_secs(6));
-    let router = Router::new().route("/schedule", get(due)).route("/health", get(health)).route("/slow", get(slow));
+    let router =
+        Router::new().route("/schedule", get(due)).route("/status", get(status)).route("/metrics", get(scrape));
+    let router = router.route("/health", get(health)).route("/slow", get(slow));
     let listener = TcpListener::bind(address).await?;
     println!("serving http://{}", listener.local_addr()?);
     let requests = serve(listener, router.with_state(app)).with_graceful_shutdown(shutdown.triggered());
@@ -75,6 +84,15 @@ async fn due(State(app): State<App>) -> Result<String, StatusCode> {
     let now = Utc::now();
     let next = |name| Some(format!("{name}: {}\n", app.schedule.upcoming(name, now).ok()?.next()?));
     Ok(app.schedule.names().filter_map(next).collect())
+}
+
+/// Also while runs are at work, and while the store is out.
+async fn status(State(app): State<App>) -> Json<Status> {
+    Json(app.operator.status().await)
+}
+
+async fn scrape(State(app): State<App>) -> String {
+    app.metrics.render()
 }
 
 /// A store that is out costs this a second, and no worker of the runtime.

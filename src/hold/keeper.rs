@@ -314,7 +314,7 @@ mod tests {
 
     use super::*;
     use crate::hold::held_lease::HeldLease;
-    use crate::hold::timer_thread::Step;
+    use crate::hold::timer_thread::TimedStep;
     use crate::lease::{request::LeaseRequest, term::Term};
     use crate::observe::cancel::CancelReason;
     use crate::store::event_mutex::EventMutex;
@@ -327,7 +327,7 @@ mod tests {
         type Job = ();
         type Answer = ();
 
-        fn next_step(&mut self, _: Moment) -> Step<()> {
+        fn next_step(&mut self, _: Moment) -> TimedStep<()> {
             panic!("it can't go on")
         }
 

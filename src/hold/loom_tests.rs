@@ -20,7 +20,7 @@ use crate::time::clock::moment::Moment;
 use crate::time::clock::{Clock, Waiting};
 use cancellation::Cancellation;
 use held_lease::{HeldLease, HoldsLease};
-use timer_thread::{NO_VALUE, Need, Step, TimedJobs, TimerThread};
+use timer_thread::{NO_VALUE, Need, TimedJobs, TimedStep, TimerThread};
 
 mod sync {
     pub(crate) use loom::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -83,16 +83,16 @@ impl TimedJobs for Jobs {
     type Job = Moment;
     type Answer = ();
 
-    fn next_step(&mut self, now: Moment) -> Step<Moment> {
+    fn next_step(&mut self, now: Moment) -> TimedStep<Moment> {
         assert!(!self.at_work, "two attend to it");
         let hurry = std::mem::take(&mut self.hurry);
         match self.due.iter().copied().min() {
             Some(first) if hurry || first <= now => {
                 self.due.retain(|due| *due != first);
                 self.at_work = true;
-                Step::Do(first)
+                TimedStep::Do(first)
             }
-            first => first.map_or(Step::Rest, Step::Wait),
+            first => first.map_or(TimedStep::Rest, TimedStep::Wait),
         }
     }
 

@@ -19,7 +19,7 @@ pub(crate) trait TimedJobs {
     type Job;
     type Answer;
 
-    fn next_step(&mut self, now: Moment) -> Step<Self::Job>;
+    fn next_step(&mut self, now: Moment) -> TimedStep<Self::Job>;
 
     /// A signal has come with this value. The job of the next step is done before the signal counts as handled.
     fn on_signal(&mut self, value: usize);
@@ -29,7 +29,7 @@ pub(crate) trait TimedJobs {
 
 /// What the thread does next.
 #[derive(Debug)]
-pub(crate) enum Step<J> {
+pub(crate) enum TimedStep<J> {
     Do(J),
     /// Nothing before this moment.
     Wait(Moment),
@@ -143,7 +143,7 @@ impl<J: TimedJobs> TimerThread<J> {
                 state.jobs.on_signal(value);
             }
             match state.jobs.next_step(clock.moment()) {
-                Step::Do(job) => {
+                TimedStep::Do(job) => {
                     // Jobs that come meanwhile are seen afterwards; nobody has to wake this thread for them.
                     state.wakes_at = Moment::BEGINNING;
                     drop(state);
@@ -151,8 +151,8 @@ impl<J: TimedJobs> TimerThread<J> {
                     state = self.state();
                     state.jobs.job_done(&job, answer, clock.moment());
                 }
-                Step::Wait(until) => state.wakes_at = until,
-                Step::Rest => return self.rest(state),
+                TimedStep::Wait(until) => state.wakes_at = until,
+                TimedStep::Rest => return self.rest(state),
             }
             self.signals().handled = sent;
             self.handled.notify_all();

@@ -34,13 +34,13 @@ use super::tell::observers::Observer;
 #[derive(Default)]
 pub struct Metrics {
     /// `None` before the first tick.
-    handles: RwLock<Option<Handles>>,
+    handles: RwLock<Option<MetricHandles>>,
 }
 
 /// What is counted for the whole schedule, and for each event by its name.
-struct Handles {
+struct MetricHandles {
     gate: Histogram,
-    lowest_remaining: Gauge,
+    lowest_remaining: LateGauge,
     late_renewals: Counter,
     store_errors: Counter,
     stores_out: Gauge,
@@ -52,8 +52,8 @@ struct OfEvent {
     skips: [Counter; SkipReason::KEYWORDS.len()],
     duration: Histogram,
     running: Gauge,
-    last_start: Since,
-    last_success: Since,
+    last_start: LateGauge,
+    last_success: LateGauge,
     consecutive_failures: Gauge,
     failures: AtomicU32,
     leases_lost: Counter,
@@ -62,9 +62,9 @@ struct OfEvent {
 }
 
 /// A gauge that is absent before something has happened for the first time.
-struct Since {
+struct LateGauge {
     metric: &'static str,
-    event: String,
+    event: Option<String>,
     gauge: OnceLock<Gauge>,
 }
 
@@ -77,9 +77,9 @@ impl Metrics {
     fn begin(&self, events: &[&str]) {
         describe();
         let events = events.iter().map(|event| (Box::from(*event), OfEvent::new(event))).collect();
-        let handles = Handles {
+        let handles = MetricHandles {
             gate: histogram!("soloist_gate_duration_seconds"),
-            lowest_remaining: gauge!("soloist_lease_lowest_remaining_seconds"),
+            lowest_remaining: LateGauge::new("soloist_lease_lowest_remaining_seconds", None),
             late_renewals: counter!("soloist_late_renewals_total"),
             store_errors: counter!("soloist_store_errors_total"),
             stores_out: gauge!("soloist_store_out"),
@@ -111,7 +111,7 @@ impl Observer for Metrics {
     }
 }
 
-impl Handles {
+impl MetricHandles {
     fn count(&self, step: &Step<'_>) {
         match step {
             Step::Admitted { gate, .. } if *gate > Duration::ZERO => self.gate.record(*gate),
@@ -146,8 +146,8 @@ impl OfEvent {
             }),
             duration: histogram!("soloist_run_duration_seconds", "event" => event.to_owned()),
             running: gauge!("soloist_running", "event" => event.to_owned()),
-            last_start: Since::new("soloist_last_start_timestamp_seconds", event),
-            last_success: Since::new("soloist_last_success_timestamp_seconds", event),
+            last_start: LateGauge::new("soloist_last_start_timestamp_seconds", Some(event)),
+            last_success: LateGauge::new("soloist_last_success_timestamp_seconds", Some(event)),
             consecutive_failures: gauge!("soloist_consecutive_failures", "event" => event.to_owned()),
             failures: AtomicU32::new(0),
             leases_lost: counted(counter!("soloist_leases_lost_total", "event" => event.to_owned())),
@@ -166,7 +166,7 @@ impl OfEvent {
             Step::Skipped(reason) => self.skips[reason.number()].increment(1),
             Step::Started { .. } => {
                 self.running.increment(1);
-                self.last_start.set(notice.at());
+                self.last_start.set(timestamp(notice.at()));
             }
             Step::LeaseLost { .. } => self.leases_lost.increment(1),
             Step::Ended(outcome) => {
@@ -178,7 +178,7 @@ impl OfEvent {
                 }
                 match result {
                     RunResult::Succeeded => {
-                        self.last_success.set(notice.at());
+                        self.last_success.set(timestamp(notice.at()));
                         if self.failures.swap(0, Ordering::Relaxed) > 0 {
                             self.consecutive_failures.set(0);
                         }
@@ -192,13 +192,14 @@ impl OfEvent {
     }
 }
 
-impl Since {
-    fn new(metric: &'static str, event: &str) -> Self {
-        Self { metric, event: event.to_owned(), gauge: OnceLock::new() }
+impl LateGauge {
+    fn new(metric: &'static str, event: Option<&str>) -> Self {
+        Self { metric, event: event.map(str::to_owned), gauge: OnceLock::new() }
     }
 
-    fn set(&self, at: DateTime<Utc>) {
-        self.gauge.get_or_init(|| gauge!(self.metric, "event" => self.event.clone())).set(timestamp(at));
+    fn set(&self, value: f64) {
+        let of_event = |event: &String| gauge!(self.metric, "event" => event.clone());
+        self.gauge.get_or_init(|| self.event.as_ref().map_or_else(|| gauge!(self.metric), of_event)).set(value);
     }
 }
 

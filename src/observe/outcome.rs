@@ -78,7 +78,14 @@ impl RunOutcome {
 
     /// The same in one word, for a page or a metric.
     pub fn result(&self) -> RunResult {
-        RunResult::of(self)
+        match &self.ended {
+            Ended::Succeeded => RunResult::Succeeded,
+            Ended::Faulted(Fault::Panicked(_)) => RunResult::Panicked,
+            Ended::Faulted(_) if self.cancelled.is_some() => RunResult::Cancelled,
+            Ended::Faulted(_) => RunResult::Failed,
+            Ended::TimedOut { .. } => RunResult::TimedOut,
+            Ended::NotStarted => RunResult::NotStarted,
+        }
     }
 
     /// Whether the task did what it was asked to. Hooks and the release have no say in it.

@@ -39,6 +39,8 @@ mod idle;
 #[cfg(unix)]
 mod local_zone;
 mod moved_clock;
+#[cfg(feature = "metrics")]
+mod metrics;
 mod observers;
 mod outage;
 mod pause;
@@ -63,6 +65,7 @@ mod testing_kit;
 mod tidy;
 mod shutdown;
 mod slots;
+mod status;
 #[cfg(unix)]
 mod told;
 mod tracing_events;

@@ -10,7 +10,7 @@ use std::time::Duration;
 use super::exit_release::ExitRelease;
 use crate::base::error::MutexError;
 use crate::hold::held_lease::{HeldLease, HoldsLease};
-use crate::hold::timer_thread::{Step, TimedJobs};
+use crate::hold::timer_thread::{TimedJobs, TimedStep};
 use crate::lease::term::{Renewal, Term};
 use crate::lease::{name::MutexName, request::Lease};
 use crate::observe::run_id::RunId;
@@ -222,23 +222,23 @@ impl TimedJobs for Plan {
 
     /// A lease that is due is renewed with all others of the same term, so that many leases become one batch for each third
     /// of the term, whenever they were granted. A lease whose deadline has passed is lost, and not renewed.
-    fn next_step(&mut self, now: Moment) -> Step<KeeperJob> {
+    fn next_step(&mut self, now: Moment) -> TimedStep<KeeperJob> {
         if let Some(release) = self.release_at_exit(now) {
-            return Step::Do(KeeperJob::ReleaseAtExit(release));
+            return TimedStep::Do(KeeperJob::ReleaseAtExit(release));
         }
         let timed_out = self.take_timed_out(now);
         if !timed_out.is_empty() {
-            return Step::Do(KeeperJob::WakeTimedOut(timed_out));
+            return TimedStep::Do(KeeperJob::WakeTimedOut(timed_out));
         }
         let overdue = self.take_overdue(now);
         if !overdue.is_empty() {
-            return Step::Do(KeeperJob::LogOverdue(overdue));
+            return TimedStep::Do(KeeperJob::LogOverdue(overdue));
         }
         let is_live = |entry: &mut KeptLease| entry.holder.held().deadline_at(now).is_some();
         let gone = self.entries.extract_if(.., |entry| !is_live(entry)).map(|entry| entry.holder);
         let lost: Vec<_> = gone.filter(|holder| holder.held().is_lost()).collect();
         if !lost.is_empty() {
-            return Step::Do(KeeperJob::TellLost(lost));
+            return TimedStep::Do(KeeperJob::TellLost(lost));
         }
         let first = self.renewed().map(|(_, next)| next).min_by_key(|next| next.due);
         if let Some(first) = first.filter(|first| first.due <= now) {
@@ -246,7 +246,7 @@ impl TimedJobs for Plan {
                 self.renewed().filter(|(holder, next)| next.term == first.term && holder.held().begin_renewal(now));
             let holders: Vec<_> = together.map(|(holder, _)| Arc::clone(holder)).collect();
             if !holders.is_empty() {
-                return Step::Do(KeeperJob::Renew(DueRenewals { term: first.term, asked: now, holders }));
+                return TimedStep::Do(KeeperJob::Renew(DueRenewals { term: first.term, asked: now, holders }));
             }
         }
         // A deadline counts too, so that a loss is logged when it passes.
@@ -257,7 +257,7 @@ impl TimedJobs for Plan {
             .chain(renewals)
             .chain(self.timed.iter().map(|timed| timed.timeout.unwrap_or(timed.overdue)))
             .min()
-            .map_or(Step::Rest, Step::Wait)
+            .map_or(TimedStep::Rest, TimedStep::Wait)
     }
 
     fn on_signal(&mut self, value: usize) {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::hold::cancellation::Cancellation;
 use crate::hold::held_lease::HoldsLease;
-use crate::hold::timer_thread::{Step, TimedJobs};
+use crate::hold::timer_thread::{TimedJobs, TimedStep};
 use crate::lease::name::MutexName;
 use crate::time::clock::{about_a_second, moment::Moment};
 
@@ -48,13 +48,13 @@ impl TimedJobs for Replacements {
     type Job = ReplacementJob;
     type Answer = ();
 
-    fn next_step(&mut self, now: Moment) -> Step<ReplacementJob> {
+    fn next_step(&mut self, now: Moment) -> TimedStep<ReplacementJob> {
         self.watched.retain(|watched| watched.run.held().deadline_at(now).is_some());
         let is_due = |watched: &mut WatchedRun| watched.due <= now;
         let told = self.watched.extract_if(.., |watched| is_due(watched) && watched.run.is_replaced());
         let stop_renewing: Vec<_> = told.map(|watched| watched.run).collect();
         if !stop_renewing.is_empty() {
-            return Step::Do(ReplacementJob::StopRenewing(stop_renewing));
+            return TimedStep::Do(ReplacementJob::StopRenewing(stop_renewing));
         }
         let looks: Vec<_> = self
             .watched
@@ -63,9 +63,9 @@ impl TimedJobs for Replacements {
             .map(|watched| (Arc::clone(&watched.run), watched.mark.clone()))
             .collect();
         if !looks.is_empty() {
-            return Step::Do(ReplacementJob::Look(looks));
+            return TimedStep::Do(ReplacementJob::Look(looks));
         }
-        self.watched.iter().map(|watched| watched.due).min().map_or(Step::Rest, Step::Wait)
+        self.watched.iter().map(|watched| watched.due).min().map_or(TimedStep::Rest, TimedStep::Wait)
     }
 
     fn on_signal(&mut self, _: usize) {}

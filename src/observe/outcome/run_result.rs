@@ -1,8 +1,5 @@
 //! How a run ended, in one word.
 
-use super::{Ended, RunOutcome};
-use crate::observe::fault::Fault;
-
 /// How a run ended, in one word: [`RunOutcome::result`](crate::RunOutcome::result) says it.
 ///
 /// ```
@@ -43,19 +40,6 @@ impl RunResult {
             Self::TimedOut => "timed_out",
             Self::Cancelled => "cancelled",
             Self::NotStarted => "not_started",
-        }
-    }
-
-    /// That of this outcome.
-    #[inline]
-    pub(crate) fn of(outcome: &RunOutcome) -> Self {
-        match &outcome.ended {
-            Ended::Succeeded => Self::Succeeded,
-            Ended::Faulted(Fault::Panicked(_)) => Self::Panicked,
-            Ended::Faulted(_) if outcome.cancelled.is_some() => Self::Cancelled,
-            Ended::Faulted(_) => Self::Failed,
-            Ended::TimedOut { .. } => Self::TimedOut,
-            Ended::NotStarted => Self::NotStarted,
         }
     }
 }

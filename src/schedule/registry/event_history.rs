@@ -70,7 +70,7 @@ impl EventHistory {
 
     #[inline]
     pub(crate) fn ended(&self, start: &SeenStart, outcome: &RunOutcome) {
-        let result = RunResult::of(outcome);
+        let result = outcome.result();
         // An error is shown by its own code, which may panic, and is not called while this is locked.
         let shown = || {
             contain(|| OneLine(outcome).to_string().into()).unwrap_or_else(|_| "an error that can't be shown".into())

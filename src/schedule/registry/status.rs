@@ -101,6 +101,14 @@ pub struct EventStatus {
 }
 
 /// A run that is at work; see [`EventStatus`].
+///
+/// ```
+/// use soloist::Schedule;
+///
+/// for event in Schedule::in_process().status().events {
+///     event.running.iter().for_each(|run| println!("{} runs since {}", event.name, run.since));
+/// }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
@@ -115,6 +123,14 @@ pub struct RunningNow {
 }
 
 /// A run that has ended; see [`EventStatus`].
+///
+/// ```
+/// use soloist::{LastRun, RunResult};
+///
+/// fn is_slow(run: &LastRun) -> bool {
+///     run.result == RunResult::Succeeded && run.took.as_secs() > 60
+/// }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
@@ -136,6 +152,14 @@ pub struct LastRun {
 }
 
 /// An occurrence that was skipped; see [`EventStatus`].
+///
+/// ```
+/// use soloist::{LastSkip, SkipReason};
+///
+/// fn is_of_another_server(skip: &LastSkip) -> bool {
+///     matches!(skip.reason, SkipReason::RanElsewhere(_))
+/// }
+/// ```
 #[derive(Clone, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]

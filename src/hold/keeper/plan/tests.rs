@@ -361,12 +361,12 @@ impl World {
         let step = self.plan.next_step(now);
         assert_eq!(
             releases,
-            matches!(step, Step::Do(KeeperJob::ReleaseAtExit(_))),
+            matches!(step, TimedStep::Do(KeeperJob::ReleaseAtExit(_))),
             "what the store is told comes first"
         );
         match step {
-            Step::Do(KeeperJob::ReleaseAtExit(release)) => self.release_at_exit(&release),
-            Step::Do(KeeperJob::LogOverdue(told)) => {
+            TimedStep::Do(KeeperJob::ReleaseAtExit(release)) => self.release_at_exit(&release),
+            TimedStep::Do(KeeperJob::LogOverdue(told)) => {
                 assert_eq!(told.len(), overdue, "all are told of that are overdue");
                 for run in told {
                     let known = self.known.iter_mut().find(|known| known.id.event == run.1.event);
@@ -375,7 +375,7 @@ impl World {
                 }
                 self.alarm = Some(now);
             }
-            Step::Do(KeeperJob::WakeTimedOut(woken)) => {
+            TimedStep::Do(KeeperJob::WakeTimedOut(woken)) => {
                 let is_due = |known: &&mut Known| known.timeout.is_some_and(|timeout| timeout <= now);
                 let due: Vec<&mut Known> = self.known.iter_mut().filter(is_due).collect();
                 assert_eq!(woken.len(), due.len(), "all are woken that have timed out, once");
@@ -384,11 +384,11 @@ impl World {
                 }
                 self.alarm = Some(now);
             }
-            Step::Do(KeeperJob::TellLost(lost)) => {
+            TimedStep::Do(KeeperJob::TellLost(lost)) => {
                 assert!(lost.iter().all(|run| run.held().is_lost()), "what was given back is not lost");
                 self.alarm = Some(now);
             }
-            Step::Do(KeeperJob::Renew(batch)) => {
+            TimedStep::Do(KeeperJob::Renew(batch)) => {
                 assert_eq!(self.ended_by, None, "nothing is renewed any more");
                 let whose = self.whose(&batch, now);
                 let asked = Asked { job: KeeperJob::Renew(batch), at: now, whose, extended: None };
@@ -396,7 +396,7 @@ impl World {
                 self.asked = Some(Asked { extended, ..asked });
                 self.alarm = Some(now);
             }
-            Step::Wait(until) => {
+            TimedStep::Wait(until) => {
                 assert!(now < until, "the thread would not sleep");
                 let looks = |known: &Known| {
                     let due = if self.ended_by.is_some() { known.deadline } else { known.due.1.min(known.deadline) };
@@ -408,7 +408,7 @@ impl World {
                 assert!(Some(until) <= first, "forgotten: looked at {until:?}, needed at {first:?}");
                 self.alarm = Some(until);
             }
-            Step::Rest => {
+            TimedStep::Rest => {
                 let left = self.known.iter().filter(|known| known.is_live(now) || known.overdue.is_some());
                 assert_eq!(left.count(), 0, "forgotten");
                 self.alarm = None;
@@ -574,13 +574,13 @@ fn next_batch(plan: &mut Plan, clock: &ManualClock) -> Option<KeeperJob> {
     loop {
         let now = Clock::from(clock).moment();
         match plan.next_step(now) {
-            Step::Do(KeeperJob::TellLost(_)) => {}
-            Step::Do(job) => return Some(job),
-            Step::Wait(until) => {
+            TimedStep::Do(KeeperJob::TellLost(_)) => {}
+            TimedStep::Do(job) => return Some(job),
+            TimedStep::Wait(until) => {
                 assert!(now < until, "the thread would not sleep");
                 clock.advance(until.since(now));
             }
-            Step::Rest => return None,
+            TimedStep::Rest => return None,
         }
     }
 }
