@@ -117,6 +117,11 @@ impl HeldLease {
         self.observed = Some(Box::new(observers));
     }
 
+    /// Which run it is that holds it, if that is observed.
+    pub(crate) fn observed_run(&self) -> Option<Owner> {
+        self.observed.as_ref().map(|observed| observed.owner)
+    }
+
     /// The observers of the run that holds it.
     pub(crate) fn observers(&self) -> &Observers {
         self.observed.as_ref().map_or(&Observers::NONE, |observed| &observed.observers)
@@ -331,7 +336,7 @@ impl HeldLease {
 
     /// Tells of a step of the run that holds it.
     pub(super) fn tell(&self, step: &Step<'_>, posted: Option<Posted>) {
-        let about = self.observed.as_ref().map_or_else(About::default, |observed| About::from(&observed.run));
+        let about = self.observed.as_ref().map_or_else(About::default, |observed| observed.about());
         self.observers().tell_as(about, step, posted);
     }
 }

@@ -11,7 +11,7 @@ use metrics::{Counter, Gauge, Histogram, Unit, counter, gauge, histogram};
 use metrics::{describe_counter, describe_gauge, describe_histogram};
 
 use super::notice::{Notice, Step};
-use super::outcome::run_result::RunResult;
+use super::run_record::run_result::RunResult;
 use super::skip_reason::SkipReason;
 use super::tell::observers::Observer;
 

@@ -12,7 +12,7 @@ use super::run_id::RunId;
 use super::skip_reason::SkipReason;
 use super::tell::delivery::Posted;
 use crate::base::error::MutexError;
-use crate::lease::{name::MutexName, token::FencingToken};
+use crate::lease::{name::MutexName, owner::Owner, token::FencingToken};
 use crate::time::clock::Clock;
 
 pub(crate) mod incident;
@@ -51,6 +51,12 @@ impl<'a> Notice<'a> {
     /// The occurrence of the run that it happened to; `None`: it concerns no single run.
     pub fn occurrence(&self) -> Option<DateTime<Utc>> {
         self.about.occurrence
+    }
+
+    /// Which run it happened to, from `Admitted` on: the same in all of its notices, as the owner of its lease or claim, and in
+    /// the [log of runs](crate::Schedule::with_run_log).
+    pub fn run(&self) -> Option<Owner> {
+        self.about.run
     }
 
     /// When, on the schedule's clock. Unless the step was posted, the clock is read when this is called.
@@ -200,16 +206,17 @@ pub enum Step<'a> {
 pub(crate) struct About<'a> {
     pub(crate) event: Option<&'a str>,
     pub(crate) occurrence: Option<DateTime<Utc>>,
+    pub(crate) run: Option<Owner>,
 }
 
 impl<'a> About<'a> {
-    pub(crate) fn run(event: &'a str, occurrence: DateTime<Utc>) -> Self {
-        Self { event: Some(event), occurrence: Some(occurrence) }
+    pub(crate) fn occurrence(event: &'a str, occurrence: DateTime<Utc>) -> Self {
+        Self { event: Some(event), occurrence: Some(occurrence), run: None }
     }
 }
 
 impl<'a> From<&'a RunId> for About<'a> {
     fn from(RunId { event, occurrence }: &'a RunId) -> Self {
-        Self::run(event, *occurrence)
+        Self::occurrence(event, *occurrence)
     }
 }

@@ -9,20 +9,19 @@ use chrono::{DateTime, Utc};
 use super::cancel::CancelReason;
 use super::fault::Fault;
 use super::release::Release;
-use crate::base::error::MutexError;
+use super::run_record::run_result::RunResult;
 use crate::base::escape::{Chain, Lines};
+use crate::base::{catch_panic::contain, error::MutexError};
 use crate::lease::{holder::Holder, token::FencingToken};
 use crate::time::clock::shown::{HumanDuration, Reading, to_the_second};
 
 pub(crate) mod command_exit;
 pub(crate) mod hook_failure;
 pub(crate) mod kept_output;
-pub(crate) mod run_result;
 
 use command_exit::{CommandExit, Exited};
 use hook_failure::{Hook, HookFailure};
 use kept_output::KeptOutput;
-use run_result::RunResult;
 
 /// How one run ended; `then` and its kin receive it, and the report keeps it.
 ///
@@ -161,6 +160,24 @@ impl RunOutcome {
     /// How giving the lease back went; `None` without a lease, and in hooks, which run while it is still held.
     pub fn release(&self) -> Option<&Release> {
         self.release.as_ref()
+    }
+
+    /// What went wrong with the task, in its own words; `None` if it succeeded, or there are none.
+    pub(crate) fn error(&self) -> Option<String> {
+        let said = |fault: &Fault| match fault {
+            Fault::Failed(error) => Chain(&**error).to_string(),
+            Fault::Panicked(message) => message.to_string(),
+            Fault::Exited(status) => Exited(*status).to_string(),
+        };
+        // An error is shown by its own code, which may panic.
+        let said =
+            |fault: &Fault| contain(|| said(fault)).unwrap_or_else(|_| "an error that can't be shown".to_owned());
+        match &self.ended {
+            Ended::Succeeded => None,
+            Ended::Faulted(fault) => Some(said(fault)),
+            Ended::TimedOut { fault, .. } => fault.as_ref().map(said),
+            Ended::NotStarted => self.hook_failures.first().map(|failure| said(&failure.fault)),
+        }
     }
 
     /// Whether nothing but its lost lease kept the task from starting: the occurrence is there for somebody else.

@@ -10,7 +10,7 @@ use crate::base::error::MutexError;
 use crate::event::{catch_up::Missed, outage_policy::OutagePolicy};
 use crate::hold::held_lease::HeldLease;
 use crate::hold::release_on_drop::{LeaseInHand, ReleaseOnDrop};
-use crate::lease::{name::MutexName, request::Lease};
+use crate::lease::{name::MutexName, owner::Owner, request::Lease};
 use crate::observe::{notice::Step, skip_reason::SkipReason};
 use crate::store::event_mutex::EventMutex;
 use crate::store::event_mutex::admission::{Admission, Admitted, Grant};
@@ -190,7 +190,8 @@ pub(crate) fn begin_run<'a>(planned: &PlannedRun<'a>, grant: Option<Grant>) -> A
     let stopping = planned.event.work.stopping();
     let mut held = HeldLease::new(planned.clock.clone(), grant, planned.clock.moment(), at_least, stopping);
     if planned.context.observers.is_any() {
-        held.observe_by(planned.observers());
+        let owner = held.owner().unwrap_or_else(Owner::unique);
+        held.observe_by(planned.observers(owner));
     }
     let run = Run::new(Arc::clone(&planned.event.name), planned.occurrence(), planned.lateness(), held);
     AdmittedRun { held: ReleaseOnDrop::new(&*planned.store.mutex, run), unprotected: None, gate: Duration::ZERO }

@@ -345,7 +345,7 @@ debug_as_display!(PauseError);
 /// The event that is paused by this mark, if it is not the schedule.
 fn paused_by(mark: &MutexName) -> About<'_> {
     let event = mark.event().filter(|_| mark.marked() == Some(EVENT_PAUSED));
-    About { event, occurrence: None }
+    About { event, ..About::default() }
 }
 
 /// The term of a pause from `now` to `until`, rounded up to a millisecond so that it never ends early.

@@ -11,7 +11,7 @@ use super::tick_context::{StartedBy, TickContext};
 use crate::event::protection::overlap::Queue;
 use crate::event::protection::{Claimant, MINUTE};
 use crate::event::{catch_up::Missed, definition::Definition};
-use crate::lease::name::MutexName;
+use crate::lease::{name::MutexName, owner::Owner};
 use crate::observe::notice::{About, Step};
 use crate::observe::tell::observers::RunObservers;
 use crate::observe::{run_id::RunId, skip_reason::SkipReason};
@@ -37,13 +37,13 @@ impl PlannedRun<'_> {
     /// Tells of a step of it.
     #[inline]
     pub(crate) fn tell(&self, step: &Step<'_>) {
-        self.context.observers.tell(About::run(&self.event.name, self.occurrence()), step);
+        self.context.observers.tell(About::occurrence(&self.event.name, self.occurrence()), step);
     }
 
-    /// Who is told of the steps of its run that others take.
-    pub(crate) fn observers(&self) -> RunObservers {
+    /// Who is told of the steps of the run with this owner.
+    pub(crate) fn observers(&self, owner: Owner) -> RunObservers {
         let run = RunId { event: Arc::clone(&self.event.name), occurrence: self.occurrence() };
-        RunObservers { observers: self.context.observers.clone(), run }
+        RunObservers { observers: self.context.observers.clone(), run, owner }
     }
 
     /// The details that name its claim; `None` by hand, because such a run makes no claim.

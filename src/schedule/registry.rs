@@ -12,9 +12,12 @@ use chrono::{DateTime, Utc};
 
 pub(crate) mod due_times;
 pub(crate) mod event_history;
+pub(crate) mod logged_run;
+pub(crate) mod run_logger;
 pub(crate) mod status;
 
 use event_history::EventHistory;
+use run_logger::{RunLogger, no_log};
 
 use super::execute::run_planned;
 use super::planned_run::PlannedRun;
@@ -23,7 +26,7 @@ use super::shutdown::Shutdown;
 use super::tick_context::outages::{Outages, StoresOut};
 use super::tick_context::pause_check::PauseCheck;
 use super::tick_context::{FirstPoll, StartedBy, TickContext};
-use crate::base::error::debug_as_display;
+use crate::base::error::{MutexError, debug_as_display};
 use crate::base::escape::Quoted;
 use crate::event::add_error::{AddError, AddErrorKind};
 use crate::event::definition::{Definition, Event};
@@ -100,6 +103,8 @@ pub struct Schedule {
     /// The mark in its store that pauses it, if it is pausable.
     pub(super) pause_mark: Option<MutexName>,
     pub(super) observers: Observers,
+    /// The one of them that keeps the log of runs.
+    pub(super) run_logger: Option<Arc<RunLogger>>,
     /// Whether these observers were told of these events. Clones share it until one of them is changed.
     pub(super) has_begun: Arc<AtomicBool>,
     /// The stores that gave no answer when they were last asked.
@@ -135,6 +140,7 @@ impl Schedule {
             calls: Arc::default(),
             pause_mark: None,
             observers: Observers::default(),
+            run_logger: None,
             has_begun: Arc::default(),
             stores_out: Arc::default(),
             events: Vec::new(),
@@ -238,6 +244,43 @@ impl Schedule {
     pub fn observe(self, observer: impl Observer + 'static) -> Self {
         let observers = self.observers.and(Arc::new(observer), &self.clock);
         Self { observers, has_begun: Arc::default(), ..self }
+    }
+
+    /// The same schedule, which keeps the last `keep` runs of each event, from 1 to 1,000, in the log of its store: those of the
+    /// whole fleet, with their occurrence, server, start, end, result, token and error. If none of them succeeded, the last one
+    /// that did is kept in place of the oldest. [`runs`](Self::runs) and [`status`](Self::status) show them.
+    ///
+    /// The log decides no gate and delays no run: a thread of its own writes it, when a run has started and when it has ended, and
+    /// tries again while the store is out. What is not written when the process ends is lost: `run_due` and its kin wait three
+    /// seconds for it, when all runs have ended. For an event with [a store of its own](Event::mutex) too, the log is in the
+    /// store of the schedule.
+    ///
+    /// # Errors
+    ///
+    /// The store keeps no log. All stores of this crate do.
+    ///
+    /// ```
+    /// use soloist::{Event, Schedule};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let mut schedule = Schedule::in_process().with_run_log(20)?;
+    /// schedule.add(Event::call("reports", |_| {}).every_minute())?;
+    /// # assert!(!schedule.run_due(chrono::Utc::now()).is_failure());
+    /// assert!(schedule.runs("reports")?[0].record().is_success());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn with_run_log(self, keep: usize) -> Result<Self, MutexError> {
+        self.mutex.mutex.run_log().ok_or_else(no_log)?;
+        let logger = RunLogger::new(&self.mutex, keep.clamp(1, 1_000));
+        Ok(Self { run_logger: Some(Arc::clone(&logger)), ..self.observe(logger) })
+    }
+
+    /// Waits for the last records of what was run, because the process may end now.
+    pub(super) fn finish_run_log(&self) {
+        if let Some(logger) = &self.run_logger {
+            logger.finish();
+        }
     }
 
     /// Adds an event at the end, if it is valid.
@@ -345,7 +388,9 @@ impl Schedule {
     /// # }
     /// ```
     pub fn run_due(&self, now: DateTime<Utc>) -> Report {
-        self.tick(&self.plan_tick(now, DateTime::<Utc>::MIN_UTC))
+        let report = self.tick(&self.plan_tick(now, DateTime::<Utc>::MIN_UTC));
+        self.finish_run_log();
+        report
     }
 
     /// Runs one event by hand, due or not, through its filters and its lease. It makes no claim: it runs even if
@@ -375,6 +420,7 @@ impl Schedule {
         let _ticking = self.shutdown.as_ref().map(Shutdown::tick);
         let context = self.tick_context(StartedBy::Caller, false);
         let mut entries = run_planned(&[self.planned_run(event, tick, &context)], false);
+        self.finish_run_log();
         Ok(entries.swap_remove(0))
     }
 

@@ -106,6 +106,7 @@ impl Schedule {
             // Marks the shutdown as seen by the application, so that the caller gets the rest of drain and grace.
             shutdown.is_triggered();
         });
+        self.finish_run_log();
     }
 
     /// One minute: [`run_due`](Self::run_due) at `now`, and, if events are due more often than every minute, at each of
@@ -151,6 +152,7 @@ impl Schedule {
                 now = wall_plus(first, self.clock.moment().since(began));
             }
         });
+        self.finish_run_log();
         let mut reports = reports.into_inner().unwrap_or_else(PoisonError::into_inner);
         reports.sort_by_key(Report::at);
         let entries = reports.into_iter().flat_map(Report::into_entries).collect();

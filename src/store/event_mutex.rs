@@ -19,6 +19,7 @@ pub(crate) mod delegate;
 pub(crate) mod description;
 pub(crate) mod held;
 pub(crate) mod lifeline;
+pub(crate) mod run_log;
 pub(crate) mod slot;
 pub(crate) mod warning;
 
@@ -29,6 +30,7 @@ use delegate::delegate;
 use description::Description;
 use held::{Held, Names};
 use lifeline::Lifeline;
+use run_log::RunLog;
 use slot::{Slot, answer_each};
 use warning::StoreWarning;
 
@@ -314,6 +316,27 @@ pub trait EventMutex: fmt::Debug + Send + Sync {
     /// The store did not answer.
     fn check(&self) -> Result<Vec<StoreWarning>, MutexError> {
         self.inner().map_or_else(|| Ok(Vec::new()), EventMutex::check)
+    }
+
+    /// The log in which the store keeps the last runs of each event, of the whole fleet; `None` if it keeps none. It decides
+    /// no gate and delays none. The stores that are built in have one.
+    ///
+    /// The default is that of the [`inner`](Self::inner) store.
+    ///
+    /// ```
+    /// use soloist::{EventMutex, MemoryMutex, Owner, RunRecord};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let mutex = MemoryMutex::new();
+    /// let log = mutex.run_log().expect("a store in memory has one");
+    /// let now = chrono::Utc::now();
+    /// log.write(&[RunRecord::started("reports", Owner::unique(), now, None, now)], 20)?;
+    /// assert_eq!(log.runs("reports")?.len(), 1);
+    /// # Ok(())
+    /// # }
+    /// ```
+    fn run_log(&self) -> Option<&dyn RunLog> {
+        self.inner()?.run_log()
     }
 }
 

@@ -8,8 +8,11 @@ use std::time::Duration;
 
 use chrono::DateTime;
 
+mod logged_runs;
 #[cfg(feature = "testing")]
 pub(crate) mod test_store;
+
+use logged_runs::LoggedRuns;
 
 use super::event_mutex::EventMutex;
 use crate::base::error::MutexError;
@@ -17,10 +20,11 @@ use crate::lease::holder::{Holder, this_host};
 use crate::lease::name::{MutexName, NameMap};
 use crate::lease::request::{Lease, LeaseRequest};
 use crate::lease::{owner::Owner, term::Term, token::FencingToken};
+use crate::observe::run_record::RunRecord;
 use crate::store::event_mutex::admission::{Admission, Admitted};
 use crate::store::event_mutex::description::{Description, Scope};
 use crate::store::event_mutex::held::{Held, Names};
-use crate::store::event_mutex::{batch::Batch, broken_lease::Broken, slot::Slot};
+use crate::store::event_mutex::{batch::Batch, broken_lease::Broken, run_log::RunLog, slot::Slot};
 use crate::time::clock::moment::Moment;
 use crate::time::clock::{Clock, wall_plus};
 
@@ -41,6 +45,7 @@ use crate::time::clock::{Clock, wall_plus};
 pub struct MemoryMutex {
     clock: Clock,
     state: Arc<Mutex<MemoryState>>,
+    runs: Arc<LoggedRuns>,
 }
 
 /// So many names are no burden, and those of events that come again are found in their place.
@@ -101,7 +106,7 @@ impl MemoryMutex {
     /// # }
     /// ```
     pub fn with_clock(clock: impl Into<Clock>) -> Self {
-        Self { clock: clock.into(), state: Arc::default() }
+        Self { clock: clock.into(), ..Self::default() }
     }
 
     /// One decision: the state, for nobody else meanwhile, and the time.
@@ -245,6 +250,21 @@ impl EventMutex for MemoryMutex {
 
     fn break_lease(&self, name: &MutexName) -> Result<Broken, MutexError> {
         self.decide(|state, now| Ok(Broken::if_held(state.names.remove(name).is_some_and(|held| held.is_live(now)))))
+    }
+
+    fn run_log(&self) -> Option<&dyn RunLog> {
+        Some(self)
+    }
+}
+
+impl RunLog for MemoryMutex {
+    fn write(&self, records: &[RunRecord], keep: usize) -> Result<(), MutexError> {
+        self.runs.write(records, keep);
+        Ok(())
+    }
+
+    fn runs(&self, event: &str) -> Result<Vec<RunRecord>, MutexError> {
+        Ok(self.runs.runs(event))
     }
 }
 

@@ -58,9 +58,10 @@ impl Run {
     }
 
     /// Tells of a step of it.
-    #[cfg(unix)]
+    #[inline]
     pub(crate) fn tell(&self, step: &Step<'_>) {
-        self.held().observers().tell(About::from(&self.id), step);
+        let about = About { run: self.held().observed_run(), ..About::from(&self.id) };
+        self.held().observers().tell(about, step);
     }
 
     /// The event's name.

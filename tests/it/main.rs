@@ -51,6 +51,7 @@ mod recovery;
 #[cfg(feature = "redis")]
 mod redis;
 mod report;
+mod run_log;
 mod scenarios;
 mod schedule;
 mod scripted;

@@ -14,6 +14,8 @@ use crate::lease::name::MutexName;
 pub(crate) enum Incident<'a> {
     /// Whoever takes the answer to a release: the lease could not be given back.
     NotReleased { mutex: &'a MutexName, error: &'a MutexError },
+    /// Whoever writes the log of runs: the store did not take it, and it is tried again.
+    RunsNotLogged(&'a MutexError),
     /// The tick: `on_report` panicked.
     ReportNotTold(&'a str),
     /// Whoever tells of a step: an observer panicked.

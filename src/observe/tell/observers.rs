@@ -7,6 +7,7 @@ use super::delivery::Posted;
 use super::trace::{is_subscribed, may_be_logged, trace};
 use super::{log, log_by};
 use crate::base::catch_panic::contain;
+use crate::lease::owner::Owner;
 use crate::observe::notice::{About, Notice, Step, incident::Incident};
 use crate::observe::run_id::RunId;
 use crate::time::clock::Clock;
@@ -143,4 +144,12 @@ impl fmt::Debug for Observers {
 pub(crate) struct RunObservers {
     pub(crate) observers: Observers,
     pub(crate) run: RunId,
+    /// No other run has this one.
+    pub(crate) owner: Owner,
+}
+
+impl RunObservers {
+    pub(crate) fn about(&self) -> About<'_> {
+        About { run: Some(self.owner), ..About::from(&self.run) }
+    }
 }

@@ -185,6 +185,7 @@ pub(super) fn trace_incident(incident: &Incident<'_>) {
         Incident::NotReleased { mutex, error } => {
             event!(error, mutex = %OneLine(mutex), error = %OneLine(Chain(error)), "lease not given back");
         }
+        Incident::RunsNotLogged(error) => event!(warn, error = %OneLine(Chain(error)), "runs not logged yet"),
         Incident::ReportNotTold(message) => {
             event!(error, error = message, "report not told");
             line!("a report was not told, because on_report(..) panicked: {}", OneLine(message));

@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use crate::base::catch_panic::contain;
 use crate::hold::release_on_drop::LeaseInHand;
-use crate::lease::{request::Lease, term::Term};
+use crate::lease::{owner::Owner, request::Lease, term::Term};
 use crate::observe::cancel::CancelReason;
 use crate::observe::fault::{Fault, attempt};
-use crate::observe::notice::Step;
+use crate::observe::notice::{About, Step};
 use crate::observe::outcome::hook_failure::{Hook, HookFailure};
 use crate::observe::outcome::{Ended, RunOutcome};
 use crate::observe::tell::trace::{TraceSpan, print_unless_logged};
@@ -69,7 +69,7 @@ impl<'a> Pass<'a> {
     pub(super) fn skip(self, reason: SkipReason, enter: &mut impl FnMut(usize, Entry)) {
         let _in_span = self.span.enter();
         let entry = self.planned.entry(Arc::clone(&self.planned.event.name), Verdict::Skipped(reason));
-        self.planned.tell_result(&entry);
+        self.planned.tell_result(&entry, None);
         enter(self.index, entry);
     }
 }
@@ -110,7 +110,7 @@ impl<'a> ActiveRun<'a> {
         performed.unwrap_or_else(|message| {
             let ended = Ended::Faulted(Fault::Panicked(message));
             let outcome = RunOutcome::new(ended, admitted.run().fencing_token());
-            planned.tell_end(&outcome);
+            tell_end(admitted.run(), &outcome);
             *verdict = Verdict::Ran(outcome);
             *begun = None;
             None
@@ -160,8 +160,9 @@ impl<'a> ActiveRun<'a> {
         if let Verdict::Ran(outcome) = verdict {
             outcome.release = release;
         }
+        let observed = run.held().observed_run();
         let entry = planned.entry(run.into_event(), mem::replace(verdict, NOT_PERFORMED));
-        planned.tell_result(&entry);
+        planned.tell_result(&entry, observed);
         enter(*index, entry);
     }
 }
@@ -174,14 +175,8 @@ impl<'a> PlannedRun<'a> {
         Entry { event, zone, occurrence: self.occurrence(), missed_by, verdict }
     }
 
-    /// Tells how it ended, on the thread that performed it.
-    fn tell_end(&self, outcome: &RunOutcome) {
-        self.tell(&Step::Ended(outcome));
-        outcome.hook_failures.iter().for_each(|failure| self.tell(&Step::HookFailed(failure)));
-    }
-
     /// Tells of the result, and notes it for `catch_up`.
-    fn tell_result(&self, entry: &Entry) {
+    fn tell_result(&self, entry: &Entry, run: Option<Owner>) {
         self.settle_occurrence(&entry.verdict);
         match &entry.verdict {
             Verdict::Skipped(reason) => {
@@ -189,11 +184,13 @@ impl<'a> PlannedRun<'a> {
                 self.tell(&Step::Skipped(reason));
             }
             Verdict::Ran(RunOutcome { release: Some(release), lost_at, token, .. }) => {
+                let about = About { run, ..About::occurrence(&self.event.name, entry.occurrence) };
+                let tell = |step: &Step<'_>| self.context.observers.tell(about, step);
                 // The keeper has told of a loss that it noticed.
                 if lost_at.is_none() && matches!(release, Release::Lost) {
-                    self.tell(&Step::LeaseLost { mutex: None, token: *token });
+                    tell(&Step::LeaseLost { mutex: None, token: *token });
                 }
-                self.tell(&Step::Released(release));
+                tell(&Step::Released(release));
             }
             Verdict::Ran(_) => {}
         }
@@ -206,7 +203,7 @@ impl<'a> PlannedRun<'a> {
     /// neither is what follows it.
     fn perform(&self, admitted_run: &AdmittedRun<'_>) -> Reached<'a> {
         let run = admitted_run.run();
-        self.tell(&Step::Admitted { token: run.fencing_token(), gate: admitted_run.gate });
+        run.tell(&Step::Admitted { token: run.fencing_token(), gate: admitted_run.gate });
         let watched = self.context.shutdown.map(|shutdown| shutdown.watch(run));
         run.in_hand().at_work().begins_here();
         let outcome = RunOutcome {
@@ -226,10 +223,10 @@ impl<'a> PlannedRun<'a> {
             return Reached::TheEnd(begun.outcome);
         }
         if self.missed.is_some() {
-            self.tell(&Step::CatchesUp(run.lateness()));
+            run.tell(&Step::CatchesUp(run.lateness()));
         }
         self.history.started(start);
-        self.tell(&Step::Started { token: start.token });
+        run.tell(&Step::Started { token: start.token });
         self.begin_timeout(run, started);
         let fault = match &self.event.work {
             Work::Callback(task) => attempt(|| task(run)).err(),
@@ -253,7 +250,7 @@ impl<'a> PlannedRun<'a> {
         run.in_hand().at_work().begins_here();
         let TaskEnd { fault, is_left, .. } = begun.end.take().expect("it is performed further when that is known");
         if is_left {
-            self.tell(&Step::LeftBehind);
+            run.tell(&Step::LeftBehind);
         }
         self.end_task(run, begun, fault);
     }
@@ -322,9 +319,15 @@ impl<'a> PlannedRun<'a> {
         }
         run.in_hand().at_work().ends();
         self.history.ended(start, outcome);
-        self.tell_end(outcome);
+        tell_end(run, outcome);
         *watched = None;
     }
+}
+
+/// Tells how it ended, on the thread that performed it.
+fn tell_end(run: &Run, outcome: &RunOutcome) {
+    run.tell(&Step::Ended(outcome));
+    outcome.hook_failures.iter().for_each(|failure| run.tell(&Step::HookFailed(failure)));
 }
 
 /// How far a run was performed.

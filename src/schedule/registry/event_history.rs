@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 
-use crate::base::{catch_panic::contain, escape::OneLine};
+use crate::base::escape::OneLine;
 use crate::lease::token::FencingToken;
-use crate::observe::outcome::{RunOutcome, run_result::RunResult};
+use crate::observe::outcome::RunOutcome;
+use crate::observe::run_record::run_result::RunResult;
 use crate::observe::skip_reason::SkipReason;
 use crate::time::clock::moment::Moment;
 
@@ -71,11 +72,8 @@ impl EventHistory {
     #[inline]
     pub(crate) fn ended(&self, start: &SeenStart, outcome: &RunOutcome) {
         let result = outcome.result();
-        // An error is shown by its own code, which may panic, and is not called while this is locked.
-        let shown = || {
-            contain(|| OneLine(outcome).to_string().into()).unwrap_or_else(|_| "an error that can't be shown".into())
-        };
-        let error = (result != RunResult::Succeeded).then(shown);
+        // Not while this is locked, because an error is shown by its own code.
+        let error = outcome.error().map(|error| OneLine(error).to_string().into());
         let run = SeenRun { start: *start, took: outcome.took, result, error };
         let mut seen = self.seen();
         if let Some(at) = seen.running.iter().position(|running| running == start) {

@@ -7,13 +7,14 @@ use chrono::{DateTime, SubsecRound, Utc};
 
 use super::Schedule;
 use super::event_history::{SeenRun, SeenRuns, SeenSkip, SeenStart};
+use super::logged_run::LoggedRun;
 use crate::base::{error::MutexError, process_id};
 use crate::event::definition::Definition;
 use crate::lease::holder::{Holder, this_host};
 use crate::lease::name::MutexName;
 use crate::lease::{store_id::StoreId, token::FencingToken};
-use crate::observe::outcome::run_result::RunResult;
 use crate::observe::paused::{AN_EVENT_PAUSED, EVENT_PAUSED, Pause};
+use crate::observe::run_record::run_result::RunResult;
 use crate::observe::skip_reason::SkipReason;
 use crate::schedule::tick_context::pause_check::find_pause;
 use crate::store::event_mutex::held::{Held, Names};
@@ -98,6 +99,9 @@ pub struct EventStatus {
     pub last_skip: Option<LastSkip>,
     /// Who paused the event alone; `None` if nobody did, or it is not known.
     pub paused: Option<Pause>,
+    /// Its last runs in the whole fleet, the newest first, where the schedule keeps [a log](Schedule::with_run_log). `None`: it
+    /// keeps none, or the store did not answer.
+    pub log: Option<Vec<LoggedRun>>,
 }
 
 /// A run that is at work; see [`EventStatus`].
@@ -182,7 +186,7 @@ impl Schedule {
     /// What the schedule does and did in this process, while runs are at work too; and what its stores say: who holds each lease,
     /// and who paused what. For a page, a health check, or a test.
     ///
-    /// A store is asked twice, and about each event alone only while one is paused. It may take as long as a store takes to
+    /// A store is asked twice; and about each event alone while one is paused, and where there is [a log](Self::with_run_log). It may take as long as a store takes to
     /// answer, and if it gives no answer, [`Status::store_errors`] says so; the rest is there all the same.
     ///
     /// What ran is known since this process has the schedule; clones share it.
@@ -194,6 +198,7 @@ impl Schedule {
             Err(error) => status.store_errors.push(error),
         }
         self.ask_who_holds(&mut status);
+        self.read_log(&mut status);
         status
     }
 
@@ -236,6 +241,19 @@ impl Schedule {
         store_errors.extend(errors.filter(|error| !error.is_unsupported()));
     }
 
+    fn read_log(&self, status: &mut Status) {
+        if self.run_logger.is_none() {
+            return;
+        }
+        for (event, in_status) in self.events.iter().zip(&mut status.events) {
+            match self.runs_of(event) {
+                Ok(runs) => in_status.log = Some(runs),
+                // The others would get no answer either.
+                Err(error) => return status.store_errors.push(error),
+            }
+        }
+    }
+
     /// What the names of all leases of this schedule in a store begin with.
     fn common_prefix(&self, store: &Store) -> String {
         let protected = self.events.iter().filter(|event| event.protection.lease.is_some());
@@ -276,6 +294,7 @@ impl EventStatus {
             consecutive_failures: failures,
             last_skip: last_skip.map(|SeenSkip { occurrence, reason }| LastSkip { occurrence, reason }),
             paused: None,
+            log: None,
         }
     }
 }

@@ -13,6 +13,7 @@ macro_rules! delegate {
             use $crate::store::event_mutex::description::Description;
             use $crate::store::event_mutex::held::{Held, Names};
             use $crate::store::event_mutex::lifeline::Lifeline;
+            use $crate::store::event_mutex::run_log::RunLog;
             use $crate::store::event_mutex::slot::Slot;
             use $crate::store::event_mutex::warning::StoreWarning;
             use $crate::store::event_mutex::EventMutex;
@@ -32,6 +33,7 @@ macro_rules! delegate {
                     break_lease(name: &MutexName) -> Result<Broken, MutexError>;
                     lifeline(lease: &Lease) -> Result<Option<Lifeline>, MutexError>;
                     check() -> Result<Vec<StoreWarning>, MutexError>;
+                    run_log() -> Option<&dyn RunLog>;
                 }
             }
         };

@@ -1,0 +1,284 @@
+//! A record of one run, as a run log keeps it: which occurrence, where and when it ran, and how it ended.
+
+use std::fmt;
+use std::sync::Arc;
+
+use chrono::{DateTime, Utc};
+
+use crate::base::{escape::OneLine, process_id};
+use crate::lease::holder::this_host;
+use crate::lease::{owner::Owner, token::FencingToken};
+use crate::time::clock::shown::{HumanDuration, to_the_second};
+
+pub(crate) mod log_change;
+pub(crate) mod run_line;
+pub(crate) mod run_result;
+
+use run_result::RunResult;
+
+/// How much is kept of an error, and of the name of a host, in characters.
+const ERROR_MAX: usize = 200;
+const HOST_MAX: usize = 64;
+
+/// One run, as the [log of a store](crate::RunLog) keeps it. `Display`:
+/// `2026-03-01T12:00:00Z succeeded in 1.2 s on web-1, pid 4242`, which begins with the occurrence.
+///
+/// A record is written when the run starts, and again when it has ended. One without an [`end`](Self::end) is of a run that
+/// is still at work, or whose process was killed.
+///
+/// All times are kept to the microsecond, in the years 1000 to 9999. So a record is the same when a store has kept it.
+///
+/// ```
+/// use chrono::{TimeDelta, Utc};
+/// use soloist::{Owner, RunRecord, RunResult};
+///
+/// let began = Utc::now();
+/// let record = RunRecord::started("reports", Owner::unique(), began, None, began);
+/// assert!(record.end().is_none() && record.pid() == std::process::id());
+///
+/// let record = record.ended(began + TimeDelta::milliseconds(1_200), RunResult::Failed, Some("the disk is full"));
+/// assert!(!record.is_success());
+/// println!("{record}"); // 2026-03-01T12:00:00Z failed after 1.2 s on web-1, pid 4242: the disk is full
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RunRecord {
+    event: Arc<str>,
+    id: Owner,
+    occurrence: DateTime<Utc>,
+    host: Arc<str>,
+    pid: u32,
+    token: Option<FencingToken>,
+    started: DateTime<Utc>,
+    end: Option<RunEnd>,
+}
+
+impl RunRecord {
+    /// A run of this process that has just started, and has not ended yet. `id` is of this run alone: all records of the
+    /// run have it.
+    pub fn started(
+        event: impl Into<Arc<str>>,
+        id: Owner,
+        occurrence: DateTime<Utc>,
+        token: Option<FencingToken>,
+        started_at: DateTime<Utc>,
+    ) -> Self {
+        let (occurrence, started) = (kept_time(occurrence), kept_time(started_at));
+        let (host, pid) = (one_line(&this_host(), HOST_MAX), process_id::current());
+        Self { event: event.into(), id, occurrence, host, pid, token, started, end: None }
+    }
+
+    /// The same run on another host, as a store reads it back. Of the host's name, 64 characters are kept.
+    ///
+    /// ```
+    /// use chrono::DateTime;
+    /// use soloist::{Owner, RunRecord};
+    ///
+    /// let noon = DateTime::UNIX_EPOCH;
+    /// let record = RunRecord::started("reports", Owner::unique(), noon, None, noon).on("web-1", 4242);
+    /// assert_eq!(record.to_string(), "1970-01-01T00:00:00Z started at 1970-01-01T00:00:00Z on web-1, pid 4242");
+    /// ```
+    #[must_use = "the record itself stays as it is"]
+    pub fn on(self, host: &str, pid: u32) -> Self {
+        Self { host: one_line(host, HOST_MAX), pid, ..self }
+    }
+
+    /// The same run when it has ended. The error is kept in one line of at most 200 characters: control characters are
+    /// escaped, and a longer one ends in `…`. One without text is none.
+    #[must_use = "the record itself stays as it is"]
+    pub fn ended(self, at: DateTime<Utc>, result: RunResult, error: Option<&str>) -> Self {
+        let error = error.map(|error| one_line(error, ERROR_MAX)).filter(|error| !error.is_empty());
+        Self { end: Some(RunEnd { at: kept_time(at), result, error }), ..self }
+    }
+
+    /// The name of the event.
+    pub fn event(&self) -> &str {
+        &self.event
+    }
+
+    /// Which run it is. No two runs have the same, on any host.
+    pub fn id(&self) -> Owner {
+        self.id
+    }
+
+    /// The instant for which the event was due; of a run by hand, the instant that was given.
+    pub fn occurrence(&self) -> DateTime<Utc> {
+        self.occurrence
+    }
+
+    /// The name of the host on which it ran.
+    pub fn host(&self) -> &str {
+        &self.host
+    }
+
+    /// Its process, as its host counts processes.
+    pub fn pid(&self) -> u32 {
+        self.pid
+    }
+
+    /// The fencing token that it carried; `None` for an event without protection, and where it ran unprotected.
+    pub fn fencing_token(&self) -> Option<FencingToken> {
+        self.token
+    }
+
+    /// When it started, on the clock of its host.
+    pub fn started_at(&self) -> DateTime<Utc> {
+        self.started
+    }
+
+    /// How and when it ended; `None` if it is still at work, or its process was killed.
+    pub fn end(&self) -> Option<&RunEnd> {
+        self.end.as_ref()
+    }
+
+    /// Whether it has ended, and the task did what it was asked to.
+    pub fn is_success(&self) -> bool {
+        self.end.as_ref().is_some_and(|end| end.result == RunResult::Succeeded)
+    }
+
+    /// Whether this would undo the end that is on record.
+    fn is_older_than(&self, on_record: &Self) -> bool {
+        self.end.is_none() && on_record.end.is_some()
+    }
+}
+
+impl fmt::Display for RunRecord {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ", to_the_second(self.occurrence))?;
+        let (host, pid) = (&self.host, self.pid);
+        let Some(RunEnd { at, result, error }) = &self.end else {
+            return write!(f, "started at {} on {host}, pid {pid}", to_the_second(self.started));
+        };
+        // A clock that was set back meanwhile tells of no time at all.
+        let took = HumanDuration((*at - self.started).to_std().unwrap_or_default());
+        match result {
+            RunResult::NotStarted => write!(f, "{result}")?,
+            RunResult::Succeeded => write!(f, "{result} in {took}")?,
+            _ => write!(f, "{result} after {took}")?,
+        }
+        write!(f, " on {host}, pid {pid}")?;
+        error.as_ref().map_or(Ok(()), |error| write!(f, ": {error}"))
+    }
+}
+
+/// How and when a run ended.
+///
+/// ```
+/// use soloist::{Owner, RunEnd, RunRecord, RunResult};
+///
+/// let now = chrono::Utc::now();
+/// let record = RunRecord::started("reports", Owner::unique(), now, None, now);
+/// let record = record.ended(now, RunResult::Failed, Some("no space left\non the device"));
+/// let end: &RunEnd = record.end().expect("it has ended");
+/// assert_eq!((end.result(), end.error()), (RunResult::Failed, Some(r"no space left\non the device")));
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RunEnd {
+    at: DateTime<Utc>,
+    result: RunResult,
+    error: Option<Arc<str>>,
+}
+
+impl RunEnd {
+    /// When it ended, on the clock of its host.
+    pub fn at(&self) -> DateTime<Utc> {
+        self.at
+    }
+
+    /// How it ended, in one word.
+    pub fn result(&self) -> RunResult {
+        self.result
+    }
+
+    /// What went wrong, in one line of at most 200 characters.
+    pub fn error(&self) -> Option<&str> {
+        self.error.as_deref()
+    }
+}
+
+/// A time as every store can keep it.
+fn kept_time(time: DateTime<Utc>) -> DateTime<Utc> {
+    /// The first and the last microsecond that MySQL counts, from 1970 on.
+    const FIRST: i64 = -30_610_224_000_000_000;
+    const LAST: i64 = 253_402_300_799_999_999;
+    DateTime::from_timestamp_micros(time.timestamp_micros().clamp(FIRST, LAST)).unwrap_or(time)
+}
+
+/// A text on one line, without spaces around it, and shortened where it has more than `most` characters. A text that is so
+/// already stays as it is.
+fn one_line(text: &str, most: usize) -> Arc<str> {
+    // No more is escaped than may be kept.
+    let text: String = text.trim().chars().take(most + 1).collect();
+    let line = OneLine(text).to_string();
+    match line.char_indices().nth(most) {
+        None => line.into(),
+        Some(_) => line.chars().take(most - 1).chain(['…']).collect::<String>().into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use chrono::TimeDelta;
+
+    use super::*;
+
+    fn noon() -> DateTime<Utc> {
+        DateTime::from_timestamp(1_772_366_400, 123_456_789).unwrap()
+    }
+
+    fn started() -> RunRecord {
+        RunRecord::started("reports", Owner::unique(), noon(), Some(FencingToken::new(7)), noon()).on("web-1", 4242)
+    }
+
+    #[test]
+    fn a_record_reads_as_one_line() {
+        let ended = |result, error| started().ended(noon() + TimeDelta::milliseconds(1_250), result, error).to_string();
+        assert_eq!(started().to_string(), "2026-03-01T12:00:00Z started at 2026-03-01T12:00:00Z on web-1, pid 4242");
+        assert_eq!(ended(RunResult::Succeeded, None), "2026-03-01T12:00:00Z succeeded in 1.2 s on web-1, pid 4242");
+        assert_eq!(
+            ended(RunResult::TimedOut, Some(" too\nlong ")),
+            "2026-03-01T12:00:00Z timed out after 1.2 s on web-1, pid 4242: too\\nlong"
+        );
+        assert_eq!(
+            ended(RunResult::NotStarted, Some("the program is not there")),
+            "2026-03-01T12:00:00Z was not started on web-1, pid 4242: the program is not there"
+        );
+        let before = started().ended(noon() - TimeDelta::hours(1), RunResult::Cancelled, None);
+        assert_eq!(before.to_string(), "2026-03-01T12:00:00Z was cancelled after 0 µs on web-1, pid 4242");
+    }
+
+    #[test]
+    fn times_are_kept_to_the_microsecond_and_in_four_digits_of_years() {
+        assert_eq!(kept_time(noon()).to_rfc3339(), "2026-03-01T12:00:00.123456+00:00");
+        assert_eq!(kept_time(DateTime::<Utc>::MIN_UTC).to_rfc3339(), "1000-01-01T00:00:00+00:00");
+        assert_eq!(kept_time(DateTime::<Utc>::MAX_UTC).to_rfc3339(), "9999-12-31T23:59:59.999999+00:00");
+        let leap_second = DateTime::from_timestamp(1_483_228_799, 1_500_000_000).unwrap();
+        for time in [noon(), leap_second, DateTime::<Utc>::MAX_UTC] {
+            assert_eq!(kept_time(kept_time(time)), kept_time(time));
+        }
+        let end = started().ended(noon(), RunResult::Succeeded, None).end.unwrap();
+        assert_eq!((end.at(), started().started_at()), (kept_time(noon()), kept_time(noon())));
+    }
+
+    #[test]
+    fn an_error_is_one_line_that_stays_as_it_is() {
+        let kept = |error: &str| started().ended(noon(), RunResult::Failed, Some(error)).end.unwrap().error;
+        assert_eq!(kept(" \n "), None);
+        assert_eq!(kept("\u{1b}[2Ja \r\n\u{202e}").as_deref(), Some(r"\u{1b}[2Ja \r\n\u{202e}"));
+        let longest = "é".repeat(200);
+        assert_eq!(kept(&longest).as_deref(), Some(&*longest));
+        assert_eq!(kept(&"é".repeat(201)), Some(format!("{}…", "é".repeat(199)).into()));
+        let escaped = kept(&"\u{1b}".repeat(300)).unwrap();
+        assert_eq!(escaped.chars().count(), 200);
+        for error in [&escaped, &kept(&"é ".repeat(201)).unwrap()] {
+            assert_eq!(kept(error).as_ref(), Some(error));
+        }
+    }
+
+    #[test]
+    fn only_a_success_is_one() {
+        assert!(!started().is_success());
+        for result in RunResult::ALL {
+            assert_eq!(started().ended(noon(), result, None).is_success(), result == RunResult::Succeeded);
+        }
+    }
+}

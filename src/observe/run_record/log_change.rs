@@ -1,0 +1,162 @@
+//! What writing some records changes in the log of an event: which are written, and which are dropped.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::RunRecord;
+use crate::lease::owner::Owner;
+
+/// How many records of an event are kept: at least one, and not more than a page of them can show.
+const KEEP_MAX: usize = 1000;
+
+/// What becomes of the log of one event.
+pub(crate) struct LogChange<'a> {
+    /// The records to write, each in place of an earlier one of the same run.
+    pub(crate) written: Vec<&'a RunRecord>,
+    /// The runs on record to drop.
+    pub(crate) dropped: Vec<Owner>,
+    /// How many other entries there is room for, which this version can't read.
+    pub(crate) room: usize,
+}
+
+impl<'a> LogChange<'a> {
+    /// What `new` records change in those that were found, if `keep` of them are kept.
+    pub(crate) fn new(found: &'a [RunRecord], new: &[&'a RunRecord], keep: usize) -> Self {
+        let keep = keep.clamp(1, KEEP_MAX);
+        let mut after: BTreeMap<Owner, (&RunRecord, bool)> =
+            found.iter().map(|record| (record.id, (record, false))).collect();
+        for record in new {
+            let on_record = after.entry(record.id).or_insert((record, true));
+            if !record.is_older_than(on_record.0) && *record != on_record.0 {
+                *on_record = (record, true);
+            }
+        }
+        let is_new: BTreeMap<Owner, bool> = after.iter().map(|(id, (_, is_new))| (*id, *is_new)).collect();
+        let mut kept: Vec<&RunRecord> = after.into_values().map(|(record, _)| record).collect();
+        drop_surplus(&mut kept, keep);
+        let ids: BTreeSet<Owner> = kept.iter().map(|record| record.id).collect();
+        let dropped = found.iter().map(RunRecord::id).filter(|id| !ids.contains(id)).collect();
+        let room = keep - kept.len();
+        kept.retain(|record| is_new[&record.id]);
+        Self { written: kept, dropped, room }
+    }
+}
+
+/// The records of each event, in their order.
+pub(crate) fn by_event(records: &[RunRecord]) -> BTreeMap<&str, Vec<&RunRecord>> {
+    let mut events: BTreeMap<&str, Vec<&RunRecord>> = BTreeMap::new();
+    for record in records {
+        events.entry(&record.event).or_default().push(record);
+    }
+    events
+}
+
+/// Puts the newest first.
+pub(crate) fn newest_first(mut records: Vec<RunRecord>) -> Vec<RunRecord> {
+    records.sort_by_key(|record| std::cmp::Reverse((record.started, record.id)));
+    records
+}
+
+/// Keeps the newest `keep`. If none of them is a success, the newest success stays in place of the oldest of them, so that
+/// the last success is always known; unless only one is kept.
+fn drop_surplus(records: &mut Vec<&RunRecord>, keep: usize) {
+    records.sort_by_key(|record| std::cmp::Reverse((record.started, record.id)));
+    let last_success = records.iter().position(|record| record.is_success());
+    if let Some(last_success) = last_success.filter(|at| *at >= keep && keep >= 2) {
+        records.swap(keep - 1, last_success);
+    }
+    records.truncate(keep);
+}
+
+#[cfg(test)]
+mod tests {
+    use chrono::{DateTime, TimeDelta};
+
+    use super::*;
+    use crate::observe::run_record::run_result::RunResult;
+
+    /// A run that started so many seconds after the first; `None`: it has not ended.
+    fn run(second: i64, result: Option<RunResult>) -> RunRecord {
+        let at = DateTime::UNIX_EPOCH + TimeDelta::seconds(second);
+        let record = RunRecord::started("reports", Owner::unique(), at, None, at);
+        match result {
+            None => record,
+            Some(result) => record.ended(at, result, None),
+        }
+    }
+
+    fn seconds(records: &[RunRecord], keep: usize) -> Vec<i64> {
+        let mut kept: Vec<&RunRecord> = records.iter().collect();
+        drop_surplus(&mut kept, keep);
+        kept.iter().map(|record| record.started.timestamp()).collect()
+    }
+
+    fn ids(records: &[&RunRecord]) -> Vec<Owner> {
+        records.iter().map(|record| record.id).collect()
+    }
+
+    #[test]
+    fn the_newest_stay_and_the_last_success_among_them() {
+        let (success, failure) = (Some(RunResult::Succeeded), Some(RunResult::Failed));
+        let runs = [run(2, success), run(1, success), run(5, None), run(3, failure), run(4, failure)];
+        assert_eq!(seconds(&runs, 6), [5, 4, 3, 2, 1]);
+        assert_eq!(seconds(&runs, 5), [5, 4, 3, 2, 1]);
+        assert_eq!(seconds(&runs, 4), [5, 4, 3, 2]);
+        assert_eq!(seconds(&runs, 3), [5, 4, 2]);
+        assert_eq!(seconds(&runs, 2), [5, 2]);
+        assert_eq!(seconds(&runs, 1), [5]);
+        let failures = [run(1, failure), run(2, None), run(3, Some(RunResult::TimedOut))];
+        assert_eq!(seconds(&failures, 2), [3, 2]);
+        assert_eq!(seconds(&[], 1), [0; 0]);
+    }
+
+    #[test]
+    fn runs_that_started_at_the_same_time_are_ordered_by_their_ids() {
+        let runs = [run(0, None), run(0, None), run(0, None)];
+        let ordered = newest_first(vec![runs[1].clone(), runs[2].clone(), runs[0].clone()]);
+        assert_eq!(ordered, [&runs[2], &runs[1], &runs[0]].map(Clone::clone));
+        let all = runs.each_ref();
+        assert_eq!(ids(&LogChange::new(&[], &all, 2).written), [runs[2].id, runs[1].id]);
+    }
+
+    #[test]
+    fn an_end_replaces_the_start_and_a_late_start_does_not_undo_it() {
+        let start = run(0, None);
+        let end = start.clone().ended(start.started, RunResult::Failed, Some("it broke"));
+        let restart = RunRecord { token: Some(crate::lease::token::FencingToken::new(3)), ..start.clone() };
+        let written = |found: &[RunRecord], new: &[&RunRecord]| {
+            let change = LogChange::new(found, new, 5);
+            assert_eq!(change.dropped, []);
+            change.written.into_iter().cloned().collect::<Vec<_>>()
+        };
+        assert_eq!(written(&[], &[&start, &end]), [end.clone()]);
+        assert_eq!(written(&[], &[&end, &start]), [end.clone()]);
+        assert_eq!(written(std::slice::from_ref(&start), &[&end]), [end.clone()]);
+        assert_eq!(written(std::slice::from_ref(&start), &[&restart]), [restart]);
+        assert_eq!(written(std::slice::from_ref(&end), &[&start]), []);
+        assert_eq!(written(std::slice::from_ref(&end), &[&end]), [], "what is on record is not written again");
+    }
+
+    #[test]
+    fn what_is_dropped_is_not_written_and_what_is_not_read_gets_the_room_that_is_left() {
+        let runs = [run(1, None), run(2, None), run(3, None)];
+        let late = run(0, None);
+        let change = LogChange::new(&runs, &[&late], 3);
+        assert_eq!((ids(&change.written), change.dropped, change.room), (vec![], vec![], 0));
+        let next = run(4, None);
+        let change = LogChange::new(&runs, &[&next], 3);
+        assert_eq!((ids(&change.written), change.dropped, change.room), (vec![next.id], vec![runs[0].id], 0));
+        assert_eq!(LogChange::new(&runs, &[&next], 10).room, 6);
+        assert_eq!(LogChange::new(&runs, &[], 0).dropped, [runs[0].id, runs[1].id], "one stays in any case");
+        let many: Vec<RunRecord> = (0..1001).map(|second| run(second, None)).collect();
+        assert_eq!(LogChange::new(&many, &[], usize::MAX).dropped, [many[0].id]);
+    }
+
+    #[test]
+    fn the_records_of_a_batch_are_told_apart_by_their_events() {
+        let other = RunRecord { event: "Reports".into(), ..run(1, None) };
+        let records = [run(1, None), other, run(2, None)];
+        let events = by_event(&records);
+        assert_eq!(events["reports"], [&records[0], &records[2]]);
+        assert_eq!(events["Reports"], [&records[1]]);
+    }
+}

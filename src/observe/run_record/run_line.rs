@@ -1,0 +1,129 @@
+//! A record as a line of text, for the stores that keep it so.
+//!
+//! `occurrence=T started=T token=N pid=N ended=T result=WORD host=NAME error=TEXT`. A run that has not ended has neither
+//! `ended` nor `result`, and one without a token or an error has none of these. The error is the rest of the line.
+
+use std::fmt::Write;
+
+use chrono::{DateTime, SecondsFormat, Utc};
+
+use super::{RunEnd, RunRecord, run_result::RunResult};
+use crate::lease::{owner::Owner, token::FencingToken};
+
+/// Stands in the lines of those that have ended, and in no others.
+#[cfg(feature = "redis")]
+pub(crate) const ENDED: &str = " ended=";
+
+/// In the place of a space in the name of a host, which would end it.
+const SPACE_IN_A_HOST: char = '\u{a0}';
+
+/// How long a line is at most, in bytes: about 250 for its times, numbers and words, and four for each character of a host
+/// and of an error.
+pub(crate) const LONGEST_LINE: usize = 250 + 4 * (super::HOST_MAX + super::ERROR_MAX);
+
+impl RunRecord {
+    /// All but the event and the id.
+    pub(crate) fn to_line(&self) -> String {
+        let mut line = format!("occurrence={} started={}", stamp(self.occurrence), stamp(self.started));
+        // A text takes all that is written to it.
+        let _ = self.token.map_or(Ok(()), |token| write!(line, " token={token}"));
+        let _ = write!(line, " pid={}", self.pid);
+        if let Some(RunEnd { at, result, .. }) = &self.end {
+            let _ = write!(line, " ended={} result={}", stamp(*at), result.keyword());
+        }
+        let _ = write!(line, " host={}", self.host.replace(' ', SPACE_IN_A_HOST.encode_utf8(&mut [0; 2])));
+        if let Some(error) = self.end.as_ref().and_then(RunEnd::error) {
+            let _ = write!(line, " error={error}");
+        }
+        line
+    }
+
+    /// The record of a line. `None`: it is torn, or a newer version's.
+    pub(crate) fn of_line(event: &str, id: Owner, line: &str) -> Option<Self> {
+        let (fields, error) = line.split_once(" error=").map_or((line, None), |(line, error)| (line, Some(error)));
+        let field = |name: &str| fields.split(' ').find_map(|field| field.strip_prefix(name)?.strip_prefix('='));
+        let time = |name: &str| field(name).map(parse_stamp);
+        let token = match field("token") {
+            Some(token) => Some(FencingToken::new(token.parse().ok()?)),
+            None => None,
+        };
+        let host = field("host")?.replace(SPACE_IN_A_HOST, " ");
+        let record = Self::started(event, id, time("occurrence")??, token, time("started")??)
+            .on(&host, field("pid")?.parse().ok()?);
+        match (time("ended"), field("result")) {
+            (None, None) => Some(record),
+            (Some(at), Some(result)) => Some(record.ended(at?, RunResult::of_keyword(result)?, error)),
+            _ => None,
+        }
+    }
+}
+
+fn stamp(time: DateTime<Utc>) -> String {
+    time.to_rfc3339_opts(SecondsFormat::Micros, true)
+}
+
+fn parse_stamp(text: &str) -> Option<DateTime<Utc>> {
+    DateTime::parse_from_rfc3339(text).ok().map(|time| time.to_utc())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn noon() -> DateTime<Utc> {
+        DateTime::from_timestamp(1_772_366_400, 123_456_000).unwrap()
+    }
+
+    fn started() -> RunRecord {
+        let token = Some(FencingToken::new(u64::MAX));
+        RunRecord::started("reports", Owner::unique(), noon(), token, noon()).on("web 1", u32::MAX)
+    }
+
+    fn read(record: &RunRecord, line: &str) -> Option<RunRecord> {
+        RunRecord::of_line(record.event(), record.id(), line)
+    }
+
+    #[test]
+    fn a_record_is_read_back_from_its_line_which_a_person_can_read() {
+        let failed = |error| started().ended(noon(), RunResult::Failed, Some(error));
+        let unprotected = RunRecord::started("reports", Owner::unique(), noon(), None, noon());
+        let confusing = failed("it said host=a error=b ended=c");
+        for record in [started(), unprotected, failed("it broke"), failed("%20 50 % é"), confusing] {
+            assert_eq!(read(&record, &record.to_line()), Some(record));
+        }
+        assert_eq!(
+            failed("it broke").to_line().replace(SPACE_IN_A_HOST, "_"),
+            "occurrence=2026-03-01T12:00:00.123456Z started=2026-03-01T12:00:00.123456Z token=18446744073709551615 \
+             pid=4294967295 ended=2026-03-01T12:00:00.123456Z result=failed host=web_1 error=it broke"
+        );
+    }
+
+    #[test]
+    fn the_longest_line_is_as_long_as_is_said() {
+        let wide = "😀".repeat(300);
+        let record = started().on(&wide, u32::MAX).ended(noon(), RunResult::NotStarted, Some(&wide));
+        let len = record.to_line().len();
+        assert!(len <= LONGEST_LINE && len > LONGEST_LINE - 60, "{len}");
+        assert_eq!(read(&record, &record.to_line()), Some(record));
+    }
+
+    #[test]
+    fn what_is_new_in_a_line_is_passed_over_and_what_can_not_be_told_is_no_record() {
+        let record = started().ended(noon(), RunResult::Panicked, Some("it broke"));
+        let line = record.to_line();
+        assert_eq!(read(&record, &line.replace(" host=", " attempt=2 host=")), Some(record.clone()));
+        for wrong in [
+            String::new(),
+            line[..40].to_owned(),
+            line.replace("result=panicked", "result=vanished"),
+            line.replace(" result=panicked", ""),
+            line.replace(" ended=", " over="),
+            line.replace("started=2026", "started=x"),
+            line.replace("pid=", "pid=-"),
+            line.replace("token=", "token=x"),
+            line.replace(" host=", " where="),
+        ] {
+            assert_eq!(read(&record, &wrong), None, "{wrong}");
+        }
+    }
+}

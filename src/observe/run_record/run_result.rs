@@ -1,0 +1,87 @@
+//! How a run ended, in one word.
+
+use std::fmt;
+
+/// How a run ended, in one word. `Display` reads it in a sentence: `timed out`.
+///
+/// ```
+/// use soloist::RunResult;
+///
+/// assert_eq!(RunResult::TimedOut.keyword(), "timed_out");
+/// assert_eq!(RunResult::TimedOut.to_string(), "timed out");
+/// ```
+#[non_exhaustive]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum RunResult {
+    /// The task did what it was asked to.
+    Succeeded,
+    /// The task returned an error, or its command another exit code than 0.
+    Failed,
+    /// The task panicked.
+    Panicked,
+    /// The task took longer than its [`timeout`](crate::Event::timeout).
+    TimedOut,
+    /// The task was told to stop, and did so without an end of its own.
+    Cancelled,
+    /// The task could not be started.
+    NotStarted,
+}
+
+impl RunResult {
+    /// All of them.
+    pub(crate) const ALL: [Self; 6] =
+        [Self::Succeeded, Self::Failed, Self::Panicked, Self::TimedOut, Self::Cancelled, Self::NotStarted];
+
+    /// The word for it that stores keep: `succeeded`, `failed`, `panicked`, `timed_out`, `cancelled` or `not_started`.
+    pub const fn keyword(self) -> &'static str {
+        match self {
+            Self::Succeeded => "succeeded",
+            Self::Failed => "failed",
+            Self::Panicked => "panicked",
+            Self::TimedOut => "timed_out",
+            Self::Cancelled => "cancelled",
+            Self::NotStarted => "not_started",
+        }
+    }
+
+    /// The result that has this keyword. `None`: a newer version may have written it.
+    pub(crate) fn of_keyword(keyword: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|result| result.keyword() == keyword)
+    }
+}
+
+impl fmt::Display for RunResult {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Succeeded => "succeeded",
+            Self::Failed => "failed",
+            Self::Panicked => "panicked",
+            Self::TimedOut => "timed out",
+            Self::Cancelled => "was cancelled",
+            Self::NotStarted => "was not started",
+        })
+    }
+}
+
+/// As its [keyword](RunResult::keyword).
+#[cfg(feature = "serde")]
+impl serde::Serialize for RunResult {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.keyword())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_result_is_read_back_by_its_keyword_and_no_other_word_is() {
+        for result in RunResult::ALL {
+            assert_eq!(RunResult::of_keyword(result.keyword()), Some(result));
+        }
+        for other in ["", "Succeeded", "succeeded ", "skipped"] {
+            assert_eq!(RunResult::of_keyword(other), None, "{other}");
+        }
+    }
+}

@@ -1,0 +1,182 @@
+//! A run from the log of the fleet, and whether it is still at work.
+
+use std::fmt;
+
+use super::run_logger::no_log;
+use super::{Schedule, UnknownEvent};
+use crate::base::error::{MutexError, debug_as_display};
+use crate::event::definition::Definition;
+use crate::lease::holder::Holder;
+#[cfg(feature = "serde")]
+use crate::lease::token::FencingToken;
+#[cfg(feature = "serde")]
+use crate::observe::run_record::RunEnd;
+use crate::observe::run_record::RunRecord;
+use crate::store::event_mutex::{EventMutex, held::Names};
+
+/// A run of the fleet, see [`Schedule::runs`]. `Display`: `2026-03-01T12:00:00Z succeeded in 1.2 s on web-1, pid 4242`, or
+/// `2026-03-01T12:00:00Z started at 2026-03-01T12:00:01Z on web-2, pid 17: presumed dead`.
+///
+/// ```
+/// use soloist::{Event, RunState, Schedule};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let mut schedule = Schedule::in_process().with_run_log(20)?;
+/// schedule.add(Event::call("reports", |_| {}).every_minute().without_overlapping())?;
+/// # assert!(!schedule.run_due(chrono::Utc::now()).is_failure());
+/// for run in schedule.runs("reports")? {
+///     if run.state() == RunState::PresumedDead {
+///         println!("{} died at it: {run}", run.record().host());
+///     }
+/// }
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LoggedRun {
+    record: RunRecord,
+    state: RunState,
+}
+
+/// Whether a run of the log is over; see [`LoggedRun::state`].
+///
+/// ```
+/// assert_eq!(soloist::RunState::PresumedDead.keyword(), "presumed_dead");
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum RunState {
+    /// It has ended: its record says how.
+    Ended,
+    /// It has started, and has its lease.
+    AtWork,
+    /// It has started, and has no end, and its lease is gone: its process was killed, or lost the lease, or could not write the
+    /// end so far.
+    PresumedDead,
+    /// It has started, and has no end. Whether it is at work is not known, because the event has no lease, or the store does not
+    /// say who holds it.
+    Unknown,
+}
+
+impl RunState {
+    /// As one lower-case word, the same in every version: `ended`, `at_work`, `presumed_dead`, `unknown`.
+    pub fn keyword(self) -> &'static str {
+        match self {
+            Self::Ended => "ended",
+            Self::AtWork => "at_work",
+            Self::PresumedDead => "presumed_dead",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
+impl LoggedRun {
+    /// What the log says.
+    pub fn record(&self) -> &RunRecord {
+        &self.record
+    }
+
+    /// Whether it is over.
+    pub fn state(&self) -> RunState {
+        self.state
+    }
+}
+
+impl fmt::Display for LoggedRun {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.record.fmt(f)?;
+        f.write_str(match self.state {
+            RunState::Ended | RunState::Unknown => "",
+            RunState::AtWork => ": at work",
+            RunState::PresumedDead => ": presumed dead",
+        })
+    }
+}
+
+/// As `{"occurrence": "…", "host": "web-1", "pid": 4242, "token": 7, "started": "…", "state": "ended", "ended": "…",
+/// "result": "succeeded", "error": null}`.
+#[cfg(feature = "serde")]
+impl serde::Serialize for LoggedRun {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        use serde::ser::SerializeStruct as _;
+
+        let Self { record, state } = self;
+        let end = record.end();
+        let mut fields = serializer.serialize_struct("LoggedRun", 9)?;
+        fields.serialize_field("occurrence", &record.occurrence())?;
+        fields.serialize_field("host", record.host())?;
+        fields.serialize_field("pid", &record.pid())?;
+        fields.serialize_field("token", &record.fencing_token().map(FencingToken::get))?;
+        fields.serialize_field("started", &record.started_at())?;
+        fields.serialize_field("state", state.keyword())?;
+        fields.serialize_field("ended", &end.map(RunEnd::at))?;
+        fields.serialize_field("result", &end.map(RunEnd::result))?;
+        fields.serialize_field("error", &end.and_then(RunEnd::error))?;
+        fields.end()
+    }
+}
+
+impl Schedule {
+    /// The last runs of an event in the whole fleet, the newest first: where the [log](Self::with_run_log) of the schedule's store
+    /// has them. A server that was killed is among them, with a run that is [presumed dead](RunState::PresumedDead).
+    ///
+    /// # Errors
+    ///
+    /// There is no event of this name; the store keeps no log, or did not answer.
+    pub fn runs(&self, event: &str) -> Result<Vec<LoggedRun>, RunsError> {
+        let event = self.event(event).map_err(RunsError::UnknownEvent)?;
+        self.runs_of(event).map_err(RunsError::Store)
+    }
+
+    pub(super) fn runs_of(&self, event: &Definition) -> Result<Vec<LoggedRun>, MutexError> {
+        let log = self.mutex.mutex.run_log().ok_or_else(no_log)?;
+        let records = log.runs(&event.name)?;
+        if records.iter().all(|record| record.end().is_some()) {
+            return Ok(records.into_iter().map(|record| LoggedRun { record, state: RunState::Ended }).collect());
+        }
+        let holders = self.holders_of(event);
+        // Read again, since what ended before the lease was looked at may have been written by now.
+        let state = |record: &RunRecord| match &holders {
+            _ if record.end().is_some() => RunState::Ended,
+            None => RunState::Unknown,
+            Some(holders) if holders.iter().any(|holder| holder.owner() == record.id()) => RunState::AtWork,
+            Some(_) => RunState::PresumedDead,
+        };
+        let records = log.runs(&event.name)?;
+        Ok(records.into_iter().map(|record| LoggedRun { state: state(&record), record }).collect())
+    }
+
+    /// Who holds its lease, or its slots; `None`: it has none, or that is not known.
+    fn holders_of(&self, event: &Definition) -> Option<Vec<Holder>> {
+        let mutex = event.mutex_name()?;
+        let store = &*self.store_of(event).mutex;
+        let mut holders = Vec::new();
+        for name in [mutex].into_iter().chain(event.protection.slots.iter().skip(1)) {
+            for held in store.held(Names::Exactly(name)).ok()? {
+                holders.push(held.into_holder()?);
+            }
+        }
+        Some(holders)
+    }
+}
+
+/// Why the runs of an event are not known.
+///
+/// ```
+/// use soloist::Schedule;
+///
+/// let error = Schedule::in_process().runs("reports").unwrap_err();
+/// assert_eq!(error.to_string(), "there is no event `reports` in the schedule");
+/// ```
+#[derive(Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum RunsError {
+    /// The schedule has no event of this name.
+    #[error(transparent)]
+    UnknownEvent(UnknownEvent),
+    /// The store keeps no log, or gave no answer.
+    #[error(transparent)]
+    Store(MutexError),
+}
+
+debug_as_display!(RunsError);

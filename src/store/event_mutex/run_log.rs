@@ -1,0 +1,75 @@
+//! The trait `RunLog`: the last runs of each event, which a store keeps for people.
+
+use std::fmt;
+
+use crate::base::error::MutexError;
+use crate::observe::run_record::RunRecord;
+
+/// The log of the last runs of each event, over the whole fleet. A store has one beside its mutexes, see
+/// [`EventMutex::run_log`](crate::EventMutex::run_log).
+///
+/// It is best effort: it decides no gate and delays none, and a record that was not written is lost. Names of events are
+/// compared byte by byte. Writing a log changes nothing about any lease, claim or mark, whatever their names are.
+///
+/// ```
+/// use std::sync::Mutex;
+/// use soloist::{MutexError, Owner, RunLog, RunRecord};
+///
+/// /// Keeps the records of one process, in the order in which the runs started.
+/// #[derive(Debug, Default)]
+/// struct InVec(Mutex<Vec<RunRecord>>);
+///
+/// impl RunLog for InVec {
+///     fn write(&self, records: &[RunRecord], keep: usize) -> Result<(), MutexError> {
+///         let mut kept = self.0.lock().unwrap();
+///         for record in records {
+///             match kept.iter().position(|earlier| earlier.id() == record.id()) {
+///                 Some(at) if record.end().is_some() || kept[at].end().is_none() => kept[at] = record.clone(),
+///                 Some(_) => {} // A late start does not undo the end.
+///                 None => kept.push(record.clone()),
+///             }
+///             let of_event = |earlier: &&RunRecord| earlier.event() == record.event();
+///             if kept.iter().filter(of_event).count() > keep.max(1) {
+///                 let oldest = kept.iter().position(|earlier| of_event(&earlier));
+///                 kept.remove(oldest.expect("there are several"));
+///             }
+///         }
+///         Ok(())
+///     }
+///
+///     fn runs(&self, event: &str) -> Result<Vec<RunRecord>, MutexError> {
+///         let kept = self.0.lock().unwrap();
+///         Ok(kept.iter().rev().filter(|record| record.event() == event).cloned().collect())
+///     }
+/// }
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let (log, now) = (InVec::default(), chrono::Utc::now());
+/// let records = [1, 2, 3].map(|_| RunRecord::started("reports", Owner::unique(), now, None, now));
+/// log.write(&records, 2)?;
+/// assert_eq!(log.runs("reports")?, [records[2].clone(), records[1].clone()]);
+/// # Ok(())
+/// # }
+/// ```
+pub trait RunLog: fmt::Debug + Send + Sync {
+    /// Writes these records, and drops what is more than `keep` of an event; `keep` is 1 to 1000.
+    ///
+    /// A record takes the place of the earlier one of the same run, which is that with the same [id](RunRecord::id). But one
+    /// without an end never takes the place of one that has one.
+    ///
+    /// The stores that are built in keep the newest, by when they started. If no success is among those, the newest success
+    /// stays in place of the oldest of them, so that the last success is always known where two or more are kept.
+    ///
+    /// # Errors
+    ///
+    /// It is not known which of the records were written.
+    fn write(&self, records: &[RunRecord], keep: usize) -> Result<(), MutexError>;
+
+    /// The records of this event, the newest first. What can't be read, because it is damaged or a newer version has written
+    /// it, is left out.
+    ///
+    /// # Errors
+    ///
+    /// The store did not answer.
+    fn runs(&self, event: &str) -> Result<Vec<RunRecord>, MutexError>;
+}
