@@ -61,7 +61,8 @@ const USAGE: &str = "usage: worker --store URL [options]
   --every-ms N                     how far apart they are in real time (60000)
   --work                           ticks when there is something to do, until a signal ends it, without --now, --ticks
                                    and --every-ms
-  --pausable-as NAME               example `pause` can pause it under this name";
+  --pausable-as NAME               example `pause` can pause it under this name
+  --run-log N                      the store keeps a log of the last N runs of each event";
 
 fn main() -> ExitCode {
     let options = match Options::parse() {
@@ -132,6 +133,7 @@ struct Options {
     every: Option<Duration>,
     loops: bool,
     pausable_as: Option<String>,
+    run_log: Option<usize>,
 }
 
 impl Options {
@@ -172,6 +174,7 @@ impl Options {
             every: None,
             loops: false,
             pausable_as: None,
+            run_log: None,
         };
         let mut arguments = lexopt::Parser::from_env();
         while let Some(argument) = arguments.next()? {
@@ -208,6 +211,7 @@ impl Options {
                 Long("ticks") => options.ticks = Some(arguments.value()?.parse()?),
                 Long("every-ms") => options.every = Some(Duration::from_millis(arguments.value()?.parse()?)),
                 Long("work") => options.loops = true,
+                Long("run-log") => options.run_log = Some(arguments.value()?.parse()?),
                 Long("pausable-as") => options.pausable_as = Some(arguments.value()?.string()?),
                 Long("help") | Short('h') => return Ok(None),
                 _ => return Err(argument.unexpected().into()),
@@ -264,6 +268,9 @@ fn schedule(options: &Options) -> Result<Schedule, Box<dyn Error>> {
         // It drives them for as long as this process is there.
         let runtime = Box::leak(Box::new(tokio::runtime::Runtime::new()?));
         schedule = schedule.with_runtime(runtime.handle().clone());
+    }
+    if let Some(keep) = options.run_log {
+        schedule = schedule.with_run_log(keep)?;
     }
     if let Some(name) = &options.pausable_as {
         schedule = schedule.pausable_as(name.as_str())?;

@@ -134,11 +134,6 @@ impl RunRecord {
     pub fn is_success(&self) -> bool {
         self.end.as_ref().is_some_and(|end| end.result == RunResult::Succeeded)
     }
-
-    /// Whether this would undo the end that is on record.
-    fn is_older_than(&self, on_record: &Self) -> bool {
-        self.end.is_none() && on_record.end.is_some()
-    }
 }
 
 impl fmt::Display for RunRecord {

@@ -15,6 +15,8 @@
 //!   whatever their number. The record says all that the index says. If a claim was granted without the index, the
 //!   index is made anew.
 //!
+//! A schedule that keeps a log of its runs has a *runs* file for each event. Its lock is its own: no gate waits for it.
+//!
 //! A command that works under a lease inherits a duplicate of the life file's descriptor, its lifeline. They share one
 //! lock: it stays until the last of them is closed, whichever process was killed before, and ends at once when the holder
 //! unlocks it to give the lease back. When the command has begun, its process group is noted in the record. From the first
@@ -23,7 +25,7 @@
 //!
 //! The write of the state makes a grant true. The claim beside it is written first; a claim whose token is higher than that
 //! of the last grant was never granted. A torn block was never granted either, and is written anew. Blocks are written in
-//! place; nothing is truncated, and nothing is unlinked, because a lock of an unlinked file excludes nobody. Nothing is
+//! place; no record is truncated, and nothing is unlinked, because a lock of an unlinked file excludes nobody. Nothing is
 //! synced to the disk: a power loss takes the holders with it, and may take back the claims of the last seconds before it.
 //!
 //! Whoever can open a record or a life file can lock it, and whoever can write to the directory can plant files there
@@ -37,10 +39,12 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::event_mutex::EventMutex;
+use super::event_mutex::{EventMutex, run_log::RunLog};
 use crate::base::error::MutexError;
 use crate::lease::request::{Lease, LeaseRequest};
 use crate::lease::{name::MutexName, term::Term};
+use crate::observe::run_record::RunRecord;
+use crate::observe::run_record::log_change::{by_event, newest_first};
 use crate::store::event_mutex::admission::{Admission, Admitted};
 use crate::store::event_mutex::batch::{Batch, LeaseReturn};
 use crate::store::event_mutex::description::{Description, Scope};
@@ -72,9 +76,13 @@ use directory::Directory;
 use error::FileError;
 use file_pool::{FilePool, LeaseFiles, MutexFiles};
 use life_file::LifeLock;
-use paths::{files_of, record_in};
+use paths::{files_of, record_in, runs_in};
 use record::RecordFile;
 use record::locked_record::{Decided, LockedRecord};
+use record::runs_file::RunsFile;
+
+/// What errors call the log of runs.
+const LOG: &str = "the log of runs";
 
 /// Mutexes between the processes of one host, in a directory. It can do all that an [`EventMutex`] can.
 ///
@@ -458,11 +466,40 @@ impl EventMutex for FileMutex {
             .map_err(|error| error.while_trying_to("break", name))
     }
 
+    fn run_log(&self) -> Option<&dyn RunLog> {
+        Some(self)
+    }
+
     /// On Unix; nothing is to be warned of elsewhere. It opens every file in the directory.
     #[cfg(unix)]
     fn check(&self) -> Result<Vec<StoreWarning>, MutexError> {
         let check = || health::warnings(&*self.directory()?);
         check().map_err(|error| error::of_directory(format!("check the directory {}", self.dir().display()), error))
+    }
+}
+
+impl RunLog for FileMutex {
+    fn write(&self, records: &[RunRecord], keep: usize) -> Result<(), MutexError> {
+        let write = |event: &str, new: &[&RunRecord]| {
+            let (path, of_directory) = (runs_in(self.dir(), event), FileError::of_directory);
+            let directory = self.directory().map_err(of_directory(path.clone()))?;
+            let file = directory.file_or_make(&path).map_err(FileError::at(&path))?;
+            RunsFile::lock(event, &file)?.write(new, keep)
+        };
+        let mut written = by_event(records).into_iter().map(|(event, new)| write(event, &new));
+        written.try_for_each(|written| written).map_err(|error| error.while_trying_to("write", LOG))
+    }
+
+    fn runs(&self, event: &str) -> Result<Vec<RunRecord>, MutexError> {
+        let read = || {
+            let path = runs_in(self.dir(), event);
+            let directory = self.directory().map_err(FileError::of_directory(path.clone()))?;
+            match directory.file(&path).map_err(FileError::at(&path))? {
+                None => Ok(Vec::new()),
+                Some(file) => RunsFile::lock(event, &file)?.read(),
+            }
+        };
+        read().map(newest_first).map_err(|error: FileError| error.while_trying_to("read", LOG))
     }
 }
 

@@ -3,6 +3,7 @@
 //! | | |
 //! | --- | --- |
 //! | `server_mutex` | what an answer means for the caller, and what is given back when an answer was lost |
+//! | `server_run_log` | the log of runs |
 //! | `server` | connections, attempts, the time limit of a call |
 //! | `housekeeper` | what no caller waits for: idle connections, pending releases, clean-ups |
 //! | `engine` | what one kind of server is told on one connection, and hears there |
@@ -16,6 +17,7 @@ pub(crate) mod server;
 pub(crate) mod server_builder;
 pub(crate) mod server_clock;
 pub(crate) mod server_mutex;
+mod server_run_log;
 pub(crate) mod server_url;
 #[cfg(any(feature = "redis-tls", feature = "mysql-tls", feature = "postgres-tls"))]
 pub(crate) mod tls;

@@ -37,6 +37,7 @@ use crate::base::error::{InvalidOptions, MutexError};
 mod admission_plan;
 mod engine;
 mod row_key;
+mod run_rows;
 pub(crate) mod session;
 mod snapshot;
 pub(crate) mod statements;

@@ -13,6 +13,7 @@
 
 mod accounts;
 mod answers;
+mod logged;
 mod occurrences;
 mod overlaps;
 mod queues;
@@ -44,6 +45,7 @@ pub(crate) fn judge(history: &History) -> Verdict {
     occurrences::none_is_lost(&case, &mut verdict);
     queues::what_waited_starts_soon(&case, &mut verdict);
     queues::who_gave_way_says_to_whom(&case, &mut verdict);
+    logged::the_log_tells_what_ran(&case, &mut verdict);
     for late in &case.late_polls {
         verdict.count(Count::LatePolls);
         verdict.violation(format!("a poll began when the lease was over: {late}"));

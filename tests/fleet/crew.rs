@@ -74,6 +74,10 @@ impl<'a> Crew<'a> {
 
     fn describe_the_task(&self, command: &mut Command, log: &Path, number: usize) {
         let round = self.round;
+        // An earlier version has none.
+        if !is_upgrade() {
+            command.args(["--run-log", &round.logged_runs.to_string()]);
+        }
         command.args(["--event", &event(round), "--in-background", &round.events.to_string()]);
         if round.protection != Protection::Claim {
             command.args(["--without-overlapping", "--term", &TERM.as_secs().to_string()]);

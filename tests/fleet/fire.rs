@@ -9,11 +9,11 @@ use rustix::process::Signal;
 
 use crate::checker::{Verdict, beginning, judge};
 use crate::crew::{Crew, events};
-use crate::history::{Fault, History, now};
+use crate::history::{Fault, History, logged, now};
 use crate::plan::{Assault, Deed, Kind, QUIET, ROUND, Round, Start, TERM, TO_A_SERVER, Task, WORKERS};
 use crate::site::Site;
 use crate::table::{Campaign, publish};
-use crate::upgrade::{Versions, again, least_rounds};
+use crate::upgrade::{Versions, again, is_upgrade, least_rounds};
 
 #[test]
 fn a_file_store_keeps_its_promises_under_fire() {
@@ -142,6 +142,11 @@ fn perform(round: &Round, site: &Site) -> History {
         }
         faults.extend(outages.join().expect("servers do as they are told"));
     });
+    let lives = crew.come_home();
+    let log = (!is_upgrade()).then(|| {
+        let store = soloist::connect(&site.url()).expect("the workers were told the same");
+        (round.logged_runs, logged(&store, &events(round)))
+    });
     History {
         protection: round.protection,
         on_overlap: round.on_overlap,
@@ -153,8 +158,9 @@ fn perform(round: &Round, site: &Site) -> History {
         frees_at_once: site.frees_at_once(),
         outlives: matches!(round.task, Task::Command(_)),
         is_slow: !round.latency.is_zero(),
-        lives: crew.come_home(),
+        lives,
         faults,
+        log,
     }
 }
 

@@ -4,6 +4,7 @@ use std::ops::Range;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use chrono::{DateTime, SecondsFormat, TimeDelta, Utc};
+use soloist::EventMutex;
 
 use crate::plan::{Kind, OnOverlap, Protection};
 use crate::upgrade::Version;
@@ -41,6 +42,18 @@ pub(crate) struct History {
     pub(crate) is_slow: bool,
     pub(crate) lives: Vec<Life>,
     pub(crate) faults: Vec<Fault>,
+    /// How many runs of an event the log of the store keeps, and what it says in the end. `None`: there is none.
+    pub(crate) log: Option<(usize, Vec<Logged>)>,
+}
+
+/// A run in the log of the store.
+#[derive(Clone, Debug)]
+pub(crate) struct Logged {
+    pub(crate) event: String,
+    pub(crate) occurrence: String,
+    pub(crate) pid: u32,
+    pub(crate) token: Option<u64>,
+    pub(crate) has_ended: bool,
 }
 
 /// One process, from its start to its end.
@@ -95,6 +108,20 @@ impl Life {
     pub(crate) fn was_killed(&self) -> bool {
         matches!(self.end, End::Killed(_))
     }
+}
+
+/// What the log of a store says of these events.
+pub(crate) fn logged(store: &impl EventMutex, events: &[String]) -> Vec<Logged> {
+    let log = store.run_log().expect("each store of ours keeps one");
+    let runs = events.iter().flat_map(|event| log.runs(event).expect("the store is well again"));
+    let logged = runs.map(|run| Logged {
+        event: run.event().to_owned(),
+        occurrence: run.occurrence().to_rfc3339_opts(SecondsFormat::AutoSi, true),
+        pid: run.pid(),
+        token: run.fencing_token().map(soloist::FencingToken::get),
+        has_ended: run.end().is_some(),
+    });
+    logged.collect()
 }
 
 /// The occurrence in this minute of a round.

@@ -14,6 +14,8 @@ pub(crate) const WORKERS: usize = 8;
 pub(crate) const ROUND: Duration = Duration::from_secs(12);
 /// How long before its end nothing more is begun to be done to anybody.
 pub(crate) const QUIET: Duration = Duration::from_millis(2500);
+/// No event has as many in a round.
+pub(crate) const ALL_RUNS: usize = 1000;
 /// Of the leases.
 pub(crate) const TERM: Duration = Duration::from_secs(3);
 
@@ -42,6 +44,8 @@ pub(crate) struct Round {
     pub(crate) assaults: Vec<Assault>,
     /// What is done to the store and to what leads there, one after another.
     pub(crate) outages: Vec<Trouble>,
+    /// How many runs of each event the log of the store keeps: few, or all.
+    pub(crate) logged_runs: usize,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -229,6 +233,7 @@ impl Round {
             skews,
             assaults: until_the_end(rng, |rng| Assault::any(rng, pause), Assault::lasts),
             outages: until_the_end(rng, |rng| Trouble::any(rng, pause), |trouble| trouble.pause + trouble.lasts),
+            logged_runs: if seed % 3 == 2 { 10 } else { ALL_RUNS },
         };
         let kind = rng.u32(..10);
         if protection != Protection::Both || is_upgrade() {

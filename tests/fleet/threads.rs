@@ -16,7 +16,7 @@ use tokio::runtime::Runtime;
 
 use crate::crew::{events, first_minute};
 use crate::fire::campaign;
-use crate::history::{End, Fault, History, Life, now, occurrence};
+use crate::history::{End, Fault, History, Life, logged, now, occurrence};
 use crate::plan::{Deed, Kind, OnOverlap, Protection, Round, Start, TERM, Task, Victim, WORKERS};
 use crate::upgrade::Version;
 use crate::watched::Watched;
@@ -75,7 +75,8 @@ const SLICE: Duration = Duration::from_millis(10);
 impl Member {
     fn new(number: usize, round: &Round, mutex: &MemoryMutex, runtime: &Runtime) -> Self {
         let job = Job::of(round);
-        let mut schedule = Schedule::new(mutex.clone()).with_runtime(runtime.handle().clone());
+        let schedule = Schedule::new(mutex.clone()).with_runtime(runtime.handle().clone());
+        let mut schedule = schedule.with_run_log(round.logged_runs).expect("the store keeps one");
         for name in events(round) {
             let task = job.clone();
             // The first is the first at most gates.
@@ -247,6 +248,7 @@ fn perform(round: &Round) -> History {
         is_slow: false,
         lives,
         faults,
+        log: Some((round.logged_runs, logged(&mutex, &events(round)))),
     }
 }
 

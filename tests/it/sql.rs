@@ -142,10 +142,12 @@ impl SqlServer for Mariadb {
     }
 
     fn add_ended(&self, count: u64, seconds_ago: u64) {
-        self.ask(&format!(
-            "INSERT INTO soloist_mutexes ({COLUMNS}) SELECT CONCAT('claim/old/{seconds_ago}/', LPAD(seq, 7, '0')), 'x', seq, 'h', 1, \
-             UTC_TIMESTAMP(6), UTC_TIMESTAMP(6) - INTERVAL {seconds_ago} SECOND FROM seq_1_to_{count}"
-        ));
+        for [first, last] in batches(count) {
+            self.ask(&format!(
+                "INSERT INTO soloist_mutexes ({COLUMNS}) SELECT CONCAT('claim/old/{seconds_ago}/', LPAD(seq, 7, '0')), 'x', seq, 'h', 1, \
+                 UTC_TIMESTAMP(6), UTC_TIMESTAMP(6) - INTERVAL {seconds_ago} SECOND FROM seq_{first}_to_{last}"
+            ));
+        }
     }
 }
 
@@ -192,11 +194,19 @@ impl SqlServer for Postgres {
     }
 
     fn add_ended(&self, count: u64, seconds_ago: u64) {
-        self.ask(&format!(
-            "INSERT INTO soloist_mutexes ({COLUMNS}) SELECT 'claim/old/{seconds_ago}/' || lpad(seq::text, 7, '0'), 'x', seq, 'h', 1, \
-             now(), now() - {seconds_ago} * interval '1 second' FROM generate_series(1, {count}) AS seq"
-        ));
+        for [first, last] in batches(count) {
+            self.ask(&format!(
+                "INSERT INTO soloist_mutexes ({COLUMNS}) SELECT 'claim/old/{seconds_ago}/' || lpad(seq::text, 7, '0'), 'x', seq, 'h', 1, \
+                 now(), now() - {seconds_ago} * interval '1 second' FROM generate_series({first}, {last}) AS seq"
+            ));
+        }
     }
+}
+
+/// The first and the last of each batch of rows: a busy machine may need long for all of them, and no answer takes long.
+fn batches(count: u64) -> impl Iterator<Item = [u64; 2]> {
+    const BATCH: u64 = 50_000;
+    (1..=count).step_by(BATCH as usize).map(move |first| [first, count.min(first + BATCH - 1)])
 }
 
 /// Each of these cases on a server of either kind.

@@ -10,23 +10,22 @@ const KEEP_MAX: usize = 1000;
 
 /// What becomes of the log of one event.
 pub(crate) struct LogChange<'a> {
+    pub(crate) event: &'a str,
     /// The records to write, each in place of an earlier one of the same run.
     pub(crate) written: Vec<&'a RunRecord>,
     /// The runs on record to drop.
     pub(crate) dropped: Vec<Owner>,
-    /// How many other entries there is room for, which this version can't read.
-    pub(crate) room: usize,
 }
 
 impl<'a> LogChange<'a> {
     /// What `new` records change in those that were found, if `keep` of them are kept.
-    pub(crate) fn new(found: &'a [RunRecord], new: &[&'a RunRecord], keep: usize) -> Self {
+    pub(crate) fn new(event: &'a str, found: &[&'a RunRecord], new: &[&'a RunRecord], keep: usize) -> Self {
         let keep = keep.clamp(1, KEEP_MAX);
         let mut after: BTreeMap<Owner, (&RunRecord, bool)> =
-            found.iter().map(|record| (record.id, (record, false))).collect();
+            found.iter().map(|record| (record.id, (*record, false))).collect();
         for record in new {
             let on_record = after.entry(record.id).or_insert((record, true));
-            if !record.is_older_than(on_record.0) && *record != on_record.0 {
+            if record.end.is_some() && *record != on_record.0 {
                 *on_record = (record, true);
             }
         }
@@ -34,10 +33,22 @@ impl<'a> LogChange<'a> {
         let mut kept: Vec<&RunRecord> = after.into_values().map(|(record, _)| record).collect();
         drop_surplus(&mut kept, keep);
         let ids: BTreeSet<Owner> = kept.iter().map(|record| record.id).collect();
-        let dropped = found.iter().map(RunRecord::id).filter(|id| !ids.contains(id)).collect();
-        let room = keep - kept.len();
+        let dropped = found.iter().map(|record| record.id).filter(|id| !ids.contains(id)).collect();
         kept.retain(|record| is_new[&record.id]);
-        Self { written: kept, dropped, room }
+        Self { event, written: kept, dropped }
+    }
+
+    /// The records after the change of those that were found.
+    pub(crate) fn applied_to<'r>(&'r self, found: &'r [RunRecord]) -> impl Iterator<Item = &'r RunRecord> {
+        let is_left = |record: &&RunRecord| {
+            !self.dropped.contains(&record.id) && !self.written.iter().any(|written| written.id == record.id)
+        };
+        found.iter().filter(is_left).chain(self.written.iter().copied())
+    }
+
+    #[cfg(any(feature = "redis", feature = "mysql", feature = "postgres", test))]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.written.is_empty() && self.dropped.is_empty()
     }
 }
 
@@ -90,6 +101,10 @@ mod tests {
         kept.iter().map(|record| record.started.timestamp()).collect()
     }
 
+    fn change<'a>(found: &'a [RunRecord], new: &[&'a RunRecord], keep: usize) -> LogChange<'a> {
+        LogChange::new("reports", &found.iter().collect::<Vec<_>>(), new, keep)
+    }
+
     fn ids(records: &[&RunRecord]) -> Vec<Owner> {
         records.iter().map(|record| record.id).collect()
     }
@@ -115,40 +130,37 @@ mod tests {
         let ordered = newest_first(vec![runs[1].clone(), runs[2].clone(), runs[0].clone()]);
         assert_eq!(ordered, [&runs[2], &runs[1], &runs[0]].map(Clone::clone));
         let all = runs.each_ref();
-        assert_eq!(ids(&LogChange::new(&[], &all, 2).written), [runs[2].id, runs[1].id]);
+        assert_eq!(ids(&change(&[], &all, 2).written), [runs[2].id, runs[1].id]);
     }
 
     #[test]
     fn an_end_replaces_the_start_and_a_late_start_does_not_undo_it() {
         let start = run(0, None);
         let end = start.clone().ended(start.started, RunResult::Failed, Some("it broke"));
-        let restart = RunRecord { token: Some(crate::lease::token::FencingToken::new(3)), ..start.clone() };
         let written = |found: &[RunRecord], new: &[&RunRecord]| {
-            let change = LogChange::new(found, new, 5);
+            let change = change(found, new, 5);
             assert_eq!(change.dropped, []);
             change.written.into_iter().cloned().collect::<Vec<_>>()
         };
         assert_eq!(written(&[], &[&start, &end]), [end.clone()]);
         assert_eq!(written(&[], &[&end, &start]), [end.clone()]);
         assert_eq!(written(std::slice::from_ref(&start), &[&end]), [end.clone()]);
-        assert_eq!(written(std::slice::from_ref(&start), &[&restart]), [restart]);
+        assert_eq!(written(std::slice::from_ref(&start), &[&start]), []);
         assert_eq!(written(std::slice::from_ref(&end), &[&start]), []);
         assert_eq!(written(std::slice::from_ref(&end), &[&end]), [], "what is on record is not written again");
     }
 
     #[test]
-    fn what_is_dropped_is_not_written_and_what_is_not_read_gets_the_room_that_is_left() {
+    fn what_is_dropped_is_not_written() {
         let runs = [run(1, None), run(2, None), run(3, None)];
         let late = run(0, None);
-        let change = LogChange::new(&runs, &[&late], 3);
-        assert_eq!((ids(&change.written), change.dropped, change.room), (vec![], vec![], 0));
+        assert!(change(&runs, &[&late], 3).is_empty());
         let next = run(4, None);
-        let change = LogChange::new(&runs, &[&next], 3);
-        assert_eq!((ids(&change.written), change.dropped, change.room), (vec![next.id], vec![runs[0].id], 0));
-        assert_eq!(LogChange::new(&runs, &[&next], 10).room, 6);
-        assert_eq!(LogChange::new(&runs, &[], 0).dropped, [runs[0].id, runs[1].id], "one stays in any case");
+        let LogChange { written, dropped, .. } = change(&runs, &[&next], 3);
+        assert_eq!((ids(&written), dropped), (vec![next.id], vec![runs[0].id]));
+        assert_eq!(change(&runs, &[], 0).dropped, [runs[0].id, runs[1].id], "one stays in any case");
         let many: Vec<RunRecord> = (0..1001).map(|second| run(second, None)).collect();
-        assert_eq!(LogChange::new(&many, &[], usize::MAX).dropped, [many[0].id]);
+        assert_eq!(change(&many, &[], usize::MAX).dropped, [many[0].id]);
     }
 
     #[test]

@@ -10,16 +10,8 @@ use chrono::{DateTime, SecondsFormat, Utc};
 use super::{RunEnd, RunRecord, run_result::RunResult};
 use crate::lease::{owner::Owner, token::FencingToken};
 
-/// Stands in the lines of those that have ended, and in no others.
-#[cfg(feature = "redis")]
-pub(crate) const ENDED: &str = " ended=";
-
 /// In the place of a space in the name of a host, which would end it.
 const SPACE_IN_A_HOST: char = '\u{a0}';
-
-/// How long a line is at most, in bytes: about 250 for its times, numbers and words, and four for each character of a host
-/// and of an error.
-pub(crate) const LONGEST_LINE: usize = 250 + 4 * (super::HOST_MAX + super::ERROR_MAX);
 
 impl RunRecord {
     /// All but the event and the id.
@@ -96,15 +88,6 @@ mod tests {
             "occurrence=2026-03-01T12:00:00.123456Z started=2026-03-01T12:00:00.123456Z token=18446744073709551615 \
              pid=4294967295 ended=2026-03-01T12:00:00.123456Z result=failed host=web_1 error=it broke"
         );
-    }
-
-    #[test]
-    fn the_longest_line_is_as_long_as_is_said() {
-        let wide = "😀".repeat(300);
-        let record = started().on(&wide, u32::MAX).ended(noon(), RunResult::NotStarted, Some(&wide));
-        let len = record.to_line().len();
-        assert!(len <= LONGEST_LINE && len > LONGEST_LINE - 60, "{len}");
-        assert_eq!(read(&record, &record.to_line()), Some(record));
     }
 
     #[test]

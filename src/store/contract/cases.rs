@@ -4,10 +4,10 @@ use super::harness::Harness;
 use super::subject::{CaseResult, Subject};
 
 mod admitting;
-mod breaking;
 mod contention;
 mod extension;
 mod holding;
+mod logging;
 mod looking;
 mod naming;
 mod outliving;
@@ -80,6 +80,8 @@ macro_rules! __contract_cases {
                 a_late_later_release_leaves_the_new_holder_alone
                 several_later_releases_are_independent
                 releases_of_one_batch_have_rests_of_their_own
+                a_broken_name_is_free_and_its_holder_can_not_come_back
+                breaking_a_free_name_changes_nothing
             }
             outliving {
                 a_lease_with_a_lifeline_outlasts_its_term
@@ -89,10 +91,6 @@ macro_rules! __contract_cases {
                 a_break_frees_a_name_whoever_has_its_lifeline
                 what_is_not_ours_any_more_gets_no_lifeline
                 a_lease_without_a_lifeline_is_as_it_was
-            }
-            breaking {
-                a_broken_name_is_free_and_its_holder_can_not_come_back
-                breaking_a_free_name_changes_nothing
             }
             admitting {
                 an_admission_is_granted_as_it_was_asked_for
@@ -113,6 +111,13 @@ macro_rules! __contract_cases {
                 an_admission_is_excluded_by_what_was_admitted_before_it
                 each_of_several_names_excludes
                 a_mark_is_admitted_with_another_and_given_back
+            }
+            logging {
+                a_record_is_read_back_as_it_was_written
+                an_end_takes_the_place_of_its_start_and_no_start_that_of_an_end
+                the_newest_runs_stay_and_the_last_success
+                the_log_of_one_event_has_nothing_to_do_with_anything_else
+                no_run_is_lost_and_none_too_many_stays_where_many_write_at_once
             }
             tokens {
                 tokens_rise_over_forgetting

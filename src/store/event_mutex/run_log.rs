@@ -24,7 +24,7 @@ use crate::observe::run_record::RunRecord;
 ///         let mut kept = self.0.lock().unwrap();
 ///         for record in records {
 ///             match kept.iter().position(|earlier| earlier.id() == record.id()) {
-///                 Some(at) if record.end().is_some() || kept[at].end().is_none() => kept[at] = record.clone(),
+///                 Some(at) if record.end().is_some() => kept[at] = record.clone(),
 ///                 Some(_) => {} // A late start does not undo the end.
 ///                 None => kept.push(record.clone()),
 ///             }
@@ -54,8 +54,8 @@ use crate::observe::run_record::RunRecord;
 pub trait RunLog: fmt::Debug + Send + Sync {
     /// Writes these records, and drops what is more than `keep` of an event; `keep` is 1 to 1000.
     ///
-    /// A record takes the place of the earlier one of the same run, which is that with the same [id](RunRecord::id). But one
-    /// without an end never takes the place of one that has one.
+    /// A record with an end takes the place of the earlier one of the same run, which is that with the same
+    /// [id](RunRecord::id). One without an end is written only if there is none of its run yet.
     ///
     /// The stores that are built in keep the newest, by when they started. If no success is among those, the newest success
     /// stays in place of the oldest of them, so that the last success is always known where two or more are kept.

@@ -17,7 +17,7 @@ pub(super) fn warnings(directory: &Directory) -> io::Result<Vec<StoreWarning>> {
     }
     let above = directory.path().canonicalize()?;
     warnings.extend(above.ancestors().skip(1).filter_map(|above| of_a_directory_above(above, directory)));
-    let is_ours = |kind: &str| matches!(kind, "record" | "life" | "index") || kind.starts_with("life-");
+    let is_ours = |kind: &str| matches!(kind, "record" | "life" | "index" | "runs") || kind.starts_with("life-");
     for path in files_of(directory.path(), is_ours)? {
         warnings.extend(of_file(directory, &path)?.map(|what| StoreWarning::WrongFile { path, what }));
     }

@@ -93,6 +93,11 @@ impl OpenFile {
     pub(super) fn write_at(&self, bytes: &[u8], offset: u64) -> Result<(), FileError> {
         write_all(&self.file, bytes, offset).map_err(FileError::at(&self.path))
     }
+
+    /// Lets it end there.
+    pub(super) fn cut(&self, len: u64) -> Result<(), FileError> {
+        self.file.set_len(len).map_err(FileError::at(&self.path))
+    }
 }
 
 #[cfg(unix)]

@@ -57,7 +57,16 @@ impl MutexPaths {
 
 /// The path of the record of a name.
 pub(super) fn record_in(dir: &Path, name: &MutexName) -> PathBuf {
-    dir.join(format!("{}-{}.record", slug(name.mutex()), hashed(name.mutex()).hyphenated()))
+    path_in(dir, name.mutex(), "record")
+}
+
+/// The path of the log of an event's runs.
+pub(super) fn runs_in(dir: &Path, event: &str) -> PathBuf {
+    path_in(dir, event, "runs")
+}
+
+fn path_in(dir: &Path, name: &str, kind: &str) -> PathBuf {
+    dir.join(format!("{}-{}.{kind}", slug(name), hashed(name).hyphenated()))
 }
 
 /// The files of a directory whose kind, which is the end of their names, is one of these; in the order of their names.

@@ -18,6 +18,7 @@ mod claims;
 pub(super) mod locked_record;
 mod name_block;
 mod record_lock;
+pub(super) mod runs_file;
 mod sealed_block;
 mod state;
 

@@ -15,11 +15,8 @@ impl LoggedRuns {
         let mut events = self.events();
         for (event, new) in by_event(records) {
             let found = events.get(event).map_or(&[][..], Vec::as_slice);
-            let LogChange { written, dropped, .. } = LogChange::new(found, &new, keep);
-            let is_left = |record: &&RunRecord| {
-                !dropped.contains(&record.id()) && !written.iter().any(|written| written.id() == record.id())
-            };
-            let after = found.iter().filter(is_left).chain(written.iter().copied()).cloned().collect();
+            let change = LogChange::new(event, &Vec::from_iter(found), &new, keep);
+            let after = change.applied_to(found).cloned().collect();
             events.insert(event.into(), after);
         }
     }

@@ -11,7 +11,8 @@ use super::script::{self, read};
 use super::server_error::is_of_many_slots;
 use super::{health, server_error};
 use crate::base::error::MutexError;
-use crate::lease::name::MutexName;
+use crate::lease::{name::MutexName, owner::Owner};
+use crate::observe::run_record::{RunRecord, log_change::LogChange};
 use crate::store::event_mutex::admission::Admission;
 use crate::store::remote::engine::{
     Answers, Asked, EachAnswer, Ending, Engine, FoundEntry, FoundHolder, Health, ReleaseRequest, ServerTurn,
@@ -99,6 +100,36 @@ impl Engine for RedisEngine {
         Ok(found)
     }
 
+    fn runs(&self, turn: &mut ServerTurn<Connection>, events: &[&str]) -> Result<Vec<RunRecord>, Failure> {
+        let looks: Vec<Cmd> = events.iter().map(|event| of_log("HGETALL", &self.prefix, event)).collect();
+        let mut records = Vec::new();
+        for (event, answer) in events.iter().zip(ask(turn, &looks)?) {
+            let lines: Vec<(Vec<u8>, Vec<u8>)> = read(&answer)?;
+            let record = |(id, line): &(Vec<u8>, Vec<u8>)| {
+                RunRecord::of_line(event, str::from_utf8(id).ok()?.parse().ok()?, str::from_utf8(line).ok()?)
+            };
+            records.extend(lines.iter().filter_map(record));
+        }
+        Ok(records)
+    }
+
+    fn log_runs(&self, turn: &mut ServerTurn<Connection>, changes: &[LogChange<'_>]) -> Result<(), Failure> {
+        let mut commands = Vec::new();
+        for LogChange { event, written, dropped } in changes {
+            for record in written {
+                // A start that comes late undoes no end.
+                let verb = if record.end().is_some() { "HSET" } else { "HSETNX" };
+                commands
+                    .push(of_log(verb, &self.prefix, event).arg(record.id().to_string()).arg(record.to_line()).take());
+            }
+            if !dropped.is_empty() {
+                let ids: Vec<String> = dropped.iter().map(Owner::to_string).collect();
+                commands.push(of_log("HDEL", &self.prefix, event).arg(ids).take());
+            }
+        }
+        ask(turn, &commands).map(drop)
+    }
+
     fn health(&self, turn: &mut ServerTurn<Connection>) -> Result<Health, Failure> {
         let answers = ask(turn, &[cmd("TIME"), cmd("INFO")])?;
         let (time, warnings) = (script::time(&answers[0])?, health::warnings(&answers[1])?);
@@ -115,7 +146,12 @@ impl Engine for RedisEngine {
     }
 }
 
-/// Asks commands that change nothing, all at once.
+/// A command about the log of an event's runs.
+fn of_log(verb: &str, prefix: &Prefix, event: &str) -> Cmd {
+    cmd(verb).arg(prefix.runs_key(event)).take()
+}
+
+/// Asks commands that may be asked twice, all at once.
 fn ask(turn: &mut ServerTurn<Connection>, commands: &[Cmd]) -> Result<Vec<Value>, Failure> {
     turn.connection.ask(commands, turn.attempt.until)?.into_iter().map(script::unless_refused).collect()
 }

@@ -2,7 +2,8 @@
 //!
 //! `PREFIXlease:{MUTEX}`, `PREFIXclaim:{MUTEX}:INSTANT`, `PREFIXpermit:{MUTEX}:PERIOD`, and `EVENT/INSTANT` or
 //! `EVENT/PERIOD` behind the colon for an event that is not called as its mutex is, with `%XX` for each byte that could be
-//! mistaken; and `PREFIXtoken`, which on a cluster is `PREFIXtoken:{MUTEX}`. What stands between the first braces decides
+//! mistaken; `PREFIXruns:{EVENT}`, a hash with the log of an event's runs; and `PREFIXtoken`, which on a cluster is
+//! `PREFIXtoken:{MUTEX}`. What stands between the first braces decides
 //! on a cluster's slot, so that all keys of a mutex lie on one
 //! (<https://redis.io/docs/latest/operate/oss_and_stack/reference/cluster-spec/#hash-tags>).
 
@@ -53,6 +54,11 @@ impl Prefix {
         let mutex = key.strip_prefix(&self.0)?.strip_prefix("lease:{")?.strip_suffix('}')?;
         let name = MutexName::lease(percent_decode_str(mutex).decode_utf8().ok()?).ok()?;
         (self.key(&name).to_string() == key).then_some(name)
+    }
+
+    /// The key of the log of an event's runs.
+    pub(super) fn runs_key(&self, event: &str) -> String {
+        format!("{}runs:{{{}}}", self.0, utf8_percent_encode(event, ENCODED))
     }
 
     /// The key of the last token of all.
@@ -116,6 +122,7 @@ mod tests {
         assert_eq!(prefix.token_key_of(&permit).to_string(), "soloist:token:{reports:generate}");
         assert_eq!(prefix.token_key_of(&claim).to_string(), "soloist:token:{reports:generate}");
         assert_eq!(prefix.token_key().to_string(), "soloist:token");
+        assert_eq!(prefix.runs_key("a {b}/c"), "soloist:runs:{a%20%7Bb%7D%2Fc}");
         assert_eq!(prefix.key(&MutexName::lease("100% ü}").unwrap()).to_string(), "soloist:lease:{100%25%20%C3%BC%7D}");
     }
 

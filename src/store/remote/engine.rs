@@ -11,6 +11,7 @@ use super::server_builder::Target;
 use super::server_url::ServerAddress;
 use crate::base::error::MutexError;
 use crate::lease::{holder::Holder, name::MutexName, owner::Owner, request::Lease, term::Term};
+use crate::observe::run_record::{RunRecord, log_change::LogChange};
 use crate::store::event_mutex::admission::{Admission, Admitted};
 use crate::store::event_mutex::warning::StoreWarning;
 use crate::time::{clock::Clock, clock::moment::Moment};
@@ -52,6 +53,12 @@ pub(crate) trait Engine: Send + Sync + Sized + 'static {
 
     /// The leases of all mutexes whose names begin with `prefix`, each of them once.
     fn leases(&self, turn: &mut ServerTurn<Self::Connection>, prefix: &str) -> Result<Vec<FoundEntry>, Failure>;
+
+    /// The records of these events in the log of runs, in no order.
+    fn runs(&self, turn: &mut ServerTurn<Self::Connection>, events: &[&str]) -> Result<Vec<RunRecord>, Failure>;
+
+    /// Changes the log of runs. A record that has no end undoes none that is there.
+    fn log_runs(&self, turn: &mut ServerTurn<Self::Connection>, changes: &[LogChange<'_>]) -> Result<(), Failure>;
 
     /// What the server tells of itself.
     fn health(&self, turn: &mut ServerTurn<Self::Connection>) -> Result<Health, Failure>;

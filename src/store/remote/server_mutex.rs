@@ -19,6 +19,7 @@ use crate::store::event_mutex::admission::{Admission, Admitted};
 use crate::store::event_mutex::batch::{Batch, LeaseReturn};
 use crate::store::event_mutex::description::{Description, Scope};
 use crate::store::event_mutex::held::{Held, Names};
+use crate::store::event_mutex::run_log::RunLog;
 use crate::store::event_mutex::{admit_in_steps, slot::answer_each};
 use crate::store::event_mutex::{broken_lease::Broken, slot::Slot, warning::StoreWarning};
 use crate::time::{clock::Clock, clock::moment::Moment};
@@ -139,7 +140,7 @@ impl<E: Engine> ServerMutex<E> {
         self.server().add_pending(from.iter().map(pending));
     }
 
-    fn ask<T: Send>(
+    pub(super) fn ask<T: Send>(
         &self,
         exchange: impl FnMut(&mut ServerTurn<E::Connection>) -> Result<T, Failure> + Send,
     ) -> Result<T, Failure> {
@@ -252,6 +253,10 @@ impl<E: Engine> EventMutex for ServerMutex<E> {
         warnings.extend(time.and_then(|time| difference_warning(asked, time, heard)));
         warnings.extend(ahead.and_then(StoreWarning::of_grants_ahead));
         Ok(warnings)
+    }
+
+    fn run_log(&self) -> Option<&dyn RunLog> {
+        Some(self)
     }
 }
 

@@ -10,11 +10,13 @@ use chrono::DateTime;
 
 use super::admission_plan::AdmissionPlan;
 use super::row_key::RowKey;
+use super::run_rows::{self, record};
 use super::session::{Session, told};
 use super::snapshot::Snapshot;
 use super::statements::{Statements, TableName, TextRow, list};
 use crate::base::error::MutexError;
 use crate::lease::name::MutexName;
+use crate::observe::run_record::{RunRecord, log_change::LogChange};
 use crate::store::event_mutex::admission::Admission;
 use crate::store::remote::engine::{
     Answers, Asked, Decision, Ending, Engine, FoundEntry, FoundHolder, Health, ReleaseRequest, Released, ServerTurn,
@@ -207,6 +209,16 @@ impl<S: Session> Engine for SqlEngine<S> {
     fn leases(&self, turn: &mut ServerTurn<S>, prefix: &str) -> Result<Vec<FoundEntry>, Failure> {
         let pattern = RowKey::pattern_of_leases(prefix);
         Ok(self.look_where(turn, &format!("name LIKE '{pattern}' ESCAPE '!'"))?.leases())
+    }
+
+    fn runs(&self, turn: &mut ServerTurn<S>, events: &[&str]) -> Result<Vec<RunRecord>, Failure> {
+        let keys: BTreeMap<Box<str>, &str> = events.iter().map(|event| (RowKey::of_event(event).0, *event)).collect();
+        let rows = patiently(turn, &self.statements.look_at_runs.with(&[("events", &list(keys.keys()))]))?;
+        Ok(rows.iter().filter_map(|row| record(keys.get(row.first()?.as_str())?, row)).collect())
+    }
+
+    fn log_runs(&self, turn: &mut ServerTurn<S>, changes: &[LogChange<'_>]) -> Result<(), Failure> {
+        patiently(turn, &run_rows::statements(&self.statements, changes)).map(drop)
     }
 
     fn health(&self, turn: &mut ServerTurn<S>) -> Result<Health, Failure> {

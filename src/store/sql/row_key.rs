@@ -27,7 +27,15 @@ pub(super) struct RowKey(pub(super) Box<str>);
 impl RowKey {
     pub(super) fn of(name: &MutexName) -> Self {
         let whole = name.to_string();
-        let plain = utf8_percent_encode(&whole, NOT_PLAIN).to_string();
+        Self::cut(utf8_percent_encode(&whole, NOT_PLAIN).to_string(), &whole)
+    }
+
+    /// The name of an event in the log of runs.
+    pub(super) fn of_event(event: &str) -> Self {
+        Self::cut(utf8_percent_encode(event, NOT_IN_A_PART).to_string(), event)
+    }
+
+    fn cut(plain: String, whole: &str) -> Self {
         if plain.len() <= LONGEST {
             return Self(plain.into());
         }
@@ -98,6 +106,15 @@ mod tests {
         }
         assert_eq!(RowKey::pattern_of_leases("50 %_!"), "lease/50!%20!%25!_!!%");
         assert_eq!(RowKey::pattern_of_leases(""), "lease/%");
+    }
+
+    #[test]
+    fn an_event_has_one_key() {
+        let key = |event: &str| RowKey::of_event(event).to_string();
+        assert_eq!(key("import all/%"), "import%20all%2F%25");
+        let longest = "x".repeat(500);
+        assert_eq!(key(&longest), longest);
+        assert_ne!(key(&"x".repeat(501)), key(&"x".repeat(502)));
     }
 
     #[test]

@@ -12,6 +12,12 @@ pub(crate) const DEFAULT_TIMEOUT: Duration = Duration::from_secs(4);
 /// The table's name in the files, and the default.
 pub(crate) const TABLE: &str = "soloist_mutexes";
 
+/// That of the log of runs, whose name is made of the other's.
+const RUNS: &str = "soloist_mutexes_runs";
+
+/// Stands for that while the other is being set.
+const RUNS_MARK: &str = "\u{2}";
+
 /// The name of a table, perhaps with that of its schema or database before it.
 pub(crate) struct TableName(Box<str>);
 
@@ -34,9 +40,14 @@ impl TableName {
         &self.0
     }
 
-    fn quoted(&self, quote: char) -> String {
-        let parts: Vec<String> = self.0.split('.').map(|part| format!("{quote}{part}{quote}")).collect();
-        parts.join(".")
+    /// This name in the place of the one in the files.
+    fn set_in(&self, text: &str, quote: char) -> String {
+        let quoted = |name: &str| {
+            let parts: Vec<String> = name.split('.').map(|part| format!("{quote}{part}{quote}")).collect();
+            parts.join(".")
+        };
+        let text = text.replace(RUNS, RUNS_MARK).replace(TABLE, &quoted(&self.0));
+        text.replace(RUNS_MARK, &quoted(&format!("{}_runs", self.0)))
     }
 
     /// The name of its schema, if there is one, and its own.
@@ -101,7 +112,7 @@ macro_rules! statements {
     };
 }
 
-statements!(look, shorten, admit, row, end, give_back, clean_up, health);
+statements!(look, shorten, admit, row, end, give_back, clean_up, health, look_at_runs, log_runs, run_row, drop_runs);
 
 /// What makes the table, with its comments.
 fn schema(dialect: &Dialect, table: &TableName) -> String {
@@ -112,8 +123,8 @@ fn schema(dialect: &Dialect, table: &TableName) -> String {
     let database = if database.is_empty() { "DATABASE()".to_owned() } else { format!("'{database}'") };
     // Where it is looked for, its database and its own name stand apart. The names of the indexes begin with its own.
     let sought = dialect.schema.replace(&format!("table_schema = DATABASE() AND table_name = '{TABLE}'"), "\u{1}");
-    let indexes = sought.replace(&format!("{TABLE}_"), "\0");
-    let named = indexes.replace(TABLE, &table.quoted(dialect.quote)).replace('\0', &format!("{name}_"));
+    let indexes = sought.replace(RUNS, RUNS_MARK).replace(&format!("{TABLE}_"), "\0");
+    let named = table.set_in(&indexes, dialect.quote).replace('\0', &format!("{name}_"));
     named.replace('\u{1}', &format!("table_schema = {database} AND table_name = '{name}'"))
 }
 
@@ -122,7 +133,7 @@ pub(super) struct Statement(String);
 
 impl Statement {
     fn new(text: &str, table: &TableName, quote: char) -> Self {
-        Self::one_line(&text.replace(TABLE, &table.quoted(quote)))
+        Self::one_line(&table.set_in(text, quote))
     }
 
     fn one_line(text: &str) -> Self {
@@ -177,6 +188,7 @@ mod tests {
             store: "",
             quote: '`',
             schema: "-- Why\nCREATE TABLE soloist_mutexes (KEY soloist_mutexes_token (token));\n\
+                     CREATE TABLE soloist_mutexes_runs;\n\
                      WHERE table_schema = DATABASE() AND table_name = 'soloist_mutexes';\n",
             texts: Texts {
                 look: "",
@@ -187,6 +199,10 @@ mod tests {
                 give_back: "",
                 clean_up: "",
                 health: "",
+                look_at_runs: "",
+                log_runs: "",
+                run_row: "",
+                drop_runs: "",
             },
             warnings: |_| Vec::new(),
             no_table: &[],
@@ -194,6 +210,7 @@ mod tests {
         let statements = Statements::new(&dialect, &TableName::new("app.mutexes").unwrap());
         let expected = [
             "CREATE TABLE `app`.`mutexes` (KEY mutexes_token (token));",
+            "CREATE TABLE `app`.`mutexes_runs`;",
             "WHERE table_schema = 'app' AND table_name = 'mutexes';",
         ];
         assert_eq!(statements.schema, format!("-- Why\n{}\n", expected.join("\n")));

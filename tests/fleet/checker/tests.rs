@@ -1,6 +1,7 @@
 //! Doctored histories: what is wrong in them is found, and what explains it is not taken for more than it is.
 
 mod answers;
+mod logged;
 mod occurrences;
 mod overlaps;
 mod queues;
@@ -49,6 +50,7 @@ impl Doctored {
             is_slow: false,
             lives: vec![life(1), life(2)],
             faults: Vec::new(),
+            log: None,
         })
     }
 

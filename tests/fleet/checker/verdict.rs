@@ -38,6 +38,9 @@ pub(crate) enum Count {
     StartedUnderAClaim,
     StartedTwice(Double),
     NotStarted(Why),
+    /// Runs in the log of the store; those that had to be there, where all are kept.
+    Logged,
+    LoggedForSure,
 }
 
 /// What explains that a run went on when another had begun.
@@ -99,7 +102,7 @@ impl Verdict {
 }
 
 impl Count {
-    pub(crate) const ALL: [Self; 25] = [
+    pub(crate) const ALL: [Self; 27] = [
         Self::Runs,
         Self::RunsUnderALease,
         Self::UndisturbedRuns,
@@ -125,6 +128,8 @@ impl Count {
         Self::NotStarted(Why::CutOff),
         Self::NotStarted(Why::Unanswered),
         Self::NotStarted(Why::Unasked),
+        Self::Logged,
+        Self::LoggedForSure,
     ];
 }
 
@@ -156,6 +161,8 @@ impl fmt::Display for Count {
             Self::NotStarted(Why::CutOff) => "not started: its worker was stopped or cut off there",
             Self::NotStarted(Why::Unanswered) => "not started: the store answered nobody",
             Self::NotStarted(Why::Unasked) => "not started: nobody was there to ask",
+            Self::Logged => "runs in the log of the store",
+            Self::LoggedForSure => "runs that had to be there, all of which are",
         })
     }
 }

@@ -27,3 +27,17 @@ SET @soloist_upgrade = IF(
 PREPARE soloist_upgrade FROM @soloist_upgrade;
 EXECUTE soloist_upgrade;
 DEALLOCATE PREPARE soloist_upgrade;
+-- The log of runs, for schedules that keep one: a row for each run. Texts are plain ASCII, with %XX for each other byte.
+CREATE TABLE IF NOT EXISTS soloist_mutexes_runs (
+    event VARCHAR(500) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
+    run VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin NOT NULL COMMENT 'the owner of its lease, if it had one',
+    occurrence DATETIME(6) NOT NULL COMMENT 'UTC, like all times here, and by the clock of the host',
+    host VARCHAR(768) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
+    pid BIGINT NOT NULL,
+    token BIGINT NULL COMMENT 'the fencing token',
+    started_at DATETIME(6) NOT NULL,
+    ended_at DATETIME(6) NULL COMMENT 'NULL: it is at work, or its process was killed',
+    result VARCHAR(32) CHARACTER SET ascii COLLATE ascii_bin NULL COMMENT 'succeeded, failed, timed_out, ...',
+    error TEXT CHARACTER SET ascii COLLATE ascii_bin NULL,
+    PRIMARY KEY (event, run)
+) ENGINE = InnoDB ROW_FORMAT = DYNAMIC;

@@ -27,3 +27,22 @@ DO $$ BEGIN
 END $$;
 CREATE INDEX IF NOT EXISTS soloist_mutexes_expires_at ON soloist_mutexes (expires_at);
 CREATE INDEX IF NOT EXISTS soloist_mutexes_token ON soloist_mutexes (token);
+-- The log of runs, for schedules that keep one: a row for each run. Texts are plain ASCII, with %XX for each other byte.
+CREATE TABLE IF NOT EXISTS soloist_mutexes_runs (
+    event text COLLATE "C" NOT NULL,
+    -- The owner of its lease, if it had one.
+    run text COLLATE "C" NOT NULL,
+    -- Times are by the clock of the host.
+    occurrence timestamptz NOT NULL,
+    host text NOT NULL,
+    pid bigint NOT NULL,
+    -- The fencing token.
+    token bigint,
+    started_at timestamptz NOT NULL,
+    -- NULL: it is at work, or its process was killed.
+    ended_at timestamptz,
+    -- succeeded, failed, timed_out, ...
+    result text,
+    error text,
+    PRIMARY KEY (event, run)
+);

@@ -1,0 +1,159 @@
+//! Cases of the log of runs, for stores that keep one.
+
+use chrono::{DateTime, TimeDelta, Utc};
+
+use super::naming::ODD;
+use crate::lease::{name::MutexName, owner::Owner, token::FencingToken};
+use crate::observe::run_record::{RunRecord, run_result::RunResult};
+use crate::store::contract::harness::Harness;
+use crate::store::contract::race::exactly;
+use crate::store::contract::subject::{CaseResult, Subject, answered, must, occurrence};
+use crate::store::event_mutex::{EventMutex, run_log::RunLog};
+
+const MANY: usize = 100;
+
+/// The log of a store, of which a case uses a few events.
+struct Log<'a>(&'a dyn RunLog);
+
+impl Log<'_> {
+    #[track_caller]
+    fn write(&self, records: &[RunRecord], keep: usize) {
+        answered("write", &records[0].event(), self.0.write(records, keep));
+    }
+
+    #[track_caller]
+    fn is(&self, event: &str, expected: &[&RunRecord], promise: &str) {
+        let found = answered("runs", &event, self.0.runs(event));
+        let same = found.iter().eq(expected.iter().copied());
+        must(same, promise, &event, format_args!("{found:?} came instead of {expected:?}"));
+    }
+}
+
+macro_rules! log_of {
+    ($subject:ident) => {
+        match $subject.mutex.run_log() {
+            Some(log) => Log(log),
+            None => return CaseResult::DoesNotApply("the store keeps no log of runs, and says so"),
+        }
+    };
+}
+
+/// When the run of this number started.
+fn start(number: usize) -> DateTime<Utc> {
+    occurrence(number) + TimeDelta::microseconds(123_456)
+}
+
+fn started(event: &str, number: usize) -> RunRecord {
+    RunRecord::started(event, Owner::unique(), occurrence(number), Some(FencingToken::new(7)), start(number))
+}
+
+fn ended(record: &RunRecord, result: RunResult, error: Option<&str>) -> RunRecord {
+    record.clone().ended(record.started_at() + TimeDelta::milliseconds(1_234), result, error)
+}
+
+pub(super) fn a_record_is_read_back_as_it_was_written<H: Harness>(subject: &Subject<H>) -> CaseResult {
+    let log = log_of!(subject);
+    let event = subject.name("odd").mutex().to_owned();
+    let unprotected =
+        RunRecord::started(&*event, Owner::unique(), occurrence(0), None, start(0)).on("web 1 é'\\%20", 17);
+    let mut records = vec![unprotected, started(&event, 1)];
+    let results = RunResult::ALL.into_iter().cycle();
+    for (number, (text, result)) in ODD.iter().zip(results).enumerate() {
+        records.push(ended(&started(&event, 2 + number).on(text, u32::MAX), result, Some(text)));
+    }
+    records.push(ended(&started(&event, 1_000), RunResult::Failed, Some(&"\u{1f600} ".repeat(300))));
+    records.push(ended(&started(&event, 1_001).on(&"é".repeat(300), 0), RunResult::Succeeded, None));
+    log.write(&records, 1_000);
+    log.is(&event, &Vec::from_iter(records.iter().rev()), "a record is read back as it was written, the newest first");
+    CaseResult::Passed
+}
+
+pub(super) fn an_end_takes_the_place_of_its_start_and_no_start_that_of_an_end<H: Harness>(
+    subject: &Subject<H>,
+) -> CaseResult {
+    let log = log_of!(subject);
+    let name = subject.name("once");
+    let event = name.mutex();
+    let start = started(event, 0);
+    let end = ended(&start, RunResult::Succeeded, None);
+    log.is(event, &[], "an event of which nothing was written has no runs");
+    log.write(std::slice::from_ref(&start), 5);
+    log.is(event, &[&start], "a start is on record");
+    log.write(std::slice::from_ref(&end), 5);
+    log.is(event, &[&end], "an end takes the place of its start");
+    log.write(&[start.clone(), end.clone()], 5);
+    log.is(event, &[&end], "what is written twice is there once");
+    log.write(&[start], 5);
+    log.is(event, &[&end], "a start that comes late undoes no end");
+    CaseResult::Passed
+}
+
+pub(super) fn the_newest_runs_stay_and_the_last_success<H: Harness>(subject: &Subject<H>) -> CaseResult {
+    let log = log_of!(subject);
+    let name = subject.name("many");
+    let event = name.mutex();
+    let runs: Vec<RunRecord> = (0..MANY)
+        .map(|number| {
+            let result = if number == 3 { RunResult::Succeeded } else { RunResult::Failed };
+            ended(&started(event, number), result, Some("it broke"))
+        })
+        .collect();
+    for runs in runs.chunks(9) {
+        log.write(runs, 5);
+    }
+    let newest: Vec<&RunRecord> = runs.iter().rev().take(4).chain([&runs[3]]).collect();
+    log.is(event, &newest, "the newest runs stay, and the last success");
+    log.write(&runs[..1], 5);
+    log.is(event, &newest, "a run that is older than those that stay is not kept");
+    log.write(&[started(event, MANY)], 1);
+    let left = answered("runs", &event, log.0.runs(event));
+    must(left.len() == 1, "no more runs stay than are to be kept", &event, left.len());
+    CaseResult::Passed
+}
+
+pub(super) fn the_log_of_one_event_has_nothing_to_do_with_anything_else<H: Harness>(
+    subject: &Subject<H>,
+) -> CaseResult {
+    let log = log_of!(subject);
+    let names: Vec<_> = ODD.iter().map(|odd| subject.name(odd)).collect();
+    let leases: Vec<_> = names.iter().step_by(2).map(|name| subject.create(name)).collect();
+    let records: Vec<RunRecord> = (0..).zip(&names).map(|(number, name)| started(name.mutex(), number)).collect();
+    log.write(&records, 1);
+    for (name, record) in names.iter().zip(&records) {
+        log.is(name.mutex(), &[record], "each event has runs of its own");
+    }
+    names.iter().skip(1).step_by(2).for_each(|name| subject.is_free(name, "a log takes no name"));
+    for lease in &leases {
+        subject.is_held_by(lease, "a log leaves leases alone");
+        subject.gives_back(lease);
+    }
+    CaseResult::Passed
+}
+
+pub(super) fn no_run_is_lost_and_none_too_many_stays_where_many_write_at_once<H: Harness>(
+    subject: &Subject<H>,
+) -> CaseResult {
+    const WRITERS: usize = 4;
+    const ROUNDS: usize = 10;
+    let log = log_of!(subject);
+    let all = subject.name("all");
+    let few = |round| subject.name(format_args!("few {round}"));
+    let stores: Vec<_> = (0..WRITERS).map(|_| subject.another_mutex()).collect();
+    let write = |writer: usize, round: usize| {
+        let log = Log(stores[writer].run_log().expect("the store keeps a log"));
+        for (event, keep) in [(all.clone(), WRITERS * ROUNDS), (few(round), 2)] {
+            let start = started(event.mutex(), round);
+            let end = ended(&start, RunResult::Succeeded, None);
+            [start, end].into_iter().for_each(|record| log.write(&[record], keep));
+        }
+    };
+    exactly(WRITERS, 0..ROUNDS, write, |()| {});
+    let records = |name: &MutexName| answered("runs", name, log.0.runs(name.mutex()));
+    let ended = records(&all).iter().filter(|record| record.end().is_some()).count();
+    must(ended == WRITERS * ROUNDS, "no end of a run is lost", &all, format_args!("{ended} are there"));
+    for name in (0..ROUNDS).map(few) {
+        let kept = records(&name).len();
+        must(kept == 2, "no more runs stay than are to be kept", &name, format_args!("{kept} are there"));
+    }
+    CaseResult::Passed
+}

@@ -1,0 +1,80 @@
+//! The log of an event's runs: a file of lines, each of which is sealed, behind a line that names the event.
+//!
+//! It is written anew as a whole, in place, under a lock of its own, so that no gate waits for it. Not all of it may have been
+//! written when a process is killed: a line whose seal is broken is left out.
+
+use std::collections::BTreeMap;
+
+use super::record_lock::RecordLock;
+use super::sealed_block::escaped;
+use crate::lease::owner::Owner;
+use crate::observe::run_record::RunRecord;
+use crate::observe::run_record::log_change::LogChange;
+use crate::store::file::{error::FileError, open_file::OpenFile};
+
+/// How every log begins. Another version of the format has another number here.
+const MAGIC: &str = "soloist-runs 1\n";
+
+/// No log is longer: a thousand runs with the longest errors.
+const LEN_MAX: u64 = 1 << 21;
+
+/// The log of one event, locked.
+pub(crate) struct RunsFile<'a> {
+    event: &'a str,
+    file: &'a OpenFile,
+    _lock: RecordLock<'a>,
+}
+
+impl<'a> RunsFile<'a> {
+    pub(crate) fn lock(event: &'a str, file: &'a OpenFile) -> Result<Self, FileError> {
+        Ok(Self { event, file, _lock: RecordLock::wait_for(file)? })
+    }
+
+    /// The records, in the order of their ids.
+    pub(crate) fn read(&self) -> Result<Vec<RunRecord>, FileError> {
+        let len = usize::try_from(self.file.len()?.min(LEN_MAX)).unwrap_or_default();
+        let mut buffer = vec![0; len];
+        let text = String::from_utf8_lossy(self.file.read_at(&mut buffer, 0)?);
+        let mut lines = text.split_inclusive('\n');
+        let first = lines.next().unwrap_or_default();
+        // After a power loss, there may be zeros in its place.
+        if !MAGIC.starts_with(first) && first.bytes().any(|byte| byte != 0) {
+            return Err(FileError::unusable(self.file.path(), "it is not a log of this version, and is left as it is"));
+        }
+        let mut records: BTreeMap<Owner, RunRecord> = BTreeMap::new();
+        for record in lines.filter_map(|line| self.record(line)) {
+            // Of what was written before, something may be left behind a torn line.
+            let on_record = records.entry(record.id()).or_insert_with(|| record.clone());
+            if record.end().is_some() {
+                *on_record = record;
+            }
+        }
+        Ok(records.into_values().collect())
+    }
+
+    /// Writes `new` records, and drops what is more than `keep`.
+    pub(crate) fn write(&self, new: &[&RunRecord], keep: usize) -> Result<(), FileError> {
+        let found = self.read()?;
+        let change = LogChange::new(self.event, &Vec::from_iter(&found), new, keep);
+        let line = |record: &RunRecord| sealed(&format!("{} {}", record.id(), record.to_line()));
+        let lines: String = change.applied_to(&found).map(line).collect();
+        let text = format!("{MAGIC}{}{lines}", sealed(&format!("event {}", escaped(self.event))));
+        self.file.write_at(text.as_bytes(), 0)?;
+        self.file.cut(text.len() as u64)
+    }
+
+    fn record(&self, line: &str) -> Option<RunRecord> {
+        let (id, line) = unsealed(line)?.split_once(' ')?;
+        RunRecord::of_line(self.event, id.parse().ok()?, line)
+    }
+}
+
+/// A line that begins with its checksum.
+fn sealed(line: &str) -> String {
+    format!("{:08x} {line}\n", crc32fast::hash(line.as_bytes()))
+}
+
+fn unsealed(line: &str) -> Option<&str> {
+    let (seal, line) = line.strip_suffix('\n')?.split_once(' ')?;
+    (seal == format!("{:08x}", crc32fast::hash(line.as_bytes()))).then_some(line)
+}

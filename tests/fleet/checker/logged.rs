@@ -1,0 +1,56 @@
+//! The log of runs in the store: no more than it keeps, nothing that did not happen, and no run left out of a worker that was
+//! not killed.
+
+use super::{Case, Count, Run, Verdict, beginning, told};
+use crate::history::{At, Logged};
+use crate::plan::ALL_RUNS;
+
+pub(super) fn the_log_tells_what_ran(case: &Case<'_>, verdict: &mut Verdict) {
+    let Some((kept, logged)) = &case.history.log else { return };
+    for event in &case.history.events {
+        let count = logged.iter().filter(|run| run.event == *event).count();
+        if count > *kept {
+            verdict.violation(format!("the log has {count} runs of {event}, and keeps {kept}"));
+        }
+    }
+    for run in logged {
+        verdict.count(Count::Logged);
+        let often = logged.iter().filter(|other| same(run, other)).count();
+        if often > case.runs.iter().filter(|other| is_of(run, other)).count() && !never_began(case, run) {
+            verdict.violation(format!("the log has a run {often} times that its worker did not tell of: {run:?}"));
+        }
+    }
+    if *kept < ALL_RUNS {
+        return;
+    }
+    for run in case.runs.iter().filter(|run| !run.life.was_killed()) {
+        if case.was_emptied(run.start, At::MAX) {
+            continue;
+        }
+        verdict.count(Count::LoggedForSure);
+        if !logged.iter().any(|logged| is_of(logged, run) && logged.has_ended) {
+            verdict.violation(format!("the log lacks the end of {}", told(run, beginning(case.history))));
+        }
+    }
+}
+
+fn same(one: &Logged, other: &Logged) -> bool {
+    let key = |run: &Logged| (run.event.clone(), run.occurrence.clone(), run.pid, run.token);
+    key(one) == key(other)
+}
+
+fn is_of(logged: &Logged, run: &Run<'_>) -> bool {
+    (&*logged.event, &*logged.occurrence, logged.pid, logged.token)
+        == (run.event, run.occurrence, run.life.pid, run.token)
+}
+
+/// Whether its worker was killed before the task could write a word, or says that the task was never begun.
+fn never_began(case: &Case<'_>, run: &Logged) -> bool {
+    let was_killed = case.history.lives.iter().any(|life| life.pid == run.pid && life.was_killed());
+    let of_this =
+        |event: &str, occurrence: &str, pid| (event, occurrence, pid) == (&*run.event, &*run.occurrence, run.pid);
+    let never_begun = |skip: &super::Skip<'_>| {
+        skip.reason == super::NOT_STARTED && of_this(skip.event, skip.occurrence, skip.life.pid)
+    };
+    was_killed || case.skips.iter().any(never_begun)
+}
