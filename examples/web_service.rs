@@ -37,9 +37,12 @@ async fn main() -> Result<(), Box<dyn Error>> {
 
     // Before the first tick, at which the schedule looks for it.
     let metrics = PrometheusBuilder::new().install_recorder()?;
-    let mut schedule = Schedule::new(soloist::connect(&store)?).observe(Metrics::new());
+    let mut schedule = Schedule::new(soloist::connect(&store)?).with_run_log(20)?.observe(Metrics::new());
+    // How long a server that was killed keeps the others from an event.
+    let killed_blocks = Duration::from_secs(10);
+    let remind = Event::spawn("carts:remind", remind).every_ten_seconds().on_one_server().without_overlapping();
     schedule
-        .add(Event::spawn("carts:remind", remind).every_ten_seconds().on_one_server().without_overlapping())?
+        .add(remind.lease_term(killed_blocks).grace(Duration::from_secs(2)))?
         .add(Event::spawn("prices:import", import).every_second().on_one_server().in_background())?;
     let operator = schedule.operator().within(Duration::from_secs(1));
     let app = App { operator, schedule: schedule.clone(), metrics };

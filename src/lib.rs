@@ -151,10 +151,11 @@ pub use observe::run_record::run_result::RunResult;
 pub use observe::run_record::{RunEnd, RunRecord};
 pub use observe::skip_reason::SkipReason;
 pub use observe::tell::observers::Observer;
-pub use schedule::pause::PauseError;
+pub use schedule::pause::pause_error::PauseError;
+pub use schedule::registry::Schedule;
 pub use schedule::registry::logged_run::{LoggedRun, RunState, RunsError};
 pub use schedule::registry::status::{EventStatus, LastRun, LastSkip, RunningNow, Status};
-pub use schedule::registry::{Schedule, UnknownEvent};
+pub use schedule::registry::unknown_event::UnknownEvent;
 pub use schedule::report::{Entry, Report, Verdict};
 #[cfg(feature = "tokio")]
 #[cfg_attr(docsrs, doc(cfg(feature = "tokio")))]

@@ -238,6 +238,32 @@ pub enum AddErrorKind {
          the store is back, so leave out one of the two"
     )]
     CatchUpUnprotected,
+    /// It is to be paused after too few or too many failures.
+    #[error("`pause_on_failure({0})` is none of 1 to 999")]
+    FailureLimit(usize),
+    /// It is to be paused when it fails, and runs even when it is paused.
+    #[error(
+        "it has a `pause_on_failure(..)` and an `even_when_paused()`, so that it would run on: leave out one of the two"
+    )]
+    FailuresEvenWhenPaused,
+    /// It is to be paused when it fails, and the schedule can't be paused.
+    #[error(
+        "it has a `pause_on_failure(..)`, and the schedule has no name that it is paused under: call \
+         `schedule.pausable_as(..)` before `add`"
+    )]
+    FailuresNotPausable,
+    /// It is to be paused after more failures than the schedule keeps runs.
+    #[error(
+        "it has a `pause_on_failure({limit})`, and {}: call `schedule.with_run_log(..)` with more than {limit} before `add`",
+        match keep { 0 => "the schedule keeps no log of runs".to_owned(), _ => format!("the log of the schedule keeps {keep} runs") }
+    )]
+    #[non_exhaustive]
+    FailuresNotLogged {
+        /// After how many failures it is to be paused.
+        limit: usize,
+        /// How many runs of an event the schedule keeps.
+        keep: usize,
+    },
     /// It says what becomes of an overlap, and has no lease that prevents one.
     #[error("it has an `on_overlap(..)`, but no lease: add `without_overlapping()`")]
     OverlapWithoutLease,

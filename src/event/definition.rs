@@ -12,6 +12,7 @@ use super::filter::{Environments, Filter, windows_of};
 use super::protection::protection_request::ProtectionRequest;
 use super::protection::{LeaseTerms, Protection, claim_window};
 use crate::lease::{name::MutexName, term::Term};
+use crate::observe::run_record::MOST_KEPT;
 use crate::observe::{outcome::RunOutcome, outcome::hook_failure::Hook};
 use crate::store::handle::Store;
 use crate::task::command::LONGEST_GRACE;
@@ -66,6 +67,7 @@ pub struct Event {
     pub(super) mutex: Option<Store>,
     background: bool,
     even_when_paused: bool,
+    failure_limit: Option<usize>,
     /// The first error of its definition.
     wrong: Option<AddErrorKind>,
 }
@@ -202,6 +204,7 @@ impl Event {
             mutex: None,
             background: false,
             even_when_paused: false,
+            failure_limit: None,
             wrong: None,
         }
     }
@@ -357,6 +360,37 @@ impl Event {
         self
     }
 
+    /// Pauses the event when its last `times` runs have all failed, wherever in the fleet they ran: from 1 to 999. A run that was
+    /// cancelled does not count, and one that succeeded begins the count anew.
+    ///
+    /// The pause is one of [this event](crate::Schedule::pause_event), for ten years, with the reason `failed 3 times in a row`:
+    /// everybody who asks is told so, and [`resume_event`](crate::Schedule::resume_event) ends it. After that, the next failure
+    /// pauses it again, until a run has succeeded. The [log of runs](crate::Schedule::with_run_log) tells what failed, and it is
+    /// asked after a failure only, by the thread that writes it. So a run may start before the pause begins; while the store is
+    /// out, more than one.
+    ///
+    /// `add` refuses it in a schedule that is not [pausable](crate::Schedule::pausable_as), or whose log keeps `times` runs or
+    /// fewer: runs that are at work or were cancelled take places there, too, so keep some more.
+    ///
+    /// ```
+    /// use chrono::{TimeDelta, Utc};
+    /// use soloist::{Event, Schedule};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let mut schedule = Schedule::in_process().pausable_as("shop")?.with_run_log(20)?;
+    /// schedule.add(Event::call("import", |_| Err("the supplier is out".into())).every_minute().pause_on_failure(2))?;
+    /// for minute in 0..2 {
+    ///     assert!(schedule.run_due(Utc::now() + TimeDelta::minutes(minute)).is_failure());
+    /// }
+    /// let pause = schedule.paused_event("import")?.expect("it failed twice");
+    /// assert!(pause.to_string().ends_with("failed 2 times in a row"), "{pause}");
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn pause_on_failure(self, times: usize) -> Self {
+        self.say("pause_on_failure", times, |event| &mut event.failure_limit)
+    }
+
     /// Applies a function from event to event: for settings that several events share.
     ///
     /// ```
@@ -461,6 +495,14 @@ impl Event {
         {
             return Err(refuse(AddErrorKind::Timeout(limit)));
         }
+        if let Some(limit) = self.failure_limit {
+            if !(1..MOST_KEPT).contains(&limit) {
+                return Err(refuse(AddErrorKind::FailureLimit(limit)));
+            }
+            if self.even_when_paused {
+                return Err(refuse(AddErrorKind::FailuresEvenWhenPaused));
+            }
+        }
         let environments = self.environments.as_ref();
         let runs_here = environments.map_or(Ok(true), |them| them.include(environment)).map_err(refuse)?;
         if !runs_here {
@@ -490,6 +532,7 @@ impl Event {
             mutex: self.mutex,
             background: self.background,
             even_when_paused: self.even_when_paused,
+            failure_limit: self.failure_limit,
         })
     }
 }
@@ -521,6 +564,7 @@ impl fmt::Debug for Event {
             .field("protections", &self.protections)
             .field("background", &self.background)
             .field("even_when_paused", &self.even_when_paused)
+            .field("failure_limit", &self.failure_limit)
             .field("wrong", &self.wrong)
             .finish_non_exhaustive()
     }
@@ -556,6 +600,8 @@ pub struct Definition {
     pub(crate) mutex: Option<Store>,
     pub(crate) background: bool,
     pub(crate) even_when_paused: bool,
+    /// After how many failures in a row it is paused.
+    pub(crate) failure_limit: Option<usize>,
 }
 
 impl Definition {
@@ -589,6 +635,7 @@ impl Definition {
         words.extend(catch_up.map(|catch_up| format!("catch_up {}", HumanDuration(catch_up.window))));
         words.extend(self.timeout.map(|limit| format!("timeout {}", HumanDuration(limit))));
         words.extend(self.even_when_paused.then(|| "even_when_paused".to_owned()));
+        words.extend(self.failure_limit.map(|limit| format!("pause_on_failure {limit}")));
         words
     }
 

@@ -98,12 +98,14 @@ impl Observer for Metrics {
             Step::Begins { events } => self.begin(events),
             Step::LoopAlive => gauge!("soloist_loop_heartbeat_timestamp_seconds").set(timestamp(notice.at())),
             // Nothing is counted of these.
-            Step::Due { missed: false, .. } | Step::Released(_) => {}
+            Step::Due { missed: false, .. } | Step::Released(_) | Step::Admitted { gate: Duration::ZERO, .. } => {}
             step => {
                 let handles = self.handles.read().unwrap_or_else(PoisonError::into_inner);
                 let Some(handles) = &*handles else { return };
                 handles.count(step);
-                if let Some(event) = notice.event().and_then(|event| handles.events.get(event)) {
+                // The duration of the gate is of all events.
+                let event = notice.event().filter(|_| !matches!(step, Step::Admitted { .. }));
+                if let Some(event) = event.and_then(|event| handles.events.get(event)) {
                     event.count(step, notice);
                 }
             }

@@ -16,6 +16,9 @@ pub(crate) mod run_result;
 
 use run_result::RunResult;
 
+/// How many runs of an event a schedule keeps at most.
+pub(crate) const MOST_KEPT: usize = 1_000;
+
 /// How much is kept of an error, and of the name of a host, in characters.
 const ERROR_MAX: usize = 200;
 const HOST_MAX: usize = 64;

@@ -1,21 +1,19 @@
 //! Pausing and resuming a schedule, or one of its events: a mark in the store that every server sees.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 
-use super::registry::{Schedule, UnknownEvent};
-use super::tick_context::pause_check::find_pause;
-use crate::base::error::{MutexError, debug_as_display};
-use crate::lease::name::{InvalidName, MutexName};
-use crate::lease::{request::LeaseRequest, term::Term};
-use crate::observe::notice::{About, Step};
-use crate::observe::paused::{AN_EVENT_PAUSED, EVENT_PAUSED, PAUSED, Pause};
-use crate::store::event_mutex::held::{Held, Names};
-use crate::store::event_mutex::{EventMutex, extend_one};
-use crate::store::handle::Store;
-use crate::time::clock::shown::Rfc3339;
+pub(crate) mod on_failure;
+pub(crate) mod pause_error;
+pub(crate) mod pauser;
+
+use pause_error::PauseError;
+use pauser::Pauser;
+
+use super::registry::Schedule;
+use crate::lease::name::MutexName;
+use crate::observe::paused::{EVENT_PAUSED, PAUSED, Pause};
 
 impl Schedule {
     /// The same schedule, which can be [paused](Self::pause) under `name`: together with every schedule that is pausable
@@ -65,7 +63,8 @@ impl Schedule {
     ///
     /// If it is paused already, the pause gets this end instead, later or earlier than before; the last call wins, and
     /// there is no moment between the two pauses. Who paused it, and why, stays as the first call said. (Where a store can't
-    /// [extend](EventMutex::extend), or does not say who [holds](EventMutex::held) it, the one is ended before the other begins.)
+    /// [extend](crate::EventMutex::extend), or does not say who [holds](crate::EventMutex::held) it, the one is ended before the
+    /// other begins.)
     ///
     /// What is at work goes on. A tick that began before may go on to start events that have filters, no protection or a
     /// store of their own, for a minute at most: so whoever pauses for a migration waits for that minute, and for what runs.
@@ -94,17 +93,17 @@ impl Schedule {
     /// # }
     /// ```
     pub fn pause(&self, until: DateTime<Utc>, why: &str) -> Result<(), PauseError> {
-        self.begin_pause(self.pause_mark()?, until, why)
+        self.pauser(self.pause_mark()?).begin(until, why)
     }
 
     /// Ends the pause, whoever began it. `false`: it was not paused.
     ///
     /// # Errors
     ///
-    /// The schedule is not [pausable](Self::pausable_as), its store can't [break](EventMutex::break_lease) a mark, or did
+    /// The schedule is not [pausable](Self::pausable_as), its store can't [break](crate::EventMutex::break_lease) a mark, or did
     /// not answer.
     pub fn resume(&self) -> Result<bool, PauseError> {
-        self.end_pause(self.pause_mark()?)
+        self.pauser(self.pause_mark()?).end()
     }
 
     /// The present pause, for a page about the service's health. `None`: it is not paused.
@@ -113,7 +112,7 @@ impl Schedule {
     ///
     /// The schedule is not [pausable](Self::pausable_as), or its store did not answer.
     pub fn paused(&self) -> Result<Option<Pause>, PauseError> {
-        find_pause(&*self.mutex.mutex, self.pause_mark()?).map_err(PauseError::Store)
+        self.pauser(self.pause_mark()?).find()
     }
 
     /// Starts no due occurrence of one event before `until`, for the reason `why`: wherever a schedule is
@@ -149,9 +148,7 @@ impl Schedule {
     /// # }
     /// ```
     pub fn pause_event(&self, event: &str, until: DateTime<Utc>, why: &str) -> Result<(), PauseError> {
-        let mark = self.event_pause_mark(event)?;
-        self.begin_pause(&mark, until, why)?;
-        self.announce(&mark, until)
+        self.pauser(self.event_pause_mark(event)?).begin(until, why)
     }
 
     /// Ends the pause of one event, whoever began it. `false`: it was not paused by itself.
@@ -160,7 +157,7 @@ impl Schedule {
     ///
     /// Those of [`resume`](Self::resume); the schedule has events, and none of this name.
     pub fn resume_event(&self, event: &str) -> Result<bool, PauseError> {
-        self.end_pause(&self.event_pause_mark(event)?)
+        self.pauser(self.event_pause_mark(event)?).end()
     }
 
     /// The present pause of one event. `None`: it is not paused by itself; its schedule may be.
@@ -169,11 +166,11 @@ impl Schedule {
     ///
     /// Those of [`paused`](Self::paused); the schedule has events, and none of this name.
     pub fn paused_event(&self, event: &str) -> Result<Option<Pause>, PauseError> {
-        find_pause(&*self.mutex.mutex, &self.event_pause_mark(event)?).map_err(PauseError::Store)
+        self.pauser(self.event_pause_mark(event)?).find()
     }
 
-    fn pause_mark(&self) -> Result<&MutexName, PauseError> {
-        self.pause_mark.as_ref().ok_or(PauseError::NotPausable)
+    fn pause_mark(&self) -> Result<MutexName, PauseError> {
+        self.pause_mark.clone().ok_or(PauseError::NotPausable)
     }
 
     fn event_pause_mark(&self, event: &str) -> Result<MutexName, PauseError> {
@@ -185,207 +182,7 @@ impl Schedule {
         Ok(mark.mark(event, EVENT_PAUSED))
     }
 
-    /// Says that an event is paused, at least as long as it is: whoever has no gate looks for that first. What was announced for
-    /// another event is not shortened.
-    fn announce(&self, paused: &MutexName, until: DateTime<Utc>) -> Result<(), PauseError> {
-        let announcement = paused.mark(paused.mutex(), AN_EVENT_PAUSED);
-        // Both on the store's clock.
-        let end = |mark| find_pause(&*self.mutex.mutex, mark).map(|pause| Some(pause?.holder()?.until()));
-        let paused_until = end(paused).map_err(PauseError::Store)?;
-        for _ in 0..ATTEMPTS {
-            let announced = end(&announcement).map_err(PauseError::Store)?;
-            if announced.is_some() && paused_until <= announced {
-                break;
-            }
-            let term = term_until(until, self.clock.now())?.get() + AFTER_ITS_END;
-            self.put_mark(&announcement, Term::new(term).unwrap_or(Term::MAX), None).map_err(PauseError::Store)?;
-            if paused_until.is_none() {
-                break; // It has ended, or the store does not say when it will.
-            }
-        }
-        Ok(())
-    }
-
-    fn begin_pause(&self, mark: &MutexName, until: DateTime<Utc>, why: &str) -> Result<(), PauseError> {
-        let why = Some(why).filter(|why| !why.is_empty());
-        // What people can read as a name they can read as a reason.
-        let is_line = |why: &str| MutexName::readable(why).is_ok() && why.chars().count() <= LONGEST_REASON;
-        if !why.is_none_or(is_line) {
-            return Err(PauseError::Reason);
-        }
-        self.put_mark(mark, term_until(until, self.clock.now())?, why).map_err(PauseError::Store)?;
-        let paused = Step::Paused { schedule: mark.mutex(), until, why, scope: &self.mutex.scope };
-        self.observers.tell(paused_by(mark), &paused);
-        Ok(())
-    }
-
-    fn end_pause(&self, mark: &MutexName) -> Result<bool, PauseError> {
-        let was_paused = self.mutex.mutex.break_lease(mark).map_err(PauseError::Store)?.is_freed();
-        if was_paused {
-            self.observers.tell(paused_by(mark), &Step::Resumed { schedule: mark.mutex() });
-        }
-        Ok(was_paused)
-    }
-
-    fn put_mark(&self, mark: &MutexName, term: Term, why: Option<&str>) -> Result<(), MutexError> {
-        if self.create_mark(mark, term, why)? {
-            return Ok(());
-        }
-        match self.move_end(mark, term)? {
-            Some(true) => return Ok(()),
-            // The pause has ended in between.
-            Some(false) => {}
-            None => {
-                let _ = self.mutex.mutex.break_lease(mark)?;
-            }
-        }
-        // The mark was free a moment ago. If it is taken again, another call came later than this one, and wins.
-        self.create_mark(mark, term, why).map(|_| ())
-    }
-
-    fn create_mark(&self, mark: &MutexName, term: Term, why: Option<&str>) -> Result<bool, MutexError> {
-        let request = LeaseRequest::new(mark.clone(), term, &self.clock);
-        let request = match why {
-            Some(why) => request.because(why),
-            None => request,
-        };
-        self.mutex.mutex.create(&request).map(|lease| lease.is_some())
-    }
-
-    /// Moves the end of the present pause to one `term` from now, without a gap. `None`: the store can't.
-    fn move_end(&self, mark: &MutexName, term: Term) -> Result<Option<bool>, MutexError> {
-        let Store { mutex, can_extend, .. } = &self.mutex;
-        if !can_extend {
-            return Ok(None);
-        }
-        let held = match mutex.held(Names::Exactly(mark)) {
-            Err(error) if error.is_unsupported() => return Ok(None),
-            held => held?.pop(),
-        };
-        let Some(holder) = held.and_then(Held::into_holder) else { return Ok(None) };
-        let lease = holder.as_lease(mark.clone(), term, self.clock.moment());
-        extend_one(&**mutex, &lease, term).map(Some)
-    }
-}
-
-/// How long a reason may be.
-const LONGEST_REASON: usize = 200;
-
-/// How often it is announced that an event is paused, where others do so at the same moment.
-const ATTEMPTS: usize = 5;
-
-/// How much longer that is announced than it lasts.
-const AFTER_ITS_END: Duration = Duration::from_secs(60);
-
-/// Why a schedule, or an event, was not paused or resumed, or why that is not known.
-///
-/// ```
-/// use chrono::DateTime;
-/// use soloist::{PauseError, Schedule};
-///
-/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// let error = Schedule::in_process().resume().unwrap_err();
-/// assert!(matches!(error, PauseError::NotPausable));
-/// let error = Schedule::in_process().pausable_as("shop")?.pause(DateTime::UNIX_EPOCH, "").unwrap_err();
-/// assert!(error.to_string().starts_with("a pause until 1970-01-01T00:00:00Z would be over already"));
-/// # Ok(())
-/// # }
-/// ```
-#[derive(Clone, thiserror::Error)]
-#[non_exhaustive]
-pub enum PauseError {
-    /// Nothing can be paused under this name.
-    #[error("nothing can be paused under this name: {0}")]
-    Name(InvalidName),
-    /// The schedule has no event of this name.
-    #[error(transparent)]
-    UnknownEvent(UnknownEvent),
-    /// The event runs whatever is paused.
-    #[error("the event can't be paused, because it says `even_when_paused()`")]
-    EvenWhenPaused,
-    /// The reason is no line that people can read.
-    #[error(
-        "the reason for a pause is one line of at most {LONGEST_REASON} characters, all of which can be seen, without a space \
-         around it"
-    )]
-    Reason,
-    /// The schedule has no name that it is paused under.
-    #[error("this schedule can't be paused: say under which name it can, with `Schedule::pausable_as(..)`")]
-    NotPausable,
-    /// The end of the pause is not in the future.
-    #[error("a pause until {} would be over already, since it is {}; `Schedule::resume()` ends one", Rfc3339(*until), Rfc3339(*now))]
-    #[non_exhaustive]
-    Over {
-        /// When it was to end.
-        until: DateTime<Utc>,
-        /// What the clock of the schedule showed.
-        now: DateTime<Utc>,
-    },
-    /// The end of the pause is more than ten years away.
-    #[error("a pause until {} is longer than ten years: let it end sooner, and pause again before that", Rfc3339(*until))]
-    #[non_exhaustive]
-    TooLong {
-        /// When it was to end.
-        until: DateTime<Utc>,
-    },
-    /// The store gave no answer, or has no way of doing this.
-    #[error(transparent)]
-    Store(MutexError),
-}
-
-impl PauseError {
-    /// Whether the store gave no answer. Asking again later may help.
-    pub fn is_unavailable(&self) -> bool {
-        matches!(self, Self::Store(error) if error.is_unavailable())
-    }
-}
-
-debug_as_display!(PauseError);
-
-/// The event that is paused by this mark, if it is not the schedule.
-fn paused_by(mark: &MutexName) -> About<'_> {
-    let event = mark.event().filter(|_| mark.marked() == Some(EVENT_PAUSED));
-    About { event, ..About::default() }
-}
-
-/// The term of a pause from `now` to `until`, rounded up to a millisecond so that it never ends early.
-fn term_until(until: DateTime<Utc>, now: DateTime<Utc>) -> Result<Term, PauseError> {
-    let rest = (until - now).to_std().ok().filter(|rest| !rest.is_zero()).ok_or(PauseError::Over { until, now })?;
-    let millis = u64::try_from(rest.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX);
-    Term::new(Duration::from_millis(millis)).map_err(|_| PauseError::TooLong { until })
-}
-
-#[cfg(test)]
-mod tests {
-    use chrono::TimeDelta;
-
-    use super::*;
-
-    #[test]
-    fn a_pause_lasts_to_its_end_and_less_than_a_millisecond_longer() {
-        let now = DateTime::UNIX_EPOCH;
-        let term = |rest| term_until(now + rest, now).unwrap().get();
-        assert_eq!(term(TimeDelta::nanoseconds(1)), Duration::from_millis(1));
-        assert_eq!(term(TimeDelta::nanoseconds(1_000_001)), Duration::from_millis(2));
-        assert_eq!(term(TimeDelta::days(3650)), Term::MAX.get());
-    }
-
-    #[test]
-    fn an_end_that_is_past_or_too_far_away_is_refused_and_the_error_says_what_to_do() {
-        let now = DateTime::UNIX_EPOCH;
-        let error = |until: DateTime<Utc>| term_until(until, now).unwrap_err().to_string();
-        assert_eq!(
-            error(now),
-            "a pause until 1970-01-01T00:00:00Z would be over already, since it is 1970-01-01T00:00:00Z; \
-             `Schedule::resume()` ends one"
-        );
-        assert!(error(now - TimeDelta::nanoseconds(1)).contains("would be over already"));
-        assert_eq!(
-            error(now + TimeDelta::days(3650) + TimeDelta::milliseconds(1)),
-            "a pause until 1979-12-30T00:00:00.001Z is longer than ten years: let it end sooner, and pause again before that"
-        );
-        for until in [DateTime::<Utc>::MIN_UTC, DateTime::<Utc>::MAX_UTC] {
-            assert!(term_until(until, now).is_err());
-        }
+    fn pauser(&self, mark: MutexName) -> Pauser {
+        Pauser { store: self.mutex.clone(), clock: self.clock.clone(), observers: self.observers.clone(), mark }
     }
 }

@@ -15,18 +15,21 @@ pub(crate) mod event_history;
 pub(crate) mod logged_run;
 pub(crate) mod run_logger;
 pub(crate) mod status;
+pub(crate) mod unknown_event;
 
 use event_history::EventHistory;
 use run_logger::{RunLogger, no_log};
+use unknown_event::UnknownEvent;
 
 use super::execute::run_planned;
+use super::pause::on_failure::PauseOnFailure;
 use super::planned_run::PlannedRun;
 use super::report::{Entry, Report};
 use super::shutdown::Shutdown;
 use super::tick_context::outages::{Outages, StoresOut};
 use super::tick_context::pause_check::PauseCheck;
 use super::tick_context::{FirstPoll, StartedBy, TickContext};
-use crate::base::error::{MutexError, debug_as_display};
+use crate::base::error::MutexError;
 use crate::base::escape::Quoted;
 use crate::event::add_error::{AddError, AddErrorKind};
 use crate::event::definition::{Definition, Event};
@@ -35,6 +38,7 @@ use crate::hold::keeper::Keepers;
 use crate::lease::{name::MutexName, store_id::StoreId, term::Term};
 use crate::observe::notice::incident::Incident;
 use crate::observe::paused::{AN_EVENT_PAUSED, EVENT_PAUSED};
+use crate::observe::run_record::MOST_KEPT;
 use crate::observe::tell::log;
 use crate::observe::tell::observers::{Observer, Observers};
 use crate::store::{event_mutex::EventMutex, event_mutex::description::Scope};
@@ -272,7 +276,7 @@ impl Schedule {
     /// ```
     pub fn with_run_log(self, keep: usize) -> Result<Self, MutexError> {
         self.mutex.mutex.run_log().ok_or_else(no_log)?;
-        let logger = RunLogger::new(&self.mutex, keep.clamp(1, 1_000));
+        let logger = RunLogger::new(&self.mutex, keep.clamp(1, MOST_KEPT));
         Ok(Self { run_logger: Some(Arc::clone(&logger)), ..self.observe(logger) })
     }
 
@@ -323,6 +327,15 @@ impl Schedule {
         }
         if event.protection.queue.is_some() && !can_extend {
             return Err(AddError::new(&event.name, AddErrorKind::CannotQueue));
+        }
+        if let Some(limit) = event.failure_limit {
+            let refuse = |kind| Err(AddError::new(&event.name, kind));
+            let keep = self.run_logger.as_ref().map_or(0, |logger| logger.keep());
+            match () {
+                () if self.pause_mark.is_none() => return refuse(AddErrorKind::FailuresNotPausable),
+                () if keep <= limit => return refuse(AddErrorKind::FailuresNotLogged { limit, keep }),
+                () => {}
+            }
         }
         if event.protection.claim.is_some() && *scope == Scope::Process {
             log(&Incident::StoreTooNear { event: &event.name, scope });
@@ -489,9 +502,15 @@ impl Schedule {
             shutdown: self.shutdown.as_ref(),
             pause: pause_mark.map(|mark| PauseCheck::new(&self.mutex, mark.clone())),
             event_pauses: pause_mark.map(|mark| PauseCheck::new(&self.mutex, mark.mark(mark.mutex(), AN_EVENT_PAUSED))),
+            on_failure: self.pause_on_failure(),
             logs_failures: self.drops_reports,
             first_poll: FirstPoll::of_this_thread(),
         }
+    }
+
+    fn pause_on_failure(&self) -> Option<PauseOnFailure<'_>> {
+        let (logger, mark) = (self.run_logger.as_ref()?, self.pause_mark.as_ref()?);
+        Some(PauseOnFailure { logger, store: &self.mutex, clock: &self.clock, observers: &self.observers, mark })
     }
 
     pub(crate) fn planned_run<'a>(&'a self, event: usize, tick: Tick, context: &'a TickContext<'a>) -> PlannedRun<'a> {
@@ -522,19 +541,3 @@ impl fmt::Debug for Schedule {
             .finish_non_exhaustive()
     }
 }
-
-/// The schedule has no event of this name.
-///
-/// ```
-/// use soloist::Schedule;
-///
-/// let error = Schedule::in_process().run("reports", chrono::Utc::now()).unwrap_err();
-/// assert_eq!(error.to_string(), "there is no event `reports` in the schedule");
-/// ```
-#[derive(Clone, PartialEq, Eq, thiserror::Error)]
-#[error("there is no event {name} in the schedule")]
-pub struct UnknownEvent {
-    name: Quoted,
-}
-
-debug_as_display!(UnknownEvent);

@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use super::pause::on_failure::PauseOnFailure;
 use super::shutdown::Shutdown;
 use crate::hold::keeper::Keepers;
 use crate::observe::tell::observers::Observers;
@@ -28,6 +29,8 @@ pub(crate) struct TickContext<'a> {
     pub(crate) pause: Option<PauseCheck<'a>>,
     /// Whether any of its events is paused alone, so that others than that need not look for it.
     pub(crate) event_pauses: Option<PauseCheck<'a>>,
+    /// What pauses an event that keeps failing, if the schedule is pausable and keeps a log of runs.
+    pub(crate) on_failure: Option<PauseOnFailure<'a>>,
     /// Whether each failure is written to standard error, because nobody gets the report.
     pub(crate) logs_failures: bool,
     pub(crate) first_poll: FirstPoll,

@@ -99,8 +99,9 @@ const LOG: &str = "the log of runs";
 /// processes that left the group. The [holder](EventMutex::held) and the report say so as well, and
 /// [`break_lease`](EventMutex::break_lease) answers [`FreedWhileRunning`](crate::Broken::FreedWhileRunning).
 ///
-/// The files are small and stay: one record and one life file for each name that was ever asked for, and an index for
-/// each name that ever had more than 64 claims at once. Do not delete or replace them while a process uses the directory:
+/// The files are small and stay: one record and one life file for each name that was ever asked for, an index for each name
+/// that ever had more than 64 claims at once, and for each event with a [log of runs](crate::Schedule::with_run_log) a file that
+/// ends in `.runs`, which may be deleted at any time. Do not delete or replace the others while a process uses the directory:
 /// the holder of a deleted file no longer excludes anybody, and gets an error when a lease that is older than a second is
 /// extended or given back.
 ///

@@ -52,8 +52,12 @@ use connection::Connection;
 /// released_token = token, expires_at = UTC_TIMESTAMP(6) WHERE name = 'lease/reports'`. Its holder is told at its next
 /// renewal.
 ///
-/// Its user needs `SELECT, INSERT, UPDATE, DELETE` on the table, and nothing else; for `create_table` also `CREATE` and
+/// Its user needs `SELECT, INSERT, UPDATE, DELETE` on the table, and the same on the second one for a
+/// [log of runs](crate::Schedule::with_run_log); and nothing else; for `create_table` also `CREATE` and
 /// `INDEX`, and `ALTER` where a table lacks columns.
+///
+/// The second table has the [log of runs](crate::Schedule::with_run_log): a row for each run that is kept. It is called like the
+/// first one, and `_runs`. No gate reads it.
 ///
 /// # What it costs
 ///

@@ -53,8 +53,12 @@ use connection::Connection;
 /// released_token = token, expires_at = now() WHERE name = 'lease/reports'`. Its holder is told at its next
 /// renewal.
 ///
-/// Its user needs `SELECT, INSERT, UPDATE, DELETE` on the table, and nothing else. For `create_table` it also needs
+/// Its user needs `SELECT, INSERT, UPDATE, DELETE` on the table, and the same on the second one for a
+/// [log of runs](crate::Schedule::with_run_log); and nothing else. For `create_table` it also needs
 /// `CREATE` on the schema, and must own the table if there is one, even if that lacks no column.
+///
+/// The second table has the [log of runs](crate::Schedule::with_run_log): a row for each run that is kept. It is called like the
+/// first one, and `_runs`. No gate reads it.
 ///
 /// # What it costs
 ///

@@ -58,6 +58,7 @@ use keys::Prefix;
 /// | `soloist:claim:{reports}:weekly/2026-03-01T02:30:00Z` | the same for `weekly`, which shares this mutex | with the claim |
 /// | `soloist:permit:{reports}:day@2026-03-01T00:00:00+01:00` | who ran in this period; `weekly/day@…` as above | with the claim |
 /// | `soloist:mark:{reports}:seen…`, `soloist:mark:{shop}:paused` | since when an event is known that [catches up](crate::Event::catch_up); that a schedule is [paused](crate::Schedule::pause) | when it ends |
+/// | `soloist:runs:{reports}` | the [log of its runs](crate::Schedule::with_run_log): a hash with a line for each run that is kept | never |
 /// | `soloist:token` | the last fencing token; on a cluster one for each mutex, `soloist:token:{reports}` | 30 days after it |
 ///
 /// A value reads `OWNER token=1772366400000000 term=60000 since=2026-03-01T02:30:00.000Z pid=4711 host=web-1`. Bytes of
@@ -97,8 +98,9 @@ use keys::Prefix;
 /// has had the name since before the call, the lease was lost, and that is said.
 ///
 /// The server's user needs `+@connection +evalsha +script|load +time +get +mget +set +del +pttl +pexpire` on the keys
-/// `~soloist:*`, `+info` for [`check`](crate::EventMutex::check), and `+scan` to list
-/// [leases with a prefix](crate::Names::LeasesWithPrefix), which reads through all keys of the database.
+/// `~soloist:*`, `+hgetall +hset +hsetnx +hdel` for a [log of runs](crate::Schedule::with_run_log), `+info` for
+/// [`check`](crate::EventMutex::check), and `+scan` to list [leases with a prefix](crate::Names::LeasesWithPrefix), which reads
+/// through all keys of the database.
 ///
 /// If the server has no room for another connection, is being started, or refuses connections, the call asks again after
 /// short random pauses, until its time limit.

@@ -7,8 +7,8 @@ use std::time::Duration;
 use soloist::contract::Harness;
 use soloist::{
     Admission, Admitted, Batch, Clock, Description, Event, EventMutex, FencingToken, Held, Lease, LeaseGuard,
-    LeaseRequest, Lifeline, ManualClock, MemoryMutex, MutexError, MutexName, Names, Schedule, Scope, Slot,
-    StoreWarning, Term,
+    LeaseRequest, Lifeline, ManualClock, MemoryMutex, MutexError, MutexName, Names, RunLog, RunRecord, Schedule, Scope,
+    Slot, StoreWarning, Term,
 };
 
 use crate::support::noon;
@@ -87,6 +87,19 @@ impl EventMutex for Asked {
     fn check(&self) -> Result<Vec<StoreWarning>, MutexError> {
         Err(self.error("check"))
     }
+    fn run_log(&self) -> Option<&dyn RunLog> {
+        self.error("run_log");
+        Some(self)
+    }
+}
+
+impl RunLog for Asked {
+    fn write(&self, _: &[RunRecord], _: usize) -> Result<(), MutexError> {
+        Err(self.error("write"))
+    }
+    fn runs(&self, _: &str) -> Result<Vec<RunRecord>, MutexError> {
+        Err(self.error("runs"))
+    }
 }
 
 fn request() -> LeaseRequest {
@@ -114,10 +127,11 @@ fn what_a_decorator_does_not_override_is_asked_of_the_store_in_it() {
     answered(&store.held(Names::Exactly(name)).unwrap_err(), "held");
     answered(&store.break_lease(name).unwrap_err(), "break_lease");
     answered(&store.check().unwrap_err(), "check");
+    assert!(store.run_log().is_some());
 
     let asked = store.0.0.lock().unwrap().clone();
     let so_far = ["create", "exists", "forget", "describe", "clock", "carry_out", "extend"];
-    assert_eq!(asked, [&so_far[..], &["lifeline", "held", "break_lease", "check"]].concat());
+    assert_eq!(asked, [&so_far[..], &["lifeline", "held", "break_lease", "check", "run_log"]].concat());
     // A method that stores learn later has its place here, or a decorator would take it away from them.
     let all: BTreeSet<&str> = asked.into_iter().chain(["inner"]).collect();
     assert_eq!(all, methods_of_the_trait());

@@ -1,16 +1,16 @@
 //! The log of runs: what the fleet ran, who died at it, and what a store that is out costs.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta, Utc};
 use soloist::{
-    Event, EventMutex, Lease, LeaseRequest, ManualClock, MemoryMutex, MutexError, MutexName, Owner, Run, RunLog,
-    RunRecord, RunResult, RunState, Schedule,
+    Event, EventMutex, FileMutex, Holder, ManualClock, MemoryMutex, Owner, Run, RunRecord, RunResult, RunState,
+    Schedule,
 };
 
-use crate::scripted::Scripted;
+use crate::scripted::{Call, Scripted};
 use crate::support::{noon, until};
 
 fn minute(number: i64) -> DateTime<Utc> {
@@ -103,55 +103,174 @@ fn a_run_at_work_is_on_record_and_one_whose_lease_is_gone_is_presumed_dead() {
     inner.lock().unwrap().take();
 }
 
-/// Takes no record while it is out. Its mutexes are as good as ever.
-#[derive(Clone, Debug, Default)]
-struct OutLog(MemoryMutex, Arc<AtomicBool>);
-
-impl EventMutex for OutLog {
-    fn inner(&self) -> Option<&dyn EventMutex> {
-        Some(&self.0)
-    }
-    fn create(&self, request: &LeaseRequest) -> Result<Option<Lease>, MutexError> {
-        self.0.create(request)
-    }
-    fn exists(&self, name: &MutexName) -> Result<bool, MutexError> {
-        self.0.exists(name)
-    }
-    fn forget(&self, lease: &Lease) -> Result<bool, MutexError> {
-        self.0.forget(lease)
-    }
-    fn run_log(&self) -> Option<&dyn RunLog> {
-        Some(self)
-    }
-}
-
-impl RunLog for OutLog {
-    fn write(&self, records: &[RunRecord], keep: usize) -> Result<(), MutexError> {
-        if self.1.load(Ordering::Relaxed) {
-            return Err(MutexError::unavailable("write the log of runs", "out of paper"));
-        }
-        RunLog::write(&self.0, records, keep)
-    }
-    fn runs(&self, event: &str) -> Result<Vec<RunRecord>, MutexError> {
-        RunLog::runs(&self.0, event)
-    }
+/// A store, and a switch by which its log is out. Its mutexes are as good as ever.
+fn with_log_out() -> (Arc<AtomicBool>, Scripted) {
+    let out = Arc::new(AtomicBool::new(true));
+    let switch = Arc::clone(&out);
+    let is_out =
+        move |call: &Call| if call.is("write") && switch.load(Ordering::Relaxed) { call.times_out() } else { Ok(()) };
+    (out, Scripted::default().before(is_out))
 }
 
 #[test]
 fn a_log_that_is_out_delays_no_run_and_is_written_when_it_is_back() {
-    let store = OutLog::default();
-    let mut schedule = Schedule::new(store.clone()).with_run_log(100).unwrap();
+    let (out, store) = with_log_out();
+    let mut schedule = Schedule::new(store).with_run_log(100).unwrap();
     schedule.add(Event::call("a", |_| {}).every_minute().without_overlapping()).unwrap();
-    store.1.store(true, Ordering::Relaxed);
     for number in 0..5 {
         assert!(schedule.run_due(minute(number)).ran("a").is_some());
     }
     assert!(schedule.runs("a").unwrap().is_empty());
-    store.1.store(false, Ordering::Relaxed);
-    let is_written = || schedule.runs("a").unwrap().iter().filter(|run| run.state() == RunState::Ended).count() == 5;
-    until(is_written).unwrap();
-    let times: Vec<_> = schedule.runs("a").unwrap().iter().map(|run| run.record().occurrence()).collect();
-    assert_eq!(times, [4, 3, 2, 1, 0].map(minute));
+    out.store(false, Ordering::Relaxed);
+    assert!(schedule.run_due(minute(5)).ran("a").is_some());
+    let runs = schedule.runs("a").unwrap();
+    assert!(runs.iter().all(|run| run.state() == RunState::Ended), "a process that ends writes what it has: {runs:?}");
+    assert_eq!(runs.iter().map(|run| run.record().occurrence()).collect::<Vec<_>>(), [5, 4, 3, 2, 1, 0].map(minute));
+}
+
+#[test]
+fn no_gate_waits_for_a_log_that_does_not_answer() {
+    const RUNS: usize = 5;
+    let ran = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&ran);
+    // The log answers when all have run: whoever waited for it would keep it waiting in vain.
+    let in_vain = Arc::new(AtomicBool::new(false));
+    let noted = Arc::clone(&in_vain);
+    let store = Scripted::default().before(move |call| {
+        if call.is("write") && until(|| count.load(Ordering::Relaxed) == RUNS).is_err() {
+            noted.store(true, Ordering::Relaxed);
+        }
+        Ok(())
+    });
+    let mut schedule = Schedule::new(store).with_run_log(3).unwrap();
+    for number in 0..RUNS {
+        let ran = Arc::clone(&ran);
+        let task = move |_: &Run| {
+            let _ = ran.fetch_add(1, Ordering::Relaxed);
+        };
+        let event = Event::call(number.to_string(), task).every_minute().without_overlapping().on_one_server();
+        schedule.add(if number % 2 == 0 { event } else { event.in_background() }).unwrap();
+    }
+    assert!(!schedule.run_due(noon()).is_failure());
+    assert!(!in_vain.load(Ordering::Relaxed));
+    for number in 0..RUNS {
+        let runs = schedule.runs(&number.to_string()).unwrap();
+        assert_eq!(runs.iter().map(|run| run.record().is_success()).collect::<Vec<_>>(), [true], "event {number}");
+    }
+}
+
+#[test]
+fn no_gate_waits_for_the_log_of_a_directory_while_somebody_has_locked_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut schedule = Schedule::new(FileMutex::in_dir(folder.path()).unwrap()).with_run_log(3).unwrap();
+    schedule.add(Event::call("a", |_| {}).every_minute().without_overlapping().on_one_server()).unwrap();
+    let ran = |number| schedule.run_due(minute(number)).ran("a").is_some();
+    assert!(ran(0));
+    let files = std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().path());
+    let runs = files.filter(|path| path.extension().is_some_and(|kind| kind == "runs")).collect::<Vec<_>>();
+    let [path] = &runs[..] else { panic!("an event has one: {runs:?}") };
+    let locked = std::fs::File::options().write(true).open(path).unwrap();
+    locked.lock().unwrap();
+    assert!(ran(1) && ran(2));
+    drop(locked);
+    until(|| schedule.runs("a").unwrap().iter().filter(|run| run.record().is_success()).count() == 3).unwrap();
+}
+
+/// Two servers with an event that fails as long as it is told to, and which is paused after three failures.
+fn failing_servers(mutex: &MemoryMutex) -> (Arc<AtomicBool>, [Schedule; 2]) {
+    let fails = Arc::new(AtomicBool::new(true));
+    let servers = [(); 2].map(|()| {
+        let fails = Arc::clone(&fails);
+        let task = move |_: &Run| if fails.load(Ordering::Relaxed) { Err("no paper".into()) } else { Ok(()) };
+        let mut server = Schedule::new(mutex.clone()).pausable_as("shop").unwrap().with_run_log(10).unwrap();
+        server.add(Event::call("a", task).every_minute().on_one_server().pause_on_failure(3)).unwrap();
+        server.add(Event::call("b", |_| {}).every_minute()).unwrap();
+        server
+    });
+    (fails, servers)
+}
+
+#[test]
+fn an_event_that_fails_so_many_times_in_a_row_is_paused_on_all_servers_until_somebody_resumes_it() {
+    let (_clock, mutex) = store();
+    let (fails, [here, there]) = failing_servers(&mutex);
+    let run = |server: &Schedule, number| {
+        let report = server.run_due(minute(number));
+        assert!(report.ran("b").is_some(), "other events go on");
+        report.ran("a").is_some()
+    };
+    assert!(run(&here, 0) && run(&there, 1) && here.paused_event("a").unwrap().is_none());
+    assert!(run(&here, 2), "a third failure, wherever the others were");
+    let pause = there.paused_event("a").unwrap().expect("it is paused");
+    assert!(pause.to_string().ends_with("failed 3 times in a row"), "{pause}");
+    assert!(!run(&there, 3) && !run(&here, 4));
+    assert!(there.resume_event("a").unwrap());
+    assert!(run(&here, 5) && !run(&there, 6), "the next failure pauses it again");
+    assert!(there.resume_event("a").unwrap());
+    fails.store(false, Ordering::Relaxed);
+    assert!(run(&here, 7));
+    fails.store(true, Ordering::Relaxed);
+    assert!(
+        run(&there, 8) && run(&here, 9) && here.paused_event("a").unwrap().is_none(),
+        "a success began the count anew"
+    );
+    assert!(run(&there, 10) && !run(&there, 11));
+}
+
+#[test]
+fn who_paused_an_event_that_keeps_failing_and_until_when_stays_as_it_was() {
+    let (clock, mutex) = store();
+    let (_, [here, _]) = failing_servers(&mutex);
+    let end = clock.now() + TimeDelta::hours(1);
+    here.pause_event("a", end, "a migration").unwrap();
+    for number in 0..4 {
+        assert!(here.run("a", minute(number)).unwrap().is_failure(), "by hand it runs all the same");
+    }
+    let pause = here.paused_event("a").unwrap().expect("it is paused");
+    assert!(pause.to_string().ends_with("a migration"), "{pause}");
+    assert_eq!(pause.holder().map(Holder::until), Some(end));
+}
+
+#[test]
+fn what_was_cancelled_is_no_failure_and_no_success() {
+    let (_clock, mutex) = store();
+    let (_, [here, _]) = failing_servers(&mutex);
+    let log = mutex.run_log().expect("it has one");
+    let ended = |number, result| {
+        let started = RunRecord::started("a", Owner::unique(), minute(number), None, minute(number));
+        log.write(&[started.ended(minute(number), result, None)], 10).unwrap();
+    };
+    ended(0, RunResult::Panicked);
+    ended(1, RunResult::Cancelled);
+    let at_work = RunRecord::started("a", Owner::unique(), minute(2), None, minute(2));
+    log.write(&[at_work], 10).unwrap();
+    assert!(here.run_due(minute(3)).is_failure() && here.paused_event("a").unwrap().is_none(), "the second failure");
+    assert!(here.run_due(minute(4)).is_failure() && here.paused_event("a").unwrap().is_some(), "the third");
+}
+
+#[test]
+fn a_pause_on_failure_that_would_never_come_is_refused() {
+    let refused = |schedule: Schedule, change: fn(Event) -> Event| {
+        let event = change(Event::call("a", |_| {}).every_minute());
+        { schedule }.add(event).unwrap_err().to_string()
+    };
+    let pausable = || Schedule::in_process().pausable_as("shop").unwrap();
+    let logs = |keep| pausable().with_run_log(keep).unwrap();
+    for times in [0, 1000] {
+        let event = Event::call("a", |_| {}).every_minute().pause_on_failure(times);
+        let said = logs(1000).add(event).unwrap_err().to_string();
+        assert_eq!(said, format!("event `a`: `pause_on_failure({times})` is none of 1 to 999"));
+    }
+    let three: fn(Event) -> Event = |event| event.pause_on_failure(3);
+    let said = refused(Schedule::in_process().with_run_log(10).unwrap(), three);
+    assert!(said.ends_with("call `schedule.pausable_as(..)` before `add`"), "{said}");
+    let said = refused(pausable(), three);
+    assert!(said.contains("keeps no log of runs: call `schedule.with_run_log(..)` with more than 3 before"), "{said}");
+    let said = refused(logs(3), three);
+    assert!(said.contains("the log of the schedule keeps 3 runs: call `schedule.with_run_log(..)`"), "{said}");
+    let said = refused(logs(10), |event| event.pause_on_failure(3).even_when_paused());
+    assert!(said.contains("leave out one of the two"), "{said}");
+    assert!(logs(4).add(three(Event::call("a", |_| {}).every_minute())).is_ok());
 }
 
 #[test]

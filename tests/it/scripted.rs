@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use soloist::{
     Admission, Admitted, Batch, Broken, Clock, Description, EventMutex, Held, Lease, LeaseRequest, LeaseReturn,
-    MemoryMutex, MutexError, MutexName, Names, Scope, Slot, Term,
+    MemoryMutex, MutexError, MutexName, Names, RunLog, RunRecord, Scope, Slot, Term,
 };
 
 /// Forwards each call to the store in it, unless a hook answers. Clones are one store.
@@ -47,7 +47,7 @@ enum Steps {
 /// A call of a store, or a part of one: `carry_out` is recorded as `release` and `admit`, or as one of them.
 #[derive(Clone, Debug)]
 pub(crate) struct Call {
-    /// The name of the method, or `release`, `release_after`, `admit`.
+    /// The name of the method, or `release`, `release_after`, `admit`, and for the log of runs `write` and `runs`.
     pub(crate) verb: &'static str,
     /// One for each lease; for an admission that of its lease, or of its claim if it has none.
     pub(crate) names: Vec<MutexName>,
@@ -250,13 +250,13 @@ impl Scripted {
         self.asked(&["extend", "release_after"])
     }
 
-    fn call<T>(
+    fn call<'a, T>(
         &self,
         verb: &'static str,
-        name: &MutexName,
+        name: impl Into<Option<&'a MutexName>>,
         ask: impl FnOnce(&Script) -> Result<T, MutexError>,
     ) -> Result<T, MutexError> {
-        let call = Call { verb, names: vec![name.clone()], term: None };
+        let call = Call { verb, names: name.into().cloned().into_iter().collect(), term: None };
         self.record(vec![call.clone()]);
         self.hear_before(&call)?;
         let answer = ask(&self.0);
@@ -297,6 +297,22 @@ impl fmt::Debug for Scripted {
     }
 }
 
+impl RunLog for Scripted {
+    fn write(&self, records: &[RunRecord], keep: usize) -> Result<(), MutexError> {
+        self.call("write", None, |script| script.run_log().write(records, keep))
+    }
+
+    fn runs(&self, event: &str) -> Result<Vec<RunRecord>, MutexError> {
+        self.call("runs", None, |script| script.run_log().runs(event))
+    }
+}
+
+impl Script {
+    fn run_log(&self) -> &dyn RunLog {
+        self.inner.run_log().expect("it was asked whether it has one")
+    }
+}
+
 impl EventMutex for Scripted {
     fn inner(&self) -> Option<&dyn EventMutex> {
         (self.0.steps != Steps::All).then_some(&*self.0.inner)
@@ -324,6 +340,10 @@ impl EventMutex for Scripted {
 
     fn forget(&self, lease: &Lease) -> Result<bool, MutexError> {
         self.call("forget", lease.name(), |script| script.inner.forget(lease))
+    }
+
+    fn run_log(&self) -> Option<&dyn RunLog> {
+        (self.0.steps != Steps::All && self.0.inner.run_log().is_some()).then_some(self)
     }
 
     fn carry_out(&self, batch: &mut Batch) {

@@ -13,6 +13,7 @@ use soloist::{
 
 use tracing::Level;
 use tracing::field::{Field, Visit};
+use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::layer::{Context, SubscriberExt};
 use tracing_subscriber::{Layer, Registry};
 
@@ -353,7 +354,7 @@ fn an_orderly_end_is_told_as_no_error() {
     }
 
     let (heard, shutdown) = (Heard::default(), without_drain());
-    heard_by(Registry::default().with(heard.clone()), || {
+    heard_by(Registry::default().with(heard.clone().with_filter(LevelFilter::INFO)), || {
         let mut schedule = Schedule::in_process().with_shutdown(&shutdown);
         let triggers = shutdown.clone();
         let passes_it_on = move |run: &Run| {
@@ -377,9 +378,11 @@ fn an_orderly_end_is_told_as_no_error() {
     let expected = [
         (Level::INFO, "started"),
         (Level::INFO, "shutting down"),
+        (Level::INFO, "told to stop reason=\"shutting_down\""),
         (Level::WARN, "cancelled reason=\"shutting_down\""),
         (Level::INFO, "started"),
         (Level::INFO, "shutting down"),
+        (Level::INFO, "told to stop reason=\"shutting_down\""),
         (Level::WARN, "cancelled reason=\"shutting_down\" error=failed: the other side has gone"),
         (Level::INFO, "skipped reason=\"shutting_down\""),
     ];

@@ -206,7 +206,7 @@ impl SqlServer for Postgres {
 /// The first and the last of each batch of rows: a busy machine may need long for all of them, and no answer takes long.
 fn batches(count: u64) -> impl Iterator<Item = [u64; 2]> {
     const BATCH: u64 = 50_000;
-    (1..=count).step_by(BATCH as usize).map(move |first| [first, count.min(first + BATCH - 1)])
+    (0..count.div_ceil(BATCH)).map(move |batch| [batch * BATCH + 1, count.min((batch + 1) * BATCH)])
 }
 
 /// Each of these cases on a server of either kind.

@@ -176,7 +176,7 @@ fn the_status_as_json_has_the_documented_form() {
 
     let clock = ManualClock::at(noon());
     let store = TestStore::new(&clock);
-    let mut schedule = Schedule::new(store.clone()).pausable_as("shop").unwrap();
+    let mut schedule = Schedule::new(store.clone()).pausable_as("shop").unwrap().with_run_log(3).unwrap();
     schedule.add(Event::call("a", |_| {}).every_minute().without_overlapping().on_one_server()).unwrap();
     let _ = schedule.run_due(noon());
     let elsewhere = store.run_elsewhere("a").unwrap();
@@ -188,7 +188,8 @@ fn the_status_as_json_has_the_documented_form() {
     assert_eq!(status["paused"]["why"], "all of it");
     let event = &status["events"][0];
     let documented = include_str!("../../src/guide/logs/observing.md");
-    for key in keys(event).into_iter().chain(keys(&status)) {
+    let run = &event["log"][0];
+    for key in keys(event).into_iter().chain(keys(&status)).chain(keys(run)) {
         assert!(documented.contains(&format!("\"{key}\": ")), "{key} is in the guide");
     }
     assert_eq!(event["timetable"], "every minute");
@@ -199,6 +200,12 @@ fn the_status_as_json_has_the_documented_form() {
     assert_eq!(keys(&event["last_run"]), ["error", "occurrence", "result", "started", "token", "took_ms"]);
     assert_eq!((&event["last_run"]["result"], &event["last_run"]["took_ms"]), (&"succeeded".into(), &0.into()));
     assert!(event["last_run"]["token"].is_u64());
+    assert_eq!(
+        keys(run),
+        ["ended", "error", "host", "occurrence", "pid", "result", "started", "state", "token"],
+        "{run}"
+    );
+    assert_eq!((&run["state"], &run["result"]), (&"ended".into(), &"succeeded".into()));
     assert_eq!(keys(&event["last_skip"]), ["holder", "occurrence", "reason", "text"]);
     assert_eq!(
         (&event["last_skip"]["reason"], keys(&event["last_skip"]["holder"])),

@@ -301,6 +301,17 @@ fn tell_of_a_late_tick() {
     });
 }
 
+/// The log of runs takes no record, or does not give them back.
+fn tell_of_a_log_that_is_out() {
+    for out in ["write", "runs"] {
+        let store = Scripted::default().before(move |call| if call.is(out) { call.times_out() } else { Ok(()) });
+        let mut schedule = Schedule::new(store).pausable_as("shop").unwrap().with_run_log(10).unwrap();
+        let fails = |_: &Run| Err("no paper".into());
+        schedule.add(Event::call("keeps failing", fails).every_minute().pause_on_failure(1)).unwrap();
+        assert!(schedule.run_due(noon()).is_failure());
+    }
+}
+
 fn tell_what_needs_threads(listener: &Listener) {
     let clock = ManualClock::at(noon());
     let mutex = MemoryMutex::with_clock(&clock);
@@ -362,6 +373,7 @@ fn tell_what_needs_threads(listener: &Listener) {
     tell_of_what_was_missed();
     tell_of_what_is_observed();
     tell_of_a_late_tick();
+    tell_of_a_log_that_is_out();
     let paused = Schedule::in_process().pausable_as("shop").unwrap();
     paused.pause(chrono::Utc::now() + HOUR, "").unwrap();
     assert!(paused.resume().unwrap());

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
+use serde_json::Value;
 use soloist::{EventMutex, FileMutex, Names};
 
 use crate::support::{PATIENCE, example, until};
@@ -103,4 +104,109 @@ fn a_store_that_is_out_costs_the_health_check_its_limit() {
     assert!(answer(request(&address, "/schedule").expect("it serves")).starts_with("HTTP/1.1 200 OK\r\n"));
     service.kill().unwrap();
     service.wait().unwrap();
+}
+
+/// A service that serves, until it is dropped.
+#[cfg(feature = "redis")]
+struct Served {
+    service: Child,
+    address: String,
+    /// What it goes on to say, to somebody who keeps the pipe open.
+    _said: BufReader<std::process::ChildStdout>,
+}
+
+#[cfg(feature = "redis")]
+impl Served {
+    fn on(store: &str) -> Self {
+        let (service, said, address) = started(store);
+        Self { service, address, _said: said }
+    }
+
+    /// What it says of the event that takes two seconds.
+    fn slow_event(&self) -> Value {
+        let answer = answer(request(&self.address, "/status").expect("it serves"));
+        let (head, body) = answer.split_once("\r\n\r\n").expect("an answer has a head and a body");
+        assert!(head.contains("content-type: application/json"), "{head}");
+        let mut status: Value = serde_json::from_str(body).expect(body);
+        status["events"].as_array_mut().expect("it has events").remove(0)
+    }
+}
+
+#[cfg(feature = "redis")]
+impl Drop for Served {
+    fn drop(&mut self) {
+        let _ = self.service.kill();
+        let _ = self.service.wait();
+    }
+}
+
+/// An operator's six questions: what is running, who holds it, what ran, when did it last succeed, why was it skipped, what is
+/// next. A slow event is at work meanwhile.
+#[test]
+#[cfg(feature = "redis")]
+fn the_status_answers_all_questions_while_a_slow_event_is_at_work() {
+    let server = crate::servers::redis::Redis::start();
+    let services = [(); 2].map(|()| Served::on(&server.url()));
+    let both = || services.each_ref().map(Served::slow_event);
+    let at_work = |event: &Value| event["running"].as_array().is_some_and(|runs| !runs.is_empty());
+    let seen = Mutex::new(None);
+    let is_live = || {
+        let now = both();
+        // One has succeeded and runs again, the other was too late each time.
+        let has_run = now.iter().any(|event| at_work(event) && event["last_success"].is_object());
+        let was_skipped = now.iter().any(|event| event["last_skip"].is_object());
+        *seen.lock().unwrap() = Some(now);
+        has_run && was_skipped
+    };
+    until(is_live).expect("a run of ten seconds, and the next one");
+    let now = seen.into_inner().unwrap().expect("it was seen");
+    let here = now.iter().find(|event| at_work(event)).expect("it is at work");
+    let holder = &here["held_by"][0];
+    assert_eq!(holder["token"], here["running"][0]["token"], "{here}");
+    assert_eq!((&here["last_run"]["result"], &here["consecutive_failures"]), (&"succeeded".into(), &0.into()));
+    assert!(here["next_due"].is_string() && here["timetable"] == "every 10 seconds", "{here}");
+    let elsewhere = now.iter().find(|event| event["last_skip"].is_object()).expect("it was skipped");
+    let reason = elsewhere["last_skip"]["reason"].as_str().expect("it is a word");
+    assert!(["ran_elsewhere", "overlapping"].contains(&reason), "{elsewhere}");
+    for event in &now {
+        assert_eq!(event["held_by"][0]["pid"], holder["pid"], "both say who holds it: {event}");
+        let log = event["log"].as_array().expect("it is kept");
+        assert!(log.iter().any(|run| run["result"] == "succeeded"), "both know the last success: {event}");
+    }
+}
+
+#[test]
+#[cfg(feature = "redis")]
+fn the_others_tell_who_had_a_run_that_a_killed_server_left_behind() {
+    let server = crate::servers::redis::Redis::start();
+    let mut services = Vec::from([(); 3].map(|()| Served::on(&server.url())));
+    let at_work = |service: &Served| {
+        let event = service.slow_event();
+        let pid = service.service.id();
+        event["log"].as_array().is_some_and(|log| log.iter().any(|run| run["pid"] == pid && run["state"] == "at_work"))
+    };
+    let found = Mutex::new(None);
+    let is_found = || {
+        *found.lock().unwrap() = services.iter().position(at_work);
+        found.lock().unwrap().is_some()
+    };
+    until(is_found).expect("one of them runs it every ten seconds");
+    let killed = services.swap_remove(found.into_inner().unwrap().expect("it was found"));
+    let pid = killed.service.id();
+    drop(killed);
+    for survivor in &services {
+        let run = || {
+            let event = survivor.slow_event();
+            event["log"].as_array()?.iter().find(|run| run["pid"] == pid && run["ended"].is_null()).cloned()
+        };
+        let at_first = run().expect("the run has no end");
+        until(|| run().is_some_and(|run| run["state"] == "presumed_dead")).expect("its lease is over");
+        let dead = run().expect("it stays in the log");
+        assert_eq!(
+            (&dead["started"], &dead["host"]),
+            (&at_first["started"], &at_first["host"]),
+            "since when, and where"
+        );
+        assert!(dead["started"].is_string() && dead["occurrence"].is_string() && dead["result"].is_null(), "{dead}");
+    }
 }

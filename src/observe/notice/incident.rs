@@ -16,6 +16,8 @@ pub(crate) enum Incident<'a> {
     NotReleased { mutex: &'a MutexName, error: &'a MutexError },
     /// Whoever writes the log of runs: the store did not take it, and it is tried again.
     RunsNotLogged(&'a MutexError),
+    /// Whoever writes the log of runs: the event keeps failing, and could not be paused for that.
+    FailingNotPaused { event: &'a str, error: &'a (dyn std::error::Error + 'static) },
     /// The tick: `on_report` panicked.
     ReportNotTold(&'a str),
     /// Whoever tells of a step: an observer panicked.

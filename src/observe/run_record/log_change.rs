@@ -2,14 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::RunRecord;
+use super::{MOST_KEPT, RunRecord};
 use crate::lease::owner::Owner;
-
-/// How many records of an event are kept: at least one, and not more than a page of them can show.
-const KEEP_MAX: usize = 1000;
 
 /// What becomes of the log of one event.
 pub(crate) struct LogChange<'a> {
+    #[cfg_attr(not(any(feature = "redis", feature = "mysql", feature = "postgres")), expect(dead_code))]
     pub(crate) event: &'a str,
     /// The records to write, each in place of an earlier one of the same run.
     pub(crate) written: Vec<&'a RunRecord>,
@@ -20,7 +18,7 @@ pub(crate) struct LogChange<'a> {
 impl<'a> LogChange<'a> {
     /// What `new` records change in those that were found, if `keep` of them are kept.
     pub(crate) fn new(event: &'a str, found: &[&'a RunRecord], new: &[&'a RunRecord], keep: usize) -> Self {
-        let keep = keep.clamp(1, KEEP_MAX);
+        let keep = keep.clamp(1, MOST_KEPT);
         let mut after: BTreeMap<Owner, (&RunRecord, bool)> =
             found.iter().map(|record| (record.id, (*record, false))).collect();
         for record in new {
@@ -142,9 +140,9 @@ mod tests {
             assert_eq!(change.dropped, []);
             change.written.into_iter().cloned().collect::<Vec<_>>()
         };
-        assert_eq!(written(&[], &[&start, &end]), [end.clone()]);
-        assert_eq!(written(&[], &[&end, &start]), [end.clone()]);
-        assert_eq!(written(std::slice::from_ref(&start), &[&end]), [end.clone()]);
+        assert_eq!(written(&[], &[&start, &end]), std::slice::from_ref(&end));
+        assert_eq!(written(&[], &[&end, &start]), std::slice::from_ref(&end));
+        assert_eq!(written(std::slice::from_ref(&start), &[&end]), std::slice::from_ref(&end));
         assert_eq!(written(std::slice::from_ref(&start), &[&start]), []);
         assert_eq!(written(std::slice::from_ref(&end), &[&start]), []);
         assert_eq!(written(std::slice::from_ref(&end), &[&end]), [], "what is on record is not written again");

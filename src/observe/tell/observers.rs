@@ -106,11 +106,13 @@ impl Observers {
     /// Tells of a step, on the thread that took it.
     #[inline]
     pub(crate) fn tell(&self, about: About<'_>, step: &Step<'_>) {
-        self.tell_as(about, step, None);
+        if self.is_any() || may_be_logged(step) {
+            self.tell_as(about, step, None);
+        }
     }
 
     /// The same, or, where whoever took the step waits for nobody, on another thread, to which it was posted.
-    #[inline]
+    #[inline(never)]
     pub(crate) fn tell_as(&self, about: About<'_>, step: &Step<'_>, posted: Option<Posted>) {
         if may_be_logged(step) {
             log_by(|| trace(step, about));

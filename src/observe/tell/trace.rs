@@ -186,6 +186,9 @@ pub(super) fn trace_incident(incident: &Incident<'_>) {
             event!(error, mutex = %OneLine(mutex), error = %OneLine(Chain(error)), "lease not given back");
         }
         Incident::RunsNotLogged(error) => event!(warn, error = %OneLine(Chain(error)), "runs not logged yet"),
+        Incident::FailingNotPaused { event, error } => {
+            event!(error, event, error = %OneLine(Chain(error)), "keeps failing, and was not paused");
+        }
         Incident::ReportNotTold(message) => {
             event!(error, error = message, "report not told");
             line!("a report was not told, because on_report(..) panicked: {}", OneLine(message));

@@ -320,6 +320,11 @@ impl<'a> PlannedRun<'a> {
         run.in_hand().at_work().ends();
         self.history.ended(start, outcome);
         tell_end(run, outcome);
+        if let (Some(limit), Some(on_failure)) = (self.event.failure_limit, &self.context.on_failure)
+            && !outcome.is_success()
+        {
+            on_failure.run_failed(&self.event.name, limit);
+        }
         *watched = None;
     }
 }

@@ -73,7 +73,8 @@ impl EventHistory {
     pub(crate) fn ended(&self, start: &SeenStart, outcome: &RunOutcome) {
         let result = outcome.result();
         // Not while this is locked, because an error is shown by its own code.
-        let error = outcome.error().map(|error| OneLine(error).to_string().into());
+        let error = if result == RunResult::Succeeded { None } else { outcome.error() };
+        let error = error.map(|error| OneLine(error).to_string().into());
         let run = SeenRun { start: *start, took: outcome.took, result, error };
         let mut seen = self.seen();
         if let Some(at) = seen.running.iter().position(|running| running == start) {

@@ -2,8 +2,9 @@
 
 use std::fmt;
 
+use super::Schedule;
 use super::run_logger::no_log;
-use super::{Schedule, UnknownEvent};
+use super::unknown_event::UnknownEvent;
 use crate::base::error::{MutexError, debug_as_display};
 use crate::event::definition::Definition;
 use crate::lease::holder::Holder;

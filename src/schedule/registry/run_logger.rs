@@ -43,7 +43,14 @@ struct WaitingRecords {
     has_thread: bool,
     /// Whether the last write failed.
     is_failing: bool,
+    /// How often it was tried to write.
+    attempts: u64,
+    /// What each event waits for, until all this is written.
+    once_written: HashMap<Arc<str>, FollowUp>,
 }
+
+/// What is done about an event when its runs are written.
+type FollowUp = Box<dyn FnOnce() + Send>;
 
 impl RunLogger {
     pub(super) fn new(store: &Store, keep: usize) -> Arc<Self> {
@@ -55,6 +62,10 @@ impl RunLogger {
             records.waiting.pop_front();
         }
         records.waiting.push_back(record);
+        self.begin_to_write(records);
+    }
+
+    fn begin_to_write(self: &Arc<Self>, mut records: MutexGuard<'_, WaitingRecords>) {
         if !mem::replace(&mut records.has_thread, true) {
             let logger = Arc::clone(self);
             // Without a thread, the records wait for the next attempt.
@@ -62,11 +73,32 @@ impl RunLogger {
         }
     }
 
+    /// Does this on another thread, when all that ended so far is written. It must not panic. Of several for an event that wait
+    /// for that, the last one is done.
+    pub(crate) fn once_written(self: &Arc<Self>, event: &Arc<str>, follow_up: impl FnOnce() + Send + 'static) {
+        let mut records = self.records();
+        records.once_written.insert(Arc::clone(event), Box::new(follow_up));
+        self.begin_to_write(records);
+    }
+
+    /// How many runs of each event are kept.
+    pub(crate) fn keep(&self) -> usize {
+        self.keep
+    }
+
     /// Writes until nothing waits any more.
     fn write_all(&self) {
         loop {
             let mut records = self.records();
             let count = records.waiting.len().min(BATCH_SIZE);
+            if count == 0 && !records.once_written.is_empty() {
+                let follow_ups = mem::take(&mut records.once_written);
+                drop(records);
+                for follow_up in follow_ups.into_values() {
+                    follow_up();
+                }
+                continue;
+            }
             if count == 0 {
                 records.has_thread = false;
                 self.changed.notify_all();
@@ -78,6 +110,7 @@ impl RunLogger {
             let written = self.write(&batch);
             let mut records = self.records();
             records.is_failing = written.is_err();
+            records.attempts += 1;
             let Err(error) = written else { continue };
             // What came meanwhile is newer.
             batch.into_iter().rev().for_each(|record| records.waiting.push_front(record));
@@ -101,11 +134,14 @@ impl RunLogger {
         written.unwrap_or_else(|message| Err(MutexError::panicked(attempted(), &message)))
     }
 
-    /// Waits until all is written, or a write has failed, for a few seconds at most: the process may end then.
+    /// Waits until all is written, or one more attempt has failed, for a few seconds at most: the process may end then.
     pub(crate) fn finish(&self) {
         let enough = Clock::system().moment().plus(LAST_WRITES);
         let mut records = self.records();
-        while records.has_thread && !records.is_failing {
+        let before = records.attempts;
+        // The store may be back.
+        self.changed.notify_all();
+        while records.has_thread && !(records.is_failing && records.attempts > before) {
             let left = enough.since(Clock::system().moment());
             if left.is_zero() {
                 return;
@@ -120,7 +156,7 @@ impl RunLogger {
     }
 }
 
-pub(super) fn no_log() -> MutexError {
+pub(crate) fn no_log() -> MutexError {
     MutexError::unsupported("keep a log of runs")
 }
 

@@ -186,8 +186,9 @@ impl Schedule {
     /// What the schedule does and did in this process, while runs are at work too; and what its stores say: who holds each lease,
     /// and who paused what. For a page, a health check, or a test.
     ///
-    /// A store is asked twice; and about each event alone while one is paused, and where there is [a log](Self::with_run_log). It may take as long as a store takes to
-    /// answer, and if it gives no answer, [`Status::store_errors`] says so; the rest is there all the same.
+    /// A store is asked twice; and about each event alone while one is paused, and where there is [a log](Self::with_run_log).
+    /// That may take as long as a store takes to answer. If it gives no answer, [`Status::store_errors`] says so; the rest is
+    /// there all the same.
     ///
     /// What ran is known since this process has the schedule; clones share it.
     pub fn status(&self) -> Status {

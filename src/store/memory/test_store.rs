@@ -11,12 +11,14 @@ use crate::base::error::MutexError;
 use crate::lease::name::{InvalidName, MutexName};
 use crate::lease::request::{Lease, LeaseRequest};
 use crate::lease::term::Term;
+use crate::observe::run_record::RunRecord;
 use crate::store::event_mutex::EventMutex;
 use crate::store::event_mutex::admission::Admission;
 use crate::store::event_mutex::batch::{Batch, LeaseReturn};
 use crate::store::event_mutex::broken_lease::Broken;
 use crate::store::event_mutex::description::{Description, Scope};
 use crate::store::event_mutex::held::{Held, Names};
+use crate::store::event_mutex::run_log::RunLog;
 use crate::store::event_mutex::slot::Slot;
 use crate::time::clock::{Clock, manual::ManualClock};
 
@@ -63,6 +65,13 @@ impl TestStore {
     /// Answers nobody from now on, until it is told otherwise. What is held stays held, and expires.
     pub fn be_out(&self, is_out: bool) {
         self.told.is_out.store(is_out, Ordering::SeqCst);
+    }
+
+    fn log_answers(&self, attempted: &str) -> Result<(), MutexError> {
+        if self.told.is_out.load(Ordering::SeqCst) {
+            return Err(MutexError::unavailable(attempted, OUT));
+        }
+        Ok(())
     }
 
     /// Lets so much time pass on its clock from now on before each of its answers arrives.
@@ -203,6 +212,23 @@ impl EventMutex for TestStore {
 
     fn break_lease(&self, name: &MutexName) -> Result<Broken, MutexError> {
         self.answer(|| format!("break {name}"), |memory| memory.break_lease(name))
+    }
+
+    fn run_log(&self) -> Option<&dyn RunLog> {
+        Some(self)
+    }
+}
+
+/// It takes no time, because no run waits for it.
+impl RunLog for TestStore {
+    fn write(&self, records: &[RunRecord], keep: usize) -> Result<(), MutexError> {
+        self.log_answers("write the log of runs")?;
+        RunLog::write(&self.memory, records, keep)
+    }
+
+    fn runs(&self, event: &str) -> Result<Vec<RunRecord>, MutexError> {
+        self.log_answers("read the log of runs")?;
+        RunLog::runs(&self.memory, event)
     }
 }
 

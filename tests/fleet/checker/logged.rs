@@ -1,8 +1,10 @@
 //! The log of runs in the store: no more than it keeps, nothing that did not happen, and no run left out of a worker that was
 //! not killed.
 
-use super::{Case, Count, Run, Verdict, beginning, told};
-use crate::history::{At, Logged};
+use std::time::Duration;
+
+use super::{Case, Count, Run, SLACK, Verdict, beginning, nanoseconds, told};
+use crate::history::{At, Life, Logged};
 use crate::plan::ALL_RUNS;
 
 pub(super) fn the_log_tells_what_ran(case: &Case<'_>, verdict: &mut Verdict) {
@@ -24,7 +26,7 @@ pub(super) fn the_log_tells_what_ran(case: &Case<'_>, verdict: &mut Verdict) {
         return;
     }
     for run in case.runs.iter().filter(|run| !run.life.was_killed()) {
-        if case.was_emptied(run.start, At::MAX) {
+        if case.was_emptied(run.start, At::MAX) || ended_in_an_outage(case, run.life) {
             continue;
         }
         verdict.count(Count::LoggedForSure);
@@ -32,6 +34,16 @@ pub(super) fn the_log_tells_what_ran(case: &Case<'_>, verdict: &mut Verdict) {
             verdict.violation(format!("the log lacks the end of {}", told(run, beginning(case.history))));
         }
     }
+}
+
+/// For how long a process that ends tries to write what it has not written yet.
+const LAST_WRITES: Duration = Duration::from_secs(3);
+
+/// Whether the store may not have been there when this process ended. What it could not write before, it writes then.
+fn ended_in_an_outage(case: &Case<'_>, life: &Life) -> bool {
+    let end = life.lines.last().map_or(life.began, |line| line.at);
+    case.outages(end.saturating_sub(nanoseconds(SLACK)), end + nanoseconds(LAST_WRITES + SLACK)).next().is_some()
+        || case.assaults(life.pid, end.saturating_sub(nanoseconds(SLACK)), end + nanoseconds(SLACK)).next().is_some()
 }
 
 fn same(one: &Logged, other: &Logged) -> bool {

@@ -2,6 +2,7 @@
 
 use tracing::field::{Field, Visit};
 use tracing::{Id, Subscriber};
+use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::layer::{Context, SubscriberExt};
 use tracing_subscriber::{Layer, Registry};
 
@@ -203,7 +204,7 @@ fn subscribers_are_told_how_it_ended() {
         ),
     ] {
         let heard = Heard::default();
-        heard_by(Registry::default().with(heard.clone()), || drop(tick(event)));
+        heard_by(Registry::default().with(heard.clone().with_filter(LevelFilter::INFO)), || drop(tick(event)));
         assert_eq!(heard.0.lines(), ["INFO started: ", told]);
     }
 }
@@ -226,7 +227,7 @@ fn subscribers_are_told_of_a_command_that_was_stopped() {
                 place.pid("pid");
                 clock.advance(limit);
             });
-            let listens = Registry::default().with(heard.clone());
+            let listens = Registry::default().with(heard.clone().with_filter(LevelFilter::INFO));
             heard_by(listens, || assert!(schedule.run_due(noon()).is_failure()));
         });
         let lines = heard.0.lines();

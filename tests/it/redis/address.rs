@@ -3,7 +3,10 @@
 use std::fs;
 
 use chrono::Utc;
-use soloist::{Admission, Admitted, Clock, EventMutex, LeaseRequest, MutexName, Names, RedisMutex, Term};
+use soloist::{
+    Admission, Admitted, Clock, EventMutex, LeaseRequest, MutexName, Names, Owner, RedisMutex, RunRecord, RunResult,
+    Term,
+};
 use tokio::runtime::Builder;
 
 use super::{assert_ran, extend};
@@ -95,5 +98,9 @@ fn a_user_needs_no_more_than_the_documentation_says() {
     assert!(mutex.forget(&lease).unwrap());
     assert!(mutex.break_lease(claim.name()).unwrap().is_freed());
     mutex.check().unwrap();
+    let log = mutex.run_log().unwrap();
+    let started = || RunRecord::started("report", Owner::unique(), Utc::now(), None, Utc::now());
+    log.write(&[started(), started().ended(Utc::now(), RunResult::Succeeded, None)], 1).unwrap();
+    assert_eq!(log.runs("report").unwrap().len(), 1);
     assert_eq!(server.ask(&["ACL", "LOG"]), crate::servers::resp::Reply::Many(vec![]), "something was refused");
 }

@@ -16,6 +16,7 @@ use crate::support::{Diary, noon, ran, skipped};
 on_both!(
     a_locked_table_is_an_error_until_it_is_free,
     who_gave_up_on_a_locked_table_leaves_nothing_waiting,
+    no_gate_waits_for_a_log_of_runs_that_is_locked,
     an_uncommitted_insert_is_an_error_of_its_name_alone,
     an_uncommitted_update_is_an_error_of_its_name_alone,
     who_waits_in_a_queue_that_moves_is_not_told_of_an_open_transaction,
@@ -67,6 +68,31 @@ fn a_locked_table_is_an_error_until_it_is_free<S: Trouble>() {
     drop(lock);
     assert_ran(&schedule.run_due(minute(1)));
     assert_eq!((server.held(), diary.lines().len()), (vec![claim(0), claim(1)], 2));
+}
+
+fn no_gate_waits_for_a_log_of_runs_that_is_locked<S: Trouble>() {
+    let server = S::start();
+    // With that, a lock is waited for ten seconds at least.
+    let mutex = S::open(&server.url(), Duration::from_secs(40));
+    let mut schedule = Schedule::new(mutex).with_run_log(3).expect("it keeps one");
+    for name in ["a", "b", "c"] {
+        schedule.add(Event::call(name, |_| {}).every_minute().on_one_server().without_overlapping()).expect("an event");
+    }
+    let lock: Vec<String> =
+        S::LOCK_TABLE.iter().map(|sql| sql.replace("soloist_mutexes", "soloist_mutexes_runs")).collect();
+    let lock = server.holding(&lock.iter().map(String::as_str).collect::<Vec<_>>());
+    let began = Instant::now();
+    for number in 0..2 {
+        let report = schedule.run_due(minute(number));
+        for name in ["a", "b", "c"] {
+            assert!(ran(&report, name).is_success(), "{report}");
+        }
+    }
+    let took = began.elapsed();
+    assert!(took < IN_TIME, "{took:?}, of which the end of each tick waits three seconds for the log");
+    assert_eq!(server.count("SELECT COUNT(*) FROM soloist_mutexes WHERE name LIKE 'claim/%'"), 6);
+    drop(lock);
+    wait_until("all is on record", || schedule.runs("c").is_ok_and(|runs| runs.len() == 2));
 }
 
 fn who_gave_up_on_a_locked_table_leaves_nothing_waiting<S: Trouble>() {

@@ -12,7 +12,7 @@ use super::on_a_thread::on_a_thread;
 use crate::base::error::MutexError;
 use crate::lease::name::MutexName;
 use crate::observe::paused::Pause;
-use crate::schedule::pause::PauseError;
+use crate::schedule::pause::pause_error::PauseError;
 use crate::schedule::registry::{Schedule, status::Status};
 use crate::store::event_mutex::EventMutex;
 use crate::store::event_mutex::broken_lease::Broken;

@@ -64,7 +64,11 @@ pub(super) fn a_record_is_read_back_as_it_was_written<H: Harness>(subject: &Subj
     records.push(ended(&started(&event, 1_000), RunResult::Failed, Some(&"\u{1f600} ".repeat(300))));
     records.push(ended(&started(&event, 1_001).on(&"é".repeat(300), 0), RunResult::Succeeded, None));
     log.write(&records, 1_000);
-    log.is(&event, &Vec::from_iter(records.iter().rev()), "a record is read back as it was written, the newest first");
+    log.is(
+        &event,
+        &records.iter().rev().collect::<Vec<_>>(),
+        "a record is read back as it was written, the newest first",
+    );
     CaseResult::Passed
 }
 
@@ -144,7 +148,9 @@ pub(super) fn no_run_is_lost_and_none_too_many_stays_where_many_write_at_once<H:
         for (event, keep) in [(all.clone(), WRITERS * ROUNDS), (few(round), 2)] {
             let start = started(event.mutex(), round);
             let end = ended(&start, RunResult::Succeeded, None);
-            [start, end].into_iter().for_each(|record| log.write(&[record], keep));
+            for record in [start, end] {
+                log.write(&[record], keep);
+            }
         }
     };
     exactly(WRITERS, 0..ROUNDS, write, |()| {});

@@ -23,12 +23,15 @@ fn a_log_with_all_runs_is_right() {
 }
 
 #[test]
-fn a_log_that_lacks_a_run_or_its_end_is_wrong_unless_the_store_lost_it() {
+fn a_log_that_lacks_a_run_or_its_end_is_wrong_unless_the_store_lost_it_or_was_out_at_the_end() {
     with_log(ALL_RUNS, vec![run(1, 2, 2)]).fails_with("the log lacks the end");
     let unended = Logged { has_ended: false, ..run(0, 1, 1) };
     with_log(ALL_RUNS, vec![run(1, 2, 2), unended.clone()]).fails_with("the log lacks the end");
     with_log(ALL_RUNS, vec![run(1, 2, 2), unended]).killed(1, 60_010).passes();
-    with_log(ALL_RUNS, vec![run(1, 2, 2)]).with(Kind::ServerEmptied, 200, 300, None).passes();
+    let lacks_the_first = || with_log(ALL_RUNS, vec![run(1, 2, 2)]);
+    lacks_the_first().with(Kind::ServerEmptied, 30_000, 30_100, None).passes();
+    lacks_the_first().with(Kind::Cut, 60_500, 60_700, None).passes();
+    lacks_the_first().with(Kind::Cut, 30_000, 30_100, None).fails_with("the log lacks the end");
 }
 
 #[test]

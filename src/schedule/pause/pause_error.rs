@@ -1,0 +1,76 @@
+//! Why a schedule, or an event, was not paused or resumed.
+
+use chrono::{DateTime, Utc};
+
+use crate::base::error::{MutexError, debug_as_display};
+use crate::lease::name::InvalidName;
+use crate::schedule::registry::unknown_event::UnknownEvent;
+use crate::time::clock::shown::Rfc3339;
+
+/// How many characters the reason for a pause may have.
+pub(crate) const LONGEST_REASON: usize = 200;
+
+/// Why a schedule, or an event, was not paused or resumed, or why that is not known.
+///
+/// ```
+/// use chrono::DateTime;
+/// use soloist::{PauseError, Schedule};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let error = Schedule::in_process().resume().unwrap_err();
+/// assert!(matches!(error, PauseError::NotPausable));
+/// let error = Schedule::in_process().pausable_as("shop")?.pause(DateTime::UNIX_EPOCH, "").unwrap_err();
+/// assert!(error.to_string().starts_with("a pause until 1970-01-01T00:00:00Z would be over already"));
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum PauseError {
+    /// Nothing can be paused under this name.
+    #[error("nothing can be paused under this name: {0}")]
+    Name(InvalidName),
+    /// The schedule has no event of this name.
+    #[error(transparent)]
+    UnknownEvent(UnknownEvent),
+    /// The event runs whatever is paused.
+    #[error("the event can't be paused, because it says `even_when_paused()`")]
+    EvenWhenPaused,
+    /// The reason is no line that people can read.
+    #[error(
+        "the reason for a pause is one line of at most {LONGEST_REASON} characters, all of which can be seen, without a space \
+         around it"
+    )]
+    Reason,
+    /// The schedule has no name that it is paused under.
+    #[error("this schedule can't be paused: say under which name it can, with `Schedule::pausable_as(..)`")]
+    NotPausable,
+    /// The end of the pause is not in the future.
+    #[error("a pause until {} would be over already, since it is {}; `Schedule::resume()` ends one", Rfc3339(*until), Rfc3339(*now))]
+    #[non_exhaustive]
+    Over {
+        /// When it was to end.
+        until: DateTime<Utc>,
+        /// What the clock of the schedule showed.
+        now: DateTime<Utc>,
+    },
+    /// The end of the pause is more than ten years away.
+    #[error("a pause until {} is longer than ten years: let it end sooner, and pause again before that", Rfc3339(*until))]
+    #[non_exhaustive]
+    TooLong {
+        /// When it was to end.
+        until: DateTime<Utc>,
+    },
+    /// The store gave no answer, or has no way of doing this.
+    #[error(transparent)]
+    Store(MutexError),
+}
+
+impl PauseError {
+    /// Whether the store gave no answer. Asking again later may help.
+    pub fn is_unavailable(&self) -> bool {
+        matches!(self, Self::Store(error) if error.is_unavailable())
+    }
+}
+
+debug_as_display!(PauseError);

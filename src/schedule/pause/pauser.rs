@@ -1,0 +1,177 @@
+//! Begins and ends a pause, of a schedule or of one event: puts its mark into the store, and tells of it.
+
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+
+use super::pause_error::{LONGEST_REASON, PauseError};
+use crate::base::error::MutexError;
+use crate::lease::name::MutexName;
+use crate::lease::{request::LeaseRequest, term::Term};
+use crate::observe::notice::{About, Step};
+use crate::observe::paused::{AN_EVENT_PAUSED, EVENT_PAUSED, Pause};
+use crate::observe::tell::observers::Observers;
+use crate::schedule::tick_context::pause_check::find_pause;
+use crate::store::event_mutex::held::{Held, Names};
+use crate::store::event_mutex::{EventMutex, extend_one};
+use crate::store::handle::Store;
+use crate::time::clock::Clock;
+
+/// How often it is announced that an event is paused, where others do so at the same moment.
+const ATTEMPTS: usize = 5;
+
+/// How much longer that is announced than it lasts.
+const AFTER_ITS_END: Duration = Duration::from_secs(60);
+
+/// What begins and ends the pause of one mark.
+pub(crate) struct Pauser {
+    pub(crate) store: Store,
+    pub(crate) clock: Clock,
+    pub(crate) observers: Observers,
+    pub(crate) mark: MutexName,
+}
+
+impl Pauser {
+    /// Starts nothing that the mark stops before `until`.
+    pub(crate) fn begin(&self, until: DateTime<Utc>, why: &str) -> Result<(), PauseError> {
+        let Self { clock, observers, mark, .. } = self;
+        let why = Some(why).filter(|why| !why.is_empty());
+        // What people can read as a name they can read as a reason.
+        let is_line = |why: &str| MutexName::readable(why).is_ok() && why.chars().count() <= LONGEST_REASON;
+        if !why.is_none_or(is_line) {
+            return Err(PauseError::Reason);
+        }
+        self.put(mark, term_until(until, clock.now())?, why).map_err(PauseError::Store)?;
+        let paused = Step::Paused { schedule: mark.mutex(), until, why, scope: &self.store.scope };
+        observers.tell(self.about(), &paused);
+        if self.event().is_some() { self.announce(until) } else { Ok(()) }
+    }
+
+    /// Lets what the mark stops start again. `false`: it was not paused.
+    pub(crate) fn end(&self) -> Result<bool, PauseError> {
+        let Self { store, observers, mark, .. } = self;
+        let was_paused = store.mutex.break_lease(mark).map_err(PauseError::Store)?.is_freed();
+        if was_paused {
+            observers.tell(self.about(), &Step::Resumed { schedule: mark.mutex() });
+        }
+        Ok(was_paused)
+    }
+
+    /// The present pause.
+    pub(crate) fn find(&self) -> Result<Option<Pause>, PauseError> {
+        find_pause(&*self.store.mutex, &self.mark).map_err(PauseError::Store)
+    }
+
+    /// Says that an event is paused, at least as long as it is: whoever has no gate looks for that first. What was announced for
+    /// another event is not shortened.
+    fn announce(&self, until: DateTime<Utc>) -> Result<(), PauseError> {
+        let announcement = self.mark.mark(self.mark.mutex(), AN_EVENT_PAUSED);
+        // Both on the store's clock.
+        let end = |mark| find_pause(&*self.store.mutex, mark).map(|pause| Some(pause?.holder()?.until()));
+        let paused_until = end(&self.mark).map_err(PauseError::Store)?;
+        for _ in 0..ATTEMPTS {
+            let announced = end(&announcement).map_err(PauseError::Store)?;
+            if announced.is_some() && paused_until <= announced {
+                break;
+            }
+            let term = term_until(until, self.clock.now())?.get() + AFTER_ITS_END;
+            self.put(&announcement, Term::new(term).unwrap_or(Term::MAX), None).map_err(PauseError::Store)?;
+            if paused_until.is_none() {
+                break; // It has ended, or the store does not say when it will.
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts a mark that ends one `term` from now, whether it is there already or not.
+    fn put(&self, mark: &MutexName, term: Term, why: Option<&str>) -> Result<(), MutexError> {
+        if self.create(mark, term, why)? {
+            return Ok(());
+        }
+        match self.move_end(mark, term)? {
+            Some(true) => return Ok(()),
+            // The pause has ended in between.
+            Some(false) => {}
+            None => {
+                let _ = self.store.mutex.break_lease(mark)?;
+            }
+        }
+        // The mark was free a moment ago. If it is taken again, another call came later than this one, and wins.
+        self.create(mark, term, why).map(|_| ())
+    }
+
+    fn create(&self, mark: &MutexName, term: Term, why: Option<&str>) -> Result<bool, MutexError> {
+        let request = LeaseRequest::new(mark.clone(), term, &self.clock);
+        let request = match why {
+            Some(why) => request.because(why),
+            None => request,
+        };
+        self.store.mutex.create(&request).map(|lease| lease.is_some())
+    }
+
+    /// Moves the end of the present pause to one `term` from now, without a gap. `None`: the store can't.
+    fn move_end(&self, mark: &MutexName, term: Term) -> Result<Option<bool>, MutexError> {
+        let Store { mutex, can_extend, .. } = &self.store;
+        if !can_extend {
+            return Ok(None);
+        }
+        let held = match mutex.held(Names::Exactly(mark)) {
+            Err(error) if error.is_unsupported() => return Ok(None),
+            held => held?.pop(),
+        };
+        let Some(holder) = held.and_then(Held::into_holder) else { return Ok(None) };
+        let lease = holder.as_lease(mark.clone(), term, self.clock.moment());
+        extend_one(&**mutex, &lease, term).map(Some)
+    }
+
+    /// The event that it pauses, if it is not the schedule.
+    fn event(&self) -> Option<&str> {
+        self.mark.event().filter(|_| self.mark.marked() == Some(EVENT_PAUSED))
+    }
+
+    fn about(&self) -> About<'_> {
+        About { event: self.event(), ..About::default() }
+    }
+}
+
+/// The term of a pause from `now` to `until`, rounded up to a millisecond so that it never ends early.
+fn term_until(until: DateTime<Utc>, now: DateTime<Utc>) -> Result<Term, PauseError> {
+    let rest = (until - now).to_std().ok().filter(|rest| !rest.is_zero()).ok_or(PauseError::Over { until, now })?;
+    let millis = u64::try_from(rest.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX);
+    Term::new(Duration::from_millis(millis)).map_err(|_| PauseError::TooLong { until })
+}
+
+#[cfg(test)]
+mod tests {
+    use chrono::TimeDelta;
+
+    use super::*;
+
+    #[test]
+    fn a_pause_lasts_to_its_end_and_less_than_a_millisecond_longer() {
+        let now = DateTime::UNIX_EPOCH;
+        let term = |rest| term_until(now + rest, now).unwrap().get();
+        assert_eq!(term(TimeDelta::nanoseconds(1)), Duration::from_millis(1));
+        assert_eq!(term(TimeDelta::nanoseconds(1_000_001)), Duration::from_millis(2));
+        assert_eq!(term(TimeDelta::days(3650)), Term::MAX.get());
+    }
+
+    #[test]
+    fn an_end_that_is_past_or_too_far_away_is_refused_and_the_error_says_what_to_do() {
+        let now = DateTime::UNIX_EPOCH;
+        let error = |until: DateTime<Utc>| term_until(until, now).unwrap_err().to_string();
+        assert_eq!(
+            error(now),
+            "a pause until 1970-01-01T00:00:00Z would be over already, since it is 1970-01-01T00:00:00Z; \
+             `Schedule::resume()` ends one"
+        );
+        assert!(error(now - TimeDelta::nanoseconds(1)).contains("would be over already"));
+        assert_eq!(
+            error(now + TimeDelta::days(3650) + TimeDelta::milliseconds(1)),
+            "a pause until 1979-12-30T00:00:00.001Z is longer than ten years: let it end sooner, and pause again before that"
+        );
+        for until in [DateTime::<Utc>::MIN_UTC, DateTime::<Utc>::MAX_UTC] {
+            assert!(term_until(until, now).is_err());
+        }
+    }
+}
