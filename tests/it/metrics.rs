@@ -8,7 +8,7 @@ use std::time::Duration;
 use chrono::TimeDelta;
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle, PrometheusRecorder};
 use soloist::testing::TestStore;
-use soloist::{Event, ManualClock, Metrics, Run, Schedule};
+use soloist::{Event, ManualClock, Metrics, Notice, Run, Schedule, Step};
 
 use crate::support::{noon, until};
 
@@ -134,11 +134,15 @@ fn each_metric_of_the_guide_is_there_with_its_kind_and_no_other() {
         schedule.add(Event::call("a", is_renewed).every_minute().without_overlapping()).unwrap();
         store.take(Duration::from_millis(1));
         assert!(!schedule.run_due(noon()).is_failure());
-        // The loop ticks at once with what claims, and the end begins before its first rest.
         let shutdown = soloist::Shutdown::new();
         let ends = shutdown.clone();
-        let mut schedule = Schedule::new(store.clone()).observe(Metrics::new());
-        schedule.add(Event::call("ends", move |_| ends.trigger()).every_minute().on_one_server()).unwrap();
+        let end_of_the_loop = move |notice: &Notice<'_>| {
+            if matches!(notice.step(), Step::LoopAlive) {
+                ends.trigger();
+            }
+        };
+        let mut schedule = Schedule::new(store.clone()).observe(Metrics::new()).observe(end_of_the_loop);
+        schedule.add(Event::call("never", |_| {}).yearly()).unwrap();
         schedule.work(&shutdown);
     }
     let scrape = Scrape::of(&handle);

@@ -11,8 +11,9 @@ pub(crate) struct LogChange<'a> {
     pub(crate) event: &'a str,
     /// The records to write, each in place of an earlier one of the same run.
     pub(crate) written: Vec<&'a RunRecord>,
-    /// The runs on record to drop.
-    pub(crate) dropped: Vec<Owner>,
+    /// The records to drop, as they were found. One without an end is dropped only if it still has none: its end makes it the
+    /// last success, perhaps, and whoever wrote that end will not look again.
+    pub(crate) dropped: Vec<&'a RunRecord>,
 }
 
 impl<'a> LogChange<'a> {
@@ -31,7 +32,7 @@ impl<'a> LogChange<'a> {
         let mut kept: Vec<&RunRecord> = after.into_values().map(|(record, _)| record).collect();
         drop_surplus(&mut kept, keep);
         let ids: BTreeSet<Owner> = kept.iter().map(|record| record.id).collect();
-        let dropped = found.iter().map(|record| record.id).filter(|id| !ids.contains(id)).collect();
+        let dropped = found.iter().copied().filter(|record| !ids.contains(&record.id)).collect();
         kept.retain(|record| is_new[&record.id]);
         Self { event, written: kept, dropped }
     }
@@ -39,9 +40,16 @@ impl<'a> LogChange<'a> {
     /// The records after the change of those that were found.
     pub(crate) fn applied_to<'r>(&'r self, found: &'r [RunRecord]) -> impl Iterator<Item = &'r RunRecord> {
         let is_left = |record: &&RunRecord| {
-            !self.dropped.contains(&record.id) && !self.written.iter().any(|written| written.id == record.id)
+            !self.dropped.contains(record) && !self.written.iter().any(|written| written.id == record.id)
         };
         found.iter().filter(is_left).chain(self.written.iter().copied())
+    }
+
+    /// The runs to drop, by whether their records have an end.
+    #[cfg(any(feature = "redis", feature = "mysql", feature = "postgres"))]
+    pub(crate) fn dropped_ids(&self, with_an_end: bool) -> Vec<String> {
+        let dropped = self.dropped.iter().filter(|record| record.end.is_some() == with_an_end);
+        dropped.map(|record| record.id.to_string()).collect()
     }
 
     #[cfg(any(feature = "redis", feature = "mysql", feature = "postgres", test))]
@@ -137,7 +145,7 @@ mod tests {
         let end = start.clone().ended(start.started, RunResult::Failed, Some("it broke"));
         let written = |found: &[RunRecord], new: &[&RunRecord]| {
             let change = change(found, new, 5);
-            assert_eq!(change.dropped, []);
+            assert_eq!(change.dropped, Vec::<&RunRecord>::new());
             change.written.into_iter().cloned().collect::<Vec<_>>()
         };
         assert_eq!(written(&[], &[&start, &end]), std::slice::from_ref(&end));
@@ -155,10 +163,10 @@ mod tests {
         assert!(change(&runs, &[&late], 3).is_empty());
         let next = run(4, None);
         let LogChange { written, dropped, .. } = change(&runs, &[&next], 3);
-        assert_eq!((ids(&written), dropped), (vec![next.id], vec![runs[0].id]));
-        assert_eq!(change(&runs, &[], 0).dropped, [runs[0].id, runs[1].id], "one stays in any case");
+        assert_eq!((ids(&written), dropped), (vec![next.id], vec![&runs[0]]));
+        assert_eq!(change(&runs, &[], 0).dropped, [&runs[0], &runs[1]], "one stays in any case");
         let many: Vec<RunRecord> = (0..1001).map(|second| run(second, None)).collect();
-        assert_eq!(change(&many, &[], usize::MAX).dropped, [many[0].id]);
+        assert_eq!(change(&many, &[], usize::MAX).dropped, [&many[0]]);
     }
 
     #[test]

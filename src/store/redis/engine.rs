@@ -11,7 +11,7 @@ use super::script::{self, read};
 use super::server_error::is_of_many_slots;
 use super::{health, server_error};
 use crate::base::error::MutexError;
-use crate::lease::{name::MutexName, owner::Owner};
+use crate::lease::name::MutexName;
 use crate::observe::run_record::{RunRecord, log_change::LogChange};
 use crate::store::event_mutex::admission::Admission;
 use crate::store::remote::engine::{
@@ -115,16 +115,21 @@ impl Engine for RedisEngine {
 
     fn log_runs(&self, turn: &mut ServerTurn<Connection>, changes: &[LogChange<'_>]) -> Result<(), Failure> {
         let mut commands = Vec::new();
-        for LogChange { event, written, dropped } in changes {
-            for record in written {
+        for change in changes {
+            let event = change.event;
+            for record in &change.written {
                 // A start that comes late undoes no end.
                 let verb = if record.end().is_some() { "HSET" } else { "HSETNX" };
                 commands
                     .push(of_log(verb, &self.prefix, event).arg(record.id().to_string()).arg(record.to_line()).take());
             }
-            if !dropped.is_empty() {
-                let ids: Vec<String> = dropped.iter().map(Owner::to_string).collect();
-                commands.push(of_log("HDEL", &self.prefix, event).arg(ids).take());
+            let ended = change.dropped_ids(true);
+            if !ended.is_empty() {
+                commands.push(of_log("HDEL", &self.prefix, event).arg(ended).take());
+            }
+            let not_ended = change.dropped_ids(false);
+            if !not_ended.is_empty() {
+                commands.extend(script::drop_without_an_end(&self.prefix.runs_key(event), &not_ended));
             }
         }
         ask(turn, &commands).map(drop)

@@ -29,6 +29,9 @@ static RELEASE: LazyLock<Stored> = LazyLock::new(|| Stored::new(include_str!("sc
 static EXTEND: LazyLock<Stored> = LazyLock::new(|| Stored::new(include_str!("scripts/extend.lua")));
 static LOOK: LazyLock<Stored> = LazyLock::new(|| Stored::new(include_str!("scripts/look.lua")));
 
+static DROP_RUNS: LazyLock<Stored> = LazyLock::new(|| Stored::new(include_str!("scripts/drop_runs.lua")));
+
+/// Those that each connection loads when it begins.
 pub(super) static ALL: [&LazyLock<Stored>; 4] = [&ADMIT, &RELEASE, &EXTEND, &LOOK];
 
 /// How far two clocks drift apart between two calls at most, in microseconds, while neither is set.
@@ -196,6 +199,13 @@ pub(super) fn look(key: Key<'_>) -> Cmd {
 pub(super) fn looked(answer: &Value) -> Result<Option<Result<Holder, String>>, Failure> {
     let found: Option<(Vec<u8>, i64, i64)> = read(answer)?;
     Ok(found.map(|(entry, left, time)| holder(&entry, left, instant(time))))
+}
+
+/// Two commands that drop these records from a log of runs, unless they have an end by now. It is a rare thing to do, so that the
+/// script is loaded each time.
+pub(super) fn drop_without_an_end(log: &str, runs: &[String]) -> [Cmd; 2] {
+    let call = cmd("EVALSHA").arg(DROP_RUNS.script.get_hash()).arg(1).arg(log).arg(runs).take();
+    [DROP_RUNS.load(), call]
 }
 
 /// What `TIME` answers.

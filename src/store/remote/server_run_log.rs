@@ -8,8 +8,8 @@ use crate::observe::run_record::log_change::{LogChange, by_event, newest_first};
 use crate::store::event_mutex::run_log::RunLog;
 
 /// How often the log is looked at for one write at most. Once is enough to write, and once more to see that nobody else has
-/// written at the same time, so that there are more records now than are kept.
-const LOOKS: usize = 4;
+/// written at the same time, so that there are more records now than are kept. It takes more only while others go on to write.
+const LOOKS: usize = 10;
 
 impl<E: Engine> RunLog for ServerMutex<E> {
     fn write(&self, records: &[RunRecord], keep: usize) -> Result<(), MutexError> {

@@ -6,7 +6,7 @@ use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, utf8_percent_enco
 
 use super::row_key::RowKey;
 use super::statements::{Statements, list};
-use crate::lease::{owner::Owner, token::FencingToken};
+use crate::lease::token::FencingToken;
 use crate::observe::run_record::log_change::LogChange;
 use crate::observe::run_record::{RunEnd, RunRecord, run_result::RunResult};
 use crate::store::remote::server_clock::instant;
@@ -36,14 +36,12 @@ pub(super) fn statements(statements: &Statements, changes: &[LogChange<'_>]) -> 
         change.written.iter().map(move |record| row(statements, &event, record))
     });
     let rows: Vec<String> = rows.collect();
-    let which =
-        changes.iter().filter(|change| !change.dropped.is_empty()).map(|LogChange { event, dropped, .. }| {
-            format!(
-                "(event = '{}' AND run IN ({}))",
-                RowKey::of_event(event),
-                list(dropped.iter().map(Owner::to_string))
-            )
-        });
+    let dropped = |change: &LogChange<'_>, with_an_end: bool| {
+        let (event, runs) = (RowKey::of_event(change.event), change.dropped_ids(with_an_end));
+        let unless = if with_an_end { "" } else { " AND ended_at IS NULL" };
+        (!runs.is_empty()).then(|| format!("(event = '{event}' AND run IN ({}){unless})", list(runs)))
+    };
+    let which = changes.iter().flat_map(|change| [true, false].into_iter().filter_map(|ended| dropped(change, ended)));
     let which: Vec<String> = which.collect();
     let mut all = String::new();
     if !rows.is_empty() {

@@ -7,17 +7,17 @@ use crate::servers::redis::Redis;
 
 #[test]
 fn eight_workers_on_one_redis_double_nothing_and_lose_nothing() {
-    most_start(|| {
+    most_start(|every| {
         let server = Redis::start();
-        eight_workers_share_each_occurrence(&Fleet::on(server.url()), Start::Together)
+        eight_workers_share_each_occurrence(&Fleet::on(server.url()), Start::Together, every)
     });
 }
 
 #[test]
 fn eight_workers_that_start_one_after_another_share_a_redis_as_well() {
-    most_start(|| {
+    most_start(|every| {
         let server = Redis::start();
-        eight_workers_share_each_occurrence(&Fleet::on(server.url()), Start::Staggered)
+        eight_workers_share_each_occurrence(&Fleet::on(server.url()), Start::Staggered, every)
     });
 }
 
@@ -25,7 +25,7 @@ fn eight_workers_that_start_one_after_another_share_a_redis_as_well() {
 fn eight_workers_on_a_busy_machine_double_nothing_and_lose_nothing() {
     let server = Redis::start();
     let burners = Burners::start(4);
-    let started = eight_workers_share_each_occurrence(&Fleet::on(server.url()), Start::Staggered);
+    let started = eight_workers_share_each_occurrence(&Fleet::on(server.url()), Start::Staggered, 50);
     drop(burners);
     assert!(started > 0);
 }

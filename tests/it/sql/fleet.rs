@@ -11,16 +11,16 @@ on_both!(
 );
 
 fn eight_workers_double_nothing_and_lose_nothing<S: SqlServer>() {
-    most_start(|| {
+    most_start(|every| {
         let server = S::start();
-        eight_workers_share_each_occurrence(&Fleet::on(server.url()), Start::Together)
+        eight_workers_share_each_occurrence(&Fleet::on(server.url()), Start::Together, every)
     });
 }
 
 fn eight_workers_that_start_one_after_another_share_a_table_as_well<S: SqlServer>() {
-    most_start(|| {
+    most_start(|every| {
         let server = S::start();
-        eight_workers_share_each_occurrence(&Fleet::on(server.url()), Start::Staggered)
+        eight_workers_share_each_occurrence(&Fleet::on(server.url()), Start::Staggered, every)
     });
 }
 
