@@ -51,6 +51,11 @@ pub mod ways_out {}
 #[doc = include_str!("guide/logs/observing.md")]
 pub mod observing {}
 
+#[cfg(feature = "cli")]
+#[cfg_attr(docsrs, doc(cfg(feature = "cli")))]
+#[doc = include_str!("guide/operators.md")]
+pub mod operators {}
+
 #[doc = include_str!("guide/logs.md")]
 pub mod logs {}
 

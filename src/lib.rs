@@ -105,6 +105,9 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 pub mod guide;
+#[cfg(feature = "cli")]
+#[cfg_attr(docsrs, doc(cfg(feature = "cli")))]
+pub mod cli;
 mod schedule;
 mod event;
 mod task;

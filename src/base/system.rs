@@ -55,6 +55,13 @@ pub(crate) fn is_ignored(signal: libc::c_int) -> bool {
     asked == 0 && unsafe { present.assume_init() }.sa_sigaction == libc::SIG_IGN
 }
 
+/// Lets this process change its terminal although the terminal speaks to another group of processes.
+#[expect(unsafe_code, reason = "signal")]
+pub(crate) fn ignore_background_output() {
+    // SAFETY: no handler is installed, and nothing else in the process depends on being stopped.
+    unsafe { libc::signal(libc::SIGTTOU, libc::SIG_IGN) };
+}
+
 /// Where nobody's script has descriptors of its own, who would close what it has inherited by opening another.
 const OUT_OF_THE_WAY: i32 = 100;
 

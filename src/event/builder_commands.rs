@@ -92,6 +92,13 @@ impl Event {
         self
     }
 
+    /// The command works in the place of this process: it has its standard input and its terminal, and a signal that ends this
+    /// process is passed on to it.
+    #[cfg(feature = "cli")]
+    pub(crate) fn in_place_of_this_process(self) -> Self {
+        self.of_the_command("in_place", |command| command.in_place = true)
+    }
+
     fn of_the_command(mut self, option: &'static str, change: impl FnOnce(&mut Command)) -> Self {
         match &mut self.work {
             Work::Command(command) => change(command),

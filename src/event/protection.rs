@@ -122,7 +122,7 @@ impl Protection {
     #[inline]
     pub(crate) fn replacement(&self, token: Option<FencingToken>) -> Option<(MutexName, Duration)> {
         let patience = self.queue.as_ref()?.patience?;
-        Some((overlap::cancel(&self.mutex, token?), patience))
+        Some((self.mutex.request_to_stop(token?), patience))
     }
 
     /// The name of the claim of one run, and its term: to the end of the occurrence or period, then the window and its

@@ -1,6 +1,6 @@
-//! Why a run should stop: its lease is lost, its task took too long, the process shuts down, or another run takes its place.
+//! Why a run should stop: its lease is lost, its task took too long, the process shuts down, or somebody asks for its lease.
 
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicI32};
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::at_work::AtWork;
 use super::held_lease::{HeldLease, HoldsLease};
 use super::sync::{AtomicU64, Ordering};
-use crate::lease::holder::Holder;
+use crate::lease::{holder::Holder, name::UNLOCK};
 use crate::observe::cancel::CancelReason;
 use crate::observe::notice::Step;
 use crate::observe::tell::delivery::Posted;
@@ -23,10 +23,12 @@ pub(crate) struct Cancellation {
     limit: AtomicU64,
     /// When the process shuts down, and has waited for the run long enough.
     shut_down: AtomicU64,
+    /// The signal that makes it shut down; zero: none does.
+    signal: AtomicI32,
     /// When it will have ended, whatever is still at work.
     gone_by: AtomicU64,
-    /// When it was told that another run takes its place, and who waits with that.
-    replaced: OnceLock<Box<(Moment, Option<Holder>)>>,
+    /// When it was told that somebody asks for its lease, and who that is.
+    asked: OnceLock<Box<(Moment, Option<Holder>)>>,
     /// Also set once the task has ended: then nothing is to be told.
     reason_is_told: AtomicBool,
 }
@@ -35,14 +37,15 @@ impl Cancellation {
     #[inline]
     pub(crate) fn new(held: HeldLease) -> Self {
         let never = || AtomicU64::new(Moment::NEVER.to_bits());
-        let (at_work, replaced) = (AtWork::default(), OnceLock::new());
+        let (at_work, asked) = (AtWork::default(), OnceLock::new());
         Self {
             held,
             at_work,
             limit: never(),
             shut_down: never(),
+            signal: AtomicI32::new(0),
             gone_by: never(),
-            replaced,
+            asked,
             reason_is_told: AtomicBool::new(false),
         }
     }
@@ -69,35 +72,25 @@ impl Cancellation {
         self.change(|| self.limit.store(limit.to_bits(), Ordering::Release));
     }
 
-    /// The process shuts down: the task should stop when the `drain` is over, and the process will have ended when the
-    /// `grace` after it is over. An earlier end that was said before stays.
-    pub(crate) fn shut_down(&self, drain: Duration, grace: Duration) {
+    /// The process shuts down, perhaps by a signal: the task should stop when the `drain` is over, and the process will have
+    /// ended when the `grace` after it is over. An earlier end that was said before stays.
+    pub(crate) fn shut_down(&self, drain: Duration, grace: Duration, signal: Option<i32>) {
         let drained = self.now().plus(drain);
+        self.signal.fetch_max(signal.unwrap_or(0), Ordering::AcqRel);
         self.change(|| {
             self.gone_by.fetch_min(drained.plus(grace).to_bits(), Ordering::AcqRel);
             self.shut_down.fetch_min(drained.to_bits(), Ordering::AcqRel);
         });
     }
 
-    /// Another run waits to take its place, so that the task should stop.
-    pub(crate) fn replace(&self, by: Option<Holder>) {
-        let now = self.now();
-        self.change(|| self.replaced.get_or_init(|| Box::new((now, by))));
+    /// Who asks for its lease, if somebody does, and as far as that is known.
+    pub(crate) fn asked_by(&self) -> Option<&Holder> {
+        self.asked.get()?.1.as_ref()
     }
 
-    /// Who waits to take its place, as far as that is known.
-    pub(crate) fn replaced_by(&self) -> Option<&Holder> {
-        self.replaced.get()?.1.as_ref()
-    }
-
-    /// Whether it was told that another run takes its place.
-    pub(crate) fn is_replaced(&self) -> bool {
-        self.replaced.get().is_some()
-    }
-
-    /// When it was told that; the end of time, if it was not.
-    fn replaced_at(&self) -> Moment {
-        self.replaced.get().map_or(Moment::NEVER, |replaced| replaced.0)
+    /// When it was told that somebody asks for its lease; the end of time, if nobody does.
+    fn asked_at(&self) -> Moment {
+        self.asked.get().map_or(Moment::NEVER, |asked| asked.0)
     }
 
     /// Why the run should stop; the first reason there was. It is told.
@@ -107,6 +100,11 @@ impl Cancellation {
             self.tell_reason(reason, None);
         }
         reason
+    }
+
+    /// The signal that asks the process to end, if one does.
+    pub(crate) fn signal(&self) -> Option<i32> {
+        Some(self.signal.load(Ordering::Acquire)).filter(|signal| *signal > 0)
     }
 
     /// The reason there was to stop when its task ended, at this moment. From here on it is not told of any other.
@@ -145,12 +143,13 @@ impl Cancellation {
         // One that was given back would have lasted longer.
         let lost = self.held.gone_at(now).map_or(Moment::NEVER, |lost| lost.min(now));
         let [limit, shut_down] = [&self.limit, &self.shut_down].map(moment);
-        let first = lost.min(limit).min(shut_down).min(self.replaced_at());
+        let first = lost.min(limit).min(shut_down).min(self.asked_at());
         let reason = match first {
             _ if now < first => return None,
             first if first == lost => CancelReason::LeaseLost,
             first if first == limit => CancelReason::TimedOut,
             first if first == shut_down => CancelReason::ShuttingDown,
+            _ if self.asked_by().and_then(Holder::reason) == Some(UNLOCK) => CancelReason::Unlocked,
             _ => CancelReason::Replaced,
         };
         Some((reason, first))
@@ -192,7 +191,7 @@ impl Cancellation {
 
     /// When there will be a reason to stop, as things are.
     pub(crate) fn end(&self) -> Moment {
-        self.held.end().min(moment(&self.limit)).min(moment(&self.shut_down)).min(self.replaced_at())
+        self.held.end().min(moment(&self.limit)).min(moment(&self.shut_down)).min(self.asked_at())
     }
 
     /// How long the run may go on as things are; `None`: without end.
@@ -220,6 +219,19 @@ impl HoldsLease for Cancellation {
 
     fn is_at_work_on(&self, thread: usize) -> bool {
         self.at_work.is_on(thread)
+    }
+
+    fn has_work(&self) -> bool {
+        true
+    }
+
+    fn give_way(&self, to: Option<Holder>) {
+        let now = self.now();
+        self.change(|| self.asked.get_or_init(|| Box::new((now, to))));
+    }
+
+    fn gives_way(&self) -> bool {
+        self.asked.get().is_some()
     }
 
     fn tell_why_it_stops(&self, posted: Option<Posted>) {

@@ -47,6 +47,19 @@ pub(crate) trait HoldsLease: Wake + fmt::Debug {
     /// Whether the work under it is done on this thread.
     fn is_at_work_on(&self, thread: usize) -> bool;
 
+    /// Whether it knows the work under it: a lease guard does not.
+    fn has_work(&self) -> bool {
+        false
+    }
+
+    /// Somebody asks for the lease, so that the work under it should stop.
+    fn give_way(&self, _to: Option<Holder>) {}
+
+    /// Whether somebody has asked for it.
+    fn gives_way(&self) -> bool {
+        false
+    }
+
     /// Tells why the work under it should stop, if it should and nobody was told yet. Observers may take their time, so nobody
     /// calls this while others wait.
     fn tell_why_it_stops(&self, posted: Option<Posted>);

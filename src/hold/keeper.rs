@@ -30,12 +30,12 @@ mod exit_release;
 mod handles;
 mod plan;
 mod renewals;
-mod replacements;
+mod requests_to_stop;
 
 use handles::Handles;
 use plan::{DueRenewals, KeeperJob, Plan};
 use renewals::by_observers;
-use replacements::{ReplacementJob, Replacements};
+use requests_to_stop::{RequestsToStop, StopJob};
 
 /// How long after its timeout a task may take to stop before a warning is logged.
 const OVERDUE_AFTER: Duration = Duration::from_secs(5);
@@ -47,7 +47,7 @@ pub(crate) struct Keeper {
     clock: Clock,
     timer: TimerThread<Plan>,
     /// On a thread of its own, so that it delays no renewal.
-    replacements: TimerThread<Replacements>,
+    requests_to_stop: TimerThread<RequestsToStop>,
     /// Renewals don't wait for subscribers.
     delivery: Arc<Delivery>,
 }
@@ -82,7 +82,7 @@ impl Keeper {
                 scope: store.scope,
                 clock: clock.clone(),
                 timer: TimerThread::new(Plan::default()),
-                replacements: TimerThread::new(Replacements::default()),
+                requests_to_stop: TimerThread::new(RequestsToStop::default()),
                 delivery: Arc::default(),
             });
             #[cfg(unix)]
@@ -161,11 +161,15 @@ impl Keeper {
         mark: MutexName,
         patience: Duration,
     ) {
-        let watch = |replacements: &mut Replacements| {
-            ((), Some(replacements.watch(Arc::clone(run), mark, patience, self.clock.moment())))
-        };
-        if let ((), Need::Thread) = self.replacements.change(watch) {
-            self.start_thread("soloist-replace", ThreadFor::Replacements, |keeper| &keeper.replacements, Self::replace);
+        let run = Arc::clone(run) as _;
+        self.look_for_requests(|requests, now| Some(requests.watch(run, mark, patience, now)));
+    }
+
+    fn look_for_requests(self: &Arc<Self>, change: impl FnOnce(&mut RequestsToStop, Moment) -> Option<Moment>) {
+        let change = |requests: &mut RequestsToStop| ((), change(requests, self.clock.moment()));
+        if let ((), Need::Thread) = self.requests_to_stop.change(change) {
+            let what_for = ThreadFor::RequestsToStop;
+            self.start_thread("soloist-stop", what_for, |keeper| &keeper.requests_to_stop, Self::ask_to_stop);
         }
     }
 
@@ -179,7 +183,7 @@ impl Keeper {
         name: &str,
         what_for: ThreadFor,
         timer: fn(&Self) -> &TimerThread<J>,
-        carry_out: fn(&Self, &J::Job) -> J::Answer,
+        carry_out: fn(&Arc<Self>, &J::Job) -> J::Answer,
     ) {
         let keeper = Arc::clone(self);
         // From here on time waits for the thread, where a test moves it.
@@ -192,28 +196,28 @@ impl Keeper {
         }
     }
 
-    fn replace(&self, job: &ReplacementJob) {
+    fn ask_to_stop(self: &Arc<Self>, job: &StopJob) {
         match job {
-            ReplacementJob::Look(looks) => {
+            StopJob::Look(looks) => {
                 let Some(mutex) = self.handles.any() else { return };
                 for (run, mark) in looks {
                     // Without an answer it is asked again.
                     if let Ok(Ok(held)) = contain(|| mutex.held(Names::Exactly(mark)))
                         && let Some(by) = held.into_iter().next()
                     {
-                        run.replace(by.into_holder());
+                        run.give_way(by.into_holder());
                         self.post_why_it_stops(run);
                     }
                 }
             }
-            ReplacementJob::StopRenewing(runs) => {
+            StopJob::StopRenewing(runs) => {
                 let ((), _) = self.timer.change(|plan| (runs.iter().for_each(|run| plan.stop_renewing(&**run)), None));
             }
         }
     }
 
     /// The answers to a renewal, one for each lease; nothing for another job.
-    fn carry_out(&self, job: &KeeperJob) -> Vec<Result<bool, MutexError>> {
+    fn carry_out(self: &Arc<Self>, job: &KeeperJob) -> Vec<Result<bool, MutexError>> {
         match job {
             KeeperJob::Renew(due) => return self.renew(due),
             KeeperJob::ReleaseAtExit(release) => {
@@ -251,7 +255,7 @@ impl Keeper {
         self.delivery.post(self.clock.now(), move |posted| holder.tell_why_it_stops(Some(posted)));
     }
 
-    fn renew(&self, due: &DueRenewals) -> Vec<Result<bool, MutexError>> {
+    fn renew(self: &Arc<Self>, due: &DueRenewals) -> Vec<Result<bool, MutexError>> {
         let mut slots: Vec<Slot<Lease, bool>> = due.leases().map(Slot::new).collect();
         // Whoever holds a lease has a handle; who has none is gone without giving it back.
         let Some(mutex) = self.handles.any() else { return slots.iter().map(|_| Ok(false)).collect() };
@@ -261,6 +265,15 @@ impl Keeper {
         let answers: Vec<_> = slots.iter_mut().map(|slot| slot.take_answer(no_answer)).collect();
         for renewals in by_observers(due, &lasted, &answers) {
             self.delivery.post(self.clock.now(), move |posted| renewals.tell(posted));
+        }
+        let renewed = due.holders.iter().zip(&answers).filter(|(_, answer)| matches!(answer, Ok(true)));
+        let renewed: Vec<_> =
+            renewed.map(|(holder, _)| Arc::clone(holder)).filter(|holder| holder.has_work()).collect();
+        if !renewed.is_empty() {
+            self.look_for_requests(|requests, now| {
+                requests.look_once(renewed, now);
+                Some(now)
+            });
         }
         answers
     }
@@ -280,7 +293,7 @@ impl EndsWithProcess for Keeper {
 impl Wake for Keeper {
     fn wake(&self) {
         self.timer.wake();
-        self.replacements.wake();
+        self.requests_to_stop.wake();
     }
 }
 

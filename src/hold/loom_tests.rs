@@ -391,7 +391,7 @@ fn whoever_waits_is_woken_by_the_timeout() {
 
 #[test]
 fn whoever_waits_is_woken_by_the_shutdown() {
-    assert_all_are_woken(CancelReason::ShuttingDown, |run, _| run.shut_down(Duration::ZERO, HOUR));
+    assert_all_are_woken(CancelReason::ShuttingDown, |run, _| run.shut_down(Duration::ZERO, HOUR, None));
 }
 
 #[test]

@@ -9,6 +9,7 @@ use std::sync::{Arc, OnceLock};
 
 use chrono::{DateTime, SecondsFormat, Utc};
 
+use super::token::FencingToken;
 use crate::base::escape::steers_or_hides;
 
 /// The name of one entry in a store: a lease, or a claim, which is one on an occurrence of an event, or one on a period, a
@@ -61,6 +62,9 @@ enum Claimed {
 }
 
 const SLOT: &str = "slot ";
+
+/// The [reason](super::request::LeaseRequest::because) of a request to stop that an operator makes.
+pub(crate) const UNLOCK: &str = "unlock";
 
 impl MutexName {
     /// The longest name, in characters: 512, which are at most 2,048 bytes.
@@ -172,6 +176,12 @@ impl MutexName {
     /// Which of these it is, from 0 on; `None`: none of them.
     pub(crate) fn slot_number(&self) -> Option<usize> {
         if self.is_claim() { self.marked()?.strip_prefix(SLOT)?.parse().ok() } else { Some(0) }
+    }
+
+    /// Asks the run under this token to stop, because another run waits for its lease, or an operator frees it. The next
+    /// run has another token, so that it is never meant.
+    pub(crate) fn request_to_stop(&self, token: FencingToken) -> Self {
+        self.mark(self.mutex(), format!("cancel {token}"))
     }
 
     /// The hash of the lease that it is, or is kept beside.

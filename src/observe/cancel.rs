@@ -30,23 +30,32 @@ pub enum CancelReason {
     /// A later occurrence takes its place, because the event says [`Overlap::Replace`](crate::Overlap::Replace).
     /// [`RunOutcome::replaced_by`](crate::RunOutcome::replaced_by) tells who waits with it.
     Replaced,
+    /// An operator frees the lease, as with the command `unlock` of the feature `cli`.
+    /// [`RunOutcome::replaced_by`](crate::RunOutcome::replaced_by) tells on which host.
+    Unlocked,
 }
 
 impl CancelReason {
     /// The reason as one lower-case word, the same in every version: `lease_lost`, `timed_out`,
-    /// `shutting_down`, `replaced`.
+    /// `shutting_down`, `replaced`, `unlocked`.
     pub fn keyword(self) -> &'static str {
         match self {
             Self::LeaseLost => "lease_lost",
             Self::TimedOut => "timed_out",
             Self::ShuttingDown => "shutting_down",
             Self::Replaced => "replaced",
+            Self::Unlocked => "unlocked",
         }
+    }
+
+    /// Whether somebody else asked for its lease, so that a task that stops does what it should.
+    pub(crate) fn gave_way(self) -> bool {
+        matches!(self, Self::Replaced | Self::Unlocked)
     }
 
     /// Whether somebody wanted it to stop, so that a task that returns an error then is no failure of its own.
     pub(crate) fn is_wanted(self) -> bool {
-        matches!(self, Self::ShuttingDown | Self::Replaced)
+        self == Self::ShuttingDown || self.gave_way()
     }
 }
 
@@ -57,6 +66,7 @@ impl fmt::Display for CancelReason {
             Self::TimedOut => "it took longer than its timeout",
             Self::ShuttingDown => "the process is shutting down",
             Self::Replaced => "a later occurrence takes its place",
+            Self::Unlocked => "an operator frees its lease",
         })
     }
 }

@@ -93,10 +93,13 @@ impl RunOutcome {
     }
 
     /// Whether anything went wrong: the task, a hook, the lease or its release, or a store that was out, so that the
-    /// run had no protection. A task that stopped because it was [replaced](CancelReason::Replaced) did nothing wrong.
+    /// run had no protection. A task that stopped because it was [replaced](CancelReason::Replaced) or
+    /// [unlocked](CancelReason::Unlocked) did nothing wrong.
     pub fn is_failure(&self) -> bool {
-        let gave_way =
-            || matches!(&self.ended, Ended::Faulted(fault) if fault.cancellation() == Some(CancelReason::Replaced));
+        let gave_way = || match &self.ended {
+            Ended::Faulted(fault) => fault.cancellation().is_some_and(CancelReason::gave_way),
+            _ => false,
+        };
         !(self.is_success() || gave_way())
             || !self.hook_failures.is_empty()
             || self.lost_at.is_some()
@@ -115,7 +118,8 @@ impl RunOutcome {
         self.cancelled
     }
 
-    /// Who waited to take its place when it was told to stop; see [`Overlap::Replace`](crate::Overlap::Replace).
+    /// Who waited to take its place when it was told to stop, see [`Overlap::Replace`](crate::Overlap::Replace); or the operator's
+    /// process that [frees](CancelReason::Unlocked) its lease.
     pub fn replaced_by(&self) -> Option<&Holder> {
         self.replaced_by.as_deref()
     }

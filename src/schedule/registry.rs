@@ -437,6 +437,17 @@ impl Schedule {
         Ok(entries.swap_remove(0))
     }
 
+    /// Runs the last due time of one event, if that was at most five minutes before `now`, as a tick does: with its claim, and not
+    /// while it is paused. `None`: it was not due. An older due time may be one whose claim has expired.
+    #[cfg(feature = "cli")]
+    pub(crate) fn run_latest(&self, name: &str, now: DateTime<Utc>) -> Result<Option<Entry>, UnknownEvent> {
+        let event = self.index_of(name)?;
+        let due = self.events[event].upcoming(now - chrono::TimeDelta::minutes(5)).take_while(|due| *due <= now).last();
+        let report = due.map(|due| self.tick(&self.plan_tick(due, DateTime::<Utc>::MIN_UTC).only(event)));
+        self.finish_run_log();
+        Ok(report.and_then(|report| report.into_entries().pop()))
+    }
+
     /// When the first event is due after `after`, within its windows and in this environment: see [`Event::next`]. `None`:
     /// none of them is, until the year 2100.
     ///
@@ -485,6 +496,21 @@ impl Schedule {
     /// ```
     pub fn event(&self, name: &str) -> Result<&Definition, UnknownEvent> {
         Ok(&self.events[self.index_of(name)?])
+    }
+
+    #[cfg(feature = "cli")]
+    pub(crate) fn definitions(&self) -> impl Iterator<Item = &Definition> {
+        self.events.iter().map(|event| &**event)
+    }
+
+    #[cfg(feature = "cli")]
+    pub(crate) fn store(&self) -> &dyn EventMutex {
+        &*self.mutex.mutex
+    }
+
+    #[cfg(feature = "cli")]
+    pub(crate) fn is_shutting_down(&self) -> bool {
+        self.shutdown.as_ref().is_some_and(Shutdown::has_begun)
     }
 
     fn index_of(&self, name: &str) -> Result<usize, UnknownEvent> {

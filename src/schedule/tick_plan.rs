@@ -37,6 +37,14 @@ impl TickPlan {
         late.and_then(|late| late.to_std().ok()).unwrap_or_default()
     }
 
+    /// The plan with this event only.
+    #[cfg(feature = "cli")]
+    pub(super) fn only(mut self, event: usize) -> Self {
+        self.due.retain(|(due, _)| *due == event);
+        self.maybe_missed.clear();
+        self
+    }
+
     /// The plan with the due events that make claims only: a claim tells whether an occurrence ran already.
     pub(super) fn only_claimed(mut self, schedule: &Schedule) -> Self {
         self.due.retain(|(event, _)| schedule.events[*event].protection.claim.is_some());

@@ -38,6 +38,8 @@ pub(crate) struct Command {
     pub(crate) output: Output,
     /// How long it may take to stop after it was told to.
     pub(crate) grace: Duration,
+    /// Whether it works in the place of this process: it has the standard input and the terminal, and gets the signals.
+    pub(crate) in_place: bool,
 }
 
 /// What it knows of its run.
@@ -52,7 +54,7 @@ pub(crate) const LONGEST_GRACE: Duration = Duration::from_secs(60 * 60);
 impl Command {
     pub(crate) fn new(program: OsString, arguments: Option<Vec<OsString>>) -> Self {
         let (directory, environment, output) = (None, Vec::new(), Output::default());
-        Self { program, arguments, directory, environment, output, grace: USUAL_GRACE }
+        Self { program, arguments, directory, environment, output, grace: USUAL_GRACE, in_place: false }
     }
 
     /// How long before its lease ends it is told to stop.
@@ -112,6 +114,7 @@ impl Command {
             let mut command = self.prepared(run);
             let listener = self.output.connect(&mut command, scope)?;
             let mut group = Processes::start(command, orphan, self.grace).map_err(|error| self.not_started(&error))?;
+            let _terminal = if self.in_place { group.lend_terminal() } else { None };
             let mut end = stopping::LeaderEnd { leader: group.leader(), is_told: false, has_come: Arc::default() };
             let (leader, has_come, cancellation) =
                 (group.leader(), Arc::clone(&end.has_come), Arc::clone(run.in_hand()));
@@ -120,14 +123,14 @@ impl Command {
                 cancellation.change(|| has_come.store(true, Ordering::Release));
             };
             end.is_told = Builder::new().name("soloist-command".into()).spawn_scoped(scope, wait).is_ok();
-            let stopped = stopping::wait_for_end(&mut group, run.in_hand(), &end, self.grace);
+            let stopped = stopping::wait_for_end(&mut group, run.in_hand(), &end, self.grace, self.in_place);
             let status = group.end().map_err(|error| because(&error, format_args!("could not learn how {self} ended")));
             let output = listener.map(Listener::heard);
             Ok((CommandExit { status: status?, output }, stopped))
         })
     }
 
-    /// What is to be started. It reads nothing, and knows for what it runs.
+    /// What is to be started. It knows for what it runs.
     fn prepared(&self, run: &Run) -> process::Command {
         let mut command = match &self.arguments {
             None => shell(&self.program),
@@ -137,7 +140,9 @@ impl Command {
                 command
             }
         };
-        command.stdin(Stdio::null());
+        if !self.in_place {
+            command.stdin(Stdio::null());
+        }
         if let Some(directory) = &self.directory {
             command.current_dir(directory);
         }

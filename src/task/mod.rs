@@ -6,7 +6,7 @@ pub(crate) mod future_task;
 pub(crate) mod orphan_policy;
 pub(crate) mod output;
 #[cfg(unix)]
-mod process_group;
+pub(crate) mod process_group;
 #[cfg(not(unix))]
 mod process_not_unix;
 pub(crate) mod run;

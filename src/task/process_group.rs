@@ -5,6 +5,8 @@
 use std::io;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, ExitStatus};
+#[cfg(feature = "cli")]
+use std::thread;
 use std::time::Duration;
 
 use rustix::io::Errno;
@@ -16,9 +18,14 @@ use super::orphan_policy::OrphanPolicy;
 use super::watchdog::Watchdog;
 use crate::base::catch_panic::contain;
 use crate::base::system;
+#[cfg(feature = "cli")]
+use crate::time::clock::Clock;
 
+mod terminal;
 #[cfg(target_os = "linux")]
 mod zombies;
+
+use terminal::LentTerminal;
 
 pub(super) struct ProcessGroup {
     leader: Child,
@@ -82,9 +89,15 @@ impl ProcessGroup {
         Leader(self.id)
     }
 
-    pub(super) fn terminate(&mut self) {
+    /// By this signal; by SIGTERM, if none is said.
+    pub(super) fn ask_to_stop(&mut self, signal: Option<i32>) {
         self.watchdog.iter_mut().for_each(Watchdog::note_termination);
-        self.signal(Signal::TERM);
+        self.signal(signal.and_then(Signal::from_named_raw).unwrap_or(Signal::TERM));
+    }
+
+    /// Makes it the one that the terminal of this process speaks to, if there is a terminal.
+    pub(super) fn lend_terminal(&self) -> Option<LentTerminal> {
+        LentTerminal::to(self.id)
     }
 
     pub(super) fn kill(&self) {
@@ -130,6 +143,32 @@ impl ProcessGroup {
     fn only_zombies_are_left(&mut self) -> bool {
         false
     }
+}
+
+/// Ends a group that another process has left behind: by SIGTERM, and by SIGKILL when the grace is over. `false`: something of it
+/// is still there.
+#[cfg(feature = "cli")]
+pub(crate) fn end_group(group: u32, grace: Duration) -> io::Result<bool> {
+    /// Between two looks.
+    const PAUSE: Duration = Duration::from_millis(20);
+    /// How long the kernel may take to end what was killed.
+    const KILLING: Duration = Duration::from_secs(2);
+    let group = i32::try_from(group).ok().and_then(Pid::from_raw).ok_or(Errno::INVAL)?;
+    let clock = Clock::system();
+    for (signal, patience) in [(Signal::TERM, grace), (Signal::KILL, KILLING)] {
+        match kill_process_group(group, signal) {
+            Err(Errno::SRCH) => return Ok(true),
+            sent => sent?,
+        }
+        let enough = clock.moment().plus(patience);
+        while clock.moment() < enough {
+            if test_kill_process_group(group) == Err(Errno::SRCH) {
+                return Ok(true);
+            }
+            thread::sleep(PAUSE); // between two looks at processes that are nobody's children here
+        }
+    }
+    Ok(false)
 }
 
 impl Leader {

@@ -23,7 +23,11 @@ impl ProcessAlone {
     }
 
     /// There is no way to ask.
-    pub(super) fn terminate(&mut self) {}
+    pub(super) fn ask_to_stop(&mut self, _: Option<i32>) {}
+
+    pub(super) fn lend_terminal(&self) -> Option<()> {
+        None
+    }
 
     pub(super) fn kill(&self) {
         // An error says that it has ended.

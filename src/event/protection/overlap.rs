@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use chrono::{DateTime, SecondsFormat, Utc};
 
+use crate::lease::name::MutexName;
 use crate::lease::term::Term;
-use crate::lease::{name::MutexName, token::FencingToken};
 use crate::time::{clock::shown::HumanDuration, timetable::Timetable};
 
 /// What becomes of an occurrence that meets a run of its event; see [`Event::on_overlap`](crate::Event::on_overlap).
@@ -131,11 +131,6 @@ pub(crate) fn waiter(mutex: &MutexName, event: &Arc<str>, occurrence: DateTime<U
 /// What says that somebody has waited with this occurrence. It stays when that process dies.
 pub(crate) fn note(mutex: &MutexName, event: &Arc<str>, occurrence: DateTime<Utc>) -> MutexName {
     mutex.mark(Arc::clone(event), format!("queued {}", written(occurrence)))
-}
-
-/// What asks the run under this token to stop. The next run has another token, so that it is never meant.
-pub(crate) fn cancel(mutex: &MutexName, token: FencingToken) -> MutexName {
-    mutex.mark(mutex.mutex(), format!("cancel {token}"))
 }
 
 fn written(occurrence: DateTime<Utc>) -> String {

@@ -97,7 +97,7 @@ pub(super) enum KeeperJob {
 pub(super) struct DueRenewals {
     pub(super) term: Term,
     asked: Moment,
-    holders: Vec<Arc<dyn HoldsLease>>,
+    pub(super) holders: Vec<Arc<dyn HoldsLease>>,
 }
 
 impl DueRenewals {

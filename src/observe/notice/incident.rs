@@ -47,7 +47,7 @@ pub(crate) enum ThreadFor {
     BackgroundEvents,
     Renewals,
     /// Whether a run is to give way to another.
-    Replacements,
+    RequestsToStop,
     /// A call as a future.
     #[cfg(feature = "tokio")]
     Call,

@@ -238,7 +238,7 @@ pub(super) fn trace_incident(incident: &Incident<'_>) {
                 ThreadFor::Tick => ("a tick", "the next ones wait for it"),
                 ThreadFor::BackgroundEvents => ("background events", "they run on fewer"),
                 ThreadFor::Renewals => ("renewals", "leases end with their terms"),
-                ThreadFor::Replacements => ("replacements", "runs are not told to stop"),
+                ThreadFor::RequestsToStop => ("requests to stop", "runs are not told to stop"),
                 #[cfg(feature = "tokio")]
                 ThreadFor::Call => ("a call", "the runtime waits for it"),
             };

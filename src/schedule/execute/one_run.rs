@@ -262,8 +262,8 @@ impl<'a> PlannedRun<'a> {
         let ended = self.clock.moment();
         outcome.took = ended.since(begun.start.at);
         outcome.cancelled = run.in_hand().reason_at_end(ended);
-        if outcome.cancelled == Some(CancelReason::Replaced) {
-            outcome.replaced_by = run.in_hand().replaced_by().cloned().map(Box::new);
+        if outcome.cancelled.is_some_and(CancelReason::gave_way) {
+            outcome.replaced_by = run.in_hand().asked_by().cloned().map(Box::new);
         }
         outcome.lost_at = self.lost_by(ended, run);
         self.follow_up(run, begun);

@@ -261,7 +261,7 @@ impl<'p, 'a> QueuedRun<'p, 'a> {
         };
         let token = run.ok_or_else(unknown)?.token();
         if place.cancelled != Some(token) {
-            let mark = overlap::cancel(&event.protection.mutex, token);
+            let mark = event.protection.mutex.request_to_stop(token);
             let mark = LeaseRequest::new(mark, self.term_of_notes(), clock);
             if Admission::claim_only(mark).ask(&*store.mutex).is_ok() {
                 place.cancelled = Some(token);

@@ -8,7 +8,7 @@ use crate::schedule::shutdown::Shutdown;
 use crate::task::runtime;
 
 mod acquire;
-mod on_a_thread;
+pub(crate) mod on_a_thread;
 pub(crate) mod operator;
 
 use on_a_thread::on_a_thread;

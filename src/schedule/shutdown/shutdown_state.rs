@@ -71,10 +71,10 @@ impl Deadlines {
         self.exit_by.since(self.drained_by)
     }
 
-    /// Tells a run until when it may go on.
-    fn tell(self, run: &Run) {
+    /// Tells a run until when it may go on, and by which signal it ends.
+    fn tell(self, run: &Run, signal: Option<i32>) {
         let now = Clock::system().moment();
-        run.in_hand().shut_down(self.drained_by.since(now), self.exit_by.since(now.max(self.drained_by)));
+        run.in_hand().shut_down(self.drained_by.since(now), self.exit_by.since(now.max(self.drained_by)), signal);
     }
 }
 
@@ -125,7 +125,7 @@ impl ShutdownState {
         let (running, parts) = (progress.running.clone(), mem::take(&mut progress.parts));
         drop(progress);
         for run in &running {
-            deadlines.tell(run);
+            deadlines.tell(run, signal);
         }
         for part in parts.iter().filter_map(Weak::upgrade) {
             part.begin_until(part.lock(), signal, deadlines);
@@ -155,9 +155,10 @@ impl ShutdownState {
     pub(super) fn cancel_runs(&self) {
         let progress = self.lock();
         let (running, Some(deadlines)) = (progress.running.clone(), progress.deadlines) else { return };
+        let signal = progress.signal;
         drop(progress);
         for run in &running {
-            deadlines.tell(run);
+            deadlines.tell(run, signal);
         }
         self.changed.notify_all();
     }
@@ -282,10 +283,10 @@ impl ShutdownState {
         for state in self.and_whole() {
             let mut progress = state.lock();
             progress.running.push(run.clone());
-            let deadlines = progress.deadlines;
+            let (deadlines, signal) = (progress.deadlines, progress.signal);
             drop(progress);
             if let Some(deadlines) = deadlines {
-                deadlines.tell(run);
+                deadlines.tell(run, signal);
             }
         }
         RunGuard { shutdown: self, run: run.clone() }

@@ -111,7 +111,7 @@ impl ShutdownState {
     fn end_at_once(&self, signal: i32) {
         let running = self.lock().running.clone();
         for run in &running {
-            run.in_hand().shut_down(Duration::ZERO, Duration::ZERO);
+            run.in_hand().shut_down(Duration::ZERO, Duration::ZERO, Some(signal));
         }
         if running.iter().any(|run| !run.held().stopping().is_zero()) {
             let enough = Clock::system().moment().plus(KILLING);

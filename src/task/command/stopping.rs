@@ -28,6 +28,7 @@ pub(super) fn wait_for_end(
     cancellation: &Arc<Cancellation>,
     end: &LeaderEnd,
     grace: Duration,
+    in_place: bool,
 ) -> Option<CancelReason> {
     let clock = Clock::system();
     let mut stopping: Option<Stopping> = None;
@@ -40,7 +41,8 @@ pub(super) fn wait_for_end(
         if stopping.is_none()
             && let Some(reason) = cancellation.reason()
         {
-            group.terminate();
+            let is_passed_on = in_place && reason == CancelReason::ShuttingDown;
+            group.ask_to_stop(cancellation.signal().filter(|_| is_passed_on));
             stopping = Some(Stopping { reason, kill_at: clock.moment().plus(grace), killed: false });
             look = FIRST_LOOK;
         }

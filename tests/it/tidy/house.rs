@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use super::{code, sources};
 
 /// From the top down. A file imports its own floor and those below it.
-const FLOORS: [&str; 9] = ["schedule", "event", "task", "hold", "store", "observe", "lease", "time", "base"];
+const FLOORS: [&str; 10] = ["cli", "schedule", "event", "task", "hold", "store", "observe", "lease", "time", "base"];
 
 /// A file by its module, such as `time::clock`, and the modules of the files that it imports.
 type Imports = BTreeMap<String, BTreeSet<String>>;

@@ -1,0 +1,137 @@
+//! What a command answers: a text for standard output and an exit code; or a message for standard error, and another code.
+
+use std::error::Error;
+use std::fmt::Display;
+use std::io::{self, ErrorKind, Write};
+use std::process::ExitCode;
+
+use crate::base::error::MutexError;
+use crate::base::escape::Chain;
+use crate::observe::tell::trace::print_line;
+use crate::schedule::pause::pause_error::PauseError;
+use crate::schedule::registry::{logged_run::RunsError, unknown_event::UnknownEvent};
+
+/// A run failed, or what was asked for could not be done.
+pub(super) const FAILED: u8 = 1;
+
+/// The arguments are not understood, or name something that is not there.
+pub(super) const USAGE: u8 = 2;
+
+/// The store can't be used, or gave no answer.
+pub(super) const STORE: u8 = 3;
+
+/// What is printed, and with which code the process exits.
+pub(super) struct CommandAnswer {
+    text: String,
+    code: u8,
+}
+
+/// Why there is no answer.
+pub(super) struct CommandFailure {
+    message: String,
+    code: u8,
+}
+
+pub(super) type Answered = Result<CommandAnswer, CommandFailure>;
+
+impl CommandAnswer {
+    pub(super) fn text(text: impl Into<String>) -> Self {
+        Self { text: text.into(), code: 0 }
+    }
+
+    /// Nothing to print.
+    pub(super) fn nothing() -> Self {
+        Self::text("")
+    }
+
+    pub(super) fn json(value: &impl serde::Serialize) -> Answered {
+        serde_json::to_string_pretty(value).map(Self::text).map_err(|error| CommandFailure::new(&error))
+    }
+
+    pub(super) fn with_code(self, code: u8) -> Self {
+        Self { code, ..self }
+    }
+}
+
+impl CommandFailure {
+    pub(super) fn new(error: &(dyn Error + 'static)) -> Self {
+        Self::saying(Chain(error))
+    }
+
+    pub(super) fn saying(message: impl Display) -> Self {
+        Self { message: message.to_string(), code: FAILED }
+    }
+
+    /// The arguments, or what they name, are wrong.
+    pub(super) fn usage(error: &(dyn Error + 'static)) -> Self {
+        Self::new(error).with_code(USAGE)
+    }
+
+    pub(super) fn with_code(self, code: u8) -> Self {
+        Self { code, ..self }
+    }
+}
+
+impl From<MutexError> for CommandFailure {
+    fn from(error: MutexError) -> Self {
+        Self::new(&error).with_code(STORE)
+    }
+}
+
+impl From<PauseError> for CommandFailure {
+    fn from(error: PauseError) -> Self {
+        Self::new(&error).with_code(if matches!(error, PauseError::Store(_)) { STORE } else { USAGE })
+    }
+}
+
+impl From<RunsError> for CommandFailure {
+    fn from(error: RunsError) -> Self {
+        Self::new(&error).with_code(if matches!(error, RunsError::Store(_)) { STORE } else { USAGE })
+    }
+}
+
+impl From<UnknownEvent> for CommandFailure {
+    fn from(error: UnknownEvent) -> Self {
+        Self::usage(&error)
+    }
+}
+
+/// Prints an answer. A reader that stops reading, such as `head`, is no error; a full disk is one.
+pub(super) fn print(answered: Answered) -> ExitCode {
+    let CommandAnswer { text, code } = match answered {
+        Ok(answer) => answer,
+        Err(CommandFailure { message, code }) => {
+            say(message);
+            return ExitCode::from(code);
+        }
+    };
+    match print_text(&text) {
+        Ok(()) => ExitCode::from(code),
+        Err(error) => {
+            say(format_args!("can't write the answer: {error}"));
+            ExitCode::from(FAILED)
+        }
+    }
+}
+
+/// Prints a text on standard output, with an end of line.
+pub(super) fn print_text(text: &str) -> io::Result<()> {
+    let end = if text.is_empty() || text.ends_with('\n') { "" } else { "\n" };
+    let mut output = io::stdout().lock();
+    match write!(output, "{text}{end}").and_then(|()| output.flush()) {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// A line on standard error.
+pub(super) fn say(message: impl Display) {
+    print_line(format_args!("soloist: {message}"));
+}
+
+/// Prints the error of a parser. Help is one to it, which goes to standard output.
+pub(super) fn print_parse_error(error: &clap::Error, usage: u8) -> ExitCode {
+    // If that fails, nobody could read it anyway.
+    let _ = error.print();
+    ExitCode::from(if error.use_stderr() { usage } else { 0 })
+}

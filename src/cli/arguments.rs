@@ -1,0 +1,197 @@
+//! What can be typed.
+
+use std::ffi::OsString;
+use std::time::Duration;
+
+use clap::builder::{Str, ValueParser};
+use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
+
+/// The commands of a schedule.
+pub(super) fn of_schedule(name: String) -> Command {
+    parser(name.into(), "Runs and shows the schedule of this program")
+        .subcommand(
+            about("run", "Run what is due now; let cron call this once a minute")
+                .arg(flag("verbose").short('v').help("Print what became of each event that is due, not only failures")),
+        )
+        .subcommand(about("work", "Run what is due, minute by minute, until SIGTERM or Ctrl-C"))
+        .subcommand(
+            about("list", "List the events, and when each is due next").arg(json()).arg(
+                option("next", "N")
+                    .value_parser(value_parser!(u16).range(1..))
+                    .default_value("1")
+                    .help("How many due times of each to show"),
+            ),
+        )
+        .subcommand(
+            about("next", "List what is due next, in the order of time")
+                .arg(json())
+                .arg(duration("for").default_value("24h").help("How far to look ahead")),
+        )
+        .subcommand(
+            about("run-one", "Run one event now, due or not, under its lease")
+                .arg(event())
+                .arg(
+                    flag("claim")
+                        .help("Run it as its last due time, which no other server runs then; within 5 minutes of it"),
+                )
+                .arg(duration("wait").short('w').help("If the event is running elsewhere, wait this long for its end")),
+        )
+        .subcommand(about("status", "Show what runs, who holds it, what ran, and what is next").arg(json()))
+        .subcommand(about("log", "Show the last runs of an event in the whole fleet").arg(event()).arg(json()))
+        .subcommands(of_operators())
+}
+
+/// The commands of the program `soloist`.
+pub(super) fn of_tool() -> Command {
+    let of_a_store = |command: Command| command.arg(store()).arg(schedule());
+    parser("soloist".into(), "Keeps commands from running over themselves, on one host or on many")
+        .subcommand(supervised(of_a_store(about(
+            "run",
+            "Run a command under a lease, as `flock -n` does under a lock",
+        ))))
+        .subcommand(of_a_store(
+            about("log", "Show the last runs of an event in the whole fleet").arg(event()).arg(json()),
+        ))
+        .subcommands(of_operators().map(of_a_store))
+}
+
+fn parser(name: Str, about: &'static str) -> Command {
+    Command::new(name)
+        .about(about)
+        .version(env!("CARGO_PKG_VERSION"))
+        .subcommand_required(true)
+        .arg_required_else_help(true)
+        .disable_help_subcommand(true)
+        .max_term_width(100)
+}
+
+/// What needs no event.
+fn of_operators() -> [Command; 5] {
+    [
+        about("locks", "List what is held, by whom, and since when")
+            .arg(json())
+            .arg(Arg::new("prefix").value_name("PREFIX").default_value("").help("Only names that begin with this")),
+        about("unlock", "Free a lease: ask its holder to stop, and wait until it has")
+            .arg(Arg::new("name").value_name("NAME").required(true).help("The name, as `locks` shows it"))
+            .arg(duration("wait").short('w').default_value("60s").help("How long to wait for the holder"))
+            .arg(
+                flag("kill")
+                    .conflicts_with("force")
+                    .help("End a command of this host that has outlived its scheduler, and keeps the lease"),
+            )
+            .arg(flag("force").help("Free it at once, although its holder may still be at work")),
+        about("pause", "Start nothing that is due, or not this event, on any server")
+            .arg(Arg::new("event").value_name("EVENT").help("Pause only this event"))
+            .arg(duration("for").default_value("1h").help("How long, unless `resume` ends it"))
+            .arg(option("why", "TEXT").default_value("").help("The reason, for people")),
+        about("resume", "End a pause").arg(Arg::new("event").value_name("EVENT").help("End the pause of this event")),
+        about("check", "Ask whether the store answers, and whether it is set up well"),
+    ]
+}
+
+fn store() -> Arg {
+    option("store", "URL")
+        .env("SOLOIST_STORE")
+        .hide_env_values(true) // they have passwords
+        .required(true)
+        .help("Where leases are kept: file:/var/lib/locks, redis://…, postgres://…, mysql://…")
+}
+
+fn schedule() -> Arg {
+    option("schedule", "NAME")
+        .env("SOLOIST_SCHEDULE")
+        .default_value("soloist")
+        .help("The name under which `pause` and `resume` find it; that of `pausable_as` in Rust")
+}
+
+/// What `soloist run` understands. The names are `flock`'s where it has one.
+fn supervised(command: Command) -> Command {
+    command
+        .arg(option("name", "NAME").required(true).help("What must not run over itself: the name of the lease"))
+        .arg(option("every", "CRON").help("The scheduled times, as in the line of the crontab: '*/5 * * * *'"))
+        .arg(option("timezone", "ZONE").requires("every").help("The zone of these times [default: the machine's own]"))
+        .arg(flag("on-one-server").requires("every").help("Run each scheduled time on one server only"))
+        .arg(
+            option("on-overlap", "WHAT")
+                .value_parser(["skip", "queue-one", "replace"])
+                .requires("every")
+                .help("What becomes of a scheduled time that meets a run [default: skip]"),
+        )
+        .arg(
+            duration("wait")
+                .short('w')
+                .conflicts_with("every")
+                .help("Wait this long for the lease [default: not at all]"),
+        )
+        .arg(duration("timeout").help("End the command after this long [default: never]"))
+        .arg(duration("grace").help("How long the command may take to stop before it is killed [default: 5s]"))
+        .arg(duration("hold-at-least").help("Keep the lease this long, even if the command is quicker"))
+        .arg(duration("term").help("How long a host that died blocks the command [default: 60s]"))
+        .arg(
+            option("on-outage", "WHAT")
+                .value_parser(["skip", "run"])
+                .help("What to do if the store does not answer; `run` runs without protection [default: skip]"),
+        )
+        .arg(
+            option("log", "N")
+                .value_parser(value_parser!(u16).range(1..=1000))
+                .help("Keep the last N runs of this name in the store, for `soloist log`"),
+        )
+        .arg(
+            option("conflict-exit-code", "N")
+                .short('E')
+                .value_parser(value_parser!(u8))
+                .default_value("1")
+                .help("The exit code if the command is running already"),
+        )
+        .arg(flag("verbose").short('v').help("Say why the command was not run, and how it ended"))
+        .arg(
+            Arg::new("command")
+                .value_name("COMMAND")
+                .required(true)
+                .last(true)
+                .num_args(1..)
+                .value_parser(value_parser!(OsString))
+                .help("The command, after `--`"),
+        )
+}
+
+/// For a parser that is the whole program's.
+pub(super) fn completions() -> Command {
+    about("completions", "Print a script that completes these commands in your shell")
+        .arg(Arg::new("shell").value_name("SHELL").required(true).value_parser(value_parser!(clap_complete::Shell)))
+}
+
+fn about(name: &'static str, about: &'static str) -> Command {
+    Command::new(name).about(about)
+}
+
+fn flag(name: &'static str) -> Arg {
+    Arg::new(name).long(name).action(ArgAction::SetTrue)
+}
+
+fn json() -> Arg {
+    flag("json").help("Print JSON, for programs")
+}
+
+fn event() -> Arg {
+    Arg::new("event").value_name("EVENT").required(true).help("The name of the event")
+}
+
+fn option(name: &'static str, value: &'static str) -> Arg {
+    Arg::new(name).long(name).value_name(value)
+}
+
+fn duration(name: &'static str) -> Arg {
+    let parser: fn(&str) -> Result<Duration, humantime::DurationError> = humantime::parse_duration;
+    option(name, "TIME").value_parser(ValueParser::new(parser))
+}
+
+/// An argument that is there, or has a default.
+pub(super) fn text<'a>(arguments: &'a ArgMatches, name: &str) -> &'a str {
+    arguments.get_one::<String>(name).map_or("", String::as_str)
+}
+
+pub(super) fn duration_of(arguments: &ArgMatches, name: &str) -> Option<Duration> {
+    arguments.get_one::<Duration>(name).copied()
+}

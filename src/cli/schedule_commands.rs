@@ -1,0 +1,204 @@
+//! The commands that need the events of a schedule.
+
+use std::process::Termination;
+use std::thread;
+use std::time::Duration;
+
+use chrono::{DateTime, TimeDelta, Utc};
+use clap::ArgMatches;
+
+use super::answer::{Answered, CommandAnswer, CommandFailure, FAILED, print_text};
+use super::arguments::{duration_of, text};
+use super::live_view::LiveView;
+use super::store_commands;
+use super::tables::{table_or, time};
+use crate::base::escape::{Chain, Named, OneLine};
+use crate::event::definition::Definition;
+use crate::observe::skip_reason::SkipReason;
+use crate::schedule::registry::Schedule;
+use crate::schedule::registry::logged_run::RunState;
+use crate::schedule::registry::status::{EventStatus, Status};
+use crate::schedule::report::{Entry, Verdict};
+use crate::schedule::shutdown::Shutdown;
+use crate::time::clock::Clock;
+
+const NO_EVENTS: &str = "the schedule has no events";
+
+/// How `list --json` shows an event.
+#[derive(serde::Serialize)]
+struct EventForm {
+    name: String,
+    timetable: String,
+    zone: String,
+    next_due: Vec<DateTime<Utc>>,
+    protections: Vec<String>,
+}
+
+/// How `next --json` shows a due time.
+#[derive(serde::Serialize)]
+struct DueForm {
+    due: DateTime<Utc>,
+    event: String,
+    zone: String,
+}
+
+pub(super) fn carry_out(name: &str, arguments: &ArgMatches, schedule: Schedule) -> Answered {
+    let is_json = || arguments.get_flag("json");
+    match name {
+        "run" => run(schedule, arguments.get_flag("verbose")),
+        "work" => work(schedule),
+        "list" => list(&schedule, arguments.get_one::<u16>("next").copied().unwrap_or(1), is_json()),
+        "next" => next(&schedule, duration_of(arguments, "for").unwrap_or_default(), is_json()),
+        "run-one" => run_one(
+            schedule,
+            text(arguments, "event"),
+            arguments.get_flag("claim"),
+            duration_of(arguments, "wait").unwrap_or_default(),
+        ),
+        "status" => status(&schedule.status(), is_json()),
+        _ => store_commands::carry_out(name, arguments, &schedule),
+    }
+}
+
+fn run(schedule: Schedule, verbose: bool) -> Answered {
+    let shutdown = on_signals()?;
+    let report = schedule.with_shutdown(&shutdown).run_minute(Clock::system().now());
+    let code = if report.is_failure() { FAILED } else { 0 };
+    let printed = if verbose { print_text(&report.to_string()) } else { Ok(()) };
+    // Prints the failures, and ends the process by the signal that ended the runs.
+    let _ = report.report();
+    printed.map_err(|error| CommandFailure::saying(format_args!("can't write the report: {error}")))?;
+    Ok(CommandAnswer::nothing().with_code(code))
+}
+
+fn work(schedule: Schedule) -> Answered {
+    let shutdown = on_signals()?;
+    let view = LiveView::new();
+    let schedule = schedule.observe(view.clone()).on_report(|_| {}); // the view tells of failures
+    view.follow(&schedule, || schedule.work(&shutdown));
+    shutdown.finish();
+    Ok(CommandAnswer::nothing())
+}
+
+fn on_signals() -> Result<Shutdown, CommandFailure> {
+    Shutdown::on_signals().map_err(|error| CommandFailure::saying(format_args!("can't listen to signals: {error}")))
+}
+
+fn run_one(schedule: Schedule, event: &str, claims: bool, wait: Duration) -> Answered {
+    let shutdown = on_signals()?;
+    let schedule = schedule.with_shutdown(&shutdown);
+    let not_due = || {
+        CommandFailure::saying(format_args!(
+            "{} was not due in the last 5 minutes: run it without `--claim`",
+            Named(event)
+        ))
+    };
+    let entry = run_when_free(&schedule, wait, || {
+        let now = Clock::system().now();
+        if claims { schedule.run_latest(event, now)?.ok_or_else(not_due) } else { Ok(schedule.run(event, now)?) }
+    })?;
+    let code = if entry.is_failure() || matches!(entry.verdict(), Verdict::Skipped(_)) { FAILED } else { 0 };
+    let printed = print_text(&entry.to_string());
+    shutdown.finish();
+    printed.map_err(|error| CommandFailure::saying(format_args!("can't write how it ended: {error}")))?;
+    Ok(CommandAnswer::nothing().with_code(code))
+}
+
+/// Runs an event; while it is running elsewhere, tries again for this long.
+pub(super) fn run_when_free<E>(
+    schedule: &Schedule,
+    wait: Duration,
+    run: impl Fn() -> Result<Entry, E>,
+) -> Result<Entry, E> {
+    /// Between two attempts.
+    const PAUSE: Duration = Duration::from_millis(200);
+    let clock = Clock::system();
+    let until = clock.moment().plus(wait);
+    loop {
+        let entry = run()?;
+        let left = until.since(clock.moment());
+        let is_taken = matches!(entry.verdict(), Verdict::Skipped(SkipReason::Overlapping(_)));
+        if !is_taken || left.is_zero() || schedule.is_shutting_down() {
+            return Ok(entry);
+        }
+        thread::sleep(left.min(PAUSE)); // between two questions to a store
+    }
+}
+
+fn list(schedule: &Schedule, count: u16, is_json: bool) -> Answered {
+    let now = Clock::system().now();
+    let events = schedule.definitions().map(|event| {
+        let times: Vec<DateTime<Utc>> = event.upcoming(now).take(count.into()).collect();
+        (event, times)
+    });
+    if is_json {
+        let form = |(event, next_due): (&Definition, _)| EventForm {
+            name: event.name().to_owned(),
+            timetable: event.timetable(),
+            zone: event.zone().to_string(),
+            next_due,
+            protections: event.protections(),
+        };
+        return CommandAnswer::json(&events.map(form).collect::<Vec<_>>());
+    }
+    let rows = events.map(|(event, times)| {
+        let times: Vec<String> = times.iter().map(|due| time(*due, event.zone(), now)).collect();
+        let times = if times.is_empty() { "never".to_owned() } else { times.join("\n") };
+        vec![Named(event.name()).to_string(), event.timetable(), times, event.protections().join(", ")]
+    });
+    Ok(CommandAnswer::text(table_or(&["event", "timetable", "next due", "protections"], rows, NO_EVENTS)))
+}
+
+fn next(schedule: &Schedule, within: Duration, is_json: bool) -> Answered {
+    let now = Clock::system().now();
+    let end = TimeDelta::from_std(within).ok().and_then(|within| now.checked_add_signed(within));
+    let due = schedule.due_between(now..end.unwrap_or(DateTime::<Utc>::MAX_UTC));
+    let due: Vec<_> = due.filter_map(|(at, name)| Some((at, schedule.event(name).ok()?))).collect();
+    if is_json {
+        let form = |(due, event): &(_, &Definition)| DueForm {
+            due: *due,
+            event: event.name().to_owned(),
+            zone: event.zone().to_string(),
+        };
+        return CommandAnswer::json(&due.iter().map(form).collect::<Vec<_>>());
+    }
+    let rows = due.iter().map(|(at, event)| vec![time(*at, event.zone(), now), Named(event.name()).to_string()]);
+    let nothing = format!("nothing is due within {}", humantime::format_duration(within));
+    Ok(CommandAnswer::text(table_or(&["due", "event"], rows, &nothing)))
+}
+
+fn status(status: &Status, is_json: bool) -> Answered {
+    let code = if status.store_errors.is_empty() { 0 } else { super::answer::STORE };
+    if is_json {
+        return Ok(CommandAnswer::json(status)?.with_code(code));
+    }
+    let mut lines: Vec<String> = status.store_errors.iter().map(|error| format!("store: {}", Chain(error))).collect();
+    lines.extend(status.paused.as_ref().map(|pause| format!("the schedule is {pause}")));
+    let rows = status.events.iter().map(|event| {
+        let next = event.next_due.map_or_else(|| "never".to_owned(), |due| time(due, &event.zone, status.at));
+        vec![Named(&event.name).to_string(), state(event), last_run(event, status.at), next]
+    });
+    lines.push(table_or(&["event", "now", "last run", "next due"], rows, NO_EVENTS));
+    Ok(CommandAnswer::text(lines.join("\n")).with_code(code))
+}
+
+/// What an event does now, wherever in the fleet.
+fn state(event: &EventStatus) -> String {
+    let held = match event.held_by.as_deref() {
+        None if event.mutex.is_none() => "not protected".to_owned(),
+        None => "not known".to_owned(),
+        Some([]) => "idle".to_owned(),
+        Some([first]) => format!("held by {first}"),
+        Some([first, more @ ..]) => format!("held by {first}, and {} more", more.len()),
+    };
+    event.paused.as_ref().map_or_else(|| held.clone(), |pause| format!("{held}; {pause}"))
+}
+
+/// How it ended last in the fleet, where there is a log of runs.
+fn last_run(event: &EventStatus, now: DateTime<Utc>) -> String {
+    let Some(log) = &event.log else { return "no run log".to_owned() };
+    let Some(run) = log.iter().find(|run| run.state() != RunState::AtWork) else { return "none yet".to_owned() };
+    let record = run.record();
+    let ended = record.end().map_or_else(|| run.state().keyword().replace('_', " "), |end| end.result().to_string());
+    format!("{ended} on {}, {}", OneLine(record.host()), time(record.started_at(), &event.zone, now))
+}

@@ -1,0 +1,123 @@
+//! The commands that need a store, and the name under which schedules on it are paused: for any schedule, in any program.
+
+use std::time::Duration;
+
+use chrono::TimeDelta;
+use clap::ArgMatches;
+
+use super::answer::{Answered, CommandAnswer, CommandFailure, FAILED};
+use super::arguments::{duration_of, text};
+use super::tables::{table_or, time, time_of};
+use super::unlock::unlock;
+use crate::base::escape::OneLine;
+use crate::lease::holder::Holder;
+use crate::schedule::registry::Schedule;
+use crate::schedule::registry::logged_run::LoggedRun;
+use crate::store::event_mutex::EventMutex;
+use crate::store::event_mutex::held::{Held, Names};
+use crate::time::clock::{Clock, shown::HumanDuration};
+use crate::time::zone::Zone;
+
+/// How `locks --json` shows a lease.
+#[derive(serde::Serialize)]
+struct LockForm {
+    name: String,
+    /// `None`: the store does not tell.
+    held_by: Option<Holder>,
+}
+
+pub(super) fn carry_out(name: &str, arguments: &ArgMatches, schedule: &Schedule) -> Answered {
+    let event = || arguments.get_one::<String>("event").map(String::as_str);
+    match name {
+        "log" => log(schedule, text(arguments, "event"), arguments.get_flag("json")),
+        "locks" => locks(schedule.store(), text(arguments, "prefix"), arguments.get_flag("json")),
+        "unlock" => unlock(schedule.store(), arguments),
+        "pause" => pause(schedule, event(), duration_of(arguments, "for").unwrap_or_default(), text(arguments, "why")),
+        "resume" => resume(schedule, event()),
+        "check" => check(schedule.store()),
+        _ => Err(CommandFailure::saying(format_args!("there is no command {name}"))),
+    }
+}
+
+fn log(schedule: &Schedule, event: &str, is_json: bool) -> Answered {
+    let runs = schedule.runs(event)?;
+    if is_json {
+        return CommandAnswer::json(&runs);
+    }
+    let (now, zone) = (Clock::system().now(), schedule.event(event)?.zone());
+    let row = |run: &LoggedRun| {
+        let record = run.record();
+        let took = record.end().map(|end| end.at() - record.started_at()).and_then(|took| took.to_std().ok());
+        vec![
+            time(record.started_at(), zone, now),
+            record.end().map_or_else(|| run.state().keyword().replace('_', " "), |end| end.result().to_string()),
+            took.map_or_else(String::new, |took| HumanDuration(took).to_string()),
+            format!("{}, pid {}", OneLine(record.host()), record.pid()),
+            OneLine(record.end().and_then(|end| end.error()).unwrap_or_default()).to_string(),
+        ]
+    };
+    let none = "no run is on record: only schedules with a run log, and `soloist run --log`, keep one";
+    Ok(CommandAnswer::text(table_or(&["started", "result", "took", "server", "error"], runs.iter().map(row), none)))
+}
+
+fn locks(store: &dyn EventMutex, prefix: &str, is_json: bool) -> Answered {
+    let held = store.held(Names::LeasesWithPrefix(prefix))?;
+    if is_json {
+        let lock = |held: &Held| LockForm { name: held.name().mutex().to_owned(), held_by: held.holder().cloned() };
+        return CommandAnswer::json(&held.iter().map(lock).collect::<Vec<_>>());
+    }
+    let now = Clock::system().now();
+    let row = |held: &Held| {
+        let name = OneLine(held.name().mutex()).to_string();
+        let Some(holder) = held.holder() else {
+            return vec![name, "not known".to_owned(), "not known".to_owned(), "not known".to_owned()];
+        };
+        let until =
+            if holder.has_ended() { until_its_command_ends(holder) } else { time(holder.until(), &Zone::UTC, now) };
+        let by = format!("{}, pid {}", OneLine(holder.host()), holder.pid());
+        vec![name, by, time(holder.since(), &Zone::UTC, now), until]
+    };
+    let heads = ["name", "held by", "since", "until, unless renewed"];
+    Ok(CommandAnswer::text(table_or(&heads, held.iter().map(row), "nothing is held")))
+}
+
+/// Its process has ended, and what it started keeps the lease.
+fn until_its_command_ends(holder: &Holder) -> String {
+    match holder.process_group() {
+        Some(group) => format!("its command ends, process group {group}"),
+        None => "what it started ends".to_owned(),
+    }
+}
+
+fn pause(schedule: &Schedule, event: Option<&str>, length: Duration, why: &str) -> Answered {
+    let until = TimeDelta::from_std(length).ok().and_then(|length| Clock::system().now().checked_add_signed(length));
+    let until = until.ok_or_else(|| CommandFailure::saying("no pause is so long: ten years at most"))?;
+    match event {
+        None => schedule.pause(until, why)?,
+        Some(event) => schedule.pause_event(event, until, why)?,
+    }
+    let what = event.map_or_else(|| "the schedule".to_owned(), |event| OneLine(event).to_string());
+    Ok(CommandAnswer::text(format!("{what} is paused until {}; `resume` ends it", time_of(until, &Zone::UTC))))
+}
+
+fn resume(schedule: &Schedule, event: Option<&str>) -> Answered {
+    let was_paused = match event {
+        None => schedule.resume()?,
+        Some(event) => schedule.resume_event(event)?,
+    };
+    let what = event.map_or_else(|| "the schedule".to_owned(), |event| OneLine(event).to_string());
+    Ok(if was_paused {
+        CommandAnswer::text(format!("{what} is resumed"))
+    } else {
+        CommandAnswer::text(format!("{what} was not paused")).with_code(FAILED)
+    })
+}
+
+fn check(store: &dyn EventMutex) -> Answered {
+    let warnings = store.check()?;
+    if warnings.is_empty() {
+        return Ok(CommandAnswer::text("the store answers, and nothing is wrong with it"));
+    }
+    let lines: Vec<String> = warnings.iter().map(ToString::to_string).collect();
+    Ok(CommandAnswer::text(lines.join("\n")).with_code(FAILED))
+}

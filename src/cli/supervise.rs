@@ -1,0 +1,176 @@
+//! `soloist run`: a command under a lease, as `flock -n` runs it under a lock. The lease is renewed while the command works, and
+//! given back when it has ended; if it is lost, the command is ended.
+
+use std::error::Error;
+use std::ffi::OsString;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+use clap::ArgMatches;
+
+use super::answer::say;
+use super::arguments::{duration_of, text};
+use super::schedule_commands::run_when_free;
+use crate::base::escape::{Chain, Named};
+use crate::event::definition::Event;
+use crate::event::outage_policy::OutagePolicy;
+use crate::event::protection::overlap::Overlap;
+use crate::observe::outcome::{Ended, RunOutcome};
+use crate::observe::skip_reason::SkipReason;
+use crate::schedule::registry::Schedule;
+use crate::schedule::report::{Entry, Verdict};
+use crate::schedule::shutdown::Shutdown;
+use crate::store::connect::connect;
+use crate::task::command::USUAL_GRACE;
+use crate::time::clock::Clock;
+
+/// The arguments are not understood: `EX_USAGE` of `sysexits.h`, as `flock` has it.
+pub(super) const USAGE: u8 = 64;
+
+/// The store can't be opened, or gave no answer: `EX_NOINPUT`, as `flock` has it for its file.
+const STORE: u8 = 66;
+
+/// The command could not be started: `EX_UNAVAILABLE`, as `flock` has it.
+const NOT_STARTED: u8 = 69;
+
+/// The lease was lost, and the command was ended for that: `EX_TEMPFAIL`.
+const LEASE_LOST: u8 = 75;
+
+/// The command took too long: as `timeout` has it.
+const TIMED_OUT: u8 = 124;
+
+/// What a shell adds to the number of the signal that ended a command.
+const BY_SIGNAL: i32 = 128;
+
+/// What time it is. Only tests set it.
+const NOW: &str = "SOLOIST_TEST_NOW";
+
+/// Whether the first argument is `run`, so that what is wrong with the others is told as `flock` would.
+pub(super) fn is_asked_for() -> bool {
+    std::env::args_os().nth(1).is_some_and(|first| first == "run")
+}
+
+pub(super) fn run(arguments: &ArgMatches) -> ExitCode {
+    ExitCode::from(supervise(arguments).unwrap_or_else(|(code, message)| {
+        say(message);
+        code
+    }))
+}
+
+/// An exit code, and what is to be said.
+type Refused = (u8, String);
+
+fn supervise(arguments: &ArgMatches) -> Result<u8, Refused> {
+    let usage = |error: &(dyn Error + 'static)| (USAGE, Chain(error).to_string());
+    let store = connect(text(arguments, "store")).map_err(|error| (STORE, Chain(&error).to_string()))?;
+    let shutdown =
+        Shutdown::on_signals().map_err(|error| (NOT_STARTED, format!("can't listen to signals: {error}")))?;
+    // A signal is passed on at once: whoever sends it waits for this process.
+    let grace = duration_of(arguments, "grace").unwrap_or(USUAL_GRACE);
+    let shutdown = shutdown.with_drain(Duration::ZERO).with_grace(grace + Duration::from_secs(1));
+    let schedule = Schedule::new(store).with_shutdown(&shutdown).pausable_as(text(arguments, "schedule"));
+    let mut schedule = schedule.map_err(|error| usage(&error))?;
+    if let Some(keep) = arguments.get_one::<u16>("log") {
+        schedule = schedule.with_run_log((*keep).into()).map_err(|error| usage(&error))?;
+    }
+    schedule.add(event(arguments)).map_err(|error| usage(&error))?;
+    let name = text(arguments, "name");
+    let entry = run_when_free(&schedule, duration_of(arguments, "wait").unwrap_or_default(), || {
+        let entry = schedule.run_latest(name, now()).map_err(|error| usage(&error))?;
+        entry.ok_or_else(|| (USAGE, not_due(arguments)))
+    })?;
+    if arguments.get_flag("verbose") || is_worth_telling(&entry) {
+        say(format_args!("{}: {}", Named(entry.event()), entry.verdict()));
+    }
+    let conflict = arguments.get_one::<u8>("conflict-exit-code").copied().unwrap_or(1);
+    let code = code(&entry, conflict);
+    shutdown.finish();
+    Ok(code)
+}
+
+fn event(arguments: &ArgMatches) -> Event {
+    let mut words = arguments.get_many::<OsString>("command").into_iter().flatten().cloned();
+    let event = Event::command(text(arguments, "name"), words.next().unwrap_or_default(), words);
+    let mut event = event.in_place_of_this_process().without_overlapping();
+    event = match arguments.get_one::<String>("every") {
+        Some(every) => {
+            let zone = arguments.get_one::<String>("timezone").map_or("local", String::as_str);
+            event.cron(every).timezone(zone)
+        }
+        // It is due whenever this program is called.
+        None => event.every_minute(),
+    };
+    let duration = |name| duration_of(arguments, name);
+    event = duration("timeout").into_iter().fold(event, Event::timeout);
+    event = duration("grace").into_iter().fold(event, Event::grace);
+    event = duration("hold-at-least").into_iter().fold(event, Event::hold_at_least);
+    event = duration("term").into_iter().fold(event, Event::lease_term);
+    if arguments.get_flag("on-one-server") {
+        event = event.on_one_server();
+    }
+    event = match text(arguments, "on-overlap") {
+        "queue-one" => event.on_overlap(Overlap::QueueOne),
+        "replace" => event.on_overlap(Overlap::Replace),
+        _ => event,
+    };
+    match text(arguments, "on-outage") {
+        "run" => event.on_outage(OutagePolicy::RunUnprotected),
+        _ => event,
+    }
+}
+
+fn not_due(arguments: &ArgMatches) -> String {
+    let every = text(arguments, "every");
+    format!(
+        "\"{every}\" was not due in the last 5 minutes: write the same times in --every as in the crontab, or leave --every out"
+    )
+}
+
+fn now() -> DateTime<Utc> {
+    let set = std::env::var(NOW).ok().and_then(|now| now.parse().ok());
+    set.unwrap_or_else(|| Clock::system().now())
+}
+
+fn code(entry: &Entry, conflict: u8) -> u8 {
+    match entry.verdict() {
+        Verdict::Ran(outcome) => code_of(outcome),
+        // Another server has it: this is what was asked for.
+        Verdict::Skipped(SkipReason::RanElsewhere(_) | SkipReason::Queued(_)) => 0,
+        Verdict::Skipped(SkipReason::StoreUnavailable(_)) => STORE,
+        Verdict::Skipped(_) => conflict,
+    }
+}
+
+fn code_of(outcome: &RunOutcome) -> u8 {
+    if matches!(outcome.ended(), Ended::TimedOut { .. }) {
+        return TIMED_OUT;
+    }
+    let Some(status) = outcome.exit_status() else { return NOT_STARTED };
+    if outcome.lease_lost_at().is_some() && !outcome.is_success() {
+        return LEASE_LOST;
+    }
+    let code = status.code().or_else(|| signal(status).map(|signal| BY_SIGNAL + signal)).unwrap_or(BY_SIGNAL);
+    u8::try_from(code).unwrap_or(u8::MAX)
+}
+
+#[cfg(unix)]
+fn signal(status: std::process::ExitStatus) -> Option<i32> {
+    std::os::unix::process::ExitStatusExt::signal(&status)
+}
+
+#[cfg(not(unix))]
+fn signal(_: std::process::ExitStatus) -> Option<i32> {
+    None
+}
+
+/// The command tells of its own failure, and `flock` is silent about a lock that is taken.
+fn is_worth_telling(entry: &Entry) -> bool {
+    match entry.verdict() {
+        Verdict::Ran(outcome) => {
+            let has_exited = outcome.exit_status().is_some() && outcome.cancel_reason().is_none();
+            entry.is_failure() && !(has_exited && outcome.unprotected().is_none())
+        }
+        Verdict::Skipped(reason) => matches!(reason, SkipReason::StoreUnavailable(_) | SkipReason::Paused(_)),
+    }
+}
