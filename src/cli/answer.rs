@@ -28,7 +28,7 @@ pub(super) struct CommandAnswer {
 
 /// Why there is no answer.
 pub(super) struct CommandFailure {
-    message: String,
+    pub(super) message: String,
     code: u8,
 }
 
@@ -69,6 +69,10 @@ impl CommandFailure {
 
     pub(super) fn with_code(self, code: u8) -> Self {
         Self { code, ..self }
+    }
+
+    pub(super) fn is_usage(&self) -> bool {
+        self.code == USAGE
     }
 }
 

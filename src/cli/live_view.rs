@@ -7,14 +7,15 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use super::tables::{table, time, time_of};
-use crate::base::escape::{Chain, Named};
+use super::tables::{marked, table, time};
+use crate::base::escape::{Chain, Named, OneLine};
 use crate::observe::notice::{Notice, Step};
 use crate::observe::skip_reason::SkipReason;
 use crate::observe::tell::observers::Observer;
 use crate::schedule::registry::Schedule;
 use crate::schedule::registry::status::Status;
-use crate::time::clock::shown::HumanDuration;
+use crate::schedule::shutdown::Shutdown;
+use crate::time::clock::shown::{HumanDuration, to_the_second};
 use crate::time::zone::Zone;
 
 /// How often what is at work is shown anew.
@@ -23,9 +24,18 @@ const EVERY: Duration = Duration::from_secs(1);
 /// How many events are shown at most, where the height of the terminal is not known.
 const USUAL_HEIGHT: u16 = 24;
 
-/// Moves up so many lines, and clears the rest of the screen. See ECMA-48: CUU and ED.
-fn clear(lines: usize) -> String {
+/// Moves up over this text, and clears the rest of the screen. See ECMA-48: CUU and ED.
+fn clear(text: &str) -> String {
+    let width = terminal_size::terminal_size().map_or(usize::MAX, |(width, _)| width.0.into()).max(1);
+    let lines: usize = text.lines().map(|line| visible(line).div_ceil(width).max(1)).sum();
     if lines == 0 { String::new() } else { format!("\x1b[{lines}A\x1b[J") }
+}
+
+/// How many characters of a line are seen: not those that change its colour.
+fn visible(line: &str) -> usize {
+    let mut parts = line.split("\x1b[");
+    let plain = parts.next().map_or(0, |part| part.chars().count());
+    parts.fold(plain, |count, part| count + part.split_once('m').map_or(0, |(_, seen)| seen.chars().count()))
 }
 
 #[derive(Clone)]
@@ -43,7 +53,7 @@ impl LiveView {
     }
 
     /// Does this, and shows meanwhile what is at work.
-    pub(super) fn follow(&self, schedule: &Schedule, work: impl FnOnce()) {
+    pub(super) fn follow(&self, schedule: &Schedule, shutdown: &Shutdown, work: impl FnOnce()) {
         self.line(&format!("{} events; Ctrl-C ends this", schedule.names().count()));
         if self.screen().picture.is_none() {
             return work();
@@ -51,7 +61,12 @@ impl LiveView {
         let (ended, has_ended) = channel::<()>();
         thread::scope(|scope| {
             scope.spawn(move || {
+                let mut is_ending = false;
                 while has_ended.recv_timeout(EVERY) == Err(RecvTimeoutError::Timeout) {
+                    if !is_ending && shutdown.has_begun() {
+                        is_ending = true;
+                        self.line("nothing more starts, and what is at work may finish; Ctrl-C again stops it");
+                    }
                     self.screen().show(Some(picture(&schedule.status())), "");
                 }
                 self.screen().show(Some(String::new()), "");
@@ -77,7 +92,7 @@ impl Screen {
         let text = match &mut self.picture {
             None => lines.to_owned(),
             Some(shown) => {
-                let text = clear(shown.lines().count()) + lines;
+                let text = clear(shown) + lines;
                 *shown = picture.unwrap_or_else(|| shown.clone());
                 text + shown
             }
@@ -110,7 +125,7 @@ impl Observer for LiveView {
             _ => return,
         };
         let about = notice.event().map_or_else(String::new, |event| format!("{}: ", Named(event)));
-        self.line(&format!("{} {about}{told}", time_of(notice.at(), &Zone::UTC)));
+        self.line(&format!("{} {about}{told}", to_the_second(notice.at())));
     }
 }
 
@@ -126,13 +141,18 @@ fn picture(status: &Status) -> String {
             let lease =
                 lease_of(run.token).map_or_else(String::new, |holder| time(holder.until(), &Zone::UTC, status.at));
             let since = time(run.since, &event.zone, status.at);
-            rows.push(vec![Named(&event.name).to_string(), "here".to_owned(), since, lease]);
+            rows.push(vec![
+                Named(&event.name).into(),
+                marked("here".to_owned(), Some(true)),
+                since.into(),
+                lease.into(),
+            ]);
         }
         let is_ours = |token| event.running.iter().any(|run| run.token == Some(token));
         for holder in event.held_by.iter().flatten().filter(|holder| !is_ours(holder.token())) {
             let [since, until] = [holder.since(), holder.until()].map(|at| time(at, &event.zone, status.at));
-            let place = format!("{}, pid {}", crate::base::escape::OneLine(holder.host()), holder.pid());
-            rows.push(vec![Named(&event.name).to_string(), place, since, until]);
+            let place = format!("{}, pid {}", OneLine(holder.host()), holder.pid());
+            rows.push(vec![Named(&event.name).into(), place.into(), since.into(), until.into()]);
         }
     }
     let more = rows.len().saturating_sub(room);
@@ -149,4 +169,21 @@ fn picture(status: &Status) -> String {
         let _ = writeln!(picture, "next: {}, {}", Named(&event.name), time(due, &event.zone, status.at));
     }
     picture
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_colours_a_line_is_not_seen() {
+        assert_eq!(visible("\x1b[1mAT WORK  ON\x1b[0m\x1b[39m\x1b[49m"), 11);
+        assert_eq!((visible("plain"), visible("")), (5, 0));
+    }
+
+    #[test]
+    fn a_line_is_printed_above_the_picture_which_is_drawn_anew() {
+        assert_eq!(clear("a\nb\n"), "\x1b[2A\x1b[J");
+        assert_eq!(clear(""), "");
+    }
 }

@@ -6,14 +6,16 @@ use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta, Utc};
 use clap::ArgMatches;
+use comfy_table::Cell;
 
 use super::answer::{Answered, CommandAnswer, CommandFailure, FAILED, print_text};
 use super::arguments::{duration_of, text};
 use super::live_view::LiveView;
 use super::store_commands;
-use super::tables::{table_or, time};
+use super::tables::{holding, how_it_ended, marked, table_or, time, time_of};
 use crate::base::escape::{Chain, Named, OneLine};
 use crate::event::definition::Definition;
+use crate::observe::paused::Pause;
 use crate::observe::skip_reason::SkipReason;
 use crate::schedule::registry::Schedule;
 use crate::schedule::registry::logged_run::RunState;
@@ -21,6 +23,7 @@ use crate::schedule::registry::status::{EventStatus, Status};
 use crate::schedule::report::{Entry, Verdict};
 use crate::schedule::shutdown::Shutdown;
 use crate::time::clock::Clock;
+use crate::time::zone::Zone;
 
 const NO_EVENTS: &str = "the schedule has no events";
 
@@ -75,7 +78,7 @@ fn work(schedule: Schedule) -> Answered {
     let shutdown = on_signals()?;
     let view = LiveView::new();
     let schedule = schedule.observe(view.clone()).on_report(|_| {}); // the view tells of failures
-    view.follow(&schedule, || schedule.work(&shutdown));
+    view.follow(&schedule, &shutdown, || schedule.work(&shutdown));
     shutdown.finish();
     Ok(CommandAnswer::nothing())
 }
@@ -144,7 +147,10 @@ fn list(schedule: &Schedule, count: u16, is_json: bool) -> Answered {
     let rows = events.map(|(event, times)| {
         let times: Vec<String> = times.iter().map(|due| time(*due, event.zone(), now)).collect();
         let times = if times.is_empty() { "never".to_owned() } else { times.join("\n") };
-        vec![Named(event.name()).to_string(), event.timetable(), times, event.protections().join(", ")]
+        // What is said about each is behind a comma.
+        let words = event.protections().into_iter().map(|it| it.split(',').next().unwrap_or_default().to_owned());
+        let protections = words.collect::<Vec<_>>().join("\n");
+        vec![Named(event.name()).into(), event.timetable().into(), times.into(), protections.into()]
     });
     Ok(CommandAnswer::text(table_or(&["event", "timetable", "next due", "protections"], rows, NO_EVENTS)))
 }
@@ -162,7 +168,7 @@ fn next(schedule: &Schedule, within: Duration, is_json: bool) -> Answered {
         };
         return CommandAnswer::json(&due.iter().map(form).collect::<Vec<_>>());
     }
-    let rows = due.iter().map(|(at, event)| vec![time(*at, event.zone(), now), Named(event.name()).to_string()]);
+    let rows = due.iter().map(|(at, event)| vec![time(*at, event.zone(), now).into(), Named(event.name()).into()]);
     let nothing = format!("nothing is due within {}", humantime::format_duration(within));
     Ok(CommandAnswer::text(table_or(&["due", "event"], rows, &nothing)))
 }
@@ -173,32 +179,43 @@ fn status(status: &Status, is_json: bool) -> Answered {
         return Ok(CommandAnswer::json(status)?.with_code(code));
     }
     let mut lines: Vec<String> = status.store_errors.iter().map(|error| format!("store: {}", Chain(error))).collect();
-    lines.extend(status.paused.as_ref().map(|pause| format!("the schedule is {pause}")));
+    lines.extend(status.paused.as_ref().map(|pause| format!("the schedule is {}", paused(pause, status.at))));
     let rows = status.events.iter().map(|event| {
         let next = event.next_due.map_or_else(|| "never".to_owned(), |due| time(due, &event.zone, status.at));
-        vec![Named(&event.name).to_string(), state(event), last_run(event, status.at), next]
+        vec![Named(&event.name).into(), state(event, status.at), last_run(event, status.at), next.into()]
     });
     lines.push(table_or(&["event", "now", "last run", "next due"], rows, NO_EVENTS));
     Ok(CommandAnswer::text(lines.join("\n")).with_code(code))
 }
 
 /// What an event does now, wherever in the fleet.
-fn state(event: &EventStatus) -> String {
+fn state(event: &EventStatus, now: DateTime<Utc>) -> Cell {
     let held = match event.held_by.as_deref() {
         None if event.mutex.is_none() => "not protected".to_owned(),
         None => "not known".to_owned(),
         Some([]) => "idle".to_owned(),
-        Some([first]) => format!("held by {first}"),
-        Some([first, more @ ..]) => format!("held by {first}, and {} more", more.len()),
+        Some([first]) => format!("held by {}", holding(first, now)),
+        Some([first, more @ ..]) => format!("held by {}, and {} more", holding(first, now), more.len()),
     };
-    event.paused.as_ref().map_or_else(|| held.clone(), |pause| format!("{held}; {pause}"))
+    let is_held = event.held_by.as_ref().is_some_and(|holders| !holders.is_empty());
+    match &event.paused {
+        None => marked(held, is_held.then_some(true)),
+        Some(pause) => marked(format!("{held}; {}", paused(pause, now)), Some(false)),
+    }
+}
+
+fn paused(pause: &Pause, now: DateTime<Utc>) -> String {
+    let why = pause.why().map_or_else(String::new, |why| format!(": {}", OneLine(why)));
+    let Some(holder) = pause.holder() else { return format!("paused{why}") };
+    let until = time_of(holder.until(), &Zone::UTC, now);
+    format!("paused until {until} by {}, pid {}{why}", OneLine(holder.host()), holder.pid())
 }
 
 /// How it ended last in the fleet, where there is a log of runs.
-fn last_run(event: &EventStatus, now: DateTime<Utc>) -> String {
-    let Some(log) = &event.log else { return "no run log".to_owned() };
-    let Some(run) = log.iter().find(|run| run.state() != RunState::AtWork) else { return "none yet".to_owned() };
+fn last_run(event: &EventStatus, now: DateTime<Utc>) -> Cell {
+    let Some(log) = &event.log else { return "no run log".into() };
+    let Some(run) = log.iter().find(|run| run.state() != RunState::AtWork) else { return "none yet".into() };
     let record = run.record();
-    let ended = record.end().map_or_else(|| run.state().keyword().replace('_', " "), |end| end.result().to_string());
-    format!("{ended} on {}, {}", OneLine(record.host()), time(record.started_at(), &event.zone, now))
+    let (ended, is_well) = how_it_ended(run);
+    marked(format!("{ended} on {}, {}", OneLine(record.host()), time(record.started_at(), &event.zone, now)), is_well)
 }

@@ -1,19 +1,22 @@
 //! The commands that need a store, and the name under which schedules on it are paused: for any schedule, in any program.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use chrono::TimeDelta;
 use clap::ArgMatches;
 
-use super::answer::{Answered, CommandAnswer, CommandFailure, FAILED};
+use super::answer::{Answered, CommandAnswer, CommandFailure, FAILED, STORE, USAGE};
 use super::arguments::{duration_of, text};
-use super::tables::{table_or, time, time_of};
+use super::tables::{how_it_ended, marked, table_or, time, time_of};
 use super::unlock::unlock;
 use crate::base::escape::OneLine;
 use crate::lease::holder::Holder;
 use crate::schedule::registry::Schedule;
 use crate::schedule::registry::logged_run::LoggedRun;
+use crate::store::connect::connect;
 use crate::store::event_mutex::EventMutex;
+use crate::store::event_mutex::description::Scope;
 use crate::store::event_mutex::held::{Held, Names};
 use crate::time::clock::{Clock, shown::HumanDuration};
 use crate::time::zone::Zone;
@@ -39,6 +42,18 @@ pub(super) fn carry_out(name: &str, arguments: &ArgMatches, schedule: &Schedule)
     }
 }
 
+/// The store that is named. One in memory would protect nothing beyond this process.
+pub(super) fn store_of(arguments: &ArgMatches) -> Result<Arc<dyn EventMutex>, CommandFailure> {
+    let store = connect(text(arguments, "store"));
+    let store = store.map_err(|error| CommandFailure::new(&error).with_code(STORE))?;
+    if store.describe().scope() == Scope::Process {
+        let message =
+            "a store in memory is seen by this process alone: use file:/… for one host, or a server for several";
+        return Err(CommandFailure::saying(message).with_code(USAGE));
+    }
+    Ok(store)
+}
+
 fn log(schedule: &Schedule, event: &str, is_json: bool) -> Answered {
     let runs = schedule.runs(event)?;
     if is_json {
@@ -47,13 +62,14 @@ fn log(schedule: &Schedule, event: &str, is_json: bool) -> Answered {
     let (now, zone) = (Clock::system().now(), schedule.event(event)?.zone());
     let row = |run: &LoggedRun| {
         let record = run.record();
+        let (ended, is_well) = how_it_ended(run);
         let took = record.end().map(|end| end.at() - record.started_at()).and_then(|took| took.to_std().ok());
         vec![
-            time(record.started_at(), zone, now),
-            record.end().map_or_else(|| run.state().keyword().replace('_', " "), |end| end.result().to_string()),
-            took.map_or_else(String::new, |took| HumanDuration(took).to_string()),
-            format!("{}, pid {}", OneLine(record.host()), record.pid()),
-            OneLine(record.end().and_then(|end| end.error()).unwrap_or_default()).to_string(),
+            time(record.started_at(), zone, now).into(),
+            marked(ended, is_well),
+            took.map_or_else(String::new, |took| HumanDuration(took).to_string()).into(),
+            format!("{}, pid {}", OneLine(record.host()), record.pid()).into(),
+            OneLine(record.end().and_then(|end| end.error()).unwrap_or_default()).into(),
         ]
     };
     let none = "no run is on record: only schedules with a run log, and `soloist run --log`, keep one";
@@ -68,14 +84,15 @@ fn locks(store: &dyn EventMutex, prefix: &str, is_json: bool) -> Answered {
     }
     let now = Clock::system().now();
     let row = |held: &Held| {
-        let name = OneLine(held.name().mutex()).to_string();
+        let name = OneLine(held.name().mutex()).into();
         let Some(holder) = held.holder() else {
-            return vec![name, "not known".to_owned(), "not known".to_owned(), "not known".to_owned()];
+            return vec![name, "not known".into(), "not known".into(), "not known".into()];
         };
         let until =
             if holder.has_ended() { until_its_command_ends(holder) } else { time(holder.until(), &Zone::UTC, now) };
         let by = format!("{}, pid {}", OneLine(holder.host()), holder.pid());
-        vec![name, by, time(holder.since(), &Zone::UTC, now), until]
+        let since = time(holder.since(), &Zone::UTC, now);
+        vec![name, by.into(), since.into(), marked(until, holder.has_ended().then_some(false))]
     };
     let heads = ["name", "held by", "since", "until, unless renewed"];
     Ok(CommandAnswer::text(table_or(&heads, held.iter().map(row), "nothing is held")))
@@ -90,14 +107,15 @@ fn until_its_command_ends(holder: &Holder) -> String {
 }
 
 fn pause(schedule: &Schedule, event: Option<&str>, length: Duration, why: &str) -> Answered {
-    let until = TimeDelta::from_std(length).ok().and_then(|length| Clock::system().now().checked_add_signed(length));
+    let now = Clock::system().now();
+    let until = TimeDelta::from_std(length).ok().and_then(|length| now.checked_add_signed(length));
     let until = until.ok_or_else(|| CommandFailure::saying("no pause is so long: ten years at most"))?;
     match event {
         None => schedule.pause(until, why)?,
         Some(event) => schedule.pause_event(event, until, why)?,
     }
     let what = event.map_or_else(|| "the schedule".to_owned(), |event| OneLine(event).to_string());
-    Ok(CommandAnswer::text(format!("{what} is paused until {}; `resume` ends it", time_of(until, &Zone::UTC))))
+    Ok(CommandAnswer::text(format!("{what} is paused until {}; `resume` ends it", time_of(until, &Zone::UTC, now))))
 }
 
 fn resume(schedule: &Schedule, event: Option<&str>) -> Answered {

@@ -12,6 +12,7 @@ use clap::ArgMatches;
 use super::answer::say;
 use super::arguments::{duration_of, text};
 use super::schedule_commands::run_when_free;
+use super::store_commands::store_of;
 use crate::base::escape::{Chain, Named};
 use crate::event::definition::Event;
 use crate::event::outage_policy::OutagePolicy;
@@ -21,7 +22,6 @@ use crate::observe::skip_reason::SkipReason;
 use crate::schedule::registry::Schedule;
 use crate::schedule::report::{Entry, Verdict};
 use crate::schedule::shutdown::Shutdown;
-use crate::store::connect::connect;
 use crate::task::command::USUAL_GRACE;
 use crate::time::clock::Clock;
 
@@ -63,7 +63,8 @@ type Refused = (u8, String);
 
 fn supervise(arguments: &ArgMatches) -> Result<u8, Refused> {
     let usage = |error: &(dyn Error + 'static)| (USAGE, Chain(error).to_string());
-    let store = connect(text(arguments, "store")).map_err(|error| (STORE, Chain(&error).to_string()))?;
+    let store =
+        store_of(arguments).map_err(|failure| (if failure.is_usage() { USAGE } else { STORE }, failure.message))?;
     let shutdown =
         Shutdown::on_signals().map_err(|error| (NOT_STARTED, format!("can't listen to signals: {error}")))?;
     // A signal is passed on at once: whoever sends it waits for this process.

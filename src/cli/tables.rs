@@ -3,23 +3,42 @@
 use std::io::{self, IsTerminal};
 
 use chrono::{DateTime, Utc};
-use comfy_table::{ContentArrangement, Table, presets};
+use comfy_table::{Attribute, Cell, Color, ColumnConstraint, ContentArrangement, Table, Width, presets};
 
+use crate::base::escape::OneLine;
+use crate::lease::holder::Holder;
+use crate::schedule::registry::logged_run::{LoggedRun, RunState};
 use crate::time::clock::shown::HumanDuration;
 use crate::time::zone::Zone;
 
-/// A table that fits the terminal. Elsewhere it is as wide as it needs to be, so that `grep` and `awk` find whole rows.
-pub(super) fn table(heads: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> String {
+/// No word up to this length is broken, even if the table gets wider than the terminal.
+const LONGEST_WORD: u16 = 24;
+
+/// A table that fits the terminal. Elsewhere it is as wide as it needs to be, so that `grep` and `awk` find whole rows. Colours are
+/// for terminals, unless `NO_COLOR` is set: see <https://no-color.org>.
+pub(super) fn table(heads: &[&str], rows: impl IntoIterator<Item = Vec<Cell>>) -> String {
+    let rows: Vec<Vec<Cell>> = rows.into_iter().collect();
+    let longest_word = |column: usize| {
+        let cells = rows.iter().filter_map(|row| row.get(column)).map(Cell::content);
+        let words = cells.flat_map(|cell| cell.split_whitespace().map(|word| word.chars().count()).collect::<Vec<_>>());
+        u16::try_from(words.max().unwrap_or(0)).unwrap_or(LONGEST_WORD).min(LONGEST_WORD)
+    };
+    let longest_words: Vec<u16> = (0..heads.len()).map(longest_word).collect();
     let mut table = Table::new();
-    table.load_preset(presets::NOTHING).set_header(heads.iter().map(|head| head.to_uppercase()));
-    if io::stdout().is_terminal()
-        && let Some((width, _)) = terminal_size::terminal_size()
-    {
+    let head = |head: &&str| Cell::new(head.to_uppercase()).add_attribute(Attribute::Bold);
+    table.load_preset(presets::NOTHING).set_header(heads.iter().map(head));
+    let is_terminal = io::stdout().is_terminal();
+    if is_terminal && let Some((width, _)) = terminal_size::terminal_size() {
         table.set_width(width.0).set_content_arrangement(ContentArrangement::Dynamic);
+    }
+    if !is_terminal || std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty()) {
+        table.force_no_tty();
     }
     let last = heads.len().saturating_sub(1);
     table.column_iter_mut().enumerate().for_each(|(number, column)| {
-        column.set_padding((0, if number == last { 0 } else { 2 }));
+        let padding = if number == last { 0 } else { 2 };
+        column.set_padding((0, padding));
+        column.set_constraint(ColumnConstraint::LowerBoundary(Width::Fixed(longest_words[number] + padding)));
     });
     for row in rows {
         table.add_row(row);
@@ -27,21 +46,50 @@ pub(super) fn table(heads: &[&str], rows: impl IntoIterator<Item = Vec<String>>)
     table.trim_fmt()
 }
 
-/// The same, or this text if there are no rows.
-pub(super) fn table_or(heads: &[&str], rows: impl IntoIterator<Item = Vec<String>>, empty: &str) -> String {
+/// A cell that is green if all is well, red if not, and of no colour if it says neither.
+pub(super) fn marked(text: String, is_well: Option<bool>) -> Cell {
+    let cell = Cell::new(text);
+    match is_well {
+        None => cell,
+        Some(is_well) => cell.fg(if is_well { Color::Green } else { Color::Red }),
+    }
+}
+
+/// A table, or this text if there are no rows.
+pub(super) fn table_or(heads: &[&str], rows: impl IntoIterator<Item = Vec<Cell>>, empty: &str) -> String {
     let mut rows = rows.into_iter().peekable();
     if rows.peek().is_none() { empty.to_owned() } else { table(heads, rows) }
 }
 
-/// An instant on the clock of a zone, and how far it is from now: `2026-03-01 02:30 CET, in 1 h 5 min`.
+/// How a run of the log ended, or whether it is at work; and whether that is well.
+pub(super) fn how_it_ended(run: &LoggedRun) -> (String, Option<bool>) {
+    if let Some(end) = run.record().end() {
+        return (end.result().to_string(), Some(run.record().is_success()));
+    }
+    let is_well = match run.state() {
+        RunState::AtWork => Some(true),
+        RunState::PresumedDead => Some(false),
+        _ => None,
+    };
+    (run.state().keyword().replace('_', " "), is_well)
+}
+
+/// An instant on the clock of a zone, and how far it is from now: `02:30 CET, in 1 h 5 min`.
 pub(super) fn time(at: DateTime<Utc>, zone: &Zone, now: DateTime<Utc>) -> String {
     let distance = HumanDuration((at - now).abs().to_std().unwrap_or_default());
     let relative = if at < now { format!("{distance} ago") } else { format!("in {distance}") };
-    format!("{}, {relative}", time_of(at, zone))
+    format!("{}, {relative}", time_of(at, zone, now))
 }
 
-/// The same without the distance. Seconds only where there are any.
-pub(super) fn time_of(at: DateTime<Utc>, zone: &Zone) -> String {
+/// The same without the distance. It has a date where that is not today's, and seconds where there are any.
+pub(super) fn time_of(at: DateTime<Utc>, zone: &Zone, now: DateTime<Utc>) -> String {
+    let date = if zone.at(at).date_naive() == zone.at(now).date_naive() { "" } else { "%F " };
     let seconds = if at.timestamp() % 60 == 0 { "" } else { ":%S" };
-    format!("{} {}", zone.at(at).format(&format!("%F %H:%M{seconds}")), zone.abbreviation_at(at))
+    format!("{} {}", zone.at(at).format(&format!("{date}%H:%M{seconds}")), zone.abbreviation_at(at))
+}
+
+/// A holder, and for how long it has held: `web-1, pid 17, for 12.3 s`.
+pub(super) fn holding(holder: &Holder, now: DateTime<Utc>) -> String {
+    let held_for = HumanDuration((now - holder.since()).to_std().unwrap_or_default());
+    format!("{}, pid {}, for {held_for}", OneLine(holder.host()), holder.pid())
 }

@@ -70,6 +70,7 @@ mod status;
 #[cfg(unix)]
 mod told;
 mod tracing_events;
+mod unlock;
 #[cfg(all(unix, feature = "signals", feature = "tokio"))]
 mod web_service_example;
 mod ways_out;

@@ -1,0 +1,79 @@
+//! A run is asked to stop by a mark, which is looked for when its lease is renewed.
+
+use std::time::Duration;
+
+use chrono::TimeDelta;
+use soloist::{
+    CancelReason, Clock, Event, EventMutex, LeaseRequest, ManualClock, MemoryMutex, MutexName, Run, Schedule,
+    TaskOutcome, Term,
+};
+
+use crate::scripted::Scripted;
+use crate::support::{noon, until};
+
+/// What an operator writes: a mark with the token of the run.
+fn ask_to_stop(store: &dyn EventMutex, clock: &Clock, token: u64) {
+    let mark = MutexName::lease("reports").unwrap().mark("reports", format!("cancel {token}"));
+    let request = LeaseRequest::new(mark, Term::new(Duration::from_secs(600)).unwrap(), clock).because("unlock");
+    store.create(&request).unwrap().expect("nobody else asks");
+}
+
+#[test]
+fn a_run_that_is_unlocked_is_told_at_its_next_renewal_and_by_whom() {
+    let clock = ManualClock::at(noon());
+    let store = MemoryMutex::with_clock(&clock);
+    let operator = store.clone();
+    let mut schedule = Schedule::new(store);
+    let task = move |run: &Run| -> TaskOutcome {
+        ask_to_stop(&operator, &operator.clock(), run.fencing_token().unwrap().get());
+        assert_eq!(run.cancel_reason(), None, "nobody has looked yet");
+        clock.advance(Duration::from_secs(25));
+        until(|| run.is_cancelled())?;
+        Ok(run.check()?)
+    };
+    schedule.add(Event::call("reports", task).every_minute().without_overlapping()).unwrap();
+    let report = schedule.run_due(noon());
+    let outcome = report.ran("reports").expect("it ran");
+    assert_eq!(outcome.cancel_reason(), Some(CancelReason::Unlocked));
+    assert_eq!(outcome.replaced_by().map(|by| (by.pid(), by.reason())), Some((std::process::id(), Some("unlock"))));
+    assert!(!report.is_failure(), "it did what it was asked to: {report}");
+}
+
+#[test]
+fn the_request_to_stop_another_run_is_not_meant_for_this_one() {
+    let clock = ManualClock::at(noon());
+    let store = MemoryMutex::with_clock(&clock);
+    let operator = store.clone();
+    let mut schedule = Schedule::new(store);
+    let task = move |run: &Run| {
+        ask_to_stop(&operator, &operator.clock(), run.fencing_token().unwrap().get() - 1);
+        clock.advance(Duration::from_secs(300));
+        assert_eq!(run.cancel_reason(), None);
+    };
+    schedule.add(Event::call("reports", task).every_minute().without_overlapping()).unwrap();
+    assert!(!schedule.run_due(noon()).is_failure());
+}
+
+#[test]
+fn a_run_that_ends_before_its_first_renewal_is_looked_for_by_nobody() {
+    let clock = ManualClock::at(noon());
+    let store = Scripted::over(MemoryMutex::with_clock(&clock));
+    let mut schedule = Schedule::new(store.clone());
+    let looks = {
+        let store = store.clone();
+        move || store.asked(&["held"]).len()
+    };
+    let seen = looks.clone();
+    // One more quarter of a minute with each minute; the lease is renewed when a third of its minute is over.
+    let task = move |run: &Run| -> TaskOutcome {
+        let quarters = (run.occurrence() - noon()).num_minutes();
+        clock.advance(Duration::from_secs(15) * u32::try_from(quarters)?);
+        until(|| seen() > 0 || quarters < 2)
+    };
+    schedule.add(Event::call("reports", task).every_minute().without_overlapping()).unwrap();
+    for (minute, expected) in [(0, 0), (1, 0), (2, 1)] {
+        let report = schedule.run_due(noon() + TimeDelta::minutes(minute));
+        assert!(!report.is_failure(), "{report}");
+        assert_eq!(looks(), expected, "after a run of {minute} quarters of a minute");
+    }
+}
