@@ -12,6 +12,8 @@
 //! | Which store do I choose? How do I inspect a lease, or free it by hand? | [`stores`] |
 //! | When is a lease free: after a return, a signal, a crash, a kill, a fork? | [`ways_out`] |
 //! | What is running, what ran, who holds it, what is next? How do I alert on it? | [`observing`] |
+//! | How do operators list, run, pause and free it on the command line? How is it deployed? | `operators`, with the feature `cli` |
+//! | How do I protect a command of crontab, without Rust? | `from_flock`, with the feature `cli` |
 //! | What does it log, and what does it print? | [`logs`] |
 //! | How do I test a schedule? | [`testing`] |
 //! | What is promised, and what is not? | [`promises`] |
@@ -56,6 +58,11 @@ pub mod observing {}
 #[doc = include_str!("guide/operators.md")]
 pub mod operators {}
 
+#[cfg(feature = "cli")]
+#[cfg_attr(docsrs, doc(cfg(feature = "cli")))]
+#[doc = include_str!("guide/operators/from_flock.md")]
+pub mod from_flock {}
+
 #[doc = include_str!("guide/logs.md")]
 pub mod logs {}
 
@@ -68,5 +75,5 @@ pub mod promises {}
 #[doc = include_str!("guide/under_fire.md")]
 pub mod under_fire {}
 
-#[doc = include_str!("guide/costs.md")]
+#[doc = include_str!("guide/promises/costs.md")]
 pub mod costs {}

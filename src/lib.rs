@@ -59,6 +59,7 @@
 //! | [`Schedule::run_minute`] | the same, with sub-minute events: it lives for the whole minute |
 //! | [`Schedule::work`] | a service: it ticks when something is due, and sleeps otherwise |
 //! | [`Schedule::run`] | one event by hand, through the same gate |
+//! | `cli::run(schedule)`, with the feature `cli` | a program that is the command line of its schedule |
 //! | `Schedule::run_async`, `run_due_async`, with the feature `tokio` | the same as futures, and tasks that are futures |
 //!
 //! [`LeaseGuard`] is the protection alone, for a task under another scheduler.
@@ -98,6 +99,7 @@
 //! | `mysql`, `mysql-tls` | no | `MysqlMutex`; over TLS: `?ssl-mode=REQUIRED` |
 //! | `postgres`, `postgres-tls` | no | `PostgresMutex`; over TLS: `?sslmode=require` |
 //! | `tokio` | no | tasks that are futures: `Event::spawn`; the loop as one: `Schedule::run_async`; async stores of your own |
+//! | `cli` | no | `soloist::cli`, the command line of a schedule; the program `soloist`, which protects commands without Rust |
 //! | `serde` | no | `Schedule::status` in a form for machines, such as JSON |
 //! | `metrics` | no | `Metrics`: counters, gauges and histograms, for Prometheus and others |
 //! | `contract-tests` | no | the behaviour suite for stores of your own |
