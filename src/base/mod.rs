@@ -6,5 +6,7 @@ pub(crate) mod escape;
 #[cfg(any(feature = "redis", feature = "mysql", feature = "postgres"))]
 pub(crate) mod per_process;
 pub(crate) mod process_id;
+#[cfg(target_os = "linux")]
+pub(crate) mod process_stat;
 #[cfg(unix)]
 pub(crate) mod system;

@@ -62,6 +62,13 @@ pub(crate) fn ignore_background_output() {
     unsafe { libc::signal(libc::SIGTTOU, libc::SIG_IGN) };
 }
 
+/// Stops this process, as Ctrl-Z would. Returns when it is continued, and not before: the signal is sent to this thread.
+#[expect(unsafe_code, reason = "raise")]
+pub(crate) fn stop_this_process() {
+    // SAFETY: no handler of the program is called.
+    unsafe { libc::raise(libc::SIGSTOP) };
+}
+
 /// Where nobody's script has descriptors of its own, who would close what it has inherited by opening another.
 const OUT_OF_THE_WAY: i32 = 100;
 

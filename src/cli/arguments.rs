@@ -53,6 +53,9 @@ pub(super) fn of_tool() -> Command {
             about("log", "Show the last runs of an event in the whole fleet").arg(event()).arg(json()),
         ))
         .subcommands(of_operators().map(of_a_store))
+        .subcommand(
+            about("create-table", "Make the table of a MySQL or PostgreSQL store, or bring it up to date").arg(store()),
+        )
 }
 
 fn parser(name: Str, about: &'static str) -> Command {
@@ -126,11 +129,11 @@ fn supervised(command: Command) -> Command {
         .arg(duration("timeout").help("End the command after this long [default: never]"))
         .arg(duration("grace").help("How long the command may take to stop before it is killed [default: 5s]"))
         .arg(duration("hold-at-least").help("Keep the lease this long, even if the command is quicker"))
-        .arg(duration("term").help("How long a host that died blocks the command [default: 60s]"))
+        .arg(duration("term").help("How long a host that died blocks the command; at least twice the grace and 2 seconds [default: 60s]"))
         .arg(
             option("on-outage", "WHAT")
                 .value_parser(["skip", "run"])
-                .help("What to do if the store does not answer; `run` runs without protection [default: skip]"),
+                .help("What to do if the store does not answer; with `run` it runs without protection, and is never paused [default: skip]"),
         )
         .arg(
             option("log", "N")
@@ -183,8 +186,12 @@ fn option(name: &'static str, value: &'static str) -> Arg {
 }
 
 fn duration(name: &'static str) -> Arg {
-    let parser: fn(&str) -> Result<Duration, humantime::DurationError> = humantime::parse_duration;
-    option(name, "TIME").value_parser(ValueParser::new(parser))
+    option(name, "TIME").value_parser(ValueParser::new(parse_duration as fn(&str) -> _))
+}
+
+/// `1h 30m`; a number alone is one of seconds, as to `flock` and `timeout`.
+fn parse_duration(text: &str) -> Result<Duration, humantime::DurationError> {
+    text.parse().map(Duration::from_secs).or_else(|_| humantime::parse_duration(text))
 }
 
 /// An argument that is there, or has a default.

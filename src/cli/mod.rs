@@ -181,6 +181,7 @@ pub fn run_tool() -> ExitCode {
     match matches.subcommand() {
         Some(("run", arguments)) => supervise::run(arguments),
         Some(("completions", arguments)) => answer::print(Ok(completions(parser, arguments))),
+        Some(("create-table", arguments)) => answer::print(store_commands::create_table_of(arguments)),
         Some((name, arguments)) => {
             answer::print(schedule_on(arguments).and_then(|it| store_commands::carry_out(name, arguments, &it)))
         }

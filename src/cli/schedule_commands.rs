@@ -67,9 +67,13 @@ fn run(schedule: Schedule, verbose: bool) -> Answered {
     let shutdown = on_signals()?;
     let report = schedule.with_shutdown(&shutdown).run_minute(Clock::system().now());
     let code = if report.is_failure() { FAILED } else { 0 };
-    let printed = if verbose { print_text(&report.to_string()) } else { Ok(()) };
-    // Prints the failures, and ends the process by the signal that ended the runs.
-    let _ = report.report();
+    if !verbose {
+        // Prints the failures, and ends the process by the signal that ended the runs.
+        let _ = report.report();
+        return Ok(CommandAnswer::nothing().with_code(code));
+    }
+    let printed = print_text(&report.to_string());
+    shutdown.finish();
     printed.map_err(|error| CommandFailure::saying(format_args!("can't write the report: {error}")))?;
     Ok(CommandAnswer::nothing().with_code(code))
 }

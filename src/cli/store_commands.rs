@@ -14,7 +14,7 @@ use crate::base::escape::OneLine;
 use crate::lease::holder::Holder;
 use crate::schedule::registry::Schedule;
 use crate::schedule::registry::logged_run::LoggedRun;
-use crate::store::connect::connect;
+use crate::store::connect::{connect, create_table};
 use crate::store::event_mutex::EventMutex;
 use crate::store::event_mutex::description::Scope;
 use crate::store::event_mutex::held::{Held, Names};
@@ -52,6 +52,12 @@ pub(super) fn store_of(arguments: &ArgMatches) -> Result<Arc<dyn EventMutex>, Co
         return Err(CommandFailure::saying(message).with_code(USAGE));
     }
     Ok(store)
+}
+
+/// For stores that have one.
+pub(super) fn create_table_of(arguments: &ArgMatches) -> Answered {
+    create_table(text(arguments, "store")).map_err(|error| CommandFailure::usage(&error))??;
+    Ok(CommandAnswer::text("the table is there"))
 }
 
 fn log(schedule: &Schedule, event: &str, is_json: bool) -> Answered {

@@ -17,6 +17,7 @@ use crate::base::escape::{Chain, Named};
 use crate::event::definition::Event;
 use crate::event::outage_policy::OutagePolicy;
 use crate::event::protection::overlap::Overlap;
+use crate::observe::cancel::CancelReason;
 use crate::observe::outcome::{Ended, RunOutcome};
 use crate::observe::skip_reason::SkipReason;
 use crate::schedule::registry::Schedule;
@@ -116,7 +117,8 @@ fn event(arguments: &ArgMatches) -> Event {
         _ => event,
     };
     match text(arguments, "on-outage") {
-        "run" => event.on_outage(OutagePolicy::RunUnprotected),
+        // Whether it is paused is not known then.
+        "run" => event.on_outage(OutagePolicy::RunUnprotected).even_when_paused(),
         _ => event,
     }
 }
@@ -169,9 +171,14 @@ fn signal(_: std::process::ExitStatus) -> Option<i32> {
 fn is_worth_telling(entry: &Entry) -> bool {
     match entry.verdict() {
         Verdict::Ran(outcome) => {
-            let has_exited = outcome.exit_status().is_some() && outcome.cancel_reason().is_none();
-            entry.is_failure() && !(has_exited && outcome.unprotected().is_none())
+            let is_its_own = outcome.exit_status().is_some() && outcome.unprotected().is_none();
+            match outcome.cancel_reason() {
+                None => entry.is_failure() && !is_its_own,
+                // Whoever sent the signal knows.
+                Some(CancelReason::ShuttingDown) => false,
+                Some(_) => true,
+            }
         }
-        Verdict::Skipped(reason) => matches!(reason, SkipReason::StoreUnavailable(_) | SkipReason::Paused(_)),
+        Verdict::Skipped(reason) => reason.is_failure(),
     }
 }

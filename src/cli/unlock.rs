@@ -12,7 +12,7 @@ use crate::base::escape::OneLine;
 use crate::lease::holder::{Holder, this_host};
 use crate::lease::name::{MutexName, UNLOCK};
 use crate::lease::{request::LeaseRequest, term::Term};
-use crate::store::event_mutex::{EventMutex, admission::Admission, broken_lease::Broken, held::Names};
+use crate::store::event_mutex::{EventMutex, admission::Admission, broken_lease::Broken, held::Held, held::Names};
 #[cfg(unix)]
 use crate::task::process_group::end_group;
 use crate::time::clock::{Clock, shown::HumanDuration};
@@ -38,18 +38,15 @@ pub(super) fn unlock(store: &dyn EventMutex, arguments: &ArgMatches) -> Answered
         return Ok(CommandAnswer::text(format!("{shown} is free: nobody holds it")).with_code(FAILED));
     };
     say(format_args!("{shown} is held by {holder}"));
-    if holder.has_ended() {
-        if !arguments.get_flag("kill") {
-            return Err(command_runs_on(&holder));
-        }
+    if !holder.has_ended() {
+        ask_to_stop(store, &name, &holder, wait)
+    } else if arguments.get_flag("kill") {
         end_command(&holder)?;
-        return if is_free_within(store, &name, &holder, SETTLING)? {
-            Ok(freed(&name))
-        } else {
-            Err(command_runs_on(&holder))
-        };
+        wait_until_free(store, &name, &holder, SETTLING)?
+            .map_or_else(|| Ok(freed(&name)), |now| Err(command_runs_on(&now)))
+    } else {
+        Err(command_runs_on(&holder))
     }
-    ask_to_stop(store, &name, &holder, wait)
 }
 
 /// Who holds it.
@@ -78,43 +75,38 @@ fn ask_to_stop(store: &dyn EventMutex, name: &MutexName, holder: &Holder, wait: 
     // If it is there already, another operator asks for the same.
     Admission::claim_only(request).ask(store)?;
     say(format_args!(
-        "it is asked to stop, which it sees when it next renews its lease; waiting for {}",
+        "it is asked to stop, which a run sees when it next renews its lease; waiting for {}",
         HumanDuration(wait)
     ));
-    if is_free_within(store, name, holder, wait)? {
-        return Ok(freed(name));
+    let Some(now) = wait_until_free(store, name, holder, wait)? else { return Ok(freed(name)) };
+    if now.has_ended() {
+        return Err(command_runs_on(&now));
     }
-    let left = (holder_now(store, name, holder)?.until() - clock.now()).to_std().unwrap_or_default();
+    let left = (now.until() - clock.now()).to_std().unwrap_or_default();
     Err(CommandFailure::saying(format_args!(
-        "it has not stopped. A function stops only if it looks for its cancellation; a lease for a fixed term, and a lease \
-         guard, can't be asked. Its lease lasts for {} more, unless it is renewed. `--force` frees it at once, although its holder \
-         may still be at work",
+        "it has not stopped. A function stops only if it looks for its cancellation; a lease for a fixed term, a lease guard, and \
+         a lease that only rests can't be asked. It lasts for {} more, unless it is renewed. `--force` frees it at once, although \
+         its holder may still be at work",
         HumanDuration(left)
     )))
 }
 
-/// As it holds the lease now; as it did before, if it does not any more.
-fn holder_now(store: &dyn EventMutex, name: &MutexName, before: &Holder) -> Result<Holder, CommandFailure> {
-    Ok(holder(store, name)?.unwrap_or_else(|| before.clone()))
-}
-
-/// Waits until this holder holds it no longer. Somebody else may hold it then.
-fn is_free_within(
+/// Waits until this holder holds it no longer: `None`. Somebody else may hold it then. Otherwise the holder, as it is now. It
+/// waits no longer for one that has ended, and whose command goes on.
+fn wait_until_free(
     store: &dyn EventMutex,
     name: &MutexName,
     holder: &Holder,
     wait: Duration,
-) -> Result<bool, MutexError> {
+) -> Result<Option<Holder>, MutexError> {
     let clock = Clock::system();
     let enough = clock.moment().plus(wait);
     loop {
-        let held = store.held(Names::Exactly(name))?;
-        if !held.iter().filter_map(|held| held.holder()).any(|now| now.owner() == holder.owner()) {
-            return Ok(true);
-        }
+        let held = store.held(Names::Exactly(name))?.into_iter().filter_map(Held::into_holder);
+        let Some(now) = held.into_iter().find(|now| now.owner() == holder.owner()) else { return Ok(None) };
         let left = enough.since(clock.moment());
-        if left.is_zero() {
-            return Ok(false);
+        if left.is_zero() || (now.has_ended() && !holder.has_ended()) {
+            return Ok(Some(now));
         }
         thread::sleep(left.min(PAUSE)); // between two looks at a store
     }

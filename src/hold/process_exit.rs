@@ -5,6 +5,7 @@
 //! much else needs. So it asks no store. It tells the keepers, whose threads are there as long as something is in hand,
 //! and waits until they are done, but not for long: a store may be out, or wait for what this thread holds.
 
+use std::mem;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, Once, PoisonError, TryLockError, Weak};
 use std::thread;
@@ -68,6 +69,8 @@ pub(crate) fn leave(by: Option<Thread>) {
     for holder in &holders {
         holder.wait(&waiting, enough);
     }
+    // The last one to have a keeper would close its connections, which a thread without thread-locals can't.
+    mem::forget(holders);
 }
 
 /// Those of this process. They are locked for an instant, unless a signal has interrupted this thread just then.

@@ -15,6 +15,8 @@ use super::mysql::MysqlMutex;
 use super::postgres::PostgresMutex;
 #[cfg(feature = "redis")]
 use super::redis::RedisMutex;
+#[cfg(feature = "cli")]
+use crate::base::error::MutexError;
 use crate::base::error::{BoxError, debug_as_display};
 
 /// Opens the store that `url` names.
@@ -63,6 +65,22 @@ pub fn connect(url: &str) -> Result<Arc<dyn EventMutex>, ConnectError> {
         "mysql" | "mariadb" => Ok(Arc::new(MysqlMutex::new(url).map_err(refused)?)),
         #[cfg(feature = "postgres")]
         "postgres" | "postgresql" => Ok(Arc::new(PostgresMutex::new(url).map_err(refused)?)),
+        _ => Err(refused(why_not(&scheme))),
+    }
+}
+
+/// Makes the table in the database that `url` names, or brings it up to date. The outer error says that it names none.
+#[cfg(feature = "cli")]
+pub(crate) fn create_table(url: &str) -> Result<Result<(), MutexError>, ConnectError> {
+    let (scheme, _) = split_scheme(url)?;
+    match &*scheme {
+        #[cfg(feature = "mysql")]
+        "mysql" | "mariadb" => Ok(MysqlMutex::new(url).map_err(refused)?.create_table()),
+        #[cfg(feature = "postgres")]
+        "postgres" | "postgresql" => Ok(PostgresMutex::new(url).map_err(refused)?.create_table()),
+        "memory" | "file" | "redis" | "rediss" | "redis+unix" => {
+            Err(refused(format!("a store at {scheme}: has no table, and needs none")))
+        }
         _ => Err(refused(why_not(&scheme))),
     }
 }

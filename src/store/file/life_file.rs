@@ -143,7 +143,7 @@ pub(super) fn noting_if_ended(holder: Holder) -> Holder {
 
     let id = |number: u32| i32::try_from(number).ok().and_then(Pid::from_raw);
     let has_gone = |id: Option<Pid>| id.is_some_and(|id| test_kill_process(id) == Err(Errno::SRCH));
-    if *holder.host() != *this_host() || !has_gone(id(holder.pid())) {
+    if *holder.host() != *this_host() || !(has_gone(id(holder.pid())) || is_zombie(holder.pid())) {
         return holder;
     }
     // By now its number may be another's.
@@ -151,6 +151,17 @@ pub(super) fn noting_if_ended(holder: Holder) -> Holder {
     let group_has_gone = group.is_some_and(|group| test_kill_process_group(group) == Err(Errno::SRCH));
     let holder = if group_has_gone { holder.without_process_group() } else { holder };
     holder.survived_by_its_command()
+}
+
+/// Whether it has ended, and its parent has not noticed that yet.
+#[cfg(target_os = "linux")]
+fn is_zombie(pid: u32) -> bool {
+    crate::base::process_stat::ProcessStat::read(pid).is_some_and(|process| !process.lives)
+}
+
+#[cfg(all(unix, not(target_os = "linux")))]
+fn is_zombie(_: u32) -> bool {
+    false
 }
 
 #[cfg(not(unix))]

@@ -1,0 +1,59 @@
+//! What the kernel of Linux tells of a process.
+
+use std::fs;
+
+/// A process, as the kernel shows it in `/proc`.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct ProcessStat {
+    pub(crate) group: i32,
+    /// Whether it is more than a zombie, which has ended, and whose parent has not noticed it yet.
+    pub(crate) lives: bool,
+}
+
+impl ProcessStat {
+    pub(crate) fn read(id: u32) -> Option<Self> {
+        Self::of(&fs::read(format!("/proc/{id}/stat")).ok()?)
+    }
+
+    fn of(stat: &[u8]) -> Option<Self> {
+        // The name may have anything in it, also parentheses, and need not be text.
+        let after_its_name = stat.iter().rposition(|byte| *byte == b')')? + 1;
+        let mut fields = str::from_utf8(&stat[after_its_name..]).ok()?.split_ascii_whitespace();
+        let (state, group) = (fields.next()?, fields.nth(1)?.parse().ok()?);
+        let threads: u32 = fields.nth(14)?.parse().ok()?;
+        // Its first thread may have ended before the others.
+        Some(Self { group, lives: !matches!(state, "Z" | "X") || threads > 1 })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn process(name: &[u8], state: &str, threads: u32) -> Option<ProcessStat> {
+        let rest = format!(") {state} 1 4242 7 0 -1 4194560 1 0 0 0 0 0 0 0 20 0 {threads} 0 1 2 3\n");
+        ProcessStat::of(&[b"4243 (", name, rest.as_bytes()].concat())
+    }
+
+    #[test]
+    fn a_process_has_ended_when_all_of_its_threads_have() {
+        for (state, threads, lives) in
+            [("R", 1, true), ("S", 1, true), ("T", 1, true), ("Z", 1, false), ("X", 0, false), ("Z", 2, true)]
+        {
+            assert_eq!(
+                process(b"sleep", state, threads),
+                Some(ProcessStat { group: 4242, lives }),
+                "{state} {threads}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_process_may_be_called_anything() {
+        for name in [b"".as_slice(), b"a b", b") Z 1 1 (", b"\xff\xfe\n"] {
+            assert_eq!(process(name, "S", 1), Some(ProcessStat { group: 4242, lives: true }), "{name:?}");
+        }
+        assert_eq!(ProcessStat::of(b""), None);
+        assert_eq!(ProcessStat::of(b"1 (init) S"), None);
+    }
+}
