@@ -15,8 +15,20 @@ const MANY: u64 = 1_000;
 
 /// Ticks once a minute, on a clock that moves with it, so that claims expire as they do in life.
 fn soloist(criterion: &mut Criterion, group: &str, events: u64, name: &str, attributes: fn(Event) -> Event) {
+    observed(criterion, group, events, name, attributes, |schedule| schedule);
+}
+
+/// The same with what `observe` adds to the schedule.
+fn observed(
+    criterion: &mut Criterion,
+    group: &str,
+    events: u64,
+    name: &str,
+    attributes: fn(Event) -> Event,
+    observe: fn(Schedule) -> Schedule,
+) {
     let clock = ManualClock::at(DateTime::UNIX_EPOCH);
-    let mut schedule = Schedule::new(MemoryMutex::with_clock(&clock)).with_clock(&clock);
+    let mut schedule = observe(Schedule::new(MemoryMutex::with_clock(&clock)).with_clock(&clock));
     for number in 0..events {
         let event = Event::call(format!("event {number}"), |_| {}).every_minute().apply(attributes);
         schedule.add(event).expect("the event is in order");
@@ -75,6 +87,23 @@ fn due(criterion: &mut Criterion) {
     beside_clokwerk("lease and claim", |event| event.without_overlapping().on_one_server());
 }
 
+/// What metrics add to an event, by Prometheus' recorder.
+#[cfg(feature = "metrics")]
+fn metrics(criterion: &mut Criterion) {
+    let recorder = metrics_exporter_prometheus::PrometheusBuilder::new().build_recorder();
+    metrics::set_global_recorder(recorder).expect("nobody else has");
+    let attributes: fn(Event) -> Event = |event| event.without_overlapping().on_one_server();
+    for (name, observe) in [
+        ("without metrics", (|schedule| schedule) as fn(Schedule) -> Schedule),
+        ("with metrics", |schedule| schedule.observe(soloist::Metrics::new())),
+    ] {
+        observed(criterion, "due", EVENTS, name, attributes, observe);
+    }
+}
+
+#[cfg(not(feature = "metrics"))]
+fn metrics(_: &mut Criterion) {}
+
 fn background(criterion: &mut Criterion) {
     let mut beside_the_foreground = |name: &str, attributes: fn(Event) -> Event, background: fn(Event) -> Event| {
         soloist(criterion, "background", MANY, name, background);
@@ -88,5 +117,5 @@ fn background(criterion: &mut Criterion) {
     );
 }
 
-criterion_group!(benches, due, background);
+criterion_group!(benches, due, metrics, background);
 criterion_main!(benches);

@@ -54,7 +54,8 @@ impl LiveView {
 
     /// Does this, and shows meanwhile what is at work.
     pub(super) fn follow(&self, schedule: &Schedule, shutdown: &Shutdown, work: impl FnOnce()) {
-        self.line(&format!("{} events; Ctrl-C ends this", schedule.names().count()));
+        let events = schedule.names().count();
+        self.line(&format!("{events} {}; Ctrl-C ends this", if events == 1 { "event" } else { "events" }));
         if self.screen().picture.is_none() {
             return work();
         }

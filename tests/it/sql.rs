@@ -14,6 +14,8 @@ mod answers;
 mod audit;
 mod batches;
 mod clean_up;
+#[cfg(feature = "cli")]
+mod command_line;
 mod connections;
 mod contract;
 mod cost;

@@ -1,0 +1,37 @@
+//! The program `soloist` on a database: it makes its table, and ends without a word from the driver.
+
+use std::process::{Command, Output};
+
+use super::{SqlServer, on_both};
+
+on_both!(the_table_is_made_by_a_command, a_program_with_a_log_of_runs_ends_in_silence);
+
+fn soloist(arguments: &[&str], url: &str) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_soloist"));
+    command.args(arguments).env("SOLOIST_STORE", url).output().expect("it can be started")
+}
+
+fn said(output: &Output) -> (Option<i32>, String) {
+    (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+}
+
+fn the_table_is_made_by_a_command<S: SqlServer>() {
+    let server = S::with(&[]);
+    let (code, error) = said(&soloist(&["locks"], &server.url()));
+    assert_eq!(code, Some(3), "{error}");
+    assert!(error.contains("create or upgrade the table soloist_mutexes"), "{error}");
+    for _ in 0..2 {
+        assert_eq!(said(&soloist(&["create-table"], &server.url())), (Some(0), String::new()));
+    }
+    assert_eq!(said(&soloist(&["locks"], &server.url())), (Some(0), String::new()));
+    let (code, error) = said(&soloist(&["create-table"], "file:/tmp"));
+    assert_eq!((code, error.trim_end()), (Some(2), "soloist: a store at file: has no table, and needs none"));
+}
+
+fn a_program_with_a_log_of_runs_ends_in_silence<S: SqlServer>() {
+    let server = S::shared();
+    for _ in 0..5 {
+        let run = ["run", "--name", "silent", "--log", "5", "--", "true"];
+        assert_eq!(said(&soloist(&run, &server.url())), (Some(0), String::new()));
+    }
+}
