@@ -176,7 +176,7 @@ fn status(status: &Status, is_json: bool) -> Answered {
     lines.extend(status.paused.as_ref().map(|pause| format!("the schedule is {pause}")));
     let rows = status.events.iter().map(|event| {
         let next = event.next_due.map_or_else(|| "never".to_owned(), |due| time(due, &event.zone, status.at));
-        vec![Named(&event.name).to_string(), state(event), last_run(event, status.at), next]
+        vec![Named(&event.name).to_string(), state(event), last_run(event, status), next]
     });
     lines.push(table_or(&["event", "now", "last run", "next due"], rows, NO_EVENTS));
     Ok(CommandAnswer::text(lines.join("\n")).with_code(code))
@@ -195,10 +195,13 @@ fn state(event: &EventStatus) -> String {
 }
 
 /// How it ended last in the fleet, where there is a log of runs.
-fn last_run(event: &EventStatus, now: DateTime<Utc>) -> String {
-    let Some(log) = &event.log else { return "no run log".to_owned() };
+fn last_run(event: &EventStatus, status: &Status) -> String {
+    let Some(log) = &event.log else {
+        let why = if status.store_errors.is_empty() { "no run log" } else { "not known" };
+        return why.to_owned();
+    };
     let Some(run) = log.iter().find(|run| run.state() != RunState::AtWork) else { return "none yet".to_owned() };
     let record = run.record();
     let ended = record.end().map_or_else(|| run.state().keyword().replace('_', " "), |end| end.result().to_string());
-    format!("{ended} on {}, {}", OneLine(record.host()), time(record.started_at(), &event.zone, now))
+    format!("{ended} on {}, {}", OneLine(record.host()), time(record.started_at(), &event.zone, status.at))
 }

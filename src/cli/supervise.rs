@@ -4,6 +4,7 @@
 use std::error::Error;
 use std::ffi::OsString;
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
@@ -16,13 +17,14 @@ use crate::base::escape::{Chain, Named};
 use crate::event::definition::Event;
 use crate::event::outage_policy::OutagePolicy;
 use crate::event::protection::overlap::Overlap;
+use crate::observe::cancel::CancelReason;
 use crate::observe::outcome::{Ended, RunOutcome};
 use crate::observe::skip_reason::SkipReason;
 use crate::schedule::registry::Schedule;
 use crate::schedule::report::{Entry, Verdict};
 use crate::schedule::shutdown::Shutdown;
-use crate::store::connect::connect;
-use crate::task::command::USUAL_GRACE;
+use crate::store::{connect::connect, event_mutex::EventMutex};
+use crate::task::command::{USUAL_GRACE, stopping::KILLING_TAKES};
 use crate::time::clock::Clock;
 
 /// The arguments are not understood: `EX_USAGE` of `sysexits.h`, as `flock` has it.
@@ -62,24 +64,25 @@ pub(super) fn run(arguments: &ArgMatches) -> ExitCode {
 type Refused = (u8, String);
 
 fn supervise(arguments: &ArgMatches) -> Result<u8, Refused> {
-    let usage = |error: &(dyn Error + 'static)| (USAGE, Chain(error).to_string());
     let store = connect(text(arguments, "store")).map_err(|error| (STORE, Chain(&error).to_string()))?;
     let shutdown =
         Shutdown::on_signals().map_err(|error| (NOT_STARTED, format!("can't listen to signals: {error}")))?;
     // A signal is passed on at once: whoever sends it waits for this process.
-    let grace = duration_of(arguments, "grace").unwrap_or(USUAL_GRACE);
-    let shutdown = shutdown.with_drain(Duration::ZERO).with_grace(grace + Duration::from_secs(1));
-    let schedule = Schedule::new(store).with_shutdown(&shutdown).pausable_as(text(arguments, "schedule"));
-    let mut schedule = schedule.map_err(|error| usage(&error))?;
-    if let Some(keep) = arguments.get_one::<u16>("log") {
-        schedule = schedule.with_run_log((*keep).into()).map_err(|error| usage(&error))?;
+    let shutdown = shutdown.with_drain(Duration::ZERO).with_grace(grace(arguments) + Duration::from_secs(1));
+    let schedule = bare_schedule(&store, &shutdown, arguments)?.pausable_as(text(arguments, "schedule"));
+    let schedule = with_event(schedule.map_err(|error| usage(&error))?, arguments)?;
+    let run = |schedule: &Schedule| {
+        run_when_free(schedule, duration_of(arguments, "wait").unwrap_or_default(), || {
+            let entry = schedule.run_latest(text(arguments, "name"), now()).map_err(|error| usage(&error))?;
+            entry.ok_or_else(|| (USAGE, not_due(arguments)))
+        })
+    };
+    let mut entry = run(&schedule)?;
+    let is_out = matches!(entry.verdict(), Verdict::Skipped(SkipReason::StoreUnavailable(_)));
+    if is_out && text(arguments, "on-outage") == "run" {
+        // Nobody knows whether it is paused, which a schedule that can be paused waits for.
+        entry = run(&with_event(bare_schedule(&store, &shutdown, arguments)?, arguments)?)?;
     }
-    schedule.add(event(arguments)).map_err(|error| usage(&error))?;
-    let name = text(arguments, "name");
-    let entry = run_when_free(&schedule, duration_of(arguments, "wait").unwrap_or_default(), || {
-        let entry = schedule.run_latest(name, now()).map_err(|error| usage(&error))?;
-        entry.ok_or_else(|| (USAGE, not_due(arguments)))
-    })?;
     if arguments.get_flag("verbose") || is_worth_telling(&entry) {
         say(format_args!("{}: {}", Named(entry.event()), entry.verdict()));
     }
@@ -87,6 +90,28 @@ fn supervise(arguments: &ArgMatches) -> Result<u8, Refused> {
     let code = code(&entry, conflict);
     shutdown.finish();
     Ok(code)
+}
+
+fn usage(error: &(dyn Error + 'static)) -> Refused {
+    (USAGE, Chain(error).to_string())
+}
+
+/// Without an event.
+fn bare_schedule(
+    store: &Arc<dyn EventMutex>,
+    shutdown: &Shutdown,
+    arguments: &ArgMatches,
+) -> Result<Schedule, Refused> {
+    let schedule = Schedule::new(Arc::clone(store)).with_shutdown(shutdown);
+    match arguments.get_one::<u16>("log") {
+        Some(keep) => schedule.with_run_log((*keep).into()).map_err(|error| usage(&error)),
+        None => Ok(schedule),
+    }
+}
+
+fn with_event(mut schedule: Schedule, arguments: &ArgMatches) -> Result<Schedule, Refused> {
+    schedule.add(event(arguments)).map_err(|error| usage(&error))?;
+    Ok(schedule)
 }
 
 fn event(arguments: &ArgMatches) -> Event {
@@ -103,7 +128,7 @@ fn event(arguments: &ArgMatches) -> Event {
     };
     let duration = |name| duration_of(arguments, name);
     event = duration("timeout").into_iter().fold(event, Event::timeout);
-    event = duration("grace").into_iter().fold(event, Event::grace);
+    event = event.grace(grace(arguments));
     event = duration("hold-at-least").into_iter().fold(event, Event::hold_at_least);
     event = duration("term").into_iter().fold(event, Event::lease_term);
     if arguments.get_flag("on-one-server") {
@@ -118,6 +143,14 @@ fn event(arguments: &ArgMatches) -> Event {
         "run" => event.on_outage(OutagePolicy::RunUnprotected),
         _ => event,
     }
+}
+
+/// Where it is not said, a short term leaves the command less time to stop in.
+fn grace(arguments: &ArgMatches) -> Duration {
+    duration_of(arguments, "grace").unwrap_or_else(|| {
+        let longest = |term: Duration| (term / 2).saturating_sub(KILLING_TAKES);
+        duration_of(arguments, "term").map_or(USUAL_GRACE, |term| USUAL_GRACE.min(longest(term)))
+    })
 }
 
 fn not_due(arguments: &ArgMatches) -> String {
@@ -169,7 +202,8 @@ fn is_worth_telling(entry: &Entry) -> bool {
     match entry.verdict() {
         Verdict::Ran(outcome) => {
             let has_exited = outcome.exit_status().is_some() && outcome.cancel_reason().is_none();
-            entry.is_failure() && !(has_exited && outcome.unprotected().is_none())
+            let is_unlocked = outcome.cancel_reason() == Some(CancelReason::Unlocked);
+            is_unlocked || entry.is_failure() && !(has_exited && outcome.unprotected().is_none())
         }
         Verdict::Skipped(reason) => matches!(reason, SkipReason::StoreUnavailable(_) | SkipReason::Paused(_)),
     }
