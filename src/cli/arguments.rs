@@ -127,13 +127,17 @@ fn supervised(command: Command) -> Command {
                 .help("Wait this long for the lease [default: not at all]"),
         )
         .arg(duration("timeout").help("End the command after this long [default: never]"))
-        .arg(duration("grace").help("How long the command may take to stop before it is killed [default: 5s]"))
+        .arg(
+            duration("grace").help(
+                "How long the command may take to stop before it is killed [default: 5s, less with a short term]",
+            ),
+        )
         .arg(duration("hold-at-least").help("Keep the lease this long, even if the command is quicker"))
-        .arg(duration("term").help("How long a host that died blocks the command; at least twice the grace and 2 seconds [default: 60s]"))
+        .arg(duration("term").help("How long a host that died blocks the command, 2s at least [default: 60s]"))
         .arg(
             option("on-outage", "WHAT")
                 .value_parser(["skip", "run"])
-                .help("What to do if the store does not answer; with `run` it runs without protection, and is never paused [default: skip]"),
+                .help("What to do if the store does not answer; with `run` it runs without protection [default: skip]"),
         )
         .arg(
             option("log", "N")

@@ -186,7 +186,7 @@ fn status(status: &Status, is_json: bool) -> Answered {
     lines.extend(status.paused.as_ref().map(|pause| format!("the schedule is {}", paused(pause, status.at))));
     let rows = status.events.iter().map(|event| {
         let next = event.next_due.map_or_else(|| "never".to_owned(), |due| time(due, &event.zone, status.at));
-        vec![Named(&event.name).into(), state(event, status.at), last_run(event, status.at), next.into()]
+        vec![Named(&event.name).into(), state(event, status.at), last_run(event, status), next.into()]
     });
     lines.push(table_or(&["event", "now", "last run", "next due"], rows, NO_EVENTS));
     Ok(CommandAnswer::text(lines.join("\n")).with_code(code))
@@ -216,10 +216,15 @@ fn paused(pause: &Pause, now: DateTime<Utc>) -> String {
 }
 
 /// How it ended last in the fleet, where there is a log of runs.
-fn last_run(event: &EventStatus, now: DateTime<Utc>) -> Cell {
-    let Some(log) = &event.log else { return "no run log".into() };
+fn last_run(event: &EventStatus, status: &Status) -> Cell {
+    let Some(log) = &event.log else {
+        return if status.store_errors.is_empty() { "no run log".into() } else { "not known".into() };
+    };
     let Some(run) = log.iter().find(|run| run.state() != RunState::AtWork) else { return "none yet".into() };
     let record = run.record();
     let (ended, is_well) = how_it_ended(run);
-    marked(format!("{ended} on {}, {}", OneLine(record.host()), time(record.started_at(), &event.zone, now)), is_well)
+    marked(
+        format!("{ended} on {}, {}", OneLine(record.host()), time(record.started_at(), &event.zone, status.at)),
+        is_well,
+    )
 }

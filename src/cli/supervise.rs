@@ -23,7 +23,7 @@ use crate::observe::skip_reason::SkipReason;
 use crate::schedule::registry::Schedule;
 use crate::schedule::report::{Entry, Verdict};
 use crate::schedule::shutdown::Shutdown;
-use crate::task::command::USUAL_GRACE;
+use crate::task::command::{USUAL_GRACE, stopping::KILLING_TAKES};
 use crate::time::clock::Clock;
 
 /// The arguments are not understood: `EX_USAGE` of `sysexits.h`, as `flock` has it.
@@ -63,25 +63,24 @@ pub(super) fn run(arguments: &ArgMatches) -> ExitCode {
 type Refused = (u8, String);
 
 fn supervise(arguments: &ArgMatches) -> Result<u8, Refused> {
-    let usage = |error: &(dyn Error + 'static)| (USAGE, Chain(error).to_string());
     let store =
         store_of(arguments).map_err(|failure| (if failure.is_usage() { USAGE } else { STORE }, failure.message))?;
     let shutdown =
         Shutdown::on_signals().map_err(|error| (NOT_STARTED, format!("can't listen to signals: {error}")))?;
     // A signal is passed on at once: whoever sends it waits for this process.
-    let grace = duration_of(arguments, "grace").unwrap_or(USUAL_GRACE);
-    let shutdown = shutdown.with_drain(Duration::ZERO).with_grace(grace + Duration::from_secs(1));
-    let schedule = Schedule::new(store).with_shutdown(&shutdown).pausable_as(text(arguments, "schedule"));
-    let mut schedule = schedule.map_err(|error| usage(&error))?;
+    let shutdown = shutdown.with_drain(Duration::ZERO).with_grace(grace(arguments) + Duration::from_secs(1));
+    let mut schedule = Schedule::new(store).with_shutdown(&shutdown);
     if let Some(keep) = arguments.get_one::<u16>("log") {
         schedule = schedule.with_run_log((*keep).into()).map_err(|error| usage(&error))?;
     }
     schedule.add(event(arguments)).map_err(|error| usage(&error))?;
-    let name = text(arguments, "name");
-    let entry = run_when_free(&schedule, duration_of(arguments, "wait").unwrap_or_default(), || {
-        let entry = schedule.run_latest(name, now()).map_err(|error| usage(&error))?;
-        entry.ok_or_else(|| (USAGE, not_due(arguments)))
-    })?;
+    let pausable = schedule.clone().pausable_as(text(arguments, "schedule")).map_err(|error| usage(&error))?;
+    let mut entry = run_now(&pausable, arguments)?;
+    let is_out = matches!(entry.verdict(), Verdict::Skipped(SkipReason::StoreUnavailable(_)));
+    if is_out && text(arguments, "on-outage") == "run" {
+        // What may be paused does not run while nobody knows whether it is.
+        entry = run_now(&schedule, arguments)?;
+    }
     if arguments.get_flag("verbose") || is_worth_telling(&entry) {
         say(format_args!("{}: {}", Named(entry.event()), entry.verdict()));
     }
@@ -89,6 +88,17 @@ fn supervise(arguments: &ArgMatches) -> Result<u8, Refused> {
     let code = code(&entry, conflict);
     shutdown.finish();
     Ok(code)
+}
+
+fn run_now(schedule: &Schedule, arguments: &ArgMatches) -> Result<Entry, Refused> {
+    run_when_free(schedule, duration_of(arguments, "wait").unwrap_or_default(), || {
+        let entry = schedule.run_latest(text(arguments, "name"), now()).map_err(|error| usage(&error))?;
+        entry.ok_or_else(|| (USAGE, not_due(arguments)))
+    })
+}
+
+fn usage(error: &(dyn Error + 'static)) -> Refused {
+    (USAGE, Chain(error).to_string())
 }
 
 fn event(arguments: &ArgMatches) -> Event {
@@ -105,7 +115,7 @@ fn event(arguments: &ArgMatches) -> Event {
     };
     let duration = |name| duration_of(arguments, name);
     event = duration("timeout").into_iter().fold(event, Event::timeout);
-    event = duration("grace").into_iter().fold(event, Event::grace);
+    event = event.grace(grace(arguments));
     event = duration("hold-at-least").into_iter().fold(event, Event::hold_at_least);
     event = duration("term").into_iter().fold(event, Event::lease_term);
     if arguments.get_flag("on-one-server") {
@@ -117,10 +127,17 @@ fn event(arguments: &ArgMatches) -> Event {
         _ => event,
     };
     match text(arguments, "on-outage") {
-        // Whether it is paused is not known then.
-        "run" => event.on_outage(OutagePolicy::RunUnprotected).even_when_paused(),
+        "run" => event.on_outage(OutagePolicy::RunUnprotected),
         _ => event,
     }
+}
+
+/// Where it is not said, a short term leaves the command less time to stop in.
+fn grace(arguments: &ArgMatches) -> Duration {
+    duration_of(arguments, "grace").unwrap_or_else(|| {
+        let longest = |term: Duration| (term / 2).saturating_sub(KILLING_TAKES);
+        duration_of(arguments, "term").map_or(USUAL_GRACE, |term| USUAL_GRACE.min(longest(term)))
+    })
 }
 
 fn not_due(arguments: &ArgMatches) -> String {

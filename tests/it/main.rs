@@ -8,6 +8,8 @@ mod background;
 mod catch_up;
 #[cfg(feature = "chrono-tz")]
 mod claim_window;
+#[cfg(all(unix, feature = "cli"))]
+mod cli;
 mod clock_change;
 #[cfg(unix)]
 mod command;

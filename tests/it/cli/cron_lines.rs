@@ -1,0 +1,137 @@
+//! The same line in the crontabs of three hosts, on one Redis, while some of its processes are killed.
+//!
+//! Ten hours, minute after minute: no time runs twice, no two runs are at work at once, and each time that is missing is
+//! explained by a kill or by a run that was at work.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Mutex;
+use std::thread;
+use std::time::Instant;
+
+use chrono::{DateTime, SecondsFormat, TimeDelta, Utc};
+
+use super::*;
+use crate::support::at;
+
+const MINUTES: i64 = 600;
+
+/// How many minutes are under way at a time. More than one, so that a run meets the one before it.
+const AT_A_TIME: usize = 2;
+
+/// One in so many minutes loses two of its processes.
+const KILLED: usize = 20;
+
+/// What the line does: it tells each of its steps, under its token.
+const LINE: &str = "tell() { echo $SOLOIST_TOKEN $1 $SOLOIST_OCCURRENCE >>log; }; tell start; sleep 0.02; tell step; sleep 0.01; tell end";
+
+/// What became of one minute.
+struct Minute {
+    at: DateTime<Utc>,
+    /// Those that were not killed.
+    codes: Vec<i32>,
+    is_killed: bool,
+}
+
+fn minute(number: i64) -> DateTime<Utc> {
+    at("2026-03-01T00:00:00Z") + TimeDelta::minutes(number)
+}
+
+/// Cron starts the line on three hosts.
+fn tick(place: &Place, at: DateTime<Utc>, random: &mut fastrand::Rng) -> Minute {
+    let now = at.to_rfc3339_opts(SecondsFormat::Secs, true);
+    let line = || {
+        let mut command = Command::new(SOLOIST);
+        command.args(["run", "--name", "j", "--on-one-server", "--every", "* * * * *", "--term", "2s", "-E"]);
+        command.args([&CONFLICT.to_string(), "--store", &place.store, "--", "sh", "-c", LINE]);
+        command.env("SOLOIST_TEST_NOW", &now).current_dir(place.folder.path());
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+        command.spawn().expect("it starts")
+    };
+    let mut hosts: Vec<Child> = std::iter::repeat_with(line).take(3).collect();
+    let is_killed = random.usize(..KILLED) == 0;
+    if is_killed {
+        thread::sleep(Duration::from_micros(random.u64(..60_000))); // before, during or after its run
+        for left in [3, 2] {
+            let mut victim = hosts.swap_remove(random.usize(..left));
+            victim.kill().expect("it is ours");
+            victim.wait().expect("it is ours");
+        }
+    }
+    let codes = hosts.into_iter().map(|host| {
+        let answer = Answer::from(host.wait_with_output().expect("it is ours"));
+        assert!(answer.errors.is_empty() && matches!(answer.code, Some(0 | CONFLICT)), "{at}: {answer:?}");
+        answer.code.expect("it has one")
+    });
+    Minute { at, codes: codes.collect(), is_killed }
+}
+
+/// A line of the log: a token, a step, and the time for which it runs.
+fn told(line: &str) -> (u64, &str, DateTime<Utc>) {
+    let words: Vec<&str> = line.split(' ').collect();
+    let [token, step, occurrence] = words[..] else { panic!("half a line: {line:?}") };
+    (token.parse().expect(line), step, occurrence.parse().expect(line))
+}
+
+#[test]
+fn ten_hours_of_cron_lines_on_three_hosts_with_kills_run_no_time_twice_and_lose_none_unexplained() {
+    let began = Instant::now();
+    let server = Redis::start();
+    let place = Place::on(&server);
+    let (next, minutes) = (Mutex::new(0..MINUTES), Mutex::new(Vec::new()));
+    thread::scope(|scope| {
+        for seed in 0..AT_A_TIME as u64 {
+            let (place, next, minutes) = (&place, &next, &minutes);
+            scope.spawn(move || {
+                let mut random = fastrand::Rng::with_seed(seed);
+                loop {
+                    let Some(number) = next.lock().unwrap().next() else { return };
+                    thread::sleep(Duration::from_micros(random.u64(..70_000))); // they are not in step
+                    let minute = tick(place, minute(number), &mut random);
+                    if minute.codes.iter().all(|code| *code == CONFLICT) {
+                        thread::sleep(Duration::from_millis(100)); // a lease that a kill left behind is over in two seconds
+                    }
+                    minutes.lock().unwrap().push(minute);
+                }
+            });
+        }
+    });
+    let minutes = minutes.into_inner().unwrap();
+    assert_eq!(minutes.len(), usize::try_from(MINUTES).unwrap());
+
+    let log = place.read("log");
+    let lines: Vec<(u64, &str, DateTime<Utc>)> = log.lines().map(told).collect();
+    for pair in lines.windows(2) {
+        assert!(
+            pair[0].0 <= pair[1].0,
+            "{pair:?}: the one has not ended when the other is at work, or its token is lower"
+        );
+    }
+    let mut steps: BTreeMap<u64, Vec<&str>> = BTreeMap::new();
+    for (token, step, _) in &lines {
+        steps.entry(*token).or_default().push(step);
+    }
+    let starts: Vec<DateTime<Utc>> =
+        lines.iter().filter(|(_, step, _)| *step == "start").map(|(_, _, at)| *at).collect();
+    let started: BTreeSet<DateTime<Utc>> = starts.iter().copied().collect();
+    assert_eq!(started.len(), starts.len(), "a time ran twice");
+    let finished = steps.values().filter(|steps| **steps == ["start", "step", "end"]).count();
+    let killed = minutes.iter().filter(|minute| minute.is_killed).count();
+    assert!(steps.len() - finished <= killed, "a run was cut short although nobody killed its process: {steps:?}");
+
+    let mut met_a_run = 0;
+    for Minute { at, codes, is_killed } in &minutes {
+        let all_met_a_run = codes.iter().all(|code| *code == CONFLICT);
+        if !started.contains(at) {
+            assert!(*is_killed || all_met_a_run, "{at} ran nowhere, and nobody was killed: {codes:?}");
+            met_a_run += usize::from(all_met_a_run);
+        }
+        assert!(!all_met_a_run || *is_killed || !started.contains(at), "{at} ran, and nobody says so: {codes:?}");
+    }
+    println!(
+        "{} of {MINUTES} ran, {met_a_run} met a run, {killed} lost two processes, {} runs were cut short; {:?}",
+        started.len(),
+        steps.len() - finished,
+        began.elapsed()
+    );
+    assert!(started.len() > 150 && killed > 10, "{} ran, and {killed} lost processes", started.len());
+}

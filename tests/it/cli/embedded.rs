@@ -1,0 +1,265 @@
+//! The command line in a program that has a schedule: `examples/schedule_cli.rs`, and one whose events come more often.
+
+use std::process::ExitCode;
+use std::thread;
+
+use chrono::{TimeDelta, Timelike, Utc};
+use soloist::{AddError, Event, Schedule};
+
+use super::*;
+
+/// The words that the program below was given.
+const WORDS: &str = "SOLOIST_TEST_WORDS";
+
+/// Whether its events are due each minute or each second.
+const EVERY: &str = "SOLOIST_TEST_EVERY";
+
+/// This test, in a process of its own, is a program with another schedule.
+#[test]
+fn a_program_with_events_of_its_own() {
+    let Ok(words) = std::env::var(WORDS) else { return };
+    let words = std::iter::once("app").chain(words.split_whitespace()).map(str::to_owned).collect::<Vec<_>>();
+    let matches = soloist::cli::command("app").get_matches_from(words);
+    let code = soloist::cli::run_matches(&matches, || {
+        let every = |event: Event| match std::env::var(EVERY).as_deref() {
+            Ok("second") => event.every_second(),
+            _ => event.every_minute(),
+        };
+        let store = std::env::var("SOLOIST_STORE").expect("it is said");
+        let mut schedule = Schedule::new(soloist::connect(&store).expect("it is a store"));
+        let past = Utc::now() - TimeDelta::hours(2);
+        schedule
+            .add(every(Event::call("fine", |_| {})).without_overlapping())?
+            .add(every(Event::call("broken", |_| Err("no paper".into()))))?
+            .add(
+                Event::call("past", |_| {})
+                    .daily_at(&format!("{:02}:{:02}", past.hour(), past.minute()))
+                    .on_one_server(),
+            )?;
+        Ok::<_, AddError>(schedule)
+    });
+    std::process::exit((0..=u8::MAX).find(|number| ExitCode::from(*number) == code).map_or(-1, i32::from));
+}
+
+/// That program.
+fn app(place: &Place, words: &str, every: &str) -> Command {
+    let this = std::env::current_exe().expect("a running program has a path");
+    let mut command = place.program(&this, "cli::embedded::a_program_with_events_of_its_own --exact --nocapture");
+    command.env(WORDS, words).env(EVERY, every);
+    command
+}
+
+/// Without what the harness says before it.
+fn printed(answer: &Answer) -> &str {
+    answer.printed.trim_start().trim_start_matches("running 1 test").trim_start()
+}
+
+#[test]
+fn a_run_from_cron_tells_of_failures_alone_and_on_standard_error() {
+    let place = Place::new();
+    let failed = answer(&mut app(&place, "run", "minute")).exits_with(1);
+    assert_eq!(printed(&failed), "", "cron mails what is printed");
+    let lines: Vec<&str> = failed.errors.lines().collect();
+    assert!(lines.len() == 1 && lines[0].contains("broken") && lines[0].ends_with("no paper"), "{failed:?}");
+}
+
+#[test]
+fn a_verbose_run_tells_of_everything_on_standard_output() {
+    let place = Place::new();
+    let all = answer(&mut app(&place, "run -v", "minute")).exits_with(1);
+    let text = printed(&all);
+    assert!(text.contains(" UTC: 2 due, 2 ran, 0 skipped, 1 failed\n"), "{all:?}");
+    let rows: Vec<&str> = text.lines().skip(1).map(str::trim).collect();
+    assert!(rows[0].starts_with("fine ") && rows[0].contains("succeeded in "), "{all:?}");
+    assert!(rows[1].starts_with("broken ") && rows[1].ends_with("no paper"), "{all:?}");
+    assert!(all.errors.contains("no paper"), "failures are on standard error too: {all:?}");
+}
+
+/// A program that `carts:remind` finds in place of `sleep`.
+fn instead_of_sleep(place: &Place, script: &str) -> impl Fn(&mut Command) -> &mut Command + use<> {
+    use std::os::unix::fs::PermissionsExt;
+
+    let (folder, file) = (place.path("bin"), place.path("bin/sleep"));
+    std::fs::create_dir_all(&folder).expect("the folder is ours");
+    std::fs::write(&file, format!("#!/bin/sh\n{script}\n")).expect("the folder is ours");
+    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o755)).expect("it is ours");
+    let path = format!("{}:{}", folder.display(), std::env::var("PATH").unwrap_or_default());
+    move |command| command.env("PATH", &path)
+}
+
+/// Not so near to the end of a minute that the next one begins meanwhile.
+fn early_in_a_minute() {
+    while Utc::now().second() > 54 {
+        thread::sleep(Duration::from_millis(200));
+    }
+}
+
+#[test]
+fn a_due_time_that_is_claimed_runs_once_however_often_and_wherever_it_is_asked_for() {
+    let place = Place::new();
+    let quick = instead_of_sleep(&place, "echo $SOLOIST_OCCURRENCE >>log");
+    succeeds(&mut place.schedule("pause prices:import")); // it fails
+    early_in_a_minute();
+    let ran = succeeds(quick(&mut place.schedule("run-one carts:remind --claim"))).printed;
+    assert!(ran.starts_with("carts:remind  20") && ran.contains(':') && ran.contains("  succeeded in "), "{ran}");
+    for words in ["run-one carts:remind --claim", "run-one --claim --wait 5s carts:remind"] {
+        let skipped = answer(quick(&mut place.schedule(words))).exits_with(1).printed;
+        assert!(skipped.starts_with("carts:remind  20") && skipped.contains("  skipped, taken by "), "{skipped}");
+    }
+    succeeds(quick(&mut place.schedule("run"))).is_silent();
+    assert_eq!(place.read("log").lines().count(), 1, "the tick from cron finds it taken, too");
+    assert!(place.read("log").ends_with(":00Z\n"), "it runs for its minute");
+    // By hand it runs in any case, and for no minute.
+    succeeds(quick(&mut place.schedule("run-one carts:remind"))).says("succeeded in ");
+    assert_eq!(place.read("log").lines().count(), 2);
+}
+
+#[test]
+fn a_due_time_that_is_long_past_is_not_claimed() {
+    let place = Place::new();
+    let refused = answer(&mut app(&place, "run-one past --claim", "minute")).exits_with(1);
+    assert_eq!(refused.errors, "soloist: past was not due in the last 5 minutes: run it without `--claim`\n");
+    answer(&mut app(&place, "run-one past", "minute")).exits_with(0).says("succeeded in ");
+}
+
+#[test]
+fn one_event_by_hand_waits_for_the_other_run_if_it_is_asked_to() {
+    let place = Place::new();
+    let quick = instead_of_sleep(&place, "echo by hand >>log");
+    let line = "until [ -e go ]; do /bin/sleep 0.05; done; echo by cron >>log";
+    let other = start(place.soloist("run --name carts:remind -- sh -c").arg(line));
+    until(|| Place::json(&mut place.soloist("locks"))[0].is_object()).expect("it is taken");
+    let refused = answer(quick(&mut place.schedule("run-one carts:remind"))).exits_with(1);
+    refused.says("skipped, still running: ").says(&format!(", pid {}, ", other.id()));
+    answer(quick(&mut place.schedule("run-one carts:remind --wait 500ms"))).exits_with(1);
+    let mut waiting = start(quick(&mut place.schedule("run-one carts:remind -w 60s")));
+    thread::sleep(Duration::from_millis(500)); // it asks several times
+    assert!(!waiting.has_ended());
+    place.touch("go");
+    waiting.ended().exits_with(0).says("succeeded in ");
+    other.ended().exits_with(0);
+    assert_eq!(place.read("log"), "by cron\nby hand\n");
+}
+
+#[test]
+fn one_event_that_fails_says_so_and_exits_with_1() {
+    let place = Place::new();
+    let fails = instead_of_sleep(&place, "echo no more sheep; exit 7");
+    let failed = answer(fails(&mut place.schedule("run-one carts:remind"))).exits_with(1);
+    failed.says("exited with 7 after ");
+    answer(&mut place.schedule("run-one sideways")).exits_with(2).says("there is no event `sideways` in the schedule");
+    assert!(answer(&mut place.schedule("run-one")).exits_with(2).printed.is_empty());
+}
+
+#[test]
+fn a_second_signal_ends_one_event_by_hand_and_its_lease() {
+    for (number, name) in ASKING {
+        let place = Place::new();
+        let mut running = start(&mut place.schedule("run-one db:backup"));
+        until(|| Place::json(&mut place.soloist("locks"))[0].is_object()).expect("it is taken");
+        running.signal(name);
+        thread::sleep(Duration::from_millis(500)); // two at once are one wish
+        assert!(!running.has_ended(), "it may finish within the drain");
+        running.signal(name);
+        assert_eq!(running.ended().signal, Some(number));
+        assert_eq!(Place::json(&mut place.soloist("locks")), Value::Array(vec![]));
+    }
+}
+
+#[test]
+fn work_prints_a_plain_line_for_each_step_and_ends_by_its_signal() {
+    for (number, name) in ASKING {
+        let place = Place::new();
+        let shown = std::fs::File::create(place.path("shown")).expect("the folder is ours");
+        let working = start(app(&place, "work", "second").stdout(shown));
+        let has = |text: &str| place.read("shown").lines().any(|line| line.contains(text));
+        let steps = [
+            "3 events; Ctrl-C ends this",
+            " UTC fine: started under token ",
+            " UTC fine: succeeded in ",
+            " UTC broken: started",
+            ": no paper",
+        ];
+        for step in steps {
+            until(|| has(step)).unwrap_or_else(|why| panic!("{why} for {step} in {}", place.read("shown")));
+        }
+        working.signal(name);
+        let answer = working.ended();
+        assert_eq!((answer.signal, &*answer.errors), (Some(number), ""), "{answer:?}");
+        let shown = place.read("shown");
+        assert!(!shown.contains('\x1b') && shown.ends_with('\n'), "{shown:?}");
+        assert_eq!(shown.matches(" UTC broken: started\n").count(), shown.matches(": no paper\n").count(), "{shown}");
+        assert_eq!(Place::json(&mut place.soloist("locks")), Value::Array(vec![]));
+    }
+}
+
+#[test]
+fn work_lets_a_run_finish_and_starts_no_other() {
+    let place = Place::new();
+    let shown = std::fs::File::create(place.path("shown")).expect("the folder is ours");
+    let working = start(place.schedule("work").stdout(shown));
+    until(|| place.read("shown").contains("3 events")).expect("it works");
+    working.signal("TERM");
+    assert_eq!(working.ended().signal, Some(SIGTERM));
+    assert_eq!(place.read("shown").lines().next(), Some("3 events; Ctrl-C ends this"));
+}
+
+#[test]
+fn work_draws_a_picture_on_a_terminal() {
+    let place = Place::new();
+    let mut command = Command::new("timeout");
+    command.args(["--foreground", "-s", "INT", "4", "script", "-q", "-e", "-c"]);
+    command.arg(format!("exec {} work", example("schedule_cli").display())).arg("/dev/null").stdin(Stdio::null());
+    let shown = answer(command.env("TERM", "xterm").env("SCHEDULE_STORE", &place.store)).printed;
+    assert!(shown.contains("3 events; Ctrl-C ends this") && shown.contains("next: carts:remind, 20"), "{shown:?}");
+    assert!(shown.contains("A\x1b[J"), "each picture takes the place of the one before: {shown:?}");
+}
+
+#[test]
+fn work_goes_on_when_nobody_reads_it_any_more() {
+    let place = Place::new();
+    let mut working = start(&mut place.schedule("work"));
+    working.0.as_mut().expect("it was started").stdout = None;
+    thread::sleep(Duration::from_secs(4)); // the lines of a run
+    assert!(!working.has_ended());
+    working.signal("TERM");
+    let answer = working.ended();
+    assert_eq!((answer.signal, &*answer.errors), (Some(SIGTERM), ""), "{answer:?}");
+}
+
+#[test]
+fn a_script_of_completions_is_one_that_the_shell_understands() {
+    let place = Place::new();
+    let commands = ["run-one", "unlock", "completions", "--claim"];
+    for (program, words) in
+        [(place.schedule("completions bash"), &commands[..]), (place.soloist("completions bash"), &["--on-one-server"])]
+    {
+        let mut program = program;
+        let script = succeeds(&mut program).printed;
+        assert!(words.iter().all(|word| script.contains(word)), "{script}");
+        std::fs::write(place.path("script"), &script).expect("the folder is ours");
+        succeeds(Command::new("bash").arg("-n").arg(place.path("script"))).is_silent();
+        // It completes a command by its first letters.
+        let name = if words.len() > 1 { "schedule_cli" } else { "soloist" };
+        let line = format!(
+            ". {}; COMP_WORDS=({name} unl); COMP_CWORD=1; _{name} {name} unl {name}; echo \"${{COMPREPLY[*]}}\"",
+            place.path("script").display()
+        );
+        assert_eq!(succeeds(Command::new("bash").args(["-c", &line])).printed, "unlock\n");
+    }
+}
+
+#[test]
+fn a_schedule_that_is_not_made_is_told_but_for_its_help() {
+    let place = Place { store: "nowhere:".into(), ..Place::new() };
+    for words in ["list", "run", "work", "status", "locks", "run-one carts:remind"] {
+        let failed = answer(&mut place.schedule(words)).exits_with(1);
+        assert!(
+            failed.printed.is_empty() && failed.errors.starts_with("soloist: no store has the scheme nowhere"),
+            "{failed:?}"
+        );
+    }
+    for words in ["--help", "run --help", "--version", "completions bash"] {
+        succeeds(&mut place.schedule(words));
+    }
+}

@@ -1,0 +1,241 @@
+//! How each command fails: with which exit code, and in which words.
+
+use std::collections::BTreeSet;
+
+use super::*;
+
+/// What rows may use: a lease that is taken, and a file in the store that is somebody else's.
+const WORDS: &str = r#"
+taken() { # by a run with these options, whose process is $p
+  $S run --name j "$@" -- sleep 600 2>taken.log & p=$!
+  until $S locks | grep -q '^j '; do sleep 0.05; done
+}
+end() { kill $p; wait $p 2>/dev/null; exit $1; }
+foreign() { $S run --name j -- true; for file in store/*.record; do echo 'a shopping list' >$file; done; }
+full() { trap '' XFSZ; prlimit --fsize=0 "$@"; }
+nowhere=redis://127.0.0.1:1
+"#;
+
+/// A line of the shell, where `$S` is `soloist` and `$C` a program with a schedule; how that exits; and what it says, or nothing
+/// at all.
+const SOLOIST_RUN: &[(&str, i32, &str)] = &[
+    // The command's own code.
+    ("$S run --name j -- true", 0, ""),
+    ("$S run --name j -- false", 1, ""),
+    ("$S run --name j -- sh -c 'exit 7'", 7, ""),
+    ("$S run --name j -- sh -c 'exit 255'", 255, ""),
+    ("$S run --name j -v -- sh -c 'exit 7'", 7, "soloist: j: exited with 7 after "),
+    // 128 and the number of the signal that ended it.
+    ("$S run --name j -- sh -c 'kill -KILL $$'", 137, ""),
+    ("$S run --name j -- sh -c 'kill -TERM $$'", 143, ""),
+    // It is running already.
+    ("taken; $S run --name j -- true; end $?", 1, ""),
+    ("taken; $S run --name j -E 99 -- true; end $?", 99, ""),
+    ("taken; $S run --name j -E 0 -- false; end $?", 0, ""),
+    ("taken; $S run --name j -v -- true; end $?", 1, "soloist: j: skipped, still running: "),
+    ("taken; $S run --name j --wait 300ms -E 99 -- true; end $?", 99, ""),
+    // It is paused.
+    ("$S pause --why 'a move' >log; $S run --name j -E 99 -- true", 99, "soloist: j: skipped, paused by "),
+    ("$S pause j >log; $S run --name j -- true", 1, "soloist: j: skipped, paused by "),
+    // Another server has this time: what was asked for.
+    (
+        "on() { $S run --name j --on-one-server --every '* * * * *' -- \"$@\"; }; export SOLOIST_TEST_NOW=2026-03-01T12:00:00Z; on true; on false",
+        0,
+        "",
+    ),
+    // The arguments.
+    ("$S run", 64, "error: the following required arguments were not provided:"),
+    ("$S run --name j", 64, "<COMMAND>..."),
+    ("$S run --name j true", 64, "unexpected argument 'true'"),
+    ("$S run -- true", 64, "--name <NAME>"),
+    ("$S run --nam j -- true", 64, "a similar argument exists: '--name'"),
+    ("SOLOIST_STORE=; unset SOLOIST_STORE; $S run --name j -- true", 64, "--store <URL>"),
+    ("$S run --name '' -- true", 64, "soloist: event ``: the name is empty"),
+    ("$S run --name j -- ''", 64, "it has nothing to run"),
+    ("$S run --name j --wait 5 -- true", 64, "time unit needed"),
+    ("$S run --name j --wait 5s --every '* * * * *' -- true", 64, "cannot be used with"),
+    ("$S run --name j --timezone UTC -- true", 64, "--every <CRON>"),
+    ("$S run --name j --on-one-server -- true", 64, "--every <CRON>"),
+    (
+        "$S run --name j --every '61 * * * *' -- true",
+        64,
+        "soloist: event `j`: `61 * * * *`: minute `61` is outside of 0-59",
+    ),
+    ("$S run --name j --every '@daily' --timezone Nowhere -- true", 64, "`Nowhere` is not a time zone"),
+    (
+        "$S run --name j --every '* * * * *' --on-overlap dance -- true",
+        64,
+        "[possible values: skip, queue-one, replace]",
+    ),
+    ("$S run --name j --on-outage dance -- true", 64, "[possible values: skip, run]"),
+    ("$S run --name j -E 256 -- true", 64, "256 is not in 0..=255"),
+    ("$S run --name j --log 0 -- true", 64, "0 is not in 1..=1000"),
+    ("$S run --name j --term 1s -- true", 64, "a lease of 1s is too short"),
+    ("$S run --name j --term 8s --grace 5s -- true", 64, "a lease of 8s is too short"),
+    ("$S run --name j --schedule '' -- true", 64, "soloist: "),
+    (
+        "export SOLOIST_TEST_NOW=2026-03-01T12:07:00Z; $S run --name j --every '0 12 * * *' --timezone UTC -- true",
+        64,
+        "soloist: \"0 12 * * *\" was not due in the last 5 minutes: write the same times in --every as in the crontab, or leave --every out",
+    ),
+    // The store can't be opened.
+    ("$S run --store locks --name j -- true", 66, "the url of a store has no scheme"),
+    ("$S run --store consul: --name j -- true", 66, "no store has the scheme consul"),
+    ("$S run --store file:/proc/locks --name j -- true", 66, "soloist: could not open the directory /proc/locks: "),
+    ("$S run --store file:/etc/passwd/locks --name j -- true", 66, "Not a directory"),
+    // It does not answer, or refuses.
+    (
+        "$S run --store $nowhere --name j -- true",
+        66,
+        "soloist: j: skipped, the store did not answer: could not admit lease/j in redis://127.0.0.1:1",
+    ),
+    ("$S run --store $nowhere --on-outage skip --name j -- true", 66, "Connection refused"),
+    (
+        "$S run --store $nowhere --on-outage run --name j -- sh -c 'exit 7'",
+        7,
+        "unprotected, because the store gave no decision: ",
+    ),
+    ("foreign; $S run --name j -- true", 66, ".record"),
+    ("full $S run --name j -- true", 66, ".record: File too large"),
+    // The command can't be started.
+    ("$S run --name j -- /no/command", 69, "soloist: j: failed after "),
+    ("$S run --name j -- no-such-command", 69, "could not start `no-such-command`: No such file or directory"),
+    ("touch plain; $S run --name j -- ./plain", 69, "could not start `./plain`: Permission denied"),
+    ("$S run --name j -- .", 69, "could not start `.`: Permission denied"),
+    // The lease was lost.
+    (
+        "taken --term 2s; $S unlock --force j; wait $p; code=$?; cat taken.log; exit $code",
+        75,
+        "; the lease was lost at ",
+    ),
+    // It took too long.
+    (
+        "$S run --name j --timeout 200ms -- sleep 600",
+        124,
+        "soloist: j: timed out after 200 ms; ended by signal 15 (SIGTERM)",
+    ),
+    ("$S run --name j --timeout 200ms --grace 100ms -- sh -c 'trap \"\" TERM; sleep 600; sleep 600'", 124, "(SIGKILL)"),
+    // Standard output that takes nothing is the command's affair.
+    ("$S run --name j -- cat /etc/passwd >/dev/full", 1, "No space left on device"),
+    ("$S run --name j -- sh -c 'exit 7' >&- 2>&-", 7, ""),
+    ("$S run --name j -- /no/command >&- 2>&-", 69, ""),
+];
+
+/// The same for the other commands of both programs.
+const COMMANDS: &[(&str, i32, &str)] = &[
+    ("$S locks", 0, "nothing is held"),
+    ("$S check", 0, "the store answers"),
+    ("$S --help", 0, "Usage: soloist <COMMAND>"),
+    ("$S run --help", 0, "Usage: soloist run"),
+    ("$S --version", 0, "soloist "),
+    ("$S completions zsh", 0, "#compdef soloist"),
+    ("$C list", 0, "carts:remind"),
+    // There is nothing to do, or it can't be done.
+    ("$S unlock j", 1, "j is free: nobody holds it"),
+    ("$S unlock --kill j", 1, "j is free: nobody holds it"),
+    ("$S unlock --force j", 1, "j is free: nobody held it"),
+    ("$S resume", 1, "the schedule was not paused"),
+    ("$S resume j", 1, "j was not paused"),
+    ("taken; $C unlock j --wait 0s; end $?", 1, "it has not stopped"),
+    ("SCHEDULE_STORE=consul: $C list", 1, "soloist: no store has the scheme consul"),
+    ("$C run-one prices:import", 1, "the supplier is out"),
+    // The arguments.
+    ("$S", 2, "Usage: soloist <COMMAND>"),
+    ("$S sideways", 2, "error: unrecognized subcommand 'sideways'"),
+    ("$C sideways", 2, "error: unrecognized subcommand 'sideways'"),
+    ("$C list --next 0", 2, "0 is not in 1.."),
+    ("$C next --for soon", 2, "invalid value 'soon' for '--for <TIME>'"),
+    ("$C run-one", 2, "<EVENT>"),
+    ("$S unlock", 2, "<NAME>"),
+    ("$S unlock --kill --force j", 2, "cannot be used with"),
+    ("$S unlock ''", 2, "soloist: "),
+    ("$S completions fish-and-chips", 2, "[possible values: bash, "),
+    ("SOLOIST_STORE=; unset SOLOIST_STORE; $S locks", 2, "--store <URL>"),
+    ("$S pause --for 20y", 2, "is longer than ten years"),
+    ("$S pause --for 0s", 2, "would be over already"),
+    // There is no such event.
+    ("$C run-one sideways", 2, "soloist: there is no event `sideways` in the schedule"),
+    ("$C log sideways", 2, "soloist: there is no event `sideways` in the schedule"),
+    ("$C pause sideways", 2, "soloist: there is no event `sideways` in the schedule"),
+    ("$C resume sideways", 2, "soloist: there is no event `sideways` in the schedule"),
+    // The store.
+    ("$S locks --store consul:", 3, "soloist: no store has the scheme consul"),
+    ("$S check --store file:/proc/locks", 3, "soloist: could not open the directory /proc/locks: "),
+    ("$S locks --store $nowhere", 3, "soloist: could not list the leases in redis://127.0.0.1:1"),
+    ("$S log --store $nowhere j", 3, "Connection refused"),
+    ("$S unlock --store $nowhere j", 3, "Connection refused"),
+    ("$S unlock --force --store $nowhere j", 3, "Connection refused"),
+    ("$S pause --store $nowhere", 3, "Connection refused"),
+    ("$S resume --store $nowhere", 3, "Connection refused"),
+    ("$S check --store $nowhere", 3, "Connection refused"),
+    ("SCHEDULE_STORE=$nowhere $C status", 3, "store: could not list the leases in redis://127.0.0.1:1"),
+    ("foreign; $S unlock j", 3, ".record"),
+    ("full $S pause", 3, "File too large"),
+    // Standard output that takes nothing.
+    ("$S locks >/dev/full", 1, "soloist: can't write the answer: No space left on device"),
+    ("$C list --json >/dev/full", 1, "soloist: can't write the answer: No space left on device"),
+    ("$S locks >&-", 0, ""),
+    ("$S sideways >&- 2>&-", 2, ""),
+    ("$S locks --store consul: >&- 2>&-", 3, ""),
+];
+
+/// Each row in a place of its own, four at a time.
+#[track_caller]
+fn hold(rows: &[(&str, i32, &str)]) {
+    let next = std::sync::atomic::AtomicUsize::new(0);
+    let wrong = std::sync::Mutex::new(Vec::new());
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                while let Some((line, code, text)) = rows.get(next.fetch_add(1, std::sync::atomic::Ordering::Relaxed)) {
+                    let place = Place::new();
+                    let mut shell = place.program(Path::new("sh"), "-c");
+                    shell.arg(format!("{WORDS}\n{line}")).env("S", SOLOIST).env("C", example("schedule_cli"));
+                    let answer = answer(&mut shell);
+                    let said = answer.printed.clone() + &answer.errors;
+                    let is_said = if text.is_empty() { said.is_empty() } else { said.contains(text) };
+                    if answer.code != Some(*code) || !is_said || said.contains("panicked") {
+                        wrong.lock().unwrap().push(format!("{line}: not {code} and {text:?}, but {answer:?}"));
+                    }
+                }
+            });
+        }
+    });
+    let wrong = wrong.into_inner().unwrap();
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn soloist_run_exits_as_the_table_says() {
+    hold(SOLOIST_RUN);
+}
+
+#[test]
+fn every_other_command_exits_as_the_table_says() {
+    hold(COMMANDS);
+}
+
+#[test]
+fn the_tables_have_every_exit_code() {
+    let codes = |rows: &[(&str, i32, &str)]| rows.iter().map(|(_, code, _)| *code).collect::<BTreeSet<i32>>();
+    let run = codes(SOLOIST_RUN);
+    assert!([0, 1, 64, 66, 69, 75, 124, 128 + 9, 128 + 15].iter().all(|code| run.contains(code)), "{run:?}");
+    assert_eq!(codes(COMMANDS), BTreeSet::from([0, 1, 2, 3]));
+}
+
+#[test]
+fn a_reader_that_stops_is_no_error() {
+    let place = Place::new();
+    // The reader has gone when the program writes.
+    let reads_nothing = |line: &str| {
+        let line = format!("{{ sleep 0.3; {line}; echo \"code $?\" >&2; }} | true");
+        succeeds(place.program(Path::new("sh"), "-c").arg(line).env("S", SOLOIST).env("C", example("schedule_cli")))
+            .errors
+    };
+    for line in ["$S locks", "$S completions bash", "$C list --json", "$C status", "$S --help"] {
+        assert_eq!(reads_nothing(line), "code 0\n", "{line}");
+    }
+    // The command has its own way with it, which is that of a shell.
+    assert_eq!(reads_nothing("$S run --name j -- yes"), "code 141\n");
+    place.is_free();
+}

@@ -1,0 +1,194 @@
+//! `pause`, `resume`, `log` and `check`, as the lines of a crontab and a program with a schedule feel them.
+
+use super::*;
+
+const EVERY: &str = "* * * * *";
+const NOON: &str = "2026-03-01T12:00:00Z";
+
+/// A line of a crontab with this name.
+fn line_of(place: &Place, name: &str, options: &str) -> Command {
+    let mut command = place.soloist(&format!("run --name {name} -E {CONFLICT} --timezone UTC {options} --every"));
+    command.args([EVERY, "--", "sh", "-c", "echo $SOLOIST_EVENT >>log"]).env("SOLOIST_TEST_NOW", NOON);
+    command
+}
+
+#[track_caller]
+fn a_pause_stops_the_lines_of_crontabs_until_it_is_resumed(place: &Place) {
+    let said = succeeds(place.soloist("pause --for 2h --why").arg("the orders are migrated")).printed;
+    assert!(
+        said.starts_with("the schedule is paused until 20") && said.ends_with(" UTC; `resume` ends it\n"),
+        "{said}"
+    );
+    for options in ["", "--on-one-server", "--on-overlap queue-one"] {
+        let skipped = answer(&mut line_of(place, "a", options)).exits_with(CONFLICT);
+        skipped.says("soloist: a: skipped, paused by ").says(": the orders are migrated");
+    }
+    // Without times, too: it is a script that calls it, and no person.
+    answer(&mut place.run("", "echo j >>log")).exits_with(CONFLICT).says("skipped, paused by ");
+    // Whoever has another name for its schedule goes on.
+    succeeds(&mut line_of(place, "b", "--schedule shop"));
+    assert_eq!(succeeds(&mut place.soloist("resume")).printed, "the schedule is resumed\n");
+    succeeds(&mut line_of(place, "a", "--on-one-server")).is_silent();
+    assert_eq!(place.read("log"), "b\na\n", "a pause has consumed no time");
+    assert_eq!(answer(&mut place.soloist("resume")).exits_with(1).printed, "the schedule was not paused\n");
+}
+
+#[track_caller]
+fn a_pause_of_one_event_stops_no_other(place: &Place) {
+    let said = succeeds(place.soloist("pause a --why").arg("it is broken")).printed;
+    assert!(said.starts_with("a is paused until 20"), "{said}");
+    answer(&mut line_of(place, "a", "")).exits_with(CONFLICT).says("paused by ").says(": it is broken");
+    succeeds(&mut line_of(place, "b", "")).is_silent();
+    assert_eq!(answer(&mut place.soloist("resume b")).exits_with(1).printed, "b was not paused\n");
+    assert_eq!(answer(&mut place.soloist("resume")).exits_with(1).printed, "the schedule was not paused\n");
+    answer(&mut line_of(place, "a", "")).exits_with(CONFLICT);
+    assert_eq!(succeeds(&mut place.soloist("resume a")).printed, "a is resumed\n");
+    succeeds(&mut line_of(place, "a", "")).is_silent();
+    assert_eq!(place.read("log"), "b\na\n");
+}
+
+#[track_caller]
+fn a_log_keeps_the_last_runs_of_every_server(place: &Place) {
+    let lines = ["exit 1", "exit 2", "true", "kill -KILL $$", "true"];
+    for (minute, line) in lines.into_iter().enumerate() {
+        answer(&mut place.cron_line(EVERY, &format!("2026-03-01T12:0{minute}:00Z"), "--log 3", line));
+    }
+    answer(&mut place.run("--log 3 --timeout 100ms", "sleep 600")).exits_with(124);
+    let log = Place::json(&mut place.soloist("log j"));
+    let told = |run: &Value| (run["result"].as_str().map(str::to_owned), run["error"].as_str().map(str::to_owned));
+    let told: Vec<_> = log.as_array().unwrap().iter().map(told).collect();
+    let text = |text: &str| Some(text.to_owned());
+    assert_eq!(told[0].0, text("timed_out"));
+    assert_eq!(told[1..], [(text("succeeded"), None), (text("failed"), text("ended by signal 9 (SIGKILL)"))]);
+    assert_eq!(
+        (&log[1]["occurrence"], &log[2]["occurrence"]),
+        (&"2026-03-01T12:04:00Z".into(), &"2026-03-01T12:03:00Z".into())
+    );
+    assert!(log[1]["token"].as_u64() > log[2]["token"].as_u64() && log[1]["pid"] != log[2]["pid"]);
+    let table = succeeds(&mut place.soloist("log j")).printed;
+    let results: Vec<bool> =
+        table.lines().map(|line| line.contains("timed out") || line.contains("succeeded")).collect();
+    assert_eq!(results, [false, true, true, false], "{table}");
+    // Without a log, nothing is added.
+    succeeds(&mut place.run("", "true"));
+    assert_eq!(Place::json(&mut place.soloist("log j")), log);
+}
+
+#[test]
+fn a_program_and_the_tool_pause_each_other() {
+    let place = Place::new();
+    succeeds(&mut place.schedule("pause prices:import")); // it fails
+    for (pauses, resumes) in [("schedule", "tool"), ("tool", "schedule")] {
+        let command = |who: &str, words: &str| match who {
+            "tool" => place.soloist(&format!("{words} --schedule shop")),
+            _ => place.schedule(words),
+        };
+        succeeds(&mut command(pauses, "pause --why moving"));
+        let status = Place::json(&mut place.schedule("status"));
+        assert_eq!(status["paused"]["why"], "moving");
+        succeeds(&mut place.schedule("status")).says("the schedule is paused by ").says(": moving");
+        succeeds(&mut place.schedule("run -v")).says("  carts:remind  ").says("skipped, paused by ");
+        answer(&mut line_of(&place, "a", "--schedule shop")).exits_with(CONFLICT);
+        succeeds(&mut command(resumes, "resume")).says("the schedule is resumed");
+        assert!(Place::json(&mut place.schedule("status"))["paused"].is_null());
+
+        succeeds(&mut command(pauses, "pause carts:remind --why slow"));
+        let status = Place::json(&mut place.schedule("status"));
+        assert_eq!(
+            (&status["events"][0]["paused"]["why"], &status["events"][1]["paused"]),
+            (&"slow".into(), &Value::Null)
+        );
+        succeeds(&mut place.schedule("run -v")).says("skipped, paused by ");
+        answer(&mut line_of(&place, "carts:remind", "--schedule shop")).exits_with(CONFLICT).says(": slow");
+        succeeds(&mut command(resumes, "resume carts:remind")).says("carts:remind is resumed");
+    }
+    assert_eq!(place.read("log"), "");
+}
+
+/// A person who runs it knows why.
+#[test]
+fn a_run_by_hand_goes_on_during_a_pause() {
+    let place = Place::new();
+    succeeds(&mut place.schedule("pause"));
+    answer(&mut place.schedule("run-one prices:import")).exits_with(1).says("the supplier is out");
+    answer(&mut place.schedule("run-one carts:remind --claim")).exits_with(1).says("skipped, paused by ");
+}
+
+#[test]
+fn a_pause_is_over_at_its_end() {
+    let place = Place::new();
+    succeeds(&mut place.soloist("pause --for 3s"));
+    answer(&mut place.run("", "true")).exits_with(CONFLICT);
+    until(|| answer(&mut place.run("", "true")).code == Some(0)).expect("it runs after three seconds");
+    // A second pause changes the end of the first, and not its reason.
+    succeeds(place.soloist("pause --why").arg("the first"));
+    let said = succeeds(place.soloist("pause --for 3h --why").arg("the second"));
+    assert!(said.printed.starts_with("the schedule is paused until "), "{said:?}");
+    answer(&mut place.run("", "true")).exits_with(CONFLICT).says(": the first");
+}
+
+#[cfg(feature = "redis")]
+#[test]
+fn a_check_warns_of_a_store_that_forgets() {
+    let server = Redis::start();
+    let place = Place::on(&server);
+    assert_eq!(succeeds(&mut place.soloist("check")).printed, "the store answers, and nothing is wrong with it\n");
+    server.ask(&["CONFIG", "SET", "maxmemory-policy", "allkeys-lru"]);
+    for command in [&mut place.soloist("check"), &mut place.schedule("check")] {
+        let warned = answer(command).exits_with(1);
+        assert!(warned.printed.contains("maxmemory-policy allkeys-lru") && warned.errors.is_empty(), "{warned:?}");
+    }
+    server.kill();
+    answer(&mut place.soloist("check")).exits_with(3).says("Connection refused");
+}
+
+#[cfg(all(feature = "mysql", feature = "postgres"))]
+#[test]
+fn a_check_tells_of_a_missing_table() {
+    let server = crate::servers::postgres::Postgres::start();
+    let place = Place { store: server.url(), ..Place::new() };
+    answer(&mut place.soloist("check")).exits_with(3).says("create");
+    answer(&mut place.run("", "true")).exits_with(66).says("create");
+}
+
+mod on_file {
+    use super::*;
+
+    #[test]
+    fn a_pause_stops_the_lines_of_crontabs_until_it_is_resumed() {
+        super::a_pause_stops_the_lines_of_crontabs_until_it_is_resumed(&Place::new());
+    }
+
+    #[test]
+    fn a_pause_of_one_event_stops_no_other() {
+        super::a_pause_of_one_event_stops_no_other(&Place::new());
+    }
+
+    #[test]
+    fn a_log_keeps_the_last_runs_of_every_server() {
+        super::a_log_keeps_the_last_runs_of_every_server(&Place::new());
+    }
+}
+
+#[cfg(feature = "redis")]
+mod on_redis {
+    use super::*;
+
+    #[test]
+    fn a_pause_stops_the_lines_of_crontabs_until_it_is_resumed() {
+        let server = Redis::start();
+        super::a_pause_stops_the_lines_of_crontabs_until_it_is_resumed(&Place::on(&server));
+    }
+
+    #[test]
+    fn a_pause_of_one_event_stops_no_other() {
+        let server = Redis::start();
+        super::a_pause_of_one_event_stops_no_other(&Place::on(&server));
+    }
+
+    #[test]
+    fn a_log_keeps_the_last_runs_of_every_server() {
+        let server = Redis::start();
+        super::a_log_keeps_the_last_runs_of_every_server(&Place::on(&server));
+    }
+}

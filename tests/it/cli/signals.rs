@@ -1,0 +1,185 @@
+//! Signals to `soloist run`: its command and all that this has started get the same one. And SIGKILL, which nobody can pass on.
+
+use std::time::Instant;
+
+use super::*;
+use crate::support::{group_lives, number_in};
+
+/// Writes into the file `$1` each signal that asks it to end, and ends at the first. With `$2` it does not end.
+const WITNESS: &str = r#"
+for signal in HUP INT QUIT TERM; do trap "echo $signal >>$1; [ -n '$2' ] || exit 3" $signal; done
+echo $$ >$1.pid
+while :; do sleep 0.05; done
+"#;
+
+/// Two such: the command itself, and one that it has started in the background, where a shell has some signals ignored.
+const FAMILY: &str =
+    "env --default-signal=HUP,INT,QUIT,TERM sh witness.sh child $STAYS & exec sh witness.sh leader $STAYS";
+
+/// A run of both, and the number of their group.
+#[track_caller]
+fn family(place: &Place, options: &str, stays: &str) -> (AtWork, u32) {
+    std::fs::write(place.path("witness.sh"), WITNESS).expect("the folder is ours");
+    let running = start(place.run(options, FAMILY).env("STAYS", stays));
+    number_in(&place.path("child.pid"));
+    let group = number_in(&place.path("leader.pid"));
+    (running, group)
+}
+
+#[track_caller]
+fn each_signal_reaches_the_whole_group_as_what_it_is(place: impl Fn() -> Place) {
+    for (number, name) in ASKING {
+        let place = place();
+        let (running, group) = family(&place, "", "");
+        running.signal(name);
+        let answer = running.ended();
+        assert_eq!(answer.signal, Some(number), "{name}: {answer:?}");
+        assert_eq!((place.read("leader"), place.read("child")), (format!("{name}\n"), format!("{name}\n")));
+        assert!(!group_lives(group));
+        answer.says("because the process is shutting down; exited with 3");
+        place.is_free();
+        succeeds(&mut place.run("", "true"));
+    }
+}
+
+#[test]
+fn each_signal_reaches_the_whole_group_as_what_it_is_on_file() {
+    each_signal_reaches_the_whole_group_as_what_it_is(Place::new);
+}
+
+#[cfg(feature = "redis")]
+#[test]
+fn each_signal_reaches_the_whole_group_as_what_it_is_on_redis() {
+    let server = Redis::start();
+    each_signal_reaches_the_whole_group_as_what_it_is(|| Place::on(&server));
+}
+
+#[test]
+fn a_group_that_does_not_end_is_killed_after_its_grace_and_then_the_lease_is_free() {
+    let place = Place::new();
+    let (running, group) = family(&place, "--grace 1s", "stays");
+    let told = Instant::now();
+    running.signal("INT");
+    let answer = running.ended();
+    assert!(told.elapsed() >= Duration::from_secs(1));
+    assert_eq!(answer.signal, Some(SIGINT), "{answer:?}");
+    assert_eq!((&*place.read("leader"), &*place.read("child")), ("INT\n", "INT\n"));
+    assert!(!group_lives(group));
+    answer.says("ended by signal 9 (SIGKILL)");
+    place.is_free();
+}
+
+#[test]
+fn a_second_signal_ends_all_of_it_at_once() {
+    let place = Place::new();
+    let (running, group) = family(&place, "--grace 10m --term 1h", "stays");
+    running.signal("INT");
+    until(|| place.read("child") == "INT\n").expect("it is passed on");
+    std::thread::sleep(Duration::from_secs(1)); // two at once are one wish
+    assert!(group_lives(group));
+    running.signal("INT");
+    assert_eq!(running.ended().signal, Some(SIGINT));
+    until(|| !group_lives(group)).expect("it is killed");
+    place.is_free();
+}
+
+#[test]
+fn a_signal_that_was_ignored_from_the_start_ends_nothing() {
+    let place = Place::new();
+    let usual = place.run("", "echo $$ >group; until [ -e go ]; do sleep 0.05; done");
+    let mut command = Command::new("env");
+    command.arg("--ignore-signal=HUP").args(usual.get_args().skip(1)).current_dir(place.folder.path());
+    command.env("SOLOIST_STORE", &place.store).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut running = start(&mut command);
+    let group = number_in(&place.path("group"));
+    running.signal("HUP");
+    std::thread::sleep(Duration::from_millis(500)); // enough to end in
+    assert!(!running.has_ended() && group_lives(group), "as `nohup` has it");
+    place.touch("go");
+    running.ended().exits_with(0);
+}
+
+/// The scheduler knows the number of the group when it has started the command, and puts it on record then.
+#[track_caller]
+fn until_on_record(place: &Place, group: u32) {
+    until(|| place.holder().is_some_and(|holder| holder["process_group"] == group)).expect("it is put on record");
+}
+
+/// A command that outlives its scheduler: the number of its group.
+const SLEEPERS: &str = "trap '' HUP; sleep 600 & echo $$ >group; wait; sleep 600";
+
+#[test]
+fn a_command_keeps_its_lease_on_file_when_its_scheduler_is_killed_until_an_operator_ends_it() {
+    let place = Place::new();
+    let running = start(&mut place.run("--term 2s", SLEEPERS));
+    let pid = running.id();
+    let group = Group(number_in(&place.path("group")));
+    until_on_record(&place, group.0);
+    running.kill();
+    std::thread::sleep(Duration::from_secs(3)); // past its term
+
+    let holder = place.holder().expect("it is held");
+    assert_eq!((&holder["pid"], &holder["process_group"]), (&pid.into(), &group.0.into()));
+    assert_eq!(holder["has_ended"], true);
+    let ends = format!("its command ends, process group {}", group.0);
+    succeeds(&mut place.soloist("locks")).says(&format!("pid {pid} ")).says(&ends);
+    answer(&mut place.run("", "true")).exits_with(CONFLICT);
+
+    let refused = answer(&mut place.soloist("unlock j")).exits_with(1);
+    assert_eq!(refused.printed, "");
+    refused.says(&format!("its command still runs as process group {}: `--kill` ends it", group.0));
+    assert!(group_lives(group.0) && place.holder().is_some(), "nothing was done");
+
+    succeeds(&mut place.soloist("unlock --kill j")).says("j is free");
+    assert!(!group_lives(group.0));
+    place.is_free();
+    succeeds(&mut place.run("", "true"));
+}
+
+#[test]
+fn a_command_whose_scheduler_was_killed_frees_its_lease_on_file_by_its_end() {
+    let place = Place::new();
+    let running = start(&mut place.run("--term 1h", "echo $$ >group; until [ -e go ]; do sleep 0.05; done"));
+    let group = Group(number_in(&place.path("group")));
+    until_on_record(&place, group.0);
+    running.kill();
+    answer(&mut place.run("", "true")).exits_with(CONFLICT);
+    place.touch("go");
+    succeeds(&mut place.run("--wait 30s", "true"));
+    assert!(!group_lives(group.0));
+}
+
+#[test]
+fn an_end_by_an_operator_takes_force_where_the_command_does_not_hear() {
+    let place = Place::new();
+    let running = start(&mut place.run("", "trap '' TERM; sleep 600 & echo $$ >group; wait; sleep 600"));
+    let group = Group(number_in(&place.path("group")));
+    until_on_record(&place, group.0);
+    running.kill();
+    succeeds(&mut place.soloist("unlock --kill j"));
+    assert!(!group_lives(group.0));
+    place.is_free();
+}
+
+#[test]
+fn a_holder_that_lives_is_not_killed() {
+    let place = Place::new();
+    let mut running =
+        start(&mut place.run("", "echo $$ >group; trap 'echo TERM >told' TERM; sleep 600 & wait; sleep 600"));
+    let group = number_in(&place.path("group"));
+    answer(&mut place.soloist("unlock --kill --wait 0s j")).exits_with(1).says("it has not stopped");
+    assert!(!running.has_ended() && group_lives(group));
+    assert_eq!(place.read("told"), "");
+}
+
+#[cfg(feature = "redis")]
+#[test]
+fn a_command_is_ended_on_redis_when_its_scheduler_is_killed_and_the_lease_ends_with_its_term() {
+    let server = Redis::start();
+    let place = Place::on(&server);
+    let running = start(&mut place.run("--term 4s", SLEEPERS));
+    let group = Group(number_in(&place.path("group")));
+    running.kill();
+    until(|| !group_lives(group.0)).expect("its watchdog ends it");
+    succeeds(&mut place.run("--wait 30s", "true"));
+}

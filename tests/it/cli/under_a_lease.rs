@@ -1,0 +1,238 @@
+//! `soloist run`: what the command has, when it is run, and what becomes of its lease.
+
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
+use std::io::Write;
+use std::os::unix::ffi::OsStrExt;
+use std::time::Instant;
+
+use chrono::{DateTime, Utc};
+
+use super::*;
+use crate::support::{group_lives, number_in};
+
+fn time_of(value: &Value) -> DateTime<Utc> {
+    value.as_str().expect("it is a time").parse().expect("it is a time")
+}
+
+#[test]
+fn a_command_has_the_standard_input_and_both_outputs_and_its_arguments() {
+    let place = Place::new();
+    let text = "0123456789".repeat(100_000);
+    let line = "cat >input; printf out; printf err >&2; exit 5";
+    let mut child = place.run("", line).stdin(Stdio::piped()).spawn().unwrap();
+    child.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
+    let answer = Answer::from(child.wait_with_output().unwrap()).exits_with(5);
+    assert_eq!((&*answer.printed, &*answer.errors), ("out", "err"));
+    assert!(place.read("input") == text, "all of it arrived");
+
+    let words = [b"a b".as_slice(), b"", b"--name", b"-v", b"$HOME", b"\xff\n"].map(OsStr::from_bytes);
+    let output = place.soloist("run --name j -- printf %s|").args(words).output().unwrap();
+    assert_eq!(output.stdout, b"a b||--name|-v|$HOME|\xff\n|", "{output:?}");
+}
+
+#[test]
+fn a_command_knows_for_what_it_runs_and_under_which_token() {
+    let place = Place::new();
+    let line = "echo $SOLOIST_EVENT $SOLOIST_TOKEN $SOLOIST_OCCURRENCE $MINE; until [ -e go ]; do sleep 0.05; done";
+    let noon = "2026-03-01T12:00:00Z";
+    let mut command = place.cron_line("*/5 * * * *", "2026-03-01T12:04:59Z", "", line);
+    let running = start(command.env("MINE", "kept").env("SOLOIST_TOKEN", "forged"));
+    let token = place.until_held()["token"].to_string();
+    place.touch("go");
+    assert_eq!(running.ended().exits_with(0).printed, format!("j {token} {noon} kept\n"));
+    let next = succeeds(&mut place.run("", "echo $SOLOIST_TOKEN")).printed;
+    assert!(next.trim().parse::<u64>().unwrap() > token.parse().unwrap(), "{next} > {token}");
+}
+
+#[test]
+fn a_second_run_is_refused_as_long_as_the_first_and_all_that_it_started_are_at_work() {
+    let place = Place::new();
+    let line = "(touch began; until [ -e go ]; do sleep 0.05; done) & exit 4";
+    let first = start(&mut place.run("", line));
+    place.wait_for("began");
+    for _ in 0..3 {
+        answer(&mut place.run("", "touch overlap")).exits_with(CONFLICT).is_silent();
+    }
+    // Other names are free.
+    succeeds(place.soloist("run --name other -- true").arg("x"));
+    place.touch("go");
+    first.ended().exits_with(4);
+    place.is_free();
+    assert!(!place.path("overlap").exists());
+}
+
+#[track_caller]
+fn who_waits_long_enough_runs_when_the_other_has_ended(place: &Place) {
+    let first = start(&mut place.run("", "echo first >>log; until [ -e go ]; do sleep 0.05; done; echo ended >>log"));
+    place.until_held();
+    let began = Instant::now();
+    answer(&mut place.run("--wait 1s", "echo impatient >>log")).exits_with(CONFLICT).is_silent();
+    assert!(began.elapsed() >= Duration::from_secs(1));
+    let mut second = start(&mut place.run("-w 60s", "echo second >>log"));
+    a_moment();
+    assert!(!second.has_ended());
+    place.touch("go");
+    second.ended().exits_with(0);
+    first.ended().exits_with(0);
+    assert_eq!(place.read("log"), "first\nended\nsecond\n");
+}
+
+#[test]
+fn who_waits_long_enough_runs_when_the_other_has_ended_on_file() {
+    who_waits_long_enough_runs_when_the_other_has_ended(&Place::new());
+}
+
+#[cfg(feature = "redis")]
+#[test]
+fn who_waits_long_enough_runs_when_the_other_has_ended_on_redis() {
+    let server = Redis::start();
+    who_waits_long_enough_runs_when_the_other_has_ended(&Place::on(&server));
+}
+
+#[test]
+fn who_waits_is_ended_by_a_signal() {
+    let place = Place::new();
+    let _first = start(&mut place.run("", "sleep 600"));
+    place.until_held();
+    let mut second = start(&mut place.run("--wait 1h", "touch overlap"));
+    std::thread::sleep(Duration::from_millis(500)); // it asks several times
+    assert!(!second.has_ended());
+    second.signal("TERM");
+    assert_eq!(second.ended().signal, Some(SIGTERM));
+    assert!(!place.path("overlap").exists());
+}
+
+#[test]
+fn a_command_that_takes_too_long_is_ended_with_all_that_it_started() {
+    let place = Place::new();
+    let line = "echo $$ >group; trap 'echo TERM >>told' TERM; sleep 600 & wait; sleep 600";
+    let began = Instant::now();
+    let answer = answer(&mut place.run("--timeout 1s --grace 500ms", line));
+    assert!(began.elapsed() >= Duration::from_millis(1500), "its grace was left to it");
+    answer.exits_with(124).says("timed out after 1.0 s");
+    assert_eq!(place.read("told"), "TERM\n");
+    assert!(!group_lives(number_in(&place.path("group"))));
+    place.is_free();
+    succeeds(&mut place.run("--timeout 60s", "true")).is_silent();
+}
+
+#[test]
+fn a_lease_is_held_for_as_long_as_was_asked_although_the_command_is_quicker() {
+    let place = Place::new();
+    let began = Instant::now();
+    succeeds(&mut place.run("--hold-at-least 4s", "true")).is_silent();
+    assert!(began.elapsed() < Duration::from_secs(4), "nobody waits for that");
+    let holder = place.holder().expect("it is held on purpose");
+    assert!((time_of(&holder["until"]) - time_of(&holder["since"])).num_milliseconds() >= 3_900, "{holder}");
+    answer(&mut place.run("", "true")).exits_with(CONFLICT);
+    succeeds(&mut place.run("--wait 30s", "true"));
+    assert!(began.elapsed() >= Duration::from_secs(4));
+}
+
+/// Three terms long.
+#[track_caller]
+fn a_lease_is_renewed_while_its_command_works(place: &Place) {
+    let running = start(&mut place.run("--term 2s", "sleep 6"));
+    let first = place.until_held();
+    let mut ends = BTreeSet::from([time_of(&first["until"])]);
+    let mut running = running;
+    while !running.has_ended() {
+        // It may have ended in the meantime.
+        let Some(holder) = place.holder() else { break };
+        assert_eq!((&holder["token"], &holder["pid"]), (&first["token"], &running.id().into()));
+        ends.insert(time_of(&holder["until"]));
+        a_moment();
+    }
+    running.ended().exits_with(0).is_silent();
+    assert!(ends.len() >= 4, "{ends:?}");
+    place.is_free();
+}
+
+#[test]
+fn a_lease_is_renewed_while_its_command_works_on_file() {
+    a_lease_is_renewed_while_its_command_works(&Place::new());
+}
+
+#[cfg(feature = "redis")]
+#[test]
+fn a_lease_is_renewed_while_its_command_works_on_redis() {
+    let server = Redis::start();
+    a_lease_is_renewed_while_its_command_works(&Place::on(&server));
+}
+
+/// By an operator's force, under a command that would go on for ever.
+#[track_caller]
+fn a_command_whose_lease_is_lost_is_ended(place: &Place) {
+    let line = "trap '' TERM; sleep 600 & echo $$ >group; wait; sleep 600";
+    let running = start(&mut place.run("--term 3s", line));
+    let group = number_in(&place.path("group"));
+    succeeds(&mut place.soloist("unlock --force j"));
+    running.ended().exits_with(75).says("the lease was lost at ");
+    assert!(!group_lives(group));
+    place.is_free();
+}
+
+#[test]
+fn a_command_whose_lease_is_lost_is_ended_on_file() {
+    a_command_whose_lease_is_lost_is_ended(&Place::new());
+}
+
+#[cfg(feature = "redis")]
+#[test]
+fn a_command_whose_lease_is_lost_is_ended_on_redis() {
+    let server = Redis::start();
+    a_command_whose_lease_is_lost_is_ended(&Place::on(&server));
+}
+
+#[cfg(feature = "redis")]
+#[test]
+fn a_command_whose_store_goes_out_is_ended_before_its_lease_is() {
+    let server = Redis::start();
+    let place = Place::on(&server);
+    let running = start(&mut place.run("--term 4s", "echo $$ >group; sleep 600"));
+    let group = number_in(&place.path("group"));
+    server.kill();
+    let killed = Instant::now();
+    running.ended().exits_with(75).says("the lease was lost at ");
+    assert!(killed.elapsed() < Duration::from_secs(30) && !group_lives(group));
+}
+
+#[cfg(feature = "redis")]
+#[test]
+fn a_command_that_rather_runs_twice_than_not_at_all_runs_while_its_store_is_out() {
+    let place = Place { store: "redis://127.0.0.1:1".into(), ..Place::new() };
+    let answer = answer(&mut place.run("--on-outage run", "echo token: $SOLOIST_TOKEN; exit 3")).exits_with(3);
+    assert_eq!(answer.printed, "token:\n");
+    answer.says("unprotected, because the store gave no decision");
+    // While the store answers, it is protected, and a pause counts.
+    let server = Redis::start();
+    let place = Place::on(&server);
+    let _first = start(&mut place.run("", "sleep 600"));
+    place.until_held();
+    super::answer(&mut place.run("--on-outage run", "true")).exits_with(CONFLICT);
+    succeeds(&mut place.soloist("pause other"));
+    super::answer(&mut place.soloist("run --name other --on-outage run -- true")).exits_with(1).says("paused by ");
+}
+
+#[test]
+fn a_run_replaces_or_waits_in_a_queue_as_asked() {
+    let place = Place::new();
+    let minute = |minute: u32| format!("2026-03-01T12:0{minute}:00Z");
+    let first = start(&mut place.cron_line("* * * * *", &minute(0), "--on-overlap replace", "sleep 600"));
+    place.until_held();
+    succeeds(&mut place.cron_line("* * * * *", &minute(1), "--on-overlap replace", "echo second >>log"));
+    first.ended().exits_with(143);
+
+    let line = "echo third >>log; until [ -e go ]; do sleep 0.05; done";
+    let third = start(&mut place.cron_line("* * * * *", &minute(2), "--on-overlap queue-one", line));
+    place.until_held();
+    let mut queued =
+        start(&mut place.cron_line("* * * * *", &minute(3), "--on-overlap queue-one", "echo fourth >>log"));
+    std::thread::sleep(Duration::from_millis(500)); // it takes its place
+    assert!(!queued.has_ended());
+    place.touch("go");
+    queued.ended().exits_with(0);
+    third.ended().exits_with(0);
+    assert_eq!(place.read("log"), "second\nthird\nfourth\n");
+}

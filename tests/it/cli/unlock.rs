@@ -1,0 +1,172 @@
+//! `unlock`: asks whoever holds a lease to stop, and waits; takes it away only by force.
+
+use std::time::Instant;
+
+use soloist::{LeaseGuard, MutexName, Term};
+
+use super::*;
+use crate::support::{group_lives, number_in, worker};
+
+fn term(seconds: u64) -> Term {
+    Term::new(Duration::from_secs(seconds)).expect("it is in bounds")
+}
+
+/// A run that holds the lease `j`, and the number of its group.
+#[track_caller]
+fn holder(place: &Place, options: &str, line: &str) -> (AtWork, u32) {
+    let running = start(&mut place.run(options, &format!("echo $$ >group; {line}")));
+    (running, number_in(&place.path("group")))
+}
+
+#[track_caller]
+fn a_holder_that_is_asked_stops_and_its_successor_is_left_alone(place: &Place) {
+    let (first, group) = holder(place, "--term 3s", "sleep 600");
+    let host = place.until_held()["host"].as_str().expect("it is a name").to_owned();
+    // An hour for the request to stop, which outlives its answer.
+    let asked = succeeds(&mut place.soloist("unlock j --wait 1h"));
+    assert_eq!(asked.printed, "j is free\n");
+    asked
+        .says(&format!("soloist: j is held by {host}, pid {}, since ", first.id()))
+        .says("it is asked to stop, which it sees when it next renews its lease");
+    assert!(!group_lives(group));
+    first.ended().exits_with(143).says("because an operator frees its lease");
+    place.is_free();
+
+    let second = start(&mut place.run("--term 2s", "sleep 4; echo done"));
+    let third = place.until_held();
+    assert_eq!(third["pid"], second.id());
+    assert_eq!(second.ended().exits_with(0).printed, "done\n", "it has renewed its lease several times");
+}
+
+#[test]
+fn nobody_holds_what_is_free() {
+    let place = Place::new();
+    for options in ["", "--kill", "--force"] {
+        let answer = answer(&mut place.soloist(&format!("unlock {options} j"))).exits_with(1);
+        assert!(answer.printed.starts_with("j is free: nobody h") && answer.errors.is_empty(), "{answer:?}");
+    }
+}
+
+#[test]
+fn a_command_that_does_not_hear_is_killed_after_its_grace() {
+    let place = Place::new();
+    let (running, group) =
+        holder(&place, "--term 6s --grace 1s", "trap 'echo TERM >told' TERM; sleep 600 & wait; sleep 600");
+    succeeds(&mut place.soloist("unlock j")).says("j is free");
+    assert_eq!(place.read("told"), "TERM\n");
+    assert!(!group_lives(group));
+    running.ended().exits_with(137);
+}
+
+#[test]
+fn two_operators_ask_for_the_same() {
+    let place = Place::new();
+    let (running, _) = holder(&place, "--term 6s", "sleep 600");
+    let asking = [(); 2].map(|()| start(&mut place.soloist("unlock j")));
+    for asked in asking {
+        asked.ended().exits_with(0).says("j is free");
+    }
+    running.ended().exits_with(143);
+}
+
+const ADVICE: &str = "it has not stopped. A function stops only if it looks for its cancellation; a lease for a fixed term, and a \
+                      lease guard, can't be asked.";
+
+#[track_caller]
+fn a_guard_cannot_be_asked_and_learns_of_force(place: &Place) {
+    let store = soloist::connect(&place.store).unwrap();
+    let name = MutexName::lease("j").unwrap();
+    let guard = LeaseGuard::acquire(&store, name.clone(), term(3)).unwrap().expect("it is free");
+    let began = Instant::now();
+    let refused = answer(&mut place.soloist("unlock j --wait 2s")).exits_with(1);
+    assert!(began.elapsed() >= Duration::from_secs(2) && refused.printed.is_empty(), "{refused:?}");
+    refused.says(ADVICE).says("`--force` frees it at once, although its holder may still be at work");
+    assert!(!guard.is_lost() && place.holder().is_some());
+
+    let forced = succeeds(&mut place.soloist("unlock --force j"));
+    assert_eq!(forced.printed, "j is free; whoever held it learns of that when it next renews its lease\n");
+    place.is_free();
+    let running = start(&mut place.run("", "until [ -e go ]; do sleep 0.05; done"));
+    let next = place.until_held();
+    assert!(guard.lost(Duration::from_secs(30)), "it is told");
+    drop(guard);
+    assert_eq!(place.holder().map(|now| now["token"].clone()), Some(next["token"].clone()), "it lets go of nothing");
+    place.touch("go");
+    running.ended().exits_with(0);
+}
+
+#[test]
+fn a_lease_for_a_fixed_term_lasts_as_long_as_is_said() {
+    let place = Place::new();
+    let store = soloist::connect(&place.store).unwrap();
+    let name = MutexName::lease("j").unwrap();
+    let _guard = LeaseGuard::acquire_for(&store, name, term(3600)).unwrap().expect("it is free");
+    let refused = answer(&mut place.soloist("unlock j --wait 0s")).exits_with(1);
+    let left = ["Its lease lasts for 1 h 0 min more", "Its lease lasts for 59 min"];
+    assert!(left.iter().any(|left| refused.errors.contains(left)), "{refused:?}");
+}
+
+/// It looks for nothing.
+#[test]
+fn a_function_that_does_not_stop_keeps_its_lease() {
+    let place = Place::new();
+    let mut command = worker(&place.store, &place.path("log"));
+    command.args(["--event", "j", "--without-overlapping", "--term", "2", "--work-ms", "600000", "--stubborn"]);
+    let mut running = start(command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()));
+    place.until_held();
+    answer(&mut place.soloist("unlock j --wait 3s")).exits_with(1).says(ADVICE);
+    assert!(!running.has_ended() && place.holder().is_some());
+    running.kill();
+}
+
+#[test]
+fn a_function_that_looks_stops() {
+    let place = Place::new();
+    let mut command = worker(&place.store, &place.path("log"));
+    command.args(["--event", "j", "--without-overlapping", "--term", "2", "--work-ms", "600000"]);
+    let running = start(command.stdin(Stdio::null()).stdout(Stdio::null()));
+    place.until_held();
+    succeeds(&mut place.soloist("unlock j")).says("j is free");
+    running.ended();
+    place.is_free();
+    assert!(place.read("log").contains("unlocked"), "{}", place.read("log"));
+}
+
+#[test]
+fn both_programs_free_the_same() {
+    let place = Place::new();
+    let (running, _) = holder(&place, "--term 3s", "sleep 600");
+    succeeds(&mut place.schedule("unlock j")).says("j is free");
+    running.ended().exits_with(143);
+}
+
+mod on_file {
+    use super::*;
+
+    #[test]
+    fn a_holder_that_is_asked_stops_and_its_successor_is_left_alone() {
+        super::a_holder_that_is_asked_stops_and_its_successor_is_left_alone(&Place::new());
+    }
+
+    #[test]
+    fn a_guard_cannot_be_asked_and_learns_of_force() {
+        super::a_guard_cannot_be_asked_and_learns_of_force(&Place::new());
+    }
+}
+
+#[cfg(feature = "redis")]
+mod on_redis {
+    use super::*;
+
+    #[test]
+    fn a_holder_that_is_asked_stops_and_its_successor_is_left_alone() {
+        let server = Redis::start();
+        super::a_holder_that_is_asked_stops_and_its_successor_is_left_alone(&Place::on(&server));
+    }
+
+    #[test]
+    fn a_guard_cannot_be_asked_and_learns_of_force() {
+        let server = Redis::start();
+        super::a_guard_cannot_be_asked_and_learns_of_force(&Place::on(&server));
+    }
+}
