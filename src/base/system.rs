@@ -62,11 +62,12 @@ pub(crate) fn ignore_background_output() {
     unsafe { libc::signal(libc::SIGTTOU, libc::SIG_IGN) };
 }
 
-/// Stops this process, as Ctrl-Z would. Returns when it is continued, and not before: the signal is sent to this thread.
-#[expect(unsafe_code, reason = "raise")]
-pub(crate) fn stop_this_process() {
-    // SAFETY: no handler of the program is called.
-    unsafe { libc::raise(libc::SIGSTOP) };
+/// Lets this process learn how its children end, also if whoever started it ignores that.
+#[cfg(feature = "cli")]
+#[expect(unsafe_code, reason = "signal")]
+pub(crate) fn hear_of_children() {
+    // SAFETY: no handler is installed.
+    unsafe { libc::signal(libc::SIGCHLD, libc::SIG_DFL) };
 }
 
 /// Where nobody's script has descriptors of its own, who would close what it has inherited by opening another.

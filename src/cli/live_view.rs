@@ -1,9 +1,11 @@
-//! What `work` prints while it works: a line for each step, and on a terminal, below these lines, what is at work now.
+//! What `work` prints while it works: a line for each step; and on a terminal, at its bottom, what is at work now.
+//!
+//! Steps are told to it by the threads that take them, and it prints on a thread of its own: neither a slow terminal nor a store
+//! that is out delays a run. The picture has the last lines of the screen for itself: what tasks print scrolls above it.
 
 use std::fmt::Write as _;
 use std::io::{self, IsTerminal, Write};
-use std::sync::mpsc::{RecvTimeoutError, channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread;
 use std::time::Duration;
 
@@ -15,92 +17,111 @@ use crate::observe::tell::observers::Observer;
 use crate::schedule::registry::Schedule;
 use crate::schedule::registry::status::Status;
 use crate::schedule::shutdown::Shutdown;
+use crate::time::clock::Clock;
 use crate::time::clock::shown::{HumanDuration, to_the_second};
-use crate::time::zone::Zone;
 
 /// How often what is at work is shown anew.
 const EVERY: Duration = Duration::from_secs(1);
 
-/// How many events are shown at most, where the height of the terminal is not known.
-const USUAL_HEIGHT: u16 = 24;
+/// How many lines wait to be printed at most; the next ones are dropped.
+const MOST_WAITING: usize = 1_000;
 
-/// Moves up over this text, and clears the rest of the screen. See ECMA-48: CUU and ED.
-fn clear(text: &str) -> String {
-    let width = terminal_size::terminal_size().map_or(usize::MAX, |(width, _)| width.0.into()).max(1);
-    let lines: usize = text.lines().map(|line| visible(line).div_ceil(width).max(1)).sum();
-    if lines == 0 { String::new() } else { format!("\x1b[{lines}A\x1b[J") }
-}
-
-/// How many characters of a line are seen: not those that change its colour.
-fn visible(line: &str) -> usize {
-    let mut parts = line.split("\x1b[");
-    let plain = parts.next().map_or(0, |part| part.chars().count());
-    parts.fold(plain, |count, part| count + part.split_once('m').map_or(0, |(_, seen)| seen.chars().count()))
-}
-
+/// The observer whose lines are printed.
 #[derive(Clone)]
-pub(super) struct LiveView(Arc<Mutex<Screen>>);
+pub(super) struct LiveView(SyncSender<ToPrint>);
 
-/// The lines of the picture at the bottom of the terminal; `None` where there is no terminal.
-struct Screen {
-    picture: Option<String>,
+/// What waits to be printed.
+pub(super) enum ToPrint {
+    Line(String),
+    /// Nothing more comes.
+    End,
 }
 
 impl LiveView {
-    pub(super) fn new() -> Self {
-        let picture = io::stdout().is_terminal().then(String::new);
-        Self(Arc::new(Mutex::new(Screen { picture })))
+    /// And what it is told, for [`print_during`](Self::print_during).
+    pub(super) fn new() -> (Self, Receiver<ToPrint>) {
+        let (told, lines) = sync_channel(MOST_WAITING);
+        (Self(told), lines)
     }
 
-    /// Does this, and shows meanwhile what is at work.
-    pub(super) fn follow(&self, schedule: &Schedule, shutdown: &Shutdown, work: impl FnOnce()) {
+    /// Does this, and prints meanwhile what it is told.
+    pub(super) fn print_during(
+        &self,
+        told: Receiver<ToPrint>,
+        schedule: &Schedule,
+        shutdown: &Shutdown,
+        work: impl FnOnce(),
+    ) {
         let events = schedule.names().count();
-        self.line(&format!("{events} {}; Ctrl-C ends this", if events == 1 { "event" } else { "events" }));
-        if self.screen().picture.is_none() {
-            return work();
-        }
-        let (ended, has_ended) = channel::<()>();
+        print(&format!("{events} {}; Ctrl-C ends this\n", if events == 1 { "event" } else { "events" }));
         thread::scope(|scope| {
-            scope.spawn(move || {
-                let mut is_ending = false;
-                while has_ended.recv_timeout(EVERY) == Err(RecvTimeoutError::Timeout) {
-                    if !is_ending && shutdown.has_begun() {
-                        is_ending = true;
-                        self.line("nothing more starts, and what is at work may finish; Ctrl-C again stops it");
-                    }
-                    self.screen().show(Some(picture(&schedule.status())), "");
-                }
-                self.screen().show(Some(String::new()), "");
-            });
+            scope.spawn(move || print_told(&told, schedule, shutdown));
             work();
-            drop(ended);
+            // An error says that it prints no more.
+            let _ = self.0.send(ToPrint::End);
         });
-    }
-
-    fn line(&self, line: &str) {
-        self.screen().show(None, &format!("{line}\n"));
-    }
-
-    fn screen(&self) -> MutexGuard<'_, Screen> {
-        // No code that can panic runs while it is half-changed.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Screen {
-    /// Prints lines above the picture, and the picture, a new one if there is one.
-    fn show(&mut self, picture: Option<String>, lines: &str) {
-        let text = match &mut self.picture {
-            None => lines.to_owned(),
-            Some(shown) => {
-                let text = clear(shown) + lines;
-                *shown = picture.unwrap_or_else(|| shown.clone());
-                text + shown
-            }
-        };
-        // Whoever reads no more is not told.
-        let mut output = io::stdout().lock();
-        let _ = output.write_all(text.as_bytes()).and_then(|()| output.flush());
+fn print_told(told: &Receiver<ToPrint>, schedule: &Schedule, shutdown: &Shutdown) {
+    let clock = Clock::system();
+    let is_terminal = io::stdout().is_terminal() && std::env::var_os("TERM").is_none_or(|term| term != "dumb");
+    let (mut bottom, mut is_ending, mut next) = (Bottom::default(), false, clock.moment());
+    loop {
+        match told.recv_timeout(if is_terminal { next.since(clock.moment()) } else { EVERY }) {
+            Ok(ToPrint::Line(line)) => print(&format!("{line}\n")),
+            Err(RecvTimeoutError::Timeout) => {}
+            Ok(ToPrint::End) | Err(RecvTimeoutError::Disconnected) => break,
+        }
+        if !is_terminal || clock.moment() < next {
+            continue;
+        }
+        next = clock.moment().plus(EVERY);
+        if !is_ending && shutdown.has_begun() {
+            is_ending = true;
+            print("nothing more starts, and what is at work may finish; Ctrl-C again stops it\n");
+        }
+        bottom.draw(&schedule.status());
+    }
+    bottom.give_back();
+}
+
+/// Whoever reads no more is not told.
+fn print(text: &str) {
+    let mut output = io::stdout().lock();
+    let _ = output.write_all(text.as_bytes()).and_then(|()| output.flush());
+}
+
+/// The lines at the bottom of the terminal that do not scroll: the height of the screen, and how many they are.
+///
+/// The sequences are those of ECMA-48, and DECSTBM, DECSC and DECRC of the VT100.
+#[derive(Default)]
+struct Bottom(Option<(u16, u16)>);
+
+impl Bottom {
+    fn draw(&mut self, status: &Status) {
+        let Some((_, terminal_size::Height(height))) = terminal_size::terminal_size() else { return };
+        // Something of what scrolls stays in sight.
+        let lines = height / 2;
+        if lines < 3 {
+            return;
+        }
+        if self.0 != Some((height, lines)) {
+            self.give_back();
+            self.0 = Some((height, lines));
+            let scrolls = height - lines;
+            // The cursor is among the lines that scroll, whatever was on the screen.
+            print(&format!("{}\x1b[{lines}A\x1b7\x1b[1;{scrolls}r\x1b8", "\n".repeat(lines.into())));
+        }
+        let picture = picture(status, lines.into());
+        let picture: Vec<&str> = picture.lines().take(lines.into()).collect();
+        print(&format!("\x1b7\x1b[{};1H\x1b[J{}\x1b8", height - lines + 1, picture.join("\r\n")));
+    }
+
+    fn give_back(&mut self) {
+        if let Some((height, lines)) = self.0.take() {
+            print(&format!("\x1b7\x1b[r\x1b[{};1H\x1b[J\x1b8", height - lines + 1));
+        }
     }
 }
 
@@ -126,28 +147,21 @@ impl Observer for LiveView {
             _ => return,
         };
         let about = notice.event().map_or_else(String::new, |event| format!("{}: ", Named(event)));
-        self.line(&format!("{} {about}{told}", to_the_second(notice.at())));
+        // A terminal that is stopped delays nobody.
+        let _ = self.0.try_send(ToPrint::Line(format!("{} {about}{told}", to_the_second(notice.at()))));
     }
 }
 
 /// What is at work here, or held elsewhere; and what is due next.
-fn picture(status: &Status) -> String {
-    let height = terminal_size::terminal_size().map_or(USUAL_HEIGHT, |(_, height)| height.0);
-    // Something of the lines above stays in sight.
-    let room = usize::from(height / 2).max(1);
+fn picture(status: &Status, lines: usize) -> String {
     let mut rows = Vec::new();
     for event in &status.events {
         let lease_of = |token| event.held_by.iter().flatten().find(|holder| Some(holder.token()) == token);
         for run in &event.running {
-            let lease =
-                lease_of(run.token).map_or_else(String::new, |holder| time(holder.until(), &Zone::UTC, status.at));
+            let lease = lease_of(run.token).map(|holder| time(holder.until(), &event.zone, status.at));
             let since = time(run.since, &event.zone, status.at);
-            rows.push(vec![
-                Named(&event.name).into(),
-                marked("here".to_owned(), Some(true)),
-                since.into(),
-                lease.into(),
-            ]);
+            let here = marked("here".to_owned(), Some(true));
+            rows.push(vec![Named(&event.name).into(), here, since.into(), lease.unwrap_or_default().into()]);
         }
         let is_ours = |token| event.running.iter().any(|run| run.token == Some(token));
         for holder in event.held_by.iter().flatten().filter(|holder| !is_ours(holder.token())) {
@@ -156,35 +170,22 @@ fn picture(status: &Status) -> String {
             rows.push(vec![Named(&event.name).into(), place.into(), since.into(), until.into()]);
         }
     }
-    let more = rows.len().saturating_sub(room);
-    rows.truncate(room);
     let mut picture = String::from("\n");
-    if !rows.is_empty() {
-        let _ = writeln!(picture, "{}", table(&["at work", "on", "since", "lease ends, unless renewed"], rows));
-    }
-    if more > 0 {
-        let _ = writeln!(picture, "… and {more} more");
+    for error in &status.store_errors {
+        let _ = writeln!(picture, "no answer from the store: {}", OneLine(Chain(error)));
     }
     let next = status.events.iter().filter_map(|event| Some((event.next_due?, event))).min_by_key(|(due, _)| *due);
     if let Some((due, event)) = next {
         let _ = writeln!(picture, "next: {}, {}", Named(&event.name), time(due, &event.zone, status.at));
     }
+    let room = lines.saturating_sub(picture.lines().count() + 2);
+    let more = rows.len().saturating_sub(room);
+    rows.truncate(room);
+    if more > 0 {
+        let _ = writeln!(picture, "{more} more are at work");
+    }
+    if !rows.is_empty() {
+        let _ = writeln!(picture, "{}", table(&["at work", "on", "since", "lease ends, unless renewed"], rows));
+    }
     picture
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_colours_a_line_is_not_seen() {
-        assert_eq!(visible("\x1b[1mAT WORK  ON\x1b[0m\x1b[39m\x1b[49m"), 11);
-        assert_eq!((visible("plain"), visible("")), (5, 0));
-    }
-
-    #[test]
-    fn a_line_is_printed_above_the_picture_which_is_drawn_anew() {
-        assert_eq!(clear("a\nb\n"), "\x1b[2A\x1b[J");
-        assert_eq!(clear(""), "");
-    }
 }

@@ -80,9 +80,9 @@ fn run(schedule: Schedule, verbose: bool) -> Answered {
 
 fn work(schedule: Schedule) -> Answered {
     let shutdown = on_signals()?;
-    let view = LiveView::new();
-    let schedule = schedule.observe(view.clone()).on_report(|_| {}); // the view tells of failures
-    view.follow(&schedule, &shutdown, || schedule.work(&shutdown));
+    let (view, told) = LiveView::new();
+    let schedule = schedule.observe(view.clone()).told_of_failures();
+    view.print_during(told, &schedule, &shutdown, || schedule.work(&shutdown));
     shutdown.finish();
     Ok(CommandAnswer::nothing())
 }

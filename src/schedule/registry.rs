@@ -222,6 +222,12 @@ impl Schedule {
         Self { on_report: Some(Arc::new(told)), ..self }
     }
 
+    /// The same schedule, whose failures somebody is told of: in the loop of a service, it prints none itself.
+    #[cfg(feature = "cli")]
+    pub(crate) fn told_of_failures(self) -> Self {
+        if self.on_report.is_some() { self } else { self.on_report(|_| {}) }
+    }
+
     /// The same schedule, which tells this observer of each step from now on: what is due, why it is skipped, when it starts and
     /// how it ends, what becomes of its lease. There may be any number of them, and each is told of everything; see
     /// [`Step`](crate::Step).

@@ -96,8 +96,8 @@ impl ProcessGroup {
     }
 
     /// Makes it the one that the terminal of this process speaks to, if there is a terminal.
-    pub(super) fn lend_terminal(&self) -> Option<LentTerminal> {
-        LentTerminal::to(self.id)
+    pub(super) fn lend_terminal(&self, may_go_on: impl Fn() -> bool + Send + 'static) -> Option<LentTerminal> {
+        LentTerminal::to(self.id, may_go_on)
     }
 
     pub(super) fn kill(&self) {

@@ -25,7 +25,7 @@ impl ProcessAlone {
     /// There is no way to ask.
     pub(super) fn ask_to_stop(&mut self, _: Option<i32>) {}
 
-    pub(super) fn lend_terminal(&self) -> Option<()> {
+    pub(super) fn lend_terminal(&self, _: impl Fn() -> bool + Send + 'static) -> Option<()> {
         None
     }
 
