@@ -10,11 +10,9 @@ use std::time::Duration;
 use serde_json::Value;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 
-#[cfg(feature = "redis")]
 use crate::servers::redis::Redis;
 use crate::support::{example, until};
 
-#[cfg(feature = "redis")]
 mod cron_lines;
 mod embedded;
 mod failures;
@@ -47,7 +45,6 @@ impl Place {
     }
 
     /// With a store on this server, that of nobody else.
-    #[cfg(feature = "redis")]
     fn on(server: &Redis) -> Self {
         Self { store: server.url(), ..Self::new() }
     }

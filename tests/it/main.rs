@@ -8,7 +8,7 @@ mod background;
 mod catch_up;
 #[cfg(feature = "chrono-tz")]
 mod claim_window;
-#[cfg(all(unix, feature = "cli"))]
+#[cfg(all(unix, feature = "cli", feature = "redis"))]
 mod cli;
 mod clock_change;
 #[cfg(unix)]

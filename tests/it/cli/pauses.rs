@@ -127,7 +127,6 @@ fn a_pause_is_over_at_its_end() {
     answer(&mut place.run("", "true")).exits_with(CONFLICT).says(": the first");
 }
 
-#[cfg(feature = "redis")]
 #[test]
 fn a_check_warns_of_a_store_that_forgets() {
     let server = Redis::start();
@@ -170,7 +169,6 @@ mod on_file {
     }
 }
 
-#[cfg(feature = "redis")]
 mod on_redis {
     use super::*;
 

@@ -47,7 +47,6 @@ fn each_signal_reaches_the_whole_group_as_what_it_is_on_file() {
     each_signal_reaches_the_whole_group_as_what_it_is(Place::new);
 }
 
-#[cfg(feature = "redis")]
 #[test]
 fn each_signal_reaches_the_whole_group_as_what_it_is_on_redis() {
     let server = Redis::start();
@@ -172,7 +171,6 @@ fn a_holder_that_lives_is_not_killed() {
     assert_eq!(place.read("told"), "");
 }
 
-#[cfg(feature = "redis")]
 #[test]
 fn a_command_is_ended_on_redis_when_its_scheduler_is_killed_and_the_lease_ends_with_its_term() {
     let server = Redis::start();

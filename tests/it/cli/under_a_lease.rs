@@ -83,7 +83,6 @@ fn who_waits_long_enough_runs_when_the_other_has_ended_on_file() {
     who_waits_long_enough_runs_when_the_other_has_ended(&Place::new());
 }
 
-#[cfg(feature = "redis")]
 #[test]
 fn who_waits_long_enough_runs_when_the_other_has_ended_on_redis() {
     let server = Redis::start();
@@ -154,7 +153,6 @@ fn a_lease_is_renewed_while_its_command_works_on_file() {
     a_lease_is_renewed_while_its_command_works(&Place::new());
 }
 
-#[cfg(feature = "redis")]
 #[test]
 fn a_lease_is_renewed_while_its_command_works_on_redis() {
     let server = Redis::start();
@@ -178,14 +176,12 @@ fn a_command_whose_lease_is_lost_is_ended_on_file() {
     a_command_whose_lease_is_lost_is_ended(&Place::new());
 }
 
-#[cfg(feature = "redis")]
 #[test]
 fn a_command_whose_lease_is_lost_is_ended_on_redis() {
     let server = Redis::start();
     a_command_whose_lease_is_lost_is_ended(&Place::on(&server));
 }
 
-#[cfg(feature = "redis")]
 #[test]
 fn a_command_whose_store_goes_out_is_ended_before_its_lease_is() {
     let server = Redis::start();
@@ -198,7 +194,6 @@ fn a_command_whose_store_goes_out_is_ended_before_its_lease_is() {
     assert!(killed.elapsed() < Duration::from_secs(30) && !group_lives(group));
 }
 
-#[cfg(feature = "redis")]
 #[test]
 fn a_command_that_rather_runs_twice_than_not_at_all_runs_while_its_store_is_out() {
     let place = Place { store: "redis://127.0.0.1:1".into(), ..Place::new() };

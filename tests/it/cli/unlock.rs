@@ -154,7 +154,6 @@ mod on_file {
     }
 }
 
-#[cfg(feature = "redis")]
 mod on_redis {
     use super::*;
 
