@@ -468,7 +468,7 @@ fn report_line(entry: &Entry) -> Option<Value> {
             let lost_at = outcome.lease_lost_at().and_then(|at| at.timestamp_nanos_opt());
             ("failed", json!({ "text": outcome.to_string(), "lost_at": lost_at }))
         }
-        Verdict::Ran(outcome) if let Some(by) = outcome.replaced_by() => {
+        Verdict::Ran(outcome) if let Some(by) = outcome.asked_to_stop_by() => {
             ("gave_way", json!({ "text": outcome.to_string(), "holder": by.to_string() }))
         }
         // A command can't log.

@@ -12,6 +12,8 @@
 //! | `tables` | tables, and times as people read them |
 
 use std::error::Error;
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{ArgMatches, Command};
@@ -54,7 +56,10 @@ use crate::schedule::service::as_futures::on_a_thread::on_a_thread;
 /// }
 /// ```
 pub fn run<E: Into<Box<dyn Error>>>(schedule: impl FnOnce() -> Result<Schedule, E>) -> ExitCode {
-    with_own_parser(|matches| run_matches(matches, schedule))
+    match own_arguments() {
+        Ok(matches) => run_matches(&matches, schedule),
+        Err(code) => code,
+    }
 }
 
 /// The same in a `#[tokio::main]`, for a schedule with tasks that are futures: `schedule` is called in the runtime, which then
@@ -77,28 +82,22 @@ pub fn run<E: Into<Box<dyn Error>>>(schedule: impl FnOnce() -> Result<Schedule, 
 #[cfg(feature = "tokio")]
 #[cfg_attr(docsrs, doc(cfg(feature = "tokio")))]
 pub async fn run_async<E: Into<Box<dyn Error>>>(schedule: impl FnOnce() -> Result<Schedule, E>) -> ExitCode {
-    let mut matches = None;
-    let code = with_own_parser(|understood| {
-        matches = Some(understood.clone());
-        ExitCode::SUCCESS
-    });
-    match matches {
-        Some(matches) => run_matches_async(&matches, schedule).await,
-        None => code,
+    match own_arguments() {
+        Ok(matches) => run_matches_async(&matches, schedule).await,
+        Err(code) => code,
     }
 }
 
-/// Understands the arguments of this program, and calls `carry_out` with them unless they are understood already.
-fn with_own_parser(carry_out: impl FnOnce(&ArgMatches) -> ExitCode) -> ExitCode {
-    let program = std::env::args().next().unwrap_or_default();
-    let name = program.rsplit('/').next().filter(|name| !name.is_empty()).unwrap_or("schedule").to_owned();
+/// The arguments of this program; or the exit code, if they ask for help or a completion, or are not understood.
+fn own_arguments() -> Result<ArgMatches, ExitCode> {
+    let program = std::env::args_os().next().map(PathBuf::from);
+    let name = program.as_deref().and_then(Path::file_stem).map_or("schedule".into(), OsStr::to_string_lossy);
     let mut parser = command(name).subcommand(arguments::completions());
-    match parser.try_get_matches_from_mut(std::env::args_os()) {
-        Ok(matches) => match matches.subcommand() {
-            Some(("completions", arguments)) => answer::print(Ok(completions(parser, arguments))),
-            _ => carry_out(&matches),
-        },
-        Err(error) => answer::print_parse_error(&error, USAGE),
+    let matches = parser.try_get_matches_from_mut(std::env::args_os());
+    let matches = matches.map_err(|error| answer::print_parse_error(&error, USAGE))?;
+    match matches.subcommand() {
+        Some(("completions", arguments)) => Err(answer::print(Ok(completions(parser, arguments)))),
+        _ => Ok(matches),
     }
 }
 

@@ -100,8 +100,8 @@ fn run_one(schedule: Schedule, event: &str, claims: bool, wait: Duration) -> Ans
             Named(event)
         ))
     };
-    let entry = run_when_free(&schedule, wait, || {
-        let now = Clock::system().now();
+    let now = Clock::system().now();
+    let entry = run_when_free(&schedule, event, wait, || {
         if claims { schedule.run_latest(event, now)?.ok_or_else(not_due) } else { Ok(schedule.run(event, now)?) }
     })?;
     let code = if entry.is_failure() || matches!(entry.verdict(), Verdict::Skipped(_)) { FAILED } else { 0 };
@@ -111,24 +111,31 @@ fn run_one(schedule: Schedule, event: &str, claims: bool, wait: Duration) -> Ans
     Ok(CommandAnswer::nothing().with_code(code))
 }
 
-/// Runs an event; while it is running elsewhere, tries again for this long.
+/// Runs an event. If it is running elsewhere, waits this long for the end of that, and runs it then.
 pub(super) fn run_when_free<E>(
     schedule: &Schedule,
+    event: &str,
     wait: Duration,
     run: impl Fn() -> Result<Entry, E>,
 ) -> Result<Entry, E> {
-    /// Between two attempts.
+    /// Between two looks at a store.
     const PAUSE: Duration = Duration::from_millis(200);
     let clock = Clock::system();
     let until = clock.moment().plus(wait);
     loop {
         let entry = run()?;
-        let left = until.since(clock.moment());
         let is_taken = matches!(entry.verdict(), Verdict::Skipped(SkipReason::Overlapping(_)));
-        if !is_taken || left.is_zero() || schedule.is_shutting_down() {
+        let left = || until.since(clock.moment());
+        if !is_taken || left().is_zero() {
             return Ok(entry);
         }
-        thread::sleep(left.min(PAUSE)); // between two questions to a store
+        // Looking costs less than another attempt, and nobody is told of it. One that fails is left to the next attempt.
+        while matches!(schedule.is_held(event), Ok(true)) && !left().is_zero() {
+            if schedule.is_shutting_down() {
+                return Ok(entry);
+            }
+            thread::sleep(left().min(PAUSE));
+        }
     }
 }
 

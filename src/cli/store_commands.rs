@@ -33,11 +33,11 @@ pub(super) fn carry_out(name: &str, arguments: &ArgMatches, schedule: &Schedule)
     let event = || arguments.get_one::<String>("event").map(String::as_str);
     match name {
         "log" => log(schedule, text(arguments, "event"), arguments.get_flag("json")),
-        "locks" => locks(schedule.store(), text(arguments, "prefix"), arguments.get_flag("json")),
-        "unlock" => unlock(schedule.store(), arguments),
+        "locks" => locks(&schedule.stores(), text(arguments, "prefix"), arguments.get_flag("json")),
+        "unlock" => unlock(&schedule.stores(), arguments),
         "pause" => pause(schedule, event(), duration_of(arguments, "for").unwrap_or_default(), text(arguments, "why")),
         "resume" => resume(schedule, event()),
-        "check" => check(schedule.store()),
+        "check" => check(&schedule.stores()),
         _ => Err(CommandFailure::saying(format_args!("there is no command {name}"))),
     }
 }
@@ -82,8 +82,11 @@ fn log(schedule: &Schedule, event: &str, is_json: bool) -> Answered {
     Ok(CommandAnswer::text(table_or(&["started", "result", "took", "server", "error"], runs.iter().map(row), none)))
 }
 
-fn locks(store: &dyn EventMutex, prefix: &str, is_json: bool) -> Answered {
-    let held = store.held(Names::LeasesWithPrefix(prefix))?;
+fn locks(stores: &[&dyn EventMutex], prefix: &str, is_json: bool) -> Answered {
+    let mut held = Vec::new();
+    for store in stores {
+        held.extend(store.held(Names::LeasesWithPrefix(prefix))?);
+    }
     if is_json {
         let lock = |held: &Held| LockForm { name: held.name().mutex().to_owned(), held_by: held.holder().cloned() };
         return CommandAnswer::json(&held.iter().map(lock).collect::<Vec<_>>());
@@ -137,8 +140,11 @@ fn resume(schedule: &Schedule, event: Option<&str>) -> Answered {
     })
 }
 
-fn check(store: &dyn EventMutex) -> Answered {
-    let warnings = store.check()?;
+fn check(stores: &[&dyn EventMutex]) -> Answered {
+    let mut warnings = Vec::new();
+    for store in stores {
+        warnings.extend(store.check()?);
+    }
     if warnings.is_empty() {
         return Ok(CommandAnswer::text("the store answers, and nothing is wrong with it"));
     }

@@ -65,21 +65,26 @@ type Refused = (u8, String);
 fn supervise(arguments: &ArgMatches) -> Result<u8, Refused> {
     let store =
         store_of(arguments).map_err(|failure| (if failure.is_usage() { USAGE } else { STORE }, failure.message))?;
+    #[cfg(unix)]
+    crate::base::system::hear_of_children();
     let shutdown =
         Shutdown::on_signals().map_err(|error| (NOT_STARTED, format!("can't listen to signals: {error}")))?;
     // A signal is passed on at once: whoever sends it waits for this process.
-    let shutdown = shutdown.with_drain(Duration::ZERO).with_grace(grace(arguments) + Duration::from_secs(1));
+    let shutdown =
+        shutdown.with_drain(Duration::ZERO).with_grace(grace(arguments).saturating_add(Duration::from_secs(1)));
     let mut schedule = Schedule::new(store).with_shutdown(&shutdown);
     if let Some(keep) = arguments.get_one::<u16>("log") {
         schedule = schedule.with_run_log((*keep).into()).map_err(|error| usage(&error))?;
     }
     schedule.add(event(arguments)).map_err(|error| usage(&error))?;
     let pausable = schedule.clone().pausable_as(text(arguments, "schedule")).map_err(|error| usage(&error))?;
-    let mut entry = run_now(&pausable, arguments)?;
+    let now = now()?;
+    let mut entry = run_at(now, &pausable, arguments)?;
     let is_out = matches!(entry.verdict(), Verdict::Skipped(SkipReason::StoreUnavailable(_)));
     if is_out && text(arguments, "on-outage") == "run" {
         // What may be paused does not run while nobody knows whether it is.
-        entry = run_now(&schedule, arguments)?;
+        let schedule = if pausable.paused().is_ok() { &pausable } else { &schedule };
+        entry = run_at(now, schedule, arguments)?;
     }
     if arguments.get_flag("verbose") || is_worth_telling(&entry) {
         say(format_args!("{}: {}", Named(entry.event()), entry.verdict()));
@@ -90,9 +95,10 @@ fn supervise(arguments: &ArgMatches) -> Result<u8, Refused> {
     Ok(code)
 }
 
-fn run_now(schedule: &Schedule, arguments: &ArgMatches) -> Result<Entry, Refused> {
-    run_when_free(schedule, duration_of(arguments, "wait").unwrap_or_default(), || {
-        let entry = schedule.run_latest(text(arguments, "name"), now()).map_err(|error| usage(&error))?;
+fn run_at(now: DateTime<Utc>, schedule: &Schedule, arguments: &ArgMatches) -> Result<Entry, Refused> {
+    let name = text(arguments, "name");
+    run_when_free(schedule, name, duration_of(arguments, "wait").unwrap_or_default(), || {
+        let entry = schedule.run_latest(name, now).map_err(|error| usage(&error))?;
         entry.ok_or_else(|| (USAGE, not_due(arguments)))
     })
 }
@@ -147,9 +153,14 @@ fn not_due(arguments: &ArgMatches) -> String {
     )
 }
 
-fn now() -> DateTime<Utc> {
-    let set = std::env::var(NOW).ok().and_then(|now| now.parse().ok());
-    set.unwrap_or_else(|| Clock::system().now())
+fn now() -> Result<DateTime<Utc>, Refused> {
+    match std::env::var_os(NOW) {
+        None => Ok(Clock::system().now()),
+        Some(now) => {
+            let parsed = now.to_str().and_then(|now| now.parse().ok());
+            parsed.ok_or_else(|| (USAGE, format!("{NOW} is no time such as 2026-03-01T12:00:00Z; only tests set it")))
+        }
+    }
 }
 
 fn code(entry: &Entry, conflict: u8) -> u8 {

@@ -14,7 +14,7 @@ use crate::lease::name::{MutexName, UNLOCK};
 use crate::lease::{request::LeaseRequest, term::Term};
 use crate::store::event_mutex::{EventMutex, admission::Admission, broken_lease::Broken, held::Held, held::Names};
 #[cfg(unix)]
-use crate::task::process_group::end_group;
+use crate::task::process_group::orphans::end_orphans;
 use crate::time::clock::{Clock, shown::HumanDuration};
 
 /// How long a command that is ended may take to stop after SIGTERM.
@@ -24,70 +24,80 @@ const GRACE: Duration = Duration::from_secs(5);
 /// How long after the end of a command its lease is free at the latest.
 const SETTLING: Duration = Duration::from_secs(5);
 
+/// How much longer than the lease lasts a request to stop is kept: the holder looks for it before that.
+const MARGIN: Duration = Duration::from_secs(10);
+
 /// Between two looks at a store.
 const PAUSE: Duration = Duration::from_millis(300);
 
-pub(super) fn unlock(store: &dyn EventMutex, arguments: &ArgMatches) -> Answered {
+/// Frees a lease in the first of these stores in which it is held.
+pub(super) fn unlock(stores: &[&dyn EventMutex], arguments: &ArgMatches) -> Answered {
     let name = MutexName::lease(text(arguments, "name")).map_err(|error| CommandFailure::usage(&error))?;
-    let wait = duration_of(arguments, "wait").unwrap_or_default();
-    let shown = OneLine(name.mutex());
+    let mut held = None;
+    for store in stores {
+        held = held.or(if store.exists(&name)? { Some(*store) } else { None });
+    }
+    let Some(store) = held else { return Ok(is_free(&name, "nobody holds it").with_code(FAILED)) };
+    let holder = holder(store, &name)?;
+    if let Some(holder) = &holder {
+        say(format_args!("{} is held by {holder}", OneLine(name.mutex())));
+    }
     if arguments.get_flag("force") {
         return force(store, &name);
     }
-    let Some(holder) = holder(store, &name)? else {
-        return Ok(CommandAnswer::text(format!("{shown} is free: nobody holds it")).with_code(FAILED));
-    };
-    say(format_args!("{shown} is held by {holder}"));
+    let holder = holder.ok_or_else(|| {
+        CommandFailure::saying(
+            "the store does not tell who holds it, so that nobody can be asked to stop; `--force` frees it",
+        )
+    })?;
     if !holder.has_ended() {
-        ask_to_stop(store, &name, &holder, wait)
+        ask_to_stop(store, &name, &holder, duration_of(arguments, "wait").unwrap_or_default())
     } else if arguments.get_flag("kill") {
         end_command(&holder)?;
-        wait_until_free(store, &name, &holder, SETTLING)?
-            .map_or_else(|| Ok(freed(&name)), |now| Err(command_runs_on(&now)))
+        let now = wait_until_free(store, &name, &holder, SETTLING)?;
+        now.map_or_else(|| Ok(is_free(&name, "its command has ended")), |now| Err(command_runs_on(&now)))
     } else {
         Err(command_runs_on(&holder))
     }
 }
 
-/// Who holds it.
-fn holder(store: &dyn EventMutex, name: &MutexName) -> Result<Option<Holder>, CommandFailure> {
-    match store.held(Names::Exactly(name)) {
-        Ok(held) => match held.into_iter().next() {
-            None => Ok(None),
-            Some(held) => held.into_holder().map(Some).ok_or_else(unknown_holder),
-        },
-        Err(error) if error.is_unsupported() => Err(unknown_holder()),
-        Err(error) => Err(error.into()),
-    }
+fn is_free(name: &MutexName, why: &str) -> CommandAnswer {
+    CommandAnswer::text(format!("{} is free: {why}", OneLine(name.mutex())))
 }
 
-fn unknown_holder() -> CommandFailure {
-    CommandFailure::saying(
-        "the store does not tell who holds it, so that nobody can be asked to stop; `--force` frees it",
-    )
+/// Who holds it, as far as the store tells.
+fn holder(store: &dyn EventMutex, name: &MutexName) -> Result<Option<Holder>, MutexError> {
+    match store.held(Names::Exactly(name)) {
+        Err(error) if error.is_unsupported() => Ok(None),
+        held => Ok(held?.into_iter().next().and_then(Held::into_holder)),
+    }
 }
 
 /// The holder looks for this whenever it renews its lease, and cancels its run.
 fn ask_to_stop(store: &dyn EventMutex, name: &MutexName, holder: &Holder, wait: Duration) -> Answered {
     let clock = Clock::system();
-    let term = Term::new(wait.max(Term::MIN.get())).map_err(|error| CommandFailure::usage(&error))?;
-    let request = LeaseRequest::new(name.request_to_stop(holder.token()), term, &clock).because(UNLOCK);
-    // If it is there already, another operator asks for the same.
-    Admission::claim_only(request).ask(store)?;
+    let left = |holder: &Holder| (holder.until() - clock.now()).to_std().unwrap_or_default();
+    let term = Term::new(left(holder).max(wait) + MARGIN).unwrap_or(Term::MAX);
+    // In this order, so that whoever finds the second finds the first.
+    for mark in [&name.request_to_stop(holder.token()), MutexName::any_request_to_stop()] {
+        // If it is there already, another operator asks for the same.
+        Admission::claim_only(LeaseRequest::new(mark.clone(), term, &clock).because(UNLOCK)).ask(store)?;
+    }
     say(format_args!(
         "it is asked to stop, which a run sees when it next renews its lease; waiting for {}",
         HumanDuration(wait)
     ));
-    let Some(now) = wait_until_free(store, name, holder, wait)? else { return Ok(freed(name)) };
+    let Some(now) = wait_until_free(store, name, holder, wait)? else {
+        return Ok(is_free(name, "its holder has stopped"));
+    };
     if now.has_ended() {
         return Err(command_runs_on(&now));
     }
-    let left = (now.until() - clock.now()).to_std().unwrap_or_default();
+    let (left, name) = (HumanDuration(left(&now)), OneLine(name.mutex()));
     Err(CommandFailure::saying(format_args!(
-        "it has not stopped. A function stops only if it looks for its cancellation; a lease for a fixed term, a lease guard, and \
-         a lease that only rests can't be asked. It lasts for {} more, unless it is renewed. `--force` frees it at once, although \
-         its holder may still be at work",
-        HumanDuration(left)
+        "{name} is still held, for {left} more unless it is renewed. A run with a long lease renews it seldom: wait longer, with \
+         `--wait`. A function stops only if it looks for its cancellation. A lease for a fixed term, a lease guard, and a lease that \
+         only rests can't be asked. `--force` frees {name} at once, although its holder may still be at work"
     )))
 }
 
@@ -102,8 +112,8 @@ fn wait_until_free(
     let clock = Clock::system();
     let enough = clock.moment().plus(wait);
     loop {
-        let held = store.held(Names::Exactly(name))?.into_iter().filter_map(Held::into_holder);
-        let Some(now) = held.into_iter().find(|now| now.owner() == holder.owner()) else { return Ok(None) };
+        let mut held = store.held(Names::Exactly(name))?.into_iter().filter_map(Held::into_holder);
+        let Some(now) = held.find(|now| now.owner() == holder.owner()) else { return Ok(None) };
         let left = enough.since(clock.moment());
         if left.is_zero() || (now.has_ended() && !holder.has_ended()) {
             return Ok(Some(now));
@@ -113,17 +123,10 @@ fn wait_until_free(
 }
 
 fn force(store: &dyn EventMutex, name: &MutexName) -> Answered {
-    let shown = OneLine(name.mutex());
     Ok(match store.break_lease(name)? {
-        Broken::NotHeld => CommandAnswer::text(format!("{shown} is free: nobody held it")).with_code(FAILED),
-        _ => CommandAnswer::text(format!(
-            "{shown} is free; whoever held it learns of that when it next renews its lease"
-        )),
+        Broken::NotHeld => is_free(name, "nobody held it any more").with_code(FAILED),
+        _ => is_free(name, "whoever held it learns of that when it next renews its lease"),
     })
-}
-
-fn freed(name: &MutexName) -> CommandAnswer {
-    CommandAnswer::text(format!("{} is free", OneLine(name.mutex())))
 }
 
 /// A command whose scheduler has gone keeps its lease until it has ended. Nobody renews it, and nobody else ends it.
@@ -144,8 +147,11 @@ fn command_runs_on(holder: &Holder) -> CommandFailure {
 fn end_command(holder: &Holder) -> Result<(), CommandFailure> {
     let group = holder.process_group().filter(|_| holder.host() == &*this_host());
     let group = group.ok_or_else(|| command_runs_on(holder))?;
-    match end_group(group, GRACE) {
-        Ok(_) => Ok(()),
+    match end_orphans(group, holder.owner(), GRACE) {
+        Ok(true) => Ok(()),
+        Ok(false) => Err(CommandFailure::saying(format_args!(
+            "the process group {group} was sent SIGKILL, and something of it is still there"
+        ))),
         Err(error) => Err(CommandFailure::saying(format_args!("can't end the process group {group}: {error}"))),
     }
 }

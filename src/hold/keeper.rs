@@ -21,7 +21,7 @@ use crate::observe::notice::incident::{Incident, ThreadFor};
 use crate::observe::notice::{About, Step};
 use crate::observe::run_id::RunId;
 use crate::observe::tell::{delivery::Delivery, log};
-use crate::store::event_mutex::{batch::no_answer, description::Scope, held::Names, slot::Slot};
+use crate::store::event_mutex::{batch::no_answer, description::Scope, held::Held, held::Names, slot::Slot};
 use crate::store::handle::Store;
 use crate::time::clock::{Clock, Waiting};
 use crate::time::{clock::manual::Wake, clock::moment::Moment};
@@ -169,7 +169,7 @@ impl Keeper {
         let change = |requests: &mut RequestsToStop| ((), change(requests, self.clock.moment()));
         if let ((), Need::Thread) = self.requests_to_stop.change(change) {
             let what_for = ThreadFor::RequestsToStop;
-            self.start_thread("soloist-stop", what_for, |keeper| &keeper.requests_to_stop, Self::ask_to_stop);
+            self.start_thread("soloist-stop", what_for, |keeper| &keeper.requests_to_stop, Self::look_or_stop_renewing);
         }
     }
 
@@ -196,22 +196,33 @@ impl Keeper {
         }
     }
 
-    fn ask_to_stop(self: &Arc<Self>, job: &StopJob) {
+    /// Whether the store has answered.
+    fn look_or_stop_renewing(self: &Arc<Self>, job: &StopJob) -> bool {
         match job {
-            StopJob::Look(looks) => {
-                let Some(mutex) = self.handles.any() else { return };
-                for (run, mark) in looks {
-                    // Without an answer it is asked again.
-                    if let Ok(Ok(held)) = contain(|| mutex.held(Names::Exactly(mark)))
-                        && let Some(by) = held.into_iter().next()
-                    {
-                        run.give_way(by.into_holder());
+            StopJob::Look { replaceable, renewed } => {
+                let Some(mutex) = self.handles.any() else { return true };
+                let requester = |mark: &MutexName| -> Option<Option<Held>> {
+                    match contain(|| mutex.held(Names::Exactly(mark))) {
+                        Ok(Ok(held)) => Some(held.into_iter().next()),
+                        Ok(Err(error)) if error.is_unsupported() => Some(None),
+                        _ => None,
+                    }
+                };
+                let any = if renewed.is_empty() { Some(None) } else { requester(MutexName::any_request_to_stop()) };
+                let Some(any) = any else { return false };
+                let looks = replaceable.iter().chain(renewed.iter().filter(|_| any.is_some()));
+                // One that gives no answer gives none to the others either.
+                looks.map(|(run, mark)| (run, requester(mark))).all(|(run, found)| {
+                    if let Some(Some(by)) = &found {
+                        run.give_way(by.holder().cloned());
                         self.post_why_it_stops(run);
                     }
-                }
+                    found.is_some()
+                })
             }
             StopJob::StopRenewing(runs) => {
                 let ((), _) = self.timer.change(|plan| (runs.iter().for_each(|run| plan.stop_renewing(&**run)), None));
+                true
             }
         }
     }

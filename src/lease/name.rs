@@ -184,6 +184,12 @@ impl MutexName {
         self.mark(self.mutex(), format!("cancel {token}"))
     }
 
+    /// Says that an operator asks some run on its store to stop. Keepers look for this one first, since mostly nobody does.
+    pub(crate) fn any_request_to_stop() -> &'static Self {
+        static NAME: OnceLock<MutexName> = OnceLock::new();
+        NAME.get_or_init(|| Self::lease("soloist").expect("it is short").mark("soloist", UNLOCK))
+    }
+
     /// The hash of the lease that it is, or is kept beside.
     fn hash_of_mutex(&self) -> u64 {
         if self.0.claim.is_none() { self.0.hash } else { hash_of(&self.0.mutex) }

@@ -28,10 +28,10 @@ pub enum CancelReason {
     /// and the [drain](crate::Shutdown::with_drain) is over.
     ShuttingDown,
     /// A later occurrence takes its place, because the event says [`Overlap::Replace`](crate::Overlap::Replace).
-    /// [`RunOutcome::replaced_by`](crate::RunOutcome::replaced_by) tells who waits with it.
+    /// [`RunOutcome::asked_to_stop_by`](crate::RunOutcome::asked_to_stop_by) tells who waits with it.
     Replaced,
     /// An operator frees the lease, as with the command `unlock` of the feature `cli`.
-    /// [`RunOutcome::replaced_by`](crate::RunOutcome::replaced_by) tells on which host.
+    /// [`RunOutcome::asked_to_stop_by`](crate::RunOutcome::asked_to_stop_by) tells on which host.
     Unlocked,
 }
 

@@ -44,7 +44,7 @@ pub struct RunOutcome {
     pub(crate) ended: Ended,
     pub(crate) took: Duration,
     pub(crate) cancelled: Option<CancelReason>,
-    pub(crate) replaced_by: Option<Box<Holder>>,
+    pub(crate) asked_to_stop_by: Option<Box<Holder>>,
     pub(crate) token: Option<FencingToken>,
     pub(crate) hook_failures: Vec<HookFailure>,
     pub(crate) lost_at: Option<DateTime<Utc>>,
@@ -60,7 +60,7 @@ impl RunOutcome {
             ended,
             took: Duration::ZERO,
             cancelled: None,
-            replaced_by: None,
+            asked_to_stop_by: None,
             token,
             hook_failures: Vec::new(),
             lost_at: None,
@@ -120,8 +120,8 @@ impl RunOutcome {
 
     /// Who waited to take its place when it was told to stop, see [`Overlap::Replace`](crate::Overlap::Replace); or the operator's
     /// process that [frees](CancelReason::Unlocked) its lease.
-    pub fn replaced_by(&self) -> Option<&Holder> {
-        self.replaced_by.as_deref()
+    pub fn asked_to_stop_by(&self) -> Option<&Holder> {
+        self.asked_to_stop_by.as_deref()
     }
 
     /// The fencing token the run carried; `None` for an event without protection, and where it was
@@ -201,7 +201,7 @@ impl fmt::Display for RunOutcome {
 impl fmt::Display for Reading<'_, RunOutcome> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self(outcome, time) = self;
-        let by_whom = |f: &mut fmt::Formatter<'_>| match outcome.replaced_by() {
+        let by_whom = |f: &mut fmt::Formatter<'_>| match outcome.asked_to_stop_by() {
             Some(holder) => write!(f, ": {}", Reading(holder, *time)),
             None => Ok(()),
         };
@@ -351,7 +351,7 @@ mod tests {
             ended: Ended::Faulted(Fault::Failed(Arc::from(BoxError::from("no paper")))),
             took: Duration::from_millis(12),
             cancelled: None,
-            replaced_by: None,
+            asked_to_stop_by: None,
             token: None,
             hook_failures: vec![HookFailure { hook: Hook::Then, number: 2, fault: Fault::Panicked("gone".into()) }],
             lost_at: None,

@@ -509,9 +509,23 @@ impl Schedule {
         self.events.iter().map(|event| &**event)
     }
 
+    /// Its store, and those that events have for themselves.
     #[cfg(feature = "cli")]
-    pub(crate) fn store(&self) -> &dyn EventMutex {
-        &*self.mutex.mutex
+    pub(crate) fn stores(&self) -> Vec<&dyn EventMutex> {
+        let mut stores = vec![&self.mutex];
+        for store in self.events.iter().filter_map(|event| event.mutex.as_ref()) {
+            if !stores.iter().any(|known| known.id == store.id) {
+                stores.push(store);
+            }
+        }
+        stores.into_iter().map(|store| &*store.mutex).collect()
+    }
+
+    /// Whether the lease of this event is held.
+    #[cfg(feature = "cli")]
+    pub(crate) fn is_held(&self, name: &str) -> Result<bool, MutexError> {
+        let Some(event) = self.names.get(name).map(|event| &self.events[*event]) else { return Ok(false) };
+        event.mutex_name().map_or(Ok(false), |mutex| self.store_of(event).mutex.exists(mutex))
     }
 
     #[cfg(feature = "cli")]

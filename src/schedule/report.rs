@@ -241,7 +241,6 @@ impl fmt::Display for Entry {
 }
 
 /// The lines of entries in columns that are as wide as their widest cell.
-/// The lines of entries in columns that are as wide as their widest cell.
 fn table_lines<'a>(entries: impl IntoIterator<Item = &'a Entry>) -> impl Iterator<Item = String> {
     let row = |entry: &Entry| [Named(&entry.event).to_string(), entry.time(entry.occurrence), entry.verdict_cell()];
     let rows: Vec<[String; 3]> = entries.into_iter().map(row).collect();

@@ -5,8 +5,6 @@
 use std::io;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, ExitStatus};
-#[cfg(feature = "cli")]
-use std::thread;
 use std::time::Duration;
 
 use rustix::io::Errno;
@@ -18,9 +16,9 @@ use super::orphan_policy::OrphanPolicy;
 use super::watchdog::Watchdog;
 use crate::base::catch_panic::contain;
 use crate::base::system;
-#[cfg(feature = "cli")]
-use crate::time::clock::Clock;
 
+#[cfg(feature = "cli")]
+pub(crate) mod orphans;
 mod terminal;
 #[cfg(target_os = "linux")]
 mod zombies;
@@ -143,32 +141,6 @@ impl ProcessGroup {
     fn only_zombies_are_left(&mut self) -> bool {
         false
     }
-}
-
-/// Ends a group that another process has left behind: by SIGTERM, and by SIGKILL when the grace is over. `false`: something of it
-/// is still there.
-#[cfg(feature = "cli")]
-pub(crate) fn end_group(group: u32, grace: Duration) -> io::Result<bool> {
-    /// Between two looks.
-    const PAUSE: Duration = Duration::from_millis(20);
-    /// How long the kernel may take to end what was killed.
-    const KILLING: Duration = Duration::from_secs(2);
-    let group = i32::try_from(group).ok().and_then(Pid::from_raw).ok_or(Errno::INVAL)?;
-    let clock = Clock::system();
-    for (signal, patience) in [(Signal::TERM, grace), (Signal::KILL, KILLING)] {
-        match kill_process_group(group, signal) {
-            Err(Errno::SRCH) => return Ok(true),
-            sent => sent?,
-        }
-        let enough = clock.moment().plus(patience);
-        while clock.moment() < enough {
-            if test_kill_process_group(group) == Err(Errno::SRCH) {
-                return Ok(true);
-            }
-            thread::sleep(PAUSE); // between two looks at processes that are nobody's children here
-        }
-    }
-    Ok(false)
 }
 
 impl Leader {

@@ -123,7 +123,7 @@ impl Member {
                         self.log.write(Line { text: Some(outcome.to_string()), lost_at, ..of("failed") });
                     }
                     Verdict::Ran(outcome) => {
-                        if let Some(by) = outcome.replaced_by() {
+                        if let Some(by) = outcome.asked_to_stop_by() {
                             self.log.write(Line { holder: Some(by.to_string()), ..of("gave_way") });
                         }
                     }

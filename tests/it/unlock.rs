@@ -11,11 +11,14 @@ use soloist::{
 use crate::scripted::Scripted;
 use crate::support::{noon, until};
 
-/// What an operator writes: a mark with the token of the run.
+/// What an operator writes: a mark with the token of the run, and one that says that there is such a mark.
 fn ask_to_stop(store: &dyn EventMutex, clock: &Clock, token: u64) {
     let mark = MutexName::lease("reports").unwrap().mark("reports", format!("cancel {token}"));
-    let request = LeaseRequest::new(mark, Term::new(Duration::from_secs(600)).unwrap(), clock).because("unlock");
-    store.create(&request).unwrap().expect("nobody else asks");
+    let any = MutexName::lease("soloist").unwrap().mark("soloist", "unlock");
+    for mark in [mark, any] {
+        let request = LeaseRequest::new(mark, Term::new(Duration::from_secs(600)).unwrap(), clock).because("unlock");
+        store.create(&request).unwrap().expect("nobody else asks");
+    }
 }
 
 #[test]
@@ -35,7 +38,10 @@ fn a_run_that_is_unlocked_is_told_at_its_next_renewal_and_by_whom() {
     let report = schedule.run_due(noon());
     let outcome = report.ran("reports").expect("it ran");
     assert_eq!(outcome.cancel_reason(), Some(CancelReason::Unlocked));
-    assert_eq!(outcome.replaced_by().map(|by| (by.pid(), by.reason())), Some((std::process::id(), Some("unlock"))));
+    assert_eq!(
+        outcome.asked_to_stop_by().map(|by| (by.pid(), by.reason())),
+        Some((std::process::id(), Some("unlock")))
+    );
     assert!(!report.is_failure(), "it did what it was asked to: {report}");
 }
 

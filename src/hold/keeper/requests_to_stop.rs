@@ -1,9 +1,10 @@
 //! Which runs of this process somebody else may ask to stop, and when to look whether somebody does. It knows no thread, no store
 //! and no clock.
 //!
-//! A run that another one may replace is looked for about once a second. Any other is looked for once with each renewal of its
-//! lease, for operators who free it: one that ends before its first renewal costs nothing.
+//! For a run that another one may replace, the store is asked about once a second. For any other it is asked with each renewal of
+//! its lease, for operators who free it: a run that ends before its first renewal costs nothing.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -22,23 +23,31 @@ struct WatchedRun {
     run: Arc<dyn HoldsLease>,
     /// What asks it to stop.
     mark: MutexName,
-    /// How long it may go on after it was asked. `None`: it is looked for once, and may go on as long as it does.
+    /// How long it may go on after it was asked to stop. `None`: it may as long as it does, and is asked about once.
     patience: Option<Duration>,
     /// When the store is asked again or, once the run was asked to stop, when it has gone on for too long.
     due: Moment,
 }
 
+/// Runs, each with the mark that asks it to stop.
+pub(super) type Marked = Vec<(Arc<dyn HoldsLease>, MutexName)>;
+
 /// What is due.
 #[derive(Debug)]
 pub(super) enum StopJob {
     /// Look for these marks, and tell the runs.
-    Look(Vec<(Arc<dyn HoldsLease>, MutexName)>),
+    Look {
+        /// Of runs that may be replaced.
+        replaceable: Marked,
+        /// Of runs whose leases were renewed: only if an operator asks any run of the store to stop.
+        renewed: Marked,
+    },
     /// These have gone on for too long.
     StopRenewing(Vec<Arc<dyn HoldsLease>>),
 }
 
 impl RequestsToStop {
-    /// Watches a run that was just admitted, and returns when it is looked for the first time.
+    /// Watches a run that was just admitted, and returns when the store is asked for the first time.
     pub(super) fn watch(
         &mut self,
         run: Arc<dyn HoldsLease>,
@@ -51,12 +60,12 @@ impl RequestsToStop {
         due
     }
 
-    /// Looks once for those of these runs that are not watched.
+    /// Asks once about those of these runs that are not watched.
     pub(super) fn look_once(&mut self, runs: Vec<Arc<dyn HoldsLease>>, now: Moment) {
+        let watched: HashSet<usize> = self.watched.iter().map(|watched| address(&watched.run)).collect();
         for run in runs {
             let Some(lease) = run.held().lease() else { continue };
-            let is_watched = self.watched.iter().any(|watched| Arc::ptr_eq(&watched.run, &run));
-            if !is_watched && !run.gives_way() {
+            if !watched.contains(&address(&run)) && !run.gives_way() {
                 let mark = lease.name().request_to_stop(lease.token());
                 self.watched.push(WatchedRun { run, mark, patience: None, due: now });
             }
@@ -64,9 +73,14 @@ impl RequestsToStop {
     }
 }
 
+fn address(run: &Arc<dyn HoldsLease>) -> usize {
+    Arc::as_ptr(run).cast::<()>().addr()
+}
+
 impl TimedJobs for RequestsToStop {
     type Job = StopJob;
-    type Answer = ();
+    /// Whether the store has answered.
+    type Answer = bool;
 
     fn next_step(&mut self, now: Moment) -> TimedStep<StopJob> {
         self.watched.retain(|watched| watched.run.held().deadline_at(now).is_some());
@@ -76,29 +90,29 @@ impl TimedJobs for RequestsToStop {
         if !stop_renewing.is_empty() {
             return TimedStep::Do(StopJob::StopRenewing(stop_renewing));
         }
-        let looks: Vec<_> = self
-            .watched
-            .iter()
-            .filter(|watched| watched.due <= now)
-            .map(|watched| (Arc::clone(&watched.run), watched.mark.clone()))
-            .collect();
-        if !looks.is_empty() {
-            return TimedStep::Do(StopJob::Look(looks));
+        let (mut replaceable, mut renewed) = (Marked::new(), Marked::new());
+        for WatchedRun { run, mark, patience, .. } in self.watched.iter().filter(|watched| watched.due <= now) {
+            let looks = if patience.is_some() { &mut replaceable } else { &mut renewed };
+            looks.push((Arc::clone(run), mark.clone()));
+        }
+        if !replaceable.is_empty() || !renewed.is_empty() {
+            return TimedStep::Do(StopJob::Look { replaceable, renewed });
         }
         self.watched.iter().map(|watched| watched.due).min().map_or(TimedStep::Rest, TimedStep::Wait)
     }
 
     fn on_signal(&mut self, _: usize) {}
 
-    fn job_done(&mut self, job: &StopJob, (): (), now: Moment) {
-        let StopJob::Look(looks) = job else { return };
+    fn job_done(&mut self, job: &StopJob, is_answered: bool, now: Moment) {
+        let StopJob::Look { replaceable, renewed } = job else { return };
+        let looked_for: HashSet<usize> = replaceable.iter().chain(renewed).map(|(run, _)| address(run)).collect();
         self.watched.retain_mut(|watched| {
-            if !looks.iter().any(|(run, _)| Arc::ptr_eq(run, &watched.run)) {
+            if !looked_for.contains(&address(&watched.run)) {
                 return true;
             }
-            let Some(patience) = watched.patience else { return false };
-            watched.due = now.plus(if watched.run.gives_way() { patience } else { about_a_second() });
-            true
+            let patience = watched.patience.filter(|_| watched.run.gives_way());
+            watched.due = now.plus(patience.unwrap_or_else(about_a_second));
+            watched.patience.is_some() || !is_answered
         });
     }
 }

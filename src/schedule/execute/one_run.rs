@@ -263,7 +263,7 @@ impl<'a> PlannedRun<'a> {
         outcome.took = ended.since(begun.start.at);
         outcome.cancelled = run.in_hand().reason_at_end(ended);
         if outcome.cancelled.is_some_and(CancelReason::gave_way) {
-            outcome.replaced_by = run.in_hand().asked_by().cloned().map(Box::new);
+            outcome.asked_to_stop_by = run.in_hand().asked_by().cloned().map(Box::new);
         }
         outcome.lost_at = self.lost_by(ended, run);
         self.follow_up(run, begun);

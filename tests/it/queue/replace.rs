@@ -70,7 +70,7 @@ fn replaces(store: impl EventMutex + 'static) {
     let first = first.join().unwrap();
     let outcome = ran(&first, EVENT);
     assert_eq!(outcome.cancel_reason(), Some(CancelReason::Replaced));
-    assert_eq!(outcome.replaced_by().unwrap().pid(), std::process::id());
+    assert_eq!(outcome.asked_to_stop_by().unwrap().pid(), std::process::id());
     assert!(outcome.to_string().contains("because a later occurrence takes its place: "), "{outcome}");
     assert!(ran(&second, EVENT).is_success() && ran(&second, EVENT).cancel_reason().is_none(), "{second}");
     assert!(token(outcome) < token(ran(&second, EVENT)));
@@ -181,7 +181,7 @@ fn who_leaves_for_a_later_occurrence_leaves_it_the_period() {
 }
 
 #[test]
-fn who_moves_up_is_not_replaced_by_the_place_that_it_left() {
+fn who_moves_up_is_not_asked_to_stop_by_the_place_that_it_left() {
     let store = Scripted::default().before(|call| {
         let leaves_a_place = call.is("release") && call.names.iter().any(|name| name.to_string().contains("queue"));
         if leaves_a_place { call.times_out() } else { Ok(()) }
