@@ -135,7 +135,25 @@ pub(super) fn say(message: impl Display) {
 
 /// Prints the error of a parser. Help is one to it, which goes to standard output.
 pub(super) fn print_parse_error(error: &clap::Error, usage: u8) -> ExitCode {
+    let is_error = error.use_stderr();
     // If that fails, nobody could read it anyway.
     let _ = error.print();
-    ExitCode::from(if error.use_stderr() { usage } else { 0 })
+    let text = error.to_string();
+    for (_, hint) in HINTS.iter().filter(|(about, _)| is_error && text.contains(about)) {
+        print_line(format_args!("\n{hint}"));
+    }
+    ExitCode::from(if is_error { usage } else { 0 })
 }
+
+/// What an error of the parser says, and what to do about it.
+const HINTS: [(&str, &str); 3] = [
+    (
+        "soloist run",
+        "Write: soloist run --name NAME --store URL -- COMMAND. The guide `from_flock` has the options of `flock`.",
+    ),
+    (
+        "--store <URL>\n",
+        "Say where leases are kept: --store file:/var/lib/locks, or set SOLOIST_STORE as in your crontab.",
+    ),
+    ("--every <CRON>\n", "Repeat the five fields of the crontab line in --every, in quotes: --every '*/5 * * * *'."),
+];

@@ -64,12 +64,11 @@ fn parser(name: Str, about: &'static str) -> Command {
         .version(env!("CARGO_PKG_VERSION"))
         .subcommand_required(true)
         .arg_required_else_help(true)
-        .disable_help_subcommand(true)
         .max_term_width(100)
 }
 
 /// What needs no event.
-fn of_operators() -> [Command; 5] {
+fn of_operators() -> [Command; 6] {
     [
         about("locks", "List what is held, by whom, and since when")
             .arg(json())
@@ -87,6 +86,8 @@ fn of_operators() -> [Command; 5] {
             .arg(Arg::new("event").value_name("EVENT").help("Pause only this event"))
             .arg(duration("for").default_value("1h").help("How long, unless `resume` ends it"))
             .arg(option("why", "TEXT").default_value("").help("The reason, for people")),
+        about("paused", "Tell whether there is a pause, by whom, until when and why")
+            .arg(Arg::new("event").value_name("EVENT").help("Also whether this event is paused")),
         about("resume", "End a pause").arg(Arg::new("event").value_name("EVENT").help("End the pause of this event")),
         about("check", "Ask whether the store answers, and whether it is set up well"),
     ]
@@ -109,7 +110,11 @@ fn schedule() -> Arg {
 
 /// What `soloist run` understands. The names are `flock`'s where it has one.
 fn supervised(command: Command) -> Command {
+    // What `flock` needs to be told, and this does anyway.
+    let anyway = |name: &'static str, short: char| flag(name).short(short).hide(true);
     command
+        .arg(anyway("nonblock", 'n').alias("nb"))
+        .arg(anyway("exclusive", 'x').short_alias('e'))
         .arg(option("name", "NAME").required(true).help("What must not run over itself: the name of the lease"))
         .arg(option("every", "CRON").help("The scheduled times, as in the line of the crontab: '*/5 * * * *'"))
         .arg(option("timezone", "ZONE").requires("every").help("The zone of these times [default: the machine's own]"))
@@ -149,7 +154,7 @@ fn supervised(command: Command) -> Command {
                 .short('E')
                 .value_parser(value_parser!(u8))
                 .default_value("1")
-                .help("The exit code if the command is running already"),
+                .help("The exit code if the command is running already, or paused"),
         )
         .arg(flag("verbose").short('v').help("Say why the command was not run, and how it ended"))
         .arg(
@@ -194,8 +199,9 @@ fn duration(name: &'static str) -> Arg {
 }
 
 /// `1h 30m`; a number alone is one of seconds, as to `flock` and `timeout`.
-fn parse_duration(text: &str) -> Result<Duration, humantime::DurationError> {
-    text.parse().map(Duration::from_secs).or_else(|_| humantime::parse_duration(text))
+pub(super) fn parse_duration(text: &str) -> Result<Duration, humantime::DurationError> {
+    let seconds = text.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    seconds.map_or_else(|| humantime::parse_duration(text), Ok)
 }
 
 /// An argument that is there, or has a default.

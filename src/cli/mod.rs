@@ -191,7 +191,7 @@ pub fn run_tool() -> ExitCode {
 /// A schedule on the store that is named, with the event that is named: as far as its store knows it.
 fn schedule_on(arguments: &ArgMatches) -> Result<Schedule, CommandFailure> {
     let schedule =
-        Schedule::new(store_commands::store_of(arguments)?).pausable_as(arguments::text(arguments, "schedule"));
+        Schedule::new(store_commands::present_store(arguments)?).pausable_as(arguments::text(arguments, "schedule"));
     let mut schedule = schedule.map_err(|error| CommandFailure::usage(&error))?;
     if let Ok(Some(event)) = arguments.try_get_one::<String>("event") {
         let event = Event::call(event.as_str(), |_| {}).every_minute().without_overlapping();

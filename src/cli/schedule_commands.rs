@@ -12,10 +12,9 @@ use super::answer::{Answered, CommandAnswer, CommandFailure, FAILED, print_text}
 use super::arguments::{duration_of, text};
 use super::live_view::LiveView;
 use super::store_commands;
-use super::tables::{holding, how_it_ended, marked, table_or, time, time_of};
+use super::tables::{holding, how_it_ended, marked, pause_in_words, table_or, time};
 use crate::base::escape::{Chain, Named, OneLine};
 use crate::event::definition::Definition;
-use crate::observe::paused::Pause;
 use crate::observe::skip_reason::SkipReason;
 use crate::schedule::registry::Schedule;
 use crate::schedule::registry::logged_run::RunState;
@@ -23,7 +22,6 @@ use crate::schedule::registry::status::{EventStatus, Status};
 use crate::schedule::report::{Entry, Verdict};
 use crate::schedule::shutdown::Shutdown;
 use crate::time::clock::Clock;
-use crate::time::zone::Zone;
 
 const NO_EVENTS: &str = "the schedule has no events";
 
@@ -190,7 +188,7 @@ fn status(status: &Status, is_json: bool) -> Answered {
         return Ok(CommandAnswer::json(status)?.with_code(code));
     }
     let mut lines: Vec<String> = status.store_errors.iter().map(|error| format!("store: {}", Chain(error))).collect();
-    lines.extend(status.paused.as_ref().map(|pause| format!("the schedule is {}", paused(pause, status.at))));
+    lines.extend(status.paused.as_ref().map(|pause| format!("the schedule is {}", pause_in_words(pause, status.at))));
     let rows = status.events.iter().map(|event| {
         let next = event.next_due.map_or_else(|| "never".to_owned(), |due| time(due, &event.zone, status.at));
         vec![Named(&event.name).into(), state(event, status.at), last_run(event, status), next.into()]
@@ -211,15 +209,8 @@ fn state(event: &EventStatus, now: DateTime<Utc>) -> Cell {
     let is_held = event.held_by.as_ref().is_some_and(|holders| !holders.is_empty());
     match &event.paused {
         None => marked(held, is_held.then_some(true)),
-        Some(pause) => marked(format!("{held}; {}", paused(pause, now)), Some(false)),
+        Some(pause) => marked(format!("{held}; {}", pause_in_words(pause, now)), Some(false)),
     }
-}
-
-fn paused(pause: &Pause, now: DateTime<Utc>) -> String {
-    let why = pause.why().map_or_else(String::new, |why| format!(": {}", OneLine(why)));
-    let Some(holder) = pause.holder() else { return format!("paused{why}") };
-    let until = time_of(holder.until(), &Zone::UTC, now);
-    format!("paused until {until} by {}, pid {}{why}", OneLine(holder.host()), holder.pid())
 }
 
 /// How it ended last in the fleet, where there is a log of runs.

@@ -7,19 +7,22 @@ use chrono::TimeDelta;
 use clap::ArgMatches;
 
 use super::answer::{Answered, CommandAnswer, CommandFailure, FAILED, STORE, USAGE};
-use super::arguments::{duration_of, text};
-use super::tables::{how_it_ended, marked, table_or, time, time_of};
+use super::arguments::{duration_of, parse_duration, text};
+use super::tables::{how_it_ended, marked, pause_in_words, table_or, time, time_of};
 use super::unlock::unlock;
-use crate::base::escape::OneLine;
+use crate::base::escape::{OneLine, Quoted};
 use crate::lease::holder::Holder;
 use crate::schedule::registry::Schedule;
 use crate::schedule::registry::logged_run::LoggedRun;
-use crate::store::connect::{connect, create_table};
+use crate::store::connect::{connect, create_table, missing_directory};
 use crate::store::event_mutex::EventMutex;
 use crate::store::event_mutex::description::Scope;
 use crate::store::event_mutex::held::{Held, Names};
 use crate::time::clock::{Clock, shown::HumanDuration};
 use crate::time::zone::Zone;
+
+/// What a pause without an event is about.
+const EVERYTHING: &str = "everything on this schedule";
 
 /// How `locks --json` shows a lease.
 #[derive(serde::Serialize)]
@@ -35,10 +38,24 @@ pub(super) fn carry_out(name: &str, arguments: &ArgMatches, schedule: &Schedule)
         "log" => log(schedule, text(arguments, "event"), arguments.get_flag("json")),
         "locks" => locks(&schedule.stores(), text(arguments, "prefix"), arguments.get_flag("json")),
         "unlock" => unlock(&schedule.stores(), arguments),
+        "paused" => paused(schedule, event()),
         "pause" => pause(schedule, event(), duration_of(arguments, "for").unwrap_or_default(), text(arguments, "why")),
         "resume" => resume(schedule, event()),
         "check" => check(&schedule.stores()),
         _ => Err(CommandFailure::saying(format_args!("there is no command {name}"))),
+    }
+}
+
+/// The store that is named, for a command that only looks, or acts on what is there: it makes no directory, which would be
+/// somebody's typing error, or belong to the wrong user.
+pub(super) fn present_store(arguments: &ArgMatches) -> Result<Arc<dyn EventMutex>, CommandFailure> {
+    match missing_directory(text(arguments, "store")) {
+        None => store_of(arguments),
+        Some(directory) => Err(CommandFailure::saying(format_args!(
+            "there is no store in {}: check the path; `soloist run` makes the directory when it is first used",
+            directory.display()
+        ))
+        .with_code(STORE)),
     }
 }
 
@@ -78,7 +95,7 @@ fn log(schedule: &Schedule, event: &str, is_json: bool) -> Answered {
             OneLine(record.end().and_then(|end| end.error()).unwrap_or_default()).into(),
         ]
     };
-    let none = "no run is on record: only schedules with a run log, and `soloist run --log`, keep one";
+    let none = "no run is on record: `soloist run --log 20` keeps the last 20, `with_run_log(20)` those of a schedule";
     Ok(CommandAnswer::text(table_or(&["started", "result", "took", "server", "error"], runs.iter().map(row), none)))
 }
 
@@ -119,11 +136,15 @@ fn pause(schedule: &Schedule, event: Option<&str>, length: Duration, why: &str) 
     let now = Clock::system().now();
     let until = TimeDelta::from_std(length).ok().and_then(|length| now.checked_add_signed(length));
     let until = until.ok_or_else(|| CommandFailure::saying("no pause is so long: ten years at most"))?;
+    if let Some(event) = event.filter(|event| parse_duration(event).is_ok()) {
+        let message = format!("{} is a time, and no event: write `pause --for {event}`", Quoted::new(event));
+        return Err(CommandFailure::saying(message).with_code(USAGE));
+    }
     match event {
         None => schedule.pause(until, why)?,
         Some(event) => schedule.pause_event(event, until, why)?,
     }
-    let what = event.map_or_else(|| "the schedule".to_owned(), |event| OneLine(event).to_string());
+    let what = event.map_or_else(|| EVERYTHING.to_owned(), |event| OneLine(event).to_string());
     Ok(CommandAnswer::text(format!("{what} is paused until {}; `resume` ends it", time_of(until, &Zone::UTC, now))))
 }
 
@@ -132,12 +153,30 @@ fn resume(schedule: &Schedule, event: Option<&str>) -> Answered {
         None => schedule.resume()?,
         Some(event) => schedule.resume_event(event)?,
     };
-    let what = event.map_or_else(|| "the schedule".to_owned(), |event| OneLine(event).to_string());
+    let what = event.map_or_else(|| EVERYTHING.to_owned(), |event| OneLine(event).to_string());
     Ok(if was_paused {
         CommandAnswer::text(format!("{what} is resumed"))
     } else {
         CommandAnswer::text(format!("{what} was not paused")).with_code(FAILED)
     })
+}
+
+/// Who paused the schedule, or this event.
+fn paused(schedule: &Schedule, event: Option<&str>) -> Answered {
+    let now = Clock::system().now();
+    let whole = schedule.paused()?.map(|pause| format!("{EVERYTHING} is {}", pause_in_words(&pause, now)));
+    let alone = match event {
+        None => None,
+        Some(event) => {
+            schedule.paused_event(event)?.map(|it| format!("{} is {}", OneLine(event), pause_in_words(&it, now)))
+        }
+    };
+    let pauses: Vec<String> = whole.into_iter().chain(alone).collect();
+    if pauses.is_empty() {
+        let what = event.map_or_else(|| EVERYTHING.to_owned(), |event| OneLine(event).to_string());
+        return Ok(CommandAnswer::text(format!("{what} is not paused")).with_code(FAILED));
+    }
+    Ok(CommandAnswer::text(pauses.join("\n")))
 }
 
 fn check(stores: &[&dyn EventMutex]) -> Answered {

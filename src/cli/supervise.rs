@@ -3,6 +3,7 @@
 
 use std::error::Error;
 use std::ffi::OsString;
+use std::io::{self, IsTerminal};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -86,7 +87,9 @@ fn supervise(arguments: &ArgMatches) -> Result<u8, Refused> {
         let schedule = if pausable.paused().is_ok() { &pausable } else { &schedule };
         entry = run_at(now, schedule, arguments)?;
     }
-    if arguments.get_flag("verbose") || is_worth_telling(&entry) {
+    // Somebody who tries it wants to know why nothing happens.
+    let is_tried = io::stderr().is_terminal() && matches!(entry.verdict(), Verdict::Skipped(_));
+    if arguments.get_flag("verbose") || is_tried || is_worth_telling(&entry) {
         say(format_args!("{}: {}", Named(entry.event()), entry.verdict()));
     }
     let conflict = arguments.get_one::<u8>("conflict-exit-code").copied().unwrap_or(1);
@@ -149,7 +152,8 @@ fn grace(arguments: &ArgMatches) -> Duration {
 fn not_due(arguments: &ArgMatches) -> String {
     let every = text(arguments, "every");
     format!(
-        "\"{every}\" was not due in the last 5 minutes: write the same times in --every as in the crontab, or leave --every out"
+        "\"{every}\" was not due in the last 5 minutes: write the same times in --every as in the crontab; to run the command now, \
+         leave out --every and --on-one-server"
     )
 }
 

@@ -7,6 +7,7 @@ use comfy_table::{Attribute, Cell, Color, ColumnConstraint, ContentArrangement, 
 
 use crate::base::escape::OneLine;
 use crate::lease::holder::Holder;
+use crate::observe::paused::Pause;
 use crate::schedule::registry::logged_run::{LoggedRun, RunState};
 use crate::time::clock::shown::HumanDuration;
 use crate::time::zone::Zone;
@@ -86,6 +87,14 @@ pub(super) fn time_of(at: DateTime<Utc>, zone: &Zone, now: DateTime<Utc>) -> Str
     let date = if zone.at(at).date_naive() == zone.at(now).date_naive() { "" } else { "%F " };
     let seconds = if at.timestamp() % 60 == 0 { "" } else { ":%S" };
     format!("{} {}", zone.at(at).format(&format!("{date}%H:%M{seconds}")), zone.abbreviation_at(at))
+}
+
+/// Who paused something, until when, and why.
+pub(super) fn pause_in_words(pause: &Pause, now: DateTime<Utc>) -> String {
+    let why = pause.why().map_or_else(String::new, |why| format!(": {}", OneLine(why)));
+    let Some(holder) = pause.holder() else { return format!("paused{why}") };
+    let until = time_of(holder.until(), &Zone::UTC, now);
+    format!("paused until {until} by {}, pid {}{why}", OneLine(holder.host()), holder.pid())
 }
 
 /// A holder, and for how long it has held: `web-1, pid 17, for 12.3 s`.

@@ -95,9 +95,10 @@ fn ask_to_stop(store: &dyn EventMutex, name: &MutexName, holder: &Holder, wait: 
     }
     let (left, name) = (HumanDuration(left(&now)), OneLine(name.mutex()));
     Err(CommandFailure::saying(format_args!(
-        "{name} is still held, for {left} more unless it is renewed. A run with a long lease renews it seldom: wait longer, with \
-         `--wait`. A function stops only if it looks for its cancellation. A lease for a fixed term, a lease guard, and a lease that \
-         only rests can't be asked. `--force` frees {name} at once, although its holder may still be at work"
+        "{name} is still held. Its holder may be dead: then {name} is free by itself in {left}. Or its lease is long, and seldom \
+         renewed: wait longer, with `--wait`. Or it can't be asked, or does not listen: a lease for a fixed term, a lease guard, a \
+         lease that only rests, a function that does not look for its cancellation. `--force` frees {name} at once, although its \
+         holder may still be at work"
     )))
 }
 

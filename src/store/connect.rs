@@ -141,6 +141,18 @@ fn memory(rest: &str) -> Result<Arc<dyn EventMutex>, ConnectError> {
 }
 
 fn file(rest: &str) -> Result<Arc<dyn EventMutex>, ConnectError> {
+    Ok(Arc::new(FileMutex::in_dir(directory(rest)?).map_err(refused)?))
+}
+
+/// The directory of a store on file that `url` names, if it is not there yet.
+#[cfg(feature = "cli")]
+pub(crate) fn missing_directory(url: &str) -> Option<PathBuf> {
+    let (scheme, rest) = split_scheme(url).ok()?;
+    let directory = if scheme == "file" { directory(rest).ok()? } else { return None };
+    (!directory.exists()).then_some(directory)
+}
+
+fn directory(rest: &str) -> Result<PathBuf, ConnectError> {
     if rest.contains(['?', '#']) {
         return Err(refused("the url of a store on file has no options; in a path, ? is written as %3F and # as %23"));
     }
@@ -159,7 +171,7 @@ fn file(rest: &str) -> Result<Arc<dyn EventMutex>, ConnectError> {
         let why = "the path in the url of a store has a % that is not followed by two hexadecimal digits";
         return Err(refused(why));
     }
-    Ok(Arc::new(FileMutex::in_dir(path_of(percent_decode_str(path).collect())?).map_err(refused)?))
+    path_of(percent_decode_str(path).collect())
 }
 
 #[cfg(unix)]

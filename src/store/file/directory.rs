@@ -55,7 +55,11 @@ impl Directory {
         let is_settling = |error: &io::Error| error.kind() == io::ErrorKind::PermissionDenied;
         match patiently(|| Self::open(path, sharing), is_settling) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                make(path)?;
+                make(path).map_err(|error| {
+                    let why =
+                        format!("it is not there, and could not be made: {error}; make it, and give it to this user");
+                    io::Error::new(error.kind(), why)
+                })?;
                 patiently(|| Self::open(path, sharing), is_settling)
             }
             opened => opened,
