@@ -1,7 +1,6 @@
 //! What `work` prints while it works: a line for each step; and on a terminal, at its bottom, what is at work now.
 //!
-//! Steps are told to it by the threads that take them, and it prints on a thread of its own: neither a slow terminal nor a store
-//! that is out delays a run. The picture has the last lines of the screen for itself: what tasks print scrolls above it.
+//! It prints on a thread of its own, so that neither a slow terminal nor a store that is out delays a run. The picture has the last lines of the screen for itself: what tasks print scrolls above it.
 
 use std::fmt::Write as _;
 use std::io::{self, IsTerminal, Write};

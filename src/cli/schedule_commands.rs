@@ -127,7 +127,7 @@ pub(super) fn run_when_free<E>(
         if !is_taken || left().is_zero() {
             return Ok(entry);
         }
-        // Looking costs less than another attempt, and nobody is told of it. One that fails is left to the next attempt.
+        // A look costs less than an attempt, and observers hear of none. If it fails, the next attempt says why.
         while matches!(schedule.is_held(event), Ok(true)) && !left().is_zero() {
             if schedule.is_shutting_down() {
                 return Ok(entry);
@@ -156,7 +156,7 @@ fn list(schedule: &Schedule, count: u16, is_json: bool) -> Answered {
     let rows = events.map(|(event, times)| {
         let times: Vec<String> = times.iter().map(|due| time(*due, event.zone(), now)).collect();
         let times = if times.is_empty() { "never".to_owned() } else { times.join("\n") };
-        // What is said about each is behind a comma.
+        // The word that asks for it; the details follow a comma.
         let words = event.protections().into_iter().map(|it| it.split(',').next().unwrap_or_default().to_owned());
         let protections = words.collect::<Vec<_>>().join("\n");
         vec![Named(event.name()).into(), event.timetable().into(), times.into(), protections.into()]

@@ -83,7 +83,7 @@ fn supervise(arguments: &ArgMatches) -> Result<u8, Refused> {
     let mut entry = run_at(now, &pausable, arguments)?;
     let is_out = matches!(entry.verdict(), Verdict::Skipped(SkipReason::StoreUnavailable(_)));
     if is_out && text(arguments, "on-outage") == "run" {
-        // What may be paused does not run while nobody knows whether it is.
+        // A pausable schedule runs nothing while it is not known whether it is paused.
         let schedule = if pausable.paused().is_ok() { &pausable } else { &schedule };
         entry = run_at(now, schedule, arguments)?;
     }

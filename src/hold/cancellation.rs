@@ -83,7 +83,7 @@ impl Cancellation {
         });
     }
 
-    /// Who asks for its lease, if somebody does, and as far as that is known.
+    /// Who asks for its lease. `None`: nobody does, or the store does not tell.
     pub(crate) fn asked_by(&self) -> Option<&Holder> {
         self.asked.get()?.1.as_ref()
     }
