@@ -16,9 +16,9 @@ use super::tables::{holding, how_it_ended, marked, pause_in_words, table_or, tim
 use crate::base::escape::{Chain, Named, OneLine};
 use crate::event::definition::Definition;
 use crate::observe::skip_reason::SkipReason;
-use crate::schedule::registry::Schedule;
 use crate::schedule::registry::logged_run::RunState;
 use crate::schedule::registry::status::{EventStatus, Status};
+use crate::schedule::registry::{CLAIMED_AFTER, Schedule};
 use crate::schedule::report::{Entry, Verdict};
 use crate::schedule::shutdown::Shutdown;
 use crate::time::clock::Clock;
@@ -99,9 +99,13 @@ fn run_one(schedule: Schedule, event: &str, claims: bool, wait: Duration) -> Ans
         ))
     };
     let now = Clock::system().now();
-    let entry = run_when_free(&schedule, event, wait, || {
-        if claims { schedule.run_latest(event, now)?.ok_or_else(not_due) } else { Ok(schedule.run(event, now)?) }
-    })?;
+    let entry = if claims {
+        let due = schedule.last_due(event, now)?.ok_or_else(not_due)?;
+        let wait = wait.min((due + CLAIMED_AFTER - now).to_std().unwrap_or_default());
+        run_when_free(&schedule, event, wait, || schedule.run_last_due(event, now)?.ok_or_else(not_due))?
+    } else {
+        run_when_free(&schedule, event, wait, || Ok::<_, CommandFailure>(schedule.run(event, now)?))?
+    };
     let code = if entry.is_failure() || matches!(entry.verdict(), Verdict::Skipped(_)) { FAILED } else { 0 };
     let printed = print_text(&entry.to_string());
     shutdown.finish();

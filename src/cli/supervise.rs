@@ -101,7 +101,7 @@ fn supervise(arguments: &ArgMatches) -> Result<u8, Refused> {
 fn run_at(now: DateTime<Utc>, schedule: &Schedule, arguments: &ArgMatches) -> Result<Entry, Refused> {
     let name = text(arguments, "name");
     run_when_free(schedule, name, duration_of(arguments, "wait").unwrap_or_default(), || {
-        let entry = schedule.run_latest(name, now).map_err(|error| usage(&error))?;
+        let entry = schedule.run_last_due(name, now).map_err(|error| usage(&error))?;
         entry.ok_or_else(|| (USAGE, not_due(arguments)))
     })
 }

@@ -443,15 +443,21 @@ impl Schedule {
         Ok(entries.swap_remove(0))
     }
 
-    /// Runs the last due time of one event, if that was at most five minutes before `now`, as a tick does: with its claim, and not
-    /// while it is paused. `None`: it was not due. An older due time may be one whose claim has expired.
+    /// Runs the [last due time](Self::last_due) of one event, as a tick does: with its claim, and not while it is paused. `None`: it
+    /// was not due.
     #[cfg(feature = "cli")]
-    pub(crate) fn run_latest(&self, name: &str, now: DateTime<Utc>) -> Result<Option<Entry>, UnknownEvent> {
-        let event = self.index_of(name)?;
-        let due = self.events[event].upcoming(now - chrono::TimeDelta::minutes(5)).take_while(|due| *due <= now).last();
+    pub(crate) fn run_last_due(&self, name: &str, now: DateTime<Utc>) -> Result<Option<Entry>, UnknownEvent> {
+        let (event, due) = (self.index_of(name)?, self.last_due(name, now)?);
         let report = due.map(|due| self.tick(&self.plan_tick(due, DateTime::<Utc>::MIN_UTC).only(event)));
         self.finish_run_log();
         Ok(report.and_then(|report| report.into_entries().pop()))
+    }
+
+    /// When an event was due last, if that was no longer before `now` than [`CLAIMED_AFTER`]: the claim on an earlier time may have
+    /// expired.
+    #[cfg(feature = "cli")]
+    pub(crate) fn last_due(&self, name: &str, now: DateTime<Utc>) -> Result<Option<DateTime<Utc>>, UnknownEvent> {
+        Ok(self.upcoming(name, now - CLAIMED_AFTER)?.take_while(|due| *due <= now).last())
     }
 
     /// When the first event is due after `after`, within its windows and in this environment: see [`Event::next`]. `None`:
@@ -573,6 +579,10 @@ impl Schedule {
         event.mutex.as_ref().unwrap_or(&self.mutex)
     }
 }
+
+/// How long after its time an occurrence may still be claimed, as by a server whose clock is behind.
+#[cfg(feature = "cli")]
+pub(crate) const CLAIMED_AFTER: chrono::TimeDelta = chrono::TimeDelta::minutes(5);
 
 /// A callback for reports.
 type OnReport = Arc<dyn Fn(&Report) + Send + Sync>;
