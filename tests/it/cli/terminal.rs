@@ -87,58 +87,81 @@ fn the_terminal_is_given_back_when_the_command_has_ended() {
     assert!(person.has_seen().ends_with("got one\n"));
 }
 
-/// A command that shows when it has begun, and that goes on when the file `go` is there.
-const GOES_ON: &str =
-    "$S run --name j -- sh -c 'touch began; until [ -e go ]; do sleep 0.05; done; echo it goes on; sleep 0.5; exit 5'";
+/// Waits for the file `$1` without starting anything: where a shell is stopped between `vfork` and `exec`, the kernel says that
+/// it is at work.
+const WAITS: &str = r#"waits() { until [ -e $1 ]; do read -t 0.05 -r _ <>fifo; done; }"#;
+
+/// Under a shell with job control: what this command does once it is stopped. It is `%1`.
+#[track_caller]
+fn under_job_control(place: &Place, options: &str, command: &str, then: &str) -> Person {
+    let command = format!("{WAITS}\nmkfifo fifo; : >began; {command}");
+    std::fs::write(place.path("command"), command).expect("the folder is ours");
+    let shell = format!("set -m; $S run --name j {options} -- bash ./command; echo stopped with $?; {then}");
+    std::fs::write(place.path("shell"), shell).expect("the folder is ours");
+    let mut person = Person::at(place, "bash ./shell");
+    place.wait_for("began");
+    person.types(CTRL_Z);
+    person
+}
+
+/// It may go on; if it does before it is told to, that is seen.
+const MEANWHILE: &str = ": >go; sleep 1; echo nothing meanwhile";
 
 #[test]
 fn ctrl_z_stops_the_command_with_its_scheduler_and_fg_lets_both_go_on() {
     let place = Place::new();
-    let shell = "echo stopped with $?; touch go; sleep 1; echo nothing meanwhile; fg >jobs; echo ended with $?";
-    std::fs::write(place.path("line"), format!("set -m; {GOES_ON}; {shell}")).expect("the folder is ours");
-    let mut person = Person::at(&place, "bash ./line");
-    place.wait_for("began");
-    person.types(CTRL_Z);
-    let seen = person.has_seen();
-    in_order(&seen, &["stopped with 148", "nothing meanwhile", "it goes on", "ended with 5"]);
+    let then = format!("{MEANWHILE}; fg >jobs; echo ended with $?");
+    let person =
+        under_job_control(&place, "", "waits go; echo it goes on; read -r a </dev/tty; echo got $a; exit 5", &then);
+    let mut person = person;
+    place.wait_for("jobs");
+    person.types("one\n"); // to the command
+    in_order(&person.has_seen(), &["stopped with 148", "nothing meanwhile", "it goes on", "got one", "ended with 5"]);
     place.is_free();
 }
 
 #[test]
 fn a_command_that_was_stopped_goes_on_in_the_background() {
     let place = Place::new();
-    let shell = "echo stopped with $?; touch go; sleep 1; echo nothing meanwhile; bg >jobs; read a; echo got $a; wait %1; echo ended with $?";
-    std::fs::write(place.path("line"), format!("set -m; {GOES_ON}; {shell}")).expect("the folder is ours");
-    let mut person = Person::at(&place, "bash ./line");
-    place.wait_for("began");
-    person.types(CTRL_Z);
+    let then = format!("{MEANWHILE}; bg >jobs; read -r a; echo got $a; wait %1; echo ended with $?");
+    let mut person = under_job_control(&place, "", "waits go; echo it goes on; waits end; exit 5", &then);
     place.wait_for("jobs");
-    person.types("one\n"); // the terminal is the shell's
+    person.types("one\n"); // to the shell
+    place.touch("end");
     let seen = person.has_seen();
     in_order(&seen, &["stopped with 148", "nothing meanwhile", "got one", "ended with 5"]);
-    assert!(seen.contains("it goes on"), "{seen}");
+    in_order(&seen, &["nothing meanwhile", "it goes on", "ended with 5"]);
     place.is_free();
 }
 
 #[test]
-fn ctrl_z_may_be_typed_again_and_a_stopped_command_is_ended_by_its_scheduler() {
+fn ctrl_z_may_be_typed_again_and_what_is_stopped_can_be_ended() {
     let place = Place::new();
-    let shell = "echo first $?; rm began; touch again; fg >jobs; echo second $?; kill %1; fg >jobs; echo ended with $?";
-    let command = "$S run --name j --grace 1s -- sh -c 'touch began; until [ -e again ]; do sleep 0.05; done; touch went-on; sleep 600'";
-    std::fs::write(place.path("line"), format!("set -m; {command}; {shell}")).expect("the folder is ours");
-    let mut person = Person::at(&place, "bash ./line");
-    place.wait_for("began");
-    person.types(CTRL_Z);
+    let then = ": >go; fg >jobs; echo again with $?; kill %1; fg >jobs; echo ended with $?";
+    let command = "trap 'echo told; exit 3' TERM; waits go; : >went-on; waits never";
+    let mut person = under_job_control(&place, "", command, then);
     place.wait_for("went-on");
     person.types(CTRL_Z);
-    in_order(&person.has_seen(), &["first 148", "second 148", "ended with 143"]);
+    in_order(&person.has_seen(), &["stopped with 148", "again with 148", "told", "ended with 143"]);
+    place.is_free();
+}
+
+/// It was stopped for longer than its lease lasts.
+#[test]
+fn a_command_that_was_stopped_for_too_long_does_not_go_on() {
+    let place = Place::new();
+    let then = "sleep 4; : >go; fg >jobs; echo ended with $?";
+    let person = under_job_control(&place, "--term 2s", "waits go; echo it goes on; : >went-on", then);
+    let seen = person.has_seen();
+    in_order(&seen, &["stopped with 148", "the lease was lost at ", "ended with 75"]);
+    assert!(!seen.contains("it goes on") && !place.path("went-on").exists(), "{seen}");
     place.is_free();
 }
 
 #[test]
 fn ctrl_c_ends_the_command_and_not_what_called_it() {
     let place = Place::new();
-    let line = "trap : INT; $S run --name j -- sh -c 'trap \"echo told; exit 3\" INT; touch began; while :; do sleep 0.05; done'; echo ended with $?";
+    let line = "trap : INT; $S run --name j -- sh -c 'trap \"echo told; exit 3\" INT; : >began; while :; do sleep 0.05; done'; echo ended with $?";
     let mut person = Person::at(&place, line);
     place.wait_for("began");
     person.types(CTRL_C);
