@@ -200,7 +200,8 @@ fn duration(name: &'static str) -> Arg {
 
 /// `1h 30m`; a number alone is one of seconds, as to `flock` and `timeout`.
 pub(super) fn parse_duration(text: &str) -> Result<Duration, humantime::DurationError> {
-    let seconds = text.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    let whole = || text.parse().ok().map(Duration::from_secs);
+    let seconds = whole().or_else(|| Duration::try_from_secs_f64(text.parse().ok()?).ok());
     seconds.map_or_else(|| humantime::parse_duration(text), Ok)
 }
 

@@ -93,7 +93,8 @@ fn print(text: &str) {
 
 /// The lines at the bottom of the terminal that do not scroll: the height of the screen, and how many they are.
 ///
-/// The sequences are those of ECMA-48, and DECSTBM, DECSC and DECRC of the VT100.
+/// The sequences are those of ECMA-48, and DECSTBM, DECSC, DECRC and IND of the VT100. No drawing has an end of line: standard
+/// output would write what is before it first, and what a task prints in between would be where the next picture is drawn.
 #[derive(Default)]
 struct Bottom(Option<(u16, u16)>);
 
@@ -110,11 +111,14 @@ impl Bottom {
             self.0 = Some((height, lines));
             let scrolls = height - lines;
             // The cursor is among the lines that scroll, whatever was on the screen.
-            print(&format!("{}\x1b[{lines}A\x1b7\x1b[1;{scrolls}r\x1b8", "\n".repeat(lines.into())));
+            print(&format!("{}\x1b[{lines}A\x1b7\x1b[1;{scrolls}r\x1b8", "\x1bD".repeat(lines.into())));
         }
         let picture = picture(status, lines.into());
-        let picture: Vec<&str> = picture.lines().take(lines.into()).collect();
-        print(&format!("\x1b7\x1b[{};1H\x1b[J{}\x1b8", height - lines + 1, picture.join("\r\n")));
+        let mut drawing = format!("\x1b7\x1b[{};1H\x1b[J", height - lines + 1);
+        for (line, row) in picture.lines().zip(height - lines + 1..=height) {
+            let _ = write!(drawing, "\x1b[{row};1H{line}");
+        }
+        print(&(drawing + "\x1b8"));
     }
 
     fn give_back(&mut self) {

@@ -3,6 +3,7 @@
 use std::thread;
 use std::time::Duration;
 
+use chrono::{DateTime, Utc};
 use clap::ArgMatches;
 
 use super::answer::{Answered, CommandAnswer, CommandFailure, FAILED, say};
@@ -12,7 +13,9 @@ use crate::base::escape::OneLine;
 use crate::lease::holder::{Holder, this_host};
 use crate::lease::name::{MutexName, UNLOCK};
 use crate::lease::{request::LeaseRequest, term::Term};
-use crate::store::event_mutex::{EventMutex, admission::Admission, broken_lease::Broken, held::Held, held::Names};
+use crate::store::event_mutex::{
+    EventMutex, admission::Admission, broken_lease::Broken, extend_one, held::Held, held::Names,
+};
 #[cfg(unix)]
 use crate::task::process_group::orphans::end_orphans;
 use crate::time::clock::{Clock, shown::HumanDuration};
@@ -83,6 +86,7 @@ fn ask_to_stop(store: &dyn EventMutex, name: &MutexName, holder: &Holder, wait: 
         // If it is there already, another operator asks for the same.
         Admission::claim_only(LeaseRequest::new(mark.clone(), term, &clock).because(UNLOCK)).ask(store)?;
     }
+    prolong_any_request(store, holder.until(), term, &clock)?;
     say(format_args!(
         "it is asked to stop, which a run sees when it next renews its lease; waiting for {}",
         HumanDuration(wait)
@@ -100,6 +104,24 @@ fn ask_to_stop(store: &dyn EventMutex, name: &MutexName, holder: &Holder, wait: 
          lease that only rests, a function that does not look for its cancellation. `--force` frees {name} at once, although its \
          holder may still be at work"
     )))
+}
+
+/// What another operator has asked of another lease may end before this one is renewed.
+fn prolong_any_request(
+    store: &dyn EventMutex,
+    until: DateTime<Utc>,
+    term: Term,
+    clock: &Clock,
+) -> Result<(), MutexError> {
+    let mark = MutexName::any_request_to_stop();
+    match holder(store, mark)? {
+        // Both are times of the store's clock.
+        Some(there) if there.until() < until => {
+            // `false`: it has ended in between, and the next operator who asks makes it again.
+            extend_one(store, &there.as_lease(mark.clone(), term, clock.moment()), term).map(|_| ())
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Waits until this holder holds it no longer: `None`. Somebody else may hold it then. Otherwise the holder, as it is now. It

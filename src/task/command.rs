@@ -115,8 +115,8 @@ impl Command {
             let listener = self.output.connect(&mut command, scope)?;
             let mut group = Processes::start(command, orphan, self.grace).map_err(|error| self.not_started(&error))?;
             let in_hand = Arc::clone(run.in_hand());
-            // Stopped for longer than its lease lasts, it must not go on.
-            let may_go_on = move || in_hand.reason_at(in_hand.now()).is_none();
+            // Stopped for longer than its lease lasts, it must not go on. Told to end before that, it is to hear of it.
+            let may_go_on = move || in_hand.now() < in_hand.last_moment();
             let _terminal = if self.in_place { group.lend_terminal(may_go_on) } else { None };
             let mut end = stopping::LeaderEnd { leader: group.leader(), is_told: false, has_come: Arc::default() };
             let (leader, has_come, cancellation) =

@@ -19,6 +19,7 @@ mod failures;
 mod pauses;
 mod shapes;
 mod signals;
+mod terminal;
 mod under_a_lease;
 mod unlock;
 
@@ -55,6 +56,14 @@ impl Place {
 
     fn read(&self, name: &str) -> String {
         std::fs::read_to_string(self.path(name)).unwrap_or_default()
+    }
+
+    /// With a store that somebody has used before.
+    fn used(self) -> Self {
+        use std::os::unix::fs::DirBuilderExt;
+
+        std::fs::DirBuilder::new().mode(0o700).create(self.path("store")).expect("the folder is ours");
+        self
     }
 
     fn touch(&self, name: &str) {
@@ -119,10 +128,20 @@ impl Place {
         assert_eq!(self.holder(), None);
     }
 
+    /// Whether something is held: nothing is where nobody has made the store yet.
+    #[track_caller]
+    fn has_locks(&self) -> bool {
+        let asked = answer(self.soloist("locks").arg("--json"));
+        if asked.code == Some(3) && asked.errors.starts_with("soloist: there is no store in ") {
+            return false;
+        }
+        asked.exits_with(0).printed.contains("\"name\"")
+    }
+
     /// Waits until the lease `j` is held.
     #[track_caller]
     fn until_held(&self) -> Value {
-        until(|| self.holder().is_some()).expect("it is taken");
+        until(|| self.has_locks() && self.holder().is_some()).expect("it is taken");
         self.holder().expect("it was held a moment ago")
     }
 }

@@ -8,9 +8,10 @@ use super::*;
 const WORDS: &str = r#"
 taken() { # by a run with these options, whose process is $p
   $S run --name j "$@" -- sleep 600 2>taken.log & p=$!
-  until $S locks | grep -q '^j '; do sleep 0.05; done
+  until $S locks 2>/dev/null | grep -q '^j '; do sleep 0.05; done
 }
 end() { kill $p; wait $p 2>/dev/null; exit $1; }
+used() { mkdir -m 700 store; }
 foreign() { $S run --name j -- true; for file in store/*.record; do echo 'a shopping list' >$file; done; }
 full() { trap '' XFSZ; prlimit --fsize=0 "$@"; }
 nowhere=redis://127.0.0.1:1
@@ -35,8 +36,10 @@ const SOLOIST_RUN: &[(&str, i32, &str)] = &[
     ("taken; $S run --name j -v -- true; end $?", 1, "soloist: j: skipped, still running: "),
     ("taken; $S run --name j --wait 300ms -E 99 -- true; end $?", 99, ""),
     // It is paused.
-    ("$S pause --why 'a move' >log; $S run --name j -E 99 -- true", 99, "soloist: j: skipped, paused by "),
-    ("$S pause j >log; $S run --name j -- true", 1, "soloist: j: skipped, paused by "),
+    ("used; $S pause --why 'a move' >log; $S run --name j -E 99 -- true", 99, ""),
+    ("used; $S pause >log; $S run --name j -v -E 99 -- true", 99, "soloist: j: skipped, paused by "),
+    ("used; $S pause j >log; $S run --name j -- true", 1, ""),
+    ("used; $S pause j >log; $S run --name j -v -- true", 1, "soloist: j: skipped, paused by "),
     // Another server has this time: what was asked for.
     (
         "on() { $S run --name j --on-one-server --every '* * * * *' -- \"$@\"; }; export SOLOIST_TEST_NOW=2026-03-01T12:00:00Z; on true; on false",
@@ -52,7 +55,9 @@ const SOLOIST_RUN: &[(&str, i32, &str)] = &[
     ("SOLOIST_STORE=; unset SOLOIST_STORE; $S run --name j -- true", 64, "--store <URL>"),
     ("$S run --name '' -- true", 64, "soloist: event ``: the name is empty"),
     ("$S run --name j -- ''", 64, "it has nothing to run"),
-    ("$S run --name j --wait 5 -- true", 64, "time unit needed"),
+    ("$S run --name j --wait soon -- true", 64, "invalid value 'soon' for '--wait <TIME>': expected number at 0"),
+    ("$S run --name j --wait -1 -- true", 64, "error: "),
+    ("$S run --name j --wait 5 --timeout 1.5 -- true", 0, ""),
     ("$S run --name j --wait 5s --every '* * * * *' -- true", 64, "cannot be used with"),
     ("$S run --name j --timezone UTC -- true", 64, "--every <CRON>"),
     ("$S run --name j --on-one-server -- true", 64, "--every <CRON>"),
@@ -72,11 +77,24 @@ const SOLOIST_RUN: &[(&str, i32, &str)] = &[
     ("$S run --name j --log 0 -- true", 64, "0 is not in 1..=1000"),
     ("$S run --name j --term 1s -- true", 64, "a lease of 1s is too short"),
     ("$S run --name j --term 8s --grace 5s -- true", 64, "a lease of 8s is too short"),
+    (
+        "$S run --name j --grace 18446744073709551615 -- true",
+        64,
+        "a grace of 18446744073709551615s is longer than an hour",
+    ),
+    ("$S run --name j --wait 18446744073709551615 -- true", 0, ""),
+    ("$S run --name j --wait 1e30 -- true", 64, "invalid value '1e30' for '--wait <TIME>'"),
     ("$S run --name j --schedule '' -- true", 64, "soloist: "),
     (
         "export SOLOIST_TEST_NOW=2026-03-01T12:07:00Z; $S run --name j --every '0 12 * * *' --timezone UTC -- true",
         64,
-        "soloist: \"0 12 * * *\" was not due in the last 5 minutes: write the same times in --every as in the crontab, or leave --every out",
+        "soloist: \"0 12 * * *\" was not due in the last 5 minutes: write the same times in --every as in the crontab; to run the command now, leave out --every and --on-one-server",
+    ),
+    ("SOLOIST_TEST_NOW=noon $S run --name j -- true", 64, "soloist: SOLOIST_TEST_NOW is no time such as "),
+    (
+        "export SOLOIST_TEST_NOW=$(printf '\\377'); $S run --name j --every '* * * * *' -- true",
+        64,
+        "soloist: SOLOIST_TEST_NOW is no time such as ",
     ),
     // The store can't be opened.
     ("$S run --store locks --name j -- true", 66, "the url of a store has no scheme"),
@@ -123,20 +141,27 @@ const SOLOIST_RUN: &[(&str, i32, &str)] = &[
 
 /// The same for the other commands of both programs.
 const COMMANDS: &[(&str, i32, &str)] = &[
-    ("$S locks", 0, "nothing is held"),
-    ("$S check", 0, "the store answers"),
+    ("used; $S locks", 0, "nothing is held"),
+    ("used; $S check", 0, "the store answers"),
+    ("$S help", 0, "Usage: soloist <COMMAND>"),
+    ("$S help run", 0, "Usage: soloist run"),
     ("$S --help", 0, "Usage: soloist <COMMAND>"),
     ("$S run --help", 0, "Usage: soloist run"),
     ("$S --version", 0, "soloist "),
     ("$S completions zsh", 0, "#compdef soloist"),
     ("$C list", 0, "carts:remind"),
     // There is nothing to do, or it can't be done.
-    ("$S unlock j", 1, "j is free: nobody holds it"),
-    ("$S unlock --kill j", 1, "j is free: nobody holds it"),
-    ("$S unlock --force j", 1, "j is free: nobody held it"),
-    ("$S resume", 1, "the schedule was not paused"),
-    ("$S resume j", 1, "j was not paused"),
-    ("taken; $C unlock j --wait 0s; end $?", 1, "it has not stopped"),
+    ("used; $S unlock j", 1, "j is free: nobody holds it"),
+    ("used; $S unlock --kill j", 1, "j is free: nobody holds it"),
+    ("used; $S unlock --force j", 1, "j is free: nobody holds it"),
+    ("used; $S resume", 1, "everything on this schedule was not paused"),
+    ("used; $S resume j", 1, "j was not paused"),
+    ("used; $S paused", 1, "everything on this schedule is not paused"),
+    ("used; $S paused j", 1, "j is not paused"),
+    ("used; $S pause >log; $S paused", 0, "everything on this schedule is paused until "),
+    ("used; $S pause j >log; $S paused j", 0, "j is paused until "),
+    ("used; $S pause --for 90", 0, "everything on this schedule is paused until "),
+    ("taken; $C unlock j --wait 0; end $?", 1, "soloist: j is still held. Its holder may be dead: "),
     ("SCHEDULE_STORE=consul: $C list", 1, "soloist: no store has the scheme consul"),
     ("$C run-one prices:import", 1, "the supplier is out"),
     // The arguments.
@@ -148,19 +173,33 @@ const COMMANDS: &[(&str, i32, &str)] = &[
     ("$C run-one", 2, "<EVENT>"),
     ("$S unlock", 2, "<NAME>"),
     ("$S unlock --kill --force j", 2, "cannot be used with"),
-    ("$S unlock ''", 2, "soloist: "),
+    ("used; $S unlock ''", 2, "soloist: "),
+    ("used; $S pause 2h", 2, "soloist: `2h` is a time, and no event: write `pause --for 2h`"),
+    ("used; $S pause 90 --for 3h", 2, "soloist: `90` is a time, and no event: write `pause --for 90`"),
     ("$S completions fish-and-chips", 2, "[possible values: bash, "),
     ("SOLOIST_STORE=; unset SOLOIST_STORE; $S locks", 2, "--store <URL>"),
-    ("$S pause --for 20y", 2, "is longer than ten years"),
-    ("$S pause --for 0s", 2, "would be over already"),
+    ("used; $S pause --for soon", 2, "invalid value 'soon' for '--for <TIME>'"),
+    ("used; $S pause --for 20y", 2, "is longer than ten years"),
+    ("used; $S pause --for 0s", 2, "would be over already"),
     // There is no such event.
     ("$C run-one sideways", 2, "soloist: there is no event `sideways` in the schedule"),
     ("$C log sideways", 2, "soloist: there is no event `sideways` in the schedule"),
     ("$C pause sideways", 2, "soloist: there is no event `sideways` in the schedule"),
     ("$C resume sideways", 2, "soloist: there is no event `sideways` in the schedule"),
+    ("$C paused sideways", 2, "soloist: there is no event `sideways` in the schedule"),
     // The store.
     ("$S locks --store consul:", 3, "soloist: no store has the scheme consul"),
     ("$S check --store file:/proc/locks", 3, "soloist: could not open the directory /proc/locks: "),
+    ("$S check --store file:relative", 3, "soloist: the url of a store on file needs an absolute path"),
+    ("$S locks", 3, "/store: check the path; `soloist run` makes the directory when it is first used"),
+    ("$S locks --store file:/no/store", 3, "soloist: there is no store in /no/store: check the path; "),
+    ("$S log j", 3, "soloist: there is no store in /"),
+    ("$S unlock j", 3, "soloist: there is no store in /"),
+    ("$S unlock --force j", 3, "soloist: there is no store in /"),
+    ("$S pause", 3, "soloist: there is no store in /"),
+    ("$S paused", 3, "soloist: there is no store in /"),
+    ("$S resume", 3, "soloist: there is no store in /"),
+    ("$S check", 3, "soloist: there is no store in /"),
     ("$S locks --store $nowhere", 3, "soloist: could not list the leases in redis://127.0.0.1:1"),
     ("$S log --store $nowhere j", 3, "Connection refused"),
     ("$S unlock --store $nowhere j", 3, "Connection refused"),
@@ -168,13 +207,14 @@ const COMMANDS: &[(&str, i32, &str)] = &[
     ("$S pause --store $nowhere", 3, "Connection refused"),
     ("$S resume --store $nowhere", 3, "Connection refused"),
     ("$S check --store $nowhere", 3, "Connection refused"),
+    ("$S paused --store $nowhere", 3, "Connection refused"),
     ("SCHEDULE_STORE=$nowhere $C status", 3, "store: could not list the leases in redis://127.0.0.1:1"),
     ("foreign; $S unlock j", 3, ".record"),
-    ("full $S pause", 3, "File too large"),
+    ("used; full $S pause", 3, "File too large"),
     // Standard output that takes nothing.
-    ("$S locks >/dev/full", 1, "soloist: can't write the answer: No space left on device"),
+    ("used; $S locks >/dev/full", 1, "soloist: can't write the answer: No space left on device"),
     ("$C list --json >/dev/full", 1, "soloist: can't write the answer: No space left on device"),
-    ("$S locks >&-", 0, ""),
+    ("used; $S locks >&-", 0, ""),
     ("$S sideways >&- 2>&-", 2, ""),
     ("$S locks --store consul: >&- 2>&-", 3, ""),
 ];
@@ -216,6 +256,50 @@ fn every_other_command_exits_as_the_table_says() {
 }
 
 #[test]
+fn a_command_that_only_looks_makes_no_directory() {
+    let place = Place::new();
+    for words in ["locks", "locks --json", "log j", "unlock j", "pause", "pause j", "paused", "resume", "check"] {
+        answer(&mut place.soloist(words)).exits_with(3).says("soloist: there is no store in ");
+        assert!(!place.path("store").exists(), "{words}");
+    }
+    succeeds(&mut place.run("", "true")).is_silent();
+    assert!(place.path("store").is_dir());
+    for words in ["locks", "log j", "pause", "paused", "resume", "check"] {
+        succeeds(&mut place.soloist(words));
+    }
+}
+
+/// What is wrong, and below it what to do about it.
+#[test]
+fn what_a_first_attempt_lacks_is_told_with_the_remedy() {
+    let place = Place::new();
+    let flock =
+        "Write: soloist run --name NAME --store URL -- COMMAND. The guide `from_flock` has the options of `flock`.\n";
+    let store = "Say where leases are kept: --store file:/var/lib/locks, or set SOLOIST_STORE as in your crontab.\n";
+    let every = "Repeat the five fields of the crontab line in --every, in quotes: --every '*/5 * * * *'.\n";
+    for (words, is_set, code, hint) in [
+        ("run /var/lock/backup true", true, 64, flock),
+        ("run", true, 64, flock),
+        ("run --name j -- true", false, 64, store),
+        ("locks", false, 2, store),
+        ("run --name j --on-one-server -- true", true, 64, every),
+    ] {
+        let mut command = place.soloist(words);
+        if !is_set {
+            command.env_remove("SOLOIST_STORE");
+        }
+        let wrong = answer(&mut command).exits_with(code);
+        assert!(wrong.printed.is_empty() && wrong.errors.starts_with("error: "), "{words}: {wrong:?}");
+        assert_eq!(wrong.errors.matches(hint).count(), 1, "{words}: {wrong:?}");
+        assert!(wrong.errors.contains("\n\n") && wrong.errors.ends_with(".\n"), "{words}: {wrong:?}");
+    }
+    for words in ["run --help", "help run", "--help"] {
+        let help = succeeds(&mut place.soloist(words));
+        assert!(![flock, store, every].iter().any(|hint| help.printed.contains(hint)), "{help:?}");
+    }
+}
+
+#[test]
 fn the_tables_have_every_exit_code() {
     let codes = |rows: &[(&str, i32, &str)]| rows.iter().map(|(_, code, _)| *code).collect::<BTreeSet<i32>>();
     let run = codes(SOLOIST_RUN);
@@ -225,7 +309,7 @@ fn the_tables_have_every_exit_code() {
 
 #[test]
 fn a_reader_that_stops_is_no_error() {
-    let place = Place::new();
+    let place = Place::new().used();
     // The reader has gone when the program writes.
     let reads_nothing = |line: &str| {
         let line = format!("{{ sleep 0.3; {line}; echo \"code $?\" >&2; }} | true");

@@ -16,31 +16,39 @@ fn line_of(place: &Place, name: &str, options: &str) -> Command {
 fn a_pause_stops_the_lines_of_crontabs_until_it_is_resumed(place: &Place) {
     let said = succeeds(place.soloist("pause --for 2h --why").arg("the orders are migrated")).printed;
     assert!(
-        said.starts_with("the schedule is paused until 20") && said.ends_with(" UTC; `resume` ends it\n"),
+        said.starts_with("everything on this schedule is paused until ") && said.ends_with(" UTC; `resume` ends it\n"),
         "{said}"
     );
     for options in ["", "--on-one-server", "--on-overlap queue-one"] {
-        let skipped = answer(&mut line_of(place, "a", options)).exits_with(CONFLICT);
+        let skipped = answer(&mut line_of(place, "a", &format!("-v {options}"))).exits_with(CONFLICT);
         skipped.says("soloist: a: skipped, paused by ").says(": the orders are migrated");
+        // Whoever paused knows, and cron would mail it each minute.
+        answer(&mut line_of(place, "a", options)).exits_with(CONFLICT).is_silent();
     }
     // Without times, too: it is a script that calls it, and no person.
-    answer(&mut place.run("", "echo j >>log")).exits_with(CONFLICT).says("skipped, paused by ");
+    answer(&mut place.run("-v", "echo j >>log")).exits_with(CONFLICT).says("skipped, paused by ");
     // Whoever has another name for its schedule goes on.
     succeeds(&mut line_of(place, "b", "--schedule shop"));
-    assert_eq!(succeeds(&mut place.soloist("resume")).printed, "the schedule is resumed\n");
+    assert_eq!(succeeds(&mut place.soloist("resume")).printed, "everything on this schedule is resumed\n");
     succeeds(&mut line_of(place, "a", "--on-one-server")).is_silent();
     assert_eq!(place.read("log"), "b\na\n", "a pause has consumed no time");
-    assert_eq!(answer(&mut place.soloist("resume")).exits_with(1).printed, "the schedule was not paused\n");
+    assert_eq!(
+        answer(&mut place.soloist("resume")).exits_with(1).printed,
+        "everything on this schedule was not paused\n"
+    );
 }
 
 #[track_caller]
 fn a_pause_of_one_event_stops_no_other(place: &Place) {
     let said = succeeds(place.soloist("pause a --why").arg("it is broken")).printed;
-    assert!(said.starts_with("a is paused until 20"), "{said}");
-    answer(&mut line_of(place, "a", "")).exits_with(CONFLICT).says("paused by ").says(": it is broken");
+    assert!(said.starts_with("a is paused until ") && said.ends_with(" UTC; `resume` ends it\n"), "{said}");
+    answer(&mut line_of(place, "a", "-v")).exits_with(CONFLICT).says("paused by ").says(": it is broken");
     succeeds(&mut line_of(place, "b", "")).is_silent();
     assert_eq!(answer(&mut place.soloist("resume b")).exits_with(1).printed, "b was not paused\n");
-    assert_eq!(answer(&mut place.soloist("resume")).exits_with(1).printed, "the schedule was not paused\n");
+    assert_eq!(
+        answer(&mut place.soloist("resume")).exits_with(1).printed,
+        "everything on this schedule was not paused\n"
+    );
     answer(&mut line_of(place, "a", "")).exits_with(CONFLICT);
     assert_eq!(succeeds(&mut place.soloist("resume a")).printed, "a is resumed\n");
     succeeds(&mut line_of(place, "a", "")).is_silent();
@@ -86,10 +94,10 @@ fn a_program_and_the_tool_pause_each_other() {
         succeeds(&mut command(pauses, "pause --why moving"));
         let status = Place::json(&mut place.schedule("status"));
         assert_eq!(status["paused"]["why"], "moving");
-        succeeds(&mut place.schedule("status")).says("the schedule is paused by ").says(": moving");
+        succeeds(&mut place.schedule("status")).says("the schedule is paused until ").says(": moving\n");
         succeeds(&mut place.schedule("run -v")).says("  carts:remind  ").says("skipped, paused by ");
         answer(&mut line_of(&place, "a", "--schedule shop")).exits_with(CONFLICT);
-        succeeds(&mut command(resumes, "resume")).says("the schedule is resumed");
+        succeeds(&mut command(resumes, "resume")).says("everything on this schedule is resumed");
         assert!(Place::json(&mut place.schedule("status"))["paused"].is_null());
 
         succeeds(&mut command(pauses, "pause carts:remind --why slow"));
@@ -99,10 +107,62 @@ fn a_program_and_the_tool_pause_each_other() {
             (&"slow".into(), &Value::Null)
         );
         succeeds(&mut place.schedule("run -v")).says("skipped, paused by ");
-        answer(&mut line_of(&place, "carts:remind", "--schedule shop")).exits_with(CONFLICT).says(": slow");
+        answer(&mut line_of(&place, "carts:remind", "-v --schedule shop")).exits_with(CONFLICT).says(": slow");
         succeeds(&mut command(resumes, "resume carts:remind")).says("carts:remind is resumed");
     }
     assert_eq!(place.read("log"), "");
+}
+
+#[test]
+fn who_is_paused_by_whom_until_when_and_why_is_told() {
+    let place = Place::new().used();
+    let tells = |words: &str| succeeds(&mut place.soloist(words)).printed;
+    let denies = |words: &str| answer(&mut place.soloist(words)).exits_with(1).printed;
+    assert_eq!(denies("paused"), "everything on this schedule is not paused\n");
+    assert_eq!(denies("paused a"), "a is not paused\n");
+
+    let pausing = start(place.soloist("pause a --for 2h --why").arg("it is broken"));
+    let pid = pausing.id();
+    let promised = pausing.ended().exits_with(0).printed;
+    let until = promised.strip_prefix("a is paused until ").and_then(|rest| rest.strip_suffix("; `resume` ends it\n"));
+    let until = until.expect(&promised);
+    let one = tells("paused a");
+    // The pause is rounded up, and what is told of it is not.
+    assert!(one.starts_with("a is paused until ") && one.ends_with(&format!(", pid {pid}: it is broken\n")), "{one}");
+    assert!(until.ends_with(" UTC") && one.contains(" UTC by "), "{one}");
+    assert_eq!(denies("paused"), "everything on this schedule is not paused\n");
+    assert_eq!(denies("paused b"), "b is not paused\n");
+
+    succeeds(&mut place.soloist("pause --for 36h"));
+    let all = tells("paused");
+    assert!(all.starts_with("everything on this schedule is paused until 20") && all.lines().count() == 1, "{all}");
+    assert!(!all.trim_end().contains(": "), "nobody has said why: {all}");
+    assert_eq!(tells("paused a"), format!("{all}{one}"), "it is paused twice");
+    assert_eq!(tells("paused b"), all);
+    assert_eq!(denies("paused --schedule shop"), "everything on this schedule is not paused\n");
+    assert_eq!(tells("resume"), "everything on this schedule is resumed\n");
+    assert_eq!(tells("paused a"), one);
+    // A program with a schedule knows the same words.
+    assert_eq!(
+        answer(&mut place.schedule("paused")).exits_with(1).printed,
+        "everything on this schedule is not paused\n"
+    );
+    succeeds(&mut place.schedule("pause carts:remind"));
+    succeeds(&mut place.schedule("paused carts:remind")).says("carts:remind is paused until ");
+    succeeds(&mut place.soloist("paused carts:remind --schedule shop")).says("carts:remind is paused until ");
+}
+
+/// `pause 2h` would be over before anybody notices that it paused an event of that name.
+#[test]
+fn a_time_is_no_event_to_pause() {
+    let place = Place::new().used();
+    for (words, time) in [("pause 2h", "2h"), ("pause 90", "90"), ("pause 1.5 --why moving", "1.5")] {
+        let refused = answer(&mut place.soloist(words)).exits_with(2);
+        let message = format!("soloist: `{time}` is a time, and no event: write `pause --for {time}`\n");
+        assert_eq!((&*refused.printed, &*refused.errors), ("", &*message));
+        answer(&mut place.soloist(&format!("paused {time}"))).exits_with(1);
+    }
+    answer(&mut place.soloist("paused")).exits_with(1);
 }
 
 /// A person who runs it knows why.
@@ -116,15 +176,15 @@ fn a_run_by_hand_goes_on_during_a_pause() {
 
 #[test]
 fn a_pause_is_over_at_its_end() {
-    let place = Place::new();
-    succeeds(&mut place.soloist("pause --for 3s"));
+    let place = Place::new().used();
+    succeeds(&mut place.soloist("pause --for 3"));
     answer(&mut place.run("", "true")).exits_with(CONFLICT);
     until(|| answer(&mut place.run("", "true")).code == Some(0)).expect("it runs after three seconds");
     // A second pause changes the end of the first, and not its reason.
     succeeds(place.soloist("pause --why").arg("the first"));
     let said = succeeds(place.soloist("pause --for 3h --why").arg("the second"));
-    assert!(said.printed.starts_with("the schedule is paused until "), "{said:?}");
-    answer(&mut place.run("", "true")).exits_with(CONFLICT).says(": the first");
+    assert!(said.printed.starts_with("everything on this schedule is paused until "), "{said:?}");
+    answer(&mut place.run("-v", "true")).exits_with(CONFLICT).says(": the first");
 }
 
 #[test]
@@ -155,12 +215,12 @@ mod on_file {
 
     #[test]
     fn a_pause_stops_the_lines_of_crontabs_until_it_is_resumed() {
-        super::a_pause_stops_the_lines_of_crontabs_until_it_is_resumed(&Place::new());
+        super::a_pause_stops_the_lines_of_crontabs_until_it_is_resumed(&Place::new().used());
     }
 
     #[test]
     fn a_pause_of_one_event_stops_no_other() {
-        super::a_pause_of_one_event_stops_no_other(&Place::new());
+        super::a_pause_of_one_event_stops_no_other(&Place::new().used());
     }
 
     #[test]

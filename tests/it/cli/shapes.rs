@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use chrono::{DateTime, Utc};
 
+use super::terminal::on_a_terminal;
 use super::*;
 use crate::support::number_in;
 
@@ -218,11 +219,57 @@ fn a_table_that_nobody_looks_at_is_plain_and_each_row_a_line() {
 }
 
 #[test]
+fn times_of_today_have_no_date() {
+    let (place, _at_work) = busy();
+    loop {
+        let today = Utc::now().date_naive();
+        let tables =
+            ["list", "status", "locks", "log carts:remind"].map(|words| succeeds(&mut place.schedule(words)).printed);
+        let next = succeeds(&mut place.schedule("next --for 26h")).printed;
+        if Utc::now().date_naive() != today {
+            continue; // It was midnight.
+        }
+        for table in tables {
+            assert!(table.contains(" UTC") && !table.contains(&today.to_string()), "{today}: {table}");
+        }
+        let rows: Vec<&str> = next.lines().filter(|row| row.ends_with(" carts:remind")).collect();
+        let (of_today, later): (Vec<&str>, Vec<&str>) = rows.iter().partition(|row| row.find(':') == Some(2));
+        assert_eq!([of_today.as_slice(), &later].concat(), rows, "{next}");
+        assert!(of_today.iter().all(|row| row[5..].starts_with(" UTC, in ")), "{next}");
+        let dates: Vec<chrono::NaiveDate> = later.iter().map(|row| row[..10].parse().expect("it is a date")).collect();
+        assert!(later[0][10..].starts_with(" 00:00 UTC, in ") && dates.is_sorted(), "{next}");
+        assert_eq!((Some(dates[0]), rows.len()), (today.succ_opt(), 26 * 60), "{next}");
+        return;
+    }
+}
+
+#[test]
+fn list_shows_each_protection_in_a_line_of_its_own() {
+    let list = succeeds(&mut Place::new().schedule("list")).printed;
+    let lines: Vec<&str> = list.lines().collect();
+    let column = lines[0].find("PROTECTIONS").expect(&list);
+    let protections = [1, 2, 3].map(|line| (lines[line].split_whitespace().next(), lines[line].get(column..)));
+    let one = Some("on_one_server");
+    assert_eq!(
+        protections,
+        [
+            (Some("carts:remind"), Some("without_overlapping")),
+            (one, one),
+            (Some("db:backup"), Some("without_overlapping"))
+        ],
+        "{list}"
+    );
+}
+
+#[test]
 fn an_empty_store_says_so_in_words() {
-    let place = Place::new();
+    let place = Place::new().used();
     let empty: [(&str, &str); 3] = [
         ("locks", "nothing is held\n"),
-        ("log j", "no run is on record: only schedules with a run log, and `soloist run --log`, keep one\n"),
+        (
+            "log j",
+            "no run is on record: `soloist run --log 20` keeps the last 20, `with_run_log(20)` those of a schedule\n",
+        ),
         ("check", "the store answers, and nothing is wrong with it\n"),
     ];
     for (words, text) in empty {
@@ -234,24 +281,16 @@ fn an_empty_store_says_so_in_words() {
     assert_eq!(succeeds(&mut place.schedule("next --for 1ms")).printed, "nothing is due within 1ms\n");
 }
 
-/// What it prints on a terminal.
-fn on_a_terminal(place: &Place, line: &str, variable: Option<(&str, &str)>) -> String {
-    let mut command = Command::new("script");
-    command.args(["-q", "-e", "-c", &format!("exec {line}"), "/dev/null"]).env("TERM", "xterm").stdin(Stdio::null());
-    command.env("SOLOIST_STORE", &place.store).env_remove("NO_COLOR").envs(variable);
-    answer(&mut command).printed
-}
-
 #[test]
 fn colours_are_for_terminals_that_want_them() {
-    let place = Place::new();
+    let place = Place::new().used();
     let line = format!("{SOLOIST} sideways");
-    let coloured = on_a_terminal(&place, &line, None);
+    let coloured = answer(&mut on_a_terminal(&place, &line)).printed;
     assert!(coloured.contains('\x1b') && coloured.contains("sideways"), "{coloured:?}");
-    let plain = on_a_terminal(&place, &line, Some(("NO_COLOR", "1")));
+    let plain = answer(on_a_terminal(&place, &line).env("NO_COLOR", "1")).printed;
     assert!(!plain.contains('\x1b') && plain.contains("sideways"), "{plain:?}");
     let elsewhere = answer(&mut place.soloist("sideways")).exits_with(2).errors;
     assert!(!elsewhere.contains('\x1b') && elsewhere.contains("sideways"), "{elsewhere:?}");
-    let table = on_a_terminal(&place, &format!("{SOLOIST} locks"), None);
+    let table = answer(&mut on_a_terminal(&place, &format!("{SOLOIST} locks"))).printed;
     assert_eq!(table, "nothing is held\r\n", "a table has no colours");
 }

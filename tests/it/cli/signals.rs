@@ -30,7 +30,7 @@ fn family(place: &Place, options: &str, stays: &str) -> (AtWork, u32) {
 fn each_signal_reaches_the_whole_group_as_what_it_is(place: impl Fn() -> Place) {
     for (number, name) in ASKING {
         let place = place();
-        let (running, group) = family(&place, "", "");
+        let (running, group) = family(&place, "-v", "");
         running.signal(name);
         let answer = running.ended();
         assert_eq!(answer.signal, Some(number), "{name}: {answer:?}");
@@ -56,7 +56,7 @@ fn each_signal_reaches_the_whole_group_as_what_it_is_on_redis() {
 #[test]
 fn a_group_that_does_not_end_is_killed_after_its_grace_and_then_the_lease_is_free() {
     let place = Place::new();
-    let (running, group) = family(&place, "--grace 1s", "stays");
+    let (running, group) = family(&place, "-v --grace 1s", "stays");
     let told = Instant::now();
     running.signal("INT");
     let answer = running.ended();
@@ -66,6 +66,21 @@ fn a_group_that_does_not_end_is_killed_after_its_grace_and_then_the_lease_is_fre
     assert!(!group_lives(group));
     answer.says("ended by signal 9 (SIGKILL)");
     place.is_free();
+}
+
+/// Whoever sent the signal knows.
+#[test]
+fn a_command_that_ends_by_a_signal_to_its_scheduler_is_told_on_demand_alone() {
+    for (stays, options) in [("", ""), ("stays", "--grace 200ms")] {
+        let place = Place::new();
+        let (running, group) = family(&place, options, stays);
+        running.signal("TERM");
+        let answer = running.ended();
+        assert_eq!(answer.signal, Some(SIGTERM), "{answer:?}");
+        // A shell of the command may tell of what it has started.
+        assert!(answer.printed.is_empty() && !answer.errors.contains("soloist: "), "{answer:?}");
+        assert!(!group_lives(group));
+    }
 }
 
 #[test]
@@ -129,7 +144,8 @@ fn a_command_keeps_its_lease_on_file_when_its_scheduler_is_killed_until_an_opera
     refused.says(&format!("its command still runs as process group {}: `--kill` ends it", group.0));
     assert!(group_lives(group.0) && place.holder().is_some(), "nothing was done");
 
-    succeeds(&mut place.soloist("unlock --kill j")).says("j is free");
+    let freed = succeeds(&mut place.soloist("unlock --kill j"));
+    assert_eq!(freed.printed, "j is free: its command has ended\n");
     assert!(!group_lives(group.0));
     place.is_free();
     succeeds(&mut place.run("", "true"));
@@ -160,13 +176,35 @@ fn an_end_by_an_operator_takes_force_where_the_command_does_not_hear() {
     place.is_free();
 }
 
+/// Its number may be another group's by then.
+#[test]
+fn a_group_that_does_not_know_its_owner_is_not_ended() {
+    let place = Place::new();
+    let line = "echo $$ >group; exec env -u SOLOIST_OWNER sleep 600";
+    let running = start(&mut place.run("", line));
+    let group = Group(number_in(&place.path("group")));
+    until_on_record(&place, group.0);
+    let environment = || std::fs::read(format!("/proc/{}/environ", group.0)).expect("it is ours");
+    let knows = || String::from_utf8_lossy(&environment()).contains("SOLOIST_OWNER=");
+    until(|| !knows()).expect("it becomes another program");
+    running.kill();
+    let refused = answer(&mut place.soloist("unlock --kill j")).exits_with(1);
+    assert_eq!(refused.printed, "");
+    refused
+        .says(&format!("soloist: can't end the process group {}: ", group.0))
+        .says("none of its processes has the environment of the command");
+    assert!(group_lives(group.0) && place.holder().is_some(), "nothing was done");
+    assert!(send("TERM", &group.0.to_string()), "it was not even told to end");
+    succeeds(&mut place.run("--wait 30s", "true"));
+}
+
 #[test]
 fn a_holder_that_lives_is_not_killed() {
     let place = Place::new();
     let mut running =
         start(&mut place.run("", "echo $$ >group; trap 'echo TERM >told' TERM; sleep 600 & wait; sleep 600"));
     let group = number_in(&place.path("group"));
-    answer(&mut place.soloist("unlock --kill --wait 0s j")).exits_with(1).says("it has not stopped");
+    answer(&mut place.soloist("unlock --kill --wait 0s j")).exits_with(1).says("j is still held. ");
     assert!(!running.has_ended() && group_lives(group));
     assert_eq!(place.read("told"), "");
 }

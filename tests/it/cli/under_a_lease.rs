@@ -9,6 +9,7 @@ use std::time::Instant;
 use chrono::{DateTime, Utc};
 
 use super::*;
+use crate::servers::proxy::{Fault, Proxy};
 use crate::support::{group_lives, number_in};
 
 fn time_of(value: &Value) -> DateTime<Utc> {
@@ -207,7 +208,54 @@ fn a_command_that_rather_runs_twice_than_not_at_all_runs_while_its_store_is_out(
     place.until_held();
     super::answer(&mut place.run("--on-outage run", "true")).exits_with(CONFLICT);
     succeeds(&mut place.soloist("pause other"));
-    super::answer(&mut place.soloist("run --name other --on-outage run -- true")).exits_with(1).says("paused by ");
+    super::answer(&mut place.soloist("run -v --name other --on-outage run -- true")).exits_with(1).says("paused by ");
+}
+
+#[test]
+fn a_pause_counts_when_the_store_answers_again_although_the_command_would_run_while_it_is_out() {
+    let server = Redis::start();
+    let proxy = Proxy::of(&server);
+    succeeds(Place::on(&server).soloist("pause --why").arg("a move"));
+    let place = Place { store: proxy.url(), ..Place::new() };
+    proxy.fault_once(Fault::Answer(b"-ERR out of order\r\n"));
+    answer(&mut place.run("-v --on-outage run", "touch ran")).exits_with(CONFLICT).says("skipped, paused by ");
+    assert_eq!(proxy.met(), 1, "it was out at first");
+    assert!(!place.path("ran").exists());
+    // Nothing is known of a pause while it is out.
+    proxy.fault(Fault::Answer(b"-ERR out of order\r\n"));
+    let ran = answer(&mut place.run("--on-outage run", "echo ran; exit 3")).exits_with(3);
+    assert_eq!(ran.printed, "ran\n");
+    ran.says("unprotected, because the store gave no decision");
+}
+
+/// As somebody wrote it who had `flock` before.
+#[test]
+fn what_is_so_anyway_may_be_said() {
+    let place = Place::new();
+    for options in ["-n", "--nonblock", "--nb", "-x", "-e", "--exclusive", "-nx", "-ne"] {
+        assert_eq!(succeeds(&mut place.run(options, "echo ran")).printed, "ran\n", "{options}");
+    }
+    let _first = start(&mut place.run("", "sleep 600"));
+    place.until_held();
+    for options in ["-n", "-x", "--nb -e"] {
+        answer(&mut place.run(options, "touch overlap")).exits_with(CONFLICT).is_silent();
+    }
+    let help = succeeds(&mut place.soloist("run --help")).printed;
+    assert!(!help.contains("--nonblock") && !help.contains("--exclusive"), "{help}");
+}
+
+/// As `cron` and some supervisors start it.
+#[test]
+fn the_exit_code_is_the_commands_although_whoever_started_this_hears_of_no_child() {
+    let place = Place::new();
+    for (code, line) in [(7, "exit 7"), (0, "true"), (137, "kill -KILL $$"), (4, "sleep 600 & kill $!; wait; exit 4")] {
+        let usual = place.run("", line);
+        let mut command = Command::new("env");
+        command.arg("--ignore-signal=CHLD").args(usual.get_args()).current_dir(place.folder.path());
+        command.env("SOLOIST_STORE", &place.store).stdin(Stdio::null());
+        answer(&mut command).exits_with(code).is_silent();
+        place.is_free();
+    }
 }
 
 #[test]

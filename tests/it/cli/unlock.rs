@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use soloist::{LeaseGuard, MutexName, Term};
+use soloist::{EventMutex, Holder, LeaseGuard, MutexName, Names, Term};
 
 use super::*;
 use crate::support::{group_lives, number_in, worker};
@@ -24,10 +24,10 @@ fn a_holder_that_is_asked_stops_and_its_successor_is_left_alone(place: &Place) {
     let host = place.until_held()["host"].as_str().expect("it is a name").to_owned();
     // An hour for the request to stop, which outlives its answer.
     let asked = succeeds(&mut place.soloist("unlock j --wait 1h"));
-    assert_eq!(asked.printed, "j is free\n");
+    assert_eq!(asked.printed, "j is free: its holder has stopped\n");
     asked
         .says(&format!("soloist: j is held by {host}, pid {}, since ", first.id()))
-        .says("it is asked to stop, which it sees when it next renews its lease");
+        .says("soloist: it is asked to stop, which a run sees when it next renews its lease; waiting for 1 h 0 min\n");
     assert!(!group_lives(group));
     first.ended().exits_with(143).says("because an operator frees its lease");
     place.is_free();
@@ -40,10 +40,10 @@ fn a_holder_that_is_asked_stops_and_its_successor_is_left_alone(place: &Place) {
 
 #[test]
 fn nobody_holds_what_is_free() {
-    let place = Place::new();
+    let place = Place::new().used();
     for options in ["", "--kill", "--force"] {
         let answer = answer(&mut place.soloist(&format!("unlock {options} j"))).exits_with(1);
-        assert!(answer.printed.starts_with("j is free: nobody h") && answer.errors.is_empty(), "{answer:?}");
+        assert_eq!((&*answer.printed, &*answer.errors), ("j is free: nobody holds it\n", ""));
     }
 }
 
@@ -69,8 +69,7 @@ fn two_operators_ask_for_the_same() {
     running.ended().exits_with(143);
 }
 
-const ADVICE: &str = "it has not stopped. A function stops only if it looks for its cancellation; a lease for a fixed term, and a \
-                      lease guard, can't be asked.";
+const ADVICE: &str = "soloist: j is still held. Its holder may be dead: then j is free by itself in ";
 
 #[track_caller]
 fn a_guard_cannot_be_asked_and_learns_of_force(place: &Place) {
@@ -80,11 +79,17 @@ fn a_guard_cannot_be_asked_and_learns_of_force(place: &Place) {
     let began = Instant::now();
     let refused = answer(&mut place.soloist("unlock j --wait 2s")).exits_with(1);
     assert!(began.elapsed() >= Duration::from_secs(2) && refused.printed.is_empty(), "{refused:?}");
-    refused.says(ADVICE).says("`--force` frees it at once, although its holder may still be at work");
+    refused
+        .says(ADVICE)
+        .says("a lease for a fixed term, a lease guard, a lease that only rests, a function that does not look for its cancellation")
+        .says("`--force` frees j at once, although its holder may still be at work");
     assert!(!guard.is_lost() && place.holder().is_some());
 
     let forced = succeeds(&mut place.soloist("unlock --force j"));
-    assert_eq!(forced.printed, "j is free; whoever held it learns of that when it next renews its lease\n");
+    assert_eq!(forced.printed, "j is free: whoever held it learns of that when it next renews its lease\n");
+    let (this, lines) = (std::process::id(), forced.errors.lines().count());
+    assert!(forced.errors.starts_with("soloist: j is held by ") && lines == 1, "{forced:?}");
+    forced.says(&format!(", pid {this}, since "));
     place.is_free();
     let running = start(&mut place.run("", "until [ -e go ]; do sleep 0.05; done"));
     let next = place.until_held();
@@ -95,6 +100,30 @@ fn a_guard_cannot_be_asked_and_learns_of_force(place: &Place) {
     running.ended().exits_with(0);
 }
 
+/// The two marks of a request to stop whoever holds `name` under this token: the one that says that there is any, and its own.
+fn request(store: &dyn EventMutex, name: &MutexName, token: u64) -> [Option<Holder>; 2] {
+    let any = MutexName::lease("soloist").unwrap().mark("soloist", "unlock");
+    let own = name.mark(name.mutex(), format!("cancel {token}"));
+    [any, own].map(|mark| store.held(Names::Exactly(&mark)).unwrap().pop()?.holder().cloned())
+}
+
+#[track_caller]
+fn a_request_lives_ten_seconds_longer_than_its_lease_whatever_was_asked_before(place: &Place) {
+    let store = soloist::connect(&place.store).unwrap();
+    // The second lease lasts longer than the first, and the third not so long.
+    for (name, seconds) in [("first", 20), ("second", 3600), ("third", 60)] {
+        let lease = MutexName::lease(name).unwrap();
+        let _guard = LeaseGuard::acquire_for(&store, lease.clone(), term(seconds)).unwrap().expect("it is free");
+        let holder = store.held(Names::Exactly(&lease)).unwrap()[0].holder().cloned().expect("it is known");
+        answer(&mut place.soloist(&format!("unlock {name} --wait 0"))).exits_with(1).says(" is still held. ");
+        let marks = request(&*store, &lease, holder.token().get()).map(|mark| mark.expect("it is there"));
+        let longer = marks.clone().map(|mark| (mark.until() - holder.until()).num_milliseconds());
+        assert!(longer.iter().all(|longer| *longer > 9_000), "{name}: {longer:?} ms");
+        assert!(longer[1] < 11_000 && (name == "third" || longer[0] < 11_000), "{name}: {longer:?} ms");
+        assert!(marks.iter().all(|mark| mark.reason() == Some("unlock")), "{marks:?}");
+    }
+}
+
 #[test]
 fn a_lease_for_a_fixed_term_lasts_as_long_as_is_said() {
     let place = Place::new();
@@ -102,7 +131,7 @@ fn a_lease_for_a_fixed_term_lasts_as_long_as_is_said() {
     let name = MutexName::lease("j").unwrap();
     let _guard = LeaseGuard::acquire_for(&store, name, term(3600)).unwrap().expect("it is free");
     let refused = answer(&mut place.soloist("unlock j --wait 0s")).exits_with(1);
-    let left = ["Its lease lasts for 1 h 0 min more", "Its lease lasts for 59 min"];
+    let left = ["j is free by itself in 1 h 0 min.", "j is free by itself in 59 min"];
     assert!(left.iter().any(|left| refused.errors.contains(left)), "{refused:?}");
 }
 
@@ -152,6 +181,11 @@ mod on_file {
     fn a_guard_cannot_be_asked_and_learns_of_force() {
         super::a_guard_cannot_be_asked_and_learns_of_force(&Place::new());
     }
+
+    #[test]
+    fn a_request_lives_ten_seconds_longer_than_its_lease_whatever_was_asked_before() {
+        super::a_request_lives_ten_seconds_longer_than_its_lease_whatever_was_asked_before(&Place::new());
+    }
 }
 
 mod on_redis {
@@ -167,5 +201,11 @@ mod on_redis {
     fn a_guard_cannot_be_asked_and_learns_of_force() {
         let server = Redis::start();
         super::a_guard_cannot_be_asked_and_learns_of_force(&Place::on(&server));
+    }
+
+    #[test]
+    fn a_request_lives_ten_seconds_longer_than_its_lease_whatever_was_asked_before() {
+        let server = Redis::start();
+        super::a_request_lives_ten_seconds_longer_than_its_lease_whatever_was_asked_before(&Place::on(&server));
     }
 }
