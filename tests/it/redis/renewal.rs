@@ -342,7 +342,8 @@ fn a_lease_that_could_not_be_shortened_is_held_as_long_as_it_was_asked_for_and_g
 }
 
 #[test]
-fn two_hundred_leases_in_hand_cost_two_commands_a_third_of_their_term() {
+fn two_hundred_leases_in_hand_cost_three_commands_a_third_of_their_term() {
+    // Two renew a hundred each, and one looks whether an operator asks any run to stop.
     let server = Redis::start();
     let mut schedule = Schedule::new(store_with(&server.url(), LONG));
     let (started, starts) = mpsc::channel();
@@ -364,7 +365,7 @@ fn two_hundred_leases_in_hand_cost_two_commands_a_third_of_their_term() {
     thread::sleep(TERM + TERM / 12); // three thirds, at the edge of which one renewal more or less may lie
     let renewals = monitor.commands().len();
     let thirds = usize::try_from(now().since(began).as_millis() / (TERM / 3).as_millis()).unwrap();
-    assert!((4..=2 * (thirds + 1)).contains(&renewals), "{renewals} commands in {thirds} thirds");
+    assert!((6..=3 * (thirds + 1)).contains(&renewals), "{renewals} commands in {thirds} thirds");
     drop(at_work);
     assert!(!tick.join().unwrap().is_failure());
     monitor.commands();
