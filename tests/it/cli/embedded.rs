@@ -166,33 +166,40 @@ fn a_second_signal_ends_one_event_by_hand_and_its_lease() {
     }
 }
 
+#[track_caller]
+fn work_prints_a_plain_line_for_each_step_and_ends_by(number: i32, name: &str) {
+    let place = Place::new();
+    let shown = std::fs::File::create(place.path("shown")).expect("the folder is ours");
+    let working = start(app(&place, "work", "second").stdout(shown));
+    let has = |text: &str| place.read("shown").lines().any(|line| line.contains(text));
+    let steps = [
+        "3 events; Ctrl-C ends this",
+        "Z fine: started under token ",
+        "Z fine: succeeded in ",
+        "Z broken: started",
+        ": no paper",
+    ];
+    for step in steps {
+        until(|| has(step)).unwrap_or_else(|why| panic!("{why} for {step} in {}", place.read("shown")));
+    }
+    let ends = || place.read("shown").matches("Z fine: succeeded in ").count();
+    until(|| ends() >= 3).expect("it goes on for some seconds");
+    working.signal(name);
+    let answer = working.ended();
+    assert_eq!((answer.signal, &*answer.errors), (Some(number), ""), "{answer:?}");
+    let shown = place.read("shown");
+    assert!(!shown.contains('\x1b') && shown.ends_with('\n'), "{shown:?}");
+    assert_eq!(shown.matches("Z broken: started\n").count(), shown.matches(": no paper\n").count(), "{shown}");
+    assert_eq!(Place::json(&mut place.soloist("locks")), Value::Array(vec![]));
+}
+
 #[test]
 fn work_prints_a_plain_line_for_each_step_and_ends_by_its_signal() {
-    for (number, name) in ASKING {
-        let place = Place::new();
-        let shown = std::fs::File::create(place.path("shown")).expect("the folder is ours");
-        let working = start(app(&place, "work", "second").stdout(shown));
-        let has = |text: &str| place.read("shown").lines().any(|line| line.contains(text));
-        let steps = [
-            "3 events; Ctrl-C ends this",
-            "Z fine: started under token ",
-            "Z fine: succeeded in ",
-            "Z broken: started",
-            ": no paper",
-        ];
-        for step in steps {
-            until(|| has(step)).unwrap_or_else(|why| panic!("{why} for {step} in {}", place.read("shown")));
+    thread::scope(|scope| {
+        for (number, name) in ASKING {
+            scope.spawn(move || work_prints_a_plain_line_for_each_step_and_ends_by(number, name));
         }
-        let ends = || place.read("shown").matches("Z fine: succeeded in ").count();
-        until(|| ends() >= 3).expect("it goes on for some seconds");
-        working.signal(name);
-        let answer = working.ended();
-        assert_eq!((answer.signal, &*answer.errors), (Some(number), ""), "{answer:?}");
-        let shown = place.read("shown");
-        assert!(!shown.contains('\x1b') && shown.ends_with('\n'), "{shown:?}");
-        assert_eq!(shown.matches("Z broken: started\n").count(), shown.matches(": no paper\n").count(), "{shown}");
-        assert_eq!(Place::json(&mut place.soloist("locks")), Value::Array(vec![]));
-    }
+    });
 }
 
 #[test]

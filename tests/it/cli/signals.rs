@@ -201,8 +201,9 @@ fn a_group_that_does_not_know_its_owner_is_not_ended() {
 #[test]
 fn a_holder_that_lives_is_not_killed() {
     let place = Place::new();
-    let mut running =
-        start(&mut place.run("", "echo $$ >group; trap 'echo TERM >told' TERM; sleep 600 & wait; sleep 600"));
+    let mut running = start(
+        &mut place.run("--grace 200ms", "echo $$ >group; trap 'echo TERM >told' TERM; sleep 600 & wait; sleep 600"),
+    );
     let group = number_in(&place.path("group"));
     answer(&mut place.soloist("unlock --kill --wait 0s j")).exits_with(1).says("j is still held. ");
     assert!(!running.has_ended() && group_lives(group));

@@ -6,6 +6,7 @@ use std::process::ChildStdin;
 use soloist::{Event, Schedule};
 
 use super::*;
+use crate::support::number_in;
 
 /// A line of the shell on a terminal of 24 rows and 80 columns. What is written into its standard input is typed there.
 pub(super) fn on_a_terminal(place: &Place, line: &str) -> Command {
@@ -53,6 +54,19 @@ fn is_zombie(child: &Child) -> bool {
     stat.rsplit_once(')').is_some_and(|(_, rest)| rest.trim_start().starts_with('Z'))
 }
 
+/// Waits until the command that has written its number into the file `began` has the terminal.
+#[track_caller]
+fn until_lent(place: &Place) {
+    let command = number_in(&place.path("began"));
+    let stat = || std::fs::read_to_string(format!("/proc/{command}/stat")).unwrap_or_default();
+    let is_lent = || {
+        let stat = stat();
+        let fields: Vec<&str> = stat.rsplit_once(')').map_or("", |(_, rest)| rest).split_whitespace().collect();
+        fields.len() > 5 && fields[2] == fields[5] // its group, and that of the terminal
+    };
+    until(is_lent).expect("it is lent");
+}
+
 /// That it has these parts, one after the other.
 #[track_caller]
 fn in_order(seen: &str, parts: &[&str]) {
@@ -94,18 +108,18 @@ const WAITS: &str = r#"waits() { until [ -e $1 ]; do read -t 0.05 -r _ <>fifo; d
 /// Under a shell with job control: what this command does once it is stopped. It is `%1`.
 #[track_caller]
 fn under_job_control(place: &Place, options: &str, command: &str, then: &str) -> Person {
-    let command = format!("{WAITS}\nmkfifo fifo; : >began; {command}");
+    let command = format!("{WAITS}\nmkfifo fifo; echo $$ >began; {command}");
     std::fs::write(place.path("command"), command).expect("the folder is ours");
     let shell = format!("set -m; $S run --name j {options} -- bash ./command; echo stopped with $?; {then}");
     std::fs::write(place.path("shell"), shell).expect("the folder is ours");
     let mut person = Person::at(place, "bash ./shell");
-    place.wait_for("began");
+    until_lent(place);
     person.types(CTRL_Z);
     person
 }
 
 /// It may go on; if it does before it is told to, that is seen.
-const MEANWHILE: &str = ": >go; sleep 1; echo nothing meanwhile";
+const MEANWHILE: &str = ": >go; sleep 0.5; echo nothing meanwhile";
 
 #[test]
 fn ctrl_z_stops_the_command_with_its_scheduler_and_fg_lets_both_go_on() {
@@ -150,7 +164,7 @@ fn ctrl_z_may_be_typed_again_and_what_is_stopped_can_be_ended() {
 #[test]
 fn a_command_that_was_stopped_for_too_long_does_not_go_on() {
     let place = Place::new();
-    let then = "sleep 4; : >go; fg >jobs; echo ended with $?";
+    let then = "sleep 3; : >go; fg >jobs; echo ended with $?";
     let person = under_job_control(&place, "--term 2s", "waits go; echo it goes on; : >went-on", then);
     let seen = person.has_seen();
     in_order(&seen, &["stopped with 148", "the lease was lost at ", "ended with 75"]);
@@ -161,9 +175,9 @@ fn a_command_that_was_stopped_for_too_long_does_not_go_on() {
 #[test]
 fn ctrl_c_ends_the_command_and_not_what_called_it() {
     let place = Place::new();
-    let line = "trap : INT; $S run --name j -- sh -c 'trap \"echo told; exit 3\" INT; : >began; while :; do sleep 0.05; done'; echo ended with $?";
+    let line = "trap : INT; $S run --name j -- sh -c 'trap \"echo told; exit 3\" INT; echo $$ >began; while :; do sleep 0.05; done'; echo ended with $?";
     let mut person = Person::at(&place, line);
-    place.wait_for("began");
+    until_lent(&place);
     person.types(CTRL_C);
     in_order(&person.has_seen(), &["told", "ended with 3"]);
     place.is_free();
@@ -315,8 +329,8 @@ fn a_program_whose_tasks_print() {
 }
 
 /// What the terminal is sent by a program that works for a while, and is ended by SIGTERM.
-fn typescript(place: &Place, program: &str, stty: &str) -> String {
-    let line = format!("{stty} timeout --foreground -s TERM 5 {program}; stty -a | grep -o 'rows [0-9]*'");
+fn typescript(place: &Place, seconds: u8, program: &str, stty: &str) -> String {
+    let line = format!("{stty} timeout --foreground -s TERM {seconds} {program}; stty -a | grep -o 'rows [0-9]*'");
     succeeds(on_a_terminal(place, &line).env(PRINTS, "1")).printed
 }
 
@@ -328,7 +342,7 @@ fn printing_program() -> String {
 #[test]
 fn work_draws_a_picture_in_the_last_lines_of_a_terminal_and_gives_them_back() {
     let place = Place::new();
-    let shown = typescript(&place, &format!("{} work", example("schedule_cli").display()), "");
+    let shown = typescript(&place, 4, &format!("{} work", example("schedule_cli").display()), "");
     assert!(shown.starts_with("3 events; Ctrl-C ends this\r\n"), "{shown:?}");
     let (drawn, end) = shown.rsplit_once("\x1b[r").expect("the region is given back");
     let screen = Screen::showing(drawn.strip_suffix("\x1b7").unwrap_or(drawn));
@@ -336,7 +350,7 @@ fn work_draws_a_picture_in_the_last_lines_of_a_terminal_and_gives_them_back() {
     let below: Vec<String> = (12..24).map(|row| screen.row(row)).collect();
     assert!(below.iter().any(|line| line.starts_with("next: carts:remind, ") && line.contains(", in ")), "{below:?}");
     let pictures = shown.matches("next: carts:remind, ").count();
-    assert!((3..=7).contains(&pictures), "{pictures} in five seconds: {shown:?}");
+    assert!((2..=6).contains(&pictures), "{pictures} in four seconds: {shown:?}");
     // Nothing of it is left, and the shell goes on below what was printed.
     assert!(!end.contains("\x1b[1;12r"), "{end:?}");
     let screen = Screen::showing(&shown);
@@ -349,8 +363,8 @@ fn work_draws_a_picture_in_the_last_lines_of_a_terminal_and_gives_them_back() {
 #[test]
 fn what_tasks_print_scrolls_above_the_picture_and_nothing_of_it_is_lost() {
     let place = Place::new();
-    let shown = typescript(&place, &printing_program(), "");
-    assert!(shown.matches("\x1b[13;1H\x1b[J").count() > 3, "it was drawn: {shown:?}");
+    let shown = typescript(&place, 4, &printing_program(), "");
+    assert!(shown.matches("\x1b[13;1H\x1b[J").count() > 1, "it was drawn: {shown:?}");
     let lines = Screen::showing(&shown).lines();
     let printed = shown.replace("\x1b", "\n\x1b").lines().filter(|line| line.contains("started under token")).count();
     assert!(printed > 1, "{shown:?}");
@@ -369,9 +383,15 @@ fn what_tasks_print_scrolls_above_the_picture_and_nothing_of_it_is_lost() {
 
 #[test]
 fn a_terminal_that_is_too_low_or_knows_no_sequences_has_plain_lines() {
-    let place = Place::new();
-    for stty in ["stty rows 5;", "TERM=dumb", "stty rows 0 cols 0;"] {
-        let shown = typescript(&place, &printing_program(), stty);
-        assert!(!shown.contains('\x1b') && shown.contains("Z prints: started under token "), "{stty} {shown:?}");
-    }
+    std::thread::scope(|scope| {
+        for stty in ["stty rows 5;", "TERM=dumb", "stty rows 0 cols 0;"] {
+            scope.spawn(move || {
+                let shown = typescript(&Place::new(), 3, &printing_program(), stty);
+                assert!(
+                    !shown.contains('\x1b') && shown.contains("Z prints: started under token "),
+                    "{stty} {shown:?}"
+                );
+            });
+        }
+    });
 }

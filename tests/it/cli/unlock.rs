@@ -32,7 +32,7 @@ fn a_holder_that_is_asked_stops_and_its_successor_is_left_alone(place: &Place) {
     first.ended().exits_with(143).says("because an operator frees its lease");
     place.is_free();
 
-    let second = start(&mut place.run("--term 2s", "sleep 4; echo done"));
+    let second = start(&mut place.run("--term 3s", "sleep 4; echo done"));
     let third = place.until_held();
     assert_eq!(third["pid"], second.id());
     assert_eq!(second.ended().exits_with(0).printed, "done\n", "it has renewed its lease several times");
