@@ -662,7 +662,7 @@ fn an_error_that_main_returns_reads_as_its_message() {
     let error = Schedule::in_process().add(event("e").cron("61 * * * *")).unwrap_err();
     assert_eq!(format!("{error:?}"), error.to_string());
     let error = soloist::FileMutex::in_dir("/proc/nowhere").unwrap_err();
-    let said = "could not open the directory /proc/nowhere: No such file or directory (os error 2)";
+    let said = "could not open the directory /proc/nowhere: it is not there, and could not be made: No such file or directory (os error 2); make it, and give it to this user";
     assert_eq!(format!("{error:?}"), said);
 }
 
