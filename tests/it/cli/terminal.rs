@@ -103,7 +103,7 @@ fn the_terminal_is_given_back_when_the_command_has_ended() {
 
 /// Waits for the file `$1` without starting anything: where a shell is stopped between `vfork` and `exec`, the kernel says that
 /// it is at work.
-const WAITS: &str = r#"waits() { until [ -e $1 ]; do read -t 0.05 -r _ <>fifo; done; }"#;
+const WAITS: &str = r"waits() { until [ -e $1 ]; do read -t 0.05 -r _ <>fifo; done; }";
 
 /// Under a shell with job control: what this command does once it is stopped. It is `%1`.
 #[track_caller]
@@ -366,7 +366,7 @@ fn what_tasks_print_scrolls_above_the_picture_and_nothing_of_it_is_lost() {
     let shown = typescript(&place, 4, &printing_program(), "");
     assert!(shown.matches("\x1b[13;1H\x1b[J").count() > 1, "it was drawn: {shown:?}");
     let lines = Screen::showing(&shown).lines();
-    let printed = shown.replace("\x1b", "\n\x1b").lines().filter(|line| line.contains("started under token")).count();
+    let printed = shown.replace('\x1b', "\n\x1b").lines().filter(|line| line.contains("started under token")).count();
     assert!(printed > 1, "{shown:?}");
     // Each run under its token, each line of it once, whole, and in its order.
     let tokens: Vec<&str> = lines
