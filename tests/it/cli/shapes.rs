@@ -176,13 +176,15 @@ fn each_json_has_the_keys_and_types_of_the_table() {
 #[test]
 fn a_store_that_is_out_is_told_in_the_json_and_by_the_exit_code() {
     let place = Place { store: "redis://127.0.0.1:1".into(), ..Place::new() };
+    // Each waits for the store in vain.
+    let asked = start(&mut place.schedule("status"));
     let told = answer(place.schedule("status").arg("--json"));
     let status: Value = serde_json::from_str(&told.printed).expect("it is printed all the same");
     assert_eq!(wrong(&status, "status", "it"), "");
     assert!(status["store_errors"][0].as_str().is_some_and(|error| error.contains("Connection refused")), "{status:#}");
     assert!(status["events"][0]["held_by"].is_null() && status["events"][0]["log"].is_null(), "{status:#}");
     told.exits_with(3);
-    let table = answer(&mut place.schedule("status")).exits_with(3).printed;
+    let table = asked.ended().exits_with(3).printed;
     assert!(table.contains("not known") && !table.contains("idle") && !table.contains("no run log"), "{table}");
 }
 
