@@ -502,7 +502,7 @@ impl Schedule {
     /// schedule.add(Event::call("reports", |_| {}).daily_at("02:30").without_overlapping())?;
     /// let reports = schedule.event("reports")?;
     /// assert_eq!(reports.timetable(), "daily at 02:30");
-    /// assert_eq!(reports.protections(), ["without_overlapping, lease of 60.0 s, renewed"]);
+    /// assert_eq!(reports.protections(), ["without_overlapping, lease of 1 min 0 s, renewed"]);
     /// # Ok(())
     /// # }
     /// ```
