@@ -626,7 +626,7 @@ impl Definition {
         self.protection.lease.map(|_| &self.protection.mutex)
     }
 
-    /// What it asks for beside running, in the words that ask for it, one by one: `without_overlapping, lease of 60.0 s, renewed`,
+    /// What it asks for beside running, in the words that ask for it, one by one: `without_overlapping, lease of 1 min 0 s, renewed`,
     /// `on_one_server`, `timeout 5 min 0 s`. For people; the texts may change.
     pub fn protections(&self) -> Vec<String> {
         let mut words = self.protection.in_words();
