@@ -106,7 +106,7 @@ fn ask_to_stop(store: &dyn EventMutex, name: &MutexName, holder: &Holder, wait: 
     )))
 }
 
-/// What another operator has asked of another lease may end before this one is renewed.
+/// Prolongs the mark that all requests share. Another operator may have made it for a lease that ends before this one is renewed.
 fn prolong_any_request(
     store: &dyn EventMutex,
     until: DateTime<Utc>,

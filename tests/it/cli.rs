@@ -224,7 +224,7 @@ impl AtWork {
         child.wait_with_output().expect("it is ours").into()
     }
 
-    /// Ends it by SIGKILL. What it has started may have its outputs, and go on.
+    /// Ends it by SIGKILL. Its children may go on, and hold its outputs open.
     #[track_caller]
     fn kill(mut self) {
         let mut child = self.0.take().expect("it was not waited for");

@@ -84,8 +84,8 @@ impl TimedJobs for RequestsToStop {
 
     fn next_step(&mut self, now: Moment) -> TimedStep<StopJob> {
         self.watched.retain(|watched| watched.run.held().deadline_at(now).is_some());
-        let is_due = |watched: &mut WatchedRun| watched.due <= now;
-        let told = self.watched.extract_if(.., |watched| is_due(watched) && watched.run.gives_way());
+        let is_impatient = |watched: &mut WatchedRun| watched.patience.is_some() && watched.run.gives_way();
+        let told = self.watched.extract_if(.., |watched| watched.due <= now && is_impatient(watched));
         let stop_renewing: Vec<_> = told.map(|watched| watched.run).collect();
         if !stop_renewing.is_empty() {
             return TimedStep::Do(StopJob::StopRenewing(stop_renewing));
@@ -112,7 +112,42 @@ impl TimedJobs for RequestsToStop {
             }
             let patience = watched.patience.filter(|_| watched.run.gives_way());
             watched.due = now.plus(patience.unwrap_or_else(about_a_second));
-            watched.patience.is_some() || !is_answered
+            // A look without an answer is made again, for those that were not asked to stop.
+            watched.patience.is_some() || !(is_answered || watched.run.gives_way())
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hold::{cancellation::Cancellation, held_lease::HeldLease};
+    use crate::lease::{request::LeaseRequest, term::Term, token::FencingToken};
+    use crate::store::event_mutex::admission::Grant;
+    use crate::time::clock::Clock;
+
+    fn run(name: &str) -> Arc<dyn HoldsLease> {
+        let (clock, name) = (Clock::system(), MutexName::lease(name).unwrap());
+        let lease = LeaseRequest::new(name, Term::MAX, &clock).granted(FencingToken::new(7));
+        let held = HeldLease::new(clock.clone(), Some(Grant::of(lease)), clock.moment(), None, Duration::ZERO);
+        Arc::new(Cancellation::new(held))
+    }
+
+    #[test]
+    fn a_run_that_an_operator_asked_to_stop_is_renewed_on_while_the_store_is_out() {
+        let (asked, other) = (run("asked"), run("other"));
+        let (mut requests, now) = (RequestsToStop::default(), Clock::system().moment());
+        requests.look_once(vec![Arc::clone(&asked), Arc::clone(&other)], now);
+        let TimedStep::Do(job @ StopJob::Look { .. }) = requests.next_step(now) else { panic!("both are looked for") };
+        asked.give_way(None);
+        requests.job_done(&job, false, now); // the store answered about the first one only
+        let later = now.plus(Duration::from_secs(60));
+        let TimedStep::Do(job @ StopJob::Look { .. }) = requests.next_step(later) else {
+            panic!("the other one is looked for again, and no lease is left to end");
+        };
+        let StopJob::Look { replaceable, renewed } = &job else { unreachable!("it is one") };
+        assert!(replaceable.is_empty() && renewed.len() == 1 && Arc::ptr_eq(&renewed[0].0, &other));
+        requests.job_done(&job, true, later);
+        assert!(requests.watched.is_empty());
     }
 }

@@ -127,7 +127,7 @@ fn who_is_paused_by_whom_until_when_and_why_is_told() {
     let until = promised.strip_prefix("a is paused until ").and_then(|rest| rest.strip_suffix("; `resume` ends it\n"));
     let until = until.expect(&promised);
     let one = tells("paused a");
-    // The pause is rounded up, and what is told of it is not.
+    // The store rounds the end of a pause up; the message does not.
     assert!(one.starts_with("a is paused until ") && one.ends_with(&format!(", pid {pid}: it is broken\n")), "{one}");
     assert!(until.ends_with(" UTC") && one.contains(" UTC by "), "{one}");
     assert_eq!(denies("paused"), "everything on this schedule is not paused\n");

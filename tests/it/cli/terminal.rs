@@ -38,7 +38,7 @@ impl Person {
         self.keys.as_mut().expect("it is piped").write_all(text.as_bytes()).expect("somebody reads it");
     }
 
-    /// What the terminal has shown, when the line has ended. Nobody waits for ever.
+    /// Waits until the line has ended, within a bound. Returns what the terminal has shown.
     #[track_caller]
     fn has_seen(mut self) -> String {
         let ended = until(|| is_zombie(&self.at_work));
@@ -118,7 +118,7 @@ fn under_job_control(place: &Place, options: &str, command: &str, then: &str) ->
     person
 }
 
-/// It may go on; if it does before it is told to, that is seen.
+/// Lets it go on. The test sees if it went on before that.
 const MEANWHILE: &str = ": >go; sleep 0.5; echo nothing meanwhile";
 
 #[test]
@@ -328,7 +328,7 @@ fn a_program_whose_tasks_print() {
     });
 }
 
-/// What the terminal is sent by a program that works for a while, and is ended by SIGTERM.
+/// Runs a program for a while, and ends it by SIGTERM. Returns what it sent to the terminal.
 fn typescript(place: &Place, seconds: u8, program: &str, stty: &str) -> String {
     let line = format!("{stty} timeout --foreground -s TERM {seconds} {program}; stty -a | grep -o 'rows [0-9]*'");
     succeeds(on_a_terminal(place, &line).env(PRINTS, "1")).printed
