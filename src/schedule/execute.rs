@@ -107,12 +107,12 @@ fn drive<'a, H: Hands<'a>>(
     wait: Option<&dyn Fn(Pass<'a>)>,
 ) {
     let mut planned = planned.peekable();
-    let mut request = StoreRequest::default();
+    let mut request = StoreRequest::new(H::IN_ORDER);
     let (mut ended, mut ready, mut refused) = (Vec::new(), Vec::new(), Vec::new());
-    while let Some(room) = hands.wait(planned.len().min(BATCH_SIZE), &mut ended) {
+    while let Some(room) = hands.wait((request.admissions() + planned.len()).min(BATCH_SIZE), &mut ended) {
         request.release(&mut ended, enter);
-        while request.admissions() + ready.len() < room
-            && let Some((index, run)) = planned.next_if(|(_, run)| request.may_include(run, H::IN_ORDER))
+        while request.admissions() + ready.len() < request.limit(room)
+            && let Some((index, run)) = planned.next_if(|(_, run)| request.may_include(run))
         {
             let pass = Pass::new(index, run);
             let may_ask =
@@ -120,7 +120,12 @@ fn drive<'a, H: Hands<'a>>(
             match may_ask {
                 Err(reason) => refused.push((pass, reason)),
                 Ok(()) if run.asks_store() => request.admit(pass),
-                Ok(()) => ready.push(ActiveRun::new(pass, gate::begin_run(run, None))),
+                Ok(()) => {
+                    ready.push(ActiveRun::new(pass, gate::begin_run(run, None)));
+                    if H::IN_ORDER {
+                        break;
+                    }
+                }
             }
         }
         request.ask(enter, &mut ready, &mut refused);

@@ -70,9 +70,7 @@ impl PlannedRun<'_> {
             Admitted::ClaimTaken(Some(holder)) if holder.since() <= occurrence => Ok(Finding::Missed),
             // The event is new to the store, perhaps since just now.
             Admitted::Granted(_) | Admitted::ClaimTaken(Some(_)) => Ok(Finding::NotMissed),
-            Admitted::ClaimTaken(None) | Admitted::LeaseTaken(_) | Admitted::Excluded(_) => {
-                Err(MutexError::unsupported("tell since when it has held a mark, which `catch_up` needs"))
-            }
+            _ => Err(MutexError::unsupported("tell since when it has held a mark, which `catch_up` needs")),
         }
     }
 

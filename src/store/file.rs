@@ -412,7 +412,7 @@ impl EventMutex for FileMutex {
     fn create(&self, request: &LeaseRequest) -> Result<Option<Lease>, MutexError> {
         match self.decide_on(&Admission::of(request.clone()))? {
             Admitted::Granted(grant) => Ok(Some(request.granted(grant.token()))),
-            Admitted::LeaseTaken(_) | Admitted::ClaimTaken(_) | Admitted::Excluded(_) => Ok(None),
+            _ => Ok(None),
         }
     }
 
@@ -433,10 +433,10 @@ impl EventMutex for FileMutex {
     }
 
     fn carry_out(&self, batch: &mut Batch) {
-        let (releases, admissions) = batch.slots_mut();
+        let (releases, _) = batch.slots_mut();
         let mut outage = None;
         answer_each(releases, &mut outage, LeaseReturn::attempted, |asked| self.give_back(asked.lease(), asked.rest()));
-        answer_each(admissions, &mut outage, Admission::attempted, |admission| self.decide_on(admission));
+        batch.admit_each(&mut outage, |admission| self.decide_on(admission));
     }
 
     fn extend(&self, leases: &mut [Slot<Lease, bool>], term: Term) {

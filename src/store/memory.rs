@@ -211,6 +211,7 @@ impl EventMutex for MemoryMutex {
     }
 
     fn carry_out(&self, batch: &mut Batch) {
+        let stops_at_first_grant = batch.stops_at_first_grant();
         let (releases, admissions) = batch.slots_mut();
         self.decide(|state, now| {
             for slot in releases {
@@ -218,8 +219,10 @@ impl EventMutex for MemoryMutex {
                 let ours = state.held_by(slot.asked().lease(), now).map(|held| held.until = until).is_some();
                 slot.fill(Ok(ours));
             }
+            let mut is_decided = false;
             for slot in admissions {
-                let decided = self.decide_on(state, slot.asked(), now);
+                let decided = if is_decided { Admitted::NotDecided } else { self.decide_on(state, slot.asked(), now) };
+                is_decided |= stops_at_first_grant && matches!(decided, Admitted::Granted(_));
                 slot.fill(Ok(decided));
             }
         });

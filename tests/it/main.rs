@@ -44,6 +44,7 @@ mod moved_clock;
 #[cfg(feature = "metrics")]
 mod metrics;
 mod observers;
+mod one_after_another;
 mod outage;
 mod pause;
 mod period;

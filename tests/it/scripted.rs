@@ -20,6 +20,7 @@ struct Script {
     steps: Steps,
     before: Option<Box<Hook>>,
     after: Option<Box<Hook>>,
+    goes_on: bool,
     create: Option<Box<Create>>,
     admit: Option<Box<Instead<Admissions>>>,
     release: Option<Box<Instead<Releases>>>,
@@ -108,7 +109,10 @@ fn fill<Q, A>(slots: &mut [Slot<Q, A>], error: &MutexError) {
 
 /// Has `store` answer these in one call, as far as they have no answer yet.
 pub(crate) fn forward(store: &dyn EventMutex, releases: &mut Releases, admissions: &mut Admissions) {
-    let mut batch = Batch::new();
+    forward_in(Batch::new(), store, releases, admissions);
+}
+
+fn forward_in(mut batch: Batch, store: &dyn EventMutex, releases: &mut Releases, admissions: &mut Admissions) {
     let (releases, admissions) = (empty(releases), empty(admissions));
     if releases.is_empty() && admissions.is_empty() {
         return;
@@ -154,6 +158,7 @@ impl Scripted {
             steps: Steps::None,
             before: None,
             after: None,
+            goes_on: false,
             create: None,
             admit: None,
             release: None,
@@ -199,6 +204,11 @@ impl Scripted {
     /// asked for.
     pub(crate) fn after(self, hook: impl Fn(&Call) -> Result<(), MutexError> + Send + Sync + 'static) -> Self {
         self.with(|script| script.after = Some(Box::new(hook)))
+    }
+
+    /// Goes on after the first grant of a batch that asks for one.
+    pub(crate) fn going_on(self) -> Self {
+        self.with(|script| script.goes_on = true)
     }
 
     /// Instead of `create`.
@@ -356,6 +366,10 @@ impl EventMutex for Scripted {
         for part in &parts {
             self.hear_before(part).unwrap_or_else(|error| part.fill(batch, &error));
         }
+        let mut same = Batch::new();
+        if batch.stops_at_first_grant() && !self.0.goes_on {
+            same.stop_at_first_grant();
+        }
         let (mut releases, mut admissions) = batch.slots_mut();
         if let Some(release) = release
             && !empty(releases).is_empty()
@@ -367,7 +381,7 @@ impl EventMutex for Scripted {
         {
             admit(&**inner, take(&mut admissions));
         }
-        forward(&**inner, releases, admissions);
+        forward_in(same, &**inner, releases, admissions);
         for part in &parts {
             self.hear_after(part).unwrap_or_else(|error| part.fill(batch, &error));
         }

@@ -1,5 +1,6 @@
 //! What a loop asks of one store next: the releases of what has ended, and the admissions of what comes next.
 
+use std::collections::VecDeque;
 use std::mem;
 use std::time::Duration;
 
@@ -7,21 +8,25 @@ use super::hands::{Hands, OnThisThread};
 use super::one_run::{ActiveRun, Pass};
 use crate::lease::request::Lease;
 use crate::observe::skip_reason::SkipReason;
-use crate::schedule::gate::{self, AdmittedRun};
+use crate::schedule::gate::{self, AdmittedRun, BATCH_SIZE};
 use crate::schedule::{planned_run::PlannedRun, report::Entry};
 use crate::store::event_mutex::batch::Batch;
 
 #[derive(Default)]
 pub(super) struct StoreRequest<'a> {
+    /// Whether one run follows another: the first that can be admitted is wanted, and no other.
+    in_order: bool,
     batch: Batch,
     /// The run behind each release of the batch.
     releasing: Vec<ActiveRun<'a>>,
     /// Of runs that did not start.
     unused_claims: Vec<Lease>,
     /// The run behind each admission of the batch, or that is about to ask for one.
-    admitting: Vec<Pass<'a>>,
+    admitting: VecDeque<Pass<'a>>,
     /// How many admissions these ask for.
     asked: usize,
+    /// How many of them the store has refused since the last grant.
+    refusals: usize,
     /// What was granted and is not used.
     unused: Batch,
     /// A run of the store that is asked.
@@ -29,6 +34,10 @@ pub(super) struct StoreRequest<'a> {
 }
 
 impl<'a> StoreRequest<'a> {
+    pub(super) fn new(in_order: bool) -> Self {
+        Self { in_order, ..Self::default() }
+    }
+
     /// Performs a run that was admitted already, on this thread, and gives back what it holds.
     pub(super) fn run_alone(run: ActiveRun<'a>, enter: &mut impl FnMut(usize, Entry)) {
         let (mut ready, mut ended, mut request) = (vec![run], Vec::new(), Self::default());
@@ -42,11 +51,24 @@ impl<'a> StoreRequest<'a> {
         self.asked
     }
 
-    /// Whether the run can be admitted in this request: it asks the same store and, `in_order`, nothing waits for its release
-    /// while code of its event runs or another store is asked.
+    /// How many admissions it asks for at most, where there is room for so many runs.
+    ///
+    /// In order there is room for one. Where others have the occurrences of this tick, they mostly have all of them: after each
+    /// refusal four times as many are asked for, of which the store grants the first that is free.
     #[inline]
-    pub(super) fn may_include(&self, run: &PlannedRun<'_>, in_order: bool) -> bool {
-        let delays_none = || !in_order || self.batch.releases().is_empty() || run.asks_store_first();
+    pub(super) fn limit(&self, room: usize) -> usize {
+        if self.in_order { (4 * self.refusals).clamp(1, BATCH_SIZE) } else { room }
+    }
+
+    /// Whether the run can be admitted in this request: it asks the same store and, in order, nothing waits for its release
+    /// or its admission while code of its event runs or another store is asked.
+    #[inline]
+    pub(super) fn may_include(&self, run: &PlannedRun<'_>) -> bool {
+        let is_alone = || self.batch.releases().is_empty() && self.admitting.is_empty();
+        let asks_for_one = || run.event.protection.alternatives() == 1 && self.asked == self.admitting.len();
+        let delays_none = || {
+            !self.in_order || is_alone() || (run.asks_store_first() && (self.admitting.is_empty() || asks_for_one()))
+        };
         self.of.is_none_or(|of| of.store.id == run.store.id && delays_none())
     }
 
@@ -55,7 +77,7 @@ impl<'a> StoreRequest<'a> {
     pub(super) fn admit(&mut self, pass: Pass<'a>) {
         self.of = Some(pass.planned);
         self.asked += pass.planned.event.protection.alternatives();
-        self.admitting.push(pass);
+        self.admitting.push_back(pass);
     }
 
     /// Asks for the release of what these hold. The result of a run without a lease is entered at once.
@@ -94,17 +116,22 @@ impl<'a> StoreRequest<'a> {
         let _still = clock.stand_still();
         self.unused_claims.drain(..).for_each(|claim| self.batch.release(claim));
         // Built right before they are sent: from here on their leases run down.
-        let mut at = 0;
-        while let Some(pass) = self.admitting.get(at) {
+        let mut asking = 0;
+        while let Some(pass) = self.admitting.get(asking) {
             match gate::ask_for_admission(pass.planned, &mut self.batch) {
-                Ok(()) => at += 1,
-                Err(reason) => refused.push((self.admitting.remove(at), reason)),
+                Ok(()) => asking += 1,
+                Err(_) if self.in_order && asking > 0 => break, // It is told in its turn.
+                Err(reason) => refused.extend(self.admitting.remove(asking).map(|pass| (pass, reason))),
             }
         }
+        if self.in_order && asking > 1 {
+            self.batch.stop_at_first_grant();
+        }
         let asked = context.observers.is_any().then(|| clock.moment());
-        match &self.admitting[..] {
-            [alone] => alone.span.in_scope(|| context.outages.carry_out(store, clock, &mut self.batch)),
-            _ => context.outages.carry_out(store, clock, &mut self.batch),
+        let alone = self.admitting.front().filter(|_| asking == 1);
+        match alone {
+            Some(alone) => alone.span.in_scope(|| context.outages.carry_out(store, clock, &mut self.batch)),
+            None => context.outages.carry_out(store, clock, &mut self.batch),
         }
         let gate = asked.map_or(Duration::ZERO, |asked| clock.moment().since(asked));
         let released = self.releasing.len();
@@ -116,10 +143,15 @@ impl<'a> StoreRequest<'a> {
         // Claims, of which nobody waits for the release.
         (released..self.batch.releases().len()).for_each(|at| drop(self.batch.take_release(at)));
         let mut at = 0;
-        for pass in self.admitting.drain(..) {
+        while asking > 0
+            && (!self.in_order || ready.is_empty())
+            && self.batch.is_decided(at)
+            && let Some(pass) = self.admitting.pop_front()
+        {
             let in_span = pass.span.enter();
             let answer = gate::take_answer(pass.planned, &mut self.batch, at);
             at += pass.planned.event.protection.alternatives();
+            asking -= 1;
             let decision = gate::decide(pass.planned, answer, &mut self.unused);
             drop(in_span);
             match decision {
@@ -127,7 +159,11 @@ impl<'a> StoreRequest<'a> {
                 Err(reason) => refused.push((pass, reason)),
             }
         }
-        self.asked = 0;
+        self.refusals = if ready.is_empty() { self.refusals + at } else { 0 };
+        // The others are asked for again in their turn. A store may have granted more than one all the same.
+        (at..self.batch.admissions().len()).for_each(|at| self.unused.give_back_grant(self.batch.take_admission(at)));
+        self.asked = self.admitting.iter().map(|pass| pass.planned.event.protection.alternatives()).sum();
+        self.of = self.admitting.front().map(|pass| pass.planned);
         self.batch.clear();
         // Before anything starts: what was granted too late, for example.
         if !self.unused.is_empty() {

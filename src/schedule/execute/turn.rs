@@ -155,6 +155,7 @@ impl<'p, 'a> QueuedRun<'p, 'a> {
             Ok(Admitted::Granted(grant)) => grant,
             Ok(Admitted::ClaimTaken(holder)) => return Err(SkipReason::Queued(holder)),
             Ok(Admitted::LeaseTaken(holder)) => return Err(SkipReason::QueueFull(holder)),
+            Ok(Admitted::NotDecided) => return Err(SkipReason::QueueFull(None)),
             Ok(Admitted::Excluded(later_one)) if later.contains(later_one.name()) => {
                 return Err(SkipReason::Replaced(later_one.into_holder()));
             }
@@ -211,6 +212,7 @@ impl<'p, 'a> QueuedRun<'p, 'a> {
                 Admitted::LeaseTaken(holder) | Admitted::ClaimTaken(holder) => {
                     return Err(SkipReason::Overlapping(holder));
                 }
+                Admitted::NotDecided => return Err(SkipReason::Overlapping(None)),
             }
             place.number -= 1;
         }

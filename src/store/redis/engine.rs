@@ -13,9 +13,9 @@ use super::{health, server_error};
 use crate::base::error::MutexError;
 use crate::lease::name::MutexName;
 use crate::observe::run_record::{RunRecord, log_change::LogChange};
-use crate::store::event_mutex::admission::Admission;
+use crate::store::event_mutex::admission::{Admission, Admitted};
 use crate::store::remote::engine::{
-    Answers, Asked, EachAnswer, Ending, Engine, FoundEntry, FoundHolder, Health, ReleaseRequest, ServerTurn,
+    Answers, Asked, EachAnswer, Ending, Engine, FoundEntry, FoundHolder, Health, ReleaseRequest, ServerTurn, Wanted,
 };
 use crate::store::remote::{failure::Failure, server_clock::instant};
 
@@ -54,7 +54,7 @@ impl Engine for RedisEngine {
     }
 
     fn carry_out(&self, turn: &mut ServerTurn<Connection>, asked: Asked<'_>) -> Result<Answers, Failure> {
-        let (ServerTurn { connection, attempt, .. }, Asked { releases, admissions }) = (turn, asked);
+        let (ServerTurn { connection, attempt, .. }, Asked { releases, admissions, wanted }) = (turn, asked);
         let (by_slot, clock, until) = (self.by_slot.load(Ordering::Relaxed), connection.clock, attempt.until);
         let releases: Vec<&ReleaseRequest> = releases.iter().collect();
         // What is pending may lie on different slots.
@@ -65,14 +65,19 @@ impl Engine for RedisEngine {
         let for_the_same = |one: &Admission, next: &Admission| !by_slot && one.reason() == next.reason();
         let admissions =
             calls(admissions, for_the_same, |admission| (admission.name().mutex(), admission.excluded_by()));
+        // The next call does not know what this one grants.
+        let calls_sent = if wanted == Wanted::One { admissions.len().min(1) } else { admissions.len() };
+        let (admissions, not_sent) = admissions.split_at(calls_sent);
         let end = |call: &&[&ReleaseRequest]| script::end(call, &self.prefix, clock, until);
-        let admit = |call: &&[&Admission]| script::admit(call, by_slot, &self.prefix, clock, until);
+        let admit = |call: &&[&Admission]| script::admit(call, wanted, by_slot, &self.prefix, clock, until);
         let commands: Vec<Cmd> = releases.iter().map(end).chain(admissions.iter().map(admit)).collect();
         let answers = connection.ask(&commands, until)?;
         self.by_slot.fetch_or(answers.iter().any(is_of_many_slots), Ordering::Relaxed);
         let (asked_before, clock, mut answers) = (attempt.asked_before(), &mut connection.clock, answers.into_iter());
         let ended = each(&releases, &mut answers, |answer, call| script::ended(answer, call.len(), asked_before));
-        Ok((ended, each(&admissions, &mut answers, |answer, call| script::decided(answer, call, clock))))
+        let mut decided = each(admissions, &mut answers, |answer, call| script::decided(answer, call, wanted, clock));
+        decided.extend(not_sent.concat().iter().map(|_| Ok(Ok(Admitted::NotDecided))));
+        Ok((ended, decided))
     }
 
     fn look(&self, turn: &mut ServerTurn<Connection>, name: &MutexName) -> Result<Option<FoundHolder>, Failure> {

@@ -13,7 +13,7 @@ use super::stored_holder::{held_for, held_since, holder};
 use crate::lease::{holder::Holder, request::LeaseRequest, term::Term, token::FencingToken};
 use crate::store::event_mutex::admission::{Admission, Admitted};
 use crate::store::event_mutex::held::Held;
-use crate::store::remote::engine::{Decision, Ending, ReleaseRequest, Released};
+use crate::store::remote::engine::{Decision, Ending, ReleaseRequest, Released, Wanted};
 use crate::store::remote::failure::Failure;
 use crate::store::remote::server_clock::{ServerClock, instant};
 use crate::time::{clock::Clock, clock::moment::Moment};
@@ -101,6 +101,7 @@ pub(super) fn ended(answer: Value, names: usize, asked_before: Option<Duration>)
 /// the server takes the keys of one slot at a time, there is one of them.
 pub(super) fn admit(
     admissions: &[&Admission],
+    wanted: Wanted,
     by_slot: bool,
     prefix: &Prefix,
     clock: ServerClock,
@@ -119,7 +120,7 @@ pub(super) fn admit(
     });
     let mut call = ADMIT.call(iter::once(token_key).chain(names.map(|name| prefix.key(name))));
     let now = write_window(&mut call, clock, until);
-    call.arg(held_since(now, admissions[0].reason())).arg(TOKEN_KEPT_MS);
+    call.arg(held_since(now, admissions[0].reason())).arg(TOKEN_KEPT_MS).arg(u8::from(wanted == Wanted::One));
     let mut before = String::new();
     for (at, admission) in admissions.iter().enumerate() {
         let ms = |request: Option<&LeaseRequest>| request.map_or(0, |request| millis(request.term()));
@@ -143,6 +144,7 @@ pub(super) fn admit(
 pub(super) fn decided(
     answer: Value,
     admissions: &[&Admission],
+    wanted: Wanted,
     clock: &mut ServerClock,
 ) -> Result<Vec<Decision>, Failure> {
     let answer = unless_refused(answer)?;
@@ -151,16 +153,19 @@ pub(super) fn decided(
     let (time, token) = (digits(time)?, FencingToken::new(digits(token)?.unsigned_abs()));
     *clock = ServerClock::read(time);
     let mut exceptions = exceptions.iter().peekable();
-    let mut decided = Vec::with_capacity(admissions.len());
+    let (mut decided, mut is_decided) = (Vec::with_capacity(admissions.len()), false);
     for (number, admission) in (1..).zip(admissions) {
         let is_about_this = |exception: &&Value| match exception {
             Value::Array(parts) => parts.first() == Some(&Value::Int(number)),
             _ => false,
         };
-        decided.push(match exceptions.next_if(is_about_this) {
+        let decision = match exceptions.next_if(is_about_this) {
             Some(exception) => exceptional(exception, admission, time)?,
+            None if is_decided => Ok(Admitted::NotDecided),
             None => Ok(Admitted::Granted(admission.granted(token))),
-        });
+        };
+        is_decided |= wanted == Wanted::One && matches!(decision, Ok(Admitted::Granted(_)));
+        decided.push(decision);
     }
     exceptions.next().map_or(Ok(decided), |left| Err(not_understood(left)))
 }

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::engine::{AddressOf, Asked, Ending, Engine, Health, ReleaseRequest, Released, ServerTurn};
+use super::engine::{AddressOf, Asked, Ending, Engine, Health, ReleaseRequest, Released, ServerTurn, Wanted};
 use super::failure::Failure;
 use super::housekeeper::PendingRelease;
 use super::server::{Decided, Server};
@@ -16,11 +16,11 @@ use crate::lease::request::{Lease, LeaseRequest};
 use crate::lease::{name::MutexName, owner::Owner, term::Term};
 use crate::store::event_mutex::EventMutex;
 use crate::store::event_mutex::admission::{Admission, Admitted};
+use crate::store::event_mutex::admit_in_steps;
 use crate::store::event_mutex::batch::{Batch, LeaseReturn};
 use crate::store::event_mutex::description::{Description, Scope};
 use crate::store::event_mutex::held::{Held, Names};
 use crate::store::event_mutex::run_log::RunLog;
-use crate::store::event_mutex::{admit_in_steps, slot::answer_each};
 use crate::store::event_mutex::{broken_lease::Broken, slot::Slot, warning::StoreWarning};
 use crate::time::{clock::Clock, clock::moment::Moment};
 
@@ -64,13 +64,18 @@ impl<E: Engine> ServerMutex<E> {
 
     /// Lets these end, now or after their rest, and decides on these admissions, each of which is one step. What may not have
     /// ended is released later.
-    fn exchange(&self, returns: &mut [Slot<LeaseReturn, bool>], admissions: &mut [Slot<Admission, Admitted>]) {
+    fn exchange(
+        &self,
+        returns: &mut [Slot<LeaseReturn, bool>],
+        admissions: &mut [Slot<Admission, Admitted>],
+        wanted: Wanted,
+    ) {
         let release = |slot: &Slot<LeaseReturn, bool>| {
             ReleaseRequest::of(slot.asked().lease(), slot.asked().rest().map_or(Ending::Now, Ending::After))
         };
         let releases: Vec<ReleaseRequest> = returns.iter().map(release).collect();
         let asked: Vec<&Admission> = admissions.iter().map(Slot::asked).collect();
-        let (ended, decided) = self.server().carry_out(Asked { releases: &releases, admissions: &asked });
+        let (ended, decided) = self.server().carry_out(Asked { releases: &releases, admissions: &asked, wanted });
         for (slot, decided) in admissions.iter_mut().zip(decided) {
             slot.fill(self.admitted(slot.asked(), decided));
         }
@@ -167,7 +172,7 @@ impl<E: Engine> EventMutex for ServerMutex<E> {
     fn create(&self, request: &LeaseRequest) -> Result<Option<Lease>, MutexError> {
         match Admission::of(request.clone()).ask(self)? {
             Admitted::Granted(grant) => Ok(Some(request.granted(grant.token()))),
-            Admitted::LeaseTaken(_) | Admitted::ClaimTaken(_) | Admitted::Excluded(_) => Ok(None),
+            _ => Ok(None),
         }
     }
 
@@ -188,22 +193,23 @@ impl<E: Engine> EventMutex for ServerMutex<E> {
     }
 
     fn carry_out(&self, batch: &mut Batch) {
+        let wanted = if batch.stops_at_first_grant() { Wanted::One } else { Wanted::All };
         let (releases, admissions) = batch.slots_mut();
         let is_one_step = admissions.iter().all(|slot| self.engine().is_one_step(slot.asked()));
         let at_once = is_one_step && (E::RELEASES_AND_ADMITS_AT_ONCE || releases.is_empty());
-        self.exchange(releases, if at_once { &mut *admissions } else { &mut [] });
+        self.exchange(releases, if at_once { &mut *admissions } else { &mut [] }, wanted);
         let mut outage = releases.iter().find_map(|slot| slot.outage().cloned());
         if is_one_step && !at_once && outage.is_none() {
-            self.exchange(&mut [], admissions);
+            self.exchange(&mut [], admissions, wanted);
         }
         // What was not decided in one step: its slots are still empty.
-        answer_each(admissions, &mut outage, Admission::attempted, |admission| self.admit_apart(admission));
+        batch.admit_each(&mut outage, |admission| self.admit_apart(admission));
     }
 
     fn extend(&self, leases: &mut [Slot<Lease, bool>], term: Term) {
         let releases: Vec<ReleaseRequest> =
             leases.iter().map(|slot| ReleaseRequest::of(slot.asked(), Ending::After(term))).collect();
-        let (extended, _) = self.server().carry_out(Asked { releases: &releases, admissions: &[] });
+        let (extended, _) = self.server().carry_out(Asked::releases(&releases));
         for (slot, answer) in leases.iter_mut().zip(extended) {
             let answer = answer.map(|extended| extended.was_ours);
             slot.fill(answer.map_err(|failure| self.failed(format_args!("extend {}", slot.asked().name()), failure)));
@@ -235,7 +241,7 @@ impl<E: Engine> EventMutex for ServerMutex<E> {
         let Some(holder) = held.and_then(Held::into_holder) else { return Ok(Broken::NotHeld) };
         // Only this holder is broken, however late the request arrives and however often.
         let release = ReleaseRequest { name: name.clone(), owner: holder.owner(), ending: Ending::Now };
-        let released = self.server().carry_out(Asked { releases: &[release], admissions: &[] }).0.remove(0);
+        let released = self.server().carry_out(Asked::releases(&[release])).0.remove(0);
         let Released { was_ours, went_before } =
             released.map_err(|failure| self.failed(format_args!("break {name}"), failure))?;
         Ok(Broken::if_held(was_ours || went_before))

@@ -9,7 +9,7 @@ use crate::lease::holder::{Holder, host_and_reason, this_host};
 use crate::lease::request::{Lease, LeaseRequest};
 use crate::store::event_mutex::admission::{Admission, Admitted};
 use crate::store::event_mutex::held::Held;
-use crate::store::remote::engine::Decision;
+use crate::store::remote::engine::{Decision, Wanted};
 use crate::store::remote::server_clock::instant;
 use crate::time::clock::moment::Moment;
 
@@ -30,9 +30,13 @@ pub(super) struct AdmissionPlan {
 
 impl AdmissionPlan {
     /// Decides on admissions in their order: each is granted whole or not at all.
-    pub(super) fn new(admissions: &[&Admission], look: &Snapshot) -> Self {
-        let mut plan = Self::default();
-        plan.decisions = admissions.iter().map(|admission| plan.decide(admission, look)).collect();
+    pub(super) fn new(admissions: &[&Admission], wanted: Wanted, look: &Snapshot) -> Self {
+        let (mut plan, mut is_decided) = (Self::default(), false);
+        for admission in admissions {
+            let decision = if is_decided { Ok(Admitted::NotDecided) } else { plan.decide(admission, look) };
+            is_decided |= wanted == Wanted::One && matches!(decision, Ok(Admitted::Granted(_)));
+            plan.decisions.push(decision);
+        }
         plan
     }
 

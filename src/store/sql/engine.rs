@@ -20,6 +20,7 @@ use crate::observe::run_record::{RunRecord, log_change::LogChange};
 use crate::store::event_mutex::admission::Admission;
 use crate::store::remote::engine::{
     Answers, Asked, Decision, Ending, Engine, FoundEntry, FoundHolder, Health, ReleaseRequest, Released, ServerTurn,
+    Wanted,
 };
 use crate::store::remote::failure::{Failure, RefusalKind};
 use crate::store::remote::housekeeper::BATCH;
@@ -101,7 +102,12 @@ impl<S: Session> SqlEngine<S> {
     ///
     /// A lock that was waited for in vain may be that of a queue of our own kind: then somebody has got the name meanwhile,
     /// which answers the question, or its row has changed. Somebody's open transaction leaves it as it was.
-    fn admit(&self, turn: &mut ServerTurn<S>, admissions: &[&Admission]) -> Result<Vec<Decision>, Failure> {
+    fn admit(
+        &self,
+        turn: &mut ServerTurn<S>,
+        admissions: &[&Admission],
+        wanted: Wanted,
+    ) -> Result<Vec<Decision>, Failure> {
         let until = turn.attempt.until;
         let asked = admissions.iter().flat_map(|admission| [admission.claim(), admission.lease()]).flatten();
         let asked: BTreeSet<RowKey> = asked.map(|request| RowKey::of(request.name())).collect();
@@ -109,7 +115,7 @@ impl<S: Session> SqlEngine<S> {
         let (mut tries, mut last): (_, Option<(Snapshot, Option<Wait>)>) = (1, None);
         loop {
             let look = self.look_and_shorten(turn, &asked, &excluding)?;
-            let plan = AdmissionPlan::new(admissions, &look);
+            let plan = AdmissionPlan::new(admissions, wanted, &look);
             if plan.rows.is_empty() {
                 return Ok(plan.decisions);
             }
@@ -196,9 +202,9 @@ impl<S: Session> Engine for SqlEngine<S> {
     }
 
     fn carry_out(&self, turn: &mut ServerTurn<S>, asked: Asked<'_>) -> Result<Answers, Failure> {
-        let Asked { releases, admissions } = asked;
+        let Asked { releases, admissions, wanted } = asked;
         let released = self.end(turn, releases)?;
-        let decided = if admissions.is_empty() { Vec::new() } else { self.admit(turn, admissions)? };
+        let decided = if admissions.is_empty() { Vec::new() } else { self.admit(turn, admissions, wanted)? };
         Ok((released.into_iter().map(Ok).collect(), decided.into_iter().map(Ok).collect()))
     }
 

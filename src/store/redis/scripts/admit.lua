@@ -7,6 +7,7 @@
 -- ARGV[2]  that from which on nobody waits for the answer
 -- ARGV[3]  what an entry says about its holder, behind the owner, the token and the term
 -- ARGV[4]  how long the token outlives its grant, in milliseconds
+-- ARGV[5]  '1' to stop at the first that is granted, '0' to decide on all
 -- ARGV     behind it for each admission the number at the end of its owner; before that, where it is not as it was for the
 --          one before: '@' and the terms of its claim and of its lease in milliseconds, 0 if it has none; how many of the
 --          next keys exclude it, or '=' if what excludes the one before does; and the rest of its owner. Few are different,
@@ -88,10 +89,10 @@ local function held(from, count)
   end
 end
 
-local at, number = 1, 0
+local at, number, stops, is_decided = 1, 0, args[5] == '1', false
 local process, claim_term, lease_term, excluded
 local claim_entry, lease_entry
-for arg = 5, #args do
+for arg = 6, #args do
   local text = args[arg]
   if byte(text) == 64 then -- @
     local excluding
@@ -116,6 +117,7 @@ for arg = 5, #args do
     at = at + asked
     if ours == asked then
       answer[#answer + 1] = { number, 'ours', entry, 0 }
+      is_decided = stops
     else
       answer[#answer + 1] = { number, 'excluded', excluded[1], excluded[2], excluded[3] }
     end
@@ -151,6 +153,10 @@ for arg = 5, #args do
     if held and not granted_now then
       answer[#answer + 1] = { number, 'ours', held, 0 }
     end
+    is_decided = stops and held
+  end
+  if is_decided then
+    break
   end
 end
 return answer
