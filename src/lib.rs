@@ -93,8 +93,9 @@
 //!
 //! | feature | default | brings |
 //! | --- | --- | --- |
-//! | `chrono-tz` | yes | zones by name, with their rules compiled in |
+//! | `tzdata` | yes | zones by name, with their rules compiled in |
 //! | `signals` | yes | `Shutdown::on_signals`, on Unix |
+//! | `chrono-tz` | no | zones by the types of `chrono-tz` |
 //! | `redis`, `redis-tls` | no | `RedisMutex`; over TLS: `rediss://` |
 //! | `mysql`, `mysql-tls` | no | `MysqlMutex`; over TLS: `?ssl-mode=REQUIRED` |
 //! | `postgres`, `postgres-tls` | no | `PostgresMutex`; over TLS: `?sslmode=require` |

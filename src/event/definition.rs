@@ -231,8 +231,8 @@ impl Event {
     }
 
     /// The zone of the timetable. The default is UTC, or the zone that the schedule sets for its events with
-    /// [`with_timezone`](crate::Schedule::with_timezone). A `chrono_tz::Tz`, a fixed offset, [`chrono::Local`], or a
-    /// name such as `"Europe/Berlin"`, `"local"` or `"+02:00"`.
+    /// [`with_timezone`](crate::Schedule::with_timezone). A name such as `"Europe/Berlin"`, `"local"` or `"+02:00"`, a
+    /// fixed offset, [`chrono::Local`], or, with the feature `chrono-tz`, a `chrono_tz::Tz`.
     ///
     /// ```
     /// use chrono::FixedOffset;
@@ -240,8 +240,7 @@ impl Event {
     ///
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// let mut schedule = Schedule::in_process();
-    /// schedule.add(Event::call("berlin", |_| {}).daily_at("02:30").timezone(chrono_tz::Europe::Berlin))?;
-    /// schedule.add(Event::call("tokyo", |_| {}).daily_at("02:30").timezone("Asia/Tokyo"))?;
+    /// schedule.add(Event::call("berlin", |_| {}).daily_at("02:30").timezone("Europe/Berlin"))?;
     /// let offset = FixedOffset::east_opt(5 * 3600 + 45 * 60).unwrap();
     /// schedule.add(Event::call("kathmandu", |_| {}).daily_at("02:30").timezone(offset))?;
     /// # Ok(())

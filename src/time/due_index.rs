@@ -202,7 +202,7 @@ mod tests {
     fn the_next_of_many_is_the_earliest_of_each() {
         let mut random = fastrand::Rng::with_seed(25);
         for _ in 0..200 {
-            let zones = ["UTC", "+05:45", if cfg!(feature = "chrono-tz") { "Europe/Berlin" } else { "-03:00" }];
+            let zones = ["UTC", "+05:45", if cfg!(feature = "tzdata") { "Europe/Berlin" } else { "-03:00" }];
             let timetable = |_| Timetable {
                 crontab: format!("{} {} * * {}", random.u32(..60), random.u32(..24), random.u32(..7)).parse().unwrap(),
                 seconds: Seconds::every_nth([60, 60, 30][random.usize(..3)]).unwrap(),

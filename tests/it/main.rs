@@ -6,7 +6,7 @@ mod allocations;
 mod auto_traits;
 mod background;
 mod catch_up;
-#[cfg(feature = "chrono-tz")]
+#[cfg(feature = "tzdata")]
 mod claim_window;
 #[cfg(all(unix, feature = "cli", feature = "redis"))]
 mod cli;
@@ -80,3 +80,4 @@ mod ways_out;
 mod work;
 mod worker;
 mod worker_log;
+mod zone_rules;

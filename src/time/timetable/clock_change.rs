@@ -24,7 +24,7 @@
 /// use chrono::{DateTime, Utc};
 /// use soloist::{ClockChange, Event};
 ///
-/// # #[cfg(feature = "chrono-tz")]
+/// # #[cfg(feature = "tzdata")]
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let event = || Event::call("backup", |_| {}).daily_at("02:30").timezone("Europe/Berlin");
 /// let evening: DateTime<Utc> = "2026-03-28T20:00:00Z".parse()?;
@@ -33,7 +33,7 @@
 /// assert_eq!(as_shown.next(evening), Some("2026-03-30T00:30:00Z".parse()?)); // 02:30 a day later
 /// # Ok(())
 /// # }
-/// # #[cfg(not(feature = "chrono-tz"))]
+/// # #[cfg(not(feature = "tzdata"))]
 /// # fn main() {}
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]

@@ -1,9 +1,9 @@
 //! Next and previous times against asking each minute.
 
 use super::*;
-#[cfg(feature = "chrono-tz")]
+#[cfg(feature = "tzdata")]
 use crate::time::crontab::Crontab;
-#[cfg(feature = "chrono-tz")]
+#[cfg(feature = "tzdata")]
 use chrono::TimeDelta;
 
 fn timetable(crontab: &str, zone: &str) -> Timetable {
@@ -23,7 +23,7 @@ fn assert_around(crontab: &str, zone: &str, previous: &str, at: &str, next: &str
 }
 
 /// The due minutes of a span, by asking each of them.
-#[cfg(feature = "chrono-tz")]
+#[cfg(feature = "tzdata")]
 fn brute_force(timetable: &Timetable, from: DateTime<Utc>, minutes: i64) -> Vec<DateTime<Utc>> {
     (0..minutes)
         .map(|minute| from + TimeDelta::minutes(minute))
@@ -47,7 +47,7 @@ fn an_occurrence_itself_is_neither_the_next_nor_the_previous() {
 }
 
 #[test]
-#[cfg(feature = "chrono-tz")]
+#[cfg(feature = "tzdata")]
 fn a_time_that_comes_twice_is_found_twice_from_far_away_too() {
     let berlin = "Europe/Berlin";
     assert_around("30 2 25 10 *", berlin, "2025-10-25T00:30:00Z", "2026-01-01T00:00:00Z", "2026-10-25T00:30:00Z");
@@ -58,7 +58,7 @@ fn a_time_that_comes_twice_is_found_twice_from_far_away_too() {
 }
 
 #[test]
-#[cfg(feature = "chrono-tz")]
+#[cfg(feature = "tzdata")]
 fn next_and_previous_agree_with_asking_each_minute_around_every_kind_of_change() {
     const DAYS: i64 = 4;
     let expressions = [
@@ -120,7 +120,7 @@ fn next_and_previous_agree_with_asking_each_minute_around_every_kind_of_change()
 }
 
 #[test]
-#[cfg(feature = "chrono-tz")]
+#[cfg(feature = "tzdata")]
 fn a_long_walk_meets_every_due_minute_and_back() {
     const DAYS: i64 = 700;
     let start = instant("2025-12-31T00:00:00Z");
@@ -171,7 +171,7 @@ fn before_1970_and_after_2100_nothing_is_known() {
 
 /// Of three hours exactly, after which nothing is left of it.
 #[test]
-#[cfg(feature = "chrono-tz")]
+#[cfg(feature = "tzdata")]
 fn the_largest_change_ends_with_its_last_second() {
     let timetable = Timetable { clock_change: ClockChange::AsCron, ..timetable("0 0 * * *", "Antarctica/Casey") };
     let resumed = instant("2018-03-10T20:00:00Z");
@@ -183,7 +183,7 @@ fn the_largest_change_ends_with_its_last_second() {
 }
 
 /// Zones whose clocks change in many ways, and some that never do.
-#[cfg(feature = "chrono-tz")]
+#[cfg(feature = "tzdata")]
 const ZONES: [&str; 12] = [
     "Europe/Berlin",
     "America/New_York",
@@ -200,7 +200,7 @@ const ZONES: [&str; 12] = [
 ];
 
 /// An expression whose times are where clocks change, more often than not.
-#[cfg(feature = "chrono-tz")]
+#[cfg(feature = "tzdata")]
 fn random_crontab(random: &mut fastrand::Rng) -> String {
     let mut one_of = |texts: &[&str]| texts[random.usize(..texts.len())].to_owned();
     let minute = one_of(&["0", "30", "59", "*", "*/15", "0,45", "10-50/20", "7"]);
@@ -212,7 +212,7 @@ fn random_crontab(random: &mut fastrand::Rng) -> String {
 }
 
 /// The occurrences that ticks find in whole seconds from `from` to `to`, by the schedule's own table.
-#[cfg(feature = "chrono-tz")]
+#[cfg(feature = "tzdata")]
 fn ticked(timetable: &Timetable, from: DateTime<Utc>, to: DateTime<Utc>, step: i64) -> Vec<DateTime<Utc>> {
     let index = crate::time::due_index::DueIndex::of([timetable]);
     let mut found = Vec::new();
@@ -229,7 +229,7 @@ fn ticked(timetable: &Timetable, from: DateTime<Utc>, to: DateTime<Utc>, step: i
 }
 
 #[test]
-#[cfg(feature = "chrono-tz")]
+#[cfg(feature = "tzdata")]
 fn what_is_next_is_what_ticks_find_and_what_was_previous_too() {
     for seed in 0..400 {
         let mut random = fastrand::Rng::with_seed(seed);

@@ -1,7 +1,7 @@
 //! Next and previous times from anywhere: from year 1 to 9999, in any zone, of any expression, and of the rarest dates.
 
 use chrono::{DateTime, TimeDelta, Utc};
-use chrono_tz::Tz;
+use chrono_tz::{Europe::Berlin, TZ_VARIANTS};
 use fastrand::Rng;
 use soloist::{Crontab, Event, Schedule, Zone};
 
@@ -9,15 +9,21 @@ use super::RULES;
 use crate::crontab::{Oracle, Writer};
 use crate::support::at;
 
+/// All but the newest.
+fn zones() -> Vec<Zone> {
+    TZ_VARIANTS.iter().filter_map(|tz| tz.name().parse().ok()).collect()
+}
+
 /// Any expression that can be read, or nearly so, in any zone, at any time there is: an answer each time.
 #[test]
 fn nothing_is_too_early_too_late_or_too_odd_to_be_asked() {
     let years = at("0001-01-01T00:00:00Z").timestamp()..at("9999-12-31T23:59:59Z").timestamp();
+    let zones = zones();
     for seed in 0..300 {
         let mut random = Rng::with_seed(seed);
         let mut writer = Writer(random.fork());
         let text = if random.u32(0..4) == 0 { writer.garbage() } else { writer.expression() };
-        let zone = Zone::from(chrono_tz::TZ_VARIANTS[random.usize(..chrono_tz::TZ_VARIANTS.len())]);
+        let zone = &zones[random.usize(..zones.len())];
         let rule = RULES[random.usize(..RULES.len())];
         let event = || Event::call("event", |_| {}).cron(&text).timezone(zone.clone()).on_clock_change(rule);
         let mut schedule = Schedule::in_process();
@@ -39,9 +45,9 @@ fn nothing_is_too_early_too_late_or_too_odd_to_be_asked() {
             assert!(next.is_none() || is_in_order, "{context}");
             assert!(event().upcoming(now).take(2).is_sorted(), "{context}");
             if let Some(crontab) = crontab {
-                let previous = crontab.previous(now, &zone);
+                let previous = crontab.previous(now, zone);
                 assert!(previous.is_none_or(|previous| previous < now), "{previous:?}, {context}");
-                assert!(crontab.next(now, &zone).is_none_or(|next| next > now), "{context}");
+                assert!(crontab.next(now, zone).is_none_or(|next| next > now), "{context}");
             }
         }
     }
@@ -50,7 +56,7 @@ fn nothing_is_too_early_too_late_or_too_odd_to_be_asked() {
 #[test]
 fn in_every_zone_there_is_a_next_time_and_none_at_the_end_of_time() {
     let nightly: Crontab = "30 2 * * *".parse().unwrap();
-    for zone in chrono_tz::TZ_VARIANTS.map(Zone::from) {
+    for zone in zones() {
         for now in
             ["1972-01-07T00:44:45Z", "1995-06-30T12:00:00Z", "2026-03-29T00:59:59Z", "2099-10-25T01:00:00Z"].map(at)
         {
@@ -70,7 +76,7 @@ fn in_every_zone_there_is_a_next_time_and_none_at_the_end_of_time() {
 #[test]
 fn the_rarest_dates_are_found_a_thousand_times_without_a_long_search() {
     let rare = ["0 0 29 2 *", "0 0 29 2 */7", "0 0 L 2 */5", "30 2 */28 2 sun", "0 0 */31,L 2 sat", "59 23 L,31 12 *"];
-    let berlin = Zone::from(Tz::Europe__Berlin);
+    let berlin: Zone = "Europe/Berlin".parse().unwrap();
     let mut found = 0;
     for (seed, text) in (0..).zip(rare) {
         let mut random = Rng::with_seed(seed);
@@ -79,7 +85,7 @@ fn the_rarest_dates_are_found_a_thousand_times_without_a_long_search() {
         for _ in 0..=1_000 / rare.len() {
             let now = DateTime::from_timestamp(random.i64(0..at("2060-01-01T00:00:00Z").timestamp()), 0).unwrap();
             let next = crontab.next(now, &berlin).unwrap_or_else(|| panic!("`{text}` after {now}"));
-            let date = |instant: DateTime<Utc>| instant.with_timezone(&Tz::Europe__Berlin).date_naive();
+            let date = |instant: DateTime<Utc>| instant.with_timezone(&Berlin).date_naive();
             assert!(oracle.matches_date(date(next)), "`{text}` after {now} is {next}");
             let between = date(now).iter_days().skip(1).take_while(|day| *day < date(next));
             assert!(!between.into_iter().any(|day| oracle.matches_date(day)), "`{text}` after {now} is {next}");

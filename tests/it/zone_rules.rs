@@ -1,0 +1,100 @@
+//! The rules of the zones with names: beside those of another build of the same database, and where everybody knows them.
+
+use std::fmt::Write as _;
+
+use chrono::{DateTime, Offset, TimeZone, Utc};
+use chrono_tz::{OffsetName, TZ_VARIANTS, Tz};
+use soloist::Zone;
+
+use crate::support::at;
+
+const STRIDE: i64 = 2 * 86_400;
+
+/// What a zone's clocks show from a second on: how far ahead of UTC they are, and what people call that.
+type Shown = (i32, String);
+
+/// Every change from 1970 to 2099, the last year of `chrono-tz`.
+fn changes(shown: impl Fn(i64) -> Shown) -> Vec<(i64, Shown)> {
+    let end = at("2099-12-31T00:00:00Z").timestamp();
+    let mut changes = vec![(0, shown(0))];
+    for second in (STRIDE..end).step_by(usize::try_from(STRIDE).unwrap()) {
+        let now = shown(second);
+        if now != changes.last().expect("there is the first").1 {
+            let (mut old, mut new) = (second - STRIDE, second);
+            while new - old > 1 {
+                let middle = i64::midpoint(old, new);
+                *(if shown(middle) == now { &mut new } else { &mut old }) = middle;
+            }
+            changes.push((new, now));
+        }
+    }
+    changes
+}
+
+fn instant(second: i64) -> DateTime<Utc> {
+    DateTime::from_timestamp(second, 0).expect("it is in our time")
+}
+
+fn ours(zone: &Zone, second: i64) -> Shown {
+    let instant = instant(second);
+    (zone.offset_at(instant).local_minus_utc(), zone.abbreviation_at(instant))
+}
+
+fn theirs(tz: Tz, second: i64) -> Shown {
+    let offset = tz.offset_from_utc_datetime(&instant(second).naive_utc());
+    let word = offset.abbreviation().filter(|word| word.starts_with(char::is_alphabetic));
+    (offset.fix().local_minus_utc(), word.map_or_else(|| offset.fix().to_string(), Into::into))
+}
+
+/// Two builds of one release of the database have the same rules. Of two releases some differ, since that is what a
+/// release is for: these are shown, and there are few.
+#[test]
+fn every_zone_has_the_rules_that_chrono_tz_has() {
+    let (release, other) = (Zone::TZDATA_VERSION.unwrap(), chrono_tz::IANA_TZDB_VERSION);
+    let (mut different, mut count) = (String::new(), 0);
+    for tz in TZ_VARIANTS {
+        let zone: Option<Zone> = tz.name().parse().ok();
+        let ours = zone.map(|zone| changes(|second| ours(&zone, second)));
+        let theirs = changes(|second| theirs(tz, second));
+        if ours.as_ref() != Some(&theirs) {
+            let first = ours.iter().flatten().zip(&theirs).find(|(ours, theirs)| ours != theirs);
+            writeln!(different, "{tz}: {first:?}").unwrap();
+            count += 1;
+        }
+    }
+    println!("{count} of {} differ between {release} and {other}:\n{different}", TZ_VARIANTS.len());
+    assert!(if release == other { count == 0 } else { count < TZ_VARIANTS.len() / 10 }, "{different}");
+}
+
+#[test]
+fn what_a_zone_does_every_year_it_does_in_each_to_come() {
+    for (zone, instant, shown) in [
+        ("Europe/Berlin", "1979-07-01T00:00:00Z", "+01:00 CET"),
+        ("Europe/Berlin", "1980-07-01T00:00:00Z", "+02:00 CEST"),
+        ("Europe/Berlin", "2026-03-29T00:59:59Z", "+01:00 CET"),
+        ("Europe/Berlin", "2026-03-29T01:00:00Z", "+02:00 CEST"),
+        ("Europe/Berlin", "2100-10-31T00:59:59Z", "+02:00 CEST"),
+        ("Europe/Berlin", "2100-10-31T01:00:00Z", "+01:00 CET"),
+        ("Europe/Berlin", "2101-03-27T01:00:00Z", "+02:00 CEST"),
+        ("Europe/Berlin", "9999-07-01T00:00:00Z", "+02:00 CEST"),
+        ("Europe/Berlin", "+250000-07-01T00:00:00Z", "+02:00 CEST"),
+        // Its summer is at both ends of a year.
+        ("Australia/Sydney", "2101-01-01T00:00:00Z", "+11:00 AEDT"),
+        ("Australia/Sydney", "9999-07-01T00:00:00Z", "+10:00 AEST"),
+        ("Australia/Lord_Howe", "9999-01-01T00:00:00Z", "+11:00 +11:00"),
+        ("Australia/Lord_Howe", "9999-07-01T00:00:00Z", "+10:30 +10:30"),
+        // The database has the word for its winter as the time that is saved.
+        ("Europe/Dublin", "9999-07-01T00:00:00Z", "+01:00 IST"),
+        ("Europe/Dublin", "9999-01-01T00:00:00Z", "+00:00 GMT"),
+        ("Antarctica/Troll", "9999-07-01T00:00:00Z", "+02:00 +02:00"),
+        ("Pacific/Apia", "2011-12-30T09:59:59Z", "-10:00 -10:00"),
+        ("Pacific/Apia", "2011-12-30T10:00:00Z", "+14:00 +14:00"),
+        // Local mean time, before there were zones.
+        ("Europe/Berlin", "1893-03-31T23:06:31Z", "+00:53:28 LMT"),
+        ("Europe/Berlin", "-250000-07-01T00:00:00Z", "+00:53:28 LMT"),
+    ] {
+        let zone: Zone = zone.parse().unwrap();
+        let at = at(instant);
+        assert_eq!(format!("{} {}", zone.offset_at(at), zone.abbreviation_at(at)), shown, "{zone} at {instant}");
+    }
+}
