@@ -120,7 +120,7 @@ fn drive<'a, H: Hands<'a>>(
             match may_ask {
                 Err(reason) => refused.push((pass, reason)),
                 Ok(()) if run.asks_store() => request.admit(pass),
-                Ok(()) => ready.push(ActiveRun::new(pass, gate::begin_run(run, None))),
+                Ok(()) => ready.push(ActiveRun::new(pass, gate::begin_run(run, None, run.clock.moment()))),
             }
         }
         request.ask(enter, &mut ready, &mut refused);

@@ -106,7 +106,8 @@ impl<'a> StoreRequest<'a> {
             [alone] => alone.span.in_scope(|| context.outages.carry_out(store, clock, &mut self.batch)),
             _ => context.outages.carry_out(store, clock, &mut self.batch),
         }
-        let gate = asked.map_or(Duration::ZERO, |asked| clock.moment().since(asked));
+        let answered = clock.moment();
+        let gate = asked.map_or(Duration::ZERO, |asked| answered.since(asked));
         let released = self.releasing.len();
         for (at, run) in self.releasing.iter_mut().enumerate() {
             let release = run.pass.span.in_scope(|| self.batch.take_release(at));
@@ -120,7 +121,7 @@ impl<'a> StoreRequest<'a> {
             let in_span = pass.span.enter();
             let answer = gate::take_answer(pass.planned, &mut self.batch, at);
             at += pass.planned.event.protection.alternatives();
-            let decision = gate::decide(pass.planned, answer, &mut self.unused);
+            let decision = gate::decide(pass.planned, answer, answered, &mut self.unused);
             drop(in_span);
             match decision {
                 Ok(admitted) => ready.push(ActiveRun::new(pass, AdmittedRun { gate, ..admitted })),
