@@ -9,7 +9,7 @@ use super::outage_policy::OutagePolicy;
 use crate::lease::term::{Renewal, Term};
 use crate::lease::{name::MutexName, owner::Owner, request::LeaseRequest, token::FencingToken};
 use crate::store::event_mutex::admission::Admission;
-use crate::time::{clock::Clock, clock::shown::HumanDuration, period::Period, tick::Tick, zone::Zone};
+use crate::time::{clock::moment::Moment, clock::shown::HumanDuration, period::Period, tick::Tick, zone::Zone};
 
 pub(crate) mod overlap;
 pub(super) mod protection_request;
@@ -140,23 +140,23 @@ impl Protection {
         Some((name, Term::new(rest + window + CLAIM_MARGIN).unwrap_or(Term::MAX)))
     }
 
-    /// Calls `ask` with each admission that one run asks the store for, of which it wants one. `claimant`: `None` for a run by hand.
+    /// Calls `ask` with each admission that one run asks the store for at `now`, of which it wants one. `claimant`: `None` for a run by hand.
     #[inline]
-    pub(crate) fn each_admission(&self, claimant: Option<Claimant<'_>>, clock: &Clock, mut ask: impl FnMut(Admission)) {
+    pub(crate) fn each_admission(&self, claimant: Option<Claimant<'_>>, now: Moment, mut ask: impl FnMut(Admission)) {
         let claim = claimant.and_then(|claimant| self.claim(claimant));
         if self.slots.is_empty() {
-            return self.admission(&self.mutex, claim, clock).into_iter().for_each(ask);
+            return self.admission(&self.mutex, claim, now).into_iter().for_each(ask);
         }
         // Where one slot is granted with a claim, no other is.
         let claim = claim.unwrap_or_else(|| self.claim_of_one_attempt());
         for slot in &self.slots {
-            self.admission(slot, Some(claim.clone()), clock).into_iter().for_each(&mut ask);
+            self.admission(slot, Some(claim.clone()), now).into_iter().for_each(&mut ask);
         }
     }
 
     #[inline]
-    fn admission(&self, lease: &MutexName, claim: Option<(MutexName, Term)>, clock: &Clock) -> Option<Admission> {
-        let request = |name, term| LeaseRequest::new(name, term, clock);
+    fn admission(&self, lease: &MutexName, claim: Option<(MutexName, Term)>, now: Moment) -> Option<Admission> {
+        let request = |name, term| LeaseRequest::asked_at(name, term, now);
         match (self.lease.map(|lease| lease.term), claim) {
             (None, None) => None,
             (Some(term), None) => Some(Admission::lease_only(request(lease.clone(), term))),

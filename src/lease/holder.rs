@@ -34,7 +34,13 @@ use crate::time::{clock::moment::Moment, clock::shown::Reading, clock::shown::to
 /// # }
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Holder {
+pub struct Holder(
+    /// Behind a pointer, because it is the rare part of the answers and results that it is in.
+    Box<HolderFields>,
+);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct HolderFields {
     owner: Owner,
     token: FencingToken,
     /// With its reason behind it, if it said one.
@@ -64,7 +70,14 @@ impl Holder {
         since: DateTime<Utc>,
         until: DateTime<Utc>,
     ) -> Self {
-        Self { owner, token, host: host.into(), since, until, set_back_by: None, process_group: None, has_ended: false }
+        let host = host.into();
+        let (set_back_by, process_group, has_ended) = (None, None, false);
+        Self(Box::new(HolderFields { owner, token, host, since, until, set_back_by, process_group, has_ended }))
+    }
+
+    fn with(mut self, change: impl FnOnce(&mut HolderFields)) -> Self {
+        change(&mut self.0);
+        self
     }
 
     /// This process, which was granted `lease` when its store's clock showed `since`.
@@ -97,76 +110,76 @@ impl Holder {
     /// ```
     #[must_use = "the holder itself stays as it is"]
     pub fn seen_at(self, now: DateTime<Utc>) -> Self {
-        let ahead = (self.since - now).to_std().ok();
-        Self { set_back_by: ahead.filter(|ahead| *ahead > LITTLE_STEP), ..self }
+        let ahead = (self.0.since - now).to_std().ok();
+        self.with(|holder| holder.set_back_by = ahead.filter(|ahead| *ahead > LITTLE_STEP))
     }
 
     /// How far [`since`](Self::since) lay in the future when the store looked: its clock was set back by at least that
     /// much after the grant. `None` if it lay in the past, or in the future by a second or less.
     pub fn clock_set_back_by(&self) -> Option<Duration> {
-        self.set_back_by
+        self.0.set_back_by
     }
 
     /// Returns this holder with the process group of the command that works under its lease: what a store calls that has
     /// it on record.
     #[must_use = "the holder itself stays as it is"]
     pub fn with_process_group(self, process_group: u32) -> Self {
-        Self { process_group: Some(process_group), ..self }
+        self.with(|holder| holder.process_group = Some(process_group))
     }
 
     /// Returns this holder as one whose process has ended, while what it started keeps the lease by its
     /// [`lifeline`](crate::EventMutex::lifeline): what a store calls that can tell.
     #[must_use = "the holder itself stays as it is"]
     pub fn survived_by_its_command(self) -> Self {
-        Self { has_ended: true, ..self }
+        self.with(|holder| holder.has_ended = true)
     }
 
     /// The process group of the command that works under the lease, as its host counts them; `None` if there is no
     /// command, or the store does not know. `kill -TERM -- -GROUP` on that host asks all of it to stop.
     pub fn process_group(&self) -> Option<u32> {
-        self.process_group
+        self.0.process_group
     }
 
     /// Whether its process has ended, as far as the store can tell, and only what it started keeps the lease: until that
     /// ends, too, and not until [`until`](Self::until).
     pub fn has_ended(&self) -> bool {
-        self.has_ended
+        self.0.has_ended
     }
 
     /// The lease of this holder, for an operator who changes how long it lasts.
     pub(crate) fn as_lease(&self, name: MutexName, term: Term, now: Moment) -> Lease {
-        Lease::new(name, self.owner, self.token, term, now.plus(term.get()))
+        Lease::new(name, self.0.owner, self.0.token, term, now.plus(term.get()))
     }
 
     /// The same holder when nothing is left of its command's group.
     #[cfg(unix)]
     pub(crate) fn without_process_group(self) -> Self {
-        Self { process_group: None, ..self }
+        self.with(|holder| holder.process_group = None)
     }
 
     /// The same holder after its lease was extended or shortened.
     pub(crate) fn held_until(self, until: DateTime<Utc>) -> Self {
-        Self { until, ..self }
+        self.with(|holder| holder.until = until)
     }
 
     /// The acquisition that holds it.
     pub fn owner(&self) -> Owner {
-        self.owner
+        self.0.owner
     }
 
     /// The token of its grant.
     pub fn token(&self) -> FencingToken {
-        self.token
+        self.0.token
     }
 
     /// The name of its host.
     pub fn host(&self) -> &str {
-        self.host.split_once(REASON).map_or(&*self.host, |(host, _)| host)
+        self.0.host.split_once(REASON).map_or(&*self.0.host, |(host, _)| host)
     }
 
     /// What it holds the name for, if it [said](crate::LeaseRequest::because) so, and the store keeps it.
     pub fn reason(&self) -> Option<&str> {
-        let (_, reason) = self.host.split_once(REASON)?;
+        let (_, reason) = self.0.host.split_once(REASON)?;
         // The end is cut off where a store has no room.
         Some(reason.strip_suffix(')').unwrap_or(reason))
     }
@@ -174,24 +187,27 @@ impl Holder {
     pub(crate) fn with_reason(self, reason: Option<&str>) -> Self {
         match reason {
             None => self,
-            reason => Self { host: host_and_reason(self.host(), reason).into(), ..self },
+            reason => {
+                let host = host_and_reason(self.host(), reason).into();
+                self.with(|holder| holder.host = host)
+            }
         }
     }
 
     /// Its process, as its host counts processes.
     pub fn pid(&self) -> u32 {
-        self.owner.pid()
+        self.0.owner.pid()
     }
 
     /// Since when, on the store's clock.
     pub fn since(&self) -> DateTime<Utc> {
-        self.since
+        self.0.since
     }
 
     /// Until when at the latest, on the store's clock, unless it is extended or has a
     /// [`lifeline`](crate::EventMutex::lifeline). Of one that [has ended](Self::has_ended) it says nothing.
     pub fn until(&self) -> DateTime<Utc> {
-        self.until
+        self.0.until
     }
 }
 
@@ -204,11 +220,11 @@ impl serde::Serialize for Holder {
         let mut fields = serializer.serialize_struct("Holder", 7)?;
         fields.serialize_field("host", self.host())?;
         fields.serialize_field("pid", &self.pid())?;
-        fields.serialize_field("token", &self.token.get())?;
-        fields.serialize_field("since", &self.since)?;
-        fields.serialize_field("until", &self.until)?;
-        fields.serialize_field("has_ended", &self.has_ended)?;
-        fields.serialize_field("process_group", &self.process_group)?;
+        fields.serialize_field("token", &self.0.token.get())?;
+        fields.serialize_field("since", &self.0.since)?;
+        fields.serialize_field("until", &self.0.until)?;
+        fields.serialize_field("has_ended", &self.0.has_ended)?;
+        fields.serialize_field("process_group", &self.0.process_group)?;
         fields.end()
     }
 }
@@ -222,8 +238,8 @@ impl fmt::Display for Holder {
 impl fmt::Display for Reading<'_, Holder> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self(holder, time) = self;
-        write!(f, "{}, pid {}, since {}", OneLine(holder.host()), holder.pid(), time(holder.since))?;
-        match (holder.has_ended, holder.process_group) {
+        write!(f, "{}, pid {}, since {}", OneLine(holder.host()), holder.pid(), time(holder.0.since))?;
+        match (holder.0.has_ended, holder.0.process_group) {
             (false, _) => Ok(()),
             (true, Some(group)) => write!(f, ", which has ended; its command still runs as process group {group}"),
             (true, None) => f.write_str(", which has ended; what it started still runs"),

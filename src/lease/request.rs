@@ -50,7 +50,13 @@ impl LeaseRequest {
     /// ```
     #[inline]
     pub fn new(name: MutexName, term: Term, clock: &Clock) -> Self {
-        Self { name, term, owner: Owner::unique(), asked_at: clock.moment(), reason: None }
+        Self::asked_at(name, term, clock.moment())
+    }
+
+    /// The same for somebody who has just looked at the clock.
+    #[inline]
+    pub(crate) fn asked_at(name: MutexName, term: Term, now: Moment) -> Self {
+        Self { name, term, owner: Owner::unique(), asked_at: now, reason: None }
     }
 
     /// The same asking, by the same owner, for another name and term: the claim beside a lease.

@@ -1,5 +1,7 @@
 //! How long a lease is granted for, and whether it is renewed.
 
+use std::fmt;
+use std::num::NonZeroU64;
 use std::time::Duration;
 
 use crate::base::error::debug_as_display;
@@ -16,19 +18,27 @@ use crate::base::error::debug_as_display;
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Term(Duration);
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Term(
+    /// In nanoseconds.
+    NonZeroU64,
+);
+
+const fn term(length: Duration) -> Term {
+    let (seconds, nanos) = (length.as_secs(), length.subsec_nanos() as u64);
+    Term(NonZeroU64::new(seconds * 1_000_000_000 + nanos).expect("no term is zero"))
+}
 
 impl Term {
     /// The shortest term: the finest grain that every store keeps.
-    pub const MIN: Self = Self(Duration::from_millis(1));
+    pub const MIN: Self = term(Duration::from_millis(1));
 
     /// The longest term: ten years, so that no sum with a clock can overflow.
-    pub const MAX: Self = Self(Duration::from_secs(3650 * 24 * 60 * 60));
+    pub const MAX: Self = term(Duration::from_secs(3650 * 24 * 60 * 60));
 
     /// The term of a lease that is renewed, unless another is said: 60 seconds. It is what a killed process leaves its
     /// event blocked for.
-    pub const DEFAULT: Self = Self(Duration::from_secs(60));
+    pub const DEFAULT: Self = term(Duration::from_secs(60));
 
     /// The term of this length.
     ///
@@ -44,12 +54,22 @@ impl Term {
     /// assert_eq!(error.to_string(), "a lease of 0ns is outside of 1ms to ten years");
     /// ```
     pub fn new(length: Duration) -> Result<Self, InvalidTerm> {
-        if (Self::MIN.0..=Self::MAX.0).contains(&length) { Ok(Self(length)) } else { Err(InvalidTerm { length }) }
+        if (Self::MIN.get()..=Self::MAX.get()).contains(&length) {
+            Ok(term(length))
+        } else {
+            Err(InvalidTerm { length })
+        }
     }
 
     /// The length.
     pub const fn get(self) -> Duration {
-        self.0
+        Duration::from_nanos(self.0.get())
+    }
+}
+
+impl fmt::Debug for Term {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Term").field(&self.get()).finish()
     }
 }
 

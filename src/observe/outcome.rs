@@ -44,30 +44,31 @@ pub struct RunOutcome {
     pub(crate) ended: Ended,
     pub(crate) took: Duration,
     pub(crate) cancelled: Option<CancelReason>,
-    pub(crate) asked_to_stop_by: Option<Box<Holder>>,
     pub(crate) token: Option<FencingToken>,
+    pub(crate) release: Option<Release>,
+    /// Behind a pointer, because most runs have none of it, and a report has many outcomes.
+    pub(crate) rest: Option<Box<RestOfOutcome>>,
+}
+
+/// What there is to say of some outcomes only.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct RestOfOutcome {
+    pub(crate) asked_to_stop_by: Option<Holder>,
     pub(crate) hook_failures: Vec<HookFailure>,
     pub(crate) lost_at: Option<DateTime<Utc>>,
-    pub(crate) unprotected: Option<Box<MutexError>>,
-    pub(crate) exit: Option<Box<CommandExit>>,
-    pub(crate) release: Option<Release>,
+    pub(crate) unprotected: Option<MutexError>,
+    pub(crate) exit: Option<CommandExit>,
 }
 
 impl RunOutcome {
     /// A run of which no more is known yet.
     pub(crate) fn new(ended: Ended, token: Option<FencingToken>) -> Self {
-        Self {
-            ended,
-            took: Duration::ZERO,
-            cancelled: None,
-            asked_to_stop_by: None,
-            token,
-            hook_failures: Vec::new(),
-            lost_at: None,
-            unprotected: None,
-            exit: None,
-            release: None,
-        }
+        Self { ended, took: Duration::ZERO, cancelled: None, token, release: None, rest: None }
+    }
+
+    /// To say something that there is to say of some only.
+    pub(crate) fn rest_mut(&mut self) -> &mut RestOfOutcome {
+        self.rest.get_or_insert_default()
     }
 
     /// How the task ended.
@@ -101,9 +102,7 @@ impl RunOutcome {
             _ => false,
         };
         !(self.is_success() || gave_way())
-            || !self.hook_failures.is_empty()
-            || self.lost_at.is_some()
-            || self.unprotected.is_some()
+            || self.rest.as_ref().is_some_and(|rest| rest.is_failure())
             || self.release.as_ref().is_some_and(Release::is_failure)
     }
 
@@ -121,7 +120,7 @@ impl RunOutcome {
     /// Who waited to take its place when it was told to stop, see [`Overlap::Replace`](crate::Overlap::Replace); or the operator's
     /// process that [frees](CancelReason::Unlocked) its lease.
     pub fn asked_to_stop_by(&self) -> Option<&Holder> {
-        self.asked_to_stop_by.as_deref()
+        self.rest.as_ref()?.asked_to_stop_by.as_ref()
     }
 
     /// The fencing token the run carried; `None` for an event without protection, and where it was
@@ -132,7 +131,7 @@ impl RunOutcome {
 
     /// The hooks that failed so far, in the order in which they ran.
     pub fn hook_failures(&self) -> &[HookFailure] {
-        &self.hook_failures
+        self.rest.as_ref().map_or(&[], |rest| &rest.hook_failures)
     }
 
     /// When the lease was lost, if it was while the task or its hooks were at work: its deadline, if it could not be
@@ -141,24 +140,24 @@ impl RunOutcome {
     /// ours any more, because somebody broke it, or the store lost its data: then another run may have been admitted since the
     /// last renewal.
     pub fn lease_lost_at(&self) -> Option<DateTime<Utc>> {
-        self.lost_at
+        self.rest.as_ref()?.lost_at
     }
 
     /// Why it ran without its protection, if it did: the store gave no decision, and the event says
     /// [`OutagePolicy::RunUnprotected`](crate::OutagePolicy::RunUnprotected).
     pub fn unprotected(&self) -> Option<&MutexError> {
-        self.unprotected.as_deref()
+        self.rest.as_ref()?.unprotected.as_ref()
     }
 
     /// The exit code of its command, or the signal that ended it; `None` if it is a callback, or was not started. Also
     /// there when the command was [cancelled](crate::CancelReason), however it took that.
     pub fn exit_status(&self) -> Option<ExitStatus> {
-        self.exit.as_ref().map(|exit| exit.status)
+        self.rest.as_ref()?.exit.as_ref().map(|exit| exit.status)
     }
 
     /// The end of what its command wrote; `None` unless [`Output::Keep`](crate::Output::Keep) asks for it.
     pub fn output(&self) -> Option<&KeptOutput> {
-        self.exit.as_ref()?.output.as_ref()
+        self.rest.as_ref()?.exit.as_ref()?.output.as_ref()
     }
 
     /// How giving the lease back went; `None` without a lease, and in hooks, which run while it is still held.
@@ -180,15 +179,21 @@ impl RunOutcome {
             Ended::Succeeded => None,
             Ended::Faulted(fault) => Some(said(fault)),
             Ended::TimedOut { fault, .. } => fault.as_ref().map(said),
-            Ended::NotStarted => self.hook_failures.first().map(|failure| said(&failure.fault)),
+            Ended::NotStarted => self.hook_failures().first().map(|failure| said(&failure.fault)),
         }
     }
 
     /// Whether nothing but its lost lease kept the task from starting: the occurrence is there for somebody else.
     #[inline]
     pub(crate) fn leaves_its_occurrence(&self) -> bool {
-        let is_prepared = || self.hook_failures.iter().all(|failure| failure.hook != Hook::Before);
-        matches!(self.ended, Ended::NotStarted) && self.lost_at.is_some() && is_prepared()
+        let is_prepared = || self.hook_failures().iter().all(|failure| failure.hook != Hook::Before);
+        matches!(self.ended, Ended::NotStarted) && self.lease_lost_at().is_some() && is_prepared()
+    }
+}
+
+impl RestOfOutcome {
+    fn is_failure(&self) -> bool {
+        !self.hook_failures.is_empty() || self.lost_at.is_some() || self.unprotected.is_some()
     }
 }
 
@@ -216,7 +221,7 @@ impl fmt::Display for Reading<'_, RunOutcome> {
             Ended::Faulted(fault @ Fault::Failed(error)) => match fault.cancellation() {
                 None => write!(f, "failed after {}: {}", HumanDuration(outcome.took), Chain(&**error))?,
                 // When that was follows.
-                Some(CancelReason::LeaseLost) if outcome.lost_at.is_some() => {
+                Some(CancelReason::LeaseLost) if outcome.lease_lost_at().is_some() => {
                     write!(f, "cancelled after {}", HumanDuration(outcome.took))?;
                 }
                 Some(reason) => {
@@ -250,19 +255,19 @@ impl fmt::Display for Reading<'_, RunOutcome> {
             link = "; ";
             Ok(())
         };
-        if let Some(exit) = outcome.exit.as_ref().filter(|_| outcome.ended.was_cut_short()) {
-            add(&Exited(exit.status))?;
+        if let Some(status) = outcome.exit_status().filter(|_| outcome.ended.was_cut_short()) {
+            add(&Exited(status))?;
         }
         if let Some(error) = outcome.unprotected() {
             add(&format_args!("unprotected, because the store gave no decision: {}", Chain(error)))?;
         }
-        if let Some(at) = outcome.lost_at {
+        if let Some(at) = outcome.lease_lost_at() {
             add(&format_args!("the lease was lost at {}", time(at)))?;
         }
-        outcome.hook_failures.iter().try_for_each(|failure| add(failure))?;
+        outcome.hook_failures().iter().try_for_each(|failure| add(failure))?;
         match &outcome.release {
             None | Some(Release::Released) => Ok(()),
-            Some(Release::Lost) if outcome.lost_at.is_some() => Ok(()),
+            Some(Release::Lost) if outcome.lease_lost_at().is_some() => Ok(()),
             Some(release @ Release::HeldFor(_)) => write!(f, "; {release}"),
             Some(release) => add(release),
         }?;
@@ -338,7 +343,10 @@ mod tests {
         let (limit, status) = (Duration::from_secs(30), ExitStatus::from_raw(3 << 8));
         let fault = Some(Fault::Exited(status));
         let outcome = RunOutcome {
-            exit: Some(Box::new(CommandExit { status, output: None })),
+            rest: Some(Box::new(RestOfOutcome {
+                exit: Some(CommandExit { status, output: None }),
+                ..RestOfOutcome::default()
+            })),
             took: limit,
             ..RunOutcome::new(Ended::TimedOut { limit, fault }, None)
         };
@@ -351,12 +359,11 @@ mod tests {
             ended: Ended::Faulted(Fault::Failed(Arc::from(BoxError::from("no paper")))),
             took: Duration::from_millis(12),
             cancelled: None,
-            asked_to_stop_by: None,
             token: None,
-            hook_failures: vec![HookFailure { hook: Hook::Then, number: 2, fault: Fault::Panicked("gone".into()) }],
-            lost_at: None,
-            unprotected: None,
-            exit: None,
+            rest: Some(Box::new(RestOfOutcome {
+                hook_failures: vec![HookFailure { hook: Hook::Then, number: 2, fault: Fault::Panicked("gone".into()) }],
+                ..RestOfOutcome::default()
+            })),
             release: Some(Release::Failed(MutexError::unavailable("forget lease/reports", "timed out"))),
         };
         assert_eq!(

@@ -121,7 +121,7 @@ fn drive<'a, H: Hands<'a>>(
                 Err(reason) => refused.push((pass, reason)),
                 Ok(()) if run.asks_store() => request.admit(pass),
                 Ok(()) => {
-                    ready.push(ActiveRun::new(pass, gate::begin_run(run, None)));
+                    ready.push(ActiveRun::new(pass, gate::begin_run(run, None, run.clock.moment())));
                     if H::IN_ORDER {
                         break;
                     }

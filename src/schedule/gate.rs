@@ -16,12 +16,13 @@ use crate::store::event_mutex::EventMutex;
 use crate::store::event_mutex::admission::{Admission, Admitted, Grant};
 use crate::store::event_mutex::batch::Batch;
 use crate::task::run::Run;
+use crate::time::clock::moment::Moment;
 
 /// The run of an admitted event, with all that it holds, which is given back on every way out.
 pub(crate) struct AdmittedRun<'a> {
     pub(crate) held: ReleaseOnDrop<&'a dyn EventMutex, Run>,
     /// Set if it runs without its protection: the error of the store, which the event's outage policy ignores.
-    pub(crate) unprotected: Option<Box<MutexError>>,
+    pub(crate) unprotected: Option<MutexError>,
     /// How long the store took to decide, if that is observed.
     pub(crate) gate: Duration,
 }
@@ -65,8 +66,9 @@ pub(crate) fn ask_for_admission(planned: &PlannedRun<'_>, batch: &mut Batch) -> 
 #[inline]
 pub(super) fn ask_unless(planned: &PlannedRun<'_>, names: &[MutexName], batch: &mut Batch) -> Result<(), SkipReason> {
     refuse_without_store(planned)?;
-    refuse_late_claims(planned)?;
-    planned.event.protection.each_admission(planned.claimant(), planned.clock, |admission| {
+    let now = planned.clock.moment();
+    refuse_late_claims(planned, now)?;
+    planned.event.protection.each_admission(planned.claimant(), now, |admission| {
         batch.admit(names.iter().cloned().fold(planned.unless_paused(admission), Admission::unless));
     });
     Ok(())
@@ -108,23 +110,25 @@ pub(super) fn refuse_without_store(planned: &PlannedRun<'_>) -> Result<(), SkipR
 
 /// After the window, the claim of the server that ran this occurrence or period may have expired, and the store would
 /// grant it twice.
-fn refuse_late_claims(planned: &PlannedRun<'_>) -> Result<(), SkipReason> {
+fn refuse_late_claims(planned: &PlannedRun<'_>, now: Moment) -> Result<(), SkipReason> {
     if !planned.claims() {
         return Ok(());
     }
     let window = planned.claim_window().saturating_sub(planned.missed_by());
-    if planned.clock.moment().since(planned.context.began) > window { Err(SkipReason::TooLate) } else { Ok(()) }
+    if now.since(planned.context.began) > window { Err(SkipReason::TooLate) } else { Ok(()) }
 }
 
-/// What the store's answer means: a run, or a reason to skip it. A grant that is not used goes to `unused`.
+/// What the store's answer, which was there at `now`, means: a run, or a reason to skip it. A grant that is not used goes to
+/// `unused`.
 #[inline]
 pub(crate) fn decide<'a>(
     planned: &PlannedRun<'a>,
     answer: Result<Admitted, MutexError>,
+    now: Moment,
     unused: &mut Batch,
 ) -> Result<AdmittedRun<'a>, SkipReason> {
     match answer {
-        Ok(Admitted::Granted(grant)) => accept_grant(planned, grant, unused),
+        Ok(Admitted::Granted(grant)) => accept_grant(planned, grant, now, unused),
         Ok(Admitted::LeaseTaken(holder)) => Err(SkipReason::Overlapping(holder)),
         Ok(Admitted::NotDecided) => Err(SkipReason::Overlapping(None)),
         Ok(Admitted::ClaimTaken(holder)) => Err(SkipReason::RanElsewhere(holder)),
@@ -141,7 +145,7 @@ fn apply_outage_policy<'a>(planned: &PlannedRun<'a>, error: MutexError) -> Resul
     }
     planned.look_for_each_pause()?;
     planned.tell(&Step::Unprotected(&error));
-    Ok(AdmittedRun { unprotected: Some(Box::new(error)), ..begin_run(planned, None) })
+    Ok(AdmittedRun { unprotected: Some(error), ..begin_run(planned, None, planned.clock.moment()) })
 }
 
 /// All that a run holds which has not started: `hold_at_least` does not apply to it.
@@ -155,8 +159,13 @@ fn not_started(mut admitted_run: AdmittedRun<'_>) -> impl Iterator<Item = Lease>
 /// Begins the run and the renewal of its lease, unless the grant came too late, or this process still renews a lease of
 /// that name, which the store has forgotten.
 #[inline]
-fn accept_grant<'a>(planned: &PlannedRun<'a>, grant: Grant, unused: &mut Batch) -> Result<AdmittedRun<'a>, SkipReason> {
-    let admitted_run = begin_run(planned, Some(grant));
+fn accept_grant<'a>(
+    planned: &PlannedRun<'a>,
+    grant: Grant,
+    now: Moment,
+    unused: &mut Batch,
+) -> Result<AdmittedRun<'a>, SkipReason> {
+    let admitted_run = begin_run(planned, Some(grant), now);
     let held = admitted_run.run().held();
     let Some(terms) = planned.event.protection.lease else { return Ok(admitted_run) };
     if held.lease().is_some() && held.deadline_at(held.began()).is_none() {
@@ -186,10 +195,10 @@ fn accept_grant<'a>(planned: &PlannedRun<'a>, grant: Grant, unused: &mut Batch) 
 }
 
 #[inline]
-pub(crate) fn begin_run<'a>(planned: &PlannedRun<'a>, grant: Option<Grant>) -> AdmittedRun<'a> {
+pub(crate) fn begin_run<'a>(planned: &PlannedRun<'a>, grant: Option<Grant>, now: Moment) -> AdmittedRun<'a> {
     let at_least = planned.event.protection.lease.and_then(|terms| terms.at_least);
     let stopping = planned.event.work.stopping();
-    let mut held = HeldLease::new(planned.clock.clone(), grant, planned.clock.moment(), at_least, stopping);
+    let mut held = HeldLease::new(planned.clock.clone(), grant, now, at_least, stopping);
     if planned.context.observers.is_any() {
         let owner = held.owner().unwrap_or_else(Owner::unique);
         held.observe_by(planned.observers(owner));

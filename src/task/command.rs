@@ -96,7 +96,7 @@ impl Command {
 
     /// Runs it, and returns when nothing is left of its group. It is told to stop when the run is cancelled, and killed
     /// when it does not.
-    pub(crate) fn run(&self, run: &Run, orphan: OrphanPolicy) -> (Option<Fault>, Option<Box<CommandExit>>) {
+    pub(crate) fn run(&self, run: &Run, orphan: OrphanPolicy) -> (Option<Fault>, Option<CommandExit>) {
         match self.carry_out(run, orphan) {
             Err(error) => (Some(Fault::Failed(Arc::new(error))), None),
             Ok((exit, stopped)) => {
@@ -104,7 +104,7 @@ impl Command {
                     Some(reason) => Some(Fault::Failed(Arc::new(Cancelled::new(reason)))),
                     None => (!exit.status.success()).then_some(Fault::Exited(exit.status)),
                 };
-                (fault, Some(Box::new(exit)))
+                (fault, Some(exit))
             }
         }
     }

@@ -1,6 +1,5 @@
 //! Runs one event: gate, `before` hooks, task, hooks after it, release.
 
-use std::mem;
 use std::sync::Arc;
 
 use crate::base::catch_panic::contain;
@@ -22,7 +21,6 @@ use crate::task::future_task::{FutureTask, PreparedTask, TaskEnd};
 use crate::task::work::{Task, Work};
 use crate::task::{command::Command, orphan_policy::OrphanPolicy, run::Run};
 use crate::time::clock::moment::Moment;
-use chrono::{DateTime, Utc};
 
 /// A planned run, and its place in the plan.
 pub(super) type Planned<'a> = (usize, &'a PlannedRun<'a>);
@@ -44,20 +42,17 @@ pub(super) struct ActiveRun<'a> {
     begun: Option<Box<BegunRun<'a>>>,
     /// Whether its task may still hold something, although it does not go on: then its lease ends with its term.
     is_left: bool,
-    /// Until it is performed, that it was not.
-    verdict: Verdict,
+    /// `None` until it is performed. It is large: it is filled in where it is.
+    outcome: Option<RunOutcome>,
 }
 
-/// A run whose task has begun, and perhaps ended.
+/// A run whose task, a future, has begun, and perhaps ended.
 struct BegunRun<'a> {
-    outcome: RunOutcome,
     start: SeenStart,
     watched: Option<RunGuard<'a>>,
     /// How its task ended.
     end: Option<TaskEnd>,
 }
-
-const NOT_PERFORMED: Verdict = Verdict::Skipped(SkipReason::ShuttingDown);
 
 impl<'a> Pass<'a> {
     #[inline]
@@ -77,41 +72,34 @@ impl<'a> Pass<'a> {
 impl<'a> ActiveRun<'a> {
     #[inline]
     pub(super) fn new(pass: Pass<'a>, admitted: AdmittedRun<'a>) -> Self {
-        Self { pass, admitted, begun: None, is_left: false, verdict: NOT_PERFORMED }
+        Self { pass, admitted, begun: None, is_left: false, outcome: None }
     }
 
     /// Performs it, unless the process has begun to shut down since it was admitted. If its task is a future, that is
     /// returned: the run is performed further once [it has ended](Self::task_has_ended).
     #[inline]
     pub(super) fn perform(&mut self) -> Option<PreparedTask> {
-        let Self { pass: Pass { planned, span, .. }, admitted, begun, is_left, verdict } = self;
+        let Self { pass: Pass { planned, span, .. }, admitted, begun, is_left, outcome } = self;
         if begun.is_none() && planned.context.is_shutting_down() {
             return None;
         }
         // Tasks and hooks contain their panics, so this one is of a subscriber of `tracing`. The other runs go on.
         let performed = contain(|| {
             let _in_span = span.enter();
-            match begun.take() {
-                Some(mut begun) => {
-                    *is_left = begun.end.as_ref().is_some_and(|end| end.is_left);
-                    planned.conclude_task(admitted, &mut begun);
-                    *verdict = Verdict::Ran(begun.outcome);
-                }
-                None => match planned.perform(admitted) {
-                    Reached::TheEnd(outcome) => *verdict = Verdict::Ran(outcome),
-                    Reached::ItsFuture(task, begun_run) => {
-                        *begun = Some(begun_run);
-                        return Some(task.prepare(admitted.run(), span));
-                    }
-                },
+            if let (Some(begun), Some(outcome)) = (begun.take(), &mut *outcome) {
+                *is_left = begun.end.as_ref().is_some_and(|end| end.is_left);
+                planned.conclude_task(admitted.run(), *begun, outcome);
+                return None;
             }
-            None
+            let outcome = outcome.insert(RunOutcome::new(Ended::NotStarted, admitted.run().fencing_token()));
+            let (task, begun_run) = planned.perform(admitted, outcome)?;
+            *begun = Some(begun_run);
+            Some(task.prepare(admitted.run(), span))
         });
         performed.unwrap_or_else(|message| {
             let ended = Ended::Faulted(Fault::Panicked(message));
-            let outcome = RunOutcome::new(ended, admitted.run().fencing_token());
-            tell_end(admitted.run(), &outcome);
-            *verdict = Verdict::Ran(outcome);
+            let outcome = outcome.insert(RunOutcome::new(ended, admitted.run().fencing_token()));
+            tell_end(admitted.run(), outcome);
             *begun = None;
             None
         })
@@ -135,10 +123,7 @@ impl<'a> ActiveRun<'a> {
     #[inline]
     pub(super) fn unused_claim(&self) -> Option<Lease> {
         let held = &self.admitted.held;
-        let is_unused = match &self.verdict {
-            Verdict::Ran(outcome) => outcome.leaves_its_occurrence(),
-            Verdict::Skipped(_) => true,
-        };
+        let is_unused = self.outcome.as_ref().is_none_or(RunOutcome::leaves_its_occurrence);
         held.holding().held().claim().filter(|_| is_unused && !held.is_inherited()).cloned()
     }
 
@@ -147,21 +132,22 @@ impl<'a> ActiveRun<'a> {
     pub(super) fn begin_release(&self) -> Option<(Lease, Option<Term>)> {
         let (lease, rest) = self.admitted.held.begin_release().filter(|_| !self.is_left)?;
         // What has not run is not held any longer.
-        Some((lease, rest.filter(|_| matches!(self.verdict, Verdict::Ran(_)))))
+        Some((lease, rest.filter(|_| self.outcome.is_some())))
     }
 
     /// Enters the result, with the answer of the store to the release, if it was asked for one.
     #[inline]
     pub(super) fn conclude(&mut self, release: Option<Release>, enter: &mut impl FnMut(usize, Entry)) {
-        let Self { pass: Pass { index, planned, span }, admitted: AdmittedRun { held, .. }, is_left, verdict, .. } =
+        let Self { pass: Pass { index, planned, span }, admitted: AdmittedRun { held, .. }, is_left, outcome, .. } =
             self;
         let _in_span = span.enter();
         let (run, release) = if *is_left || release.is_some() { (held.take(), release) } else { held.release() };
-        if let Verdict::Ran(outcome) = verdict {
-            outcome.release = release;
-        }
         let observed = run.held().observed_run();
-        let entry = planned.entry(run.into_event(), mem::replace(verdict, NOT_PERFORMED));
+        let verdict = match outcome.take() {
+            Some(outcome) => Verdict::Ran(RunOutcome { release, ..outcome }),
+            None => Verdict::Skipped(SkipReason::ShuttingDown),
+        };
+        let entry = planned.entry(run.into_event(), verdict);
         planned.tell_result(&entry, observed);
         enter(*index, entry);
     }
@@ -183,11 +169,11 @@ impl<'a> PlannedRun<'a> {
                 self.history.skipped(entry.occurrence, reason);
                 self.tell(&Step::Skipped(reason));
             }
-            Verdict::Ran(RunOutcome { release: Some(release), lost_at, token, .. }) => {
+            Verdict::Ran(outcome @ RunOutcome { release: Some(release), token, .. }) => {
                 let about = About { run, ..About::occurrence(&self.event.name, entry.occurrence) };
                 let tell = |step: &Step<'_>| self.context.observers.tell(about, step);
                 // The keeper has told of a loss that it noticed.
-                if lost_at.is_none() && matches!(release, Release::Lost) {
+                if outcome.lease_lost_at().is_none() && matches!(release, Release::Lost) {
                     tell(&Step::LeaseLost { mutex: None, token: *token });
                 }
                 tell(&Step::Released(release));
@@ -199,28 +185,30 @@ impl<'a> PlannedRun<'a> {
         }
     }
 
-    /// `before` hooks, task, hooks after it; the caller holds the lease. A task that is a future is not performed here, and
-    /// neither is what follows it.
-    fn perform(&self, admitted_run: &AdmittedRun<'_>) -> Reached<'a> {
+    /// `before` hooks, task, hooks after it; the caller holds the lease. A task that is a future is returned and not performed
+    /// here, and neither is what follows it.
+    fn perform(
+        &self,
+        admitted_run: &AdmittedRun<'_>,
+        outcome: &mut RunOutcome,
+    ) -> Option<(&'a FutureTask, Box<BegunRun<'a>>)> {
         let run = admitted_run.run();
         run.tell(&Step::Admitted { token: run.fencing_token(), gate: admitted_run.gate });
         let watched = self.context.shutdown.map(|shutdown| shutdown.watch(run));
         run.in_hand().at_work().begins_here();
-        let outcome = RunOutcome {
-            hook_failures: self.prepare(run),
-            unprotected: admitted_run.unprotected.clone(),
-            ..RunOutcome::new(Ended::NotStarted, run.fencing_token())
-        };
+        let is_prepared = self.prepare(run, outcome);
         // An unprotected run may have given back a late grant since it began, which took time.
         let at_once = self.event.before.is_empty() && !self.event.background && admitted_run.unprotected.is_none();
+        if let Some(error) = &admitted_run.unprotected {
+            outcome.rest_mut().unprotected = Some(error.clone());
+        }
         let started = if at_once { run.held().began() } else { self.clock.moment() };
         let start = SeenStart { occurrence: run.occurrence(), token: run.fencing_token(), at: started };
-        let mut begun = BegunRun { outcome, start, watched, end: None };
         // Hooks, and the wait for a thread, may have taken longer than the lease lasted.
-        if !begun.outcome.hook_failures.is_empty() || run.held().gone_by(started).is_some() {
-            begun.outcome.lost_at = self.lost_by(started, run);
-            self.follow_up(run, &mut begun);
-            return Reached::TheEnd(begun.outcome);
+        if !is_prepared || run.held().gone_by(started).is_some() {
+            self.note_loss(started, run, outcome);
+            self.follow_up(run, &start, outcome, watched);
+            return None;
         }
         if self.missed.is_some() {
             run.tell(&Step::CatchesUp(run.lateness()));
@@ -232,51 +220,55 @@ impl<'a> PlannedRun<'a> {
             Work::Callback(task) => attempt(|| task(run)).err(),
             Work::Command(command) => {
                 let (fault, exit) = self.run_command(command, run);
-                begun.outcome.exit = exit;
+                if exit.is_some() {
+                    outcome.rest_mut().exit = exit;
+                }
                 fault
             }
             Work::Future(task) => {
                 run.in_hand().at_work().ends();
-                return Reached::ItsFuture(task, Box::new(begun));
+                return Some((task, Box::new(BegunRun { start, watched, end: None })));
             }
         };
-        self.end_task(run, &mut begun, fault);
-        Reached::TheEnd(begun.outcome)
+        self.end_task(run, &start, fault, outcome);
+        self.follow_up(run, &start, outcome, watched);
+        None
     }
 
     /// What follows a task that was a future.
-    fn conclude_task(&self, admitted_run: &AdmittedRun<'_>, begun: &mut BegunRun<'_>) {
-        let run = admitted_run.run();
+    fn conclude_task(&self, run: &Run, begun: BegunRun<'_>, outcome: &mut RunOutcome) {
+        let BegunRun { start, watched, end } = begun;
         run.in_hand().at_work().begins_here();
-        let TaskEnd { fault, is_left, .. } = begun.end.take().expect("it is performed further when that is known");
+        let TaskEnd { fault, is_left, .. } = end.expect("it is performed further when that is known");
         if is_left {
             run.tell(&Step::LeftBehind);
         }
-        self.end_task(run, begun, fault);
+        self.end_task(run, &start, fault, outcome);
+        self.follow_up(run, &start, outcome, watched);
     }
 
     #[inline]
-    fn end_task(&self, run: &Run, begun: &mut BegunRun<'_>, fault: Option<Fault>) {
-        let outcome = &mut begun.outcome;
-        outcome.ended = self.end_timeout(run, begun.start.at, fault);
+    fn end_task(&self, run: &Run, start: &SeenStart, fault: Option<Fault>, outcome: &mut RunOutcome) {
+        outcome.ended = self.end_timeout(run, start.at, fault);
         let ended = self.clock.moment();
-        outcome.took = ended.since(begun.start.at);
+        outcome.took = ended.since(start.at);
         outcome.cancelled = run.in_hand().reason_at_end(ended);
         if outcome.cancelled.is_some_and(CancelReason::gave_way) {
-            outcome.asked_to_stop_by = run.in_hand().asked_by().cloned().map(Box::new);
+            outcome.rest_mut().asked_to_stop_by = run.in_hand().asked_by().cloned();
         }
-        outcome.lost_at = self.lost_by(ended, run);
-        self.follow_up(run, begun);
+        self.note_loss(ended, run, outcome);
     }
 
-    /// When the lease was lost, if it is by `now`.
+    /// Notes when the lease was lost, if it is by `now`.
     #[inline]
-    fn lost_by(&self, now: Moment, run: &Run) -> Option<DateTime<Utc>> {
-        run.held().gone_by(now).map(|moment| self.clock.wall_at(moment))
+    fn note_loss(&self, now: Moment, run: &Run, outcome: &mut RunOutcome) {
+        if let Some(moment) = run.held().gone_by(now) {
+            outcome.rest_mut().lost_at = Some(self.clock.wall_at(moment));
+        }
     }
 
     /// Runs the command so that it never outlives its lease: the store keeps the lease for it, or a watchdog ends it.
-    fn run_command(&self, command: &Command, run: &Run) -> (Option<Fault>, Option<Box<CommandExit>>) {
+    fn run_command(&self, command: &Command, run: &Run) -> (Option<Fault>, Option<CommandExit>) {
         let orphan = match run.lease() {
             None => OrphanPolicy::RunOn,
             Some(lease) => match contain(|| self.store.mutex.lifeline(lease)) {
@@ -289,20 +281,20 @@ impl<'a> PlannedRun<'a> {
         command.run(run, orphan)
     }
 
-    /// The `before` hooks, up to the first that fails.
+    /// The `before` hooks, up to the first that fails: then `false`.
     #[inline]
-    fn prepare(&self, run: &Run) -> Vec<HookFailure> {
+    fn prepare(&self, run: &Run, outcome: &mut RunOutcome) -> bool {
         let failed = |(at, hook): (usize, &Task)| {
             let fault = attempt(|| hook(run)).err()?;
             Some(HookFailure { hook: Hook::Before, number: at + 1, fault })
         };
-        self.event.before.iter().enumerate().find_map(failed).into_iter().collect()
+        let failure = self.event.before.iter().enumerate().find_map(failed);
+        failure.map(|failure| outcome.rest_mut().hook_failures.push(failure)).is_none()
     }
 
     /// The hooks after the task: each runs even if others fail.
     #[inline]
-    fn follow_up(&self, run: &Run, begun: &mut BegunRun<'_>) {
-        let BegunRun { outcome, start, watched, .. } = begun;
+    fn follow_up(&self, run: &Run, start: &SeenStart, outcome: &mut RunOutcome, watched: Option<RunGuard<'_>>) {
         for (at, after) in self.event.after.iter().enumerate() {
             let wanted = match after.hook {
                 Hook::OnSuccess => outcome.is_success(),
@@ -311,11 +303,12 @@ impl<'a> PlannedRun<'a> {
             };
             if wanted && let Err(fault) = attempt(|| (after.call)(run, outcome)) {
                 let earlier = self.event.after[..at].iter().filter(|earlier| earlier.hook == after.hook).count();
-                outcome.hook_failures.push(HookFailure { hook: after.hook, number: earlier + 1, fault });
+                let failure = HookFailure { hook: after.hook, number: earlier + 1, fault };
+                outcome.rest_mut().hook_failures.push(failure);
             }
         }
         if !self.event.after.is_empty() {
-            outcome.lost_at = self.lost_by(self.clock.moment(), run);
+            self.note_loss(self.clock.moment(), run, outcome);
         }
         run.in_hand().at_work().ends();
         self.history.ended(start, outcome);
@@ -325,19 +318,12 @@ impl<'a> PlannedRun<'a> {
         {
             on_failure.run_failed(&self.event.name, limit);
         }
-        *watched = None;
+        drop(watched);
     }
 }
 
 /// Tells how it ended, on the thread that performed it.
 fn tell_end(run: &Run, outcome: &RunOutcome) {
     run.tell(&Step::Ended(outcome));
-    outcome.hook_failures.iter().for_each(|failure| run.tell(&Step::HookFailed(failure)));
-}
-
-/// How far a run was performed.
-enum Reached<'a> {
-    TheEnd(RunOutcome),
-    /// Its task, a future, which is not performed here.
-    ItsFuture(&'a FutureTask, Box<BegunRun<'a>>),
+    outcome.hook_failures().iter().for_each(|failure| run.tell(&Step::HookFailed(failure)));
 }

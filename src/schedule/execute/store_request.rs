@@ -142,7 +142,7 @@ impl<'a> StoreRequest<'a> {
         self.releasing.clear();
         // Claims, of which nobody waits for the release.
         (released..self.batch.releases().len()).for_each(|at| drop(self.batch.take_release(at)));
-        let mut at = 0;
+        let (mut at, answered) = (0, clock.moment());
         while asking > 0
             && (!self.in_order || ready.is_empty())
             && self.batch.is_decided(at)
@@ -152,7 +152,7 @@ impl<'a> StoreRequest<'a> {
             let answer = gate::take_answer(pass.planned, &mut self.batch, at);
             at += pass.planned.event.protection.alternatives();
             asking -= 1;
-            let decision = gate::decide(pass.planned, answer, &mut self.unused);
+            let decision = gate::decide(pass.planned, answer, answered, &mut self.unused);
             drop(in_span);
             match decision {
                 Ok(admitted) => ready.push(ActiveRun::new(pass, AdmittedRun { gate, ..admitted })),

@@ -232,7 +232,8 @@ impl<'p, 'a> QueuedRun<'p, 'a> {
         gate::ask_unless(self.planned, self.behind(place), &mut batch)?;
         let asked = clock.moment();
         batch.ask(&*store.mutex);
-        let gate = clock.moment().since(asked);
+        let answered = clock.moment();
+        let gate = answered.since(asked);
         let answer = gate::take_answer(self.planned, &mut batch, 0).map_err(SkipReason::StoreUnavailable)?;
         let answer = match answer {
             Admitted::Excluded(behind) if self.queue.places.contains(behind.name()) => {
@@ -240,7 +241,7 @@ impl<'p, 'a> QueuedRun<'p, 'a> {
             }
             answer => answer,
         };
-        let decision = gate::decide(self.planned, Ok(answer), &mut unused);
+        let decision = gate::decide(self.planned, Ok(answer), answered, &mut unused);
         if !unused.is_empty() {
             context.outages.carry_out(store, clock, &mut unused);
             unused.log_releases();
