@@ -76,4 +76,6 @@ pub mod promises {}
 pub mod under_fire {}
 
 #[doc = include_str!("guide/promises/costs.md")]
+#[doc = include_str!("guide/promises/measured.md")]
+#[doc = include_str!("guide/promises/measured.svg")]
 pub mod costs {}

@@ -1,0 +1,114 @@
+//! Contenders for the same work, in turns: a machine that changes its speed changes it for all of them.
+
+use std::time::{Duration, Instant};
+
+/// What contenders protect, in the words of the table. This one keeps no two runs apart.
+pub(crate) const NOTHING: &str = "nothing";
+pub(crate) const LEASE: &str = "a lease";
+pub(crate) const BOTH: &str = "a lease and a claim";
+
+/// What is measured.
+#[derive(Clone, Copy)]
+pub(crate) enum Unit {
+    Seconds,
+    Bytes,
+}
+
+/// One kind of work. The first contender is what the others are compared with.
+pub(crate) struct Work<'a> {
+    title: String,
+    unit: Unit,
+    contenders: Vec<Contender<'a>>,
+}
+
+struct Contender<'a> {
+    name: String,
+    protects: &'static str,
+    turn: Box<dyn FnMut() -> f64 + 'a>,
+}
+
+/// What was measured of one kind of work.
+pub(crate) struct Measured {
+    pub(crate) title: String,
+    pub(crate) unit: Unit,
+    pub(crate) rows: Vec<Row>,
+}
+
+pub(crate) struct Row {
+    pub(crate) name: String,
+    pub(crate) protects: &'static str,
+    pub(crate) value: Spread,
+    /// To the first contender, in the same round.
+    pub(crate) ratio: Spread,
+}
+
+/// The median, and the quartiles around it.
+#[derive(Clone, Copy)]
+pub(crate) struct Spread {
+    pub(crate) low: f64,
+    pub(crate) median: f64,
+    pub(crate) high: f64,
+}
+
+impl<'a> Work<'a> {
+    /// Its title says what the values are of: "…, each event".
+    pub(crate) fn new(title: impl Into<String>, unit: Unit) -> Self {
+        Self { title: title.into(), unit, contenders: Vec::new() }
+    }
+
+    /// Adds a contender. Each of its turns does the work, makes sure that it was done, and returns a value in the unit.
+    pub(crate) fn by(
+        mut self,
+        name: impl Into<String>,
+        protects: &'static str,
+        turn: impl FnMut() -> f64 + 'a,
+    ) -> Self {
+        self.contenders.push(Contender { name: name.into(), protects, turn: Box::new(turn) });
+        self
+    }
+
+    /// Takes turns for at least this long. The first round warms up, and is not counted if there is another.
+    pub(crate) fn measure(mut self, effort: Duration) -> Measured {
+        const LEAST: usize = 6;
+        const MOST: usize = 300;
+        let began = Instant::now();
+        let mut rounds: Vec<Vec<f64>> = Vec::new();
+        while rounds.is_empty()
+            || !effort.is_zero() && (rounds.len() < LEAST || began.elapsed() < effort && rounds.len() < MOST)
+        {
+            let mut round = vec![0.0; self.contenders.len()];
+            let mut turns: Vec<_> = self.contenders.iter_mut().zip(&mut round).collect();
+            // What one leaves to the next, such as a warm or a cold cache, it leaves to another one in every other round.
+            if rounds.len() % 2 == 1 {
+                turns.reverse();
+            }
+            for (contender, value) in turns {
+                *value = (contender.turn)();
+            }
+            rounds.push(round);
+        }
+        let counted = &rounds[usize::from(rounds.len() > 1)..];
+        let of = |each: &dyn Fn(&Vec<f64>) -> f64| Spread::of(counted.iter().map(each).collect());
+        let rows = self.contenders.into_iter().enumerate().map(|(at, Contender { name, protects, .. })| Row {
+            name,
+            protects,
+            value: of(&|round| round[at]),
+            ratio: of(&|round| round[at] / round[0]),
+        });
+        Measured { title: self.title, unit: self.unit, rows: rows.collect() }
+    }
+}
+
+impl Row {
+    pub(crate) fn is_ours(&self) -> bool {
+        self.name.starts_with("soloist")
+    }
+}
+
+impl Spread {
+    fn of(mut values: Vec<f64>) -> Self {
+        values.sort_unstable_by(f64::total_cmp);
+        let at = |quarter: usize| values[quarter * (values.len() - 1) / 4];
+        Self { low: at(1), median: at(2), high: at(3) }
+    }
+}

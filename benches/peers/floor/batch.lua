@@ -1,0 +1,33 @@
+-- Takes the claims and leases of many events.
+--
+-- KEYS[1]  the last token that was granted
+-- KEYS     behind it for each event its claim and its lease
+-- ARGV[1]  who asks
+-- ARGV[2]  what an entry says besides
+-- ARGV[3]  the term in milliseconds
+--
+-- Returns for each event 1, or the entry that is in the way.
+
+local call = redis.call
+local term = ARGV[3]
+local time = call('TIME')
+local token = time[1] .. string.sub('000000' .. time[2], -6)
+local last = call('SET', KEYS[1], token, 'PX', 86400000, 'GET')
+if last and last >= token then
+  token = string.format('%.0f', tonumber(last) + 1)
+  call('SET', KEYS[1], token, 'PX', 86400000)
+end
+local entry = ARGV[1] .. ' token=' .. token .. ARGV[2]
+local answer = {}
+for at = 2, #KEYS, 2 do
+  local claim, lease = KEYS[at], KEYS[at + 1]
+  if not call('SET', claim, entry, 'NX', 'PX', term) then
+    answer[#answer + 1] = call('GET', claim)
+  elseif not call('SET', lease, entry, 'NX', 'PX', term) then
+    call('DEL', claim)
+    answer[#answer + 1] = call('GET', lease)
+  else
+    answer[#answer + 1] = 1
+  end
+end
+return answer

@@ -1,0 +1,14 @@
+-- Gives leases back, each if it is still its owner's.
+--
+-- KEYS     the leases
+-- ARGV[1]  their owner
+--
+-- Returns how many were.
+
+local ours = {}
+for at, entry in ipairs(redis.call('MGET', unpack(KEYS))) do
+  if entry and string.find(entry, ARGV[1], 1, true) == 1 then
+    ours[#ours + 1] = KEYS[at]
+  end
+end
+return #ours > 0 and redis.call('DEL', unpack(ours)) or 0

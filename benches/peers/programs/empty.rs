@@ -1,0 +1,3 @@
+//! The least that a process costs: the floor of `cron_program`.
+
+fn main() {}

@@ -1,0 +1,197 @@
+//! Events on databases over loopback that write what is committed to the disk, beside raw clients.
+
+use std::cell::RefCell;
+
+use mysql::prelude::Queryable;
+use soloist::{EventMutex, MysqlMutex, PostgresMutex};
+
+use crate::alternate::{BOTH, NOTHING, Unit, Work};
+use crate::race::Race;
+use crate::servers::mariadb::Mariadb;
+use crate::servers::postgres::Postgres;
+use crate::ticks::{Ticks, callback, each, lease_and_claim, timed};
+
+const MANY: usize = 100;
+
+pub(crate) fn race(race: &mut Race) {
+    on::<Mariadb>(race);
+    on::<Postgres>(race);
+}
+
+/// A server, and a raw client of it.
+trait Sql {
+    const NAME: &'static str;
+    /// What the store says for a look, for an admission, for each of its rows, and for a release.
+    const TEXTS: [&'static str; 4];
+    type Mutex: EventMutex + 'static;
+
+    fn start() -> Self;
+    /// In this table, which is made.
+    fn mutex(&self, table: &str) -> Self::Mutex;
+    /// A connection that carries out statements and returns the first value of the first row.
+    fn raw(&self) -> impl FnMut(&str) -> Option<String>;
+    /// The same for one statement that it has prepared, which looks for two names; how many rows there are.
+    fn prepared(&self, look: &str) -> impl FnMut([&str; 2]) -> usize;
+}
+
+fn on<S: Sql>(race: &mut Race) {
+    let server = S::start();
+    let raw = RefCell::new(server.raw());
+    race.version(S::NAME, &raw.borrow_mut()("SELECT version()").expect("it has one"));
+    let [mut winner, mut loser] = [(); 2].map(|()| Ticks::new(server.mutex("soloist_mutexes"), 1, lease_and_claim));
+    // Two names, as in the look of a gate, and both are in the table.
+    let mut prepared =
+        server.prepared("SELECT name, owner, token, host, expires_at FROM soloist_mutexes WHERE name IN ");
+    let names = raw_run::<S>(&mut *raw.borrow_mut(), 0);
+    let looks = race.size(20, 1);
+    let work = Work::new(format!("an event on {} that runs elsewhere", S::NAME), Unit::Seconds)
+        .by("one prepared look", NOTHING, || {
+            let mut look = || assert_eq!(prepared(names.each_ref().map(String::as_str)), 2);
+            each(timed(0, || (0..looks).for_each(|_| look())), looks)
+        })
+        .by("soloist", BOTH, || {
+            winner.run();
+            each((0..looks).map(|_| loser.lose(&winner)).sum(), looks)
+        });
+    race.run(6, work);
+
+    let mut minute = 0;
+    let work = Work::new(format!("one event on {}", S::NAME), Unit::Seconds)
+        .by("the same statements by a raw client", BOTH, || {
+            minute += 1;
+            let work = || {
+                raw_run::<S>(&mut *raw.borrow_mut(), minute);
+                callback();
+            };
+            each(timed(1, work), 1)
+        })
+        .by("soloist", BOTH, || each(winner.run(), 1));
+    race.run(8, work);
+
+    let mut in_order = Ticks::new(server.mutex("in_order"), MANY, lease_and_claim);
+    let mut in_background =
+        Ticks::new(server.mutex("in_background"), MANY, |event| lease_and_claim(event).in_background());
+    let work = Work::new(format!("each of 100 events on {}", S::NAME), Unit::Seconds)
+        .by("soloist, in order", BOTH, || each(in_order.run(), MANY))
+        .by("soloist, in the background", BOTH, || each(in_background.run(), MANY));
+    race.run(8, work);
+}
+
+/// Gate and release of an event, in the statements of the store: a look, an admission with its claim, a release. The names.
+fn raw_run<S: Sql>(raw: &mut impl FnMut(&str) -> Option<String>, minute: i64) -> [String; 2] {
+    let [look, admit, row, end] = S::TEXTS;
+    let owner = format!("2f4a9f0e8f0b4b0c9a570e7a6f3d51c8-4711-{minute}");
+    let names = [format!("claim/raw/raw/{minute}"), "lease/raw".to_owned()];
+    let list = format!("'{}', '{}'", names[0], names[1]);
+    let token = raw(&with(look, &[("which", &format!("name IN ({list})"))])).expect("it tells the time");
+    let places = |name| {
+        let [owner, token]: [&str; 2] = [&owner, &token];
+        [("name", name), ("owner", owner), ("token", token), ("host", "web-1"), ("pid", "1"), ("micros", "60000000")]
+    };
+    let rows = names.each_ref().map(|name| with(row, &places(name))).join(", ");
+    let owners = format!("'{owner}'");
+    let far = i64::MAX.to_string();
+    let places = [
+        ("rows", &*rows),
+        ("names", &list),
+        ("excluding", "NULL"),
+        ("owners", &owners),
+        ("token", &token),
+        ("looked", "0"),
+        ("until", &far),
+    ];
+    raw(&with(admit, &places));
+    let ours = format!("(name = 'lease/raw' AND owner = '{owner}')");
+    assert_eq!(raw(&with(end, &[("ours", &ours), ("micros", "0")])).as_deref(), Some("lease/raw"));
+    names
+}
+
+fn with(text: &str, places: &[(&str, &str)]) -> String {
+    let lines = text.lines().filter(|line| !line.starts_with("--"));
+    let text = lines.collect::<Vec<_>>().join(" ");
+    places.iter().fold(text, |text, (place, value)| text.replace(&format!("{{{place}}}"), value))
+}
+
+impl Sql for Mariadb {
+    const NAME: &'static str = "MariaDB";
+    const TEXTS: [&'static str; 4] = [
+        include_str!("../../src/store/mysql/statements/look.sql"),
+        include_str!("../../src/store/mysql/statements/admit.sql"),
+        include_str!("../../src/store/mysql/statements/row.sql"),
+        include_str!("../../src/store/mysql/statements/end.sql"),
+    ];
+    type Mutex = MysqlMutex;
+
+    fn start() -> Self {
+        let options =
+            ["--innodb-flush-log-at-trx-commit=1", "--innodb-buffer-pool-size=512M", "--innodb-log-file-size=512M"];
+        Self::with(&options)
+    }
+
+    fn mutex(&self, table: &str) -> MysqlMutex {
+        let mutex = MysqlMutex::builder(&self.url()).table(table).build().expect("it is in order");
+        mutex.create_table().expect("the server answers");
+        mutex
+    }
+
+    fn raw(&self) -> impl FnMut(&str) -> Option<String> {
+        let mut connection = mysql::Conn::new(mysql::Opts::from_url(&self.url()).expect("a url")).expect("it answers");
+        move |statements| {
+            let mut results = connection.query_iter(statements).expect("the server answers");
+            let mut first = None;
+            while let Some(result) = results.iter() {
+                let values = result.map(|row| row.expect("the server answers").get::<String, _>(0)).collect::<Vec<_>>();
+                first = first.or(values.into_iter().next().flatten());
+            }
+            first
+        }
+    }
+
+    fn prepared(&self, look: &str) -> impl FnMut([&str; 2]) -> usize {
+        let mut connection = mysql::Conn::new(mysql::Opts::from_url(&self.url()).expect("a url")).expect("it answers");
+        let look = connection.prep(format!("{look}(?, ?)")).expect("it is in order");
+        move |names| {
+            let rows: Vec<mysql::Row> = connection.exec(&look, (names[0], names[1])).expect("the server answers");
+            rows.len()
+        }
+    }
+}
+
+impl Sql for Postgres {
+    const NAME: &'static str = "PostgreSQL";
+    const TEXTS: [&'static str; 4] = [
+        include_str!("../../src/store/postgres/statements/look.sql"),
+        include_str!("../../src/store/postgres/statements/admit.sql"),
+        include_str!("../../src/store/postgres/statements/row.sql"),
+        include_str!("../../src/store/postgres/statements/end.sql"),
+    ];
+    type Mutex = PostgresMutex;
+
+    fn start() -> Self {
+        let options = ["--fsync=on", "--full-page-writes=on", "--shared-buffers=256MB", "--max-wal-size=4GB"];
+        Self::with(&options)
+    }
+
+    fn mutex(&self, table: &str) -> PostgresMutex {
+        let mutex = PostgresMutex::builder(&self.url()).table(table).build().expect("it is in order");
+        mutex.create_table().expect("the server answers");
+        mutex
+    }
+
+    fn raw(&self) -> impl FnMut(&str) -> Option<String> {
+        let mut connection = postgres::Client::connect(&self.url(), postgres::NoTls).expect("it answers");
+        move |statements| {
+            let answer = connection.simple_query(statements).expect("the server answers");
+            answer.iter().find_map(|message| match message {
+                postgres::SimpleQueryMessage::Row(row) => row.get(0).map(str::to_owned),
+                _ => None,
+            })
+        }
+    }
+
+    fn prepared(&self, look: &str) -> impl FnMut([&str; 2]) -> usize {
+        let mut connection = postgres::Client::connect(&self.url(), postgres::NoTls).expect("it answers");
+        let look = connection.prepare(&format!("{look}($1, $2)")).expect("it is in order");
+        move |names| connection.query(&look, &[&names[0], &names[1]]).expect("the server answers").len()
+    }
+}

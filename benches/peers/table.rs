@@ -1,0 +1,54 @@
+//! What was measured, as a page of Markdown.
+
+use crate::alternate::{Measured, Spread, Unit};
+
+/// The page of the guide: how, on what machine, and the table.
+pub(crate) fn page(how: &str, all: &[Measured]) -> String {
+    let rows: String = all.iter().map(rows).collect();
+    format!(
+        "{how} Everybody had a turn in each round, on the system's clock. A cell has the median of all rounds, and in \
+         parentheses the half of them around it. Compare ratios, not times. Whatever protects nothing leaves out what \
+         `soloist` is for.\n\n\
+         | work | by | protects | took | times the first |\n| --- | --- | --- | --- | --- |\n{rows}"
+    )
+}
+
+/// The lines of one kind of work.
+pub(crate) fn rows(Measured { title, unit, rows }: &Measured) -> String {
+    let lines = rows.iter().enumerate().map(|(at, row)| {
+        let title = if at == 0 { title } else { "" };
+        let (scale, name) = unit.scale(row.value.median);
+        let ratio = if at == 0 { "1".to_owned() } else { row.ratio.show(1.0, "") };
+        format!("| {title} | {} | {} | {} | {ratio} |\n", row.name, row.protects, row.value.show(scale, name))
+    });
+    lines.collect()
+}
+
+impl Unit {
+    /// By what it is multiplied, to be read in a unit of this name.
+    fn scale(self, value: f64) -> (f64, &'static str) {
+        match self {
+            Self::Bytes => (1.0 / f64::from(1 << 20), " MiB"),
+            Self::Seconds if value < 1e-7 => (1e9, " ns"),
+            Self::Seconds if value < 1e-3 => (1e6, " µs"),
+            Self::Seconds => (1e3, " ms"),
+        }
+    }
+}
+
+impl Spread {
+    fn show(self, scale: f64, name: &str) -> String {
+        let [low, median, high] = [self.low, self.median, self.high].map(|value| digits(value * scale));
+        format!("**{median}**{name} ({low} to {high})")
+    }
+}
+
+/// Three of them, and none behind the point that a large number does not need.
+pub(crate) fn digits(value: f64) -> String {
+    let places = match value {
+        ..10.0 => 2,
+        ..100.0 => 1,
+        _ => 0,
+    };
+    format!("{value:.places$}")
+}

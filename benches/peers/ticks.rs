@@ -1,0 +1,108 @@
+//! A schedule whose events are all due once a minute, and ticks a minute apart. They follow each other at once, and all clocks
+//! are the system's.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use chrono::{DateTime, TimeDelta, Utc};
+use soloist::{Event, EventMutex, Report, Schedule, SkipReason, Verdict};
+
+/// How often the callback of any event ran, of whichever contender.
+static RAN: AtomicUsize = AtomicUsize::new(0);
+
+/// What every event does.
+pub(crate) fn callback() {
+    RAN.fetch_add(1, Ordering::Relaxed);
+}
+
+pub(crate) fn ran() -> usize {
+    RAN.load(Ordering::Relaxed)
+}
+
+/// How long this takes, in which as many callbacks have to run.
+#[track_caller]
+pub(crate) fn timed(runs: usize, work: impl FnOnce()) -> Duration {
+    let before = ran();
+    let began = Instant::now();
+    work();
+    let took = began.elapsed();
+    assert_eq!(ran() - before, runs, "events ran");
+    took
+}
+
+/// On average, what each of so many took.
+#[expect(clippy::cast_precision_loss, reason = "they are few")]
+pub(crate) fn each(took: Duration, count: usize) -> f64 {
+    took.as_secs_f64() / count as f64
+}
+
+pub(crate) fn lease(event: Event) -> Event {
+    event.without_overlapping()
+}
+
+pub(crate) fn lease_and_claim(event: Event) -> Event {
+    event.without_overlapping().on_one_server()
+}
+
+pub(crate) struct Ticks {
+    schedule: Schedule,
+    events: usize,
+    minute: DateTime<Utc>,
+    /// The report of the last tick. To drop it is a part of the next one.
+    kept: Option<Report>,
+}
+
+impl Ticks {
+    pub(crate) fn new(mutex: impl EventMutex + 'static, events: usize, attributes: fn(Event) -> Event) -> Self {
+        let mut schedule = Schedule::new(mutex);
+        for number in 0..events {
+            let event = Event::call(format!("event:{number}"), |_| callback()).every_minute().apply(attributes);
+            schedule.add(event).expect("the event is in order");
+        }
+        Self { schedule, events, minute: Utc::now(), kept: None }
+    }
+
+    /// Ticks, and each event runs.
+    #[track_caller]
+    pub(crate) fn run(&mut self) -> Duration {
+        self.minute += TimeDelta::minutes(1);
+        let took = self.tick(self.events);
+        assert_eq!(self.counts(), [self.events, 0], "succeeded and lost");
+        took
+    }
+
+    /// Ticks in the minute in which `winner` has run the events, so that each is lost.
+    #[track_caller]
+    pub(crate) fn lose(&mut self, winner: &Self) -> Duration {
+        self.minute = winner.minute;
+        let took = self.tick(0);
+        assert_eq!(self.counts(), [0, self.events], "succeeded and lost");
+        took
+    }
+
+    /// Ticks in this minute, in which others tick, too: how many events succeeded, and how many were lost.
+    pub(crate) fn compete(&mut self, minute: DateTime<Utc>) -> [usize; 2] {
+        self.kept = Some(self.schedule.run_due(minute));
+        self.counts()
+    }
+
+    fn tick(&mut self, runs: usize) -> Duration {
+        timed(runs, || {
+            drop(self.kept.take());
+            self.kept = Some(self.schedule.run_due(self.minute));
+        })
+    }
+
+    /// How many events succeeded, and how many were skipped because another process has their occurrence or their lease.
+    fn counts(&self) -> [usize; 2] {
+        let mut counts = [0, 0];
+        for entry in self.kept.iter().flat_map(Report::entries) {
+            match entry.verdict() {
+                Verdict::Ran(outcome) if outcome.is_success() => counts[0] += 1,
+                Verdict::Skipped(SkipReason::RanElsewhere(_) | SkipReason::Overlapping(_)) => counts[1] += 1,
+                _ => {}
+            }
+        }
+        counts
+    }
+}
