@@ -357,6 +357,10 @@ mod tests {
 
         fn on_signal(&mut self, _: usize) {}
 
+        fn heeds_signals(&self) -> bool {
+            false
+        }
+
         fn job_done(&mut self, (): &(), (): (), _: Moment) {}
     }
 

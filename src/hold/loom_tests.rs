@@ -100,6 +100,10 @@ impl TimedJobs for Jobs {
         (self.hurry, self.heard) = (true, value);
     }
 
+    fn heeds_signals(&self) -> bool {
+        !self.due.is_empty()
+    }
+
     fn job_done(&mut self, job: &Moment, (): (), _now: Moment) {
         self.at_work = false;
         self.done.push(*job);
@@ -297,6 +301,18 @@ fn whoever_signals_a_thread_that_is_about_to_rest_does_not_wait_for_ever() {
         signal(&timer, 1);
         assert_done(&timer, &[now]);
         runs.join().expect("it ends when all is done");
+    });
+}
+
+/// A process that ends with nothing in hand does not wait for a thread that may not even have begun.
+#[test]
+fn whoever_signals_a_thread_that_has_nothing_to_do_does_not_wait_for_it() {
+    in_every_order(|| {
+        let (_manual, clock) = clock();
+        let timer = TimerThread::new(Jobs::default());
+        let late = clock.moment().plus(HOUR);
+        assert_eq!(timer.change(|_| ((), Some(late))).1, Need::Thread);
+        signal(&timer, 1);
     });
 }
 

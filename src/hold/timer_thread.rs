@@ -24,6 +24,9 @@ pub(crate) trait TimedJobs {
     /// A signal has come with this value. The job of the next step is done before the signal counts as handled.
     fn on_signal(&mut self, value: usize);
 
+    /// Whether a signal gives it something to do.
+    fn heeds_signals(&self) -> bool;
+
     fn job_done(&mut self, job: &Self::Job, answer: Self::Answer, now: Moment);
 }
 
@@ -195,8 +198,11 @@ impl<J: TimedJobs> TimerThread<J> {
         self.woken.notify_one();
     }
 
-    /// Waits until all signals are handled, or there is no job left, or the time is `until`.
+    /// Waits until all signals are handled, or there is nothing to do for them, or the time is `until`.
     pub(crate) fn wait_until_handled(&self, waiting: &Waiting, until: Moment) {
+        if self.is_seen_to_rest() {
+            return;
+        }
         let mut signals = self.signals();
         while self.has_thread.load(Ordering::Relaxed) && signals.handled != signals.sent {
             let patience = waiting.patience(until);
@@ -205,6 +211,12 @@ impl<J: TimedJobs> TimerThread<J> {
             }
             (signals, _) = self.handled.wait_timeout(signals, patience).unwrap_or_else(PoisonError::into_inner);
         }
+    }
+
+    /// Whether nothing is under way, and a signal changes nothing. `false`: somebody may be changing it just now.
+    fn is_seen_to_rest(&self) -> bool {
+        let Ok(state) = self.state.try_lock() else { return false };
+        state.wakes_at != Moment::BEGINNING && !state.jobs.heeds_signals()
     }
 }
 

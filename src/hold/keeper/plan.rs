@@ -264,6 +264,10 @@ impl TimedJobs for Plan {
         self.ended_by = Some(value);
     }
 
+    fn heeds_signals(&self) -> bool {
+        self.entries.iter().any(|entry| !entry.holder.held().was_given_back())
+    }
+
     fn job_done(&mut self, job: &KeeperJob, answers: Vec<Result<bool, MutexError>>, now: Moment) {
         let KeeperJob::Renew(batch) = job else { return };
         for (holder, answer) in batch.holders.iter().zip(answers) {

@@ -103,6 +103,10 @@ impl TimedJobs for RequestsToStop {
 
     fn on_signal(&mut self, _: usize) {}
 
+    fn heeds_signals(&self) -> bool {
+        false
+    }
+
     fn job_done(&mut self, job: &StopJob, is_answered: bool, now: Moment) {
         let StopJob::Look { replaceable, renewed } = job else { return };
         let looked_for: HashSet<usize> = replaceable.iter().chain(renewed).map(|(run, _)| address(run)).collect();
