@@ -77,5 +77,6 @@ pub mod under_fire {}
 
 #[doc = include_str!("guide/promises/costs.md")]
 #[doc = include_str!("guide/promises/measured.md")]
+#[doc = ""]
 #[doc = include_str!("guide/promises/measured.svg")]
 pub mod costs {}

@@ -101,7 +101,7 @@ impl<'a> Work<'a> {
 
 impl Row {
     pub(crate) fn is_ours(&self) -> bool {
-        self.name.starts_with("soloist")
+        self.name.trim_start_matches('`').starts_with("soloist")
     }
 }
 

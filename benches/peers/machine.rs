@@ -14,7 +14,7 @@ impl Race {
         for name in ["clokwerk", "cron", "mysql", "postgres", "redis", "tokio-cron-scheduler"] {
             let entry = format!("name = \"{name}\"\nversion = \"");
             let (_, version) = include_str!("../../Cargo.lock").split_once(&entry).expect("it is used");
-            self.version(&format!("the crate `{name}`"), version.split('"').next().unwrap_or_default());
+            self.version(&format!("`{name}`"), version.split('"').next().unwrap_or_default());
         }
         let cpus = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
         let mut models = cpus.lines().filter_map(|line| line.strip_prefix("model name")?.split(": ").nth(1));

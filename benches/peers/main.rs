@@ -67,6 +67,7 @@ fn measure(arguments: &[&str]) {
     }
     let page = table::page(&race.describe(), &race.measured);
     let plot = plot::draw(&race.measured);
+    assert!(!plot.contains("\n\n"), "in Markdown, it would end there");
     if is_full && names.is_empty() {
         let guide = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/guide/promises");
         std::fs::write(guide.join("measured.md"), page).expect("the page can be written");

@@ -1,61 +1,62 @@
-//! The ratios as a picture: bars to the left of one are quicker or smaller than the floor, on a logarithmic scale.
+//! The ratios as a picture: on a logarithmic scale, with bars to the left of one for what takes less than the first of its kind.
 //!
 //! It is shown by a page of HTML, whose colour its text takes, and stands alone, in light and in dark.
 
 use std::fmt::Write;
 
-use crate::alternate::Measured;
+use crate::alternate::{Measured, NOTHING, Row};
 use crate::table::digits;
 
 const WIDTH: f64 = 960.0;
 /// Where bars may lie, between the names and the last ratio.
-const LEFT: f64 = 400.0;
+const LEFT: f64 = 340.0;
 const RIGHT: f64 = 900.0;
 const LINE: f64 = 19.0;
+const STYLE: &str = "@media (prefers-color-scheme: dark) { svg:root { color: #ddd; background: #222 } }";
 
 /// HTML in Markdown ends at an empty line: there is none.
 pub(crate) fn draw(all: &[Measured]) -> String {
     let ratios = all.iter().flat_map(|measured| &measured.rows).map(|row| row.ratio.median);
     let (low, high) = ratios.fold((1.0_f64, 1.0_f64), |(low, high), ratio| (low.min(ratio), high.max(ratio)));
     let at = |ratio: f64| LEFT + (RIGHT - LEFT) * (ratio / low).ln() / (high / low).ln();
-    let mut y = 2.0 * LINE;
+    let (names, one) = (LEFT - 12.0, at(1.0));
+    let mut y = LINE;
     let mut lines = String::new();
     let mut put = |line: std::fmt::Arguments| writeln!(lines, "{line}").expect("a text takes everything");
     for Measured { title, rows, .. } in all {
         let [floor, others @ ..] = &rows[..] else { continue };
-        y += 1.5 * LINE;
-        put(format_args!(
-            r#"<text x="{x}" y="{y}" text-anchor="end" font-weight="bold">{title}</text>"#,
-            x = LEFT - 12.0
-        ));
-        put(format_args!(r#"<text x="{LEFT}" y="{y}" opacity=".7">1 = {}</text>"#, plain(&floor.name)));
+        y += 1.7 * LINE;
+        let floor = plain(&floor.name);
+        put(format_args!(r#"<text y="{y}"><tspan font-weight="bold">{}</tspan>; 1: {floor}</text>"#, plain(title)));
         for row in others {
             y += LINE;
             let ratio = row.ratio.median;
-            let (from, to) = (at(ratio.min(1.0)), at(ratio.max(1.0)));
+            let (name, from, to, top) = (label(row), at(ratio.min(1.0)), at(ratio.max(1.0)), y - 11.0);
             let colour = if row.is_ours() { "#e07b00" } else { "#8a8f98" };
-            let opacity = if row.protects == crate::alternate::NOTHING { 0.4 } else { 1.0 };
-            let name = plain(&row.name);
-            put(format_args!(r#"<text x="{x}" y="{y}" text-anchor="end">{name}</text>"#, x = LEFT - 12.0));
+            let opacity = if row.protects == NOTHING { 0.4 } else { 1.0 };
+            let width = (to - from).max(1.0);
+            let (below, digits) = (y + 5.0, digits(ratio));
+            put(format_args!(r#"<text x="{names}" y="{y}" text-anchor="end">{name}</text>"#));
             put(format_args!(
-                r#"<rect x="{from:.1}" y="{top}" width="{width:.1}" height="13" fill="{colour}" opacity="{opacity}"/>"#,
-                top = y - 11.0,
-                width = (to - from).max(1.0)
+                r#"<rect x="{from:.1}" y="{top}" width="{width:.1}" height="13" fill="{colour}" opacity="{opacity}"/>"#
             ));
-            put(format_args!(r#"<text x="{x:.1}" y="{y}">{}</text>"#, digits(ratio), x = to + 6.0));
+            put(format_args!(r#"<path d="M{one:.1} {below} v-{LINE}" stroke="currentColor"/>"#));
+            put(format_args!(r#"<text x="{x:.1}" y="{y}">{digits}</text>"#, x = to + 6.0));
         }
     }
-    let (height, one) = (y + LINE, at(1.0));
+    let frame = format!(r#"viewBox="0 0 {WIDTH} {height:.0}" width="100%" role="img""#, height = y + LINE);
+    let look = r#"font-family="sans-serif" font-size="13" fill="currentColor""#;
     format!(
-        r#"<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" width="100%" font-family="sans-serif" font-size="13" fill="currentColor" role="img">
-<title>soloist beside its peers and floors</title>
-<style>@media (prefers-color-scheme: dark) {{ svg:root {{ color: #ddd; background: #222 }} }}</style>
-<text x="{LEFT}" y="{LINE}">Times the floor. Orange: soloist. Pale: protects nothing.</text>
-<path d="M{one:.1} {top} V{height}" stroke="currentColor" opacity=".4"/>
-{lines}</svg>
-"#,
-        top = 1.5 * LINE
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" {frame} {look}>\n\
+         <title>soloist beside its peers and floors</title>\n<style>{STYLE}</style>\n\
+         <text y=\"{LINE}\">Times the first of each kind. Orange: soloist. Pale: protects nothing.</text>\n{lines}</svg>\n"
     )
+}
+
+/// Contenders of ours have one name, and protect different things.
+fn label(row: &Row) -> String {
+    let name = plain(&row.name);
+    if row.is_ours() && row.protects.starts_with("a ") { format!("{name}: {}", row.protects) } else { name }
 }
 
 /// Without the marks of Markdown.

@@ -1,9 +1,10 @@
 //! The memory of a process whose events are all claimed, tick after tick, while claims stay.
 
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use soloist::{Event, MemoryMutex};
+use chrono::{TimeDelta, Utc};
+use soloist::{Clock, Event, EventMutex, LeaseRequest, MemoryMutex, MutexName, Term};
 
 use crate::alternate::{NOTHING, Unit, Work};
 use crate::memory::{Clokwerk, TICKS};
@@ -25,7 +26,8 @@ pub(crate) fn race(race: &mut Race) {
     let work = Work::new("resident at most in 30 ticks of 100,000 events", Unit::Bytes)
         .by("clokwerk", NOTHING, peak("clokwerk"))
         .by("soloist, bare, with its report", NOTHING, peak("bare"))
-        .by("soloist", "a claim", peak("claim"));
+        .by("soloist", "a claim", peak("claim"))
+        .by("soloist, its store alone", "a claim", peak("store"));
     race.run(1, work);
 }
 
@@ -43,10 +45,27 @@ pub(crate) fn be_one(scheduler: &str, events: &str) {
     let took = match scheduler {
         "clokwerk" => clokwerk(),
         "bare" => soloist(|event| event),
+        "store" => claims(events),
         _ => soloist(Event::on_one_server),
     };
     assert!(!took.is_zero());
     let status = std::fs::read_to_string("/proc/self/status").expect("Linux says it");
     let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("it says the peak");
     println!("{}", peak.trim().trim_end_matches(" kB"));
+}
+
+/// The same claims without a schedule and its report.
+fn claims(events: usize) -> Duration {
+    let began = Instant::now();
+    let (mutex, clock) = (MemoryMutex::new(), Clock::system());
+    let term = Term::new(Duration::from_secs(15 * 60)).expect("it is a term");
+    for tick in (0..TICKS).map(|tick| Utc::now() + TimeDelta::minutes(tick.try_into().expect("they are few"))) {
+        for number in 0..events {
+            let event = format!("event:{number}");
+            let name = MutexName::lease(&*event).expect("it is a name").claim(event, tick);
+            let claim = mutex.create(&LeaseRequest::new(name, term, &clock)).expect("memory answers");
+            assert!(claim.is_some(), "nobody else asks");
+        }
+    }
+    began.elapsed()
 }
