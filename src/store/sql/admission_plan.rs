@@ -7,6 +7,7 @@ use super::snapshot::{MutexRow, Snapshot};
 use super::statements::{Statements, list};
 use crate::lease::holder::{Holder, host_and_reason, this_host};
 use crate::lease::request::{Lease, LeaseRequest};
+use crate::lease::token::FencingToken;
 use crate::store::event_mutex::admission::{Admission, Admitted};
 use crate::store::event_mutex::held::Held;
 use crate::store::remote::engine::{Decision, Wanted};
@@ -29,18 +30,18 @@ pub(super) struct AdmissionPlan {
 }
 
 impl AdmissionPlan {
-    /// Decides on admissions in their order: each is granted whole or not at all.
-    pub(super) fn new(admissions: &[&Admission], wanted: Wanted, look: &Snapshot) -> Self {
+    /// Decides on admissions in their order: each is granted whole or not at all, with this token.
+    pub(super) fn new(admissions: &[&Admission], wanted: Wanted, look: &Snapshot, token: FencingToken) -> Self {
         let (mut plan, mut is_decided) = (Self::default(), false);
         for admission in admissions {
-            let decision = if is_decided { Ok(Admitted::NotDecided) } else { plan.decide(admission, look) };
+            let decision = if is_decided { Ok(Admitted::NotDecided) } else { plan.decide(admission, look, token) };
             is_decided |= wanted == Wanted::One && matches!(decision, Ok(Admitted::Granted(_)));
             plan.decisions.push(decision);
         }
         plan
     }
 
-    fn decide(&mut self, admission: &Admission, look: &Snapshot) -> Decision {
+    fn decide(&mut self, admission: &Admission, look: &Snapshot, token: FencingToken) -> Decision {
         let asked = [admission.claim(), admission.lease()].into_iter().flatten();
         let asked: Vec<(&LeaseRequest, RowKey)> = asked.map(|request| (request, RowKey::of(request.name()))).collect();
         let ours = asked.iter().map(|(request, key)| look.holds(key).filter(|entry| entry.is_of(request.owner())));
@@ -71,8 +72,8 @@ impl AdmissionPlan {
         self.excluding.extend(excluding);
         let reason = |(request, key): &(&LeaseRequest, RowKey)| Some((key.clone(), request.reason()?.to_owned()));
         self.reasons.extend(asked.iter().filter_map(reason));
-        self.rows.extend(asked.into_iter().map(|(request, key)| (key, request.granted(look.next))));
-        Ok(Admitted::Granted(admission.granted(look.next)))
+        self.rows.extend(asked.into_iter().map(|(request, key)| (key, request.granted(token))));
+        Ok(Admitted::Granted(admission.granted(token)))
     }
 
     /// The statements that write it, unless the server's time is past `until` by then, or before that of the look.
@@ -88,7 +89,6 @@ impl AdmissionPlan {
                 statements.row.with(&[
                     ("name", key),
                     ("owner", &lease.owner()),
-                    ("token", &look.next),
                     ("host", &host(key)),
                     ("pid", &lease.owner().pid()),
                     ("micros", &lease.term().get().as_micros()),
@@ -100,7 +100,6 @@ impl AdmissionPlan {
             ("names", &list(self.rows.keys())),
             ("excluding", &list(&self.excluding)),
             ("owners", &list(self.rows.values().map(Lease::owner))),
-            ("token", &look.next),
             ("looked", &look.now),
             ("until", &look.clock.at(until)),
         ])
