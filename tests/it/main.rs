@@ -47,6 +47,8 @@ mod observers;
 mod outage;
 mod pause;
 mod period;
+#[cfg(target_os = "linux")]
+mod process_budget;
 mod queue;
 mod readme;
 mod recovery;
