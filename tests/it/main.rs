@@ -48,6 +48,8 @@ mod one_after_another;
 mod outage;
 mod pause;
 mod period;
+#[cfg(target_os = "linux")]
+mod process_budget;
 mod queue;
 mod readme;
 mod recovery;
