@@ -82,7 +82,7 @@ fn saturday(hour: u32, minute: u32) -> DateTime<Utc> {
 
 fn idle(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("idle");
-    for count in [100, 10_000, 100_000] {
+    for count in [100, 10_000, 100_000, 1_000_000] {
         group.throughput(Throughput::Elements(count));
         let expressions = expressions(usize::try_from(count).expect("it is small"));
 

@@ -508,7 +508,7 @@ impl Event {
             self.filters.insert(0, Filter::Call(Box::new(|_| false)));
         }
         let window = self.protections.catch_up;
-        let protection = self.protections.validate(own_name, usual_term, self.mutex.is_some()).map_err(refuse)?;
+        let protection = self.protections.validate(&own_name, usual_term, self.mutex.is_some()).map_err(refuse)?;
         if let Work::Command(command) = &self.work {
             command.check().map_err(|error| refuse(AddErrorKind::Command(error)))?;
         }

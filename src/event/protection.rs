@@ -6,8 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::outage_policy::OutagePolicy;
+use crate::lease::name::{ClaimSeries, MutexName};
 use crate::lease::term::{Renewal, Term};
-use crate::lease::{name::MutexName, owner::Owner, request::LeaseRequest, token::FencingToken};
+use crate::lease::{owner::Owner, request::LeaseRequest, token::FencingToken};
 use crate::store::event_mutex::admission::Admission;
 use crate::time::{clock::moment::Moment, clock::shown::HumanDuration, period::Period, tick::Tick, zone::Zone};
 
@@ -28,14 +29,15 @@ pub(crate) struct LeaseTerms {
 /// What an event claims with each admission, so that no other server runs it.
 #[derive(Clone, Debug)]
 pub(crate) enum Claim {
-    Occurrence,
+    /// Each occurrence, by a name out of these.
+    Occurrence(ClaimSeries),
     Period(Period),
 }
 
 impl fmt::Display for Claim {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Occurrence => f.write_str("each"),
+            Self::Occurrence(_) => f.write_str("each"),
             Self::Period(Period::Pattern { format, .. }) => write!(f, "once per {format}"),
             Self::Period(period) => write!(f, "once per {period:?}"),
         }
@@ -108,7 +110,7 @@ impl Protection {
             words.extend(at_least.map(|at_least| format!("hold_at_least {}", HumanDuration(at_least.get()))));
         }
         words.extend(self.claim.as_ref().map(|claim| match claim {
-            Claim::Occurrence => "on_one_server".to_owned(),
+            Claim::Occurrence(_) => "on_one_server".to_owned(),
             period @ Claim::Period(_) => period.to_string().replace("once per", "once_per"),
         }));
         words.extend(self.queue.as_ref().map(Queue::in_words));
@@ -128,13 +130,13 @@ impl Protection {
     /// The name of the claim of one run, and its term: to the end of the occurrence or period, then the window and its
     /// margin.
     pub(crate) fn claim(&self, Claimant { event, tick, zone, window }: Claimant<'_>) -> Option<(MutexName, Term)> {
-        let (event, occurrence) = (Arc::clone(event), tick.occurrence());
+        let occurrence = tick.occurrence();
         let (name, rest) = match self.claim.as_ref()? {
-            Claim::Occurrence => (self.mutex.claim(event, occurrence), Duration::ZERO),
+            Claim::Occurrence(claims) => (claims.claim(occurrence), Duration::ZERO),
             Claim::Period(period) => {
                 let permit = period.at(occurrence, zone);
                 let rest = (permit.end - tick.now()).to_std().unwrap_or_default();
-                (self.mutex.permit(event, permit.period), rest)
+                (self.mutex.permit(Arc::clone(event), permit.period), rest)
             }
         };
         Some((name, Term::new(rest + window + CLAIM_MARGIN).unwrap_or(Term::MAX)))

@@ -1,6 +1,7 @@
 //! The name of a mutex: a lease, a claim on an occurrence, a permit of a period, or a mark.
 
 use std::borrow::Cow;
+use std::cmp::Ordering;
 use std::collections::HashMap;
 use std::fmt;
 use std::hash::{BuildHasher, BuildHasherDefault, Hash, Hasher, RandomState};
@@ -40,17 +41,28 @@ pub struct MutexName(Arc<Name>);
 
 #[derive(Eq, PartialOrd, Ord)]
 struct Name {
-    mutex: Arc<str>,
-    claim: Option<ClaimKey>,
+    of: NameOf,
     /// Worked out once: the names of events are looked up at each of their runs. It differs from process to process,
     /// so it stands last, where it has no say in the order of names.
     hash: u64,
 }
 
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
-struct ClaimKey {
+enum NameOf {
+    Lease(Arc<str>),
+    Claim(ClaimSeries, Claimed),
+}
+
+/// What the claims on all occurrences of an event have in common: the event, and the mutex beside which they are kept. Made
+/// once for an event, it makes the name of each of its claims.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) struct ClaimSeries(Arc<Series>);
+
+#[derive(Debug, Eq)]
+struct Series {
+    mutex: Arc<str>,
     event: Arc<str>,
-    on: Claimed,
+    hash: u64,
 }
 
 /// What is claimed of an event.
@@ -89,7 +101,7 @@ impl MutexName {
         match chars {
             0 => Err(InvalidName::Empty),
             chars if chars > Self::MAX_CHARS => Err(InvalidName::TooLong { chars }),
-            _ => Ok(Self(Arc::new(Name { hash: hash_of(&mutex), mutex, claim: None }))),
+            _ => Ok(Self(Arc::new(Name { hash: hash_of(&mutex), of: NameOf::Lease(mutex) }))),
         }
     }
 
@@ -122,9 +134,18 @@ impl MutexName {
     /// ```
     #[must_use = "the name itself stays as it is"]
     pub fn claim(&self, event: impl Into<Arc<str>>, occurrence: DateTime<Utc>) -> Self {
-        // What tells the claims of one occurrence apart is left to `==`.
-        let hash = self.hash_of_mutex() ^ occurrence.timestamp().cast_unsigned().wrapping_mul(0x9E37_79B9_7F4A_7C15);
-        self.with(hash, ClaimKey { event: event.into(), on: Claimed::Occurrence(occurrence) })
+        self.claims(event).claim(occurrence)
+    }
+
+    /// The claims of the event whose lease is called like this, kept beside `mutex`.
+    pub(crate) fn claims_beside(&self, mutex: &Self) -> ClaimSeries {
+        mutex.claims(Arc::clone(self.0.of.mutex()))
+    }
+
+    fn claims(&self, event: impl Into<Arc<str>>) -> ClaimSeries {
+        let (mutex, event) = (Arc::clone(self.0.of.mutex()), event.into());
+        let hash = hash_of(&mutex) ^ hash_of(&event).rotate_left(32);
+        ClaimSeries(Arc::new(Series { mutex, event, hash }))
     }
 
     /// The claim on one period of `event`, kept beside this name. Any text may say which period it is; a
@@ -143,8 +164,8 @@ impl MutexName {
     #[must_use = "the name itself stays as it is"]
     pub fn permit(&self, event: impl Into<Arc<str>>, period: impl Into<Arc<str>>) -> Self {
         let period = period.into();
-        let hash = self.hash_of_mutex() ^ hash_of(&period);
-        self.with(hash, ClaimKey { event: event.into(), on: Claimed::Period(period) })
+        let hash = hash_of(&period);
+        self.claims(event).name(hash, Claimed::Period(period))
     }
 
     /// The name of a mark on `event`, beside the lease that this name is: what a schedule notes in its store, such as when
@@ -163,8 +184,8 @@ impl MutexName {
     #[must_use = "the name itself stays as it is"]
     pub fn mark(&self, event: impl Into<Arc<str>>, mark: impl Into<Arc<str>>) -> Self {
         let mark = mark.into();
-        let hash = self.hash_of_mutex() ^ hash_of(&mark).rotate_left(1);
-        self.with(hash, ClaimKey { event: event.into(), on: Claimed::Mark(mark) })
+        let hash = hash_of(&mark).rotate_left(1);
+        self.claims(event).name(hash, Claimed::Mark(mark))
     }
 
     /// What runs hold one each of where several may be at work: the lease, which is all that others ask for, and marks beside it.
@@ -190,51 +211,95 @@ impl MutexName {
         NAME.get_or_init(|| Self::lease("soloist").expect("it is short").mark("soloist", UNLOCK))
     }
 
-    /// The hash of the lease that it is, or is kept beside.
-    fn hash_of_mutex(&self) -> u64 {
-        if self.0.claim.is_none() { self.0.hash } else { hash_of(&self.0.mutex) }
-    }
-
-    fn with(&self, hash: u64, claim: ClaimKey) -> Self {
-        Self(Arc::new(Name { hash, mutex: Arc::clone(&self.0.mutex), claim: Some(claim) }))
-    }
-
     /// The name without the kind: what the lease is called, and what a claim is kept beside.
     pub fn mutex(&self) -> &str {
-        &self.0.mutex
+        self.0.of.mutex()
     }
 
     /// Whether this names something that only expires: a claim on an occurrence or a period, or a mark. Otherwise it names a
     /// lease.
     pub fn is_claim(&self) -> bool {
-        self.0.claim.is_some()
+        self.0.of.claim().is_some()
     }
 
     /// The event that a claim or a mark is for; `None` for a lease.
     pub fn event(&self) -> Option<&str> {
-        self.0.claim.as_ref().map(|claim| &*claim.event)
+        self.0.of.claim().map(|(series, _)| &*series.0.event)
     }
 
     /// The occurrence that a claim is for; `None` for anything else.
     pub fn occurrence(&self) -> Option<DateTime<Utc>> {
-        if let Claimed::Occurrence(occurrence) = self.0.claim.as_ref()?.on { Some(occurrence) } else { None }
+        self.claim_in_series().map(|(_, occurrence)| occurrence)
+    }
+
+    /// The claims of which it is one on an occurrence, and on which; `None` for anything else.
+    pub(crate) fn claim_in_series(&self) -> Option<(&ClaimSeries, DateTime<Utc>)> {
+        if let NameOf::Claim(series, Claimed::Occurrence(occurrence)) = &self.0.of {
+            Some((series, *occurrence))
+        } else {
+            None
+        }
     }
 
     /// The period that a permit is for; `None` for anything else.
     pub fn period(&self) -> Option<&str> {
-        if let Claimed::Period(period) = &self.0.claim.as_ref()?.on { Some(period) } else { None }
+        if let Claimed::Period(period) = self.0.of.claim()?.1 { Some(period) } else { None }
     }
 
     /// What a mark says; nothing for anything else.
     pub fn marked(&self) -> Option<&str> {
-        if let Claimed::Mark(mark) = &self.0.claim.as_ref()?.on { Some(mark) } else { None }
+        if let Claimed::Mark(mark) = self.0.of.claim()?.1 { Some(mark) } else { None }
+    }
+}
+
+impl ClaimSeries {
+    /// The claim on one occurrence.
+    pub(crate) fn claim(&self, occurrence: DateTime<Utc>) -> MutexName {
+        let hash = occurrence.timestamp().cast_unsigned().wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        self.name(hash, Claimed::Occurrence(occurrence))
+    }
+
+    fn name(&self, hash: u64, claimed: Claimed) -> MutexName {
+        MutexName(Arc::new(Name { hash: self.0.hash ^ hash, of: NameOf::Claim(self.clone(), claimed) }))
+    }
+}
+
+impl NameOf {
+    fn mutex(&self) -> &Arc<str> {
+        match self {
+            Self::Lease(mutex) => mutex,
+            Self::Claim(series, _) => &series.0.mutex,
+        }
+    }
+
+    fn claim(&self) -> Option<(&ClaimSeries, &Claimed)> {
+        if let Self::Claim(series, claimed) = self { Some((series, claimed)) } else { None }
     }
 }
 
 impl PartialEq for Name {
     /// The hash is the same if the rest is, and mostly another one otherwise.
     fn eq(&self, other: &Self) -> bool {
-        self.hash == other.hash && self.mutex == other.mutex && self.claim == other.claim
+        self.hash == other.hash && self.of == other.of
+    }
+}
+
+impl PartialEq for Series {
+    /// The same.
+    fn eq(&self, other: &Self) -> bool {
+        self.hash == other.hash && self.mutex == other.mutex && self.event == other.event
+    }
+}
+
+impl Ord for ClaimSeries {
+    fn cmp(&self, other: &Self) -> Ordering {
+        (&self.0.mutex, &self.0.event).cmp(&(&other.0.mutex, &other.0.event))
+    }
+}
+
+impl PartialOrd for ClaimSeries {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
     }
 }
 
@@ -244,8 +309,14 @@ impl Hash for MutexName {
     }
 }
 
-/// What is kept by name.
-pub(crate) type NameMap<V> = HashMap<MutexName, V, BuildHasherDefault<Prehashed>>;
+impl Hash for ClaimSeries {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write_u64(self.0.hash);
+    }
+}
+
+/// What is kept by name, or by the series of claims.
+pub(crate) type NameMap<V, K = MutexName> = HashMap<K, V, BuildHasherDefault<Prehashed>>;
 
 /// A name brings a hash of its own, keyed at random; it is good enough as it is.
 #[derive(Default)]
@@ -275,10 +346,10 @@ fn hash_of(text: &str) -> u64 {
 
 impl fmt::Display for MutexName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mutex = part(&self.0.mutex);
-        let Some(ClaimKey { event, on }) = &self.0.claim else { return write!(f, "lease/{mutex}") };
-        let event = part(event);
-        match on {
+        let mutex = part(self.mutex());
+        let Some((series, claimed)) = self.0.of.claim() else { return write!(f, "lease/{mutex}") };
+        let event = part(&series.0.event);
+        match claimed {
             Claimed::Occurrence(occurrence) => {
                 let occurrence = occurrence.to_rfc3339_opts(SecondsFormat::AutoSi, true);
                 write!(f, "claim/{mutex}/{event}/{occurrence}")

@@ -41,6 +41,17 @@ impl Owner {
         }
     }
 
+    /// How many acquisitions after `first` it is, in the same process; `None`: it is of another one, or before it.
+    pub(crate) fn count_after(self, first: Self) -> Option<u64> {
+        let is_of_same = self.process == first.process && self.pid == first.pid;
+        self.serial.checked_sub(first.serial).filter(|_| is_of_same)
+    }
+
+    /// The acquisition that is so many after this one.
+    pub(crate) fn after(self, count: u64) -> Self {
+        Self { serial: self.serial + count, ..self }
+    }
+
     /// The process that acquired, as its own host counts processes.
     pub fn pid(self) -> u32 {
         self.pid

@@ -1,22 +1,24 @@
 //! Scope: this process. Clock: the one that never steps. A crash takes the leases with it.
 //!
-//! The reference implementation: one map behind one lock, each decision a single critical section.
+//! The reference implementation: maps behind one lock, each decision a single critical section.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
 use chrono::DateTime;
 
+mod kept_claims;
+mod live_holding;
 mod logged_runs;
 #[cfg(feature = "testing")]
 pub(crate) mod test_store;
 
+use kept_claims::{KeptClaims, PURGE_NEVER_BELOW};
+use live_holding::Holding;
 use logged_runs::LoggedRuns;
 
 use super::event_mutex::EventMutex;
 use crate::base::error::MutexError;
-use crate::lease::holder::{Holder, this_host};
 use crate::lease::name::{MutexName, NameMap};
 use crate::lease::request::{Lease, LeaseRequest};
 use crate::lease::{owner::Owner, term::Term, token::FencingToken};
@@ -25,8 +27,7 @@ use crate::store::event_mutex::admission::{Admission, Admitted};
 use crate::store::event_mutex::description::{Description, Scope};
 use crate::store::event_mutex::held::{Held, Names};
 use crate::store::event_mutex::{batch::Batch, broken_lease::Broken, run_log::RunLog, slot::Slot};
-use crate::time::clock::moment::Moment;
-use crate::time::clock::{Clock, wall_plus};
+use crate::time::clock::{Clock, moment::Moment};
 
 /// Mutexes within one process; the store of [`Schedule::in_process`](crate::Schedule::in_process).
 ///
@@ -48,13 +49,11 @@ pub struct MemoryMutex {
     runs: Arc<LoggedRuns>,
 }
 
-/// So many names are no burden, and those of events that come again are found in their place.
-const PURGE_NEVER_BELOW: usize = 1024;
-
 #[derive(Default)]
 struct MemoryState {
     /// Also what has expired or was given back, until it is looked for: a name is mostly asked for again.
     names: NameMap<MemoryEntry>,
+    claims: KeptClaims,
     last_token: Option<FencingToken>,
     /// How many names there may be before the free ones are looked for.
     purge_above: usize,
@@ -75,11 +74,10 @@ impl MemoryEntry {
         self.until.is_some_and(|until| now < until)
     }
 
-    /// As a person wants to read it, with its times on the wall clock as that is set now.
-    fn holder(&self, clock: &Clock, now: Moment) -> Holder {
-        let left = self.until.map_or(Duration::ZERO, |until| until.since(now));
-        let (since, until) = (clock.wall_at(self.since), wall_plus(clock.now(), left));
-        Holder::new(self.owner, self.token, this_host(), since, until).with_reason(self.reason.as_deref())
+    fn live(&self, now: Moment) -> Option<Holding<'_>> {
+        let Self { owner, token, since, .. } = *self;
+        let until = self.until.filter(|until| now < *until)?;
+        Some(Holding { owner, token, since, until, reason: self.reason.as_deref() })
     }
 }
 
@@ -143,14 +141,23 @@ impl MemoryMutex {
 }
 
 impl MemoryState {
-    fn live(&self, name: &MutexName, now: Moment) -> Option<&MemoryEntry> {
-        self.names.get(name).filter(|held| held.is_live(now))
+    fn live(&self, name: &MutexName, now: Moment) -> Option<Holding<'_>> {
+        self.claims.live(name, now).or_else(|| self.names.get(name)?.live(now))
     }
 
-    /// What `lease` still holds.
-    fn held_by(&mut self, lease: &Lease, now: Moment) -> Option<&mut MemoryEntry> {
+    /// Lets what `lease` still holds last until then; `None`: it is given back. `false`: it holds nothing any more.
+    fn end_at(&mut self, lease: &Lease, until: Option<Moment>, now: Moment) -> bool {
+        if let Some(claim) = self.claims.live(lease.name(), now) {
+            let ours = claim.owner == lease.owner();
+            if ours {
+                self.claims.remove(lease.name());
+                let Holding { owner, token, since, .. } = claim;
+                self.put(lease.name(), MemoryEntry { owner, token, since, until, reason: None }, now);
+            }
+            return ours;
+        }
         let ours = |held: &&mut MemoryEntry| held.is_live(now) && held.owner == lease.owner();
-        self.names.get_mut(lease.name()).filter(ours)
+        self.names.get_mut(lease.name()).filter(ours).map(|held| held.until = until).is_some()
     }
 
     /// The first says when it was, so that the tokens of a process are higher than those of the one before it.
@@ -162,6 +169,9 @@ impl MemoryState {
     }
 
     fn keep(&mut self, lease: &Lease, reason: Option<&str>, now: Moment) {
+        if reason.is_none() && self.claims.keep(lease, now) {
+            return;
+        }
         let until = Some(now.plus(lease.term().get()));
         let held = MemoryEntry {
             owner: lease.owner(),
@@ -170,7 +180,11 @@ impl MemoryState {
             until,
             reason: reason.map(Box::from),
         };
-        if let Some(before) = self.names.get_mut(lease.name()) {
+        self.put(lease.name(), held, now);
+    }
+
+    fn put(&mut self, name: &MutexName, held: MemoryEntry, now: Moment) {
+        if let Some(before) = self.names.get_mut(name) {
             *before = held;
             return;
         }
@@ -178,7 +192,7 @@ impl MemoryState {
             self.names.retain(|_, held| held.is_live(now));
             self.purge_above = (self.names.len() * 2).max(PURGE_NEVER_BELOW);
         }
-        self.names.insert(lease.name().clone(), held);
+        self.names.insert(name.clone(), held);
     }
 }
 
@@ -199,7 +213,7 @@ impl EventMutex for MemoryMutex {
     }
 
     fn forget(&self, lease: &Lease) -> Result<bool, MutexError> {
-        self.decide(|state, now| Ok(state.held_by(lease, now).map(|held| held.until = None).is_some()))
+        self.decide(|state, now| Ok(state.end_at(lease, None, now)))
     }
 
     fn describe(&self) -> Description {
@@ -216,7 +230,7 @@ impl EventMutex for MemoryMutex {
         self.decide(|state, now| {
             for slot in releases {
                 let until = slot.asked().rest().map(|rest| now.plus(rest.get()));
-                let ours = state.held_by(slot.asked().lease(), now).map(|held| held.until = until).is_some();
+                let ours = state.end_at(slot.asked().lease(), until, now);
                 slot.fill(Ok(ours));
             }
             let mut is_decided = false;
@@ -231,8 +245,8 @@ impl EventMutex for MemoryMutex {
     fn extend(&self, leases: &mut [Slot<Lease, bool>], term: Term) {
         self.decide(|state, now| {
             for slot in leases {
-                let ours = state.held_by(slot.asked(), now).map(|held| held.until = Some(now.plus(term.get())));
-                slot.fill(Ok(ours.is_some()));
+                let ours = state.end_at(slot.asked(), Some(now.plus(term.get())), now);
+                slot.fill(Ok(ours));
             }
         });
     }
@@ -240,19 +254,24 @@ impl EventMutex for MemoryMutex {
     fn held(&self, names: Names<'_>) -> Result<Vec<Held>, MutexError> {
         self.decide(|state, now| {
             let held =
-                |(name, held): (&MutexName, &MemoryEntry)| Held::new(name.clone(), Some(held.holder(&self.clock, now)));
+                |name: &MutexName, held: Holding<'_>| Held::new(name.clone(), Some(held.holder(&self.clock, now)));
             Ok(match names {
-                Names::Exactly(name) => state.live(name, now).map(|entry| held((name, entry))).into_iter().collect(),
+                Names::Exactly(name) => state.live(name, now).map(|live| held(name, live)).into_iter().collect(),
                 names => {
-                    let live = state.names.iter().filter(|(name, entry)| entry.is_live(now) && names.contain(name));
-                    live.map(held).collect()
+                    let asked = state.names.iter().filter(|(name, _)| names.contain(name));
+                    asked.filter_map(|(name, entry)| Some(held(name, entry.live(now)?))).collect()
                 }
             })
         })
     }
 
     fn break_lease(&self, name: &MutexName) -> Result<Broken, MutexError> {
-        self.decide(|state, now| Ok(Broken::if_held(state.names.remove(name).is_some_and(|held| held.is_live(now)))))
+        self.decide(|state, now| {
+            let is_held = state.live(name, now).is_some();
+            state.claims.remove(name);
+            state.names.remove(name);
+            Ok(Broken::if_held(is_held))
+        })
     }
 
     fn run_log(&self) -> Option<&dyn RunLog> {
@@ -274,8 +293,8 @@ impl RunLog for MemoryMutex {
 impl fmt::Debug for MemoryMutex {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let live = |state: &mut MemoryState, now| {
-            let held = state.names.iter().filter(|(_, held)| held.is_live(now));
-            held.map(|(name, _)| name.to_string()).collect::<Vec<_>>()
+            let held = state.names.iter().filter(|(_, held)| held.is_live(now)).map(|(name, _)| name.clone());
+            held.chain(state.claims.names(now)).map(|name| name.to_string()).collect::<Vec<_>>()
         };
         f.debug_struct("MemoryMutex").field("held", &self.decide(live)).finish_non_exhaustive()
     }

@@ -1,9 +1,9 @@
-//! How often a due event allocates, counted in the thread of its tick.
+//! How often a due event allocates, counted in the thread of its tick, and how much memory it leaves behind.
 
 use std::time::Duration;
 
 use chrono::TimeDelta;
-use soloist::{Event, EventMutex, ManualClock, MemoryMutex, Schedule};
+use soloist::{Entry, Event, EventMutex, ManualClock, MemoryMutex, Schedule, SkipReason};
 
 use crate::support::noon;
 
@@ -48,6 +48,31 @@ fn a_due_event_in_memory_allocates_no_more_than_before() {
     each_allocates_at_most(1, store, Event::without_overlapping);
     each_allocates_at_most(2, store, Event::on_one_server);
     each_allocates_at_most(2, store, |event| event.without_overlapping().on_one_server());
+}
+
+#[test]
+fn the_claims_that_live_at_the_same_time_take_little_memory() {
+    const EVENTS: usize = 100;
+    const TICKS: usize = 26;
+    let clock = ManualClock::at(noon());
+    let mut schedule = Schedule::new(MemoryMutex::with_clock(&clock)).with_clock(&clock);
+    for number in 0..EVENTS {
+        schedule.add(Event::call(format!("{number}"), |_| {}).every_minute().on_one_server()).expect("it is in order");
+    }
+    let tick = |minute: usize| {
+        let report = schedule.run_due(noon() + TimeDelta::minutes(i64::try_from(minute).expect("it is small")));
+        assert_eq!(report.entries().iter().filter(|entry| entry.is_failure()).count(), 0);
+    };
+    (0..4).for_each(tick);
+    let left = allocation_counter::measure(|| (4..4 + TICKS).for_each(tick)).bytes_current;
+    let each = left / i64::try_from(EVENTS * TICKS).expect("it is small");
+    assert!(each <= 24, "each claim takes {each} bytes, where 16 and some room for more are enough");
+}
+
+#[test]
+fn the_entries_of_a_report_are_small() {
+    assert!(size_of::<Entry>() <= 160, "an entry takes {} bytes", size_of::<Entry>());
+    assert!(size_of::<SkipReason>() <= 24, "a reason takes {} bytes", size_of::<SkipReason>());
 }
 
 #[cfg(feature = "redis")]

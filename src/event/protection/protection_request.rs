@@ -33,7 +33,7 @@ impl ProtectionRequest {
     /// The validated protections of the event whose name is `own_name`.
     pub(in crate::event) fn validate(
         self,
-        own_name: MutexName,
+        own_name: &MutexName,
         usual_term: Term,
         has_own_mutex: bool,
     ) -> Result<Protection, AddErrorKind> {
@@ -46,7 +46,7 @@ impl ProtectionRequest {
             return Err(AddErrorKind::MutexNameWithoutLease);
         }
         let is_shared = mutex_name.is_some();
-        let mutex = mutex_name.unwrap_or(own_name);
+        let mutex = mutex_name.unwrap_or_else(|| own_name.clone());
         let queue = queue(self.on_overlap, self.within, &mutex, lease)?;
         if is_shared && queue.as_ref().is_some_and(|queue| queue.patience.is_some()) {
             return Err(AddErrorKind::ReplaceOfOthers);
@@ -61,7 +61,7 @@ impl ProtectionRequest {
                 period.check().map_err(AddErrorKind::Period)?;
                 Some(Claim::Period(period))
             }
-            None => (self.one_server || queue.is_some()).then_some(Claim::Occurrence),
+            None => (self.one_server || queue.is_some()).then(|| Claim::Occurrence(own_name.claims_beside(&mutex))),
         };
         if let Some(window) = self.catch_up {
             if !CATCH_UP_WINDOWS.contains(&window) {

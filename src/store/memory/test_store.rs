@@ -81,7 +81,7 @@ impl TestStore {
 
     /// Loses its data, as a server does that is restarted without them: leases, claims, pauses.
     pub fn lose_all(&self) {
-        self.memory.decide(|state, _| state.names.clear());
+        self.memory.decide(|state, _| (state.names, state.claims) = Default::default());
     }
 
     /// Another server runs the event from now on, or whatever has this [`mutex_name`](crate::Event::mutex_name), until what is
