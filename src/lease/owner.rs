@@ -41,6 +41,21 @@ impl Owner {
         }
     }
 
+    /// What the text of each owner of this process begins with; the serial is the rest.
+    pub(crate) fn process(self) -> impl fmt::Display {
+        ProcessPart(self)
+    }
+
+    #[cfg(feature = "redis")]
+    pub(crate) fn serial(self) -> u64 {
+        self.serial
+    }
+
+    #[cfg(feature = "redis")]
+    pub(crate) fn is_of_process_of(self, other: Self) -> bool {
+        (self.process, self.pid) == (other.process, other.pid)
+    }
+
     /// The process that acquired, as its own host counts processes.
     pub fn pid(self) -> u32 {
         self.pid
@@ -49,7 +64,15 @@ impl Owner {
 
 impl fmt::Display for Owner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}-{}-{}", self.process.simple(), self.pid, self.serial)
+        write!(f, "{}{}", self.process(), self.serial)
+    }
+}
+
+struct ProcessPart(Owner);
+
+impl fmt::Display for ProcessPart {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}-{}-", self.0.process.simple(), self.0.pid)
     }
 }
 
