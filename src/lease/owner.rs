@@ -43,13 +43,26 @@ impl Owner {
 
     /// How many acquisitions after `first` it is, in the same process; `None`: it is of another one, or before it.
     pub(crate) fn count_after(self, first: Self) -> Option<u64> {
-        let is_of_same = self.process == first.process && self.pid == first.pid;
-        self.serial.checked_sub(first.serial).filter(|_| is_of_same)
+        self.serial.checked_sub(first.serial).filter(|_| self.is_of_process_of(first))
     }
 
     /// The acquisition that is so many after this one.
     pub(crate) fn after(self, count: u64) -> Self {
         Self { serial: self.serial + count, ..self }
+    }
+
+    /// What the text of each owner of this process begins with; the serial is the rest.
+    pub(crate) fn process(self) -> impl fmt::Display {
+        ProcessPart(self)
+    }
+
+    #[cfg(feature = "redis")]
+    pub(crate) fn serial(self) -> u64 {
+        self.serial
+    }
+
+    pub(crate) fn is_of_process_of(self, other: Self) -> bool {
+        (self.process, self.pid) == (other.process, other.pid)
     }
 
     /// The process that acquired, as its own host counts processes.
@@ -60,7 +73,15 @@ impl Owner {
 
 impl fmt::Display for Owner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}-{}-{}", self.process.simple(), self.pid, self.serial)
+        write!(f, "{}{}", self.process(), self.serial)
+    }
+}
+
+struct ProcessPart(Owner);
+
+impl fmt::Display for ProcessPart {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}-{}-", self.0.process.simple(), self.0.pid)
     }
 }
 

@@ -34,7 +34,9 @@ mod keys;
 mod script;
 mod server_error;
 mod stored_holder;
+mod stored_script;
 mod stream;
+mod trip;
 
 use address::Address;
 use engine::RedisEngine;

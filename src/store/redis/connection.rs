@@ -1,13 +1,16 @@
 //! One connection to a Redis server: set up in one round trip, and asked with several commands at once.
 
 use std::io;
+use std::mem;
 
 use redis::{Cmd, Parser, RedisError, Value, cmd};
 
 use super::address::Address;
 use super::script;
-use super::server_error::is_unknown;
+use super::server_error::{is_missing_script, is_unknown};
+use super::stored_script::CARRY_OUT;
 use super::stream::{Stream, connect};
+use super::trip::Trip;
 use crate::store::remote::driver_runtime::DriverRuntime;
 use crate::store::remote::engine::ServerConnection;
 use crate::store::remote::failure::{Failure, makes_no_sense};
@@ -17,30 +20,32 @@ use crate::time::clock::moment::Moment;
 
 pub(super) struct Connection {
     stream: Box<dyn Stream>,
+    /// What is asked next.
+    trip: Trip,
     pub(super) clock: ServerClock,
 }
 
 impl ServerConnection for Connection {
     type Address = Address;
 
-    /// Leaves the scripts with the server, too.
+    /// Leaves the script that each run needs with the server, too.
     fn open(target: &Target<Address>, until: Moment) -> Result<Self, Failure> {
         let not_connected = |error| Failure::not_asked(error).while_connecting("maxclients");
         let runtime = DriverRuntime::new().map_err(Failure::not_asked)?;
         let stream = runtime.until(until, connect(target, until)).flatten().map_err(not_connected)?;
-        let mut connection = Self { stream, clock: ServerClock::read(0) };
+        let mut connection = Self { stream, trip: Trip::default(), clock: ServerClock::read(0) };
         let login = target.address.info.redis_settings();
         let auth = login.password().map(|password| cmd("AUTH").arg(login.username()).arg(password).take());
         let select = (login.db() != 0).then(|| cmd("SELECT").arg(login.db()).take());
-        let scripts = script::ALL.iter().map(|script| script.load());
-        let mut commands: Vec<Cmd> = auth.into_iter().chain(select).chain(scripts).chain([cmd("TIME")]).collect();
+        let mut commands: Vec<Cmd> = auth.into_iter().chain(select).chain([CARRY_OUT.load(), cmd("TIME")]).collect();
         let needed = commands.len();
         // Only for people who list the clients of their server; older ones refuse it.
         for (attribute, value) in [("LIB-NAME", "soloist"), ("LIB-VER", env!("CARGO_PKG_VERSION"))] {
             commands.push(cmd("CLIENT").arg("SETINFO").arg(attribute).arg(value).take());
         }
         // A server without room says so, and goes.
-        let (mut answers, end) = connection.hear_all(&commands, until);
+        let (mut answers, end) =
+            connection.hear_all(until, |trip| commands.iter().for_each(|command| trip.push(command)));
         answers.truncate(needed);
         if answers.iter().any(is_unknown) && connection.is_to_a_sentinel(until) {
             let what = "this is a Redis Sentinel: connect to the primary that it watches";
@@ -60,26 +65,47 @@ impl ServerConnection for Connection {
 }
 
 impl Connection {
-    /// Sends all commands and hears all answers; `until` ends it, however little is missing.
-    pub(super) fn ask(&mut self, commands: &[Cmd], until: Moment) -> Result<Vec<Value>, Failure> {
-        let (answers, end) = self.hear_all(commands, until);
-        end.map(|()| answers).map_err(Failure::unanswered)
+    /// Sends what `write` writes, and hears the answers; `until` ends it, however little is missing. A script that the server
+    /// does not have is loaded, in another trip.
+    pub(super) fn ask(&mut self, until: Moment, write: impl FnOnce(&mut Trip)) -> Result<Vec<Value>, Failure> {
+        let (mut answers, end) = self.hear_all(until, write);
+        end.map_err(Failure::unanswered)?;
+        let calls: Vec<usize> = (0..answers.len()).filter(|at| is_missing_script(&answers[*at])).collect();
+        if !calls.is_empty() {
+            let (again, scripts) = self.trip.with_scripts(&calls);
+            let (mut loaded, end) = self.exchange(&again, until);
+            end.map_err(Failure::unanswered)?;
+            let called = loaded.split_off(scripts);
+            let refused = loaded.into_iter().find(|answer| matches!(answer, Value::ServerError(_)));
+            for (at, answer) in calls.into_iter().zip(called) {
+                answers[at] = refused.clone().unwrap_or(answer);
+            }
+        }
+        Ok(answers)
     }
 
-    /// The same; and what was answered before an error ended it.
-    fn hear_all(&mut self, commands: &[Cmd], until: Moment) -> (Vec<Value>, io::Result<()>) {
+    /// What was answered, and the error that ended it before everything was.
+    fn hear_all(&mut self, until: Moment, write: impl FnOnce(&mut Trip)) -> (Vec<Value>, io::Result<()>) {
+        let mut trip = mem::take(&mut self.trip);
+        trip.clear();
+        write(&mut trip);
+        let heard = self.exchange(&trip, until);
+        self.trip = trip;
+        heard
+    }
+
+    fn exchange(&mut self, trip: &Trip, until: Moment) -> (Vec<Value>, io::Result<()>) {
         self.stream.socket().give_until(until);
-        let packed = commands.iter().map(Cmd::get_packed_command).collect::<Vec<_>>().concat();
-        let sent = self.stream.write_all(&packed).and_then(|()| self.stream.flush());
-        // One for each question: what it has read beyond the last answer is no answer to the next.
-        let (mut parser, mut answers) = (Parser::new(), Vec::with_capacity(commands.len()));
-        let parse = |_| parser.parse_value(&mut *self.stream).map(|answer| answers.push(answer));
-        let end = sent.and_then(|()| commands.iter().try_for_each(parse).map_err(|error| not_heard(&error)));
+        let sent = self.stream.write_all(trip.bytes()).and_then(|()| self.stream.flush());
+        // One for each trip: what it has read beyond the last answer is no answer to the next question.
+        let (mut parser, mut answers) = (Parser::new(), Vec::with_capacity(trip.len()));
+        let mut parse = |_| parser.parse_value(&mut *self.stream).map(|answer| answers.push(answer));
+        let end = sent.and_then(|()| (0..trip.len()).try_for_each(&mut parse).map_err(|error| not_heard(&error)));
         (answers, end)
     }
 
     fn is_to_a_sentinel(&mut self, until: Moment) -> bool {
-        let (answers, _) = self.hear_all(&[cmd("ROLE")], until);
+        let (answers, _) = self.hear_all(until, |trip| trip.push(&cmd("ROLE")));
         let [Value::Array(role)] = &answers[..] else { return false };
         role.first().is_some_and(|role| *role == Value::BulkString(b"sentinel".to_vec()))
     }

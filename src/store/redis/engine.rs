@@ -7,15 +7,16 @@ use redis::{Cmd, Value, cmd};
 
 use super::connection::Connection;
 use super::keys::Prefix;
-use super::script::{self, read};
+use super::script::{self, Call, read};
 use super::server_error::is_of_many_slots;
+use super::trip::Trip;
 use super::{health, server_error};
 use crate::base::error::MutexError;
 use crate::lease::name::MutexName;
 use crate::observe::run_record::{RunRecord, log_change::LogChange};
 use crate::store::event_mutex::admission::{Admission, Admitted};
 use crate::store::remote::engine::{
-    Answers, Asked, EachAnswer, Ending, Engine, FoundEntry, FoundHolder, Health, ReleaseRequest, ServerTurn, Wanted,
+    Answers, Asked, Ending, Engine, FoundEntry, FoundHolder, Health, ReleaseRequest, ServerTurn, Wanted,
 };
 use crate::store::remote::{failure::Failure, server_clock::instant};
 
@@ -66,22 +67,25 @@ impl Engine for RedisEngine {
         let admissions =
             calls(admissions, for_the_same, |admission| (admission.name().mutex(), admission.excluded_by()));
         // The next call does not know what this one grants.
-        let calls_sent = if wanted == Wanted::One { admissions.len().min(1) } else { admissions.len() };
-        let (admissions, not_sent) = admissions.split_at(calls_sent);
-        let end = |call: &&[&ReleaseRequest]| script::end(call, &self.prefix, clock, until);
-        let admit = |call: &&[&Admission]| script::admit(call, wanted, by_slot, &self.prefix, clock, until);
-        let commands: Vec<Cmd> = releases.iter().map(end).chain(admissions.iter().map(admit)).collect();
-        let answers = connection.ask(&commands, until)?;
-        self.by_slot.fetch_or(answers.iter().any(is_of_many_slots), Ordering::Relaxed);
-        let (asked_before, clock, mut answers) = (attempt.asked_before(), &mut connection.clock, answers.into_iter());
-        let ended = each(&releases, &mut answers, |answer, call| script::ended(answer, call.len(), asked_before));
-        let mut decided = each(admissions, &mut answers, |answer, call| script::decided(answer, call, wanted, clock));
-        decided.extend(not_sent.concat().iter().map(|_| Ok(Ok(Admitted::NotDecided))));
-        Ok((ended, decided))
+        let sent = if wanted == Wanted::One { admissions.len().min(1) } else { admissions.len() };
+        let (admissions, not_sent) = admissions.split_at(sent);
+        let calls = together(releases, admissions, wanted, by_slot);
+        let values = connection.ask(until, |trip| {
+            for call in &calls {
+                call.write(trip, by_slot, &self.prefix, clock, until);
+            }
+        })?;
+        self.by_slot.fetch_or(values.iter().any(is_of_many_slots), Ordering::Relaxed);
+        let (asked_before, mut answers) = (attempt.asked_before(), Answers::default());
+        for (call, value) in calls.iter().zip(values) {
+            call.read(value, asked_before, &mut connection.clock, &mut answers);
+        }
+        answers.1.extend(not_sent.iter().copied().flatten().map(|_| Ok(Ok(Admitted::NotDecided))));
+        Ok(answers)
     }
 
     fn look(&self, turn: &mut ServerTurn<Connection>, name: &MutexName) -> Result<Option<FoundHolder>, Failure> {
-        script::looked(&ask(turn, &[script::look(self.prefix.key(name))])?[0])
+        script::looked(&ask(turn, |trip| script::look(trip, self.prefix.key(name)))?[0])
     }
 
     fn leases(&self, turn: &mut ServerTurn<Connection>, prefix: &str) -> Result<Vec<FoundEntry>, Failure> {
@@ -90,15 +94,19 @@ impl Engine for RedisEngine {
         while cursor.as_deref() != Some("0") {
             let mut scan = cmd("SCAN");
             scan.arg(cursor.as_deref().unwrap_or("0")).arg("MATCH").arg(&pattern).arg("COUNT").arg(SCANNED_AT_ONCE);
-            let (next, keys): (String, Vec<Vec<u8>>) = read(&ask(turn, &[scan])?[0])?;
+            let (next, keys): (String, Vec<Vec<u8>>) = read(&ask(turn, |trip| trip.push(&scan))?[0])?;
             // A key that is no text is none of ours.
             names.extend(keys.iter().filter_map(|key| self.prefix.lease_at(str::from_utf8(key).ok()?)));
             cursor = Some(next);
         }
         let mut found = Vec::new();
         for names in Vec::from_iter(names).chunks(CHUNK) {
-            let looks: Vec<Cmd> = names.iter().map(|name| script::look(self.prefix.key(name))).collect();
-            for (name, answer) in names.iter().zip(ask(turn, &looks)?) {
+            let looks = |trip: &mut Trip| {
+                for name in names {
+                    script::look(trip, self.prefix.key(name));
+                }
+            };
+            for (name, answer) in names.iter().zip(ask(turn, looks)?) {
                 found.extend(script::looked(&answer)?.map(|holder| (name.clone(), holder)));
             }
         }
@@ -106,9 +114,13 @@ impl Engine for RedisEngine {
     }
 
     fn runs(&self, turn: &mut ServerTurn<Connection>, events: &[&str]) -> Result<Vec<RunRecord>, Failure> {
-        let looks: Vec<Cmd> = events.iter().map(|event| of_log("HGETALL", &self.prefix, event)).collect();
+        let looks = |trip: &mut Trip| {
+            for event in events {
+                trip.push(&of_log("HGETALL", &self.prefix, event));
+            }
+        };
         let mut records = Vec::new();
-        for (event, answer) in events.iter().zip(ask(turn, &looks)?) {
+        for (event, answer) in events.iter().zip(ask(turn, looks)?) {
             let lines: Vec<(Vec<u8>, Vec<u8>)> = read(&answer)?;
             let record = |(id, line): &(Vec<u8>, Vec<u8>)| {
                 RunRecord::of_line(event, str::from_utf8(id).ok()?.parse().ok()?, str::from_utf8(line).ok()?)
@@ -119,33 +131,34 @@ impl Engine for RedisEngine {
     }
 
     fn log_runs(&self, turn: &mut ServerTurn<Connection>, changes: &[LogChange<'_>]) -> Result<(), Failure> {
-        let mut commands = Vec::new();
-        for change in changes {
-            let event = change.event;
-            for record in &change.written {
-                // A start that comes late undoes no end.
-                let verb = if record.end().is_some() { "HSET" } else { "HSETNX" };
-                commands
-                    .push(of_log(verb, &self.prefix, event).arg(record.id().to_string()).arg(record.to_line()).take());
+        let write = |trip: &mut Trip| {
+            for change in changes {
+                let event = change.event;
+                for record in &change.written {
+                    // A start that comes late undoes no end.
+                    let verb = if record.end().is_some() { "HSET" } else { "HSETNX" };
+                    let mut write = of_log(verb, &self.prefix, event);
+                    trip.push(write.arg(record.id().to_string()).arg(record.to_line()));
+                }
+                let ended = change.dropped_ids(true);
+                if !ended.is_empty() {
+                    trip.push(of_log("HDEL", &self.prefix, event).arg(ended));
+                }
+                let not_ended = change.dropped_ids(false);
+                if !not_ended.is_empty() {
+                    script::drop_without_an_end(trip, &self.prefix.runs_key(event), &not_ended);
+                }
             }
-            let ended = change.dropped_ids(true);
-            if !ended.is_empty() {
-                commands.push(of_log("HDEL", &self.prefix, event).arg(ended).take());
-            }
-            let not_ended = change.dropped_ids(false);
-            if !not_ended.is_empty() {
-                commands.extend(script::drop_without_an_end(&self.prefix.runs_key(event), &not_ended));
-            }
-        }
-        ask(turn, &commands).map(drop)
+        };
+        ask(turn, write).map(drop)
     }
 
     fn health(&self, turn: &mut ServerTurn<Connection>) -> Result<Health, Failure> {
-        let answers = ask(turn, &[cmd("TIME"), cmd("INFO")])?;
+        let answers = ask(turn, |trip| [cmd("TIME"), cmd("INFO")].iter().for_each(|asked| trip.push(asked)))?;
         let (time, warnings) = (script::time(&answers[0])?, health::warnings(&answers[1])?);
         // On a cluster it has no such key, or another node has it.
         let last = cmd("GET").arg(self.prefix.token_key().to_string()).take();
-        let last = turn.connection.ask(&[last], turn.attempt.until)?;
+        let last = turn.connection.ask(turn.attempt.until, |trip| trip.push(&last))?;
         // A token is the server's time of its grant, unless the clock was set back before that.
         let granted = read(&last[0]).map(instant);
         Ok(Health { time: Some(time), ahead: granted.ok().and_then(|last| (last - time).to_std().ok()), warnings })
@@ -161,9 +174,9 @@ fn of_log(verb: &str, prefix: &Prefix, event: &str) -> Cmd {
     cmd(verb).arg(prefix.runs_key(event)).take()
 }
 
-/// Asks commands that may be asked twice, all at once.
-fn ask(turn: &mut ServerTurn<Connection>, commands: &[Cmd]) -> Result<Vec<Value>, Failure> {
-    turn.connection.ask(commands, turn.attempt.until)?.into_iter().map(script::unless_refused).collect()
+/// Asks what may be asked twice, all at once.
+fn ask(turn: &mut ServerTurn<Connection>, write: impl FnOnce(&mut Trip)) -> Result<Vec<Value>, Failure> {
+    turn.connection.ask(turn.attempt.until, write)?.into_iter().map(script::unless_refused).collect()
 }
 
 /// Splits what is asked into calls: each of a hundred at most that go together. No two in a call are of one mutex, so that none
@@ -190,15 +203,23 @@ fn calls<'c, 'a, T>(
     asked.chunk_by(in_one_call).collect()
 }
 
-/// The answers to calls, as answers to what was in them.
-fn each<Q, A: Clone>(
-    calls: &[&[Q]],
-    answers: &mut impl Iterator<Item = Value>,
-    mut meaning: impl FnMut(Value, &[Q]) -> Result<Vec<A>, Failure>,
-) -> EachAnswer<A> {
-    let of_each = |(call, answer): (&&[Q], Value)| match meaning(answer, call) {
-        Ok(answers) => answers.into_iter().map(Ok).collect(),
-        Err(failure) => vec![Err(failure); call.len()],
-    };
-    calls.iter().zip(answers).flat_map(of_each).collect()
+/// All calls, of which the last with releases has the first admissions with it: that is one call for each run in order. What
+/// gets a rest is another script's. On a node of a cluster, names are asked about one by one.
+fn together<'c, 'a>(
+    releases: Vec<&'c [&'a ReleaseRequest]>,
+    admissions: &[&'c [&'a Admission]],
+    wanted: Wanted,
+    by_slot: bool,
+) -> Vec<Call<'c, 'a>> {
+    let mut calls = Vec::with_capacity(releases.len() + admissions.len());
+    calls.extend(releases.into_iter().map(|releases| Call { releases, admissions: &[], wanted }));
+    for admissions in admissions {
+        match calls.last_mut() {
+            Some(Call { releases: [.., last], admissions: none @ [], .. }) if !by_slot && last.ending == Ending::Now => {
+                *none = admissions;
+            }
+            _ => calls.push(Call { releases: &[], admissions, wanted }),
+        }
+    }
+    calls
 }

@@ -1,60 +1,37 @@
 //! The Lua scripts: their arguments, and the meaning of their answers.
 
 use std::iter;
-use std::sync::LazyLock;
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
-use redis::{Cmd, FromRedisValue, RedisWrite, Script, Value, cmd, from_redis_value_ref};
+use redis::{Cmd, FromRedisValue, RedisWrite, Value, from_redis_value_ref};
 
 use super::keys::{Key, Prefix};
 use super::server_error::{not_understood, refused};
 use super::stored_holder::{held_for, held_since, holder};
+use super::stored_script::{CARRY_OUT, DROP_RUNS, EXTEND, LOOK};
+use super::trip::Trip;
 use crate::lease::{holder::Holder, request::LeaseRequest, term::Term, token::FencingToken};
 use crate::store::event_mutex::admission::{Admission, Admitted};
 use crate::store::event_mutex::held::Held;
-use crate::store::remote::engine::{Decision, Ending, ReleaseRequest, Released, Wanted};
+use crate::store::remote::engine::{Answers, Decision, Ending, ReleaseRequest, Released, Wanted};
 use crate::store::remote::failure::Failure;
 use crate::store::remote::server_clock::{ServerClock, instant};
 use crate::time::{clock::Clock, clock::moment::Moment};
 
-/// A script, and the name under which servers keep it.
-pub(super) struct Stored {
-    text: &'static str,
-    script: Script,
-}
-
-static ADMIT: LazyLock<Stored> = LazyLock::new(|| Stored::new(include_str!("scripts/admit.lua")));
-static RELEASE: LazyLock<Stored> = LazyLock::new(|| Stored::new(include_str!("scripts/release.lua")));
-static EXTEND: LazyLock<Stored> = LazyLock::new(|| Stored::new(include_str!("scripts/extend.lua")));
-static LOOK: LazyLock<Stored> = LazyLock::new(|| Stored::new(include_str!("scripts/look.lua")));
-
-static DROP_RUNS: LazyLock<Stored> = LazyLock::new(|| Stored::new(include_str!("scripts/drop_runs.lua")));
-
-/// Those that each connection loads when it begins.
-pub(super) static ALL: [&LazyLock<Stored>; 4] = [&ADMIT, &RELEASE, &EXTEND, &LOOK];
-
 /// How far two clocks drift apart between two calls at most, in microseconds, while neither is set.
 const CLOCKS_DRIFT: i64 = 1_000_000;
 
-/// How long a token outlives its grant. Later, it is the server's clock alone that lets tokens rise.
-const TOKEN_KEPT_MS: u64 = 30 * 24 * 60 * 60 * 1000;
+/// One call: first these end, all of them in the same way, and then there is a decision on each of these.
+pub(super) struct Call<'c, 'a> {
+    pub(super) releases: &'c [&'a ReleaseRequest],
+    pub(super) admissions: &'c [&'a Admission],
+    pub(super) wanted: Wanted,
+}
 
-impl Stored {
-    fn new(text: &'static str) -> Self {
-        Self { text, script: Script::new(text) }
-    }
-
-    pub(super) fn load(&self) -> Cmd {
-        cmd("SCRIPT").arg("LOAD").arg(self.text).take()
-    }
-
-    fn call<'a>(&self, keys: impl Iterator<Item = Key<'a>> + Clone) -> Cmd {
-        let mut call = Cmd::with_capacity(16, 512);
-        call.arg("EVALSHA").arg(self.script.get_hash()).arg(keys.clone().count());
-        keys.for_each(|key| call.write_arg_fmt(key));
-        call
-    }
+fn write_keys<'a>(call: &mut Cmd, keys: impl Iterator<Item = Key<'a>> + Clone) {
+    call.arg(keys.clone().count());
+    keys.for_each(|key| call.write_arg_fmt(key));
 }
 
 /// Says between which times of the server a call that is sent now counts, unless its clock was set back: nobody waits for the
@@ -67,107 +44,154 @@ fn write_window(call: &mut Cmd, clock: ServerClock, until: Moment) -> DateTime<U
     instant(now)
 }
 
-/// A call that gives all of these back, or lets them end one term from now: all of them the same.
-pub(super) fn end(releases: &[&ReleaseRequest], prefix: &Prefix, clock: ServerClock, until: Moment) -> Cmd {
-    let keys = releases.iter().map(|release| prefix.key(&release.name));
-    let mut call = match releases[0].ending {
-        Ending::Now | Ending::NowIfItBegan => RELEASE.call(keys),
-        Ending::After(term) => {
-            let mut call = EXTEND.call(keys);
-            write_window(&mut call, clock, until);
-            call.arg(millis(term)).take()
+impl Call<'_, '_> {
+    /// No two admissions are of one mutex, each is of one owner, and all are for the same reason. Where the server takes the
+    /// keys of one slot at a time, it is about one name.
+    pub(super) fn write(&self, trip: &mut Trip, by_slot: bool, prefix: &Prefix, clock: ServerClock, until: Moment) {
+        match self.releases.first().map(|release| release.ending) {
+            Some(Ending::After(term)) => self.write_extension(trip, term, prefix, clock, until),
+            None | Some(Ending::Now | Ending::NowIfItBegan) => {
+                trip.call(&CARRY_OUT, |call| self.write_arguments(call, by_slot, prefix, clock, until));
+            }
         }
-    };
-    for release in releases {
-        call.write_arg_fmt(format_args!("{} ", release.owner));
     }
-    call
-}
 
-/// What `end` answers. The same may have been done so long ago, when it was `asked_before`. Then a name that is free may have
-/// gone back: that leaves nothing behind.
-pub(super) fn ended(answer: Value, names: usize, asked_before: Option<Duration>) -> Result<Vec<Released>, Failure> {
-    let answer = unless_refused(answer)?;
-    let mut ended = vec![Released { was_ours: true, went_before: false }; names];
-    for (number, entry, time) in read_something::<Vec<(usize, Vec<u8>, i64)>>(&answer)? {
-        let at = number.checked_sub(1).filter(|at| *at < names).ok_or_else(|| not_understood(&answer))?;
-        let taken_for = held_for(&entry, instant(time)).unwrap_or_default();
-        ended[at] = Released { was_ours: false, went_before: asked_before.is_some_and(|ago| taken_for <= ago) };
+    fn write_extension(&self, trip: &mut Trip, term: Term, prefix: &Prefix, clock: ServerClock, until: Moment) {
+        trip.call(&EXTEND, |call| {
+            write_keys(call, self.releases.iter().map(|release| prefix.key(&release.name)));
+            write_window(call, clock, until);
+            call.arg(millis(term));
+            self.write_owners(call);
+        });
     }
-    Ok(ended)
-}
 
-/// A call that decides on all of these: no two are of one mutex, each is of one owner, and all are for the same reason. Where
-/// the server takes the keys of one slot at a time, there is one of them.
-pub(super) fn admit(
-    admissions: &[&Admission],
-    wanted: Wanted,
-    by_slot: bool,
-    prefix: &Prefix,
-    clock: ServerClock,
-    until: Moment,
-) -> Cmd {
-    let token_key = if by_slot { prefix.token_key_of(admissions[0].name()) } else { prefix.token_key() };
-    // Whether the names that exclude an admission are those of the one before.
-    let as_before = |at: usize| {
-        let before = at.checked_sub(1).map_or(&[][..], |before| admissions[before].excluded_by());
-        admissions[at].excluded_by() == before
-    };
-    let names = admissions.iter().enumerate().flat_map(|(at, admission)| {
-        let excluding = if as_before(at) { &[] } else { admission.excluded_by() };
-        let asked = [admission.claim(), admission.lease()].into_iter().flatten().map(LeaseRequest::name);
-        excluding.iter().chain(asked)
-    });
-    let mut call = ADMIT.call(iter::once(token_key).chain(names.map(|name| prefix.key(name))));
-    let now = write_window(&mut call, clock, until);
-    call.arg(held_since(now, admissions[0].reason())).arg(TOKEN_KEPT_MS).arg(u8::from(wanted == Wanted::One));
-    let mut before = String::new();
-    for (at, admission) in admissions.iter().enumerate() {
-        let ms = |request: Option<&LeaseRequest>| request.map_or(0, |request| millis(request.term()));
-        let (claim_ms, lease_ms) = (ms(admission.claim()), ms(admission.lease()));
-        let (is_another, owner) = (!as_before(at), admission.owner());
-        let text = match admission.excluded_by().len() {
-            excluding if is_another => format!("@{claim_ms} {lease_ms} {excluding} {owner}"),
-            _ => format!("@{claim_ms} {lease_ms} = {owner}"),
+    fn write_owners(&self, call: &mut Cmd) {
+        self.releases.iter().for_each(|release| call.write_arg_fmt(format_args!("{} ", release.owner)));
+    }
+
+    fn write_arguments(&self, call: &mut Cmd, by_slot: bool, prefix: &Prefix, clock: ServerClock, until: Moment) {
+        let Self { releases, admissions, wanted } = *self;
+        // Names that exclude several in a row are written once.
+        let excluding = |at: usize| {
+            let before = at.checked_sub(1).map_or(&[][..], |before| admissions[before].excluded_by());
+            Some(admissions[at].excluded_by()).filter(|excluding| *excluding != before)
         };
-        let (attributes, serial) = text.split_at(text.rfind('-').map_or(0, |dash| dash + 1));
-        if is_another || attributes != before {
-            attributes.clone_into(&mut before);
-            call.arg(attributes);
+        let asked = admissions.iter().enumerate().flat_map(|(at, admission)| {
+            let asked = [admission.claim(), admission.lease()].into_iter().flatten().map(LeaseRequest::name);
+            excluding(at).unwrap_or_default().iter().chain(asked)
+        });
+        let token_key = admissions
+            .first()
+            .map(|admission| if by_slot { prefix.token_key_of(admission.name()) } else { prefix.token_key() });
+        let released = releases.iter().map(|release| prefix.key(&release.name));
+        write_keys(call, released.chain(token_key).chain(asked.map(|name| prefix.key(name))));
+        call.arg(releases.len());
+        self.write_owners(call);
+        let Some(first) = admissions.first() else { return };
+        let now = write_window(call, clock, until);
+        call.arg(held_since(now, first.reason())).arg(u8::from(wanted == Wanted::One));
+        let mut at = 0;
+        for group in admissions.chunk_by(|one, next| are_alike(one, next)) {
+            call.arg(group.len());
+            for request in [group[0].claim(), group[0].lease()] {
+                match request {
+                    Some(request) => call.arg(millis(request.term())),
+                    None => call.arg(""),
+                };
+            }
+            match excluding(at) {
+                Some(names) => call.arg(names.len()),
+                None => call.arg("="),
+            };
+            call.write_arg_fmt(group[0].owner().process());
+            for admission in group {
+                call.arg(admission.owner().serial());
+            }
+            at += group.len();
         }
-        call.arg(serial);
     }
-    call
+
+    /// What the server answered, as answers to what was asked; what its clock showed goes into `clock`. The same may have been
+    /// done so long ago, when it was `asked_before`. Then a name that is free may have gone back: that leaves nothing behind.
+    pub(super) fn read(
+        &self,
+        answer: Value,
+        asked_before: Option<Duration>,
+        clock: &mut ServerClock,
+        answers: &mut Answers,
+    ) {
+        let heard = (answers.0.len(), answers.1.len());
+        if let Err(failure) = self.read_parts(answer, asked_before, clock, answers) {
+            let (ended, decided) = answers;
+            ended.splice(heard.0.., self.releases.iter().map(|_| Err(failure.clone())));
+            decided.splice(heard.1.., self.admissions.iter().map(|_| Err(failure.clone())));
+        }
+    }
+
+    fn read_parts(
+        &self,
+        answer: Value,
+        asked_before: Option<Duration>,
+        clock: &mut ServerClock,
+        (ended, decided): &mut Answers,
+    ) -> Result<(), Failure> {
+        let answer = unless_refused(answer)?;
+        let Value::Array(parts) = &answer else { return Err(not_understood(answer)) };
+        let [time, token, exceptions @ ..] = &parts[..] else { return Err(not_understood(answer)) };
+        let time = digits(time)?;
+        *clock = ServerClock::read(time);
+        let (mut numbers, mut exceptions) = (1.., exceptions.iter().peekable());
+        let mut next_exception = || {
+            let number = numbers.next().map(Value::Int);
+            exceptions.next_if(|exception| matches!(exception, Value::Array(parts) if parts.first() == number.as_ref()))
+        };
+        for _ in self.releases {
+            ended.push(Ok(match next_exception() {
+                Some(exception) => not_ours(exception, time, asked_before)?,
+                None => Released { was_ours: true, went_before: false },
+            }));
+        }
+        match token {
+            Value::ServerError(error) => {
+                let failure = refused(error);
+                decided.extend(self.admissions.iter().map(|_| Err(failure.clone())));
+            }
+            token if !self.admissions.is_empty() => {
+                let token = FencingToken::new(digits(token)?.unsigned_abs());
+                let mut is_over = false;
+                for admission in self.admissions {
+                    let decision = match next_exception() {
+                        Some(exception) => exceptional(exception, admission, time)?,
+                        None if is_over => Ok(Admitted::NotDecided),
+                        None => Ok(Admitted::Granted(admission.granted(token))),
+                    };
+                    is_over |= self.wanted == Wanted::One && matches!(decision, Ok(Admitted::Granted(_)));
+                    decided.push(Ok(decision));
+                }
+            }
+            _ => {}
+        }
+        exceptions.next().map_or(Ok(()), |left| Err(not_understood(left)))
+    }
 }
 
-/// What `admit` answers; what the server's clock showed goes into `clock`.
-pub(super) fn decided(
-    answer: Value,
-    admissions: &[&Admission],
-    wanted: Wanted,
-    clock: &mut ServerClock,
-) -> Result<Vec<Decision>, Failure> {
-    let answer = unless_refused(answer)?;
-    let Value::Array(parts) = &answer else { return Err(not_understood(answer)) };
-    let [time, token, exceptions @ ..] = &parts[..] else { return Err(not_understood(answer)) };
-    let (time, token) = (digits(time)?, FencingToken::new(digits(token)?.unsigned_abs()));
-    *clock = ServerClock::read(time);
-    let mut exceptions = exceptions.iter().peekable();
-    let (mut decided, mut is_decided) = (Vec::with_capacity(admissions.len()), false);
-    for (number, admission) in (1..).zip(admissions) {
-        let is_about_this = |exception: &&Value| match exception {
-            Value::Array(parts) => parts.first() == Some(&Value::Int(number)),
-            _ => false,
-        };
-        let decision = match exceptions.next_if(is_about_this) {
-            Some(exception) => exceptional(exception, admission, time)?,
-            None if is_decided => Ok(Admitted::NotDecided),
-            None => Ok(Admitted::Granted(admission.granted(token))),
-        };
-        is_decided |= wanted == Wanted::One && matches!(decision, Ok(Admitted::Granted(_)));
-        decided.push(decision);
+/// Whether two in a row differ by their names and the ends of their owners alone.
+fn are_alike(one: &Admission, next: &Admission) -> bool {
+    let terms = |of: &Admission| [of.claim(), of.lease()].map(|request| request.map(LeaseRequest::term));
+    terms(one) == terms(next) && one.excluded_by() == next.excluded_by() && one.owner().is_of_process_of(next.owner())
+}
+
+/// The answer to a release of what was not its owner's any more.
+fn not_ours(exception: &Value, time: i64, asked_before: Option<Duration>) -> Result<Released, Failure> {
+    let parts = exception.as_sequence().unwrap_or_default();
+    let [_, Value::BulkString(what), Value::BulkString(entry), _] = parts else {
+        return Err(not_understood(exception));
+    };
+    if what != b"not ours" {
+        return Err(not_understood(exception));
     }
-    exceptions.next().map_or(Ok(decided), |left| Err(not_understood(left)))
+    let taken_for = held_for(entry, instant(time)).unwrap_or_default();
+    Ok(Released { was_ours: false, went_before: asked_before.is_some_and(|ago| taken_for <= ago) })
 }
 
 /// What is said about an admission that was not granted just now.
@@ -195,9 +219,9 @@ fn exceptional(exception: &Value, admission: &Admission, time: i64) -> Result<De
     })
 }
 
-/// A call of the script that looks at a name.
-pub(super) fn look(key: Key<'_>) -> Cmd {
-    LOOK.call(iter::once(key))
+/// Calls the script that looks at a name.
+pub(super) fn look(trip: &mut Trip, key: Key<'_>) {
+    trip.call(&LOOK, |call| write_keys(call, iter::once(key)));
 }
 
 /// What `look` answers: nobody, the holder, or what else there is.
@@ -206,11 +230,9 @@ pub(super) fn looked(answer: &Value) -> Result<Option<Result<Holder, String>>, F
     Ok(found.map(|(entry, left, time)| holder(&entry, left, instant(time))))
 }
 
-/// Two commands that drop these records from a log of runs, unless they have an end by now. It is a rare thing to do, so that the
-/// script is loaded each time.
-pub(super) fn drop_without_an_end(log: &str, runs: &[String]) -> [Cmd; 2] {
-    let call = cmd("EVALSHA").arg(DROP_RUNS.script.get_hash()).arg(1).arg(log).arg(runs).take();
-    [DROP_RUNS.load(), call]
+/// Calls the script that drops these records from a log of runs, unless they have an end by now.
+pub(super) fn drop_without_an_end(trip: &mut Trip, log: &str, runs: &[String]) {
+    trip.call(&DROP_RUNS, |call| _ = call.arg(1).arg(log).arg(runs));
 }
 
 /// What `TIME` answers.
@@ -229,11 +251,6 @@ fn digits(value: &Value) -> Result<i64, Failure> {
 /// What the server answered, if that makes sense.
 pub(super) fn read<T: FromRedisValue>(answer: &Value) -> Result<T, Failure> {
     from_redis_value_ref(answer).map_err(|_| not_understood(answer))
-}
-
-/// The same where there must be something: to the driver, nothing is also an empty list, and `false`.
-pub(super) fn read_something<T: FromRedisValue>(answer: &Value) -> Result<T, Failure> {
-    if *answer == Value::Nil { Err(not_understood(answer)) } else { read(answer) }
 }
 
 pub(super) fn unless_refused(answer: Value) -> Result<Value, Failure> {

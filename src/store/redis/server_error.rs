@@ -38,14 +38,14 @@ const NO_ROOM: &str = "max number of clients";
 const UNKNOWN: &str = "unknown command";
 
 /// The server answered with an error. A script is not undone that fails on its way, so that only an error from before
-/// its first write says that nothing was done. A new connection brings the scripts with it, and the names of one request
-/// that belong to different slots of a cluster are asked about slot by slot.
+/// its first write says that nothing was done. The names of one request that belong to different slots of a cluster are
+/// asked about slot by slot.
 pub(super) fn refused(error: &ServerError) -> Failure {
     // What follows are our own arguments, such as a script.
     let details = error.details().and_then(|details| details.split(", with args beginning").next()).unwrap_or_default();
     let kind = match error.code() {
         "LATE" => return Failure::not_done(TOO_LATE, true),
-        "NOSCRIPT" | "CROSSSLOT" => RefusalKind::RetryAtOnce,
+        "CROSSSLOT" => RefusalKind::RetryAtOnce,
         "LOADING" => RefusalKind::RetryLater,
         _ if details.starts_with(NO_ROOM) => RefusalKind::RetryLater,
         _ => RefusalKind::Permanent,
@@ -57,6 +57,11 @@ pub(super) fn refused(error: &ServerError) -> Failure {
 /// Whether the names of one request belong to different slots of a cluster.
 pub(super) fn is_of_many_slots(answer: &Value) -> bool {
     matches!(answer, Value::ServerError(error) if error.code() == "CROSSSLOT")
+}
+
+/// Whether the server does not have the script that was called: it was restarted, or told to forget its scripts.
+pub(super) fn is_missing_script(answer: &Value) -> bool {
+    matches!(answer, Value::ServerError(error) if error.code() == "NOSCRIPT")
 }
 
 /// Whether the server does not know what every server of this kind knows.

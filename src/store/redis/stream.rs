@@ -41,6 +41,8 @@ pub(super) struct TimedSocket {
     socket: Socket,
     is_encrypted: bool,
     until: Moment,
+    /// How long the system lets one read or write wait. To change that costs more than to look at a clock.
+    waits: Duration,
     /// How many bytes may still be read.
     allowance: usize,
 }
@@ -49,6 +51,10 @@ impl TimedSocket {
     /// Nothing waits beyond `until` from now on, and what is heard until then is not without end.
     pub(super) fn give_until(&mut self, until: Moment) {
         (self.until, self.allowance) = (until, LONGEST_ANSWER);
+        let left = until.since(Clock::system().moment());
+        if self.waits < left / 16 {
+            self.waits = Duration::MAX; // It is set by the first read or write.
+        }
     }
 
     /// Whether nobody should ask here again, as far as this end has heard: the other end has closed it, or said what nobody
@@ -69,19 +75,21 @@ impl TimedSocket {
         false
     }
 
-    /// Reads or writes, for as long as is left.
-    fn in_time(
-        &mut self,
-        set_timeout: fn(&Socket, Option<Duration>) -> io::Result<()>,
-        mut step: impl FnMut(&Socket) -> io::Result<usize>,
-    ) -> io::Result<usize> {
+    /// Reads or writes, for as long as is left. A wait is shorter than that, so that one length of it serves many calls: whoever
+    /// wakes up too early waits again.
+    fn in_time(&mut self, mut step: impl FnMut(&Socket) -> io::Result<usize>) -> io::Result<usize> {
         loop {
             let left = self.until.since(Clock::system().moment());
             if left.is_zero() {
                 return Err(TimedOut.into());
             }
-            // A socket counts in microseconds, and takes none of them for "for ever".
-            set_timeout(&self.socket, Some(left.max(Duration::from_micros(1))))?;
+            if self.waits > left {
+                self.waits = if self.waits == Duration::MAX { left / 4 } else { left };
+                // A socket counts in microseconds, and takes none of them for "for ever".
+                let waits = Some(self.waits.max(Duration::from_micros(1)));
+                self.socket.set_read_timeout(waits)?;
+                self.socket.set_write_timeout(waits)?;
+            }
             match step(&self.socket) {
                 // A signal, or a system that calls its time-out so.
                 Err(error) if matches!(error.kind(), Interrupted | WouldBlock | TimedOut) => {}
@@ -97,7 +105,7 @@ impl Read for TimedSocket {
         if most == 0 && !into.is_empty() {
             return Err(io::Error::other("the answer has no end"));
         }
-        let read = self.in_time(Socket::set_read_timeout, |mut socket| socket.read(&mut into[..most]))?;
+        let read = self.in_time(|mut socket| socket.read(&mut into[..most]))?;
         self.allowance -= read;
         Ok(read)
     }
@@ -105,7 +113,7 @@ impl Read for TimedSocket {
 
 impl Write for TimedSocket {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.in_time(Socket::set_write_timeout, |mut socket| socket.write(bytes))
+        self.in_time(|mut socket| socket.write(bytes))
     }
 
     fn flush(&mut self) -> io::Result<()> {
@@ -126,7 +134,7 @@ pub(super) async fn connect(target: &Target<Address>, until: Moment) -> io::Resu
     let timed = |socket: Socket| {
         socket.set_nonblocking(false)?;
         let is_encrypted = target.address.is_encrypted;
-        Ok::<_, io::Error>(TimedSocket { socket, is_encrypted, until, allowance: LONGEST_ANSWER })
+        Ok::<_, io::Error>(TimedSocket { socket, is_encrypted, until, waits: Duration::MAX, allowance: LONGEST_ANSWER })
     };
     match target.address.info.addr() {
         ConnectionAddr::Tcp(host, port) => {

@@ -6,9 +6,10 @@
 -- ARGV[3]  the term in milliseconds
 -- ARGV     behind it their owners, each with a space, in the same order
 --
--- Returns each that was somebody else's or nobody's, as the release does: its number, from 1 on, an empty text, and 0. The
--- error LATE if nobody waits any more, or if the clock was set back, so that this is not known: nothing was done, because
--- what was shortened meanwhile must stay so.
+-- Returns what the script that gives names back does: the time of this server, an empty text, and for each lease that was
+-- somebody else's or nobody's its number, from 1 on, 'not ours', an empty entry, and 0. The error LATE if nobody waits any
+-- more, or if the clock was set back, so that this is not known: nothing was done, because what was shortened meanwhile must
+-- stay so.
 
 local call, term = redis.call, ARGV[3]
 local time = call('TIME')
@@ -17,12 +18,12 @@ if now < ARGV[1] or now >= ARGV[2] then
   return redis.error_reply('LATE nobody waits for the answer any more, or the clock was set back')
 end
 local found, says_term = call('MGET', unpack(KEYS)), ' term=' .. term .. ' '
-local answer = {}
+local answer = { now, '' }
 for at, key in ipairs(KEYS) do
   local entry = found[at]
   local ours = entry and string.find(entry, ARGV[at + 3], 1, true) == 1
   if not ours then
-    answer[#answer + 1] = { at, '', 0 }
+    answer[#answer + 1] = { at, 'not ours', '', 0 }
   elseif string.find(entry, says_term, 1, true) then
     call('PEXPIRE', key, term)
   else

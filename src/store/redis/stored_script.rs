@@ -1,0 +1,35 @@
+//! The scripts, and the names under which servers keep them.
+
+use std::sync::LazyLock;
+
+use redis::{Cmd, Script, cmd};
+
+/// A script, and the name under which servers keep it.
+pub(super) struct StoredScript {
+    text: &'static str,
+    script: Script,
+}
+
+/// What every run needs. Each connection loads it when it begins, and the others when the server does not have them.
+pub(super) static CARRY_OUT: LazyLock<StoredScript> =
+    LazyLock::new(|| StoredScript::new(include_str!("scripts/carry_out.lua")));
+
+pub(super) static EXTEND: LazyLock<StoredScript> =
+    LazyLock::new(|| StoredScript::new(include_str!("scripts/extend.lua")));
+pub(super) static LOOK: LazyLock<StoredScript> = LazyLock::new(|| StoredScript::new(include_str!("scripts/look.lua")));
+pub(super) static DROP_RUNS: LazyLock<StoredScript> =
+    LazyLock::new(|| StoredScript::new(include_str!("scripts/drop_runs.lua")));
+
+impl StoredScript {
+    fn new(text: &'static str) -> Self {
+        Self { text, script: Script::new(text) }
+    }
+
+    pub(super) fn hash(&self) -> &str {
+        self.script.get_hash()
+    }
+
+    pub(super) fn load(&self) -> Cmd {
+        cmd("SCRIPT").arg("LOAD").arg(self.text).take()
+    }
+}
