@@ -2,8 +2,8 @@
 
 use std::io;
 
-use mysql_async::prelude::Queryable;
-use mysql_async::{Conn, OptsBuilder, Row as Found};
+use mysql_async::prelude::{Protocol, Queryable};
+use mysql_async::{Conn, OptsBuilder, QueryResult, Row as Found, Value};
 
 use super::address::Address;
 use super::health;
@@ -13,7 +13,7 @@ use crate::store::remote::engine::ServerConnection;
 use crate::store::remote::failure::{Failure, RefusalKind};
 use crate::store::remote::server_builder::Target;
 use crate::store::sql::session::{Session, lock_timeout};
-use crate::store::sql::statements::{Dialect, TextRow, texts};
+use crate::store::sql::statements::{Dialect, PLACES, TextRow, list, texts};
 use crate::time::clock::moment::Moment;
 
 /// What the statements rely on, whatever the server's defaults are: that a commit begins nothing, that one assignment sees
@@ -21,9 +21,17 @@ use crate::time::clock::moment::Moment;
 const SESSION: &str = "SET autocommit = 1, completion_type = 'NO_CHAIN', sql_mode = 'STRICT_ALL_TABLES', \
                        sql_select_limit = 18446744073709551615, sql_safe_updates = 0";
 
+/// How many looks are not prepared: to prepare one is a round trip of its own, which is saved again by many looks only.
+const LOOKS_AS_TEXT: u8 = 8;
+
+/// The server has no room for another prepared statement.
+const TOO_MANY_PREPARED: &str = "1461";
+
 pub(super) struct Connection {
     /// Gone when it was left in words.
     conn: Option<Conn>,
+    /// How many looks were asked for.
+    looks: u8,
     runtime: DriverRuntime,
 }
 
@@ -39,7 +47,7 @@ impl ServerConnection for Connection {
         let options = encrypted(options, target).map_err(Failure::not_asked)?;
         let connected = runtime.until(until, Conn::new(options)).map_err(Failure::not_asked)?;
         let conn = connected.map_err(|error| failed(error).undone().while_connecting("max_connections"))?;
-        Ok(Self { conn: Some(conn), runtime })
+        Ok(Self { conn: Some(conn), looks: 0, runtime })
     }
 
     /// One that the server has ended is known when it is asked, and costs another.
@@ -53,6 +61,7 @@ impl Session for Connection {
         kind: "mysql",
         store: "MysqlMutex",
         quote: '`',
+        places: "?, ?, ?, ?",
         schema: include_str!("statements/schema.sql"),
         texts: texts!(),
         warnings: health::warnings,
@@ -60,8 +69,30 @@ impl Session for Connection {
     };
 
     fn query(&mut self, statements: &str, until: Moment) -> Result<Vec<TextRow>, Failure> {
+        self.ask(until, async |conn| rows(conn.query_iter(statements).await?).await)
+    }
+
+    fn read(&mut self, statement: &str, texts: &[String; PLACES], until: Moment) -> Result<Vec<TextRow>, Failure> {
+        self.looks = self.looks.saturating_add(1);
+        if self.looks > LOOKS_AS_TEXT {
+            let answer = self.ask(until, async |conn| rows(conn.exec_iter(statement, texts.to_vec()).await?).await);
+            if !answer.as_ref().is_err_and(|failure| failure.code() == Some(TOO_MANY_PREPARED)) {
+                return answer;
+            }
+            self.looks = 0;
+        }
+        self.query(&statement.replace(Self::DIALECT.places, &list(texts)), until)
+    }
+}
+
+impl Connection {
+    fn ask(
+        &mut self,
+        until: Moment,
+        ask: impl AsyncFnOnce(&mut Conn) -> mysql_async::Result<Vec<TextRow>>,
+    ) -> Result<Vec<TextRow>, Failure> {
         let Some(conn) = &mut self.conn else { return Err(Failure::not_asked(io::ErrorKind::NotConnected.into())) };
-        let answered = self.runtime.until(until, rows(conn, statements)).map_err(Failure::unanswered)?;
+        let answered = self.runtime.until(until, ask(conn)).map_err(Failure::unanswered)?;
         answered.map_err(failed).or_else(|failure| {
             // Else the server goes on with nothing, or is not heard any more, and what it has done is not known.
             if !matches!(failure.refusal_kind(), Some(RefusalKind::RetryAtOnce | RefusalKind::Locked)) {
@@ -95,19 +126,25 @@ fn encrypted(options: OptsBuilder, target: &Target<Address>) -> io::Result<OptsB
 }
 
 /// The rows of all statements, one behind the other.
-async fn rows(conn: &mut Conn, statements: &str) -> mysql_async::Result<Vec<TextRow>> {
-    let mut answer = conn.query_iter(statements).await?;
+async fn rows<P: Protocol>(mut answer: QueryResult<'_, 'static, P>) -> mysql_async::Result<Vec<TextRow>> {
     let mut rows = Vec::new();
     loop {
         // Asked once more when there is nothing left: that tells the error of a statement which followed others.
         let was_empty = answer.is_empty();
         let found: Vec<Found> = answer.collect().await?;
-        // All that is asked for is sent as text.
-        let text = |row: &Found, at| row.get_opt(at).and_then(Result::ok).unwrap_or_default();
-        rows.extend(found.iter().map(|row| (0..row.len()).map(|at| text(row, at)).collect::<TextRow>()));
+        rows.extend(found.into_iter().map(|row| row.unwrap().into_iter().map(text).collect::<TextRow>()));
         if was_empty {
             return Ok(rows);
         }
+    }
+}
+
+/// All is sent as text, but for the numbers of a prepared statement.
+fn text(value: Value) -> String {
+    match value {
+        Value::Bytes(bytes) => String::from_utf8(bytes).unwrap_or_default(),
+        Value::Int(number) => number.to_string(),
+        _ => String::new(),
     }
 }
 

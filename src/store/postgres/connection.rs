@@ -4,6 +4,7 @@ use tokio::task::JoinHandle;
 use tokio_postgres::config::{SslMode, SslNegotiation};
 use tokio_postgres::tls::MakeTlsConnect;
 use tokio_postgres::{Client, Config, NoTls, SimpleQueryMessage, Socket};
+use uuid::Uuid;
 
 use super::address::Address;
 use super::health;
@@ -15,17 +16,35 @@ use crate::store::remote::failure::Failure;
 use crate::store::remote::server_builder::Target;
 use crate::store::remote::server_url::ServerAddress;
 use crate::store::sql::session::{Session, lock_timeout};
-use crate::store::sql::statements::{Dialect, TextRow, texts};
+use crate::store::sql::statements::{Dialect, PLACES, TextRow, list, texts};
 use crate::time::clock::moment::Moment;
 
 pub(super) struct Connection {
     /// Dropped before its course, which ends then.
     client: Client,
     course: Course,
-    /// What each call begins with, and what ends with it: the limits in time of what it does; and that each of its statements
-    /// sees what others have committed, so that none fails because somebody came first.
-    settings: String,
+    /// What each call begins with, and what ends with it: the limits in time of what it does.
+    limits: String,
+    looks: Looks,
 }
+
+/// How this connection looks at names.
+enum Looks {
+    /// It has not yet.
+    None,
+    /// It has, and prepares the next look: to most processes, one is enough.
+    Once,
+    /// By the prepared statement of this name.
+    Prepared(String),
+    /// Its sessions forget what was prepared.
+    AsText,
+}
+
+/// Lets each statement of a transaction see what others have committed, so that none fails because somebody came first.
+const ISOLATION: &str = "SET LOCAL transaction_isolation = 'read committed'; ";
+
+/// A session does not know a prepared statement, or knows it already: this is not the session that prepared it.
+const NOT_PREPARED: [&str; 2] = ["26000", "42P05"];
 
 /// The runtime, and the task in it that carries bytes between the client and the socket.
 struct Course {
@@ -70,12 +89,9 @@ impl ServerConnection for Connection {
 
     fn open(target: &Target<Address>, until: Moment) -> Result<Self, Failure> {
         let (lock, statement) = (lock_timeout(target.timeout).as_millis().max(1), target.timeout.as_millis().max(1));
-        let settings = format!(
-            "SET LOCAL transaction_isolation = 'read committed'; SET LOCAL lock_timeout = {lock}; \
-             SET LOCAL statement_timeout = {statement}; "
-        );
+        let limits = format!("SET LOCAL lock_timeout = {lock}; SET LOCAL statement_timeout = {statement}; ");
         let (client, course) = connect(target, until)?;
-        Ok(Self { client, course, settings })
+        Ok(Self { client, course, limits, looks: Looks::None })
     }
 
     fn is_closed(&mut self) -> bool {
@@ -88,6 +104,7 @@ impl Session for Connection {
         kind: "postgres",
         store: "PostgresMutex",
         quote: '"',
+        places: "$1, $2, $3, $4",
         schema: include_str!("statements/schema.sql"),
         texts: texts!(),
         warnings: health::warnings,
@@ -95,8 +112,44 @@ impl Session for Connection {
     };
 
     fn query(&mut self, statements: &str, until: Moment) -> Result<Vec<TextRow>, Failure> {
-        let statements = format!("{}{statements}", self.settings);
-        let asked = self.client.simple_query(&statements);
+        let statements = format!("{}{ISOLATION}{statements}", self.limits);
+        self.ask(&statements, until)
+    }
+
+    /// What is prepared is so by the server's own statements: a pooler may give each transaction another session, and must
+    /// not be left with settings of ours. Where that session has not heard of it, the look is sent as it is.
+    fn read(&mut self, statement: &str, texts: &[String; PLACES], until: Moment) -> Result<Vec<TextRow>, Failure> {
+        let (limits, texts) = (&self.limits, list(texts));
+        let prepared = match &self.looks {
+            Looks::AsText => None,
+            Looks::Once => {
+                let name = format!("soloist_{}", Uuid::new_v5(&Uuid::NAMESPACE_OID, statement.as_bytes()).simple());
+                let prepare = format!("PREPARE {name} (text, text, text, text) AS {statement}; ");
+                let asked = format!("{limits}{prepare}EXECUTE {name}({texts})");
+                self.looks = Looks::Prepared(name);
+                Some(asked)
+            }
+            Looks::Prepared(name) => Some(format!("{limits}EXECUTE {name}({texts})")),
+            Looks::None => {
+                self.looks = Looks::Once;
+                None
+            }
+        };
+        match prepared.map(|prepared| self.ask(&prepared, until)) {
+            Some(Err(failure)) if failure.code().is_some_and(|code| NOT_PREPARED.contains(&code)) => {
+                self.looks = Looks::AsText;
+            }
+            Some(answer) => return answer,
+            None => {}
+        }
+        self.query(&statement.replace(Self::DIALECT.places, &texts), until)
+    }
+}
+
+impl Connection {
+    /// Asks as it is.
+    fn ask(&mut self, statements: &str, until: Moment) -> Result<Vec<TextRow>, Failure> {
+        let asked = self.client.simple_query(statements);
         let answered = self.course.runtime.until(until, asked).map_err(Failure::unanswered)?;
         let messages = answered.map_err(|error| failed(&error))?;
         let rows = messages.into_iter().filter_map(|message| match message {

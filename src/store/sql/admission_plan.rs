@@ -7,6 +7,7 @@ use super::snapshot::{MutexRow, Snapshot};
 use super::statements::{Statements, list};
 use crate::lease::holder::{Holder, host_and_reason, this_host};
 use crate::lease::request::{Lease, LeaseRequest};
+use crate::lease::token::FencingToken;
 use crate::store::event_mutex::admission::{Admission, Admitted};
 use crate::store::event_mutex::held::Held;
 use crate::store::remote::engine::Decision;
@@ -29,14 +30,14 @@ pub(super) struct AdmissionPlan {
 }
 
 impl AdmissionPlan {
-    /// Decides on admissions in their order: each is granted whole or not at all.
-    pub(super) fn new(admissions: &[&Admission], look: &Snapshot) -> Self {
+    /// Decides on admissions in their order: each is granted whole or not at all, with this token.
+    pub(super) fn new(admissions: &[&Admission], look: &Snapshot, token: FencingToken) -> Self {
         let mut plan = Self::default();
-        plan.decisions = admissions.iter().map(|admission| plan.decide(admission, look)).collect();
+        plan.decisions = admissions.iter().map(|admission| plan.decide(admission, look, token)).collect();
         plan
     }
 
-    fn decide(&mut self, admission: &Admission, look: &Snapshot) -> Decision {
+    fn decide(&mut self, admission: &Admission, look: &Snapshot, token: FencingToken) -> Decision {
         let asked = [admission.claim(), admission.lease()].into_iter().flatten();
         let asked: Vec<(&LeaseRequest, RowKey)> = asked.map(|request| (request, RowKey::of(request.name()))).collect();
         let ours = asked.iter().map(|(request, key)| look.holds(key).filter(|entry| entry.is_of(request.owner())));
@@ -67,8 +68,8 @@ impl AdmissionPlan {
         self.excluding.extend(excluding);
         let reason = |(request, key): &(&LeaseRequest, RowKey)| Some((key.clone(), request.reason()?.to_owned()));
         self.reasons.extend(asked.iter().filter_map(reason));
-        self.rows.extend(asked.into_iter().map(|(request, key)| (key, request.granted(look.next))));
-        Ok(Admitted::Granted(admission.granted(look.next)))
+        self.rows.extend(asked.into_iter().map(|(request, key)| (key, request.granted(token))));
+        Ok(Admitted::Granted(admission.granted(token)))
     }
 
     /// The statements that write it, unless the server's time is past `until` by then, or before that of the look.
@@ -84,7 +85,6 @@ impl AdmissionPlan {
                 statements.row.with(&[
                     ("name", key),
                     ("owner", &lease.owner()),
-                    ("token", &look.next),
                     ("host", &host(key)),
                     ("pid", &lease.owner().pid()),
                     ("micros", &lease.term().get().as_micros()),
@@ -96,7 +96,6 @@ impl AdmissionPlan {
             ("names", &list(self.rows.keys())),
             ("excluding", &list(&self.excluding)),
             ("owners", &list(self.rows.values().map(Lease::owner))),
-            ("token", &look.next),
             ("looked", &look.now),
             ("until", &look.clock.at(until)),
         ])

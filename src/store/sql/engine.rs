@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
 use std::marker::PhantomData;
+use std::mem;
 use std::thread;
 use std::time::Duration;
 
@@ -13,9 +14,9 @@ use super::row_key::RowKey;
 use super::run_rows::{self, record};
 use super::session::{Session, told};
 use super::snapshot::Snapshot;
-use super::statements::{Statements, TableName, TextRow, list};
+use super::statements::{PLACES, Statements, TableName, TextRow, list};
 use crate::base::error::MutexError;
-use crate::lease::name::MutexName;
+use crate::lease::{name::MutexName, token::FencingToken};
 use crate::observe::run_record::{RunRecord, log_change::LogChange};
 use crate::store::event_mutex::admission::Admission;
 use crate::store::remote::engine::{
@@ -23,17 +24,20 @@ use crate::store::remote::engine::{
 };
 use crate::store::remote::failure::{Failure, RefusalKind};
 use crate::store::remote::housekeeper::BATCH;
-use crate::time::clock::{Clock, random_below};
+use crate::time::clock::{Clock, moment::Moment, random_below};
 
 /// How long a row stays after it has ended, in seconds: longer than any call lasts, so that whoever has looked at it and
 /// writes finds it, and is told if it was somebody else's in between.
 const KEPT_SECONDS: u64 = 90;
 
 /// How often somebody may come first whom no look shows, or a deadlock be dissolved at our cost, before that is an error.
-const TRIES: usize = 10;
+const TRIES: u32 = 10;
 
-/// How long somebody who was beaten waits at most, so that those who ask for the same don't do so in step.
+/// How long somebody who was beaten again waits at most, so that those who ask for the same don't do so in step.
 const LONGEST_PAUSE: Duration = Duration::from_millis(10);
+
+/// The token of a plan until its rows are written, and of somebody who did not have the turn to write any.
+const NO_TOKEN: FencingToken = FencingToken::new(0);
 
 /// The message where others were faster each time.
 const CROWD: &str = "many ask for it at the same moment, and this one's turn did not come in time";
@@ -46,6 +50,8 @@ const UNSEEN: &str = "others came first time and again, and no look showed what 
 pub(crate) struct SqlEngine<S: Session> {
     pub(super) name: TableName,
     pub(crate) statements: Statements,
+    /// The look at as many names as have places.
+    look_at_places: String,
     session: PhantomData<fn(S)>,
 }
 
@@ -54,7 +60,9 @@ type Wait = (Failure, Duration);
 
 impl<S: Session> SqlEngine<S> {
     pub(super) fn new(name: TableName) -> Self {
-        Self { statements: Statements::new(&S::DIALECT, &name), name, session: PhantomData }
+        let statements = Statements::new(&S::DIALECT, &name);
+        let look_at_places = statements.look.with(&[("which", &format!("name IN ({})", S::DIALECT.places))]);
+        Self { name, statements, look_at_places, session: PhantomData }
     }
 
     pub(super) fn create_table(&self, turn: &mut ServerTurn<S>) -> Result<(), Failure> {
@@ -69,12 +77,19 @@ impl<S: Session> SqlEngine<S> {
     }
 
     fn look_at(&self, turn: &mut ServerTurn<S>, keys: impl IntoIterator<Item: Display>) -> Result<Snapshot, Failure> {
-        self.look_where(turn, &format!("name IN ({})", list(keys)))
+        let mut keys: Vec<String> = keys.into_iter().map(|key| key.to_string()).collect();
+        let names = list(&keys);
+        keys.resize(keys.len().max(PLACES), keys.first().cloned().unwrap_or_default());
+        let Ok(keys) = <[String; PLACES]>::try_from(keys) else {
+            return self.look_where(turn, &format!("name IN ({names})"));
+        };
+        snapshot::<S>(until_nobody_is_in_between(turn, |session, until| {
+            session.read(&self.look_at_places, &keys, until)
+        })?)
     }
 
     fn look_where(&self, turn: &mut ServerTurn<S>, which: &str) -> Result<Snapshot, Failure> {
-        let rows = patiently(turn, &self.statements.look.with(&[("which", &which)]))?;
-        Snapshot::read(&rows).ok_or_else(|| Failure::not_understood(rows, S::DIALECT.kind))
+        snapshot::<S>(patiently(turn, &self.statements.look.with(&[("which", &which)]))?)
     }
 
     /// Looks; and where a name that is asked for is held for longer than its term, because the server's clock was set back,
@@ -107,9 +122,10 @@ impl<S: Session> SqlEngine<S> {
         let asked: BTreeSet<RowKey> = asked.map(|request| RowKey::of(request.name())).collect();
         let excluding = admissions.iter().flat_map(|admission| admission.excluded_by()).map(RowKey::of).collect();
         let (mut tries, mut last): (_, Option<(Snapshot, Option<Wait>)>) = (1, None);
+        let (mut had_turn, mut was_beaten) = (true, false);
         loop {
             let look = self.look_and_shorten(turn, &asked, &excluding)?;
-            let plan = AdmissionPlan::new(admissions, &look);
+            let plan = AdmissionPlan::new(admissions, &look, NO_TOKEN);
             if plan.rows.is_empty() {
                 return Ok(plan.decisions);
             }
@@ -119,18 +135,23 @@ impl<S: Session> SqlEngine<S> {
                 Some((_, Some((failure, took)))) if now.plus(took) >= until => return Err(failure.advised(CROWD)),
                 Some((before, None)) => {
                     // A look that shows what others wrote is worth another try for as long as there is time.
-                    tries = if look.is_as(&before) { tries + 1 } else { 1 };
+                    tries = if look.is_as(&before) { tries + u32::from(had_turn) } else { 1 };
                     if tries > TRIES || now >= until {
                         return Err(Failure::not_done(if tries > TRIES { UNSEEN } else { CROWD }, false));
                     }
-                    thread::sleep(random_below(LONGEST_PAUSE));
+                    // The look after the first defeat shows who came first, as a rule.
+                    if mem::replace(&mut was_beaten, true) {
+                        thread::sleep(random_below(LONGEST_PAUSE));
+                    }
                 }
                 _ => {}
             }
             let began = Clock::system().moment();
             match turn.connection.query(&plan.statements(&self.statements, &look, until), until) {
-                Ok(rows) if count::<S>(&rows)? > 0 => return Ok(plan.decisions),
-                Ok(_) => last = Some((look, None)),
+                Ok(rows) if count::<S>(&rows)? > 0 => {
+                    return Ok(AdmissionPlan::new(admissions, &look, token::<S>(&rows)?).decisions);
+                }
+                Ok(rows) => (last, had_turn) = (Some((look, None)), token::<S>(&rows)? != NO_TOKEN),
                 Err(failure) if failure.is_locked() => {
                     last = Some((look, Some((failure, Clock::system().moment().since(began)))));
                 }
@@ -253,11 +274,28 @@ fn count<S: Session>(rows: &[TextRow]) -> Result<u64, Failure> {
     count.ok_or_else(|| Failure::not_understood(rows, S::DIALECT.kind))
 }
 
-/// Asks until nobody comes in between.
+/// The token of the rows that an admission wrote, beside their number.
+fn token<S: Session>(rows: &[TextRow]) -> Result<FencingToken, Failure> {
+    let token = rows.last().and_then(|row| row.get(1)?.parse().ok());
+    token.map(FencingToken::new).ok_or_else(|| Failure::not_understood(rows, S::DIALECT.kind))
+}
+
+/// What a look found.
+fn snapshot<S: Session>(rows: Vec<TextRow>) -> Result<Snapshot, Failure> {
+    Snapshot::read(&rows).ok_or_else(|| Failure::not_understood(rows, S::DIALECT.kind))
+}
+
 fn patiently<S: Session>(turn: &mut ServerTurn<S>, statements: &str) -> Result<Vec<TextRow>, Failure> {
+    until_nobody_is_in_between(turn, |session, until| session.query(statements, until))
+}
+
+fn until_nobody_is_in_between<S: Session>(
+    turn: &mut ServerTurn<S>,
+    mut ask: impl FnMut(&mut S, Moment) -> Result<Vec<TextRow>, Failure>,
+) -> Result<Vec<TextRow>, Failure> {
     let mut tries = 1;
     loop {
-        match turn.connection.query(statements, turn.attempt.until) {
+        match ask(&mut turn.connection, turn.attempt.until) {
             Err(failure) if failure.refusal_kind() == Some(RefusalKind::RetryAtOnce) && tries < TRIES => tries += 1,
             answer => return answer,
         }

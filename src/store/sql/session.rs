@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::statements::{Dialect, TextRow};
+use super::statements::{Dialect, PLACES, TextRow};
 use crate::store::remote::{engine::ServerConnection, failure::Failure};
 use crate::time::clock::moment::Moment;
 
@@ -13,6 +13,10 @@ pub(crate) trait Session: ServerConnection {
     /// Has the statements carried out, all or none, and hears the rows of all of them, one behind the other. It ends at
     /// `until`, however little is missing. A refusal that may pass leaves the session as it was.
     fn query(&mut self, statements: &str, until: Moment) -> Result<Vec<TextRow>, Failure>;
+
+    /// The same for one statement that only reads, with these texts at its [places](Dialect::places). It is the same
+    /// statement each time, and is prepared where it is asked often on this connection.
+    fn read(&mut self, statement: &str, texts: &[String; PLACES], until: Moment) -> Result<Vec<TextRow>, Failure>;
 }
 
 /// What `health` tells of this: the second column of each row that has it in the first.

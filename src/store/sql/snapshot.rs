@@ -18,8 +18,6 @@ pub(super) struct Snapshot {
     pub(super) clock: ServerClock,
     /// The server's time, in microseconds.
     pub(super) now: i64,
-    /// The token of all that is granted by this look: above the highest of all.
-    pub(super) next: FencingToken,
     entries: HashMap<Box<str>, MutexRow>,
 }
 
@@ -40,12 +38,12 @@ pub(super) struct MutexRow {
 impl Snapshot {
     /// Reads what the statement for it returns, unless that makes no sense.
     pub(super) fn read(rows: &[TextRow]) -> Option<Self> {
-        let (first, rows) = rows.split_first()?;
-        let [now, last] = &first[..] else { return None };
-        let (now, last) = (now.parse().ok()?, FencingToken::new(last.parse().ok()?));
-        let next = FencingToken::after(Some(last), instant(now));
-        let mut entries = HashMap::with_capacity(rows.len());
+        let (mut now, mut entries) = (None, HashMap::with_capacity(rows.len()));
         for row in rows {
+            if row.get(1)?.is_empty() {
+                now = Some(row[0].parse().ok()?);
+                continue;
+            }
             let [name, owner, token, host, since, until, released, term_of, term] = &row[..] else { return None };
             // These columns say nothing of another grant: an earlier version takes a row over and leaves them as they are.
             let is_released = released == token;
@@ -54,7 +52,8 @@ impl Snapshot {
             let (since, until) = (since.parse().ok()?, until.parse().ok()?);
             entries.insert(name.as_str().into(), MutexRow { owner, token, host, since, until, is_released, term });
         }
-        Some(Self { clock: ServerClock::read(now), now, next, entries })
+        let now = now?;
+        Some(Self { clock: ServerClock::read(now), now, entries })
     }
 
     /// Who holds a name, if somebody does; a text says why that can't be told.

@@ -56,6 +56,9 @@ impl TableName {
     }
 }
 
+/// How many names a prepared look has places for: a lease, a claim, and names that exclude them.
+pub(crate) const PLACES: usize = 4;
+
 /// What one row says, column by column, as text.
 pub(crate) type TextRow = Vec<String>;
 
@@ -69,6 +72,8 @@ pub(crate) struct Dialect {
     pub(crate) quote: char,
     /// Makes the table.
     pub(crate) schema: &'static str,
+    /// The [`PLACES`] of a statement that is prepared.
+    pub(crate) places: &'static str,
     pub(crate) texts: Texts,
     /// What is to be said of a server and a table of which `health` tells so.
     pub(crate) warnings: fn(&[TextRow]) -> Vec<StoreWarning>,
@@ -162,7 +167,7 @@ impl Statement {
 }
 
 /// Plain statements between quotes, with commas between them. Nothing is in the list of none.
-pub(super) fn list(statements: impl IntoIterator<Item = impl fmt::Display>) -> String {
+pub(crate) fn list(statements: impl IntoIterator<Item = impl fmt::Display>) -> String {
     let statements: Vec<String> = statements.into_iter().map(|text| format!("'{text}'")).collect();
     if statements.is_empty() { "NULL".to_owned() } else { statements.join(", ") }
 }
@@ -187,6 +192,7 @@ mod tests {
             kind: "",
             store: "",
             quote: '`',
+            places: "",
             schema: "-- Why\nCREATE TABLE soloist_mutexes (KEY soloist_mutexes_token (token));\n\
                      CREATE TABLE soloist_mutexes_runs;\n\
                      WHERE table_schema = DATABASE() AND table_name = 'soloist_mutexes';\n",

@@ -15,7 +15,15 @@ use crate::servers::postgres::Postgres;
 use crate::servers::proxy::{Behind, Proxy};
 use crate::support::{at, holder, noon, ran};
 
-on_both!(what_a_run_costs, what_a_batch_costs, a_tick_in_which_nothing_is_due_opens_no_connection);
+on_both!(
+    what_a_run_costs,
+    what_a_batch_costs,
+    many_looks_are_prepared_once,
+    a_tick_in_which_nothing_is_due_opens_no_connection
+);
+
+/// So many, and a connection that is used again has prepared them.
+const LOOKS: usize = 20;
 
 /// A server that counts what it does.
 trait Counts: SqlServer + Behind {
@@ -23,6 +31,8 @@ trait Counts: SqlServer + Behind {
     fn at_rest() -> Self;
     /// How many transactions have written.
     fn transactions(&self) -> u64;
+    /// How many statements were prepared by all clients, where that is counted.
+    fn prepared(&self) -> Option<u64>;
     /// It stays the same where nothing is written, however that is counted.
     fn written(&self) -> Vec<u64>;
 }
@@ -37,6 +47,10 @@ impl Counts for Mariadb {
     /// What a replica would be told of.
     fn transactions(&self) -> u64 {
         self.status("Binlog_commits")
+    }
+
+    fn prepared(&self) -> Option<u64> {
+        Some(self.status("Com_stmt_prepare"))
     }
 
     fn written(&self) -> Vec<u64> {
@@ -54,6 +68,11 @@ impl Counts for Postgres {
     /// Only those get a number.
     fn transactions(&self) -> u64 {
         self.count("SELECT pg_snapshot_xmax(pg_current_snapshot())")
+    }
+
+    /// Each session counts its own.
+    fn prepared(&self) -> Option<u64> {
+        None
     }
 
     fn written(&self) -> Vec<u64> {
@@ -78,6 +97,9 @@ impl<S: Counts> Counted<S> {
         let server = S::at_rest();
         let proxy = Proxy::of(&server);
         let mutex = S::open_at_rest(&proxy, Duration::from_secs(10));
+        for _ in 0..LOOKS {
+            mutex.exists(&name("first")).expect("an answer");
+        }
         Self { server, proxy, mutex }
     }
 
@@ -151,6 +173,26 @@ fn what_a_run_costs<S: Counts>() {
         assert!(counted.costs(Cost(2, 1), |mutex| mutex.create(&again)).unwrap().is_some());
         assert!(counted.costs(Cost(2, 1), |mutex| mutex.break_lease(lease.name())).unwrap().is_freed());
     }
+}
+
+/// A process that looks once does not prepare that, and one that goes on does so once, with one round trip more at most.
+fn many_looks_are_prepared_once<S: Counts>() {
+    let server = S::at_rest();
+    let proxy = Proxy::of(&server);
+    let (mutex, before) = (S::open(&proxy.url(), Duration::from_secs(10)), server.prepared());
+    let look = |names: usize| {
+        let before = proxy.replies();
+        let excluding = (1..names).map(|number| name(&format!("excluding {number}")));
+        let asked = excluding.fold(Admission::lease_only(request("held")), Admission::unless);
+        let answer = asked.ask(&mutex).expect("an answer");
+        (answer, proxy.replies() - before)
+    };
+    assert!(matches!(look(1).0, Admitted::Granted(_)));
+    assert_eq!(look(1).1, 1, "nothing is prepared for the second look on a connection, or beside it");
+    let costs: Vec<usize> = (0..LOOKS).map(|number| look(number % 4 + 1).1).collect();
+    assert!(costs.iter().sum::<usize>() <= LOOKS + 1, "{costs:?}");
+    let prepared = server.prepared().zip(before).map(|(now, before)| now - before);
+    assert!(prepared.is_none_or(|prepared| prepared == 1), "{prepared:?} statements");
 }
 
 fn what_a_batch_costs<S: Counts>() {

@@ -4,14 +4,17 @@
 -- {names}      their names
 -- {excluding}  names of which none may be held, or NULL
 -- {owners}     the owners of the rows
--- {token}      the token of all of them
 -- {looked}     the server's time of the look that came before, in microseconds
 -- {until}      the server's time up to which somebody waits for the answer, in microseconds
 --
--- Returns how many rows are ours, as the last row: none if somebody else was granted them in between. They are counted by
--- a query: what the server counts as affected rows is the client's choice.
+-- Returns how many rows are ours, and their token, as the last row: no rows if somebody else was granted them in between.
+-- They are counted by a query: what the server counts as affected rows is the client's choice.
 --
 -- The first error ends it, before the commit.
+--
+-- The token of all rows is after the highest of all, and not before the time.
+SELECT GREATEST(COALESCE(MAX(token), 0) + 1, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))) INTO @soloist_token
+FROM soloist_mutexes;
 START TRANSACTION;
 -- What is assigned first is what the other assignments see, so that they follow the owner and the token.
 INSERT INTO soloist_mutexes (name, owner, token, host, pid, acquired_at, expires_at, term_token, term_us) VALUES {rows}
@@ -38,18 +41,18 @@ ON DUPLICATE KEY UPDATE
 -- waits for nobody else who does.
 INSERT INTO soloist_mutexes SELECT * FROM soloist_mutexes FORCE INDEX (PRIMARY)
 WHERE name IN ({names}) AND (
-    owner NOT IN ({owners}) OR token <> {token}
+    owner NOT IN ({owners}) OR token <> @soloist_token
     OR TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) NOT BETWEEN {looked} AND {until}
     OR EXISTS (
         SELECT 1 FROM soloist_mutexes AS excluding FORCE INDEX (PRIMARY)
         WHERE name IN ({excluding}) AND NOT (released_token <=> token) AND expires_at > UTC_TIMESTAMP(6)
-            AND NOT (owner IN ({owners}) AND token = {token})
+            AND NOT (owner IN ({owners}) AND token = @soloist_token)
         LOCK IN SHARE MODE
     )
 ) AND EXISTS (
     SELECT 1 FROM soloist_mutexes AS ours FORCE INDEX (PRIMARY)
-    WHERE name IN ({names}) AND owner IN ({owners}) AND token = {token}
+    WHERE name IN ({names}) AND owner IN ({owners}) AND token = @soloist_token
 );
-SELECT COUNT(*) FROM soloist_mutexes FORCE INDEX (PRIMARY)
-WHERE name IN ({names}) AND owner IN ({owners}) AND token = {token};
+SELECT COUNT(*), @soloist_token FROM soloist_mutexes FORCE INDEX (PRIMARY)
+WHERE name IN ({names}) AND owner IN ({owners}) AND token = @soloist_token;
 COMMIT

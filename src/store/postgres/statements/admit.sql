@@ -4,22 +4,30 @@
 -- {names}      their names
 -- {excluding}  names of which none may be held, or NULL
 -- {owners}     the owners of the rows
--- {token}      the token of all of them
 -- {looked}     the server's time of the look that came before, in microseconds
 -- {until}      the server's time up to which somebody waits for the answer, in microseconds
 --
--- Returns how many rows it wrote, as the last row: none if somebody else was granted one of them in between, or a name that
--- excludes them, or if the server's time is outside of the window, because it is too late or the clock was set back.
+-- Returns how many rows it wrote, and their token, as the last row: no rows if somebody else was granted one of them in
+-- between, or a name that excludes them, or if the server's time is outside of the window, because it is too late or the
+-- clock was set back; and the token 0 if somebody else has the turn.
 --
 -- A server that is sent several statements at once carries out all of them or none.
 --
+-- One of those who ask for the same first name at the same moment has the turn, and a token for all its rows: after the
+-- highest of all, and not before the time. For the others it is 0. Both last for this transaction.
+SELECT set_config('soloist.token', CASE
+    WHEN pg_try_advisory_xact_lock(hashtextextended(least({names}), 'soloist_mutexes'::regclass::oid::bigint))
+    THEN greatest(coalesce(max(token), 0) + 1, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint)
+    ELSE 0
+END::text, true) FROM soloist_mutexes;
 -- Those who ask for the same names at the same moment queue here, so that each sees what the one before has committed.
+-- Those without the turn wait until they can share its place, all at once, and write nothing.
 -- For the rows, the queue keeps errors out of the server's log; the promises don't need it. For a name that excludes them it
 -- is needed: whoever takes that waits for us, or we for them. Those whom the same name excludes share its place. A
 -- transaction gets 50 of these locks, because a server has memory for 64 in each, on average; and those of the names that
 -- exclude its rows, which are few, before the others. They are taken in the order of their keys.
 SELECT CASE
-    WHEN asked THEN pg_advisory_xact_lock('soloist_mutexes'::regclass::oid::integer, key)::text
+    WHEN asked AND current_setting('soloist.token') <> '0' THEN pg_advisory_xact_lock('soloist_mutexes'::regclass::oid::integer, key)::text
     ELSE pg_advisory_xact_lock_shared('soloist_mutexes'::regclass::oid::integer, key)::text
 END
 FROM (
@@ -33,9 +41,10 @@ FROM (
 WITH written AS (
     INSERT INTO soloist_mutexes AS held (name, owner, token, host, pid, acquired_at, expires_at, term_token, term_us)
     SELECT * FROM (VALUES {rows}) AS asked
-    WHERE extract(epoch FROM clock_timestamp()) * 1000000 BETWEEN {looked} AND {until} AND NOT EXISTS (
+    WHERE current_setting('soloist.token') <> '0'
+    AND extract(epoch FROM clock_timestamp()) * 1000000 BETWEEN {looked} AND {until} AND NOT EXISTS (
         SELECT FROM soloist_mutexes WHERE name IN ({names}) AND (
-            token >= {token}
+            token >= current_setting('soloist.token')::bigint
             OR released_token IS DISTINCT FROM token AND expires_at > clock_timestamp() AND owner NOT IN ({owners})
         )
     ) AND NOT EXISTS (
@@ -51,12 +60,12 @@ WITH written AS (
     ) AND held.token < excluded.token
     RETURNING 1
 )
-SELECT count(*) FROM written;
+SELECT count(*), current_setting('soloist.token') FROM written;
 -- Makes a transaction fail that wrote something and must not be committed, by inserting rows that the primary key refuses:
 -- a row that somebody else has after all, who did not queue or renewed it at its last moment; or all rows, if the window
 -- has passed.
 INSERT INTO soloist_mutexes SELECT * FROM soloist_mutexes
 WHERE name IN ({names}) AND (
-    owner NOT IN ({owners}) OR token <> {token}
+    owner NOT IN ({owners}) OR token <> current_setting('soloist.token')::bigint
     OR extract(epoch FROM clock_timestamp()) * 1000000 NOT BETWEEN {looked} AND {until}
-) AND EXISTS (SELECT FROM soloist_mutexes WHERE name IN ({names}) AND owner IN ({owners}) AND token = {token});
+) AND EXISTS (SELECT FROM soloist_mutexes WHERE name IN ({names}) AND owner IN ({owners}) AND token = current_setting('soloist.token')::bigint);

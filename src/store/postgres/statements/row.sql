@@ -1,2 +1,2 @@
 -- One of the rows that are written: a name, for an owner, for so many microseconds.
-('{name}', '{owner}', {token}, '{host}', {pid}, clock_timestamp(), clock_timestamp() + {micros} * interval '1 microsecond', {token}, {micros})
+('{name}', '{owner}', current_setting('soloist.token')::bigint, '{host}', {pid}, clock_timestamp(), clock_timestamp() + {micros} * interval '1 microsecond', current_setting('soloist.token')::bigint, {micros})
