@@ -65,8 +65,8 @@ impl AdmissionPlan {
             let holder = if ours.is_some() { granted(key) } else { holder(request.name(), key)? };
             if holder.is_some() {
                 let is_the_claim = admission.claim().is_some_and(|claim| claim.name() == request.name());
-                let taken = if is_the_claim { Admitted::ClaimTaken } else { Admitted::LeaseTaken };
-                return Ok(taken(holder));
+                let refused = if is_the_claim { Admitted::ClaimTaken } else { Admitted::LeaseTaken };
+                return Ok(refused(holder));
             }
         }
         self.excluding.extend(excluding);
