@@ -1,12 +1,13 @@
 //! Gate and release of events with lease and claim, on servers of the bench's own over loopback: beside a raw client that
-//! says the same statements; a hundred at once beside one by one; and among a million claims that have ended. What is
+//! says the same statements; a gate that is lost beside one prepared look at its two rows; a hundred at once beside one by one; and among a million claims that have ended. What is
 //! committed lies on the disk, as servers have it by default, but where it is said otherwise.
 
 use std::time::{Duration, Instant};
 
 use chrono::{DateTime, TimeDelta};
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use mysql::prelude::Queryable;
+use mysql::prelude::Queryable as _;
+use mysql_async::prelude::Queryable as _;
 use soloist::{
     Admission, Admitted, Batch, Clock, EventMutex, LeaseRequest, MutexName, MysqlMutex, PostgresMutex, Term,
 };
@@ -43,7 +44,12 @@ trait Sql {
     fn fill(&self, table: &str);
     /// A connection that has the statements carried out and returns the first value of the first row.
     fn raw(&self) -> impl FnMut(&str) -> Option<String>;
+    /// A connection of the store's own driver that has prepared a look at two rows, and returns how many there are.
+    fn prepared(&self) -> impl FnMut([&str; 2]) -> usize;
 }
+
+/// What a look at two rows tells.
+const COLUMNS: &str = "name, owner, token, host, acquired_at, expires_at, released_token, term_token, term_us";
 
 impl Sql for Mariadb {
     type Mutex = MysqlMutex;
@@ -83,6 +89,21 @@ impl Sql for Mariadb {
                 first = first.or(values.into_iter().next().flatten());
             }
             first
+        }
+    }
+
+    fn prepared(&self) -> impl FnMut([&str; 2]) -> usize {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+        let (url, sql) = (self.url(), format!("SELECT {COLUMNS} FROM soloist_mutexes WHERE name IN (?, ?)"));
+        let connect = async {
+            let mut connection = mysql_async::Conn::from_url(&url).await?;
+            let statement = connection.prep(sql).await?;
+            Ok::<_, mysql_async::Error>((connection, statement))
+        };
+        let (mut connection, statement) = runtime.block_on(connect).expect("it answers");
+        move |[one, other]| {
+            let look = connection.exec::<mysql_async::Row, _, _>(&statement, (one, other));
+            runtime.block_on(look).expect("the server answers").len()
         }
     }
 }
@@ -125,6 +146,14 @@ impl Sql for Postgres {
             })
         }
     }
+
+    /// The client is the store's driver, on a runtime of one thread.
+    fn prepared(&self) -> impl FnMut([&str; 2]) -> usize {
+        let mut connection = postgres::Client::connect(&self.url(), postgres::NoTls).expect("it answers");
+        let sql = format!("SELECT {} FROM soloist_mutexes WHERE name IN ($1, $2)", COLUMNS.replace("_at", "_at::text"));
+        let statement = connection.prepare(&sql).expect("the server answers");
+        move |names| connection.query(&statement, &[&names[0], &names[1]]).expect("the server answers").len()
+    }
 }
 
 fn with(text: &str, places: &[(&str, &str)]) -> String {
@@ -139,13 +168,14 @@ fn raw_run<S: Sql>(raw: &mut impl FnMut(&str) -> Option<String>, minute: i64) {
     let owner = format!("2f4a9f0e8f0b4b0c9a570e7a6f3d51c8-4711-{minute}");
     let names = [format!("claim/raw/raw/{minute}"), "lease/raw".to_owned()];
     let list = format!("'{}', '{}'", names[0], names[1]);
-    let token = raw(&with(look, &[("which", &format!("name IN ({list})"))])).expect("it tells the time");
-    let places = |name| {
-        let [owner, token]: [&str; 2] = [&owner, &token];
-        [("name", name), ("owner", owner), ("token", token), ("host", "web-1"), ("pid", "1"), ("micros", "60000000")]
-    };
-    let rows = names.each_ref().map(|name| with(row, &places(name))).join(", ");
+    raw(&with(look, &[("which", &format!("name IN ({list})"))])).expect("it tells the time");
     let owners = format!("'{owner}'");
+    let rows = names.each_ref().map(|name| {
+        let name = format!("'{name}'");
+        let places = [("name", &*name), ("owner", &*owners), ("host", "'web-1'"), ("pid", "1"), ("micros", "60000000")];
+        with(row, &places)
+    });
+    let rows = rows.join(", ");
     let far = i64::MAX.to_string();
     raw(&with(
         admit,
@@ -154,7 +184,6 @@ fn raw_run<S: Sql>(raw: &mut impl FnMut(&str) -> Option<String>, minute: i64) {
             ("names", &list),
             ("excluding", "NULL"),
             ("owners", &owners),
-            ("token", &token),
             ("looked", "0"),
             ("until", &far),
         ],
@@ -163,18 +192,19 @@ fn raw_run<S: Sql>(raw: &mut impl FnMut(&str) -> Option<String>, minute: i64) {
     assert_eq!(raw(&with(end, &[("ours", &ours), ("micros", "0")])).as_deref(), Some("lease/raw"));
 }
 
+fn admission(number: usize, minute: i64) -> Admission {
+    let term = Term::new(Duration::from_secs(3600)).expect("it is a term");
+    let name = MutexName::lease(format!("event:{number}")).expect("it is a name");
+    let claim = name.claim("event", DateTime::UNIX_EPOCH + TimeDelta::minutes(minute));
+    let lease = LeaseRequest::new(name, term, &Clock::system());
+    let claim = lease.with(claim, term);
+    Admission::both(lease, claim)
+}
+
 /// Gates and releases of so many events at once.
 fn run(mutex: &impl EventMutex, events: std::ops::Range<usize>, minute: i64) {
-    let term = Term::new(Duration::from_secs(60)).expect("it is a term");
-    let admission = |number| {
-        let name = MutexName::lease(format!("event:{number}")).expect("it is a name");
-        let claim = name.claim("event", DateTime::UNIX_EPOCH + TimeDelta::minutes(minute));
-        let lease = LeaseRequest::new(name, term, &Clock::system());
-        let claim = lease.with(claim, term);
-        Admission::both(lease, claim)
-    };
     let mut gate = Batch::new();
-    events.for_each(|number| gate.admit(admission(number)));
+    events.for_each(|number| gate.admit(admission(number, minute)));
     mutex.carry_out(&mut gate);
     let mut end = Batch::new();
     for slot in gate.admissions() {
@@ -232,6 +262,14 @@ fn on<S: Sql>(criterion: &mut Criterion, kind: &str) {
     }
 
     let server = S::start(true);
+    let (mutex, mut prepared) = (server.mutex("soloist_mutexes"), server.prepared());
+    let (held, minute) = (MANY, 0);
+    assert!(matches!(admission(held, minute).ask(&mutex), Ok(Admitted::Granted(_))));
+    let lost = |_| assert!(matches!(admission(held, minute).ask(&mutex), Ok(Admitted::ClaimTaken(_))));
+    let names = [format!("claim/event:{held}/event/1970-01-01T00:00:00Z"), format!("lease/event:{held}")];
+    let look = |_| assert_eq!(prepared(names.each_ref().map(|name| &**name)), 2);
+    beside(criterion, kind, ["a lost gate", "one prepared look"], 1, lost, look);
+
     let (few, many) = (server.mutex("few"), server.mutex("many"));
     let one_by_one = |minute| (0..BATCH).for_each(|number| run(&many, number..number + 1, minute));
     let names = ["a hundred at once", "a hundred one by one"];

@@ -74,8 +74,13 @@ use connection::Connection;
 /// A gate that finds a lease held for longer than its term, after the server's clock was set back, takes two round
 /// trips and a commit more. Those who ask for one name at the same moment queue for a transaction-level advisory lock
 /// (`pg_advisory_xact_lock`, with the table's oid as the first key); those whom one name
-/// [excludes](crate::Admission::unless) share that lock. Who is beaten between its look and its write looks
-/// again: two round trips more. It writes nothing, and no error into the server's log.
+/// [excludes](crate::Admission::unless) share that lock. One of them has the turn, by another such lock, whose key is a hash
+/// of the table's oid and the name; the others wait for it and then look again, all at once. Who is beaten between its look
+/// and its write looks again: two round trips more. It writes nothing, and no error into the server's log.
+///
+/// A connection that is used again prepares its looks and admissions, with `PREPARE` beside the second of a kind, which is no
+/// round trip of its own. Nothing that is set outlasts a transaction, so that a pooler may give each to another session; the
+/// first time that this one lacks what was prepared, the server logs an error, and the connection prepares nothing any more.
 ///
 /// Rows that have ended are deleted 90 seconds later, in batches of 500, by a thread that a process starts every ten seconds
 /// at most, when something was granted to it; no gate waits for that, and none looks at more rows because there are many.

@@ -13,13 +13,16 @@
 //! and has a lower token. Whoever wrote none of them was beaten, and looks again. Whoever wrote some and not others must not
 //! commit: before that, the statements try to insert a second time each row that is not as we asked for it, which a primary
 //! key refuses. So nobody who lost commits anything, whatever the isolation level is, and no count of affected rows is relied
-//! on. On PostgreSQL those who ask for the same names queue, so that they are beaten without an error.
+//! on. On PostgreSQL those who ask for the same names queue, so that they are beaten without an error; and one of them has the
+//! turn. The others write nothing, and need not be let in one after another.
 //!
 //! The look reads the names that exclude an admission, too. The transaction reads them again, and commits nothing if one is
 //! held: on MySQL with locks, after its rows are written; on PostgreSQL in the queue, where it shares their place.
 //!
-//! Tokens are the larger of the server's time in microseconds and one more than the highest in the table; the row that has
-//! that is never cleaned away.
+//! Tokens are the larger of the server's time in microseconds and one more than the highest in the table, when it is written:
+//! a look, which most lose by, does not search for it. The row that has the highest is never cleaned away.
+//!
+//! A look is one statement, which is prepared where a connection looks often.
 //!
 //! An admission names a window of the server's time, in which somebody waits for its answer; outside it commits nothing.
 //! An answer that is lost on a connection is asked for once more on another by the same owner, who is known again. What may

@@ -13,7 +13,7 @@ use crate::store::remote::engine::ServerConnection;
 use crate::store::remote::failure::{Failure, RefusalKind};
 use crate::store::remote::server_builder::Target;
 use crate::store::sql::session::{Session, lock_timeout};
-use crate::store::sql::statements::{Dialect, PLACES, TextRow, list, texts};
+use crate::store::sql::statements::{Call, Dialect, PLACES, TextRow, texts};
 use crate::time::clock::moment::Moment;
 
 /// What the statements rely on, whatever the server's defaults are: that a commit begins nothing, that one assignment sees
@@ -61,7 +61,6 @@ impl Session for Connection {
         kind: "mysql",
         store: "MysqlMutex",
         quote: '`',
-        places: "?, ?, ?, ?",
         schema: include_str!("statements/schema.sql"),
         texts: texts!(),
         warnings: health::warnings,
@@ -72,16 +71,22 @@ impl Session for Connection {
         self.ask(until, async |conn| rows(conn.query_iter(statements).await?).await)
     }
 
-    fn read(&mut self, statement: &str, texts: &[String; PLACES], until: Moment) -> Result<Vec<TextRow>, Failure> {
+    /// Only one statement can be prepared, which is a look.
+    fn call(&mut self, call: &Call, until: Moment) -> Result<Vec<TextRow>, Failure> {
+        if call.statements.contains(';') || call.values.iter().len() > PLACES {
+            return self.query(&call.as_text(), until);
+        }
         self.looks = self.looks.saturating_add(1);
         if self.looks > LOOKS_AS_TEXT {
-            let answer = self.ask(until, async |conn| rows(conn.exec_iter(statement, texts.to_vec()).await?).await);
+            let values: Vec<Value> = call.values.iter().map(|value| Value::from(value.as_str())).collect();
+            let statement = call.with(|_| "?".to_owned());
+            let answer = self.ask(until, async |conn| rows(conn.exec_iter(statement, values).await?).await);
             if !answer.as_ref().is_err_and(|failure| failure.code() == Some(TOO_MANY_PREPARED)) {
                 return answer;
             }
             self.looks = 0;
         }
-        self.query(&statement.replace(Self::DIALECT.places, &list(texts)), until)
+        self.query(&call.as_text(), until)
     }
 }
 
@@ -132,7 +137,7 @@ async fn rows<P: Protocol>(mut answer: QueryResult<'_, 'static, P>) -> mysql_asy
         // Asked once more when there is nothing left: that tells the error of a statement which followed others.
         let was_empty = answer.is_empty();
         let found: Vec<Found> = answer.collect().await?;
-        rows.extend(found.into_iter().map(|row| row.unwrap().into_iter().map(text).collect::<TextRow>()));
+        rows.extend(found.iter().map(|row| (0..row.len()).map(|at| text(row.as_ref(at))).collect::<TextRow>()));
         if was_empty {
             return Ok(rows);
         }
@@ -140,10 +145,10 @@ async fn rows<P: Protocol>(mut answer: QueryResult<'_, 'static, P>) -> mysql_asy
 }
 
 /// All is sent as text, but for the numbers of a prepared statement.
-fn text(value: Value) -> String {
+fn text(value: Option<&Value>) -> String {
     match value {
-        Value::Bytes(bytes) => String::from_utf8(bytes).unwrap_or_default(),
-        Value::Int(number) => number.to_string(),
+        Some(Value::Bytes(bytes)) => str::from_utf8(bytes).unwrap_or_default().to_owned(),
+        Some(Value::Int(number)) => number.to_string(),
         _ => String::new(),
     }
 }

@@ -1,5 +1,7 @@
 //! One connection to a PostgreSQL server, and the statements that are sent on it.
 
+use std::collections::HashMap;
+
 use tokio::task::JoinHandle;
 use tokio_postgres::config::{SslMode, SslNegotiation};
 use tokio_postgres::tls::MakeTlsConnect;
@@ -16,32 +18,29 @@ use crate::store::remote::failure::Failure;
 use crate::store::remote::server_builder::Target;
 use crate::store::remote::server_url::ServerAddress;
 use crate::store::sql::session::{Session, lock_timeout};
-use crate::store::sql::statements::{Dialect, PLACES, TextRow, list, texts};
+use crate::store::sql::statements::{Call, Dialect, Literal, TextRow, texts};
 use crate::time::clock::moment::Moment;
 
 pub(super) struct Connection {
     /// Dropped before its course, which ends then.
     client: Client,
     course: Course,
-    /// What each call begins with, and what ends with it: the limits in time of what it does.
-    limits: String,
-    looks: Looks,
+    /// What each call begins with, and what ends with it: the limits in time of what it does; and that each of its statements
+    /// sees what others have committed, so that none fails because somebody came first.
+    settings: String,
+    prepared: Prepared,
 }
 
-/// How this connection looks at names.
-enum Looks {
-    /// It has not yet.
-    None,
-    /// It has, and prepares the next look: to most processes, one is enough.
-    Once,
-    /// By the prepared statement of this name.
-    Prepared(String),
+/// What is prepared on a connection.
+enum Prepared {
+    /// These calls, by a name; or they were sent as they are, and a second one prepares them. To most processes, one is enough.
+    Calls(HashMap<String, Option<String>>),
     /// Its sessions forget what was prepared.
-    AsText,
+    Nothing,
 }
 
-/// Lets each statement of a transaction see what others have committed, so that none fails because somebody came first.
-const ISOLATION: &str = "SET LOCAL transaction_isolation = 'read committed'; ";
+/// What is sent with more values is a batch, and seldom the same.
+const MOST_VALUES: usize = 24;
 
 /// A session does not know a prepared statement, or knows it already: this is not the session that prepared it.
 const NOT_PREPARED: [&str; 2] = ["26000", "42P05"];
@@ -89,9 +88,12 @@ impl ServerConnection for Connection {
 
     fn open(target: &Target<Address>, until: Moment) -> Result<Self, Failure> {
         let (lock, statement) = (lock_timeout(target.timeout).as_millis().max(1), target.timeout.as_millis().max(1));
-        let limits = format!("SET LOCAL lock_timeout = {lock}; SET LOCAL statement_timeout = {statement}; ");
+        let settings = format!(
+            "SET LOCAL transaction_isolation = 'read committed'; SET LOCAL lock_timeout = {lock}; \
+             SET LOCAL statement_timeout = {statement}; "
+        );
         let (client, course) = connect(target, until)?;
-        Ok(Self { client, course, limits, looks: Looks::None })
+        Ok(Self { client, course, settings, prepared: Prepared::Calls(HashMap::new()) })
     }
 
     fn is_closed(&mut self) -> bool {
@@ -104,7 +106,6 @@ impl Session for Connection {
         kind: "postgres",
         store: "PostgresMutex",
         quote: '"',
-        places: "$1, $2, $3, $4",
         schema: include_str!("statements/schema.sql"),
         texts: texts!(),
         warnings: health::warnings,
@@ -112,44 +113,8 @@ impl Session for Connection {
     };
 
     fn query(&mut self, statements: &str, until: Moment) -> Result<Vec<TextRow>, Failure> {
-        let statements = format!("{}{ISOLATION}{statements}", self.limits);
-        self.ask(&statements, until)
-    }
-
-    /// What is prepared is so by the server's own statements: a pooler may give each transaction another session, and must
-    /// not be left with settings of ours. Where that session has not heard of it, the look is sent as it is.
-    fn read(&mut self, statement: &str, texts: &[String; PLACES], until: Moment) -> Result<Vec<TextRow>, Failure> {
-        let (limits, texts) = (&self.limits, list(texts));
-        let prepared = match &self.looks {
-            Looks::AsText => None,
-            Looks::Once => {
-                let name = format!("soloist_{}", Uuid::new_v5(&Uuid::NAMESPACE_OID, statement.as_bytes()).simple());
-                let prepare = format!("PREPARE {name} (text, text, text, text) AS {statement}; ");
-                let asked = format!("{limits}{prepare}EXECUTE {name}({texts})");
-                self.looks = Looks::Prepared(name);
-                Some(asked)
-            }
-            Looks::Prepared(name) => Some(format!("{limits}EXECUTE {name}({texts})")),
-            Looks::None => {
-                self.looks = Looks::Once;
-                None
-            }
-        };
-        match prepared.map(|prepared| self.ask(&prepared, until)) {
-            Some(Err(failure)) if failure.code().is_some_and(|code| NOT_PREPARED.contains(&code)) => {
-                self.looks = Looks::AsText;
-            }
-            Some(answer) => return answer,
-            None => {}
-        }
-        self.query(&statement.replace(Self::DIALECT.places, &texts), until)
-    }
-}
-
-impl Connection {
-    /// Asks as it is.
-    fn ask(&mut self, statements: &str, until: Moment) -> Result<Vec<TextRow>, Failure> {
-        let asked = self.client.simple_query(statements);
+        let statements = format!("{}{statements}", self.settings);
+        let asked = self.client.simple_query(&statements);
         let answered = self.course.runtime.until(until, asked).map_err(Failure::unanswered)?;
         let messages = answered.map_err(|error| failed(&error))?;
         let rows = messages.into_iter().filter_map(|message| match message {
@@ -157,6 +122,45 @@ impl Connection {
             _ => None,
         });
         Ok(rows.map(|row| (0..row.len()).map(|at| row.get(at).unwrap_or_default().to_owned()).collect()).collect())
+    }
+
+    /// What is prepared is so by statements: a pooler may give each transaction another session. Where that has not heard of
+    /// them, they are sent as they are.
+    fn call(&mut self, call: &Call, until: Moment) -> Result<Vec<TextRow>, Failure> {
+        if let Some(prepared) = self.prepared.statements(call) {
+            let answer = self.query(&prepared, until);
+            if !answer.as_ref().is_err_and(|failure| failure.code().is_some_and(|code| NOT_PREPARED.contains(&code))) {
+                return answer;
+            }
+            self.prepared = Prepared::Nothing;
+        }
+        self.query(&call.as_text(), until)
+    }
+}
+
+impl Prepared {
+    /// The call by what is prepared, or will be with it. `None`: it is to be sent as it is.
+    fn statements(&mut self, call: &Call) -> Option<String> {
+        let Self::Calls(calls) = self else { return None };
+        if call.values.iter().len() > MOST_VALUES {
+            return None;
+        }
+        let Some(name) = calls.get_mut(&call.statements) else {
+            calls.insert(call.statements.clone(), None);
+            return None;
+        };
+        let list = |each: &dyn Fn(&Literal) -> String| call.values.iter().map(each).collect::<Vec<_>>().join(", ");
+        let each = call.statements.split_terminator(';').enumerate();
+        let mut prepare = String::new();
+        let name = name.get_or_insert_with(|| {
+            let name = format!("soloist_{}", Uuid::new_v5(&Uuid::NAMESPACE_OID, call.statements.as_bytes()).simple());
+            let types = list(&|value| if matches!(value, Literal::Text(_)) { "text" } else { "bigint" }.to_owned());
+            prepare.extend(each.clone().map(|(at, one)| format!("PREPARE {name}_{at} ({types}) AS {one}; ")));
+            name
+        });
+        let values = list(&ToString::to_string);
+        let execute = each.map(|(at, _)| format!("EXECUTE {name}_{at} ({values}); "));
+        Some(prepare + &execute.collect::<String>())
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::row_key::{RowKey, plain};
 use super::snapshot::{MutexRow, Snapshot};
-use super::statements::{Statements, list};
+use super::statements::{Call, Statements, Values};
 use crate::lease::holder::{Holder, host_and_reason, this_host};
 use crate::lease::request::{Lease, LeaseRequest};
 use crate::lease::token::FencingToken;
@@ -77,7 +77,8 @@ impl AdmissionPlan {
     }
 
     /// The statements that write it, unless the server's time is past `until` by then, or before that of the look.
-    pub(super) fn statements(&self, statements: &Statements, look: &Snapshot, until: Moment) -> String {
+    pub(super) fn statements(&self, statements: &Statements, look: &Snapshot, until: Moment) -> Call {
+        let mut values = Values::default();
         let host = |key: &RowKey| {
             let reason = self.reasons.get(key).map(String::as_str);
             plain(&host_and_reason(&this_host(), reason), LONGEST_HOST)
@@ -87,21 +88,22 @@ impl AdmissionPlan {
             .iter()
             .map(|(key, lease)| {
                 statements.row.with(&[
-                    ("name", key),
-                    ("owner", &lease.owner()),
-                    ("host", &host(key)),
-                    ("pid", &lease.owner().pid()),
-                    ("micros", &lease.term().get().as_micros()),
+                    ("name", &values.text(key)),
+                    ("owner", &values.text(lease.owner())),
+                    ("host", &values.text(host(key))),
+                    ("pid", &values.number(lease.owner().pid())),
+                    ("micros", &values.number(lease.term().get().as_micros())),
                 ])
             })
             .collect();
-        statements.admit.with(&[
+        let statements = statements.admit.with(&[
             ("rows", &rows.join(", ")),
-            ("names", &list(self.rows.keys())),
-            ("excluding", &list(&self.excluding)),
-            ("owners", &list(self.rows.values().map(Lease::owner))),
-            ("looked", &look.now),
-            ("until", &look.clock.at(until)),
-        ])
+            ("names", &values.texts(self.rows.keys())),
+            ("excluding", &values.texts(&self.excluding)),
+            ("owners", &values.texts(self.rows.values().map(Lease::owner))),
+            ("looked", &values.number(look.now)),
+            ("until", &values.number(look.clock.at(until))),
+        ]);
+        Call { statements, values }
     }
 }

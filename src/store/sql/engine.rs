@@ -14,7 +14,7 @@ use super::row_key::RowKey;
 use super::run_rows::{self, record};
 use super::session::{Session, told};
 use super::snapshot::Snapshot;
-use super::statements::{PLACES, Statements, TableName, TextRow, list};
+use super::statements::{Call, PLACES, Statements, TableName, TextRow, Values, list};
 use crate::base::error::MutexError;
 use crate::lease::{name::MutexName, token::FencingToken};
 use crate::observe::run_record::{RunRecord, log_change::LogChange};
@@ -51,8 +51,6 @@ const UNSEEN: &str = "others came first time and again, and no look showed what 
 pub(crate) struct SqlEngine<S: Session> {
     pub(super) name: TableName,
     pub(crate) statements: Statements,
-    /// The look at as many names as have places.
-    look_at_places: String,
     session: PhantomData<fn(S)>,
 }
 
@@ -62,8 +60,7 @@ type Wait = (Failure, Duration);
 impl<S: Session> SqlEngine<S> {
     pub(super) fn new(name: TableName) -> Self {
         let statements = Statements::new(&S::DIALECT, &name);
-        let look_at_places = statements.look.with(&[("which", &format!("name IN ({})", S::DIALECT.places))]);
-        Self { name, statements, look_at_places, session: PhantomData }
+        Self { name, statements, session: PhantomData }
     }
 
     pub(super) fn create_table(&self, turn: &mut ServerTurn<S>) -> Result<(), Failure> {
@@ -79,14 +76,12 @@ impl<S: Session> SqlEngine<S> {
 
     fn look_at(&self, turn: &mut ServerTurn<S>, keys: impl IntoIterator<Item: Display>) -> Result<Snapshot, Failure> {
         let mut keys: Vec<String> = keys.into_iter().map(|key| key.to_string()).collect();
-        let names = list(&keys);
+        // As many as there are places, so that it is the same statement for most.
         keys.resize(keys.len().max(PLACES), keys.first().cloned().unwrap_or_default());
-        let Ok(keys) = <[String; PLACES]>::try_from(keys) else {
-            return self.look_where(turn, &format!("name IN ({names})"));
-        };
-        snapshot::<S>(until_nobody_is_in_between(turn, |session, until| {
-            session.read(&self.look_at_places, &keys, until)
-        })?)
+        let mut values = Values::default();
+        let which = format!("name IN ({})", values.texts(keys));
+        let call = Call { statements: self.statements.look.with(&[("which", &which)]), values };
+        snapshot::<S>(until_nobody_is_in_between(turn, |session, until| session.call(&call, until))?)
     }
 
     fn look_where(&self, turn: &mut ServerTurn<S>, which: &str) -> Result<Snapshot, Failure> {
@@ -153,7 +148,7 @@ impl<S: Session> SqlEngine<S> {
                 _ => {}
             }
             let began = Clock::system().moment();
-            match turn.connection.query(&plan.statements(&self.statements, &look, until), until) {
+            match turn.connection.call(&plan.statements(&self.statements, &look, until), until) {
                 Ok(rows) if count::<S>(&rows)? > 0 => {
                     return Ok(AdmissionPlan::new(admissions, wanted, &look, token::<S>(&rows)?).decisions);
                 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::statements::{Dialect, PLACES, TextRow};
+use super::statements::{Call, Dialect, TextRow};
 use crate::store::remote::{engine::ServerConnection, failure::Failure};
 use crate::time::clock::moment::Moment;
 
@@ -14,9 +14,8 @@ pub(crate) trait Session: ServerConnection {
     /// `until`, however little is missing. A refusal that may pass leaves the session as it was.
     fn query(&mut self, statements: &str, until: Moment) -> Result<Vec<TextRow>, Failure>;
 
-    /// The same for one statement that only reads, with these texts at its [places](Dialect::places). It is the same
-    /// statement each time, and is prepared where it is asked often on this connection.
-    fn read(&mut self, statement: &str, texts: &[String; PLACES], until: Moment) -> Result<Vec<TextRow>, Failure>;
+    /// The same for statements that are prepared where they are asked for often on this connection.
+    fn call(&mut self, call: &Call, until: Moment) -> Result<Vec<TextRow>, Failure>;
 }
 
 /// What `health` tells of this: the second column of each row that has it in the first.

@@ -59,6 +59,87 @@ impl TableName {
 /// How many names a prepared look has places for: a lease, a claim, and names that exclude them.
 pub(crate) const PLACES: usize = 4;
 
+/// Statements with `$1`, `$2` … where their values belong, so that they read the same for each call and can be prepared.
+pub(crate) struct Call {
+    pub(crate) statements: String,
+    pub(crate) values: Values,
+}
+
+/// The values of a call, in order.
+#[derive(Default)]
+pub(crate) struct Values(Vec<Literal>);
+
+/// A plain text, or a number.
+pub(crate) enum Literal {
+    Text(String),
+    Number(String),
+}
+
+impl Values {
+    /// The place of one more text.
+    pub(super) fn text(&mut self, text: impl fmt::Display) -> String {
+        self.place(Literal::Text(text.to_string()))
+    }
+
+    /// The place of one more number.
+    pub(super) fn number(&mut self, number: impl fmt::Display) -> String {
+        self.place(Literal::Number(number.to_string()))
+    }
+
+    /// The places of more texts. Nothing is in the list of none.
+    pub(super) fn texts(&mut self, texts: impl IntoIterator<Item = impl fmt::Display>) -> String {
+        let places: Vec<String> = texts.into_iter().map(|text| self.text(text)).collect();
+        if places.is_empty() { "NULL".to_owned() } else { places.join(", ") }
+    }
+
+    fn place(&mut self, value: Literal) -> String {
+        self.0.push(value);
+        format!("${}", self.0.len())
+    }
+
+    pub(crate) fn iter(&self) -> impl ExactSizeIterator<Item = &Literal> {
+        self.0.iter()
+    }
+}
+
+impl Call {
+    /// The statements with their values in them.
+    pub(crate) fn as_text(&self) -> String {
+        self.with(ToString::to_string)
+    }
+
+    /// The statements with this in the place of each value.
+    pub(crate) fn with(&self, each: impl Fn(&Literal) -> String) -> String {
+        let mut text = String::with_capacity(2 * self.statements.len());
+        let mut parts = self.statements.split('$');
+        text.push_str(parts.next().unwrap_or_default());
+        for part in parts {
+            let end = part.find(|character: char| !character.is_ascii_digit()).unwrap_or(part.len());
+            let value = part[..end].parse().ok().and_then(|number: usize| self.values.0.get(number.checked_sub(1)?));
+            text.push_str(&value.map(&each).unwrap_or_default());
+            text.push_str(&part[end..]);
+        }
+        text
+    }
+}
+
+impl Literal {
+    pub(crate) fn as_str(&self) -> &str {
+        let (Self::Text(text) | Self::Number(text)) = self;
+        text
+    }
+}
+
+/// As it stands in a statement.
+impl fmt::Display for Literal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Text(text) => write!(f, "'{text}'"),
+            Self::Number(number) => f.write_str(number),
+        }
+    }
+}
+
 /// What one row says, column by column, as text.
 pub(crate) type TextRow = Vec<String>;
 
@@ -72,8 +153,6 @@ pub(crate) struct Dialect {
     pub(crate) quote: char,
     /// Makes the table.
     pub(crate) schema: &'static str,
-    /// The [`PLACES`] of a statement that is prepared.
-    pub(crate) places: &'static str,
     pub(crate) texts: Texts,
     /// What is to be said of a server and a table of which `health` tells so.
     pub(crate) warnings: fn(&[TextRow]) -> Vec<StoreWarning>,
@@ -167,7 +246,7 @@ impl Statement {
 }
 
 /// Plain statements between quotes, with commas between them. Nothing is in the list of none.
-pub(crate) fn list(statements: impl IntoIterator<Item = impl fmt::Display>) -> String {
+pub(super) fn list(statements: impl IntoIterator<Item = impl fmt::Display>) -> String {
     let statements: Vec<String> = statements.into_iter().map(|text| format!("'{text}'")).collect();
     if statements.is_empty() { "NULL".to_owned() } else { statements.join(", ") }
 }
@@ -192,7 +271,6 @@ mod tests {
             kind: "",
             store: "",
             quote: '`',
-            places: "",
             schema: "-- Why\nCREATE TABLE soloist_mutexes (KEY soloist_mutexes_token (token));\n\
                      CREATE TABLE soloist_mutexes_runs;\n\
                      WHERE table_schema = DATABASE() AND table_name = 'soloist_mutexes';\n",
