@@ -234,7 +234,9 @@ fn in_batches(socket: &mut Socket, [admit, release]: [&str; 2], minute: DateTime
         request.clear();
         let keys = 2 * PIPELINE + 1;
         write!(request, "*{}\r\n", 4 + keys + PIPELINE).expect("there is memory");
-        ["EVALSHA", admit, &keys.to_string(), "raw:token"].iter().for_each(|text| word(request, text));
+        for text in ["EVALSHA", admit, &keys.to_string(), "raw:token"] {
+            word(request, text);
+        }
         for number in numbers.clone() {
             key.clear();
             write!(key, "raw:claim:{{event:{number}}}:{minute}").expect("there is memory");
@@ -249,7 +251,9 @@ fn in_batches(socket: &mut Socket, [admit, release]: [&str; 2], minute: DateTime
         let request = &mut socket.request;
         request.clear();
         write!(request, "*{}\r\n", 3 + 2 * PIPELINE).expect("there is memory");
-        ["EVALSHA", release, &PIPELINE.to_string()].iter().for_each(|text| word(request, text));
+        for text in ["EVALSHA", release, &PIPELINE.to_string()] {
+            word(request, text);
+        }
         for number in numbers {
             key.clear();
             write!(key, "raw:lease:{{event:{number}}}").expect("there is memory");

@@ -1,4 +1,4 @@
-//! How often a due event allocates, counted in the thread of its tick, and how much memory it leaves behind.
+//! How often a due event allocates, and how much, counted in the thread of its tick, and how much memory it leaves behind.
 
 use std::time::Duration;
 
@@ -7,8 +7,14 @@ use soloist::{Entry, Event, EventMutex, ManualClock, MemoryMutex, Schedule, Skip
 
 use crate::support::noon;
 
-/// How often the second tick of a schedule with so many events allocates. In the first one, maps and buffers grow.
-fn of_a_tick(store: impl EventMutex + 'static, clock: &ManualClock, events: usize, protect: fn(Event) -> Event) -> u64 {
+/// How often the second tick of a schedule with so many events allocates, and how many bytes. In the first one, maps and
+/// buffers grow.
+fn of_a_tick(
+    store: impl EventMutex + 'static,
+    clock: &ManualClock,
+    events: usize,
+    protect: fn(Event) -> Event,
+) -> [u64; 2] {
     let mut schedule = Schedule::new(store).with_clock(clock);
     for number in 0..events {
         let event = Event::call(format!("{events}-{number}"), |_| {}).every_minute();
@@ -20,14 +26,14 @@ fn of_a_tick(store: impl EventMutex + 'static, clock: &ManualClock, events: usiz
     let counted = allocation_counter::measure(|| report = Some(schedule.run_due(noon() + TimeDelta::minutes(1))));
     let report = report.expect("it has run");
     assert!(report.entries().len() == events && !report.is_failure(), "{report}");
-    counted.count_total
+    [counted.count_total, counted.bytes_total]
 }
 
 /// How often an event allocates if a hundred are added to a hundred others: what a tick costs as such is not in it, nor what
 /// a growing list or map costs now and then.
 #[track_caller]
 fn each_allocates_at_most<M: EventMutex + 'static>(
-    limit: u64,
+    [count, bytes]: [u64; 2],
     store: impl Fn(&ManualClock) -> M,
     protect: fn(Event) -> Event,
 ) {
@@ -35,19 +41,24 @@ fn each_allocates_at_most<M: EventMutex + 'static>(
         let clock = ManualClock::at(noon());
         of_a_tick(store(&clock), &clock, events, protect)
     };
-    let each = (of(200) - of(100)) / 100;
-    assert!(each <= limit, "each event allocates {each} times, where it did {limit} times");
+    let ([many, many_bytes], [few, few_bytes]) = (of(200), of(100));
+    let each = [(many - few) / 100, (many_bytes - few_bytes) / 100];
+    assert!(
+        each[0] <= count && each[1] <= bytes,
+        "each event allocates {each:?} times and bytes: over [{count}, {bytes}]"
+    );
 }
 
-// The limits are what commit 2777655 needed, before there were batches.
+// How often is what commit 2777655 needed, before there were batches. On Redis, the parser's buffer for an answer takes
+// 8 KiB.
 
 #[test]
 fn a_due_event_in_memory_allocates_no_more_than_before() {
     let store = |clock: &ManualClock| MemoryMutex::with_clock(clock);
-    each_allocates_at_most(1, store, |event| event);
-    each_allocates_at_most(1, store, Event::without_overlapping);
-    each_allocates_at_most(2, store, Event::on_one_server);
-    each_allocates_at_most(2, store, |event| event.without_overlapping().on_one_server());
+    each_allocates_at_most([1, 1_100], store, |event| event);
+    each_allocates_at_most([1, 1_100], store, Event::without_overlapping);
+    each_allocates_at_most([2, 2_000], store, Event::on_one_server);
+    each_allocates_at_most([2, 2_000], store, |event| event.without_overlapping().on_one_server());
 }
 
 #[test]
@@ -77,9 +88,9 @@ fn the_entries_of_a_report_are_small() {
 
 #[cfg(feature = "redis")]
 #[test]
-fn a_due_event_on_redis_allocates_no_more_than_before() {
+fn a_due_event_on_redis_allocates_little_beside_the_answer() {
     let server = crate::servers::redis::Redis::start();
     let store = |_: &ManualClock| soloist::RedisMutex::new(&server.url()).expect("a url");
-    each_allocates_at_most(55, store, Event::without_overlapping);
-    each_allocates_at_most(58, store, |event| event.without_overlapping().on_one_server());
+    each_allocates_at_most([24, 11_500], store, Event::without_overlapping);
+    each_allocates_at_most([26, 12_000], store, |event| event.without_overlapping().on_one_server());
 }

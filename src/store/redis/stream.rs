@@ -1,5 +1,9 @@
 //! A socket on which everything ends in time: the look-up of the host, the connecting, the handshake, each read and each
 //! write. The driver's own connection starts its time limit anew with every byte that arrives.
+//!
+//! The driver can speak through a stream of ours, too: its asynchronous connection, which the thread that asks drives. On
+//! loopback, call by call and in turns, that took 1.12 times as long as a plain socket (26.5 against 23.7 µs), which is as fast
+//! as the driver's blocking client.
 
 use std::io::ErrorKind::{Interrupted, TimedOut, WouldBlock};
 use std::io::{self, Read, Write};

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use soloist::{Admission, Admitted, Clock, Event, LeaseGuard, LeaseRequest, MutexName, RedisMutex, Slot, Term};
+use soloist::{
+    Admission, Admitted, Clock, Event, EventMutex as _, LeaseGuard, LeaseRequest, MutexName, RedisMutex, Slot, Term,
+};
 
 use super::{carry_out, minute, schedule};
 use crate::servers::proxy::Proxy;
@@ -90,4 +92,75 @@ fn a_thousand_admissions_and_their_releases_cost_twenty_commands() {
     let released = carry_out(&mutex, leases, vec![]);
     assert!(released.releases().iter().all(|slot| matches!(slot.answer(), Some(Ok(true)))));
     assert_count(&mut monitor, 10);
+}
+
+/// A figure of `INFO`, as far as it says one.
+fn figure(server: &Redis, section: &str, name: &str) -> u64 {
+    let info = server.ask(&["INFO", section]);
+    let line = info.text().lines().find_map(|line| line.strip_prefix(name));
+    let digits = |line: &str| line.chars().take_while(char::is_ascii_digit).collect::<String>();
+    line.map_or(0, |line| digits(line).parse().expect("it is a number"))
+}
+
+/// How often the server was given a script.
+fn loads(server: &Redis) -> u64 {
+    figure(server, "commandstats", "cmdstat_script|load:calls=").max(figure(
+        server,
+        "commandstats",
+        "cmdstat_script:calls=",
+    ))
+}
+
+#[test]
+fn a_connection_brings_one_script_and_the_others_where_the_server_lacks_them() {
+    let server = Redis::start();
+    let name = MutexName::lease("report").unwrap();
+    let look = || assert!(!RedisMutex::new(&server.url()).unwrap().exists(&name).unwrap());
+    for given in [2, 3, 4] {
+        look();
+        assert_eq!(loads(&server), given, "the script of each connection, and once that which looks");
+    }
+    let mutex = RedisMutex::new(&server.url()).unwrap();
+    let held = LeaseGuard::acquire(&mutex, name, Term::MAX).unwrap().expect("it is free");
+    assert!(held.release().unwrap());
+    assert_eq!(loads(&server), 5, "a run needs no other");
+}
+
+/// What each event costs if a hundred are added to a hundred others in one tick, by the server's own count.
+fn each_costs(figure_name: &str, attributes: fn(Event) -> Event) -> f64 {
+    let server = Redis::start();
+    let of_a_tick = |events: u32| {
+        let mut schedule = soloist::Schedule::new(RedisMutex::new(&server.url()).unwrap());
+        for number in 0..events {
+            let event = Event::call(format!("event-{number:03}"), |_| {}).every_minute();
+            schedule.add(event.without_overlapping().on_one_server().apply(attributes)).unwrap();
+        }
+        let before = figure(&server, "stats", figure_name);
+        assert!(!schedule.run_due(minute(events.into())).is_failure());
+        figure(&server, "stats", figure_name) - before
+    };
+    let (few, many) = (of_a_tick(100), of_a_tick(200));
+    f64::from(u32::try_from(many - few).expect("it is a small number")) / 100.0
+}
+
+#[test]
+fn a_run_in_order_costs_one_round_trip_and_few_bytes() {
+    let at_most = |limit: f64, figure: &str| {
+        let each = each_costs(figure, |event| event);
+        assert!(each <= limit, "{each} of {figure} each, where {limit} were enough");
+    };
+    at_most(1.05, "total_reads_processed:");
+    at_most(480.0, "total_net_input_bytes:");
+    at_most(52.0, "total_net_output_bytes:");
+}
+
+#[test]
+fn a_run_in_the_background_costs_a_tenth_of_a_round_trip_and_few_bytes() {
+    let at_most = |limit: f64, figure: &str| {
+        let each = each_costs(figure, Event::in_background);
+        assert!(each <= limit, "{each} of {figure} each, where {limit} were enough");
+    };
+    at_most(0.1, "total_reads_processed:");
+    at_most(200.0, "total_net_input_bytes:");
+    at_most(2.0, "total_net_output_bytes:");
 }
