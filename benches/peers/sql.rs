@@ -28,6 +28,8 @@ trait Sql {
     fn start() -> Self;
     /// In this table, which is made.
     fn mutex(&self, table: &str) -> Self::Mutex;
+    /// Adds so many claims to this table that have just ended.
+    fn fill(&self, table: &str, claims: usize);
     /// A connection that carries out statements and returns the first value of the first row.
     fn raw(&self) -> impl FnMut(&str) -> Option<String>;
     /// The same for one statement that it has prepared, which looks for two names; how many rows there are.
@@ -75,6 +77,14 @@ fn on<S: Sql>(race: &mut Race) {
         .by("soloist, in order", BOTH, || each(in_order.run(), MANY))
         .by("soloist, in the background", BOTH, || each(in_background.run(), MANY));
     race.run(8, work);
+
+    let [mut few, mut many] = ["few", "many"].map(|table| Ticks::new(server.mutex(table), 1, lease_and_claim));
+    // While this lasts, they stay: it is less than two minutes since they ended.
+    server.fill("many", race.size(1_000_000, 1_000));
+    let work = Work::new(format!("one event on {} in a large table", S::NAME), Unit::Seconds)
+        .by("soloist, in a small table", BOTH, || each(few.run(), 1))
+        .by("soloist, among a million claims that have ended", BOTH, || each(many.run(), 1));
+    race.run(6, work);
 }
 
 /// Gate and release of an event, in the statements of the store: a look, an admission with its claim, a release. The names.
@@ -83,20 +93,19 @@ fn raw_run<S: Sql>(raw: &mut impl FnMut(&str) -> Option<String>, minute: i64) ->
     let owner = format!("2f4a9f0e8f0b4b0c9a570e7a6f3d51c8-4711-{minute}");
     let names = [format!("claim/raw/raw/{minute}"), "lease/raw".to_owned()];
     let list = format!("'{}', '{}'", names[0], names[1]);
-    let token = raw(&with(look, &[("which", &format!("name IN ({list})"))])).expect("it tells the time");
-    let places = |name| {
-        let [owner, token]: [&str; 2] = [&owner, &token];
-        [("name", name), ("owner", owner), ("token", token), ("host", "web-1"), ("pid", "1"), ("micros", "60000000")]
-    };
-    let rows = names.each_ref().map(|name| with(row, &places(name))).join(", ");
+    raw(&with(look, &[("which", &format!("name IN ({list})"))])).expect("it tells the time");
     let owners = format!("'{owner}'");
+    let rows = names.each_ref().map(|name| {
+        let (name, micros) = (format!("'{name}'"), "60000000");
+        with(row, &[("name", &name), ("owner", &owners), ("host", "'web-1'"), ("pid", "1"), ("micros", micros)])
+    });
+    let rows = rows.join(", ");
     let far = i64::MAX.to_string();
     let places = [
         ("rows", &*rows),
         ("names", &list),
         ("excluding", "NULL"),
         ("owners", &owners),
-        ("token", &token),
         ("looked", "0"),
         ("until", &far),
     ];
@@ -132,6 +141,14 @@ impl Sql for Mariadb {
         let mutex = MysqlMutex::builder(&self.url()).table(table).build().expect("it is in order");
         mutex.create_table().expect("the server answers");
         mutex
+    }
+
+    fn fill(&self, table: &str, claims: usize) {
+        self.ask(&format!(
+            "INSERT INTO {table} (name, owner, token, host, pid, acquired_at, expires_at) \
+             SELECT CONCAT('claim/old/', LPAD(seq, 7, '0')), 'x', seq, 'h', 1, UTC_TIMESTAMP(6), \
+             UTC_TIMESTAMP(6) FROM seq_1_to_{claims}"
+        ));
     }
 
     fn raw(&self) -> impl FnMut(&str) -> Option<String> {
@@ -176,6 +193,14 @@ impl Sql for Postgres {
         let mutex = PostgresMutex::builder(&self.url()).table(table).build().expect("it is in order");
         mutex.create_table().expect("the server answers");
         mutex
+    }
+
+    fn fill(&self, table: &str, claims: usize) {
+        self.ask(&format!(
+            "INSERT INTO {table} (name, owner, token, host, pid, acquired_at, expires_at) \
+             SELECT 'claim/old/' || lpad(seq::text, 7, '0'), 'x', seq, 'h', 1, now(), now() \
+             FROM generate_series(1, {claims}) AS seq"
+        ));
     }
 
     fn raw(&self) -> impl FnMut(&str) -> Option<String> {

@@ -215,7 +215,9 @@ fn together<'c, 'a>(
     calls.extend(releases.into_iter().map(|releases| Call { releases, admissions: &[], wanted }));
     for admissions in admissions {
         match calls.last_mut() {
-            Some(Call { releases: [.., last], admissions: none @ [], .. }) if !by_slot && last.ending == Ending::Now => {
+            Some(Call { releases: [.., last], admissions: none @ [], .. })
+                if !by_slot && last.ending == Ending::Now =>
+            {
                 *none = admissions;
             }
             _ => calls.push(Call { releases: &[], admissions, wanted }),

@@ -1,0 +1,53 @@
+//! When the next of a hundred thousand events is due.
+
+use std::hint::black_box;
+
+use chrono::{DateTime, TimeZone, Utc};
+use criterion::{Criterion, Throughput, criterion_group, criterion_main};
+use soloist::{Event, Schedule};
+
+/// A random mix of daily, hourly and five-minute events, none of which is due at the weekend.
+fn expressions(count: usize) -> Vec<String> {
+    let mut random = fastrand::Rng::with_seed(1);
+    let expression = |_| {
+        let (minute, hour) = (random.u8(0..60), random.u8(0..24));
+        match random.u8(0..3) {
+            0 => format!("{minute} {hour} * * 1-5"),
+            1 => format!("{minute} * * * 1-5"),
+            _ => format!("{}-59/5 * * * 1-5", minute % 5),
+        }
+    };
+    (0..count).map(expression).collect()
+}
+
+fn saturday(hour: u32, minute: u32) -> DateTime<Utc> {
+    Utc.with_ymd_and_hms(2026, 3, 7, hour, minute, 0).single().expect("UTC has every minute")
+}
+
+/// The next of them on a Saturday: in one zone, in several, and with a window each.
+fn next_due(criterion: &mut Criterion) {
+    const EVENTS: usize = 100_000;
+    let zones = ["UTC", "Europe/Berlin", "America/New_York", "Asia/Tokyo", "Australia/Lord_Howe", "Africa/Casablanca"];
+    let mut group = criterion.benchmark_group("next_due");
+    group.sample_size(20).throughput(Throughput::Elements(EVENTS as u64));
+    for name in ["one zone", "six zones", "windows"] {
+        let mut schedule = Schedule::in_process();
+        for (number, expression) in expressions(EVENTS).iter().enumerate() {
+            let event = Event::call(format!("event {number}"), |_| {}).cron(expression);
+            let event = match name {
+                "six zones" => event.timezone(zones[number % zones.len()]),
+                "windows" => event.between("08:00", "17:00"),
+                _ => event,
+            };
+            // All but those of which no time lies in the windows.
+            let _ = schedule.add(event);
+        }
+        group.bench_function(name, |bencher| {
+            bencher.iter(|| schedule.next_due(black_box(saturday(13, 37))).expect("there is a Monday"));
+        });
+    }
+    group.finish();
+}
+
+criterion_group!(benches, next_due);
+criterion_main!(benches);
