@@ -11,6 +11,7 @@ use crate::observe::skip_reason::SkipReason;
 use crate::schedule::gate::{self, AdmittedRun, BATCH_SIZE};
 use crate::schedule::{planned_run::PlannedRun, report::Entry};
 use crate::store::event_mutex::batch::Batch;
+use crate::time::clock::moment::Moment;
 
 #[derive(Default)]
 pub(super) struct StoreRequest<'a> {
@@ -115,7 +116,28 @@ impl<'a> StoreRequest<'a> {
         let Some(PlannedRun { store, clock, context, .. }) = self.of.take() else { return };
         let _still = clock.stand_still();
         self.unused_claims.drain(..).for_each(|claim| self.batch.release(claim));
-        // Built right before they are sent: from here on their leases run down.
+        let asking = self.ask_for_admissions(refused);
+        let asked = context.observers.is_any().then(|| clock.moment());
+        let alone = self.admitting.front().filter(|_| asking == 1);
+        match alone {
+            Some(alone) => alone.span.in_scope(|| context.outages.carry_out(store, clock, &mut self.batch)),
+            None => context.outages.carry_out(store, clock, &mut self.batch),
+        }
+        let gate = asked.map_or(Duration::ZERO, |asked| clock.moment().since(asked));
+        self.conclude_releases(enter);
+        self.take_answers(asking, gate, clock.moment(), ready, refused);
+        self.batch.clear();
+        // Before anything starts: what was granted too late, for example.
+        if !self.unused.is_empty() {
+            context.outages.carry_out(store, clock, &mut self.unused);
+            self.unused.log_releases();
+            self.unused.clear();
+        }
+    }
+
+    /// Asks for the admissions right before they are sent: from here on their leases run down. Returns how many runs ask.
+    #[inline]
+    fn ask_for_admissions(&mut self, refused: &mut Vec<(Pass<'a>, SkipReason)>) -> usize {
         let mut asking = 0;
         while let Some(pass) = self.admitting.get(asking) {
             match gate::ask_for_admission(pass.planned, &mut self.batch) {
@@ -127,13 +149,12 @@ impl<'a> StoreRequest<'a> {
         if self.in_order && asking > 1 {
             self.batch.stop_at_first_grant();
         }
-        let asked = context.observers.is_any().then(|| clock.moment());
-        let alone = self.admitting.front().filter(|_| asking == 1);
-        match alone {
-            Some(alone) => alone.span.in_scope(|| context.outages.carry_out(store, clock, &mut self.batch)),
-            None => context.outages.carry_out(store, clock, &mut self.batch),
-        }
-        let gate = asked.map_or(Duration::ZERO, |asked| clock.moment().since(asked));
+        asking
+    }
+
+    /// Enters the results of what was released.
+    #[inline]
+    fn conclude_releases(&mut self, enter: &mut impl FnMut(usize, Entry)) {
         let released = self.releasing.len();
         for (at, run) in self.releasing.iter_mut().enumerate() {
             let release = run.pass.span.in_scope(|| self.batch.take_release(at));
@@ -142,7 +163,20 @@ impl<'a> StoreRequest<'a> {
         self.releasing.clear();
         // Claims, of which nobody waits for the release.
         (released..self.batch.releases().len()).for_each(|at| drop(self.batch.take_release(at)));
-        let (mut at, answered) = (0, clock.moment());
+    }
+
+    /// Takes the answers to the runs that have asked; in order, those up to the first that is ready. The others ask again in their
+    /// turn.
+    #[inline]
+    fn take_answers(
+        &mut self,
+        mut asking: usize,
+        gate: Duration,
+        answered: Moment,
+        ready: &mut Vec<ActiveRun<'a>>,
+        refused: &mut Vec<(Pass<'a>, SkipReason)>,
+    ) {
+        let mut at = 0;
         while asking > 0
             && (!self.in_order || ready.is_empty())
             && self.batch.is_decided(at)
@@ -160,16 +194,9 @@ impl<'a> StoreRequest<'a> {
             }
         }
         self.refusals = if ready.is_empty() { self.refusals + at } else { 0 };
-        // The others are asked for again in their turn. A store may have granted more than one all the same.
+        // A store may have granted more than one all the same.
         (at..self.batch.admissions().len()).for_each(|at| self.unused.give_back_grant(self.batch.take_admission(at)));
         self.asked = self.admitting.iter().map(|pass| pass.planned.event.protection.alternatives()).sum();
         self.of = self.admitting.front().map(|pass| pass.planned);
-        self.batch.clear();
-        // Before anything starts: what was granted too late, for example.
-        if !self.unused.is_empty() {
-            context.outages.carry_out(store, clock, &mut self.unused);
-            self.unused.log_releases();
-            self.unused.clear();
-        }
     }
 }

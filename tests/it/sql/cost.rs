@@ -12,7 +12,7 @@ use super::batches::{admit, extend, release};
 use super::{SqlServer, on_both};
 use crate::servers::mariadb::Mariadb;
 use crate::servers::postgres::Postgres;
-use crate::servers::proxy::{Behind, Proxy};
+use crate::servers::proxy::{Behind, Fault, Proxy};
 use crate::support::{at, holder, noon, ran};
 
 on_both!(
@@ -179,6 +179,8 @@ fn what_a_run_costs<S: Counts>() {
 fn many_looks_are_prepared_once<S: Counts>() {
     let server = S::at_rest();
     let proxy = Proxy::of(&server);
+    // By another handle: who is granted nothing cleans nothing up, for which it would need its connection.
+    assert!(server.mutex().create(&request("held")).expect("an answer").is_some());
     let (mutex, before) = (S::open(&proxy.url(), Duration::from_secs(10)), server.prepared());
     let look = |names: usize| {
         let before = proxy.replies();
@@ -187,7 +189,7 @@ fn many_looks_are_prepared_once<S: Counts>() {
         let answer = asked.ask(&mutex).expect("an answer");
         (answer, proxy.replies() - before)
     };
-    assert!(matches!(look(1).0, Admitted::Granted(_)));
+    assert!(matches!(look(1).0, Admitted::LeaseTaken(_)));
     assert_eq!(look(1).1, 1, "nothing is prepared for the second look on a connection, or beside it");
     let costs: Vec<usize> = (0..LOOKS).map(|number| look(number % 4 + 1).1).collect();
     assert!(costs.iter().sum::<usize>() <= LOOKS + 1, "{costs:?}");
@@ -206,6 +208,29 @@ fn what_a_batch_costs<S: Counts>() {
         assert!(lost.iter().all(is_lost));
         counted.costs(Cost(1, 1), |mutex| extend(&mutex, &leases, term()));
         counted.costs(Cost(1, 1), |mutex| release(&mutex, &leases));
+    }
+}
+
+/// PostgreSQL's answer to whoever executes what the session does not know: it was prepared in another, and a pooler is in between.
+const NOT_PREPARED: &[u8] = b"E\0\0\0\x23SERROR\0VERROR\0C26000\0Munknown\0\0Z\0\0\0\x05I";
+
+#[test]
+fn what_the_session_behind_a_pooler_does_not_know_is_sent_as_text_on_postgres() {
+    for (forgets, passed_over) in [("the look", 0), ("the admission", 1)] {
+        let counted = Counted::<Postgres>::start();
+        let connections = counted.proxy.connections();
+        let run = || {
+            let request = LeaseRequest::new(name("second"), Term::DEFAULT, &Clock::system());
+            let granted = counted.mutex.create(&request).expect("an answer").expect("it is free");
+            assert!(counted.mutex.exists(request.name()).expect("an answer"), "{forgets}");
+            assert!(counted.mutex.forget(&granted).expect("an answer"), "{forgets}");
+        };
+        // The second admission is prepared, and known from then on.
+        (0..3).for_each(|_| run());
+        counted.proxy.fault_once_after(Fault::Answer(NOT_PREPARED), passed_over);
+        (0..3).for_each(|_| run());
+        counted.proxy.wait_until_met();
+        assert_eq!(counted.proxy.connections(), connections, "it is the same connection");
     }
 }
 
