@@ -254,7 +254,8 @@ impl<'p, 'a> QueuedRun<'p, 'a> {
         decision.map(|admitted| AdmittedRun { gate, ..admitted })
     }
 
-    /// Asks the run that is in the way to stop, once. Since nobody had the claim, it is not a run of this occurrence.
+    /// Asks the run that is in the way to stop, once. Since nobody had the claim, it is not a run of this occurrence. A later one,
+    /// which passed this one by because the store had lost its data, is not asked.
     fn cancel_run(&self, run: Option<&Holder>, place: &mut QueuePlace) -> Result<(), SkipReason> {
         let PlannedRun { event, clock, store, .. } = self.planned;
         let unknown = || {
@@ -266,8 +267,11 @@ impl<'p, 'a> QueuedRun<'p, 'a> {
         if place.cancelled != Some(token) {
             let mark = event.protection.mutex.request_to_stop(token);
             let mark = LeaseRequest::new(mark, self.term_of_notes(), clock);
-            if Admission::claim_only(mark).ask(&*store.mutex).is_ok() {
-                place.cancelled = Some(token);
+            let admission = self.later_ones().into_iter().fold(Admission::claim_only(mark), Admission::unless);
+            match admission.ask(&*store.mutex) {
+                Ok(Admitted::Excluded(later_one)) => return Err(SkipReason::Replaced(later_one.into_holder())),
+                Ok(_) => place.cancelled = Some(token),
+                Err(_) => {}
             }
         }
         Ok(())

@@ -162,6 +162,31 @@ fn of_those_who_wait_the_latest_runs() {
     assert!(matches!(skipped(&late, EVENT), SkipReason::RanElsewhere(Some(_))), "nobody comes with it: {late}");
 }
 
+/// A store that has lost its data lets a newcomer pass those who wait. None of them asks it to stop for an earlier occurrence.
+#[test]
+fn who_waits_asks_no_later_run_to_stop() {
+    let clock = ManualClock::at(noon());
+    let fleet = Stubborn::on(MemoryMutex::with_clock(&clock), replace);
+    let first = fleet.ticks(minute(0));
+    fleet.0.has_noted("start 0");
+    let second = fleet.ticks(minute(1));
+    let is_told = || fleet.0.diary.lines().contains(&"0 is told: replaced".to_owned());
+    seconds_until(&clock, is_told);
+    for number in 1..=4 {
+        let _ = fleet.0.store.break_lease(&place(number)).unwrap();
+    }
+    fleet.0.end(minute(0));
+    assert!(ran(&first.join().unwrap(), EVENT).is_success());
+    let third = fleet.ticks(minute(2));
+    fleet.0.has_noted("start 2");
+    seconds_until(&clock, || second.is_finished());
+    let second = second.join().unwrap();
+    assert!(matches!(skipped(&second, EVENT), SkipReason::Replaced(Some(_))), "{second}");
+    fleet.0.end(minute(2));
+    assert!(ran(&third.join().unwrap(), EVENT).is_success());
+    assert_eq!(fleet.0.diary.lines(), ["start 0", "0 is told: replaced", "end 0", "start 2", "end 2"]);
+}
+
 #[test]
 fn who_leaves_for_a_later_occurrence_leaves_it_the_period() {
     let fleet = Stubborn::on(MemoryMutex::new(), |event| {
