@@ -196,17 +196,23 @@ impl<'p, 'a> QueuedRun<'p, 'a> {
         }
     }
 
-    /// Moves up as long as the place before is free. `Overlapping`: it is not the first yet.
+    /// Moves up as long as the place before is free. `Overlapping`: it is not the first yet. A later occurrence that waits may have
+    /// come before this one where the store has lost its data.
     fn move_up(&self, place: &mut QueuePlace) -> Result<(), SkipReason> {
         let PlannedRun { clock, store, .. } = self.planned;
         while place.number > 0 {
+            let later = self.later_ones();
             let before = LeaseRequest::new(self.queue.places[place.number - 1].clone(), self.queue.term, clock);
-            let admission = self.behind(place).iter().cloned().fold(Admission::lease_only(before), Admission::unless);
+            let unless = later.iter().chain(self.behind(place)).cloned();
+            let admission = unless.fold(Admission::lease_only(before), Admission::unless);
             match admission.ask(&*store.mutex).map_err(SkipReason::StoreUnavailable)? {
                 Admitted::Granted(grant) => {
                     let mark = self.hold(grant.lease).map_err(|_| SkipReason::Overlapping(None))?;
                     place.left.push(place.mark.lease().owner());
                     place.mark = mark;
+                }
+                Admitted::Excluded(later_one) if later.contains(later_one.name()) => {
+                    return Err(SkipReason::Replaced(later_one.into_holder()));
                 }
                 Admitted::Excluded(behind) => return Err(place.stands_before(behind)),
                 Admitted::LeaseTaken(holder) | Admitted::ClaimTaken(holder) => {

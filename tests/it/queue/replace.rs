@@ -187,6 +187,37 @@ fn who_waits_asks_no_later_run_to_stop() {
     assert_eq!(fleet.0.diary.lines(), ["start 0", "0 is told: replaced", "end 0", "start 2", "end 2"]);
 }
 
+/// They go on as if they had their places, when the store has lost them.
+#[test]
+fn who_waits_takes_no_place_behind_a_later_occurrence() {
+    let clock = ManualClock::at(noon());
+    let fleet = Stubborn::on(MemoryMutex::with_clock(&clock), |event| replace(event).within(Duration::from_secs(600)));
+    let first = fleet.ticks(minute(0));
+    fleet.0.has_noted("start 0");
+    let waiting: Vec<_> = [1, 2, 3]
+        .map(|number| {
+            let waits = fleet.ticks(minute(i64::try_from(number).unwrap()));
+            fleet.0.waits_at(number);
+            waits
+        })
+        .into();
+    for number in 1..=4 {
+        let _ = fleet.0.store.break_lease(&place(number)).unwrap();
+    }
+    let latest = fleet.ticks(minute(4));
+    fleet.0.waits_at(1);
+    seconds_until(&clock, || waiting.iter().all(JoinHandle::is_finished) || latest.is_finished());
+    fleet.0.end(minute(4));
+    fleet.0.end(minute(0));
+    seconds_until(&clock, || latest.is_finished());
+    for replaced in waiting {
+        let report = replaced.join().unwrap();
+        assert!(matches!(skipped(&report, EVENT), SkipReason::Replaced(Some(_))), "{report}");
+    }
+    assert!(ran(&latest.join().unwrap(), EVENT).is_success());
+    assert!(ran(&first.join().unwrap(), EVENT).is_success());
+}
+
 #[test]
 fn who_leaves_for_a_later_occurrence_leaves_it_the_period() {
     let fleet = Stubborn::on(MemoryMutex::new(), |event| {
