@@ -124,6 +124,7 @@ impl Call {
 }
 
 impl Literal {
+    #[cfg(feature = "mysql")]
     pub(crate) fn as_str(&self) -> &str {
         let (Self::Text(text) | Self::Number(text)) = self;
         text
