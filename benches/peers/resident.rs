@@ -1,10 +1,9 @@
 //! The memory of a process whose events are all claimed, tick after tick, while claims stay.
 
 use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use chrono::{TimeDelta, Utc};
-use soloist::{Clock, Event, EventMutex, LeaseRequest, MemoryMutex, MutexName, Term};
+use soloist::{Event, MemoryMutex};
 
 use crate::alternate::{NOTHING, Unit, Work};
 use crate::memory::{Clokwerk, TICKS};
@@ -26,8 +25,7 @@ pub(crate) fn race(race: &mut Race) {
     let work = Work::new("resident at most in 30 ticks of 100,000 events", Unit::Bytes)
         .by("clokwerk", NOTHING, peak("clokwerk"))
         .by("soloist, bare, with its report", NOTHING, peak("bare"))
-        .by("soloist", "a claim", peak("claim"))
-        .by("soloist, its store alone", "a claim", peak("store"));
+        .by("soloist", "a claim", peak("claim"));
     race.run(1, work);
 }
 
@@ -45,27 +43,10 @@ pub(crate) fn be_one(scheduler: &str, events: &str) {
     let took = match scheduler {
         "clokwerk" => clokwerk(),
         "bare" => soloist(|event| event),
-        "store" => claims(events),
         _ => soloist(Event::on_one_server),
     };
     assert!(!took.is_zero());
     let status = std::fs::read_to_string("/proc/self/status").expect("Linux says it");
     let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("it says the peak");
     println!("{}", peak.trim().trim_end_matches(" kB"));
-}
-
-/// The same claims without a schedule and its report.
-fn claims(events: usize) -> Duration {
-    let began = Instant::now();
-    let (mutex, clock) = (MemoryMutex::new(), Clock::system());
-    let term = Term::new(Duration::from_secs(15 * 60)).expect("it is a term");
-    for tick in (0..TICKS).map(|tick| Utc::now() + TimeDelta::minutes(tick.try_into().expect("they are few"))) {
-        for number in 0..events {
-            let event = format!("event:{number}");
-            let name = MutexName::lease(&*event).expect("it is a name").claim(event, tick);
-            let claim = mutex.create(&LeaseRequest::new(name, term, &clock)).expect("memory answers");
-            assert!(claim.is_some(), "nobody else asks");
-        }
-    }
-    began.elapsed()
 }
