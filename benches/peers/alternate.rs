@@ -78,7 +78,7 @@ impl<'a> Work<'a> {
         {
             let mut round = vec![0.0; self.contenders.len()];
             let mut turns: Vec<_> = self.contenders.iter_mut().zip(&mut round).collect();
-            // What one leaves to the next, such as a warm or a cold cache, it leaves to another one in every other round.
+            // Every other round goes backwards, so that nobody always follows the same contender, with its warm or cold cache.
             if rounds.len() % 2 == 1 {
                 turns.reverse();
             }

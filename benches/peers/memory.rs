@@ -16,7 +16,8 @@ use crate::race::Race;
 use crate::ticks::{Ticks, callback, each, lease, lease_and_claim, ran, timed};
 
 const EVENTS: usize = 100;
-/// Of each store. A claim of an event that is due once a minute lives for fifteen: on average, as many are there in these ticks.
+/// How many ticks a store has before it is replaced. The claim of an event that is due once a minute lives for 15 minutes: in 30
+/// ticks, a store has 15 of them on average.
 pub(crate) const TICKS: usize = 30;
 
 pub(crate) fn race(race: &mut Race) {

@@ -1,6 +1,6 @@
 //! The ratios as a picture: on a logarithmic scale, with bars to the left of one for what takes less than the first of its kind.
 //!
-//! It is shown by a page of HTML, whose colour its text takes, and stands alone, in light and in dark.
+//! A page of HTML shows it with the page's own text colour. As a file of its own it is legible in light and in dark.
 
 use std::fmt::Write;
 

@@ -53,8 +53,8 @@ enum NameOf {
     Claim(ClaimSeries, Claimed),
 }
 
-/// What the claims on all occurrences of an event have in common: the event, and the mutex beside which they are kept. Made
-/// once for an event, it makes the name of each of its claims.
+/// All claims on the occurrences of one event: the event, and the mutex beside which they are kept. An event has one, which
+/// names each of its claims.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct ClaimSeries(Arc<Series>);
 
@@ -315,7 +315,7 @@ impl Hash for ClaimSeries {
     }
 }
 
-/// What is kept by name, or by the series of claims.
+/// A map by name, or by series of claims.
 pub(crate) type NameMap<V, K = MutexName> = HashMap<K, V, BuildHasherDefault<Prehashed>>;
 
 /// A name brings a hash of its own, keyed at random; it is good enough as it is.

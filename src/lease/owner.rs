@@ -51,7 +51,7 @@ impl Owner {
         Self { serial: self.serial + count, ..self }
     }
 
-    /// What the text of each owner of this process begins with; the serial is the rest.
+    /// The text of an owner without its serial: all owners of this process begin so.
     pub(crate) fn process(self) -> impl fmt::Display {
         ProcessPart(self)
     }

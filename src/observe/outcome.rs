@@ -50,7 +50,7 @@ pub struct RunOutcome {
     pub(crate) rest: Option<Box<RestOfOutcome>>,
 }
 
-/// What there is to say of some outcomes only.
+/// The fields that few outcomes have.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RestOfOutcome {
     pub(crate) asked_to_stop_by: Option<Holder>,

@@ -118,7 +118,7 @@ fn refuse_late_claims(planned: &PlannedRun<'_>, now: Moment) -> Result<(), SkipR
     if now.since(planned.context.began) > window { Err(SkipReason::TooLate) } else { Ok(()) }
 }
 
-/// What the store's answer, which was there at `now`, means: a run, or a reason to skip it. A grant that is not used goes to
+/// Turns the store's answer, heard at `now`, into a run or a reason to skip it. A grant that is not used goes to
 /// `unused`.
 #[inline]
 pub(crate) fn decide<'a>(

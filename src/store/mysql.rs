@@ -71,8 +71,8 @@ use connection::Connection;
 /// | `break_lease` | 2 | 1 |
 ///
 /// A connection that has looked eight times prepares the look, which is one more round trip. A gate that finds a lease held
-/// for longer than its term, after the server's clock was set back, takes two round trips and a commit more. Who is beaten between its look and its write looks again: two round trips more, and for some a
-/// transaction that is undone. Those who ask for one name at the same moment wait for one another's transactions. With
+/// for longer than its term, after the server's clock was set back, takes two round trips and a commit more. A gate that is
+/// beaten between its look and its write looks again: two round trips more, and sometimes a transaction that is undone. Those who ask for one name at the same moment wait for one another's transactions. With
 /// a tenth of a second to the server, eight that ask four times a second each keep MariaDB busy for longer than the
 /// time-out now and then, and one of them skips its event: `no answer within 4s`. Once a minute they are far from that.
 ///

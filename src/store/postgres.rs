@@ -79,8 +79,9 @@ use connection::Connection;
 /// and its write looks again: two round trips more. It writes nothing, and no error into the server's log.
 ///
 /// A connection that is used again prepares its looks and admissions, with `PREPARE` beside the second of a kind, which is no
-/// round trip of its own. Nothing that is set outlasts a transaction, so that a pooler may give each to another session; the
-/// first time that this one lacks what was prepared, the server logs an error, and the connection prepares nothing any more.
+/// round trip of its own. No setting outlasts its transaction, so that a pooler may give each transaction another session. The
+/// first time that such a session lacks a prepared statement, the server logs an error, the call is sent again as text, and the
+/// connection prepares nothing any more.
 ///
 /// Rows that have ended are deleted 90 seconds later, in batches of 500, by a thread that a process starts every ten seconds
 /// at most, when something was granted to it; no gate waits for that, and none looks at more rows because there are many.

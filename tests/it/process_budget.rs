@@ -1,5 +1,5 @@
-//! What a process costs that cron starts each minute, by counts: system calls, threads, pointers that the loader adjusts; and the
-//! crates of each feature. Each limit is a little more than what it was when it was set.
+//! The cost of a process that cron starts each minute, by counts: system calls, threads, and pointers that the loader adjusts; and
+//! the crates of each feature. Each limit is a little above the count when it was set.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -44,7 +44,7 @@ fn traced(program: &mut Command) -> Vec<(String, String)> {
     calls.map(|(thread, call)| (thread.into(), call.into())).collect()
 }
 
-/// What the thread of a tick asks the system for. `None`: this is the process that was traced.
+/// The system calls of a tick's own thread. `None`: this is the process that was traced.
 fn calls_of_a_tick(test: &str, expression: &str) -> Option<Vec<String>> {
     if let Some(store) = std::env::var_os(STORE) {
         assert!(!Path::new(MARKS[0]).exists());
@@ -113,8 +113,8 @@ fn a_command_under_a_lease_needs_three_threads_and_no_pause() {
     );
 }
 
-/// Each is a write to a page that the process shares with no other then. `chrono-tz` had 30,000. A debug build has five times as many
-/// as a release build.
+/// The loader writes each of them, and a page that was written is shared with no other process. `chrono-tz` had 30,000. A debug
+/// build has five times as many as a release build.
 #[test]
 fn a_program_has_few_pointers_that_the_loader_adjusts() {
     let table = output(Command::new("readelf").arg("-dW").arg(example("quick_start")));
@@ -123,7 +123,7 @@ fn a_program_has_few_pointers_that_the_loader_adjusts() {
     assert!(count <= 22_000, "{count}");
 }
 
-/// So does whoever looks for a fault in a program that has a schedule.
+/// People look for faults in their programs with it.
 #[test]
 fn a_worker_runs_under_valgrind() {
     let directory = tempfile::tempdir().expect("a temporary directory");

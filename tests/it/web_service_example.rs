@@ -156,7 +156,7 @@ fn the_status_answers_all_questions_while_a_slow_event_is_at_work() {
         let now = both();
         // Whoever of the two runs it, the other was too late.
         let is_live = now.iter().any(at_work) && now.iter().any(|event| event["last_skip"].is_object());
-        // One was asked before the run began, or after it had ended, if only the other knows who holds it.
+        // If only one of them names the holder, the run began or ended between the two questions.
         let is_live = is_live && now.iter().all(|event| event["held_by"][0].is_object());
         *seen.lock().unwrap() = Some(now);
         is_live

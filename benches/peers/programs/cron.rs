@@ -1,4 +1,4 @@
-//! What cron starts every minute, with one event on the file store that is due or is not: `cron_program DIRECTORY due|idle`.
+//! A program for cron to start every minute. It has one event on the file store, which is due or not: `cron_program DIRECTORY due|idle`.
 //! The exit code is the number of events that ran.
 
 use std::process::ExitCode;

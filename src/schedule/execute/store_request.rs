@@ -54,8 +54,8 @@ impl<'a> StoreRequest<'a> {
 
     /// How many admissions it asks for at most, where there is room for so many runs.
     ///
-    /// In order there is room for one. Where others have the occurrences of this tick, they mostly have all of them: after each
-    /// refusal four times as many are asked for, of which the store grants the first that is free.
+    /// In order there is room for one. If another server has one occurrence of this tick, it mostly has them all: after refusals,
+    /// it asks for four times as many as were refused, and the store grants the first that is free.
     #[inline]
     pub(super) fn limit(&self, room: usize) -> usize {
         if self.in_order { (4 * self.refusals).clamp(1, BATCH_SIZE) } else { room }
@@ -142,7 +142,7 @@ impl<'a> StoreRequest<'a> {
         while let Some(pass) = self.admitting.get(asking) {
             match gate::ask_for_admission(pass.planned, &mut self.batch) {
                 Ok(()) => asking += 1,
-                Err(_) if self.in_order && asking > 0 => break, // It is told in its turn.
+                Err(_) if self.in_order && asking > 0 => break, // It is refused in its turn.
                 Err(reason) => refused.extend(self.admitting.remove(asking).map(|pass| (pass, reason))),
             }
         }
@@ -165,8 +165,8 @@ impl<'a> StoreRequest<'a> {
         (released..self.batch.releases().len()).for_each(|at| drop(self.batch.take_release(at)));
     }
 
-    /// Takes the answers to the runs that have asked; in order, those up to the first that is ready. The others ask again in their
-    /// turn.
+    /// Takes the answers to the runs that have asked. In order, it stops at the first that is ready: the others ask again in
+    /// their turn.
     #[inline]
     fn take_answers(
         &mut self,

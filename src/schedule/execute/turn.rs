@@ -196,8 +196,8 @@ impl<'p, 'a> QueuedRun<'p, 'a> {
         }
     }
 
-    /// Moves up as long as the place before is free. `Overlapping`: it is not the first yet. A later occurrence that waits may have
-    /// come before this one where the store has lost its data.
+    /// Moves up as long as the place before is free. `Overlapping`: it is not the first yet. If the store has lost its data, a later
+    /// occurrence may have passed this one: then it leaves.
     fn move_up(&self, place: &mut QueuePlace) -> Result<(), SkipReason> {
         let PlannedRun { clock, store, .. } = self.planned;
         while place.number > 0 {
@@ -260,8 +260,8 @@ impl<'p, 'a> QueuedRun<'p, 'a> {
         decision.map(|admitted| AdmittedRun { gate, ..admitted })
     }
 
-    /// Asks the run that is in the way to stop, once. Since nobody had the claim, it is not a run of this occurrence. A later one,
-    /// which passed this one by because the store had lost its data, is not asked.
+    /// Asks the run that is in the way to stop, once. Since nobody had the claim, it is not a run of this occurrence. If a
+    /// later occurrence has passed this one, because the store had lost its data, it asks nobody and leaves.
     fn cancel_run(&self, run: Option<&Holder>, place: &mut QueuePlace) -> Result<(), SkipReason> {
         let PlannedRun { event, clock, store, .. } = self.planned;
         let unknown = || {

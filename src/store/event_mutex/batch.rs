@@ -104,8 +104,8 @@ impl Batch {
     }
 
     /// Asks for one admission of those in the batch: they are decided in their order until one is granted. The others are
-    /// [`NotDecided`](Admitted::NotDecided). A store may also decide on fewer of them, but always on the first. What a store grants
-    /// beyond the first is given back.
+    /// [`NotDecided`](Admitted::NotDecided). A store may also decide on fewer of them, but always on the first. If a
+    /// store grants more than one, a tick gives the others back.
     ///
     /// A tick that runs one event after another asks so for those that follow a refusal: where another server has claimed a
     /// hundred occurrences, one request finds out.

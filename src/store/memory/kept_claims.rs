@@ -1,7 +1,7 @@
-//! The claims on occurrences, of which an event has many that live at the same time: in 16 bytes each.
+//! The claims on occurrences, in 16 bytes each: an event has many of them at the same time.
 //!
-//! What they have in common stands before them once, as it is for the first of them, and each says how far it is from that.
-//! A claim that is too far from it to be written down so, or has a reason, is kept as other names are.
+//! The first claim of an event is stored in full, and each later one as its distance from the first. A claim that is too far
+//! from the first, or has a reason, is stored like any other name.
 
 use std::time::Duration;
 

@@ -31,15 +31,16 @@ pub(super) struct Connection {
     prepared: Prepared,
 }
 
-/// What is prepared on a connection.
+/// The calls that are prepared on a connection.
 enum Prepared {
-    /// These calls, by a name; or they were sent as they are, and a second one prepares them. To most processes, one is enough.
+    /// Each call with the name that it is prepared under. `None`: it was sent once as text, and the second time prepares it, since
+    /// most processes send a call once.
     Calls(HashMap<String, Option<String>>),
-    /// Its sessions forget what was prepared.
+    /// None: a pooler gives it other sessions, which do not have them.
     Nothing,
 }
 
-/// What is sent with more values is a batch, and seldom the same.
+/// A call with more values is a batch. Few batches are alike, so that they are not prepared.
 const MOST_VALUES: usize = 24;
 
 /// A session does not know a prepared statement, or knows it already: this is not the session that prepared it.
@@ -124,8 +125,8 @@ impl Session for Connection {
         Ok(rows.map(|row| (0..row.len()).map(|at| row.get(at).unwrap_or_default().to_owned()).collect()).collect())
     }
 
-    /// What is prepared is so by statements: a pooler may give each transaction another session. Where that has not heard of
-    /// them, they are sent as they are.
+    /// It is prepared by `PREPARE`, a statement, because a pooler may give each transaction another session. If that session does
+    /// not have it, the call is sent as text.
     fn call(&mut self, call: &Call, until: Moment) -> Result<Vec<TextRow>, Failure> {
         if let Some(prepared) = self.prepared.statements(call) {
             let answer = self.query(&prepared, until);

@@ -20,7 +20,7 @@ use crate::time::clock::moment::Moment;
 
 pub(super) struct Connection {
     stream: Box<dyn Stream>,
-    /// What is asked next.
+    /// The next request. Its memory is used again.
     trip: Trip,
     pub(super) clock: ServerClock,
 }
@@ -84,7 +84,7 @@ impl Connection {
         Ok(answers)
     }
 
-    /// What was answered, and the error that ended it before everything was.
+    /// The answers, and the error if one ended it before all were there.
     fn hear_all(&mut self, until: Moment, write: impl FnOnce(&mut Trip)) -> (Vec<Value>, io::Result<()>) {
         let mut trip = mem::take(&mut self.trip);
         trip.clear();

@@ -22,7 +22,7 @@ use crate::time::{clock::Clock, clock::moment::Moment};
 /// How far two clocks drift apart between two calls at most, in microseconds, while neither is set.
 const CLOCKS_DRIFT: i64 = 1_000_000;
 
-/// One call: first these end, all of them in the same way, and then there is a decision on each of these.
+/// One call: it ends all releases in the same way, and then decides on each admission.
 pub(super) struct Call<'c, 'a> {
     pub(super) releases: &'c [&'a ReleaseRequest],
     pub(super) admissions: &'c [&'a Admission],
@@ -111,8 +111,8 @@ impl Call<'_, '_> {
         }
     }
 
-    /// What the server answered, as answers to what was asked; what its clock showed goes into `clock`. The same may have been
-    /// done so long ago, when it was `asked_before`. Then a name that is free may have gone back: that leaves nothing behind.
+    /// Reads the server's answer, and notes its time in `clock`. If the same was `asked_before`, so long ago, it may have been done
+    /// then: a name that is free now may have gone back, which leaves nothing behind.
     pub(super) fn read(
         &self,
         answer: Value,

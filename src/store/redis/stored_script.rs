@@ -10,7 +10,7 @@ pub(super) struct StoredScript {
     script: Script,
 }
 
-/// What every run needs. Each connection loads it when it begins, and the others when the server does not have them.
+/// The script of every run. Each connection loads it when it begins; it loads the others when the server lacks them.
 pub(super) static CARRY_OUT: LazyLock<StoredScript> =
     LazyLock::new(|| StoredScript::new(include_str!("scripts/carry_out.lua")));
 

@@ -1,4 +1,4 @@
-//! What a server is asked in one trip, as bytes.
+//! The commands of one round trip, as bytes.
 
 use redis::Cmd;
 

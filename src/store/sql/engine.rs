@@ -281,7 +281,7 @@ fn token<S: Session>(rows: &[TextRow]) -> Result<FencingToken, Failure> {
     token.map(FencingToken::new).ok_or_else(|| Failure::not_understood(rows, S::DIALECT.kind))
 }
 
-/// What a look found.
+/// Reads the rows of a look.
 fn snapshot<S: Session>(rows: Vec<TextRow>) -> Result<Snapshot, Failure> {
     Snapshot::read(&rows).ok_or_else(|| Failure::not_understood(rows, S::DIALECT.kind))
 }

@@ -50,7 +50,7 @@ impl NamedZone {
         FixedOffset::east_opt(self.at(instant).ut_offset()).expect("no zone is a day ahead of UTC, or behind it")
     }
 
-    /// What people call the zone's time, or an offset where they have no word for it.
+    /// The abbreviation of the zone's time, such as `CET`; where it has none, an offset.
     pub(super) fn abbreviation_at(&self, instant: DateTime<Utc>) -> &str {
         self.at(instant).time_zone_designation()
     }

@@ -162,7 +162,7 @@ fn of_those_who_wait_the_latest_runs() {
     assert!(matches!(skipped(&late, EVENT), SkipReason::RanElsewhere(Some(_))), "nobody comes with it: {late}");
 }
 
-/// A store that has lost its data lets a newcomer pass those who wait. None of them asks it to stop for an earlier occurrence.
+/// If the store has lost its data, a newcomer can pass an earlier occurrence that waits. That one must not ask it to stop.
 #[test]
 fn who_waits_asks_no_later_run_to_stop() {
     let clock = ManualClock::at(noon());
@@ -187,7 +187,7 @@ fn who_waits_asks_no_later_run_to_stop() {
     assert_eq!(fleet.0.diary.lines(), ["start 0", "0 is told: replaced", "end 0", "start 2", "end 2"]);
 }
 
-/// They go on as if they had their places, when the store has lost them.
+/// The store has lost their places, and they do not know it yet.
 #[test]
 fn who_waits_takes_no_place_behind_a_later_occurrence() {
     let clock = ManualClock::at(noon());

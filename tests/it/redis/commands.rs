@@ -126,7 +126,7 @@ fn a_connection_brings_one_script_and_the_others_where_the_server_lacks_them() {
     assert_eq!(loads(&server), 5, "a run needs no other");
 }
 
-/// What each event costs if a hundred are added to a hundred others in one tick, by the server's own count.
+/// The cost of an event, by the server's own count: that of a tick with two hundred events, less that of one with a hundred.
 fn each_costs(figure_name: &str, attributes: fn(Event) -> Event) -> f64 {
     let server = Redis::start();
     let of_a_tick = |events: u32| {
