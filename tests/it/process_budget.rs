@@ -103,8 +103,10 @@ fn a_command_under_a_lease_needs_three_threads_and_no_pause() {
     let opens = |call: &str| call.starts_with("openat(") && call.contains(&*directory.path().to_string_lossy());
     let opened = calls.iter().position(|(_, call)| opens(call));
     let its_own = calls.iter().skip(opened.expect("it opens the store")).filter(|(thread, _)| *thread == calls[0].0);
-    let its_own: Vec<String> = its_own.map(|(_, call)| call.clone()).collect();
-    at_most(110, &its_own);
+    // How often one thread waits for another is left to chance.
+    let waits = |call: &str| call.starts_with("futex(") || call.starts_with("restart_syscall(");
+    let its_own: Vec<String> = its_own.map(|(_, call)| call.clone()).filter(|call| !waits(call)).collect();
+    at_most(107, &its_own);
     let count = |name: &str| calls.iter().filter(|(_, call)| call.starts_with(name)).count();
     assert_eq!(
         [count("clone3"), count("nanosleep") + count("clock_nanosleep"), count("fsync")],
