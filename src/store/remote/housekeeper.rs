@@ -1,5 +1,6 @@
 //! What no caller waits for: idle connections are closed, pending releases sent, and ended rows cleaned away. One thread does
-//! it, which lives while there is something to do, and a handle of the store.
+//! it, which lives while there is something to do, and a handle of the store. It outlasts a call that has the only connection:
+//! else each of many calls would start a thread.
 //!
 //! The calls of a tick follow one another closely, so that one connection serves them all. While a task is at work, which
 //! can take minutes, none is kept: a server has room for so many, and another process may need it.
@@ -207,19 +208,26 @@ impl<C: Send + 'static> Housekeeper<C> {
 
     fn run(&self, round: impl Fn()) {
         let mut beside = self.locked();
-        while let Some(due) = beside.due().filter(|_| !beside.ends) {
-            let left = due.since(Clock::system().moment());
-            if left.is_zero() {
+        while !beside.ends {
+            let (due, now) = (beside.due(), Clock::system().moment());
+            // Where nothing is due, a call may have the connection, which it keeps again in a moment.
+            let until = due.unwrap_or_else(|| now.plus(IDLE_FOR));
+            if until <= now {
                 drop(beside);
                 let panic = contain(&round);
                 beside = self.locked();
                 if panic.is_err() {
                     break; // The next call starts another thread.
                 }
-            } else {
-                beside.awaited = Some(due);
-                beside = self.changed.wait_timeout(beside, left).unwrap_or_else(PoisonError::into_inner).0;
-                beside.awaited = None;
+                continue;
+            }
+            beside.awaited = Some(until);
+            let (locked, wait) =
+                self.changed.wait_timeout(beside, until.since(now)).unwrap_or_else(PoisonError::into_inner);
+            beside = locked;
+            beside.awaited = None;
+            if due.is_none() && wait.timed_out() && beside.due().is_none() {
+                break;
             }
         }
         beside.has_thread = false;
@@ -246,5 +254,26 @@ impl<C> Beside<C> {
         };
         let paused = *self.paused.get_or_insert_with(|| Clock::system().moment());
         Some(paused.plus(self.pause).max(first))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn calls_that_follow_one_another_have_one_thread() {
+        let housekeeper = Arc::new(Housekeeper::default());
+        let mut kept = 0;
+        for _ in 0..50 {
+            housekeeper.keep("a connection");
+            let keeper = Arc::clone(&housekeeper);
+            assert!(housekeeper.start_or_wake(move || keeper.close_old()));
+            assert!(housekeeper.pop_idle().is_some());
+            thread::sleep(Duration::from_millis(1)); // A call, in which the thread finds nothing to do.
+            kept += u32::from(housekeeper.locked().has_thread);
+        }
+        housekeeper.finish(FIRST_PAUSE, || None);
+        assert!(kept > 40, "the thread outlived {kept} of 50 calls");
     }
 }
