@@ -10,3 +10,4 @@ pub(crate) mod process_id;
 pub(crate) mod process_stat;
 #[cfg(unix)]
 pub(crate) mod system;
+pub(crate) mod threads;

@@ -6,7 +6,6 @@
 
 use std::fmt;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
-use std::thread;
 use std::time::Duration;
 
 use super::cancellation::Cancellation;
@@ -15,7 +14,7 @@ use super::held_lease::HoldsLease;
 use super::process_exit::{self, EndsWithProcess};
 use super::timer_thread::{Need, TimedJobs, TimerThread};
 use crate::base::process_id;
-use crate::base::{catch_panic::contain, error::MutexError};
+use crate::base::{catch_panic::contain, error::MutexError, threads};
 use crate::lease::{holder::Holder, name::MutexName, request::Lease, store_id::StoreId, term::Renewal};
 use crate::observe::notice::incident::{Incident, ThreadFor};
 use crate::observe::notice::{About, Step};
@@ -190,7 +189,7 @@ impl Keeper {
         let waiting = self.clock.waiting(self);
         waiting.is_needed();
         let run = move || timer(&keeper).run(waiting, |job| carry_out(&keeper, job));
-        if let Err(error) = thread::Builder::new().name(name.into()).spawn(run) {
+        if let Err(error) = threads::start(name, run) {
             timer(self).thread_failed();
             log(&Incident::NoThread(what_for, &error));
         }

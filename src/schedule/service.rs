@@ -16,7 +16,7 @@ use super::report::Report;
 use super::shutdown::Shutdown;
 use super::tick_context::StartedBy;
 use super::tick_plan::TickPlan;
-use crate::base::catch_panic::contain;
+use crate::base::{catch_panic::contain, threads};
 use crate::observe::notice::incident::{Incident, ThreadFor};
 use crate::observe::notice::{About, Step};
 use crate::observe::tell::log;
@@ -208,9 +208,9 @@ impl<'env> TickThreads<'_, 'env> {
         let (schedule, work) = (self.schedule, Arc::new(work));
         let contained = {
             let work = Arc::clone(&work);
-            move || contain(|| work(schedule))
+            move || _ = contain(|| work(schedule))
         };
-        if let Err(error) = thread::Builder::new().name("soloist-tick".into()).spawn_scoped(self.scope, contained) {
+        if let Err(error) = threads::start_in(self.scope, "soloist-tick", contained) {
             log(&Incident::NoThread(ThreadFor::Tick, &error));
             let _ = contain(|| work(schedule));
         }

@@ -33,7 +33,6 @@
 //! link; `directory/access.rs` says who may own them. The directory's mode is looked at whenever a file is opened, and not
 //! at a gate whose files are kept open.
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -255,26 +254,31 @@ impl FileMutex {
     ) -> Result<Decided, FileError> {
         let (clock, MutexFiles { record, spare, .. }) = (&self.shared.clock, files);
         let mut locked = record.lock(clock)?;
-        let mut others = BTreeMap::new();
-        for excluding in admission.excluded_by().iter().filter(|excluding| excluding.mutex() != name.mutex()) {
+        let is_other = |excluding: &&MutexName| excluding.mutex() != name.mutex();
+        let mut excluding: Vec<&MutexName> = admission.excluded_by().iter().filter(is_other).collect();
+        excluding.sort_unstable_by_key(|excluding| excluding.mutex());
+        excluding.dedup_by_key(|excluding| excluding.mutex());
+        let mut others = Vec::new();
+        for excluding in excluding {
             let other = RecordFile::open(locked.directory(), excluding, clock.moment())?;
             others.extend(other.map(|other| (excluding.mutex(), other)));
         }
-        let mut after = others.split_off(name.mutex());
-        let mut locked_others = BTreeMap::new();
-        if !others.is_empty() {
+        let ours = others.partition_point(|(mutex, _)| *mutex < name.mutex());
+        let (before, after) = others.split_at_mut(ours);
+        let mut locked_others = Vec::new();
+        if !before.is_empty() {
             drop(locked);
-            for (mutex, other) in &mut others {
-                locked_others.insert(*mutex, other.lock(clock)?);
+            for (mutex, other) in before {
+                locked_others.push((*mutex, other.lock(clock)?));
             }
             locked = record.lock(clock)?;
         }
-        for (mutex, other) in &mut after {
-            locked_others.insert(*mutex, other.lock(clock)?);
+        for (mutex, other) in after {
+            locked_others.push((*mutex, other.lock(clock)?));
         }
         for excluding in admission.excluded_by() {
-            let held = match locked_others.get_mut(excluding.mutex()) {
-                Some(other) => other.held_by(excluding)?,
+            let held = match locked_others.iter_mut().find(|(mutex, _)| *mutex == excluding.mutex()) {
+                Some((_, other)) => other.held_by(excluding)?,
                 None if excluding.mutex() == name.mutex() => locked.held_by(excluding)?,
                 None => None,
             };

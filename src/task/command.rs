@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{self, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::thread::{self, Builder};
+use std::thread;
 use std::time::Duration;
 
 use chrono::SecondsFormat;
@@ -22,7 +22,7 @@ use super::process_group::ProcessGroup as Processes;
 #[cfg(not(unix))]
 use super::process_not_unix::{Leader, ProcessAlone as Processes};
 use super::run::Run;
-use crate::base::{error::message_error, escape::Quoted};
+use crate::base::{error::message_error, escape::Quoted, threads};
 use crate::hold::release_on_drop::LeaseInHand;
 use crate::observe::cancel::{CancelReason, Cancelled};
 use crate::observe::{fault::Fault, outcome::command_exit::CommandExit};
@@ -125,7 +125,7 @@ impl Command {
                 leader.wait();
                 cancellation.change(|| has_come.store(true, Ordering::Release));
             };
-            end.is_told = Builder::new().name("soloist-command".into()).spawn_scoped(scope, wait).is_ok();
+            end.is_told = threads::start_in(scope, "soloist-command", wait).is_ok();
             let stopped = stopping::wait_for_end(&mut group, run.in_hand(), &end, self.grace, self.in_place);
             let status = group.end().map_err(|error| because(&error, format_args!("could not learn how {self} ended")));
             let output = listener.map(Listener::heard);

@@ -3,7 +3,6 @@
 //! The lease of the run on its last thread is given back at once. The leases of runs on other threads can't be given back,
 //! because those threads work on until the process has ended: they are shortened, to end soon after it.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,7 +19,7 @@ pub(super) const FEW_SECONDS: Duration = Duration::from_secs(5);
 pub(super) struct ExitRelease {
     /// With the rest for which it stays held, as `hold_at_least` asks.
     given_back: Vec<(Lease, Option<Term>)>,
-    shortened: BTreeMap<Term, Vec<Arc<dyn HoldsLease>>>,
+    shortened: Vec<(Term, Vec<Arc<dyn HoldsLease>>)>,
 }
 
 impl ExitRelease {
@@ -54,7 +53,11 @@ impl ExitRelease {
     }
 
     fn shorten_to(&mut self, rest: Duration, holder: &Arc<dyn HoldsLease>) {
-        self.shortened.entry(term(rest)).or_default().push(Arc::clone(holder));
+        let (term, holder) = (term(rest), Arc::clone(holder));
+        match self.shortened.iter_mut().find(|(known, _)| *known == term) {
+            Some((_, holders)) => holders.push(holder),
+            None => self.shortened.push((term, vec![holder])),
+        }
     }
 
     pub(super) fn is_empty(&self) -> bool {

@@ -1,9 +1,10 @@
 //! What writing some records changes in the log of an event: which are written, and which are dropped.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::ptr;
 
 use super::{MOST_KEPT, RunRecord};
-use crate::lease::owner::Owner;
 
 /// What becomes of the log of one event.
 pub(crate) struct LogChange<'a> {
@@ -20,21 +21,18 @@ impl<'a> LogChange<'a> {
     /// What `new` records change in those that were found, if `keep` of them are kept.
     pub(crate) fn new(event: &'a str, found: &[&'a RunRecord], new: &[&'a RunRecord], keep: usize) -> Self {
         let keep = keep.clamp(1, MOST_KEPT);
-        let mut after: BTreeMap<Owner, (&RunRecord, bool)> =
-            found.iter().map(|record| (record.id, (*record, false))).collect();
-        for record in new {
-            let on_record = after.entry(record.id).or_insert((record, true));
-            if record.end.is_some() && *record != on_record.0 {
-                *on_record = (record, true);
+        let mut runs: Vec<KnownRun> = found.iter().map(|record| KnownRun { record, found: Some(record) }).collect();
+        for &record in new {
+            match runs.iter_mut().find(|run| run.record.id == record.id) {
+                None => runs.push(KnownRun { record, found: None }),
+                Some(run) if record.end.is_some() && run.record != record => run.record = record,
+                Some(_) => {}
             }
         }
-        let is_new: BTreeMap<Owner, bool> = after.iter().map(|(id, (_, is_new))| (*id, *is_new)).collect();
-        let mut kept: Vec<&RunRecord> = after.into_values().map(|(record, _)| record).collect();
-        drop_surplus(&mut kept, keep);
-        let ids: BTreeSet<Owner> = kept.iter().map(|record| record.id).collect();
-        let dropped = found.iter().copied().filter(|record| !ids.contains(&record.id)).collect();
-        kept.retain(|record| is_new[&record.id]);
-        Self { event, written: kept, dropped }
+        let surplus = split_surplus(&mut runs, keep);
+        let written = runs.iter().filter(|run| run.is_changed()).map(|run| run.record).collect();
+        let dropped = surplus.iter().filter_map(|run| run.found).collect();
+        Self { event, written, dropped }
     }
 
     /// The records after the change of those that were found.
@@ -58,6 +56,20 @@ impl<'a> LogChange<'a> {
     }
 }
 
+/// A run on record, or that is to be.
+struct KnownRun<'a> {
+    /// The newer one of its records.
+    record: &'a RunRecord,
+    /// The one that was found.
+    found: Option<&'a RunRecord>,
+}
+
+impl KnownRun<'_> {
+    fn is_changed(&self) -> bool {
+        self.found.is_none_or(|found| !ptr::eq(found, self.record))
+    }
+}
+
 /// The records of each event, in their order.
 pub(crate) fn by_event(records: &[RunRecord]) -> BTreeMap<&str, Vec<&RunRecord>> {
     let mut events: BTreeMap<&str, Vec<&RunRecord>> = BTreeMap::new();
@@ -69,19 +81,19 @@ pub(crate) fn by_event(records: &[RunRecord]) -> BTreeMap<&str, Vec<&RunRecord>>
 
 /// Puts the newest first.
 pub(crate) fn newest_first(mut records: Vec<RunRecord>) -> Vec<RunRecord> {
-    records.sort_by_key(|record| std::cmp::Reverse((record.started, record.id)));
+    records.sort_unstable_by_key(|record| Reverse((record.started, record.id)));
     records
 }
 
-/// Keeps the newest `keep`. If none of them is a success, the newest success stays in place of the oldest of them, so that
-/// the last success is always known; unless only one is kept.
-fn drop_surplus(records: &mut Vec<&RunRecord>, keep: usize) {
-    records.sort_by_key(|record| std::cmp::Reverse((record.started, record.id)));
-    let last_success = records.iter().position(|record| record.is_success());
+/// Keeps the newest `keep`, and returns the others. If none of them is a success, the newest success stays in place of the
+/// oldest of them, so that the last success is always known; unless only one is kept.
+fn split_surplus<'a>(runs: &mut Vec<KnownRun<'a>>, keep: usize) -> Vec<KnownRun<'a>> {
+    runs.sort_unstable_by_key(|run| Reverse((run.record.started, run.record.id)));
+    let last_success = runs.iter().position(|run| run.record.is_success());
     if let Some(last_success) = last_success.filter(|at| *at >= keep && keep >= 2) {
-        records.swap(keep - 1, last_success);
+        runs.swap(keep - 1, last_success);
     }
-    records.truncate(keep);
+    runs.split_off(keep.min(runs.len()))
 }
 
 #[cfg(test)]
@@ -89,6 +101,7 @@ mod tests {
     use chrono::{DateTime, TimeDelta};
 
     use super::*;
+    use crate::lease::owner::Owner;
     use crate::observe::run_record::run_result::RunResult;
 
     /// A run that started so many seconds after the first; `None`: it has not ended.
@@ -102,9 +115,9 @@ mod tests {
     }
 
     fn seconds(records: &[RunRecord], keep: usize) -> Vec<i64> {
-        let mut kept: Vec<&RunRecord> = records.iter().collect();
-        drop_surplus(&mut kept, keep);
-        kept.iter().map(|record| record.started.timestamp()).collect()
+        let mut kept: Vec<KnownRun> = records.iter().map(|record| KnownRun { record, found: None }).collect();
+        split_surplus(&mut kept, keep);
+        kept.iter().map(|run| run.record.started.timestamp()).collect()
     }
 
     fn change<'a>(found: &'a [RunRecord], new: &[&'a RunRecord], keep: usize) -> LogChange<'a> {
@@ -164,7 +177,7 @@ mod tests {
         let next = run(4, None);
         let LogChange { written, dropped, .. } = change(&runs, &[&next], 3);
         assert_eq!((ids(&written), dropped), (vec![next.id], vec![&runs[0]]));
-        assert_eq!(change(&runs, &[], 0).dropped, [&runs[0], &runs[1]], "one stays in any case");
+        assert_eq!(change(&runs, &[], 0).dropped, [&runs[1], &runs[0]], "one stays in any case");
         let many: Vec<RunRecord> = (0..1001).map(|second| run(second, None)).collect();
         assert_eq!(change(&many, &[], usize::MAX).dropped, [&many[0]]);
     }

@@ -3,11 +3,10 @@
 use std::collections::VecDeque;
 use std::mem;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread::Builder;
 
 use chrono::{DateTime, Utc};
 
-use crate::base::catch_panic::contain;
+use crate::base::{catch_panic::contain, threads};
 
 /// How many notices wait at most; what is posted then is told to nobody.
 const MOST: usize = 1_000;
@@ -71,5 +70,5 @@ impl Delivery {
 
 /// Does the work on a thread that nobody waits for. `false`: there is no thread for it.
 pub(crate) fn spawn_detached(work: impl FnOnce() + Send + 'static) -> bool {
-    Builder::new().name("soloist-aside".into()).spawn(work).is_ok()
+    threads::start("soloist-aside", work).is_ok()
 }

@@ -7,7 +7,7 @@ use super::awaited_runs::AwaitedRuns;
 use super::hands::Hands;
 use super::one_run::ActiveRun;
 use super::worker_queue::{Demand, Performed, Turn, WorkerQueue};
-use crate::base::catch_panic::contain;
+use crate::base::{catch_panic::contain, threads};
 use crate::observe::notice::incident::{Incident, ThreadFor};
 use crate::observe::tell::{log, trace::TraceSpan};
 
@@ -27,7 +27,7 @@ pub(super) fn start_thread<'scope>(
     name: &str,
     work: impl FnOnce() + Send + 'scope,
 ) -> bool {
-    let started = thread::Builder::new().name(name.into()).spawn_scoped(scope, work);
+    let started = threads::start_in(scope, name, work);
     if let Err(error) = &started {
         log(&Incident::NoThread(ThreadFor::BackgroundEvents, error));
     }

@@ -3,7 +3,6 @@
 use std::io::{self, Write};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
-use std::thread::Builder;
 use std::time::Duration;
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
@@ -13,7 +12,7 @@ use signal_hook::low_level;
 use super::shutdown_state::ShutdownState;
 use crate::base::escape::Named;
 use crate::base::process_id;
-use crate::base::system;
+use crate::base::{system, threads};
 use crate::hold::process_exit::leave;
 use crate::hold::release_on_drop::LeaseInHand;
 use crate::observe::notice::{Step, incident::Incident};
@@ -81,7 +80,7 @@ impl ShutdownState {
                 shutdown.handle(signal, &mut first);
             }
         };
-        Builder::new().name("soloist-signals".into()).spawn(listen).map(drop)
+        threads::start("soloist-signals", listen)
     }
 
     /// Handles one signal without blocking, whatever else is stuck: a second signal must get through.

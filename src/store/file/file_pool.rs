@@ -1,6 +1,6 @@
 //! The open files of this process: those of leases in hand, and some that are kept for the next lease.
 
-use std::collections::BTreeMap;
+use std::collections::HashMap;
 #[cfg(unix)]
 use std::fs::File;
 use std::sync::Arc;
@@ -34,9 +34,9 @@ pub(super) struct LeaseFiles {
 #[derive(Default)]
 pub(super) struct FilePool {
     /// Those of leases that it holds.
-    held: BTreeMap<(Owner, MutexName), LeaseFiles>,
+    held: HashMap<(Owner, MutexName), LeaseFiles>,
     /// Those of mutexes whose leases it gave back.
-    idle: BTreeMap<MutexName, Box<MutexFiles>>,
+    idle: HashMap<MutexName, Box<MutexFiles>>,
 }
 
 impl MutexFiles {

@@ -1,6 +1,6 @@
 //! The run log in memory: a map behind a lock of its own, so that no gate waits for it.
 
-use std::collections::BTreeMap;
+use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::observe::run_record::RunRecord;
@@ -8,7 +8,7 @@ use crate::observe::run_record::log_change::{LogChange, by_event, newest_first};
 
 /// The records of each event.
 #[derive(Default)]
-pub(super) struct LoggedRuns(Mutex<BTreeMap<Box<str>, Vec<RunRecord>>>);
+pub(super) struct LoggedRuns(Mutex<HashMap<Box<str>, Vec<RunRecord>>>);
 
 impl LoggedRuns {
     pub(super) fn write(&self, records: &[RunRecord], keep: usize) {
@@ -25,7 +25,7 @@ impl LoggedRuns {
         newest_first(self.events().get(event).cloned().unwrap_or_default())
     }
 
-    fn events(&self) -> MutexGuard<'_, BTreeMap<Box<str>, Vec<RunRecord>>> {
+    fn events(&self) -> MutexGuard<'_, HashMap<Box<str>, Vec<RunRecord>>> {
         // The records of an event are replaced as a whole.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -10,12 +10,11 @@
 
 use std::mem;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread;
 use std::time::Duration;
 
 use super::engine::ReleaseRequest;
 use super::failure::Failure;
-use crate::base::catch_panic::contain;
+use crate::base::{catch_panic::contain, threads};
 use crate::time::{clock::Clock, clock::moment::Moment};
 
 /// The most idle connections that are kept, and for how long one is that nobody uses.
@@ -200,8 +199,7 @@ impl<C: Send + 'static> Housekeeper<C> {
         }
         if !beside.has_thread {
             let housekeeper = Arc::clone(self);
-            let thread = thread::Builder::new().name("soloist-housekeeper".to_owned());
-            beside.has_thread = thread.spawn(move || housekeeper.run(round)).is_ok();
+            beside.has_thread = threads::start("soloist-housekeeper", move || housekeeper.run(round)).is_ok();
         }
         beside.has_thread
     }
@@ -259,6 +257,8 @@ impl<C> Beside<C> {
 
 #[cfg(test)]
 mod tests {
+    use std::thread;
+
     use super::*;
 
     #[test]

@@ -13,7 +13,7 @@ use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, getpgrp, kill_process_group, waitid};
 use rustix::termios::{tcgetpgrp, tcsetpgrp};
 
-use crate::base::system;
+use crate::base::{system, threads};
 
 /// In this time a process has stopped that was told to; unless no shell controls it, and it does not stop.
 const STOPPING: Duration = Duration::from_millis(200);
@@ -37,9 +37,7 @@ impl LentTerminal {
         lend(&terminal, group);
         let stopping = Arc::clone(&terminal);
         // Without this thread, Ctrl-Z stops the command and nobody hears of it.
-        let _ = thread::Builder::new()
-            .name("soloist-terminal".into())
-            .spawn(move || stop_with(&stopping, group, &may_go_on));
+        let _ = threads::start("soloist-terminal", move || stop_with(&stopping, group, &may_go_on));
         Some(Self { terminal, to: group })
     }
 }

@@ -1,6 +1,5 @@
 //! The clock of a test, and who waits for it.
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -191,7 +190,8 @@ pub(super) struct ManualTime {
 #[derive(Default)]
 struct Places {
     next: u64,
-    taken: BTreeMap<u64, Place>,
+    /// With their numbers, in whose order they are.
+    taken: Vec<(u64, Place)>,
 }
 
 /// Of a thread that waits for moments, or that time waits for.
@@ -241,7 +241,7 @@ impl ManualTime {
         let mut places = self.places();
         places.next += 1;
         let number = places.next;
-        places.taken.insert(number, place);
+        places.taken.push((number, place));
         number
     }
 
@@ -249,7 +249,7 @@ impl ManualTime {
     pub(super) fn sleeps(&self, place: u64, until: Moment) -> bool {
         let mut places = self.places();
         let sleeps = self.moment() < until;
-        if let Some(place) = places.taken.get_mut(&place) {
+        if let Some(place) = places.at(place) {
             place.thread = Some(thread::current().id());
             place.state = if sleeps { ThreadState::Asleep(until) } else { ThreadState::Awake };
         }
@@ -258,13 +258,16 @@ impl ManualTime {
     }
 
     pub(super) fn is_needed(&self, place: u64) {
-        if let Some(place) = self.places().taken.get_mut(&place) {
+        if let Some(place) = self.places().at(place) {
             place.state = ThreadState::Awake;
         }
     }
 
     pub(super) fn leave_place(&self, place: u64) {
-        let left = self.places().taken.remove(&place);
+        let mut places = self.places();
+        let at = places.taken.iter().position(|(number, _)| *number == place);
+        let left = at.map(|at| places.taken.remove(at));
+        drop(places);
         self.settled.notify_all();
         // What it leads to may end with it.
         drop(left);
@@ -274,7 +277,7 @@ impl ManualTime {
     /// long that was.
     fn pass(&self, at_most: u64) -> u64 {
         let mut places = self.settle();
-        let next = places.taken.values().filter_map(Place::sleeps_until).min();
+        let next = places.taken.iter().filter_map(|(_, place)| place.sleeps_until()).min();
         let by = next.map_or(at_most, |next| at_most.min(next.0.saturating_sub(self.moment().0)));
         let due = self.skip(by, &mut places);
         drop(places);
@@ -286,7 +289,7 @@ impl ManualTime {
     fn skip(&self, by: u64, places: &mut Places) -> Vec<Arc<dyn Wake>> {
         let now = Moment(self.moment().0.saturating_add(by));
         self.moment_nanos.store(now.0, Ordering::SeqCst);
-        let due = places.taken.values_mut().filter(|place| place.sleeps_until().is_some_and(|until| until <= now));
+        let due = places.all().filter(|place| place.sleeps_until().is_some_and(|until| until <= now));
         due.filter_map(|place| {
             place.state = ThreadState::Awake;
             place.here.clone()
@@ -300,14 +303,12 @@ impl ManualTime {
         let waits_for = |place: &Place| place.state == ThreadState::Awake && place.thread != this;
         let (mut places, waited) = self
             .settled
-            .wait_timeout_while(self.places(), LONGEST_TURN, |places| places.taken.values().any(waits_for))
+            .wait_timeout_while(self.places(), LONGEST_TURN, |places| {
+                places.taken.iter().any(|(_, place)| waits_for(place))
+            })
             .unwrap_or_else(PoisonError::into_inner);
         if waited.timed_out() {
-            places
-                .taken
-                .values_mut()
-                .filter(|place| waits_for(place))
-                .for_each(|place| place.state = ThreadState::GivenUp);
+            places.all().filter(|place| waits_for(place)).for_each(|place| place.state = ThreadState::GivenUp);
         }
         places
     }
@@ -322,6 +323,16 @@ impl ManualTime {
 fn wake(due: &[Arc<dyn Wake>]) {
     for here in due {
         here.wake();
+    }
+}
+
+impl Places {
+    fn all(&mut self) -> impl Iterator<Item = &mut Place> {
+        self.taken.iter_mut().map(|(_, place)| place)
+    }
+
+    fn at(&mut self, number: u64) -> Option<&mut Place> {
+        self.taken.iter_mut().find(|(known, _)| *known == number).map(|(_, place)| place)
     }
 }
 

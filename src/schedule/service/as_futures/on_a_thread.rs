@@ -2,10 +2,10 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread;
 
 use tokio::sync::oneshot;
 
+use crate::base::threads;
 use crate::observe::notice::incident::{Incident, ThreadFor};
 use crate::observe::tell::log;
 
@@ -19,7 +19,7 @@ pub(crate) async fn on_a_thread<T: Send + 'static>(call: impl FnOnce() -> T + Se
         // Nobody hears the answer of one that was dropped.
         move || drop(answer.send(catch_unwind(AssertUnwindSafe(|| take(&call).map(|call| call())))))
     };
-    if let Err(error) = thread::Builder::new().name("soloist-call".into()).spawn(on_thread) {
+    if let Err(error) = threads::start("soloist-call", on_thread) {
         log(&Incident::NoThread(ThreadFor::Call, &error));
         let call = take(&call).expect("no thread has taken it");
         return call();

@@ -3,13 +3,12 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
-use std::thread;
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 
 use super::on_a_thread::on_a_thread;
-use crate::base::error::MutexError;
+use crate::base::{error::MutexError, threads};
 use crate::lease::name::MutexName;
 use crate::observe::paused::Pause;
 use crate::schedule::pause::pause_error::PauseError;
@@ -195,7 +194,7 @@ impl Operator {
                 // Nobody waits for an answer that comes too late.
                 let _ = answer.send(call(&schedule));
             };
-            if let Err(error) = thread::Builder::new().name("soloist-operator".into()).spawn(asking) {
+            if let Err(error) = threads::start("soloist-operator", asking) {
                 return Err(late(MutexError::unavailable(attempted, error)));
             }
             answered.recv_timeout(limit).unwrap_or_else(|error| {

@@ -3,11 +3,10 @@
 //! It is written anew as a whole, in place, under a lock of its own, so that no gate waits for it. Not all of it may have been
 //! written when a process is killed: a line whose seal is broken is left out.
 
-use std::collections::BTreeMap;
+use std::mem;
 
 use super::record_lock::RecordLock;
 use super::sealed_block::escaped;
-use crate::lease::owner::Owner;
 use crate::observe::run_record::RunRecord;
 use crate::observe::run_record::log_change::LogChange;
 use crate::store::file::{error::FileError, open_file::OpenFile};
@@ -41,15 +40,17 @@ impl<'a> RunsFile<'a> {
         if !MAGIC.starts_with(first) && first.bytes().any(|byte| byte != 0) {
             return Err(FileError::unusable(self.file.path(), "it is not a log of this version, and is left as it is"));
         }
-        let mut records: BTreeMap<Owner, RunRecord> = BTreeMap::new();
-        for record in lines.filter_map(|line| self.record(line)) {
-            // Of what was written before, something may be left behind a torn line.
-            let on_record = records.entry(record.id()).or_insert_with(|| record.clone());
-            if record.end().is_some() {
-                *on_record = record;
+        let mut records: Vec<RunRecord> = lines.filter_map(|line| self.record(line)).collect();
+        // Of what was written before, something may be left behind a torn line.
+        records.sort_by_key(RunRecord::id);
+        records.dedup_by(|later, earlier| {
+            let are_one = later.id() == earlier.id();
+            if are_one && later.end().is_some() {
+                mem::swap(later, earlier);
             }
-        }
-        Ok(records.into_values().collect())
+            are_one
+        });
+        Ok(records)
     }
 
     /// Writes `new` records, and drops what is more than `keep`.

@@ -1,7 +1,7 @@
 //! The threads of this process that wait for one record, first come, first served. So only one of them competes with
 //! other processes.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -16,7 +16,10 @@ type QueueKey = (u32, FileId);
 type Waiter = Sender<Result<(), Arc<str>>>;
 
 /// The threads that wait behind the first one, for each record at which a thread is.
-static QUEUES: Mutex<BTreeMap<QueueKey, VecDeque<Waiter>>> = Mutex::new(BTreeMap::new());
+static QUEUES: Mutex<Queues> = Mutex::new(Queues(Vec::new()));
+
+/// As many as there are threads at records.
+struct Queues(Vec<(QueueKey, VecDeque<Waiter>)>);
 
 /// The first thread of a queue. When this is dropped, the next thread is the first.
 #[derive(Debug)]
@@ -28,8 +31,8 @@ impl QueueHead {
         let key = (process_id::current(), record);
         let turn = {
             let mut queues = queues();
-            let Some(queue) = queues.get_mut(&key) else {
-                queues.insert(key, VecDeque::new());
+            let Some(queue) = queues.at(key) else {
+                queues.0.push((key, VecDeque::new()));
                 return Ok(Self(key));
             };
             let (waiter, turn) = channel();
@@ -48,7 +51,7 @@ impl QueueHead {
 
     /// Gives up, and makes all who wait behind do the same: they would wait for the same thing.
     pub(super) fn give_up(self, why: &Arc<str>) {
-        let waiting = queues().get_mut(&self.0).map(std::mem::take).unwrap_or_default();
+        let waiting = queues().at(self.0).map(std::mem::take).unwrap_or_default();
         for waiter in waiting {
             let _ = waiter.send(Err(Arc::clone(why)));
         }
@@ -58,16 +61,22 @@ impl QueueHead {
 impl Drop for QueueHead {
     fn drop(&mut self) {
         let mut queues = queues();
-        while let Some(next) = queues.get_mut(&self.0).and_then(VecDeque::pop_front) {
+        while let Some(next) = queues.at(self.0).and_then(VecDeque::pop_front) {
             if next.send(Ok(())).is_ok() {
                 return;
             }
         }
-        queues.remove(&self.0);
+        queues.0.retain(|(key, _)| *key != self.0);
     }
 }
 
-fn queues() -> MutexGuard<'static, BTreeMap<QueueKey, VecDeque<Waiter>>> {
+impl Queues {
+    fn at(&mut self, key: QueueKey) -> Option<&mut VecDeque<Waiter>> {
+        self.0.iter_mut().find(|(at, _)| *at == key).map(|(_, queue)| queue)
+    }
+}
+
+fn queues() -> MutexGuard<'static, Queues> {
     // No code that can panic runs while they are half-changed.
     QUEUES.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -91,7 +100,7 @@ mod tests {
                     let turn = QueueHead::wait_for(record, LIMIT);
                     tell.send(turn.as_ref().map(|_| number).map_err(Arc::clone)).unwrap();
                 });
-                while queues()[&first.0].len() <= number as usize {
+                while queues().at(first.0).unwrap().len() <= number as usize {
                     thread::yield_now();
                 }
             }
@@ -113,7 +122,7 @@ mod tests {
         let (_file, record) = record();
         let served = ten_behind(QueueHead::wait_for(record, LIMIT).unwrap(), drop);
         assert_eq!(served, (0..10).map(Ok).collect::<Vec<_>>());
-        assert!(!queues().contains_key(&(process_id::current(), record)));
+        assert!(queues().at((process_id::current(), record)).is_none());
     }
 
     #[test]
@@ -134,6 +143,6 @@ mod tests {
         let mut served = ten_behind(first, drop);
         served.sort();
         assert_eq!(served, (0..10).map(Ok).collect::<Vec<_>>(), "those behind it have their turns");
-        assert!(!queues().contains_key(&(process_id::current(), record)));
+        assert!(queues().at((process_id::current(), record)).is_none());
     }
 }
