@@ -3,11 +3,11 @@
 use std::io;
 use std::thread::{Builder, Scope};
 
-type Work<'scope> = Box<dyn FnOnce() + Send + 'scope>;
+type ThreadWork<'scope> = Box<dyn FnOnce() + Send + 'scope>;
 
 /// A thread that nobody joins.
 pub(crate) fn start(name: &str, work: impl FnOnce() + Send + 'static) -> io::Result<()> {
-    fn start(name: &str, work: Work<'static>) -> io::Result<()> {
+    fn start(name: &str, work: ThreadWork<'static>) -> io::Result<()> {
         Builder::new().name(name.into()).spawn(work).map(drop)
     }
     start(name, Box::new(work))
@@ -19,7 +19,7 @@ pub(crate) fn start_in<'scope>(
     name: &str,
     work: impl FnOnce() + Send + 'scope,
 ) -> io::Result<()> {
-    fn start<'scope>(scope: &'scope Scope<'scope, '_>, name: &str, work: Work<'scope>) -> io::Result<()> {
+    fn start<'scope>(scope: &'scope Scope<'scope, '_>, name: &str, work: ThreadWork<'scope>) -> io::Result<()> {
         Builder::new().name(name.into()).spawn_scoped(scope, work).map(drop)
     }
     start(scope, name, Box::new(work))
