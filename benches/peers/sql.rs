@@ -13,7 +13,7 @@ use crate::ticks::{Ticks, callback, each, lease_and_claim, timed};
 
 const MANY: usize = 100;
 
-/// After so many looks a server has prepared them, and knows the table.
+/// After so many looks on a new connection, the look is prepared and the server's caches are filled.
 const WARM_UP: usize = 20;
 
 pub(crate) fn race(race: &mut Race) {
@@ -56,7 +56,7 @@ fn on<S: Sql>(race: &mut Race) {
         })
         .by("soloist", BOTH, || {
             winner.run();
-            // The raw client's connection is an old one, too. A new one is measured below, with the rest of an event.
+            // The raw client's connection is not new, so this one is not, either.
             (0..WARM_UP).for_each(|_| _ = loser.lose(&winner));
             each((0..looks).map(|_| loser.lose(&winner)).sum(), looks)
         });

@@ -82,7 +82,9 @@ impl FilePool {
     }
 
     pub(super) fn held_names(&self) -> Vec<String> {
-        self.held.keys().map(|(_, name)| name.to_string()).collect()
+        let mut names: Vec<String> = self.held.keys().map(|(_, name)| name.to_string()).collect();
+        names.sort_unstable();
+        names
     }
 }
 

@@ -1,6 +1,6 @@
 //! What no caller waits for: idle connections are closed, pending releases sent, and ended rows cleaned away. One thread does
-//! it, which lives while there is something to do, and a handle of the store. It outlasts a call that has the only connection:
-//! else each of many calls would start a thread.
+//! it, which lives while there is something to do, and a handle of the store. A call takes the only idle connection, and then there
+//! is nothing to do for a moment. The thread stays through such a call, so that the next call need not start another.
 //!
 //! The calls of a tick follow one another closely, so that one connection serves them all. While a task is at work, which
 //! can take minutes, none is kept: a server has room for so many, and another process may need it.
@@ -208,7 +208,7 @@ impl<C: Send + 'static> Housekeeper<C> {
         let mut beside = self.locked();
         while !beside.ends {
             let (due, now) = (beside.due(), Clock::system().moment());
-            // Where nothing is due, a call may have the connection, which it keeps again in a moment.
+            // If nothing is due, a call may be using the connection, and will put it back in a moment.
             let until = due.unwrap_or_else(|| now.plus(IDLE_FOR));
             if until <= now {
                 drop(beside);

@@ -18,7 +18,7 @@ type Waiter = Sender<Result<(), Arc<str>>>;
 /// The threads that wait behind the first one, for each record at which a thread is.
 static QUEUES: Mutex<Queues> = Mutex::new(Queues(Vec::new()));
 
-/// As many as there are threads at records.
+/// A list, because few records are in use at the same moment.
 struct Queues(Vec<(QueueKey, VecDeque<Waiter>)>);
 
 /// The first thread of a queue. When this is dropped, the next thread is the first.
