@@ -10,6 +10,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 use soloist::RedisMutex;
 
 use crate::alternate::{BOTH, Unit, Work};
+use crate::machine::apart;
 use crate::race::Race;
 use crate::raw_redis::{Clients, RawRedis};
 use crate::servers::redis::Redis;
@@ -45,7 +46,7 @@ struct Member {
 
 impl Fleet {
     fn start(count: usize) -> Self {
-        let server = Redis::start();
+        let server = apart(Redis::start);
         let start = |_| {
             let mut command = Command::new(std::env::current_exe().expect("it runs"));
             command.args(["loser", &server.url()]).stdin(Stdio::piped()).stdout(Stdio::piped());

@@ -64,6 +64,7 @@ fn measure(arguments: &[&str]) {
     let mut race = Race::new(is_full);
     for (_, kind) in KINDS.iter().filter(|(name, _)| names.is_empty() || names.contains(name)) {
         kind(&mut race);
+        machine::together();
     }
     let page = table::page(&race.describe(), &race.measured);
     let plot = plot::draw(&race.measured);

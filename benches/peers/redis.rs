@@ -5,13 +5,14 @@ use std::cell::RefCell;
 use soloist::RedisMutex;
 
 use crate::alternate::{BOTH, NOTHING, Unit, Work};
+use crate::machine::apart;
 use crate::race::Race;
 use crate::raw_redis::{Clients, RawRedis};
 use crate::servers::redis::Redis;
 use crate::ticks::{Ticks, each, lease_and_claim, timed};
 
 pub(crate) fn race(race: &mut Race) {
-    let server = Redis::start();
+    let server = apart(Redis::start);
     let info = server.ask(&["INFO", "server"]);
     let version = info.text().lines().find_map(|line| line.strip_prefix("redis_version:")).expect("it has one");
     race.version("Redis", version);

@@ -6,6 +6,7 @@ use mysql::prelude::Queryable;
 use soloist::{EventMutex, MysqlMutex, PostgresMutex};
 
 use crate::alternate::{BOTH, NOTHING, Unit, Work};
+use crate::machine::apart;
 use crate::race::Race;
 use crate::servers::mariadb::Mariadb;
 use crate::servers::postgres::Postgres;
@@ -40,7 +41,7 @@ trait Sql {
 }
 
 fn on<S: Sql>(race: &mut Race) {
-    let server = S::start();
+    let server = apart(S::start);
     let raw = RefCell::new(server.raw());
     race.version(S::NAME, &raw.borrow_mut()("SELECT version()").expect("it has one"));
     let [mut winner, mut loser] = [(); 2].map(|()| Ticks::new(server.mutex("soloist_mutexes"), 1, lease_and_claim));

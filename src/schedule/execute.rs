@@ -3,7 +3,8 @@
 //! There is one loop, [`drive`]. It asks a store for a batch of releases and admissions, starts what was
 //! admitted, and waits for what ends. The foreground events of a tick share one loop, which runs them on the caller's thread
 //! in the order in which they were added. Background events have a loop for each store, so that a store that is out delays
-//! nobody else's release, and run on worker threads. A task that is a future takes no thread: its loop looks after it, in
+//! nobody else's release, and run on worker threads. For many events a store has two loops: it works on the request of one
+//! while the other reads its answer and writes the next. A task that is a future takes no thread: its loop looks after it, in
 //! `awaited_runs`, until it ends.
 //!
 //! The way of a protected foreground event on Redis, from the tick to the driver. The answer comes back the same way.
@@ -52,6 +53,7 @@ use hands::{Hands, OnThisThread};
 use one_run::{ActiveRun, Pass, Planned};
 use store_request::StoreRequest;
 use turn::run_in_turn;
+use worker_queue::MAX_WORKERS;
 use workers::{start_thread, with_workers};
 
 /// The runs of one loop; `None` once a thread has taken them.
@@ -175,7 +177,8 @@ impl<'scope, E: Fn(usize, Entry) + Sync> Waiters<'scope, '_, E> {
     }
 }
 
-/// The background runs of each store, in the order in which the stores are first asked; and those that ask none.
+/// The background runs of each store, in the order in which the stores are first asked; and those that ask none. More than
+/// one loop has workers for are two.
 fn by_store(runs: Vec<Planned<'_>>) -> Vec<Loop<'_>> {
     let mut loops: Vec<(_, Vec<_>)> = Vec::new();
     for (index, run) in runs {
@@ -185,5 +188,7 @@ fn by_store(runs: Vec<Planned<'_>>) -> Vec<Loop<'_>> {
             None => loops.push((store, vec![(index, run)])),
         }
     }
-    loops.into_iter().map(|(_, runs)| Mutex::new(Some(runs))).collect()
+    let half = |runs: &[_]| runs.len().div_ceil(2).max(MAX_WORKERS);
+    let runs = loops.iter().flat_map(|(_, runs)| runs.chunks(half(runs)));
+    runs.map(|runs| Mutex::new(Some(runs.to_vec()))).collect()
 }
