@@ -34,8 +34,9 @@ const KEPT_SECONDS: u64 = 90;
 /// How often somebody may come first whom no look shows, or a deadlock be dissolved at our cost, before that is an error.
 const TRIES: u32 = 10;
 
-/// How long somebody who was beaten again waits at most, so that those who ask for the same don't do so in step.
-const LONGEST_PAUSE: Duration = Duration::from_millis(10);
+/// How long somebody who was beaten again waits at most, so that those who ask for the same don't do so in step: four times as
+/// long as the request took that was beaten, because it takes longer the more there are, and no longer than this.
+const LONGEST_PAUSE: Duration = Duration::from_millis(100);
 
 /// The token of a plan until its rows are written, and of somebody who did not have the turn to write any.
 const NO_TOKEN: FencingToken = FencingToken::new(0);
@@ -140,10 +141,6 @@ impl<S: Session> SqlEngine<S> {
                     if tries > TRIES || now >= until {
                         return Err(Failure::not_done(if tries > TRIES { UNSEEN } else { CROWD }, false));
                     }
-                    // The look after the first defeat shows who came first, as a rule.
-                    if mem::replace(&mut was_beaten, true) {
-                        thread::sleep(random_below(LONGEST_PAUSE));
-                    }
                 }
                 _ => {}
             }
@@ -155,11 +152,18 @@ impl<S: Session> SqlEngine<S> {
                 Ok(rows) => (last, had_turn) = (Some((look, None)), token::<S>(&rows)? != NO_TOKEN),
                 Err(failure) if failure.is_locked() => {
                     last = Some((look, Some((failure, Clock::system().moment().since(began)))));
+                    continue;
                 }
                 Err(failure) if failure.refusal_kind() != Some(RefusalKind::RetryAtOnce) || tries == TRIES => {
                     return Err(failure);
                 }
                 Err(_) => tries += 1,
+            }
+            // The look after the first defeat shows who came first, as a rule.
+            if mem::replace(&mut was_beaten, true) {
+                let now = Clock::system().moment();
+                let left = until.since(now) / 4;
+                thread::sleep(random_below((4 * now.since(began)).min(LONGEST_PAUSE).min(left)));
             }
         }
     }
