@@ -34,8 +34,8 @@ const KEPT_SECONDS: u64 = 90;
 /// How often somebody may come first whom no look shows, or a deadlock be dissolved at our cost, before that is an error.
 const TRIES: u32 = 10;
 
-/// How long somebody who was beaten again waits at most, so that those who ask for the same don't do so in step: four times as
-/// long as the request took that was beaten, because it takes longer the more there are, and no longer than this.
+/// Whoever is beaten again waits before the next look, so that those who ask for the same don't do so in step: for up to four times
+/// as long as the lost request took, which is longer the more there are, and for this long at most.
 const LONGEST_PAUSE: Duration = Duration::from_millis(100);
 
 /// The token of a plan until its rows are written, and of somebody who did not have the turn to write any.
@@ -162,8 +162,8 @@ impl<S: Session> SqlEngine<S> {
             // The look after the first defeat shows who came first, as a rule.
             if mem::replace(&mut was_beaten, true) {
                 let now = Clock::system().moment();
-                let left = until.since(now) / 4;
-                thread::sleep(random_below((4 * now.since(began)).min(LONGEST_PAUSE).min(left)));
+                let longest = LONGEST_PAUSE.min(until.since(now) / 4);
+                thread::sleep(random_below(longest.min(4 * now.since(began))));
             }
         }
     }
