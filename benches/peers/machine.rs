@@ -60,7 +60,9 @@ fn processors() -> &'static [usize] {
 
 fn stay_on(processors: &[usize]) {
     let mut set = CpuSet::new();
-    processors.iter().for_each(|processor| set.set(*processor));
+    for processor in processors {
+        set.set(*processor);
+    }
     sched_setaffinity(None, &set).expect("this process may use them");
 }
 
