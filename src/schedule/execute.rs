@@ -177,8 +177,8 @@ impl<'scope, E: Fn(usize, Entry) + Sync> Waiters<'scope, '_, E> {
     }
 }
 
-/// The background runs of each store, in the order in which the stores are first asked; and those that ask none. More than
-/// one loop has workers for are two.
+/// The background runs of each store, in the order in which the stores are first asked; and those that ask none. Where
+/// one loop has too few workers for all, there are two.
 fn by_store(runs: Vec<Planned<'_>>) -> Vec<Loop<'_>> {
     let mut loops: Vec<(_, Vec<_>)> = Vec::new();
     for (index, run) in runs {
@@ -188,7 +188,7 @@ fn by_store(runs: Vec<Planned<'_>>) -> Vec<Loop<'_>> {
             None => loops.push((store, vec![(index, run)])),
         }
     }
-    let half = |runs: &[_]| runs.len().div_ceil(2).max(MAX_WORKERS);
-    let runs = loops.iter().flat_map(|(_, runs)| runs.chunks(half(runs)));
+    let parts = |runs: &[_]| if runs.len() > MAX_WORKERS { 2 } else { 1 };
+    let runs = loops.iter().flat_map(|(_, runs)| runs.chunks(runs.len().div_ceil(parts(runs))));
     runs.map(|runs| Mutex::new(Some(runs.to_vec()))).collect()
 }
