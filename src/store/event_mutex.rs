@@ -282,15 +282,19 @@ pub trait EventMutex: fmt::Debug + Send + Sync {
         self.inner().map_or(Ok(None), |inner| inner.lifeline(lease))
     }
 
-    /// What is held of these names, by whom, since when and until when. For people: a lease may end while this is read.
+    /// Reads which of these names are held, by whom, since when and until when. A lease may end while the answer is read.
+    ///
+    /// The default reads [each](Names::Each) of several names by [`exists`](Self::exists), and does not know the holders.
+    /// Override it where the store can read all of them at once: a queue asks so for its places.
     ///
     /// # Errors
     ///
-    /// What is held is not known. The default is [`MutexError::unsupported`].
+    /// Whether the names are held is not known. The default is [`MutexError::unsupported`] for the other questions.
     fn held(&self, names: Names<'_>) -> Result<Vec<Held>, MutexError> {
-        match self.inner() {
-            Some(inner) => inner.held(names),
-            None => Err(MutexError::unsupported("tell who holds a name")),
+        match (self.inner(), names) {
+            (Some(inner), _) => inner.held(names),
+            (None, Names::Each(names)) => held_in_steps(self, names),
+            (None, _) => Err(MutexError::unsupported("tell who holds a name")),
         }
     }
 
@@ -394,6 +398,17 @@ pub(crate) fn admit_in_steps<M: EventMutex + ?Sized>(mutex: &M, admission: &Admi
         grant.claim = Some(claim);
     }
     Ok(Admitted::Granted(grant))
+}
+
+/// Reads the names one by one.
+fn held_in_steps<M: EventMutex + ?Sized>(mutex: &M, names: &[MutexName]) -> Result<Vec<Held>, MutexError> {
+    let mut held = Vec::new();
+    for name in names {
+        if mutex.exists(name)? {
+            held.push(Held::new(name.clone(), holder(mutex, name)));
+        }
+    }
+    Ok(held)
 }
 
 /// Who holds a name that is taken, for people; `None` if that is not known.

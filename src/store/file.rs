@@ -36,6 +36,7 @@
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::slice;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::event_mutex::{EventMutex, run_log::RunLog};
@@ -318,9 +319,17 @@ impl FileMutex {
         }
     }
 
-    fn held_by(&self, name: &MutexName) -> Result<Option<Held>, MutexError> {
-        self.on_record(name, None, |mut record| record.held_by(name))
-            .map_err(|error| error.while_trying_to("look at", name))
+    /// Reads which of these names are held: those of one mutex in a row as of one moment.
+    fn held_of(&self, names: &[MutexName]) -> Result<Vec<Held>, MutexError> {
+        let mut held = Vec::new();
+        for names in names.chunk_by(|one, next| one.mutex() == next.mutex()) {
+            let read = |mut record: LockedRecord<'_>| {
+                names.iter().filter_map(|name| record.held_by(name).transpose()).collect::<Result<Vec<Held>, _>>()
+            };
+            let found = self.on_record(&names[0], Vec::new(), read);
+            held.extend(found.map_err(|error| error.while_trying_to("look at", &names[0]))?);
+        }
+        Ok(held)
     }
 
     /// Which of these leases are held, of all records in the directory.
@@ -421,7 +430,7 @@ impl EventMutex for FileMutex {
     }
 
     fn exists(&self, name: &MutexName) -> Result<bool, MutexError> {
-        Ok(self.held_by(name)?.is_some())
+        Ok(!self.held_of(slice::from_ref(name))?.is_empty())
     }
 
     fn forget(&self, lease: &Lease) -> Result<bool, MutexError> {
@@ -461,8 +470,9 @@ impl EventMutex for FileMutex {
 
     fn held(&self, names: Names<'_>) -> Result<Vec<Held>, MutexError> {
         match names {
-            Names::Exactly(name) => Ok(Vec::from_iter(self.held_by(name)?)),
-            names => self.list(names).map_err(|error| error.while_trying_to("list", "leases")),
+            Names::Exactly(name) => self.held_of(slice::from_ref(name)),
+            Names::Each(names) => self.held_of(names),
+            Names::LeasesWithPrefix(_) => self.list(names).map_err(|error| error.while_trying_to("list", "leases")),
         }
     }
 

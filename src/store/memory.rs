@@ -257,7 +257,10 @@ impl EventMutex for MemoryMutex {
                 |name: &MutexName, held: Holding<'_>| Held::new(name.clone(), Some(held.holder(&self.clock, now)));
             Ok(match names {
                 Names::Exactly(name) => state.live(name, now).map(|live| held(name, live)).into_iter().collect(),
-                names => {
+                Names::Each(names) => {
+                    names.iter().filter_map(|name| Some(held(name, state.live(name, now)?))).collect()
+                }
+                Names::LeasesWithPrefix(_) => {
                     let asked = state.names.iter().filter(|(name, _)| names.contain(name));
                     asked.filter_map(|(name, entry)| Some(held(name, entry.live(now)?))).collect()
                 }

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::mem::take;
+use std::slice;
 use std::sync::{Arc, Mutex};
 
 use soloist::{
@@ -260,13 +261,13 @@ impl Scripted {
         self.asked(&["extend", "release_after"])
     }
 
-    fn call<'a, T>(
+    fn call<T>(
         &self,
         verb: &'static str,
-        name: impl Into<Option<&'a MutexName>>,
+        names: &[MutexName],
         ask: impl FnOnce(&Script) -> Result<T, MutexError>,
     ) -> Result<T, MutexError> {
-        let call = Call { verb, names: name.into().cloned().into_iter().collect(), term: None };
+        let call = Call { verb, names: names.to_vec(), term: None };
         self.record(vec![call.clone()]);
         self.hear_before(&call)?;
         let answer = ask(&self.0);
@@ -309,11 +310,11 @@ impl fmt::Debug for Scripted {
 
 impl RunLog for Scripted {
     fn write(&self, records: &[RunRecord], keep: usize) -> Result<(), MutexError> {
-        self.call("write", None, |script| script.run_log().write(records, keep))
+        self.call("write", &[], |script| script.run_log().write(records, keep))
     }
 
     fn runs(&self, event: &str) -> Result<Vec<RunRecord>, MutexError> {
-        self.call("runs", None, |script| script.run_log().runs(event))
+        self.call("runs", &[], |script| script.run_log().runs(event))
     }
 }
 
@@ -338,18 +339,18 @@ impl EventMutex for Scripted {
     }
 
     fn create(&self, request: &LeaseRequest) -> Result<Option<Lease>, MutexError> {
-        self.call("create", request.name(), |script| match &script.create {
+        self.call("create", slice::from_ref(request.name()), |script| match &script.create {
             Some(create) => create(&*script.inner, request),
             None => script.inner.create(request),
         })
     }
 
     fn exists(&self, name: &MutexName) -> Result<bool, MutexError> {
-        self.call("exists", name, |script| script.inner.exists(name))
+        self.call("exists", slice::from_ref(name), |script| script.inner.exists(name))
     }
 
     fn forget(&self, lease: &Lease) -> Result<bool, MutexError> {
-        self.call("forget", lease.name(), |script| script.inner.forget(lease))
+        self.call("forget", slice::from_ref(lease.name()), |script| script.inner.forget(lease))
     }
 
     fn run_log(&self) -> Option<&dyn RunLog> {
@@ -394,7 +395,8 @@ impl EventMutex for Scripted {
     fn held(&self, names: Names<'_>) -> Result<Vec<Held>, MutexError> {
         match names {
             _ if self.0.steps == Steps::All => InSteps(self).held(names),
-            Names::Exactly(name) => self.call("held", name, |script| script.inner.held(names)),
+            Names::Exactly(name) => self.call("held", slice::from_ref(name), |script| script.inner.held(names)),
+            Names::Each(asked) => self.call("held", asked, |script| script.inner.held(names)),
             _ => self.0.inner.held(names),
         }
     }
@@ -403,7 +405,7 @@ impl EventMutex for Scripted {
         if self.0.steps == Steps::All {
             return InSteps(self).break_lease(name);
         }
-        self.call("break_lease", name, |script| script.inner.break_lease(name))
+        self.call("break_lease", slice::from_ref(name), |script| script.inner.break_lease(name))
     }
 }
 

@@ -19,6 +19,8 @@ use crate::lease::{holder::Holder, name::MutexName};
 pub enum Names<'a> {
     /// This one, of whatever kind.
     Exactly(&'a MutexName),
+    /// These, of whatever kind. A store that can answers for all of them as of one moment.
+    Each(&'a [MutexName]),
     /// The leases of all mutexes whose names begin with this; with an empty text, all leases. No claims, permits or marks.
     LeasesWithPrefix(&'a str),
 }
@@ -39,6 +41,7 @@ impl Names<'_> {
     pub fn contain(&self, name: &MutexName) -> bool {
         match self {
             Self::Exactly(one) => *one == name,
+            Self::Each(names) => names.contains(name),
             Self::LeasesWithPrefix(prefix) => !name.is_claim() && name.mutex().starts_with(prefix),
         }
     }

@@ -16,7 +16,7 @@ use crate::lease::name::MutexName;
 use crate::observe::run_record::{RunRecord, log_change::LogChange};
 use crate::store::event_mutex::admission::{Admission, Admitted};
 use crate::store::remote::engine::{
-    Answers, Asked, Ending, Engine, FoundEntry, FoundHolder, Health, ReleaseRequest, ServerTurn, Wanted,
+    Answers, Asked, Ending, Engine, FoundEntry, Health, ReleaseRequest, ServerTurn, Wanted,
 };
 use crate::store::remote::{failure::Failure, server_clock::instant};
 
@@ -84,8 +84,12 @@ impl Engine for RedisEngine {
         Ok(answers)
     }
 
-    fn look(&self, turn: &mut ServerTurn<Connection>, name: &MutexName) -> Result<Option<FoundHolder>, Failure> {
-        script::looked(&ask(turn, |trip| script::look(trip, self.prefix.key(name)))?[0])
+    /// Calls the script for the names of one mutex at once, because they lie on one slot.
+    fn look(&self, turn: &mut ServerTurn<Connection>, names: &[MutexName]) -> Result<Vec<FoundEntry>, Failure> {
+        let calls = || names.chunk_by(|one, next| one.mutex() == next.mutex()).flat_map(|names| names.chunks(CHUNK));
+        let answers = ask(turn, |trip| calls().for_each(|names| script::look(trip, &self.prefix, names)))?;
+        let found = calls().zip(&answers).map(|(names, answer)| script::looked(names, answer));
+        Ok(found.collect::<Result<Vec<_>, _>>()?.concat())
     }
 
     fn leases(&self, turn: &mut ServerTurn<Connection>, prefix: &str) -> Result<Vec<FoundEntry>, Failure> {
@@ -101,14 +105,7 @@ impl Engine for RedisEngine {
         }
         let mut found = Vec::new();
         for names in Vec::from_iter(names).chunks(CHUNK) {
-            let looks = |trip: &mut Trip| {
-                for name in names {
-                    script::look(trip, self.prefix.key(name));
-                }
-            };
-            for (name, answer) in names.iter().zip(ask(turn, looks)?) {
-                found.extend(script::looked(&answer)?.map(|holder| (name.clone(), holder)));
-            }
+            found.extend(self.look(turn, names)?);
         }
         Ok(found)
     }

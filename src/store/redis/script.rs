@@ -1,6 +1,5 @@
 //! The Lua scripts: their arguments, and the meaning of their answers.
 
-use std::iter;
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
@@ -11,10 +10,10 @@ use super::server_error::{not_understood, refused};
 use super::stored_holder::{held_for, held_since, holder};
 use super::stored_script::{CARRY_OUT, DROP_RUNS, EXTEND, LOOK};
 use super::trip::Trip;
-use crate::lease::{holder::Holder, request::LeaseRequest, term::Term, token::FencingToken};
+use crate::lease::{name::MutexName, request::LeaseRequest, term::Term, token::FencingToken};
 use crate::store::event_mutex::admission::{Admission, Admitted};
 use crate::store::event_mutex::held::Held;
-use crate::store::remote::engine::{Answers, Decision, Ending, ReleaseRequest, Released, Wanted};
+use crate::store::remote::engine::{Answers, Decision, Ending, FoundEntry, ReleaseRequest, Released, Wanted};
 use crate::store::remote::failure::Failure;
 use crate::store::remote::server_clock::{ServerClock, instant};
 use crate::time::{clock::Clock, clock::moment::Moment};
@@ -219,15 +218,23 @@ fn exceptional(exception: &Value, admission: &Admission, time: i64) -> Result<De
     })
 }
 
-/// Calls the script that looks at a name.
-pub(super) fn look(trip: &mut Trip, key: Key<'_>) {
-    trip.call(&LOOK, |call| write_keys(call, iter::once(key)));
+/// Calls the script that looks at these names, which lie on one slot.
+pub(super) fn look(trip: &mut Trip, prefix: &Prefix, names: &[MutexName]) {
+    trip.call(&LOOK, |call| write_keys(call, names.iter().map(|name| prefix.key(name))));
 }
 
-/// What `look` answers: nobody, the holder, or what else there is.
-pub(super) fn looked(answer: &Value) -> Result<Option<Result<Holder, String>>, Failure> {
-    let found: Option<(Vec<u8>, i64, i64)> = read(answer)?;
-    Ok(found.map(|(entry, left, time)| holder(&entry, left, instant(time))))
+/// Reads what `look` answers about these names: of those that are taken, the holder or what else there is.
+pub(super) fn looked(names: &[MutexName], answer: &Value) -> Result<Vec<FoundEntry>, Failure> {
+    let Some([time, entries @ ..]) = answer.as_sequence() else { return Err(not_understood(answer)) };
+    let (time, mut found) = (instant(read(time)?), Vec::new());
+    for (name, entry) in names.iter().zip(entries.chunks(2)) {
+        match entry {
+            [Value::Nil, _] => {}
+            [Value::BulkString(entry), Value::Int(left)] => found.push((name.clone(), holder(entry, *left, time))),
+            _ => return Err(not_understood(answer)),
+        }
+    }
+    Ok(found)
 }
 
 /// Calls the script that drops these records from a log of runs, unless they have an end by now.

@@ -48,8 +48,8 @@ pub(crate) trait Engine: Send + Sync + Sized + 'static {
     /// if it is that a name [is locked](Failure::is_locked), the core asks for each alone.
     fn carry_out(&self, turn: &mut ServerTurn<Self::Connection>, asked: Asked<'_>) -> Result<Answers, Failure>;
 
-    /// Who holds a name.
-    fn look(&self, turn: &mut ServerTurn<Self::Connection>, name: &MutexName) -> Result<Option<FoundHolder>, Failure>;
+    /// Reads which of these names are held, and by whom: those of one mutex in a row as of one moment.
+    fn look(&self, turn: &mut ServerTurn<Self::Connection>, names: &[MutexName]) -> Result<Vec<FoundEntry>, Failure>;
 
     /// The leases of all mutexes whose names begin with `prefix`, each of them once.
     fn leases(&self, turn: &mut ServerTurn<Self::Connection>, prefix: &str) -> Result<Vec<FoundEntry>, Failure>;

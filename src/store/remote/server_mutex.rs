@@ -1,10 +1,11 @@
 //! The mutexes on a server of any kind: what an answer means for the caller, and what is given back when it was lost.
 
 use std::fmt;
+use std::slice;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::engine::{AddressOf, Asked, Ending, Engine, Health, ReleaseRequest, Released, ServerTurn, Wanted};
+use super::engine::{AddressOf, Asked, Ending, Engine, FoundEntry, Health, ReleaseRequest, Released, ServerTurn, Wanted};
 use super::failure::Failure;
 use super::housekeeper::PendingRelease;
 use super::server::{Decided, Server};
@@ -109,6 +110,18 @@ impl<E: Engine> ServerMutex<E> {
         alone.ask(self)
     }
 
+    /// Reads which of these names are held, and by whom.
+    fn held_of(&self, names: &[MutexName]) -> Result<Vec<Held>, MutexError> {
+        let Some(first) = names.first() else { return Ok(Vec::new()) };
+        let found = self.ask(|turn| self.engine().look(turn, names));
+        let found = found.map_err(|failure| self.failed(format_args!("look up the holder of {first}"), failure))?;
+        let held = |(name, holder): FoundEntry| match holder {
+            Ok(holder) => Ok(Held::new(name, Some(holder))),
+            Err(why) => Err(self.unusable(format_args!("look up the holder of {name}"), why)),
+        };
+        found.into_iter().map(held).collect()
+    }
+
     fn admitted(&self, admission: &Admission, decided: Result<Decided, Failure>) -> Result<Admitted, MutexError> {
         let may_be_ours = match &decided {
             // The first attempt may have been granted and be over but for its claim, or may still be granted.
@@ -177,7 +190,7 @@ impl<E: Engine> EventMutex for ServerMutex<E> {
     }
 
     fn exists(&self, name: &MutexName) -> Result<bool, MutexError> {
-        let found = self.ask(|turn| Ok(self.engine().look(turn, name)?.is_some()));
+        let found = self.ask(|turn| Ok(!self.engine().look(turn, slice::from_ref(name))?.is_empty()));
         found.map_err(|failure| self.failed(format_args!("look at {name}"), failure))
     }
 
@@ -217,18 +230,11 @@ impl<E: Engine> EventMutex for ServerMutex<E> {
     }
 
     fn held(&self, names: Names<'_>) -> Result<Vec<Held>, MutexError> {
-        let engine = self.engine();
         match names {
-            Names::Exactly(name) => {
-                let found = self.ask(|turn| engine.look(turn, name));
-                let found =
-                    found.map_err(|failure| self.failed(format_args!("look up the holder of {name}"), failure))?;
-                let holder = found.transpose();
-                let holder = holder.map_err(|why| self.unusable(format_args!("look up the holder of {name}"), why))?;
-                Ok(holder.into_iter().map(|holder| Held::new(name.clone(), Some(holder))).collect())
-            }
+            Names::Exactly(name) => self.held_of(slice::from_ref(name)),
+            Names::Each(names) => self.held_of(names),
             Names::LeasesWithPrefix(prefix) => {
-                let found = self.ask(|turn| engine.leases(turn, prefix));
+                let found = self.ask(|turn| self.engine().leases(turn, prefix));
                 let found = found.map_err(|failure| self.failed(format_args!("list the leases"), failure))?;
                 // One entry of somebody else must not hide the others.
                 Ok(found.into_iter().map(|(name, holder)| Held::new(name, holder.ok())).collect())

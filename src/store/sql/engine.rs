@@ -20,7 +20,7 @@ use crate::lease::{name::MutexName, token::FencingToken};
 use crate::observe::run_record::{RunRecord, log_change::LogChange};
 use crate::store::event_mutex::admission::Admission;
 use crate::store::remote::engine::{
-    Answers, Asked, Decision, Ending, Engine, FoundEntry, FoundHolder, Health, ReleaseRequest, Released, ServerTurn,
+    Answers, Asked, Decision, Ending, Engine, FoundEntry, Health, ReleaseRequest, Released, ServerTurn,
     Wanted,
 };
 use crate::store::remote::failure::{Failure, RefusalKind};
@@ -228,8 +228,9 @@ impl<S: Session> Engine for SqlEngine<S> {
         Ok((released.into_iter().map(Ok).collect(), decided.into_iter().map(Ok).collect()))
     }
 
-    fn look(&self, turn: &mut ServerTurn<S>, name: &MutexName) -> Result<Option<FoundHolder>, Failure> {
-        Ok(self.look_at(turn, [&RowKey::of(name)])?.holder(name))
+    fn look(&self, turn: &mut ServerTurn<S>, names: &[MutexName]) -> Result<Vec<FoundEntry>, Failure> {
+        let snapshot = self.look_at(turn, names.iter().map(RowKey::of))?;
+        Ok(names.iter().filter_map(|name| Some((name.clone(), snapshot.holder(name)?))).collect())
     }
 
     fn leases(&self, turn: &mut ServerTurn<S>, prefix: &str) -> Result<Vec<FoundEntry>, Failure> {

@@ -72,6 +72,10 @@ enum Flaw {
     TellsOfAnother,
     /// It lists what is held, and can't list what is not.
     ListsSometimes,
+    /// Of several names it tells of the first.
+    TellsOfTheFirst,
+    /// It tells who holds a name, and can't tell of several.
+    TellsOfOneOnly,
 }
 
 /// The store in memory, with a flaw.
@@ -282,6 +286,10 @@ impl EventMutex for Flawed {
                 let told = self.memory.held(names)?;
                 Ok(told.into_iter().map(|held| Held::new(another.clone(), held.into_holder())).collect())
             }
+            Names::Each(names) if self.flaw == Flaw::TellsOfTheFirst => {
+                Ok(names.first().map_or(Ok(Vec::new()), |name| self.memory.held(Names::Exactly(name)))?)
+            }
+            Names::Each(_) if self.flaw == Flaw::TellsOfOneOnly => Err(MutexError::unsupported("tell of several")),
             names => self.memory.held(names),
         }
     }
@@ -352,6 +360,9 @@ super::finds! { Flawed::with, Flaw;
         RestsAlike "each release of a batch has a rest of its own";
     the_holder_is_told_truly_or_not_at_all:
         TellsOfAnother "who asks for one name is told of that name";
+    each_of_several_names_is_told_that_is_held:
+        TellsOfTheFirst "who asks for several names is told of those that are held, and of no other",
+        TellsOfOneOnly "a store reads several names, one by one if need be";
     a_store_lists_the_leases_that_are_held_and_nothing_else:
         ListsClaims "the leases of a prefix are those of the names that begin with it",
         ListsOtherCases "the leases of a prefix are those of the names that begin with it",

@@ -155,12 +155,18 @@ impl Operator {
     ///
     /// Those of [`EventMutex::held`], or the store did not answer in time.
     pub async fn held(&self, names: Names<'_>) -> Result<Vec<Held>, MutexError> {
-        let (name, prefix) = match names {
-            Names::Exactly(name) => (Some(name.clone()), String::new()),
-            Names::LeasesWithPrefix(prefix) => (None, prefix.to_owned()),
+        let (asked, prefix) = match names {
+            Names::Exactly(name) => (vec![name.clone()], None),
+            Names::Each(names) => (names.to_vec(), None),
+            Names::LeasesWithPrefix(prefix) => (Vec::new(), Some(prefix.to_owned())),
         };
+        let is_one = matches!(names, Names::Exactly(_));
         let held = move |schedule: &Schedule| {
-            schedule.mutex.mutex.held(name.as_ref().map_or(Names::LeasesWithPrefix(&prefix), Names::Exactly))
+            schedule.mutex.mutex.held(match (&prefix, &asked[..]) {
+                (Some(prefix), _) => Names::LeasesWithPrefix(prefix),
+                (None, [name]) if is_one => Names::Exactly(name),
+                (None, names) => Names::Each(names),
+            })
         };
         self.ask("look at what is held", |error| error, held).await
     }

@@ -94,6 +94,34 @@ pub(super) fn the_holder_is_told_truly_or_not_at_all<H: Harness>(subject: &Subje
     CaseResult::Passed
 }
 
+pub(super) fn each_of_several_names_is_told_that_is_held<H: Harness>(subject: &Subject<H>) {
+    let promise = "who asks for several names is told of those that are held, and of no other";
+    let (one, other) = (subject.name("one of several"), subject.name("another of several"));
+    let marks = (1..=100).map(|number| one.mark("event", format!("place {number}")));
+    let of_other = [other.clone(), other.claim("event", occurrence(0))];
+    let names: Vec<MutexName> = marks.chain([one.clone(), one.claim("event", occurrence(0))]).chain(of_other).collect();
+    let are_told = |expected: &[&Lease]| {
+        let told = subject.held(Names::Each(&names)).unwrap_or_else(|| {
+            broken("a store reads several names, one by one if need be", &one, "held says that it can't")
+        });
+        let same = told.iter().map(Held::name).eq(expected.iter().map(|lease| lease.name()));
+        must(same, promise, &one, format_args!("told {told:?}, held are {expected:?}"));
+        for (held, lease) in told.iter().zip(expected) {
+            subject.is_told(lease, held.holder(), "what is told of several names is true");
+        }
+    };
+    are_told(&[]);
+    let mut held: Vec<Lease> = [1, 41, 99, 100, 101, 102, 103].map(|at| subject.create(&names[at])).into();
+    subject.create(&one.mark("event", "not asked about"));
+    while let Some(lease) = held.pop() {
+        are_told(&held.iter().chain([&lease]).collect::<Vec<_>>());
+        subject.gives_back(&lease);
+    }
+    are_told(&[]);
+    let none = subject.held(Names::Each(&[]));
+    must(none.is_some_and(|told| told.is_empty()), promise, &one, "there was something to tell of no name");
+}
+
 pub(super) fn a_store_lists_the_leases_that_are_held_and_nothing_else<H: Harness>(subject: &Subject<H>) -> CaseResult {
     if let Some(unsupported) = can_not_list(subject) {
         return unsupported;

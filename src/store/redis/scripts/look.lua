@@ -1,16 +1,18 @@
--- Looks at a name and changes nothing.
+-- Looks at names and changes nothing.
 --
--- KEYS[1]  the lease or the claim
+-- KEYS  the leases and the claims
 --
--- Returns its entry, or what says that there is something else, the milliseconds it has left, and the time of this server
--- in microseconds; nothing if it is free.
+-- Returns the time of this server in microseconds; and for each key its entry, or what says that there is something else, and
+-- the milliseconds that it has left. A name that is free has no entry.
 
-local entry = redis.pcall('GET', KEYS[1])
-if not entry then
-  return false
-end
-if type(entry) == 'table' then
-  entry = 'what is at ' .. KEYS[1]
-end
 local time = redis.call('TIME')
-return { entry, redis.call('PTTL', KEYS[1]), time[1] .. string.sub('000000' .. time[2], -6) }
+local answer = { time[1] .. string.sub('000000' .. time[2], -6) }
+for _, key in ipairs(KEYS) do
+  local entry = redis.pcall('GET', key)
+  if type(entry) == 'table' then
+    entry = 'what is at ' .. key
+  end
+  answer[#answer + 1] = entry
+  answer[#answer + 1] = entry and redis.call('PTTL', key) or 0
+end
+return answer
