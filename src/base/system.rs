@@ -55,6 +55,15 @@ pub(crate) fn is_ignored(signal: libc::c_int) -> bool {
     asked == 0 && unsafe { present.assume_init() }.sa_sigaction == libc::SIG_IGN
 }
 
+/// Returns the process group of a process, of whichever user it is; a negative number if there is no such process. (Zero: a
+/// group outside of this PID namespace, which `rustix` takes for impossible.)
+#[cfg(target_os = "linux")]
+#[expect(unsafe_code, reason = "getpgid")]
+pub(crate) fn group_of(process: i32) -> i32 {
+    // SAFETY: it reads nothing but its argument.
+    unsafe { libc::getpgid(process) }
+}
+
 /// Lets this process change its terminal although the terminal speaks to another group of processes.
 #[expect(unsafe_code, reason = "signal")]
 pub(crate) fn ignore_background_output() {

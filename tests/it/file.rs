@@ -26,7 +26,7 @@ mod modes;
 mod overlay;
 mod planted;
 mod torn;
-mod users;
+pub(crate) mod users;
 
 /// A directory of its own, and a clock that stands still.
 struct Store {

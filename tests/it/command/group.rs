@@ -1,6 +1,10 @@
 //! A command and all that it starts: what a run waits for, and what it does not.
 
+use std::io::{BufRead, BufReader};
+use std::process::Stdio;
+
 use super::*;
+use crate::file::users::{ALICE, Ground, set_mode};
 
 /// Keeps what it writes, and takes no lease before all of it has gone.
 #[track_caller]
@@ -50,14 +54,18 @@ fn a_run_lasts_as_long_as_any_of_many() {
     assert_eq!(seen, RELEASED);
 }
 
+/// The program that sleeps, to be copied.
+fn sleep_program() -> &'static str {
+    ["/bin/sleep", "/usr/bin/sleep"].into_iter().find(|path| Path::new(path).exists()).expect("there is one")
+}
+
 #[test]
 fn a_run_lasts_as_long_as_a_process_whose_name_is_no_text() {
-    let sleep = ["/bin/sleep", "/usr/bin/sleep"].iter().find(|path| Path::new(path).exists()).expect("there is one");
     // The kernel keeps the first 15 bytes, and cuts the last letter of the second one in two.
     for name in [b"\xff) S 1 1".as_slice(), "zw\u{f6}lf Buchsta\u{e4}".as_bytes()] {
         let place = Place::new();
         let program = place.0.path().join(OsStr::from_bytes(name));
-        fs::copy(sleep, &program).unwrap();
+        fs::copy(sleep_program(), &program).unwrap();
         let event = place.exec("echo $$ >pid; \"$PROGRAM\" 0.6 & exit 0").env("PROGRAM", &program);
         let told = told(&place, event.without_overlapping(), |_, _| ());
         assert_eq!(told.seen, RELEASED, "{}", program.display());
@@ -134,6 +142,44 @@ fn what_has_ended_and_is_not_noticed_by_its_parent_does_not_hold_up_the_run() {
         assert!(left.group == group && left.parent == place.pid("escaped") && !left.is_alive);
         assert!(escaped.is_there());
     }
+}
+
+/// Where this is said, `/proc` hides the processes of other users, and the first process waits for no child. It is a program
+/// that sleeps as root, whoever starts it.
+const HIDDEN: &str = "SOLOIST_TEST_HIDDEN";
+
+#[test]
+fn what_has_ended_does_not_hold_up_the_run_where_other_users_are_hidden_and_what_lives_does() {
+    const TEST: &str =
+        "command::group::what_has_ended_does_not_hold_up_the_run_where_other_users_are_hidden_and_what_lives_does";
+    let Some(sleep) = std::env::var_os(HIDDEN) else {
+        let Some(ground) = Ground::as_root(TEST) else { return };
+        let sleep = ground.path().join("sleep");
+        fs::copy(sleep_program(), &sleep).unwrap();
+        set_mode(&sleep, 0o4755);
+        let line = format!(
+            "mount -t proc -o hidepid=2 proc /proc || exit 1
+            setpriv --reuid={ALICE} --regid={ALICE} --clear-groups \"$0\" {TEST} --exact --nocapture &
+            exec sleep 60 >/dev/null",
+        );
+        let mut alone = Command::new("unshare");
+        alone.args(["--fork", "--pid", "--mount", "--kill-child", "sh", "-c", &line]).arg(&ground.exe);
+        alone.env(HIDDEN, sleep).current_dir(ground.path()).stdout(Stdio::piped());
+        let mut alone = alone.spawn().expect("util-linux is installed");
+        let said = BufReader::new(alone.stdout.take().expect("it is piped")).lines().map_while(Result::ok);
+        let said: Vec<String> = said.take_while(|line| !line.starts_with("test result")).collect();
+        alone.kill().and_then(|()| alone.wait()).expect("it is ours");
+        assert!(said.iter().any(|line| line.ends_with("... ok")), "{said:?}");
+        return;
+    };
+    assert!(!Path::new("/proc/1").exists(), "it is hidden");
+    let begun = Instant::now();
+    let event = |line: &str| Event::exec("e", line).every_minute().env("SLEEP", &sleep);
+    assert_eq!(said(event("(sleep 0.1 &); \"$SLEEP\" 0.1 & exit 3")), "exited with 3 after 0 µs");
+    let ended = Instant::now();
+    assert_eq!(said(event("(sleep 0.1 &); \"$SLEEP\" 2 & exit 3")), "exited with 3 after 0 µs");
+    let (both_ended, one_lived) = (ended - begun, ended.elapsed());
+    assert!(one_lived >= 2 * SECOND, "{one_lived:?}, and {both_ended:?} before");
 }
 
 #[test]

@@ -11,15 +11,15 @@ use tempfile::TempDir;
 use super::child::{Doing, Told, told_to};
 
 /// No user of this machine has these numbers, nor a group.
-pub(super) const ALICE: u32 = 61_001;
+pub(crate) const ALICE: u32 = 61_001;
 pub(super) const BOB: u32 = 61_002;
 /// A group that some of them share.
 pub(super) const TEAM: u32 = 61_100;
 
 /// A directory that all users can enter, and this test binary in it.
-pub(super) struct Ground {
+pub(crate) struct Ground {
     dir: TempDir,
-    exe: PathBuf,
+    pub(crate) exe: PathBuf,
 }
 
 /// Somebody, by number.
@@ -31,7 +31,7 @@ pub(super) struct User<'a> {
 impl Ground {
     /// `None`: the test has passed, as root, in a process of its own.
     #[track_caller]
-    pub(super) fn as_root(test: &str) -> Option<Self> {
+    pub(crate) fn as_root(test: &str) -> Option<Self> {
         let this = std::env::current_exe().unwrap();
         if fs::metadata("/proc/self").unwrap().uid() != 0 {
             let again = Command::new("sudo").arg("-n").arg(&this).args(["--exact", test, "--nocapture"]).output();
@@ -51,7 +51,7 @@ impl Ground {
         Some(Self { dir, exe })
     }
 
-    pub(super) fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         self.dir.path()
     }
 
@@ -113,7 +113,7 @@ impl User<'_> {
     }
 }
 
-pub(super) fn set_mode(path: &Path, mode: u32) {
+pub(crate) fn set_mode(path: &Path, mode: u32) {
     fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
 }
 
