@@ -84,6 +84,9 @@ const OUT_OF_THE_WAY: i32 = 100;
 
 /// Lets what `command` starts, and nothing else that is started meanwhile, inherit `inherited`, and tell its process id
 /// to `told` in a line before it begins.
+///
+/// What is so prepared is started by `fork` and `execvp`, which runs a script without a first line `#!` by the shell, where the C
+/// library does so. `posix_spawn` would not.
 #[expect(unsafe_code, reason = "between fork and exec")]
 pub(crate) fn prepare(command: &mut Command, inherited: Option<OwnedFd>, told: Option<PipeWriter>) {
     let in_the_child = move || -> io::Result<()> {

@@ -54,9 +54,7 @@ impl ProcessGroup {
         command.process_group(0);
         let told = watchdog.as_ref().map(Watchdog::line).transpose();
         let started = told.and_then(|told| {
-            if lifeline.is_some() || told.is_some() {
-                system::prepare(&mut command, lifeline, told);
-            }
+            system::prepare(&mut command, lifeline, told);
             command.spawn()
         });
         match started {

@@ -147,6 +147,22 @@ fn hooks_see_how_the_command_ended() {
 }
 
 #[test]
+fn a_script_without_a_first_line_that_names_its_shell_runs_with_a_protection_and_without() {
+    let place = Place::new();
+    // Another process writes it: no command that is started meanwhile has it open.
+    let write = "echo 'echo $0 $1; exit 3' >script && chmod 755 script";
+    let written = Command::new("sh").args(["-c", write]).current_dir(place.0.path()).status();
+    assert!(written.expect("there is a shell").success());
+    let script = place.path("script");
+    for protect in [|event: Event| event, Event::without_overlapping] {
+        let event = Event::command("e", &script, ["word"]).every_minute().output(Output::Keep(1000));
+        let outcome = outcome(event.apply(protect));
+        assert_eq!(outcome.exit_status().and_then(|status| status.code()), Some(3), "{outcome}");
+        assert_eq!(text_of(&outcome), format!("{} word\n", script.display()));
+    }
+}
+
+#[test]
 fn a_command_whose_preparation_fails_is_not_started() {
     let place = Place::new();
     let outcome = outcome(place.exec(": >started").before(|_| Err("no paper".into())));
