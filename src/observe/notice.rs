@@ -197,7 +197,8 @@ pub enum Step<'a> {
     /// A tick of the loop begins so long after what is due in it, besides its [jitter](crate::Schedule::with_jitter): five
     /// seconds or more.
     TickLate(Duration),
-    /// The loop is awake: in each tick, and once a minute at least.
+    /// The loop is awake: in each tick, and once a minute at least. A thread of the loop tells this, so that the loop waits for no
+    /// observer; while one is still being told, it is told of no other.
     LoopAlive,
 }
 

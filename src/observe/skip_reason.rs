@@ -1,6 +1,7 @@
 //! Why an event that was due did not run.
 
 use std::fmt;
+use std::io;
 use std::sync::Arc;
 
 use super::paused::Pause;
@@ -55,17 +56,19 @@ pub enum SkipReason {
     Paused(Option<Holder>),
     /// The process is about to end, so that nothing new is started.
     ShuttingDown,
+    /// The system had no thread for its tick: too many runs may be hanging in this process.
+    NoThread(Arc<io::Error>),
 }
 
 impl SkipReason {
     /// The reason as one lower-case word, the same in every version: `filtered`, `filter_panicked`, `overlapping`,
     /// `queued`, `queue_full`, `queued_too_long`, `replaced`, `ran_elsewhere`, `store_unavailable`, `too_late`, `paused`,
-    /// `shutting_down`.
+    /// `shutting_down`, `no_thread`.
     pub fn keyword(&self) -> &'static str {
         Self::KEYWORDS[self.number()]
     }
 
-    pub(crate) const KEYWORDS: [&'static str; 12] = [
+    pub(crate) const KEYWORDS: [&'static str; 13] = [
         "filtered",
         "filter_panicked",
         "overlapping",
@@ -78,6 +81,7 @@ impl SkipReason {
         "too_late",
         "paused",
         "shutting_down",
+        "no_thread",
     ];
 
     /// The place of its keyword.
@@ -95,6 +99,7 @@ impl SkipReason {
             Self::TooLate => 9,
             Self::Paused(_) => 10,
             Self::ShuttingDown => 11,
+            Self::NoThread(_) => 12,
         }
     }
 
@@ -103,7 +108,7 @@ impl SkipReason {
     /// store's clock.
     pub fn is_failure(&self) -> bool {
         match self {
-            Self::FilterPanicked(_) | Self::StoreUnavailable(_) => true,
+            Self::FilterPanicked(_) | Self::StoreUnavailable(_) | Self::NoThread(_) => true,
             Self::Overlapping(Some(holder)) => holder.clock_set_back_by().is_some(),
             _ => false,
         }
@@ -176,6 +181,7 @@ impl fmt::Display for Reading<'_, SkipReason> {
             SkipReason::TooLate => f.write_str("asked too late after its tick began"),
             SkipReason::Paused(holder) => Reading(&Pause::by(holder.clone()), time).fmt(f),
             SkipReason::ShuttingDown => f.write_str("the process is shutting down"),
+            SkipReason::NoThread(error) => write!(f, "no thread for its tick: {error}"),
         }
     }
 }

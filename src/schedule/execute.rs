@@ -98,6 +98,15 @@ pub(crate) fn run_planned<'a>(planned: &'a [PlannedRun<'a>], beside: bool) -> Ve
     entries
 }
 
+/// Skips these for one reason, and returns an entry for each in their order.
+pub(crate) fn skip_planned(planned: &[PlannedRun<'_>], reason: &SkipReason) -> Vec<Entry> {
+    let mut entries = Vec::with_capacity(planned.len());
+    for pass in planned.iter().enumerate().map(|(index, run)| Pass::new(index, run)) {
+        pass.skip(reason.clone(), &mut |_, entry| entries.push(entry));
+    }
+    entries
+}
+
 /// Runs these by `hands`, and enters a result for each under its place.
 ///
 /// One after another, what has ended is released before any code of the next event runs. So it is released in the request

@@ -17,17 +17,18 @@ use super::shutdown::Shutdown;
 use super::tick_context::StartedBy;
 use super::tick_plan::TickPlan;
 use crate::base::{catch_panic::contain, threads};
-use crate::observe::notice::incident::{Incident, ThreadFor};
 use crate::observe::notice::{About, Step};
-use crate::observe::tell::log;
+use crate::observe::skip_reason::SkipReason;
 use crate::time::clock::{random_below, wall_plus};
 use crate::time::{tick::Tick, zone::Zone};
 
 #[cfg(feature = "tokio")]
 pub(crate) mod as_futures;
 mod clock_steps;
+mod loop_notices;
 
 use clock_steps::TickProgress;
+use loop_notices::LoopNotices;
 
 /// The longest sleep of the loop, so that it soon notices that the clock was set or the machine was suspended.
 const LONGEST_SLEEP: Duration = Duration::from_secs(60);
@@ -45,7 +46,8 @@ impl Schedule {
     /// starts at once with events whose claims prevent that, by [`on_one_server`](crate::Event::on_one_server) or
     /// [`once_per`](crate::Event::once_per).
     ///
-    /// Each tick runs on a thread of its own, so that an event that takes five minutes delays none of the ticks after it.
+    /// Each tick runs on a thread of its own, so that an event that takes five minutes delays none of the ticks after it. If the
+    /// system has no thread for one, its events are skipped as [`NoThread`](crate::SkipReason::NoThread).
     /// Without [`without_overlapping`](crate::Event::without_overlapping) such an event that is due every minute runs
     /// beside itself, as it would under cron. Within a tick, events run one after another, and those behind a slow one
     /// wait for it, unless they are [`in_background`](crate::Event::in_background).
@@ -79,27 +81,26 @@ impl Schedule {
         let schedule = Self { drops_reports: self.on_report.is_none(), ..self.clone().with_shutdown(shutdown) };
         // The process waits for the loop, not only for its ticks.
         let _working = shutdown.tick();
+        schedule.tell_begin();
         let now = schedule.clock.now();
         let mut progress = TickProgress::begin(now);
-        schedule.tell_begin();
         thread::scope(|scope| {
             let waiting = shutdown.waiting(&schedule.clock);
             // `tick` has passed each report to `on_report` already.
-            let threads = TickThreads { scope, schedule: &schedule, report: &drop };
-            threads.start(Schedule::write_all_marks);
-            threads.tick(schedule.plan_tick(now, DateTime::<Utc>::MIN_UTC).only_claimed(&schedule));
+            let notices = LoopNotices::start(scope);
+            let threads = TickThreads { scope, schedule: &schedule, report: &drop, notices };
+            threads.notices.tell(|| schedule.write_all_marks());
+            let plan = schedule.plan_tick(now, DateTime::<Utc>::MIN_UTC).only_claimed(&schedule);
+            threads.tick(plan, Duration::ZERO);
             while !shutdown.has_begun() {
                 // In this order, so that a delay between the two readings makes the loop wake up early, and not late.
                 let moment = schedule.clock.moment();
                 let now = schedule.clock.now();
-                schedule.observers.tell(About::default(), &Step::LoopAlive);
+                threads.notices.tell_alive(&schedule.observers);
                 if let Some(since) = progress.tick(now) {
                     let plan = schedule.plan_tick(now, since);
                     let late = plan.lateness().saturating_sub(schedule.jitter);
-                    if late >= LATE {
-                        schedule.observers.tell(About::default(), &Step::TickLate(late));
-                    }
-                    threads.tick(plan);
+                    threads.tick(plan, late);
                 }
                 shutdown.sleep_until(moment.plus(schedule.rest(&progress, now)), &waiting);
             }
@@ -139,10 +140,10 @@ impl Schedule {
         let report = |report| reports.lock().unwrap_or_else(PoisonError::into_inner).push(report);
         thread::scope(|scope| {
             let waiting = shutdown.waiting(&self.clock);
-            let threads = TickThreads { scope, schedule: self, report: &report };
+            let threads = TickThreads { scope, schedule: self, report: &report, notices: LoopNotices::default() };
             let (mut now, mut since) = (first, DateTime::<Utc>::MIN_UTC);
             while now < end {
-                threads.tick(self.plan_tick(now, since));
+                threads.tick(self.plan_tick(now, since), Duration::ZERO);
                 let Some(next) = next_after(now) else { break };
                 let moment = began.plus((next - first).to_std().unwrap_or_default());
                 if shutdown.sleep_until(moment, &waiting) {
@@ -186,33 +187,32 @@ impl Schedule {
 }
 
 /// The threads of a loop, one for each tick.
-#[derive(Clone, Copy)]
 struct TickThreads<'scope, 'env> {
     scope: &'scope Scope<'scope, 'env>,
     schedule: &'env Schedule,
     report: &'env (dyn Fn(Report) + Sync),
+    notices: LoopNotices<'env>,
 }
 
-impl<'env> TickThreads<'_, 'env> {
-    /// Runs a tick on a thread of its own, if anything is planned.
-    fn tick(self, plan: TickPlan) {
-        if !plan.is_empty() {
-            let report = self.report;
-            self.start(move |schedule| report(schedule.tick(&plan)));
+impl TickThreads<'_, '_> {
+    /// Runs a tick on a thread of its own, if anything is planned. If the system has no thread, nothing of the tick runs: a task
+    /// that hangs would stop the loop. Tasks and hooks contain their panics, so a panic here is of a subscriber of `tracing`: the
+    /// loop goes on.
+    fn tick(&self, plan: TickPlan, late: Duration) {
+        if plan.is_empty() {
+            return;
         }
-    }
-
-    /// Runs `work` on a thread of its own, or here if the system has none. Tasks and hooks contain their panics, so a panic
-    /// here is of a subscriber of `tracing`: the loop goes on.
-    fn start(self, work: impl Fn(&Schedule) + Send + Sync + 'env) {
-        let (schedule, work) = (self.schedule, Arc::new(work));
-        let contained = {
-            let work = Arc::clone(&work);
-            move || _ = contain(|| work(schedule))
+        let (schedule, report, plan) = (self.schedule, self.report, Arc::new(plan));
+        let ticked = Arc::clone(&plan);
+        let tick = move || {
+            if late >= LATE {
+                schedule.observers.tell(About::default(), &Step::TickLate(late));
+            }
+            report(schedule.tick(&ticked));
         };
-        if let Err(error) = threads::start_in(self.scope, "soloist-tick", contained) {
-            log(&Incident::NoThread(ThreadFor::Tick, &error));
-            let _ = contain(|| work(schedule));
+        if let Err(error) = threads::start_in(self.scope, "soloist-tick", move || _ = contain(tick)) {
+            let reason = SkipReason::NoThread(Arc::new(error));
+            self.notices.tell(move || report(schedule.refuse(&plan, &reason)));
         }
     }
 }

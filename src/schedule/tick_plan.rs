@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 
-use super::execute::run_planned;
+use super::execute::{run_planned, skip_planned};
 use super::missed::write_marks;
 use super::planned_run::PlannedRun;
 use super::registry::Schedule;
@@ -15,6 +15,7 @@ use super::tick_context::{StartedBy, TickContext};
 use crate::base::catch_panic::contain;
 use crate::event::definition::Definition;
 use crate::observe::notice::{About, Step, incident::Incident};
+use crate::observe::skip_reason::SkipReason;
 use crate::observe::tell::{log, trace::TraceSpan};
 use crate::time::tick::Tick;
 
@@ -86,10 +87,19 @@ impl Schedule {
 
     /// Runs all that is planned, and hands the report to `on_report`.
     pub(super) fn tick(&self, plan: &TickPlan) -> Report {
+        self.carry_out(plan, None)
+    }
+
+    /// Skips all that is due for one reason, and hands the report to `on_report`.
+    pub(super) fn refuse(&self, plan: &TickPlan, reason: &SkipReason) -> Report {
+        self.carry_out(plan, Some(reason))
+    }
+
+    fn carry_out(&self, plan: &TickPlan, refusal: Option<&SkipReason>) -> Report {
         if plan.is_empty() {
             return Report::new(plan.now, Vec::new(), self.shutdown.as_ref());
         }
-        let report = self.run_plan(plan);
+        let report = self.run_plan(plan, refusal);
         if let Some(told) = self.on_report.as_ref().filter(|_| !report.entries().is_empty())
             && let Err(message) = contain(|| told(&report))
         {
@@ -98,25 +108,33 @@ impl Schedule {
         report
     }
 
-    fn run_plan(&self, plan: &TickPlan) -> Report {
+    fn run_plan(&self, plan: &TickPlan, refusal: Option<&SkipReason>) -> Report {
         let TickPlan { now, due, maybe_missed } = plan;
         let _ticking = self.shutdown.as_ref().map(Shutdown::tick);
         let span = TraceSpan::of_tick(*now, due.len());
         let _in_span = span.enter();
         let planned = || due.iter().chain(maybe_missed).map(|(event, _)| &self.events[*event]);
         let is_alone = due.len() + maybe_missed.len() == 1;
-        let beside = planned().any(|event| event.protection.queue.is_some() || (event.background && !is_alone));
+        let beside = refusal.is_none()
+            && planned().any(|event| event.protection.queue.is_some() || (event.background && !is_alone));
         let context = self.tick_context(StartedBy::Timetable, beside);
         let planned_runs = due.iter().map(|(event, tick)| self.planned_run(*event, *tick, &context));
         let mut planned_runs: Vec<_> = planned_runs.collect();
-        if !self.catch_up_events.is_empty() {
+        if refusal.is_some() {
+            maybe_missed.iter().for_each(|(event, tick)| {
+                self.events[*event].catch_up.iter().for_each(|catch_up| catch_up.end(tick.occurrence()));
+            });
+        } else if !self.catch_up_events.is_empty() {
             planned_runs = self.with_missed(plan, planned_runs, &context);
         }
         self.tell_begin();
         for planned in planned_runs.iter().filter(|_| self.observers.hear()) {
             planned.tell(&Step::Due { late: planned.lateness(), missed: planned.missed.is_some() });
         }
-        let entries = run_planned(&planned_runs, beside);
+        let entries = match refusal {
+            None => run_planned(&planned_runs, beside),
+            Some(reason) => skip_planned(&planned_runs, reason),
+        };
         Report::new(*now, entries, self.shutdown.as_ref())
     }
 

@@ -191,7 +191,16 @@ fn tell_what_needs_no_thread() {
         Err("the other side has gone".into())
     };
     schedule.add(Event::call("c", is_cancelled).every_second().on_one_server()).unwrap();
-    schedule.work(&shutdown);
+    assert!(schedule.with_shutdown(&shutdown).run_due(noon()).is_failure());
+    tell_of_a_loop_without_threads();
+}
+
+fn tell_of_a_loop_without_threads() {
+    let shutdown = Shutdown::new();
+    let mut schedule = Schedule::in_process();
+    schedule.add(event("d").every_second().on_one_server()).unwrap();
+    let ends = shutdown.clone();
+    schedule.on_report(move |_| ends.trigger()).work(&shutdown);
 }
 
 /// A clock that is set back, and a report that nobody can be told of.

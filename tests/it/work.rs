@@ -1,6 +1,7 @@
 //! The loop of a service: it ticks when there is something to do, whatever the clock does, and sleeps otherwise.
 
 use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -8,12 +9,12 @@ use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta, Utc};
 use soloist::{
-    Clock, Event, EventMutex, LeaseRequest, ManualClock, MemoryMutex, MutexName, Period, Report, Run, Schedule,
-    Shutdown, SkipReason, Term, Verdict,
+    Clock, Event, EventMutex, LeaseRequest, ManualClock, MemoryMutex, MutexName, Notice, Period, Report, Run, Schedule,
+    Shutdown, SkipReason, Step, Term, Verdict,
 };
 
 use crate::scripted::Scripted;
-use crate::support::{Diary, HOUR, at, until};
+use crate::support::{Diary, HOUR, NO_THREADS, at, run_alone, skipped, until};
 
 const MINUTE: Duration = Duration::from_secs(60);
 
@@ -310,6 +311,64 @@ fn who_is_told_of_reports_may_panic_and_the_loop_goes_on() {
         shutdown.trigger();
         three.unwrap();
     });
+}
+
+#[test]
+fn a_tick_without_a_thread_is_refused_and_told_and_the_loop_goes_on() {
+    if run_alone("work::a_tick_without_a_thread_is_refused_and_told_and_the_loop_goes_on", &[NO_THREADS]).is_some() {
+        return;
+    }
+    let (diary, shutdown, reports) = (Diary::default(), Shutdown::new(), Arc::<Mutex<Vec<Report>>>::default());
+    let mut schedule = Schedule::in_process();
+    schedule.add(Event::call("may hang", diary.task("runs")).every_second()).unwrap();
+    schedule.add(Event::call("missed", diary.task("runs")).every_second().on_one_server().catch_up(MINUTE)).unwrap();
+    let (told, ends) = (Arc::clone(&reports), shutdown.clone());
+    let schedule = schedule.on_report(move |report| {
+        let mut told = told.lock().unwrap();
+        told.push(report.clone());
+        if told.len() == 3 {
+            ends.trigger();
+        }
+    });
+    schedule.work(&shutdown);
+    assert_eq!(diary.lines(), [""; 0]);
+    let reports = reports.lock().unwrap();
+    for report in reports.iter().filter(|report| report.entry("may hang").is_some()) {
+        let reason = skipped(report, "may hang");
+        assert!(reason.keyword() == "no_thread" && report.is_failure(), "{report}");
+        assert!(reason.to_string().starts_with("no thread for its tick: "), "{reason}");
+    }
+    assert!(reports.last().is_some_and(|report| report.entries().len() == 2), "{reports:?}");
+}
+
+#[test]
+fn an_observer_that_does_not_return_holds_up_no_tick() {
+    let (clock, shutdown) = (ManualClock::at(noon() + TimeDelta::seconds(30)), Shutdown::new());
+    let (diary, stuck, is_awake) = (Diary::default(), Arc::new(Mutex::new(())), Arc::<AtomicBool>::default());
+    let mut schedule = Schedule::new(MemoryMutex::with_clock(&clock)).with_clock(&clock);
+    schedule.add(Event::call("minute", notes(&diary)).every_minute()).unwrap();
+    let (waits, awake) = (Arc::clone(&stuck), Arc::clone(&is_awake));
+    let schedule = schedule.observe(move |notice: &Notice<'_>| {
+        if let Step::LoopAlive = notice.step() {
+            awake.store(true, Ordering::SeqCst);
+            drop(waits.lock().unwrap());
+        }
+    });
+    thread::scope(|scope| {
+        let does_not_return = stuck.lock().unwrap();
+        scope.spawn(|| schedule.work(&shutdown));
+        let ticked = until(|| is_awake.load(Ordering::SeqCst)).and_then(|()| {
+            (1..=5).try_for_each(|minute| {
+                clock.advance(if minute == 1 { MINUTE / 2 } else { MINUTE });
+                until(|| diary.lines().len() == minute)
+            })
+        });
+        drop(does_not_return);
+        shutdown.trigger();
+        ticked.unwrap();
+    });
+    let expected: Vec<String> = (1..=5).map(|minute| format!("minute 12:{minute:02}")).collect();
+    assert_eq!(diary.lines(), expected);
 }
 
 #[test]

@@ -43,7 +43,8 @@ pub(crate) enum Incident<'a> {
 /// What a thread that can't be had was for.
 #[derive(Clone, Copy)]
 pub(crate) enum ThreadFor {
-    Tick,
+    /// What a loop itself tells.
+    Notices,
     BackgroundEvents,
     Renewals,
     /// Whether a run is to give way to another.

@@ -235,7 +235,7 @@ pub(super) fn trace_incident(incident: &Incident<'_>) {
         }
         Incident::NoThread(purpose, error) => {
             let (what, so) = match purpose {
-                ThreadFor::Tick => ("a tick", "the next ones wait for it"),
+                ThreadFor::Notices => ("notices", "the loop waits for observers"),
                 ThreadFor::BackgroundEvents => ("background events", "they run on fewer"),
                 ThreadFor::Renewals => ("renewals", "leases end with their terms"),
                 ThreadFor::RequestsToStop => ("requests to stop", "runs are not told to stop"),
@@ -276,6 +276,7 @@ fn trace_skip(reason: &SkipReason) {
         SkipReason::StoreUnavailable(error) => {
             event!(error, reason = keyword, error = %OneLine(Chain(error)), "no decision");
         }
+        SkipReason::NoThread(error) => event!(error, reason = keyword, %error, "no decision"),
         SkipReason::FilterPanicked(message) => {
             event!(error, reason = keyword, error = %OneLine(message), "no decision");
         }

@@ -1,0 +1,56 @@
+//! The thread that tells what a loop itself finds out, so that the loop waits for no observer.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Sender, channel};
+use std::thread::Scope;
+
+use crate::base::{catch_panic::contain, threads};
+use crate::observe::notice::incident::{Incident, ThreadFor};
+use crate::observe::notice::{About, Step};
+use crate::observe::tell::{log, observers::Observers};
+
+/// The notices of a loop, which a thread tells one after another. It starts with the loop: where no more threads are to be had, it
+/// tells of the ticks that have none. By default there is no thread, and the caller tells what there is to tell.
+#[derive(Default)]
+pub(super) struct LoopNotices<'env> {
+    posted: Option<Sender<Telling<'env>>>,
+    /// Whether the last `LoopAlive` is still being told, or waits to be.
+    is_telling_alive: Arc<AtomicBool>,
+}
+
+type Telling<'env> = Box<dyn FnOnce() + Send + 'env>;
+
+impl<'env> LoopNotices<'env> {
+    pub(super) fn start<'scope>(scope: &'scope Scope<'scope, 'env>) -> Self {
+        let (posted, told) = channel::<Telling<'env>>();
+        let tell = move || told.into_iter().for_each(|tell| _ = contain(tell));
+        match threads::start_in(scope, "soloist-notices", tell) {
+            Ok(()) => Self { posted: Some(posted), ..Self::default() },
+            Err(error) => {
+                log(&Incident::NoThread(ThreadFor::Notices, &error));
+                Self::default()
+            }
+        }
+    }
+
+    /// Lets the thread call this.
+    pub(super) fn tell(&self, tell: impl FnOnce() + Send + 'env) {
+        match &self.posted {
+            // It is there as long as this.
+            Some(posted) => _ = posted.send(Box::new(tell)),
+            None => _ = contain(tell),
+        }
+    }
+
+    /// Tells that the loop is awake, unless observers still hear that of an earlier time.
+    pub(super) fn tell_alive(&self, observers: &'env Observers) {
+        if observers.hear() && !self.is_telling_alive.swap(true, Ordering::Relaxed) {
+            let is_telling = Arc::clone(&self.is_telling_alive);
+            self.tell(move || {
+                observers.tell(About::default(), &Step::LoopAlive);
+                is_telling.store(false, Ordering::Relaxed);
+            });
+        }
+    }
+}
