@@ -34,6 +34,16 @@ impl Fault {
         let Self::Failed(error) = self else { return None };
         error.downcast_ref::<Cancelled>().map(Cancelled::reason)
     }
+
+    /// A command could not be started, for this reason.
+    pub(crate) fn not_started(error: impl Into<BoxError>) -> Self {
+        Self::Failed(Arc::new(NotStarted(error.into())))
+    }
+
+    /// Returns whether this kept a command from being started.
+    pub(crate) fn is_not_started(&self) -> bool {
+        matches!(self, Self::Failed(error) if error.is::<NotStarted>())
+    }
 }
 
 impl fmt::Display for Fault {
@@ -58,6 +68,11 @@ impl fmt::Debug for Fault {
         }
     }
 }
+
+/// The error of a command that could not be started.
+#[derive(Debug, thiserror::Error)]
+#[error(transparent)]
+struct NotStarted(BoxError);
 
 /// Runs a task or a hook: an error and a panic are both a fault of it, and of nobody else.
 pub(crate) fn attempt(code: impl FnOnce() -> Result<(), BoxError>) -> Result<(), Fault> {

@@ -183,11 +183,16 @@ impl RunOutcome {
         }
     }
 
-    /// Whether nothing but its lost lease kept the task from starting: the occurrence is there for somebody else.
+    /// Returns whether another server may run the occurrence, because the lease was lost before the task started, or this host
+    /// could not start the command.
     #[inline]
     pub(crate) fn leaves_its_occurrence(&self) -> bool {
         let is_prepared = || self.hook_failures().iter().all(|failure| failure.hook != Hook::Before);
-        matches!(self.ended, Ended::NotStarted) && self.lease_lost_at().is_some() && is_prepared()
+        match &self.ended {
+            Ended::NotStarted => self.lease_lost_at().is_some() && is_prepared(),
+            Ended::Faulted(fault) => fault.is_not_started(),
+            Ended::Succeeded | Ended::TimedOut { .. } => false,
+        }
     }
 }
 
@@ -302,7 +307,8 @@ const STOPPED_AT_ONCE: Duration = Duration::from_millis(100);
 pub enum Ended {
     /// It returned without an error.
     Succeeded,
-    /// It returned an error, or panicked; or its command failed, or was [cancelled](crate::CancelReason).
+    /// It returned an error, or panicked; or its command failed, or was [cancelled](crate::CancelReason). If its command could not
+    /// be started, the occurrence or the period is released, and another server can run it.
     Faulted(Fault),
     /// It took longer than its [`timeout`](crate::Event::timeout) and was told to stop.
     #[non_exhaustive]

@@ -98,7 +98,7 @@ impl Command {
     /// when it does not.
     pub(crate) fn run(&self, run: &Run, orphan: OrphanPolicy) -> (Option<Fault>, Option<CommandExit>) {
         match self.carry_out(run, orphan) {
-            Err(error) => (Some(Fault::Failed(Arc::new(error))), None),
+            Err(fault) => (Some(fault), None),
             Ok((exit, stopped)) => {
                 let fault = match stopped {
                     Some(reason) => Some(Fault::Failed(Arc::new(Cancelled::new(reason)))),
@@ -109,11 +109,12 @@ impl Command {
         }
     }
 
-    fn carry_out(&self, run: &Run, orphan: OrphanPolicy) -> io::Result<(CommandExit, Option<CancelReason>)> {
+    fn carry_out(&self, run: &Run, orphan: OrphanPolicy) -> Result<(CommandExit, Option<CancelReason>), Fault> {
         thread::scope(|scope| {
             let mut command = self.prepared(run);
-            let listener = self.output.connect(&mut command, scope)?;
-            let mut group = Processes::start(command, orphan, self.grace).map_err(|error| self.not_started(&error))?;
+            let listener = self.output.connect(&mut command, scope).map_err(Fault::not_started)?;
+            let group = Processes::start(command, orphan, self.grace);
+            let mut group = group.map_err(|error| Fault::not_started(self.not_started(&error)))?;
             let in_hand = Arc::clone(run.in_hand());
             // Stopped for longer than its lease lasts, it must not go on. Told to end before that, it is to hear of it.
             let may_go_on = move || in_hand.now() < in_hand.last_moment();
@@ -127,9 +128,11 @@ impl Command {
             };
             end.is_told = threads::start_in(scope, "soloist-command", wait).is_ok();
             let stopped = stopping::wait_for_end(&mut group, run.in_hand(), &end, self.grace, self.in_place);
-            let status = group.end().map_err(|error| because(&error, format_args!("could not learn how {self} ended")));
+            let status = group.end();
             let output = listener.map(Listener::heard);
-            Ok((CommandExit { status: status?, output }, stopped))
+            let unknown = |error| because(&error, format_args!("could not learn how {self} ended"));
+            let status = status.map_err(|error| Fault::Failed(Arc::new(unknown(error))))?;
+            Ok((CommandExit { status, output }, stopped))
         })
     }
 

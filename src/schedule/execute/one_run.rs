@@ -119,12 +119,17 @@ impl<'a> ActiveRun<'a> {
         }
     }
 
-    /// The claim, if the task did not start, so that another server can run the occurrence.
+    /// Returns whether the task did not start, so that another server can run the occurrence.
+    #[inline]
+    fn is_unused(&self) -> bool {
+        self.outcome.as_ref().is_none_or(RunOutcome::leaves_its_occurrence)
+    }
+
+    /// Returns the claim, if it is unused.
     #[inline]
     pub(super) fn unused_claim(&self) -> Option<Lease> {
         let held = &self.admitted.held;
-        let is_unused = self.outcome.as_ref().is_none_or(RunOutcome::leaves_its_occurrence);
-        held.holding().held().claim().filter(|_| is_unused && !held.is_inherited()).cloned()
+        held.holding().held().claim().filter(|_| self.is_unused() && !held.is_inherited()).cloned()
     }
 
     /// Ends the renewal of the lease, which the caller asks the store to take back, now or after a rest.
@@ -132,7 +137,7 @@ impl<'a> ActiveRun<'a> {
     pub(super) fn begin_release(&self) -> Option<(Lease, Option<Term>)> {
         let (lease, rest) = self.admitted.held.begin_release().filter(|_| !self.is_left)?;
         // What has not run is not held any longer.
-        Some((lease, rest.filter(|_| self.outcome.is_some())))
+        Some((lease, rest.filter(|_| !self.is_unused())))
     }
 
     /// Enters the result, with the answer of the store to the release, if it was asked for one.
@@ -274,7 +279,7 @@ impl<'a> PlannedRun<'a> {
             Some(lease) => match contain(|| self.store.mutex.lifeline(lease)) {
                 Ok(Ok(Some(lifeline))) => OrphanPolicy::KeepLease(lifeline),
                 Ok(Ok(None)) => OrphanPolicy::End,
-                Ok(Err(error)) => return (Some(Fault::Failed(Arc::new(error))), None),
+                Ok(Err(error)) => return (Some(Fault::not_started(error)), None),
                 Err(message) => return (Some(Fault::Panicked(message)), None),
             },
         };

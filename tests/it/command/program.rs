@@ -7,7 +7,7 @@ use tracing_subscriber::layer::{Context, SubscriberExt};
 use tracing_subscriber::{Layer, Registry};
 
 use super::*;
-use crate::support::heard_by;
+use crate::support::{heard_by, skipped};
 
 fn line(line: &str) -> Event {
     Event::exec("e", line).every_minute()
@@ -160,6 +160,32 @@ fn a_script_without_a_first_line_that_names_its_shell_runs_with_a_protection_and
         assert_eq!(outcome.exit_status().and_then(|status| status.code()), Some(3), "{outcome}");
         assert_eq!(text_of(&outcome), format!("{} word\n", script.display()));
     }
+}
+
+#[test]
+fn an_occurrence_whose_command_a_server_could_not_start_is_left_to_another() {
+    let (place, clock) = (Place::new(), ManualClock::at(noon()));
+    let tick = |store: &MemoryMutex, event: Event| {
+        let mut schedule = Schedule::new(store.clone()).with_clock(&clock);
+        schedule.add(event.on_one_server().without_overlapping().hold_at_least(HOUR)).unwrap();
+        schedule.run_due(noon())
+    };
+    let missing = place.path("missing");
+    for not_started in [
+        Event::command("e", &missing, [""; 0]).every_minute(),
+        line("true").current_dir(&missing),
+        line("true").output(Output::File(missing.join("output"))),
+    ] {
+        let store = MemoryMutex::with_clock(&clock);
+        let report = tick(&store, not_started);
+        assert!(report.is_failure() && ran(&report, "e").exit_status().is_none(), "{report}");
+        assert!(matches!(ran(&report, "e").release(), Some(Release::Released)), "{report}");
+        assert!(ran(&tick(&store, line("exit 0")), "e").is_success(), "its occurrence and its lease are free");
+    }
+    // What has begun has used it up.
+    let store = MemoryMutex::with_clock(&clock);
+    assert_eq!(ran(&tick(&store, line("exit 3")), "e").exit_status().and_then(|status| status.code()), Some(3));
+    assert_eq!(skipped(&tick(&store, line("exit 0")), "e").keyword(), "ran_elsewhere");
 }
 
 #[test]
