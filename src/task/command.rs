@@ -15,7 +15,7 @@ use chrono::SecondsFormat;
 
 pub(crate) mod stopping;
 
-use super::orphan_policy::OrphanPolicy;
+use super::orphan_policy::{EVENT, OrphanPolicy};
 use super::output::{Listener, Output, because};
 #[cfg(unix)]
 use super::process_group::ProcessGroup as Processes;
@@ -43,7 +43,7 @@ pub(crate) struct Command {
 }
 
 /// What it knows of its run.
-const OURS: [&str; 5] = ["SOLOIST_EVENT", "SOLOIST_OCCURRENCE", "SOLOIST_OWNER", "SOLOIST_TOKEN", "SOLOIST_SLOT"];
+const OURS: [&str; 5] = [EVENT, "SOLOIST_OCCURRENCE", "SOLOIST_OWNER", "SOLOIST_TOKEN", "SOLOIST_SLOT"];
 
 /// How long a command may take to stop, unless it is said.
 pub(crate) const USUAL_GRACE: Duration = Duration::from_secs(5);

@@ -12,7 +12,7 @@ use rustix::process::{
     Pid, Signal, WaitId, WaitIdOptions, WaitOptions, kill_process_group, test_kill_process_group, waitid, waitpgid,
 };
 
-use super::orphan_policy::OrphanPolicy;
+use super::orphan_policy::{OrphanPolicy, scheduler_is_a_command};
 use super::watchdog::Watchdog;
 use crate::base::catch_panic::contain;
 use crate::base::system;
@@ -46,8 +46,9 @@ impl ProcessGroup {
         let (watchdog, (lifeline, tell)) = match orphan {
             OrphanPolicy::RunOn => (None, (None, None)),
             OrphanPolicy::KeepLease(lifeline) => {
+                let watchdog = scheduler_is_a_command().then(|| Watchdog::start(grace)).transpose()?;
                 let (inherited, tell) = lifeline.into_parts();
-                (None, (Some(inherited), tell))
+                (watchdog, (Some(inherited), tell))
             }
             OrphanPolicy::End => (Some(Watchdog::start(grace)?), (None, None)),
         };

@@ -118,6 +118,20 @@ fn a_command_that_takes_too_long_is_ended_with_all_that_it_started() {
 }
 
 #[test]
+fn a_command_under_two_leases_ends_when_the_first_of_them_ends_the_second() {
+    let place = Place::new();
+    let mut command = place.soloist("run --name outer --grace 100ms --");
+    // Nothing waits for what it could write.
+    let line = "exec >/dev/null 2>&1; trap '' TERM; echo $$ >group; sleep 60; sleep 60";
+    let outer = start(command.arg(SOLOIST).args(["run", "--name", "j", "--", "sh", "-c", line]));
+    let group = number_in(&place.path("group"));
+    outer.signal("TERM");
+    assert_eq!(outer.ended().signal, Some(SIGTERM));
+    until(|| !group_lives(group)).expect("the second one has a grace of 5 s, and was killed in it");
+    until(|| !place.has_locks()).expect("its lease is free");
+}
+
+#[test]
 fn a_lease_is_held_for_as_long_as_was_asked_although_the_command_is_quicker() {
     let place = Place::new();
     let began = Instant::now();
