@@ -6,6 +6,8 @@ use std::os::unix::process::CommandExt;
 use std::process::Command;
 
 use rustix::io::{FdFlags, fcntl_dupfd_cloexec, fcntl_setfd, write};
+#[cfg(target_os = "linux")]
+use rustix::process::{Signal, set_parent_process_death_signal};
 
 /// Calls `leave` when this process ends by `exit` or by a return from `main`, on the thread that ends it; `false`: it
 /// will not be called.
@@ -81,6 +83,15 @@ pub(crate) fn hear_of_children() {
 
 /// Where nobody's script has descriptors of its own, who would close what it has inherited by opening another.
 const OUT_OF_THE_WAY: i32 = 100;
+
+/// Lets what `command` starts be sent this signal when the thread that starts it ends, or the process of that thread.
+#[cfg(target_os = "linux")]
+#[expect(unsafe_code, reason = "between fork and exec")]
+pub(crate) fn signal_at_death_of_this_thread(command: &mut Command, signal: Signal) {
+    let in_the_child = move || Ok(set_parent_process_death_signal(Some(signal))?);
+    // SAFETY: it makes one system call.
+    unsafe { command.pre_exec(in_the_child) };
+}
 
 /// Lets what `command` starts, and nothing else that is started meanwhile, inherit `inherited`, and tell its process id
 /// to `told` in a line before it begins.

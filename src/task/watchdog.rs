@@ -1,14 +1,20 @@
 //! A process that ends a command when its scheduler was killed.
 //!
-//! It reads from a pipe of the scheduler's: the kernel closes that pipe when the scheduler ends, however it ended. A signal at
-//! a parent's death would reach the command alone, and none of the processes that the command has started.
+//! It reads from a pipe of the scheduler's: the kernel closes that pipe when the scheduler ends, however it ended; but not while
+//! a child that the scheduler forked meanwhile has it open. So the kernel also sends the watchdog a signal. (The command itself
+//! could be sent one, but none of the processes that it has started.)
 
 use std::io::{self, PipeWriter, Write};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
+#[cfg(target_os = "linux")]
+use rustix::process::Signal;
+
 use super::output::because;
+#[cfg(target_os = "linux")]
+use crate::base::system;
 
 const SCRIPT: &str = include_str!("watchdog.sh");
 
@@ -29,15 +35,13 @@ impl Watchdog {
         let script: String =
             SCRIPT.lines().filter(|line| !line.starts_with('#')).flat_map(|line| [line, "\n"]).collect();
         // Nothing of the scheduler's is held by it: no directory, no output that somebody waits for, no terminal.
-        let process = Command::new("/bin/sh")
-            .args(["-c", &script, "soloist-watchdog", &in_seconds(grace)])
-            .current_dir("/")
-            .stdin(input)
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .process_group(0)
-            .spawn()?;
-        Ok(Self { process, line })
+        let mut process = Command::new("/bin/sh");
+        process.args(["-c", &script, "soloist-watchdog", &in_seconds(grace)]).current_dir("/").process_group(0);
+        process.stdin(input).stdout(Stdio::null()).stderr(Stdio::null());
+        // This thread waits for the end of the command, and so lives as long as the watchdog is wanted.
+        #[cfg(target_os = "linux")]
+        system::signal_at_death_of_this_thread(&mut process, Signal::URG);
+        Ok(Self { process: process.spawn()?, line })
     }
 
     pub(super) fn line(&self) -> io::Result<PipeWriter> {

@@ -2,16 +2,24 @@
 #
 # $1: for how many seconds the command may go on after TERM.
 # Standard input: the id of its process group, in a line; another line, when it was told to stop. The end of the input
-# says that the scheduler has gone: one that lives kills this when nothing is left of the group.
+# says that the scheduler has gone: one that lives kills this when nothing is left of the group. On Linux, URG says so, too:
+# a child that the scheduler forked may keep the input open.
 
+end() {
+  trap '' URG
+  [ -n "$group" ] || read -r group || exit 0
+  if [ -z "$told" ]; then
+    kill -s TERM -- "-$group" 2>/dev/null || exit 0
+    sleep "$1" &
+    while kill -s 0 "$!" 2>/dev/null && kill -s 0 -- "-$group" 2>/dev/null; do sleep 0.1 || sleep 1; done
+    kill -s KILL "$!" 2>/dev/null
+  fi
+  kill -s KILL -- "-$group" 2>/dev/null
+  exit 0
+}
+group= told=
 trap '' TERM INT HUP QUIT
+trap 'end "$1"' URG
 read -r group || exit 0
-told=
 while read -r _; do told=yes; done
-if [ -z "$told" ]; then
-  kill -s TERM -- "-$group" 2>/dev/null || exit 0
-  sleep "$1" &
-  while kill -s 0 "$!" 2>/dev/null && kill -s 0 -- "-$group" 2>/dev/null; do sleep 0.1 || sleep 1; done
-  kill -s KILL "$!" 2>/dev/null
-fi
-kill -s KILL -- "-$group" 2>/dev/null
+end "$1"

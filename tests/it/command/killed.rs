@@ -9,6 +9,9 @@ use super::*;
 /// What is set in the environment of all that one scheduler started.
 const MARK: &str = "SOLOIST_TEST_MARK";
 
+/// Says that the scheduler forks.
+const FORKS: &str = "SOLOIST_TEST_FORKS";
+
 /// A process of its own in which a schedule runs one command.
 struct Scheduler {
     child: Child,
@@ -23,12 +26,18 @@ struct Job<'a>(&'a str, u64, bool);
 impl Scheduler {
     /// It is about to start its command when this returns.
     #[track_caller]
-    fn start(place: &Place, Job(line, grace, protected): &Job<'_>) -> Self {
+    fn start(place: &Place, job: &Job<'_>) -> Self {
+        Self::start_with(place, job, &[])
+    }
+
+    #[track_caller]
+    fn start_with(place: &Place, Job(line, grace, protected): &Job<'_>, variables: &[(&str, &str)]) -> Self {
         let mark = format!("{}/{}", place.0.path().display(), fastrand::u64(..));
         let mut command = Command::new(std::env::current_exe().expect("a running program has a path"));
         command.args(["--exact", "command::killed::a_scheduler_does_as_it_is_told", "--nocapture"]);
         command.env(MARK, &mark).env("SOLOIST_TEST_LINE", line).current_dir(place.0.path());
         command.env("SOLOIST_TEST_GRACE", grace.to_string()).env("SOLOIST_TEST_PROTECTED", protected.to_string());
+        command.envs(variables.iter().copied());
         let mut child = command.process_group(0).stdout(Stdio::piped()).spawn().expect("it starts");
         let mut says = BufReader::new(child.stdout.take().expect("it is piped"));
         let said = says.by_ref().lines().map_while(Result::ok).find(|line| line.ends_with(">about to start"));
@@ -86,8 +95,32 @@ fn a_scheduler_does_as_it_is_told() {
     let event = Event::exec("e", line).every_minute().grace(Duration::from_millis(grace));
     let mut schedule = Schedule::in_process();
     schedule.add(if protected { event.without_overlapping() } else { event }).unwrap();
+    if std::env::var_os(FORKS).is_some() {
+        thread::spawn(fork_beside_the_command);
+    }
     println!(">about to start");
     println!("{}", schedule.run_due(noon()));
+}
+
+/// While its command works, it forks a child that starts no program, and so has open what its parent has.
+fn fork_beside_the_command() {
+    until(|| Path::new("pid").exists()).expect("the command begins");
+    crate::fork::fork(|| {
+        fs::write("forked", "").expect("the directory takes a file");
+        thread::sleep(Duration::from_secs(60)); // it lives until the test ends it
+    });
+}
+
+#[test]
+fn a_protected_command_ends_with_its_scheduler_although_a_child_that_this_forked_lives() {
+    let place = Place::new();
+    let mut scheduler = Scheduler::start_with(&place, &Job("echo $$ >pid; sleep 60; :", 1_000, true), &[(FORKS, "1")]);
+    let group = place.pid("pid");
+    until(|| place.has("forked")).unwrap();
+    scheduler.kill();
+    until(|| !group_lives(group)).unwrap();
+    until(|| scheduler.watchdogs() == 0).unwrap();
+    assert_eq!(scheduler.left().len(), 1, "the child lives: {:?}", scheduler.left());
 }
 
 #[test]
