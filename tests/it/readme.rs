@@ -12,6 +12,28 @@ fn the_readme_is_one_page() {
     assert!(lines <= 200, "{lines} lines: move something to the guide");
 }
 
+/// The promises of a page: the number of each, and the words in bold letters after it.
+fn promises(page: &str) -> Vec<(&str, &str)> {
+    let (_, rest) = page.split_once("# Promises\n").expect("it has promises");
+    let lines = rest.lines().take_while(|line| !line.starts_with('#'));
+    lines
+        .filter_map(|line| line.split_once(". **"))
+        .filter_map(|(number, rest)| Some((number, rest.split_once("**")?.0)))
+        .collect()
+}
+
+#[test]
+fn a_promise_has_one_number_everywhere() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let (readme, guide) = (read(&root.join("README.md")), read(&root.join("src/guide/promises.md")));
+    let listed: Vec<_> = promises(&guide).into_iter().filter(|(number, _)| number.parse::<u32>().is_ok()).collect();
+    assert!(
+        listed.len() > 10 && listed.iter().zip(1..).all(|((number, _), at)| *number == format!("{at}")),
+        "{listed:?}"
+    );
+    assert_eq!(promises(&readme), listed);
+}
+
 #[test]
 fn every_link_between_pages_leads_to_a_file() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
