@@ -2,7 +2,6 @@
 
 use std::sync::atomic::{AtomicBool, AtomicI32};
 use std::sync::{Arc, OnceLock};
-use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use super::at_work::AtWork;
@@ -12,7 +11,7 @@ use crate::lease::{holder::Holder, name::UNLOCK};
 use crate::observe::cancel::CancelReason;
 use crate::observe::notice::Step;
 use crate::observe::tell::delivery::Posted;
-use crate::time::{clock::Waiting, clock::manual::Wake, clock::moment::Moment};
+use crate::time::{clock::Waiting, clock::moment::Moment};
 
 /// What a run holds, and what else ends it. All of it wakes the signal of the lease.
 #[derive(Debug)]
@@ -163,7 +162,7 @@ impl Cancellation {
     }
 
     /// Waits until there is a reason to stop, for `timeout` at most.
-    pub(crate) fn wait(self: &Arc<Self>, timeout: Duration) -> Option<CancelReason> {
+    pub(crate) fn wait(&self, timeout: Duration) -> Option<CancelReason> {
         let enough = self.now().plus(timeout);
         self.wait_while(|now, waiting| {
             (self.reason_at(now).is_none() && now < enough).then(|| waiting.patience(self.end().min(enough)))
@@ -173,20 +172,15 @@ impl Cancellation {
     }
 
     /// Waits as long as `idle`, which is asked at every change, says for how long at most.
-    pub(crate) fn wait_while(self: &Arc<Self>, idle: impl Fn(Moment, &Waiting) -> Option<Duration>) {
-        self.held.signal().wait_while(&self.held.clock().waiting(self), idle);
+    pub(crate) fn wait_while(&self, idle: impl Fn(Moment, &Waiting) -> Option<Duration>) {
+        let signal = self.held.signal();
+        signal.wait_while(&self.held.clock().waiting(signal), idle);
     }
 
-    /// The same for a task, which is woken at the next change, and when the keeper finds the lease lost. To be woken at
-    /// [`end`](Self::end) it needs a timer.
-    pub(crate) fn poll_reason(&self, context: &mut Context<'_>) -> Poll<CancelReason> {
-        let look = || self.reason_at(self.now());
-        self.held.signal().look_or_wake(context.waker(), look).map_or(Poll::Pending, Poll::Ready)
-    }
-
-    /// Lets the next change wake `waker`, whatever there is already.
-    pub(crate) fn wake_at_change(&self, waker: &Waker) {
-        let _ = self.held.signal().look_or_wake(waker, || None::<()>);
+    /// Waits, as a task, until there is a reason to stop. The renewal thread wakes it when the lease is lost.
+    pub(crate) fn cancelled(self: &Arc<Self>) -> impl Future<Output = CancelReason> + Send + use<> {
+        let this = Arc::clone(self);
+        self.held.signal().wait_until(move || this.reason_at(this.now()))
     }
 
     /// When there will be a reason to stop, as things are.
@@ -239,11 +233,5 @@ impl HoldsLease for Cancellation {
             Some(reason) => self.tell_reason(reason, posted),
             None => self.held.tell_loss(posted),
         }
-    }
-}
-
-impl Wake for Cancellation {
-    fn wake(&self) {
-        self.held.signal().wake();
     }
 }

@@ -15,8 +15,7 @@ use crate::observe::notice::{About, Step};
 use crate::observe::tell::delivery::Posted;
 use crate::observe::tell::observers::{Observers, RunObservers};
 use crate::store::event_mutex::admission::Grant;
-use crate::time::clock::{Clock, Waiting};
-use crate::time::{clock::manual::Wake, clock::moment::Moment};
+use crate::time::{clock::Clock, clock::moment::Moment};
 
 /// A lease from its grant to its release, with the claim that was granted along with it; or nothing, for a run without
 /// protection.
@@ -35,13 +34,13 @@ pub(crate) struct HeldLease {
     loss_is_told: AtomicBool,
     /// Whether the store is just being asked for a renewal. It changes while the signal is locked.
     renewing: AtomicBool,
-    signal: Signal,
+    signal: Arc<Signal>,
     /// `None`: nobody observes the run that holds it, or it is held without a run.
     observed: Option<Box<RunObservers>>,
 }
 
 /// Whoever has a lease in hand: a run, or the lease guard alone.
-pub(crate) trait HoldsLease: Wake + fmt::Debug {
+pub(crate) trait HoldsLease: Send + Sync + fmt::Debug {
     fn held(&self) -> &HeldLease;
 
     /// Whether the work under it is done on this thread.
@@ -120,7 +119,7 @@ impl HeldLease {
             taken_away: AtomicBool::new(false),
             loss_is_told: AtomicBool::new(false),
             renewing: AtomicBool::new(false),
-            signal: Signal::default(),
+            signal: Arc::default(),
             observed: None,
         }
     }
@@ -145,7 +144,7 @@ impl HeldLease {
     }
 
     /// What wakes whoever waits for a change.
-    pub(crate) fn signal(&self) -> &Signal {
+    pub(crate) fn signal(&self) -> &Arc<Signal> {
         &self.signal
     }
 
@@ -193,10 +192,10 @@ impl HeldLease {
     }
 
     /// Waits until it has gone, for `timeout` at most.
-    pub(crate) fn wait_until_gone(self: &Arc<Self>, timeout: Duration) -> bool {
+    pub(crate) fn wait_until_gone(&self, timeout: Duration) -> bool {
         let enough = self.clock.moment().plus(timeout);
         let waits = |now| self.gone_at(now).is_none() && now < enough;
-        self.signal.wait_while(&self.clock.waiting(self), |now, waiting| {
+        self.signal.wait_while(&self.clock.waiting(&self.signal), |now, waiting| {
             waits(now).then(|| waiting.patience(self.end().min(enough)))
         });
         self.is_gone()
@@ -310,7 +309,8 @@ impl HeldLease {
         self.signal.change(|| ());
     }
 
-    /// The lease is about to be given back: from here on it is not renewed. Returns it as it is now, if it was renewed.
+    /// Ends the right to go on, because the run is over or the guard is dropped, and the renewal with it. Returns the lease as
+    /// it is now, if it was renewed. The caller wakes the tasks that wait, with nothing locked.
     #[inline]
     pub(crate) fn begin_release(&self) -> Option<Lease> {
         let end = |word| (word & GONE == 0).then_some(word | GONE | GIVEN_BACK);
@@ -332,9 +332,10 @@ impl HeldLease {
 
     /// Waits for the answer to a renewal that is under way, so that it does not prolong what is shortened after it; not
     /// for longer than the lease lasts.
-    pub(crate) fn wait_for_its_renewal(&self, waiting: &Waiting, deadline: Moment) {
+    pub(crate) fn wait_for_its_renewal(&self, deadline: Moment) {
         let is_under_way = |now| self.renewing.load(Ordering::Acquire) && now < deadline;
-        self.signal.wait_while(waiting, |now, waiting| is_under_way(now).then(|| waiting.patience(deadline)));
+        let waiting = self.clock.waiting(&self.signal);
+        self.signal.wait_while(&waiting, |now, waiting| is_under_way(now).then(|| waiting.patience(deadline)));
     }
 
     /// Tells of the loss of the lease, if it is lost, once. A subscriber may take its time, so nobody calls this while
@@ -367,12 +368,6 @@ impl HoldsLease for HeldLease {
 
     fn tell_why_it_stops(&self, posted: Option<Posted>) {
         self.tell_loss(posted);
-    }
-}
-
-impl Wake for HeldLease {
-    fn wake(&self) {
-        self.signal.wake();
     }
 }
 

@@ -243,14 +243,14 @@ impl Keeper {
                 }
             }
             KeeperJob::WakeTimedOut(holders) => holders.iter().for_each(|holder| {
-                holder.wake();
+                holder.held().signal().wake();
                 // Where nobody observes it, it is logged by its own thread, within its span.
                 if holder.held().observers().is_any() {
                     self.post_why_it_stops(holder);
                 }
             }),
             KeeperJob::TellLost(holders) => holders.iter().for_each(|holder| {
-                holder.wake();
+                holder.held().signal().wake();
                 self.post_why_it_stops(holder);
             }),
         }
@@ -394,9 +394,10 @@ mod tests {
         keeper.keep(&store, &run, Renewal::WhileItRuns).expect("nobody else holds it");
         let (tell, told) = channel();
         let waker = Waker::from(Arc::new(Told(tell)));
-        assert_eq!(run.poll_reason(&mut Context::from_waker(&waker)), Poll::Pending);
+        let (mut context, mut cancelled) = (Context::from_waker(&waker), Box::pin(run.cancelled()));
+        assert_eq!(cancelled.as_mut().poll(&mut context), Poll::Pending);
         manual.jump(term.get());
         told.recv_timeout(Duration::from_secs(30)).expect("it is woken");
-        assert_eq!(run.poll_reason(&mut Context::from_waker(&waker)), Poll::Ready(CancelReason::LeaseLost));
+        assert_eq!(cancelled.as_mut().poll(&mut context), Poll::Ready(CancelReason::LeaseLost));
     }
 }

@@ -359,11 +359,11 @@ impl task::Wake for Sleeper {
 }
 
 /// Waits as a task does, which is polled when it was woken, and by itself never.
-fn reason_in_a_task(run: &Cancellation) -> CancelReason {
+fn reason_in_a_task(run: &Arc<Cancellation>) -> CancelReason {
     let sleeper = Arc::new(Sleeper::default());
-    let waker = Waker::from(Arc::clone(&sleeper));
+    let (waker, mut cancelled) = (Waker::from(Arc::clone(&sleeper)), Box::pin(run.cancelled()));
     loop {
-        if let Poll::Ready(reason) = run.poll_reason(&mut Context::from_waker(&waker)) {
+        if let Poll::Ready(reason) = cancelled.as_mut().poll(&mut Context::from_waker(&waker)) {
             return reason;
         }
         let mut is_woken = sleeper.is_woken.lock().expect("nobody panics");
@@ -373,30 +373,29 @@ fn reason_in_a_task(run: &Cancellation) -> CancelReason {
     }
 }
 
-/// A thread and a task wait until this has happened, and hear the reason.
+/// A thread, and then a task, waits until this has happened, and hears the reason.
 fn assert_all_are_woken(expected: CancelReason, happens: fn(&Cancellation, Moment)) {
-    in_every_order(move || {
-        let (_manual, clock) = clock();
-        let run = granted(&clock);
-        let thread = thread::spawn({
-            let run = Arc::clone(&run);
-            move || run.wait(HOUR)
+    let waits: [fn(&Arc<Cancellation>) -> Option<CancelReason>; 2] =
+        [|run| run.wait(HOUR), |run| Some(reason_in_a_task(run))];
+    for wait in waits {
+        in_every_order(move || {
+            let (_manual, clock) = clock();
+            let run = granted(&clock);
+            let waiter = thread::spawn({
+                let run = Arc::clone(&run);
+                move || wait(&run)
+            });
+            happens(&run, clock.moment());
+            assert_eq!(waiter.join().expect("it waits"), Some(expected));
         });
-        let task = thread::spawn({
-            let run = Arc::clone(&run);
-            move || reason_in_a_task(&run)
-        });
-        happens(&run, clock.moment());
-        assert_eq!(thread.join().expect("it waits"), Some(expected));
-        assert_eq!(task.join().expect("it waits"), expected);
-    });
+    }
 }
 
 #[test]
 fn whoever_waits_is_woken_by_the_loss() {
     assert_all_are_woken(CancelReason::LeaseLost, |run, now| {
         run.held().lose(now);
-        run.wake(); // as the keeper does
+        run.held().signal().wake(); // as the keeper does
     });
 }
 
@@ -408,6 +407,31 @@ fn whoever_waits_is_woken_by_the_timeout() {
 #[test]
 fn whoever_waits_is_woken_by_the_shutdown() {
     assert_all_are_woken(CancelReason::ShuttingDown, |run, _| run.shut_down(Duration::ZERO, HOUR, None));
+}
+
+#[test]
+fn whoever_waits_is_woken_by_the_end_of_the_run() {
+    assert_all_are_woken(CancelReason::LeaseLost, |run, _| {
+        let _ = run.held().begin_release();
+        run.held().signal().wake(); // as the release does
+    });
+}
+
+#[test]
+fn a_task_is_woken_while_another_stops_waiting() {
+    in_every_order(|| {
+        let (_manual, clock) = clock();
+        let run = granted(&clock);
+        let task = thread::spawn({
+            let run = Arc::clone(&run);
+            move || reason_in_a_task(&run)
+        });
+        let mut stops_waiting = Box::pin(run.cancelled());
+        assert!(stops_waiting.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+        drop(stops_waiting);
+        run.shut_down(Duration::ZERO, HOUR, None);
+        assert_eq!(task.join().expect("it waits"), CancelReason::ShuttingDown);
+    });
 }
 
 #[test]
@@ -523,7 +547,7 @@ fn whoever_gives_it_back_waits_for_its_renewal_and_no_other_follows() {
                 }
             });
             let _ = run.held().begin_release();
-            run.held().wait_for_its_renewal(&clock.waiting(&run), Moment::NEVER);
+            run.held().wait_for_its_renewal(Moment::NEVER);
             assert!(!under_way.load(Ordering::Acquire), "it is being renewed");
             keeper.join().expect("it ends");
         });

@@ -56,18 +56,20 @@ impl<M: EventMutex, H: LeaseInHand> ReleaseOnDrop<M, H> {
         (self.take(), release)
     }
 
-    /// Ends the renewal of the lease, which the caller asks the store to take back, now or after a rest.
+    /// Ends the right to go on, with or without a lease, and wakes what still waits for that. Returns the lease, which the
+    /// caller asks the store to take back, now or after a rest.
     #[inline]
     pub(crate) fn begin_release(&self) -> Option<(Lease, Option<Term>)> {
         if self.is_inherited() {
             return None;
         }
-        let in_hand = self.holding().in_hand();
-        let held = in_hand.held();
-        let (lease, rest) = (held.lease()?, held.rest());
-        let lease = held.begin_release().unwrap_or_else(|| lease.clone());
+        let held = self.holding().in_hand().held();
+        let rest = held.rest();
+        let renewed = held.begin_release();
+        held.signal().wake();
+        let lease = renewed.or_else(|| held.lease().cloned())?;
         if rest.is_some() {
-            held.wait_for_its_renewal(&held.clock().waiting(in_hand), lease.deadline());
+            held.wait_for_its_renewal(lease.deadline());
         }
         Some((lease, rest))
     }

@@ -1,8 +1,9 @@
 //! What wakes the threads and the tasks that wait for a change of a lease, or of the run that holds it.
 
-use std::mem;
+use std::collections::BTreeMap;
+use std::future::poll_fn;
 use std::sync::{Arc, PoisonError};
-use std::task::Waker;
+use std::task::{Poll, Waker};
 use std::time::Duration;
 
 use super::sync::{Condvar, Mutex, MutexGuard};
@@ -12,18 +13,62 @@ use crate::time::clock::{Clock, Waiting, manual::Wake, moment::Moment};
 /// One place to wait at. Whatever changes is changed while this is locked, so that nobody who is about to sleep misses it.
 #[derive(Default)]
 pub(crate) struct Signal {
-    /// The tasks that wait. Threads wait for `changed`.
-    wakers: Mutex<Vec<Waker>>,
+    tasks: Mutex<WaitingTasks>,
+    /// Wakes the threads that wait.
     changed: Condvar,
+}
+
+/// The tasks that wait, each under the number of its [`Waiter`].
+#[derive(Default)]
+struct WaitingTasks {
+    wakers: BTreeMap<u64, Waker>,
+    next: u64,
+}
+
+/// A task that waits at a signal: each change wakes it until this is dropped.
+pub(crate) struct Waiter {
+    signal: Arc<Signal>,
+    number: u64,
+}
+
+impl Waiter {
+    pub(crate) fn new(signal: &Arc<Signal>, waker: &Waker) -> Self {
+        let mut tasks = signal.lock();
+        let number = tasks.next;
+        tasks.next += 1;
+        tasks.wakers.insert(number, waker.clone());
+        drop(tasks);
+        Self { signal: Arc::clone(signal), number }
+    }
+
+    /// Lets changes wake `waker` from now on, in the place of the one that this waiter had, if it is there.
+    pub(crate) fn set(waiter: &mut Option<Self>, signal: &Arc<Signal>, waker: &Waker) {
+        let Some(Self { number, .. }) = waiter else {
+            *waiter = Some(Self::new(signal, waker));
+            return;
+        };
+        let mut tasks = signal.lock();
+        let is_known = tasks.wakers.get(number).is_some_and(|known| known.will_wake(waker));
+        let before = if is_known { None } else { tasks.wakers.insert(*number, waker.clone()) };
+        drop(tasks);
+        drop(before); // It may be the last handle of a task, whose destructors may come back here.
+    }
+}
+
+impl Drop for Waiter {
+    fn drop(&mut self) {
+        let waker = self.signal.lock().wakers.remove(&self.number);
+        drop(waker); // As above, after the lock is released.
+    }
 }
 
 impl Signal {
     /// Changes something that somebody may wait for, and wakes the threads that wait. It calls no code of others, so that it
     /// may be called while something is locked.
     pub(crate) fn change<T>(&self, change: impl FnOnce() -> T) -> T {
-        let wakers = self.lock();
+        let tasks = self.lock();
         let changed = change();
-        drop(wakers);
+        drop(tasks);
         self.changed.notify_all();
         changed
     }
@@ -36,7 +81,7 @@ impl Signal {
 
     /// Wakes all that wait, tasks too. A runtime's code wakes a task, so nobody calls this while anything is locked.
     pub(crate) fn wake(&self) {
-        let wakers = mem::take(&mut *self.lock());
+        let wakers: Vec<Waker> = self.lock().wakers.values().cloned().collect();
         self.changed.notify_all();
         for waker in wakers {
             let _ = contain(|| waker.wake());
@@ -45,31 +90,27 @@ impl Signal {
 
     /// Lets this thread wait as long as `idle`, which is asked at every change, says for how long at most.
     pub(crate) fn wait_while(&self, waiting: &Waiting, idle: impl Fn(Moment, &Waiting) -> Option<Duration>) {
-        let mut wakers = self.lock();
+        let mut tasks = self.lock();
         while let Some(patience) = idle(waiting.clock().moment(), waiting) {
-            (wakers, _) = self.changed.wait_timeout(wakers, patience).unwrap_or_else(PoisonError::into_inner);
+            (tasks, _) = self.changed.wait_timeout(tasks, patience).unwrap_or_else(PoisonError::into_inner);
         }
     }
 
-    /// Looks at what may change, and lets the next [`wake`](Self::wake) wake `waker` if there is nothing yet.
-    pub(crate) fn look_or_wake<T>(&self, waker: &Waker, look: impl FnOnce() -> Option<T>) -> Option<T> {
-        let mut wakers = self.lock();
-        let found = look();
-        if found.is_none() && !wakers.iter().any(|known| known.will_wake(waker)) {
-            wakers.push(waker.clone());
-        }
-        found
+    /// Waits, as a task, until `look` finds something. A change wakes it; to find out that time has passed it needs a timer.
+    pub(crate) fn wait_until<T, L>(self: &Arc<Self>, look: L) -> impl Future<Output = T> + Send + Unpin + use<T, L>
+    where
+        L: Fn() -> Option<T> + Send + Unpin,
+    {
+        let (signal, mut waiter) = (Arc::clone(self), None);
+        poll_fn(move |context| {
+            Waiter::set(&mut waiter, &signal, context.waker()); // Before it looks, so that it misses no change.
+            look().map_or(Poll::Pending, Poll::Ready)
+        })
     }
 
-    /// The task of this waker does not wait any more.
-    #[cfg(feature = "tokio")]
-    pub(crate) fn forget(&self, waker: &Waker) {
-        self.lock().retain(|known| !known.will_wake(waker));
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Vec<Waker>> {
+    fn lock(&self) -> MutexGuard<'_, WaitingTasks> {
         // No code that can panic runs while it is half-changed.
-        self.wakers.lock().unwrap_or_else(PoisonError::into_inner)
+        self.tasks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

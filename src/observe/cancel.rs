@@ -20,7 +20,7 @@ use crate::base::error::debug_as_display;
 pub enum CancelReason {
     /// The lease is not this run's any more: it was not renewed in time, or somebody broke it, or the store lost it. So
     /// another run may be admitted beside this one. A clone of a [`Run`](crate::Run) that outlives its run sees this
-    /// too, because the lease was given back; one that waits in `cancelled` sees it within seconds.
+    /// too, with or without a lease, and is woken if it waits.
     LeaseLost,
     /// The task took longer than its [`timeout`](crate::Event::timeout).
     TimedOut,

@@ -1,11 +1,7 @@
 //! The orderly end of a process: nothing new starts, runs may finish, then they are cancelled, and nothing stays held.
 
 use std::fmt;
-#[cfg(feature = "tokio")]
-use std::pin::Pin;
 use std::sync::Arc;
-#[cfg(feature = "tokio")]
-use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use crate::task::run::Run;
@@ -242,7 +238,7 @@ impl Shutdown {
     #[cfg_attr(docsrs, doc(cfg(feature = "tokio")))]
     pub fn triggered(&self) -> impl Future<Output = ()> + Send + use<> {
         self.listen_after_fork();
-        Triggered { state: Arc::clone(&self.state), waker: None }
+        self.state.begun()
     }
 
     /// The application has seen that it began, and has the rest of the grace.
@@ -317,37 +313,6 @@ impl Shutdown {
     /// Sleeps until this moment, or until the shutdown begins; `true` if it has begun.
     pub(crate) fn sleep_until(&self, enough: Moment, waiting: &Waiting) -> bool {
         self.state.wait_for(|progress| progress.deadlines.is_some(), |_| waiting.sleep_until(enough))
-    }
-}
-
-/// A wait for the shutdown to begin.
-#[cfg(feature = "tokio")]
-struct Triggered {
-    state: Arc<ShutdownState>,
-    /// What it was last polled with.
-    waker: Option<Waker>,
-}
-
-#[cfg(feature = "tokio")]
-impl Future for Triggered {
-    type Output = ();
-
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
-        if self.waker.as_ref().is_none_or(|known| !known.will_wake(context.waker()))
-            && let Some(before) = self.waker.replace(context.waker().clone())
-        {
-            self.state.forget(&before);
-        }
-        self.state.poll_begun(context).map(|()| self.state.mark_seen())
-    }
-}
-
-#[cfg(feature = "tokio")]
-impl Drop for Triggered {
-    fn drop(&mut self) {
-        if let Some(waker) = &self.waker {
-            self.state.forget(waker);
-        }
     }
 }
 

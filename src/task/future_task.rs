@@ -10,7 +10,7 @@ use super::run::Run;
 use super::task_result::TaskOutcome;
 use crate::base::catch_panic::contain;
 use crate::base::error::BoxError;
-use crate::hold::release_on_drop::LeaseInHand;
+use crate::hold::{held_lease::HoldsLease, release_on_drop::LeaseInHand, signal::Waiter};
 use crate::observe::fault::Fault;
 use crate::observe::{cancel::Cancelled, tell::trace::TraceSpan};
 use crate::time::clock::moment::Moment;
@@ -71,7 +71,7 @@ impl FutureTask {
             revoked: AtomicU64::new(Moment::NEVER.to_bits()),
             has_begun,
             is_told,
-            on_end: Mutex::new(None),
+            awaited: Mutex::new(None),
         };
         PreparedTask { work: (self.begin)(run.clone()), control: Arc::new(control), span: span.clone(), runtime }
     }
@@ -90,11 +90,13 @@ impl PreparedTask {
         self.control.runtime
     }
 
-    /// Starts it. `on_end` is called once, on the thread where it ends.
-    pub(crate) fn start(self, on_end: impl FnOnce(TaskEnd) + Send + 'static) -> Arc<TaskControl> {
+    /// Starts it. Until it ends, each change of its run wakes `changed`, so that it is [enforced](TaskControl::enforce).
+    /// `on_end` is called once, on the thread where it ends.
+    pub(crate) fn start(self, changed: &Waker, on_end: impl FnOnce(TaskEnd) + Send + 'static) -> Arc<TaskControl> {
         let Self { work, control, span, runtime } = self;
-        *control.on_end.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(on_end));
-        let future = LeasedFuture { work: Some(work), control: Arc::clone(&control), span };
+        let waiter = Waiter::new(control.run.held().signal(), changed);
+        *control.awaited.lock().unwrap_or_else(PoisonError::into_inner) = Some((Box::new(on_end), waiter));
+        let future = LeasedFuture { work: Some(work), waiter: None, control: Arc::clone(&control), span };
         if let Err(message) = contain(|| (runtime.drive)(future)) {
             control.end(Some(Fault::Panicked(message)), false);
         }
@@ -125,8 +127,8 @@ pub(crate) struct TaskControl {
     has_begun: AtomicBool,
     /// Whether it was woken when there was a reason to stop.
     is_told: AtomicBool,
-    /// `None` once it has ended.
-    on_end: Mutex<Option<OnEnd>>,
+    /// Who waits for its end, woken by each change of its run. `None` once it has ended.
+    awaited: Mutex<Option<(OnEnd, Waiter)>>,
 }
 
 /// It was never polled; it waits to be polled again; it is being polled; it will not be polled again.
@@ -137,10 +139,9 @@ const OVER: u8 = 3;
 
 impl TaskControl {
     /// Looks whether it has to stop, and sees to it: it is told first, and not polled any more when its grace is over. Returns
-    /// when to look again; `waker` is woken if that is to be sooner.
-    pub(crate) fn enforce(&self, waker: &Waker) -> Moment {
+    /// when to look again, unless a change of its run makes that sooner.
+    pub(crate) fn enforce(&self) -> Moment {
         let cancellation = self.run.in_hand();
-        cancellation.wake_at_change(waker); // Before it looks.
         let now = cancellation.now();
         let Some(over) = self.over_at(now) else { return cancellation.end() };
         if now < over {
@@ -209,8 +210,9 @@ impl TaskControl {
 
     fn end(&self, fault: Option<Fault>, is_left: bool) {
         self.phase.store(OVER, Ordering::Release);
-        let on_end = self.on_end.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(on_end) = on_end {
+        let awaited = self.awaited.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some((on_end, waiter)) = awaited {
+            drop(waiter);
             on_end(TaskEnd { fault, is_left, has_begun: self.has_begun() });
         }
     }
@@ -220,6 +222,8 @@ impl TaskControl {
 pub(crate) struct LeasedFuture {
     /// `None` once it has ended, or was dropped.
     work: Option<TaskFuture>,
+    /// Wakes it at each change of its run, from its first poll on.
+    waiter: Option<Waiter>,
     control: Arc<TaskControl>,
     span: TraceSpan,
 }
@@ -241,7 +245,7 @@ impl Future for LeasedFuture {
         let this = self.get_mut();
         let cancellation = Arc::clone(this.control.run.in_hand());
         let Some(work) = &mut this.work else { return Poll::Ready(()) };
-        cancellation.wake_at_change(context.waker()); // Before it looks.
+        Waiter::set(&mut this.waiter, cancellation.held().signal(), context.waker()); // Before it looks.
         if !this.control.begin_poll() {
             let fault = this.control.cancelled(cancellation.now());
             return this.end(fault);
@@ -320,7 +324,8 @@ mod tests {
         let held = HeldLease::new(clock, Some(Grant::of(lease)), began, None, task.stopping());
         let run = Run::new("reports".into(), DateTime::UNIX_EPOCH, Duration::ZERO, held);
         let (told, end) = channel();
-        task.prepare(&run, &TraceSpan::current()).start(move |end| told.send(end).expect("somebody waits"));
+        let on_end = move |end| told.send(end).expect("somebody waits");
+        task.prepare(&run, &TraceSpan::current()).start(Waker::noop(), on_end);
         (future.recv().expect("it was given to the runtime"), polls, end)
     }
 
@@ -351,7 +356,7 @@ mod tests {
         let (control, clock) = (Arc::clone(&future.control), manual.clone());
         let at_work = Box::pin(poll_fn(move |_| {
             clock.jump(Duration::from_secs(59));
-            assert_eq!(control.enforce(Waker::noop()), Moment::NEVER);
+            assert_eq!(control.enforce(), Moment::NEVER);
             Poll::Pending
         }));
         future.work = Some(at_work);
@@ -366,7 +371,7 @@ mod tests {
         let control = Arc::clone(&future.control);
         assert_eq!(poll(&mut future), Poll::Pending);
         manual.jump(Duration::from_secs(90));
-        control.enforce(Waker::noop());
+        control.enforce();
         assert!(end.try_recv().is_err(), "its runtime has a second to drop it");
         assert_eq!(poll(&mut future), Poll::Ready(()));
         assert!(!end.try_recv().expect("it has ended").is_left);
@@ -379,10 +384,10 @@ mod tests {
         let control = Arc::clone(&future.control);
         assert_eq!(poll(&mut future), Poll::Pending);
         manual.jump(Duration::from_secs(59));
-        control.enforce(Waker::noop());
+        control.enforce();
         assert!(end.try_recv().is_err(), "its runtime has a second to drop it");
         manual.jump(Duration::from_secs(1));
-        control.enforce(Waker::noop());
+        control.enforce();
         assert!(end.try_recv().expect("it has ended").is_left);
         assert_eq!(poll(&mut future), Poll::Ready(()));
         assert_eq!(polls.load(Ordering::Relaxed), 1);

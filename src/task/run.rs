@@ -1,6 +1,5 @@
 //! One run of an event, as its task and its hooks see it.
 
-use std::future::poll_fn;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -165,7 +164,8 @@ impl Run {
     }
 
     /// Waits until the task should stop, and says why: for `select!` in a task that is a future, see
-    /// `Event::spawn`, with the feature `tokio`. It needs no runtime of a certain kind, and borrows nothing from the run.
+    /// `Event::spawn`, with the feature `tokio`. It needs no runtime of a certain kind, and borrows nothing from the run. In a
+    /// clone that outlives its run it is over when the run is.
     ///
     /// ```
     /// use soloist::{Event, Run};
@@ -175,8 +175,7 @@ impl Run {
     /// }
     /// ```
     pub fn cancellation(&self) -> impl Future<Output = CancelReason> + Send + use<> {
-        let cancellation = Arc::clone(&self.cancellation);
-        poll_fn(move |context| cancellation.poll_reason(context))
+        self.cancellation.cancelled()
     }
 
     /// How long the task may go on as things are: until its lease ends, its timeout, or the drain of a

@@ -22,6 +22,7 @@ mod inside;
 #[cfg(feature = "redis")]
 mod many;
 mod operator;
+mod waiters;
 
 const SECOND: Duration = Duration::from_secs(1);
 

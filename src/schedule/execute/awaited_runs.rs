@@ -71,13 +71,14 @@ impl<'a> AwaitedRuns<'a> {
         state.runs.insert(index, (run, None));
         drop(state);
         let arrivals = Arc::clone(&self.arrivals);
-        let control = task.start(move |end| arrivals.push(index, end));
+        let changed = Waker::from(Arc::clone(&self.arrivals));
+        let control = task.start(&changed, move |end| arrivals.push(index, end));
         // It may have ended and been taken out meanwhile. From here on it is looked after at each change.
         if let Some((_, of_this)) = self.state().runs.get_mut(&index) {
             *of_this = Some(Arc::clone(&control));
         }
         // Runtimes are woken by this, so nothing is locked meanwhile.
-        let next = control.enforce(&Waker::from(Arc::clone(&self.arrivals)));
+        let next = control.enforce();
         let mut state = self.state();
         state.next_look = Some(state.next_look.map_or(next, |known| known.min(next)));
     }
@@ -114,8 +115,7 @@ impl<'a> AwaitedRuns<'a> {
             let controls = state.controls();
             drop(state);
             // Runtimes are woken by this, so nothing is locked meanwhile.
-            let waker = Waker::from(Arc::clone(&self.arrivals));
-            let next = controls.iter().map(|control| control.enforce(&waker)).min();
+            let next = controls.iter().map(|control| control.enforce()).min();
             state = self.state();
             // Another may have been started meanwhile.
             state.next_look = state.next_look.into_iter().chain(next).min();
@@ -142,10 +142,10 @@ pub(super) fn await_here(task: PreparedTask, clock: &Clock, first_poll: &FirstPo
     let arrivals = Arc::new(Arrivals::default());
     let (waker, waiting) = (Waker::from(Arc::clone(&arrivals)), clock.waiting(&arrivals));
     let ends = Arc::clone(&arrivals);
-    let control = task.start(move |end| ends.push(0, end));
+    let control = task.start(&waker, move |end| ends.push(0, end));
     let mut begins_by = first_poll.patience(control.runtime).map(|patience| Clock::system().moment().plus(patience));
     loop {
-        let mut patience = waiting.patience(control.enforce(&waker));
+        let mut patience = waiting.patience(control.enforce());
         if let Some((_, end)) = arrivals.take().pop() {
             return end;
         }

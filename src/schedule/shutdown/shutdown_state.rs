@@ -6,8 +6,6 @@ use std::mem;
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
-#[cfg(feature = "tokio")]
-use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use crate::hold::{held_lease::HoldsLease, release_on_drop::LeaseInHand, signal::Signal};
@@ -24,7 +22,7 @@ pub(super) struct ShutdownState {
     progress: Mutex<Progress>,
     pub(super) changed: Condvar,
     /// Wakes the tasks that wait for it to begin.
-    wakers: Signal,
+    begins: Arc<Signal>,
     /// The shutdown that this is a part of: what is at work here is at work there, too.
     whole: Option<Arc<ShutdownState>>,
     /// The process whose signals trigger it; zero if none does.
@@ -131,7 +129,7 @@ impl ShutdownState {
             part.begin_until(part.lock(), signal, deadlines);
         }
         self.changed.notify_all();
-        self.wakers.wake();
+        self.begins.wake();
         true
     }
 
@@ -179,7 +177,7 @@ impl ShutdownState {
             state.wait_for(done, |_| waiting.patience(end));
             let running = state.lock().running.clone();
             for run in &running {
-                run.in_hand().wake();
+                run.held().signal().wake();
             }
             if !running.is_empty() {
                 log(&Incident::DrainIsOver { runs: running.len(), grace: deadlines.grace() });
@@ -216,17 +214,11 @@ impl ShutdownState {
         self.and_whole().last().unwrap_or(self)
     }
 
-    /// The task of this waker does not wait any more.
+    /// Waits, as a task, until it begins; then the application has seen that.
     #[cfg(feature = "tokio")]
-    pub(super) fn forget(&self, waker: &Waker) {
-        self.wakers.forget(waker);
-    }
-
-    /// Whether it has begun; if not, `context` is woken when it does.
-    #[cfg(feature = "tokio")]
-    pub(super) fn poll_begun(&self, context: &mut Context<'_>) -> Poll<()> {
-        let begun = || self.has_begun().then_some(());
-        self.wakers.look_or_wake(context.waker(), begun).map_or(Poll::Pending, Poll::Ready)
+    pub(super) fn begun(self: &Arc<Self>) -> impl Future<Output = ()> + Send + use<> {
+        let this = Arc::clone(self);
+        self.begins.wait_until(move || this.has_begun().then(|| this.mark_seen()))
     }
 
     /// Whether it has begun. Unlike `is_triggered`, this does not say that the application has seen it.

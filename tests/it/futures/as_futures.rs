@@ -1,7 +1,5 @@
 //! The loop of a service, and a tick, as futures: they end with their shutdown, and may be dropped.
 
-use std::task::{Context, Wake, Waker};
-
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
@@ -18,29 +16,6 @@ fn counting(runtime: &Runtime) -> (Schedule, Arc<AtomicUsize>) {
     let mut schedule = Schedule::in_process().with_runtime(runtime.handle().clone());
     schedule.add(Event::spawn("count", task).every_second().without_overlapping()).unwrap();
     (schedule, count)
-}
-
-struct CountsWakes(AtomicUsize);
-
-impl Wake for CountsWakes {
-    fn wake(self: Arc<Self>) {
-        self.0.fetch_add(1, Ordering::SeqCst);
-    }
-}
-
-#[test]
-fn a_shutdown_forgets_who_waits_for_it_no_longer() {
-    let shutdown = Shutdown::new();
-    let [dropped, waits] = [(); 2].map(|()| Arc::new(CountsWakes(AtomicUsize::new(0))));
-    let poll = |count: &Arc<CountsWakes>| {
-        let mut triggered = Box::pin(shutdown.triggered());
-        assert!(triggered.as_mut().poll(&mut Context::from_waker(&Waker::from(Arc::clone(count)))).is_pending());
-        triggered
-    };
-    drop(poll(&dropped));
-    let _waits = poll(&waits);
-    shutdown.trigger();
-    assert_eq!([dropped, waits].map(|count| count.0.load(Ordering::SeqCst)), [0, 1]);
 }
 
 #[test]

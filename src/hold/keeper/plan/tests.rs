@@ -648,7 +648,7 @@ fn whatever_the_answer_nobody_waits_for_it_any_longer() {
         plan.job_done(&job, vec![answer.clone()], clock.moment());
         let (end, ended) = mpsc::channel();
         thread::spawn(move || {
-            run.held().wait_for_its_renewal(&clock.waiting(&run), Moment::NEVER);
+            run.held().wait_for_its_renewal(Moment::NEVER);
             end.send(())
         });
         assert_eq!(ended.recv_timeout(Duration::from_secs(30)), Ok(()), "{answer:?}");
@@ -676,7 +676,7 @@ fn a_renewal_that_is_never_answered_is_waited_for_until_the_lease_is_over() {
     let (end, ended) = mpsc::channel();
     let deadline = run.held().lease().expect("it was granted").deadline();
     thread::spawn(move || {
-        run.held().wait_for_its_renewal(&clock.waiting(&run), deadline);
+        run.held().wait_for_its_renewal(deadline);
         end.send(())
     });
     assert!(ended.recv_timeout(MILLISECOND * 50).is_err(), "it is waited for");
