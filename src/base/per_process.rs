@@ -3,7 +3,7 @@
 use std::mem;
 use std::sync::OnceLock;
 
-use super::process_id;
+use super::process_id::Process;
 
 /// A child finds a new value, and leaves its parent's as it is.
 ///
@@ -13,16 +13,22 @@ pub(crate) struct PerProcess<T> {
 }
 
 struct OfProcess<T> {
-    process: u32,
+    process: Process,
     /// Gone when the whole is dropped.
     value: Option<T>,
     /// The place of a child of this process.
     next: OnceLock<Box<OfProcess<T>>>,
 }
 
+impl<T> PerProcess<T> {
+    pub(crate) const fn new() -> Self {
+        Self { first: OnceLock::new() }
+    }
+}
+
 impl<T: Default> PerProcess<T> {
     pub(crate) fn get(&self) -> &T {
-        let process = process_id::current();
+        let process = Process::this();
         let mut next = &self.first;
         loop {
             let place = next.get_or_init(|| Box::new(OfProcess::of(process)));
@@ -35,21 +41,21 @@ impl<T: Default> PerProcess<T> {
 }
 
 impl<T: Default> OfProcess<T> {
-    fn of(process: u32) -> Self {
+    fn of(process: Process) -> Self {
         Self { process, value: Some(T::default()), next: OnceLock::new() }
     }
 }
 
 impl<T> Default for PerProcess<T> {
     fn default() -> Self {
-        Self { first: OnceLock::new() }
+        Self::new()
     }
 }
 
 /// To drop a parent's value would end what the parent still uses: a connection says goodbye.
 impl<T> Drop for PerProcess<T> {
     fn drop(&mut self) {
-        let process = process_id::current();
+        let process = Process::this();
         let mut next = self.first.take();
         while let Some(mut place) = next {
             if place.process != process {
@@ -82,7 +88,7 @@ mod tests {
     #[test]
     fn a_process_finds_its_own_value_and_drops_no_other() {
         let inherited = PerProcess::<Counted>::default();
-        let parents = OfProcess { process: process_id::current() + 1, ..OfProcess::of(0) };
+        let parents = OfProcess::of(Process::this().forked());
         assert!(inherited.first.set(Box::new(parents)).is_ok());
         let own: *const Counted = inherited.get();
         assert!(std::ptr::eq(own, inherited.get()), "it stays the same");

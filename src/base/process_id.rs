@@ -7,6 +7,30 @@ use std::sync::atomic::{AtomicU32, Ordering};
 /// The id of this process, as far as it was asked for; zero if not.
 static ID: AtomicU32 = AtomicU32::new(0);
 
+/// How many forks lie between this process and the one in which they were first noticed.
+static FORKS: AtomicU32 = AtomicU32::new(0);
+
+/// A process. It differs from those that it was forked from, even if it has the process id of one that has ended.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Process {
+    id: u32,
+    forks: u32,
+}
+
+impl Process {
+    pub(crate) fn this() -> Self {
+        // In this order: the first call begins to notice forks.
+        let id = current();
+        Self { id, forks: FORKS.load(Ordering::Relaxed) }
+    }
+
+    /// A child of this one, which has the same process id.
+    #[cfg(test)]
+    pub(super) fn forked(self) -> Self {
+        Self { forks: self.forks + 1, ..self }
+    }
+}
+
 /// The id of this process. To ask the system costs a call each time, so it is asked once, and again after a `fork`.
 #[inline]
 pub(crate) fn current() -> u32 {
@@ -29,6 +53,7 @@ fn ask() -> u32 {
 fn forks_are_noticed() -> bool {
     extern "C" fn in_the_child() {
         ID.store(0, Ordering::Relaxed);
+        FORKS.fetch_add(1, Ordering::Relaxed);
     }
 
     static NOTICED: OnceLock<bool> = OnceLock::new();

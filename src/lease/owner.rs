@@ -2,11 +2,11 @@
 
 use std::fmt;
 use std::str::FromStr;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use uuid::Uuid;
 
+use crate::base::per_process::PerProcess;
 use crate::base::process_id;
 
 /// The id of one acquisition. No two are the same, on any host, in any process, in any thread.
@@ -28,17 +28,13 @@ pub struct Owner {
 }
 
 impl Owner {
-    /// A new owner: one random id per process, this process's pid and a counter.
+    /// Returns a new owner: a random id of this process, its pid and a counter.
     ///
-    /// The two sides of a `fork` differ by their pids, although they share the rest.
+    /// A child process that `fork` makes has a random id of its own, because process ids repeat.
     pub fn unique() -> Self {
-        static PROCESS: OnceLock<Uuid> = OnceLock::new();
+        static PROCESS: PerProcess<RandomId> = PerProcess::new();
         static SERIAL: AtomicU64 = AtomicU64::new(1);
-        Self {
-            process: *PROCESS.get_or_init(Uuid::new_v4),
-            pid: process_id::current(),
-            serial: SERIAL.fetch_add(1, Ordering::Relaxed),
-        }
+        Self { process: PROCESS.get().0, pid: process_id::current(), serial: SERIAL.fetch_add(1, Ordering::Relaxed) }
     }
 
     /// How many acquisitions after `first` it is, in the same process; `None`: it is of another one, or before it.
@@ -68,6 +64,14 @@ impl Owner {
     /// The process that acquired, as its own host counts processes.
     pub fn pid(self) -> u32 {
         self.pid
+    }
+}
+
+struct RandomId(Uuid);
+
+impl Default for RandomId {
+    fn default() -> Self {
+        Self(Uuid::new_v4())
     }
 }
 

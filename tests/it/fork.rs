@@ -1,6 +1,6 @@
 //! Servers that fork their workers after they have used a store, as preforking ones do: what a child has of its parent.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Read, Write, pipe};
 use std::path::Path;
@@ -11,7 +11,7 @@ use std::time::{Duration, SystemTime};
 
 use chrono::TimeDelta;
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
-use soloist::{Event, EventMutex, LeaseGuard, MutexName, Schedule, SkipReason, Term, Verdict, connect};
+use soloist::{Event, EventMutex, LeaseGuard, MutexName, Owner, Schedule, SkipReason, Term, Verdict, connect};
 
 use crate::support::{holder, noon};
 
@@ -87,6 +87,7 @@ fn a_master_forks_as_it_is_told() {
     match what {
         "tick" => children_tick(store, Path::new(log)),
         "guard" => children_drop_a_guard(&store, Path::new(log)),
+        "owners" => children_have_owners(Path::new(log)),
         #[cfg(feature = "signals")]
         "signal" => a_child_is_told_to_end(store),
         _ => panic!("{what}"),
@@ -204,6 +205,28 @@ fn children_drop_a_guard(store: &Arc<dyn EventMutex>, log: &Path) {
         assert!(guard.release().expect("it answers"), "it is the child's");
     })]);
     assert!(!store.exists(&name).expect("it answers"));
+}
+
+fn children_have_owners(log: &Path) {
+    let file = Arc::new(File::options().append(true).create(true).open(log).expect("the directory takes a file"));
+    let note = || (&*file).write_all(format!("{}\n", Owner::unique()).as_bytes()).expect("the disk has room");
+    note();
+    all_succeed(vec![fork(note)]);
+    all_succeed(vec![fork(|| {
+        note();
+        all_succeed(vec![fork(note)]);
+    })]);
+}
+
+/// A process id comes round: a child may have that of a process that has ended, and still holds a permit.
+#[test]
+fn owners_of_two_processes_differ_by_more_than_the_process_id() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let log = directory.path().join("owners");
+    master("owners", &format!("file:{}", directory.path().join("store").display()), &log);
+    let noted = fs::read_to_string(&log).expect("they noted their owners");
+    let ids: BTreeSet<&str> = noted.lines().map(|owner| owner.split('-').next().unwrap_or_default()).collect();
+    assert_eq!(ids.len(), 4, "{noted}");
 }
 
 /// A child of a process that shuts down by signals does so itself, and its parent does not.
