@@ -9,8 +9,8 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 use soloist::{
     Admission, Admitted, CancelReason, Clock, Ended, Event, EventMutex, Fault, FileMutex, Holder, Lease, LeaseGuard,
-    LeaseRequest, ManualClock, MemoryMutex, MutexError, MutexName, OutagePolicy, Period, Release, Report, Run,
-    Schedule, Scope, Shutdown, SkipReason, TaskOutcome, Term,
+    LeaseRequest, ManualClock, MemoryMutex, MutexError, MutexName, Notice, OutagePolicy, Period, Release, Report, Run,
+    Schedule, Scope, Shutdown, SkipReason, Step, TaskOutcome, Term,
 };
 
 use crate::scripted::{Admissions, Scripted, forward};

@@ -202,14 +202,12 @@ impl<'a> PlannedRun<'a> {
         let watched = self.context.shutdown.map(|shutdown| shutdown.watch(run));
         run.in_hand().at_work().begins_here();
         let is_prepared = self.prepare(run, outcome);
-        // An unprotected run may have given back a late grant since it began, which took time.
-        let at_once = self.event.before.is_empty() && !self.event.background && admitted_run.unprotected.is_none();
         if let Some(error) = &admitted_run.unprotected {
             outcome.rest_mut().unprotected = Some(error.clone());
         }
-        let started = if at_once { run.held().began() } else { self.clock.moment() };
+        let started = self.clock.moment();
         let start = SeenStart { occurrence: run.occurrence(), token: run.fencing_token(), at: started };
-        // Hooks, and the wait for a thread, may have taken longer than the lease lasted.
+        // Observers, hooks and the wait for a thread may have taken longer than the lease lasted.
         if !is_prepared || run.held().gone_by(started).is_some() {
             self.note_loss(started, run, outcome);
             self.follow_up(run, &start, outcome, watched);
