@@ -4,8 +4,15 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 mod house;
+mod words;
 
+/// Returns the Rust files under a folder, with their text.
 pub(crate) fn sources(under: &str) -> Vec<(PathBuf, String)> {
+    files(under, "rs")
+}
+
+/// Returns the files of a kind under a folder, with their text.
+fn files(under: &str, extension: &str) -> Vec<(PathBuf, String)> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut found = Vec::new();
     let mut folders = vec![root.join(under)];
@@ -14,13 +21,13 @@ pub(crate) fn sources(under: &str) -> Vec<(PathBuf, String)> {
             let path = item.expect("the folder is readable").path();
             if path.is_dir() {
                 folders.push(path);
-            } else if path.extension().is_some_and(|kind| kind == "rs") {
+            } else if path.extension().is_some_and(|kind| kind == extension) {
                 let text = fs::read_to_string(&path).expect("source is text");
                 found.push((path.strip_prefix(root).expect("it lies under the root").to_owned(), text));
             }
         }
     }
-    assert!(!found.is_empty(), "no source under {under}");
+    assert!(!found.is_empty(), "no .{extension} under {under}");
     found
 }
 
