@@ -90,7 +90,8 @@ fn the_entries_of_a_report_are_small() {
 #[test]
 fn a_due_event_on_redis_allocates_little_beside_the_answer() {
     let server = crate::servers::redis::Redis::start();
-    let store = |_: &ManualClock| soloist::RedisMutex::new(&server.url()).expect("a url");
+    let patient = || soloist::RedisMutex::builder(&server.url()).timeout(Duration::from_secs(60));
+    let store = |_: &ManualClock| patient().build().expect("a url");
     each_allocates_at_most([24, 11_500], store, Event::without_overlapping);
     each_allocates_at_most([26, 12_000], store, |event| event.without_overlapping().on_one_server());
 }

@@ -1,12 +1,10 @@
 //! More processes at one moment than a server takes connections: none loses a run that had time for it.
 
 use std::io::{PipeReader, PipeWriter, Read, Write, pipe};
-use std::sync::Arc;
-use std::time::Duration;
 
-use soloist::{Event, EventMutex, MysqlMutex, PostgresMutex, RedisMutex, Schedule, Verdict};
+use soloist::{Event, Schedule, Verdict};
 
-use crate::fork::{all_succeed, fork, started_again};
+use crate::fork::{all_succeed, fork, patient, started_again};
 use crate::servers::mariadb::Mariadb;
 use crate::servers::postgres::Postgres;
 use crate::servers::redis::Redis;
@@ -18,9 +16,6 @@ const TOLD: &str = "SOLOIST_TEST_CROWD";
 
 const PROCESSES: usize = 150;
 const CONNECTIONS: usize = 100;
-
-/// For a call, on a machine on which all of them have two processors.
-const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Where one process hears from another, and is told something by the end of it.
 struct Pipe {
@@ -71,15 +66,6 @@ fn a_crowd_does_as_it_is_told() {
         (&end.says).write_all(&[b'!'; PROCESSES]).expect("they listen");
     }
     all_succeed(children);
-}
-
-/// The store at this URL, with a time-out for a busy machine.
-fn patient(url: &str) -> Arc<dyn EventMutex> {
-    match url.split(':').next() {
-        Some("redis") => Arc::new(RedisMutex::builder(url).timeout(TIMEOUT).build().expect("a url")),
-        Some("mysql") => Arc::new(MysqlMutex::builder(url).timeout(TIMEOUT).build().expect("a url")),
-        _ => Arc::new(PostgresMutex::builder(url).timeout(TIMEOUT).build().expect("a url")),
-    }
 }
 
 /// All processes run their tasks at one moment, first such that end at once and then such that take a while.

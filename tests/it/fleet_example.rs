@@ -25,7 +25,7 @@ fn stdout(output: &Output) -> String {
 fn story(options: &[&str]) -> (String, String) {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let svg = directory.path().join("fleet.svg");
-    for _ in 0..3 {
+    for _ in 0..5 {
         let output = fleet(options, &svg).output().expect("it runs");
         let (text, errors) = (stdout(&output), String::from_utf8_lossy(&output.stderr));
         println!("{text}{errors}");
@@ -38,7 +38,7 @@ fn story(options: &[&str]) -> (String, String) {
             return (text, picture);
         }
     }
-    panic!("none of three goes well");
+    panic!("none of five goes well");
 }
 
 #[test]

@@ -11,7 +11,11 @@ use std::time::{Duration, SystemTime};
 
 use chrono::TimeDelta;
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
+#[cfg(feature = "redis")]
+use soloist::RedisMutex;
 use soloist::{Event, EventMutex, LeaseGuard, MutexName, Owner, Schedule, SkipReason, Term, Verdict, connect};
+#[cfg(all(feature = "mysql", feature = "postgres"))]
+use soloist::{MysqlMutex, PostgresMutex};
 
 use crate::support::{holder, noon};
 
@@ -24,6 +28,10 @@ const OCCURRENCES: u32 = 8;
 
 /// How long it is from one occurrence to the next, for children that all tick at the same moment.
 const BETWEEN: Duration = Duration::from_millis(40);
+
+/// The timeout of a call to a server.
+#[cfg(any(feature = "redis", all(feature = "mysql", feature = "postgres")))]
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// This program, started again for one of its tests, which forks; killed when this is dropped.
 pub(crate) struct StartedAgain {
@@ -83,7 +91,7 @@ fn master(what: &str, store: &str, log: &Path) {
 fn a_master_forks_as_it_is_told() {
     let Ok(told) = std::env::var(TOLD) else { return };
     let [what, store, log] = told.split('\n').collect::<Vec<_>>()[..] else { panic!("{told:?}") };
-    let store = connect(store).expect("a url");
+    let store = patient(store);
     match what {
         "tick" => children_tick(store, Path::new(log)),
         "guard" => children_drop_a_guard(&store, Path::new(log)),
@@ -91,6 +99,19 @@ fn a_master_forks_as_it_is_told() {
         #[cfg(feature = "signals")]
         "signal" => a_child_is_told_to_end(store),
         _ => panic!("{what}"),
+    }
+}
+
+/// Returns the store at this URL, with a timeout for a busy machine on which many processes call it.
+pub(crate) fn patient(url: &str) -> Arc<dyn EventMutex> {
+    match url.split(':').next() {
+        #[cfg(feature = "redis")]
+        Some("redis") => Arc::new(RedisMutex::builder(url).timeout(TIMEOUT).build().expect("a url")),
+        #[cfg(all(feature = "mysql", feature = "postgres"))]
+        Some("mysql") => Arc::new(MysqlMutex::builder(url).timeout(TIMEOUT).build().expect("a url")),
+        #[cfg(all(feature = "mysql", feature = "postgres"))]
+        Some("postgres") => Arc::new(PostgresMutex::builder(url).timeout(TIMEOUT).build().expect("a url")),
+        _ => connect(url).expect("a url"),
     }
 }
 

@@ -13,7 +13,7 @@ use soloist::{
 };
 use tokio::runtime::{Builder, Runtime};
 
-use crate::support::{Diary, PATIENCE, entry, noon, ran, skipped, until};
+use crate::support::{Diary, PATIENCE, entry, noon, ran, run_alone, skipped, until};
 
 mod as_futures;
 mod async_store;
@@ -88,6 +88,10 @@ fn a_future_is_a_task_in_all_respects() {
 #[test]
 fn in_the_background_futures_run_beside_each_other_and_take_no_threads() {
     const MANY: usize = 1_000;
+    // Other tests start threads, too.
+    if run_alone("futures::in_the_background_futures_run_beside_each_other_and_take_no_threads", &[]).is_some() {
+        return;
+    }
     let runtime = many_threads();
     let (begun, threads) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
     let events = (0..MANY).map(|number| {
@@ -115,7 +119,7 @@ fn in_the_background_futures_run_beside_each_other_and_take_no_threads() {
     assert!(
         report.entries().iter().all(|entry| matches!(ran(&report, entry.event()).release(), Some(Release::Released)))
     );
-    // The runtime's own two are among those before. Other tests start theirs meanwhile.
+    // The runtime's own two are among those before.
     let more = threads.load(Ordering::SeqCst).saturating_sub(before);
     assert!(more < 200, "{more} threads more than before");
 }
@@ -154,7 +158,7 @@ fn a_future_never_runs_beside_itself() {
         }
     };
     let shutdown = Shutdown::new().with_drain(Duration::ZERO);
-    let event = || Event::spawn("import", task.clone()).without_overlapping();
+    let event = || Event::spawn("import", task.clone()).without_overlapping().grace(PATIENCE);
     let first = schedule(store.clone(), &runtime, [event()]).with_shutdown(&shutdown);
     let second = schedule(store, &runtime, [event()]);
     thread::scope(|scope| {

@@ -44,7 +44,7 @@ fn assert_paused_until(schedule: &Schedule, end: DateTime<Utc>) {
     let report = schedule.run_due(noon());
     let holder = paused(&report, "e").expect("the store says who");
     let off = holder.until() - end;
-    assert!(off.abs() < TimeDelta::seconds(5), "{off} off: {report}");
+    assert!(off.abs() < TimeDelta::seconds(30), "{off} off: {report}");
     assert_eq!(schedule.paused().unwrap().expect("it is").holder().map(Holder::owner), Some(holder.owner()));
 }
 
@@ -103,7 +103,7 @@ pub(crate) fn everybody_minds_the_pause_of_an_event_on(open: &dyn Fn() -> Arc<dy
         for schedule in [&here, &there, &server()] {
             let report = schedule.run_due(noon());
             let holder = paused(&report, stopped).expect("the store says who");
-            assert!((holder.until() - end).abs() < TimeDelta::seconds(5), "{report}");
+            assert!((holder.until() - end).abs() < TimeDelta::seconds(30), "{report}");
             assert_eq!((holder.pid(), holder.host().contains(' ')), (std::process::id(), false));
             assert!(report.to_string().contains(WHY), "{report}");
             for entry in report.entries().iter().filter(|entry| entry.event() != stopped) {

@@ -26,15 +26,15 @@ fn end(folder: &str) {
 #[track_caller]
 fn a_task_of_three_terms_runs_under_one_lease(fleet: &Fleet) {
     let ends = folder(fleet, "first");
-    let mut first = Worker::start(fleet, "first", &format!("--term 2.5 --until {ends}"));
+    let mut first = Worker::start(fleet, "first", &format!("--term 5 --until {ends}"));
     let (start, pid) = (first.wait_for("start"), first.pid());
-    let second = Worker::start(fleet, "second", "--term 2.5 --ticks 11 --every-ms 750").succeeds();
+    let second = Worker::start(fleet, "second", "--ticks 11 --every-ms 1500").succeeds();
     assert_eq!(skipped_because_of(&second, pid), 11, "{:?}", what(&second));
     end(&ends);
     let first = first.succeeds();
     assert_eq!(what(&first), ["start", "end"]);
     assert_eq!(first[1].token, start.token, "under one lease");
-    let third = Worker::start(fleet, "third", "--term 2.5").succeeds();
+    let third = Worker::start(fleet, "third", "--ticks 1").succeeds();
     assert_eq!(what(&third), ["start", "end"]);
     assert!(third[0].token > start.token);
 }
@@ -46,7 +46,8 @@ fn a_process_that_was_stopped_past_its_term_leaves_its_successor_alone(fleet: &F
     let start = first.wait_for("start");
     first.signal("-STOP");
     let ends = folder(fleet, "second");
-    let options = format!("--term 3 --until {ends} --ticks 600 --every-ms 100");
+    // Of a term whose renewals hide no harm that the first one does, and wait for no busy machine.
+    let options = format!("--until {ends} --ticks 600 --every-ms 100");
     let mut second = Worker::start(fleet, "second", &options);
     let successor = second.wait_for("start");
     assert!(successor.token > start.token, "tokens rise");
@@ -60,7 +61,7 @@ fn a_process_that_was_stopped_past_its_term_leaves_its_successor_alone(fleet: &F
     assert!(said.contains("  cancelled after ") && said.contains("; the lease was lost at 20"), "{said}");
 
     // Neither what the first renewed nor what it released was its successor's, for longer than a term.
-    let third = Worker::start(fleet, "third", "--term 3 --ticks 4 --every-ms 1100").succeeds();
+    let third = Worker::start(fleet, "third", "--ticks 4 --every-ms 1100").succeeds();
     assert_eq!(skipped_because_of(&third, pid), 4, "{:?}", what(&third));
     end(&ends);
     assert_eq!(second.wait_for("end").token, successor.token, "under one lease");

@@ -8,7 +8,7 @@ use soloist::{Admission, Batch, Event, EventMutex, Lease, MutexError, MutexName,
 
 use crate::servers::redis::Redis;
 use crate::servers::resp::Reply;
-use crate::support::{Diary, noon};
+use crate::support::{Diary, PATIENCE, noon};
 
 mod address;
 mod commands;
@@ -84,7 +84,7 @@ fn assert_ran(report: &Report) {
 fn wait_until(what: &str, happens: impl Fn() -> bool) {
     let began = Instant::now();
     while !happens() {
-        assert!(began.elapsed() < Duration::from_secs(30), "waited for 30 seconds until {what}");
+        assert!(began.elapsed() < PATIENCE, "waited for {PATIENCE:?} until {what}");
         thread::sleep(Duration::from_millis(5)); // between two looks at a server
     }
 }

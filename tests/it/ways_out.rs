@@ -97,9 +97,14 @@ fn a_callback_that_looks_ends_at_each_signal(fleet: &Fleet) {
 /// The process ends with its last run, and not with its drain.
 #[track_caller]
 fn a_run_that_ends_within_the_drain_is_not_told_and_gives_its_lease_back(fleet: &Fleet) {
-    let mut worker = start(fleet, "first", LEASES[0], "--work-ms 1500 --drain-ms 3600000");
+    let ends = fleet.log("ends");
+    std::fs::create_dir(&ends).expect("it is new");
+    let options = format!("--until {} --drain-ms 3600000", ends.display());
+    let mut worker = start(fleet, "first", LEASES[0], &options);
     worker.wait_for("start");
     worker.signal("-TERM");
+    thread::sleep(Duration::from_secs(1)); // it would be told now
+    std::fs::write(ends.join("report"), "").expect("the folder is there");
     let (lines, said) = worker.ended_by(SIGTERM);
     assert_eq!((what(&lines), &*said), (vec!["start", "end"], ""));
     is_free(fleet, "report");
@@ -172,7 +177,7 @@ fn events_in_the_background_end_at_each_signal(fleet: &Fleet) {
 /// How many ticks each a lease is held after a second signal has ended the process at once.
 #[track_caller]
 fn ticks_after_a_second_signal(fleet: &Fleet) -> usize {
-    let mut worker = start(fleet, "first", "--without-overlapping", "--term 3 --stubborn --grace-ms 600000");
+    let mut worker = start(fleet, "first", "--without-overlapping", "--term 6 --stubborn --grace-ms 600000");
     worker.wait_for("start");
     let pid = worker.pid();
     worker.signal("-TERM");
@@ -200,7 +205,7 @@ fn a_second_signal_ends_a_command_at_once(fleet: &Fleet) {
 /// How many ticks each a lease is held after SIGKILL of a process that runs a callback.
 #[track_caller]
 fn ticks_after_sigkill(fleet: &Fleet) -> usize {
-    let mut worker = start(fleet, "first", "--without-overlapping", "--term 3");
+    let mut worker = start(fleet, "first", "--without-overlapping", "--term 6");
     worker.wait_for("start");
     let pid = worker.pid();
     worker.signal("-KILL");
@@ -224,9 +229,9 @@ fn kill(pid: u32) {
 #[track_caller]
 fn suspended_beside_its_command(fleet: &Fleet) -> (Vec<Line>, Vec<Line>) {
     let (line, file) = two_sleepers(fleet);
-    let (worker, group) = at_work(fleet, "--without-overlapping", &line, &file, &["--term", "3", "--grace-ms", "100"]);
+    let (worker, group) = at_work(fleet, "--without-overlapping", &line, &file, &["--term", "6", "--grace-ms", "100"]);
     worker.signal("-STOP");
-    let other = Worker::start(fleet, "next", "--term 3 --ticks 25 --every-ms 200").succeeds();
+    let other = Worker::start(fleet, "next", "--ticks 25 --every-ms 350").succeeds();
     worker.signal("-CONT");
     until(|| !group_lives(group)).expect("past its deadline it is told all the same");
     // With its one run it is done.
@@ -411,7 +416,7 @@ mod on_redis {
 
     #[test]
     fn a_lease_ends_with_its_term_after_a_second_signal() {
-        assert!((1..=20).contains(&ticks_after_a_second_signal(&fleet().1)));
+        assert!((1..=40).contains(&ticks_after_a_second_signal(&fleet().1)));
     }
 
     #[test]
@@ -421,7 +426,7 @@ mod on_redis {
 
     #[test]
     fn a_lease_ends_with_its_term_after_sigkill() {
-        assert!((1..=20).contains(&ticks_after_sigkill(&fleet().1)));
+        assert!((1..=40).contains(&ticks_after_sigkill(&fleet().1)));
     }
 
     /// Nothing of it is left, and then the rest of the term.
@@ -440,10 +445,16 @@ mod on_redis {
     #[test]
     fn a_command_that_was_told_to_stop_has_no_second_grace() {
         let (_server, fleet) = fleet();
-        let (line, file) = stubborn_line(&fleet);
+        let (file, told) = (fleet.log("group"), fleet.log("told"));
+        let child = "(trap '' TERM; exec sleep 600) & child=$!";
+        let line = format!(
+            "trap 'echo $$ > {}' TERM; {child}; echo $$ > {}; while :; do wait $child; done",
+            told.display(),
+            file.display()
+        );
         let (worker, group) = at_work(&fleet, LEASES[0], &line, &file, &["--grace-ms", "600000"]);
         worker.signal("-TERM");
-        thread::sleep(Duration::from_secs(2)); // for the scheduler to tell it
+        assert_eq!(number_in(&told), group, "the scheduler tells it");
         assert!(group_lives(group));
         worker.kill();
         until(|| !group_lives(group)).expect("the watchdog kills it");
@@ -488,7 +499,7 @@ macro_rules! in_a_table {
 
         #[test]
         fn a_lease_ends_with_its_term_after_sigkill() {
-            assert!((1..=20).contains(&ticks_after_sigkill(&fleet().1)));
+            assert!((1..=40).contains(&ticks_after_sigkill(&fleet().1)));
         }
     };
 }

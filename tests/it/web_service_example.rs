@@ -53,7 +53,9 @@ fn a_deploy_by_sigterm_under_load_loses_no_request_and_no_run() {
 
     let schedule = answer(request(&address, "/schedule").expect("it serves"));
     assert!(schedule.starts_with("HTTP/1.1 200 OK\r\n") && schedule.contains("carts:remind: 2"), "{schedule:?}");
-    assert!(answer(request(&address, "/health").expect("it serves")).starts_with("HTTP/1.1 200 OK\r\n"));
+    // A second is its limit, which a busy machine may exceed.
+    let is_healthy = || answer(request(&address, "/health").expect("it serves")).starts_with("HTTP/1.1 200 OK\r\n");
+    until(is_healthy).expect("its store answers");
 
     let slow = request(&address, "/slow").expect("it serves");
     let (stops, served) = (AtomicBool::new(false), AtomicUsize::new(0));
@@ -157,7 +159,7 @@ fn the_status_answers_all_questions_while_a_slow_event_is_at_work() {
         // Whoever of the two runs it, the other was too late.
         let is_live = now.iter().any(at_work) && now.iter().any(|event| event["last_skip"].is_object());
         // If only one of them names the holder, the run began or ended between the two questions.
-        let is_live = is_live && now.iter().all(|event| event["held_by"][0].is_object());
+        let is_live = is_live && now.iter().all(|event| event["held_by"][0].is_object() && event["log"].is_array());
         *seen.lock().unwrap() = Some(now);
         is_live
     };
@@ -199,13 +201,22 @@ fn the_others_tell_who_had_a_run_that_a_killed_server_left_behind() {
     let pid = killed.service.id();
     drop(killed);
     for survivor in &services {
-        let run = || {
-            let event = survivor.slow_event();
-            event["log"].as_array()?.iter().find(|run| run["pid"] == pid && run["ended"].is_null()).cloned()
+        let run_in = |states: &[&str]| {
+            let found = Mutex::new(None);
+            until(|| {
+                let event = survivor.slow_event();
+                let is_it = |run: &&Value| {
+                    let state = run["state"].as_str().unwrap_or_default();
+                    run["pid"] == pid && run["ended"].is_null() && states.contains(&state)
+                };
+                let mut found = found.lock().unwrap();
+                *found = event["log"].as_array().and_then(|log| log.iter().find(is_it).cloned());
+                found.is_some()
+            })
+            .map(|()| found.into_inner().unwrap().expect("it was found"))
         };
-        let at_first = run().expect("the run has no end");
-        until(|| run().is_some_and(|run| run["state"] == "presumed_dead")).expect("its lease is over");
-        let dead = run().expect("it stays in the log");
+        let at_first = run_in(&["at_work", "presumed_dead"]).expect("the run has no end");
+        let dead = run_in(&["presumed_dead"]).expect("its lease is over");
         assert_eq!(
             (&dead["started"], &dead["host"]),
             (&at_first["started"], &at_first["host"]),

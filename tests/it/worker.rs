@@ -6,10 +6,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::fleet::{Fleet, succeeded};
+use crate::support::PATIENCE;
 use crate::worker_log::{Line, read};
-
-/// No answer of another process takes that long, unless none will come.
-const PATIENCE: Duration = Duration::from_secs(30);
 
 /// One worker of a fleet, under way.
 pub(crate) struct Worker<'a> {

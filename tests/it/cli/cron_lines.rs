@@ -41,7 +41,8 @@ fn tick(place: &Place, at: DateTime<Utc>, random: &mut fastrand::Rng) -> Minute 
     let now = at.to_rfc3339_opts(SecondsFormat::Secs, true);
     let line = || {
         let mut command = Command::new(SOLOIST);
-        command.args(["run", "--name", "j", "--on-one-server", "--every", "* * * * *", "--term", "2s", "-E"]);
+        command.args(["run", "--name", "j", "--on-one-server", "--every", "* * * * *"]);
+        command.args(["--term", "4s", "--grace", "0s", "-E"]);
         command.args([&CONFLICT.to_string(), "--store", &place.store, "--", "sh", "-c", LINE]);
         command.env("SOLOIST_TEST_NOW", &now).current_dir(place.folder.path());
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
@@ -91,7 +92,7 @@ fn ten_hours_of_cron_lines_on_three_hosts_with_kills_run_no_time_twice_and_lose_
                     let Some(number) = next.lock().unwrap().next() else { return };
                     let minute = tick(place, minute(number), &mut random);
                     if !minute.codes.is_empty() && minute.codes.iter().all(|code| *code == CONFLICT) {
-                        thread::sleep(Duration::from_millis(100)); // a lease that a kill left behind is over in two seconds
+                        thread::sleep(Duration::from_millis(200)); // a lease that a kill left behind is over in four seconds
                     }
                     minutes.lock().unwrap().push(minute);
                 }

@@ -89,7 +89,7 @@ fn instead_of_sleep(place: &Place, script: &str) -> impl Fn(&mut Command) -> &mu
 
 /// Not so near to the end of a minute that the next one begins meanwhile.
 fn early_in_a_minute() {
-    while Utc::now().second() > 54 {
+    while Utc::now().second() > 39 {
         thread::sleep(Duration::from_millis(200));
     }
 }

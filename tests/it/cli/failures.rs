@@ -57,7 +57,7 @@ const SOLOIST_RUN: &[(&str, i32, &str)] = &[
     ("$S run --name j -- ''", 64, "it has nothing to run"),
     ("$S run --name j --wait soon -- true", 64, "invalid value 'soon' for '--wait <TIME>': expected number at 0"),
     ("$S run --name j --wait -1 -- true", 64, "error: "),
-    ("$S run --name j --wait 5 --timeout 1.5 -- true", 0, ""),
+    ("$S run --name j --wait 5 --timeout 60.5 -- true", 0, ""),
     ("$S run --name j --wait 5s --every '* * * * *' -- true", 64, "cannot be used with"),
     ("$S run --name j --timezone UTC -- true", 64, "--every <CRON>"),
     ("$S run --name j --on-one-server -- true", 64, "--every <CRON>"),
@@ -132,7 +132,7 @@ const SOLOIST_RUN: &[(&str, i32, &str)] = &[
         124,
         "soloist: j: timed out after 200 ms; ended by signal 15 (SIGTERM)",
     ),
-    ("$S run --name j --timeout 200ms --grace 100ms -- sh -c 'trap \"\" TERM; sleep 600; sleep 600'", 124, "(SIGKILL)"),
+    ("trap '' TERM; $S run --name j --timeout 200ms --grace 100ms -- sleep 600", 124, "(SIGKILL)"),
     // Standard output that takes nothing is the command's affair.
     ("$S run --name j -- cat /etc/passwd >/dev/full", 1, "No space left on device"),
     ("$S run --name j -- sh -c 'exit 7' >&- 2>&-", 7, ""),

@@ -56,11 +56,11 @@ fn each_signal_reaches_the_whole_group_as_what_it_is_on_redis() {
 #[test]
 fn a_group_that_does_not_end_is_killed_after_its_grace_and_then_the_lease_is_free() {
     let place = Place::new();
-    let (running, group) = family(&place, "-v --grace 1s", "stays");
+    let (running, group) = family(&place, "-v --grace 5s", "stays"); // so long that a busy shell is told
     let told = Instant::now();
     running.signal("INT");
     let answer = running.ended();
-    assert!(told.elapsed() >= Duration::from_secs(1));
+    assert!(told.elapsed() >= Duration::from_secs(5));
     assert_eq!(answer.signal, Some(SIGINT), "{answer:?}");
     assert_eq!((&*place.read("leader"), &*place.read("child")), ("INT\n", "INT\n"));
     assert!(!group_lives(group));
@@ -125,12 +125,12 @@ const SLEEPERS: &str = "trap '' HUP; sleep 600 & echo $$ >group; wait; sleep 600
 #[test]
 fn a_command_keeps_its_lease_on_file_when_its_scheduler_is_killed_until_an_operator_ends_it() {
     let place = Place::new();
-    let running = start(&mut place.run("--term 2s", SLEEPERS));
+    let running = start(&mut place.run("--term 8s --grace 1s", SLEEPERS));
     let pid = running.id();
     let group = Group(number_in(&place.path("group")));
     until_on_record(&place, group.0);
     running.kill();
-    std::thread::sleep(Duration::from_secs(3)); // past its term
+    std::thread::sleep(Duration::from_secs(9)); // past its term
 
     let holder = place.holder().expect("it is held");
     assert_eq!((&holder["pid"], &holder["process_group"]), (&pid.into(), &group.0.into()));
@@ -214,7 +214,7 @@ fn a_holder_that_lives_is_not_killed() {
 fn a_command_is_ended_on_redis_when_its_scheduler_is_killed_and_the_lease_ends_with_its_term() {
     let server = Redis::start();
     let place = Place::on(&server);
-    let running = start(&mut place.run("--term 4s", SLEEPERS));
+    let running = start(&mut place.run("--term 9s --grace 1s", SLEEPERS));
     let group = Group(number_in(&place.path("group")));
     running.kill();
     until(|| !group_lives(group.0)).expect("its watchdog ends it");

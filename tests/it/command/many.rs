@@ -54,7 +54,9 @@ fn two_hundred_commands_at_once_are_not_mixed_up() {
         schedule.add(event.current_dir(place.0.path()).output(Output::Keep(100))).unwrap();
     }
     let running = thread::spawn(move || schedule.run_due(noon()));
-    until(|| (0..200).all(|number| place.has(&format!("here.{number}")))).unwrap();
+    for number in 0..200 {
+        until(|| place.has(&format!("here.{number}"))).unwrap();
+    }
     place.touch("go");
     let report = running.join().unwrap();
     for number in 0..200 {
@@ -75,12 +77,14 @@ fn where_no_thread_can_be_started_commands_run_all_the_same() {
     for protect in [|event: Event| event, Event::without_overlapping] {
         let event = place.exec("(sleep 0.2; echo late >>log) & exit 3").apply(protect);
         assert_eq!(said(event), "exited with 3 after 0 µs");
-        let event = place.exec("trap '' TERM; sleep 60; :").apply(protect);
+        let event = place.exec("trap '' TERM; : >deaf; sleep 60; :").apply(protect);
         let mut schedule = Schedule::in_process();
         schedule.add(event.timeout(SECOND).grace(Duration::from_millis(200))).unwrap();
         let (before, report) = (Instant::now(), schedule.run_due(noon()));
         let said = ran(&report, "e").to_string();
-        assert!(said.starts_with("timed out after 1.0 s") && said.ends_with("; ended by signal 9 (SIGKILL)"), "{said}");
+        assert!(said.starts_with("timed out after 1.0 s"), "{said}");
+        // A shell that did not come so far hears the first signal.
+        assert!(said.ends_with("; ended by signal 9 (SIGKILL)") || !place.has("deaf"), "{said}");
         assert!(before.elapsed() < 2 * SECOND + SLACK);
     }
     assert_eq!(place.read("log"), "late\nlate\n");

@@ -60,7 +60,8 @@ fn a_loop_that_is_dropped_cancels_its_runs_and_no_others() {
 #[test]
 fn what_is_dropped_in_a_runtime_that_nobody_drives_any_more_keeps_its_lease_until_its_term_ends() {
     for place in [(|event| event) as fn(Event) -> Event, Event::in_background] {
-        let (runtime, store, diary) = (one_thread(), MemoryMutex::new(), Diary::default());
+        let (runtime, clock, diary) = (one_thread(), ManualClock::at(noon()), Diary::default());
+        let store = MemoryMutex::with_clock(&clock);
         let (polls, noted) = (Arc::new(AtomicUsize::new(0)), diary.clone());
         let counted = Arc::clone(&polls);
         let task = move |_| {
@@ -77,7 +78,7 @@ fn what_is_dropped_in_a_runtime_that_nobody_drives_any_more_keeps_its_lease_unti
                 .await;
             }
         };
-        let event = Event::spawn("slow", task).without_overlapping().lease_term(2 * SECOND).grace(Duration::ZERO);
+        let event = Event::spawn("slow", task).without_overlapping().grace(Duration::ZERO);
         let beside = Event::spawn("beside", |_| async {}).in_background();
         let schedule = schedule(store.clone(), &runtime, [event.apply(place), beside]);
         let name = MutexName::lease("slow").unwrap();
@@ -89,7 +90,11 @@ fn what_is_dropped_in_a_runtime_that_nobody_drives_any_more_keeps_its_lease_unti
         });
         let count = polls.load(Ordering::SeqCst);
         assert!(store.exists(&name).unwrap(), "it is not given back by the drop");
-        until(|| !store.exists(&name).unwrap()).expect("its term ends");
+        let ended = || {
+            clock.advance(10 * SECOND);
+            !store.exists(&name).unwrap()
+        };
+        until(ended).expect("its term ends");
         assert_eq!((polls.load(Ordering::SeqCst), diary.lines().len()), (count, 0), "nobody drives it");
         runtime.block_on(async { tokio::time::sleep(Duration::from_millis(10)).await });
         assert_eq!((polls.load(Ordering::SeqCst), diary.lines()), (count, vec!["dropped".to_owned()]));

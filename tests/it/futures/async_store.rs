@@ -7,6 +7,7 @@ use soloist::{
     AsyncEventMutex, AsyncMutex, FencingToken, Lease, LeaseRequest, Moment, MutexError, Owner, Scope, Slot,
     StoreWarning, Term,
 };
+use tokio::sync::{Barrier, Semaphore};
 
 use super::*;
 
@@ -89,7 +90,7 @@ struct InRuntime {
 impl InRuntime {
     fn new() -> Self {
         let (clock, runtime) = (ManualClock::at(chrono::DateTime::UNIX_EPOCH), many_threads());
-        let mutex = AsyncMutex::new(Table::new(Clock::from(&clock)), runtime.handle().clone());
+        let mutex = AsyncMutex::new(Table::new(Clock::from(&clock)), runtime.handle().clone()).with_timeout(PATIENCE);
         Self { clock, mutex, _runtime: runtime }
     }
 }
@@ -113,7 +114,7 @@ impl Harness for InRuntime {
 soloist::contract_tests!(InRuntime::new());
 
 fn on(runtime: &Runtime) -> AsyncMutex<Table> {
-    AsyncMutex::new(Table::new(Clock::system()), runtime.handle().clone())
+    AsyncMutex::new(Table::new(Clock::system()), runtime.handle().clone()).with_timeout(PATIENCE)
 }
 
 #[test]
@@ -133,21 +134,31 @@ fn it_protects_events_of_a_service_in_the_same_runtime() {
     assert_eq!(mutex.check().unwrap(), [StoreWarning::SharesRuntime]);
 }
 
-/// A store that grants, and renews, half a second after it is asked.
-#[derive(Debug, Default)]
+/// How many renewals a slow store answers together.
+const HUNDRED: usize = 100;
+
+/// A store that grants when it is let go, and renews when a hundred renewals are there.
+#[derive(Debug)]
 struct Slow {
     held: Arc<Mutex<Vec<MutexName>>>,
     is_out: Arc<AtomicBool>,
+    goes: Arc<Semaphore>,
+    renewals: Barrier,
 }
 
-const TAKES: Duration = Duration::from_millis(500);
+impl Slow {
+    fn new() -> Self {
+        let (held, is_out, goes) = (Arc::default(), Arc::default(), Arc::new(Semaphore::new(0)));
+        Self { held, is_out, goes, renewals: Barrier::new(HUNDRED) }
+    }
+}
 
 impl AsyncEventMutex for Slow {
     const EXTENDS: bool = true;
 
     async fn create(&self, request: &LeaseRequest) -> Result<Option<Lease>, MutexError> {
         self.held.lock().unwrap().push(request.name().clone());
-        tokio::time::sleep(TAKES).await;
+        let _goes = self.goes.acquire().await.expect("nobody closes it");
         Ok(Some(request.granted(FencingToken::new(1))))
     }
 
@@ -161,7 +172,7 @@ impl AsyncEventMutex for Slow {
     }
 
     async fn extend(&self, _: &Lease, _: Term) -> Result<bool, MutexError> {
-        tokio::time::sleep(TAKES).await;
+        self.renewals.wait().await;
         Ok(true)
     }
 }
@@ -172,20 +183,21 @@ fn request(name: &str) -> LeaseRequest {
 
 #[test]
 fn a_lease_that_is_granted_too_late_is_given_back() {
-    let (runtime, store) = (many_threads(), Slow::default());
-    let held = Arc::clone(&store.held);
-    let mutex = AsyncMutex::new(store, runtime.handle().clone()).with_timeout(TAKES / 5);
+    let (runtime, store) = (many_threads(), Slow::new());
+    let (held, goes) = (Arc::clone(&store.held), Arc::clone(&store.goes));
+    let mutex = AsyncMutex::new(store, runtime.handle().clone()).with_timeout(Duration::from_millis(100));
     assert!(mutex.create(&request("late")).unwrap_err().is_unavailable());
-    assert_eq!(held.lock().unwrap().len(), 1, "it is being granted");
+    until(|| held.lock().unwrap().len() == 1).expect("it is being granted");
+    goes.add_permits(1);
     until(|| held.lock().unwrap().is_empty()).unwrap();
 }
 
 #[test]
 fn a_hundred_renewals_of_a_slow_store_take_as_long_as_one() {
-    let (runtime, store) = (one_worker(), Slow::default());
-    let mutex = AsyncMutex::new(store, runtime.handle().clone()).with_timeout(10 * TAKES);
+    let (runtime, store) = (one_worker(), Slow::new());
+    let mutex = AsyncMutex::new(store, runtime.handle().clone()).with_timeout(PATIENCE);
     let lease = |number: usize| request(&number.to_string()).granted(FencingToken::new(1));
-    let mut slots: Vec<Slot<Lease, bool>> = (0..100).map(lease).map(Slot::new).collect();
+    let mut slots: Vec<Slot<Lease, bool>> = (0..HUNDRED).map(lease).map(Slot::new).collect();
     mutex.extend(&mut slots, Term::DEFAULT);
     for slot in slots {
         assert!(matches!(slot.answer(), Some(Ok(true))), "{slot:?}");
@@ -194,9 +206,9 @@ fn a_hundred_renewals_of_a_slow_store_take_as_long_as_one() {
 
 #[test]
 fn a_check_asks_the_store() {
-    let (runtime, store) = (many_threads(), Slow::default());
+    let (runtime, store) = (many_threads(), Slow::new());
     let is_out = Arc::clone(&store.is_out);
-    let mutex = AsyncMutex::new(store, runtime.handle().clone());
+    let mutex = AsyncMutex::new(store, runtime.handle().clone()).with_timeout(PATIENCE);
     assert_eq!(mutex.check().unwrap(), [StoreWarning::SharesRuntime]);
     is_out.store(true, Ordering::SeqCst);
     assert!(mutex.check().unwrap_err().is_unavailable());

@@ -52,9 +52,19 @@ fn a_future_that_takes_too_long_is_told_and_dropped_when_its_grace_is_over() {
             }
         };
         let event = Event::spawn("slow", task).without_overlapping().apply(place);
-        let event =
-            event.timeout(Duration::from_millis(100)).grace(Duration::from_millis(100)).then(diary.hook("then"));
-        let report = schedule(MemoryMutex::new(), &runtime, [event, beside()]).run_due(noon());
+        let event = event.timeout(5 * SECOND).grace(5 * SECOND).then(diary.hook("then"));
+        let clock = ManualClock::at(noon());
+        let schedule = schedule(MemoryMutex::with_clock(&clock), &runtime, [event, beside()]);
+        let report = thread::scope(|scope| {
+            let tick = scope.spawn(|| schedule.run_due(noon()));
+            until(|| polls.count() > 0).expect("it is polled");
+            clock.advance(5 * SECOND);
+            until(|| diary.lines() == ["it took longer than its timeout"]).expect("it is told");
+            let told = polls.count();
+            until(|| polls.count() > told + 1).expect("it is polled during its grace");
+            clock.advance(5 * SECOND);
+            tick.join().expect("no panic")
+        });
         assert!(matches!(ran(&report, "slow").ended(), Ended::TimedOut { .. }), "{report}");
         assert!(matches!(ran(&report, "slow").release(), Some(Release::Released)), "{report}");
         assert_eq!(diary.lines(), ["it took longer than its timeout", "dropped", "then"]);
@@ -62,11 +72,6 @@ fn a_future_that_takes_too_long_is_told_and_dropped_when_its_grace_is_over() {
         thread::sleep(Duration::from_millis(50)); // in which many polls would begin
         assert_eq!(polls.count(), count, "it is polled no more");
     });
-}
-
-/// Two seconds, which leave one for the task: it is dropped a second before its lease ends.
-fn short(event: Event) -> Event {
-    event.without_overlapping().lease_term(2 * SECOND).grace(Duration::ZERO)
 }
 
 #[test]
@@ -108,7 +113,8 @@ fn no_poll_begins_in_the_last_second_of_a_lease_and_the_task_is_told_before() {
             assert!(entry(&report, "slow").to_string().ends_with(said), "{report}");
         });
         let polls = polls.lock().unwrap();
-        assert!(polls.iter().all(|left| *left > SECOND), "{:?}", polls.last());
+        // A poll that has begun before the clock moved may read it afterwards.
+        assert!(polls[..polls.len() - 1].iter().all(|left| *left > SECOND), "{:?}", polls.last());
     });
 }
 
@@ -144,7 +150,8 @@ fn a_future_whose_process_was_suspended_is_not_polled_again() {
 #[test]
 fn a_future_whose_lease_was_broken_has_no_grace() {
     both(|place| {
-        let (runtime, store, polls, diary) = (many_threads(), MemoryMutex::new(), Polls::default(), Diary::default());
+        let (runtime, clock) = (many_threads(), ManualClock::at(noon()));
+        let (store, polls, diary) = (MemoryMutex::with_clock(&clock), Polls::default(), Diary::default());
         let (spins, noted) = (polls.clone(), diary.clone());
         let task = move |run: Run| {
             let dropped = noted.clone();
@@ -155,14 +162,16 @@ fn a_future_whose_lease_was_broken_has_no_grace() {
                 spins.spin(run).await;
             }
         };
-        // A grace of ten hours, in a lease that is not its own for as long as that.
-        let event = Event::spawn("slow", task).without_overlapping().lease_term(Duration::from_millis(2_400));
-        let event = event.grace(Duration::from_millis(200)).apply(place);
+        let event = Event::spawn("slow", task).without_overlapping().grace(10 * SECOND).apply(place);
         let schedule = schedule(store.clone(), &runtime, [event, beside()]);
         let report = thread::scope(|scope| {
             let tick = scope.spawn(|| schedule.run_due(noon()));
             until(|| polls.count() > 0).expect("it is polled");
             assert!(store.break_lease(&MutexName::lease("slow").unwrap()).unwrap().is_freed());
+            clock.advance(20 * SECOND); // to the next renewal
+            let ended = until(|| tick.is_finished());
+            clock.advance(60 * SECOND); // or the run would not end
+            ended.expect("it ends while the clock stands still");
             tick.join().expect("no panic")
         });
         assert!(matches!(ran(&report, "slow").release(), Some(Release::Lost)), "{report}");
@@ -173,10 +182,13 @@ fn a_future_whose_lease_was_broken_has_no_grace() {
 #[test]
 fn a_shutdown_drops_what_does_not_stop_and_gives_its_lease_back() {
     both(|place| {
-        let (runtime, store, polls, shutdown) = (many_threads(), MemoryMutex::new(), Polls::default(), Shutdown::new());
+        let (runtime, polls, shutdown) = (many_threads(), Polls::default(), Shutdown::new());
+        // On a clock that stands still, no second is over in which it has to be dropped.
+        let store = MemoryMutex::with_clock(ManualClock::at(noon()));
         let shutdown = shutdown.with_drain(Duration::ZERO);
         let spins = polls.clone();
-        let event = Event::spawn("slow", move |run| spins.clone().spin(run)).apply(short).apply(place);
+        let event = Event::spawn("slow", move |run| spins.clone().spin(run)).without_overlapping();
+        let event = event.grace(Duration::ZERO).apply(place);
         let schedule = schedule(store.clone(), &runtime, [event, beside()]).with_shutdown(&shutdown);
         let report = thread::scope(|scope| {
             let tick = scope.spawn(|| schedule.run_due(noon()));
@@ -210,7 +222,8 @@ fn a_future_that_its_runtime_drops_fails_and_gives_its_lease_back() {
 #[test]
 fn a_poll_that_does_not_end_is_waited_for() {
     both(|place| {
-        let (runtime, store) = (many_threads(), MemoryMutex::new());
+        let (runtime, clock) = (many_threads(), ManualClock::at(noon()));
+        let store = MemoryMutex::with_clock(&clock);
         let (entered, wait_for_entry) = mpsc::channel();
         let (go_on, wait) = mpsc::channel();
         let wait = Mutex::new(Some(wait));
@@ -223,13 +236,15 @@ fn a_poll_that_does_not_end_is_waited_for() {
                 pending::<()>().await;
             }
         };
-        let event = Event::spawn("slow", task).without_overlapping().timeout(Duration::from_millis(10));
+        let event = Event::spawn("slow", task).without_overlapping().timeout(SECOND);
         let event = event.grace(Duration::ZERO).apply(place);
         let schedule = schedule(store.clone(), &runtime, [event, beside()]);
         thread::scope(|scope| {
             let tick = scope.spawn(|| schedule.run_due(noon()));
             wait_for_entry.recv_timeout(PATIENCE).unwrap();
-            thread::sleep(Duration::from_millis(1_200)); // longer than a task that is not polled gets
+            clock.advance(SECOND);
+            clock.advance(2 * SECOND); // longer than a task that is not polled gets
+            thread::sleep(Duration::from_millis(100)); // in which the run would end
             assert!(!tick.is_finished() && store.exists(&MutexName::lease("slow").unwrap()).unwrap());
             go_on.send(()).unwrap();
             let report = tick.join().expect("no panic");
@@ -241,7 +256,8 @@ fn a_poll_that_does_not_end_is_waited_for() {
 
 #[test]
 fn a_callback_that_waits_in_a_runtime_is_woken_by_its_timeout_and_by_the_loss_of_its_lease() {
-    let (store, diary) = (MemoryMutex::new(), Diary::default());
+    let (clock, diary) = (ManualClock::at(noon()), Diary::default());
+    let store = MemoryMutex::with_clock(&clock);
     let waits = |name: &str| {
         let (runtime, diary) = (one_thread(), diary.clone());
         Event::call(name, move |run| {
@@ -250,17 +266,18 @@ fn a_callback_that_waits_in_a_runtime_is_woken_by_its_timeout_and_by_the_loss_of
             diary.note(reason.map_or("nobody woke it".to_owned(), |reason| reason.to_string()));
         })
     };
-    let tick = |event: Event| {
-        let mut schedule = Schedule::new(store.clone());
+    let tick = |store: MemoryMutex, event: Event| {
+        let mut schedule = Schedule::new(store);
         schedule.add(event.every_minute()).unwrap();
         let _ = schedule.run_due(noon());
     };
-    tick(waits("slow").timeout(Duration::from_millis(50)));
+    tick(MemoryMutex::new(), waits("slow").timeout(Duration::from_millis(50)));
     assert_eq!(diary.lines(), ["waits", "it took longer than its timeout"]);
     thread::scope(|scope| {
-        scope.spawn(|| tick(waits("lost").without_overlapping().lease_term(Duration::from_millis(300))));
+        scope.spawn(|| tick(store.clone(), waits("lost").without_overlapping()));
         until(|| diary.lines().len() == 3).expect("it begins");
         assert!(store.break_lease(&MutexName::lease("lost").unwrap()).unwrap().is_freed());
+        clock.advance(20 * SECOND); // to the next renewal
     });
     assert_eq!(diary.lines()[2..], ["waits", "its lease was lost"]);
 }

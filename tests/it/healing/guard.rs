@@ -14,11 +14,11 @@ fn acquired(store: &MemoryMutex, term: Term) -> LeaseGuard {
 #[test]
 fn a_guard_is_renewed_for_as_long_as_it_is_there() {
     let store = MemoryMutex::new();
-    let held_for_three_terms = || {
-        let guard = acquired(&store, millis(300));
+    let held_for_three_terms = |term: u64| {
+        let guard = acquired(&store, millis(term));
         let end = guard.lease().deadline().plus(2 * guard.lease().term().get());
         while Clock::system().moment() < end {
-            let second = LeaseGuard::acquire(&store, lease("g"), millis(300)).unwrap();
+            let second = LeaseGuard::acquire(&store, lease("g"), millis(term)).unwrap();
             if guard.is_lost() {
                 return None;
             }
@@ -28,33 +28,36 @@ fn a_guard_is_renewed_for_as_long_as_it_is_there() {
         }
         Some(guard.release().unwrap())
     };
-    // A machine that stands still for two thirds of a term proves nothing.
-    let released = (0..10).find_map(|_| held_for_three_terms());
+    // A machine that stands still for two thirds of a term proves nothing: then once more, with a longer one.
+    let released = [300, 300, 300, 1_000, 3_000, 9_000].into_iter().find_map(held_for_three_terms);
     assert_eq!(released, Some(true));
     assert!(!store.exists(&lease("g")).unwrap());
 }
 
 #[test]
 fn a_guard_whose_lease_was_broken_knows_within_a_term() {
-    let store = MemoryMutex::new();
-    let guard = acquired(&store, millis(1_500));
+    let clock = ManualClock::at(noon());
+    let store = MemoryMutex::with_clock(&clock);
+    let guard = acquired(&store, Term::DEFAULT);
     assert!(store.break_lease(&lease("g")).unwrap().is_freed());
     assert!(!guard.is_lost(), "nobody knows yet");
-    assert!(guard.lost(PATIENCE));
-    assert!(Clock::system().moment() < guard.lease().deadline(), "it is told before its term is over");
+    clock.advance(THIRD);
+    until(|| guard.is_lost()).expect("it is told at its next renewal");
     assert!(guard.is_lost() && !guard.release().unwrap());
 }
 
 #[test]
 fn a_guard_knows_within_a_term_that_another_one_of_its_process_was_granted_its_name() {
-    let store = MemoryMutex::new();
-    let guard = acquired(&store, millis(1_500));
+    let clock = ManualClock::at(noon());
+    let store = MemoryMutex::with_clock(&clock);
+    let guard = acquired(&store, Term::DEFAULT);
     assert!(store.break_lease(&lease("g")).unwrap().is_freed());
-    let other = acquired(&store, millis(1_500));
-    assert!(guard.lost(PATIENCE), "it is told at its next renewal");
-    assert!(Clock::system().moment() < guard.lease().deadline());
+    let other = acquired(&store, Term::DEFAULT);
+    clock.advance(THIRD);
+    until(|| guard.is_lost()).expect("it is told at its next renewal");
     assert!(!guard.release().unwrap(), "it was not ours any more");
-    assert!(!other.lost(Duration::from_millis(1_500)), "the new holder is renewed");
+    clock.advance(TERM);
+    assert!(!other.is_lost(), "the new holder is renewed");
     assert!(other.release().unwrap(), "the new holder was left alone");
 }
 
@@ -92,7 +95,8 @@ fn a_term_that_would_be_renewed_all_the_time_is_refused() {
     let error = LeaseGuard::acquire(&MemoryMutex::new(), lease("g"), millis(99)).unwrap_err();
     let advice = "could not create lease/g: a renewed lease is 100ms or longer; use `acquire_for`";
     assert_eq!(format!("{error:?}"), advice);
-    assert!(LeaseGuard::acquire(&MemoryMutex::new(), lease("g"), millis(100)).unwrap().is_some());
+    let store = MemoryMutex::with_clock(ManualClock::at(noon()));
+    assert!(LeaseGuard::acquire(&store, lease("g"), millis(100)).unwrap().is_some());
 }
 
 #[test]

@@ -238,17 +238,18 @@ fn who_leaves_for_a_later_occurrence_leaves_it_the_period() {
 
 #[test]
 fn who_moves_up_is_not_asked_to_stop_by_the_place_that_it_left() {
-    let store = Scripted::default().before(|call| {
+    let clock = ManualClock::at(noon());
+    let store = Scripted::over(MemoryMutex::with_clock(&clock)).before(|call| {
         let leaves_a_place = call.is("release") && call.names.iter().any(|name| name.to_string().contains("queue"));
         if leaves_a_place { call.times_out() } else { Ok(()) }
     });
-    let fleet =
-        Fleet::on(store, |event| replace(event).lease_term(Duration::from_secs(1)).within(Duration::from_secs(600)));
+    let fleet = Fleet::on(store, |event| replace(event).within(Duration::from_secs(600)));
     let run = fleet.takes(&mutex());
     fleet.end(minute(0));
     let waits = fleet.ticks(minute(0));
-    fleet.waits_at(1);
+    seconds_until(&clock, || holder(&*fleet.store, &place(1)).is_some());
     fleet.store.forget(&run).unwrap();
+    seconds_until(&clock, || waits.is_finished());
     assert!(ran(&waits.join().unwrap(), EVENT).is_success(), "when the other places have ended");
 }
 

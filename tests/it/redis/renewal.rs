@@ -15,7 +15,7 @@ use crate::servers::redis::Redis;
 use crate::support::{PATIENCE, noon, ran, skipped, until};
 
 /// Two thirds of it are longer than any thread stalls on a machine that has more to do than this.
-const TERM: Duration = Duration::from_secs(5);
+const TERM: Duration = Duration::from_secs(8);
 /// How long a call takes at most; what is admitted is not asked for twice.
 const TIMEOUT: Duration = Duration::from_secs(2);
 /// The time-out of a store whose calls are to be answered, however late.
@@ -172,7 +172,7 @@ fn held_by_the_server_until(server: &Redis) -> Moment {
 #[test]
 fn a_server_that_stops_for_less_than_what_is_left_of_the_term_loses_nothing() {
     let server = Redis::start();
-    let term = TIMEOUT * 7 / 2;
+    let term = TIMEOUT * 5;
     let at_work = AtWork::with(store(&server.url()), term);
     at_work.wait_for_a_renewal();
     let token = at_work.run.fencing_token();

@@ -8,7 +8,7 @@ use soloist::{Entry, Event, Report, Schedule, SkipReason, Verdict};
 use super::{entries, minute};
 use crate::servers::proxy::{Fault, Proxy};
 use crate::servers::redis::Redis;
-use crate::support::{Diary, noon};
+use crate::support::{Diary, in_time, noon};
 
 /// A schedule of protected events, `0` to `count - 1`, that write their names into the diary.
 fn schedule(url: &str, count: usize, diary: &Diary, shape: impl Fn(Event, usize) -> Event) -> Schedule {
@@ -82,11 +82,14 @@ fn wait_once(shape: impl Fn(Event, usize) -> Event, silence: impl Fn(&Proxy, Fau
     let schedule = schedule(&proxy.url(), 100, &diary, shape);
     assert_all_ran(&schedule.run_due(noon()), 100);
     silence(&proxy, Fault::Silence);
-    let began = Instant::now();
-    let report = schedule.run_due(minute(1));
-    let took = began.elapsed();
-    assert_eq!(unavailable(&report), 100, "{report}");
-    assert!(took < Duration::from_secs(4), "the time-out is two seconds, the tick took {took:?}");
+    // The time-out is two seconds.
+    in_time(Duration::from_secs(4), || {
+        let began = Instant::now();
+        let report = schedule.run_due(minute(1));
+        let took = began.elapsed();
+        assert_eq!(unavailable(&report), 100, "{report}");
+        took
+    });
     proxy.mend();
     assert_all_ran(&schedule.run_due(minute(1)), 100);
     assert_eq!(diary.lines().len(), 200);
@@ -103,7 +106,7 @@ fn a_hundred_admissions_whose_answer_was_lost_are_all_given_back() {
         assert!(!entries(&server).is_empty(), "the server has granted what nobody knows of");
         // It was tried in vain until the next time is more than a second away: so the next call has to do it.
         proxy.wait_until_met_often(5);
-        thread::sleep(Duration::from_millis(200)); // what was tried is remembered again
+        thread::sleep(Duration::from_millis(700)); // what was tried is remembered again
         proxy.mend();
         assert_all_ran(&schedule.run_due(noon()), 100);
         assert_eq!(diary.lines().len(), 100);

@@ -13,7 +13,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 /// How long a server may take for what it does in a fraction of a second.
-pub(super) const PATIENCE: Duration = Duration::from_secs(30);
+pub(super) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// One server in a directory of its own; dropping it ends the one and removes the other.
 pub(super) struct Process {

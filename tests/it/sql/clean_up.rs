@@ -141,8 +141,8 @@ fn nobody_waits_for_a_clean_up_that_is_kept_from_its_rows<S: BesideTheStore>() {
     server.add_ended(10_000, 300);
     add(&server, "daily", 1, "2001-01-01");
     let held = server.hold("SELECT * FROM soloist_mutexes WHERE name = 'claim/old/300/0000050' FOR UPDATE");
-    // With that, a row is waited for ten seconds.
-    let mutex = S::open(&server.url(), Duration::from_secs(40));
+    // With that, a row is waited for fifteen seconds.
+    let mutex = S::open(&server.url(), Duration::from_secs(60));
     let began = Instant::now();
     hold(&mutex, "gate");
     thread::sleep(Duration::from_millis(200)); // the clean-up has come to the row that is held
@@ -150,7 +150,7 @@ fn nobody_waits_for_a_clean_up_that_is_kept_from_its_rows<S: BesideTheStore>() {
     hold(&mutex, "another");
     drop(mutex);
     let took = began.elapsed();
-    assert!(took < Duration::from_secs(8), "{took:?}");
+    assert!(took < Duration::from_secs(14), "{took:?}");
     drop(held);
     one_gate(&server, "later");
     let left = left(&server, 300);
@@ -168,7 +168,8 @@ fn many_clean_up_at_once_beside_gates<S: SqlServer>() {
                     let mutex = server.mutex();
                     let lease = hold(&mutex, &format!("{server_number}: {number}"));
                     if number == 5 {
-                        S::purge(&mutex).unwrap();
+                        // On a busy machine, eight of them at once take longer than a gate may.
+                        S::purge(&S::open(&server.url(), Duration::from_secs(60))).unwrap();
                     }
                     assert!(mutex.forget(&lease).unwrap());
                 }

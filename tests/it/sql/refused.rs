@@ -118,7 +118,7 @@ fn what_is_no_sql_server_is_an_error<S: Trouble>() {
             for connection in listener.incoming() {
                 let mut connection = connection.expect("somebody connects");
                 let _ = connection.write_all(greeting); // The other end may have had enough.
-                let _ = connection.set_read_timeout(Some(Duration::from_millis(100)));
+                let _ = connection.set_read_timeout(Some(Duration::from_secs(1)));
                 let _ = connection.read(&mut [0; 1024]);
             }
         });
@@ -155,6 +155,7 @@ fn a_server_without_room_for_a_connection_is_out_until_it_has_some<S: Trouble>()
     let text = assert_out(&schedule, noon(), &diary);
     assert!(text.ends_with("; raise max_connections, or let fewer clients connect"), "{text}");
     // Where there is room in time, nobody is told.
+    let schedule = self::schedule(S::open(&server.url(), Duration::from_secs(40)), &diary);
     thread::scope(|scope| {
         let tick = scope.spawn(|| schedule.run_due(noon()));
         thread::sleep(Duration::from_millis(500)); // it was refused by then

@@ -23,7 +23,7 @@ pub(super) const TIMEOUT: Duration = Duration::from_secs(1);
 pub(super) const IN_TIME: Duration = Duration::from_secs(10);
 
 /// No server takes that long for what is waited for, unless it will never come.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A server that can be hurt.
 pub(super) trait Trouble: SqlServer + Behind {

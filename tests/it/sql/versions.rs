@@ -171,7 +171,7 @@ fn a_table_that_needs_no_upgrade_is_left_to_those_who_use_it<S: LastVersion>() {
 
 fn what_the_last_version_takes_over_is_its_own<S: LastVersion>() {
     let server = S::start();
-    let (last, short) = (LastWorker(&server), Duration::from_millis(500));
+    let (last, short) = (LastWorker(&server), Duration::from_secs(60));
     for _ in 0..2 {
         // Of this grant the row says that it was released, and that its term is short.
         let lease = take(&server, short).expect("it is free");

@@ -188,20 +188,19 @@ fn ceilings() -> String {
 #[test]
 fn no_text_gets_harder_to_read() {
     let ceilings = ceilings();
-    let mut counted = String::new();
-    for (room, findings) in findings_by_room() {
+    let count = |(room, findings): (String, Vec<(Rule, String)>)| {
         let line = ceilings.lines().find_map(|line| line.strip_prefix(&room)?.strip_prefix(' '));
-        let mut allowed = line.unwrap_or_default().split_whitespace().map(|count| count.parse().expect("a count"));
-        counted += &room;
-        for rule in RULES {
+        let mut allowed = line.unwrap_or_default().split(' ').map(|count| count.parse().unwrap_or(0));
+        let counts = RULES.map(|rule| {
             let places = findings.iter().filter(|(broken, _)| *broken == rule).map(|(_, place)| place.as_str());
             let places: Vec<&str> = places.collect();
             let (count, ceiling) = (places.len(), allowed.next().unwrap_or(0));
             assert!(count <= ceiling, "{room}: {count} × {rule:?}, at most {ceiling}:\n{}", places.join("\n"));
-            counted += &format!(" {count}");
-        }
-        counted += "\n";
-    }
+            count.to_string()
+        });
+        format!("{room} {}\n", counts.join(" "))
+    };
+    let counted: String = findings_by_room().into_iter().map(count).collect();
     assert!(ceilings == counted, "plainer than before: ceilings.txt has these counts from now on:\n{counted}");
 }
 
