@@ -72,13 +72,13 @@ fn paragraphs(page: &str) -> Vec<Passage<'_>> {
     found
 }
 
-/// Joins lines, without their code blocks.
+/// Joins lines, without their code blocks and tables.
 fn prose<'a>(lines: impl Iterator<Item = &'a str>) -> String {
     let mut in_code = false;
     let text = lines.filter(|line| {
         let is_fence = line.starts_with("```");
         in_code ^= is_fence;
-        !in_code && !is_fence
+        !(in_code || is_fence || line.starts_with('|'))
     });
     text.collect::<Vec<_>>().join(" ")
 }
