@@ -74,7 +74,8 @@ use connection::Connection;
 /// A gate that finds a lease held for longer than its term, after the server's clock was set back, takes two round
 /// trips and a commit more. Those who ask for one name at the same moment queue for a transaction-level advisory lock
 /// (`pg_advisory_xact_lock`, with the table's oid as the first key); those whom one name
-/// [excludes](crate::Admission::unless) share that lock. One of them has the turn, by another such lock, whose key is a hash
+/// [excludes](crate::Admission::unless) share that lock. All admissions share one more such lock; an admission of more than 50
+/// names takes that one alone, and waits for all others. One of those who ask for one name has the turn, by another such lock, whose key is a hash
 /// of the table's oid and the name; the others wait for it and then look again, all at once. Who is beaten between its look
 /// and its write looks again: two round trips more. It writes nothing, and no error into the server's log.
 ///

@@ -17,7 +17,8 @@
 //! turn. The others write nothing, and need not be let in one after another.
 //!
 //! The look reads the names that exclude an admission, too. The transaction reads them again, and commits nothing if one is
-//! held: on MySQL with locks, after its rows are written; on PostgreSQL in the queue, where it shares their place.
+//! held: on MySQL with locks, after its rows are written; on PostgreSQL in the queue, where it shares their place. There, a
+//! transaction of more than 50 names writes while no other one is admitted.
 //!
 //! Tokens are the larger of the server's time in microseconds and one more than the highest in the table, when it is written:
 //! a look, which most lose by, does not search for it. The row that has the highest is never cleaned away.

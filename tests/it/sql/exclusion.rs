@@ -1,16 +1,21 @@
 //! Admissions that another name excludes: what is taken between a look and a write excludes, too.
 
 use std::thread;
+use std::time::Duration;
 
 use soloist::{Admission, Admitted, MutexName, Term};
 
+use super::batches::admit;
 use super::on_both;
 use super::trouble::{Trouble, request, wait_until};
 use crate::servers::mariadb::Mariadb;
 use crate::servers::postgres::Postgres;
 use crate::support::noon;
 
-on_both!(a_name_that_is_taken_between_the_look_and_the_write_excludes);
+on_both!(
+    a_name_that_is_taken_between_the_look_and_the_write_excludes,
+    of_two_batches_that_exclude_each_other_one_is_granted_however_many_names_they_have
+);
 
 /// Keeps a gate from writing `lease/report`, until the transaction that did this is undone.
 trait Blocking: Trouble {
@@ -56,4 +61,35 @@ fn a_name_that_is_taken_between_the_look_and_the_write_excludes<S: Blocking>() {
         server.ask("UPDATE soloist_mutexes SET released_token = token WHERE name = 'lease/service'");
     }
     assert!(matches!(both.ask(&mutex), Ok(Admitted::Granted(_))));
+}
+
+/// The first batch waits for its commit when the second one is asked for: nobody else sees its rows yet.
+fn of_two_batches_that_exclude_each_other_one_is_granted_however_many_names_they_have<S: Trouble>() {
+    let server = S::start();
+    let name = |side: &str, number: usize| MutexName::lease(format!("{side}{number}")).expect("a name");
+    // On PostgreSQL, names up to 50 have locks of their own: each pair has two.
+    for pairs in [20, 26, 60] {
+        let batch = |own: &str, other: &str| -> Vec<Admission> {
+            let (own, other) = (format!("{own}{pairs}-"), format!("{other}{pairs}-"));
+            let lease = |number| Admission::lease_only(request(name(&own, number).mutex()));
+            (0..pairs).map(|number| lease(number).unless(name(&other, number))).collect()
+        };
+        let (first, second) = (batch("a", "b"), batch("b", "a"));
+        // A lock is waited for ten seconds.
+        let ask = |batch| admit(&S::open(&server.url(), Duration::from_secs(40)), batch);
+        let commits = server.block_commits();
+        let answers = thread::scope(|scope| {
+            let answers = [&first, &second].map(|batch| {
+                let waiting = server.ask(S::WAITING).len();
+                let call = scope.spawn(move || ask(batch));
+                wait_until("it waits", || server.ask(S::WAITING).len() > waiting);
+                call
+            });
+            server.let_commit(commits);
+            answers.map(|call| call.join().expect("it does not panic"))
+        });
+        let granted =
+            answers.map(|answers| answers.iter().filter(|answer| matches!(answer, Ok(Admitted::Granted(_)))).count());
+        assert_eq!(granted, [pairs, 0], "{pairs} pairs");
+    }
 }

@@ -36,8 +36,8 @@ pub(super) trait Trouble: SqlServer + Behind {
     const BEGIN: &'static str;
     /// Makes it read-only, and writable again.
     const READ_ONLY: [&'static str; 2];
-    /// The numbers of the connections that the stores' user has; and of those that wait for a lock of somebody's, with what
-    /// is another in each wait.
+    /// The numbers of the connections that the stores' user has; and of those that wait for a lock of somebody's, or for their
+    /// commit, with what is another in each wait.
     const CONNECTED: &'static str;
     const WAITING: &'static str;
 
@@ -181,8 +181,8 @@ impl Trouble for Postgres {
         "BEGIN READ WRITE; ALTER DATABASE app RESET default_transaction_read_only; COMMIT",
     ];
     const CONNECTED: &'static str = "SELECT pid FROM pg_stat_activity WHERE usename = 'owner'";
-    const WAITING: &'static str =
-        "SELECT pid, query_start FROM pg_stat_activity WHERE usename = 'owner' AND wait_event_type = 'Lock'";
+    const WAITING: &'static str = "SELECT pid, query_start FROM pg_stat_activity \
+                                   WHERE usename = 'owner' AND (wait_event_type = 'Lock' OR wait_event = 'SyncRep')";
 
     fn connect(&self) -> ::postgres::Client {
         self.connection()

@@ -20,24 +20,31 @@ SELECT set_config('soloist.token', CASE
     THEN greatest(coalesce(max(token), 0) + 1, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint)
     ELSE 0
 END::text, true) FROM soloist_mutexes;
+-- Admissions share one lock. One with more than 50 names takes that lock alone, and no others: a server has memory for 64
+-- locks in each transaction, on average. So it waits for all admissions, and all wait for it.
+SELECT CASE
+    WHEN count(name) > 50 AND current_setting('soloist.token') <> '0'
+    THEN pg_advisory_xact_lock(hashtextextended('', 'soloist_mutexes'::regclass::oid::bigint))::text
+    ELSE pg_advisory_xact_lock_shared(hashtextextended('', 'soloist_mutexes'::regclass::oid::bigint))::text
+END
+FROM (SELECT DISTINCT name FROM unnest(ARRAY[{names}, {excluding}]) AS name) AS names;
 -- Those who ask for the same names at the same moment queue here, so that each sees what the one before has committed.
 -- Those without the turn wait until they can share its place, all at once, and write nothing.
 -- For the rows, the queue keeps errors out of the server's log; the promises don't need it. For a name that excludes them it
--- is needed: whoever takes that waits for us, or we for them. Those whom the same name excludes share its place. A
--- transaction gets 50 of these locks, because a server has memory for 64 in each, on average; and those of the names that
--- exclude its rows, which are few, before the others. They are taken in the order of their keys.
+-- is needed: whoever takes that waits for us, or we for them. Those whom the same name excludes share its place. The locks
+-- are taken in the order of their keys.
 SELECT CASE
     WHEN asked AND current_setting('soloist.token') <> '0' THEN pg_advisory_xact_lock('soloist_mutexes'::regclass::oid::integer, key)::text
     ELSE pg_advisory_xact_lock_shared('soloist_mutexes'::regclass::oid::integer, key)::text
 END
 FROM (
-    SELECT hashtext(name) AS key, bool_or(asked) AS asked
+    SELECT hashtext(name) AS key, bool_or(asked) AS asked, count(*) OVER () AS keys
     FROM (
         SELECT name, true AS asked FROM unnest(ARRAY[{names}]) AS name
         UNION ALL SELECT name, false FROM unnest(ARRAY[{excluding}]::text[]) AS name
     ) AS names
-    GROUP BY key ORDER BY bool_and(asked), key LIMIT 50
-) AS queue ORDER BY key;
+    GROUP BY key
+) AS queue WHERE keys <= 50 ORDER BY key;
 WITH written AS (
     INSERT INTO soloist_mutexes AS held (name, owner, token, host, pid, acquired_at, expires_at, term_token, term_us)
     SELECT * FROM (VALUES {rows}) AS asked
