@@ -18,8 +18,10 @@
 //! changes nothing: a request that arrives late, or after the clock was set back, leaves nothing behind.
 //! An answer that is lost on a connection is asked for once more on another by the same owner, who is known again; or,
 //! at a release, by who has the name, and for how long. What may be ours after all is given back as soon as the server
-//! answers.
+//! answers. The first copy of an admission that was asked for twice may arrive when its run is over: so the release leaves the
+//! owner behind until the window ends, and the script grants that owner nothing more.
 
+use std::sync::Mutex;
 use std::time::Duration;
 
 use crate::base::error::InvalidOptions;
@@ -62,6 +64,7 @@ use keys::Prefix;
 /// | `soloist:mark:{reports}:seen…`, `soloist:mark:{shop}:paused` | since when an event is known that [catches up](crate::Event::catch_up); that a schedule is [paused](crate::Schedule::pause) | when it ends |
 /// | `soloist:runs:{reports}` | the [log of its runs](crate::Schedule::with_run_log): a hash with a line for each run that is kept | never |
 /// | `soloist:token` | the last fencing token; on a cluster one for each mutex, `soloist:token:{reports}` | 30 days after it |
+/// | `soloist:token:spent` | owners whose admission was asked for twice, and that have released: a late copy of it is granted nothing; on a cluster `soloist:token:{reports}:spent` | a second after the longest call |
 ///
 /// A value reads `OWNER token=1772366400000000 term=60000 since=2026-03-01T02:30:00.000Z pid=4711 host=web-1`. Bytes of
 /// a name that are not plain ASCII, and `/ % { } " ' \` and the space, are written as `%XX`. To free a name by hand,
@@ -214,7 +217,9 @@ impl RedisMutexBuilder {
     /// The URL, the prefix, the time-out, or a certificate is not what it should be.
     pub fn build(self) -> Result<RedisMutex, InvalidOptions> {
         let (target, prefix) = self.options.check(TIMEOUTS)?;
-        let engine = RedisEngine { prefix: Prefix::new(prefix)?, by_slot: false.into() };
+        let prefix = Prefix::new(prefix)?;
+        let (by_slot, timeout, asked_again) = (false.into(), target.timeout, Mutex::default());
+        let engine = RedisEngine { prefix, by_slot, timeout, asked_again };
         Ok(RedisMutex(ServerMutex::new(engine, target)))
     }
 }

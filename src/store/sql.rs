@@ -25,7 +25,9 @@
 //!
 //! A look is one statement, which is prepared where a connection looks often.
 //!
-//! An admission names a window of the server's time, in which somebody waits for its answer; outside it commits nothing.
+//! An admission names a window of the server's time, in which somebody waits for its answer; outside it commits nothing. So do a
+//! renewal and a minimum hold. A row is never free for the owner that wrote it: a late copy of an admission, whose run is over,
+//! is granted nothing.
 //! An answer that is lost on a connection is asked for once more on another by the same owner, who is known again. What may
 //! be ours after all is given back as soon as the server answers.
 

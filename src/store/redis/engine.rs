@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeSet, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use redis::{Cmd, Value, cmd};
 
@@ -12,16 +14,20 @@ use super::server_error::is_of_many_slots;
 use super::trip::Trip;
 use super::{health, server_error};
 use crate::base::error::MutexError;
-use crate::lease::name::MutexName;
+use crate::lease::{name::MutexName, owner::Owner};
 use crate::observe::run_record::{RunRecord, log_change::LogChange};
 use crate::store::event_mutex::admission::{Admission, Admitted};
 use crate::store::remote::engine::{
-    Answers, Asked, Ending, Engine, FoundEntry, Health, ReleaseRequest, ServerTurn, Wanted,
+    Answers, Asked, Decision, Ending, Engine, FoundEntry, Health, ReleaseRequest, ServerTurn, Wanted,
 };
 use crate::store::remote::{failure::Failure, server_clock::instant};
+use crate::time::clock::{Clock, moment::Moment};
 
 /// How many names one call of a script is about; it keeps the server for less than a millisecond.
 const CHUNK: usize = 100;
+
+/// How much later than a call ends the server may come to a copy of it, because clocks drift.
+const MARGIN: Duration = Duration::from_secs(1);
 
 /// How many keys the server looks at for one answer about those that match.
 const SCANNED_AT_ONCE: u32 = 1000;
@@ -30,6 +36,36 @@ pub(super) struct RedisEngine {
     pub(super) prefix: Prefix,
     /// Whether the server was seen to be a node of a cluster, which takes the keys of one slot at a time.
     pub(super) by_slot: AtomicBool,
+    /// The longest time that one call takes.
+    pub(super) timeout: Duration,
+    /// The owners that were granted something when they asked for it again, and until when the first copy of that may come.
+    pub(super) asked_again: Mutex<Vec<(Owner, Moment)>>,
+}
+
+impl RedisEngine {
+    /// Returns until when the server may come to a copy of what is asked now.
+    fn latest_copy(&self) -> Moment {
+        Clock::system().moment().plus(self.timeout).plus(MARGIN)
+    }
+
+    /// Remembers the owners of these admissions that were granted.
+    fn remember(&self, admissions: &[&Admission], decided: &[Result<Decision, Failure>]) {
+        let (now, until) = (Clock::system().moment(), self.latest_copy());
+        let is_granted = |decided: &Result<Decision, Failure>| matches!(decided, Ok(Ok(Admitted::Granted(_))));
+        let granted = admissions.iter().zip(decided).filter(|(_, decided)| is_granted(decided));
+        let mut asked_again = self.asked_again.lock().unwrap_or_else(PoisonError::into_inner);
+        asked_again.retain(|(_, until)| now < *until);
+        asked_again.extend(granted.map(|(admission, _)| (admission.owner(), until)));
+    }
+
+    /// Returns this release, for good if a copy of the owner's admission may still be on its way.
+    fn for_good(&self, release: &ReleaseRequest) -> ReleaseRequest {
+        let now = Clock::system().moment();
+        let asked_again = self.asked_again.lock().unwrap_or_else(PoisonError::into_inner);
+        let may_come = asked_again.iter().any(|(owner, until)| *owner == release.owner && now < *until);
+        let ending = if may_come && release.ending == Ending::Now { Ending::ForGood } else { release.ending };
+        ReleaseRequest { ending, ..release.clone() }
+    }
 }
 
 impl Engine for RedisEngine {
@@ -55,12 +91,14 @@ impl Engine for RedisEngine {
     }
 
     fn carry_out(&self, turn: &mut ServerTurn<Connection>, asked: Asked<'_>) -> Result<Answers, Failure> {
-        let (ServerTurn { connection, attempt, .. }, Asked { releases, admissions, wanted }) = (turn, asked);
+        let ServerTurn { connection, attempt, .. } = turn;
+        let Asked { releases, admissions, wanted } = asked;
         let (by_slot, clock, until) = (self.by_slot.load(Ordering::Relaxed), connection.clock, attempt.until);
+        let releases: Vec<ReleaseRequest> = releases.iter().map(|release| self.for_good(release)).collect();
         let releases: Vec<&ReleaseRequest> = releases.iter().collect();
         // What is pending may lie on different slots.
         let end_together = |one: &ReleaseRequest, next: &ReleaseRequest| {
-            !by_slot && one.ending == next.ending && one.ending != Ending::NowIfItBegan
+            !by_slot && one.ending == next.ending && one.ending != Ending::ForGood
         };
         let releases = calls(&releases, end_together, |release| (release.name.mutex(), &[]));
         let for_the_same = |one: &Admission, next: &Admission| !by_slot && one.reason() == next.reason();
@@ -68,8 +106,9 @@ impl Engine for RedisEngine {
             calls(admissions, for_the_same, |admission| (admission.name().mutex(), admission.excluded_by()));
         // The next call does not know what this one grants.
         let sent = if wanted == Wanted::One { admissions.len().min(1) } else { admissions.len() };
-        let (admissions, not_sent) = admissions.split_at(sent);
-        let calls = together(releases, admissions, wanted, by_slot);
+        let (sent, not_sent) = admissions.split_at(sent);
+        let refused_for = (self.timeout + MARGIN).as_millis();
+        let calls = together(releases, sent, wanted, by_slot, refused_for);
         let values = connection.ask(until, |trip| {
             for call in &calls {
                 call.write(trip, by_slot, &self.prefix, clock, until);
@@ -81,6 +120,9 @@ impl Engine for RedisEngine {
             call.read(value, asked_before, &mut connection.clock, &mut answers);
         }
         answers.1.extend(not_sent.iter().copied().flatten().map(|_| Ok(Ok(Admitted::NotDecided))));
+        if attempt.again {
+            self.remember(asked.admissions, &answers.1);
+        }
         Ok(answers)
     }
 
@@ -207,9 +249,10 @@ fn together<'c, 'a>(
     admissions: &[&'c [&'a Admission]],
     wanted: Wanted,
     by_slot: bool,
+    refused_for: u128,
 ) -> Vec<Call<'c, 'a>> {
     let mut calls = Vec::with_capacity(releases.len() + admissions.len());
-    calls.extend(releases.into_iter().map(|releases| Call { releases, admissions: &[], wanted }));
+    calls.extend(releases.into_iter().map(|releases| Call { releases, admissions: &[], wanted, refused_for }));
     for admissions in admissions {
         match calls.last_mut() {
             Some(Call { releases: [.., last], admissions: none @ [], .. })
@@ -217,7 +260,7 @@ fn together<'c, 'a>(
             {
                 *none = admissions;
             }
-            _ => calls.push(Call { releases: &[], admissions, wanted }),
+            _ => calls.push(Call { releases: &[], admissions, wanted, refused_for }),
         }
     }
     calls

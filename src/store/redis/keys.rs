@@ -3,8 +3,8 @@
 //! `PREFIXlease:{MUTEX}`, `PREFIXclaim:{MUTEX}:INSTANT`, `PREFIXpermit:{MUTEX}:PERIOD`, and `EVENT/INSTANT` or
 //! `EVENT/PERIOD` behind the colon for an event that is not called as its mutex is, with `%XX` for each byte that could be
 //! mistaken; `PREFIXruns:{EVENT}`, a hash with the log of an event's runs; and `PREFIXtoken`, which on a cluster is
-//! `PREFIXtoken:{MUTEX}`. What stands between the first braces decides
-//! on a cluster's slot, so that all keys of a mutex lie on one
+//! `PREFIXtoken:{MUTEX}`, with `PREFIXtoken:spent` or `PREFIXtoken:{MUTEX}:spent` beside it. What stands between the first
+//! braces decides on a cluster's slot, so that all keys of a mutex lie on one
 //! (<https://redis.io/docs/latest/operate/oss_and_stack/reference/cluster-spec/#hash-tags>).
 
 use std::fmt;

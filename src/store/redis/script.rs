@@ -18,14 +18,13 @@ use crate::store::remote::failure::Failure;
 use crate::store::remote::server_clock::{ServerClock, instant};
 use crate::time::{clock::Clock, clock::moment::Moment};
 
-/// How far two clocks drift apart between two calls at most, in microseconds, while neither is set.
-const CLOCKS_DRIFT: i64 = 1_000_000;
-
 /// One call: it ends all releases in the same way, and then decides on each admission.
 pub(super) struct Call<'c, 'a> {
     pub(super) releases: &'c [&'a ReleaseRequest],
     pub(super) admissions: &'c [&'a Admission],
     pub(super) wanted: Wanted,
+    /// The milliseconds for which an owner whose release is for good is granted nothing more.
+    pub(super) refused_for: u128,
 }
 
 fn write_keys<'a>(call: &mut Cmd, keys: impl Iterator<Item = Key<'a>> + Clone) {
@@ -36,11 +35,10 @@ fn write_keys<'a>(call: &mut Cmd, keys: impl Iterator<Item = Key<'a>> + Clone) {
 /// Says between which times of the server a call that is sent now counts, unless its clock was set back: nobody waits for the
 /// answer from `until` on. It returns what that clock shows now.
 fn write_window(call: &mut Cmd, clock: ServerClock, until: Moment) -> DateTime<Utc> {
-    let now = clock.at(Clock::system().moment());
-    for micros in [now.saturating_sub(CLOCKS_DRIFT).max(0), clock.at(until)] {
+    for micros in clock.window(until) {
         call.write_arg_fmt(format_args!("{micros:016}"));
     }
-    instant(now)
+    instant(clock.at(Clock::system().moment()))
 }
 
 impl Call<'_, '_> {
@@ -49,7 +47,7 @@ impl Call<'_, '_> {
     pub(super) fn write(&self, trip: &mut Trip, by_slot: bool, prefix: &Prefix, clock: ServerClock, until: Moment) {
         match self.releases.first().map(|release| release.ending) {
             Some(Ending::After(term)) => self.write_extension(trip, term, prefix, clock, until),
-            None | Some(Ending::Now | Ending::NowIfItBegan) => {
+            None | Some(Ending::Now | Ending::ForGood) => {
                 trip.call(&CARRY_OUT, |call| self.write_arguments(call, by_slot, prefix, clock, until));
             }
         }
@@ -69,7 +67,7 @@ impl Call<'_, '_> {
     }
 
     fn write_arguments(&self, call: &mut Cmd, by_slot: bool, prefix: &Prefix, clock: ServerClock, until: Moment) {
-        let Self { releases, admissions, wanted } = *self;
+        let Self { releases, admissions, wanted, refused_for } = *self;
         // Names that exclude several in a row are written once.
         let excluding = |at: usize| {
             let before = at.checked_sub(1).map_or(&[][..], |before| admissions[before].excluded_by());
@@ -79,12 +77,12 @@ impl Call<'_, '_> {
             let asked = [admission.claim(), admission.lease()].into_iter().flatten().map(LeaseRequest::name);
             excluding(at).unwrap_or_default().iter().chain(asked)
         });
-        let token_key = admissions
-            .first()
-            .map(|admission| if by_slot { prefix.token_key_of(admission.name()) } else { prefix.token_key() });
+        let for_good = releases.first().filter(|release| release.ending == Ending::ForGood);
+        let token_of = admissions.first().map(|first| first.name()).or(for_good.map(|release| &release.name));
+        let token_key = token_of.map(|name| if by_slot { prefix.token_key_of(name) } else { prefix.token_key() });
         let released = releases.iter().map(|release| prefix.key(&release.name));
         write_keys(call, released.chain(token_key).chain(asked.map(|name| prefix.key(name))));
-        call.arg(releases.len());
+        call.arg(releases.len()).arg(for_good.map_or(String::new(), |_| refused_for.to_string()));
         self.write_owners(call);
         let Some(first) = admissions.first() else { return };
         let now = write_window(call, clock, until);

@@ -29,10 +29,6 @@ const BEFORE_ANY_WRITE: [(&str, Option<&str>); 15] = [
 
 const CLUSTER: &str = "it is a node of a Redis Cluster, which is not supported: use a standalone Redis";
 
-/// By the server's clock, the request came when nobody waited for it any more, or before it was sent.
-const TOO_LATE: &str = "the server did nothing, because by its clock the request came too late or too early: find out \
-                        whether something sets that clock";
-
 /// How the words begin of a server that has as many clients as it may, and of one that does not know a command.
 const NO_ROOM: &str = "max number of clients";
 const UNKNOWN: &str = "unknown command";
@@ -44,7 +40,7 @@ pub(super) fn refused(error: &ServerError) -> Failure {
     // What follows are our own arguments, such as a script.
     let details = error.details().and_then(|details| details.split(", with args beginning").next()).unwrap_or_default();
     let kind = match error.code() {
-        "LATE" => return Failure::not_done(TOO_LATE, true),
+        "LATE" => return Failure::too_late(),
         "CROSSSLOT" => RefusalKind::RetryAtOnce,
         "LOADING" => RefusalKind::RetryLater,
         _ if details.starts_with(NO_ROOM) => RefusalKind::RetryLater,

@@ -160,8 +160,8 @@ pub(crate) enum Wanted {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Ending {
     Now,
-    /// At once, and perhaps it never began: the request for it may still be on its way.
-    NowIfItBegan,
+    /// At once, if it began; and the owner is granted nothing more: a request of this owner may still be on its way.
+    ForGood,
     /// One term from now, and no sooner or later.
     After(Term),
 }

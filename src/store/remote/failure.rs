@@ -113,6 +113,14 @@ impl Failure {
         Self::new(Cause::NotDone { is_outage }, why, false)
     }
 
+    /// Nothing was done, because by the server's clock the request came when nobody waited for it any more, or before it was
+    /// sent.
+    pub(crate) fn too_late() -> Self {
+        let what = "the server did nothing, because by its clock the request came too late or too early: find out whether \
+                    something sets that clock";
+        Self::not_done(what, true)
+    }
+
     pub(crate) fn may_have_been_done(&self) -> bool {
         self.unanswered
     }

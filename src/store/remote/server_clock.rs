@@ -25,7 +25,15 @@ impl ServerClock {
         let later = i64::try_from(moment.since(self.heard).as_micros()).unwrap_or(i64::MAX);
         self.micros.saturating_add(later)
     }
+
+    /// Returns the server's times between which a request counts that is sent now and answered by `until`, in microseconds.
+    pub(crate) fn window(self, until: Moment) -> [i64; 2] {
+        [self.at(Clock::system().moment()).saturating_sub(CLOCKS_DRIFT).max(0), self.at(until)]
+    }
 }
+
+/// How far two clocks drift apart between two calls at most, in microseconds, while neither is set.
+const CLOCKS_DRIFT: i64 = 1_000_000;
 
 /// How far clocks that follow the same time are apart at most.
 const CLOCKS_DIFFER: Duration = Duration::from_secs(10);

@@ -138,9 +138,16 @@ impl<E: Engine> ServerMutex<E> {
                 self.release_between(name, owner, from, until);
             }
         }
-        let (decision, _) =
+        let (decision, again) =
             decided.map_err(|failure| self.failed(format_args!("admit {}", admission.name()), failure))?;
-        decision.map_err(|why| self.unusable(format_args!("admit {}", admission.name()), why))
+        match decision.map_err(|why| self.unusable(format_args!("admit {}", admission.name()), why))? {
+            Admitted::LeaseTaken(Some(own)) | Admitted::ClaimTaken(Some(own))
+                if again && own.owner() == admission.owner() =>
+            {
+                Err(MutexError::granted_too_late(format!("admit {}", admission.name())))
+            }
+            decision => Ok(decision),
+        }
     }
 
     /// Releases a lease whose release got no answer, as soon as the server answers, but not before its rest is over.
@@ -153,7 +160,7 @@ impl<E: Engine> ServerMutex<E> {
 
     /// Releases what may be this owner's as soon as the server answers, at each of these moments or after it.
     fn release_between(&self, name: &MutexName, owner: Owner, from: &[Moment], until: Moment) {
-        let release = ReleaseRequest { name: name.clone(), owner, ending: Ending::NowIfItBegan };
+        let release = ReleaseRequest { name: name.clone(), owner, ending: Ending::ForGood };
         let pending = |from: &Moment| PendingRelease { release: release.clone(), from: *from, until };
         self.server().add_pending(from.iter().map(pending));
     }

@@ -44,10 +44,11 @@ impl AdmissionPlan {
     fn decide(&mut self, admission: &Admission, look: &Snapshot, token: FencingToken) -> Decision {
         let asked = [admission.claim(), admission.lease()].into_iter().flatten();
         let asked: Vec<(&LeaseRequest, RowKey)> = asked.map(|request| (request, RowKey::of(request.name()))).collect();
-        let ours = asked.iter().map(|(request, key)| look.holds(key).filter(|entry| entry.is_of(request.owner())));
+        let ours = asked.iter().map(|(request, key)| look.of_owner(key, request.owner()));
         let ours: Vec<Option<&MutexRow>> = ours.collect();
+        let is_held = |row: Option<&MutexRow>| row.is_some_and(|row| row.is_held(look.now));
         // Its answer was lost when it was asked for the first time.
-        if let Some(Some(lease)) = ours.last().filter(|_| ours.iter().all(Option::is_some)) {
+        if let Some(Some(lease)) = ours.last().filter(|_| ours.iter().copied().all(is_held)) {
             return Ok(Admitted::Granted(admission.granted(lease.token)));
         }
         let granted = |key: &RowKey| Some(Holder::of(self.rows.get(key)?, instant(look.now)));
@@ -61,13 +62,19 @@ impl AdmissionPlan {
                 return Ok(Admitted::Excluded(Held::new(name.clone(), Some(holder))));
             }
         }
-        for ((request, key), ours) in asked.iter().zip(ours) {
+        let refused = |request: &LeaseRequest| {
+            let is_the_claim = admission.claim().is_some_and(|claim| claim.name() == request.name());
+            if is_the_claim { Admitted::ClaimTaken } else { Admitted::LeaseTaken }
+        };
+        for ((request, key), ours) in asked.iter().zip(&ours) {
             let holder = if ours.is_some() { granted(key) } else { holder(request.name(), key)? };
             if holder.is_some() {
-                let is_the_claim = admission.claim().is_some_and(|claim| claim.name() == request.name());
-                let refused = if is_the_claim { Admitted::ClaimTaken } else { Admitted::LeaseTaken };
-                return Ok(refused(holder));
+                return Ok(refused(request)(holder));
             }
+        }
+        // It was granted before, and what it was granted for is over.
+        if let Some(((request, _), Some(row))) = asked.iter().zip(&ours).find(|(_, ours)| ours.is_some()) {
+            return Ok(refused(request)(Some(row.holder(request.name(), look.now)?)));
         }
         self.excluding.extend(excluding);
         let reason = |(request, key): &(&LeaseRequest, RowKey)| Some((key.clone(), request.reason()?.to_owned()));

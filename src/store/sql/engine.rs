@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
 use std::marker::PhantomData;
 use std::mem;
+use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -25,6 +26,7 @@ use crate::store::remote::engine::{
 };
 use crate::store::remote::failure::{Failure, RefusalKind};
 use crate::store::remote::housekeeper::BATCH;
+use crate::store::remote::server_clock::ServerClock;
 use crate::time::clock::{Clock, moment::Moment, random_below};
 
 /// How long a row stays after it has ended, in seconds: longer than any call lasts, so that whoever has looked at it and
@@ -52,6 +54,8 @@ const UNSEEN: &str = "others came first time and again, and no look showed what 
 pub(crate) struct SqlEngine<S: Session> {
     pub(super) name: TableName,
     pub(crate) statements: Statements,
+    /// The server's clock, as it was read last.
+    clock: Mutex<Option<ServerClock>>,
     session: PhantomData<fn(S)>,
 }
 
@@ -61,7 +65,7 @@ type Wait = (Failure, Duration);
 impl<S: Session> SqlEngine<S> {
     pub(super) fn new(name: TableName) -> Self {
         let statements = Statements::new(&S::DIALECT, &name);
-        Self { name, statements, session: PhantomData }
+        Self { name, statements, clock: Mutex::default(), session: PhantomData }
     }
 
     pub(super) fn create_table(&self, turn: &mut ServerTurn<S>) -> Result<(), Failure> {
@@ -82,11 +86,22 @@ impl<S: Session> SqlEngine<S> {
         let mut values = Values::default();
         let which = format!("name IN ({})", values.texts(keys));
         let call = Call { statements: self.statements.look.with(&[("which", &which)]), values };
-        snapshot::<S>(until_nobody_is_in_between(turn, |session, until| session.call(&call, until))?)
+        self.snapshot(&until_nobody_is_in_between(turn, |session, until| session.call(&call, until))?)
     }
 
     fn look_where(&self, turn: &mut ServerTurn<S>, which: &str) -> Result<Snapshot, Failure> {
-        snapshot::<S>(patiently(turn, &self.statements.look.with(&[("which", &which)]))?)
+        self.snapshot(&patiently(turn, &self.statements.look.with(&[("which", &which)]))?)
+    }
+
+    /// Reads the rows of a look.
+    fn snapshot(&self, rows: &[TextRow]) -> Result<Snapshot, Failure> {
+        let look = Snapshot::read(rows).ok_or_else(|| Failure::not_understood(rows, S::DIALECT.kind))?;
+        self.set_clock(look.clock);
+        Ok(look)
+    }
+
+    fn set_clock(&self, clock: ServerClock) {
+        *self.clock.lock().unwrap_or_else(PoisonError::into_inner) = Some(clock);
     }
 
     /// Looks; and where a name that is asked for is held for longer than its term, because the server's clock was set back,
@@ -178,7 +193,7 @@ impl<S: Session> SqlEngine<S> {
         }
         let (mut ended, mut is_begun) = (Vec::new(), false);
         for (ending, group) in groups {
-            let rows = patiently(turn, &self.end_statements(ending, &group));
+            let rows = self.end_alike(turn, ending, &group);
             ended.extend(rows.map_err(|failure| failure.perhaps_done(is_begun))?);
             is_begun = true;
         }
@@ -195,17 +210,39 @@ impl<S: Session> SqlEngine<S> {
         Ok(answers)
     }
 
-    fn end_statements(&self, ending: Ending, names: &BTreeSet<&[String; 2]>) -> String {
+    /// Ends these names in the same way. What is to end later does so only while somebody waits for the answer: a copy that
+    /// comes late must not prolong what was shortened meanwhile.
+    fn end_alike(
+        &self,
+        turn: &mut ServerTurn<S>,
+        ending: Ending,
+        names: &BTreeSet<&[String; 2]>,
+    ) -> Result<Vec<TextRow>, Failure> {
+        let Ending::After(_) = ending else { return patiently(turn, &self.end_statements(ending, names, [0, 0])) };
+        let known = *self.clock.lock().unwrap_or_else(PoisonError::into_inner);
+        let clock = match known {
+            Some(clock) => clock,
+            None => self.look_at(turn, names.iter().map(|[key, _]| key)).map_err(Failure::undone)?.clock,
+        };
+        let window = clock.window(turn.attempt.until);
+        let rows = patiently(turn, &self.end_statements(ending, names, window))?;
+        let time = rows.last().and_then(|row| row.get(1)?.parse().ok());
+        let time: i64 = time.ok_or_else(|| Failure::not_understood(&rows, S::DIALECT.kind))?;
+        self.set_clock(ServerClock::read(time));
+        if (window[0]..=window[1]).contains(&time) { Ok(rows) } else { Err(Failure::too_late()) }
+    }
+
+    fn end_statements(&self, ending: Ending, names: &BTreeSet<&[String; 2]>, [asked, until]: [i64; 2]) -> String {
         let each = |text: &dyn Fn(&[String; 2]) -> String, between| {
             names.iter().map(|one| text(one)).collect::<Vec<_>>().join(between)
         };
         let give_back = &self.statements.give_back;
-        if ending == Ending::NowIfItBegan && !give_back.is_empty() {
+        if ending == Ending::ForGood && !give_back.is_empty() {
             return each(&|[key, owner]| give_back.with(&[("name", key), ("owner", owner)]), " ");
         }
         let micros = if let Ending::After(term) = ending { term.get().as_micros() } else { 0 };
         let ours = each(&|[key, owner]| format!("(name = '{key}' AND owner = '{owner}')"), " OR ");
-        self.statements.end.with(&[("ours", &ours), ("micros", &micros)])
+        self.statements.end.with(&[("ours", &ours), ("micros", &micros), ("asked", &asked), ("until", &until)])
     }
 }
 
@@ -284,11 +321,6 @@ fn count<S: Session>(rows: &[TextRow]) -> Result<u64, Failure> {
 fn token<S: Session>(rows: &[TextRow]) -> Result<FencingToken, Failure> {
     let token = rows.last().and_then(|row| row.get(1)?.parse().ok());
     token.map(FencingToken::new).ok_or_else(|| Failure::not_understood(rows, S::DIALECT.kind))
-}
-
-/// Reads the rows of a look.
-fn snapshot<S: Session>(rows: Vec<TextRow>) -> Result<Snapshot, Failure> {
-    Snapshot::read(&rows).ok_or_else(|| Failure::not_understood(rows, S::DIALECT.kind))
 }
 
 fn patiently<S: Session>(turn: &mut ServerTurn<S>, statements: &str) -> Result<Vec<TextRow>, Failure> {

@@ -68,7 +68,12 @@ impl Snapshot {
     }
 
     pub(super) fn holds(&self, key: &RowKey) -> Option<&MutexRow> {
-        self.entries.get(&key.0).filter(|entry| !entry.is_released && entry.until > self.now)
+        self.entries.get(&key.0).filter(|entry| entry.is_held(self.now))
+    }
+
+    /// Returns the row of this name if this owner wrote it, whether it is held or not.
+    pub(super) fn of_owner(&self, key: &RowKey, owner: Owner) -> Option<&MutexRow> {
+        self.entries.get(&key.0).filter(|entry| entry.is_of(owner))
     }
 
     /// Whether this name is held for longer than its term, because the server's clock was set back since it was granted or
@@ -95,6 +100,10 @@ impl Snapshot {
 }
 
 impl MutexRow {
+    pub(super) fn is_held(&self, now: i64) -> bool {
+        !self.is_released && self.until > now
+    }
+
     pub(super) fn is_of(&self, owner: Owner) -> bool {
         self.owner == owner.to_string()
     }

@@ -9,6 +9,7 @@ use soloist::{Admission, Admitted, Clock, EventMutex, LeaseRequest, MutexName, R
 use super::{claim, entries, minute, wait_until};
 use crate::servers::proxy::{Fault, Proxy};
 use crate::servers::redis::Redis;
+use crate::servers::resp::Reply;
 
 /// A lease and a claim on the `number`th minute.
 fn admission(name: &MutexName, number: i64) -> Admission {
@@ -57,4 +58,65 @@ fn a_claim_whose_lease_went_before_it_was_asked_for_again_is_given_back() {
     wait_until("the claim was given back", || !entries(&server).contains(&claim(0)));
     assert!(theirs.forget(&held).expect("an answer"), "it was left alone");
     assert!(matches!(admission(&name, 0).ask(&theirs), Ok(Admitted::Granted(_))), "another server runs it");
+}
+
+/// What a copy of an admission is answered that comes when its run is over. The script knows the owner, and not who asks.
+#[track_caller]
+fn assert_refused(admission: &Admission, mutex: &RedisMutex) {
+    let copy = admission.ask(mutex);
+    assert!(matches!(copy, Ok(Admitted::LeaseTaken(Some(_)) | Admitted::ClaimTaken(Some(_)))), "{copy:?}");
+    assert!(!mutex.exists(&lease_of(admission)).expect("an answer"), "nobody would give it back");
+}
+
+fn lease_of(admission: &Admission) -> MutexName {
+    admission.lease().expect("it asks for one").name().clone()
+}
+
+#[test]
+fn an_owner_that_asked_twice_and_released_is_granted_nothing_more() {
+    for server in [Redis::start(), Redis::cluster_node()] {
+        let (proxy, theirs) = (Proxy::of(&server), RedisMutex::new(&server.url()).expect("a url"));
+        // The copy may come for as long as a call lasts.
+        let ours = RedisMutex::builder(&proxy.url()).timeout(Duration::from_secs(20)).build().expect("a url");
+        let name = MutexName::lease("report").expect("a name");
+        let lease = || LeaseRequest::new(name.clone(), Term::DEFAULT, &Clock::system());
+        let first = ours.create(&lease()).expect("an answer").expect("it is free");
+        assert!(ours.forget(&first).expect("an answer"), "and it knows whether the server is the node of a cluster");
+        for admission in [Admission::lease_only(lease()), admission(&name, 0)] {
+            assert!(!ours.exists(&name).expect("an answer"), "and a connection is at rest");
+            proxy.fault_once(Fault::Cut);
+            let Ok(Admitted::Granted(grant)) = admission.ask(&ours) else { panic!("it is free") };
+            assert!(ours.forget(grant.lease().expect("a lease")).expect("an answer"), "its run is over");
+            assert_refused(&admission, &theirs);
+
+            let next = theirs.create(&lease()).expect("an answer").expect("it is free for all others");
+            assert!(theirs.forget(&next).expect("an answer"));
+        }
+        let Reply::Many(keys) = server.ask(&["KEYS", "soloist:token*:spent"]) else { panic!("KEYS answers a list") };
+        let [key] = &keys[..] else { panic!("one key has the owners: {keys:?}") };
+        assert!((1..=21_000).contains(&server.ask(&["PTTL", key.text()]).number()), "it goes by itself");
+    }
+}
+
+#[test]
+fn an_admission_that_was_given_up_is_granted_to_nobody_later() {
+    let server = Redis::start();
+    let (proxy, theirs) = (Proxy::of(&server), RedisMutex::new(&server.url()).expect("a url"));
+    let ours = RedisMutex::builder(&proxy.url()).timeout(Duration::from_secs(20)).build().expect("a url");
+    let name = MutexName::lease("report").expect("a name");
+    let admission = Admission::lease_only(LeaseRequest::new(name, Term::DEFAULT, &Clock::system()));
+    proxy.fault(Fault::Cut);
+    admission.ask(&ours).expect_err("nothing is answered");
+    proxy.mend();
+    wait_until("it was given back", || server.ask(&["EXISTS", "soloist:token:spent"]).number() == 1);
+    assert_refused(&admission, &theirs);
+}
+
+#[test]
+fn a_copy_that_finds_the_claim_of_its_run_and_no_lease_is_refused() {
+    let mutex = RedisMutex::new(&Redis::shared().url()).expect("a url");
+    let admission = admission(&MutexName::lease("a claim is left").expect("a name"), 0);
+    let Ok(Admitted::Granted(grant)) = admission.ask(&mutex) else { panic!("it is free") };
+    assert!(mutex.forget(grant.lease().expect("a lease")).expect("an answer"), "its run is over");
+    assert_refused(&admission, &mutex);
 }

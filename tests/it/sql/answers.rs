@@ -4,8 +4,9 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use soloist::{EventMutex, FencingToken, Schedule};
+use soloist::{Admission, Admitted, EventMutex, FencingToken, Schedule, Term};
 
+use super::batches::extend;
 use super::trouble::{IN_TIME, Trouble, assert_out, assert_ran, claim, minute, report, request, schedule, wait_until};
 use super::{COLUMNS, LONG, on_both};
 use crate::servers::proxy::{Fault, Proxy};
@@ -21,7 +22,10 @@ on_both!(
     the_last_handle_gives_back_what_it_may_hold,
     an_admission_that_a_stopped_server_finds_late_grants_nothing_though_nobody_is_left,
     an_admission_that_gets_its_lock_late_grants_nothing,
-    a_commit_that_takes_longer_than_the_call_is_given_back
+    a_commit_that_takes_longer_than_the_call_is_given_back,
+    an_owner_that_has_released_is_granted_nothing_more,
+    a_copy_that_comes_late_leaves_the_row_of_its_owner,
+    a_renewal_that_gets_its_lock_late_prolongs_nothing
 );
 
 /// The requests of a call on a connection that was at rest.
@@ -226,4 +230,62 @@ fn a_commit_that_takes_longer_than_the_call_is_given_back<S: Trouble>() {
     wait_until("what is not known to be ours was given back", || server.held() == known);
     // It stays so.
     assert!(server.mutex().create(&request(&failed["lease/".len()..])).unwrap().is_some());
+}
+
+/// The store knows the owner, and not who asks.
+fn an_owner_that_has_released_is_granted_nothing_more<S: Trouble>() {
+    let server = S::start();
+    let (ours, theirs, lease) = (server.mutex(), server.mutex(), request("report"));
+    let claim = lease.with(lease.name().claim("report", noon()), Term::MAX);
+    for admission in [Admission::lease_only(request("report")), Admission::both(lease, claim)] {
+        let Ok(Admitted::Granted(grant)) = admission.ask(&ours) else { panic!("it is free") };
+        assert!(ours.forget(grant.lease().expect("a lease")).unwrap(), "its run is over");
+        let copy = admission.ask(&theirs);
+        assert!(matches!(copy, Ok(Admitted::LeaseTaken(Some(_)) | Admitted::ClaimTaken(Some(_)))), "{copy:?}");
+        assert!(!theirs.exists(request("report").name()).unwrap(), "nobody would give it back");
+    }
+}
+
+/// It has looked, and writes when the first one was granted and its run is over, or has a rest.
+fn a_copy_that_comes_late_leaves_the_row_of_its_owner<S: Trouble>() {
+    let server = S::start();
+    let mutex = S::open(&server.url(), Duration::from_secs(40));
+    for (name, released, is_held) in [("released", "1", false), ("rests", "NULL", true)] {
+        let request = request(name);
+        let insert = format!(
+            "INSERT INTO soloist_mutexes ({COLUMNS}, released_token) VALUES \
+             ('lease/{name}', '{}', 1, 'first', 1, {now}, {now} + INTERVAL '5' SECOND, {released})",
+            request.owner(),
+            now = S::NOW,
+        );
+        let mut first = server.holding(&[S::BEGIN, &insert]);
+        let copy = thread::scope(|scope| {
+            let copy = scope.spawn(|| mutex.create(&request));
+            wait_until("it waits to write", || !server.ask(S::WAITING).is_empty());
+            S::tell(&mut first, "COMMIT");
+            copy.join().unwrap().unwrap()
+        });
+        assert_eq!(copy.map(|lease| lease.token().get()), is_held.then_some(1));
+        let row = format!(
+            "SELECT COUNT(*) FROM soloist_mutexes WHERE name = 'lease/{name}' AND token = 1 AND host = 'first' \
+             AND expires_at < {} + INTERVAL '5' SECOND",
+            S::NOW
+        );
+        assert_eq!(server.count(&row), 1, "it is as it was");
+    }
+}
+
+/// A server may carry out what nobody waits for any more, when the lock is free.
+fn a_renewal_that_gets_its_lock_late_prolongs_nothing<S: Trouble>() {
+    let server = S::start();
+    let lease = server.mutex().create(&request("report")).unwrap().expect("it is free");
+    let hasty = S::open(&server.url(), Duration::from_millis(300));
+    let mut lock = server.holding(&[S::BEGIN, "UPDATE soloist_mutexes SET pid = 0 WHERE name = 'lease/report'"]);
+    extend(&hasty, &[lease], Term::MAX).remove(0).expect_err("its row is locked");
+    let in_an_hour = format!("{} + INTERVAL '1' HOUR", S::NOW);
+    S::tell(&mut lock, &format!("UPDATE soloist_mutexes SET expires_at = {in_an_hour} WHERE name = 'lease/report'"));
+    S::tell(&mut lock, "COMMIT");
+    wait_until("nobody waits", || server.ask(S::WAITING).is_empty());
+    let shortened = format!("SELECT COUNT(*) FROM soloist_mutexes WHERE expires_at <= {in_an_hour}");
+    assert_eq!(server.count(&shortened), 1);
 }

@@ -7,7 +7,8 @@
 -- {looked}     the server's time of the look that came before, in microseconds
 -- {until}      the server's time up to which somebody waits for the answer, in microseconds
 --
--- Returns how many rows are ours, and their token, as the last row: no rows if somebody else was granted them in between.
+-- Returns how many rows are ours, and their token, as the last row: no rows if somebody else was granted them in between, or
+-- if they have rows of their owners, released or not, because this is a late copy.
 -- They are counted by a query: what the server counts as affected rows is the client's choice.
 --
 -- The first error ends it, before the commit.
@@ -16,20 +17,21 @@
 SELECT GREATEST(COALESCE(MAX(token), 0) + 1, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))) INTO @soloist_token
 FROM soloist_mutexes;
 START TRANSACTION;
--- What is assigned first is what the other assignments see, so that they follow the owner and the token.
+-- Whether a row is taken over is decided before the first assignment, which the others see. A row of the same owner is not.
 INSERT INTO soloist_mutexes (name, owner, token, host, pid, acquired_at, expires_at, term_token, term_us) VALUES {rows}
 ON DUPLICATE KEY UPDATE
     owner = IF(
-        (released_token <=> token OR expires_at <= UTC_TIMESTAMP(6) OR owner = VALUES(owner)) AND token < VALUES(token),
+        @soloist_takes := (released_token <=> token OR expires_at <= UTC_TIMESTAMP(6))
+            AND owner <> VALUES(owner) AND token < VALUES(token),
         VALUES(owner), owner
     ),
-    token = IF(owner = VALUES(owner) AND token < VALUES(token), VALUES(token), token),
-    host = IF(owner = VALUES(owner), VALUES(host), host),
-    pid = IF(owner = VALUES(owner), VALUES(pid), pid),
-    acquired_at = IF(owner = VALUES(owner), VALUES(acquired_at), acquired_at),
-    expires_at = IF(owner = VALUES(owner), VALUES(expires_at), expires_at),
-    term_token = IF(owner = VALUES(owner), VALUES(term_token), term_token),
-    term_us = IF(owner = VALUES(owner), VALUES(term_us), term_us);
+    token = IF(@soloist_takes, VALUES(token), token),
+    host = IF(@soloist_takes, VALUES(host), host),
+    pid = IF(@soloist_takes, VALUES(pid), pid),
+    acquired_at = IF(@soloist_takes, VALUES(acquired_at), acquired_at),
+    expires_at = IF(@soloist_takes, VALUES(expires_at), expires_at),
+    term_token = IF(@soloist_takes, VALUES(term_token), term_token),
+    term_us = IF(@soloist_takes, VALUES(term_us), term_us);
 -- Makes a transaction fail that wrote something and must not be committed, by inserting rows that the primary key refuses:
 -- a row that somebody else was granted in between; or all rows, if the server's time is outside of the window, because it
 -- is too late or the clock was set back, or if somebody has taken a name that excludes them. Nothing but these names may be

@@ -8,8 +8,9 @@
 -- {until}      the server's time up to which somebody waits for the answer, in microseconds
 --
 -- Returns how many rows it wrote, and their token, as the last row: no rows if somebody else was granted one of them in
--- between, or a name that excludes them, or if the server's time is outside of the window, because it is too late or the
--- clock was set back; and the token 0 if somebody else has the turn.
+-- between, or a name that excludes them; if one of them has a row of its owner, released or not, because this is a late copy;
+-- or if the server's time is outside of the window, because it is too late or the clock was set back. The token is 0 if
+-- somebody else has the turn.
 --
 -- A server that is sent several statements at once carries out all of them or none.
 --
@@ -51,8 +52,8 @@ WITH written AS (
     WHERE current_setting('soloist.token') <> '0'
     AND extract(epoch FROM clock_timestamp()) * 1000000 BETWEEN {looked} AND {until} AND NOT EXISTS (
         SELECT FROM soloist_mutexes WHERE name IN ({names}) AND (
-            token >= current_setting('soloist.token')::bigint
-            OR released_token IS DISTINCT FROM token AND expires_at > clock_timestamp() AND owner NOT IN ({owners})
+            token >= current_setting('soloist.token')::bigint OR owner IN ({owners})
+            OR released_token IS DISTINCT FROM token AND expires_at > clock_timestamp()
         )
     ) AND NOT EXISTS (
         SELECT FROM soloist_mutexes
@@ -62,9 +63,8 @@ WITH written AS (
         owner = excluded.owner, token = excluded.token, host = excluded.host, pid = excluded.pid,
         acquired_at = excluded.acquired_at, expires_at = excluded.expires_at,
         term_token = excluded.term_token, term_us = excluded.term_us
-    WHERE (
-        held.released_token = held.token OR held.expires_at <= clock_timestamp() OR held.owner = excluded.owner
-    ) AND held.token < excluded.token
+    WHERE (held.released_token = held.token OR held.expires_at <= clock_timestamp())
+        AND held.owner <> excluded.owner AND held.token < excluded.token
     RETURNING 1
 )
 SELECT count(*), current_setting('soloist.token') FROM written;

@@ -2,10 +2,15 @@
 -- granted whole or not at all.
 --
 -- KEYS     the leases and claims to give back, each of them once
--- KEYS     and where there are admissions the last token that was granted; for each admission its claim and its lease, as
---          far as it has them; before the first of those that are excluded by the same names, these names. No admission of
---          this call changes a name that excludes another.
--- ARGV[1]  how many names to give back; behind it their owners, each with a space, in the same order
+-- KEYS     where there are admissions, or ARGV[2], the last token that was granted; beside it, at this key and ":spent", are
+--          the owners that are granted nothing more
+-- KEYS     and where there are admissions, for each admission its claim and its lease, as far as it has them; before the
+--          first of those that are excluded by the same names, these names. No admission of this call changes a name that
+--          excludes another.
+-- ARGV[1]  how many names to give back
+-- ARGV[2]  for how many milliseconds their owners are granted nothing more, because a copy of their admissions may still be
+--          on its way; empty if there is none
+-- ARGV     the owners of these names, each with a space, in the same order
 -- ARGV     and where there are admissions:
 --          the time of this server, in microseconds with 16 digits, before which it was not asked
 --          that from which on nobody waits for the answer
@@ -19,7 +24,7 @@
 -- an entry, and the milliseconds that it has left. The names to give back have the numbers from 1 on, and the admissions
 -- those behind them.
 --   'not ours'        it was somebody else's or nobody's, whose entry is empty
---   'claim', 'lease'  it was taken
+--   'claim', 'lease'  it was taken; or its owner is granted nothing more, whose own entry this is
 --   'excluded'        and which of the names that exclude it is held, from 1 on; the entry is empty if it is no text
 --   'ours'            it was granted before to the same owner, whose answer was lost
 -- In the place of the token there is an error if there is no decision: where the server takes no writes, its own; NOTOKEN if
@@ -32,6 +37,10 @@
 
 local call, find, sub, keys, args = redis.call, string.find, string.sub, KEYS, ARGV
 
+-- How many characters of owners that are granted nothing more are kept: 200 owners, whose calls the network has broken in the
+-- last seconds.
+local longest = 10000
+
 local time = call('TIME')
 local now = sub('0000000000' .. time[1], -10) .. sub('000000' .. time[2], -6)
 local answer = { now, '' }
@@ -41,7 +50,7 @@ if releases > 0 then
   local found, ours = call('MGET', unpack(keys, 1, releases)), {}
   for at = 1, releases do
     local entry = found[at] or ''
-    if find(entry, args[at + 1], 1, true) == 1 then
+    if find(entry, args[at + 2], 1, true) == 1 then
       ours[#ours + 1] = keys[at]
     else
       answer[#answer + 1] = { at, 'not ours', entry, 0 }
@@ -53,7 +62,16 @@ if releases > 0 then
 end
 
 -- The last key and the last argument that were read, and the number of the last admission.
-local at, arg, number = releases + 1, releases + 5, releases
+local at, arg, number = releases + 1, releases + 6, releases
+local spent = keys[at] and redis.pcall('GET', keys[at] .. ':spent')
+if type(spent) ~= 'string' then
+  spent = ''
+end
+if args[2] ~= '' then
+  -- Where the server takes no writes, what was given back stays so.
+  local owners = sub(spent .. table.concat(args, '', 3, releases + 2), -longest)
+  redis.pcall('SET', keys[at] .. ':spent', owners, 'PX', args[2])
+end
 if arg > #args then
   return answer
 end
@@ -130,7 +148,10 @@ while arg < #args do
   for which = begin, arg do
     number = number + 1
     local owner = process .. args[which]
-    if excluded then
+    if find(spent, owner .. ' ', 1, true) then
+      at = at + (claim_entry and 1 or 0) + (lease_entry and 1 or 0)
+      answer[#answer + 1] = { number, lease_entry and 'lease' or 'claim', owner .. (lease_entry or claim_entry), 0 }
+    elseif excluded then
       -- What was granted to the same owner before stays granted, whoever excludes it since.
       local asked, ours, entry = (claim_entry and 1 or 0) + (lease_entry and 1 or 0), 0, nil
       for which = 1, asked do
@@ -158,10 +179,13 @@ while arg < #args do
       end
       if lease_entry then
         at = at + 1
-        if claim or not claim_entry then
+        if type(claim) == 'string' and not redis.pcall('GET', keys[at]) then
+          -- This is a late copy of what was asked before the run that is over.
+          answer[#answer + 1] = { number, 'claim', claim, 0 }
+        elseif claim or not claim_entry then
           local set = call('SET', keys[at], owner .. lease_entry, 'NX', 'PX', lease_term)
           lease = set and true or taken('lease', keys[at], owner)
-          -- A claim that was there already is left: this may be a late copy of what was asked before the run that is over.
+          -- A claim that was there already is left: its run is over.
           if claim == true and not lease then
             call('DEL', keys[at - 1])
           end
