@@ -107,8 +107,8 @@ use keys::Prefix;
 /// [`check`](crate::EventMutex::check), and `+scan` to list [leases with a prefix](crate::Names::LeasesWithPrefix), which reads
 /// through all keys of the database.
 ///
-/// If the server has no room for another connection, is being started, or refuses connections, the call asks again after
-/// short random pauses, until its time limit.
+/// If the server has no room for another connection, is being started, refuses connections, or is blocked by a script of another
+/// client, the call asks again after short random pauses, until its time limit.
 ///
 /// It may be used inside an asynchronous runtime, and blocks there as any task does; each call is then made from another
 /// thread.

@@ -42,7 +42,7 @@ pub(super) fn refused(error: &ServerError) -> Failure {
     let kind = match error.code() {
         "LATE" => return Failure::too_late(),
         "CROSSSLOT" => RefusalKind::RetryAtOnce,
-        "LOADING" => RefusalKind::RetryLater,
+        "BUSY" | "LOADING" => RefusalKind::RetryLater,
         _ if details.starts_with(NO_ROOM) => RefusalKind::RetryLater,
         _ => RefusalKind::Permanent,
     };

@@ -16,6 +16,7 @@ use super::{assert_ran, claim, entries, minute, report, schedule, wait_until};
 use crate::fleet::{Fleet, succeeded};
 use crate::servers::proxy::{Fault, Proxy, REFUSING};
 use crate::servers::redis::Redis;
+use crate::servers::resp::Reply;
 use crate::support::{Diary, in_time, noon, ran, skipped};
 use crate::worker_log::read;
 
@@ -506,6 +507,23 @@ fn a_server_that_loads_its_data_is_out_until_it_has() {
     let server = Redis::start();
     server.restart_loading();
     an_error_is_no_answer(&server, "LOADING", || server.finish_loading());
+}
+
+#[test]
+fn a_server_that_is_busy_with_a_script_is_asked_again_until_that_ends() {
+    let server = Redis::with("lua-time-limit 1");
+    let proxy = Proxy::of(&server);
+    let mutex = RedisMutex::builder(&proxy.url()).timeout(Duration::from_secs(30)).build().unwrap();
+    let request = LeaseRequest::new(MutexName::lease("report").unwrap(), Term::MAX, &Clock::system());
+    thread::scope(|scope| {
+        scope.spawn(|| server.try_ask(&["EVAL", "while true do end", "0"]));
+        let is_busy = || matches!(server.try_ask(&["PING"]), Ok(Reply::Error(error)) if error.starts_with("BUSY"));
+        wait_until("it is busy", is_busy);
+        let call = scope.spawn(|| mutex.create(&request));
+        proxy.wait_for_replies(1);
+        server.ask(&["SCRIPT", "KILL"]);
+        assert!(call.join().unwrap().unwrap().is_some(), "it is free");
+    });
 }
 
 #[test]
