@@ -39,6 +39,7 @@ use connection::Connection;
 /// | `permit/reports/reports/day@2026-03-01T00:00:00+01:00` | who ran it in this [period](crate::Period) |
 /// | `mark/reports/reports/seen…` | since when an event is known that [catches up](crate::Event::catch_up) |
 /// | `mark/shop/shop/paused` | that a schedule is [paused](crate::Schedule::pause) |
+/// | `advisory-key` | the secret of the advisory locks, in `owner` |
 ///
 /// In a name, `%` and `/` stand as `%25` and `%2F`, and `%XX` for each byte that is not plain ASCII. One of more than 500
 /// characters is cut, and ends in `%~` and an id that is made of all of it. [`held`](crate::EventMutex::held) leaves the leases
@@ -57,6 +58,13 @@ use connection::Connection;
 /// [log of runs](crate::Schedule::with_run_log); and nothing else. For `create_table` it also needs
 /// `CREATE` on the schema, and must own the table if there is one, even if that lacks no column.
 ///
+/// Without a schema in its [name](PostgresMutexBuilder::table), the table is the first of that name in the search path of the
+/// user, as it is when a connection is made; that takes one round trip. Nothing else depends on the search path: operators,
+/// functions and types are those of the server, whatever other users have made. A table that belongs to a stranger, or has a
+/// trigger, runs their code with the rights of this user: `create_table` refuses it, and
+/// [`check`](crate::EventMutex::check) warns. A stranger is who owns neither the database nor the schema, is no superuser, and
+/// is not this user.
+///
 /// The second table has the [log of runs](crate::Schedule::with_run_log): a row for each run that is kept. It is called like the
 /// first one, and `_runs`. No gate reads it.
 ///
@@ -73,10 +81,9 @@ use connection::Connection;
 ///
 /// A gate that finds a lease held for longer than its term, after the server's clock was set back, takes two round
 /// trips and a commit more. Those who ask for one name at the same moment queue for a transaction-level advisory lock
-/// (`pg_advisory_xact_lock`, with the table's oid as the first key); those whom one name
+/// (`pg_advisory_xact_lock`, by a hash of the name and of a secret in the table); those whom one name
 /// [excludes](crate::Admission::unless) share that lock. All admissions share one more such lock; an admission of more than 50
-/// names takes that one alone, and waits for all others. One of those who ask for one name has the turn, by another such lock, whose key is a hash
-/// of the table's oid and the name; the others wait for it and then look again, all at once. Who is beaten between its look
+/// names takes that one alone, and waits for all others. One of those who ask for one name has the turn, by another such lock; the others wait for it and then look again, all at once. Who is beaten between its look
 /// and its write looks again: two round trips more. It writes nothing, and no error into the server's log.
 ///
 /// A connection that is used again prepares its looks and admissions, with `PREPARE` beside the second of a kind, which is no

@@ -216,8 +216,8 @@ impl RedisMutexBuilder {
     ///
     /// The URL, the prefix, the time-out, or a certificate is not what it should be.
     pub fn build(self) -> Result<RedisMutex, InvalidOptions> {
-        let (target, prefix) = self.options.check(TIMEOUTS)?;
-        let prefix = Prefix::new(prefix)?;
+        let target = self.options.check(TIMEOUTS)?;
+        let prefix = Prefix::new(target.namespace.clone())?;
         let (by_slot, timeout, asked_again) = (false.into(), target.timeout, Mutex::default());
         let engine = RedisEngine { prefix, by_slot, timeout, asked_again };
         Ok(RedisMutex(ServerMutex::new(engine, target)))

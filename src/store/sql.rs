@@ -61,8 +61,8 @@ pub(crate) type SqlMutex<S> = ServerMutex<SqlEngine<S>>;
 
 impl<S: Session> SqlMutex<S> {
     pub(super) fn of_table(options: ServerOptions<S::Address>) -> Result<Self, InvalidOptions> {
-        let (target, table) = options.check(TIMEOUTS)?;
-        Ok(Self::new(SqlEngine::new(TableName::new(&table)?), target))
+        let target = options.check(TIMEOUTS)?;
+        Ok(Self::new(SqlEngine::new(TableName::new(&target.namespace)?), target))
     }
 
     pub(super) fn create_table(&self) -> Result<(), MutexError> {

@@ -33,6 +33,7 @@ mod races;
 mod refused;
 mod runtime;
 mod sessions;
+mod strangers;
 mod table;
 mod tls;
 mod tokens;

@@ -61,6 +61,7 @@ impl Session for Connection {
         kind: "mysql",
         store: "MysqlMutex",
         quote: '`',
+        mark: "",
         schema: include_str!("statements/schema.sql"),
         texts: texts!(),
         warnings: health::warnings,

@@ -18,16 +18,19 @@ use crate::store::remote::failure::Failure;
 use crate::store::remote::server_builder::Target;
 use crate::store::remote::server_url::ServerAddress;
 use crate::store::sql::session::{Session, lock_timeout};
-use crate::store::sql::statements::{Call, Dialect, Literal, TextRow, texts};
+use crate::store::sql::statements::{Call, Dialect, Literal, SCHEMA_MARK, TextRow, texts};
 use crate::time::clock::moment::Moment;
 
 pub(super) struct Connection {
     /// Dropped before its course, which ends then.
     client: Client,
     course: Course,
-    /// What each call begins with, and what ends with it: the limits in time of what it does; and that each of its statements
-    /// sees what others have committed, so that none fails because somebody came first.
+    /// What each call begins with, and what ends with it: that no operator, function or type is looked for elsewhere than among
+    /// the server's own; the limits in time of what it does; and that each of its statements sees what others have committed,
+    /// so that none fails because somebody came first.
     settings: String,
+    /// The schema of the table, quoted and with a dot, unless the table's name has it.
+    schema: String,
     prepared: Prepared,
 }
 
@@ -42,6 +45,14 @@ enum Prepared {
 
 /// A call with more values is a batch. Few batches are alike, so that they are not prepared.
 const MOST_VALUES: usize = 24;
+
+/// Finds the schema in which the search path of the user finds the table, or in which the table would be made. Nothing else is
+/// looked for by that path: another user may have made a function or an operator there.
+const FIND_SCHEMA: &str = "SELECT coalesce((\
+        SELECT pg_catalog.quote_ident(nspname::pg_catalog.text) \
+        FROM pg_catalog.pg_class JOIN pg_catalog.pg_namespace ON pg_namespace.oid OPERATOR(pg_catalog.=) relnamespace \
+        WHERE pg_class.oid OPERATOR(pg_catalog.=) pg_catalog.to_regclass('\"{table}\"')::pg_catalog.oid\
+    ), pg_catalog.quote_ident(pg_catalog.current_schema()::pg_catalog.text), 'public')";
 
 /// A session does not know a prepared statement, or knows it already: this is not the session that prepared it.
 const NOT_PREPARED: [&str; 2] = ["26000", "42P05"];
@@ -90,11 +101,18 @@ impl ServerConnection for Connection {
     fn open(target: &Target<Address>, until: Moment) -> Result<Self, Failure> {
         let (lock, statement) = (lock_timeout(target.timeout).as_millis().max(1), target.timeout.as_millis().max(1));
         let settings = format!(
-            "SET LOCAL transaction_isolation = 'read committed'; SET LOCAL lock_timeout = {lock}; \
-             SET LOCAL statement_timeout = {statement}; "
+            "SET LOCAL search_path = pg_catalog, pg_temp; SET LOCAL transaction_isolation = 'read committed'; \
+             SET LOCAL lock_timeout = {lock}; SET LOCAL statement_timeout = {statement}; "
         );
         let (client, course) = connect(target, until)?;
-        Ok(Self { client, course, settings, prepared: Prepared::Calls(HashMap::new()) })
+        let prepared = Prepared::Calls(HashMap::new());
+        let mut connection = Self { client, course, settings, schema: String::new(), prepared };
+        if !target.namespace.contains('.') {
+            let find_schema = FIND_SCHEMA.replace("{table}", &target.namespace);
+            let found = connection.send(&find_schema, until).map_err(Failure::undone)?;
+            connection.schema = found.concat().concat() + ".";
+        }
+        Ok(connection)
     }
 
     fn is_closed(&mut self) -> bool {
@@ -107,6 +125,7 @@ impl Session for Connection {
         kind: "postgres",
         store: "PostgresMutex",
         quote: '"',
+        mark: SCHEMA_MARK,
         schema: include_str!("statements/schema.sql"),
         texts: texts!(),
         warnings: health::warnings,
@@ -114,15 +133,7 @@ impl Session for Connection {
     };
 
     fn query(&mut self, statements: &str, until: Moment) -> Result<Vec<TextRow>, Failure> {
-        let statements = format!("{}{statements}", self.settings);
-        let asked = self.client.simple_query(&statements);
-        let answered = self.course.runtime.until(until, asked).map_err(Failure::unanswered)?;
-        let messages = answered.map_err(|error| failed(&error))?;
-        let rows = messages.into_iter().filter_map(|message| match message {
-            SimpleQueryMessage::Row(row) => Some(row),
-            _ => None,
-        });
-        Ok(rows.map(|row| (0..row.len()).map(|at| row.get(at).unwrap_or_default().to_owned()).collect()).collect())
+        self.send(&format!("{}{}", self.settings, statements.replace(SCHEMA_MARK, &self.schema)), until)
     }
 
     /// It is prepared by `PREPARE`, a statement, because a pooler may give each transaction another session. If that session does
@@ -136,6 +147,19 @@ impl Session for Connection {
             self.prepared = Prepared::Nothing;
         }
         self.query(&call.as_text(), until)
+    }
+}
+
+impl Connection {
+    fn send(&mut self, statements: &str, until: Moment) -> Result<Vec<TextRow>, Failure> {
+        let asked = self.client.simple_query(statements);
+        let answered = self.course.runtime.until(until, asked).map_err(Failure::unanswered)?;
+        let messages = answered.map_err(|error| failed(&error))?;
+        let rows = messages.into_iter().filter_map(|message| match message {
+            SimpleQueryMessage::Row(row) => Some(row),
+            _ => None,
+        });
+        Ok(rows.map(|row| (0..row.len()).map(|at| row.get(at).unwrap_or_default().to_owned()).collect()).collect())
     }
 }
 

@@ -17,7 +17,8 @@ pub(super) fn warnings(health: &[TextRow]) -> Vec<StoreWarning> {
         (told("key") != ["name"]).then(|| wrong_table("its primary key is not the name alone")),
         (told("collation") != ["C"]).then(|| wrong_table("names are not compared byte by byte")),
     ];
-    warnings.into_iter().flatten().collect()
+    let strangers = told("stranger").into_iter().map(wrong_table);
+    warnings.into_iter().flatten().chain(strangers).collect()
 }
 
 #[cfg(test)]
@@ -39,7 +40,13 @@ mod tests {
 
     #[test]
     fn each_warning_says_what_to_do() {
-        let health = [("version", "90624"), ("replica", "true"), ("persistence", "u"), ("collation", "default")];
+        let health = [
+            ("version", "90624"),
+            ("replica", "true"),
+            ("persistence", "u"),
+            ("collation", "default"),
+            ("stranger", "soloist_mutexes belongs to eve"),
+        ];
         assert_eq!(
             warned(&health),
             [
@@ -50,6 +57,8 @@ mod tests {
                  and create it with create_table()",
                 "the table is not as it should be: names are not compared byte by byte; drop it while nothing runs, \
                  and create it with create_table()",
+                "the table is not as it should be: soloist_mutexes belongs to eve; drop it while nothing runs, and create it \
+                 with create_table()",
             ]
         );
     }

@@ -95,6 +95,12 @@ impl Failure {
         Self::new(Cause::Unusable, makes_no_sense(&on_one_line(&format!("{answer:?}"), 80), kind), true)
     }
 
+    /// What the server holds is of no use, or can't be trusted.
+    #[cfg(any(feature = "mysql", feature = "postgres"))]
+    pub(crate) fn unusable(what: &str) -> Self {
+        Self::new(Cause::Unusable, on_one_line(what, 1_000), false)
+    }
+
     /// The server answered with an error; what it was asked for has perhaps been done, or part of it.
     pub(crate) fn refused(code: &str, details: &str, advice: Option<&'static str>, kind: RefusalKind) -> Self {
         let (code, details) = (on_one_line(code, 80), on_one_line(details, 1_000));

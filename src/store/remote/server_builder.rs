@@ -29,26 +29,27 @@ impl<A: ServerAddress> ServerOptions<A> {
         }
     }
 
-    /// The options checked, and the namespace, which the store checks.
-    pub(crate) fn check(self, [shortest, longest]: [Duration; 2]) -> Result<(Target<A>, String), InvalidOptions> {
+    /// Checks the options, but for the namespace, which the store checks.
+    pub(crate) fn check(self, [shortest, longest]: [Duration; 2]) -> Result<Target<A>, InvalidOptions> {
         let Self { address, namespace, timeout, .. } = self;
         if !(shortest..=longest).contains(&timeout) {
             let what = format!("a time-out of {timeout:?} is outside of {shortest:?} to {longest:?}");
             return Err(InvalidOptions::new(what));
         }
-        let target = Target {
+        Ok(Target {
             address: address?,
+            namespace,
             timeout,
             #[cfg(any(feature = "redis-tls", feature = "mysql-tls", feature = "postgres-tls"))]
             tls: self.tls.check()?,
-        };
-        Ok((target, namespace))
+        })
     }
 }
 
 /// A server, how it is reached, and how long one call takes at most.
 pub(crate) struct Target<A> {
     pub(crate) address: A,
+    pub(crate) namespace: String,
     pub(crate) timeout: Duration,
     #[cfg(any(feature = "redis-tls", feature = "mysql-tls", feature = "postgres-tls"))]
     // A store whose own feature is off does without.

@@ -15,7 +15,7 @@ use super::row_key::RowKey;
 use super::run_rows::{self, record};
 use super::session::{Session, told};
 use super::snapshot::Snapshot;
-use super::statements::{Call, PLACES, Statements, TableName, TextRow, Values, list};
+use super::statements::{Call, PLACES, Statement, Statements, TableName, TextRow, Values, list};
 use crate::base::error::MutexError;
 use crate::lease::{name::MutexName, token::FencingToken};
 use crate::observe::run_record::{RunRecord, log_change::LogChange};
@@ -69,7 +69,13 @@ impl<S: Session> SqlEngine<S> {
     }
 
     pub(super) fn create_table(&self, turn: &mut ServerTurn<S>) -> Result<(), Failure> {
-        patiently(turn, &self.statements.create.with(&[])).map(drop)
+        patiently(turn, &self.statements.create.with(&[]))?;
+        if self.statements.strangers.is_empty() {
+            return Ok(());
+        }
+        let found = patiently(turn, &self.statements.strangers.with(&[]))?;
+        let advice = "drop the table while nothing runs, and create it again";
+        told(&found, "stranger").first().map_or(Ok(()), |what| Err(Failure::unusable(what).advised(advice)))
     }
 
     /// Deletes rows that have ended, at most a batch of them; how many that were. For a row that somebody's transaction has
@@ -287,7 +293,8 @@ impl<S: Session> Engine for SqlEngine<S> {
 
     fn health(&self, turn: &mut ServerTurn<S>) -> Result<Health, Failure> {
         let (schema, name) = self.name.parts();
-        let health = patiently(turn, &self.statements.health.with(&[("schema", &schema), ("table", &name)]))?;
+        let health = self.statements.health.with(&[("schema", &schema), ("table", &name)]);
+        let health = patiently(turn, &(health + &self.statements.strangers.with(&[])))?;
         let micros = |what: &str| told(&health, what).first().and_then(|micros| micros.parse().ok());
         Ok(Health {
             time: micros("time").and_then(DateTime::from_timestamp_micros),
@@ -305,7 +312,7 @@ impl<S: Session> Engine for SqlEngine<S> {
         if !failure.code().is_some_and(|code| S::DIALECT.no_table.contains(&code)) {
             return failure.into_error(attempted);
         }
-        let (name, statements) = (self.name.as_str(), self.statements.create.with(&[]));
+        let (name, statements) = (self.name.as_str(), Statement::one_line(&self.statements.schema).with(&[]));
         let advice = format!("create or upgrade the table {name}: call create_table(), or run {statements}");
         failure.advised(advice).into_error(attempted)
     }

@@ -18,6 +18,9 @@ const RUNS: &str = "soloist_mutexes_runs";
 /// Stands for that while the other is being set.
 const RUNS_MARK: &str = "\u{2}";
 
+/// Stands before the name of a table that is given without its schema, until a connection has found that.
+pub(crate) const SCHEMA_MARK: &str = "\u{3}";
+
 /// The name of a table, perhaps with that of its schema or database before it.
 pub(crate) struct TableName(Box<str>);
 
@@ -40,11 +43,12 @@ impl TableName {
         &self.0
     }
 
-    /// This name in the place of the one in the files.
-    fn set_in(&self, text: &str, quote: char) -> String {
+    /// This name in the place of the one in the files, with `mark` before it if it has no schema.
+    fn set_in(&self, text: &str, quote: char, mark: &str) -> String {
+        let mark = if self.0.contains('.') { "" } else { mark };
         let quoted = |name: &str| {
             let parts: Vec<String> = name.split('.').map(|part| format!("{quote}{part}{quote}")).collect();
-            parts.join(".")
+            format!("{mark}{}", parts.join("."))
         };
         let text = text.replace(RUNS, RUNS_MARK).replace(TABLE, &quoted(&self.0));
         text.replace(RUNS_MARK, &quoted(&format!("{}_runs", self.0)))
@@ -152,6 +156,9 @@ pub(crate) struct Dialect {
     pub(crate) store: &'static str,
     /// What stands around a table's name.
     pub(crate) quote: char,
+    /// What stands before the name of a table that has no schema: [`SCHEMA_MARK`], where the server would look for it in
+    /// several.
+    pub(crate) mark: &'static str,
     /// Makes the table.
     pub(crate) schema: &'static str,
     pub(crate) texts: Texts,
@@ -186,22 +193,36 @@ macro_rules! statements {
 
         impl Statements {
             pub(super) fn new(dialect: &Dialect, table: &TableName) -> Self {
-                let (texts, schema) = (&dialect.texts, schema(dialect, table));
+                let texts = &dialect.texts;
                 Self {
-                    create: Statement::one_line(&schema),
-                    schema,
-                    $($name: Statement::new(texts.$name, table, dialect.quote),)*
+                    create: Statement::one_line(&schema(dialect, table, dialect.mark)),
+                    schema: schema(dialect, table, ""),
+                    $($name: Statement::new(texts.$name, table, dialect.quote, dialect.mark),)*
                 }
             }
         }
     };
 }
 
-statements!(look, shorten, admit, row, end, give_back, clean_up, health, look_at_runs, log_runs, run_row, drop_runs);
+statements!(
+    look,
+    shorten,
+    admit,
+    row,
+    end,
+    give_back,
+    clean_up,
+    health,
+    strangers,
+    look_at_runs,
+    log_runs,
+    run_row,
+    drop_runs
+);
 
 /// What makes the table, with its comments.
-fn schema(dialect: &Dialect, table: &TableName) -> String {
-    if table.as_str() == TABLE {
+fn schema(dialect: &Dialect, table: &TableName, mark: &str) -> String {
+    if table.as_str() == TABLE && mark.is_empty() {
         return dialect.schema.to_owned();
     }
     let (database, name) = table.parts();
@@ -209,7 +230,7 @@ fn schema(dialect: &Dialect, table: &TableName) -> String {
     // Where it is looked for, its database and its own name stand apart. The names of the indexes begin with its own.
     let sought = dialect.schema.replace(&format!("table_schema = DATABASE() AND table_name = '{TABLE}'"), "\u{1}");
     let indexes = sought.replace(RUNS, RUNS_MARK).replace(&format!("{TABLE}_"), "\0");
-    let named = table.set_in(&indexes, dialect.quote).replace('\0', &format!("{name}_"));
+    let named = table.set_in(&indexes, dialect.quote, mark).replace('\0', &format!("{name}_"));
     named.replace('\u{1}', &format!("table_schema = {database} AND table_name = '{name}'"))
 }
 
@@ -217,11 +238,11 @@ fn schema(dialect: &Dialect, table: &TableName) -> String {
 pub(super) struct Statement(String);
 
 impl Statement {
-    fn new(text: &str, table: &TableName, quote: char) -> Self {
-        Self::one_line(&table.set_in(text, quote))
+    fn new(text: &str, table: &TableName, quote: char, mark: &str) -> Self {
+        Self::one_line(&table.set_in(text, quote, mark))
     }
 
-    fn one_line(text: &str) -> Self {
+    pub(super) fn one_line(text: &str) -> Self {
         let lines = text.lines().map(str::trim).filter(|pooled| !pooled.is_empty() && !pooled.starts_with("--"));
         Self(lines.collect::<Vec<_>>().join(" "))
     }
@@ -272,6 +293,7 @@ mod tests {
             kind: "",
             store: "",
             quote: '`',
+            mark: "",
             schema: "-- Why\nCREATE TABLE soloist_mutexes (KEY soloist_mutexes_token (token));\n\
                      CREATE TABLE soloist_mutexes_runs;\n\
                      WHERE table_schema = DATABASE() AND table_name = 'soloist_mutexes';\n",
@@ -284,6 +306,7 @@ mod tests {
                 give_back: "",
                 clean_up: "",
                 health: "",
+                strangers: "",
                 look_at_runs: "",
                 log_runs: "",
                 run_row: "",
@@ -308,9 +331,18 @@ mod tests {
     #[test]
     fn places_are_filled_and_comments_left_out() {
         let table = TableName::new("app.mutexes").unwrap();
-        let text =
-            Statement::new("-- {names}\nSELECT 1\n  FROM soloist_mutexes WHERE name IN ({names});\n", &table, '`');
+        let text = Statement::new(
+            "-- {names}\nSELECT 1\n  FROM soloist_mutexes WHERE name IN ({names});\n",
+            &table,
+            '`',
+            SCHEMA_MARK,
+        );
         let filled = text.with(&[("names", &list(["a", "b"]))]);
         assert_eq!(filled, "SELECT 1 FROM `app`.`mutexes` WHERE name IN ('a', 'b');");
+        let unqualified = TableName::new("mutexes").unwrap();
+        let text =
+            Statement::new("SELECT 1 FROM soloist_mutexes, soloist_mutexes_runs", &unqualified, '"', SCHEMA_MARK);
+        let filled = text.with(&[]).replace(SCHEMA_MARK, "public.");
+        assert_eq!(filled, r#"SELECT 1 FROM public."mutexes", public."mutexes_runs""#);
     }
 }

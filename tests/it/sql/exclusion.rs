@@ -3,7 +3,7 @@
 use std::thread;
 use std::time::Duration;
 
-use soloist::{Admission, Admitted, MutexName, Term};
+use soloist::{Admission, Admitted, EventMutex, MutexName, Term};
 
 use super::batches::admit;
 use super::on_both;
@@ -28,8 +28,8 @@ impl Blocking for Mariadb {
 }
 
 impl Blocking for Postgres {
-    const BLOCK: &'static str = "SELECT pg_advisory_xact_lock('soloist_mutexes'::regclass::oid::integer, key) \
-                                 FROM hashtext('lease/report') AS key";
+    const BLOCK: &'static str = "SELECT pg_advisory_xact_lock(hashtextextended(owner || 'lease/report', 0)) \
+                                 FROM soloist_mutexes WHERE name = 'advisory-key'";
 }
 
 fn a_name_that_is_taken_between_the_look_and_the_write_excludes<S: Blocking>() {
@@ -37,6 +37,8 @@ fn a_name_that_is_taken_between_the_look_and_the_write_excludes<S: Blocking>() {
     let (mutex, lease) = (server.mutex(), request("report"));
     let claim = lease.with(lease.name().claim("report", noon()), Term::MAX);
     let both = Admission::both(lease, claim).unless(MutexName::lease("service").expect("a name"));
+    let first = mutex.create(&request("first")).expect("an answer").expect("it is free");
+    assert!(mutex.forget(&first).expect("an answer"), "and the secret of the locks is there");
     // The first time, the excluding name has no row; then it has one that has ended.
     for time in 0..2 {
         let mut blocking = server.holding(&[S::BEGIN, S::BLOCK]);

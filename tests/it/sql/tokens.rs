@@ -34,7 +34,7 @@ fn a_token_that_is_ahead_of_the_clock_is_exceeded_and_outlives_a_purge<S: Troubl
     assert_eq!(grant(&server, "a"), FencingToken::new(AHEAD + 2));
     end_all(&server);
     S::purge(&server.mutex()).unwrap();
-    assert_eq!(server.count("SELECT COUNT(*) FROM soloist_mutexes"), 1, "the highest stays");
+    assert_eq!(server.count("SELECT COUNT(*) FROM soloist_mutexes WHERE token > 0"), 1, "the highest stays");
     assert_eq!(grant(&server, "c"), FencingToken::new(AHEAD + 3));
     S::purge(&server.mutex()).unwrap();
     assert_eq!(grant(&server, "a"), FencingToken::new(AHEAD + 4));
@@ -51,7 +51,7 @@ fn a_token_rises_over_a_purge_of_all_that_has_ended<S: Trouble>() {
         }
         end_all(&server);
         S::purge(&server.mutex()).unwrap();
-        assert_eq!(server.count("SELECT COUNT(*) FROM soloist_mutexes"), 1, "the highest stays");
+        assert_eq!(server.count("SELECT COUNT(*) FROM soloist_mutexes WHERE token > 0"), 1, "the highest stays");
     }
 }
 

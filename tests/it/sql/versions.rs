@@ -218,6 +218,6 @@ fn the_last_version_cleans_up_and_keeps_the_highest_token<S: LastVersion>() {
     server.add_ended(10, 300);
     let places = [("kept", "120"), ("batch", "500"), ("patience", "1")].map(|(place, text)| (place, text.to_owned()));
     server.ask(&LastWorker::<S>::filled(S::CLEAN_UP, &places));
-    assert_eq!(server.count("SELECT COUNT(*) FROM soloist_mutexes"), 1);
+    assert_eq!(server.count("SELECT COUNT(*) FROM soloist_mutexes WHERE token > 0"), 1);
     assert!(take(&server, HOUR).expect("it is free").token() > lease.token());
 }

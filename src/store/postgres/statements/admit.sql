@@ -14,10 +14,17 @@
 --
 -- A server that is sent several statements at once carries out all of them or none.
 --
+-- A secret in the table is part of the keys of all locks: a user who may not read the table can't compute them. The first
+-- admission of all writes it.
+INSERT INTO soloist_mutexes (name, owner, token, host, pid, acquired_at, expires_at, released_token)
+SELECT 'advisory-key', md5(concat(random(), clock_timestamp(), random())), 0, '', 0, 'epoch', 'epoch', 0
+WHERE NOT EXISTS (SELECT FROM soloist_mutexes WHERE name = 'advisory-key')
+ON CONFLICT (name) DO NOTHING;
+SELECT set_config('soloist.key', owner, true) FROM soloist_mutexes WHERE name = 'advisory-key';
 -- One of those who ask for the same first name at the same moment has the turn, and a token for all its rows: after the
 -- highest of all, and not before the time. For the others it is 0. Both last for this transaction.
 SELECT set_config('soloist.token', CASE
-    WHEN pg_try_advisory_xact_lock(hashtextextended(least({names}), 'soloist_mutexes'::regclass::oid::bigint))
+    WHEN pg_try_advisory_xact_lock(hashtextextended(current_setting('soloist.key') || least({names}), 1))
     THEN greatest(coalesce(max(token), 0) + 1, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint)
     ELSE 0
 END::text, true) FROM soloist_mutexes;
@@ -25,8 +32,8 @@ END::text, true) FROM soloist_mutexes;
 -- locks in each transaction, on average. So it waits for all admissions, and all wait for it.
 SELECT CASE
     WHEN count(name) > 50 AND current_setting('soloist.token') <> '0'
-    THEN pg_advisory_xact_lock(hashtextextended('', 'soloist_mutexes'::regclass::oid::bigint))::text
-    ELSE pg_advisory_xact_lock_shared(hashtextextended('', 'soloist_mutexes'::regclass::oid::bigint))::text
+    THEN pg_advisory_xact_lock(hashtextextended(current_setting('soloist.key'), 0))::text
+    ELSE pg_advisory_xact_lock_shared(hashtextextended(current_setting('soloist.key'), 0))::text
 END
 FROM (SELECT DISTINCT name FROM unnest(ARRAY[{names}, {excluding}]) AS name) AS names;
 -- Those who ask for the same names at the same moment queue here, so that each sees what the one before has committed.
@@ -35,11 +42,11 @@ FROM (SELECT DISTINCT name FROM unnest(ARRAY[{names}, {excluding}]) AS name) AS 
 -- is needed: whoever takes that waits for us, or we for them. Those whom the same name excludes share its place. The locks
 -- are taken in the order of their keys.
 SELECT CASE
-    WHEN asked AND current_setting('soloist.token') <> '0' THEN pg_advisory_xact_lock('soloist_mutexes'::regclass::oid::integer, key)::text
-    ELSE pg_advisory_xact_lock_shared('soloist_mutexes'::regclass::oid::integer, key)::text
+    WHEN asked AND current_setting('soloist.token') <> '0' THEN pg_advisory_xact_lock(key)::text
+    ELSE pg_advisory_xact_lock_shared(key)::text
 END
 FROM (
-    SELECT hashtext(name) AS key, bool_or(asked) AS asked, count(*) OVER () AS keys
+    SELECT hashtextextended(current_setting('soloist.key') || name, 0) AS key, bool_or(asked) AS asked, count(*) OVER () AS keys
     FROM (
         SELECT name, true AS asked FROM unnest(ARRAY[{names}]) AS name
         UNION ALL SELECT name, false FROM unnest(ARRAY[{excluding}]::text[]) AS name

@@ -1,4 +1,5 @@
--- Deletes what has ended, but for the row with the highest token, after which the next one is counted.
+-- Deletes what has ended, but for the row with the highest token, after which the next one is counted, and that with the
+-- secret of the locks.
 --
 -- {kept}   for how many seconds a row is kept after it has ended
 -- {batch}  how many rows are deleted at most
@@ -9,6 +10,7 @@ WITH deleted AS (
     DELETE FROM soloist_mutexes WHERE ctid = ANY (ARRAY(
         SELECT ctid FROM soloist_mutexes
         WHERE expires_at < now() - {kept} * interval '1 second' AND token < (SELECT max(token) FROM soloist_mutexes)
+            AND name <> 'advisory-key'
         ORDER BY expires_at LIMIT {batch} FOR UPDATE SKIP LOCKED
     )) RETURNING 1
 )

@@ -29,7 +29,8 @@ impl Protocol {
         let statement = statement.trim_start_matches('\0');
         // What holds for one transaction is part of a question.
         let sets = statement.starts_with("SET ") && !statement.starts_with("SET LOCAL ");
-        signs_in || sets || statement.starts_with("SELECT @@")
+        let finds_the_schema = statement.starts_with("SELECT COALESCE((");
+        signs_in || sets || finds_the_schema || statement.starts_with("SELECT @@")
     }
 
     /// How a reply begins that goes on for longer than any client waits.

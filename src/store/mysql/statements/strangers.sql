@@ -1,0 +1,1 @@
+-- Nothing: a trigger runs with the rights of whoever made it.

@@ -1,0 +1,16 @@
+-- Tells of what lets others run code with the rights of all who use the tables: an owner who is a stranger, and triggers. It
+-- needs no right on the tables, and runs nothing of theirs.
+SELECT 'stranger', concat(
+    relname, ' belongs to ', quote_ident(pg_get_userbyid(relowner)),
+    ', who owns neither the database nor the schema, and can run code with the rights of all who use it'
+)
+FROM pg_class
+WHERE oid IN (to_regclass('soloist_mutexes'), to_regclass('soloist_mutexes_runs')) AND relowner NOT IN (
+    SELECT oid FROM pg_roles WHERE rolsuper OR rolname = current_user
+    UNION ALL SELECT datdba FROM pg_database WHERE datname = current_database()
+    UNION ALL SELECT nspowner FROM pg_namespace WHERE pg_namespace.oid = relnamespace
+)
+UNION ALL
+SELECT 'stranger', concat(relname, ' has the trigger ', quote_ident(tgname), ', which runs with the rights of all who use it')
+FROM pg_trigger JOIN pg_class ON pg_class.oid = tgrelid
+WHERE NOT tgisinternal AND tgrelid IN (to_regclass('soloist_mutexes'), to_regclass('soloist_mutexes_runs'));
