@@ -152,6 +152,10 @@ impl MysqlMutex {
     /// | `…?socket=/run/mysqld/mysqld.sock` | over a socket of this host |
     /// | `…?client_found_rows=true` | on a connection that counts rows as `CLIENT_FOUND_ROWS` says; no such count is relied on |
     ///
+    /// TLS is done by the default provider of `rustls` that the process has installed, because the driver takes no other. A
+    /// program that uses it installs one when it starts: `rustls::crypto::ring::default_provider().install_default()`. Without
+    /// one, each call is an error that says so. The program `soloist` has one.
+    ///
     /// The driver sends no password in plain text without TLS. The rest of what is said can be read and changed on its way:
     /// [`check`](crate::EventMutex::check) warns of a server without TLS that is not on this host.
     ///

@@ -27,6 +27,10 @@ const LOOKS_AS_TEXT: u8 = 8;
 /// The server has no room for another prepared statement.
 const TOO_MANY_PREPARED: &str = "1461";
 
+#[cfg(feature = "mysql-tls")]
+const NO_PROVIDER: &str = "TLS to a mysql server needs the process's default provider of rustls, and none is installed: call \
+                           rustls::crypto::ring::default_provider().install_default() when the program starts";
+
 pub(super) struct Connection {
     /// Gone when it was left in words.
     conn: Option<Conn>,
@@ -118,9 +122,9 @@ fn encrypted(options: OptsBuilder, target: &Target<Address>) -> io::Result<OptsB
         return Ok(options);
     }
     target.tls.config()?; // What is wrong with a certificate is said in the same words as for the other stores.
-    // The driver asks for the process's own. Where there is none, and several are built in, that panics.
+    // The driver takes the provider of the process, and would install one where there is none. That is for the program to do.
     if rustls::crypto::CryptoProvider::get_default().is_none() {
-        let _ = rustls::crypto::ring::default_provider().install_default(); // Somebody else was a moment faster.
+        return Err(io::Error::new(io::ErrorKind::InvalidData, NO_PROVIDER));
     }
     let roots = target.tls.roots()?.iter().map(|root| root.to_vec().into()).collect();
     let mut tls = mysql_async::SslOpts::default().with_root_certs(roots).with_disable_built_in_roots(true);

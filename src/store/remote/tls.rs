@@ -4,6 +4,7 @@ use std::fmt;
 use std::io;
 use std::sync::{Arc, OnceLock};
 
+use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ClientConfig, RootCertStore};
@@ -34,7 +35,7 @@ impl Tls {
         Ok(Some((certificates(chain, "certificate of the client")?, key)))
     }
 
-    /// What a connection is made with; the roots of the system are read when it is needed for the first time.
+    /// What a connection is made with, by the provider of the process, if it has one; the roots of the system are read when it is needed for the first time.
     pub(crate) fn config(&self) -> io::Result<Arc<ClientConfig>> {
         if let Some(config) = self.config.get() {
             return Ok(Arc::clone(config));
@@ -46,7 +47,8 @@ impl Tls {
     fn configure(&self) -> io::Result<ClientConfig> {
         let mut roots = RootCertStore::empty();
         self.roots()?.into_iter().try_for_each(|root| roots.add(root)).map_err(io::Error::other)?;
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let default = CryptoProvider::get_default().cloned();
+        let provider = default.unwrap_or_else(|| Arc::new(rustls::crypto::ring::default_provider()));
         let config = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
         let config = config.map_err(io::Error::other)?.with_root_certificates(roots);
         match self.client().map_err(io::Error::other)? {

@@ -83,8 +83,10 @@ impl Mariadb {
         self.url_of("owner")
     }
 
-    /// The same, with the words by which a client is told to check the certificate and the name in it.
+    /// The same, with the words by which a client is told to check the certificate and the name in it. This process has a
+    /// provider for it from then on, as a program has that encrypts.
     pub(crate) fn tls_url(&self) -> String {
+        let _ = rustls::crypto::ring::default_provider().install_default();
         format!("{}?ssl-mode=VERIFY_IDENTITY", self.url())
     }
 

@@ -1,12 +1,17 @@
 //! Encrypted connections: who is trusted, and what is said where nobody is.
 
+use std::env;
+use std::fs;
 use std::net::{TcpListener, TcpStream};
+use std::process::Command;
 use std::thread;
 
+use rustls::crypto::{CryptoProvider, ring};
 use soloist::EventMutex;
 
 use super::trouble::{Trouble, request, said};
 use super::{LONG, on_both};
+use crate::servers::mariadb::Mariadb;
 
 on_both!(
     an_encrypted_connection_needs_the_authority_of_the_server,
@@ -73,4 +78,28 @@ fn a_name_that_the_certificate_does_not_have_is_refused<S: Trouble>() {
     let url = server.tls_url().replace(&format!("127.0.0.1:{here}"), &there);
     let text = refused(&S::trusting(&url, server.ca()));
     assert!(text.contains("NotValidForName") || text.contains("not valid for name"), "{text}");
+}
+
+/// The URL and the certificate of the server, for a process of its own: those of the tests share their provider.
+const SERVER: [&str; 2] = ["SOLOIST_TEST_TLS_URL", "SOLOIST_TEST_TLS_CA"];
+
+#[test]
+fn mysql_takes_the_provider_of_the_process_and_installs_none() {
+    if let [Ok(url), Ok(ca)] = SERVER.map(env::var) {
+        let mutex = Mariadb::trusting(&url, fs::read(ca).expect("there is a certificate"));
+        let text = refused(&mutex);
+        assert!(text.ends_with("::default_provider().install_default() when the program starts"), "{text}");
+        assert!(CryptoProvider::get_default().is_none(), "it is the program's to choose");
+        ring::default_provider().install_default().expect("nobody has installed one");
+        assert!(mutex.create(&request("report")).unwrap().is_some());
+        return;
+    }
+    let server = Mariadb::with_tls();
+    Mariadb::trusting(&server.tls_url(), Trouble::ca(&server)).create_table().unwrap();
+    let mut child = Command::new(env::current_exe().expect("it is this one"));
+    child.args(["--exact", "sql::tls::mysql_takes_the_provider_of_the_process_and_installs_none", "--nocapture"]);
+    child.env(SERVER[0], server.tls_url()).env(SERVER[1], server.ca());
+    let output = child.output().expect("it starts");
+    let said = [output.stdout, output.stderr].map(|said| String::from_utf8_lossy(&said).into_owned()).concat();
+    assert!(output.status.success() && said.contains("1 passed"), "{said}");
 }
