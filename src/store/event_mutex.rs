@@ -314,7 +314,8 @@ pub trait EventMutex: fmt::Debug + Send + Sync {
     }
 
     /// Looks at the store, before it is trusted, for what lets it promise less than its documentation says. For a
-    /// deployment or a page about the service's health; no gate asks for it. The default knows nothing to warn of.
+    /// deployment or a page about the service's health; no gate asks for it. It changes nothing that is held; it may write
+    /// something of its own, to see whether the store takes writes. The default knows nothing to warn of.
     ///
     /// # Errors
     ///

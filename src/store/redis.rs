@@ -65,6 +65,7 @@ use keys::Prefix;
 /// | `soloist:runs:{reports}` | the [log of its runs](crate::Schedule::with_run_log): a hash with a line for each run that is kept | never |
 /// | `soloist:token` | the last fencing token; on a cluster one for each mutex, `soloist:token:{reports}` | 30 days after it |
 /// | `soloist:token:spent` | owners whose admission was asked for twice, and that have released: a late copy of it is granted nothing; on a cluster `soloist:token:{reports}:spent` | a second after the longest call |
+/// | `soloist:check` | nothing: [`check`](crate::EventMutex::check) sees whether the server takes writes | a millisecond later |
 ///
 /// A value reads `OWNER token=1772366400000000 term=60000 since=2026-03-01T02:30:00.000Z pid=4711 host=web-1`. Bytes of
 /// a name that are not plain ASCII, and `/ % { } " ' \` and the space, are written as `%XX`. To free a name by hand,

@@ -31,6 +31,17 @@ pub enum StoreWarning {
     },
     /// The server follows another one, and can't be written to.
     Replica,
+    /// The store answers, and takes no writes: nothing protected runs.
+    TakesNoWrites {
+        /// Why, and what to do, as in "its disk is full".
+        why: String,
+    },
+    /// A table on PostgreSQL has many old versions of rows, which make each admission slow. The server can't clean them away
+    /// while an old transaction may still see them.
+    DeadRows {
+        /// How many there are.
+        count: u64,
+    },
     /// The server is one of the nodes of a Redis Cluster: an event whose keys lie on another node does not run.
     ClusterNode,
     /// What is said to the server, the password included, goes over a network and is not encrypted. A server is taken to
@@ -145,6 +156,13 @@ impl fmt::Display for StoreWarning {
                 f,
                 "the connection to another host is not encrypted: others on the network can read the password and change \
                  answers; use TLS, with {instead} in the url"
+            ),
+            Self::TakesNoWrites { why } => write!(f, "the store takes no writes, so that nothing protected runs: {}", OneLine(why)),
+            Self::DeadRows { count } => write!(
+                f,
+                "{count} old versions of rows make each admission slow: end the transaction that keeps the server from \
+                 cleaning them away (the oldest backend_xmin in pg_stat_activity, pg_prepared_xacts or \
+                 pg_replication_slots), then VACUUM the table"
             ),
             Self::Replica => f.write_str("the server is a replica and can't be written to: connect to its primary"),
             Self::OldVersion { found, needed } => {

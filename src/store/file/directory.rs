@@ -8,18 +8,19 @@
 
 use std::ffi::OsStr;
 use std::fs::{self, DirBuilder, File, Metadata};
-use std::io;
+use std::io::{self, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 
-use rustix::fs::{Mode, OFlags, openat};
+use rustix::fs::{AtFlags, Mode, OFlags, openat, unlinkat};
 use rustix::io::Errno;
 
 use super::open_file::{FileId, OpenFile};
 use super::sharing::Sharing;
+use crate::lease::owner::Owner;
 
 mod access;
 
@@ -108,6 +109,15 @@ impl Directory {
             None => self.make_file(path),
         };
         patiently(open_or_make, is_being_made).map_err(|error| self.explained(path, error))
+    }
+
+    /// Writes a file with more than a new event needs, and removes it.
+    pub(super) fn try_write(&self) -> io::Result<()> {
+        let path = self.path.join(format!("check-{}", Owner::unique()));
+        let made = self.make_file(&path)?;
+        let written = (&made.file).write_all(&[b'\n'; 4096]);
+        let removed = unlinkat(&self.opened, file_name(&path), AtFlags::empty());
+        written.and(removed.map_err(io::Error::from))
     }
 
     fn open_file(&self, path: &Path) -> io::Result<Option<OpenFile>> {

@@ -1,4 +1,4 @@
-//! The warnings of `check`: which other users can write to the directory or open its files.
+//! The warnings of `check`: whether the directory takes files, and which other users can write to it or open its files.
 
 use std::io;
 use std::os::unix::fs::MetadataExt;
@@ -12,6 +12,10 @@ use crate::store::event_mutex::warning::StoreWarning;
 /// Opens all files, so that those of ours get the mode that they should have.
 pub(super) fn warnings(directory: &Directory) -> io::Result<Vec<StoreWarning>> {
     let mut warnings = Vec::from_iter(of_its_group(directory));
+    warnings.extend(directory.try_write().err().map(|error| {
+        let why = format!("could not write a file to {}: {error}", directory.path().display());
+        StoreWarning::TakesNoWrites { why }
+    }));
     if is_overlay(directory.path())? {
         warnings.push(StoreWarning::Overlay { path: directory.path().to_owned() });
     }

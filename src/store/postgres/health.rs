@@ -3,14 +3,24 @@
 use crate::store::event_mutex::warning::StoreWarning;
 use crate::store::sql::{session::told, statements::TextRow};
 
+/// So many old versions of rows make a gate several times as slow.
+const MANY_DEAD_ROWS: u64 = 50_000;
+
 /// What is to be said of a server and a table of which `health` tells so.
 pub(super) fn warnings(health: &[TextRow]) -> Vec<StoreWarning> {
     let told = |what: &str| told(health, what);
     let wrong_table = |what: &str| StoreWarning::WrongTable { what: what.to_owned() };
     let version: u32 = told("version").first().and_then(|version| version.parse().ok()).unwrap_or(0);
     let forgets = |how: &str| StoreWarning::Forgets { how: how.to_owned() };
+    let is_replica = told("replica") == ["true"];
+    let takes_no_writes = || StoreWarning::TakesNoWrites {
+        why: "default_transaction_read_only is on: set it to off for this user and database".to_owned(),
+    };
+    let dead = told("dead").first().and_then(|dead| dead.parse().ok()).unwrap_or(0);
     let warnings = [
-        (told("replica") == ["true"]).then_some(StoreWarning::Replica),
+        is_replica.then_some(StoreWarning::Replica),
+        (!is_replica && told("read_only") == ["on"]).then(takes_no_writes),
+        (dead >= MANY_DEAD_ROWS).then_some(StoreWarning::DeadRows { count: dead }),
         StoreWarning::if_older(&(version / 10_000).to_string(), "11"),
         (told("persistence") == ["u"]).then(|| forgets("it is UNLOGGED")),
         (told("persistence") == ["t"]).then(|| forgets("it is TEMPORARY")),
@@ -43,6 +53,8 @@ mod tests {
         let health = [
             ("version", "90624"),
             ("replica", "true"),
+            ("read_only", "on"),
+            ("dead", "60000"),
             ("persistence", "u"),
             ("collation", "default"),
             ("stranger", "soloist_mutexes belongs to eve"),
@@ -51,6 +63,9 @@ mod tests {
             warned(&health),
             [
                 "the server is a replica and can't be written to: connect to its primary",
+                "60000 old versions of rows make each admission slow: end the transaction that keeps the server from cleaning \
+                 them away (the oldest backend_xmin in pg_stat_activity, pg_prepared_xacts or pg_replication_slots), then \
+                 VACUUM the table",
                 "the server's version 9 is older than 11, the oldest that this is written for: update it",
                 "the table forgets leases when the server ends, because it is UNLOGGED: make it a durable one",
                 "the table is not as it should be: its primary key is not the name alone; drop it while nothing runs, \

@@ -194,12 +194,15 @@ impl Engine for RedisEngine {
 
     fn health(&self, turn: &mut ServerTurn<Connection>) -> Result<Health, Failure> {
         let answers = ask(turn, |trip| [cmd("TIME"), cmd("INFO")].iter().for_each(|asked| trip.push(asked)))?;
-        let (time, warnings) = (script::time(&answers[0])?, health::warnings(&answers[1])?);
+        let (time, mut warnings) = (script::time(&answers[0])?, health::warnings(&answers[1])?);
         // On a cluster it has no such key, or another node has it.
         let last = cmd("GET").arg(self.prefix.token_key().to_string()).take();
-        let last = turn.connection.ask(turn.attempt.until, |trip| trip.push(&last))?;
+        let write = cmd("SET").arg(self.prefix.check_key().to_string()).arg("").arg("PX").arg(1).take();
+        let both = |trip: &mut Trip| [&last, &write].into_iter().for_each(|asked| trip.push(asked));
+        let answers = turn.connection.ask(turn.attempt.until, both)?;
+        warnings.extend(health::of_write(&answers[1], &warnings));
         // A token is the server's time of its grant, unless the clock was set back before that.
-        let granted = read(&last[0]).map(instant);
+        let granted = read(&answers[0]).map(instant);
         Ok(Health { time: Some(time), ahead: granted.ok().and_then(|last| (last - time).to_std().ok()), warnings })
     }
 

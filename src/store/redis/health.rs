@@ -2,7 +2,7 @@
 
 use redis::Value;
 
-use super::server_error::not_understood;
+use super::server_error::{not_understood, refused};
 use crate::store::{event_mutex::warning::StoreWarning, remote::failure::Failure};
 
 /// What is to be said about a server that answers so.
@@ -19,6 +19,14 @@ pub(super) fn warnings(info: &Value) -> Result<Vec<StoreWarning>, Failure> {
         StoreWarning::if_older(field("redis_version").unwrap_or("unknown"), "6.2"),
     ];
     Ok(warnings.into_iter().flatten().collect())
+}
+
+/// Returns the warning about a server that answers a write with an error, unless another warning says why.
+pub(super) fn of_write(answer: &Value, warnings: &[StoreWarning]) -> Option<StoreWarning> {
+    let Value::ServerError(error) = answer else { return None };
+    let says_why = |warning: &StoreWarning| matches!(warning, StoreWarning::Replica | StoreWarning::ClusterNode);
+    let why = || refused(error).to_string();
+    (!warnings.iter().any(says_why)).then(|| StoreWarning::TakesNoWrites { why: why() })
 }
 
 #[cfg(test)]

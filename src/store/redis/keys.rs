@@ -66,6 +66,11 @@ impl Prefix {
         Key { prefix: self, kind: "token", of: None }
     }
 
+    /// Returns the key that a check writes.
+    pub(super) fn check_key(&self) -> Key<'_> {
+        Key { prefix: self, kind: "check", of: None }
+    }
+
     /// The key of the last token of a mutex, for a cluster: there it must lie on the slot of the mutex.
     pub(super) fn token_key_of<'a>(&'a self, name: &'a MutexName) -> Key<'a> {
         Key { prefix: self, kind: "token", of: Some(name) }

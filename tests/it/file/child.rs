@@ -30,7 +30,7 @@ pub(super) enum Told<'a> {
     Claims(&'a Path, &'a str),
     /// Takes a lease of a minute, starts this in a shell that has its lifeline, says the token, and waits.
     Start(&'a Path, &'a str),
-    /// Asks for a lease, a claim beside it and the lease again, and says the answers.
+    /// Asks for a lease, a claim beside it and the lease again, and says the answers, and what a check warns of.
     Ask(&'a Path),
     /// Opens the directory, takes a lease of a minute and gives it back, and says `granted`, `held` or what failed.
     Use(&'a Path),
@@ -236,6 +236,7 @@ fn ask(dir: &Path) {
         });
     }
     say(&format!("{:?}", mutex.exists(lease.name()).map_err(|error| error.to_string())));
+    say(&format!("{:?}", mutex.check().map_err(|error| error.to_string())));
 }
 
 fn use_once(builder: FileMutexBuilder) {

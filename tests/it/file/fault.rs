@@ -151,9 +151,10 @@ fn the_record_of_another_name_is_an_error_that_names_both() {
 fn ask_with_room_for(bytes: u64, store: &Store) -> [String; 3] {
     let limited = format!("trap '' XFSZ; exec prlimit --fsize={bytes} \"$0\" \"$@\"");
     let mut child = Doing::start(told(&Told::Ask(store.path()), &["sh", "-c", &limited]));
-    let said = [(); 3].map(|()| child.says().unwrap());
+    let [lease, claim, held, check] = [(); 4].map(|()| child.says().unwrap());
     child.finish();
-    said
+    assert!(check.contains("TakesNoWrites"), "{check}");
+    [lease, claim, held]
 }
 
 #[test]
@@ -191,8 +192,10 @@ fn a_disk_without_any_room_is_an_error_too() {
     let fill = format!("mount -t tmpfs -o size=4k,mode=700 none {path} && head -c 4096 /dev/zero > {path}/all");
     let script = format!("{fill} && exec \"$0\" \"$@\"");
     let mut child = Doing::start(told(&Told::Ask(&dir), &["unshare", "--mount", "sh", "-c", &script]));
-    let [lease, claim, held] = [(); 3].map(|()| child.says().unwrap());
+    let [lease, claim, held, check] = [(); 4].map(|()| child.says().unwrap());
     child.finish();
+    assert!(check.contains(r#"TakesNoWrites { why: "could not write a file to /"#), "{check}");
+    assert!(check.contains(": No space left on device (os error 28)"), "{check}");
     for said in [lease, claim] {
         assert!(said.ends_with(".record: No space left on device (os error 28)"), "{said}");
     }

@@ -1,5 +1,6 @@
 //! A server that is out, or half out: no run that was not admitted, no hang, and nothing left behind.
 
+use std::fs;
 use std::io::Write;
 use std::net::TcpListener;
 use std::process::Child;
@@ -644,4 +645,16 @@ fn a_look_at_a_server_warns_of_what_it_can_not_be_trusted_with() {
     server.ask(&["CONFIG", "SET", "maxmemory-policy", "allkeys-lru"]);
     assert_eq!(check(&server), [StoreWarning::Evicts { policy: "allkeys-lru".to_owned() }]);
     assert_eq!(check(&Redis::replica_of(&server)), [StoreWarning::Replica]);
+    server.ask(&["CONFIG", "SET", "maxmemory-policy", "noeviction"]);
+
+    // It can't write its dump where a directory is.
+    fs::create_dir_all(server.directory().join("dump.rdb/taken")).unwrap();
+    server.ask(&["CONFIG", "SET", "save", "3600 1"]);
+    server.ask(&["BGSAVE"]);
+    wait_until("it can't save", || server.ask(&["INFO"]).text().contains("rdb_last_bgsave_status:err"));
+    let warnings = check(&server);
+    let [StoreWarning::TakesNoWrites { why }] = &warnings[..] else { panic!("{warnings:?}") };
+    assert!(why.starts_with("the server answered MISCONF ") && why.ends_with("until it can"), "{why}");
+    server.ask(&["CONFIG", "SET", "stop-writes-on-bgsave-error", "no"]);
+    assert_eq!(check(&server), []);
 }

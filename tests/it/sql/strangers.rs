@@ -3,7 +3,7 @@
 use soloist::{Admission, Admitted, EventMutex, Names, PostgresMutex, StoreWarning, Term};
 
 use super::batches::extend;
-use super::trouble::{request, said};
+use super::trouble::{Trouble, request, said, wait_until};
 use super::{LONG, SqlServer};
 use crate::servers::postgres::{self, Postgres};
 use crate::support::noon;
@@ -156,4 +156,31 @@ fn the_secret_of_the_locks_survives_a_clean_up_and_is_made_anew_if_it_is_missing
         last = found;
         server.ask("TRUNCATE soloist_mutexes");
     }
+}
+
+#[test]
+fn a_store_that_takes_no_writes_is_warned_of() {
+    let server = <Postgres as SqlServer>::start();
+    server.ask(Postgres::READ_ONLY[0]);
+    let why = "default_transaction_read_only is on: set it to off for this user and database".to_owned();
+    assert_eq!(server.mutex().check().unwrap(), [StoreWarning::TakesNoWrites { why }]);
+    server.ask(Postgres::READ_ONLY[1]);
+    assert_eq!(server.mutex().check().unwrap(), []);
+}
+
+#[test]
+fn an_old_snapshot_that_keeps_dead_rows_is_warned_of() {
+    let server = <Postgres as SqlServer>::start();
+    assert!(server.mutex().create(&request("report")).unwrap().is_some());
+    let snapshot = server.holding(&["BEGIN ISOLATION LEVEL REPEATABLE READ", "SELECT txid_current()"]);
+    server.add_ended(50_001, 300);
+    server.ask("DELETE FROM soloist_mutexes WHERE name LIKE 'claim/old/%'");
+    server.ask("VACUUM soloist_mutexes");
+    let slow = |warnings: &[StoreWarning]| matches!(warnings, [StoreWarning::DeadRows { count: 50_000.. }]);
+    wait_until("it is counted", || slow(&server.mutex().check().unwrap()));
+    drop(snapshot);
+    wait_until("the snapshot is gone", || {
+        server.ask("VACUUM soloist_mutexes");
+        server.mutex().check().unwrap().is_empty()
+    });
 }

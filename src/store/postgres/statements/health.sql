@@ -1,8 +1,10 @@
 -- Tells of the server and the table: what, and how it is. `ahead`: how far the grants that are held lie in the future at
--- most, in microseconds.
+-- most, in microseconds. `dead`: how many old versions of rows there are, which the server has not cleaned away.
 SELECT 'time', (extract(epoch FROM clock_timestamp()) * 1000000)::bigint::text
 UNION ALL SELECT 'version', current_setting('server_version_num')
 UNION ALL SELECT 'replica', pg_is_in_recovery()::text
+UNION ALL SELECT 'read_only', current_setting('transaction_read_only')
+UNION ALL SELECT 'dead', n_dead_tup::text FROM pg_stat_all_tables WHERE relid = 'soloist_mutexes'::regclass
 UNION ALL SELECT 'persistence', relpersistence::text FROM pg_class WHERE oid = 'soloist_mutexes'::regclass
 UNION ALL SELECT 'key', attname::text FROM pg_index JOIN pg_attribute ON attrelid = indrelid AND attnum = ANY (indkey)
     WHERE indrelid = 'soloist_mutexes'::regclass AND indisprimary
