@@ -5,6 +5,8 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
 
+use chrono::{DateTime, Utc};
+
 use super::outage_policy::OutagePolicy;
 use crate::lease::name::{ClaimSeries, MutexName};
 use crate::lease::term::{Renewal, Term};
@@ -145,20 +147,30 @@ impl Protection {
     /// Calls `ask` with each admission that one run asks the store for at `now`, of which it wants one. `claimant`: `None` for a run by hand.
     #[inline]
     pub(crate) fn each_admission(&self, claimant: Option<Claimant<'_>>, now: Moment, mut ask: impl FnMut(Admission)) {
+        let occurrence = claimant.map(|claimant| claimant.tick.occurrence());
         let claim = claimant.and_then(|claimant| self.claim(claimant));
         if self.slots.is_empty() {
-            return self.admission(&self.mutex, claim, now).into_iter().for_each(ask);
+            return self.admission(&self.mutex, claim, occurrence, now).into_iter().for_each(ask);
         }
         // Where one slot is granted with a claim, no other is.
         let claim = claim.unwrap_or_else(|| self.claim_of_one_attempt());
         for slot in &self.slots {
-            self.admission(slot, Some(claim.clone()), now).into_iter().for_each(&mut ask);
+            self.admission(slot, Some(claim.clone()), occurrence, now).into_iter().for_each(&mut ask);
         }
     }
 
     #[inline]
-    fn admission(&self, lease: &MutexName, claim: Option<(MutexName, Term)>, now: Moment) -> Option<Admission> {
-        let request = |name, term| LeaseRequest::asked_at(name, term, now);
+    fn admission(
+        &self,
+        lease: &MutexName,
+        claim: Option<(MutexName, Term)>,
+        occurrence: Option<DateTime<Utc>>,
+        now: Moment,
+    ) -> Option<Admission> {
+        let request = |name, term| {
+            let request = LeaseRequest::asked_at(name, term, now);
+            if let Some(occurrence) = occurrence { request.for_occurrence(occurrence) } else { request }
+        };
         match (self.lease.map(|lease| lease.term), claim) {
             (None, None) => None,
             (Some(term), None) => Some(Admission::lease_only(request(lease.clone(), term))),

@@ -15,7 +15,8 @@ use crate::base::escape::OneLine;
 use crate::time::clock::{LITTLE_STEP, wall_plus};
 use crate::time::{clock::moment::Moment, clock::shown::Reading, clock::shown::to_the_second};
 
-/// Who holds a name, as a person wants to read it. `Display`: `web-1, pid 4242, since 2026-03-01T12:00:00Z`. Of a process
+/// Who holds a name, as a person wants to read it. `Display`: `web-1, pid 4242, since 2026-03-01T12:00:00Z`. Of the run of an
+/// occurrence: `web-1, pid 4242, since 2026-03-01T12:00:07Z, for 2026-03-01T12:00:00Z`. Of a process
 /// that was killed and whose command still runs: `web-1, pid 4242, since 2026-03-01T12:00:00Z, which has ended; its
 /// command still runs as process group 4243`.
 ///
@@ -47,6 +48,7 @@ struct HolderFields {
     host: Arc<str>,
     since: DateTime<Utc>,
     until: DateTime<Utc>,
+    occurrence: Option<DateTime<Utc>>,
     set_back_by: Option<Duration>,
     process_group: Option<u32>,
     has_ended: bool,
@@ -71,8 +73,10 @@ impl Holder {
         until: DateTime<Utc>,
     ) -> Self {
         let host = host.into();
-        let (set_back_by, process_group, has_ended) = (None, None, false);
-        Self(Box::new(HolderFields { owner, token, host, since, until, set_back_by, process_group, has_ended }))
+        let (occurrence, set_back_by, process_group, has_ended) = (None, None, None, false);
+        let fields =
+            HolderFields { owner, token, host, since, until, occurrence, set_back_by, process_group, has_ended };
+        Self(Box::new(fields))
     }
 
     fn with(mut self, change: impl FnOnce(&mut HolderFields)) -> Self {
@@ -93,7 +97,21 @@ impl Holder {
     /// # }
     /// ```
     pub fn of(lease: &Lease, since: DateTime<Utc>) -> Self {
-        Self::new(lease.owner(), lease.token(), this_host(), since, wall_plus(since, lease.term().get()))
+        let until = wall_plus(since, lease.term().get());
+        let holder = Self::new(lease.owner(), lease.token(), this_host(), since, until);
+        holder.with_occurrence(lease.occurrence())
+    }
+
+    /// Returns this holder as one that holds the name for the run of this occurrence: what a store calls that has it on record.
+    #[must_use = "the holder itself stays as it is"]
+    pub fn with_occurrence(self, occurrence: impl Into<Option<DateTime<Utc>>>) -> Self {
+        self.with(|holder| holder.occurrence = occurrence.into())
+    }
+
+    /// Returns the [occurrence](crate::LeaseRequest::for_occurrence) whose run holds the name, or waits in it. `None`: it is held
+    /// for no occurrence, as by a run by hand; or the store does not keep it.
+    pub fn occurrence(&self) -> Option<DateTime<Utc>> {
+        self.0.occurrence
     }
 
     /// Returns this holder as seen when the store's clock shows `now`. A store whose clock can be set back calls this
@@ -211,18 +229,20 @@ impl Holder {
     }
 }
 
-/// As `{"host": "web-1", "pid": 4242, "token": 7, "since": "…", "until": "…", "has_ended": false, "process_group": null}`.
+/// As `{"host": "web-1", "pid": 4242, "token": 7, "since": "…", "until": "…", "occurrence": null, "has_ended": false,
+/// "process_group": null}`.
 #[cfg(feature = "serde")]
 impl serde::Serialize for Holder {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         use serde::ser::SerializeStruct as _;
 
-        let mut fields = serializer.serialize_struct("Holder", 7)?;
+        let mut fields = serializer.serialize_struct("Holder", 8)?;
         fields.serialize_field("host", self.host())?;
         fields.serialize_field("pid", &self.pid())?;
         fields.serialize_field("token", &self.0.token.get())?;
         fields.serialize_field("since", &self.0.since)?;
         fields.serialize_field("until", &self.0.until)?;
+        fields.serialize_field("occurrence", &self.0.occurrence)?;
         fields.serialize_field("has_ended", &self.0.has_ended)?;
         fields.serialize_field("process_group", &self.0.process_group)?;
         fields.end()
@@ -239,6 +259,9 @@ impl fmt::Display for Reading<'_, Holder> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self(holder, time) = self;
         write!(f, "{}, pid {}, since {}", OneLine(holder.host()), holder.pid(), time(holder.0.since))?;
+        if let Some(occurrence) = holder.0.occurrence {
+            write!(f, ", for {}", time(occurrence))?;
+        }
         match (holder.0.has_ended, holder.0.process_group) {
             (false, _) => Ok(()),
             (true, Some(group)) => write!(f, ", which has ended; its command still runs as process group {group}"),

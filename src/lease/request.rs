@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use chrono::{DateTime, Utc};
+
 use super::name::MutexName;
 use super::owner::Owner;
 use super::term::Term;
@@ -29,6 +31,7 @@ pub struct LeaseRequest {
     term: Term,
     owner: Owner,
     asked_at: Moment,
+    occurrence: Option<DateTime<Utc>>,
     /// Mostly there is none: it takes little room.
     reason: Option<Arc<String>>,
 }
@@ -56,7 +59,7 @@ impl LeaseRequest {
     /// The same for somebody who has just looked at the clock.
     #[inline]
     pub(crate) fn asked_at(name: MutexName, term: Term, now: Moment) -> Self {
-        Self { name, term, owner: Owner::unique(), asked_at: now, reason: None }
+        Self { name, term, owner: Owner::unique(), asked_at: now, occurrence: None, reason: None }
     }
 
     /// The same asking, by the same owner, for another name and term: the claim beside a lease.
@@ -74,7 +77,8 @@ impl LeaseRequest {
     /// ```
     #[must_use = "the request itself stays as it is"]
     pub fn with(&self, name: MutexName, term: Term) -> Self {
-        Self { name, term, owner: self.owner, asked_at: self.asked_at, reason: self.reason.clone() }
+        let Self { owner, asked_at, occurrence, .. } = *self;
+        Self { name, term, owner, asked_at, occurrence, reason: self.reason.clone() }
     }
 
     /// The same, for a reason that people read where they see who [holds](crate::Holder::reason) the name. The stores of this
@@ -94,6 +98,32 @@ impl LeaseRequest {
     #[must_use = "the request itself stays as it is"]
     pub fn because(self, reason: impl Into<String>) -> Self {
         Self { reason: Some(Arc::new(reason.into())), ..self }
+    }
+
+    /// Returns this request for the run of an occurrence, which the [holder](crate::Holder::occurrence) then shows. A tick asks
+    /// so for the lease of each run and for each place in a queue: an earlier occurrence replaces no run of a later one.
+    ///
+    /// ```
+    /// use chrono::DateTime;
+    /// use soloist::{Clock, EventMutex, LeaseRequest, MemoryMutex, MutexName, Names, Term};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let (mutex, name) = (MemoryMutex::new(), MutexName::lease("orders")?);
+    /// let request = LeaseRequest::new(name.clone(), Term::MAX, &Clock::system());
+    /// mutex.create(&request.for_occurrence(DateTime::UNIX_EPOCH))?;
+    /// let held = mutex.held(Names::Exactly(&name))?;
+    /// assert_eq!(held[0].holder().and_then(|holder| holder.occurrence()), Some(DateTime::UNIX_EPOCH));
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use = "the request itself stays as it is"]
+    pub fn for_occurrence(self, occurrence: DateTime<Utc>) -> Self {
+        Self { occurrence: Some(occurrence), ..self }
+    }
+
+    /// Returns the occurrence whose run asks, if there is one.
+    pub fn occurrence(&self) -> Option<DateTime<Utc>> {
+        self.occurrence
     }
 
     /// What its holder wants it for, if that was said.
@@ -129,7 +159,8 @@ impl LeaseRequest {
     /// # }
     /// ```
     pub fn granted(&self, token: FencingToken) -> Lease {
-        Lease::new(self.name.clone(), self.owner, token, self.term, self.asked_at.plus(self.term.get()))
+        let deadline = self.asked_at.plus(self.term.get());
+        Lease { occurrence: self.occurrence, ..Lease::new(self.name.clone(), self.owner, token, self.term, deadline) }
     }
 }
 
@@ -156,6 +187,7 @@ pub struct Lease {
     token: FencingToken,
     term: Term,
     deadline: Moment,
+    occurrence: Option<DateTime<Utc>>,
 }
 
 impl Lease {
@@ -184,8 +216,13 @@ impl Lease {
         self.deadline
     }
 
+    /// Returns the occurrence whose run it is granted for, if there is one.
+    pub fn occurrence(&self) -> Option<DateTime<Utc>> {
+        self.occurrence
+    }
+
     pub(crate) fn new(name: MutexName, owner: Owner, token: FencingToken, term: Term, deadline: Moment) -> Self {
-        Self { name, owner, token, term, deadline }
+        Self { name, owner, token, term, deadline, occurrence: None }
     }
 
     /// The same lease after it was extended.

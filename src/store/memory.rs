@@ -5,7 +5,7 @@
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use chrono::DateTime;
+use chrono::{DateTime, Utc};
 
 mod kept_claims;
 mod live_holding;
@@ -66,6 +66,7 @@ struct MemoryEntry {
     since: Moment,
     /// `None`: it was given back.
     until: Option<Moment>,
+    occurrence: Option<DateTime<Utc>>,
     reason: Option<Box<str>>,
 }
 
@@ -75,9 +76,9 @@ impl MemoryEntry {
     }
 
     fn live(&self, now: Moment) -> Option<Holding<'_>> {
-        let Self { owner, token, since, .. } = *self;
+        let Self { owner, token, since, occurrence, .. } = *self;
         let until = self.until.filter(|until| now < *until)?;
-        Some(Holding { owner, token, since, until, reason: self.reason.as_deref() })
+        Some(Holding { owner, token, since, until, occurrence, reason: self.reason.as_deref() })
     }
 }
 
@@ -151,8 +152,8 @@ impl MemoryState {
             let ours = claim.owner == lease.owner();
             if ours {
                 self.claims.remove(lease.name());
-                let Holding { owner, token, since, .. } = claim;
-                self.put(lease.name(), MemoryEntry { owner, token, since, until, reason: None }, now);
+                let Holding { owner, token, since, occurrence, .. } = claim;
+                self.put(lease.name(), MemoryEntry { owner, token, since, until, occurrence, reason: None }, now);
             }
             return ours;
         }
@@ -178,6 +179,7 @@ impl MemoryState {
             token: lease.token(),
             since: now,
             until,
+            occurrence: lease.occurrence(),
             reason: reason.map(Box::from),
         };
         self.put(lease.name(), held, now);

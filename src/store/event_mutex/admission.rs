@@ -123,6 +123,12 @@ impl Admission {
         self.request().reason()
     }
 
+    /// Returns the occurrence whose run asks.
+    #[cfg(feature = "redis")]
+    pub(crate) fn occurrence(&self) -> Option<chrono::DateTime<chrono::Utc>> {
+        self.request().occurrence()
+    }
+
     fn request(&self) -> &LeaseRequest {
         let request = self.lease.as_ref().or(self.claim.as_ref());
         request.expect("an admission is made with a lease, a claim, or both")

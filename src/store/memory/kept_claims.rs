@@ -80,8 +80,9 @@ impl FirstClaim {
     fn holding(&self, claim: KeptClaim) -> Holding<'static> {
         let until = self.until(claim);
         let since = until.minus(self.term.get());
-        let token = FencingToken::new(self.token.get() + u64::from(claim.token));
-        Holding { owner: self.owner.after(claim.owner.into()), token, since, until, reason: None }
+        let (owner, token) = (self.owner.after(claim.owner.into()), self.token.get() + u64::from(claim.token));
+        let occurrence = Some(instant_of(self.occurrence + i64::from(claim.occurrence)));
+        Holding { owner, token: FencingToken::new(token), since, until, occurrence, reason: None }
     }
 }
 

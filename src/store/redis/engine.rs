@@ -101,7 +101,9 @@ impl Engine for RedisEngine {
             !by_slot && one.ending == next.ending && one.ending != Ending::ForGood
         };
         let releases = calls(&releases, end_together, |release| (release.name.mutex(), &[]));
-        let for_the_same = |one: &Admission, next: &Admission| !by_slot && one.reason() == next.reason();
+        let for_the_same = |one: &Admission, next: &Admission| {
+            !by_slot && one.occurrence() == next.occurrence() && one.reason() == next.reason()
+        };
         let admissions =
             calls(admissions, for_the_same, |admission| (admission.name().mutex(), admission.excluded_by()));
         // The next call does not know what this one grants.

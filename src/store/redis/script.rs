@@ -42,7 +42,7 @@ fn write_window(call: &mut Cmd, clock: ServerClock, until: Moment) -> DateTime<U
 }
 
 impl Call<'_, '_> {
-    /// No two admissions are of one mutex, each is of one owner, and all are for the same reason. Where the server takes the
+    /// No two admissions are of one mutex, each is of one owner, and all are for one occurrence and reason. Where the server takes the
     /// keys of one slot at a time, it is about one name.
     pub(super) fn write(&self, trip: &mut Trip, by_slot: bool, prefix: &Prefix, clock: ServerClock, until: Moment) {
         match self.releases.first().map(|release| release.ending) {
@@ -86,7 +86,7 @@ impl Call<'_, '_> {
         self.write_owners(call);
         let Some(first) = admissions.first() else { return };
         let now = write_window(call, clock, until);
-        call.arg(held_since(now, first.reason())).arg(u8::from(wanted == Wanted::One));
+        call.arg(held_since(now, first.occurrence(), first.reason())).arg(u8::from(wanted == Wanted::One));
         let mut at = 0;
         for group in admissions.chunk_by(|one, next| are_alike(one, next)) {
             call.arg(group.len());

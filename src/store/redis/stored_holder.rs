@@ -1,4 +1,5 @@
-//! The value of a key: `OWNER token=N term=MS since=INSTANT pid=N host=NAME`. Earlier versions leave the term out.
+//! The value of a key: `OWNER token=N term=MS since=INSTANT pid=N for=OCCURRENCE host=NAME`. A holder without an occurrence leaves
+//! that out. Earlier versions leave the term out.
 
 use std::time::Duration;
 
@@ -11,10 +12,12 @@ use crate::store::remote::server_clock::instant;
 use crate::time::clock::wall_plus;
 
 /// What an entry of ours says behind its owner, its token and its term; it holds since this time of the server's, for this
-/// reason.
-pub(super) fn held_since(since: DateTime<Utc>, reason: Option<&str>) -> String {
-    let since = since.to_rfc3339_opts(SecondsFormat::Millis, true);
-    format!(" since={since} pid={} host={}", process_id::current(), host_and_reason(&this_host(), reason))
+/// occurrence and reason.
+pub(super) fn held_since(since: DateTime<Utc>, occurrence: Option<DateTime<Utc>>, reason: Option<&str>) -> String {
+    let (since, pid) = (since.to_rfc3339_opts(SecondsFormat::Millis, true), process_id::current());
+    let instant = |occurrence: DateTime<Utc>| occurrence.to_rfc3339_opts(SecondsFormat::AutoSi, true);
+    let occurrence = occurrence.map_or_else(String::new, |occurrence| format!(" for={}", instant(occurrence)));
+    format!(" since={since} pid={pid}{occurrence} host={}", host_and_reason(&this_host(), reason))
 }
 
 /// Who holds what an entry stands for, and how long from `now` on by what the server says is left of it; or why the entry
@@ -29,10 +32,12 @@ fn parsed(entry: &str, left_ms: i64, now: DateTime<Utc>) -> Option<Holder> {
     let (rest, host) = rest.split_once(" host=")?;
     let field = |name: &str| rest.split(' ').find_map(|field| field.strip_prefix(name)?.strip_prefix('='));
     let token = FencingToken::new(field("token")?.parse().ok()?);
-    let since = DateTime::parse_from_rfc3339(field("since")?).ok()?.to_utc();
+    let instant = |name| DateTime::parse_from_rfc3339(field(name)?).ok().map(|instant| instant.to_utc());
+    let since = instant("since")?;
     // An entry that somebody took the end from is held for good.
     let left = u64::try_from(left_ms).map_or(Term::MAX.get(), Duration::from_millis);
-    Some(Holder::new(owner.parse().ok()?, token, host, since, wall_plus(now, left)).seen_at(now))
+    let holder = Holder::new(owner.parse().ok()?, token, host, since, wall_plus(now, left));
+    Some(holder.with_occurrence(instant("for")).seen_at(now))
 }
 
 /// For how long by `now` the owner of an entry has had it, if it is an entry. A token is the time of its grant to the
@@ -53,10 +58,11 @@ mod tests {
     fn an_entry_is_read_back_and_nothing_else_is() {
         let now = DateTime::from_timestamp(1_772_366_400, 0).unwrap();
         let owner = Owner::unique();
-        let entry = format!("{owner} token=17 term=2000{}", held_since(now, None));
+        let entry = format!("{owner} token=17 term=2000{}", held_since(now, Some(now), None));
         let holder_of = |entry: &str| holder(entry.as_bytes(), 1_500, now).ok();
         let read = holder_of(&entry).unwrap();
         assert_eq!((read.owner(), read.token().get(), read.since()), (owner, 17, now));
+        assert_eq!(read.occurrence(), Some(now));
         assert_eq!((read.host(), read.until()), (&*this_host(), now + Duration::from_millis(1_500)));
         assert_eq!(holder(entry.as_bytes(), -1, now).unwrap().until(), now + Term::MAX.get());
         assert_eq!(holder_of(&entry.replace(" term=2000", "")), Some(read), "an earlier version's");
@@ -70,7 +76,10 @@ mod tests {
         let now = DateTime::from_timestamp(1_772_366_400, 0).unwrap();
         let since = now - Duration::from_secs(5);
         let held_for = |token: i64| {
-            held_for(format!("{} token={token} term=9{}", Owner::unique(), held_since(since, None)).as_bytes(), now)
+            held_for(
+                format!("{} token={token} term=9{}", Owner::unique(), held_since(since, None, None)).as_bytes(),
+                now,
+            )
         };
         assert_eq!(held_for(now.timestamp_micros() - 7_000_001), Some(Duration::from_micros(7_000_001)));
         assert_eq!(held_for(now.timestamp_micros() + 1), Some(Duration::from_secs(5)));

@@ -5,7 +5,9 @@ use std::slice;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::engine::{AddressOf, Asked, Ending, Engine, FoundEntry, Health, ReleaseRequest, Released, ServerTurn, Wanted};
+use super::engine::{
+    AddressOf, Asked, Ending, Engine, FoundEntry, Health, ReleaseRequest, Released, ServerTurn, Wanted,
+};
 use super::failure::Failure;
 use super::housekeeper::PendingRelease;
 use super::server::{Decided, Server};

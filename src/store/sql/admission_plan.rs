@@ -2,7 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use chrono::Datelike;
+
 use super::row_key::{RowKey, plain};
+use super::run_rows::NULL;
 use super::snapshot::{MutexRow, Snapshot};
 use super::statements::{Call, Statements, Values};
 use crate::lease::holder::{Holder, host_and_reason, this_host};
@@ -90,6 +93,11 @@ impl AdmissionPlan {
             let reason = self.reasons.get(key).map(String::as_str);
             plain(&host_and_reason(&this_host(), reason), LONGEST_HOST)
         };
+        // Both servers can write the years from 1970 to 9999.
+        let occurrence = |lease: &Lease| {
+            let occurrence = lease.occurrence().filter(|occurrence| (1970..10_000).contains(&occurrence.year()));
+            occurrence.map(|occurrence| occurrence.timestamp_micros())
+        };
         let rows: Vec<String> = self
             .rows
             .iter()
@@ -100,6 +108,7 @@ impl AdmissionPlan {
                     ("host", &values.text(host(key))),
                     ("pid", &values.number(lease.owner().pid())),
                     ("micros", &values.number(lease.term().get().as_micros())),
+                    ("occurrence", &occurrence(lease).map_or_else(|| NULL.to_owned(), |micros| values.number(micros))),
                 ])
             })
             .collect();

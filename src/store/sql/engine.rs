@@ -21,8 +21,7 @@ use crate::lease::{name::MutexName, token::FencingToken};
 use crate::observe::run_record::{RunRecord, log_change::LogChange};
 use crate::store::event_mutex::admission::Admission;
 use crate::store::remote::engine::{
-    Answers, Asked, Decision, Ending, Engine, FoundEntry, Health, ReleaseRequest, Released, ServerTurn,
-    Wanted,
+    Answers, Asked, Decision, Ending, Engine, FoundEntry, Health, ReleaseRequest, Released, ServerTurn, Wanted,
 };
 use crate::store::remote::failure::{Failure, RefusalKind};
 use crate::store::remote::housekeeper::BATCH;

@@ -14,7 +14,7 @@ use crate::store::remote::server_clock::instant;
 /// What would end a text between quotes, or be encoded otherwise. Spaces stay, since people read these texts.
 const NOT_PLAIN: &AsciiSet = &CONTROLS.add(b'%').add(b'\'').add(b'\\');
 
-const NULL: &str = "NULL";
+pub(super) const NULL: &str = "NULL";
 
 /// The record of a row of this event. `None`: somebody else has written it, or a newer version.
 pub(super) fn record(event: &str, row: &[String]) -> Option<RunRecord> {

@@ -33,6 +33,7 @@ pub(super) struct MutexRow {
     is_released: bool,
     /// For how many microseconds it was granted or renewed last. An earlier version does not say it.
     term: Option<i64>,
+    occurrence: Option<i64>,
 }
 
 impl Snapshot {
@@ -44,13 +45,16 @@ impl Snapshot {
                 now = Some(row[0].parse().ok()?);
                 continue;
             }
-            let [name, owner, token, host, since, until, released, term_of, term] = &row[..] else { return None };
+            let [name, owner, token, host, since, until, released, term_of, term, occurrence] = &row[..] else {
+                return None;
+            };
             // These columns say nothing of another grant: an earlier version takes a row over and leaves them as they are.
             let is_released = released == token;
             let term = term.parse().ok().filter(|_| term_of == token);
             let (owner, host, token) = (owner.clone(), host.clone(), FencingToken::new(token.parse().ok()?));
-            let (since, until) = (since.parse().ok()?, until.parse().ok()?);
-            entries.insert(name.as_str().into(), MutexRow { owner, token, host, since, until, is_released, term });
+            let (since, until, occurrence) = (since.parse().ok()?, until.parse().ok()?, occurrence.parse().ok());
+            let entry = MutexRow { owner, token, host, since, until, is_released, term, occurrence };
+            entries.insert(name.as_str().into(), entry);
         }
         let now = now?;
         Some(Self { clock: ServerClock::read(now), now, entries })
@@ -115,6 +119,6 @@ impl MutexRow {
         let owner = self.owner.parse().map_err(foreign)?;
         let host = percent_decode_str(&self.host).decode_utf8_lossy();
         let holder = Holder::new(owner, self.token, host, instant(self.since), instant(self.until));
-        Ok(holder.seen_at(instant(now)))
+        Ok(holder.with_occurrence(self.occurrence.map(instant)).seen_at(instant(now)))
     }
 }

@@ -72,6 +72,8 @@ enum Flaw {
     TellsOfAnother,
     /// It lists what is held, and can't list what is not.
     ListsSometimes,
+    /// It does not tell for which occurrence a name is held.
+    TellsNoOccurrence,
     /// Of several names it tells of the first.
     TellsOfTheFirst,
     /// It tells who holds a name, and can't tell of several.
@@ -286,6 +288,14 @@ impl EventMutex for Flawed {
                 let told = self.memory.held(names)?;
                 Ok(told.into_iter().map(|held| Held::new(another.clone(), held.into_holder())).collect())
             }
+            Names::Exactly(_) if self.flaw == Flaw::TellsNoOccurrence => {
+                let told = self.memory.held(names)?.into_iter();
+                let without = |held: Held| {
+                    let name = held.name().clone();
+                    Held::new(name, held.into_holder().map(|holder| holder.with_occurrence(None)))
+                };
+                Ok(told.map(without).collect())
+            }
             Names::Each(names) if self.flaw == Flaw::TellsOfTheFirst => {
                 Ok(names.first().map_or(Ok(Vec::new()), |name| self.memory.held(Names::Exactly(name)))?)
             }
@@ -360,6 +370,8 @@ super::finds! { Flawed::with, Flaw;
         RestsAlike "each release of a batch has a rest of its own";
     the_holder_is_told_truly_or_not_at_all:
         TellsOfAnother "who asks for one name is told of that name";
+    the_holder_tells_for_which_occurrence_it_holds:
+        TellsNoOccurrence "the holder tells for which occurrence it holds a name";
     each_of_several_names_is_told_that_is_held:
         TellsOfTheFirst "who asks for several names is told of those that are held, and of no other",
         TellsOfOneOnly "a store reads several names, one by one if need be";

@@ -94,6 +94,32 @@ pub(super) fn the_holder_is_told_truly_or_not_at_all<H: Harness>(subject: &Subje
     CaseResult::Passed
 }
 
+pub(super) fn the_holder_tells_for_which_occurrence_it_holds<H: Harness>(subject: &Subject<H>) -> CaseResult {
+    if !subject.keeps_holders() {
+        return CaseResult::DoesNotApply("the store keeps no holders");
+    }
+    let promise = "the holder tells for which occurrence it holds a name";
+    let lease = subject.name("for an occurrence");
+    let can_extend = subject.mutex.describe().can_extend();
+    for name in [lease.mark("event", "queue 1"), lease] {
+        for occurrence in [Some(occurrence(7)), None, Some(occurrence(8))] {
+            let asked = subject.request(&name);
+            let asked = if let Some(occurrence) = occurrence { asked.for_occurrence(occurrence) } else { asked };
+            let lease = answered("create", &name, subject.mutex.create(&asked));
+            let lease = lease.unwrap_or_else(|| broken("a free name is granted", &name, "create was refused"));
+            for is_extended in [false, true] {
+                let told = subject.holder(&name).and_then(|holder| holder.occurrence());
+                must(told == occurrence, promise, &name, format_args!("told {told:?}, it is {occurrence:?}"));
+                if can_extend && !is_extended {
+                    must(subject.extend(&lease, long()), "its owner extends it", &name, "it was not extended");
+                }
+            }
+            subject.gives_back(&lease);
+        }
+    }
+    CaseResult::Passed
+}
+
 pub(super) fn each_of_several_names_is_told_that_is_held<H: Harness>(subject: &Subject<H>) {
     let promise = "who asks for several names is told of those that are held, and of no other";
     let (one, other) = (subject.name("one of several"), subject.name("another of several"));

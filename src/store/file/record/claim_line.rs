@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use chrono::{DateTime, Utc};
 
-use super::sealed_block::{clipped, escaped, parse_stamp, stamp, unescaped, unsealed, write_sealed};
+use super::sealed_block::{clipped, escaped, parse_stamp, stamp, stamp_or_none, unescaped, unsealed, write_sealed};
 use crate::lease::holder::{Holder, host_and_reason};
 use crate::lease::{name::MutexName, token::FencingToken};
 use crate::store::file::paths::hashed;
@@ -12,8 +12,8 @@ use crate::store::file::paths::hashed;
 /// One claim, in bytes.
 pub(super) const CLAIM_LEN: usize = 384;
 
-/// `claim HASH token TOKEN until TIME since TIME owner OWNER host HOST for OCCURRENCE EVENT`. A permit has its period for
-/// the occurrence. A token has 20 digits, so that texts compare as their tokens do.
+/// `claim HASH token TOKEN until TIME since TIME owner OWNER by OCCURRENCE host HOST for OCCURRENCE EVENT`. The first occurrence
+/// is that of the holder, or `-`. A permit has its period for the second. A token has 20 digits, so that texts compare as their tokens do.
 const HASH: Range<usize> = 6..38;
 const TOKEN: Range<usize> = 45..65;
 const UNTIL: Range<usize> = 72..102;
@@ -84,11 +84,13 @@ impl<'a> ClaimLine<'a> {
         let (token, text) = text.split_once(" until ")?;
         let (until, text) = text.split_once(" since ")?;
         let (since, text) = text.split_once(" owner ")?;
-        let (owner, text) = text.split_once(" host ")?;
+        let (owner, text) = text.split_once(" by ")?;
+        let (occurrence, text) = text.split_once(" host ")?;
         let (host, _label) = text.split_once(" for ")?;
         let token = FencingToken::new(token.parse().ok()?);
         let host = unescaped(host).unwrap_or_else(|| host.to_owned()).replace(SPACE_IN_A_REASON, " ");
-        Some(Holder::new(owner.parse().ok()?, token, host, parse_stamp(since)?, parse_stamp(until)?))
+        let holder = Holder::new(owner.parse().ok()?, token, host, parse_stamp(since)?, parse_stamp(until)?);
+        Some(holder.with_occurrence(parse_stamp(occurrence)))
     }
 }
 
@@ -106,12 +108,13 @@ pub(super) fn claim_line(name: &MutexName, hash: ClaimHash, holder: &Holder) -> 
     };
     let room = if holder.reason().is_none() { HOST_MAX } else { HOST_AND_REASON_MAX };
     let text = format!(
-        "claim {} token {:020} until {} since {} owner {} host {} for {what} {}",
+        "claim {} token {:020} until {} since {} owner {} by {} host {} for {what} {}",
         hash.hex(),
         holder.token().get(),
         stamp(holder.until()),
         stamp(holder.since()),
         holder.owner(),
+        stamp_or_none(holder.occurrence()),
         clipped(&host, room),
         escaped(name.event().unwrap_or_default()),
     );

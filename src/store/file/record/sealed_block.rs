@@ -71,6 +71,11 @@ pub(super) fn stamp(time: DateTime<Utc>) -> String {
     }
 }
 
+/// The time, or `-`.
+pub(super) fn stamp_or_none(time: Option<DateTime<Utc>>) -> String {
+    time.map_or_else(|| "-".to_owned(), stamp)
+}
+
 pub(super) fn parse_stamp(text: &str) -> Option<DateTime<Utc>> {
     let time = DateTime::parse_from_rfc3339(text).ok()?.to_utc();
     // Other ways to write a time are not ours.

@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Write};
 
-use super::sealed_block::{clipped, escaped, parse_stamp, stamp, unsealed, write_sealed};
+use super::sealed_block::{clipped, escaped, parse_stamp, stamp, stamp_or_none, unsealed, write_sealed};
 use crate::lease::{holder::Holder, token::FencingToken};
 use crate::store::file::life_file::LifeId;
 
@@ -66,7 +66,7 @@ impl RecordState {
                     text,
                     "held\ntoken {token}\nowner {owner}\nhost {host}\npid {pid}\nsince {since}\nuntil {until}\nlife {end}\n"
                 );
-                // An earlier version reads no further than to the line before.
+                let _ = writeln!(text, "for {}", stamp_or_none(holder.occurrence()));
                 if let Some(group) = holder.process_group() {
                     let _ = writeln!(text, "group {group}");
                 }
@@ -91,7 +91,8 @@ impl RecordState {
                 let (host, _pid) = (next("host")?, next("pid")?);
                 let (since, until) = (parse_stamp(next("since")?)?, parse_stamp(next("until")?)?);
                 let end = LeaseEnd::parse(next("life")?)?;
-                let mut holder = Holder::new(owner, token, host, since, until);
+                let occurrence = next("for").and_then(parse_stamp);
+                let mut holder = Holder::new(owner, token, host, since, until).with_occurrence(occurrence);
                 if let Some(group) = next("group").and_then(|group| group.parse().ok()) {
                     holder = holder.with_process_group(group);
                 }
@@ -164,7 +165,9 @@ mod tests {
     fn longest() -> RecordState {
         let owner = format!("{}-{}-{}", "f".repeat(32), u32::MAX, u64::MAX).parse().unwrap();
         let (token, last) = (FencingToken::new(u64::MAX), DateTime::from_timestamp_nanos(i64::MAX));
-        let holder = Holder::new(owner, token, "h".repeat(HOST_MAX), last, last).with_process_group(u32::MAX);
+        let holder = Holder::new(owner, token, "h".repeat(HOST_MAX), last, last)
+            .with_process_group(u32::MAX)
+            .with_occurrence(last);
         let end = LeaseEnd::Life(LifeId { generation: u32::MAX, inode: u64::MAX });
         RecordState { last: token, last_claim: token, lease: LeaseState::Held { holder, end } }
     }

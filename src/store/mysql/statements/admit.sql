@@ -18,7 +18,7 @@ SELECT GREATEST(COALESCE(MAX(token), 0) + 1, TIMESTAMPDIFF(MICROSECOND, '1970-01
 FROM soloist_mutexes;
 START TRANSACTION;
 -- Whether a row is taken over is decided before the first assignment, which the others see. A row of the same owner is not.
-INSERT INTO soloist_mutexes (name, owner, token, host, pid, acquired_at, expires_at, term_token, term_us) VALUES {rows}
+INSERT INTO soloist_mutexes (name, owner, token, host, pid, acquired_at, expires_at, term_token, term_us, occurrence) VALUES {rows}
 ON DUPLICATE KEY UPDATE
     owner = IF(
         @soloist_takes := (released_token <=> token OR expires_at <= UTC_TIMESTAMP(6))
@@ -31,7 +31,8 @@ ON DUPLICATE KEY UPDATE
     acquired_at = IF(@soloist_takes, VALUES(acquired_at), acquired_at),
     expires_at = IF(@soloist_takes, VALUES(expires_at), expires_at),
     term_token = IF(@soloist_takes, VALUES(term_token), term_token),
-    term_us = IF(@soloist_takes, VALUES(term_us), term_us);
+    term_us = IF(@soloist_takes, VALUES(term_us), term_us),
+    occurrence = IF(@soloist_takes, VALUES(occurrence), occurrence);
 -- Makes a transaction fail that wrote something and must not be committed, by inserting rows that the primary key refuses:
 -- a row that somebody else was granted in between; or all rows, if the server's time is outside of the window, because it
 -- is too late or the clock was set back, or if somebody has taken a name that excludes them. Nothing but these names may be

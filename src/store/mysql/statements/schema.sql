@@ -11,19 +11,23 @@ CREATE TABLE IF NOT EXISTS soloist_mutexes (
     released_token BIGINT NULL COMMENT 'token of the last released grant: the row is free if it equals token',
     term_token BIGINT NULL COMMENT 'token of the grant that term_us belongs to: ignore term_us unless it equals token',
     term_us BIGINT NULL COMMENT 'the term of the last grant or renewal, in microseconds',
+    occurrence DATETIME(6) NULL COMMENT 'UTC: the occurrence whose run holds it, or waits in it',
     PRIMARY KEY (name),
     KEY soloist_mutexes_expires_at (expires_at),
     KEY soloist_mutexes_token (token)
 ) ENGINE = InnoDB ROW_FORMAT = DYNAMIC;
 -- A table that an earlier version made gets the columns that it lacks.
-SET @soloist_upgrade = IF(
-    EXISTS (
+SET @soloist_upgrade = CASE
+    WHEN EXISTS (
+        SELECT 1 FROM information_schema.columns
+        WHERE table_schema = DATABASE() AND table_name = 'soloist_mutexes' AND column_name = 'occurrence'
+    ) THEN 'DO 0'
+    WHEN EXISTS (
         SELECT 1 FROM information_schema.columns
         WHERE table_schema = DATABASE() AND table_name = 'soloist_mutexes' AND column_name = 'term_us'
-    ),
-    'DO 0',
-    'ALTER TABLE soloist_mutexes ADD COLUMN released_token BIGINT NULL, ADD COLUMN term_token BIGINT NULL, ADD COLUMN term_us BIGINT NULL'
-);
+    ) THEN 'ALTER TABLE soloist_mutexes ADD COLUMN occurrence DATETIME(6) NULL'
+    ELSE 'ALTER TABLE soloist_mutexes ADD COLUMN released_token BIGINT NULL, ADD COLUMN term_token BIGINT NULL, ADD COLUMN term_us BIGINT NULL, ADD COLUMN occurrence DATETIME(6) NULL'
+END;
 PREPARE soloist_upgrade FROM @soloist_upgrade;
 EXECUTE soloist_upgrade;
 DEALLOCATE PREPARE soloist_upgrade;

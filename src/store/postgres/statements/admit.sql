@@ -54,7 +54,7 @@ FROM (
     GROUP BY key
 ) AS queue WHERE keys <= 50 ORDER BY key;
 WITH written AS (
-    INSERT INTO soloist_mutexes AS held (name, owner, token, host, pid, acquired_at, expires_at, term_token, term_us)
+    INSERT INTO soloist_mutexes AS held (name, owner, token, host, pid, acquired_at, expires_at, term_token, term_us, occurrence)
     SELECT * FROM (VALUES {rows}) AS asked
     WHERE current_setting('soloist.token') <> '0'
     AND extract(epoch FROM clock_timestamp()) * 1000000 BETWEEN {looked} AND {until} AND NOT EXISTS (
@@ -69,7 +69,7 @@ WITH written AS (
     ON CONFLICT (name) DO UPDATE SET
         owner = excluded.owner, token = excluded.token, host = excluded.host, pid = excluded.pid,
         acquired_at = excluded.acquired_at, expires_at = excluded.expires_at,
-        term_token = excluded.term_token, term_us = excluded.term_us
+        term_token = excluded.term_token, term_us = excluded.term_us, occurrence = excluded.occurrence
     WHERE (held.released_token = held.token OR held.expires_at <= clock_timestamp())
         AND held.owner <> excluded.owner AND held.token < excluded.token
     RETURNING 1

@@ -14,15 +14,18 @@ CREATE TABLE IF NOT EXISTS soloist_mutexes (
     released_token bigint,
     -- The term of the last grant or renewal, in microseconds. Ignore it unless term_token equals token.
     term_token bigint,
-    term_us bigint
+    term_us bigint,
+    -- The occurrence whose run holds it, or waits in it.
+    occurrence timestamptz
 );
 -- A table that an earlier version made gets the columns that it lacks. It is not rewritten.
 DO $$ BEGIN
-    IF NOT EXISTS (SELECT FROM pg_attribute WHERE attrelid = 'soloist_mutexes'::regclass AND attname = 'term_us') THEN
+    IF NOT EXISTS (SELECT FROM pg_attribute WHERE attrelid = 'soloist_mutexes'::regclass AND attname = 'occurrence') THEN
         ALTER TABLE soloist_mutexes
             ADD COLUMN IF NOT EXISTS released_token bigint,
             ADD COLUMN IF NOT EXISTS term_token bigint,
-            ADD COLUMN IF NOT EXISTS term_us bigint;
+            ADD COLUMN IF NOT EXISTS term_us bigint,
+            ADD COLUMN IF NOT EXISTS occurrence timestamptz;
     END IF;
 END $$;
 CREATE INDEX IF NOT EXISTS soloist_mutexes_expires_at ON soloist_mutexes (expires_at);
