@@ -93,8 +93,8 @@ impl Event {
     /// the default, waits for its turn in a [queue](Overlap::QueueOne), or [replaces](Overlap::Replace) the run. It goes with
     /// [`without_overlapping`](Self::without_overlapping), and makes the event run [on one
     /// server](Self::on_one_server). The store must be able to extend a lease, as all built-in stores are, and to say who
-    /// [holds](EventMutex::held) it for `Replace`; if it can't, what would replace a run is skipped as
-    /// [`StoreUnavailable`](crate::SkipReason::StoreUnavailable).
+    /// [holds](EventMutex::held) it, for which [occurrence](crate::Holder::occurrence), for `Replace`; if it can't, what would
+    /// replace a run is skipped as [`StoreUnavailable`](crate::SkipReason::StoreUnavailable).
     ///
     /// An occurrence that waits delays no other event: it has a thread of its own, which asks the store about once a second,
     /// and [`run_due`](crate::Schedule::run_due) returns when it has run. Until then no later occurrence of the event starts
@@ -103,7 +103,8 @@ impl Event {
     /// [`Queued`](crate::SkipReason::Queued), and those that find no room as [`QueueFull`](crate::SkipReason::QueueFull). What
     /// waits to replace a run leaves as [`Replaced`](crate::SkipReason::Replaced) when a later occurrence comes.
     ///
-    /// If the server that waits is killed, shut down or paused, another one takes the occurrence over in its next tick.
+    /// If the server that waits is killed, shut down or paused, another one takes the occurrence over in its next tick, if that
+    /// process skipped it as `Queued` before. A process that cron starts for each tick has not.
     /// [The guide](crate::guide::queues) says what happens in every case.
     /// Events that share a [`mutex_name`](Self::mutex_name) share its queue. Runs [by hand](crate::Schedule::run) do not wait.
     ///
@@ -117,7 +118,8 @@ impl Event {
     }
 
     /// How long after its occurrence an event that [waits](Self::on_overlap) may still start: from a second to a
-    /// day. The default is until the next occurrence is near, and an hour at most.
+    /// day. The default is as long as its [claim](Self::on_one_server) may be asked for: ten periods, at least a minute and at most an
+    /// hour. Meanwhile those that find no room in the queue are skipped as [`QueueFull`](crate::SkipReason::QueueFull).
     ///
     /// ```
     /// use std::time::Duration;

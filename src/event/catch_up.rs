@@ -1,7 +1,7 @@
 //! Making up for missed occurrences: which occurrence may have been missed, as far as this process knows.
 //!
-//! An occurrence that was waited for in a queue, by a process that has died, is made up for as well: the note that it left says
-//! so.
+//! An occurrence that waited in a queue, in a process that has died, is made up for as well, by a process whose own tick was
+//! refused because that occurrence waited.
 //!
 //! An occurrence was missed if it is the latest one, lies within the window, and nobody has claimed it. A store that first
 //! saw the event after that occurrence can't know that, so each event has a mark in its store, whose age tells since when
@@ -21,7 +21,7 @@ use crate::time::{clock::Clock, clock::moment::Moment, timetable::Timetable};
 /// How an event makes up for missed occurrences, and what this process knows of them.
 pub(crate) struct CatchUp {
     pub(crate) window: Duration,
-    /// `None`: only what was waited for is made up for.
+    /// `None`: only what waited in a queue is made up for.
     pub(crate) mark: Option<MutexName>,
     known: Mutex<KnownRuns>,
 }
@@ -33,6 +33,8 @@ struct KnownRuns {
     settled: Option<DateTime<Utc>>,
     /// The occurrence that this process runs, or is about to.
     in_progress: Option<DateTime<Utc>>,
+    /// The latest occurrence that was not run here because it waited elsewhere.
+    queued: Option<DateTime<Utc>>,
     /// When the store last confirmed that it has the mark.
     mark_confirmed: Option<Moment>,
 }
@@ -61,9 +63,9 @@ impl CatchUp {
         Some(Self { window, mark: Some(mark), known: Mutex::default() })
     }
 
-    /// Makes up for what was waited for in this queue.
+    /// Makes up for what waited in this queue.
     pub(crate) fn of_queue(queue: &Queue) -> Self {
-        Self { window: queue.longest_wait(), mark: None, known: Mutex::default() }
+        Self { window: queue.within, mark: None, known: Mutex::default() }
     }
 
     /// The occurrence that may have been missed, as of this `minute`, now in progress. Asks no store. `None`: there is none,
@@ -79,7 +81,8 @@ impl CatchUp {
         };
         let occurrence = latest.occurrence;
         let is_open = (minute - occurrence).to_std().is_ok_and(|lateness| lateness <= self.window);
-        if !is_open || known.settled == Some(occurrence) || known.in_progress == Some(occurrence) {
+        let may_be_missed = self.mark.is_some() || known.queued == Some(occurrence);
+        if !is_open || !may_be_missed || known.settled == Some(occurrence) || known.in_progress == Some(occurrence) {
             return None;
         }
         known.in_progress = Some(occurrence);
@@ -95,6 +98,11 @@ impl CatchUp {
     pub(crate) fn end(&self, occurrence: DateTime<Utc>) {
         let mut known = self.known();
         known.in_progress = known.in_progress.filter(|in_progress| *in_progress != occurrence);
+    }
+
+    /// Notes that this occurrence waits elsewhere.
+    pub(crate) fn note_queued(&self, occurrence: DateTime<Utc>) {
+        self.known().queued = Some(occurrence);
     }
 
     pub(crate) fn settle(&self, occurrence: DateTime<Utc>) {

@@ -509,18 +509,20 @@ impl Event {
             self.filters.insert(0, Filter::Call(Box::new(|_| false)));
         }
         let window = self.protections.catch_up;
-        let protection = self.protections.validate(&own_name, usual_term, self.mutex.is_some()).map_err(refuse)?;
+        let usual_window = claim_window(timetable.period());
+        let protection =
+            self.protections.validate(&own_name, usual_term, usual_window, self.mutex.is_some()).map_err(refuse)?;
         if let Work::Command(command) = &self.work {
             command.check().map_err(|error| refuse(AddErrorKind::Command(error)))?;
         }
         check_grace(&self.work, protection.lease).map_err(refuse)?;
-        let longest_wait = protection.queue.as_ref().and_then(|queue| queue.within).unwrap_or_default();
+        let longest_wait = protection.queue.as_ref().map(|queue| queue.within).unwrap_or_default();
         let catch_up = window.and_then(|window| CatchUp::new(window, &self.name, &protection, &timetable));
         let catch_up = catch_up.or_else(|| protection.queue.as_ref().map(CatchUp::of_queue));
         Ok(Definition {
             name: self.name,
             work: self.work,
-            claim_window: claim_window(timetable.period()).max(longest_wait),
+            claim_window: usual_window.max(longest_wait),
             timetable,
             filters: self.filters,
             before: self.before,

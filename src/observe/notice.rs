@@ -109,7 +109,7 @@ pub enum Step<'a> {
     /// It met a run of its event, or somebody who waits, and waits for its turn.
     #[non_exhaustive]
     Queued {
-        /// Its place in the queue, from 1 on.
+        /// Its place in the order of those who wait, from 1 on, when it came.
         place: usize,
     },
     /// The run makes up for an occurrence that was missed so long ago.

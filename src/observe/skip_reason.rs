@@ -36,9 +36,9 @@ pub enum SkipReason {
     Queued(Option<Holder>),
     /// A run of the event is still at work, and as many of its occurrences wait as may.
     QueueFull(Option<Holder>),
-    /// It has waited for as long as it may [within](crate::Event::within), and the run is still at work.
+    /// It has waited for as long as [`within`](crate::Event::within) allows, and still has no turn.
     QueuedTooLong(Option<Holder>),
-    /// It waited to [replace](crate::Overlap::Replace) a run, and a later occurrence came and waits instead.
+    /// It was to [replace](crate::Overlap::Replace) a run, and a later occurrence waits or runs.
     Replaced(Option<Holder>),
     /// Another server, or another tick, has this occurrence, or ran in the present period of
     /// [`once_per`](crate::Event::once_per).
@@ -173,8 +173,10 @@ impl fmt::Display for Reading<'_, SkipReason> {
             }
             SkipReason::Queued(holder) => taken(f, "waits elsewhere", holder),
             SkipReason::QueueFull(holder) => taken(f, "still running, and the queue is full", holder),
-            SkipReason::QueuedTooLong(holder) => taken(f, "waited too long: still running", holder),
-            SkipReason::Replaced(holder) => taken(f, "a later occurrence waits in its place", holder),
+            SkipReason::QueuedTooLong(holder) => {
+                taken(f, "waited as long as `within` allows, and it is still running", holder)
+            }
+            SkipReason::Replaced(holder) => taken(f, "a later occurrence takes its place", holder),
             SkipReason::RanElsewhere(None) => f.write_str("its occurrence or period is taken"),
             SkipReason::RanElsewhere(Some(holder)) => write!(f, "taken by {}", Reading(holder, time)),
             SkipReason::StoreUnavailable(error) => write!(f, "{}: {}", error.headline(), Chain(error)),

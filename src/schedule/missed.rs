@@ -50,15 +50,8 @@ impl PlannedRun<'_> {
         let exists = |name: &MutexName| {
             outages.ask(self.store, self.clock, || format!("look at {name}"), |mutex| mutex.exists(name))
         };
-        if self.queue().is_some() {
-            let mutex = &self.event.protection.mutex;
-            if exists(&overlap::note(mutex, event, occurrence))? {
-                if exists(&overlap::waiter(mutex, event, occurrence))? {
-                    return Ok(Finding::InItsQueue);
-                }
-            } else if catch_up.mark.is_none() {
-                return Ok(Finding::NotMissed);
-            }
+        if self.queue().is_some() && exists(&overlap::waiter(&self.event.protection.mutex, event, occurrence))? {
+            return Ok(Finding::InItsQueue);
         }
         let Some(claim) = self.claim_name() else { return Ok(Finding::NotMissed) };
         if exists(&claim)? {
@@ -78,10 +71,13 @@ impl PlannedRun<'_> {
         Admission::claim_only(LeaseRequest::new(mark.clone(), Term::MAX, self.clock))
     }
 
-    /// Remembers that its occurrence was run. The claim of another server does not settle it: a claim is given back if its
+    /// Remembers that its occurrence was run, or waits elsewhere. The claim of another server does not settle it: a claim is given back if its
     /// lease is lost before the task starts.
     pub(crate) fn settle_occurrence(&self, verdict: &Verdict) {
         let Some(catch_up) = self.event.catch_up.as_ref().filter(|_| self.claims()) else { return };
+        if matches!(verdict, Verdict::Skipped(SkipReason::Queued(_))) {
+            catch_up.note_queued(self.tick.occurrence());
+        }
         if matches!(verdict, Verdict::Ran(outcome) if !outcome.leaves_its_occurrence()) {
             catch_up.settle(self.tick.occurrence());
         }

@@ -2,14 +2,14 @@
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Barrier, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta, Utc};
 use soloist::{
-    AddErrorKind, Event, EventMutex, FileMutex, Lease, LeaseRequest, ManualClock, MemoryMutex, MutexName, Overlap,
-    Period, Report, Run, Schedule, Shutdown, SkipReason, TaskOutcome, Term, Verdict,
+    AddErrorKind, Event, EventMutex, FileMutex, Lease, LeaseRequest, ManualClock, MemoryMutex, MutexName, Names,
+    Overlap, Period, Report, Run, Schedule, Shutdown, SkipReason, TaskOutcome, Term, Verdict,
 };
 
 use crate::scripted::Scripted;
@@ -56,8 +56,8 @@ fn place(number: usize) -> MutexName {
     mutex().mark(EVENT, format!("queue {number}"))
 }
 
-fn note(occurrence: DateTime<Utc>) -> MutexName {
-    mutex().mark(EVENT, format!("queued {}", occurrence.format("%Y-%m-%dT%H:%M:%SZ")))
+fn waiter(occurrence: DateTime<Utc>) -> MutexName {
+    mutex().mark(EVENT, format!("waits {}", occurrence.format("%Y-%m-%dT%H:%M:%SZ")))
 }
 
 impl Fleet {
@@ -203,47 +203,172 @@ fn those_in_a_longer_queue_start_in_the_order_in_which_they_came() {
 
 #[test]
 fn nobody_overtakes_those_who_wait() {
-    for occupied in [1, 2] {
+    for occupied in [1, 2, 3] {
         let fleet = Fleet::on(MemoryMutex::new(), queue_three);
-        let somebody = fleet.takes(&place(occupied));
+        let another = fleet.takes(&place(occupied));
         fleet.end(minute(0));
         let newcomer = fleet.ticks(minute(0));
-        fleet.waits_at(occupied + 1);
-        assert_eq!(fleet.diary.lines(), [""; 0], "behind place {occupied}");
-        fleet.store.forget(&somebody).unwrap();
+        fleet.waits_at(if occupied == 1 { 2 } else { 1 });
+        assert_eq!(fleet.diary.lines(), [""; 0], "place {occupied} was taken before");
+        fleet.store.forget(&another).unwrap();
         assert!(ran(&newcomer.join().unwrap(), EVENT).is_success());
     }
-    let fleet = Fleet::on(MemoryMutex::new(), queue_three);
-    fleet.takes(&place(3));
-    let report = fleet.ticks(minute(0)).join().unwrap();
-    assert!(matches!(skipped(&report, EVENT), SkipReason::QueueFull(Some(_))), "{report}");
+}
+
+/// Eight servers come at one moment with one occurrence each.
+fn all_find_a_place(store: impl EventMutex + 'static) {
+    let fleet = Fleet::on(store, |event| {
+        event.every_minute().on_overlap(Overlap::QueueAll(8)).within(Duration::from_secs(600))
+    });
+    let (run, shutdown, barrier) = (fleet.takes(&mutex()), Shutdown::new(), Arc::new(Barrier::new(8)));
+    let comes = |number| {
+        let (server, barrier) = (fleet.server().with_shutdown(&shutdown), Arc::clone(&barrier));
+        thread::spawn(move || {
+            barrier.wait();
+            server.run_due(minute(number))
+        })
+    };
+    let reports: Vec<_> = (0..8).map(comes).collect();
+    let places: Vec<MutexName> = (1..=8).map(place).collect();
+    let are_held = || fleet.store.held(Names::Each(&places)).unwrap().len() == 8;
+    let all_wait = until(|| are_held() || reports.iter().any(JoinHandle::is_finished)).is_ok() && are_held();
+    let full = fleet.ticks(minute(8)).join().unwrap();
+    shutdown.trigger();
+    for report in reports {
+        let report = report.join().unwrap();
+        assert!(matches!(skipped(&report, EVENT), SkipReason::ShuttingDown), "{report}");
+    }
+    assert!(all_wait);
+    assert!(matches!(skipped(&full, EVENT), SkipReason::QueueFull(Some(_))), "{full}");
+    fleet.store.forget(&run).unwrap();
 }
 
 #[test]
-fn what_a_killed_server_waited_with_is_taken_over_at_the_next_tick() {
+fn in_memory_all_who_come_at_once_find_a_place() {
+    all_find_a_place(MemoryMutex::new());
+}
+
+#[test]
+fn on_a_file_store_all_who_come_at_once_find_a_place() {
+    let folder = tempfile::tempdir().unwrap();
+    all_find_a_place(FileMutex::in_dir(folder.path()).unwrap());
+}
+
+#[cfg(feature = "redis")]
+#[test]
+fn on_redis_all_who_come_at_once_find_a_place() {
+    use crate::servers::redis::Redis;
+    for server in [Redis::start(), Redis::cluster_node()] {
+        all_find_a_place(soloist::RedisMutex::new(&server.url()).unwrap());
+    }
+}
+
+#[cfg(feature = "mysql")]
+#[test]
+fn on_mariadb_all_who_come_at_once_find_a_place() {
+    let server = crate::servers::mariadb::Mariadb::start();
+    let store = soloist::MysqlMutex::new(&server.url()).unwrap();
+    store.create_table().unwrap();
+    all_find_a_place(store);
+}
+
+#[cfg(feature = "postgres")]
+#[test]
+fn on_postgres_all_who_come_at_once_find_a_place() {
+    let server = crate::servers::postgres::Postgres::start();
+    let store = soloist::PostgresMutex::new(&server.url()).unwrap();
+    store.create_table().unwrap();
+    all_find_a_place(store);
+}
+
+#[test]
+fn a_long_queue_costs_as_many_requests_as_a_short_one() {
+    for places in [2, 100] {
+        let clock = ManualClock::at(noon());
+        let store = Scripted::over(MemoryMutex::with_clock(&clock));
+        let fleet = Fleet::on(store.clone(), move |event| {
+            event.every_minute().on_overlap(Overlap::QueueAll(places)).within(Duration::from_secs(600))
+        });
+        let (run, another) = (fleet.takes(&mutex()), fleet.takes(&place(1)));
+        fleet.end(noon());
+        let (server, before) = (fleet.server().with_clock(&clock), store.calls());
+        let waits = thread::spawn(move || server.run_due(noon()));
+        // The run is refused; the queue is read; a place is taken; and who came before is read.
+        until(|| store.calls() == before + 4).unwrap();
+        let in_30_seconds = || {
+            let before = store.calls();
+            (0..30).for_each(|_| clock.advance(Duration::from_secs(1)));
+            store.calls() - before
+        };
+        let has_read = |count| {
+            clock.advance(Duration::from_secs(1));
+            store.asked(&["held"]).len() > count
+        };
+        until(|| has_read(3)).unwrap();
+        let in_line = in_30_seconds();
+        assert!((25..=40).contains(&in_line), "a read a second, and the renewals: {in_line} in 30 s");
+        fleet.store.forget(&another).unwrap();
+        let first = in_30_seconds();
+        assert!((25..=40).contains(&first), "an admission a second, and the renewals: {first} in 30 s");
+        fleet.store.forget(&run).unwrap();
+        until(|| {
+            clock.advance(Duration::from_secs(1));
+            waits.is_finished()
+        })
+        .unwrap();
+        assert!(ran(&waits.join().unwrap(), EVENT).is_success());
+    }
+}
+
+#[test]
+fn an_idle_tick_asks_the_store_nothing() {
+    for policy in POLICIES {
+        let store = Scripted::default();
+        let fleet = Fleet::on(store.clone(), move |event| event.hourly().on_overlap(policy));
+        fleet.end(noon());
+        let server = fleet.server();
+        assert!(ran(&server.run_due(noon()), EVENT).is_success());
+        let before = store.calls();
+        for number in 1..=3 {
+            assert!(server.run_due(minute(number)).entries().is_empty());
+        }
+        assert_eq!(store.calls(), before);
+    }
+}
+
+#[test]
+fn what_a_killed_server_waited_with_is_taken_over_by_one_that_was_refused() {
     for policy in POLICIES {
         let fleet = Fleet::on(MemoryMutex::new(), move |event| {
             event.hourly().on_overlap(policy).within(Duration::from_secs(1800))
         });
-        fleet.end(noon());
-        assert!(fleet.server().run_due(minute(1)).entries().is_empty(), "nobody has waited");
-        fleet.takes(&note(noon()));
-        let waiter = fleet.takes(&mutex().mark(EVENT, "waits 2026-03-01T12:00:00Z"));
-        assert!(fleet.server().run_due(minute(1)).entries().is_empty(), "somebody waits");
+        let (run, waiter) = (fleet.takes(&mutex()), fleet.takes(&waiter(noon())));
+        let refused = [fleet.server(), fleet.server()];
+        for server in &refused {
+            let report = server.run_due(noon());
+            assert!(matches!(skipped(&report, EVENT), SkipReason::Queued(Some(_))), "{report}");
+            assert!(server.run_due(minute(1)).entries().is_empty(), "it waits");
+        }
         fleet.store.forget(&waiter).unwrap();
-        assert!(fleet.server().run_due(minute(31)).entries().is_empty(), "it is too late");
-        let report = fleet.server().run_due(minute(2));
+        fleet.store.forget(&run).unwrap();
+        fleet.end(noon());
+        assert!(fleet.server().run_due(minute(1)).entries().is_empty(), "this one knows of no waiter");
+        assert!(refused[0].run_due(minute(31)).entries().is_empty(), "it is too late");
+        let report = refused[1].run_due(minute(2));
         assert!(ran(&report, EVENT).is_success());
         assert_eq!(entry(&report, EVENT).missed_by(), Some(Duration::from_secs(120)));
-        assert!(fleet.server().run_due(minute(3)).entries().is_empty(), "it has run");
+        for server in &refused {
+            assert!(server.run_due(minute(3)).entries().is_empty(), "it has run");
+        }
     }
 }
 
+/// Ten periods, a minute at least: as long as its claim may be asked for.
 #[test]
 fn a_wait_ends_with_its_time() {
     for policy in POLICIES {
         let clock = ManualClock::at(noon());
-        let fleet = Fleet::on(MemoryMutex::with_clock(&clock), move |event| event.every_minute().on_overlap(policy));
+        let fleet = Fleet::on(MemoryMutex::with_clock(&clock), move |event| event.every_second().on_overlap(policy));
         fleet.takes(&mutex());
         let server = fleet.server().with_clock(&clock);
         let waits = thread::spawn(move || server.run_due(noon()));
@@ -251,9 +376,15 @@ fn a_wait_ends_with_its_time() {
         clock.advance(Duration::from_secs(57));
         fleet.waits_at(1);
         assert!(!waits.is_finished());
-        clock.advance(Duration::from_secs(2));
+        if policy == Overlap::QueueOne {
+            let next = fleet.ticks(noon() + TimeDelta::seconds(1)).join().unwrap();
+            assert!(matches!(skipped(&next, EVENT), SkipReason::QueueFull(Some(_))), "{next}");
+        }
+        clock.advance(Duration::from_secs(5));
         let report = waits.join().unwrap();
-        assert!(matches!(skipped(&report, EVENT), SkipReason::QueuedTooLong(Some(_))), "{report}");
+        let reason = skipped(&report, EVENT);
+        assert!(matches!(reason, SkipReason::QueuedTooLong(Some(_))), "{report}");
+        assert!(reason.to_string().contains("`within`"), "{reason}");
         fleet.is_free(&place(1));
         assert_eq!(fleet.diary.lines(), [""; 0]);
     }
@@ -263,14 +394,16 @@ fn a_wait_ends_with_its_time() {
 fn a_shutdown_and_a_pause_leave_what_waits_to_others() {
     for (is_shutdown, policy) in [true, false].into_iter().flat_map(|is| POLICIES.map(|policy| (is, policy))) {
         let fleet = Fleet::on(MemoryMutex::new(), move |event| {
-            event.every_minute().on_overlap(policy).within(Duration::from_secs(600))
+            event.hourly().on_overlap(policy).within(Duration::from_secs(600))
         });
         let run = fleet.takes(&mutex());
-        let shutdown = Shutdown::new();
+        let (shutdown, another) = (Shutdown::new(), fleet.server());
         let server = fleet.server().with_shutdown(&shutdown).pausable_as("shop").unwrap();
         let other = server.clone();
         let waits = thread::spawn(move || server.run_due(minute(0)));
         fleet.waits_at(1);
+        let refused = another.run_due(minute(0));
+        assert!(matches!(skipped(&refused, EVENT), SkipReason::Queued(Some(_))), "{refused}");
         if is_shutdown {
             shutdown.trigger();
         } else {
@@ -287,8 +420,9 @@ fn a_shutdown_and_a_pause_leave_what_waits_to_others() {
             "{reason}"
         );
         fleet.is_free(&place(1));
-        assert!(fleet.store.exists(&note(minute(0))).unwrap());
         fleet.store.forget(&run).unwrap();
+        fleet.end(noon());
+        assert!(ran(&another.run_due(minute(1)), EVENT).is_success());
     }
 }
 
@@ -314,6 +448,41 @@ fn what_waits_goes_on_to_wait_while_its_store_is_out() {
         until(|| store.calls() > asked + 1).unwrap();
         assert_eq!(fleet.diary.lines(), ["start 0", "end 0"]);
         is_out.store(false, Ordering::SeqCst);
+        assert!(ran(&waits.join().unwrap(), EVENT).is_success());
+    }
+}
+
+#[test]
+fn what_waits_goes_on_to_wait_through_an_outage_that_is_longer_than_its_term() {
+    for policy in POLICIES {
+        let (clock, is_out) = (ManualClock::at(noon()), Arc::new(AtomicBool::new(false)));
+        let out = Arc::clone(&is_out);
+        let store = Scripted::over(MemoryMutex::with_clock(&clock))
+            .before(move |call| if out.load(Ordering::SeqCst) { call.times_out() } else { Ok(()) });
+        let fleet = Fleet::on(store, move |event| {
+            event.every_minute().on_overlap(policy).lease_term(Duration::from_secs(5)).within(Duration::from_secs(600))
+        });
+        let run = fleet.takes(&mutex());
+        fleet.end(noon());
+        let server = fleet.server().with_clock(&clock);
+        let waits = thread::spawn(move || server.run_due(noon()));
+        fleet.waits_at(1);
+        is_out.store(true, Ordering::SeqCst);
+        (0..30).for_each(|_| clock.advance(Duration::from_secs(1)));
+        assert!(!waits.is_finished());
+        is_out.store(false, Ordering::SeqCst);
+        fleet.is_free(&place(1));
+        until(|| {
+            clock.advance(Duration::from_secs(1));
+            fleet.store.exists(&place(1)).unwrap()
+        })
+        .unwrap();
+        fleet.store.forget(&run).unwrap();
+        until(|| {
+            clock.advance(Duration::from_secs(1));
+            waits.is_finished()
+        })
+        .unwrap();
         assert!(ran(&waits.join().unwrap(), EVENT).is_success());
     }
 }

@@ -270,6 +270,52 @@ fn who_waits_in_a_queue_takes_the_first_slot_that_is_free() {
     assert!(ran(&report, EVENT).is_success(), "{report}");
 }
 
+/// As many as may run at a time ask, so that slots that become free at once are taken at once.
+#[test]
+fn the_first_of_those_who_wait_ask_for_the_slots_and_the_others_read() {
+    let clock = ManualClock::at(noon());
+    let scripted = Scripted::over(MemoryMutex::with_clock(&clock));
+    let store: Arc<dyn EventMutex> = Arc::new(scripted.clone());
+    let taken: Vec<_> = (0..SLOTS)
+        .map(|number| store.create(&LeaseRequest::new(slot(number), Term::MAX, &store.clock())).unwrap().unwrap())
+        .collect();
+    let crowd = Crowd::default();
+    let waiting: Vec<_> = (0..=SLOTS)
+        .map(|number| {
+            let event = crowd.event(SLOTS).on_overlap(Overlap::QueueAll(5)).within(Duration::from_secs(600));
+            let server = server(&store, event);
+            let waits = thread::spawn(move || server.run_due(minute(number.try_into().unwrap())));
+            // It reads the queue, takes a place, and reads whether it is its turn.
+            until(|| scripted.asked(&["held"]).len() == 2 * (number + 1)).unwrap();
+            waits
+        })
+        .collect();
+    let slots_asked_for = || scripted.admissions().into_iter().filter(|asked| *asked == SLOTS).count();
+    let counted = |seconds| {
+        let (asked, read) = (slots_asked_for(), scripted.asked(&["held"]).len());
+        clock.advance(Duration::from_secs(seconds));
+        (slots_asked_for() - asked, scripted.asked(&["held"]).len() - read)
+    };
+    until(|| matches!(counted(1), (SLOTS.., 1..))).unwrap();
+    let (asked, read) = counted(10);
+    assert!(
+        (9 * SLOTS..=12 * SLOTS).contains(&asked) && (9..=12).contains(&read),
+        "{asked} asked, {read} read in 10 s"
+    );
+    for lease in &taken {
+        assert!(store.forget(lease).unwrap());
+    }
+    until(|| {
+        clock.advance(Duration::from_secs(1));
+        waiting.iter().all(thread::JoinHandle::is_finished)
+    })
+    .unwrap();
+    assert_eq!(crowd.most.load(Ordering::SeqCst), SLOTS);
+    for waits in waiting {
+        assert!(ran(&waits.join().unwrap(), EVENT).is_success());
+    }
+}
+
 #[test]
 fn a_number_of_runs_that_can_not_be_is_refused() {
     let kind = |settings: &[fn(Event) -> Event]| {

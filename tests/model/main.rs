@@ -5,8 +5,8 @@
 //! clocks that run at different speeds; and a store that breaks its word.
 
 use soloist_model::queue::{
-    EACH_WAITS_ONCE, NOBODY_OVERTAKES, QueueFlaw, QueueModel, THE_LATEST_REPLACES, WHAT_WAITED_STARTS, queue_breaks,
-    queue_holds,
+    EACH_WAITS_ONCE, FULL_IS_FULL, IN_THEIR_ORDER, NOBODY_OVERTAKES, QueueFlaw, QueueModel, THE_LATEST_REPLACES, Ticks,
+    WHAT_WAITED_STARTS, queue_breaks, queue_holds,
 };
 use soloist_model::{Admit, Broken, Variant, breaks, holds, promises};
 
@@ -80,29 +80,41 @@ fn a_claim_that_a_late_copy_takes_back_is_found() {
 
 #[test]
 fn a_queue_keeps_its_promises_whoever_crashes() {
-    for places in [1, 2] {
-        for crashes in [0, 2] {
-            queue_holds(QueueModel { flaw: None, places, replaces: false, crashes });
+    for (ticks, places, crashes) in [(Ticks::All, 1, 2), (Ticks::All, 2, 2), (Ticks::OneEach, 3, 1)] {
+        for crashes in [0, crashes] {
+            queue_holds(QueueModel { flaw: None, ticks, places, replaces: false, crashes });
         }
     }
 }
 
 #[test]
 fn what_replaces_a_run_keeps_the_promises_of_a_queue_and_is_the_latest() {
-    for crashes in [0, 2] {
-        queue_holds(QueueModel { flaw: None, places: 2, replaces: true, crashes });
+    for (ticks, places, crashes) in [(Ticks::All, 2, 2), (Ticks::OneEach, 3, 1)] {
+        for crashes in [0, crashes] {
+            queue_holds(QueueModel { flaw: None, ticks, places, replaces: true, crashes });
+        }
     }
 }
 
 #[track_caller]
 fn is_found_in_a_queue(flaw: QueueFlaw, places: usize, crashes: u8, promise: &'static str) {
     let replaces = promise == THE_LATEST_REPLACES;
-    queue_breaks(QueueModel { flaw: Some(flaw), places, replaces, crashes }, promise);
+    queue_breaks(QueueModel { flaw: Some(flaw), ticks: Ticks::All, places, replaces, crashes }, promise);
 }
 
 #[test]
 fn newcomers_that_look_at_no_place_are_found() {
     is_found_in_a_queue(QueueFlaw::NewcomersLookAtNoPlace, 1, 0, NOBODY_OVERTAKES);
+}
+
+#[test]
+fn a_newcomer_that_takes_the_last_place_is_found() {
+    is_found_in_a_queue(QueueFlaw::TakesTheLastPlace, 2, 0, FULL_IS_FULL);
+}
+
+#[test]
+fn an_order_of_places_is_found() {
+    is_found_in_a_queue(QueueFlaw::CountsPlaces, 2, 0, IN_THEIR_ORDER);
 }
 
 #[test]
@@ -117,8 +129,8 @@ fn an_occurrence_that_is_waited_for_twice_is_found() {
 }
 
 #[test]
-fn a_waiter_that_leaves_no_note_is_found() {
-    is_found_in_a_queue(QueueFlaw::LeavesNoNote, 1, 1, WHAT_WAITED_STARTS);
+fn a_waiter_that_none_looks_for_is_found() {
+    is_found_in_a_queue(QueueFlaw::LooksForNoWaiter, 1, 1, WHAT_WAITED_STARTS);
 }
 
 #[test]
@@ -127,6 +139,6 @@ fn a_cancellation_without_a_token_is_found() {
 }
 
 #[test]
-fn an_earlier_occurrence_that_waits_behind_a_later_one_is_found() {
-    is_found_in_a_queue(QueueFlaw::EarlierOnesWait, 2, 0, THE_LATEST_REPLACES);
+fn an_earlier_occurrence_that_replaces_a_later_one_is_found() {
+    is_found_in_a_queue(QueueFlaw::LooksAtNoOccurrence, 2, 0, THE_LATEST_REPLACES);
 }

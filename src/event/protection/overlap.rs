@@ -9,7 +9,7 @@ use chrono::{DateTime, SecondsFormat, Utc};
 
 use crate::lease::name::MutexName;
 use crate::lease::term::Term;
-use crate::time::{clock::shown::HumanDuration, timetable::Timetable};
+use crate::time::clock::shown::HumanDuration;
 
 /// What becomes of an occurrence that meets a run of its event; see [`Event::on_overlap`](crate::Event::on_overlap).
 ///
@@ -31,10 +31,11 @@ pub enum Overlap {
     /// It waits, unless another one waits already, and starts when the run has ended: one in the whole fleet.
     QueueOne,
     /// It waits, unless so many wait already, from 1 to 100 in the whole fleet. They start one after another, in the order in
-    /// which they began to wait.
+    /// which they began to wait. On a store that does not say who [holds](crate::EventMutex::held) a name, they start in no
+    /// particular order.
     QueueAll(usize),
-    /// The run is [cancelled](crate::CancelReason::Replaced), wherever it is, and the occurrence starts when it has ended; one
-    /// that waited before it is skipped. A function that does not stop is waited for.
+    /// The run is [cancelled](crate::CancelReason::Replaced), wherever it is, and the occurrence starts when it has ended; an
+    /// earlier one that waits is skipped. A function that does not stop is waited for.
     Replace,
     /// The same, and so long after the run was told to stop, from a second to a day, its lease is not renewed any more. A function
     /// that is still at work then, and ignores that too, goes on beside the next run. Their
@@ -73,12 +74,6 @@ pub(super) const MOST_PLACES: usize = 100;
 /// The waits, and the patience, that may be set.
 pub(super) const WAITS: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(24 * 60 * 60);
 
-/// The longest wait, if none is set.
-const USUAL_WAIT: Duration = Duration::from_secs(60 * 60);
-
-/// How long before the next occurrence a wait ends, if none is set: then the queue has room for that one.
-const BEFORE_THE_NEXT: Duration = Duration::from_secs(2);
-
 /// The queue of an event. All of its names are marks of the event's mutex.
 #[derive(Clone, Debug)]
 pub(crate) struct Queue {
@@ -86,8 +81,8 @@ pub(crate) struct Queue {
     pub(crate) places: Vec<MutexName>,
     /// For how long a place is held, unless it is renewed.
     pub(crate) term: Term,
-    /// How long after its occurrence an event waits at most, if that was set.
-    pub(crate) within: Option<Duration>,
+    /// How long after its occurrence an event waits at most. If that was not set: as long as its claim may be asked for.
+    pub(crate) within: Duration,
     /// Set if what waits replaces the run that it waits for: how long that may go on after it was told.
     pub(crate) patience: Option<Duration>,
 }
@@ -107,32 +102,9 @@ impl Queue {
             (None, places) => format!("on_overlap QueueAll {places}"),
         }
     }
-
-    /// How long after an occurrence it is waited for at most.
-    pub(crate) fn longest_wait(&self) -> Duration {
-        self.within.unwrap_or(USUAL_WAIT)
-    }
-
-    /// How long after this occurrence it is waited for.
-    pub(crate) fn within(&self, timetable: &Timetable, occurrence: DateTime<Utc>) -> Duration {
-        self.within.unwrap_or_else(|| {
-            let next = timetable.next(occurrence).and_then(|next| (next - occurrence).to_std().ok());
-            let until_next = next.unwrap_or(USUAL_WAIT);
-            until_next.saturating_sub(BEFORE_THE_NEXT).max(until_next / 2).min(USUAL_WAIT)
-        })
-    }
 }
 
-/// What says that somebody who lives waits with this occurrence: it is renewed.
+/// Returns the mark that says that this occurrence waits. It is renewed.
 pub(crate) fn waiter(mutex: &MutexName, event: &Arc<str>, occurrence: DateTime<Utc>) -> MutexName {
-    mutex.mark(Arc::clone(event), format!("waits {}", written(occurrence)))
-}
-
-/// What says that somebody has waited with this occurrence. It stays when that process dies.
-pub(crate) fn note(mutex: &MutexName, event: &Arc<str>, occurrence: DateTime<Utc>) -> MutexName {
-    mutex.mark(Arc::clone(event), format!("queued {}", written(occurrence)))
-}
-
-fn written(occurrence: DateTime<Utc>) -> String {
-    occurrence.to_rfc3339_opts(SecondsFormat::AutoSi, true)
+    mutex.mark(Arc::clone(event), format!("waits {}", occurrence.to_rfc3339_opts(SecondsFormat::AutoSi, true)))
 }

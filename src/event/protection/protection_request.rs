@@ -30,11 +30,12 @@ pub(in crate::event) struct ProtectionRequest {
 }
 
 impl ProtectionRequest {
-    /// The validated protections of the event whose name is `own_name`.
+    /// The validated protections of the event whose name is `own_name`, and whose claims may be asked for in this window.
     pub(in crate::event) fn validate(
         self,
         own_name: &MutexName,
         usual_term: Term,
+        claim_window: Duration,
         has_own_mutex: bool,
     ) -> Result<Protection, AddErrorKind> {
         if let Some(count) = self.at_most.filter(|count| !SLOTS.contains(count)) {
@@ -47,7 +48,7 @@ impl ProtectionRequest {
         }
         let is_shared = mutex_name.is_some();
         let mutex = mutex_name.unwrap_or_else(|| own_name.clone());
-        let queue = queue(self.on_overlap, self.within, &mutex, lease)?;
+        let queue = queue(self.on_overlap, self.within, claim_window, &mutex, lease)?;
         if is_shared && queue.as_ref().is_some_and(|queue| queue.patience.is_some()) {
             return Err(AddErrorKind::ReplaceOfOthers);
         }
@@ -110,6 +111,7 @@ impl ProtectionRequest {
 fn queue(
     on_overlap: Option<Overlap>,
     within: Option<Duration>,
+    claim_window: Duration,
     mutex: &MutexName,
     lease: Option<LeaseTerms>,
 ) -> Result<Option<Queue>, AddErrorKind> {
@@ -130,5 +132,6 @@ fn queue(
     }
     let lease = lease.ok_or(AddErrorKind::OverlapWithoutLease)?;
     let term = if lease.renewal == Renewal::WhileItRuns { lease.term } else { Term::DEFAULT };
+    let within = within.unwrap_or(claim_window);
     Ok(Some(Queue { places: Queue::places(mutex, places), term, within, patience: on_overlap.patience() }))
 }

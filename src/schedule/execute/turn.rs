@@ -1,31 +1,35 @@
-//! The wait of an occurrence for its turn, because it met a run of its event, or somebody who waits already.
+//! The wait of an occurrence for its turn, because it met a run of its event, or another occurrence that waits.
 //!
 //! The queue needs nothing but a store, and every name in it is a mark of the event's mutex:
 //!
 //! | mark | says | until |
 //! | --- | --- | --- |
-//! | a place, from 1 on | somebody waits there | its waiter leaves it, or dies: it is renewed |
-//! | the waiter of an occurrence | somebody waits with it | the same |
-//! | the note of an occurrence | somebody has waited with it | nobody waits for it any more: it outlives its waiter |
-//! | the cancellation of a token | the run under this token is to be replaced | nobody waits any more |
+//! | a place, from 1 on | an occurrence waits there | its waiter leaves it, or dies: it is renewed |
+//! | the waiter of an occurrence | the occurrence waits | its waiter leaves, or dies |
+//! | the cancellation of a token | the run under this token is to be replaced | five minutes after the wait of its writer would have ended |
 //!
-//! 1. A newcomer asks for lease and claim unless a place is held, so that nobody overtakes those who wait.
-//! 2. If it is refused because of a run, or of a place, it takes the last place and is the waiter of its occurrence, both or
-//!    neither: so an occurrence waits once, and no more of them wait than there are places. Then it leaves the note.
-//! 3. Whoever waits moves up when the place before its own is free. The first asks for lease and claim.
+//! The lease of a run and the place of a waiter say which occurrence they are for.
+//!
+//! 1. A newcomer asks for lease and claim unless a place is held, so that it overtakes no waiter.
+//! 2. If it is refused because of a run, or of a place, it reads all places in one request. If all are held, the queue is full.
+//!    Else it takes a free place and is the waiter of its occurrence, both or neither: so an occurrence waits once, and no more
+//!    of them wait than there are places. If another newcomer got the place, it reads again.
+//! 3. The order of those who wait is that of the tokens of their places, which rise with each grant of a mutex. So a waiter
+//!    never moves, and may take any place. It reads the places about once a second until fewer wait before it than may run at
+//!    a time. From then on it asks for lease and claim.
 //! 4. What was admitted leaves its place when it has its lease. If its process dies in between, the next one waits for a term.
-//! 5. A waiter that dies frees its place in a term. At the next tick of any server the note tells that the occurrence was
-//!    waited for, and it is asked for as a newcomer: see `schedule/missed.rs`.
-//! 6. To replace a run, the first writes the cancellation of its token, which the run's keeper looks for. Whoever finds somebody
-//!    behind it claims its occurrence, so that nobody else comes with that, and leaves. Nobody joins with an occurrence before
-//!    one that waits or had its turn, so that what is behind is later.
+//! 5. A waiter whose store is unavailable goes on. If it has lost its place when the store answers again, it joins anew.
+//! 6. A waiter that dies frees its place in a term. A process that was refused because the occurrence waited asks at its next
+//!    ticks whether it still does, and takes it over if not: see `schedule/missed.rs`.
+//! 7. To replace a run, a waiter writes the cancellation of its token, which the run's keeper looks for. A waiter that meets a
+//!    later occurrence, waiting or running, claims its own, so that no other server comes with that, and leaves. To replace a
+//!    run, the latest that waits asks, whatever its token.
 
-use std::iter;
 use std::mem;
 use std::sync::Arc;
 use std::time::Duration;
 
-use chrono::{DateTime, Utc};
+use uuid::Uuid;
 
 use super::one_run::{ActiveRun, Pass};
 use super::store_request::StoreRequest;
@@ -44,14 +48,15 @@ use crate::schedule::report::Entry;
 use crate::schedule::shutdown::Shutdown;
 use crate::store::event_mutex::admission::{Admission, Admitted, Grant};
 use crate::store::event_mutex::batch::Batch;
-use crate::store::event_mutex::held::Held;
-use crate::time::clock::{about_a_second, moment::Moment, wall_plus};
+use crate::store::event_mutex::held::{Held, Names};
+use crate::time::clock::{about_a_second, moment::Moment};
 
-/// How much longer than anybody waits a mark is kept that outlives its waiter, for servers whose clocks differ.
+/// How much longer than its waiter waits a cancellation is kept, for servers whose clocks differ.
 const MARGIN: Duration = Duration::from_secs(5 * 60);
 
-/// How many later occurrences are asked for at most.
-const MOST_LATER_ONES: usize = 10;
+/// How many races for a place are lost in a row before the next second. So many mean that the store does not tell truly which
+/// places are held.
+const MOST_RACES: usize = 20;
 
 /// Waits until the run may start, performs it, and gives back what it holds; or enters why it does not run.
 pub(super) fn run_in_turn(pass: Pass<'_>, enter: &mut impl FnMut(usize, Entry)) {
@@ -74,26 +79,30 @@ struct QueuedRun<'p, 'a> {
     shutdown: Shutdown,
 }
 
-/// A place in the queue.
+/// A place in the queue, and the mark of the occurrence that waits in it.
 struct QueuePlace {
-    /// From 0 on.
-    number: usize,
     mark: LeaseGuard,
-    /// That of its occurrence.
     waiter: LeaseGuard,
-    /// Who held the places that were left for this one, which may not be free yet.
-    left: Vec<Owner>,
+    /// How many waited before it when the queue was read last. They only leave: who comes later has a higher token.
+    before: usize,
     /// The last run that it asked to stop.
     cancelled: Option<FencingToken>,
 }
 
 impl QueuePlace {
-    /// Why it gets nothing while a place behind it is held.
-    fn stands_before(&self, behind: Held) -> SkipReason {
-        match behind.into_holder() {
-            Some(own) if self.left.contains(&own.owner()) => SkipReason::Overlapping(None),
-            holder => SkipReason::Replaced(holder),
-        }
+    fn owner(&self) -> Owner {
+        self.mark.lease().owner()
+    }
+
+    fn is_lost(&self) -> bool {
+        self.mark.is_lost() || self.waiter.is_lost()
+    }
+
+    /// Returns whether it was taken before this other place: tokens rise with each grant of a mutex. Where the store does not
+    /// know holders, the names decide.
+    fn is_before(&self, other: &Held) -> bool {
+        let own = self.mark.lease();
+        other.holder().map_or(own.name() < other.name(), |holder| own.token() < holder.token())
     }
 }
 
@@ -101,26 +110,26 @@ impl<'p, 'a> QueuedRun<'p, 'a> {
     /// Waits until the run is admitted, or for the reason why it is not.
     fn take(planned: &'p PlannedRun<'a>) -> Result<AdmittedRun<'a>, SkipReason> {
         let queue = planned.queue().expect("only what has a queue comes here");
-        let within = queue.within(&planned.event.timetable, planned.occurrence());
-        let until = planned.context.began.plus(within.saturating_sub(planned.lateness()));
+        let until = planned.context.began.plus(queue.within.saturating_sub(planned.lateness()));
         let shutdown = planned.context.shutdown.cloned().unwrap_or_default();
         Self { planned, queue, until, shutdown }.wait()
     }
 
     fn wait(&self) -> Result<AdmittedRun<'a>, SkipReason> {
         let waiting = self.shutdown.waiting(self.planned.clock);
-        let mut place = self.join()?;
+        let (mut place, mut lost): (Option<QueuePlace>, _) = (None, None);
         let (mut is_told, mut why) = (false, SkipReason::QueuedTooLong(None));
         loop {
             let now = self.planned.clock.moment();
             if now >= self.until {
                 return Err(why);
             }
-            if place.mark.is_lost() || place.waiter.is_lost() {
-                drop(place);
-                place = self.join()?;
+            if let Some(place) = place.take_if(|place| place.is_lost()) {
+                lost = Some(place.owner());
             }
-            match self.move_up(&mut place).and_then(|()| self.ask_for_the_run(&mut place)) {
+            let joined = place.take().map_or_else(|| self.join(lost), Ok);
+            let asked = joined.and_then(|joined| self.ask_in_turn(place.insert(joined)));
+            match asked {
                 Err(SkipReason::Overlapping(holder)) => why = SkipReason::QueuedTooLong(holder),
                 Err(SkipReason::StoreUnavailable(error)) if !error.is_unsupported() => {
                     why = SkipReason::StoreUnavailable(error);
@@ -129,10 +138,12 @@ impl<'p, 'a> QueuedRun<'p, 'a> {
                     self.settle();
                     return Err(replaced);
                 }
+                // They leave, because a later one is among them.
+                Err(SkipReason::QueueFull(holder)) if self.replaces() => why = SkipReason::QueuedTooLong(holder),
                 decided => return decided,
             }
-            if !mem::replace(&mut is_told, true) {
-                self.planned.tell(&Step::Queued { place: place.number + 1 });
+            if let Some(place) = place.as_ref().filter(|_| !mem::replace(&mut is_told, true)) {
+                self.planned.tell(&Step::Queued { place: place.before + 1 });
             }
             if self.shutdown.sleep_until(now.plus(about_a_second()).min(self.until), &waiting) {
                 return Err(SkipReason::ShuttingDown);
@@ -140,144 +151,162 @@ impl<'p, 'a> QueuedRun<'p, 'a> {
         }
     }
 
-    /// Takes the last place.
-    fn join(&self) -> Result<QueuePlace, SkipReason> {
-        gate::refuse_without_store(self.planned)?;
-        let PlannedRun { event, clock, store, .. } = self.planned;
-        let (mutex, occurrence) = (&event.protection.mutex, self.planned.occurrence());
-        let number = self.queue.places.len() - 1;
-        let place = LeaseRequest::new(self.queue.places[number].clone(), self.queue.term, clock);
-        let waiter = place.with(overlap::waiter(mutex, &event.name, occurrence), self.queue.term);
-        let later = self.later_ones();
+    /// Takes a free place. If another one wins the race for it, reads the queue again. What still is in the store of a place that
+    /// this wait has lost is in nobody's way for long.
+    fn join(&self, lost: Option<Owner>) -> Result<QueuePlace, SkipReason> {
+        let PlannedRun { event, .. } = self.planned;
+        let waiter = overlap::waiter(&event.protection.mutex, &event.name, self.planned.occurrence());
+        let mut places_and_waiter = self.queue.places.clone();
+        places_and_waiter.push(waiter.clone());
+        for race in 0..MOST_RACES {
+            gate::refuse_without_store(self.planned)?;
+            let mut held = self.read(&places_and_waiter)?;
+            if let Some(at) = held.iter().position(|held| *held.name() == waiter) {
+                let holder = held.swap_remove(at).into_holder();
+                let is_own = is_of(holder.as_ref(), lost);
+                return Err(if is_own { SkipReason::Overlapping(holder) } else { SkipReason::Queued(holder) });
+            }
+            let is_free = |place: &&MutexName| !held.iter().any(|held| held.name() == *place);
+            let free: Vec<&MutexName> = self.queue.places.iter().filter(is_free).collect();
+            self.leave_to_a_later_one(&held)?;
+            if free.is_empty() {
+                let is_own = held.iter().any(|held| is_of(held.holder(), lost));
+                let holder = held.into_iter().next_back().and_then(Held::into_holder);
+                return Err(if is_own { SkipReason::Overlapping(holder) } else { SkipReason::QueueFull(holder) });
+            }
+            // Those who lost one race don't meet in the next.
+            let place = if race == 0 { free[0] } else { free[random_index(free.len())] };
+            if let Some(place) = self.take_place(place, &waiter)? {
+                return Ok(place);
+            }
+        }
+        Err(SkipReason::Overlapping(None))
+    }
+
+    /// Takes this place, and is the waiter of its occurrence. `None`: one of the two is taken.
+    fn take_place(&self, place: &MutexName, waiter: &MutexName) -> Result<Option<QueuePlace>, SkipReason> {
+        let PlannedRun { clock, store, .. } = self.planned;
+        let place = LeaseRequest::new(place.clone(), self.queue.term, clock).for_occurrence(self.planned.occurrence());
+        let waiter = place.with(waiter.clone(), self.queue.term);
         let admission = self.planned.unless_paused(Admission::both(place, waiter));
-        let admission = later.iter().cloned().fold(admission, Admission::unless);
         let Grant { lease, claim, .. } = match admission.ask(&*store.mutex) {
             Ok(Admitted::Granted(grant)) => grant,
-            Ok(Admitted::ClaimTaken(holder)) => return Err(SkipReason::Queued(holder)),
-            Ok(Admitted::LeaseTaken(holder)) => return Err(SkipReason::QueueFull(holder)),
-            Ok(Admitted::NotDecided) => return Err(SkipReason::QueueFull(None)),
-            Ok(Admitted::Excluded(later_one)) if later.contains(later_one.name()) => {
-                return Err(SkipReason::Replaced(later_one.into_holder()));
-            }
+            Ok(Admitted::LeaseTaken(_) | Admitted::ClaimTaken(_) | Admitted::NotDecided) => return Ok(None),
             Ok(Admitted::Excluded(pause)) => return Err(SkipReason::Paused(pause.into_holder())),
             Err(error) => return Err(SkipReason::StoreUnavailable(error)),
         };
-        let (mark, waiter) = (self.hold(lease), self.hold(claim));
-        let place = QueuePlace { number, mark: mark?, waiter: waiter?, left: Vec::new(), cancelled: None };
-        // Should it fail, nobody takes the occurrence over if this process dies.
-        let note = overlap::note(mutex, &event.name, occurrence);
-        let note = LeaseRequest::new(note, self.term_of_notes(), clock);
-        let _ = Admission::claim_only(note).ask(&*store.mutex);
-        Ok(place)
+        let hold = |mark: Option<Lease>| {
+            let mark = mark.expect("all that was asked for was granted");
+            LeaseGuard::hold(store, clock, mark, Renewal::WhileItRuns).map_err(SkipReason::StoreUnavailable)
+        };
+        let (mark, waiter) = (hold(lease), hold(claim));
+        // This process still renews one of them for another waiter, and the store has lost its data.
+        let (Some(mark), Some(waiter)) = (mark?, waiter?) else { return Ok(None) };
+        let before = if self.replaces() { 0 } else { self.queue.places.len() - 1 };
+        Ok(Some(QueuePlace { mark, waiter, before, cancelled: None }))
     }
 
-    /// What says that a later occurrence waits, or had its turn, where the latest is to run: of those that may be due already for
-    /// servers whose clocks are ahead.
-    fn later_ones(&self) -> Vec<MutexName> {
-        let PlannedRun { event, tick, .. } = self.planned;
-        if self.queue.patience.is_none() {
-            return Vec::new();
+    /// Reads which of these names are held.
+    fn read(&self, names: &[MutexName]) -> Result<Vec<Held>, SkipReason> {
+        let mutex = &*self.planned.store.mutex;
+        let answer = contain(|| mutex.held(Names::Each(names)));
+        let answer = answer.unwrap_or_else(|message| Err(MutexError::panicked("read the places of a queue", &message)));
+        answer.map_err(SkipReason::StoreUnavailable)
+    }
+
+    /// Returns whether it replaces the run that it waits for.
+    fn replaces(&self) -> bool {
+        self.queue.patience.is_some()
+    }
+
+    /// Returns whether this holder runs a later occurrence, or waits with it.
+    fn is_later(&self, holder: &Holder) -> bool {
+        holder.occurrence().is_some_and(|occurrence| occurrence > self.planned.occurrence())
+    }
+
+    /// Leaves, if it is to replace a run and a later occurrence waits.
+    fn leave_to_a_later_one(&self, held: &[Held]) -> Result<(), SkipReason> {
+        let mut waiting = held.iter().filter_map(Held::holder).filter(|_| self.replaces());
+        waiting
+            .find(|holder| self.is_later(holder))
+            .map_or(Ok(()), |later| Err(SkipReason::Replaced(Some(later.clone()))))
+    }
+
+    /// Asks for the run if it is its turn: if fewer wait before it than may run at a time.
+    fn ask_in_turn(&self, place: &mut QueuePlace) -> Result<AdmittedRun<'a>, SkipReason> {
+        if self.replaces() {
+            return self.ask_as_the_latest(place);
         }
-        let (mutex, horizon) = (&event.protection.mutex, wall_plus(tick.now(), MARGIN));
-        let next = |occurrence: &DateTime<Utc>| event.timetable.next(*occurrence);
-        let later = iter::successors(next(&self.planned.occurrence()), next).take_while(|later| *later <= horizon);
-        let names = |later| [overlap::waiter(mutex, &event.name, later), mutex.claim(Arc::clone(&event.name), later)];
-        later.take(MOST_LATER_ONES).flat_map(names).collect()
-    }
-
-    /// Holds a mark that was just granted, and renews it.
-    fn hold(&self, mark: Option<Lease>) -> Result<LeaseGuard, SkipReason> {
-        let PlannedRun { clock, store, .. } = self.planned;
-        let mark = mark.expect("all that was asked for was granted");
-        match LeaseGuard::hold(store, clock, mark, Renewal::WhileItRuns) {
-            Ok(Some(guard)) => Ok(guard),
-            Ok(None) => Err(SkipReason::Queued(None)), // By this process, whose store has lost its data.
-            Err(error) => Err(SkipReason::StoreUnavailable(error)),
-        }
-    }
-
-    /// Moves up as long as the place before is free. `Overlapping`: it is not the first yet. If the store has lost its data, a later
-    /// occurrence may have passed this one: then it leaves.
-    fn move_up(&self, place: &mut QueuePlace) -> Result<(), SkipReason> {
-        let PlannedRun { clock, store, .. } = self.planned;
-        while place.number > 0 {
-            let later = self.later_ones();
-            let before = LeaseRequest::new(self.queue.places[place.number - 1].clone(), self.queue.term, clock);
-            let unless = later.iter().chain(self.behind(place)).cloned();
-            let admission = unless.fold(Admission::lease_only(before), Admission::unless);
-            match admission.ask(&*store.mutex).map_err(SkipReason::StoreUnavailable)? {
-                Admitted::Granted(grant) => {
-                    let mark = self.hold(grant.lease).map_err(|_| SkipReason::Overlapping(None))?;
-                    place.left.push(place.mark.lease().owner());
-                    place.mark = mark;
-                }
-                Admitted::Excluded(later_one) if later.contains(later_one.name()) => {
-                    return Err(SkipReason::Replaced(later_one.into_holder()));
-                }
-                Admitted::Excluded(behind) => return Err(place.stands_before(behind)),
-                Admitted::LeaseTaken(holder) | Admitted::ClaimTaken(holder) => {
-                    return Err(SkipReason::Overlapping(holder));
-                }
-                Admitted::NotDecided => return Err(SkipReason::Overlapping(None)),
+        let at_a_time = self.planned.event.protection.alternatives();
+        if place.before >= at_a_time {
+            let mut before = self.read(&self.queue.places)?;
+            before.retain(|held| held.name() != place.mark.lease().name() && !place.is_before(held));
+            place.before = before.len();
+            if place.before >= at_a_time {
+                return Err(SkipReason::Overlapping(before.into_iter().next().and_then(Held::into_holder)));
             }
-            place.number -= 1;
         }
-        Ok(())
+        self.ask_for_the_run(place, &[])?.ok_or(SkipReason::Overlapping(None))
     }
 
-    /// The places behind it: while one of them is held, nothing is granted to who waits to replace a run.
-    fn behind(&self, place: &QueuePlace) -> &[MutexName] {
-        self.queue.patience.map_or(&[], |_| &self.queue.places[place.number + 1..])
+    /// Asks for the run unless another one waits. If that is an earlier occurrence, it is about to leave, and does not count.
+    fn ask_as_the_latest(&self, place: &mut QueuePlace) -> Result<AdmittedRun<'a>, SkipReason> {
+        let mut others = self.queue.places.clone();
+        others.retain(|name| name != place.mark.lease().name());
+        if let Some(run) = self.ask_for_the_run(place, &others)? {
+            return Ok(run);
+        }
+        let held = self.read(&self.queue.places)?;
+        self.leave_to_a_later_one(&held)?;
+        others.retain(|name| held.iter().all(|held| held.name() != name));
+        self.ask_for_the_run(place, &others)?.ok_or(SkipReason::Overlapping(None))
     }
 
-    /// Asks for lease and claim. Without an answer it does not run, whatever its outage policy is: what it waits for may be at
-    /// work.
-    fn ask_for_the_run(&self, place: &mut QueuePlace) -> Result<AdmittedRun<'a>, SkipReason> {
+    /// Asks for lease and claim. `None`: one of these places is held. Without an answer it does not run, whatever its outage
+    /// policy is, because what it waits for may still run.
+    fn ask_for_the_run(
+        &self,
+        place: &mut QueuePlace,
+        unless: &[MutexName],
+    ) -> Result<Option<AdmittedRun<'a>>, SkipReason> {
         let PlannedRun { store, context, clock, .. } = self.planned;
         let (mut batch, mut unused) = (Batch::new(), Batch::new());
-        gate::ask_unless(self.planned, self.behind(place), &mut batch)?;
+        gate::ask_unless(self.planned, unless, &mut batch)?;
         let asked = clock.moment();
         batch.ask(&*store.mutex);
         let answered = clock.moment();
         let gate = answered.since(asked);
         let answer = gate::take_answer(self.planned, &mut batch, 0).map_err(SkipReason::StoreUnavailable)?;
-        let answer = match answer {
-            Admitted::Excluded(behind) if self.queue.places.contains(behind.name()) => {
-                return Err(place.stands_before(behind));
-            }
-            answer => answer,
-        };
+        if matches!(&answer, Admitted::Excluded(by) if unless.contains(by.name())) {
+            return Ok(None);
+        }
         let decision = gate::decide(self.planned, Ok(answer), answered, &mut unused);
         if !unused.is_empty() {
             context.outages.carry_out(store, clock, &mut unused);
             unused.log_releases();
         }
         if let Err(SkipReason::Overlapping(run)) = &decision
-            && self.queue.patience.is_some()
+            && self.replaces()
         {
             self.cancel_run(run.as_ref(), place)?;
         }
-        decision.map(|admitted| AdmittedRun { gate, ..admitted })
+        decision.map(|admitted| Some(AdmittedRun { gate, ..admitted }))
     }
 
-    /// Asks the run that is in the way to stop, once. Since nobody had the claim, it is not a run of this occurrence. If a
-    /// later occurrence has passed this one, because the store had lost its data, it asks nobody and leaves.
+    /// Asks the run that is in the way to stop, once. If that is the run of a later occurrence, it leaves.
     fn cancel_run(&self, run: Option<&Holder>, place: &mut QueuePlace) -> Result<(), SkipReason> {
         let PlannedRun { event, clock, store, .. } = self.planned;
-        let unknown = || {
-            SkipReason::StoreUnavailable(MutexError::unsupported(
-                "tell who holds a lease, which `Overlap::Replace` needs",
-            ))
-        };
-        let token = run.ok_or_else(unknown)?.token();
+        let unknown = || MutexError::unsupported("tell who holds a lease, which `Overlap::Replace` needs");
+        let run = run.ok_or_else(|| SkipReason::StoreUnavailable(unknown()))?;
+        if self.is_later(run) {
+            return Err(SkipReason::Replaced(Some(run.clone())));
+        }
+        let token = run.token();
         if place.cancelled != Some(token) {
-            let mark = event.protection.mutex.request_to_stop(token);
-            let mark = LeaseRequest::new(mark, self.term_of_notes(), clock);
-            let admission = self.later_ones().into_iter().fold(Admission::claim_only(mark), Admission::unless);
-            match admission.ask(&*store.mutex) {
-                Ok(Admitted::Excluded(later_one)) => return Err(SkipReason::Replaced(later_one.into_holder())),
-                Ok(_) => place.cancelled = Some(token),
-                Err(_) => {}
+            let term = Term::new(self.until.since(clock.moment()) + MARGIN).unwrap_or(Term::MAX);
+            let cancellation = LeaseRequest::new(event.protection.mutex.request_to_stop(token), term, clock);
+            if Admission::claim_only(cancellation).ask(&*store.mutex).is_ok() {
+                place.cancelled = Some(token);
             }
         }
         Ok(())
@@ -292,10 +321,15 @@ impl<'p, 'a> QueuedRun<'p, 'a> {
             let _ = Admission::claim_only(LeaseRequest::new(claim, term, clock)).ask(&*store.mutex);
         }
     }
+}
 
-    /// For how long a mark is kept that outlives its waiter.
-    fn term_of_notes(&self) -> Term {
-        let patience = self.until.since(self.planned.clock.moment()) + MARGIN;
-        Term::new(patience).unwrap_or(Term::MAX)
-    }
+/// Returns whether this owner is the holder.
+fn is_of(holder: Option<&Holder>, owner: Option<Owner>) -> bool {
+    owner.is_some() && holder.map(Holder::owner) == owner
+}
+
+/// Returns a random index of a list of this length.
+fn random_index(length: usize) -> usize {
+    let random = u64::from(Uuid::new_v4().as_fields().0); // All bits of the first field are random.
+    usize::try_from(random).map_or(0, |random| random % length)
 }

@@ -142,12 +142,13 @@ fn of_those_who_wait_the_latest_runs() {
     let fleet = Stubborn::on(MemoryMutex::new(), |event| replace(event).within(Duration::from_secs(600)));
     let first = fleet.ticks(minute(0));
     fleet.0.has_noted("start 0");
-    let mut waiting = Vec::new();
+    let mut waiting: Vec<JoinHandle<Report>> = Vec::new();
+    let places: Vec<MutexName> = (1..=4).map(place).collect();
     for number in 1..=3 {
-        let seen = fleet.0.store.held(soloist::Names::Exactly(&place(1))).unwrap().pop();
-        let before = seen.and_then(soloist::Held::into_holder).map(|holder| holder.owner());
         waiting.push(fleet.ticks(minute(number)));
-        until(|| holder(&*fleet.0.store, &place(1)).is_some_and(|holder| Some(holder.owner()) != before)).unwrap();
+        let waits = || fleet.0.store.held(Names::Each(&places)).unwrap().len() == 1;
+        let (_, earlier) = waiting.split_last().unwrap();
+        until(|| earlier.iter().all(JoinHandle::is_finished) && waits()).unwrap();
     }
     fleet.0.end(minute(3));
     fleet.0.end(minute(0));
@@ -237,23 +238,6 @@ fn who_leaves_for_a_later_occurrence_leaves_it_the_period() {
 }
 
 #[test]
-fn who_moves_up_is_not_asked_to_stop_by_the_place_that_it_left() {
-    let clock = ManualClock::at(noon());
-    let store = Scripted::over(MemoryMutex::with_clock(&clock)).before(|call| {
-        let leaves_a_place = call.is("release") && call.names.iter().any(|name| name.to_string().contains("queue"));
-        if leaves_a_place { call.times_out() } else { Ok(()) }
-    });
-    let fleet = Fleet::on(store, |event| replace(event).within(Duration::from_secs(600)));
-    let run = fleet.takes(&mutex());
-    fleet.end(minute(0));
-    let waits = fleet.ticks(minute(0));
-    seconds_until(&clock, || holder(&*fleet.store, &place(1)).is_some());
-    fleet.store.forget(&run).unwrap();
-    seconds_until(&clock, || waits.is_finished());
-    assert!(ran(&waits.join().unwrap(), EVENT).is_success(), "when the other places have ended");
-}
-
-#[test]
 fn an_earlier_occurrence_replaces_no_later_one() {
     let fleet = Stubborn::on(MemoryMutex::new(), |event| replace(event).within(Duration::from_secs(600)));
     let run = fleet.ticks(minute(2));
@@ -269,6 +253,40 @@ fn an_earlier_occurrence_replaces_no_later_one() {
     fleet.0.end(minute(4));
     assert!(ran(&run.join().unwrap(), EVENT).is_success() && ran(&waits.join().unwrap(), EVENT).is_success());
     assert_eq!(fleet.0.diary.lines(), ["start 2", "2 is told: replaced", "end 2", "start 4", "end 4"]);
+}
+
+#[test]
+fn an_earlier_occurrence_replaces_no_later_one_however_many_lie_between() {
+    let fleet = Stubborn::on(MemoryMutex::new(), |event| event.every_second().on_overlap(Overlap::Replace));
+    let run = fleet.ticks(minute(5));
+    fleet.0.has_noted("start 5");
+    let behind = fleet.ticks(minute(1)).join().unwrap();
+    let SkipReason::Replaced(Some(later)) = skipped(&behind, EVENT) else { panic!("a later one runs: {behind}") };
+    assert_eq!(later.occurrence(), Some(minute(5)));
+    assert_eq!(fleet.0.diary.lines(), ["start 5"]);
+    fleet.0.end(minute(5));
+    assert!(ran(&run.join().unwrap(), EVENT).is_success());
+    assert_eq!(fleet.0.diary.lines(), ["start 5", "end 5"]);
+}
+
+/// More of them than there are places.
+#[test]
+fn of_many_who_come_at_once_the_latest_runs() {
+    let fleet = Stubborn::on(MemoryMutex::new(), |event| replace(event).within(Duration::from_secs(600)));
+    let run = fleet.ticks(minute(0));
+    fleet.0.has_noted("start 0");
+    let mut waiting: Vec<_> = (1..=9).map(|number| fleet.ticks(minute(number))).collect();
+    until(|| waiting.iter().filter(|waits| waits.is_finished()).count() == 8).unwrap();
+    fleet.0.end(minute(9));
+    fleet.0.end(minute(0));
+    let latest = waiting.pop().unwrap().join().unwrap();
+    assert!(ran(&latest, EVENT).is_success(), "{latest}");
+    for earlier in waiting {
+        let earlier = earlier.join().unwrap();
+        assert!(matches!(skipped(&earlier, EVENT), SkipReason::Replaced(Some(_))), "{earlier}");
+    }
+    assert!(ran(&run.join().unwrap(), EVENT).is_success());
+    assert_eq!(fleet.0.diary.lines(), ["start 0", "0 is told: replaced", "end 0", "start 9", "end 9"]);
 }
 
 #[test]
@@ -382,12 +400,15 @@ fn what_a_killed_server_wanted_to_replace_a_run_with_is_taken_over() {
     let first = fleet.ticks(minute(-60));
     fleet.has_noted("start -60");
     let token = holder(&*fleet.store, &mutex()).unwrap().token().get();
-    // It asked the run to stop, and died: its place and its waiter are free after a term.
-    fleet.takes(&note(noon()));
+    let (waiter, server) = (fleet.takes(&waiter(noon())), fleet.server());
+    let refused = server.run_due(noon());
+    assert!(matches!(skipped(&refused, EVENT), SkipReason::Queued(Some(_))), "{refused}");
+    // It asks the run to stop, and dies: its place and its waiter are free after a term.
     fleet.takes(&cancellation(token));
     assert_eq!(ran(&first.join().unwrap(), EVENT).cancel_reason(), Some(CancelReason::Replaced));
+    fleet.store.forget(&waiter).unwrap();
     fleet.end(noon());
-    assert!(ran(&fleet.server().run_due(minute(2)), EVENT).is_success());
+    assert!(ran(&server.run_due(minute(2)), EVENT).is_success());
 }
 
 #[test]

@@ -1,35 +1,54 @@
 //! The queue of an event as a model: an occurrence that meets a run waits for its turn, in one place of several.
 //!
+//! The order of those who wait is that of the tokens of their places, so that any free place will do.
+//!
 //! Each step of a server is one request, which the store carries out at once: what becomes of requests that are late or lost is
 //! the other model's question. A server that crashes at any step holds what it held until its term ends, at any later time.
-//! Where what waits replaces the run, that is asked to stop by its token, and the latest that waits is the one that runs.
+//! Where what waits replaces the run, that is asked to stop by its token, and the latest that waits is the one that runs: each
+//! holder says which occurrence it is for. A server that was refused because its occurrence waits elsewhere takes it over if the
+//! waiter dies.
 
 use stateright::{Checker, Expectation, HasDiscoveries, Model, Property};
 
-const SERVERS: usize = 3;
-const OCCURRENCES: usize = 3;
-const MOST_PLACES: usize = 2;
+const SERVERS: usize = 4;
+const OCCURRENCES: usize = 4;
+const MOST_PLACES: usize = 3;
 
 /// One thing that is done wrong, so that the check has something to find.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum QueueFlaw {
     /// A newcomer is admitted although somebody waits.
     NewcomersLookAtNoPlace,
+    /// A newcomer asks for the last place, and moves up from there.
+    TakesTheLastPlace,
+    /// The first place is first, whoever came first.
+    CountsPlaces,
     /// Whoever waits leaves its place before it asks for the run.
     LeavesItsPlaceFirst,
     /// A place is taken without saying for which occurrence.
     WaitsForNothingInParticular,
-    /// No note says that somebody has waited.
-    LeavesNoNote,
+    /// Who was refused because its occurrence waits does not look whether that still does.
+    LooksForNoWaiter,
     /// Whoever runs is asked to stop, and not one run.
     CancelsWithoutAToken,
-    /// An occurrence waits, though a later one does or had its turn.
-    EarlierOnesWait,
+    /// Who waits does not look at the occurrences of the others and of the run.
+    LooksAtNoOccurrence,
+}
+
+/// Which servers tick which occurrences.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ticks {
+    /// Three servers tick all of three.
+    All,
+    /// Each of four servers ticks one of four, as processes do that cron starts: none is there to take over what another waited
+    /// with.
+    OneEach,
 }
 
 #[derive(Clone, Copy, Debug)]
 pub struct QueueModel {
     pub flaw: Option<QueueFlaw>,
+    pub ticks: Ticks,
     /// How many may wait.
     pub places: usize,
     /// Whether what waits asks the run to stop, and leaves when somebody comes behind it.
@@ -39,10 +58,11 @@ pub struct QueueModel {
 }
 
 pub const NOBODY_OVERTAKES: &str = "no newcomer is admitted while somebody waits";
+pub const IN_THEIR_ORDER: &str = "those who wait start in the order in which they began to";
+pub const FULL_IS_FULL: &str = "a queue is full only while all its places are held";
 pub const EACH_WAITS_ONCE: &str = "an occurrence is waited for by one server, and no more wait than there are places";
 pub const STARTS_ONCE: &str = "an occurrence starts at most once";
-pub const WHAT_WAITED_STARTS: &str =
-    "what was waited for starts, unless its server crashed and another occurrence was due before somebody took it over";
+pub const WHAT_WAITED_STARTS: &str = "what was waited for starts, unless its server crashed and none was refused for it, or the next was due before one took it over";
 
 pub const THE_LATEST_REPLACES: &str =
     "a run is asked to stop, and who waits leaves, for a later occurrence and for no other";
@@ -55,11 +75,16 @@ enum Step {
     /// It ticks this next.
     #[default]
     Tick,
-    /// It met a run, or somebody who waits.
+    /// It met a run, or somebody who waits, and reads the places.
+    Reads,
+    /// It asks for one of the places that were free.
     Joins,
-    /// It has its place, and leaves the note.
-    Notes,
+    /// It reads who waits before it; where it replaces a run, it asks for that unless another one waits.
     Waits,
+    /// Another one waits, so that it reads whether that came later.
+    GivesWay,
+    /// It is its turn.
+    Asks,
     Runs,
     /// It was granted the run, and leaves its place.
     LeavesPlace,
@@ -73,6 +98,10 @@ struct Member {
     /// The one that it is at: that which is due, or one that it takes over.
     at: Occurrence,
     step: Step,
+    /// The one that it was refused because that waits elsewhere.
+    queued: Option<Occurrence>,
+    /// Which places were free when it read them; those that exclude what it asks for.
+    free: [bool; MOST_PLACES],
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -82,16 +111,19 @@ pub struct Queue {
     /// Who holds the lease, the place, and is the waiter of each occurrence.
     lease: Option<u8>,
     places: [Option<u8>; MOST_PLACES],
+    /// Who holds a place, in the order of their tokens.
+    line: [Option<u8>; MOST_PLACES],
     waiters: [Option<u8>; OCCURRENCES],
     claimed: [bool; OCCURRENCES],
-    noted: [bool; OCCURRENCES],
-    /// Whether somebody has waited for it, and left a note if it should.
+    /// Whether it has waited.
     waited: [bool; OCCURRENCES],
     started: [u8; OCCURRENCES],
     /// Whether the run of this occurrence is asked to stop, and whether it has seen that.
     cancelled: [bool; OCCURRENCES],
     told: [bool; OCCURRENCES],
     overtaken: bool,
+    out_of_order: bool,
+    refused_without_need: bool,
     /// Somebody was asked to stop, or left, for one that is not later.
     gave_way_to_nobody: bool,
 }
@@ -100,9 +132,11 @@ pub struct Queue {
 pub enum Move {
     /// The next step of this server.
     Steps(u8),
+    /// It asks for this place.
+    Joins(u8, usize),
     /// Its keeper looks whether its run is asked to stop.
     Looks(u8),
-    /// It finds the note of somebody who waits no more, and takes the occurrence over.
+    /// It was refused because this occurrence waits, finds that it does so no more, and takes it over.
     TakesOver(u8, Occurrence),
     Crashes(u8),
     /// What a crashed server held has ended.
@@ -114,24 +148,34 @@ impl Model for QueueModel {
     type Action = Move;
 
     fn init_states(&self) -> Vec<Queue> {
-        vec![Queue { crashes: self.crashes, ..Queue::default() }]
+        let mut queue = Queue { crashes: self.crashes, ..Queue::default() };
+        if self.ticks == Ticks::OneEach {
+            (0..).zip(&mut queue.members).for_each(|(due, member)| member.due = due);
+        }
+        vec![queue]
     }
 
     fn actions(&self, queue: &Queue, moves: &mut Vec<Move>) {
-        for me in 0..SERVERS {
+        for me in 0..self.count() {
             let member = queue.members[me];
             let number = u8::try_from(me).expect("they are few");
             match member.step {
                 Step::Crashed if queue.holds_anything(number) => moves.push(Move::TermsEnd(number)),
                 Step::Crashed => {}
                 Step::Tick => {
-                    if usize::from(member.due) < OCCURRENCES {
+                    // Servers are alike, so that they may as well be numbered in the order of their first ticks.
+                    let is_next = member != Member::default() || me == 0 || queue.members[me - 1] != Member::default();
+                    let is_next = is_next || self.ticks == Ticks::OneEach;
+                    if is_next && usize::from(member.due) < self.count() {
                         moves.push(Move::Steps(number));
                     }
                     // It looks for the latest.
-                    let orphan = member.due.checked_sub(1).filter(|latest| queue.is_orphan(*latest));
+                    let latest = member.due.checked_sub(1).filter(|latest| member.queued == Some(*latest));
+                    let orphan = latest
+                        .filter(|latest| queue.is_orphan(*latest) && self.flaw != Some(QueueFlaw::LooksForNoWaiter));
                     moves.extend(orphan.map(|occurrence| Move::TakesOver(number, occurrence)));
                 }
+                Step::Joins => moves.extend(self.wanted(&member).map(|place| Move::Joins(number, place))),
                 Step::Runs if self.replaces => moves.extend([Move::Steps(number), Move::Looks(number)]),
                 _ => moves.push(Move::Steps(number)),
             }
@@ -145,6 +189,7 @@ impl Model for QueueModel {
         let mut next = *queue;
         match action {
             Move::Steps(me) => next.step(me, self),
+            Move::Joins(me, place) => next.join(me, place, self),
             Move::Looks(me) => next.look(me, self),
             Move::TakesOver(me, occurrence) => {
                 next.members[usize::from(me)].at = occurrence;
@@ -162,6 +207,8 @@ impl Model for QueueModel {
     fn properties(&self) -> Vec<Property<Self>> {
         vec![
             Property::always(NOBODY_OVERTAKES, |_, queue: &Queue| !queue.overtaken),
+            Property::always(IN_THEIR_ORDER, |_, queue: &Queue| !queue.out_of_order),
+            Property::always(FULL_IS_FULL, |_, queue: &Queue| !queue.refused_without_need),
             Property::always(THE_LATEST_REPLACES, |_, queue: &Queue| !queue.gave_way_to_nobody),
             Property::always(EACH_WAITS_ONCE, |model, queue: &Queue| queue.each_waits_once(model)),
             Property::always(STARTS_ONCE, |_, queue: &Queue| queue.started.iter().all(|started| *started <= 1)),
@@ -174,8 +221,10 @@ impl Model for QueueModel {
             Property::sometimes("something waits, and starts", |_, queue: &Queue| {
                 (0..OCCURRENCES).any(|at| queue.waited[at] && queue.started[at] == 1)
             }),
-            Property::sometimes("a queue is full", |_, queue: &Queue| {
-                queue.is_occupied() && queue.members.iter().any(|member| member.step == Step::Joins)
+            Property::sometimes("a queue is full", |model: &Self, queue: &Queue| {
+                // Where each server ticks one occurrence, none is left to find that out.
+                let is_found = queue.members.iter().any(|member| member.step == Step::Reads);
+                queue.is_full(model) && (is_found || model.ticks == Ticks::OneEach)
             }),
             Property::sometimes("as many wait as may", |model: &Self, queue: &Queue| {
                 queue.waiting().count() == model.places
@@ -187,10 +236,28 @@ impl Model for QueueModel {
     }
 }
 
+impl QueueModel {
+    /// How many servers there are, and occurrences.
+    fn count(self) -> usize {
+        if self.ticks == Ticks::All { OCCURRENCES - 1 } else { OCCURRENCES }
+    }
+
+    /// The places for which a newcomer may ask.
+    fn wanted(self, member: &Member) -> impl Iterator<Item = usize> + use<> {
+        let (free, first) = (member.free, if self.takes_the_last_place() { self.places - 1 } else { 0 });
+        (first..self.places).filter(move |place| free[*place])
+    }
+
+    fn takes_the_last_place(self) -> bool {
+        self.flaw == Some(QueueFlaw::TakesTheLastPlace)
+    }
+}
+
 impl Queue {
     /// The servers that live and wait.
     fn waiting(&self) -> impl Iterator<Item = &Member> {
-        self.members.iter().filter(|member| matches!(member.step, Step::Notes | Step::Waits))
+        let waits = |step| matches!(step, Step::Waits | Step::GivesWay | Step::Asks);
+        self.members.iter().filter(move |member| waits(member.step))
     }
 
     fn each_waits_once(&self, model: &QueueModel) -> bool {
@@ -203,6 +270,17 @@ impl Queue {
         self.places.iter().any(Option::is_some)
     }
 
+    fn is_full(&self, model: &QueueModel) -> bool {
+        self.places[..model.places].iter().all(Option::is_some)
+    }
+
+    /// Which places are free.
+    fn free(&self, model: &QueueModel) -> [bool; MOST_PLACES] {
+        let mut free = self.places.map(|holder| holder.is_none());
+        free[model.places..].fill(false);
+        free
+    }
+
     fn holds_anything(&self, me: u8) -> bool {
         self.places.iter().chain(&self.waiters).chain([&self.lease]).any(|held| *held == Some(me))
     }
@@ -212,16 +290,20 @@ impl Queue {
         self.leave_place(me);
     }
 
-    /// Somebody has waited for it, and nobody does any more.
+    /// It waits no more, and was granted to none.
     fn is_orphan(&self, occurrence: Occurrence) -> bool {
         let at = usize::from(occurrence);
-        self.noted[at] && !self.claimed[at] && self.waiters[at].is_none()
+        !self.claimed[at] && self.waiters[at].is_none()
     }
 
-    /// Whether one that was waited for was granted to nobody. After a crash, only the latest is sure to be.
+    /// Returns whether one that waited was granted to none. After a crash, only the latest is sure to be, and only if a server
+    /// that lives was refused for it.
     fn has_lost_any(&self, model: &QueueModel) -> bool {
-        let first = if self.crashes < model.crashes { OCCURRENCES - 1 } else { 0 };
-        (first..OCCURRENCES).any(|at| self.waited[at] && !self.claimed[at])
+        let has_crashed = self.crashes < model.crashes;
+        let knows = |member: &Member, at| member.step != Step::Crashed && member.queued.map(usize::from) == Some(at);
+        let is_sure =
+            |at| !has_crashed || (at == model.count() - 1 && self.members.iter().any(|member| knows(member, at)));
+        (0..OCCURRENCES).any(|at| self.waited[at] && !self.claimed[at] && is_sure(at))
     }
 
     fn step(&mut self, me: u8, model: &QueueModel) {
@@ -231,48 +313,90 @@ impl Queue {
                 self.members[usize::from(me)].at = member.due;
                 self.ask(me, model, true);
             }
-            Step::Joins => self.join(me, model),
-            Step::Notes => {
-                self.waited[usize::from(member.at)] = true;
-                self.noted[usize::from(member.at)] = model.flaw != Some(QueueFlaw::LeavesNoNote);
-                if model.flaw == Some(QueueFlaw::LeavesItsPlaceFirst) {
-                    self.leave_place(me);
+            Step::Reads if self.waiters[usize::from(member.at)].is_some() => {
+                self.members[usize::from(me)].queued = Some(member.at);
+                self.is_done(me, model);
+            }
+            Step::Reads if self.a_later_one_waits(me, model) => self.leaves(me, model),
+            Step::Reads => {
+                self.members[usize::from(me)].free = self.free(model);
+                if model.wanted(&self.members[usize::from(me)]).next().is_some() {
+                    self.go(me, Step::Joins);
+                } else if model.replaces {
+                    self.members[usize::from(me)].free = [false; MOST_PLACES];
+                } else {
+                    self.refused_without_need |= !self.is_full(model);
+                    self.is_done(me, model);
                 }
+            }
+            Step::Waits if model.replaces => {
+                if self.places.iter().flatten().any(|holder| *holder != me) {
+                    self.go(me, Step::GivesWay);
+                } else {
+                    self.ask(me, model, false);
+                }
+            }
+            Step::GivesWay if self.a_later_one_waits(me, model) => self.leaves(me, model),
+            Step::GivesWay => {
+                self.members[usize::from(me)].free = self.free(model);
+                self.go(me, Step::Asks);
+            }
+            Step::Waits if model.takes_the_last_place() && self.moves_up(me) => {}
+            Step::Waits => {
+                let is_first = match model.flaw {
+                    Some(QueueFlaw::CountsPlaces | QueueFlaw::TakesTheLastPlace) => {
+                        self.places.iter().flatten().next() == Some(&me)
+                    }
+                    Some(QueueFlaw::LeavesItsPlaceFirst) => true,
+                    _ => self.line[0] == Some(me),
+                };
+                if is_first {
+                    self.go(me, Step::Asks);
+                }
+            }
+            // Another one came since it looked.
+            Step::Asks if member.free.iter().zip(&self.places).any(|(free, holder)| *free && holder.is_some()) => {
                 self.go(me, Step::Waits);
             }
-            Step::Waits if model.replaces && self.behind(me).is_some() => {
-                let behind = self.behind(me).expect("somebody is");
-                let newer = self.members[usize::from(behind)];
-                // It may have crashed since, or be on its way out.
-                self.gave_way_to_nobody |= newer.step != Step::Crashed && newer.at < member.at;
-                self.claimed[usize::from(member.at)] = true;
-                self.leave_place(me);
-                self.is_done(me);
-            }
-            Step::Waits => match self.places.iter().position(|holder| *holder == Some(me)) {
-                Some(behind) if behind > 0 => {
-                    if self.places[behind - 1].is_none() {
-                        self.places.swap(behind - 1, behind);
-                    }
-                }
-                _ => self.ask(me, model, false),
-            },
+            Step::Asks => self.ask(me, model, false),
             Step::LeavesPlace => {
                 self.leave_place(me);
                 self.go(me, Step::Runs);
             }
             Step::Runs => {
                 self.let_go(me);
-                self.is_done(me);
+                self.is_done(me, model);
             }
-            Step::Crashed => {}
+            Step::Joins | Step::Crashed => {}
         }
     }
 
-    /// Who has a place behind this server's.
-    fn behind(&self, me: u8) -> Option<u8> {
-        let mine = self.places.iter().position(|holder| *holder == Some(me))?;
-        self.places[mine + 1..].iter().flatten().next().copied()
+    /// Returns whether a place is held for a later occurrence than this server's.
+    fn a_later_one_waits(&self, me: u8, model: &QueueModel) -> bool {
+        let looks = model.replaces && model.flaw != Some(QueueFlaw::LooksAtNoOccurrence);
+        looks && self.places.iter().flatten().any(|holder| self.is_later(*holder, me))
+    }
+
+    /// Returns whether this holder is at a later occurrence.
+    fn is_later(&self, holder: u8, me: u8) -> bool {
+        self.members[usize::from(holder)].at > self.members[usize::from(me)].at
+    }
+
+    /// Leaves for a later occurrence: its own is claimed.
+    fn leaves(&mut self, me: u8, model: &QueueModel) {
+        self.claimed[usize::from(self.members[usize::from(me)].at)] = true;
+        self.leave_place(me);
+        self.is_done(me, model);
+    }
+
+    /// Takes the place before its own, if that is free.
+    fn moves_up(&mut self, me: u8) -> bool {
+        let mine = self.places.iter().position(|holder| *holder == Some(me));
+        let before = mine.and_then(|mine| mine.checked_sub(1)).filter(|before| self.places[*before].is_none());
+        before.is_some_and(|before| {
+            self.places.swap(before, before + 1);
+            true
+        })
     }
 
     /// The keeper of a run looks for what asks it to stop.
@@ -297,16 +421,20 @@ impl Queue {
     }
 
     /// Goes on to the next that is due, if it was at that which is.
-    fn is_done(&mut self, me: u8) {
+    fn is_done(&mut self, me: u8, model: &QueueModel) {
         let member = &mut self.members[usize::from(me)];
-        member.due += u8::from(member.at == member.due);
-        member.step = Step::Tick;
+        member.due = match model.ticks {
+            Ticks::All => member.due + u8::from(member.at == member.due),
+            Ticks::OneEach => u8::try_from(OCCURRENCES).expect("they are few"),
+        };
+        (member.step, member.free) = (Step::Tick, [false; MOST_PLACES]);
     }
 
     fn leave_place(&mut self, me: u8) {
-        for held in self.places.iter_mut().chain(&mut self.waiters) {
+        for held in self.places.iter_mut().chain(&mut self.line).chain(&mut self.waiters) {
             held.take_if(|holder| *holder == me);
         }
+        self.line.sort_by_key(Option::is_none);
     }
 
     /// Asks for lease and claim together; a newcomer unless somebody has the place.
@@ -314,17 +442,27 @@ impl Queue {
         let at = usize::from(self.members[usize::from(me)].at);
         let looks = is_new && model.flaw != Some(QueueFlaw::NewcomersLookAtNoPlace);
         if looks && self.is_occupied() {
-            self.go(me, Step::Joins);
+            self.go(me, Step::Reads);
         } else if self.claimed[at] {
             self.leave_place(me);
-            self.is_done(me);
+            self.is_done(me, model);
         } else if self.lease.is_some() {
-            if model.replaces && !is_new {
-                self.cancel_run(me);
+            let looks = model.flaw != Some(QueueFlaw::LooksAtNoOccurrence);
+            match is_new {
+                true => self.go(me, Step::Reads),
+                false if model.replaces && looks && self.lease.is_some_and(|runs| self.is_later(runs, me)) => {
+                    self.leaves(me, model)
+                }
+                false if model.replaces => {
+                    self.cancel_run(me);
+                    self.go(me, Step::Waits);
+                }
+                false => {}
             }
-            self.go(me, if is_new { Step::Joins } else { Step::Waits });
         } else {
             self.overtaken |= is_new && self.waiting().next().is_some();
+            self.out_of_order |=
+                !is_new && !model.replaces && self.line.contains(&Some(me)) && self.line[0] != Some(me);
             self.lease = Some(me);
             self.claimed[at] = true;
             self.started[at] += 1;
@@ -332,20 +470,28 @@ impl Queue {
         }
     }
 
-    /// Takes the place, and is the waiter of its occurrence; both or neither.
-    fn join(&mut self, me: u8, model: &QueueModel) {
-        let at = usize::from(self.members[usize::from(me)].at);
-        let last = model.places - 1;
-        let looks = model.replaces && model.flaw != Some(QueueFlaw::EarlierOnesWait);
-        let is_late = looks && (at + 1..OCCURRENCES).any(|later| self.waiters[later].is_some() || self.claimed[later]);
-        if is_late || self.waiters[at].is_some() || self.places[last].is_some() {
-            return self.is_done(me);
+    /// Takes this place, and is the waiter of its occurrence; both or neither. If another one has the place, it reads again.
+    fn join(&mut self, me: u8, place: usize, model: &QueueModel) {
+        let member = &mut self.members[usize::from(me)];
+        member.free = [false; MOST_PLACES];
+        let at = usize::from(member.at);
+        if self.waiters[at].is_some() {
+            return self.go(me, Step::Reads);
         }
-        self.places[last] = Some(me);
+        if self.places[place].is_some() {
+            return self.go(me, Step::Reads);
+        }
+        self.places[place] = Some(me);
+        self.line[MOST_PLACES - 1] = Some(me);
+        self.line.sort_by_key(Option::is_none);
         if model.flaw != Some(QueueFlaw::WaitsForNothingInParticular) {
             self.waiters[at] = Some(me);
         }
-        self.go(me, Step::Notes);
+        self.waited[at] = true;
+        if model.flaw == Some(QueueFlaw::LeavesItsPlaceFirst) {
+            self.leave_place(me);
+        }
+        self.go(me, Step::Waits);
     }
 }
 
