@@ -120,7 +120,7 @@ pub(super) fn run_when_free<E>(
     wait: Duration,
     run: impl Fn() -> Result<Entry, E>,
 ) -> Result<Entry, E> {
-    /// Between two looks at a store.
+    /// Between two reads of a store.
     const PAUSE: Duration = Duration::from_millis(200);
     let clock = Clock::system();
     let until = clock.moment().plus(wait);
@@ -131,12 +131,15 @@ pub(super) fn run_when_free<E>(
         if !is_taken || left().is_zero() {
             return Ok(entry);
         }
-        // A look costs less than an attempt, and observers hear of none. If it fails, the next attempt says why.
-        while matches!(schedule.is_held(event), Ok(true)) && !left().is_zero() {
+        // A read costs less than an attempt, and observers hear of none. If it fails, the next attempt says why.
+        loop {
             if schedule.is_shutting_down() {
                 return Ok(entry);
             }
             thread::sleep(left().min(PAUSE));
+            if left().is_zero() || !matches!(schedule.is_fully_held(event), Ok(true)) {
+                break;
+            }
         }
     }
 }
@@ -229,4 +232,83 @@ fn last_run(event: &EventStatus, status: &Status) -> Cell {
         format!("{ended} on {}, {}", OneLine(record.host()), time(record.started_at(), &event.zone, status.at)),
         is_well,
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::{Arc, mpsc};
+
+    use super::*;
+    use crate::base::error::MutexError;
+    use crate::event::definition::Event;
+    use crate::lease::name::MutexName;
+    use crate::lease::request::{Lease, LeaseRequest};
+    use crate::lease::term::Term;
+    use crate::store::event_mutex::EventMutex;
+    use crate::store::event_mutex::held::{Held, Names};
+    use crate::store::memory::MemoryMutex;
+
+    fn taken(store: &impl EventMutex, name: MutexName) -> Lease {
+        let request = LeaseRequest::new(name, Term::MAX, &store.clock());
+        store.create(&request).unwrap().expect("it is free")
+    }
+
+    #[test]
+    fn whoever_waits_runs_when_any_slot_is_free() {
+        let (store, lease) = (MemoryMutex::new(), MutexName::lease("resize").unwrap());
+        let slots: Vec<Lease> = lease.slots(2).into_iter().map(|slot| taken(&store, slot)).collect();
+        let mut schedule = Schedule::new(store.clone());
+        schedule.add(Event::call("resize", |run| assert_eq!(run.slot(), Some(1))).hourly().at_most(2)).unwrap();
+        let (ends, ended) = mpsc::channel();
+        thread::spawn(move || {
+            let run = || {
+                let entry = schedule.run("resize", Utc::now());
+                let _ = store.forget(&slots[1]);
+                entry
+            };
+            let entry = run_when_free(&schedule, "resize", Duration::from_secs(3600), run);
+            let _ = ends.send(entry);
+        });
+        let entry = ended.recv_timeout(Duration::from_secs(30)).expect("it waits for no other slot").unwrap();
+        assert!(matches!(entry.verdict(), Verdict::Ran(_)), "{entry}");
+    }
+
+    /// A store that admits, and can't be read.
+    #[derive(Debug)]
+    struct Unreadable(MemoryMutex);
+
+    impl EventMutex for Unreadable {
+        fn inner(&self) -> Option<&dyn EventMutex> {
+            Some(&self.0)
+        }
+        fn create(&self, request: &LeaseRequest) -> Result<Option<Lease>, MutexError> {
+            self.0.create(request)
+        }
+        fn exists(&self, name: &MutexName) -> Result<bool, MutexError> {
+            Err(MutexError::unavailable(format!("look at {name}"), "this user may not read"))
+        }
+        fn forget(&self, lease: &Lease) -> Result<bool, MutexError> {
+            self.0.forget(lease)
+        }
+        fn held(&self, _: Names<'_>) -> Result<Vec<Held>, MutexError> {
+            Err(MutexError::unavailable("read", "this user may not read"))
+        }
+    }
+
+    #[test]
+    fn a_store_that_can_not_be_read_is_not_asked_without_a_pause() {
+        let store = Arc::new(Unreadable(MemoryMutex::new()));
+        taken(&store, MutexName::lease("job").unwrap());
+        let mut schedule = Schedule::new(store);
+        schedule.add(Event::call("job", |_| {}).hourly().without_overlapping()).unwrap();
+        let attempts = AtomicUsize::new(0);
+        let run = || {
+            attempts.fetch_add(1, Ordering::SeqCst);
+            schedule.run("job", Utc::now())
+        };
+        let entry = run_when_free(&schedule, "job", Duration::from_secs(1), run).unwrap();
+        assert!(matches!(entry.verdict(), Verdict::Skipped(SkipReason::Overlapping(_))), "{entry}");
+        assert!((2..=6).contains(&attempts.into_inner()), "the first, and five a second");
+    }
 }

@@ -41,6 +41,8 @@ use crate::observe::paused::{AN_EVENT_PAUSED, EVENT_PAUSED};
 use crate::observe::run_record::MOST_KEPT;
 use crate::observe::tell::log;
 use crate::observe::tell::observers::{Observer, Observers};
+#[cfg(feature = "cli")]
+use crate::store::event_mutex::held::Names;
 use crate::store::{event_mutex::EventMutex, event_mutex::description::Scope};
 use crate::store::{handle::Store, memory::MemoryMutex};
 use crate::task::future_task::Runtime;
@@ -527,11 +529,14 @@ impl Schedule {
         stores.into_iter().map(|store| &*store.mutex).collect()
     }
 
-    /// Whether the lease of this event is held.
+    /// Returns whether as many runs of this event hold a lease as may run at a time.
     #[cfg(feature = "cli")]
-    pub(crate) fn is_held(&self, name: &str) -> Result<bool, MutexError> {
+    pub(crate) fn is_fully_held(&self, name: &str) -> Result<bool, MutexError> {
         let Some(event) = self.names.get(name).map(|event| &self.events[*event]) else { return Ok(false) };
-        event.mutex_name().map_or(Ok(false), |mutex| self.store_of(event).mutex.exists(mutex))
+        let (slots, lease) = (&event.protection.slots, event.mutex_name().map(std::slice::from_ref));
+        let leases = if slots.is_empty() { lease.unwrap_or_default() } else { slots };
+        let held = self.store_of(event).mutex.held(Names::Each(leases))?;
+        Ok(!leases.is_empty() && held.len() == leases.len())
     }
 
     #[cfg(feature = "cli")]
