@@ -41,12 +41,14 @@ const USAGE: &str = "usage: worker --store URL [options]
   --term SECONDS                   how long its lease is, which is renewed while the task runs (60)
   --hold-at-least SECONDS          for how long it is held, however soon the task has ended
   --at-most N                      N runs at a time, instead of --without-overlapping
+  --mutex-name NAME                its lease and its queue have this name; those of several events are shared
   --on-one-server                  each occurrence starts once
   --once-per PERIOD                of the occurrences in an hour, day, week or month one starts
   --on-overlap POLICY              of the occurrences that meet a run, one waits for its turn (queue-one), or as many as N
                                    (queue-all=N), or the run is told to stop (replace); it goes with --without-overlapping
   --catch-up SECONDS               an occurrence that nobody ran is made up for within so long, 60 at least; it goes with
                                    --on-one-server or --once-per
+  --filtered                       it has a filter, which allows each occurrence
   --work-ms N                      how long the task takes (0)
   --until FOLDER                   the task takes until this folder has a file that is called as its event is, or is gone
   --stubborn                       the task takes as long when it is cancelled
@@ -112,12 +114,14 @@ struct Options {
     /// How long the lease is, if it is not renewed.
     fixed_term: Option<Duration>,
     at_most: Option<usize>,
+    mutex_name: Option<String>,
     term: Option<Duration>,
     hold_at_least: Option<Duration>,
     on_one_server: bool,
     once_per: Option<Period>,
     on_overlap: Overlap,
     catch_up: Option<Duration>,
+    filtered: bool,
     work: Duration,
     until: Option<PathBuf>,
     stubborn: bool,
@@ -153,12 +157,14 @@ impl Options {
             without_overlapping: false,
             fixed_term: None,
             at_most: None,
+            mutex_name: None,
             term: None,
             hold_at_least: None,
             on_one_server: false,
             once_per: None,
             on_overlap: Overlap::Skip,
             catch_up: None,
+            filtered: false,
             work: Duration::ZERO,
             until: None,
             stubborn: false,
@@ -191,12 +197,14 @@ impl Options {
                     options.fixed_term = arguments.optional_value().map(|value| seconds(&value)).transpose()?;
                 }
                 Long("at-most") => options.at_most = Some(arguments.value()?.parse()?),
+                Long("mutex-name") => options.mutex_name = Some(arguments.value()?.string()?),
                 Long("term") => options.term = Some(seconds(&arguments.value()?)?),
                 Long("hold-at-least") => options.hold_at_least = Some(seconds(&arguments.value()?)?),
                 Long("on-one-server") => options.on_one_server = true,
                 Long("once-per") => options.once_per = Some(period(&arguments.value()?.string()?)?),
                 Long("on-overlap") => options.on_overlap = overlap(&arguments.value()?.string()?)?,
                 Long("catch-up") => options.catch_up = Some(seconds(&arguments.value()?)?),
+                Long("filtered") => options.filtered = true,
                 Long("work-ms") => options.work = Duration::from_millis(arguments.value()?.parse()?),
                 Long("until") => options.until = Some(arguments.value()?.into()),
                 Long("stubborn") => options.stubborn = true,
@@ -311,6 +319,9 @@ fn event(options: &Options, name: String) -> Event {
     if let Some(count) = options.at_most {
         event = event.at_most(count);
     }
+    if let Some(name) = &options.mutex_name {
+        event = event.mutex_name(name.as_str());
+    }
     if let Some(term) = options.term {
         event = event.lease_term(term);
     }
@@ -328,6 +339,9 @@ fn event(options: &Options, name: String) -> Event {
     }
     if let Some(window) = options.catch_up {
         event = event.catch_up(window);
+    }
+    if options.filtered {
+        event = event.when(|_| true);
     }
     if let Some(zone) = &options.timezone {
         event = event.timezone(zone);

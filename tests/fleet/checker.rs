@@ -9,13 +9,17 @@
 //! - a poll of a future is under way when the lease ends, but none begins then;
 //! - an occurrence starts twice when the store lost its data in between;
 //! - an occurrence starts nowhere when all who were answered met a live lease, when whoever had it was killed, stopped
-//!   or cut off before it started, or when nobody was answered.
+//!   or cut off before it started, when the event was paused, or when nobody was answered;
+//! - a paused event starts when the store lost its data meanwhile, or if its run was admitted before the pause was confirmed;
+//! - a queue is full while fewer wait than may wait when somebody who waited was killed, stopped or cut off: for a term.
 
 mod accounts;
 mod answers;
 mod logged;
 mod occurrences;
 mod overlaps;
+mod pauses;
+mod places;
 mod queues;
 mod recovery;
 mod tests;
@@ -45,6 +49,8 @@ pub(crate) fn judge(history: &History) -> Verdict {
     occurrences::none_is_lost(&case, &mut verdict);
     queues::what_waited_starts_soon(&case, &mut verdict);
     queues::who_gave_way_says_to_whom(&case, &mut verdict);
+    places::a_queue_is_full_when_all_places_are_held(&case, &mut verdict);
+    pauses::no_paused_event_starts(&case, &mut verdict);
     logged::the_log_tells_what_ran(&case, &mut verdict);
     for late in &case.late_polls {
         verdict.count(Count::LatePolls);
@@ -205,6 +211,22 @@ impl<'a> Case<'a> {
         self.runs.iter().filter(move |run| run.event == event)
     }
 
+    /// Returns whether two events have one mutex.
+    fn share(&self, one: &str, other: &str) -> bool {
+        self.history.shares_mutex || one == other
+    }
+
+    /// Returns one event for each mutex.
+    fn mutexes(&self) -> &'a [String] {
+        let events = &self.history.events;
+        if self.history.shares_mutex { &events[..1] } else { events }
+    }
+
+    /// Returns the runs of this event, and of those that share its mutex.
+    fn runs_under_its_mutex(&self, event: &str) -> impl Iterator<Item = &Run<'a>> {
+        self.runs.iter().filter(move |run| self.share(run.event, event))
+    }
+
     /// What was done to the store between these moments.
     fn outages(&self, from: At, until: At) -> impl Iterator<Item = &'a Fault> {
         let faults = self.history.faults.iter();
@@ -260,7 +282,8 @@ impl<'a> Case<'a> {
 
     /// Whether an operator broke the lease of this event between these moments.
     fn was_broken(&self, event: &str, from: At, until: At) -> bool {
-        let of_this = |fault: &Fault| fault.kind == Kind::Broken && fault.event.as_deref() == Some(event);
+        let is_of_this = |broken: &str| self.share(broken, event);
+        let of_this = |fault: &Fault| fault.kind == Kind::Broken && fault.event.as_deref().is_some_and(is_of_this);
         self.history.faults.iter().any(|fault| of_this(fault) && fault.touches(from, until))
     }
 }

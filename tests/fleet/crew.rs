@@ -10,10 +10,12 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::history::{At, End, Life, nanoseconds, now, occurrence};
-use crate::plan::{OnOverlap, Protection, Round, TERM, Task, Victim, WORKERS};
+use crate::plan::{BEAT, OnOverlap, Protection, Round, TERM, Task, Victim, WORKERS};
+use crate::servers::clock::{WallClock, settable};
+use crate::site::Site;
 use crate::support::worker_at;
 use crate::upgrade::{Version, is_upgrade};
-use crate::worker_log::read;
+use crate::worker_log::{Line, read};
 
 /// How many minutes of a round are past when it begins, so that a clock can be behind.
 const LEAD: u128 = 3;
@@ -24,13 +26,16 @@ const PATIENCE: Duration = Duration::from_secs(60);
 pub(crate) struct Crew<'a> {
     round: &'a Round,
     store: String,
+    /// Whether each worker is on a host of its own, whose clock may be wrong.
+    has_hosts: bool,
     /// Where they write their logs.
     directory: PathBuf,
     began: Instant,
     /// How many workers have been started in each place.
     started: [usize; WORKERS],
     at_work: Vec<Worker>,
-    lives: Vec<Life>,
+    /// Those that have ended, with the seconds by which their clocks were ahead.
+    lives: Vec<(Life, i64)>,
 }
 
 struct Worker {
@@ -39,16 +44,18 @@ struct Worker {
     name: String,
     version: Version,
     child: Child,
+    /// By how many seconds the clock of its host is ahead.
+    ahead: i64,
     began: At,
     minutes: std::ops::Range<u32>,
 }
 
 impl<'a> Crew<'a> {
     /// Nobody yet; their clock begins now.
-    pub(crate) fn new(round: &'a Round, store: String, directory: &Path) -> Self {
-        let directory = directory.to_owned();
+    pub(crate) fn new(round: &'a Round, site: &Site, directory: &Path) -> Self {
+        let (store, has_hosts, directory) = (site.url(), !site.is_for_one_host(), directory.to_owned());
         let (began, started) = (Instant::now(), [0; WORKERS]);
-        Self { round, store, directory, began, started, at_work: Vec::new(), lives: Vec::new() }
+        Self { round, store, has_hosts, directory, began, started, at_work: Vec::new(), lives: Vec::new() }
     }
 
     /// Starts a worker whose clock is off by so many minutes; which process it is. `None`: its last minute is past.
@@ -63,13 +70,26 @@ impl<'a> Crew<'a> {
         command.args(["--every-ms", &self.round.minute.as_millis().to_string()]);
         self.describe_the_task(&mut command, &log, number);
         let said = File::create(log.with_extension("stderr")).expect("the directory takes a file");
-        let mut command = until_we_end(&command);
+        let ahead = if self.has_hosts { i64::from(skew) * 60 } else { 0 };
+        let mut command = until_we_end(&command, &self.clock(&name, ahead));
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(said);
         let began = now();
         let child = command.spawn().expect("there is setpriv");
         let pid = child.id();
-        self.at_work.push(Worker { number, name, version, child, began, minutes: first..last });
+        self.at_work.push(Worker { number, name, version, child, ahead, began, minutes: first..last });
         Some(pid)
+    }
+
+    /// Returns the words before the command of a worker whose clock is so many seconds ahead.
+    fn clock(&self, name: &str, ahead: i64) -> Vec<String> {
+        if ahead == 0 {
+            return Vec::new();
+        }
+        let directory = self.directory.join(format!("{name}.clock"));
+        fs::create_dir(&directory).expect("the directory takes another");
+        let words = settable(&directory);
+        WallClock::of(&directory).set_ahead(ahead);
+        words
     }
 
     fn describe_the_task(&self, command: &mut Command, log: &Path, number: usize) {
@@ -87,6 +107,15 @@ impl<'a> Crew<'a> {
         }
         if round.slots > 1 {
             command.args(["--at-most", &round.slots.to_string()]);
+        }
+        if round.shares_mutex {
+            command.args(["--mutex-name", &mutex(round)]);
+        }
+        if round.is_filtered {
+            command.arg("--filtered");
+        }
+        if !round.pauses.is_empty() {
+            command.args(["--pausable-as", &pausable(round)]);
         }
         match round.on_overlap {
             OnOverlap::Skip => {}
@@ -158,11 +187,9 @@ impl<'a> Crew<'a> {
             };
             self.lives.push(worker.into_life(end));
         }
-        let mut lives = std::mem::take(&mut self.lives);
-        for life in &mut lives {
-            life.lines = read(&self.directory.join(&life.name));
-        }
-        lives
+        // A command may have written until now.
+        let lives = std::mem::take(&mut self.lives).into_iter();
+        lives.map(|(life, ahead)| Life { lines: lines(&self.directory.join(&life.name), ahead), ..life }).collect()
     }
 
     /// How long before the beginning of the next minute it is.
@@ -182,9 +209,9 @@ impl Drop for Crew<'_> {
 }
 
 impl Worker {
-    fn into_life(self, end: End) -> Life {
-        let Self { name, version, child, began, minutes, .. } = self;
-        Life { name, version, pid: child.id(), began, minutes, lines: Vec::new(), end }
+    fn into_life(self, end: End) -> (Life, i64) {
+        let Self { name, version, child, ahead, began, minutes, .. } = self;
+        (Life { name, version, pid: child.id(), began, minutes, lines: Vec::new(), end }, ahead)
     }
 
     fn has_a_task_at_work(&self, directory: &Path) -> bool {
@@ -208,16 +235,26 @@ fn event(round: &Round) -> String {
     format!("round-{}", round.seed)
 }
 
+/// The mutex that its events share.
+pub(crate) fn mutex(round: &Round) -> String {
+    format!("mutex-{}", round.seed)
+}
+
+/// The name under which its schedules are pausable.
+pub(crate) fn pausable(round: &Round) -> String {
+    format!("schedule-{}", round.seed)
+}
+
 /// What all events of this round are called.
 pub(crate) fn events(round: &Round) -> Vec<String> {
     let first = event(round);
     (1..=round.events).map(|number| if number == 1 { first.clone() } else { format!("{first}-{number}") }).collect()
 }
 
-/// The same command, which is killed when the thread ends that starts it.
-fn until_we_end(command: &Command) -> Command {
+/// Returns the same command, with these words before it, which is killed when the thread ends that starts it.
+fn until_we_end(command: &Command, words: &[String]) -> Command {
     let mut bound = Command::new("setpriv");
-    bound.args(["--pdeathsig", "KILL", "--"]).arg(command.get_program()).args(command.get_args());
+    bound.args(["--pdeathsig", "KILL", "--"]).args(words).arg(command.get_program()).args(command.get_args());
     bound
 }
 
@@ -226,8 +263,16 @@ fn line_of_the_shell(log: &Path, beats: u32) -> String {
     let line = r#"{"at":%s,"event":"%s","what":"%s","occurrence":"%s","token":%s,"slot":%s}\n"#;
     let values = r#""$(date +%s%N)" "$SOLOIST_EVENT" "$1" "$SOLOIST_OCCURRENCE" "${SOLOIST_TOKEN:-null}" "${SOLOIST_SLOT:-null}""#;
     let say = format!("say() {{ printf '{line}' {values} >> '{}'; }}", log.display());
+    let beat = BEAT.as_secs_f64();
     let beats = format!("case $SOLOIST_EVENT in *-2 | *-4) beats={};; *) beats={beats};; esac", 7 * beats);
-    format!("{say}; {beats}; say start; for beat in $(seq $beats); do sleep 0.04; say beat; done; say end")
+    format!("{say}; {beats}; say start; for beat in $(seq $beats); do sleep {beat}; say beat; done; say end")
+}
+
+/// Returns what a worker wrote into this log, by the clock of this machine, which its own was so many seconds ahead of.
+fn lines(log: &Path, ahead: i64) -> Vec<Line> {
+    let here = |at: At| at.checked_add_signed(-ahead * 1_000_000_000).expect("it is long after 1970");
+    let lines = read(log).into_iter();
+    lines.map(|line| Line { at: here(line.at), lost_at: line.lost_at.map(here), ..line }).collect()
 }
 
 fn end(status: std::process::ExitStatus, directory: &Path, name: &str) -> End {

@@ -6,11 +6,15 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
+use soloist::Schedule;
 
 use crate::checker::{Verdict, beginning, judge};
-use crate::crew::{Crew, events};
+use crate::crew::{Crew, events, pausable};
 use crate::history::{Fault, History, logged, now};
-use crate::plan::{Assault, Deed, Kind, QUIET, ROUND, Round, Start, TERM, TO_A_SERVER, Task, WORKERS};
+use crate::operators::pause_events;
+use crate::plan::{
+    Assault, Deed, Kind, OnOverlap, Protection, QUIET, ROUND, Round, Start, TERM, TO_A_SERVER, Task, WORKERS,
+};
 use crate::site::Site;
 use crate::table::{Campaign, publish};
 use crate::upgrade::{Versions, again, is_upgrade, least_rounds};
@@ -36,13 +40,29 @@ fn postgres_keeps_its_promises_under_fire() {
 }
 
 /// The seed of the one round that each store has as a part of all tests. A file store has no server.
-const SEEDS: [(&str, u64); 5] = [("memory", 21), ("file", 8), ("redis", 21), ("mariadb", 22), ("postgres", 23)];
+const SEEDS: [(&str, u64); 5] = [("memory", 1), ("file", 732), ("redis", 21), ("mariadb", 601), ("postgres", 23)];
 
 #[test]
 fn as_a_part_of_all_tests_everything_is_done_to_a_server() {
     let rounds = SEEDS.into_iter().skip(2).map(|(_, seed)| Round::of(seed));
     let done: BTreeSet<Kind> = rounds.flat_map(|round| round.outages).map(|trouble| trouble.kind).collect();
     assert_eq!(done, TO_A_SERVER.into());
+}
+
+#[test]
+fn as_a_part_of_all_tests_each_kind_of_round_is_played() {
+    let rounds = SEEDS.map(|(_, seed)| Round::of(seed));
+    let any = |is: &dyn Fn(&Round) -> bool| assert!(rounds.iter().any(is), "{rounds:#?}");
+    for protection in [Protection::Both, Protection::Lease, Protection::Claim] {
+        any(&|round| round.protection == protection);
+    }
+    any(&|round| round.on_overlap == OnOverlap::Skip && round.shares_mutex);
+    any(&|round| round.on_overlap == OnOverlap::Replace);
+    any(&|round| matches!(round.on_overlap, OnOverlap::Queue(2..)) && round.shares_mutex);
+    any(&|round| matches!(round.task, Task::Command(_)));
+    for is_filtered in [false, true] {
+        any(&|round| !round.pauses.is_empty() && round.is_filtered == is_filtered);
+    }
 }
 
 /// Seeds and time are those that are asked for: as many rounds as fit, and one at the least.
@@ -94,6 +114,11 @@ fn tell(store: &str, place: usize, round: &Round, history: &History, verdict: &V
     for fault in &history.faults {
         println!("{:8.3} to {:8.3}  {} {:?}", seconds(fault.from), seconds(fault.until), fault.kind, fault.pid);
     }
+    for pause in &history.pauses {
+        let confirmed = pause.confirmed.map(seconds);
+        let [from, until, over] = [pause.from, pause.until, pause.over].map(seconds);
+        println!("{from:8.3} to {until:8.3}  paused {}, confirmed {confirmed:?}, over {over:.3}", pause.event);
+    }
     for life in &history.lives {
         println!(
             "{}, pid {}, {:?}, from {:.3}, {:?}",
@@ -116,11 +141,14 @@ fn perform(round: &Round, site: &Site) -> History {
         site.deploy(*version);
     }
     site.delay_replies(round.latency);
-    let mut crew = Crew::new(round, site.url(), directory.path());
+    let mut crew = Crew::new(round, site, directory.path());
     let mut faults = begin(round, &mut crew);
     let began = Instant::now();
     let is_over = || began.elapsed() > ROUND.saturating_sub(QUIET);
-    thread::scope(|scope| {
+    let connect = || soloist::connect(&site.url()).expect("the workers use this URL");
+    let operator = || Schedule::new(connect()).pausable_as(pausable(round)).expect("it is a name");
+    let pauses = thread::scope(|scope| {
+        let operators = scope.spawn(|| pause_events(round, began, operator));
         let outages = scope.spawn(|| {
             let mut faults = Vec::new();
             for trouble in &round.outages {
@@ -141,16 +169,16 @@ fn perform(round: &Round, site: &Site) -> History {
             faults.extend(attack(&mut crew, assault));
         }
         faults.extend(outages.join().expect("servers do as they are told"));
+        operators.join().expect("operators wait for the store")
     });
     let lives = crew.come_home();
-    let log = (!is_upgrade()).then(|| {
-        let store = soloist::connect(&site.url()).expect("the workers were told the same");
-        (round.logged_runs, logged(&store, &events(round)))
-    });
+    let log = (!is_upgrade()).then(|| (round.logged_runs, logged(&connect(), &events(round))));
     History {
         protection: round.protection,
         on_overlap: round.on_overlap,
         slots: round.slots,
+        shares_mutex: round.shares_mutex,
+        is_filtered: round.is_filtered,
         events: events(round),
         minutes: round.minutes(),
         minute: round.minute,
@@ -160,6 +188,7 @@ fn perform(round: &Round, site: &Site) -> History {
         is_slow: !round.latency.is_zero(),
         lives,
         faults,
+        pauses,
         log,
     }
 }

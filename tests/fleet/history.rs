@@ -28,6 +28,10 @@ pub(crate) struct History {
     pub(crate) on_overlap: OnOverlap,
     /// How many runs of an event there may be at a time.
     pub(crate) slots: usize,
+    /// Whether all events share one mutex.
+    pub(crate) shares_mutex: bool,
+    /// Whether each event has a filter.
+    pub(crate) is_filtered: bool,
     /// Their names.
     pub(crate) events: Vec<String>,
     pub(crate) minutes: u32,
@@ -42,6 +46,7 @@ pub(crate) struct History {
     pub(crate) is_slow: bool,
     pub(crate) lives: Vec<Life>,
     pub(crate) faults: Vec<Fault>,
+    pub(crate) pauses: Vec<Pause>,
     /// How many runs of an event the log of the store keeps, and what it says in the end. `None`: there is none.
     pub(crate) log: Option<(usize, Vec<Logged>)>,
 }
@@ -90,6 +95,22 @@ pub(crate) struct Fault {
     pub(crate) pid: Option<u32>,
     /// To whose lease, where it was done to one.
     pub(crate) event: Option<String>,
+}
+
+/// The pause of one event by an operator.
+#[derive(Clone, Debug)]
+pub(crate) struct Pause {
+    pub(crate) event: String,
+    /// The process of the operator.
+    pub(crate) by: u32,
+    /// When it was first asked for.
+    pub(crate) from: At,
+    /// When the store had confirmed it. `None`: the store did not answer, and may have begun it.
+    pub(crate) confirmed: Option<At>,
+    /// Before this it has not ended: its time was not over, and its operator had not asked for its end.
+    pub(crate) until: At,
+    /// After this it has ended.
+    pub(crate) over: At,
 }
 
 impl Fault {

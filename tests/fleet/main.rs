@@ -17,6 +17,7 @@ mod checker;
 mod crew;
 mod fire;
 mod history;
+mod operators;
 mod plan;
 mod site;
 mod soak;

@@ -12,6 +12,10 @@ use crate::upgrade::{Versions, is_upgrade};
 pub(crate) const WORKERS: usize = 8;
 /// For how long the workers of a round tick.
 pub(crate) const ROUND: Duration = Duration::from_secs(12);
+/// How far apart the beats of a command are.
+pub(crate) const BEAT: Duration = Duration::from_millis(40);
+/// A queue in which each worker finds a place for the occurrence of each of two events.
+const PLACES_FOR_ALL: usize = 20;
 /// How long before its end nothing more is begun to be done to anybody.
 pub(crate) const QUIET: Duration = Duration::from_millis(2500);
 /// No event has as many in a round.
@@ -29,6 +33,8 @@ pub(crate) struct Round {
     pub(crate) on_overlap: OnOverlap,
     /// How many runs of an event there may be at a time, under a lease.
     pub(crate) slots: usize,
+    /// Whether its events share one mutex: their lease, its slots, and its queue.
+    pub(crate) shares_mutex: bool,
     pub(crate) task: Task,
     /// How long a minute of the schedule takes: with a long task longer, because whoever is late makes up for all of them.
     pub(crate) minute: Duration,
@@ -44,6 +50,10 @@ pub(crate) struct Round {
     pub(crate) assaults: Vec<Assault>,
     /// What is done to the store and to what leads there, one after another.
     pub(crate) outages: Vec<Trouble>,
+    /// The pauses of the first two events, one pair after another. Without any the schedules are not pausable.
+    pub(crate) pauses: Vec<Pauses>,
+    /// Whether each event has a filter. The store does not refuse such an event while it is paused: its tick reads the pauses.
+    pub(crate) is_filtered: bool,
     /// How many runs of each event the log of the store keeps: few, or all.
     pub(crate) logged_runs: usize,
 }
@@ -104,6 +114,23 @@ pub(crate) enum Deed {
     Kill(Duration, i32),
     /// SIGSTOP, and SIGCONT after this time, which is longer than a term.
     Stop(Duration),
+}
+
+/// Two operators each pause one event, at one moment.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Pauses {
+    /// How long after the pauses before them have ended.
+    pub(crate) after: Duration,
+    pub(crate) ends: [PauseEnd; 2],
+}
+
+/// How the pause of an event ends.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum PauseEnd {
+    /// By itself, after this time.
+    Expires(Duration),
+    /// Its operator resumes the event after this time.
+    Resumed(Duration),
 }
 
 /// What is done to the store, and for how long.
@@ -233,28 +260,73 @@ impl Round {
             skews,
             assaults: until_the_end(rng, |rng| Assault::any(rng, pause), Assault::lasts),
             outages: until_the_end(rng, |rng| Trouble::any(rng, pause), |trouble| trouble.pause + trouble.lasts),
+            shares_mutex: false,
+            pauses: Vec::new(),
+            is_filtered: false,
             logged_runs: if seed % 3 == 2 { 10 } else { ALL_RUNS },
         };
         let kind = rng.u32(..10);
-        if protection != Protection::Both || is_upgrade() {
+        if is_upgrade() {
             return round;
         }
-        let (events, places) = (round.events.min(2), [1, 3][rng.usize(..2)]);
+        let round = if protection == Protection::Both { round.with_overlaps(kind, rng) } else { round };
+        round.with_a_shared_mutex(rng).with_pauses(rng)
+    }
+
+    /// With another answer to overlaps, in seven of ten kinds.
+    fn with_overlaps(self, kind: u32, rng: &mut Rng) -> Self {
+        let events = self.events.min(2);
+        let places = [1, 3, PLACES_FOR_ALL][rng.usize(..3)];
         // What has waited runs late, and what runs late is met by others: not for ever.
-        let short = match task {
+        let short = match self.task {
             Task::Callback(takes) => Task::Callback(takes.min(Duration::from_millis(1200))),
             Task::Command(beats) => Task::Command(beats.min(4)),
         };
-        let long = match task {
+        let long = match self.task {
             Task::Callback(takes) => Task::Callback(takes + milliseconds(rng, 1500..4000)),
             Task::Command(beats) => Task::Command(beats + 8),
         };
+        let slots = rng.usize(2..=3);
+        let queued = |slots| {
+            let queued = Self { slots, on_overlap: OnOverlap::Queue(places), task: short, events, ..self.clone() };
+            if places < PLACES_FOR_ALL {
+                return queued;
+            }
+            // All of them run, one after another, about one a second.
+            let task = Task::Callback(short.lasts().min(Duration::from_millis(300)));
+            Self { task, minute: ROUND / 12, events: 2, ..queued }
+        };
         match kind {
-            0..4 => round,
-            4 => Self { slots: rng.usize(2..=3), events, ..round },
-            5 => Self { slots: rng.usize(2..=3), on_overlap: OnOverlap::Queue(places), task: short, events, ..round },
-            6 | 7 => Self { on_overlap: OnOverlap::Queue(places), task: short, events, ..round },
-            _ => Self { on_overlap: OnOverlap::Replace, task: long, minute: ROUND / 12, events, ..round },
+            0..3 => self,
+            4 => Self { slots, events, ..self },
+            5 => queued(slots),
+            3 | 6 | 7 => queued(1),
+            _ => Self { on_overlap: OnOverlap::Replace, task: long, minute: ROUND / 12, events, ..self },
+        }
+    }
+
+    fn with_a_shared_mutex(self, rng: &mut Rng) -> Self {
+        let may_share =
+            self.events > 1 && self.protection != Protection::Claim && self.on_overlap != OnOverlap::Replace;
+        // Where they skip, the events are in one another's way.
+        let often = if self.on_overlap == OnOverlap::Skip { 1 } else { 2 };
+        Self { shares_mutex: may_share && rng.u32(..3) < often, ..self }
+    }
+
+    fn with_pauses(self, rng: &mut Rng) -> Self {
+        if self.events < 2 || rng.u32(..2) == 0 {
+            return self;
+        }
+        Self { pauses: until_the_end(rng, Pauses::any, Pauses::last), is_filtered: rng.bool(), ..self }
+    }
+}
+
+impl Task {
+    /// About how long it takes.
+    pub(crate) fn lasts(self) -> Duration {
+        match self {
+            Self::Callback(takes) => takes,
+            Self::Command(beats) => BEAT * beats,
         }
     }
 }
@@ -290,6 +362,22 @@ impl Assault {
     fn lasts(&self) -> Duration {
         let (Deed::Kill(lasts, _) | Deed::Stop(lasts)) = self.deed;
         self.pause + lasts
+    }
+}
+
+impl Pauses {
+    fn any(rng: &mut Rng) -> Self {
+        let after = milliseconds(rng, 200..1500);
+        let mut end = || {
+            let after = milliseconds(rng, 300..3500);
+            if rng.bool() { PauseEnd::Expires(after) } else { PauseEnd::Resumed(after) }
+        };
+        Self { after, ends: [end(), end()] }
+    }
+
+    fn last(&self) -> Duration {
+        let [one, other] = self.ends.map(|(PauseEnd::Expires(after) | PauseEnd::Resumed(after))| after);
+        self.after + one.max(other)
     }
 }
 
@@ -335,9 +423,18 @@ fn a_hundred_rounds_do_everything_to_a_fleet() {
         assert!((1..=3).contains(&skewed), "{round:?}");
     }
     let any = |is: fn(&Round) -> bool| assert!(rounds.iter().any(is));
-    assert!(rounds.iter().any(|round| round.slots > 1));
-    for on_overlap in [OnOverlap::Skip, OnOverlap::Queue(1), OnOverlap::Queue(3), OnOverlap::Replace] {
+    any(|round| round.slots > 1);
+    let queues = [1, 3, PLACES_FOR_ALL].map(OnOverlap::Queue);
+    for on_overlap in [OnOverlap::Skip, OnOverlap::Replace].into_iter().chain(queues) {
         assert!(rounds.iter().any(|round| round.on_overlap == on_overlap), "{on_overlap:?}");
+    }
+    for queue in queues {
+        assert!(rounds.iter().any(|round| round.on_overlap == queue && round.shares_mutex), "{queue:?}");
+    }
+    any(|round| round.shares_mutex && round.on_overlap == OnOverlap::Skip);
+    any(|round| round.shares_mutex && round.slots > 1);
+    for is_filtered in [false, true] {
+        assert!(rounds.iter().any(|round| round.is_filtered == is_filtered && round.pauses.len() > 1), "{is_filtered}");
     }
     any(|round| round.protection == Protection::Lease);
     any(|round| round.protection == Protection::Claim);

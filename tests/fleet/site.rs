@@ -79,6 +79,11 @@ impl Site {
         }
     }
 
+    /// Returns whether all who use the store are on one host, and share its clock.
+    pub(crate) fn is_for_one_host(&self) -> bool {
+        matches!(self, Self::File(_))
+    }
+
     /// Whether what a process held is free once it was killed, without waiting for the term.
     pub(crate) fn frees_at_once(&self) -> bool {
         matches!(self, Self::File(_))

@@ -14,10 +14,11 @@ use chrono::{DateTime, SecondsFormat, Utc};
 use soloist::{CancelReason, Event, EventMutex, MemoryMutex, MutexName, Overlap, Run, Schedule, TaskOutcome, Verdict};
 use tokio::runtime::Runtime;
 
-use crate::crew::{events, first_minute};
+use crate::crew::{events, first_minute, mutex as shared, pausable};
 use crate::fire::campaign;
 use crate::history::{End, Fault, History, Life, logged, now, occurrence};
-use crate::plan::{Deed, Kind, OnOverlap, Protection, Round, Start, TERM, Task, Victim, WORKERS};
+use crate::operators::pause_events;
+use crate::plan::{Deed, Kind, OnOverlap, Protection, Round, Start, TERM, Victim, WORKERS};
 use crate::upgrade::Version;
 use crate::watched::Watched;
 use crate::worker_log::Line;
@@ -76,7 +77,9 @@ impl Member {
     fn new(number: usize, round: &Round, mutex: &MemoryMutex, runtime: &Runtime) -> Self {
         let job = Job::of(round);
         let schedule = Schedule::new(mutex.clone()).with_runtime(runtime.handle().clone());
-        let mut schedule = schedule.with_run_log(round.logged_runs).expect("the store keeps one");
+        let schedule = if round.pauses.is_empty() { Ok(schedule) } else { schedule.pausable_as(pausable(round)) };
+        let schedule = schedule.expect("it is a name").with_run_log(round.logged_runs);
+        let mut schedule = schedule.expect("the store keeps one");
         for name in events(round) {
             let task = job.clone();
             // The first is the first at most gates.
@@ -92,6 +95,8 @@ impl Member {
                 Protection::Claim => event.on_one_server(),
             };
             let event = if round.slots > 1 { event.at_most(round.slots) } else { event };
+            let event = if round.shares_mutex { event.mutex_name(shared(round)) } else { event };
+            let event = if round.is_filtered { event.when(|_| true) } else { event };
             let event = match round.on_overlap {
                 OnOverlap::Skip => event,
                 OnOverlap::Queue(places) => event.on_overlap(Overlap::QueueAll(places)),
@@ -147,11 +152,7 @@ struct Job {
 
 impl Job {
     fn of(round: &Round) -> Self {
-        let takes = match round.task {
-            Task::Callback(takes) => takes,
-            Task::Command(beats) => Duration::from_millis(40) * beats,
-        };
-        Self { log: Log::default(), takes, panics: Arc::default() }
+        Self { log: Log::default(), takes: round.task.lasts(), panics: Arc::default() }
     }
 
     fn perform(&self, run: &Run) -> TaskOutcome {
@@ -218,7 +219,9 @@ fn perform(round: &Round) -> History {
     for _ in round.skews.iter().filter(|skew| **skew != 0) {
         faults.push(Fault { kind: Kind::Skewed, from: now(), until: now(), pid: None, event: None });
     }
-    let lives = thread::scope(|scope| {
+    let operator = || Schedule::new(mutex.clone()).pausable_as(pausable(round)).expect("it is a name");
+    let (lives, pauses) = thread::scope(|scope| {
+        let operators = scope.spawn(|| pause_events(round, clock, operator));
         let threads: Vec<_> = members
             .iter()
             .zip(round.skews)
@@ -233,12 +236,15 @@ fn perform(round: &Round) -> History {
             thread::sleep(assault.pause);
             faults.extend(attack(assault.victim, assault.deed, &members, &mutex, round));
         }
-        threads.into_iter().map(|thread| thread.join().expect("a panic of a task stays in its run")).collect()
+        let lives = threads.into_iter().map(|thread| thread.join().expect("a panic of a task stays in its run"));
+        (lives.collect(), operators.join().expect("the store in memory answers"))
     });
     History {
         protection: round.protection,
         on_overlap: round.on_overlap,
         slots: round.slots,
+        shares_mutex: round.shares_mutex,
+        is_filtered: round.is_filtered,
         events: events(round),
         minutes: round.minutes(),
         minute: round.minute,
@@ -248,6 +254,7 @@ fn perform(round: &Round) -> History {
         is_slow: false,
         lives,
         faults,
+        pauses,
         log: Some((round.logged_runs, logged(&mutex, &events(round)))),
     }
 }
@@ -263,7 +270,10 @@ fn attack(victim: Victim, deed: Deed, members: &[Member], mutex: &MemoryMutex, r
         }
         Deed::Stop(patience) => {
             let names = events(round);
-            let lease = |name: &String| MutexName::lease(&**name).expect("it is a name");
+            let lease = |name: &String| {
+                let name = if round.shares_mutex { shared(round) } else { name.clone() };
+                MutexName::lease(name).expect("it is a name")
+            };
             let a_run =
                 || names.iter().find(|name| mutex.break_lease(&lease(name)).expect("memory answers").is_freed());
             let began = Instant::now();

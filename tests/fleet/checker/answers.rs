@@ -1,6 +1,7 @@
 //! What a gate answered, and what a run was told, has its cause.
 
 use super::occurrences::was_killed_at;
+use super::pauses::meets_a_pause;
 use super::queues::{meets_a_later_one, meets_somebody_who_waits};
 use super::{Case, Count, NOT_STARTED, Run, SLACK, Skip, Verdict, beginning, seconds, told};
 use crate::history::{At, Fault, nanoseconds};
@@ -21,6 +22,7 @@ pub(super) fn every_answer_has_its_cause(case: &Case<'_>, verdict: &mut Verdict)
             }
             "replaced" => case.history.on_overlap == OnOverlap::Replace && meets_a_later_one(case, skip),
             "ran_elsewhere" => case.has_claim() && meets_a_claim(case, skip),
+            "paused" => meets_a_pause(case, skip),
             "store_unavailable" | NOT_STARTED => was_cut_off(case, skip),
             _ => false,
         };
@@ -92,13 +94,13 @@ fn meets_a_live_lease(case: &Case<'_>, skip: &Skip<'_>) -> bool {
 
 /// Whether the process that is named ran the event at that time, or just before.
 pub(super) fn holder_was_at_work(case: &Case<'_>, skip: &Skip<'_>) -> bool {
-    let mut of_the_holder = case.runs_of(skip.event).filter(|run| Some(run.life.pid) == skip.holder);
+    let mut of_the_holder = case.runs_under_its_mutex(skip.event).filter(|run| Some(run.life.pid) == skip.holder);
     of_the_holder.any(|run| run.since <= skip.at && skip.since <= case.held_until(run))
 }
 
 /// Whether that process asked for the same event then, and may have been granted it.
 fn may_have_a_grant(case: &Case<'_>, skip: &Skip<'_>, pid: u32, since: u64) -> bool {
-    let mut asked = case.skips.iter().filter(|other| other.life.pid == pid && other.event == skip.event);
+    let mut asked = case.skips.iter().filter(|other| other.life.pid == pid && case.share(other.event, skip.event));
     let was_granted = |other: &Skip<'_>| may_have_been_granted(case, other) || may_have_lost_a_grant(case, other);
     asked.any(|other| other.since <= skip.at && since <= other.at && was_granted(other))
 }
@@ -110,10 +112,10 @@ fn may_have_lost_a_grant(case: &Case<'_>, skip: &Skip<'_>) -> bool {
 }
 
 /// Whether it may have been granted what it skipped: it was cut off from the answer, or came too late to start; or its lease
-/// was over or forgotten, and another's, when it was asked for a second time.
+/// was over or forgotten, and another's, or its event was paused, when it was asked for a second time.
 pub(super) fn may_have_been_granted(case: &Case<'_>, skip: &Skip<'_>) -> bool {
     let may_be = match skip.reason {
-        "store_unavailable" | NOT_STARTED => true,
+        "store_unavailable" | "paused" | NOT_STARTED => true,
         "overlapping" => {
             skip.since + nanoseconds(case.history.term) <= skip.at || case.was_emptied(skip.since, skip.at)
         }

@@ -74,7 +74,8 @@ fn of<'a, 'b>(case: &'a Case<'b>, event: &'a str, occurrence: &'a str) -> impl I
 
 fn explain(case: &Case<'_>, event: &str, occurrence: &str) -> Why {
     let skips: Vec<&Skip<'_>> = of(case, event, occurrence).collect();
-    let answered: Vec<_> = skips.iter().filter(|skip| skip.holder.is_some()).collect();
+    let is_paused = |skip: &&&Skip<'_>| skip.reason == "paused";
+    let answered: Vec<_> = skips.iter().filter(|skip| skip.holder.is_some() && !is_paused(skip)).collect();
     let cut_off: Vec<_> = skips.iter().filter(|skip| may_have_been_granted(case, skip)).collect();
     // These had no time to say what became of it.
     let killed: Vec<&Life> =
@@ -98,6 +99,8 @@ fn explain(case: &Case<'_>, event: &str, occurrence: &str) -> Why {
         claimants().find_map(|skip| lost_by(skip)).unwrap_or(Why::Unexplained)
     } else if let Some(why) = stranded.into_iter().find_map(|skip| lost_by(skip)) {
         why
+    } else if skips.iter().any(|skip| is_paused(&skip)) {
+        Why::Paused
     } else if !answered.is_empty() {
         Why::Overlapping
     } else if !cut_off.is_empty() {

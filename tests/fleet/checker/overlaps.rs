@@ -18,9 +18,9 @@ pub(super) fn one_at_a_time(case: &Case<'_>, verdict: &mut Verdict) {
     for run in case.runs.iter().filter(|run| case.history.slots > 1 && slots().all(|slot| slot != run.slot)) {
         verdict.violation(format!("it has no slot of its event, but {:?}: {}", run.slot, told(run, began)));
     }
-    for (event, slot) in case.history.events.iter().flat_map(|event| slots().map(move |slot| (event, slot))) {
+    for (event, slot) in case.mutexes().iter().flat_map(|event| slots().map(move |slot| (event, slot))) {
         let is_in_it = |run: &&Run<'_>| case.history.slots == 1 || run.slot == slot;
-        let runs: Vec<&Run<'_>> = case.runs_of(event).filter(is_in_it).collect();
+        let runs: Vec<&Run<'_>> = case.runs_under_its_mutex(event).filter(is_in_it).collect();
         tokens_rise(case, &runs, verdict);
         if !case.has_lease() {
             continue;

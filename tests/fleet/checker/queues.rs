@@ -19,7 +19,8 @@ pub(super) fn what_waited_starts_soon(case: &Case<'_>, verdict: &mut Verdict) {
         }
     }
     for run in case.runs.iter().filter(|run| has_waited(case, run)) {
-        let before = case.runs_of(run.event).map(|before| before.last).filter(|last| *last < run.start).max();
+        let before =
+            case.runs_under_its_mutex(run.event).map(|before| before.last).filter(|last| *last < run.start).max();
         let could_start = before.unwrap_or(run.since).max(run.since);
         let latest = could_start + nanoseconds(case.history.term + SOON + SLACK);
         // Somebody before it in the queue may have been killed or cut off, whose place is held for a term.
@@ -73,7 +74,11 @@ pub(super) fn meets_somebody_who_waits(case: &Case<'_>, skip: &Skip<'_>) -> bool
     let is_it = |life: &&Life| Some(life.pid) == skip.holder;
     let tells = |life: &Life, at: At| {
         let of_this = |event: &str, occurrence: &str| {
-            event == skip.event && (skip.reason == "queue_full" || occurrence == skip.occurrence)
+            if skip.reason == "queue_full" {
+                case.share(event, skip.event)
+            } else {
+                (event, occurrence) == (skip.event, skip.occurrence)
+            }
         };
         life.lines.iter().any(|line| of_this(&line.event, &line.occurrence) && at <= line.at)
     };
@@ -92,8 +97,11 @@ pub(super) fn why_it_did_not_start(case: &Case<'_>, event: &str, occurrence: &st
             && (case.outages(skip.since, skip.at).next().is_some()
                 || case.assaults(skip.life.pid, skip.since, skip.at).next().is_some())
     };
+    let left_while_paused = |skip: &Skip<'_>| waited.contains(&skip.life.pid) && skip.reason == "paused";
     if lives().any(Life::was_killed) {
         Why::Killed
+    } else if case.skips.iter().filter(of_it).any(left_while_paused) {
+        Why::Paused
     } else if case.skips.iter().filter(of_it).any(was_cut_off) {
         Why::CutOff
     } else {

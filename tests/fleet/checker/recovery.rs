@@ -13,7 +13,7 @@ pub(super) fn how_soon_the_events_of_killed_processes_ran_again(case: &Case<'_>,
     for life in &case.history.lives {
         let End::Killed(at) = life.end else { continue };
         for run in case.runs.iter().filter(|run| std::ptr::eq(run.life, life) && !run.ended) {
-            let mut others = case.runs_of(run.event).filter(|other| !std::ptr::eq(other.life, life));
+            let mut others = case.runs_under_its_mutex(run.event).filter(|other| !std::ptr::eq(other.life, life));
             if let Some(next) = others.find(|other| at < other.start) {
                 verdict.recoveries.push(Duration::from_nanos(next.start - at));
             }

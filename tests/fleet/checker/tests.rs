@@ -4,12 +4,14 @@ mod answers;
 mod logged;
 mod occurrences;
 mod overlaps;
+mod pauses;
+mod places;
 mod queues;
 
 use std::time::Duration;
 
 use super::{Count, Double, Overlap, Verdict, Why, judge};
-use crate::history::{At, End, Fault, History, Life, written};
+use crate::history::{At, End, Fault, History, Life, Pause, written};
 use crate::plan::{Kind, OnOverlap, Protection};
 use crate::upgrade::Version;
 use crate::worker_log::Line;
@@ -22,7 +24,7 @@ fn at(milliseconds: u64) -> At {
 }
 
 /// Of two minutes, as the lines say: which worker, when in milliseconds, what, in which minute, and in any order
-/// `token 7`, `by 2`, `lost 100`, `says so` and a reason. The workers 1 and 2 are the processes 1 and 2.
+/// `token 7`, `by 2`, `lost 100`, `says so`, `of other` and a reason. The event is `report`, if it is not said. The workers 1 and 2 are the processes 1 and 2.
 struct Doctored(History);
 
 impl Doctored {
@@ -41,6 +43,8 @@ impl Doctored {
             protection,
             on_overlap: OnOverlap::Skip,
             slots: 1,
+            shares_mutex: false,
+            is_filtered: false,
             events: vec!["report".into()],
             minutes: 2,
             minute: Duration::ZERO,
@@ -50,6 +54,7 @@ impl Doctored {
             is_slow: false,
             lives: vec![life(1), life(2)],
             faults: Vec::new(),
+            pauses: Vec::new(),
             log: None,
         })
     }
@@ -57,6 +62,21 @@ impl Doctored {
     fn with(mut self, kind: Kind, from: u64, until: u64, pid: Option<u32>) -> Self {
         let event = (kind == Kind::Broken).then(|| "report".into());
         self.0.faults.push(Fault { kind, from: at(from), until: at(until), pid, event });
+        self
+    }
+
+    /// With a second event, `other`, under the mutex of the first.
+    fn with_a_shared_mutex(mut self) -> Self {
+        self.0.events.push("other".into());
+        self.0.shares_mutex = true;
+        self
+    }
+
+    /// With a pause of `report` by process 9, which was confirmed after 10 ms and is over when its operator ends it.
+    fn paused(mut self, from: u64, until: u64) -> Self {
+        let confirmed = Some(at(from + 10));
+        let (event, from, until) = ("report".into(), at(from), at(until));
+        self.0.pauses.push(Pause { event, by: 9, from, confirmed, until, over: until });
         self
     }
 
@@ -129,10 +149,11 @@ fn read(line: &str, pid: u32) -> Option<Line> {
         "queue_full",
         "queued_too_long",
         "replaced",
+        "paused",
     ];
     Some(Line {
         at: at(when.parse().expect("milliseconds")),
-        event: "report".into(),
+        event: after("of").unwrap_or("report").into(),
         what: (*what).into(),
         occurrence: written(minute.parse().expect("a minute")),
         token: after("token").map(|token| token.parse().expect("a number")),

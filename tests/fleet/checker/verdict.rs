@@ -29,6 +29,9 @@ pub(crate) enum Count {
     /// Servers that came second with an occurrence that waits; and that found the queue full.
     Queued,
     QueueFull,
+    /// Pauses that their operators saw confirmed; and servers that skipped an event while it was paused.
+    Paused,
+    SkippedWhilePaused,
     /// Runs that ended because a later occurrence took their place; and occurrences that waited, and left for a later one.
     GaveWay,
     Replaced,
@@ -67,6 +70,8 @@ pub(crate) enum Why {
     Unexplained,
     /// Whoever was answered met a live lease.
     Overlapping,
+    /// The event was paused.
+    Paused,
     /// A later occurrence waited, or ran.
     Replaced,
     /// Whoever had it was killed before it started.
@@ -102,7 +107,7 @@ impl Verdict {
 }
 
 impl Count {
-    pub(crate) const ALL: [Self; 27] = [
+    pub(crate) const ALL: [Self; 30] = [
         Self::Runs,
         Self::RunsUnderALease,
         Self::UndisturbedRuns,
@@ -114,6 +119,8 @@ impl Count {
         Self::PollsInFlight,
         Self::Queued,
         Self::QueueFull,
+        Self::Paused,
+        Self::SkippedWhilePaused,
         Self::GaveWay,
         Self::Replaced,
         Self::Due,
@@ -123,6 +130,7 @@ impl Count {
         Self::StartedTwice(Double::Emptied),
         Self::NotStarted(Why::Unexplained),
         Self::NotStarted(Why::Overlapping),
+        Self::NotStarted(Why::Paused),
         Self::NotStarted(Why::Replaced),
         Self::NotStarted(Why::Killed),
         Self::NotStarted(Why::CutOff),
@@ -147,6 +155,8 @@ impl fmt::Display for Count {
             Self::PollsInFlight => "polls of futures that were under way when the lease ended",
             Self::Queued => "skips: another server waited with the occurrence",
             Self::QueueFull => "skips: the queue was full",
+            Self::Paused => "pauses of an event, confirmed",
+            Self::SkippedWhilePaused => "skips: the event was paused",
             Self::GaveWay => "runs that gave way to a later occurrence",
             Self::Replaced => "skips: a later occurrence waited or ran",
             Self::Due => "occurrences due",
@@ -156,6 +166,7 @@ impl fmt::Display for Count {
             Self::StartedTwice(Double::Emptied) => "started twice: the store had lost its data",
             Self::NotStarted(Why::Unexplained) => "**not started, unexplained**",
             Self::NotStarted(Why::Overlapping) => "not started: all who asked met a live lease, or a full queue",
+            Self::NotStarted(Why::Paused) => "not started: the event was paused",
             Self::NotStarted(Why::Replaced) => "not started: a later occurrence took its place",
             Self::NotStarted(Why::Killed) => "not started: its worker was killed between gate and start",
             Self::NotStarted(Why::CutOff) => "not started: its worker was stopped or cut off there",

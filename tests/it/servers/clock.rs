@@ -1,4 +1,4 @@
-//! A server's wall clock that a test sets while the server runs.
+//! A wall clock of a process, which a test sets while the process runs.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -6,28 +6,28 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
-/// The clock of one server. It shows what the machine's does, and the seconds that it was set ahead.
+/// The clock of one process. It shows what the machine's does, and the seconds that it was set ahead.
 pub(crate) struct WallClock {
     file: PathBuf,
 }
 
 impl WallClock {
-    /// Of the server in this directory, if that was started by the words of [`settable`].
-    pub(super) fn of(directory: &Path) -> Self {
+    /// Returns the clock of the process that was started by the words of [`settable`] for this directory.
+    pub(crate) fn of(directory: &Path) -> Self {
         Self { file: directory.join("clock") }
     }
 
     /// Sets the clock that many seconds ahead of the machine's, or behind it.
     #[track_caller]
     pub(crate) fn set_ahead(&self, seconds: i64) {
-        // In place: the server has mapped the file, and reads these eight bytes at once.
-        let file = fs::OpenOptions::new().write(true).open(&self.file).expect("the server's clock can be set");
+        // In place: the process has mapped the file, and reads these eight bytes at once.
+        let file = fs::OpenOptions::new().write(true).open(&self.file).expect("the clock can be set");
         std::os::unix::fs::FileExt::write_all_at(&file, &seconds.to_ne_bytes(), 0).expect("it is a file");
     }
 }
 
-/// The words before a server's command line that let a test set its clock.
-pub(super) fn settable(directory: &Path) -> Vec<String> {
+/// Returns the words before a command line that let a test set the clock of its process.
+pub(crate) fn settable(directory: &Path) -> Vec<String> {
     let (library, file) = (directory.join("clock.so"), directory.join("clock"));
     fs::write(&library, preloaded()).expect("the directory takes a file");
     fs::write(&file, 0_i64.to_ne_bytes()).expect("the directory takes a file");

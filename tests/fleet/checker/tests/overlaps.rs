@@ -237,6 +237,38 @@ fn two_runs_in_two_slots_do_not_overlap_and_in_one_they_do() {
 }
 
 #[test]
+fn runs_of_two_events_overlap_where_these_share_a_mutex() {
+    let text = "
+        1   0 start   0 token 1
+        2   5 skipped 0 ran_elsewhere by 1
+        2  50 start   0 token 2 of other
+        1 100 end     0
+        2 110 end     0 of other
+        1 120 skipped 0 ran_elsewhere by 2 of other
+        1 200 start   1 token 3
+        1 210 end     1
+        1 220 start   1 token 4 of other
+        1 230 end     1 of other
+        2 240 skipped 1 ran_elsewhere by 1
+        2 240 skipped 1 ran_elsewhere by 1 of other";
+    let sharing = |text: &str| Doctored::of(Protection::Both, text).with_a_shared_mutex();
+    sharing(text).fails_with("overlap: worker 1 (report");
+    let mut alone = sharing(text);
+    alone.0.shares_mutex = false;
+    alone.passes();
+    let after = text.replace("2  50 start", "2 101 start");
+    sharing(&after).passes();
+    sharing(&after.replace("token 2", "token 1")).fails_with("tokens");
+    // The one is refused because of a run of the other.
+    let met = after.replace("2   5 skipped 0 ran_elsewhere by 1", "2   5 skipped 0 overlapping by 1");
+    let met = met.replace("1 220 start   1 token 4 of other", "1 205 skipped 1 overlapping by 1 of other");
+    let met = met
+        .replace("1 230 end     1 of other", "")
+        .replace("1 ran_elsewhere by 1 of other", "1 overlapping by 1 of other");
+    sharing(&met).passes();
+}
+
+#[test]
 fn a_future_that_was_dropped_had_its_lease_until_its_report_says() {
     let of = |lost: &str| {
         let text = format!(
