@@ -5,6 +5,8 @@ use std::ffi::OsStr;
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::net::{Ipv4Addr, TcpListener};
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixListener};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::atomic::{AtomicU16, Ordering};
@@ -156,8 +158,8 @@ fn status(pid: u32) -> Option<String> {
     Some(stat.rsplit_once(") ")?.1.to_owned())
 }
 
-/// A port on which nobody listens, and which no other server of this process gets, so that a server which was ended
-/// finds its own again.
+/// Returns a port on which nobody listens, and which no other server of the tests gets before this process ends: so a server
+/// that was ended finds its port free again.
 ///
 /// All lie below the ports that the kernel gives to clients, and so do those 10,000 above, which a Redis in a cluster
 /// listens on too.
@@ -166,11 +168,25 @@ pub(super) fn free_port() -> u16 {
     const COUNT: u16 = 10_000;
 
     static NEXT: OnceLock<AtomicU16> = OnceLock::new();
+    static RESERVED: Mutex<Vec<UnixListener>> = Mutex::new(Vec::new());
     // Other processes begin elsewhere.
     let next = NEXT.get_or_init(|| AtomicU16::new(fastrand::u16(..COUNT)));
     let is_free = |port: u16| TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok();
     let mut ports = (0..COUNT).map(|_| FIRST + next.fetch_add(1, Ordering::Relaxed) % COUNT);
-    ports.find(|port| is_free(*port) && is_free(port + COUNT)).expect("a port is free")
+    let reserved = ports.find_map(|port| {
+        let reservation = reserve(port)?;
+        (is_free(port) && is_free(port + COUNT)).then_some((port, reservation))
+    });
+    let (port, reservation) = reserved.expect("a port is free");
+    RESERVED.lock().unwrap_or_else(PoisonError::into_inner).push(reservation);
+    port
+}
+
+/// Reserves a port among the processes of the tests. `None`: another one has it, whose server need not listen yet. The kernel
+/// forgets the socket with its process.
+pub(super) fn reserve(port: u16) -> Option<UnixListener> {
+    let name = SocketAddr::from_abstract_name(format!("soloist test port {port}")).expect("it is short");
+    UnixListener::bind_addr(&name).ok()
 }
 
 /// Not in a process that was started to use a server of this one.

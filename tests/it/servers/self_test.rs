@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use super::burners::Burners;
 use super::mariadb::Mariadb;
 use super::postgres::Postgres;
-use super::process::{PATIENCE, state};
+use super::process::{PATIENCE, free_port, reserve, state};
 use super::redis::Redis;
 
 /// How long nothing has to come where nothing comes.
@@ -36,6 +36,13 @@ fn verifies(protocol: &str, port: u16, authority: &Path) -> bool {
     command.arg(format!("127.0.0.1:{port}")).arg("-CAfile").arg(authority).stdin(Stdio::null());
     let output = command.output().expect("openssl is installed");
     String::from_utf8_lossy(&output.stdout).contains("Verify return code: 0 (ok)") && output.status.success()
+}
+
+#[test]
+fn a_port_is_given_once_also_before_a_server_listens_on_it() {
+    let port = free_port();
+    assert!(reserve(port).is_none(), "another process gets port {port}");
+    assert_ne!(free_port(), port);
 }
 
 /// Set for the process that the next test starts.
