@@ -1,6 +1,7 @@
 //! Reads a history and decides whether the promises were kept. It knows nothing of the library: what it goes by are the
 //! workers' logs, and when something was done to whom.
 //!
+//! A second is allowed for what a machine does late that is busy with a fleet, and more where the machine was measured to be later.
 //! An exception is made only where something that was done explains it, to this process and at this time:
 //!
 //! - runs overlap when a process was stopped or cut off past its term: its right had ended before the second began, whose
@@ -34,7 +35,10 @@ pub(crate) use verdict::{Count, Verdict};
 use verdict::{Double, Overlap, Why};
 
 /// How much later than it should something may happen, or be written down, on a machine that is busy with a fleet.
-pub(crate) const SLACK: Duration = Duration::from_secs(1);
+const SLACK: Duration = Duration::from_secs(1);
+
+/// How often one thread or process after another waits for the machine until something has happened, at most.
+const STEPS: u32 = 10;
 
 pub(crate) fn judge(history: &History) -> Verdict {
     let case = Case::of(history);
@@ -211,6 +215,16 @@ impl<'a> Case<'a> {
         self.runs.iter().filter(move |run| run.event == event)
     }
 
+    /// Returns how late the machine may have made something that a fleet does.
+    fn late(&self) -> u64 {
+        nanoseconds(self.history.late * STEPS)
+    }
+
+    /// Returns how much later than it should something may happen, or be written down.
+    fn slack(&self) -> u64 {
+        nanoseconds(SLACK) + self.late()
+    }
+
     /// Returns whether two events have one mutex.
     fn share(&self, one: &str, other: &str) -> bool {
         self.history.shares_mutex || one == other
@@ -256,7 +270,7 @@ impl<'a> Case<'a> {
     fn held_until(&self, run: &Run<'_>) -> At {
         // A future that is dropped says no more; its report says until when it had its lease.
         let last = run.last.max(run.lost_at.unwrap_or_default());
-        let released = last + nanoseconds(SLACK);
+        let released = last + self.slack();
         let at_the_latest = released + self.term_of_the_dead();
         if !run.ended || run.failed.is_some() {
             return at_the_latest;

@@ -20,8 +20,8 @@ use crate::worker_log::{Line, read};
 /// How many minutes of a round are past when it begins, so that a clock can be behind.
 const LEAD: u128 = 3;
 
-/// No worker takes that long for its last minutes once all goes well again.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// No worker takes that long for its last minutes once all goes well again, on a loaded machine either.
+const PATIENCE: Duration = Duration::from_secs(300);
 
 pub(crate) struct Crew<'a> {
     round: &'a Round,

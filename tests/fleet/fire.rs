@@ -11,6 +11,7 @@ use soloist::Schedule;
 use crate::checker::{Verdict, beginning, judge};
 use crate::crew::{Crew, events, pausable};
 use crate::history::{Fault, History, logged, now};
+use crate::lateness::Watch;
 use crate::operators::pause_events;
 use crate::plan::{
     Assault, Deed, Kind, OnOverlap, Protection, QUIET, ROUND, Round, Start, TERM, TO_A_SERVER, Task, WORKERS,
@@ -109,6 +110,7 @@ fn tell(store: &str, place: usize, round: &Round, history: &History, verdict: &V
     println!("{store}, seed {}: {}", round.seed, verdict.violations.join("\n  "));
     println!("the same round again: {}", again(store, round.seed, place));
     println!("{round:#?}");
+    println!("the machine was late by {:?} at most", history.late);
     let began = beginning(history);
     let seconds = |at: u64| Duration::from_nanos(at.saturating_sub(began)).as_secs_f64();
     for fault in &history.faults {
@@ -136,6 +138,7 @@ fn tell(store: &str, place: usize, round: &Round, history: &History, verdict: &V
 }
 
 fn perform(round: &Round, site: &Site) -> History {
+    let watch = Watch::start();
     let directory = tempfile::tempdir().expect("a temporary directory");
     for version in round.versions.deployed() {
         site.deploy(*version);
@@ -186,6 +189,7 @@ fn perform(round: &Round, site: &Site) -> History {
         frees_at_once: site.frees_at_once(),
         outlives: matches!(round.task, Task::Command(_)),
         is_slow: !round.latency.is_zero(),
+        late: watch.end(),
         lives,
         faults,
         pauses,

@@ -44,6 +44,8 @@ pub(crate) struct History {
     pub(crate) outlives: bool,
     /// Whether each answer of the store is under way for a while.
     pub(crate) is_slow: bool,
+    /// How late the machine was at most.
+    pub(crate) late: Duration,
     pub(crate) lives: Vec<Life>,
     pub(crate) faults: Vec<Fault>,
     pub(crate) pauses: Vec<Pause>,

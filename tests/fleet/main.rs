@@ -17,6 +17,7 @@ mod checker;
 mod crew;
 mod fire;
 mod history;
+mod lateness;
 mod operators;
 mod plan;
 mod site;

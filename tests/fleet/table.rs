@@ -20,6 +20,8 @@ pub(crate) struct Campaign {
     seed: u64,
     rounds: u32,
     pub(crate) took: Duration,
+    /// How late the machine was at most.
+    late: Duration,
     faults: BTreeMap<Kind, usize>,
     /// The runs of each version, in an upgrade.
     parts: BTreeMap<Part, usize>,
@@ -33,11 +35,12 @@ impl Campaign {
     pub(crate) fn of(store: &'static str, seed: u64) -> Self {
         let parts = if is_upgrade() { Part::ALL.map(|part| (part, 0)).into() } else { BTreeMap::new() };
         let (faults, verdict) = (BTreeMap::new(), Verdict::default());
-        Self { store, seed, rounds: 0, took: Duration::ZERO, faults, parts, verdict }
+        Self { store, seed, rounds: 0, took: Duration::ZERO, late: Duration::ZERO, faults, parts, verdict }
     }
 
     pub(crate) fn add(&mut self, round: &Round, history: &History, verdict: Verdict) {
         self.rounds += 1;
+        self.late = self.late.max(history.late);
         for fault in &history.faults {
             *self.faults.entry(fault.kind).or_default() += 1;
         }
@@ -69,6 +72,7 @@ impl Campaign {
             "seed": self.seed,
             "rounds": self.rounds,
             "seconds": self.took.as_secs(),
+            "late": self.late.as_millis(),
             "violations": self.verdict.violations.len(),
             "counts": Count::ALL.map(|what| self.verdict.of(what)),
             "recoveries": self.verdict.recoveries.iter().map(Duration::as_millis).collect::<Vec<_>>(),
@@ -136,6 +140,8 @@ fn table(columns: &[Value]) -> String {
             row(&format!("{what}: {kind}"), of_all(&often));
         }
     }
+    let late = columns.iter().map(|column| in_seconds(column["late"].as_u64().unwrap_or_default()));
+    row("the machine was late: at most", late.chain([String::new()]).collect());
     row("rounds", number("rounds"));
     row("seconds", number("seconds"));
     text

@@ -17,6 +17,7 @@ use tokio::runtime::Runtime;
 use crate::crew::{events, first_minute, mutex as shared, pausable};
 use crate::fire::campaign;
 use crate::history::{End, Fault, History, Life, logged, now, occurrence};
+use crate::lateness::Watch;
 use crate::operators::pause_events;
 use crate::plan::{Deed, Kind, OnOverlap, Protection, Round, Start, TERM, Victim, WORKERS};
 use crate::upgrade::Version;
@@ -205,6 +206,7 @@ impl Job {
 }
 
 fn perform(round: &Round) -> History {
+    let watch = Watch::start();
     let mutex = MemoryMutex::new();
     let runtime = Runtime::new().expect("the machine has threads for it");
     let members: Vec<Member> = (0..WORKERS).map(|number| Member::new(number, round, &mutex, &runtime)).collect();
@@ -252,6 +254,7 @@ fn perform(round: &Round) -> History {
         frees_at_once: true,
         outlives: false,
         is_slow: false,
+        late: watch.end(),
         lives,
         faults,
         pauses,

@@ -3,7 +3,7 @@
 use super::occurrences::was_killed_at;
 use super::pauses::meets_a_pause;
 use super::queues::{meets_a_later_one, meets_somebody_who_waits};
-use super::{Case, Count, NOT_STARTED, Run, SLACK, Skip, Verdict, beginning, seconds, told};
+use super::{Case, Count, NOT_STARTED, Run, Skip, Verdict, beginning, seconds, told};
 use crate::history::{At, Fault, nanoseconds};
 use crate::plan::{Kind, OnOverlap};
 
@@ -83,10 +83,10 @@ fn meets_a_claim(case: &Case<'_>, skip: &Skip<'_>) -> bool {
 /// Whether the process that is named had the lease, or may have had it, when the gate was asked.
 fn meets_a_live_lease(case: &Case<'_>, skip: &Skip<'_>) -> bool {
     let Some(pid) = skip.holder else { return false };
-    let since = skip.since.saturating_sub(nanoseconds(SLACK) + case.term_of_the_dead());
+    let since = skip.since.saturating_sub(case.slack() + case.term_of_the_dead());
     // It may have had no time to start, or to say what became of it, for as long as a start takes.
     let was_attacked = || {
-        let mut assaults = case.assaults(pid, since, skip.at + nanoseconds(SLACK));
+        let mut assaults = case.assaults(pid, since, skip.at + case.slack());
         assaults.any(|fault| matches!(fault.kind, Kind::Killed | Kind::Stopped))
     };
     holder_was_at_work(case, skip) || was_attacked() || may_have_a_grant(case, skip, pid, since)
@@ -164,7 +164,8 @@ fn could_be_renewed(case: &Case<'_>, lost: At) -> bool {
     let mut there_since = lost.saturating_sub(term / 3 * 2);
     let mut outages: Vec<&Fault> = case.outages(there_since, lost).collect();
     outages.sort_by_key(|fault| fault.from);
-    let is_enough = |from: At, until: At| until.saturating_sub(from) >= term / u64::from(RENEWED_IN);
+    let needed = term / u64::from(RENEWED_IN) + case.late();
+    let is_enough = |from: At, until: At| until.saturating_sub(from) >= needed;
     for fault in outages {
         if is_enough(there_since, fault.from) {
             return true;

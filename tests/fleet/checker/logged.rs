@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use super::{Case, Count, Run, SLACK, Verdict, beginning, nanoseconds, told};
+use super::{Case, Count, Run, Verdict, beginning, nanoseconds, told};
 use crate::history::{At, Life, Logged};
 use crate::plan::ALL_RUNS;
 
@@ -42,8 +42,8 @@ const LAST_WRITES: Duration = Duration::from_secs(3);
 /// Whether the store may not have been there when this process ended. What it could not write before, it writes then.
 fn ended_in_an_outage(case: &Case<'_>, life: &Life) -> bool {
     let end = life.lines.last().map_or(life.began, |line| line.at);
-    case.outages(end.saturating_sub(nanoseconds(SLACK)), end + nanoseconds(LAST_WRITES + SLACK)).next().is_some()
-        || case.assaults(life.pid, end.saturating_sub(nanoseconds(SLACK)), end + nanoseconds(SLACK)).next().is_some()
+    case.outages(end.saturating_sub(case.slack()), end + nanoseconds(LAST_WRITES) + case.slack()).next().is_some()
+        || case.assaults(life.pid, end.saturating_sub(case.slack()), end + case.slack()).next().is_some()
 }
 
 fn same(one: &Logged, other: &Logged) -> bool {

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::answers::may_lose_its_lease;
-use super::{Case, Count, Overlap, Run, SLACK, Verdict, beginning, told};
+use super::{Case, Count, Overlap, Run, Verdict, beginning, told};
 use crate::history::{End, nanoseconds};
 use crate::plan::Kind;
 
@@ -60,12 +60,12 @@ fn explain(case: &Case<'_>, stale: &Run<'_>, live: &Run<'_>) -> Overlap {
     let knows = live.start + if was_taken { nanoseconds(case.history.term) } else { 0 };
     let is_fenced = match stale.life.end {
         // It was past being told. A command that lives on has no such excuse.
-        End::Killed(at) if !stale.ended => at <= knows + nanoseconds(SLACK) && !case.history.outlives,
+        End::Killed(at) if !stale.ended => at <= knows + case.slack() && !case.history.outlives,
         _ => {
             // One that stands still stops when it goes on.
             let goes_on = case.assaults(stale.life.pid, stale.start, stale.last).map(|fault| fault.until).max();
             let stops = if was_taken { knows } else { stale.lost_at.unwrap_or(knows) };
-            let latest = stops.max(goes_on.unwrap_or_default()) + nanoseconds(SLACK);
+            let latest = stops.max(goes_on.unwrap_or_default()) + case.slack();
             stale.told && (knew || was_taken) && stale.last <= latest
         }
     };

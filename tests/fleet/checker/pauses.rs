@@ -1,7 +1,7 @@
 //! An event that is paused does not start, from the confirmation of its pause until it is resumed or over.
 
-use super::{At, Case, Count, Run, SLACK, Skip, Verdict, beginning, seconds, told};
-use crate::history::{Pause, nanoseconds};
+use super::{At, Case, Count, Run, Skip, Verdict, beginning, seconds, told};
+use crate::history::Pause;
 use crate::plan::Kind;
 
 pub(super) fn no_paused_event_starts(case: &Case<'_>, verdict: &mut Verdict) {
@@ -33,10 +33,10 @@ fn until(case: &Case<'_>, pause: &Pause) -> At {
 fn is_admitted_after(case: &Case<'_>, run: &Run<'_>, confirmed: At) -> bool {
     let follows_at_once = || {
         !case.history.is_filtered
-            && case.outages(confirmed.saturating_sub(nanoseconds(SLACK)), run.start).next().is_none()
+            && case.outages(confirmed.saturating_sub(case.slack()), run.start).next().is_none()
             && case.assaults(run.life.pid, confirmed, run.start).next().is_none()
     };
-    confirmed < run.since || confirmed + nanoseconds(SLACK) < run.start && follows_at_once()
+    confirmed < run.since || confirmed + case.slack() < run.start && follows_at_once()
 }
 
 /// Returns whether an operator had paused the event when this occurrence was skipped.
@@ -45,7 +45,7 @@ pub(super) fn meets_a_pause(case: &Case<'_>, skip: &Skip<'_>) -> bool {
         pause.event == skip.event
             && skip.holder.is_none_or(|pid| pid == pause.by)
             && pause.from <= skip.at
-            && skip.since <= pause.over.saturating_add(nanoseconds(SLACK))
+            && skip.since <= pause.over.saturating_add(case.slack())
     };
     case.history.pauses.iter().any(is_met)
 }

@@ -4,8 +4,8 @@
 //! finds its queue full while fewer may have waited found a place free.
 
 use super::occurrences::was_killed_at;
-use super::{At, Case, SLACK, Skip, Verdict, beginning, seconds};
-use crate::history::{End, Fault, Life, nanoseconds, written};
+use super::{At, Case, Skip, Verdict, beginning, seconds};
+use crate::history::{End, Fault, Life, written};
 use crate::plan::{Kind, OnOverlap};
 
 /// The time in which a place may have been held.
@@ -47,7 +47,7 @@ fn waits(case: &Case<'_>, event: &str) -> Vec<Wait> {
     let mut waits = Vec::new();
     for run in case.runs_under_its_mutex(event) {
         // It has left its place when it starts, or at least when its process goes on.
-        let left = run.start + nanoseconds(SLACK);
+        let left = run.start + case.slack();
         add_waits(case, run.life, run.since, run.next.map_or(left, |next| left.min(next)), &mut waits);
     }
     for skip in case.skips.iter().filter(|skip| case.share(skip.event, event) && may_have_waited(case, skip)) {
@@ -71,7 +71,7 @@ fn may_have_waited(case: &Case<'_>, skip: &Skip<'_>) -> bool {
 /// Adds the times in which a waiter may have held a place that had left its queue by `left`: that of its own place, and for each
 /// fault that of a place which it took without an answer, or could not leave.
 fn add_waits(case: &Case<'_>, life: &Life, from: At, left: At, waits: &mut Vec<Wait>) {
-    let term = case.term_of_the_waiting() + nanoseconds(SLACK);
+    let term = case.term_of_the_waiting() + case.slack();
     let is_disturbed = faults(case, life, from, left).next().is_some();
     waits.push(Wait { from, until: if is_disturbed { left + term } else { left } });
     let lost = faults(case, life, from, left);

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use super::{At, Case, Count, Run, SLACK, Skip, Verdict, Why, beginning, told};
+use super::{At, Case, Count, Run, Skip, Verdict, Why, beginning, told};
 use crate::history::{Life, nanoseconds};
 
 /// How long after the end of the run before it what waits may start, beside a term.
@@ -22,7 +22,7 @@ pub(super) fn what_waited_starts_soon(case: &Case<'_>, verdict: &mut Verdict) {
         let before =
             case.runs_under_its_mutex(run.event).map(|before| before.last).filter(|last| *last < run.start).max();
         let could_start = before.unwrap_or(run.since).max(run.since);
-        let latest = could_start + nanoseconds(case.history.term + SOON + SLACK);
+        let latest = could_start + nanoseconds(case.history.term + SOON) + case.slack();
         // Somebody before it in the queue may have been killed or cut off, whose place is held for a term.
         let is_excused = case.history.faults.iter().any(|fault| fault.touches(could_start, run.start));
         if run.start > latest && !is_excused {
@@ -82,7 +82,7 @@ pub(super) fn meets_somebody_who_waits(case: &Case<'_>, skip: &Skip<'_>) -> bool
         };
         life.lines.iter().any(|line| of_this(&line.event, &line.occurrence) && at <= line.at)
     };
-    let asked = skip.since.saturating_sub(nanoseconds(SLACK) + case.term_of_the_waiting());
+    let asked = skip.since.saturating_sub(case.slack() + case.term_of_the_waiting());
     case.history.lives.iter().filter(is_it).any(|life| life.was_killed() || tells(life, asked))
 }
 

@@ -52,6 +52,7 @@ impl Doctored {
             frees_at_once: false,
             outlives: false,
             is_slow: false,
+            late: Duration::ZERO,
             lives: vec![life(1), life(2)],
             faults: Vec::new(),
             pauses: Vec::new(),

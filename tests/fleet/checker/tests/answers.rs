@@ -17,6 +17,10 @@ fn a_lease_that_is_lost_without_cause_is_found() {
     cut(3100, 4200).fails_with("lost without cause");
     cut(3800, 4900).fails_with("lost without cause");
     cut(3100, 3600).with(Kind::ServerRestarted, 4000, 4900, None).passes();
+    // A machine that is late needs longer for it.
+    let mut late = cut(3100, 4200);
+    late.0.late = Duration::from_millis(10);
+    late.passes();
     // A reply that does not come is waited for.
     cut(3100, 4200).with(Kind::ReplyDropped, 4500, 4550, None).passes();
     // Where each reply takes its time, the next renewal may come too late.
@@ -71,6 +75,14 @@ fn a_killed_process_that_holds_its_event_for_too_long_is_found() {
     };
     holds(4000).passes();
     holds(4100).fails_with("as overlapping by Some(1) at 4.100 s without cause");
+    // On a machine that is late by 10 ms, ten steps may take 100 ms longer.
+    let on_a_late_machine = |since| {
+        let mut late = holds(since);
+        late.0.late = Duration::from_millis(10);
+        late
+    };
+    on_a_late_machine(4_100).passes();
+    on_a_late_machine(4_200).fails_with("as overlapping by Some(1) at 4.200 s without cause");
     let mut on_file = holds(1100);
     on_file.0.frees_at_once = true;
     on_file.fails_with("as overlapping by Some(1) at 1.100 s without cause");
