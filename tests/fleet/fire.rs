@@ -13,9 +13,7 @@ use crate::crew::{Crew, events, pausable};
 use crate::history::{Fault, History, logged, now};
 use crate::lateness::Watch;
 use crate::operators::pause_events;
-use crate::plan::{
-    Assault, Deed, Kind, OnOverlap, Protection, QUIET, ROUND, Round, Start, TERM, TO_A_SERVER, Task, WORKERS,
-};
+use crate::plan::{Assault, Deed, Kind, OnOverlap, Protection, Round, Start, TERM, TO_A_SERVER, Task, WORKERS};
 use crate::site::Site;
 use crate::table::{Campaign, publish};
 use crate::upgrade::{Versions, again, is_upgrade, least_rounds};
@@ -147,7 +145,7 @@ fn perform(round: &Round, site: &Site) -> History {
     let mut crew = Crew::new(round, site, directory.path());
     let mut faults = begin(round, &mut crew);
     let began = Instant::now();
-    let is_over = || began.elapsed() > ROUND.saturating_sub(QUIET);
+    let is_over = || round.is_over(began);
     let connect = || soloist::connect(&site.url()).expect("the workers use this URL");
     let operator = || Schedule::new(connect()).pausable_as(pausable(round)).expect("it is a name");
     let pauses = thread::scope(|scope| {

@@ -22,6 +22,7 @@ pub(crate) fn nanoseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).expect("less than five centuries")
 }
 
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its round")]
 #[derive(Clone, Debug)]
 pub(crate) struct History {
     pub(crate) protection: Protection,

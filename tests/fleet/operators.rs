@@ -9,11 +9,11 @@ use soloist::{PauseError, Schedule};
 
 use crate::crew::events;
 use crate::history::{At, Pause, nanoseconds, now};
-use crate::plan::{PauseEnd, QUIET, ROUND, Round};
+use crate::plan::{PauseEnd, Round};
 
 /// Lets two operators pause the first two events as the round has it. `connect` makes the schedule of an operator.
 pub(crate) fn pause_events(round: &Round, began: Instant, connect: impl Fn() -> Schedule + Sync) -> Vec<Pause> {
-    let is_over = || began.elapsed() > ROUND.saturating_sub(QUIET);
+    let is_over = || round.is_over(began);
     let events = events(round);
     let mut pauses = Vec::new();
     for pair in &round.pauses {
@@ -28,13 +28,11 @@ pub(crate) fn pause_events(round: &Round, began: Instant, connect: impl Fn() -> 
             pause(&operator, event, end, is_over)
         };
         thread::scope(|scope| {
-            let operators: Vec<_> =
-                events.iter().zip(pair.ends).map(|order| scope.spawn(move || pause(order))).collect();
-            pauses.extend(
-                operators
-                    .into_iter()
-                    .map(|operator| operator.join().expect("an operator repeats a request that failed")),
-            );
+            let start = |order| scope.spawn(move || pause(order));
+            let operators: Vec<_> = events.iter().zip(pair.ends).map(start).collect();
+            let ended =
+                operators.into_iter().map(|operator| operator.join().expect("an operator repeats its requests"));
+            pauses.extend(ended);
         });
     }
     pauses

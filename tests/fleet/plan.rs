@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::iter;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use fastrand::Rng;
 
@@ -10,14 +10,18 @@ use crate::upgrade::{Versions, is_upgrade};
 
 /// How many workers are ticking at a time.
 pub(crate) const WORKERS: usize = 8;
-/// For how long the workers of a round tick.
-pub(crate) const ROUND: Duration = Duration::from_secs(12);
+/// For how long the workers of a round tick, but for those of a long one.
+const ROUND: Duration = Duration::from_secs(12);
+/// For how long the workers of a long round tick: a pause that ends with another's does so within a minute and some seconds.
+const LONG_ROUND: Duration = Duration::from_secs(75);
+/// Each round is long whose seed leaves this rest.
+const LONG_ROUNDS: (u64, u64) = (24, 11);
 /// How far apart the beats of a command are.
 pub(crate) const BEAT: Duration = Duration::from_millis(40);
 /// A queue in which each worker finds a place for the occurrence of each of two events.
 const PLACES_FOR_ALL: usize = 20;
 /// How long before its end nothing more is begun to be done to anybody.
-pub(crate) const QUIET: Duration = Duration::from_millis(2500);
+const QUIET: Duration = Duration::from_millis(2500);
 /// No event has as many in a round.
 pub(crate) const ALL_RUNS: usize = 1000;
 /// Of the leases.
@@ -29,6 +33,8 @@ pub(crate) struct Round {
     pub(crate) seed: u64,
     /// They follow from the round's place in its campaign, and not from the seed.
     pub(crate) versions: Versions,
+    /// For how long the workers tick.
+    pub(crate) lasts: Duration,
     pub(crate) protection: Protection,
     pub(crate) on_overlap: OnOverlap,
     /// How many runs of an event there may be at a time, under a lease.
@@ -214,7 +220,12 @@ impl fmt::Display for Kind {
 impl Round {
     /// How many minutes each worker ticks.
     pub(crate) fn minutes(&self) -> u32 {
-        u32::try_from(ROUND.as_nanos() / self.minute.as_nanos()).expect("they are few")
+        u32::try_from(self.lasts.as_nanos() / self.minute.as_nanos()).expect("they are few")
+    }
+
+    /// Returns whether the round is so close to its end that nothing more is begun to be done to anybody.
+    pub(crate) fn is_over(&self, began: Instant) -> bool {
+        began.elapsed() > self.lasts.saturating_sub(QUIET)
     }
 
     pub(crate) fn of(seed: u64) -> Self {
@@ -249,6 +260,7 @@ impl Round {
         let round = Self {
             seed,
             versions: Versions::Current,
+            lasts: ROUND,
             protection,
             on_overlap: OnOverlap::Skip,
             slots: 1,
@@ -270,7 +282,9 @@ impl Round {
             return round;
         }
         let round = if protection == Protection::Both { round.with_overlaps(kind, rng) } else { round };
-        round.with_a_shared_mutex(rng).with_pauses(rng)
+        let round = round.with_a_shared_mutex(rng).with_pauses(rng);
+        let (every, rest) = LONG_ROUNDS;
+        if seed % every == rest { round.with_a_long_pause() } else { round }
     }
 
     /// With another answer to overlaps, in seven of ten kinds.
@@ -318,6 +332,18 @@ impl Round {
             return self;
         }
         Self { pauses: until_the_end(rng, Pauses::any, Pauses::last), is_filtered: rng.bool(), ..self }
+    }
+}
+
+impl Round {
+    /// A long round, in which one of two pauses that begin at one moment outlasts the other by far. The store loses no data.
+    fn with_a_long_pause(mut self) -> Self {
+        self.outages.retain(|trouble| trouble.kind != Kind::ServerEmptied);
+        let until_the_end = LONG_ROUND.saturating_sub(2 * QUIET);
+        let ends = [PauseEnd::Resumed(until_the_end), PauseEnd::Expires(Duration::from_secs(1))];
+        let pauses = vec![Pauses { after: Duration::from_millis(200), ends }];
+        let (events, minute) = (self.events.max(2), ROUND / 12);
+        Self { lasts: LONG_ROUND, minute, events, pauses, is_filtered: true, ..self }
     }
 }
 
@@ -431,6 +457,7 @@ fn a_hundred_rounds_do_everything_to_a_fleet() {
     for queue in queues {
         assert!(rounds.iter().any(|round| round.on_overlap == queue && round.shares_mutex), "{queue:?}");
     }
+    any(|round| round.lasts == LONG_ROUND);
     any(|round| round.shares_mutex && round.on_overlap == OnOverlap::Skip);
     any(|round| round.shares_mutex && round.slots > 1);
     for is_filtered in [false, true] {
