@@ -20,6 +20,7 @@ use super::tell::observers::Observer;
 /// `docs/` has alert rules and a dashboard for them.
 ///
 /// The recorder is looked for at the schedule's first tick: install it before. Counters are there from then on, and begin with 0.
+/// Several schedules may share one, in an `Arc`: events of one name share their series, and so do the stores.
 ///
 /// ```
 /// use soloist::{Event, Metrics, Schedule};
@@ -33,18 +34,19 @@ use super::tell::observers::Observer;
 /// ```
 #[derive(Default)]
 pub struct Metrics {
-    /// `None` before the first tick.
-    handles: RwLock<Option<MetricHandles>>,
+    /// Empty before the first tick.
+    of_all: OnceLock<OfAll>,
+    /// The events of all schedules so far: a run of one that was removed may not have ended yet.
+    events: RwLock<HashMap<Box<str>, OfEvent>>,
 }
 
-/// What is counted for the whole schedule, and for each event by its name.
-struct MetricHandles {
+/// What is counted for all events together.
+struct OfAll {
     gate: Histogram,
     lowest_remaining: LateGauge,
     late_renewals: Counter,
     store_errors: Counter,
     stores_out: Gauge,
-    events: HashMap<Box<str>, OfEvent>,
 }
 
 struct OfEvent {
@@ -74,21 +76,13 @@ impl Metrics {
         Self::default()
     }
 
+    /// Begins with those events that it does not know. Others, and the stores, go on from where they are.
     fn begin(&self, events: &[&str]) {
-        describe();
-        let events = events.iter().map(|event| (Box::from(*event), OfEvent::new(event))).collect();
-        let handles = MetricHandles {
-            gate: histogram!("soloist_gate_duration_seconds"),
-            lowest_remaining: LateGauge::new("soloist_lease_lowest_remaining_seconds", None),
-            late_renewals: counter!("soloist_late_renewals_total"),
-            store_errors: counter!("soloist_store_errors_total"),
-            stores_out: gauge!("soloist_store_out"),
-            events,
-        };
-        handles.late_renewals.increment(0);
-        handles.store_errors.increment(0);
-        handles.stores_out.set(0);
-        *self.handles.write().unwrap_or_else(PoisonError::into_inner) = Some(handles);
+        self.of_all.get_or_init(OfAll::new);
+        let mut known = self.events.write().unwrap_or_else(PoisonError::into_inner);
+        for event in events.iter().filter(|event| !known.contains_key(**event)).collect::<Vec<_>>() {
+            known.insert(Box::from(*event), OfEvent::new(event));
+        }
     }
 }
 
@@ -100,12 +94,11 @@ impl Observer for Metrics {
             // Nothing is counted of these.
             Step::Due { missed: false, .. } | Step::Released(_) | Step::Admitted { gate: Duration::ZERO, .. } => {}
             step => {
-                let handles = self.handles.read().unwrap_or_else(PoisonError::into_inner);
-                let Some(handles) = &*handles else { return };
-                handles.count(step);
+                let Some(of_all) = self.of_all.get() else { return };
+                of_all.count(step);
                 // The duration of the gate is of all events.
-                let event = notice.event().filter(|_| !matches!(step, Step::Admitted { .. }));
-                if let Some(event) = event.and_then(|event| handles.events.get(event)) {
+                let Some(event) = notice.event().filter(|_| !matches!(step, Step::Admitted { .. })) else { return };
+                if let Some(event) = self.events.read().unwrap_or_else(PoisonError::into_inner).get(event) {
                     event.count(step, notice);
                 }
             }
@@ -113,7 +106,22 @@ impl Observer for Metrics {
     }
 }
 
-impl MetricHandles {
+impl OfAll {
+    fn new() -> Self {
+        describe();
+        let this = Self {
+            gate: histogram!("soloist_gate_duration_seconds"),
+            lowest_remaining: LateGauge::new("soloist_lease_lowest_remaining_seconds", None),
+            late_renewals: counter!("soloist_late_renewals_total"),
+            store_errors: counter!("soloist_store_errors_total"),
+            stores_out: gauge!("soloist_store_out"),
+        };
+        this.late_renewals.increment(0);
+        this.store_errors.increment(0);
+        this.stores_out.increment(0);
+        this
+    }
+
     fn count(&self, step: &Step<'_>) {
         match step {
             Step::Admitted { gate, .. } if *gate > Duration::ZERO => self.gate.record(*gate),
@@ -157,7 +165,7 @@ impl OfEvent {
             caught_up: counted(counter!("soloist_caught_up_total", "event" => event.to_owned())),
         };
         this.running.increment(0);
-        this.consecutive_failures.set(0);
+        this.consecutive_failures.increment(0);
         this
     }
 
@@ -166,6 +174,7 @@ impl OfEvent {
             Step::Due { missed: true, .. } => self.missed.increment(1),
             Step::CatchesUp(_) => self.caught_up.increment(1),
             Step::Skipped(reason) => self.skips[reason.number()].increment(1),
+            Step::Removed => self.fails_no_more(),
             Step::Started { .. } => {
                 self.running.increment(1);
                 self.last_start.set(timestamp(notice.at()));
@@ -181,15 +190,19 @@ impl OfEvent {
                 match result {
                     RunResult::Succeeded => {
                         self.last_success.set(timestamp(notice.at()));
-                        if self.failures.swap(0, Ordering::Relaxed) > 0 {
-                            self.consecutive_failures.set(0);
-                        }
+                        self.fails_no_more();
                     }
                     RunResult::Cancelled => {}
                     _ => self.consecutive_failures.set(self.failures.fetch_add(1, Ordering::Relaxed) + 1),
                 }
             }
             _ => {}
+        }
+    }
+
+    fn fails_no_more(&self) {
+        if self.failures.swap(0, Ordering::Relaxed) > 0 {
+            self.consecutive_failures.set(0);
         }
     }
 }

@@ -96,6 +96,8 @@ pub enum Step<'a> {
         /// The names of all events.
         events: &'a [&'a str],
     },
+    /// It was removed from the schedule, or from a clone. A run under way goes on.
+    Removed,
     /// It is due in a tick that begins now, or was missed and is made up for.
     #[non_exhaustive]
     Due {

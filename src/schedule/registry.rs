@@ -36,7 +36,7 @@ use crate::event::definition::{Definition, Event};
 use crate::event::protection::LeaseTerms;
 use crate::hold::keeper::Keepers;
 use crate::lease::{name::MutexName, store_id::StoreId, term::Term};
-use crate::observe::notice::incident::Incident;
+use crate::observe::notice::{About, Step, incident::Incident};
 use crate::observe::paused::{AN_EVENT_PAUSED, EVENT_PAUSED};
 use crate::observe::run_record::MOST_KEPT;
 use crate::observe::tell::log;
@@ -368,6 +368,7 @@ impl Schedule {
         for (at, event) in self.events.clone().iter().enumerate() {
             self.index_event(at, event);
         }
+        self.observers.tell(About { event: Some(name), ..About::default() }, &Step::Removed);
         true
     }
 

@@ -3,12 +3,16 @@
 #![expect(clippy::float_cmp, reason = "what is counted is a whole number")]
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+use std::path::Path;
+use std::process::Command;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use chrono::TimeDelta;
+use chrono::{DateTime, TimeDelta, Utc};
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle, PrometheusRecorder};
 use soloist::testing::TestStore;
-use soloist::{Event, ManualClock, Metrics, Notice, Run, Schedule, Step};
+use soloist::{Event, ManualClock, Metrics, Notice, Run, Schedule, Shutdown, Step};
 
 use crate::support::{noon, until};
 
@@ -117,6 +121,200 @@ fn a_scrape_has_what_the_guide_lists_and_counts_what_happened() {
     });
 }
 
+fn fails(name: &str) -> Event {
+    Event::call(name, |_| Err("no paper".into())).every_minute()
+}
+
+#[test]
+fn the_counts_go_on_when_events_are_added_and_removed_and_where_two_schedules_share_them() {
+    let (recorder, handle) = recorder();
+    let clock = ManualClock::at(noon());
+    let store = TestStore::new(&clock);
+    metrics::with_local_recorder(&recorder, || {
+        let metrics = Arc::new(Metrics::new());
+        let mut one = Schedule::new(store.clone()).observe(Arc::clone(&metrics));
+        let mut other = Schedule::new(TestStore::new(&clock)).observe(metrics);
+        one.add(fails("bad")).unwrap();
+        one.add(Event::call("locked", |_| {}).every_minute().without_overlapping()).unwrap();
+        other.add(Event::call("else", |_| {}).every_minute()).unwrap();
+        let tick = |schedules: [&Schedule; 2]| {
+            schedules.into_iter().for_each(|schedule| drop(schedule.run_due(noon())));
+            Scrape::of(&handle)
+        };
+        store.be_out(true);
+        let failures = r#"soloist_consecutive_failures{event="bad"}"#;
+        for number in [1.0, 2.0, 3.0] {
+            let scrape = tick([&one, &other]);
+            assert_eq!((scrape.get(failures), scrape.get("soloist_store_out")), (number, 1.0));
+            let succeeded = scrape.get(r#"soloist_runs_total{event="else",result="succeeded"}"#);
+            assert_eq!(succeeded, number, "what one schedule begins with, the other goes on to count");
+            assert_eq!(scrape.get(r#"soloist_runs_total{event="bad",result="failed"}"#), number);
+        }
+
+        one.add(Event::call("more", |_| {}).every_minute()).unwrap();
+        let scrape = tick([&one, &other]);
+        assert_eq!((scrape.get(failures), scrape.get("soloist_store_out")), (4.0, 1.0));
+        assert!(one.remove("more") && other.remove("else"));
+        other.add(Event::call("else", |_| {}).every_minute()).unwrap();
+        let scrape = tick([&other, &one]);
+        assert_eq!((scrape.get(failures), scrape.get("soloist_store_out")), (5.0, 1.0));
+        assert_eq!(scrape.get(r#"soloist_runs_total{event="more",result="succeeded"}"#), 1.0);
+        assert_eq!(scrape.get(r#"soloist_runs_total{event="else",result="succeeded"}"#), 5.0);
+
+        store.be_out(false);
+        assert!(one.remove("bad"));
+        let scrape = tick([&one, &other]);
+        assert_eq!(scrape.get("soloist_store_out"), 0.0);
+        assert_eq!(scrape.get(failures), 0.0, "what was removed fails no more");
+        one.add(fails("bad")).unwrap();
+        assert_eq!(tick([&one, &other]).get(failures), 1.0);
+        // Another schedule of this process that has metrics of its own for the same recorder.
+        store.be_out(true);
+        assert_eq!(tick([&one, &other]).get("soloist_store_out"), 1.0);
+        let mut third = Schedule::new(TestStore::new(&clock)).observe(Metrics::new());
+        third.add(fails("bad")).unwrap();
+        assert_eq!(tick([&third, &other]).get("soloist_store_out"), 1.0);
+    });
+}
+
+/// What Prometheus scraped, minute by minute from 1970 on, as in its tests of rules.
+struct Timeline {
+    clock: ManualClock,
+    handle: PrometheusHandle,
+    scrapes: Vec<BTreeMap<String, f64>>,
+}
+
+impl Timeline {
+    /// Scrapes, and goes on to the next minute.
+    fn end_minute(&mut self) {
+        self.scrapes.push(Scrape::of(&self.handle).series);
+        let next = minute(self.scrapes.len());
+        self.clock.advance((next - self.clock.now()).to_std().expect("a minute of the story takes less"));
+    }
+
+    /// A test of the shipped rules with all that was scraped: whether this alert fires at this minute.
+    fn rules_test(&self, fires: &[(&str, usize, bool)]) -> String {
+        let rules = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/prometheus/alerts.yml");
+        let mut text =
+            format!("rule_files: [{rules}]\nevaluation_interval: 1m\ntests:\n  - interval: 1m\n    input_series:\n");
+        let names: BTreeSet<&String> = self.scrapes.iter().flat_map(BTreeMap::keys).collect();
+        for name in names.into_iter().filter(|name| !name.contains("_bucket")) {
+            let value = |scrape: &BTreeMap<String, f64>| scrape.get(name).map_or("_".to_owned(), f64::to_string);
+            let values: Vec<String> = self.scrapes.iter().map(value).collect();
+            let of_instance = match name.split_once('{') {
+                Some((name, labels)) => format!(r#"{name}{{job="shop",instance="web-1",{labels}"#),
+                None => format!(r#"{name}{{job="shop",instance="web-1"}}"#),
+            };
+            writeln!(text, "      - {{ series: '{of_instance}', values: '{}' }}", values.join(" ")).unwrap();
+        }
+        text += "    promql_expr_test:\n";
+        for (alert, minute, fires) in fires {
+            let expr = format!(r#"count(ALERTS{{alertname="{alert}",alertstate="firing"}}) or vector(0)"#);
+            let samples = format!("[{{ labels: '{{}}', value: {} }}]", u8::from(*fires));
+            writeln!(text, "      - {{ expr: '{expr}', eval_time: {minute}m, exp_samples: {samples} }}").unwrap();
+        }
+        text
+    }
+}
+
+fn minute(number: usize) -> DateTime<Utc> {
+    DateTime::UNIX_EPOCH + TimeDelta::minutes(i64::try_from(number).expect("a small number"))
+}
+
+/// The story of one server: its metrics are shared by two schedules, to which events are added and from which they are removed.
+/// In between it is told which alert must fire when. Prometheus' own tool judges that, which `tests/alert_rules` fetches and
+/// names in `PROMTOOL`.
+#[test]
+fn each_alert_that_is_shipped_fires_on_what_is_scraped() {
+    let (recorder, handle) = recorder();
+    let clock = ManualClock::at(minute(0));
+    let store = TestStore::new(&clock);
+    let timeline = Arc::new(Mutex::new(Timeline { clock: clock.clone(), handle, scrapes: Vec::new() }));
+    let shared = Arc::new(Metrics::new());
+    let mut fires = Vec::new();
+    metrics::with_local_recorder(&recorder, || {
+        let mut one = Schedule::new(store.clone()).observe(Arc::clone(&shared));
+        let mut other = Schedule::new(store.clone()).observe(Arc::clone(&shared));
+        let loses = {
+            let store = store.clone();
+            move |run: &Run| {
+                if run.occurrence() == minute(18) {
+                    store.lose_all()
+                }
+            }
+        };
+        let hangs = {
+            let timeline = Arc::clone(&timeline);
+            move |run: &Run| {
+                let minutes = if run.occurrence() == minute(20) { 64 } else { 0 };
+                (0..minutes).for_each(|_| timeline.lock().unwrap().end_minute());
+            }
+        };
+        one.add(Event::call("locked", loses).every_minute().without_overlapping()).unwrap();
+        other.add(Event::call("import", hangs).every_minute()).unwrap();
+        let is_at = || timeline.lock().unwrap().scrapes.len();
+        let go_on_to = |one: &Schedule, other: &Schedule, end: usize| {
+            while is_at() < end {
+                let now = minute(is_at());
+                drop((one.run_due(now), other.run_due(now)));
+                timeline.lock().unwrap().end_minute();
+            }
+        };
+        // The loop is awake once, and then stands still.
+        let beat = |schedule: &Schedule| {
+            let shutdown = Shutdown::new();
+            let ends = shutdown.clone();
+            let first = move |notice: &Notice<'_>| {
+                if matches!(notice.step(), Step::LoopAlive) {
+                    ends.trigger();
+                }
+            };
+            schedule.clone().observe(first).work(&shutdown);
+        };
+
+        go_on_to(&one, &other, 6);
+        fires.extend([("SoloistAbsent", 2, false), ("SoloistAbsent", 5, true)]);
+        beat(&other);
+        go_on_to(&one, &other, 11);
+        fires.extend([("SoloistAbsent", 7, false), ("SoloistSilent", 8, false), ("SoloistSilent", 10, true)]);
+
+        // Each change in between lets the schedule begin anew.
+        one.add(fails("bad")).unwrap();
+        go_on_to(&one, &other, 13);
+        one.add(Event::call("more", |_| {}).every_minute()).unwrap();
+        go_on_to(&one, &other, 15);
+        assert!(one.remove("bad"));
+        fires.extend([("SoloistFailing", 12, false), ("SoloistFailing", 13, true), ("SoloistFailing", 14, true)]);
+        fires.extend([("SoloistFailing", 15, false), ("SoloistStoreOut", 14, false)]);
+        store.be_out(true);
+        go_on_to(&one, &other, 16);
+        assert!(one.remove("more"));
+        go_on_to(&one, &other, 18);
+        store.be_out(false);
+        fires.extend([("SoloistStoreOut", 15, false), ("SoloistStoreOut", 17, true), ("SoloistStoreOut", 18, false)]);
+
+        go_on_to(&one, &other, 86);
+        fires.extend([
+            ("SoloistLeaseLost", 17, false),
+            ("SoloistLeaseLost", 19, true),
+            ("SoloistLeaseLost", 40, false),
+        ]);
+        fires.extend([("SoloistStuck", 70, false), ("SoloistStuck", 82, true), ("SoloistStuck", 84, false)]);
+    });
+    let rules = include_str!("../../docs/prometheus/alerts.yml");
+    for alert in rules.lines().filter_map(|line| line.trim().strip_prefix("- alert: ")) {
+        assert!(fires.iter().any(|(name, _, fires)| *name == alert && *fires), "{alert} has a part in the story");
+    }
+
+    let Some(promtool) = std::env::var_os("PROMTOOL") else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let test: &Path = &folder.path().join("scraped_test.yml");
+    std::fs::write(test, timeline.lock().unwrap().rules_test(&fires)).unwrap();
+    let judged = Command::new(promtool).args(["test", "rules"]).arg(test).output().unwrap();
+    let said = [judged.stdout, judged.stderr].map(|text| String::from_utf8_lossy(&text).into_owned());
+    assert!(judged.status.success(), "{}", said.concat());
+}
+
 #[test]
 fn each_metric_of_the_guide_is_there_with_its_kind_and_no_other() {
     let (recorder, handle) = recorder();
@@ -134,7 +332,7 @@ fn each_metric_of_the_guide_is_there_with_its_kind_and_no_other() {
         schedule.add(Event::call("a", is_renewed).every_minute().without_overlapping()).unwrap();
         store.take(Duration::from_millis(1));
         assert!(!schedule.run_due(noon()).is_failure());
-        let shutdown = soloist::Shutdown::new();
+        let shutdown = Shutdown::new();
         let ends = shutdown.clone();
         let end_of_the_loop = move |notice: &Notice<'_>| {
             if matches!(notice.step(), Step::LoopAlive) {

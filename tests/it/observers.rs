@@ -22,6 +22,7 @@ impl Observer for Listener {
     fn observe(&self, notice: &Notice<'_>) {
         let step = match notice.step() {
             Step::Begins { events, .. } => format!("begins with {}", events.join(" and ")),
+            Step::Removed => "removed".into(),
             Step::Due { missed: false, .. } => "due".into(),
             Step::Due { missed: true, .. } => "due, because it was missed".into(),
             Step::Skipped(reason) => format!("skipped: {}", reason.keyword()),
@@ -102,7 +103,7 @@ fn a_run_is_told_step_by_step_and_a_skip_with_its_reason() {
     schedule.remove("b");
     let _ = schedule.run_due(minute(1));
     let of_c = ["c: due", "c: admitted", "c: started", "c: ended: succeeded"];
-    assert_eq!(listener.take(), [&["begins with c"][..], &of_c].concat());
+    assert_eq!(listener.take(), [&["a: removed", "b: removed", "begins with c"][..], &of_c].concat());
     let _ = schedule.clone().run_due(minute(2));
     assert_eq!(listener.take(), of_c);
 }
@@ -255,6 +256,7 @@ fn what_was_missed_and_what_waits_is_told() {
     let waits = every_minute("b").without_overlapping().on_overlap(soloist::Overlap::QueueOne);
     schedule.add(waits.within(Duration::from_secs(1))).unwrap();
     schedule.remove("a");
+    listener.take();
     std::thread::scope(|scope| {
         scope.spawn(|| schedule.run_due(noon() + TimeDelta::minutes(71)));
         until(|| listener.has_heard("b: queued at 1")).unwrap();

@@ -115,6 +115,7 @@ fn trace_rest(step: &Step<'_>, about: About<'_>) {
     match *step {
         // For observers that keep something for each event.
         Step::Begins { .. }
+        | Step::Removed
         | Step::Due { .. }
         | Step::Admitted { .. }
         | Step::Started { .. }
