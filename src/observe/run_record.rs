@@ -10,7 +10,7 @@ use crate::lease::holder::this_host;
 use crate::lease::{owner::Owner, token::FencingToken};
 use crate::time::clock::shown::{HumanDuration, to_the_second};
 
-pub(crate) mod log_change;
+pub(crate) mod numbered_record;
 pub(crate) mod run_line;
 pub(crate) mod run_result;
 
@@ -123,7 +123,7 @@ impl RunRecord {
         self.token
     }
 
-    /// When it started, on the clock of its host.
+    /// When it started, on the clock of its host. Runs of several hosts are in the order of their log, not of these times.
     pub fn started_at(&self) -> DateTime<Utc> {
         self.started
     }

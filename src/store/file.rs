@@ -44,7 +44,7 @@ use crate::base::error::MutexError;
 use crate::lease::request::{Lease, LeaseRequest};
 use crate::lease::{name::MutexName, term::Term};
 use crate::observe::run_record::RunRecord;
-use crate::observe::run_record::log_change::{by_event, newest_first};
+use crate::observe::run_record::numbered_record::{by_event, newest_first};
 use crate::store::event_mutex::admission::{Admission, Admitted};
 use crate::store::event_mutex::batch::{Batch, LeaseReturn};
 use crate::store::event_mutex::description::{Description, Scope};

@@ -249,6 +249,28 @@ fn what_was_cancelled_is_no_failure_and_no_success() {
 }
 
 #[test]
+fn failures_are_counted_in_the_order_of_the_log_and_not_by_the_clocks_of_hosts() {
+    let (_clock, mutex) = store();
+    let (_, [here, _]) = failing_servers(&mutex);
+    let log = mutex.run_log().expect("it has one");
+    let run_elsewhere = |host, ahead, result| {
+        let at = minute(ahead);
+        let started = RunRecord::started("a", Owner::unique(), minute(0), None, at).on(host, 17);
+        log.write(&[started.clone()], 10).unwrap();
+        log.write(&[started.ended(at, result, None)], 10).unwrap();
+    };
+    run_elsewhere("three minutes ahead", 3, RunResult::Failed);
+    run_elsewhere("three minutes ahead", 3, RunResult::Failed);
+    run_elsewhere("in time", 0, RunResult::Succeeded);
+    assert!(here.run_due(minute(1)).is_failure());
+    assert!(here.paused_event("a").unwrap().is_none(), "one failure since the last success");
+    let hosts: Vec<String> = here.runs("a").unwrap().iter().map(|run| run.record().host().to_owned()).collect();
+    assert_eq!(hosts[1..], ["in time", "three minutes ahead", "three minutes ahead"]);
+    run_elsewhere("two minutes behind", -2, RunResult::Failed);
+    assert!(here.run_due(minute(2)).is_failure() && here.paused_event("a").unwrap().is_some(), "the third");
+}
+
+#[test]
 fn a_pause_on_failure_that_would_never_come_is_refused() {
     let refused = |schedule: Schedule, change: fn(Event) -> Event| {
         let event = change(Event::call("a", |_| {}).every_minute());

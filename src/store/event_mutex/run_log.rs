@@ -15,7 +15,7 @@ use crate::observe::run_record::RunRecord;
 /// use std::sync::Mutex;
 /// use soloist::{MutexError, Owner, RunLog, RunRecord};
 ///
-/// /// Keeps the records of one process, in the order in which the runs started.
+/// /// Keeps the records of one process, in the order in which it was told of the runs.
 /// #[derive(Debug, Default)]
 /// struct InVec(Mutex<Vec<RunRecord>>);
 ///
@@ -57,8 +57,9 @@ pub trait RunLog: fmt::Debug + Send + Sync {
     /// A record with an end takes the place of the earlier one of the same run, which is that with the same
     /// [id](RunRecord::id). One without an end is written only if there is none of its run yet.
     ///
-    /// The stores that are built in keep the newest, by when they started. If no success is among those, the newest success
-    /// stays in place of the oldest of them, so that the last success is always known where two or more are kept.
+    /// Runs are in the order in which the store was first told of each: the clocks of a fleet differ, and decide nothing here. The
+    /// newest are kept. If no success is among those, the newest success stays in place of the oldest of them, so that the last
+    /// success is always known where two or more are kept.
     ///
     /// # Errors
     ///

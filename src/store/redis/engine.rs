@@ -15,10 +15,10 @@ use super::trip::Trip;
 use super::{health, server_error};
 use crate::base::error::MutexError;
 use crate::lease::{name::MutexName, owner::Owner};
-use crate::observe::run_record::{RunRecord, log_change::LogChange};
+use crate::observe::run_record::{RunRecord, numbered_record::NumberedRecord};
 use crate::store::event_mutex::admission::{Admission, Admitted};
 use crate::store::remote::engine::{
-    Answers, Asked, Decision, Ending, Engine, FoundEntry, Health, ReleaseRequest, ServerTurn, Wanted,
+    Answers, Asked, Decision, DroppedRuns, Ending, Engine, FoundEntry, Health, ReleaseRequest, ServerTurn, Wanted,
 };
 use crate::store::remote::{failure::Failure, server_clock::instant};
 use crate::time::clock::{Clock, moment::Moment};
@@ -154,7 +154,7 @@ impl Engine for RedisEngine {
         Ok(found)
     }
 
-    fn runs(&self, turn: &mut ServerTurn<Connection>, events: &[&str]) -> Result<Vec<RunRecord>, Failure> {
+    fn runs(&self, turn: &mut ServerTurn<Connection>, events: &[&str]) -> Result<Vec<NumberedRecord>, Failure> {
         let looks = |trip: &mut Trip| {
             for event in events {
                 trip.push(&of_log("HGETALL", &self.prefix, event));
@@ -164,30 +164,30 @@ impl Engine for RedisEngine {
         for (event, answer) in events.iter().zip(ask(turn, looks)?) {
             let lines: Vec<(Vec<u8>, Vec<u8>)> = read(&answer)?;
             let record = |(id, line): &(Vec<u8>, Vec<u8>)| {
-                RunRecord::of_line(event, str::from_utf8(id).ok()?.parse().ok()?, str::from_utf8(line).ok()?)
+                NumberedRecord::of_line(event, str::from_utf8(id).ok()?, str::from_utf8(line).ok()?)
             };
             records.extend(lines.iter().filter_map(record));
         }
         Ok(records)
     }
 
-    fn log_runs(&self, turn: &mut ServerTurn<Connection>, changes: &[LogChange<'_>]) -> Result<(), Failure> {
+    fn log_runs(&self, turn: &mut ServerTurn<Connection>, records: &[RunRecord]) -> Result<(), Failure> {
         let write = |trip: &mut Trip| {
-            for change in changes {
-                let event = change.event;
-                for record in &change.written {
-                    // A start that comes late undoes no end.
-                    let verb = if record.end().is_some() { "HSET" } else { "HSETNX" };
-                    let mut write = of_log(verb, &self.prefix, event);
-                    trip.push(write.arg(record.id().to_string()).arg(record.to_line()));
-                }
-                let ended = change.dropped_ids(true);
+            for of_event in records.chunk_by(|one, next| one.event() == next.event()) {
+                script::log_runs(trip, &self.prefix.runs_key(of_event[0].event()), of_event);
+            }
+        };
+        ask(turn, write).map(drop)
+    }
+
+    fn drop_runs(&self, turn: &mut ServerTurn<Connection>, dropped: &[DroppedRuns<'_>]) -> Result<(), Failure> {
+        let write = |trip: &mut Trip| {
+            for DroppedRuns { event, ended, not_ended } in dropped {
                 if !ended.is_empty() {
                     trip.push(of_log("HDEL", &self.prefix, event).arg(ended));
                 }
-                let not_ended = change.dropped_ids(false);
                 if !not_ended.is_empty() {
-                    script::drop_without_an_end(trip, &self.prefix.runs_key(event), &not_ended);
+                    script::drop_without_an_end(trip, &self.prefix.runs_key(event), not_ended);
                 }
             }
         };

@@ -8,9 +8,10 @@ use redis::{Cmd, FromRedisValue, RedisWrite, Value, from_redis_value_ref};
 use super::keys::{Key, Prefix};
 use super::server_error::{not_understood, refused};
 use super::stored_holder::{held_for, held_since, holder};
-use super::stored_script::{CARRY_OUT, DROP_RUNS, EXTEND, LOOK};
+use super::stored_script::{CARRY_OUT, DROP_RUNS, EXTEND, LOG_RUNS, LOOK};
 use super::trip::Trip;
 use crate::lease::{name::MutexName, request::LeaseRequest, term::Term, token::FencingToken};
+use crate::observe::run_record::RunRecord;
 use crate::store::event_mutex::admission::{Admission, Admitted};
 use crate::store::event_mutex::held::Held;
 use crate::store::remote::engine::{Answers, Decision, Ending, FoundEntry, ReleaseRequest, Released, Wanted};
@@ -233,6 +234,16 @@ pub(super) fn looked(names: &[MutexName], answer: &Value) -> Result<Vec<FoundEnt
         }
     }
     Ok(found)
+}
+
+/// Calls the script that writes these records into a log of runs.
+pub(super) fn log_runs(trip: &mut Trip, log: &str, records: &[RunRecord]) {
+    trip.call(&LOG_RUNS, |call| {
+        call.arg(1).arg(log);
+        for record in records {
+            call.arg(record.id().to_string()).arg(record.to_line());
+        }
+    });
 }
 
 /// Calls the script that drops these records from a log of runs, unless they have an end by now.

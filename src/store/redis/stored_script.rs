@@ -17,6 +17,8 @@ pub(super) static CARRY_OUT: LazyLock<StoredScript> =
 pub(super) static EXTEND: LazyLock<StoredScript> =
     LazyLock::new(|| StoredScript::new(include_str!("scripts/extend.lua")));
 pub(super) static LOOK: LazyLock<StoredScript> = LazyLock::new(|| StoredScript::new(include_str!("scripts/look.lua")));
+pub(super) static LOG_RUNS: LazyLock<StoredScript> =
+    LazyLock::new(|| StoredScript::new(include_str!("scripts/log_runs.lua")));
 pub(super) static DROP_RUNS: LazyLock<StoredScript> =
     LazyLock::new(|| StoredScript::new(include_str!("scripts/drop_runs.lua")));
 

@@ -11,7 +11,7 @@ use super::server_builder::Target;
 use super::server_url::ServerAddress;
 use crate::base::error::MutexError;
 use crate::lease::{holder::Holder, name::MutexName, owner::Owner, request::Lease, term::Term};
-use crate::observe::run_record::{RunRecord, log_change::LogChange};
+use crate::observe::run_record::{RunRecord, numbered_record::NumberedRecord};
 use crate::store::event_mutex::admission::{Admission, Admitted};
 use crate::store::event_mutex::warning::StoreWarning;
 use crate::time::{clock::Clock, clock::moment::Moment};
@@ -55,10 +55,15 @@ pub(crate) trait Engine: Send + Sync + Sized + 'static {
     fn leases(&self, turn: &mut ServerTurn<Self::Connection>, prefix: &str) -> Result<Vec<FoundEntry>, Failure>;
 
     /// The records of these events in the log of runs, in no order.
-    fn runs(&self, turn: &mut ServerTurn<Self::Connection>, events: &[&str]) -> Result<Vec<RunRecord>, Failure>;
+    fn runs(&self, turn: &mut ServerTurn<Self::Connection>, events: &[&str]) -> Result<Vec<NumberedRecord>, Failure>;
 
-    /// Changes the log of runs. A record that has no end undoes none that is there.
-    fn log_runs(&self, turn: &mut ServerTurn<Self::Connection>, changes: &[LogChange<'_>]) -> Result<(), Failure>;
+    /// Writes into the log of runs, in which the server numbers runs as they come. Those of an event stand together. A record
+    /// that has no end undoes none that is there.
+    fn log_runs(&self, turn: &mut ServerTurn<Self::Connection>, records: &[RunRecord]) -> Result<(), Failure>;
+
+    /// Drops records from the log of runs. One that had no end is left if it has one now: that makes it the last
+    /// success, perhaps, and who wrote that end drops what is too many then.
+    fn drop_runs(&self, turn: &mut ServerTurn<Self::Connection>, dropped: &[DroppedRuns<'_>]) -> Result<(), Failure>;
 
     /// What the server tells of itself.
     fn health(&self, turn: &mut ServerTurn<Self::Connection>) -> Result<Health, Failure>;
@@ -187,6 +192,13 @@ pub(crate) struct Released {
     pub(crate) was_ours: bool,
     /// It was not ours any more, because an earlier attempt of the same call has released it, as far as one can tell.
     pub(crate) went_before: bool,
+}
+
+/// Runs of an event that its log drops, by whether they had an end.
+pub(crate) struct DroppedRuns<'a> {
+    pub(crate) event: &'a str,
+    pub(crate) ended: Vec<String>,
+    pub(crate) not_ended: Vec<String>,
 }
 
 /// What a server tells of itself.

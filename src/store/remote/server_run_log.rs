@@ -1,33 +1,25 @@
 //! The log of runs on a server of any kind.
 
-use super::engine::Engine;
+use super::engine::{DroppedRuns, Engine};
 use super::server_mutex::ServerMutex;
 use crate::base::error::MutexError;
 use crate::observe::run_record::RunRecord;
-use crate::observe::run_record::log_change::{LogChange, by_event, newest_first};
+use crate::observe::run_record::numbered_record::{NumberedRecord, add, by_event, newest_first, split_surplus};
 use crate::store::event_mutex::run_log::RunLog;
 
-/// How often the log is looked at for one write at most. Once is enough to write, and once more to see that nobody else has
-/// written at the same time, so that there are more records now than are kept. It takes more only while others go on to write.
-const LOOKS: usize = 10;
-
 impl<E: Engine> RunLog for ServerMutex<E> {
+    /// Drops what is too many after it has written, and so has everybody: the last one sees all, and no more than `keep` stay.
     fn write(&self, records: &[RunRecord], keep: usize) -> Result<(), MutexError> {
         let events = by_event(records);
         let names: Vec<&str> = events.keys().copied().collect();
+        // What would not stay is not written: should the answer be lost, it would come again as something new.
+        let new = events.into_values().flat_map(|new| add(Vec::new(), &new, keep).into_iter().rev());
+        let new: Vec<RunRecord> = new.map(|run| run.record).collect();
         let written = self.ask(|turn| {
-            for _ in 0..LOOKS {
-                let found = self.engine().runs(turn, &names)?;
-                let found = by_event(&found);
-                let found_of = |event: &str| found.get(event).map_or(&[][..], Vec::as_slice);
-                let changes = events.iter().map(|(event, new)| LogChange::new(event, found_of(event), new, keep));
-                let changes: Vec<LogChange<'_>> = changes.filter(|change| !change.is_empty()).collect();
-                if changes.is_empty() {
-                    break;
-                }
-                self.engine().log_runs(turn, &changes)?;
-            }
-            Ok(())
+            self.engine().log_runs(turn, &new)?;
+            let found = self.engine().runs(turn, &names)?;
+            let dropped: Vec<DroppedRuns<'_>> = names.iter().filter_map(|event| surplus(event, &found, keep)).collect();
+            if dropped.is_empty() { Ok(()) } else { self.engine().drop_runs(turn, &dropped) }
         });
         written.map_err(|failure| self.failed(format_args!("write the log of runs"), failure))
     }
@@ -36,4 +28,15 @@ impl<E: Engine> RunLog for ServerMutex<E> {
         let found = self.ask(|turn| self.engine().runs(turn, &[event]));
         found.map(newest_first).map_err(|failure| self.failed(format_args!("read the log of runs"), failure))
     }
+}
+
+/// Returns the runs of this event that are too many.
+fn surplus<'a>(event: &'a str, found: &[NumberedRecord], keep: usize) -> Option<DroppedRuns<'a>> {
+    let mut runs: Vec<NumberedRecord> = found.iter().filter(|run| run.record.event() == event).cloned().collect();
+    let surplus = split_surplus(&mut runs, keep);
+    let ids = |with_an_end: bool| {
+        let records = surplus.iter().map(|run| &run.record).filter(|record| record.end().is_some() == with_an_end);
+        records.map(|record| record.id().to_string()).collect()
+    };
+    (!surplus.is_empty()).then(|| DroppedRuns { event, ended: ids(true), not_ended: ids(false) })
 }

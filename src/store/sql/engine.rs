@@ -18,10 +18,11 @@ use super::snapshot::Snapshot;
 use super::statements::{Call, PLACES, Statement, Statements, TableName, TextRow, Values, list};
 use crate::base::error::MutexError;
 use crate::lease::{name::MutexName, token::FencingToken};
-use crate::observe::run_record::{RunRecord, log_change::LogChange};
+use crate::observe::run_record::{RunRecord, numbered_record::NumberedRecord};
 use crate::store::event_mutex::admission::Admission;
 use crate::store::remote::engine::{
-    Answers, Asked, Decision, Ending, Engine, FoundEntry, Health, ReleaseRequest, Released, ServerTurn, Wanted,
+    Answers, Asked, Decision, DroppedRuns, Ending, Engine, FoundEntry, Health, ReleaseRequest, Released, ServerTurn,
+    Wanted,
 };
 use crate::store::remote::failure::{Failure, RefusalKind};
 use crate::store::remote::housekeeper::BATCH;
@@ -280,14 +281,18 @@ impl<S: Session> Engine for SqlEngine<S> {
         Ok(self.look_where(turn, &format!("name LIKE '{pattern}' ESCAPE '!'"))?.leases())
     }
 
-    fn runs(&self, turn: &mut ServerTurn<S>, events: &[&str]) -> Result<Vec<RunRecord>, Failure> {
+    fn runs(&self, turn: &mut ServerTurn<S>, events: &[&str]) -> Result<Vec<NumberedRecord>, Failure> {
         let keys: BTreeMap<Box<str>, &str> = events.iter().map(|event| (RowKey::of_event(event).0, *event)).collect();
         let rows = patiently(turn, &self.statements.look_at_runs.with(&[("events", &list(keys.keys()))]))?;
         Ok(rows.iter().filter_map(|row| record(keys.get(row.first()?.as_str())?, row)).collect())
     }
 
-    fn log_runs(&self, turn: &mut ServerTurn<S>, changes: &[LogChange<'_>]) -> Result<(), Failure> {
-        patiently(turn, &run_rows::statements(&self.statements, changes)).map(drop)
+    fn log_runs(&self, turn: &mut ServerTurn<S>, records: &[RunRecord]) -> Result<(), Failure> {
+        patiently(turn, &run_rows::write(&self.statements, records)).map(drop)
+    }
+
+    fn drop_runs(&self, turn: &mut ServerTurn<S>, dropped: &[DroppedRuns<'_>]) -> Result<(), Failure> {
+        patiently(turn, &run_rows::drop_runs(&self.statements, dropped)).map(drop)
     }
 
     fn health(&self, turn: &mut ServerTurn<S>) -> Result<Health, Failure> {

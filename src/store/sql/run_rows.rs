@@ -7,9 +7,9 @@ use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, utf8_percent_enco
 use super::row_key::RowKey;
 use super::statements::{Statements, list};
 use crate::lease::token::FencingToken;
-use crate::observe::run_record::log_change::LogChange;
+use crate::observe::run_record::numbered_record::NumberedRecord;
 use crate::observe::run_record::{RunEnd, RunRecord, run_result::RunResult};
-use crate::store::remote::server_clock::instant;
+use crate::store::remote::{engine::DroppedRuns, server_clock::instant};
 
 /// What would end a text between quotes, or be encoded otherwise. Spaces stay, since people read these texts.
 const NOT_PLAIN: &AsciiSet = &CONTROLS.add(b'%').add(b'\'').add(b'\\');
@@ -17,47 +17,43 @@ const NOT_PLAIN: &AsciiSet = &CONTROLS.add(b'%').add(b'\'').add(b'\\');
 pub(super) const NULL: &str = "NULL";
 
 /// The record of a row of this event. `None`: somebody else has written it, or a newer version.
-pub(super) fn record(event: &str, row: &[String]) -> Option<RunRecord> {
-    let [_, run, occurrence, host, pid, token, started, ended, result, error] = row else { return None };
+pub(super) fn record(event: &str, row: &[String]) -> Option<NumberedRecord> {
+    let [_, run, occurrence, host, pid, token, started, ended, result, error, number] = row else { return None };
     let time = |micros: &str| micros.parse().ok().map(instant);
     let token = if token.is_empty() { None } else { Some(FencingToken::new(token.parse().ok()?)) };
-    let record = RunRecord::started(event, run.parse().ok()?, time(occurrence)?, token, time(started)?)
+    let started = RunRecord::started(event, run.parse().ok()?, time(occurrence)?, token, time(started)?)
         .on(&decoded(host)?, pid.parse().ok()?);
-    if ended.is_empty() {
-        return Some(record);
-    }
-    Some(record.ended(time(ended)?, RunResult::of_keyword(result)?, Some(&decoded(error)?)))
-}
-
-/// The statements that make these changes.
-pub(super) fn statements(statements: &Statements, changes: &[LogChange<'_>]) -> String {
-    let rows = changes.iter().flat_map(|change| {
-        let event = RowKey::of_event(change.event);
-        change.written.iter().map(move |record| row(statements, &event, record))
-    });
-    let rows: Vec<String> = rows.collect();
-    let dropped = |change: &LogChange<'_>, with_an_end: bool| {
-        let (event, runs) = (RowKey::of_event(change.event), change.dropped_ids(with_an_end));
-        let unless = if with_an_end { "" } else { " AND ended_at IS NULL" };
-        (!runs.is_empty()).then(|| format!("(event = '{event}' AND run IN ({}){unless})", list(runs)))
+    let record = if ended.is_empty() {
+        started
+    } else {
+        started.ended(time(ended)?, RunResult::of_keyword(result)?, Some(&decoded(error)?))
     };
-    let which = changes.iter().flat_map(|change| [true, false].into_iter().filter_map(|ended| dropped(change, ended)));
-    let which: Vec<String> = which.collect();
-    let mut all = String::new();
-    if !rows.is_empty() {
-        all += &statements.log_runs.with(&[("rows", &rows.join(", "))]);
-    }
-    if !which.is_empty() {
-        all += &statements.drop_runs.with(&[("which", &which.join(" OR "))]);
-    }
-    all
+    Some(NumberedRecord { number: number.parse().ok()?, record })
 }
 
-fn row(statements: &Statements, event: &RowKey, record: &RunRecord) -> String {
-    let (end, run) = (record.end(), record.id());
+/// The statement that writes these records.
+pub(super) fn write(statements: &Statements, records: &[RunRecord]) -> String {
+    let rows: Vec<String> = records.iter().map(|record| row(statements, record)).collect();
+    statements.log_runs.with(&[("rows", &rows.join(", "))])
+}
+
+/// The statement that drops these runs.
+pub(super) fn drop_runs(statements: &Statements, dropped: &[DroppedRuns<'_>]) -> String {
+    let which = dropped.iter().flat_map(|DroppedRuns { event, ended, not_ended }| {
+        let event = RowKey::of_event(event);
+        [(ended, ""), (not_ended, " AND ended_at IS NULL")].map(|(runs, unless)| {
+            (!runs.is_empty()).then(|| format!("(event = '{event}' AND run IN ({}){unless})", list(runs)))
+        })
+    });
+    let which: Vec<String> = which.flatten().collect();
+    statements.drop_runs.with(&[("which", &which.join(" OR "))])
+}
+
+fn row(statements: &Statements, record: &RunRecord) -> String {
+    let (event, end, run) = (RowKey::of_event(record.event()), record.end(), record.id());
     let micros = |time: chrono::DateTime<chrono::Utc>| time.timestamp_micros();
     statements.run_row.with(&[
-        ("event", event),
+        ("event", &event),
         ("run", &run),
         ("occurrence", &micros(record.occurrence())),
         ("host", &encoded(record.host())),

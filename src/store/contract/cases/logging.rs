@@ -107,11 +107,36 @@ pub(super) fn the_newest_runs_stay_and_the_last_success<H: Harness>(subject: &Su
     }
     let newest: Vec<&RunRecord> = runs.iter().rev().take(4).chain([&runs[3]]).collect();
     log.is(event, &newest, "the newest runs stay, and the last success");
-    log.write(&runs[..1], 5);
-    log.is(event, &newest, "a run that is older than those that stay is not kept");
     log.write(&[started(event, MANY)], 1);
     let left = answered("runs", &event, log.0.runs(event));
     must(left.len() == 1, "no more runs stay than are to be kept", &event, left.len());
+    CaseResult::Passed
+}
+
+pub(super) fn runs_are_in_the_order_in_which_the_store_was_told_of_them<H: Harness>(
+    subject: &Subject<H>,
+) -> CaseResult {
+    let log = log_of!(subject);
+    let name = subject.name("ahead");
+    let event = name.mutex();
+    // The clock of one host is ahead, that of another behind, and a third one's is set back again and again.
+    let starts: Vec<RunRecord> = [90, 91, 50, 51, 7, 6, 5].iter().map(|number| started(event, *number)).collect();
+    let fails = |record: &RunRecord| ended(record, RunResult::Failed, Some("it broke"));
+    let newest_first = |records: &[RunRecord]| records.iter().rev().cloned().collect::<Vec<_>>();
+    starts[..2].iter().for_each(|start| log.write(std::slice::from_ref(start), 4));
+    log.write(&starts[2..4], 4);
+    let is = |expected: &[RunRecord], promise| log.is(event, &expected.iter().collect::<Vec<_>>(), promise);
+    is(&newest_first(&starts[..4]), "the run that the store was told of last is the newest");
+    let mut records = [&starts[0], &starts[1], &starts[2], &starts[3]].map(fails);
+    records[1] = ended(&starts[1], RunResult::Succeeded, None);
+    [3, 0, 2, 1].iter().for_each(|at| log.write(std::slice::from_ref(&records[*at]), 4));
+    is(&newest_first(&records), "an end has the place of its start, whenever it comes");
+    log.write(&starts[4..6], 4);
+    let kept = [&starts[5], &starts[4], &records[3], &records[1]].map(Clone::clone);
+    is(&kept, "the runs that the store was told of first go first, and not the last success");
+    log.write(&starts[6..], 4);
+    let kept = [&starts[6], &starts[5], &starts[4], &records[1]].map(Clone::clone);
+    is(&kept, "the runs that the store was told of first go first");
     CaseResult::Passed
 }
 

@@ -8,7 +8,7 @@ use std::mem;
 use super::record_lock::RecordLock;
 use super::sealed_block::escaped;
 use crate::observe::run_record::RunRecord;
-use crate::observe::run_record::log_change::LogChange;
+use crate::observe::run_record::numbered_record::{NumberedRecord, add};
 use crate::store::file::{error::FileError, open_file::OpenFile};
 
 /// How every log begins. Another version of the format has another number here.
@@ -29,8 +29,8 @@ impl<'a> RunsFile<'a> {
         Ok(Self { event, file, _lock: RecordLock::wait_for(file)? })
     }
 
-    /// The records, in the order of their ids.
-    pub(crate) fn read(&self) -> Result<Vec<RunRecord>, FileError> {
+    /// The records, in no order.
+    pub(crate) fn read(&self) -> Result<Vec<NumberedRecord>, FileError> {
         let len = usize::try_from(self.file.len()?.min(LEN_MAX)).unwrap_or_default();
         let mut buffer = vec![0; len];
         let text = String::from_utf8_lossy(self.file.read_at(&mut buffer, 0)?);
@@ -40,33 +40,31 @@ impl<'a> RunsFile<'a> {
         if !MAGIC.starts_with(first) && first.bytes().any(|byte| byte != 0) {
             return Err(FileError::unusable(self.file.path(), "it is not a log of this version, and is left as it is"));
         }
-        let mut records: Vec<RunRecord> = lines.filter_map(|line| self.record(line)).collect();
+        let mut runs: Vec<NumberedRecord> = lines.filter_map(|line| self.record(line)).collect();
         // Of what was written before, something may be left behind a torn line.
-        records.sort_by_key(RunRecord::id);
-        records.dedup_by(|later, earlier| {
-            let are_one = later.id() == earlier.id();
-            if are_one && later.end().is_some() {
+        runs.sort_by_key(|run| run.record.id());
+        runs.dedup_by(|later, earlier| {
+            let are_one = later.record.id() == earlier.record.id();
+            if are_one && later.record.end().is_some() {
                 mem::swap(later, earlier);
             }
             are_one
         });
-        Ok(records)
+        Ok(runs)
     }
 
     /// Writes `new` records, and drops what is more than `keep`.
     pub(crate) fn write(&self, new: &[&RunRecord], keep: usize) -> Result<(), FileError> {
-        let found = self.read()?;
-        let change = LogChange::new(self.event, &Vec::from_iter(&found), new, keep);
-        let line = |record: &RunRecord| sealed(&format!("{} {}", record.id(), record.to_line()));
-        let lines: String = change.applied_to(&found).map(line).collect();
+        let line = |run: &NumberedRecord| sealed(&format!("{} {}", run.record.id(), run.to_line()));
+        let lines: String = add(self.read()?, new, keep).iter().map(line).collect();
         let text = format!("{MAGIC}{}{lines}", sealed(&format!("event {}", escaped(self.event))));
         self.file.write_at(text.as_bytes(), 0)?;
         self.file.cut(text.len() as u64)
     }
 
-    fn record(&self, line: &str) -> Option<RunRecord> {
+    fn record(&self, line: &str) -> Option<NumberedRecord> {
         let (id, line) = unsealed(line)?.split_once(' ')?;
-        RunRecord::of_line(self.event, id.parse().ok()?, line)
+        NumberedRecord::of_line(self.event, id, line)
     }
 }
 

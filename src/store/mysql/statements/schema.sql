@@ -43,5 +43,7 @@ CREATE TABLE IF NOT EXISTS soloist_mutexes_runs (
     ended_at DATETIME(6) NULL COMMENT 'NULL: it is at work, or its process was killed',
     result VARCHAR(32) CHARACTER SET ascii COLLATE ascii_bin NULL COMMENT 'succeeded, failed, timed_out, ...',
     error TEXT CHARACTER SET ascii COLLATE ascii_bin NULL,
-    PRIMARY KEY (event, run)
+    number BIGINT NOT NULL AUTO_INCREMENT COMMENT 'later runs have higher ones, whatever the clocks of their hosts say',
+    PRIMARY KEY (event, run),
+    KEY (number)
 ) ENGINE = InnoDB ROW_FORMAT = DYNAMIC;

@@ -47,5 +47,7 @@ CREATE TABLE IF NOT EXISTS soloist_mutexes_runs (
     -- succeeded, failed, timed_out, ...
     result text,
     error text,
+    -- Later runs have higher ones, whatever the clocks of their hosts say.
+    number bigint GENERATED ALWAYS AS IDENTITY,
     PRIMARY KEY (event, run)
 );
