@@ -24,7 +24,7 @@ const PATIENCE: Duration = Duration::from_secs(3);
 static PROCESS: AtomicU32 = AtomicU32::new(0);
 
 /// What has leases in hand, and lets go of them when the process ends.
-pub(super) trait EndsWithProcess: Send + Sync {
+pub(crate) trait EndsWithProcess: Send + Sync {
     /// Tells its thread that the process ends, on the thread `by` if that is not zero. It waits for nothing.
     fn begin(&self, by: usize);
 
@@ -36,7 +36,7 @@ pub(super) trait EndsWithProcess: Send + Sync {
 static REGISTERED: Mutex<Vec<(u32, Weak<dyn EndsWithProcess>)>> = Mutex::new(Vec::new());
 
 /// This process is about to have leases in hand, by way of `holder`.
-pub(super) fn register(holder: Weak<dyn EndsWithProcess>) {
+pub(crate) fn register(holder: Weak<dyn EndsWithProcess>) {
     static HOOKED: Once = Once::new();
     PROCESS.store(process_id::current(), Ordering::Relaxed);
     let mut registered = REGISTERED.lock().unwrap_or_else(PoisonError::into_inner);

@@ -10,7 +10,10 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use soloist::{Event, EventMutex, FileMutex, LeaseGuard, ManualClock, MutexName, Output, Run, Schedule, Term, connect};
+use soloist::{
+    Event, EventMutex, FileMutex, LeaseGuard, LoggedRun, ManualClock, MutexName, Output, Run, RunResult, RunState,
+    Schedule, Term, connect,
+};
 
 use crate::scripted::Scripted;
 use crate::support::{HOUR, PATIENCE, group_lives, holder, noon, number_in, until};
@@ -139,6 +142,9 @@ fn a_child_exits_as_it_is_told() {
         "extend" => exit_on_the_keepers_thread(store),
         _ => {
             let mut schedule = Schedule::new(Arc::clone(&store));
+            if place == "task, on record" {
+                schedule = logged(&store);
+            }
             let (other, starts) = other(way);
             schedule.add(other).unwrap();
             let starts = Arc::new(Mutex::new(starts));
@@ -150,6 +156,11 @@ fn a_child_exits_as_it_is_told() {
             let _ = schedule.run_due(noon());
         }
     }
+}
+
+/// A schedule that keeps a log.
+fn logged(store: &Arc<dyn EventMutex>) -> Schedule {
+    Schedule::new(Arc::clone(store)).pausable_as("shop").unwrap().with_run_log(10).unwrap()
 }
 
 fn protect(event: Event, way: &str) -> Event {
@@ -189,6 +200,7 @@ fn report(
 ) -> Event {
     let event = match place {
         "task" => Event::call("report", move |_| leave()),
+        "task, on record" => Event::call("report", move |_| leave()).pause_on_failure(2),
         "background" => Event::call("report", move |_| leave()).in_background(),
         "before" => Event::call("report", |_| {}).before(move |_| leave()),
         "then" => Event::call("report", |_| {}).then(move |_, _| leave()),
@@ -323,6 +335,34 @@ fn what_a_task_works_under_whose_own_thread_exits_is_not_given_back_while_the_ta
         said.sort_unstable();
         assert_eq!((status, said), (Some(3), vec!["extend other 5s".into(), "extend report 5s".into()]), "{way}");
     }
+}
+
+#[test]
+fn a_run_that_ends_its_process_is_on_record_as_a_failure() {
+    let directory = tempfile::tempdir().unwrap();
+    let url = format!("file:{}", directory.path().display());
+    let store = || connect(&url).unwrap();
+    let mut schedule = logged(&(Arc::new(store()) as _));
+    for name in ["report", "other"] {
+        schedule.add(protect(Event::call(name, |_| {}), "renewed")).unwrap();
+    }
+    for runs in 1..=2 {
+        assert!(schedule.paused_event("report").unwrap().is_none());
+        let (status, _) = Leaving::start("task, on record", "renewed", &url).exit();
+        assert_eq!(status, Some(3));
+        let ended = schedule.runs("report").unwrap();
+        assert_eq!(ended.len(), runs);
+        for run in ended {
+            let end = run.record().end().expect("it is known how it ended");
+            assert_eq!(end.result(), RunResult::Failed);
+            assert_eq!(end.error(), Some("the process ended by exit while it was running"));
+        }
+        // What runs on other threads does not end by itself.
+        let states: Vec<RunState> = schedule.runs("other").unwrap().iter().map(LoggedRun::state).collect();
+        assert_eq!(states, vec![RunState::PresumedDead; runs]);
+    }
+    let pause = schedule.paused_event("report").unwrap().expect("it has failed twice");
+    assert!(pause.to_string().ends_with("failed 2 times in a row"), "{pause}");
 }
 
 #[test]

@@ -218,6 +218,9 @@ impl<'a> PlannedRun<'a> {
         }
         self.history.started(start);
         run.tell(&Step::Started { token: start.token });
+        if let (Some(limit), Some(on_failure)) = (self.event.failure_limit, &self.context.on_failure) {
+            on_failure.run_begins(&self.event.name, limit);
+        }
         self.begin_timeout(run, started);
         let fault = match &self.event.work {
             Work::Callback(task) => attempt(|| task(run)).err(),

@@ -28,12 +28,21 @@ pub(crate) struct PauseOnFailure<'a> {
 }
 
 impl PauseOnFailure<'_> {
+    /// A run begins, which may end the process. When the log has that, the event is paused if that was the last of so many.
+    pub(crate) fn run_begins(&self, event: &Arc<str>, limit: usize) {
+        self.logger.once_exited(event, self.pause_if_failing(event, limit));
+    }
+
     /// A run has failed. When the log has it, the event is paused if that was the last of so many.
     pub(crate) fn run_failed(&self, event: &Arc<str>, limit: usize) {
+        self.logger.once_written(event, self.pause_if_failing(event, limit));
+    }
+
+    fn pause_if_failing(&self, event: &Arc<str>, limit: usize) -> impl FnOnce() + Send + use<> {
         let mark = self.mark.mark(Arc::clone(event), EVENT_PAUSED);
         let (store, clock, observers) = (self.store.clone(), self.clock.clone(), self.observers.clone());
         let (pauser, failing) = (Pauser { store, clock, observers, mark }, Arc::clone(event));
-        self.logger.once_written(event, move || {
+        move || {
             let done = contain(|| pauser.pause_if_failing(&failing, limit)).unwrap_or_else(|message| {
                 let error = MutexError::panicked("pause what keeps failing".to_owned(), &message);
                 Err(PauseError::Store(error))
@@ -41,7 +50,7 @@ impl PauseOnFailure<'_> {
             if let Err(error) = done {
                 log(&Incident::FailingNotPaused { event: &failing, error: &error });
             }
-        });
+        }
     }
 }
 

@@ -5,14 +5,20 @@ use std::mem;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use crate::base::{catch_panic::contain, error::MutexError};
+use crate::base::{catch_panic::contain, error::MutexError, process_id};
+use crate::hold::at_work::this_thread;
+#[cfg(unix)]
+use crate::hold::process_exit::{self, EndsWithProcess};
 use crate::lease::owner::Owner;
 use crate::observe::notice::{Notice, Step, incident::Incident};
-use crate::observe::run_record::RunRecord;
+use crate::observe::run_record::{RunRecord, run_result::RunResult};
 use crate::observe::tell::observers::Observer;
 use crate::observe::tell::{delivery::spawn_detached, log};
 use crate::store::{event_mutex::EventMutex, handle::Store};
 use crate::time::clock::Clock;
+#[cfg(unix)]
+use crate::time::clock::Waiting;
+use crate::time::clock::moment::Moment;
 
 /// How many records wait at most, while the store is out; the oldest are dropped then.
 const MOST_WAITING: usize = 10_000;
@@ -26,9 +32,15 @@ const TRY_AGAIN_AFTER: Duration = Duration::from_secs(1);
 /// How long a tick of a process that may end waits for what it has to write.
 const LAST_WRITES: Duration = Duration::from_secs(3);
 
+/// What the record of a run says that called `exit`.
+const EXITED: &str = "the process ended by exit while it was running";
+
 /// The observer of a schedule that keeps the log of its runs.
+///
+/// Its thread is there while a run is at work, too: if that ends the process, nobody could start one.
 pub(crate) struct RunLogger {
     store: Store,
+    clock: Clock,
     keep: usize,
     records: Mutex<WaitingRecords>,
     changed: Condvar,
@@ -36,17 +48,50 @@ pub(crate) struct RunLogger {
 
 #[derive(Default)]
 struct WaitingRecords {
-    /// Those of the runs that are at work.
-    started: HashMap<Owner, RunRecord>,
+    /// The process that has them. The other side of a `fork` has no thread, and other runs.
+    pid: u32,
+    /// Those of the runs that are at work, with their threads.
+    started: HashMap<Owner, (RunRecord, usize)>,
     waiting: VecDeque<RunRecord>,
     /// Whether there is a thread that writes them.
     has_thread: bool,
+    is_writing: bool,
     /// Whether the last write failed.
     is_failing: bool,
     /// How often it was tried to write.
     attempts: u64,
     /// What each event waits for, until all this is written.
     once_written: HashMap<Arc<str>, FollowUp>,
+    /// What is done then about an event whose run ends the process.
+    once_exited: HashMap<Arc<str>, FollowUp>,
+    /// The thread that ends the process, until its runs are among those that wait.
+    exits_on: Option<usize>,
+    is_last: bool,
+}
+
+impl WaitingRecords {
+    fn has_work(&self) -> bool {
+        self.has_thread
+            && (self.is_writing || self.exits_on.is_some() || !self.waiting.is_empty() || !self.once_written.is_empty())
+    }
+
+    fn push(&mut self, record: RunRecord) {
+        if self.waiting.len() >= MOST_WAITING {
+            self.waiting.pop_front();
+        }
+        self.waiting.push_back(record);
+    }
+
+    /// Ends the runs of the thread that ends the process.
+    fn end_runs(&mut self, thread: usize, clock: &Clock) {
+        let on_it = self.started.extract_if(|_, (_, of)| *of == thread);
+        let ended: Vec<RunRecord> = on_it.map(|(_, (record, _))| record).collect();
+        for record in ended {
+            let follow_up = self.once_exited.remove_entry(record.event());
+            self.once_written.extend(follow_up);
+            self.push(record.ended(clock.now(), RunResult::Failed, Some(EXITED)));
+        }
+    }
 }
 
 /// What is done about an event when its runs are written.
@@ -54,15 +99,21 @@ type FollowUp = Box<dyn FnOnce() + Send>;
 
 impl RunLogger {
     pub(super) fn new(store: &Store, keep: usize) -> Arc<Self> {
-        Arc::new(Self { store: store.clone(), keep, records: Mutex::default(), changed: Condvar::new() })
+        let (store, clock) = (store.clone(), store.mutex.clock());
+        Arc::new(Self { store, clock, keep, records: Mutex::default(), changed: Condvar::new() })
     }
 
     fn post(self: &Arc<Self>, mut records: MutexGuard<'_, WaitingRecords>, record: RunRecord) {
-        if records.waiting.len() >= MOST_WAITING {
-            records.waiting.pop_front();
-        }
-        records.waiting.push_back(record);
+        records.push(record);
         self.begin_to_write(records);
+    }
+
+    /// Forgets what another process runs, and writes what is left when this one ends.
+    #[cold]
+    fn begin_in_this_process(self: &Arc<Self>, records: &mut WaitingRecords) {
+        *records = WaitingRecords { pid: process_id::current(), ..WaitingRecords::default() };
+        #[cfg(unix)]
+        process_exit::register(Arc::downgrade(self) as _);
     }
 
     fn begin_to_write(self: &Arc<Self>, mut records: MutexGuard<'_, WaitingRecords>) {
@@ -70,6 +121,8 @@ impl RunLogger {
             let logger = Arc::clone(self);
             // Without a thread, the records wait for the next attempt.
             records.has_thread = spawn_detached(move || logger.write_all());
+        } else if !records.is_failing {
+            self.changed.notify_all();
         }
     }
 
@@ -81,34 +134,51 @@ impl RunLogger {
         self.begin_to_write(records);
     }
 
+    /// Does this in the same way if a run of the event ends the process.
+    pub(crate) fn once_exited(&self, event: &Arc<str>, follow_up: impl FnOnce() + Send + 'static) {
+        self.records().once_exited.insert(Arc::clone(event), Box::new(follow_up));
+    }
+
     /// How many runs of each event are kept.
     pub(crate) fn keep(&self) -> usize {
         self.keep
     }
 
-    /// Writes until nothing waits any more.
+    /// Writes until nothing waits and nothing runs any more.
     fn write_all(&self) {
+        let mut records = self.records();
         loop {
-            let mut records = self.records();
+            if let Some(thread) = records.exits_on.take() {
+                records.end_runs(thread, &self.clock);
+            }
             let count = records.waiting.len().min(BATCH_SIZE);
             if count == 0 && !records.once_written.is_empty() {
                 let follow_ups = mem::take(&mut records.once_written);
+                records.is_writing = true;
                 drop(records);
                 for follow_up in follow_ups.into_values() {
                     follow_up();
                 }
+                records = self.records();
+                records.is_writing = false;
                 continue;
             }
             if count == 0 {
-                records.has_thread = false;
+                records.has_thread = !records.started.is_empty();
                 self.changed.notify_all();
-                return;
+                if !records.has_thread {
+                    return;
+                }
+                records = self.changed.wait(records).unwrap_or_else(PoisonError::into_inner);
+                continue;
             }
             let batch: Vec<RunRecord> = records.waiting.drain(..count).collect();
             let was_failing = records.is_failing;
+            records.is_writing = true;
             drop(records);
             let written = self.write(&batch);
-            let mut records = self.records();
+            records = self.records();
+            records.is_writing = false;
             records.is_failing = written.is_err();
             records.attempts += 1;
             let Err(error) = written else { continue };
@@ -117,11 +187,13 @@ impl RunLogger {
             let surplus = records.waiting.len().saturating_sub(MOST_WAITING);
             records.waiting.drain(..surplus);
             self.changed.notify_all();
-            drop(records);
-            if !was_failing {
+            // A subscriber may wait for a lock of the thread that ends the process.
+            if !was_failing && !records.is_last {
+                drop(records);
                 log(&Incident::RunsNotLogged(&error));
+                records = self.records();
             }
-            let _ = self.changed.wait_timeout(self.records(), TRY_AGAIN_AFTER);
+            (records, _) = self.changed.wait_timeout(records, TRY_AGAIN_AFTER).unwrap_or_else(PoisonError::into_inner);
         }
     }
 
@@ -136,12 +208,15 @@ impl RunLogger {
 
     /// Waits until all is written, or one more attempt has failed, for a few seconds at most: the process may end then.
     pub(crate) fn finish(&self) {
-        let enough = Clock::system().moment().plus(LAST_WRITES);
+        self.finish_until(Clock::system().moment().plus(LAST_WRITES));
+    }
+
+    fn finish_until(&self, enough: Moment) {
         let mut records = self.records();
         let before = records.attempts;
         // The store may be back.
         self.changed.notify_all();
-        while records.has_thread && !(records.is_failing && records.attempts > before) {
+        while records.has_work() && !(records.is_failing && records.attempts > before) {
             let left = enough.since(Clock::system().moment());
             if left.is_zero() {
                 return;
@@ -160,6 +235,21 @@ pub(crate) fn no_log() -> MutexError {
     MutexError::unsupported("keep a log of runs")
 }
 
+#[cfg(unix)]
+impl EndsWithProcess for RunLogger {
+    fn begin(&self, by: usize) {
+        let mut records = self.records();
+        records.exits_on = Some(by);
+        records.is_last = true;
+        drop(records);
+        self.changed.notify_all();
+    }
+
+    fn wait(&self, _: &Waiting, enough: Moment) {
+        self.finish_until(enough);
+    }
+}
+
 impl Observer for Arc<RunLogger> {
     fn observe(&self, notice: &Notice<'_>) {
         let (Some(id), Some(event), Some(occurrence)) = (notice.run(), notice.event(), notice.occurrence()) else {
@@ -170,13 +260,21 @@ impl Observer for Arc<RunLogger> {
             Step::Started { token } => {
                 let record = started(*token);
                 let mut records = self.records();
-                records.started.insert(id, record.clone());
+                if records.pid != process_id::current() {
+                    self.begin_in_this_process(&mut records);
+                }
+                records.started.insert(id, (record.clone(), this_thread()));
                 self.post(records, record);
             }
             Step::Ended(outcome) => {
                 let (at, error) = (notice.at(), outcome.error());
                 let mut records = self.records();
-                let record = records.started.remove(&id).unwrap_or_else(|| started(outcome.fencing_token()));
+                let known = records.started.remove(&id).map(|(record, _)| record);
+                // It knows the observers, and so this one.
+                if !records.started.values().any(|(record, _)| record.event() == event) {
+                    records.once_exited.remove(event);
+                }
+                let record = known.unwrap_or_else(|| started(outcome.fencing_token()));
                 self.post(records, record.ended(at, outcome.result(), error.as_deref()));
             }
             _ => {}
