@@ -138,6 +138,7 @@ fn supervised(command: Command) -> Command {
             ),
         )
         .arg(duration("hold-at-least").help("Keep the lease this long, even if the command is quicker"))
+        .arg(duration("stuck-after").help("Fail, and say so, if the command is running already for longer than this"))
         .arg(duration("term").help("How long a host that died blocks the command, 2s at least [default: 60s]"))
         .arg(
             option("on-outage", "WHAT")

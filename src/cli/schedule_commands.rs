@@ -126,7 +126,8 @@ pub(super) fn run_when_free<E>(
     let until = clock.moment().plus(wait);
     loop {
         let entry = run()?;
-        let is_taken = matches!(entry.verdict(), Verdict::Skipped(SkipReason::Overlapping(_)));
+        let is_taken =
+            matches!(entry.verdict(), Verdict::Skipped(SkipReason::Overlapping(_) | SkipReason::Stuck { .. }));
         let left = || until.since(clock.moment());
         if !is_taken || left().is_zero() {
             return Ok(entry);

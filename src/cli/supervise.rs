@@ -126,6 +126,7 @@ fn event(arguments: &ArgMatches) -> Event {
     event = duration("timeout").into_iter().fold(event, Event::timeout);
     event = event.grace(grace(arguments));
     event = duration("hold-at-least").into_iter().fold(event, Event::hold_at_least);
+    event = duration("stuck-after").into_iter().fold(event, Event::stuck_after);
     event = duration("term").into_iter().fold(event, Event::lease_term);
     if arguments.get_flag("on-one-server") {
         event = event.on_one_server();
@@ -173,6 +174,8 @@ fn code(entry: &Entry, conflict: u8) -> u8 {
         // Another server has it: this is what was asked for.
         Verdict::Skipped(SkipReason::RanElsewhere(_) | SkipReason::Queued(_)) => 0,
         Verdict::Skipped(SkipReason::StoreUnavailable(_)) => STORE,
+        // Nobody reads of a success.
+        Verdict::Skipped(SkipReason::Stuck { .. }) => conflict.max(1),
         Verdict::Skipped(_) => conflict,
     }
 }

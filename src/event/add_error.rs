@@ -264,6 +264,12 @@ pub enum AddErrorKind {
         /// How many runs of an event the schedule keeps.
         keep: usize,
     },
+    /// A run of it is stuck after too short or too long a time.
+    #[error("`stuck_after({:?})` is outside of {:?} to ten years", .0, Term::MIN.get())]
+    StuckAfter(Duration),
+    /// It says when a run is stuck, and has no lease by which it meets one.
+    #[error("it has a `stuck_after(..)`, but no lease: add `without_overlapping()`")]
+    StuckAfterWithoutLease,
     /// It says what becomes of an overlap, and has no lease that prevents one.
     #[error("it has an `on_overlap(..)`, but no lease: add `without_overlapping()`")]
     OverlapWithoutLease,

@@ -68,6 +68,7 @@ pub struct Event {
     background: bool,
     even_when_paused: bool,
     failure_limit: Option<usize>,
+    stuck_after: Option<Duration>,
     /// The first error of its definition.
     wrong: Option<AddErrorKind>,
 }
@@ -205,6 +206,7 @@ impl Event {
             background: false,
             even_when_paused: false,
             failure_limit: None,
+            stuck_after: None,
             wrong: None,
         }
     }
@@ -391,6 +393,23 @@ impl Event {
         self.say("pause_on_failure", times, |event| &mut event.failure_limit)
     }
 
+    /// Takes a run for stuck that has been running for this long, from 1 millisecond to ten years: an occurrence that is skipped
+    /// because of it is a failure, [`Stuck`](crate::SkipReason::Stuck), on every server. So a run that hangs is reported by each
+    /// of its next occurrences, and not for ever skipped in silence. The run itself goes on; [`timeout`](Self::timeout) ends one.
+    ///
+    /// The time counts from the grant of the lease, on the store's clock, to now on the schedule's. It needs a lease.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use soloist::Event;
+    ///
+    /// let hours = |hours: u64| Duration::from_secs(hours * 60 * 60);
+    /// let event = Event::call("reports", |_| {}).hourly().without_overlapping().stuck_after(hours(2)).timeout(hours(6));
+    /// ```
+    pub fn stuck_after(self, time: Duration) -> Self {
+        self.say("stuck_after", time, |event| &mut event.stuck_after)
+    }
+
     /// Applies a function from event to event: for settings that several events share.
     ///
     /// ```
@@ -503,6 +522,11 @@ impl Event {
                 return Err(refuse(AddErrorKind::FailuresEvenWhenPaused));
             }
         }
+        if let Some(time) = self.stuck_after
+            && Term::new(time).is_err()
+        {
+            return Err(refuse(AddErrorKind::StuckAfter(time)));
+        }
         let environments = self.environments.as_ref();
         let runs_here = environments.map_or(Ok(true), |them| them.include(environment)).map_err(refuse)?;
         if !runs_here {
@@ -516,6 +540,9 @@ impl Event {
             command.check().map_err(|error| refuse(AddErrorKind::Command(error)))?;
         }
         check_grace(&self.work, protection.lease).map_err(refuse)?;
+        if self.stuck_after.is_some() && protection.lease.is_none() {
+            return Err(refuse(AddErrorKind::StuckAfterWithoutLease));
+        }
         let longest_wait = protection.queue.as_ref().map(|queue| queue.within).unwrap_or_default();
         let catch_up = window.and_then(|window| CatchUp::new(window, &self.name, &protection, &timetable));
         let catch_up = catch_up.or_else(|| protection.queue.as_ref().map(CatchUp::of_queue));
@@ -535,6 +562,7 @@ impl Event {
             background: self.background,
             even_when_paused: self.even_when_paused,
             failure_limit: self.failure_limit,
+            stuck_after: self.stuck_after,
         })
     }
 }
@@ -567,6 +595,7 @@ impl fmt::Debug for Event {
             .field("background", &self.background)
             .field("even_when_paused", &self.even_when_paused)
             .field("failure_limit", &self.failure_limit)
+            .field("stuck_after", &self.stuck_after)
             .field("wrong", &self.wrong)
             .finish_non_exhaustive()
     }
@@ -604,6 +633,8 @@ pub struct Definition {
     pub(crate) even_when_paused: bool,
     /// After how many failures in a row it is paused.
     pub(crate) failure_limit: Option<usize>,
+    /// How long a run has been running that is stuck.
+    pub(crate) stuck_after: Option<Duration>,
 }
 
 impl Definition {
@@ -636,6 +667,7 @@ impl Definition {
         let catch_up = self.catch_up.as_ref().filter(|catch_up| catch_up.mark.is_some());
         words.extend(catch_up.map(|catch_up| format!("catch_up {}", HumanDuration(catch_up.window))));
         words.extend(self.timeout.map(|limit| format!("timeout {}", HumanDuration(limit))));
+        words.extend(self.stuck_after.map(|time| format!("stuck_after {}", HumanDuration(time))));
         words.extend(self.even_when_paused.then(|| "even_when_paused".to_owned()));
         words.extend(self.failure_limit.map(|limit| format!("pause_on_failure {limit}")));
         words

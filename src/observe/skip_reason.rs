@@ -3,6 +3,9 @@
 use std::fmt;
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
 
 use super::paused::Pause;
 use crate::base::error::MutexError;
@@ -32,6 +35,14 @@ pub enum SkipReason {
     FilterPanicked(Arc<str>),
     /// The previous run, or another event that shares the mutex, is still at work.
     Overlapping(Option<Holder>),
+    /// The run that it met has been running for longer than the event [allows](crate::Event::stuck_after).
+    #[non_exhaustive]
+    Stuck {
+        /// The run.
+        holder: Holder,
+        /// For how long it has been running.
+        running_for: Duration,
+    },
     /// Another server, or another tick, waits in the [queue](crate::Event::on_overlap) with this occurrence.
     Queued(Option<Holder>),
     /// A run of the event is still at work, and as many of its occurrences wait as may.
@@ -63,12 +74,12 @@ pub enum SkipReason {
 impl SkipReason {
     /// The reason as one lower-case word, the same in every version: `filtered`, `filter_panicked`, `overlapping`,
     /// `queued`, `queue_full`, `queued_too_long`, `replaced`, `ran_elsewhere`, `store_unavailable`, `too_late`, `paused`,
-    /// `shutting_down`, `no_thread`.
+    /// `shutting_down`, `no_thread`, `stuck`.
     pub fn keyword(&self) -> &'static str {
         Self::KEYWORDS[self.number()]
     }
 
-    pub(crate) const KEYWORDS: [&'static str; 13] = [
+    pub(crate) const KEYWORDS: [&'static str; 14] = [
         "filtered",
         "filter_panicked",
         "overlapping",
@@ -82,6 +93,7 @@ impl SkipReason {
         "paused",
         "shutting_down",
         "no_thread",
+        "stuck",
     ];
 
     /// The place of its keyword.
@@ -100,15 +112,23 @@ impl SkipReason {
             Self::Paused(_) => 10,
             Self::ShuttingDown => 11,
             Self::NoThread(_) => 12,
+            Self::Stuck { .. } => 13,
         }
+    }
+
+    /// Returns `Stuck` if the run that was met has been running for longer than `limit`, and otherwise this reason.
+    pub(crate) fn or_stuck(self, limit: Duration, now: DateTime<Utc>) -> Self {
+        let (Self::Overlapping(Some(holder)) | Self::QueuedTooLong(Some(holder))) = &self else { return self };
+        let running_for = (now - holder.since()).to_std().unwrap_or_default();
+        if running_for > limit { Self::Stuck { holder: holder.clone(), running_for } } else { self }
     }
 
     /// Whether this is a fault, and not the schedule doing its work. A lease held
     /// [since the future](Holder::clock_set_back_by) is a fault: its holder may be dead, and somebody must look at the
-    /// store's clock.
+    /// store's clock. So is a run that is [stuck](crate::Event::stuck_after).
     pub fn is_failure(&self) -> bool {
         match self {
-            Self::FilterPanicked(_) | Self::StoreUnavailable(_) | Self::NoThread(_) => true,
+            Self::FilterPanicked(_) | Self::StoreUnavailable(_) | Self::NoThread(_) | Self::Stuck { .. } => true,
             Self::Overlapping(Some(holder)) => holder.clock_set_back_by().is_some(),
             _ => false,
         }
@@ -124,6 +144,7 @@ impl SkipReason {
             | Self::Replaced(holder)
             | Self::RanElsewhere(holder)
             | Self::Paused(holder) => holder.as_ref(),
+            Self::Stuck { holder, .. } => Some(holder),
             _ => None,
         }
     }
@@ -170,6 +191,9 @@ impl fmt::Display for Reading<'_, SkipReason> {
                     HumanDuration(by),
                     time(holder.until())
                 )
+            }
+            SkipReason::Stuck { holder, running_for } => {
+                write!(f, "still running after {}: {}", HumanDuration(*running_for), Reading(holder, time))
             }
             SkipReason::Queued(holder) => taken(f, "waits elsewhere", holder),
             SkipReason::QueueFull(holder) => taken(f, "still running, and the queue is full", holder),

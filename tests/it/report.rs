@@ -1,9 +1,14 @@
 //! How a report reads, and what becomes of a process that returns one.
 
 use std::process::Command;
+use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta};
-use soloist::{Clock, Event, EventMutex, LeaseRequest, ManualClock, MemoryMutex, MutexName, Report, Schedule, Term};
+use soloist::testing::TestStore;
+use soloist::{
+    Clock, Entry, Event, EventMutex, Holder, LeaseRequest, ManualClock, MemoryMutex, MutexName, Report, Schedule,
+    SkipReason, Term,
+};
 
 use crate::support::{Unspeakable, at, noon};
 
@@ -43,6 +48,42 @@ fn a_report_is_a_table_for_a_terminal() {
         "  `odd\\u{a0}name`   2026-03-01 12:00 UTC     skipped, filtered out",
     ];
     assert_eq!(text, expected.join("\n"));
+}
+
+#[test]
+fn a_skip_fails_if_the_run_that_it_meets_has_been_running_for_longer_than_it_may() {
+    let clock = ManualClock::at(noon());
+    let store = TestStore::new(&clock);
+    let mut schedule = Schedule::new(store.clone());
+    let hour = Duration::from_secs(3600);
+    schedule
+        .add(Event::call("limited", |_| {}).every_minute().without_overlapping().stuck_after(hour))
+        .unwrap()
+        .add(Event::call("free", |_| {}).every_minute().without_overlapping())
+        .unwrap();
+    let elsewhere = ["limited", "free"].map(|event| store.run_elsewhere(event).unwrap());
+    clock.advance(hour);
+    let report = schedule.run_due(clock.now());
+    assert!(matches!(report.skip("limited"), Some(SkipReason::Overlapping(Some(_)))) && !report.is_failure());
+    clock.advance(Duration::from_millis(500));
+    let report = schedule.run_due(clock.now());
+    assert_eq!(report.failures().map(Entry::event).collect::<Vec<_>>(), ["limited"]);
+    let stuck = report.skip("limited").expect("it was skipped");
+    assert_eq!((stuck.keyword(), stuck.holder().map(Holder::pid)), ("stuck", Some(std::process::id())));
+    assert!(stuck.to_string().starts_with("still running after 1 h 0 min: "), "{stuck}");
+    assert!(schedule.run("limited", clock.now()).unwrap().is_failure(), "by hand, too");
+    drop(elsewhere);
+    assert!(!schedule.run_due(clock.now()).is_failure());
+
+    let refused = |event: Event| Schedule::in_process().add(event.every_minute()).unwrap_err().to_string();
+    assert_eq!(
+        refused(Event::call("e", |_| {}).on_one_server().stuck_after(hour)),
+        "event `e`: it has a `stuck_after(..)`, but no lease: add `without_overlapping()`"
+    );
+    assert_eq!(
+        refused(Event::call("e", |_| {}).without_overlapping().stuck_after(Duration::ZERO)),
+        "event `e`: `stuck_after(0ns)` is outside of 1ms to ten years"
+    );
 }
 
 #[test]

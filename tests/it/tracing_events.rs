@@ -183,6 +183,7 @@ fn tell_what_needs_no_thread() {
     schedule.add(replaceable).unwrap();
     assert!(!schedule.run_due(noon()).is_failure());
     tell_of_a_holder_from_the_future();
+    tell_of_a_stuck_run();
     let shutdown = Shutdown::new();
     let mut schedule = Schedule::in_process();
     let ends = shutdown.clone();
@@ -237,6 +238,18 @@ fn tell_of_a_holder_from_the_future() {
     let mut schedule = Schedule::new(open()).with_clock(&clock);
     schedule.add(event("a").without_overlapping()).unwrap();
     assert!(schedule.run_due(noon()).is_failure());
+}
+
+/// A run elsewhere that does not end.
+fn tell_of_a_stuck_run() {
+    let clock = ManualClock::at(noon());
+    let store = TestStore::new(&clock);
+    let mut schedule = Schedule::new(store.clone());
+    schedule.add(event("stuck").without_overlapping().stuck_after(HOUR)).unwrap();
+    let elsewhere = store.run_elsewhere("stuck").unwrap();
+    clock.advance(2 * HOUR);
+    assert!(schedule.run_due(clock.now()).is_failure());
+    drop(elsewhere);
 }
 
 /// An occurrence that was missed, and is run an hour and ten minutes later.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use super::{MOST_KEPT, RunRecord};
 
-/// A record, and its number: that of the record of its run which the store was given first. Later runs have higher ones.
+/// A record with the number of its run. A store numbers a run when it is first told of it, so that later runs have higher numbers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct NumberedRecord {
     pub(crate) number: u64,

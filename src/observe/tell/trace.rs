@@ -285,6 +285,9 @@ fn trace_skip(reason: &SkipReason) {
             let by_s = ahead.clock_set_back_by().map(|by| by.as_secs());
             skip!(warn, by_s, "skipped: the store's clock was set back");
         }
+        SkipReason::Stuck { running_for, .. } => {
+            skip!(error, running_ms = millis(*running_for), "skipped: the run is stuck");
+        }
         _ => skip!(info, "skipped"),
     }
 }

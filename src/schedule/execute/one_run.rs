@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::base::catch_panic::contain;
+use crate::event::definition::Definition;
 use crate::hold::release_on_drop::LeaseInHand;
 use crate::lease::{owner::Owner, request::Lease, term::Term};
 use crate::observe::cancel::CancelReason;
@@ -63,7 +64,12 @@ impl<'a> Pass<'a> {
     /// Enters that it did not run.
     pub(super) fn skip(self, reason: SkipReason, enter: &mut impl FnMut(usize, Entry)) {
         let _in_span = self.span.enter();
-        let entry = self.planned.entry(Arc::clone(&self.planned.event.name), Verdict::Skipped(reason));
+        let Definition { name, stuck_after, .. } = self.planned.event;
+        let reason = match stuck_after {
+            Some(limit) => reason.or_stuck(*limit, self.planned.clock.now()),
+            None => reason,
+        };
+        let entry = self.planned.entry(Arc::clone(name), Verdict::Skipped(reason));
         self.planned.tell_result(&entry, None);
         enter(self.index, entry);
     }

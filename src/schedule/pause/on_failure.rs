@@ -28,7 +28,7 @@ pub(crate) struct PauseOnFailure<'a> {
 }
 
 impl PauseOnFailure<'_> {
-    /// A run begins, which may end the process. When the log has that, the event is paused if that was the last of so many.
+    /// Prepares for a run that ends the process: when the log has that, the event is paused if it was the last of so many.
     pub(crate) fn run_begins(&self, event: &Arc<str>, limit: usize) {
         self.logger.once_exited(event, self.pause_if_failing(event, limit));
     }

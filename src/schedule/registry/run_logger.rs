@@ -53,9 +53,8 @@ struct WaitingRecords {
     /// Those of the runs that are at work, with their threads.
     started: HashMap<Owner, (RunRecord, usize)>,
     waiting: VecDeque<RunRecord>,
-    /// Whether there is a thread that writes them.
-    has_thread: bool,
-    is_writing: bool,
+    /// The thread that writes them.
+    writer: Writer,
     /// Whether the last write failed.
     is_failing: bool,
     /// How often it was tried to write.
@@ -69,10 +68,18 @@ struct WaitingRecords {
     is_last: bool,
 }
 
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+enum Writer {
+    #[default]
+    Absent,
+    Idle,
+    Writing,
+}
+
 impl WaitingRecords {
     fn has_work(&self) -> bool {
-        self.has_thread
-            && (self.is_writing || self.exits_on.is_some() || !self.waiting.is_empty() || !self.once_written.is_empty())
+        let waits = || self.exits_on.is_some() || !self.waiting.is_empty() || !self.once_written.is_empty();
+        self.writer == Writer::Writing || (self.writer == Writer::Idle && waits())
     }
 
     fn push(&mut self, record: RunRecord) {
@@ -82,7 +89,7 @@ impl WaitingRecords {
         self.waiting.push_back(record);
     }
 
-    /// Ends the runs of the thread that ends the process.
+    /// Adds the ends of the runs of the thread that ends the process.
     fn end_runs(&mut self, thread: usize, clock: &Clock) {
         let on_it = self.started.extract_if(|_, (_, of)| *of == thread);
         let ended: Vec<RunRecord> = on_it.map(|(_, (record, _))| record).collect();
@@ -108,7 +115,7 @@ impl RunLogger {
         self.begin_to_write(records);
     }
 
-    /// Forgets what another process runs, and writes what is left when this one ends.
+    /// Forgets the runs of the process that this one was forked from, and asks to be told when this one ends.
     #[cold]
     fn begin_in_this_process(self: &Arc<Self>, records: &mut WaitingRecords) {
         *records = WaitingRecords { pid: process_id::current(), ..WaitingRecords::default() };
@@ -117,10 +124,11 @@ impl RunLogger {
     }
 
     fn begin_to_write(self: &Arc<Self>, mut records: MutexGuard<'_, WaitingRecords>) {
-        if !mem::replace(&mut records.has_thread, true) {
+        if records.writer == Writer::Absent {
             let logger = Arc::clone(self);
             // Without a thread, the records wait for the next attempt.
-            records.has_thread = spawn_detached(move || logger.write_all());
+            let has_thread = spawn_detached(move || logger.write_all());
+            records.writer = if has_thread { Writer::Idle } else { Writer::Absent };
         } else if !records.is_failing {
             self.changed.notify_all();
         }
@@ -134,7 +142,7 @@ impl RunLogger {
         self.begin_to_write(records);
     }
 
-    /// Does this in the same way if a run of the event ends the process.
+    /// Does this if a run of the event ends the process, when that is written. It must not panic.
     pub(crate) fn once_exited(&self, event: &Arc<str>, follow_up: impl FnOnce() + Send + 'static) {
         self.records().once_exited.insert(Arc::clone(event), Box::new(follow_up));
     }
@@ -154,19 +162,19 @@ impl RunLogger {
             let count = records.waiting.len().min(BATCH_SIZE);
             if count == 0 && !records.once_written.is_empty() {
                 let follow_ups = mem::take(&mut records.once_written);
-                records.is_writing = true;
+                records.writer = Writer::Writing;
                 drop(records);
                 for follow_up in follow_ups.into_values() {
                     follow_up();
                 }
                 records = self.records();
-                records.is_writing = false;
+                records.writer = Writer::Idle;
                 continue;
             }
             if count == 0 {
-                records.has_thread = !records.started.is_empty();
+                records.writer = if records.started.is_empty() { Writer::Absent } else { Writer::Idle };
                 self.changed.notify_all();
-                if !records.has_thread {
+                if records.writer == Writer::Absent {
                     return;
                 }
                 records = self.changed.wait(records).unwrap_or_else(PoisonError::into_inner);
@@ -174,11 +182,11 @@ impl RunLogger {
             }
             let batch: Vec<RunRecord> = records.waiting.drain(..count).collect();
             let was_failing = records.is_failing;
-            records.is_writing = true;
+            records.writer = Writer::Writing;
             drop(records);
             let written = self.write(&batch);
             records = self.records();
-            records.is_writing = false;
+            records.writer = Writer::Idle;
             records.is_failing = written.is_err();
             records.attempts += 1;
             let Err(error) = written else { continue };

@@ -62,6 +62,21 @@ fn a_second_run_is_refused_as_long_as_the_first_and_all_that_it_started_are_at_w
     assert!(!place.path("overlap").exists());
 }
 
+#[test]
+fn a_run_that_is_stuck_is_told_and_fails_even_where_a_conflict_is_none() {
+    let place = Place::new();
+    let first = start(&mut place.run("", "until [ -e go ]; do sleep 0.05; done"));
+    place.until_held();
+    let second = |options: &str| answer(&mut place.soloist(&format!("run --name j {options} -- touch overlap")));
+    second("-E 0 --stuck-after 1h").exits_with(0).is_silent();
+    let stuck = second("-E 0 --stuck-after 1ms").exits_with(1);
+    assert!(stuck.errors.starts_with("soloist: j: skipped, still running after "), "{}", stuck.errors);
+    second("-E 5 --stuck-after 1ms").exits_with(5);
+    place.touch("go");
+    first.ended().exits_with(0);
+    assert!(!place.path("overlap").exists());
+}
+
 #[track_caller]
 fn who_waits_long_enough_runs_when_the_other_has_ended(place: &Place) {
     let first = start(&mut place.run("", "echo first >>log; until [ -e go ]; do sleep 0.05; done; echo ended >>log"));

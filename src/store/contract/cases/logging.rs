@@ -129,7 +129,9 @@ pub(super) fn runs_are_in_the_order_in_which_the_store_was_told_of_them<H: Harne
     is(&newest_first(&starts[..4]), "the run that the store was told of last is the newest");
     let mut records = [&starts[0], &starts[1], &starts[2], &starts[3]].map(fails);
     records[1] = ended(&starts[1], RunResult::Succeeded, None);
-    [3, 0, 2, 1].iter().for_each(|at| log.write(std::slice::from_ref(&records[*at]), 4));
+    for at in [3, 0, 2, 1] {
+        log.write(std::slice::from_ref(&records[at]), 4);
+    }
     is(&newest_first(&records), "an end has the place of its start, whenever it comes");
     log.write(&starts[4..6], 4);
     let kept = [&starts[5], &starts[4], &records[3], &records[1]].map(Clone::clone);
