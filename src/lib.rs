@@ -154,6 +154,7 @@ pub use observe::outcome::{Ended, RunOutcome};
 pub use observe::paused::Pause;
 pub use observe::release::Release;
 pub use observe::run_record::run_result::RunResult;
+pub use observe::run_record::skip_count::SkipCount;
 pub use observe::run_record::{RunEnd, RunRecord};
 pub use observe::skip_reason::SkipReason;
 pub use observe::tell::observers::Observer;

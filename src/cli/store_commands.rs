@@ -12,6 +12,7 @@ use super::tables::{how_it_ended, marked, pause_in_words, table_or, time, time_o
 use super::unlock::unlock;
 use crate::base::escape::{OneLine, Quoted};
 use crate::lease::holder::Holder;
+use crate::observe::run_record::skip_count::SkipCount;
 use crate::schedule::registry::Schedule;
 use crate::schedule::registry::logged_run::LoggedRun;
 use crate::store::connect::{connect, create_table, missing_directory};
@@ -78,9 +79,14 @@ pub(super) fn create_table_of(arguments: &ArgMatches) -> Answered {
 }
 
 fn log(schedule: &Schedule, event: &str, is_json: bool) -> Answered {
-    let runs = schedule.runs(event)?;
+    #[derive(serde::Serialize)]
+    struct Log {
+        runs: Vec<LoggedRun>,
+        skips: Vec<SkipCount>,
+    }
+    let Log { runs, skips } = Log { runs: schedule.runs(event)?, skips: schedule.skips(event)? };
     if is_json {
-        return CommandAnswer::json(&runs);
+        return CommandAnswer::json(&Log { runs, skips });
     }
     let (now, zone) = (Clock::system().now(), schedule.event(event)?.zone());
     let row = |run: &LoggedRun| {
@@ -96,7 +102,12 @@ fn log(schedule: &Schedule, event: &str, is_json: bool) -> Answered {
         ]
     };
     let none = "no run is on record: `soloist run --log 20` keeps the last 20, `with_run_log(20)` those of a schedule";
-    Ok(CommandAnswer::text(table_or(&["started", "result", "took", "server", "error"], runs.iter().map(row), none)))
+    let table = table_or(&["started", "result", "took", "server", "error"], runs.iter().map(row), none);
+    let skipped = |skip: &SkipCount| {
+        let (count, reason) = (skip.count(), skip.reason().replace('_', " "));
+        format!("\nskipped, {reason}: {count}, the last one of {}", time(skip.latest(), zone, now))
+    };
+    Ok(CommandAnswer::text(table.trim_end().to_owned() + &skips.iter().map(skipped).collect::<String>()))
 }
 
 fn locks(stores: &[&dyn EventMutex], prefix: &str, is_json: bool) -> Answered {

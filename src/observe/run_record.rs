@@ -13,6 +13,7 @@ use crate::time::clock::shown::{HumanDuration, to_the_second};
 pub(crate) mod numbered_record;
 pub(crate) mod run_line;
 pub(crate) mod run_result;
+pub(crate) mod skip_count;
 
 use run_result::RunResult;
 

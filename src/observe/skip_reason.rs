@@ -96,6 +96,10 @@ impl SkipReason {
         "stuck",
     ];
 
+    /// The keywords of the reasons for which an occurrence runs nowhere, although it could have: a log counts them.
+    pub(crate) const COUNTED: [&'static str; 6] =
+        ["overlapping", "stuck", "queue_full", "queued_too_long", "replaced", "paused"];
+
     /// The place of its keyword.
     pub(crate) fn number(&self) -> usize {
         match self {

@@ -295,6 +295,13 @@ impl Schedule {
         }
     }
 
+    /// Waits in the same way at the end of a loop, which may have skipped what is not written yet.
+    pub(super) fn finish_run_log_of_loop(&self) {
+        if let Some(logger) = &self.run_logger {
+            logger.finish_all();
+        }
+    }
+
     /// Adds an event at the end, if it is valid.
     ///
     /// Warns of a protection that its store can't give: `on_one_server` and `once_per` on a store that only this

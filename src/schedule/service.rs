@@ -107,7 +107,7 @@ impl Schedule {
             // Marks the shutdown as seen by the application, so that the caller gets the rest of drain and grace.
             shutdown.is_triggered();
         });
-        self.finish_run_log();
+        self.finish_run_log_of_loop();
     }
 
     /// One minute: [`run_due`](Self::run_due) at `now`, and, if events are due more often than every minute, at each of
@@ -153,7 +153,7 @@ impl Schedule {
                 now = wall_plus(first, self.clock.moment().since(began));
             }
         });
-        self.finish_run_log();
+        self.finish_run_log_of_loop();
         let mut reports = reports.into_inner().unwrap_or_else(PoisonError::into_inner);
         reports.sort_by_key(Report::at);
         let entries = reports.into_iter().flat_map(Report::into_entries).collect();

@@ -44,7 +44,8 @@ use crate::base::error::MutexError;
 use crate::lease::request::{Lease, LeaseRequest};
 use crate::lease::{name::MutexName, term::Term};
 use crate::observe::run_record::RunRecord;
-use crate::observe::run_record::numbered_record::{by_event, newest_first};
+use crate::observe::run_record::numbered_record::{NumberedRecord, by_event, newest_first};
+use crate::observe::run_record::skip_count::SkipCount;
 use crate::store::event_mutex::admission::{Admission, Admitted};
 use crate::store::event_mutex::batch::{Batch, LeaseReturn};
 use crate::store::event_mutex::description::{Description, Scope};
@@ -493,28 +494,51 @@ impl EventMutex for FileMutex {
     }
 }
 
-impl RunLog for FileMutex {
-    fn write(&self, records: &[RunRecord], keep: usize) -> Result<(), MutexError> {
-        let write = |event: &str, new: &[&RunRecord]| {
+impl FileMutex {
+    /// Changes the log of an event.
+    fn on_log(
+        &self,
+        event: &str,
+        change: impl FnOnce(&RunsFile<'_>) -> Result<(), FileError>,
+    ) -> Result<(), MutexError> {
+        let write = || {
             let (path, of_directory) = (runs_in(self.dir(), event), FileError::of_directory);
             let directory = self.directory().map_err(of_directory(path.clone()))?;
             let file = directory.file_or_make(&path).map_err(FileError::at(&path))?;
-            RunsFile::lock(event, &file)?.write(new, keep)
+            change(&RunsFile::lock(event, &file)?)
         };
-        let mut written = by_event(records).into_iter().map(|(event, new)| write(event, &new));
-        written.try_for_each(|written| written).map_err(|error| error.while_trying_to("write", LOG))
+        write().map_err(|error: FileError| error.while_trying_to("write", LOG))
     }
 
-    fn runs(&self, event: &str) -> Result<Vec<RunRecord>, MutexError> {
+    fn read_log(&self, event: &str) -> Result<(Vec<NumberedRecord>, Vec<SkipCount>), MutexError> {
         let read = || {
             let path = runs_in(self.dir(), event);
             let directory = self.directory().map_err(FileError::of_directory(path.clone()))?;
             match directory.file(&path).map_err(FileError::at(&path))? {
-                None => Ok(Vec::new()),
+                None => Ok(Default::default()),
                 Some(file) => RunsFile::lock(event, &file)?.read(),
             }
         };
-        read().map(newest_first).map_err(|error: FileError| error.while_trying_to("read", LOG))
+        read().map_err(|error: FileError| error.while_trying_to("read", LOG))
+    }
+}
+
+impl RunLog for FileMutex {
+    fn write(&self, records: &[RunRecord], keep: usize) -> Result<(), MutexError> {
+        let mut events = by_event(records).into_iter();
+        events.try_for_each(|(event, new)| self.on_log(event, |log| log.write(&new, keep)))
+    }
+
+    fn runs(&self, event: &str) -> Result<Vec<RunRecord>, MutexError> {
+        self.read_log(event).map(|(runs, _)| newest_first(runs))
+    }
+
+    fn count_skips(&self, event: &str, skips: &[SkipCount]) -> Result<(), MutexError> {
+        self.on_log(event, |log| log.count_skips(skips))
+    }
+
+    fn skips(&self, event: &str) -> Result<Vec<SkipCount>, MutexError> {
+        self.read_log(event).map(|(_, skips)| skips)
     }
 }
 

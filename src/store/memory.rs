@@ -22,7 +22,7 @@ use crate::base::error::MutexError;
 use crate::lease::name::{MutexName, NameMap};
 use crate::lease::request::{Lease, LeaseRequest};
 use crate::lease::{owner::Owner, term::Term, token::FencingToken};
-use crate::observe::run_record::RunRecord;
+use crate::observe::run_record::{RunRecord, skip_count::SkipCount};
 use crate::store::event_mutex::admission::{Admission, Admitted};
 use crate::store::event_mutex::description::{Description, Scope};
 use crate::store::event_mutex::held::{Held, Names};
@@ -292,6 +292,15 @@ impl RunLog for MemoryMutex {
 
     fn runs(&self, event: &str) -> Result<Vec<RunRecord>, MutexError> {
         Ok(self.runs.runs(event))
+    }
+
+    fn count_skips(&self, event: &str, skips: &[SkipCount]) -> Result<(), MutexError> {
+        self.runs.count_skips(event, skips);
+        Ok(())
+    }
+
+    fn skips(&self, event: &str) -> Result<Vec<SkipCount>, MutexError> {
+        Ok(self.runs.skips(event))
     }
 }
 

@@ -5,9 +5,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta, Utc};
+use soloist::testing::TestStore;
 use soloist::{
-    Event, EventMutex, FileMutex, Holder, ManualClock, MemoryMutex, Owner, Run, RunRecord, RunResult, RunState,
-    Schedule,
+    Event, EventMutex, FileMutex, Holder, LeaseRequest, ManualClock, MemoryMutex, MutexName, Owner, Run, RunRecord,
+    RunResult, RunState, Schedule, Shutdown, SkipReason, Term, Verdict,
 };
 
 use crate::scripted::{Call, Scripted};
@@ -256,7 +257,7 @@ fn failures_are_counted_in_the_order_of_the_log_and_not_by_the_clocks_of_hosts()
     let run_elsewhere = |host, ahead, result| {
         let at = minute(ahead);
         let started = RunRecord::started("a", Owner::unique(), minute(0), None, at).on(host, 17);
-        log.write(&[started.clone()], 10).unwrap();
+        log.write(std::slice::from_ref(&started), 10).unwrap();
         log.write(&[started.ended(at, result, None)], 10).unwrap();
     };
     run_elsewhere("three minutes ahead", 3, RunResult::Failed);
@@ -293,6 +294,97 @@ fn a_pause_on_failure_that_would_never_come_is_refused() {
     let said = refused(logs(10), |event| event.pause_on_failure(3).even_when_paused());
     assert!(said.contains("leave out one of the two"), "{said}");
     assert!(logs(4).add(three(Event::call("a", |_| {}).every_minute())).is_ok());
+}
+
+/// The numbers of occurrences of `a` that were skipped, with the latest of them.
+#[track_caller]
+fn skips(schedule: &Schedule) -> Vec<(&'static str, u64, DateTime<Utc>)> {
+    let skips = schedule.skips("a").unwrap();
+    skips.iter().map(|skip| (skip.reason(), skip.count(), skip.latest())).collect()
+}
+
+#[test]
+fn occurrences_that_ran_nowhere_are_counted_over_the_fleet_by_their_reasons() {
+    let clock = ManualClock::at(noon());
+    let store = TestStore::new(&clock);
+    let server = || {
+        let mut schedule = Schedule::new(store.clone()).pausable_as("shop").unwrap().with_run_log(3).unwrap();
+        schedule.add(Event::call("a", |_| {}).every_minute().without_overlapping().on_one_server()).unwrap();
+        schedule
+    };
+    let (here, there) = (server(), server());
+    let tick = |server: &Schedule, number: i64| {
+        clock.advance((minute(number) - clock.now()).to_std().unwrap());
+        server.run_due(minute(number)).skip("a").map(SkipReason::keyword)
+    };
+    assert_eq!((tick(&here, 0), tick(&there, 0)), (None, Some("ran_elsewhere")));
+    assert_eq!(skips(&here), [], "it ran");
+    let hangs = store.run_elsewhere("a").unwrap();
+    for (server, number) in [(&here, 1), (&there, 2), (&here, 3)] {
+        assert_eq!(tick(server, number), Some("overlapping"));
+    }
+    assert_eq!(skips(&there), [("overlapping", 3, minute(3))]);
+    drop(hangs);
+    here.pause(minute(10), "a migration").unwrap();
+    assert_eq!(tick(&there, 4), Some("paused"));
+    assert_eq!(skips(&here), [("overlapping", 3, minute(3)), ("paused", 1, minute(4))]);
+    assert_eq!(here.runs("a").unwrap().len(), 1, "they are no runs");
+
+    let mut without_a_log = Schedule::new(store.clone());
+    without_a_log.add(Event::call("a", |_| {}).every_minute().without_overlapping()).unwrap();
+    let _hangs = store.run_elsewhere("a").unwrap();
+    assert_eq!(tick(&without_a_log, 11), Some("overlapping"));
+    assert_eq!(skips(&here)[0].1, 3, "without a log, nothing is written");
+}
+
+#[test]
+fn a_server_writes_what_it_skipped_of_an_event_once_in_ten_seconds_and_the_rest_when_its_loop_ends() {
+    let (clock, mutex) = store();
+    let store = Scripted::over(mutex.clone());
+    let mut schedule = Schedule::new(store.clone()).with_clock(&clock).with_run_log(3).unwrap();
+    for name in ["a", "b"] {
+        schedule.add(Event::call(name, |_| {}).every_second().without_overlapping()).unwrap();
+        let request = LeaseRequest::new(MutexName::lease(name).unwrap(), Term::MAX, &mutex.clock());
+        mutex.create(&request).unwrap().expect("nobody holds it");
+    }
+    let writes = || store.asked(&["count_skips"]).len();
+    let tick = |seconds: i64| {
+        clock.advance(Duration::from_secs(1));
+        let report = schedule.run_due(noon() + TimeDelta::seconds(seconds));
+        assert_eq!(report.entries().iter().filter(|entry| matches!(entry.verdict(), Verdict::Skipped(_))).count(), 2);
+    };
+    (1..=10).for_each(tick);
+    assert_eq!((writes(), skips(&schedule)[0].1), (2, 1), "once for each event");
+    (11..=13).for_each(tick);
+    assert_eq!((writes(), skips(&schedule)[0].1), (4, 11));
+    let shutdown = Shutdown::new();
+    shutdown.trigger();
+    schedule.work(&shutdown);
+    assert_eq!((writes(), skips(&schedule)), (6, vec![("overlapping", 13, noon() + TimeDelta::seconds(13))]));
+}
+
+#[test]
+fn what_could_not_be_counted_is_counted_with_the_next() {
+    let (clock, mutex) = store();
+    let out = Arc::new(AtomicBool::new(true));
+    let switch = Arc::clone(&out);
+    let is_out = move |call: &Call| {
+        if call.is("count_skips") && switch.load(Ordering::Relaxed) { call.times_out() } else { Ok(()) }
+    };
+    let mut schedule =
+        Schedule::new(Scripted::over(mutex.clone()).before(is_out)).with_clock(&clock).with_run_log(3).unwrap();
+    schedule.add(Event::call("a", |_| {}).every_minute().without_overlapping()).unwrap();
+    let request = LeaseRequest::new(MutexName::lease("a").unwrap(), Term::MAX, &mutex.clock());
+    mutex.create(&request).unwrap().expect("nobody holds it");
+    let tick = |number: i64| {
+        clock.advance(Duration::from_secs(60));
+        assert!(schedule.run_due(minute(number)).skip("a").is_some());
+    };
+    (1..=2).for_each(tick);
+    assert_eq!(skips(&schedule), []);
+    out.store(false, Ordering::Relaxed);
+    tick(3);
+    assert_eq!(skips(&schedule), [("overlapping", 3, minute(3))]);
 }
 
 #[test]

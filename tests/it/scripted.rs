@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 
 use soloist::{
     Admission, Admitted, Batch, Broken, Clock, Description, EventMutex, Held, Lease, LeaseRequest, LeaseReturn,
-    MemoryMutex, MutexError, MutexName, Names, RunLog, RunRecord, Scope, Slot, Term,
+    MemoryMutex, MutexError, MutexName, Names, RunLog, RunRecord, Scope, SkipCount, Slot, Term,
 };
 
 /// Forwards each call to the store in it, unless a hook answers. Clones are one store.
@@ -315,6 +315,14 @@ impl RunLog for Scripted {
 
     fn runs(&self, event: &str) -> Result<Vec<RunRecord>, MutexError> {
         self.call("runs", &[], |script| script.run_log().runs(event))
+    }
+
+    fn count_skips(&self, event: &str, skips: &[SkipCount]) -> Result<(), MutexError> {
+        self.call("count_skips", None, |script| script.run_log().count_skips(event, skips))
+    }
+
+    fn skips(&self, event: &str) -> Result<Vec<SkipCount>, MutexError> {
+        self.call("skips", None, |script| script.run_log().skips(event))
     }
 }
 

@@ -12,7 +12,7 @@ use crate::lease::holder::Holder;
 use crate::lease::token::FencingToken;
 #[cfg(feature = "serde")]
 use crate::observe::run_record::RunEnd;
-use crate::observe::run_record::RunRecord;
+use crate::observe::run_record::{RunRecord, skip_count::SkipCount};
 use crate::store::event_mutex::{EventMutex, held::Names};
 
 /// A run of the fleet, see [`Schedule::runs`]. `Display`: `2026-03-01T12:00:00Z succeeded in 1.2 s on web-1, pid 4242`, or
@@ -127,6 +127,38 @@ impl Schedule {
     pub fn runs(&self, event: &str) -> Result<Vec<LoggedRun>, RunsError> {
         let event = self.event(event).map_err(RunsError::UnknownEvent)?;
         self.runs_of(event).map_err(RunsError::Store)
+    }
+
+    /// Returns how many occurrences of an event ran nowhere in the fleet because they met a run, a full queue or a pause, one number
+    /// for each reason: where the [log](Self::with_run_log) of the schedule's store has them. Occurrences that another server runs
+    /// are not among them.
+    ///
+    /// Each server counts for itself those that it skips, and writes the number of an event at most every ten seconds. A loop
+    /// writes the rest when it ends; what a killed process has not written is lost.
+    ///
+    /// # Errors
+    ///
+    /// There is no event of this name; the store keeps no such numbers, or did not answer.
+    ///
+    /// ```
+    /// use soloist::{Event, Schedule};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let mut schedule = Schedule::in_process().with_run_log(20)?;
+    /// schedule.add(Event::call("reports", |_| {}).every_minute().without_overlapping())?;
+    /// # assert!(!schedule.run_due(chrono::Utc::now()).is_failure());
+    /// for skips in schedule.skips("reports")? {
+    ///     println!("{} were skipped as {}, the last of {}", skips.count(), skips.reason(), skips.latest());
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn skips(&self, event: &str) -> Result<Vec<SkipCount>, RunsError> {
+        let event = self.event(event).map_err(RunsError::UnknownEvent)?;
+        let log = self.mutex.mutex.run_log().ok_or_else(no_log).map_err(RunsError::Store)?;
+        let mut skips = log.skips(&event.name).map_err(RunsError::Store)?;
+        skips.sort_unstable_by_key(SkipCount::reason);
+        Ok(skips)
     }
 
     pub(super) fn runs_of(&self, event: &Definition) -> Result<Vec<LoggedRun>, MutexError> {

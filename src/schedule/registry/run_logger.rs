@@ -11,6 +11,7 @@ use crate::hold::at_work::this_thread;
 use crate::hold::process_exit::{self, EndsWithProcess};
 use crate::lease::owner::Owner;
 use crate::observe::notice::{Notice, Step, incident::Incident};
+use crate::observe::run_record::skip_count::{SkipCount, add_skips};
 use crate::observe::run_record::{RunRecord, run_result::RunResult};
 use crate::observe::tell::observers::Observer;
 use crate::observe::tell::{delivery::spawn_detached, log};
@@ -31,6 +32,9 @@ const TRY_AGAIN_AFTER: Duration = Duration::from_secs(1);
 
 /// How long a tick of a process that may end waits for what it has to write.
 const LAST_WRITES: Duration = Duration::from_secs(3);
+
+/// How often the numbers of skipped occurrences of an event are written at most.
+const SKIPS_AT_MOST_EACH: Duration = Duration::from_secs(10);
 
 /// What the record of a run says that called `exit`.
 const EXITED: &str = "the process ended by exit while it was running";
@@ -63,9 +67,20 @@ struct WaitingRecords {
     once_written: HashMap<Arc<str>, FollowUp>,
     /// What is done then about an event whose run ends the process.
     once_exited: HashMap<Arc<str>, FollowUp>,
+    /// The skipped occurrences of each event that are not written yet.
+    skips: HashMap<Box<str>, WaitingSkips>,
     /// The thread that ends the process, until its runs are among those that wait.
     exits_on: Option<usize>,
     is_last: bool,
+}
+
+/// Numbers of skipped occurrences of an event.
+#[derive(Default)]
+struct WaitingSkips {
+    counts: Vec<SkipCount>,
+    written_at: Option<Moment>,
+    /// Whether they are to be written now.
+    are_due: bool,
 }
 
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
@@ -78,8 +93,24 @@ enum Writer {
 
 impl WaitingRecords {
     fn has_work(&self) -> bool {
-        let waits = || self.exits_on.is_some() || !self.waiting.is_empty() || !self.once_written.is_empty();
+        let waits = || {
+            self.exits_on.is_some()
+                || !self.waiting.is_empty()
+                || !self.once_written.is_empty()
+                || self.skips.values().any(|skips| skips.are_due)
+        };
         self.writer == Writer::Writing || (self.writer == Writer::Idle && waits())
+    }
+
+    fn take_due_skips(&mut self) -> Option<(Box<str>, Vec<SkipCount>)> {
+        let (event, skips) = self.skips.iter_mut().find(|(_, skips)| skips.are_due)?;
+        skips.are_due = false;
+        Some((event.clone(), mem::take(&mut skips.counts)))
+    }
+
+    /// Lets all that waits be written, because the process ends.
+    fn let_skips_be_due(&mut self) {
+        self.skips.values_mut().for_each(|skips| skips.are_due = !skips.counts.is_empty());
     }
 
     fn push(&mut self, record: RunRecord) {
@@ -171,6 +202,27 @@ impl RunLogger {
                 records.writer = Writer::Idle;
                 continue;
             }
+            if count == 0
+                && let Some((event, skips)) = records.take_due_skips()
+            {
+                records.writer = Writer::Writing;
+                drop(records);
+                let counted = self.count(&event, &skips);
+                records = self.records();
+                records.writer = Writer::Idle;
+                if let Err(error) = counted
+                    && !error.is_unsupported()
+                {
+                    // They are written with the next one.
+                    add_skips(&mut records.skips.entry(event).or_default().counts, &skips);
+                    if !records.is_last {
+                        drop(records);
+                        log(&Incident::RunsNotLogged(&error));
+                        records = self.records();
+                    }
+                }
+                continue;
+            }
             if count == 0 {
                 records.writer = if records.started.is_empty() { Writer::Absent } else { Writer::Idle };
                 self.changed.notify_all();
@@ -214,6 +266,42 @@ impl RunLogger {
         written.unwrap_or_else(|message| Err(MutexError::panicked(attempted(), &message)))
     }
 
+    fn count(&self, event: &str, skips: &[SkipCount]) -> Result<(), MutexError> {
+        let attempted = || "count what is skipped".to_owned();
+        let counted = contain(|| match self.store.mutex.run_log() {
+            Some(log) => log.count_skips(event, skips),
+            None => Err(no_log()),
+        });
+        counted.unwrap_or_else(|message| Err(MutexError::panicked(attempted(), &message)))
+    }
+
+    /// Counts a skipped occurrence. The number is written now, or with a later one.
+    fn skipped(self: &Arc<Self>, event: &str, skip: SkipCount) {
+        let now = self.clock.moment();
+        let mut records = self.records();
+        if records.pid != process_id::current() {
+            self.begin_in_this_process(&mut records);
+        }
+        let skips = records.skips.entry(event.into()).or_default();
+        add_skips(&mut skips.counts, &[skip]);
+        if skips.written_at.is_none_or(|at| now.since(at) >= SKIPS_AT_MOST_EACH) {
+            (skips.written_at, skips.are_due) = (Some(now), true);
+            self.begin_to_write(records);
+        }
+    }
+
+    /// Writes all numbers of skipped occurrences, too, and waits for that: the process ends.
+    pub(crate) fn finish_all(self: &Arc<Self>) {
+        let mut records = self.records();
+        records.let_skips_be_due();
+        if records.skips.values().any(|skips| skips.are_due) {
+            self.begin_to_write(records);
+        } else {
+            drop(records);
+        }
+        self.finish();
+    }
+
     /// Waits until all is written, or one more attempt has failed, for a few seconds at most: the process may end then.
     pub(crate) fn finish(&self) {
         self.finish_until(Clock::system().moment().plus(LAST_WRITES));
@@ -249,6 +337,7 @@ impl EndsWithProcess for RunLogger {
         let mut records = self.records();
         records.exits_on = Some(by);
         records.is_last = true;
+        records.let_skips_be_due();
         drop(records);
         self.changed.notify_all();
     }
@@ -260,6 +349,14 @@ impl EndsWithProcess for RunLogger {
 
 impl Observer for Arc<RunLogger> {
     fn observe(&self, notice: &Notice<'_>) {
+        if let (Step::Skipped(reason), Some(event), Some(occurrence)) =
+            (notice.step(), notice.event(), notice.occurrence())
+        {
+            if let Some(skip) = SkipCount::new(reason.keyword(), 1, occurrence) {
+                self.skipped(event, skip);
+            }
+            return;
+        }
         let (Some(id), Some(event), Some(occurrence)) = (notice.run(), notice.event(), notice.occurrence()) else {
             return;
         };

@@ -120,6 +120,7 @@ macro_rules! __contract_cases {
                 an_end_takes_the_place_of_its_start_and_no_start_that_of_an_end
                 the_newest_runs_stay_and_the_last_success
                 runs_are_in_the_order_in_which_the_store_was_told_of_them
+                skipped_occurrences_are_counted_beside_the_runs
                 the_log_of_one_event_has_nothing_to_do_with_anything_else
                 no_run_is_lost_and_none_too_many_stays_where_many_write_at_once
             }

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::base::error::MutexError;
-use crate::observe::run_record::RunRecord;
+use crate::observe::run_record::{RunRecord, skip_count::SkipCount};
 
 /// The log of the last runs of each event, over the whole fleet. A store has one beside its mutexes, see
 /// [`EventMutex::run_log`](crate::EventMutex::run_log).
@@ -73,4 +73,23 @@ pub trait RunLog: fmt::Debug + Send + Sync {
     ///
     /// The store did not answer.
     fn runs(&self, event: &str) -> Result<Vec<RunRecord>, MutexError>;
+
+    /// Adds to the numbers of occurrences of this event that were skipped, of which there is one for each reason. The default
+    /// keeps none.
+    ///
+    /// # Errors
+    ///
+    /// It is not known whether they were added; or the log keeps no such numbers.
+    fn count_skips(&self, _event: &str, _skips: &[SkipCount]) -> Result<(), MutexError> {
+        Err(MutexError::unsupported("count what is skipped"))
+    }
+
+    /// Returns the numbers of occurrences of this event that were skipped, in no order.
+    ///
+    /// # Errors
+    ///
+    /// The store did not answer, or the log keeps no such numbers.
+    fn skips(&self, _event: &str) -> Result<Vec<SkipCount>, MutexError> {
+        Err(MutexError::unsupported("count what is skipped"))
+    }
 }

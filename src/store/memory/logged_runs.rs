@@ -1,30 +1,46 @@
 //! The run log in memory: a map behind a lock of its own, so that no gate waits for it.
 
 use std::collections::HashMap;
+use std::mem;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::observe::run_record::RunRecord;
 use crate::observe::run_record::numbered_record::{NumberedRecord, add, by_event, newest_first};
+use crate::observe::run_record::skip_count::{SkipCount, add_skips};
 
-/// The records of each event.
+/// The log of each event.
 #[derive(Default)]
-pub(super) struct LoggedRuns(Mutex<HashMap<Box<str>, Vec<NumberedRecord>>>);
+pub(super) struct LoggedRuns(Mutex<HashMap<Box<str>, EventLog>>);
+
+#[derive(Default)]
+struct EventLog {
+    runs: Vec<NumberedRecord>,
+    skips: Vec<SkipCount>,
+}
 
 impl LoggedRuns {
     pub(super) fn write(&self, records: &[RunRecord], keep: usize) {
         let mut events = self.events();
         for (event, new) in by_event(records) {
-            let found = events.remove(event).unwrap_or_default();
-            events.insert(event.into(), add(found, &new, keep));
+            let log = events.entry(event.into()).or_default();
+            log.runs = add(mem::take(&mut log.runs), &new, keep);
         }
     }
 
     pub(super) fn runs(&self, event: &str) -> Vec<RunRecord> {
-        newest_first(self.events().get(event).cloned().unwrap_or_default())
+        newest_first(self.events().get(event).map(|log| log.runs.clone()).unwrap_or_default())
     }
 
-    fn events(&self) -> MutexGuard<'_, HashMap<Box<str>, Vec<NumberedRecord>>> {
-        // The records of an event are replaced as a whole.
+    pub(super) fn count_skips(&self, event: &str, skips: &[SkipCount]) {
+        add_skips(&mut self.events().entry(event.into()).or_default().skips, skips);
+    }
+
+    pub(super) fn skips(&self, event: &str) -> Vec<SkipCount> {
+        self.events().get(event).map(|log| log.skips.clone()).unwrap_or_default()
+    }
+
+    fn events(&self) -> MutexGuard<'_, HashMap<Box<str>, EventLog>> {
+        // No code that can panic runs while it is half-changed.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

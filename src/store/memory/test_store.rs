@@ -11,7 +11,7 @@ use crate::base::error::MutexError;
 use crate::lease::name::{InvalidName, MutexName};
 use crate::lease::request::{Lease, LeaseRequest};
 use crate::lease::term::Term;
-use crate::observe::run_record::RunRecord;
+use crate::observe::run_record::{RunRecord, skip_count::SkipCount};
 use crate::store::event_mutex::EventMutex;
 use crate::store::event_mutex::admission::Admission;
 use crate::store::event_mutex::batch::{Batch, LeaseReturn};
@@ -229,6 +229,16 @@ impl RunLog for TestStore {
     fn runs(&self, event: &str) -> Result<Vec<RunRecord>, MutexError> {
         self.log_answers("read the log of runs")?;
         RunLog::runs(&self.memory, event)
+    }
+
+    fn count_skips(&self, event: &str, skips: &[SkipCount]) -> Result<(), MutexError> {
+        self.log_answers("count what is skipped")?;
+        RunLog::count_skips(&self.memory, event, skips)
+    }
+
+    fn skips(&self, event: &str) -> Result<Vec<SkipCount>, MutexError> {
+        self.log_answers("read the log of runs")?;
+        RunLog::skips(&self.memory, event)
     }
 }
 

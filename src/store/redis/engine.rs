@@ -15,7 +15,8 @@ use super::trip::Trip;
 use super::{health, server_error};
 use crate::base::error::MutexError;
 use crate::lease::{name::MutexName, owner::Owner};
-use crate::observe::run_record::{RunRecord, numbered_record::NumberedRecord};
+use crate::observe::run_record::{RunRecord, numbered_record::NumberedRecord, skip_count::SkipCount};
+use crate::observe::skip_reason::SkipReason;
 use crate::store::event_mutex::admission::{Admission, Admitted};
 use crate::store::remote::engine::{
     Answers, Asked, Decision, DroppedRuns, Ending, Engine, FoundEntry, Health, ReleaseRequest, ServerTurn, Wanted,
@@ -192,6 +193,25 @@ impl Engine for RedisEngine {
             }
         };
         ask(turn, write).map(drop)
+    }
+
+    fn count_skips(&self, turn: &mut ServerTurn<Connection>, event: &str, skips: &[SkipCount]) -> Result<(), Failure> {
+        ask(turn, |trip| script::count_skips(trip, &self.prefix.runs_key(event), skips)).map(drop)
+    }
+
+    fn skips(&self, turn: &mut ServerTurn<Connection>, event: &str) -> Result<Vec<SkipCount>, Failure> {
+        let looks = |trip: &mut Trip| {
+            for reason in SkipReason::COUNTED {
+                let fields = [format!("skipped:{reason}"), format!("latest:{reason}")];
+                trip.push(of_log("HMGET", &self.prefix, event).arg(&fields));
+            }
+        };
+        let mut skips = Vec::new();
+        for (reason, answer) in SkipReason::COUNTED.into_iter().zip(ask(turn, looks)?) {
+            let (count, latest): (Option<u64>, Option<i64>) = read(&answer)?;
+            skips.extend(count.and_then(|count| SkipCount::new(reason, count, instant(latest?))));
+        }
+        Ok(skips)
     }
 
     fn health(&self, turn: &mut ServerTurn<Connection>) -> Result<Health, Failure> {

@@ -8,10 +8,10 @@ use redis::{Cmd, FromRedisValue, RedisWrite, Value, from_redis_value_ref};
 use super::keys::{Key, Prefix};
 use super::server_error::{not_understood, refused};
 use super::stored_holder::{held_for, held_since, holder};
-use super::stored_script::{CARRY_OUT, DROP_RUNS, EXTEND, LOG_RUNS, LOOK};
+use super::stored_script::{CARRY_OUT, COUNT_SKIPS, DROP_RUNS, EXTEND, LOG_RUNS, LOOK};
 use super::trip::Trip;
 use crate::lease::{name::MutexName, request::LeaseRequest, term::Term, token::FencingToken};
-use crate::observe::run_record::RunRecord;
+use crate::observe::run_record::{RunRecord, skip_count::SkipCount};
 use crate::store::event_mutex::admission::{Admission, Admitted};
 use crate::store::event_mutex::held::Held;
 use crate::store::remote::engine::{Answers, Decision, Ending, FoundEntry, ReleaseRequest, Released, Wanted};
@@ -242,6 +242,16 @@ pub(super) fn log_runs(trip: &mut Trip, log: &str, records: &[RunRecord]) {
         call.arg(1).arg(log);
         for record in records {
             call.arg(record.id().to_string()).arg(record.to_line());
+        }
+    });
+}
+
+/// Calls the script that adds to the numbers of skipped occurrences in a log of runs.
+pub(super) fn count_skips(trip: &mut Trip, log: &str, skips: &[SkipCount]) {
+    trip.call(&COUNT_SKIPS, |call| {
+        call.arg(1).arg(log);
+        for skip in skips {
+            call.arg(skip.reason()).arg(skip.count()).arg(skip.latest().timestamp_micros());
         }
     });
 }

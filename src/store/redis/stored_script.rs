@@ -19,6 +19,8 @@ pub(super) static EXTEND: LazyLock<StoredScript> =
 pub(super) static LOOK: LazyLock<StoredScript> = LazyLock::new(|| StoredScript::new(include_str!("scripts/look.lua")));
 pub(super) static LOG_RUNS: LazyLock<StoredScript> =
     LazyLock::new(|| StoredScript::new(include_str!("scripts/log_runs.lua")));
+pub(super) static COUNT_SKIPS: LazyLock<StoredScript> =
+    LazyLock::new(|| StoredScript::new(include_str!("scripts/count_skips.lua")));
 pub(super) static DROP_RUNS: LazyLock<StoredScript> =
     LazyLock::new(|| StoredScript::new(include_str!("scripts/drop_runs.lua")));
 

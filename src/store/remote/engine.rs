@@ -11,7 +11,7 @@ use super::server_builder::Target;
 use super::server_url::ServerAddress;
 use crate::base::error::MutexError;
 use crate::lease::{holder::Holder, name::MutexName, owner::Owner, request::Lease, term::Term};
-use crate::observe::run_record::{RunRecord, numbered_record::NumberedRecord};
+use crate::observe::run_record::{RunRecord, numbered_record::NumberedRecord, skip_count::SkipCount};
 use crate::store::event_mutex::admission::{Admission, Admitted};
 use crate::store::event_mutex::warning::StoreWarning;
 use crate::time::{clock::Clock, clock::moment::Moment};
@@ -64,6 +64,17 @@ pub(crate) trait Engine: Send + Sync + Sized + 'static {
     /// Drops records from the log of runs. One that had no end is left if it has one now: that makes it the last
     /// success, perhaps, and who wrote that end drops what is too many then.
     fn drop_runs(&self, turn: &mut ServerTurn<Self::Connection>, dropped: &[DroppedRuns<'_>]) -> Result<(), Failure>;
+
+    /// Adds to the numbers of skipped occurrences in the log of runs. Asked twice, it adds twice.
+    fn count_skips(
+        &self,
+        turn: &mut ServerTurn<Self::Connection>,
+        event: &str,
+        skips: &[SkipCount],
+    ) -> Result<(), Failure>;
+
+    /// The numbers of skipped occurrences in the log of runs.
+    fn skips(&self, turn: &mut ServerTurn<Self::Connection>, event: &str) -> Result<Vec<SkipCount>, Failure>;
 
     /// What the server tells of itself.
     fn health(&self, turn: &mut ServerTurn<Self::Connection>) -> Result<Health, Failure>;

@@ -5,6 +5,7 @@ use super::server_mutex::ServerMutex;
 use crate::base::error::MutexError;
 use crate::observe::run_record::RunRecord;
 use crate::observe::run_record::numbered_record::{NumberedRecord, add, by_event, newest_first, split_surplus};
+use crate::observe::run_record::skip_count::SkipCount;
 use crate::store::event_mutex::run_log::RunLog;
 
 impl<E: Engine> RunLog for ServerMutex<E> {
@@ -27,6 +28,16 @@ impl<E: Engine> RunLog for ServerMutex<E> {
     fn runs(&self, event: &str) -> Result<Vec<RunRecord>, MutexError> {
         let found = self.ask(|turn| self.engine().runs(turn, &[event]));
         found.map(newest_first).map_err(|failure| self.failed(format_args!("read the log of runs"), failure))
+    }
+
+    fn count_skips(&self, event: &str, skips: &[SkipCount]) -> Result<(), MutexError> {
+        let counted = self.ask(|turn| self.engine().count_skips(turn, event, skips));
+        counted.map_err(|failure| self.failed(format_args!("count what is skipped"), failure))
+    }
+
+    fn skips(&self, event: &str) -> Result<Vec<SkipCount>, MutexError> {
+        let found = self.ask(|turn| self.engine().skips(turn, event));
+        found.map_err(|failure| self.failed(format_args!("read the log of runs"), failure))
     }
 }
 

@@ -18,7 +18,7 @@ use super::snapshot::Snapshot;
 use super::statements::{Call, PLACES, Statement, Statements, TableName, TextRow, Values, list};
 use crate::base::error::MutexError;
 use crate::lease::{name::MutexName, token::FencingToken};
-use crate::observe::run_record::{RunRecord, numbered_record::NumberedRecord};
+use crate::observe::run_record::{RunRecord, numbered_record::NumberedRecord, skip_count::SkipCount};
 use crate::store::event_mutex::admission::Admission;
 use crate::store::remote::engine::{
     Answers, Asked, Decision, DroppedRuns, Ending, Engine, FoundEntry, Health, ReleaseRequest, Released, ServerTurn,
@@ -293,6 +293,16 @@ impl<S: Session> Engine for SqlEngine<S> {
 
     fn drop_runs(&self, turn: &mut ServerTurn<S>, dropped: &[DroppedRuns<'_>]) -> Result<(), Failure> {
         patiently(turn, &run_rows::drop_runs(&self.statements, dropped)).map(drop)
+    }
+
+    fn count_skips(&self, turn: &mut ServerTurn<S>, event: &str, skips: &[SkipCount]) -> Result<(), Failure> {
+        patiently(turn, &run_rows::count_skips(&self.statements, event, skips)).map(drop)
+    }
+
+    fn skips(&self, turn: &mut ServerTurn<S>, event: &str) -> Result<Vec<SkipCount>, Failure> {
+        let key = RowKey::of_event(event);
+        let rows = patiently(turn, &self.statements.look_at_runs.with(&[("events", &list([key]))]))?;
+        Ok(rows.iter().filter_map(|row| run_rows::skip_count(row)).collect())
     }
 
     fn health(&self, turn: &mut ServerTurn<S>) -> Result<Health, Failure> {

@@ -8,6 +8,7 @@ use super::row_key::RowKey;
 use super::statements::{Statements, list};
 use crate::lease::token::FencingToken;
 use crate::observe::run_record::numbered_record::NumberedRecord;
+use crate::observe::run_record::skip_count::SkipCount;
 use crate::observe::run_record::{RunEnd, RunRecord, run_result::RunResult};
 use crate::store::remote::{engine::DroppedRuns, server_clock::instant};
 
@@ -18,7 +19,7 @@ pub(super) const NULL: &str = "NULL";
 
 /// The record of a row of this event. `None`: somebody else has written it, or a newer version.
 pub(super) fn record(event: &str, row: &[String]) -> Option<NumberedRecord> {
-    let [_, run, occurrence, host, pid, token, started, ended, result, error, number] = row else { return None };
+    let [_, run, occurrence, host, pid, token, started, ended, result, error, number, _] = row else { return None };
     let time = |micros: &str| micros.parse().ok().map(instant);
     let token = if token.is_empty() { None } else { Some(FencingToken::new(token.parse().ok()?)) };
     let started = RunRecord::started(event, run.parse().ok()?, time(occurrence)?, token, time(started)?)
@@ -29,6 +30,27 @@ pub(super) fn record(event: &str, row: &[String]) -> Option<NumberedRecord> {
         started.ended(time(ended)?, RunResult::of_keyword(result)?, Some(&decoded(error)?))
     };
     Some(NumberedRecord { number: number.parse().ok()?, record })
+}
+
+/// What stands before the reason in the place of a run, where a row counts what was skipped.
+const SKIPPED: &str = "skipped/";
+
+/// The number of skipped occurrences that a row tells, if it tells one.
+pub(super) fn skip_count(row: &[String]) -> Option<SkipCount> {
+    let [_, run, latest, .., count] = row else { return None };
+    SkipCount::new(run.strip_prefix(SKIPPED)?, count.parse().ok()?, instant(latest.parse().ok()?))
+}
+
+/// The statements that add these numbers.
+pub(super) fn count_skips(statements: &Statements, event: &str, skips: &[SkipCount]) -> String {
+    let event = RowKey::of_event(event);
+    let count = |skip: &SkipCount| {
+        let (run, latest) = (format!("{SKIPPED}{}", skip.reason()), skip.latest().timestamp_micros());
+        let places: [(&str, &dyn Display); 4] =
+            [("event", &event), ("run", &run), ("latest", &latest), ("count", &skip.count())];
+        statements.count_skips.with(&places)
+    };
+    skips.iter().map(count).collect::<Vec<_>>().join(" ")
 }
 
 /// The statement that writes these records.

@@ -217,7 +217,8 @@ statements!(
     look_at_runs,
     log_runs,
     run_row,
-    drop_runs
+    drop_runs,
+    count_skips
 );
 
 /// What makes the table, with its comments.
@@ -311,6 +312,7 @@ mod tests {
                 log_runs: "",
                 run_row: "",
                 drop_runs: "",
+                count_skips: "",
             },
             warnings: |_| Vec::new(),
             no_table: &[],

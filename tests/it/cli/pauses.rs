@@ -66,15 +66,16 @@ fn a_log_keeps_the_last_runs_of_every_server(place: &Place) {
     answer(&mut place.run("--log 3 --timeout 100ms", "sleep 600")).exits_with(124);
     let log = Place::json(&mut place.soloist("log j"));
     let told = |run: &Value| (run["result"].as_str().map(str::to_owned), run["error"].as_str().map(str::to_owned));
-    let told: Vec<_> = log.as_array().unwrap().iter().map(told).collect();
+    let told: Vec<_> = log["runs"].as_array().unwrap().iter().map(told).collect();
     let text = |text: &str| Some(text.to_owned());
     assert_eq!(told[0].0, text("timed_out"));
     assert_eq!(told[1..], [(text("succeeded"), None), (text("failed"), text("ended by signal 9 (SIGKILL)"))]);
     assert_eq!(
-        (&log[1]["occurrence"], &log[2]["occurrence"]),
+        (&log["runs"][1]["occurrence"], &log["runs"][2]["occurrence"]),
         (&"2026-03-01T12:04:00Z".into(), &"2026-03-01T12:03:00Z".into())
     );
-    assert!(log[1]["token"].as_u64() > log[2]["token"].as_u64() && log[1]["pid"] != log[2]["pid"]);
+    let [one, next] = [2, 1].map(|run| &log["runs"][run]);
+    assert!(next["token"].as_u64() > one["token"].as_u64() && next["pid"] != one["pid"]);
     let table = succeeds(&mut place.soloist("log j")).printed;
     let results: Vec<bool> =
         table.lines().map(|line| line.contains("timed out") || line.contains("succeeded")).collect();

@@ -63,6 +63,27 @@ fn a_second_run_is_refused_as_long_as_the_first_and_all_that_it_started_are_at_w
 }
 
 #[test]
+fn what_was_skipped_is_counted_in_the_log() {
+    let place = Place::new();
+    let first = start(&mut place.run("--log 5", "until [ -e go ]; do sleep 0.05; done"));
+    place.until_held();
+    for _ in 0..3 {
+        answer(&mut place.run("--log 5", "touch overlap")).exits_with(CONFLICT).is_silent();
+    }
+    answer(&mut place.run("--log 5 --stuck-after 1ms", "touch overlap")).exits_with(CONFLICT);
+    let skips = Place::json(&mut place.soloist("log j"))["skips"].clone();
+    let told = [0, 1].map(|reason| (skips[reason]["reason"].as_str(), skips[reason]["count"].as_u64()));
+    assert_eq!(told, [(Some("overlapping"), Some(3)), (Some("stuck"), Some(1))], "{skips:#}");
+    let text = succeeds(&mut place.soloist("log j")).printed;
+    assert!(
+        text.contains("\nskipped, overlapping: 3, the last one of ") && text.contains("\nskipped, stuck: 1, "),
+        "{text}"
+    );
+    place.touch("go");
+    first.ended().exits_with(0);
+}
+
+#[test]
 fn a_run_that_is_stuck_is_told_and_fails_even_where_a_conflict_is_none() {
     let place = Place::new();
     let first = start(&mut place.run("", "until [ -e go ]; do sleep 0.05; done"));

@@ -3,8 +3,9 @@
 use chrono::{DateTime, TimeDelta, Utc};
 
 use super::naming::ODD;
+use crate::base::error::MutexError;
 use crate::lease::{name::MutexName, owner::Owner, token::FencingToken};
-use crate::observe::run_record::{RunRecord, run_result::RunResult};
+use crate::observe::run_record::{RunRecord, run_result::RunResult, skip_count::SkipCount};
 use crate::store::contract::harness::Harness;
 use crate::store::contract::race::exactly;
 use crate::store::contract::subject::{CaseResult, Subject, answered, must, occurrence};
@@ -139,6 +140,38 @@ pub(super) fn runs_are_in_the_order_in_which_the_store_was_told_of_them<H: Harne
     log.write(&starts[6..], 4);
     let kept = [&starts[6], &starts[5], &starts[4], &records[1]].map(Clone::clone);
     is(&kept, "the runs that the store was told of first go first");
+    CaseResult::Passed
+}
+
+pub(super) fn skipped_occurrences_are_counted_beside_the_runs<H: Harness>(subject: &Subject<H>) -> CaseResult {
+    let log = log_of!(subject);
+    let (name, other) = (subject.name("skips"), subject.name("Skips"));
+    let event = name.mutex();
+    let skips = |reason, count, latest| SkipCount::new(reason, count, occurrence(latest)).expect("a log counts these");
+    let none = log.0.skips(event);
+    if none.as_ref().is_err_and(MutexError::is_unsupported) {
+        return CaseResult::DoesNotApply("the log counts no skipped occurrences, and says so");
+    }
+    let is = |name: &MutexName, expected: &[SkipCount], promise| {
+        let mut found = answered("skips", name, log.0.skips(name.mutex()));
+        found.sort_unstable_by_key(SkipCount::reason);
+        must(found == expected, promise, name, format_args!("{found:?} came instead of {expected:?}"));
+    };
+    let count = |skips: &[SkipCount]| answered("count_skips", &name, log.0.count_skips(event, skips));
+    is(&name, &[], "an event of which nothing was skipped has no numbers");
+    count(&[skips("paused", 1, 3), skips("overlapping", 2, 5)]);
+    is(&name, &[skips("overlapping", 2, 5), skips("paused", 1, 3)], "what was skipped is counted by its reason");
+    let run = started(event, 0);
+    log.write(std::slice::from_ref(&run), 1);
+    count(&[skips("overlapping", 40, 4)]);
+    count(&[skips("stuck", 1, 6)]);
+    let all = [skips("overlapping", 42, 5), skips("paused", 1, 3), skips("stuck", 1, 6)];
+    is(&name, &all, "numbers add up, and the latest occurrence stays");
+    log.write(&[started(event, 1)], 1);
+    is(&name, &all, "runs that are dropped leave the numbers alone");
+    let left = answered("runs", &event, log.0.runs(event));
+    must(left.len() == 1, "numbers are no runs, and drop none", &event, left.len());
+    is(&other, &[], "each event has numbers of its own");
     CaseResult::Passed
 }
 

@@ -3,12 +3,16 @@
 //! It is written anew as a whole, in place, under a lock of its own, so that no gate waits for it. Not all of it may have been
 //! written when a process is killed: a line whose seal is broken is left out.
 
+use std::cmp::Reverse;
 use std::mem;
+
+use chrono::DateTime;
 
 use super::record_lock::RecordLock;
 use super::sealed_block::escaped;
 use crate::observe::run_record::RunRecord;
 use crate::observe::run_record::numbered_record::{NumberedRecord, add};
+use crate::observe::run_record::skip_count::{SkipCount, add_skips};
 use crate::store::file::{error::FileError, open_file::OpenFile};
 
 /// How every log begins. Another version of the format has another number here.
@@ -29,8 +33,8 @@ impl<'a> RunsFile<'a> {
         Ok(Self { event, file, _lock: RecordLock::wait_for(file)? })
     }
 
-    /// The records, in no order.
-    pub(crate) fn read(&self) -> Result<Vec<NumberedRecord>, FileError> {
+    /// Reads the records and the numbers of skipped occurrences, in no order.
+    pub(crate) fn read(&self) -> Result<(Vec<NumberedRecord>, Vec<SkipCount>), FileError> {
         let len = usize::try_from(self.file.len()?.min(LEN_MAX)).unwrap_or_default();
         let mut buffer = vec![0; len];
         let text = String::from_utf8_lossy(self.file.read_at(&mut buffer, 0)?);
@@ -40,7 +44,7 @@ impl<'a> RunsFile<'a> {
         if !MAGIC.starts_with(first) && first.bytes().any(|byte| byte != 0) {
             return Err(FileError::unusable(self.file.path(), "it is not a log of this version, and is left as it is"));
         }
-        let mut runs: Vec<NumberedRecord> = lines.filter_map(|line| self.record(line)).collect();
+        let mut runs: Vec<NumberedRecord> = lines.clone().filter_map(|line| self.record(line)).collect();
         // Of what was written before, something may be left behind a torn line.
         runs.sort_by_key(|run| run.record.id());
         runs.dedup_by(|later, earlier| {
@@ -50,13 +54,32 @@ impl<'a> RunsFile<'a> {
             }
             are_one
         });
-        Ok(runs)
+        let mut skips: Vec<SkipCount> = lines.filter_map(skip_count).collect();
+        skips.sort_by_key(|skip| (skip.reason(), Reverse(skip.count())));
+        skips.dedup_by_key(|skip| skip.reason());
+        Ok((runs, skips))
     }
 
     /// Writes `new` records, and drops what is more than `keep`.
     pub(crate) fn write(&self, new: &[&RunRecord], keep: usize) -> Result<(), FileError> {
-        let line = |run: &NumberedRecord| sealed(&format!("{} {}", run.record.id(), run.to_line()));
-        let lines: String = add(self.read()?, new, keep).iter().map(line).collect();
+        let (runs, skips) = self.read()?;
+        self.rewrite(&add(runs, new, keep), &skips)
+    }
+
+    /// Adds to the numbers of skipped occurrences.
+    pub(crate) fn count_skips(&self, more: &[SkipCount]) -> Result<(), FileError> {
+        let (runs, mut skips) = self.read()?;
+        add_skips(&mut skips, more);
+        self.rewrite(&runs, &skips)
+    }
+
+    fn rewrite(&self, runs: &[NumberedRecord], skips: &[SkipCount]) -> Result<(), FileError> {
+        let skips = skips.iter().map(|skip| {
+            let (reason, count, latest) = (skip.reason(), skip.count(), skip.latest().timestamp_micros());
+            sealed(&format!("skipped={reason} count={count} latest_us={latest}"))
+        });
+        let runs = runs.iter().map(|run| sealed(&format!("{} {}", run.record.id(), run.to_line())));
+        let lines: String = skips.chain(runs).collect();
         let text = format!("{MAGIC}{}{lines}", sealed(&format!("event {}", escaped(self.event))));
         self.file.write_at(text.as_bytes(), 0)?;
         self.file.cut(text.len() as u64)
@@ -66,6 +89,14 @@ impl<'a> RunsFile<'a> {
         let (id, line) = unsealed(line)?.split_once(' ')?;
         NumberedRecord::of_line(self.event, id, line)
     }
+}
+
+/// The number of skipped occurrences that a line tells, if it tells one.
+fn skip_count(line: &str) -> Option<SkipCount> {
+    let mut fields = unsealed(line)?.split(' ');
+    let mut field = |name: &str| fields.next()?.strip_prefix(name)?.strip_prefix('=');
+    let (reason, count, latest) = (field("skipped")?, field("count")?, field("latest_us")?);
+    SkipCount::new(reason, count.parse().ok()?, DateTime::from_timestamp_micros(latest.parse().ok()?)?)
 }
 
 /// A line that begins with its checksum.

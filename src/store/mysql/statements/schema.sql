@@ -44,6 +44,7 @@ CREATE TABLE IF NOT EXISTS soloist_mutexes_runs (
     result VARCHAR(32) CHARACTER SET ascii COLLATE ascii_bin NULL COMMENT 'succeeded, failed, timed_out, ...',
     error TEXT CHARACTER SET ascii COLLATE ascii_bin NULL,
     number BIGINT NOT NULL AUTO_INCREMENT COMMENT 'later runs have higher ones, whatever the clocks of their hosts say',
+    skipped BIGINT NULL COMMENT 'in the row of a reason, which is no run: how many occurrences were skipped',
     PRIMARY KEY (event, run),
     KEY (number)
 ) ENGINE = InnoDB ROW_FORMAT = DYNAMIC;

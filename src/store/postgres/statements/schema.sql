@@ -49,5 +49,7 @@ CREATE TABLE IF NOT EXISTS soloist_mutexes_runs (
     error text,
     -- Later runs have higher ones, whatever the clocks of their hosts say.
     number bigint GENERATED ALWAYS AS IDENTITY,
+    -- In the row of a reason, which is no run: how many occurrences were skipped.
+    skipped bigint,
     PRIMARY KEY (event, run)
 );

@@ -1,0 +1,64 @@
+//! How many occurrences of an event were skipped: what a log keeps beside the runs.
+
+use chrono::{DateTime, Utc};
+
+use super::kept_time;
+use crate::observe::skip_reason::SkipReason;
+
+/// The occurrences of an event that were skipped for one reason, over the whole fleet; see
+/// [`Schedule::skips`](crate::Schedule::skips).
+///
+/// ```
+/// use soloist::SkipCount;
+///
+/// let noon = "2026-03-01T12:00:00Z".parse()?;
+/// let skips = SkipCount::new("overlapping", 4, noon).expect("a log counts these");
+/// assert_eq!((skips.reason(), skips.count(), skips.latest()), ("overlapping", 4, noon));
+/// assert!(SkipCount::new("ran_elsewhere", 1, noon).is_none());
+/// # Ok::<(), chrono::ParseError>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+pub struct SkipCount {
+    reason: &'static str,
+    count: u64,
+    latest: DateTime<Utc>,
+}
+
+impl SkipCount {
+    /// Returns so many occurrences that were skipped for the reason with this [keyword](SkipReason::keyword). `None`: a log does
+    /// not count these.
+    pub fn new(reason: &str, count: u64, latest: DateTime<Utc>) -> Option<Self> {
+        let reason = SkipReason::COUNTED.into_iter().find(|known| *known == reason)?;
+        Some(Self { reason, count, latest: kept_time(latest) })
+    }
+
+    /// Returns the [keyword](SkipReason::keyword) of the reason: `overlapping`, `stuck`, `queue_full`, `queued_too_long`,
+    /// `replaced` or `paused`.
+    pub fn reason(&self) -> &'static str {
+        self.reason
+    }
+
+    /// Returns how many there were since the log began.
+    pub fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// Returns the latest of them.
+    pub fn latest(&self) -> DateTime<Utc> {
+        self.latest
+    }
+}
+
+/// Adds `more` to numbers of which there is one for each reason.
+pub(crate) fn add_skips(numbers: &mut Vec<SkipCount>, more: &[SkipCount]) {
+    for skip in more {
+        match numbers.iter_mut().find(|known| known.reason == skip.reason) {
+            None => numbers.push(*skip),
+            Some(known) => {
+                known.count = known.count.saturating_add(skip.count);
+                known.latest = known.latest.max(skip.latest);
+            }
+        }
+    }
+}

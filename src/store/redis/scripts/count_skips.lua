@@ -1,0 +1,13 @@
+-- Adds to the numbers of occurrences of an event that were skipped.
+--
+-- KEYS[1]  the log of its runs: the number at `skipped:REASON`, the latest of them at `latest:REASON`
+-- ARGV     for each reason its name, how many there are more, and the latest of them, in microseconds
+
+for at = 1, #ARGV, 3 do
+  local reason, latest = ARGV[at], ARGV[at + 2]
+  redis.call('HINCRBY', KEYS[1], 'skipped:' .. reason, ARGV[at + 1])
+  local known = tonumber(redis.call('HGET', KEYS[1], 'latest:' .. reason) or '')
+  if not known or known < tonumber(latest) then
+    redis.call('HSET', KEYS[1], 'latest:' .. reason, latest)
+  end
+end
