@@ -11,8 +11,6 @@ use crate::time::clock::shown::{Reading, to_the_second};
 /// What the marks of pauses say, which are kept under the name that a schedule is pausable under.
 pub(crate) const PAUSED: &str = "paused";
 pub(crate) const EVENT_PAUSED: &str = "event paused";
-/// That one event of it is paused, or was a while ago.
-pub(crate) const AN_EVENT_PAUSED: &str = "an event is paused";
 
 /// A pause of a schedule, see [`Schedule::paused`](crate::Schedule::paused), or of an event. `Display`:
 /// `paused by web-1, pid 4242, since 2026-03-01T12:00:00Z, until 2026-03-01T14:00:00Z: the orders are migrated`.

@@ -25,9 +25,9 @@ impl Schedule {
     ///
     /// The store refuses a protected event without filters while the pause lasts, if that store is the schedule's: a pause
     /// takes effect at once. So does the [pause of one event](Self::pause_event). This costs no request of its own on the stores
-    /// of this crate, except on a node of a Redis Cluster. For other events, a tick asks the store whether the schedule is
-    /// paused, and whether any of its events is: once, and again for each minute that it takes. A tick in which nothing is due
-    /// asks nothing.
+    /// of this crate, except on a node of a Redis Cluster. For other events, a tick reads in one request
+    /// whether the schedule or one of them is paused: once, and again for each minute that it takes. A tick in which nothing is
+    /// due asks nothing.
     ///
     /// If the store does not answer, the schedule may be paused. So all due events are skipped as
     /// [`StoreUnavailable`](crate::SkipReason::StoreUnavailable), and the report fails. That goes for an event without
@@ -118,9 +118,6 @@ impl Schedule {
     /// Starts no due occurrence of one event before `until`, for the reason `why`: wherever a schedule is
     /// [pausable](Self::pausable_as) under the same name on the same store. Otherwise it is like [`pause`](Self::pause), and both
     /// may last at a time.
-    ///
-    /// While any event is paused, a tick asks the store for each due event that has filters, no protection or a store of its own
-    /// whether it is that one.
     ///
     /// What waits in a [queue](crate::Event::on_overlap) leaves it. After the pause, [`catch_up`](crate::Event::catch_up) makes up
     /// for the latest occurrence, if its window is not over, and for no other.

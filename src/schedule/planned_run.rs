@@ -29,8 +29,8 @@ pub(crate) struct PlannedRun<'a> {
     pub(crate) context: &'a TickContext<'a>,
     pub(crate) store: &'a Store,
     pub(crate) clock: &'a Clock,
-    /// The check whether it is paused alone; `None` if its schedule is not pausable, or the run was started by hand.
-    pub(crate) own_pause: Option<Box<PauseCheck<'a>>>,
+    /// The mark that pauses it alone; `None` if nothing can pause it, or the run was started by hand.
+    pub(crate) own_pause: Option<MutexName>,
 }
 
 impl PlannedRun<'_> {
@@ -69,56 +69,56 @@ impl PlannedRun<'_> {
         self.event.protection.lease.is_some() || self.claims()
     }
 
-    /// The pauses that stop it: that of the schedule, and its own.
-    fn pauses(&self) -> impl Iterator<Item = &PauseCheck<'_>> {
-        let both = self.context.pause.as_ref().into_iter().chain(self.own_pause.as_deref());
-        both.filter(|_| !self.event.even_when_paused)
+    /// Returns the marks that pause it: that of the schedule, and its own.
+    fn pause_marks(&self) -> impl Iterator<Item = &MutexName> {
+        let of_schedule = self.context.pauses.as_ref().map(|pauses| &pauses.of_schedule);
+        of_schedule.into_iter().chain(&self.own_pause).filter(|_| !self.event.even_when_paused)
     }
 
-    /// Whether the store tells of this pause when it is asked for the admission. It does not where the gate asks no store or
-    /// another one, and where a filter, which is code of the event, would be asked before the store.
+    /// Returns whether the store refuses its admission while it is paused. It does not where the gate asks no store or another one,
+    /// and where a filter, which is code of the event, would be asked before the store.
     #[inline]
-    fn excludes(&self, pause: &PauseCheck<'_>) -> bool {
-        self.asks_store() && self.event.filters.is_empty() && pause.store.id == self.store.id
+    fn is_refused_while_paused(&self) -> bool {
+        let is_store_of_pauses = |pauses: &PauseCheck<'_>| pauses.store.id == self.store.id;
+        self.asks_store()
+            && self.event.filters.is_empty()
+            && self.context.pauses.as_ref().is_some_and(is_store_of_pauses)
     }
 
-    /// The admission, which the store refuses while a pause lasts that it tells of.
+    /// Returns the mark that pauses it alone, if no admission tells of it.
+    pub(crate) fn own_pause_to_read(&self) -> Option<&MutexName> {
+        self.own_pause.as_ref().filter(|_| !self.is_refused_while_paused())
+    }
+
+    /// Returns the admission, which the store refuses while a pause lasts that it tells of.
     #[inline]
     pub(crate) fn unless_paused(&self, admission: Admission) -> Admission {
-        if self.context.pause.is_none() {
-            return admission;
+        if self.is_refused_while_paused() {
+            self.pause_marks().cloned().fold(admission, Admission::unless)
+        } else {
+            admission
         }
-        let marks = self.pauses().filter(|pause| self.excludes(pause)).map(|pause| pause.mark.clone());
-        marks.fold(admission, Admission::unless)
     }
 
     /// Whether this name, which excluded its admission, is that of a pause.
     pub(crate) fn is_pause(&self, name: &MutexName) -> bool {
-        self.pauses().any(|pause| pause.mark == *name)
+        self.pause_marks().any(|mark| mark == name)
     }
 
     /// Looks for the pauses of which no admission tells.
     #[inline]
     pub(crate) fn look_for_pauses(&self) -> Result<(), SkipReason> {
-        if self.context.pause.is_none() { Ok(()) } else { self.look_for(|pause| !self.excludes(pause)) }
-    }
-
-    /// Looks for all pauses, because the admission had no answer.
-    pub(crate) fn look_for_each_pause(&self) -> Result<(), SkipReason> {
-        self.look_for(|_| true)
-    }
-
-    /// The tick asks the store once for the pause of its schedule, and whether any event is paused alone.
-    fn look_for(&self, is_wanted: impl Fn(&PauseCheck<'_>) -> bool) -> Result<(), SkipReason> {
-        let TickContext { outages, pause, event_pauses, .. } = self.context;
-        for wanted in self.pauses().filter(|pause| is_wanted(pause)) {
-            let is_of_all = pause.as_ref().is_some_and(|of_all| of_all.mark == wanted.mark);
-            let may_be = || event_pauses.as_ref().map_or(Ok(None), |any| any.find(outages, self.clock));
-            if is_of_all || may_be()?.is_some() {
-                wanted.allows_start(outages, self.clock)?;
-            }
+        if self.context.pauses.is_none() || self.is_refused_while_paused() {
+            Ok(())
+        } else {
+            self.look_for_each_pause()
         }
-        Ok(())
+    }
+
+    /// Looks for all pauses, also because the admission had no answer.
+    pub(crate) fn look_for_each_pause(&self) -> Result<(), SkipReason> {
+        let TickContext { outages, pauses: Some(pauses), .. } = self.context else { return Ok(()) };
+        self.pause_marks().try_for_each(|mark| pauses.allows_start(mark, outages, self.clock))
     }
 
     /// The queue in which it waits if it meets a run of its event. By hand, it does not wait.
@@ -130,7 +130,7 @@ impl PlannedRun<'_> {
     /// Whether the store decides before anything else is asked: no filter, and no look for a pause.
     #[inline]
     pub(crate) fn asks_store_first(&self) -> bool {
-        let needs_no_look = || self.context.pause.is_none() || self.pauses().all(|pause| self.excludes(pause));
+        let needs_no_look = || self.is_refused_while_paused() || self.pause_marks().next().is_none();
         self.asks_store() && self.event.filters.is_empty() && needs_no_look()
     }
 

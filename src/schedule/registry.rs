@@ -37,7 +37,7 @@ use crate::event::protection::LeaseTerms;
 use crate::hold::keeper::Keepers;
 use crate::lease::{name::MutexName, store_id::StoreId, term::Term};
 use crate::observe::notice::{About, Step, incident::Incident};
-use crate::observe::paused::{AN_EVENT_PAUSED, EVENT_PAUSED};
+use crate::observe::paused::EVENT_PAUSED;
 use crate::observe::run_record::MOST_KEPT;
 use crate::observe::tell::log;
 use crate::observe::tell::observers::{Observer, Observers};
@@ -565,8 +565,7 @@ impl Schedule {
             observers: &self.observers,
             keepers: Keepers::default(),
             shutdown: self.shutdown.as_ref(),
-            pause: pause_mark.map(|mark| PauseCheck::new(&self.mutex, mark.clone())),
-            event_pauses: pause_mark.map(|mark| PauseCheck::new(&self.mutex, mark.mark(mark.mutex(), AN_EVENT_PAUSED))),
+            pauses: pause_mark.map(|mark| PauseCheck::new(&self.mutex, mark.clone())),
             on_failure: self.pause_on_failure(),
             logs_failures: self.drops_reports,
             first_poll: FirstPoll::of_this_thread(),
@@ -580,10 +579,8 @@ impl Schedule {
 
     pub(crate) fn planned_run<'a>(&'a self, event: usize, tick: Tick, context: &'a TickContext<'a>) -> PlannedRun<'a> {
         let (event, history) = (&*self.events[event], &*self.histories[event]);
-        let pause = context.pause.as_ref().filter(|_| !event.even_when_paused);
-        let own_pause = pause.map(|pause| {
-            Box::new(PauseCheck::new(pause.store, pause.mark.mark(Arc::clone(&event.name), EVENT_PAUSED)))
-        });
+        let pauses = context.pauses.as_ref().filter(|_| !event.even_when_paused);
+        let own_pause = pauses.map(|pauses| pauses.of_schedule.mark(Arc::clone(&event.name), EVENT_PAUSED));
         let store = self.store_of(event);
         PlannedRun { event, history, tick, missed: None, context, store, clock: &self.clock, own_pause }
     }

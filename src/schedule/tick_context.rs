@@ -25,10 +25,8 @@ pub(crate) struct TickContext<'a> {
     pub(crate) observers: &'a Observers,
     pub(crate) keepers: Keepers,
     pub(crate) shutdown: Option<&'a Shutdown>,
-    /// The check whether the schedule is paused; `None` if it is not pausable, or the run was started by hand.
-    pub(crate) pause: Option<PauseCheck<'a>>,
-    /// Whether any of its events is paused alone, so that others than that need not look for it.
-    pub(crate) event_pauses: Option<PauseCheck<'a>>,
+    /// The check for pauses; `None` if the schedule is not pausable, or the run was started by hand.
+    pub(crate) pauses: Option<PauseCheck<'a>>,
     /// What pauses an event that keeps failing, if the schedule is pausable and keeps a log of runs.
     pub(crate) on_failure: Option<PauseOnFailure<'a>>,
     /// Whether each failure is written to standard error, because nobody gets the report.

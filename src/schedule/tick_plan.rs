@@ -127,6 +127,9 @@ impl Schedule {
         } else if !self.catch_up_events.is_empty() {
             planned_runs = self.with_missed(plan, planned_runs, &context);
         }
+        if let Some(pauses) = &context.pauses {
+            pauses.watch(planned_runs.iter().filter_map(PlannedRun::own_pause_to_read).cloned().collect());
+        }
         self.tell_begin();
         for planned in planned_runs.iter().filter(|_| self.observers.hear()) {
             planned.tell(&Step::Due { late: planned.lateness(), missed: planned.missed.is_some() });

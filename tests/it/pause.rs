@@ -284,12 +284,40 @@ fn a_paused_event_costs_no_request_more_where_the_gate_asks_and_one_where_it_doe
     let schedule =
         server(store.clone(), [event("protected").without_overlapping(), event("plain"), event("plain too")]);
     schedule.pause_event("protected", Utc::now() + HOUR, "").unwrap();
-    let (before, announced) = (store.calls(), looks_at(&store));
+    let (before, looks) = (store.calls(), looks_at(&store));
     let report = schedule.run_due(noon());
     assert!(paused(&report, "protected").is_some() && ran(&report, "plain").is_success());
-    // Of what is there, the holder is asked, too.
-    assert_eq!(looks_at(&store), announced + 5, "for the schedule; for any event; and for each event without a gate");
-    assert_eq!(store.calls() - before, 6, "and the admission");
+    assert_eq!(looks_at(&store), looks + 1, "for the schedule, and for each event without a gate");
+    assert_eq!(store.calls() - before, 2, "and the admission");
+}
+
+/// Two operators pause two events, one of them between two requests of the other.
+#[test]
+fn events_that_are_paused_at_one_moment_are_paused_until_their_own_ends() {
+    let mut requests = 1;
+    let mut between = 0;
+    while between < requests {
+        let clock = ManualClock::at(noon());
+        let memory = MemoryMutex::with_clock(&clock);
+        let events = || [event("long"), event("short")];
+        let other = server(memory.clone(), events()).with_clock(&clock);
+        let count = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&count);
+        let store = Scripted::over(memory).before(move |_| {
+            if counted.fetch_add(1, Ordering::SeqCst) == between {
+                other.pause_event("long", noon() + TimeDelta::hours(3), "").expect("it answers");
+            }
+            Ok(())
+        });
+        let schedule = server(store, events()).with_clock(&clock);
+        schedule.pause_event("short", noon() + TimeDelta::minutes(1), "").unwrap();
+        requests = count.load(Ordering::SeqCst);
+        clock.advance(Duration::from_secs(2 * 3600));
+        let report = schedule.run_due(noon());
+        assert!(paused(&report, "long").is_some(), "before request {between} of {requests}: {report}");
+        assert!(ran(&report, "short").is_success(), "before request {between} of {requests}: {report}");
+        between += 1;
+    }
 }
 
 #[test]
@@ -434,14 +462,13 @@ fn a_tick_looks_once_and_only_for_what_minds_a_pause() {
         let store = Scripted::default();
         let schedule = server(store.clone(), events);
         assert!(!schedule.run_due(noon()).is_failure());
-        assert_eq!(looks_at(&store), 2 * looks, "{what}: for the schedule, and for any of its events");
+        assert_eq!(looks_at(&store), looks, "{what}: for the schedule, and for all of its events");
         schedule.pause(Utc::now() + HOUR, "").unwrap();
         let before = looks_at(&store);
         let report = schedule.run_due(noon());
         let skips = report.entries().iter().filter(|entry| matches!(entry.verdict(), Verdict::Skipped(_)));
         assert_eq!(skips.count(), minding, "{what}");
-        // Whether it is, and by whom.
-        assert_eq!(looks_at(&store) - before, 2 * looks, "{what}");
+        assert_eq!(looks_at(&store) - before, looks, "{what}");
     }
     let store = Scripted::default();
     let mut not_pausable = Schedule::new(store.clone());
@@ -539,22 +566,25 @@ fn a_store_of_three_methods_can_be_paused_and_says_what_it_can_t_do() {
 
 #[test]
 fn what_a_store_does_not_say_of_a_pause_does_not_end_it() {
-    /// What the store says of whether something is held, and of who holds it.
+    /// What the store says of whether the first of these names is held.
     #[derive(Debug)]
-    struct Says(fn() -> Result<bool, MutexError>, fn() -> Result<Vec<Held>, MutexError>);
+    struct Says(fn(&MutexName) -> Result<Vec<Held>, MutexError>);
 
     impl EventMutex for Says {
         fn create(&self, _: &LeaseRequest) -> Result<Option<Lease>, MutexError> {
             Ok(None)
         }
-        fn exists(&self, _: &MutexName) -> Result<bool, MutexError> {
-            self.0()
+        fn exists(&self, name: &MutexName) -> Result<bool, MutexError> {
+            Ok(!(self.0)(name)?.is_empty())
         }
         fn forget(&self, _: &Lease) -> Result<bool, MutexError> {
             Ok(false)
         }
-        fn held(&self, _: Names<'_>) -> Result<Vec<Held>, MutexError> {
-            self.1()
+        fn held(&self, names: Names<'_>) -> Result<Vec<Held>, MutexError> {
+            match names {
+                Names::Each(names) => (self.0)(&names[0]),
+                _ => Ok(Vec::new()),
+            }
         }
     }
 
@@ -563,14 +593,14 @@ fn what_a_store_does_not_say_of_a_pause_does_not_end_it() {
         assert!(ran(&report, "heartbeat").is_success());
         skipped(&report, "e").to_string()
     };
-    assert_eq!(of(Says(|| Ok(true), || Ok(Vec::new()))), "paused");
-    assert_eq!(of(Says(|| Ok(true), || Err(MutexError::unsupported("say who")))), "paused");
-    let out = || Err(MutexError::unavailable("look", "timed out"));
-    assert_eq!(of(Says(|| Ok(true), out)), "the store did not answer: could not look: timed out");
+    assert_eq!(of(Says(|name| Ok(vec![Held::new(name.clone(), None)]))), "paused");
+    let unsupported = of(Says(|_| Err(MutexError::unsupported("say what is held"))));
+    assert!(unsupported.ends_with("this store can't say what is held"), "{unsupported}");
+    let out = |_: &MutexName| Err(MutexError::unavailable("look", "timed out"));
+    assert_eq!(of(Says(out)), "the store did not answer: could not look: timed out");
     let panicked =
         "the store could not be used: could not look at mark/shop/shop/paused: the store panicked: no such row";
-    assert_eq!(of(Says(|| panic!("no such row"), || Ok(Vec::new()))), panicked);
-    assert_eq!(of(Says(|| Ok(true), || panic!("no such row"))), panicked);
+    assert_eq!(of(Says(|_| panic!("no such row"))), panicked);
 }
 
 #[test]

@@ -18,7 +18,7 @@ fn promises(page: &str) -> Vec<(&str, &str)> {
     let lines = rest.lines().take_while(|line| !line.starts_with('#'));
     lines
         .filter_map(|line| line.split_once(". **"))
-        .filter_map(|(number, rest)| Some((number, rest.split_once("**")?.0)))
+        .filter_map(|(number, rest)| Some((number, rest.split_once("**")?.0.trim_end_matches('.'))))
         .collect()
 }
 

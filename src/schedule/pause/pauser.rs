@@ -9,19 +9,13 @@ use crate::base::error::MutexError;
 use crate::lease::name::MutexName;
 use crate::lease::{request::LeaseRequest, term::Term};
 use crate::observe::notice::{About, Step};
-use crate::observe::paused::{AN_EVENT_PAUSED, EVENT_PAUSED, Pause};
+use crate::observe::paused::{EVENT_PAUSED, Pause};
 use crate::observe::tell::observers::Observers;
 use crate::schedule::tick_context::pause_check::find_pause;
 use crate::store::event_mutex::held::{Held, Names};
 use crate::store::event_mutex::{EventMutex, extend_one};
 use crate::store::handle::Store;
 use crate::time::clock::Clock;
-
-/// How often it is announced that an event is paused, where others do so at the same moment.
-const ATTEMPTS: usize = 5;
-
-/// How much longer that is announced than it lasts.
-const AFTER_ITS_END: Duration = Duration::from_secs(60);
 
 /// What begins and ends the pause of one mark.
 pub(crate) struct Pauser {
@@ -44,7 +38,7 @@ impl Pauser {
         self.put(mark, term_until(until, clock.now())?, why).map_err(PauseError::Store)?;
         let paused = Step::Paused { schedule: mark.mutex(), until, why, scope: &self.store.scope };
         observers.tell(self.about(), &paused);
-        if self.event().is_some() { self.announce(until) } else { Ok(()) }
+        Ok(())
     }
 
     /// Lets what the mark stops start again. `false`: it was not paused.
@@ -60,27 +54,6 @@ impl Pauser {
     /// The present pause.
     pub(crate) fn find(&self) -> Result<Option<Pause>, PauseError> {
         find_pause(&*self.store.mutex, &self.mark).map_err(PauseError::Store)
-    }
-
-    /// Says that an event is paused, at least as long as it is: whoever has no gate looks for that first. What was announced for
-    /// another event is not shortened.
-    fn announce(&self, until: DateTime<Utc>) -> Result<(), PauseError> {
-        let announcement = self.mark.mark(self.mark.mutex(), AN_EVENT_PAUSED);
-        // Both on the store's clock.
-        let end = |mark| find_pause(&*self.store.mutex, mark).map(|pause| Some(pause?.holder()?.until()));
-        let paused_until = end(&self.mark).map_err(PauseError::Store)?;
-        for _ in 0..ATTEMPTS {
-            let announced = end(&announcement).map_err(PauseError::Store)?;
-            if announced.is_some() && paused_until <= announced {
-                break;
-            }
-            let term = term_until(until, self.clock.now())?.get() + AFTER_ITS_END;
-            self.put(&announcement, Term::new(term).unwrap_or(Term::MAX), None).map_err(PauseError::Store)?;
-            if paused_until.is_none() {
-                break; // It has ended, or the store does not say when it will.
-            }
-        }
-        Ok(())
     }
 
     /// Puts a mark that ends one `term` from now, whether it is there already or not.

@@ -1,5 +1,6 @@
 //! The status of a schedule: what runs, what ran, why something did not, who holds it, and what is next.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,10 +14,10 @@ use crate::event::definition::Definition;
 use crate::lease::holder::{Holder, this_host};
 use crate::lease::name::MutexName;
 use crate::lease::{store_id::StoreId, token::FencingToken};
-use crate::observe::paused::{AN_EVENT_PAUSED, EVENT_PAUSED, Pause};
+use crate::observe::paused::{EVENT_PAUSED, Pause};
 use crate::observe::run_record::run_result::RunResult;
 use crate::observe::skip_reason::SkipReason;
-use crate::schedule::tick_context::pause_check::find_pause;
+use crate::schedule::tick_context::pause_check::find_pauses;
 use crate::store::event_mutex::held::{Held, Names};
 use crate::store::handle::Store;
 use crate::time::{clock::Clock, zone::Zone};
@@ -216,13 +217,13 @@ impl Schedule {
     fn pauses(&self, events: &mut [EventStatus]) -> Result<Option<Pause>, MutexError> {
         let Some(mark) = &self.pause_mark else { return Ok(None) };
         let store = &*self.mutex.mutex;
-        let paused = find_pause(store, mark)?;
-        if find_pause(store, &mark.mark(mark.mutex(), AN_EVENT_PAUSED))?.is_some() {
-            for event in events {
-                event.paused = find_pause(store, &mark.mark(Arc::clone(&event.name), EVENT_PAUSED))?;
-            }
+        let of_events = events.iter().map(|event| mark.mark(Arc::clone(&event.name), EVENT_PAUSED));
+        let marks: Vec<MutexName> = of_events.chain([mark.clone()]).collect();
+        let mut paused: HashMap<MutexName, Pause> = find_pauses(store, &marks)?.collect();
+        for (event, mark) in events.iter_mut().zip(&marks) {
+            event.paused = paused.remove(mark);
         }
-        Ok(paused)
+        Ok(paused.remove(mark))
     }
 
     fn ask_who_holds(&self, status: &mut Status) {

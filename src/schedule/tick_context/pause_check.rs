@@ -1,6 +1,8 @@
-//! The check for a pause, once for all that it stops in a tick.
+//! The check for pauses, once for all that they stop in a tick.
 
-use std::sync::{Mutex, PoisonError};
+use std::collections::HashMap;
+use std::slice;
+use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use super::outages::Outages;
@@ -10,54 +12,82 @@ use crate::observe::{paused::Pause, skip_reason::SkipReason};
 use crate::store::{event_mutex::EventMutex, event_mutex::held::Names, handle::Store};
 use crate::time::{clock::Clock, clock::moment::Moment};
 
-/// A tick that takes longer asks again, so that no event starts later than this after the pause began.
+/// A tick that takes longer reads again, so that no event starts later than this after the pause began.
 const RECHECK_AFTER: Duration = Duration::from_secs(60);
 
-/// The pause whose mark the store has, if any, with its holder if the store keeps that.
-pub(crate) fn find_pause(mutex: &dyn EventMutex, mark: &MutexName) -> Result<Option<Pause>, MutexError> {
-    // A store may not know holders: only `exists` tells for sure.
-    if !mutex.exists(mark)? {
-        return Ok(None);
-    }
-    match mutex.held(Names::Exactly(mark)) {
-        Err(error) if error.is_outage() => Err(error),
-        held => Ok(Some(Pause::by(held.ok().and_then(|mut held| held.pop()?.into_holder())))),
-    }
+/// Reads which of these marks the store has, in one request. Each is a pause, with its holder if the store keeps that.
+pub(crate) fn find_pauses(
+    mutex: &dyn EventMutex,
+    marks: &[MutexName],
+) -> Result<impl Iterator<Item = (MutexName, Pause)> + use<>, MutexError> {
+    let held = mutex.held(Names::Each(marks))?;
+    Ok(held.into_iter().map(|held| (held.name().clone(), Pause::by(held.into_holder()))))
 }
 
-/// The check for a pause that the events of one tick share: the store is asked once, and again a minute later.
+/// Reads whether the store has this mark: the pause, if it does.
+pub(crate) fn find_pause(mutex: &dyn EventMutex, mark: &MutexName) -> Result<Option<Pause>, MutexError> {
+    Ok(find_pauses(mutex, slice::from_ref(mark))?.next().map(|(_, pause)| pause))
+}
+
+/// The check for pauses that the events of one tick share: the store is asked once, and again a minute later.
 pub(crate) struct PauseCheck<'a> {
     pub(crate) store: &'a Store,
-    pub(crate) mark: MutexName,
-    found: Mutex<Option<(Moment, Found)>>,
+    /// The mark that pauses the schedule.
+    pub(crate) of_schedule: MutexName,
+    /// The marks that pause the events of the tick, each its own, but for those of which an admission tells.
+    of_events: OnceLock<Vec<MutexName>>,
+    read: Mutex<Option<(Moment, Found)>>,
 }
 
-type Found = Result<Option<Pause>, MutexError>;
+/// The marks that were read, and what each of them pauses.
+type Found = Result<HashMap<MutexName, Option<Pause>>, MutexError>;
 
 impl<'a> PauseCheck<'a> {
-    pub(crate) fn new(store: &'a Store, mark: MutexName) -> Self {
-        Self { store, mark, found: Mutex::default() }
+    pub(crate) fn new(store: &'a Store, of_schedule: MutexName) -> Self {
+        Self { store, of_schedule, of_events: OnceLock::new(), read: Mutex::default() }
     }
 
-    /// Whether an event that a pause stops may start.
-    pub(crate) fn allows_start(&self, outages: &Outages<'_>, clock: &Clock) -> Result<(), SkipReason> {
-        self.find(outages, clock)?.map_or(Ok(()), |pause| Err(SkipReason::Paused(pause.holder().cloned())))
+    /// Reads these marks, too, when it reads that of the schedule.
+    pub(crate) fn watch(&self, of_events: Vec<MutexName>) {
+        _ = self.of_events.set(of_events); // A tick plans its runs once.
     }
 
-    /// The pause, if there is one. The first caller asks the store; the others wait for its answer.
-    pub(crate) fn find(&self, outages: &Outages<'_>, clock: &Clock) -> Result<Option<Pause>, SkipReason> {
+    /// Returns whether an event that this mark pauses may start. The first caller asks the store; the others wait for its answer.
+    pub(crate) fn allows_start(
+        &self,
+        mark: &MutexName,
+        outages: &Outages<'_>,
+        clock: &Clock,
+    ) -> Result<(), SkipReason> {
         // `outages.ask` contains panics of the store, so the value is never half-changed.
-        let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_fresh = |(at, _): &&(Moment, Found)| clock.moment().since(*at) < RECHECK_AFTER;
-        let known = match found.as_ref().filter(is_fresh) {
-            Some((_, known)) => known,
-            None => &found.insert((clock.moment(), self.ask_store(outages, clock))).1,
+        let mut read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
+        let tells = |(at, found): &&(Moment, Found)| {
+            let is_fresh = clock.moment().since(*at) < RECHECK_AFTER;
+            is_fresh && found.as_ref().map_or(true, |found| found.contains_key(mark))
         };
-        known.clone().map_err(SkipReason::StoreUnavailable)
+        let found = match read.as_ref().filter(tells) {
+            Some((_, found)) => found,
+            None => &read.insert((clock.moment(), self.ask_store(mark, outages, clock))).1,
+        };
+        match found.as_ref().map(|found| found.get(mark)) {
+            Ok(Some(Some(pause))) => Err(SkipReason::Paused(pause.holder().cloned())),
+            Ok(_) => Ok(()),
+            Err(error) => Err(SkipReason::StoreUnavailable(error.clone())),
+        }
     }
 
-    fn ask_store(&self, outages: &Outages<'_>, clock: &Clock) -> Found {
-        let Self { store, mark, .. } = self;
-        outages.ask(store, clock, || format!("look at {mark}"), |mutex| find_pause(mutex, mark))
+    /// Reads all marks, and this one.
+    fn ask_store(&self, mark: &MutexName, outages: &Outages<'_>, clock: &Clock) -> Found {
+        let Self { store, of_schedule, of_events, .. } = self;
+        let mut marks = vec![of_schedule.clone()];
+        marks.extend(of_events.get().into_iter().flatten().cloned());
+        if !marks.contains(mark) {
+            marks.push(mark.clone());
+        }
+        let found =
+            outages.ask(store, clock, || format!("look at {of_schedule}"), |mutex| find_pauses(mutex, &marks))?;
+        let mut known: HashMap<_, _> = marks.into_iter().map(|mark| (mark, None)).collect();
+        known.extend(found.map(|(mark, pause)| (mark, Some(pause))));
+        Ok(known)
     }
 }
