@@ -318,11 +318,11 @@ impl RunLog for Scripted {
     }
 
     fn count_skips(&self, event: &str, skips: &[SkipCount]) -> Result<(), MutexError> {
-        self.call("count_skips", None, |script| script.run_log().count_skips(event, skips))
+        self.call("count_skips", &[], |script| script.run_log().count_skips(event, skips))
     }
 
     fn skips(&self, event: &str) -> Result<Vec<SkipCount>, MutexError> {
-        self.call("skips", None, |script| script.run_log().skips(event))
+        self.call("skips", &[], |script| script.run_log().skips(event))
     }
 }
 
