@@ -121,9 +121,9 @@ impl Schedule {
         let planned_runs = due.iter().map(|(event, tick)| self.planned_run(*event, *tick, &context));
         let mut planned_runs: Vec<_> = planned_runs.collect();
         if refusal.is_some() {
-            maybe_missed.iter().for_each(|(event, tick)| {
+            for (event, tick) in maybe_missed {
                 self.events[*event].catch_up.iter().for_each(|catch_up| catch_up.end(tick.occurrence()));
-            });
+            }
         } else if !self.catch_up_events.is_empty() {
             planned_runs = self.with_missed(plan, planned_runs, &context);
         }
