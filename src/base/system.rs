@@ -97,7 +97,7 @@ pub(crate) fn signal_at_death_of_this_thread(command: &mut Command, signal: Sign
 /// to `told` in a line before it begins.
 ///
 /// What is so prepared is started by `fork` and `execvp`, which runs a script without a first line `#!` by the shell, where the C
-/// library does so. `posix_spawn` would not.
+/// library does so. The quicker `posix_spawn` refuses it.
 #[expect(unsafe_code, reason = "between fork and exec")]
 pub(crate) fn prepare(command: &mut Command, inherited: Option<OwnedFd>, told: Option<PipeWriter>) {
     let in_the_child = move || -> io::Result<()> {

@@ -55,8 +55,17 @@ impl ProcessGroup {
         command.process_group(0);
         let told = watchdog.as_ref().map(Watchdog::line).transpose();
         let started = told.and_then(|told| {
-            system::prepare(&mut command, lifeline, told);
-            command.spawn()
+            if lifeline.is_some() || told.is_some() {
+                system::prepare(&mut command, lifeline, told);
+                return command.spawn();
+            }
+            match command.spawn() {
+                Err(error) if error.raw_os_error() == Some(libc::ENOEXEC) => {
+                    system::prepare(&mut command, None, None);
+                    command.spawn()
+                }
+                spawned => spawned,
+            }
         });
         match started {
             Ok(leader) => {
