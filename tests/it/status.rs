@@ -195,7 +195,7 @@ fn the_status_as_json_has_the_documented_form() {
     assert_eq!(event["timetable"], "every minute");
     assert_eq!((&event["zone"], &event["mutex"]), (&"UTC".into(), &"lease/a".into()));
     assert_eq!(event["next_due"], "2026-03-01T12:01:00Z");
-    let holder = ["has_ended", "host", "pid", "process_group", "since", "token", "until"];
+    let holder = ["has_ended", "host", "occurrence", "pid", "process_group", "since", "token", "until"];
     assert_eq!(keys(&event["held_by"][0]), holder);
     assert_eq!(keys(&event["last_run"]), ["error", "occurrence", "result", "started", "token", "took_ms"]);
     assert_eq!((&event["last_run"]["result"], &event["last_run"]["took_ms"]), (&"succeeded".into(), &0.into()));

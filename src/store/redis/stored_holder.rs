@@ -1,6 +1,7 @@
 //! The value of a key: `OWNER token=N term=MS since=INSTANT pid=N for=OCCURRENCE host=NAME`. A holder without an occurrence leaves
 //! that out. Earlier versions leave the term out.
 
+use std::fmt::Write;
 use std::time::Duration;
 
 use chrono::{DateTime, SecondsFormat, Utc};
@@ -14,10 +15,15 @@ use crate::time::clock::wall_plus;
 /// What an entry of ours says behind its owner, its token and its term; it holds since this time of the server's, for this
 /// occurrence and reason.
 pub(super) fn held_since(since: DateTime<Utc>, occurrence: Option<DateTime<Utc>>, reason: Option<&str>) -> String {
-    let (since, pid) = (since.to_rfc3339_opts(SecondsFormat::Millis, true), process_id::current());
-    let instant = |occurrence: DateTime<Utc>| occurrence.to_rfc3339_opts(SecondsFormat::AutoSi, true);
-    let occurrence = occurrence.map_or_else(String::new, |occurrence| format!(" for={}", instant(occurrence)));
-    format!(" since={since} pid={pid}{occurrence} host={}", host_and_reason(&this_host(), reason))
+    let since = since.to_rfc3339_opts(SecondsFormat::Millis, true);
+    let mut entry = String::with_capacity(160);
+    // A text takes all that is written to it.
+    let _ = write!(entry, " since={since} pid={}", process_id::current());
+    if let Some(occurrence) = occurrence {
+        let _ = write!(entry, " for={occurrence:?}");
+    }
+    let _ = write!(entry, " host={}", host_and_reason(&this_host(), reason));
+    entry
 }
 
 /// Who holds what an entry stands for, and how long from `now` on by what the server says is left of it; or why the entry
