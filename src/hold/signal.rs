@@ -18,7 +18,7 @@ pub(crate) struct Signal {
     changed: Condvar,
 }
 
-/// The tasks that wait, each under the number of its [`Waiter`].
+/// The tasks that wait, each under the number of its [`TaskWaiter`].
 #[derive(Default)]
 struct WaitingTasks {
     wakers: BTreeMap<u64, Waker>,
@@ -26,12 +26,12 @@ struct WaitingTasks {
 }
 
 /// A task that waits at a signal: each change wakes it until this is dropped.
-pub(crate) struct Waiter {
+pub(crate) struct TaskWaiter {
     signal: Arc<Signal>,
     number: u64,
 }
 
-impl Waiter {
+impl TaskWaiter {
     pub(crate) fn new(signal: &Arc<Signal>, waker: &Waker) -> Self {
         let mut tasks = signal.lock();
         let number = tasks.next;
@@ -55,7 +55,7 @@ impl Waiter {
     }
 }
 
-impl Drop for Waiter {
+impl Drop for TaskWaiter {
     fn drop(&mut self) {
         let waker = self.signal.lock().wakers.remove(&self.number);
         drop(waker); // As above, after the lock is released.
@@ -103,7 +103,7 @@ impl Signal {
     {
         let (signal, mut waiter) = (Arc::clone(self), None);
         poll_fn(move |context| {
-            Waiter::set(&mut waiter, &signal, context.waker()); // Before it looks, so that it misses no change.
+            TaskWaiter::set(&mut waiter, &signal, context.waker()); // Before it looks, so that it misses no change.
             look().map_or(Poll::Pending, Poll::Ready)
         })
     }

@@ -32,15 +32,16 @@ impl Fault {
     /// Why the run was cancelled, if this is what [`Run::check`](crate::Run::check) said, and the task passed on.
     pub(crate) fn cancellation(&self) -> Option<CancelReason> {
         let Self::Failed(error) = self else { return None };
+        let error = error.downcast_ref::<NotStarted>().map_or(&**error, |NotStarted(why)| &**why);
         error.downcast_ref::<Cancelled>().map(Cancelled::reason)
     }
 
-    /// A command could not be started, for this reason.
+    /// A task could not be started, for this reason.
     pub(crate) fn not_started(error: impl Into<BoxError>) -> Self {
         Self::Failed(Arc::new(NotStarted(error.into())))
     }
 
-    /// Returns whether this kept a command from being started.
+    /// Returns whether this kept a task from being started.
     pub(crate) fn is_not_started(&self) -> bool {
         matches!(self, Self::Failed(error) if error.is::<NotStarted>())
     }
@@ -69,7 +70,7 @@ impl fmt::Debug for Fault {
     }
 }
 
-/// The error of a command that could not be started.
+/// The error of a task that could not be started.
 #[derive(Debug, thiserror::Error)]
 #[error(transparent)]
 struct NotStarted(BoxError);

@@ -183,15 +183,17 @@ impl RunOutcome {
         }
     }
 
-    /// Returns whether another server may run the occurrence, because the lease was lost before the task started, or this host
-    /// could not start the command.
+    /// Returns whether another server may run the occurrence, because the lease was lost before the task started, or this
+    /// process could not start the task.
     #[inline]
     pub(crate) fn leaves_its_occurrence(&self) -> bool {
         let is_prepared = || self.hook_failures().iter().all(|failure| failure.hook != Hook::Before);
         match &self.ended {
             Ended::NotStarted => self.lease_lost_at().is_some() && is_prepared(),
-            Ended::Faulted(fault) => fault.is_not_started(),
-            Ended::Succeeded | Ended::TimedOut { .. } => false,
+            Ended::Faulted(fault) | Ended::TimedOut { fault: Some(fault), .. } => {
+                fault.is_not_started() && !fault.cancellation().is_some_and(CancelReason::gave_way)
+            }
+            Ended::Succeeded | Ended::TimedOut { fault: None, .. } => false,
         }
     }
 }
@@ -308,7 +310,7 @@ pub enum Ended {
     /// It returned without an error.
     Succeeded,
     /// It returned an error, or panicked; or its command failed, or was [cancelled](crate::CancelReason). If its command could not
-    /// be started, the occurrence or the period is released, and another server can run it.
+    /// be started, or its future was never polled, the occurrence or the period is released, and another server can run it.
     Faulted(Fault),
     /// It took longer than its [`timeout`](crate::Event::timeout) and was told to stop.
     #[non_exhaustive]

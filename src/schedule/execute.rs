@@ -35,6 +35,7 @@ use super::planned_run::PlannedRun;
 use super::report::Entry;
 use crate::base::catch_panic::contain;
 use crate::observe::{skip_reason::SkipReason, tell::trace::TraceSpan};
+use crate::task::{runtime, work::Work};
 
 mod awaited_runs;
 mod hands;
@@ -60,7 +61,20 @@ use workers::{start_thread, with_workers};
 type Loop<'a> = Mutex<Option<Vec<Planned<'a>>>>;
 
 /// Runs these, and returns an entry for each in their order. `beside`: whether some run beside the others.
+///
+/// In a runtime that drives some of them, its other threads drive them meanwhile. If there are none, they are not started.
 pub(crate) fn run_planned<'a>(planned: &'a [PlannedRun<'a>], beside: bool) -> Vec<Entry> {
+    let is_driven = |run: &PlannedRun<'_>, by| matches!(&run.event.work, Work::Future(task) if task.is_driven_by(by));
+    let driven = runtime::here().and_then(|here| Some((here, planned.iter().find(|run| is_driven(run, here))?)));
+    let run = || run_all(planned, beside);
+    let Some((here, driven)) = driven else { return run() };
+    runtime::block(run).unwrap_or_else(|run| {
+        let _ = driven.context.blocked.set(here);
+        run()
+    })
+}
+
+fn run_all<'a>(planned: &'a [PlannedRun<'a>], beside: bool) -> Vec<Entry> {
     let mut entries = Vec::with_capacity(planned.len());
     if !beside {
         drive(planned.iter().enumerate(), &mut OnThisThread, &mut |_, entry| entries.push(entry), None);

@@ -2,10 +2,10 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 #[cfg(feature = "tokio")]
 use std::sync::atomic::AtomicUsize;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
@@ -28,7 +28,7 @@ use super::report::{Entry, Report};
 use super::shutdown::Shutdown;
 use super::tick_context::outages::{Outages, StoresOut};
 use super::tick_context::pause_check::PauseCheck;
-use super::tick_context::{FirstPoll, StartedBy, TickContext};
+use super::tick_context::{StartedBy, TickContext};
 use crate::base::error::MutexError;
 use crate::base::escape::Quoted;
 use crate::event::add_error::{AddError, AddErrorKind};
@@ -568,7 +568,7 @@ impl Schedule {
             pauses: pause_mark.map(|mark| PauseCheck::new(&self.mutex, mark.clone())),
             on_failure: self.pause_on_failure(),
             logs_failures: self.drops_reports,
-            first_poll: FirstPoll::of_this_thread(),
+            blocked: OnceLock::new(),
         }
     }
 

@@ -10,7 +10,7 @@ use super::run::Run;
 use super::task_result::TaskOutcome;
 use crate::base::catch_panic::contain;
 use crate::base::error::BoxError;
-use crate::hold::{held_lease::HoldsLease, release_on_drop::LeaseInHand, signal::Waiter};
+use crate::hold::{held_lease::HoldsLease, release_on_drop::LeaseInHand, signal::TaskWaiter};
 use crate::observe::fault::Fault;
 use crate::observe::{cancel::Cancelled, tell::trace::TraceSpan};
 use crate::time::clock::moment::Moment;
@@ -54,6 +54,10 @@ impl FutureTask {
         Self { begin: Box::new(begin), grace, runtime: None }
     }
 
+    pub(crate) fn is_driven_by(&self, runtime: RuntimeId) -> bool {
+        self.runtime.as_ref().is_some_and(|of_this| of_this.id == runtime)
+    }
+
     /// How long before its lease ends it is told to stop.
     pub(crate) fn stopping(&self) -> Duration {
         self.grace + DROPPING_TAKES
@@ -62,14 +66,13 @@ impl FutureTask {
     /// The task of this run, to be started.
     pub(crate) fn prepare(&self, run: &Run, span: &TraceSpan) -> PreparedTask {
         let runtime = self.runtime.clone().expect("an event that was added has one");
-        let [has_begun, is_told] = [(); 2].map(|()| AtomicBool::new(false));
+        let [was_polled, is_told] = [(); 2].map(|()| AtomicBool::new(false));
         let control = TaskControl {
             run: run.clone(),
             grace: self.grace,
-            runtime: runtime.id,
-            phase: AtomicU8::new(NEW),
+            phase: AtomicU8::new(WAITING),
             revoked: AtomicU64::new(Moment::NEVER.to_bits()),
-            has_begun,
+            was_polled,
             is_told,
             awaited: Mutex::new(None),
         };
@@ -86,15 +89,11 @@ pub(crate) struct PreparedTask {
 }
 
 impl PreparedTask {
-    pub(crate) fn runtime(&self) -> RuntimeId {
-        self.control.runtime
-    }
-
     /// Starts it. Until it ends, each change of its run wakes `changed`, so that it is [enforced](TaskControl::enforce).
     /// `on_end` is called once, on the thread where it ends.
     pub(crate) fn start(self, changed: &Waker, on_end: impl FnOnce(TaskEnd) + Send + 'static) -> Arc<TaskControl> {
         let Self { work, control, span, runtime } = self;
-        let waiter = Waiter::new(control.run.held().signal(), changed);
+        let waiter = TaskWaiter::new(control.run.held().signal(), changed);
         *control.awaited.lock().unwrap_or_else(PoisonError::into_inner) = Some((Box::new(on_end), waiter));
         let future = LeasedFuture { work: Some(work), waiter: None, control: Arc::clone(&control), span };
         if let Err(message) = contain(|| (runtime.drive)(future)) {
@@ -110,8 +109,6 @@ pub(crate) struct TaskEnd {
     /// It was not dropped in time, because its runtime is not driven any more. It will not be polled again, but what it holds
     /// may still be there: its lease ends with its term.
     pub(crate) is_left: bool,
-    /// Whether its runtime has polled it.
-    pub(crate) has_begun: bool,
 }
 
 type OnEnd = Box<dyn FnOnce(TaskEnd) + Send>;
@@ -120,22 +117,21 @@ type OnEnd = Box<dyn FnOnce(TaskEnd) + Send>;
 pub(crate) struct TaskControl {
     run: Run,
     grace: Duration,
-    pub(crate) runtime: RuntimeId,
     phase: AtomicU8,
     /// Since when its runtime is to drop it.
     revoked: AtomicU64,
-    has_begun: AtomicBool,
+    /// Whether its runtime has polled it: else it has not started.
+    was_polled: AtomicBool,
     /// Whether it was woken when there was a reason to stop.
     is_told: AtomicBool,
     /// Who waits for its end, woken by each change of its run. `None` once it has ended.
-    awaited: Mutex<Option<(OnEnd, Waiter)>>,
+    awaited: Mutex<Option<(OnEnd, TaskWaiter)>>,
 }
 
-/// It was never polled; it waits to be polled again; it is being polled; it will not be polled again.
-const NEW: u8 = 0;
-const WAITING: u8 = 1;
-const POLLED: u8 = 2;
-const OVER: u8 = 3;
+/// It waits to be polled; it is being polled; it will not be polled again.
+const WAITING: u8 = 0;
+const POLLED: u8 = 1;
+const OVER: u8 = 2;
 
 impl TaskControl {
     /// Looks whether it has to stop, and sees to it: it is told first, and not polled any more when its grace is over. Returns
@@ -164,24 +160,9 @@ impl TaskControl {
         Moment::NEVER
     }
 
-    /// Whether its runtime has polled it.
-    pub(crate) fn has_begun(&self) -> bool {
-        self.has_begun.load(Ordering::Relaxed)
-    }
-
-    /// Ends it if its runtime has not polled it once. `false`: it has.
-    pub(crate) fn give_up_unless_begun(&self, why: &'static str) -> bool {
-        let is_new = self.phase.compare_exchange(NEW, OVER, Ordering::AcqRel, Ordering::Acquire).is_ok();
-        if is_new {
-            self.end(Some(failed(why)), false);
-        }
-        is_new
-    }
-
     /// Keeps it from being polled, unless it just is.
     fn revoke(&self) -> bool {
-        let over = |phase| matches!(phase, NEW | WAITING).then_some(OVER);
-        self.phase.fetch_update(Ordering::AcqRel, Ordering::Acquire, over).is_ok()
+        self.phase.compare_exchange(WAITING, OVER, Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
 
     /// When it is over at the latest, if it should stop.
@@ -196,16 +177,21 @@ impl TaskControl {
 
     /// A poll begins. `false`: it must not.
     fn begin_poll(&self) -> bool {
-        let polled = |phase| matches!(phase, NEW | WAITING).then_some(POLLED);
-        let begins = self.phase.fetch_update(Ordering::AcqRel, Ordering::Acquire, polled).is_ok();
-        self.has_begun.store(true, Ordering::Relaxed);
+        let begins = self.phase.compare_exchange(WAITING, POLLED, Ordering::AcqRel, Ordering::Acquire).is_ok();
         // The clock is read last: from here to the task's own code is no wait.
-        begins && !self.is_over()
+        let is_polled = begins && !self.is_over();
+        self.was_polled.fetch_or(is_polled, Ordering::Relaxed);
+        is_polled
     }
 
     fn cancelled(&self, now: Moment) -> Option<Fault> {
         let reason = self.run.in_hand().reason_at(now)?;
-        Some(Fault::Failed(Arc::new(Cancelled::new(reason))))
+        Some(self.failed(Cancelled::new(reason)))
+    }
+
+    /// The fault of a task that its runtime does not poll any more, or never has.
+    fn failed(&self, why: impl Into<BoxError>) -> Fault {
+        if self.was_polled.load(Ordering::Relaxed) { Fault::Failed(why.into().into()) } else { Fault::not_started(why) }
     }
 
     fn end(&self, fault: Option<Fault>, is_left: bool) {
@@ -213,7 +199,7 @@ impl TaskControl {
         let awaited = self.awaited.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some((on_end, waiter)) = awaited {
             drop(waiter);
-            on_end(TaskEnd { fault, is_left, has_begun: self.has_begun() });
+            on_end(TaskEnd { fault, is_left });
         }
     }
 }
@@ -223,7 +209,7 @@ pub(crate) struct LeasedFuture {
     /// `None` once it has ended, or was dropped.
     work: Option<TaskFuture>,
     /// Wakes it at each change of its run, from its first poll on.
-    waiter: Option<Waiter>,
+    waiter: Option<TaskWaiter>,
     control: Arc<TaskControl>,
     span: TraceSpan,
 }
@@ -245,7 +231,7 @@ impl Future for LeasedFuture {
         let this = self.get_mut();
         let cancellation = Arc::clone(this.control.run.in_hand());
         let Some(work) = &mut this.work else { return Poll::Ready(()) };
-        Waiter::set(&mut this.waiter, cancellation.held().signal(), context.waker()); // Before it looks.
+        TaskWaiter::set(&mut this.waiter, cancellation.held().signal(), context.waker()); // Before it looks.
         if !this.control.begin_poll() {
             let fault = this.control.cancelled(cancellation.now());
             return this.end(fault);
@@ -274,16 +260,12 @@ impl Drop for LeasedFuture {
     fn drop(&mut self) {
         if self.work.is_some() {
             let cancelled = self.control.cancelled(self.control.run.in_hand().now());
-            let _ = self.end(cancelled.or_else(|| Some(failed(DROPPED))));
+            let _ = self.end(cancelled.or_else(|| Some(self.control.failed(DROPPED))));
         }
     }
 }
 
 const DROPPED: &str = "the runtime of its event ended, or dropped it";
-
-fn failed(why: &'static str) -> Fault {
-    Fault::Failed(BoxError::from(why).into())
-}
 
 #[cfg(test)]
 mod tests {
@@ -375,6 +357,20 @@ mod tests {
         assert!(end.try_recv().is_err(), "its runtime has a second to drop it");
         assert_eq!(poll(&mut future), Poll::Ready(()));
         assert!(!end.try_recv().expect("it has ended").is_left);
+    }
+
+    #[test]
+    fn one_that_was_never_polled_has_not_started_whatever_ends_it() {
+        let manual = ManualClock::at(DateTime::UNIX_EPOCH);
+        let (future, _, end) = leased(&manual);
+        drop(future);
+        assert!(end.try_recv().expect("it has ended").fault.is_some_and(|fault| fault.is_not_started()));
+        let (mut future, polls, end) = leased(&manual);
+        manual.jump(Duration::from_secs(90));
+        assert_eq!(poll(&mut future), Poll::Ready(()), "it is dropped, and not polled");
+        let fault = end.try_recv().expect("it has ended").fault.expect("it failed");
+        assert_eq!((fault.is_not_started(), fault.cancellation()), (true, Some(CancelReason::LeaseLost)));
+        assert_eq!(polls.load(Ordering::Relaxed), 0);
     }
 
     #[test]

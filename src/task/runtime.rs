@@ -2,6 +2,8 @@
 
 use super::future_task::Runtime;
 use super::future_task::RuntimeId;
+#[cfg(feature = "tokio")]
+use crate::base::catch_panic::contain;
 
 /// The runtime that has this handle.
 #[cfg(feature = "tokio")]
@@ -20,16 +22,28 @@ pub(crate) fn current() -> Option<Runtime> {
     None
 }
 
-/// The runtime that this thread is in, and may keep from driving anything while it waits; and how many threads drive it.
+/// The runtime that this thread is in, and may block.
 #[cfg(feature = "tokio")]
-pub(crate) fn here() -> Option<(RuntimeId, usize)> {
-    let handle = tokio::runtime::Handle::try_current().ok()?;
-    Some((id_of(&handle), handle.metrics().num_workers()))
+pub(crate) fn here() -> Option<RuntimeId> {
+    tokio::runtime::Handle::try_current().ok().as_ref().map(id_of)
 }
 
 #[cfg(not(feature = "tokio"))]
-pub(crate) fn here() -> Option<(RuntimeId, usize)> {
+pub(crate) fn here() -> Option<RuntimeId> {
     None
+}
+
+/// Makes a call that blocks this thread, while the other threads of its runtime drive all tasks. Where this thread alone drives
+/// a runtime, tokio panics instead: then `Err` has the call.
+#[cfg(feature = "tokio")]
+pub(crate) fn block<T, C: FnOnce() -> T>(call: C) -> Result<T, C> {
+    use tokio::task::block_in_place;
+    if contain(|| block_in_place(|| ())).is_ok() { Ok(block_in_place(call)) } else { Err(call) }
+}
+
+#[cfg(not(feature = "tokio"))]
+pub(crate) fn block<T, C: FnOnce() -> T>(call: C) -> Result<T, C> {
+    Ok(call())
 }
 
 #[cfg(feature = "tokio")]

@@ -198,16 +198,24 @@ fn an_event_whose_future_nobody_drives_is_refused_and_told_why() {
 }
 
 #[test]
-fn a_future_whose_runtime_has_ended_fails_and_gives_its_lease_back() {
-    let (runtime, store) = (many_threads(), MemoryMutex::new());
-    let events = ["foreground", "background"].map(|name| Event::spawn(name, |_| async {}).without_overlapping());
-    let [foreground, background] = events;
-    let schedule = schedule(store.clone(), &runtime, [foreground, background.in_background()]);
-    runtime.shutdown_background();
-    let report = schedule.run_due(noon());
+fn a_future_whose_runtime_has_ended_fails_and_leaves_its_occurrence_to_another_server() {
+    let store = MemoryMutex::new();
+    let run_due = |ends: bool| {
+        let runtime = many_threads();
+        let [foreground, background] = ["foreground", "background"].map(|name| {
+            Event::spawn(name, |_| async {}).without_overlapping().on_one_server().hold_at_least(60 * SECOND)
+        });
+        let schedule = schedule(store.clone(), &runtime, [foreground, background.in_background()]);
+        if ends {
+            runtime.shutdown_background();
+        }
+        schedule.run_due(noon())
+    };
+    let report = run_due(true);
     for name in ["foreground", "background"] {
         assert!(entry(&report, name).to_string().contains("its event ended"), "{report}");
         assert!(matches!(ran(&report, name).release(), Some(Release::Released)));
     }
     assert!(store.held(Names::LeasesWithPrefix("")).unwrap().is_empty());
+    assert!(!run_due(false).is_failure());
 }

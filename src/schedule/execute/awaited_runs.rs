@@ -1,7 +1,6 @@
 //! The runs whose tasks are futures. They take no thread: the loop that started them looks after them until they end.
 
 use std::collections::HashMap;
-use std::slice;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{self, Waker};
@@ -9,13 +8,9 @@ use std::time::Duration;
 
 use super::loop_signal::LoopSignal;
 use super::one_run::ActiveRun;
-use crate::schedule::tick_context::FirstPoll;
 use crate::task::future_task::{PreparedTask, TaskControl, TaskEnd};
 use crate::time::clock::{Clock, Waiting};
 use crate::time::{clock::manual::Wake, clock::moment::Moment};
-
-const BLOCKED: &str = "its runtime did not get to it in time: this call blocks it, unless something else does. In a task, use \
-                       `run_due_async`, `run_minute_async` or `run_async`";
 
 /// The runs that one loop awaits.
 #[derive(Default)]
@@ -32,8 +27,6 @@ struct State<'a> {
     next_look: Option<Moment>,
     /// For as long as there are any.
     waiting: Option<Waiting>,
-    /// When a runtime should have polled the first of them, on the machine's clock.
-    begins_by: Option<Moment>,
 }
 
 /// The ends of tasks, each under the place of its run, and whether something has changed for one that has not ended.
@@ -45,10 +38,6 @@ struct Arrivals {
 }
 
 impl<'a> State<'a> {
-    fn first_poll(&self) -> Option<&'a FirstPoll> {
-        self.runs.values().next().map(|(run, _)| &run.pass.planned.context.first_poll)
-    }
-
     fn controls(&self) -> Vec<Arc<TaskControl>> {
         self.runs.values().filter_map(|(_, control)| control.clone()).collect()
     }
@@ -65,9 +54,6 @@ impl<'a> AwaitedRuns<'a> {
         let (index, clock) = (run.pass.index, run.pass.planned.clock);
         let mut state = self.state();
         state.waiting.get_or_insert_with(|| clock.waiting(&self.arrivals));
-        if let Some(patience) = run.pass.planned.context.first_poll.patience(task.runtime()) {
-            state.begins_by.get_or_insert(Clock::system().moment().plus(patience));
-        }
         state.runs.insert(index, (run, None));
         drop(state);
         let arrivals = Arc::clone(&self.arrivals);
@@ -88,13 +74,7 @@ impl<'a> AwaitedRuns<'a> {
         let ended = self.arrivals.take();
         let mut state = self.state();
         let runs = ended.into_iter().filter_map(|(index, end)| {
-            let (mut run, control) = state.runs.remove(&index)?;
-            let first_poll = &run.pass.planned.context.first_poll;
-            let is_of_here = control.is_some_and(|control| first_poll.is_of(control.runtime));
-            if state.begins_by.is_some() && end.has_begun && is_of_here {
-                first_poll.was_seen();
-                state.begins_by = None;
-            }
+            let (mut run, _) = state.runs.remove(&index)?;
             run.task_has_ended(end);
             Some(run)
         });
@@ -120,16 +100,7 @@ impl<'a> AwaitedRuns<'a> {
             // Another may have been started meanwhile.
             state.next_look = state.next_look.into_iter().chain(next).min();
         }
-        let patience = state.waiting.as_ref()?.patience(state.next_look.unwrap_or(Moment::NEVER));
-        let Some(begins_by) = state.begins_by else { return Some(patience) };
-        let left = begins_by.since(Clock::system().moment());
-        if left.is_zero() {
-            state.begins_by = None;
-            let (controls, first_poll) = (state.controls(), state.first_poll());
-            drop(state);
-            give_up_if_blocked(&controls, first_poll?);
-        }
-        Some(patience.min(left))
+        Some(state.waiting.as_ref()?.patience(state.next_look.unwrap_or(Moment::NEVER)))
     }
 
     fn state(&self) -> MutexGuard<'_, State<'a>> {
@@ -138,39 +109,17 @@ impl<'a> AwaitedRuns<'a> {
 }
 
 /// Starts a task, and waits here for its end.
-pub(super) fn await_here(task: PreparedTask, clock: &Clock, first_poll: &FirstPoll) -> TaskEnd {
+pub(super) fn await_here(task: PreparedTask, clock: &Clock) -> TaskEnd {
     let arrivals = Arc::new(Arrivals::default());
     let (waker, waiting) = (Waker::from(Arc::clone(&arrivals)), clock.waiting(&arrivals));
     let ends = Arc::clone(&arrivals);
     let control = task.start(&waker, move |end| ends.push(0, end));
-    let mut begins_by = first_poll.patience(control.runtime).map(|patience| Clock::system().moment().plus(patience));
     loop {
-        let mut patience = waiting.patience(control.enforce());
+        let patience = waiting.patience(control.enforce());
         if let Some((_, end)) = arrivals.take().pop() {
             return end;
         }
-        if let Some(by) = begins_by {
-            let left = by.since(Clock::system().moment());
-            patience = patience.min(left);
-            if left.is_zero() {
-                begins_by = None;
-                give_up_if_blocked(slice::from_ref(&control), first_poll);
-            }
-        }
         arrivals.signal.wait(Some(patience));
-    }
-}
-
-/// Gives up what a runtime has not polled in time, unless it has polled one of them.
-fn give_up_if_blocked(controls: &[Arc<TaskControl>], first_poll: &FirstPoll) {
-    let of_here = || controls.iter().filter(|control| first_poll.is_of(control.runtime));
-    if of_here().any(|control| control.has_begun()) {
-        return first_poll.was_seen();
-    }
-    for control in of_here() {
-        if control.give_up_unless_begun(BLOCKED) {
-            first_poll.was_in_vain();
-        }
     }
 }
 

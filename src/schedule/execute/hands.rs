@@ -34,7 +34,7 @@ impl<'a> Hands<'a> for OnThisThread {
         for run in &mut *ready {
             if let Some(task) = run.perform() {
                 let planned = run.pass.planned;
-                run.task_has_ended(await_here(task, planned.clock, &planned.context.first_poll));
+                run.task_has_ended(await_here(task, planned.clock));
                 run.perform();
             }
         }

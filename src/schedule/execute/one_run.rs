@@ -23,6 +23,9 @@ use crate::task::work::{Task, Work};
 use crate::task::{command::Command, orphan_policy::OrphanPolicy, run::Run};
 use crate::time::clock::moment::Moment;
 
+const BLOCKED: &str = "this call blocks the only thread of its runtime; in a task, use `run_due_async`, `run_minute_async` or \
+                       `run_async`";
+
 /// A planned run, and its place in the plan.
 pub(super) type Planned<'a> = (usize, &'a PlannedRun<'a>);
 
@@ -236,6 +239,9 @@ impl<'a> PlannedRun<'a> {
                     outcome.rest_mut().exit = exit;
                 }
                 fault
+            }
+            Work::Future(task) if self.context.blocked.get().is_some_and(|blocked| task.is_driven_by(*blocked)) => {
+                Some(Fault::not_started(BLOCKED))
             }
             Work::Future(task) => {
                 run.in_hand().at_work().ends();

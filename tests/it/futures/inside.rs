@@ -6,38 +6,58 @@ use tokio::time::timeout;
 use super::*;
 
 /// A future in the foreground, one in the background, and a callback.
-fn mixed(runtime: &Runtime) -> Schedule {
+fn mixed(runtime: &Runtime, store: MemoryMutex) -> Schedule {
     let events = [
-        Event::spawn("foreground", |_| async {}).without_overlapping(),
-        Event::spawn("background", |_| async {}).without_overlapping().in_background(),
+        Event::spawn("foreground", |_| async {}).without_overlapping().on_one_server(),
+        Event::spawn("background", |_| async {}).without_overlapping().on_one_server().in_background(),
         Event::call("callback", |_| {}),
     ];
-    schedule(MemoryMutex::new(), runtime, events)
+    schedule(store, runtime, events)
 }
 
 #[track_caller]
-fn assert_told(report: &Report) {
+fn assert_told(report: &Report, store: &MemoryMutex) {
     for name in ["foreground", "background"] {
         assert!(entry(report, name).to_string().contains("use `run_due_async`"), "{report}");
         assert!(matches!(ran(report, name).release(), Some(Release::Released)), "{report}");
     }
     assert!(ran(report, "callback").is_success());
+    // What has not started is there for another server.
+    let other = mixed(&many_threads(), store.clone()).run_due(noon());
+    assert!(!other.is_failure() && ["foreground", "background"].iter().all(|name| ran(&other, name).is_success()));
 }
 
 #[test]
 fn in_a_task_that_blocks_its_runtime_the_events_say_what_to_use() {
-    for runtime in [one_thread(), one_worker()] {
-        let schedule = mixed(&runtime);
-        let report = runtime.block_on(async { tokio::spawn(async move { schedule.run_due(noon()) }).await });
-        assert_told(&report.expect("no panic"));
-    }
+    let (runtime, store) = (one_thread(), MemoryMutex::new());
+    let schedule = mixed(&runtime, store.clone());
+    let report = runtime.block_on(async { tokio::spawn(async move { schedule.run_due(noon()) }).await });
+    assert_told(&report.expect("no panic"), &store);
 }
 
 #[test]
 fn in_the_main_task_of_a_runtime_of_one_thread_too() {
-    let runtime = one_thread();
-    let schedule = mixed(&runtime);
-    assert_told(&runtime.block_on(async { schedule.run_due(noon()) }));
+    let (runtime, store) = (one_thread(), MemoryMutex::new());
+    let schedule = mixed(&runtime, store.clone());
+    assert_told(&runtime.block_on(async { schedule.run_due(noon()) }), &store);
+}
+
+#[test]
+fn in_a_task_of_a_runtime_that_can_have_other_threads_all_events_run() {
+    for runtime in [one_worker(), many_threads()] {
+        for in_main in [true, false] {
+            let schedule = mixed(&runtime, MemoryMutex::new());
+            let tick = async move { schedule.run_due(noon()) };
+            let report = if in_main {
+                runtime.block_on(tick)
+            } else {
+                runtime.block_on(async {
+                    timeout(PATIENCE, tokio::spawn(tick)).await.expect("no deadlock").expect("no panic")
+                })
+            };
+            assert!(!report.is_failure(), "{report}");
+        }
+    }
 }
 
 #[test]
@@ -59,17 +79,17 @@ fn events_of_another_runtime_run_while_their_neighbours_are_told() {
 
 #[test]
 fn in_a_local_set_too() {
-    let (runtime, local) = (one_thread(), LocalSet::new());
-    let schedule = mixed(&runtime);
+    let (runtime, local, store) = (one_thread(), LocalSet::new(), MemoryMutex::new());
+    let schedule = mixed(&runtime, store.clone());
     let report =
         local.block_on(&runtime, async { tokio::task::spawn_local(async move { schedule.run_due(noon()) }).await });
-    assert_told(&report.expect("no panic"));
+    assert_told(&report.expect("no panic"), &store);
 }
 
 #[test]
 fn in_a_blocking_task_all_events_run() {
     for runtime in [one_thread(), one_worker(), many_threads()] {
-        let schedule = mixed(&runtime);
+        let schedule = mixed(&runtime, MemoryMutex::new());
         let report =
             runtime.block_on(async { timeout(PATIENCE, spawn_blocking(move || schedule.run_due(noon()))).await });
         let report = report.expect("no deadlock").expect("no panic");
@@ -80,7 +100,7 @@ fn in_a_blocking_task_all_events_run() {
 #[test]
 fn as_a_future_a_tick_runs_all_events_anywhere() {
     for runtime in [one_thread(), one_worker(), many_threads()] {
-        let schedule = mixed(&runtime);
+        let schedule = mixed(&runtime, MemoryMutex::new());
         runtime.block_on(async {
             let in_main = schedule.run_due_async(noon());
             assert!(!timeout(PATIENCE, in_main).await.expect("no deadlock").is_failure());
@@ -89,24 +109,23 @@ fn as_a_future_a_tick_runs_all_events_anywhere() {
         });
     }
     let (runtime, local) = (one_thread(), LocalSet::new());
-    let schedule = mixed(&runtime);
+    let schedule = mixed(&runtime, MemoryMutex::new());
     let report = local.block_on(&runtime, async { timeout(PATIENCE, schedule.run_due_async(noon())).await });
     assert!(!report.expect("no deadlock").is_failure());
 }
 
 #[test]
-fn in_a_blocking_task_a_runtime_that_another_task_holds_up_is_not_given_up() {
-    let runtime = one_worker();
-    let holds_up = |_| async {
-        thread::sleep(Duration::from_millis(1_500)); // longer than a runtime has for its first poll
-    };
-    let waits = |_| async {};
-    let schedule = schedule(
-        MemoryMutex::new(),
-        &runtime,
-        [Event::spawn("holds up", holds_up).in_background(), Event::spawn("waits", waits).in_background()],
-    );
-    let report = runtime.block_on(async { timeout(PATIENCE, spawn_blocking(move || schedule.run_due(noon()))).await });
-    let report = report.expect("no deadlock").expect("no panic");
-    assert!(!report.is_failure(), "{report}");
+fn in_a_blocking_task_a_runtime_that_another_task_holds_up_is_waited_for() {
+    for runtime in [one_thread(), one_worker()] {
+        let schedule = mixed(&runtime, MemoryMutex::new());
+        let report = runtime.block_on(async {
+            let tick = spawn_blocking(move || schedule.run_due(noon()));
+            let stall = || thread::sleep(Duration::from_millis(1_500)); // nothing is polled meanwhile
+            tokio::spawn(async move { stall() });
+            stall();
+            timeout(PATIENCE, tick).await
+        });
+        let report = report.expect("no deadlock").expect("no panic");
+        assert!(!report.is_failure(), "{report}");
+    }
 }
