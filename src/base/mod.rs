@@ -3,7 +3,6 @@
 pub(crate) mod catch_panic;
 pub(crate) mod error;
 pub(crate) mod escape;
-#[cfg(any(feature = "redis", feature = "mysql", feature = "postgres"))]
 pub(crate) mod per_process;
 pub(crate) mod process_id;
 #[cfg(target_os = "linux")]

@@ -42,6 +42,7 @@ pub(crate) fn block<T, C: FnOnce() -> T>(call: C) -> Result<T, C> {
 }
 
 #[cfg(not(feature = "tokio"))]
+#[expect(clippy::unnecessary_wraps, reason = "with tokio it may be refused")]
 pub(crate) fn block<T, C: FnOnce() -> T>(call: C) -> Result<T, C> {
     Ok(call())
 }

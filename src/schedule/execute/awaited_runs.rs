@@ -37,7 +37,7 @@ struct Arrivals {
     signal: Arc<LoopSignal>,
 }
 
-impl<'a> State<'a> {
+impl State<'_> {
     fn controls(&self) -> Vec<Arc<TaskControl>> {
         self.runs.values().filter_map(|(_, control)| control.clone()).collect()
     }
