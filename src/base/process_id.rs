@@ -24,7 +24,7 @@ impl Process {
         Self { id, forks: FORKS.load(Ordering::Relaxed) }
     }
 
-    /// A child of this one, which has the same process id.
+    /// Returns a child of this process that has its id.
     #[cfg(test)]
     pub(super) fn forked(self) -> Self {
         Self { forks: self.forks + 1, ..self }

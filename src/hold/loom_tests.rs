@@ -375,8 +375,8 @@ fn reason_in_a_task(run: &Arc<Cancellation>) -> CancelReason {
 
 /// A thread, and then a task, waits until this has happened, and hears the reason.
 fn assert_all_are_woken(expected: CancelReason, happens: fn(&Cancellation, Moment)) {
-    let waits: [fn(&Arc<Cancellation>) -> Option<CancelReason>; 2] =
-        [|run| run.wait(HOUR), |run| Some(reason_in_a_task(run))];
+    type Wait = fn(&Arc<Cancellation>) -> Option<CancelReason>;
+    let waits: [Wait; 2] = [|run| run.wait(HOUR), |run| Some(reason_in_a_task(run))];
     for wait in waits {
         in_every_order(move || {
             let (_manual, clock) = clock();
