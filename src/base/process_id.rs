@@ -10,7 +10,7 @@ static ID: AtomicU32 = AtomicU32::new(0);
 /// How many forks lie between this process and the one in which they were first noticed.
 static FORKS: AtomicU32 = AtomicU32::new(0);
 
-/// A process. It differs from those that it was forked from, even if it has the process id of one that has ended.
+/// A process. It differs from the processes that it was forked from, even if it has the id of an ended one.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Process {
     id: u32,

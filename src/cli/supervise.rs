@@ -174,7 +174,7 @@ fn code(entry: &Entry, conflict: u8) -> u8 {
         // Another server has it: this is what was asked for.
         Verdict::Skipped(SkipReason::RanElsewhere(_) | SkipReason::Queued(_)) => 0,
         Verdict::Skipped(SkipReason::StoreUnavailable(_)) => STORE,
-        // Nobody reads of a success.
+        // A success is not read.
         Verdict::Skipped(SkipReason::Stuck { .. }) => conflict.max(1),
         Verdict::Skipped(_) => conflict,
     }

@@ -10,19 +10,20 @@ use super::sync::{Condvar, Mutex, MutexGuard};
 use crate::base::catch_panic::contain;
 use crate::time::clock::{Clock, Waiting, manual::Wake, moment::Moment};
 
-/// One place to wait at. Whatever changes is changed while this is locked, so that nobody who is about to sleep misses it.
+/// One place to wait at. Whatever changes is changed while this is locked, so that no thread misses it that is about to sleep.
 #[derive(Default)]
 pub(crate) struct Signal {
-    tasks: Mutex<WaitingTasks>,
+    waiters: Mutex<Waiters>,
     /// Wakes the threads that wait.
     changed: Condvar,
 }
 
-/// The tasks that wait, each under the number of its [`TaskWaiter`].
+/// The tasks that wait, each under the number of its [`TaskWaiter`], and how many threads do.
 #[derive(Default)]
-struct WaitingTasks {
-    wakers: BTreeMap<u64, Waker>,
+struct Waiters {
+    tasks: BTreeMap<u64, Waker>,
     next: u64,
+    threads: usize,
 }
 
 /// A task that waits at a signal: each change wakes it until this is dropped.
@@ -33,11 +34,11 @@ pub(crate) struct TaskWaiter {
 
 impl TaskWaiter {
     pub(crate) fn new(signal: &Arc<Signal>, waker: &Waker) -> Self {
-        let mut tasks = signal.lock();
-        let number = tasks.next;
-        tasks.next += 1;
-        tasks.wakers.insert(number, waker.clone());
-        drop(tasks);
+        let mut waiters = signal.lock();
+        let number = waiters.next;
+        waiters.next += 1;
+        waiters.tasks.insert(number, waker.clone());
+        drop(waiters);
         Self { signal: Arc::clone(signal), number }
     }
 
@@ -47,29 +48,28 @@ impl TaskWaiter {
             *waiter = Some(Self::new(signal, waker));
             return;
         };
-        let mut tasks = signal.lock();
-        let is_known = tasks.wakers.get(number).is_some_and(|known| known.will_wake(waker));
-        let before = if is_known { None } else { tasks.wakers.insert(*number, waker.clone()) };
-        drop(tasks);
+        let mut waiters = signal.lock();
+        let is_known = waiters.tasks.get(number).is_some_and(|known| known.will_wake(waker));
+        let before = if is_known { None } else { waiters.tasks.insert(*number, waker.clone()) };
+        drop(waiters);
         drop(before); // It may be the last handle of a task, whose destructors may come back here.
     }
 }
 
 impl Drop for TaskWaiter {
     fn drop(&mut self) {
-        let waker = self.signal.lock().wakers.remove(&self.number);
+        let waker = self.signal.lock().tasks.remove(&self.number);
         drop(waker); // As above, after the lock is released.
     }
 }
 
 impl Signal {
-    /// Changes something that somebody may wait for, and wakes the threads that wait. It calls no code of others, so that it
+    /// Changes something that may be waited for, and wakes the threads that wait. It calls no code of others, so that it
     /// may be called while something is locked.
     pub(crate) fn change<T>(&self, change: impl FnOnce() -> T) -> T {
-        let tasks = self.lock();
+        let waiters = self.lock();
         let changed = change();
-        drop(tasks);
-        self.changed.notify_all();
+        self.wake_threads(waiters);
         changed
     }
 
@@ -79,20 +79,33 @@ impl Signal {
         change()
     }
 
-    /// Wakes all that wait, tasks too. A runtime's code wakes a task, so nobody calls this while anything is locked.
+    /// Wakes all that wait, tasks too. A runtime's code wakes a task, so that nothing may be locked when this is called.
     pub(crate) fn wake(&self) {
-        let wakers: Vec<Waker> = self.lock().wakers.values().cloned().collect();
-        self.changed.notify_all();
+        let waiters = self.lock();
+        let wakers: Vec<Waker> = waiters.tasks.values().cloned().collect();
+        self.wake_threads(waiters);
         for waker in wakers {
             let _ = contain(|| waker.wake());
         }
     }
 
+    /// Ends the change, and wakes the threads that wait. To wake none costs a call of the system all the same, which a run would
+    /// make at its end.
+    fn wake_threads(&self, waiters: MutexGuard<'_, Waiters>) {
+        let some_wait = waiters.threads > 0;
+        drop(waiters);
+        if some_wait {
+            self.changed.notify_all();
+        }
+    }
+
     /// Lets this thread wait as long as `idle`, which is asked at every change, says for how long at most.
     pub(crate) fn wait_while(&self, waiting: &Waiting, idle: impl Fn(Moment, &Waiting) -> Option<Duration>) {
-        let mut tasks = self.lock();
+        let mut waiters = self.lock();
         while let Some(patience) = idle(waiting.clock().moment(), waiting) {
-            (tasks, _) = self.changed.wait_timeout(tasks, patience).unwrap_or_else(PoisonError::into_inner);
+            waiters.threads += 1;
+            (waiters, _) = self.changed.wait_timeout(waiters, patience).unwrap_or_else(PoisonError::into_inner);
+            waiters.threads -= 1;
         }
     }
 
@@ -108,9 +121,9 @@ impl Signal {
         })
     }
 
-    fn lock(&self) -> MutexGuard<'_, WaitingTasks> {
+    fn lock(&self) -> MutexGuard<'_, Waiters> {
         // No code that can panic runs while it is half-changed.
-        self.tasks.lock().unwrap_or_else(PoisonError::into_inner)
+        self.waiters.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -102,7 +102,7 @@ impl Holder {
         holder.with_occurrence(lease.occurrence())
     }
 
-    /// Returns this holder as one that holds the name for the run of this occurrence: what a store calls that has it on record.
+    /// Returns this holder with the occurrence for whose run it holds the name: what a store calls that has it on record.
     #[must_use = "the holder itself stays as it is"]
     pub fn with_occurrence(self, occurrence: impl Into<Option<DateTime<Utc>>>) -> Self {
         self.with(|holder| holder.occurrence = occurrence.into())

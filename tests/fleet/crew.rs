@@ -51,7 +51,7 @@ struct Worker {
 }
 
 impl<'a> Crew<'a> {
-    /// Nobody yet; their clock begins now.
+    /// Begins their clock, without a worker.
     pub(crate) fn new(round: &'a Round, site: &Site, directory: &Path) -> Self {
         let (store, has_hosts, directory) = (site.url(), !site.is_for_one_host(), directory.to_owned());
         let (began, started) = (Instant::now(), [0; WORKERS]);
@@ -235,12 +235,12 @@ fn event(round: &Round) -> String {
     format!("round-{}", round.seed)
 }
 
-/// The mutex that its events share.
+/// Returns the mutex that its events share.
 pub(crate) fn mutex(round: &Round) -> String {
     format!("mutex-{}", round.seed)
 }
 
-/// The name under which its schedules are pausable.
+/// Returns the name under which its schedules are pausable.
 pub(crate) fn pausable(round: &Round) -> String {
     format!("schedule-{}", round.seed)
 }

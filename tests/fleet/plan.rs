@@ -130,7 +130,7 @@ pub(crate) struct Pauses {
     pub(crate) ends: [PauseEnd; 2],
 }
 
-/// How the pause of an event ends.
+/// The end of the pause of an event.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum PauseEnd {
     /// By itself, after this time.
@@ -336,7 +336,7 @@ impl Round {
 }
 
 impl Round {
-    /// A long round, in which one of two pauses that begin at one moment outlasts the other by far. The store loses no data.
+    /// Makes a long round, in which one of two pauses that begin at one moment outlasts the other by far. The store loses no data.
     fn with_a_long_pause(mut self) -> Self {
         self.outages.retain(|trouble| trouble.kind != Kind::ServerEmptied);
         let until_the_end = LONG_ROUND.saturating_sub(2 * QUIET);

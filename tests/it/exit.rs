@@ -158,7 +158,7 @@ fn a_child_exits_as_it_is_told() {
     }
 }
 
-/// A schedule that keeps a log.
+/// Makes a schedule that keeps a log.
 fn logged(store: &Arc<dyn EventMutex>) -> Schedule {
     Schedule::new(Arc::clone(store)).pausable_as("shop").unwrap().with_run_log(10).unwrap()
 }
@@ -506,7 +506,7 @@ mod on_redis {
         u64::try_from(left).ok().map(Duration::from_millis)
     }
 
-    /// Within seconds after this moment, and not before.
+    /// Asserts that it ends within seconds after this moment, and not before.
     #[track_caller]
     fn assert_ends_soon(server: &Redis, event: &str, exited: Instant) {
         let left = left(server, event);

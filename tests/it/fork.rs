@@ -239,7 +239,7 @@ fn children_have_owners(log: &Path) {
     })]);
 }
 
-/// A process id comes round: a child may have that of a process that has ended, and still holds a permit.
+/// Lets a process id come round: a child may have that of a process that has ended, and still holds a permit.
 #[test]
 fn owners_of_two_processes_differ_by_more_than_the_process_id() {
     let directory = tempfile::tempdir().expect("a temporary directory");

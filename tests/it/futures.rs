@@ -158,7 +158,7 @@ fn a_future_never_runs_beside_itself() {
         }
     };
     let shutdown = Shutdown::new().with_drain(Duration::ZERO);
-    let event = || Event::spawn("import", task.clone()).without_overlapping().grace(PATIENCE);
+    let event = || Event::spawn("import", task.clone()).without_overlapping().grace(PATIENCE / 3);
     let first = schedule(store.clone(), &runtime, [event()]).with_shutdown(&shutdown);
     let second = schedule(store, &runtime, [event()]);
     thread::scope(|scope| {

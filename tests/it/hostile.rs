@@ -85,8 +85,12 @@ impl EventMutex for HostileStore {
         }
     }
     fn held(&self, names: Names<'_>) -> Result<Vec<Held>, MutexError> {
-        let Names::Exactly(name) = names else { return Ok(Vec::new()) };
-        Ok(vec![Held::new(name.clone(), Some(holder()))])
+        let names = match &names {
+            Names::Exactly(name) => std::slice::from_ref(*name),
+            Names::Each(names) => names,
+            _ => &[],
+        };
+        Ok(names.iter().map(|name| Held::new(name.clone(), Some(holder()))).collect())
     }
 }
 

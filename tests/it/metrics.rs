@@ -179,7 +179,7 @@ fn the_counts_go_on_when_events_are_added_and_removed_and_where_two_schedules_sh
     });
 }
 
-/// What Prometheus scraped, minute by minute from 1970 on, as in its tests of rules.
+/// The scrapes of Prometheus, minute by minute from 1970 on, as in its tests of rules.
 struct Timeline {
     clock: ManualClock,
     handle: PrometheusHandle,
@@ -187,14 +187,14 @@ struct Timeline {
 }
 
 impl Timeline {
-    /// Scrapes, and goes on to the next minute.
+    /// Reads the metrics, and goes on to the next minute.
     fn end_minute(&mut self) {
         self.scrapes.push(Scrape::of(&self.handle).series);
         let next = minute(self.scrapes.len());
         self.clock.advance((next - self.clock.now()).to_std().expect("a minute of the story takes less"));
     }
 
-    /// A test of the shipped rules with all that was scraped: whether this alert fires at this minute.
+    /// Writes a test of the shipped rules with all that was scraped: whether this alert fires at this minute.
     fn rules_test(&self, fires: &[(&str, usize, bool)]) -> String {
         let rules = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/prometheus/alerts.yml");
         let mut text =
@@ -223,7 +223,7 @@ fn minute(number: usize) -> DateTime<Utc> {
     DateTime::UNIX_EPOCH + TimeDelta::minutes(i64::try_from(number).expect("a small number"))
 }
 
-/// The story of one server: its metrics are shared by two schedules, to which events are added and from which they are removed.
+/// Plays the story of one server: its metrics are shared by two schedules, to which events are added and from which they are removed.
 /// In between it is told which alert must fire when. Prometheus' own tool judges that, which `tests/alert_rules` fetches and
 /// names in `PROMTOOL`.
 #[test]

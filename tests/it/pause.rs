@@ -291,7 +291,7 @@ fn a_paused_event_costs_no_request_more_where_the_gate_asks_and_one_where_it_doe
     assert_eq!(store.calls() - before, 2, "and the admission");
 }
 
-/// Two operators pause two events, one of them between two requests of the other.
+/// Lets two operators pause two events, one of them between two requests of the other.
 #[test]
 fn events_that_are_paused_at_one_moment_are_paused_until_their_own_ends() {
     let mut requests = 1;
@@ -566,7 +566,7 @@ fn a_store_of_three_methods_can_be_paused_and_says_what_it_can_t_do() {
 
 #[test]
 fn what_a_store_does_not_say_of_a_pause_does_not_end_it() {
-    /// What the store says of whether the first of these names is held.
+    /// The answer of a store to whether the first of these names is held.
     #[derive(Debug)]
     struct Says(fn(&MutexName) -> Result<Vec<Held>, MutexError>);
 

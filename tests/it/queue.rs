@@ -215,7 +215,7 @@ fn nobody_overtakes_those_who_wait() {
     }
 }
 
-/// Eight servers come at one moment with one occurrence each.
+/// Lets eight servers come at one moment with one occurrence each.
 fn all_find_a_place(store: impl EventMutex + 'static) {
     let fleet = Fleet::on(store, |event| {
         event.every_minute().on_overlap(Overlap::QueueAll(8)).within(Duration::from_secs(600))
@@ -330,7 +330,7 @@ fn an_idle_tick_asks_the_store_nothing() {
         assert!(ran(&server.run_due(noon()), EVENT).is_success());
         let before = store.calls();
         for number in 1..=3 {
-            // The one that ran it, and one that knows nothing of it, as cron starts one.
+            // The process that ran it, and another that knows nothing of it, as cron starts one.
             for idle in [&server, &fleet.server()] {
                 assert!(idle.run_due(minute(number)).entries().is_empty());
             }
@@ -366,7 +366,7 @@ fn what_a_killed_server_waited_with_is_taken_over_by_one_that_was_refused() {
     }
 }
 
-/// Ten periods, a minute at least: as long as its claim may be asked for.
+/// Waits for ten periods, a minute at least: as long as its claim may be asked for.
 #[test]
 fn a_wait_ends_with_its_time() {
     for policy in POLICIES {

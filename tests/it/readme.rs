@@ -12,7 +12,7 @@ fn the_readme_is_one_page() {
     assert!(lines <= 200, "{lines} lines: move something to the guide");
 }
 
-/// The promises of a page: the number of each, and the words in bold letters after it.
+/// Reads the promises of a page: the number of each, and the words in bold letters after it.
 fn promises(page: &str) -> Vec<(&str, &str)> {
     let (_, rest) = page.split_once("# Promises\n").expect("it has promises");
     let lines = rest.lines().take_while(|line| !line.starts_with('#'));

@@ -296,7 +296,7 @@ fn a_pause_on_failure_that_would_never_come_is_refused() {
     assert!(logs(4).add(three(Event::call("a", |_| {}).every_minute())).is_ok());
 }
 
-/// The numbers of occurrences of `a` that were skipped, with the latest of them.
+/// Returns the numbers of occurrences of `a` that were skipped, with the latest of them.
 #[track_caller]
 fn skips(schedule: &Schedule) -> Vec<(&'static str, u64, DateTime<Utc>)> {
     let skips = schedule.skips("a").unwrap();

@@ -270,7 +270,7 @@ fn who_waits_in_a_queue_takes_the_first_slot_that_is_free() {
     assert!(ran(&report, EVENT).is_success(), "{report}");
 }
 
-/// As many as may run at a time ask, so that slots that become free at once are taken at once.
+/// Lets as many ask as may run at a time, so that slots that become free at once are taken at once.
 #[test]
 fn the_first_of_those_who_wait_ask_for_the_slots_and_the_others_read() {
     let clock = ManualClock::at(noon());

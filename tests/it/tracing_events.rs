@@ -240,7 +240,7 @@ fn tell_of_a_holder_from_the_future() {
     assert!(schedule.run_due(noon()).is_failure());
 }
 
-/// A run elsewhere that does not end.
+/// Holds the lease as a run elsewhere that does not end.
 fn tell_of_a_stuck_run() {
     let clock = ManualClock::at(noon());
     let store = TestStore::new(&clock);

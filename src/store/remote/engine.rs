@@ -54,7 +54,7 @@ pub(crate) trait Engine: Send + Sync + Sized + 'static {
     /// The leases of all mutexes whose names begin with `prefix`, each of them once.
     fn leases(&self, turn: &mut ServerTurn<Self::Connection>, prefix: &str) -> Result<Vec<FoundEntry>, Failure>;
 
-    /// The records of these events in the log of runs, in no order.
+    /// Reads the records of these events in the log of runs, in no order.
     fn runs(&self, turn: &mut ServerTurn<Self::Connection>, events: &[&str]) -> Result<Vec<NumberedRecord>, Failure>;
 
     /// Writes into the log of runs, in which the server numbers runs as they come. Those of an event stand together. A record
@@ -73,7 +73,7 @@ pub(crate) trait Engine: Send + Sync + Sized + 'static {
         skips: &[SkipCount],
     ) -> Result<(), Failure>;
 
-    /// The numbers of skipped occurrences in the log of runs.
+    /// Reads the numbers of skipped occurrences in the log of runs.
     fn skips(&self, turn: &mut ServerTurn<Self::Connection>, event: &str) -> Result<Vec<SkipCount>, Failure>;
 
     /// What the server tells of itself.

@@ -35,13 +35,13 @@ pub(super) fn record(event: &str, row: &[String]) -> Option<NumberedRecord> {
 /// What stands before the reason in the place of a run, where a row counts what was skipped.
 const SKIPPED: &str = "skipped/";
 
-/// The number of skipped occurrences that a row tells, if it tells one.
+/// Reads the number of skipped occurrences that a row tells, if it tells one.
 pub(super) fn skip_count(row: &[String]) -> Option<SkipCount> {
     let [_, run, latest, .., count] = row else { return None };
     SkipCount::new(run.strip_prefix(SKIPPED)?, count.parse().ok()?, instant(latest.parse().ok()?))
 }
 
-/// The statements that add these numbers.
+/// Returns the statements that add these numbers.
 pub(super) fn count_skips(statements: &Statements, event: &str, skips: &[SkipCount]) -> String {
     let event = RowKey::of_event(event);
     let count = |skip: &SkipCount| {
@@ -53,13 +53,13 @@ pub(super) fn count_skips(statements: &Statements, event: &str, skips: &[SkipCou
     skips.iter().map(count).collect::<Vec<_>>().join(" ")
 }
 
-/// The statement that writes these records.
+/// Returns the statement that writes these records.
 pub(super) fn write(statements: &Statements, records: &[RunRecord]) -> String {
     let rows: Vec<String> = records.iter().map(|record| row(statements, record)).collect();
     statements.log_runs.with(&[("rows", &rows.join(", "))])
 }
 
-/// The statement that drops these runs.
+/// Returns the statement that drops these runs.
 pub(super) fn drop_runs(statements: &Statements, dropped: &[DroppedRuns<'_>]) -> String {
     let which = dropped.iter().flat_map(|DroppedRuns { event, ended, not_ended }| {
         let event = RowKey::of_event(event);

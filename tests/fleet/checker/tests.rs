@@ -66,14 +66,14 @@ impl Doctored {
         self
     }
 
-    /// With a second event, `other`, under the mutex of the first.
+    /// Adds a second event, `other`, under the mutex of the first.
     fn with_a_shared_mutex(mut self) -> Self {
         self.0.events.push("other".into());
         self.0.shares_mutex = true;
         self
     }
 
-    /// With a pause of `report` by process 9, which was confirmed after 10 ms and is over when its operator ends it.
+    /// Adds a pause of `report` by process 9, which was confirmed after 10 ms and is over when its operator ends it.
     fn paused(mut self, from: u64, until: u64) -> Self {
         let confirmed = Some(at(from + 10));
         let (event, from, until) = ("report".into(), at(from), at(until));

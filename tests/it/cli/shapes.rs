@@ -26,6 +26,7 @@ const FORMS: &[(&str, &[(&str, &str)])] = &[
             ("until", "time"),
             ("has_ended", "flag"),
             ("process_group", "number?"),
+            ("occurrence", "time?"),
         ],
     ),
     (

@@ -184,7 +184,7 @@ fn a_lease_is_held_for_as_long_as_was_asked_although_the_command_is_quicker() {
     assert!(began.elapsed() >= Duration::from_secs(3));
 }
 
-/// For longer than a term.
+/// Waits for longer than a term.
 #[track_caller]
 fn a_lease_is_renewed_while_its_command_works(place: &Place) {
     let running = start(&mut place.run("--term 6s --grace 0s", "until [ -e go ]; do sleep 0.05; done"));

@@ -54,7 +54,7 @@ fn a_run_lasts_as_long_as_any_of_many() {
     assert_eq!(seen, RELEASED);
 }
 
-/// The program that sleeps, to be copied.
+/// Returns the program that sleeps, to be copied.
 fn sleep_program() -> &'static str {
     ["/bin/sleep", "/usr/bin/sleep"].into_iter().find(|path| Path::new(path).exists()).expect("there is one")
 }

@@ -24,7 +24,7 @@ struct Scheduler {
 struct Job<'a>(&'a str, u64, bool);
 
 impl Scheduler {
-    /// It is about to start its command when this returns.
+    /// Waits until it is about to start its command.
     #[track_caller]
     fn start(place: &Place, job: &Job<'_>) -> Self {
         Self::start_with(place, job, &[])
@@ -102,7 +102,7 @@ fn a_scheduler_does_as_it_is_told() {
     println!("{}", schedule.run_due(noon()));
 }
 
-/// While its command works, it forks a child that starts no program, and so has open what its parent has.
+/// Kills a scheduler: while its command works, it forks a child that starts no program, and so has open what its parent has.
 fn fork_beside_the_command() {
     until(|| Path::new("pid").exists()).expect("the command begins");
     crate::fork::fork(|| {

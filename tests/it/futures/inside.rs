@@ -5,7 +5,7 @@ use tokio::time::timeout;
 
 use super::*;
 
-/// A future in the foreground, one in the background, and a callback.
+/// Makes a future in the foreground, one in the background, and a callback.
 fn mixed(runtime: &Runtime, store: MemoryMutex) -> Schedule {
     let events = [
         Event::spawn("foreground", |_| async {}).without_overlapping().on_one_server(),

@@ -52,7 +52,7 @@ fn two_waits_for_the_shutdown_in_one_task_are_two() {
     assert_eq!(task.wakes(), 1, "the wait that was dropped took the wake-up of the other");
 }
 
-/// A run waits in as many tasks as it likes, each of which ends: none of them is kept.
+/// Lets a run wait in many tasks that end: none of them is kept.
 #[test]
 fn a_wait_for_the_cancellation_that_is_dropped_keeps_no_task() {
     let kept = Arc::new(Mutex::new(Vec::new()));

@@ -150,6 +150,7 @@ fn of_those_who_wait_the_latest_runs() {
         let (_, earlier) = waiting.split_last().unwrap();
         until(|| earlier.iter().all(JoinHandle::is_finished) && waits()).unwrap();
     }
+    fleet.0.has_noted("0 is told: replaced");
     fleet.0.end(minute(3));
     fleet.0.end(minute(0));
     let reports: Vec<Report> = waiting.into_iter().map(|waits| waits.join().unwrap()).collect();
@@ -269,7 +270,7 @@ fn an_earlier_occurrence_replaces_no_later_one_however_many_lie_between() {
     assert_eq!(fleet.0.diary.lines(), ["start 5", "end 5"]);
 }
 
-/// More of them than there are places.
+/// Lets more of them come than there are places.
 #[test]
 fn of_many_who_come_at_once_the_latest_runs() {
     let fleet = Stubborn::on(MemoryMutex::new(), |event| replace(event).within(Duration::from_secs(600)));

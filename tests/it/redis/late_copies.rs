@@ -60,7 +60,7 @@ fn a_claim_whose_lease_went_before_it_was_asked_for_again_is_given_back() {
     assert!(matches!(admission(&name, 0).ask(&theirs), Ok(Admitted::Granted(_))), "another server runs it");
 }
 
-/// What a copy of an admission is answered that comes when its run is over. The script knows the owner, and not who asks.
+/// Sends a copy of an admission when its run is over. The script knows the owner, and not who asks.
 #[track_caller]
 fn assert_refused(admission: &Admission, mutex: &RedisMutex) {
     let copy = admission.ask(mutex);

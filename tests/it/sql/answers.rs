@@ -232,7 +232,7 @@ fn a_commit_that_takes_longer_than_the_call_is_given_back<S: Trouble>() {
     assert!(server.mutex().create(&request(&failed["lease/".len()..])).unwrap().is_some());
 }
 
-/// The store knows the owner, and not who asks.
+/// Asks by an owner that the store knows.
 fn an_owner_that_has_released_is_granted_nothing_more<S: Trouble>() {
     let server = S::start();
     let (ours, theirs, lease) = (server.mutex(), server.mutex(), request("report"));
@@ -246,7 +246,7 @@ fn an_owner_that_has_released_is_granted_nothing_more<S: Trouble>() {
     }
 }
 
-/// It has looked, and writes when the first one was granted and its run is over, or has a rest.
+/// Delays a write after its look: it comes when the first one was granted and its run is over, or has a rest.
 fn a_copy_that_comes_late_leaves_the_row_of_its_owner<S: Trouble>() {
     let server = S::start();
     let mutex = S::open(&server.url(), Duration::from_secs(40));
@@ -275,7 +275,7 @@ fn a_copy_that_comes_late_leaves_the_row_of_its_owner<S: Trouble>() {
     }
 }
 
-/// A server may carry out what nobody waits for any more, when the lock is free.
+/// Tests a server that carries out an abandoned request when the lock is free.
 fn a_renewal_that_gets_its_lock_late_prolongs_nothing<S: Trouble>() {
     let server = S::start();
     let lease = server.mutex().create(&request("report")).unwrap().expect("it is free");

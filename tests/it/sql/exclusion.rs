@@ -65,7 +65,7 @@ fn a_name_that_is_taken_between_the_look_and_the_write_excludes<S: Blocking>() {
     assert!(matches!(both.ask(&mutex), Ok(Admitted::Granted(_))));
 }
 
-/// The first batch waits for its commit when the second one is asked for: nobody else sees its rows yet.
+/// Delays the commit of the first batch until the second one is asked for: no other connection sees its rows yet.
 fn of_two_batches_that_exclude_each_other_one_is_granted_however_many_names_they_have<S: Trouble>() {
     let server = S::start();
     let name = |side: &str, number: usize| MutexName::lease(format!("{side}{number}")).expect("a name");

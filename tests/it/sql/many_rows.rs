@@ -103,7 +103,7 @@ fn a_clean_up_looks_at_what_it_deletes<S: Looks>() {
     assert!(looked_at < 10 * deleted, "{deleted} are deleted, {looked_at} looked at");
 }
 
-/// Not even in a table so small that a server would rather look at all of it.
+/// Looks up rows by their key, also in a table so small that a server would rather look at all of it.
 fn a_batch_locks_no_rows_but_its_own<S: BesideTheStore>() {
     let server = S::start();
     // With that, a row is waited for fifteen seconds.

@@ -40,12 +40,12 @@ const TRAPS: &str = "
     END $$;
 ";
 
-/// A user without any right on the table, who may create in its schema, as all could before PostgreSQL 15.
+/// Adds a user without any right on the table, who may create in its schema, as all could before PostgreSQL 15.
 fn add_stranger(server: &Postgres) {
     server.ask("CREATE ROLE stranger LOGIN PASSWORD 'password'; GRANT CREATE ON SCHEMA public TO stranger");
 }
 
-/// One that may do everything.
+/// Connects as a user that may do everything.
 fn administrator(server: &Postgres) -> PostgresMutex {
     server.ask("CREATE ROLE administrator SUPERUSER LOGIN PASSWORD 'password'");
     PostgresMutex::new(&server.url().replace("owner", "administrator")).expect("a url")
@@ -117,7 +117,7 @@ fn a_trigger_on_the_table_is_refused_and_warned_of() {
     assert!(warnings(&server.mutex()).iter().any(|warning| warning.contains(trigger)));
 }
 
-/// Whoever may connect may take any advisory lock whose key is known.
+/// Takes locks as a stranger: each role that may connect may take any advisory lock whose key is known.
 #[test]
 fn nobody_knows_the_locks_of_a_name_who_may_not_read_the_table() {
     let server = <Postgres as SqlServer>::start();
@@ -140,7 +140,7 @@ fn nobody_knows_the_locks_of_a_name_who_may_not_read_the_table() {
     assert!(server.mutex().create(&request("report")).unwrap().is_some(), "it is free");
 }
 
-/// It is made anew when somebody has emptied the table.
+/// Makes the secret anew when the table was emptied.
 #[test]
 fn the_secret_of_the_locks_survives_a_clean_up_and_is_made_anew_if_it_is_missing() {
     let server = <Postgres as SqlServer>::start();

@@ -1,4 +1,4 @@
-//! Encrypted connections: who is trusted, and what is said where nobody is.
+//! Encrypted connections: the authorities that are trusted, and the error where there is none.
 
 use std::env;
 use std::fs;

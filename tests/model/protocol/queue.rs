@@ -17,11 +17,11 @@ const MOST_PLACES: usize = 3;
 /// One thing that is done wrong, so that the check has something to find.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum QueueFlaw {
-    /// A newcomer is admitted although somebody waits.
+    /// A newcomer is admitted although others wait.
     NewcomersLookAtNoPlace,
     /// A newcomer asks for the last place, and moves up from there.
     TakesTheLastPlace,
-    /// The first place is first, whoever came first.
+    /// The first place is first, in whatever order they came.
     CountsPlaces,
     /// Whoever waits leaves its place before it asks for the run.
     LeavesItsPlaceFirst,
@@ -29,13 +29,13 @@ pub enum QueueFlaw {
     WaitsForNothingInParticular,
     /// Who was refused because its occurrence waits does not look whether that still does.
     LooksForNoWaiter,
-    /// Whoever runs is asked to stop, and not one run.
+    /// Each run is asked to stop, and not a certain one.
     CancelsWithoutAToken,
     /// Who waits does not look at the occurrences of the others and of the run.
     LooksAtNoOccurrence,
 }
 
-/// Which servers tick which occurrences.
+/// The occurrences that each server ticks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ticks {
     /// Three servers tick all of three.
@@ -75,7 +75,7 @@ enum Step {
     /// It ticks this next.
     #[default]
     Tick,
-    /// It met a run, or somebody who waits, and reads the places.
+    /// It met a run, or a waiter, and reads the places.
     Reads,
     /// It asks for one of the places that were free.
     Joins,
@@ -237,12 +237,12 @@ impl Model for QueueModel {
 }
 
 impl QueueModel {
-    /// How many servers there are, and occurrences.
+    /// Returns how many servers there are, and occurrences.
     fn count(self) -> usize {
         if self.ticks == Ticks::All { OCCURRENCES - 1 } else { OCCURRENCES }
     }
 
-    /// The places for which a newcomer may ask.
+    /// Returns the places for which a newcomer may ask.
     fn wanted(self, member: &Member) -> impl Iterator<Item = usize> + use<> {
         let (free, first) = (member.free, if self.takes_the_last_place() { self.places - 1 } else { 0 });
         (first..self.places).filter(move |place| free[*place])
@@ -254,7 +254,7 @@ impl QueueModel {
 }
 
 impl Queue {
-    /// The servers that live and wait.
+    /// Returns the servers that live and wait.
     fn waiting(&self) -> impl Iterator<Item = &Member> {
         let waits = |step| matches!(step, Step::Waits | Step::GivesWay | Step::Asks);
         self.members.iter().filter(move |member| waits(member.step))
@@ -274,7 +274,7 @@ impl Queue {
         self.places[..model.places].iter().all(Option::is_some)
     }
 
-    /// Which places are free.
+    /// Returns the free places.
     fn free(&self, model: &QueueModel) -> [bool; MOST_PLACES] {
         let mut free = self.places.map(|holder| holder.is_none());
         free[model.places..].fill(false);
@@ -290,7 +290,7 @@ impl Queue {
         self.leave_place(me);
     }
 
-    /// It waits no more, and was granted to none.
+    /// Returns whether its waiter has gone, and nothing was granted.
     fn is_orphan(&self, occurrence: Occurrence) -> bool {
         let at = usize::from(occurrence);
         !self.claimed[at] && self.waiters[at].is_none()

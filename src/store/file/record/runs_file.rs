@@ -91,7 +91,7 @@ impl<'a> RunsFile<'a> {
     }
 }
 
-/// The number of skipped occurrences that a line tells, if it tells one.
+/// Reads the number of skipped occurrences that a line tells, if it tells one.
 fn skip_count(line: &str) -> Option<SkipCount> {
     let mut fields = unsealed(line)?.split(' ');
     let mut field = |name: &str| fields.next()?.strip_prefix(name)?.strip_prefix('=');

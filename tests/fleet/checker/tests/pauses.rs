@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::{Count, Doctored, FINE, Protection, Why, nowhere};
 use crate::plan::Kind;
 
-/// The second minute starts after 60 s; its tick begins after 55 s.
+/// Starts the second minute after 60 s; its tick begins after 55 s.
 fn ticks_late() -> Doctored {
     let mut fine = Doctored::of(Protection::Both, FINE);
     fine.0.minute = Duration::from_secs(55);

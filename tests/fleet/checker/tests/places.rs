@@ -11,7 +11,7 @@ fn queue(places: usize, text: &str) -> Doctored {
     doctored
 }
 
-/// The second waits with the second minute, and the first finds the queue full with the third.
+/// Lets the second wait with the second minute; the first finds the queue full with the third.
 fn full(places: usize, text: &str) -> Doctored {
     let mut doctored = queue(places, text);
     doctored.0.minutes = 3;
@@ -46,7 +46,7 @@ fn who_has_started_or_came_second_holds_no_place() {
     full(1, &second).fails_with("at most 0 of 1 places");
 }
 
-/// The second was in the queue until 10 ms.
+/// Lets the second be in the queue until 10 ms.
 fn left(when_full: u64, last: &str) -> Doctored {
     let text = format!(
         "1     0 skipped 0 queued by 2
