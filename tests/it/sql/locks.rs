@@ -151,8 +151,10 @@ fn an_uncommitted_update_is_an_error_of_its_name_alone<S: Trouble>() {
 /// The row changes while the lock is waited for, as it does where many ask for the same name.
 fn who_waits_in_a_queue_that_moves_is_not_told_of_an_open_transaction<S: Trouble>() {
     let server = S::start();
-    let lease = request("report");
-    let both = [Admission::both(lease.clone(), lease.with(lease.name().claim("report", noon()), Term::MAX))];
+    let both = || {
+        let lease = request("report");
+        [Admission::both(lease.clone(), lease.with(lease.name().claim("report", noon()), Term::MAX))]
+    };
     let give_back = |answer: &Admitted| match answer {
         Admitted::Granted(grant) => {
             let leases = [grant.claim(), grant.lease()].map(|lease| lease.expect("it was asked for").clone());
@@ -160,16 +162,16 @@ fn who_waits_in_a_queue_that_moves_is_not_told_of_an_open_transaction<S: Trouble
         }
         other => panic!("not admitted: {other:?}"),
     };
-    give_back(admit(&server.mutex(), &both)[0].as_ref().unwrap());
+    give_back(admit(&server.mutex(), &both())[0].as_ref().unwrap());
     // Where half of the time is kept for another connection, there is none for a second wait.
     for at_rest in [true, false] {
         let ours = server.mutex();
         if at_rest {
-            assert!(!ours.exists(lease.name()).unwrap());
+            assert!(!ours.exists(request("report").name()).unwrap());
         }
         let mut lock = updating(&server, &format!("name = '{}'", claim(0)));
         let answer = thread::scope(|scope| {
-            let ours = scope.spawn(|| admit(&ours, &both).remove(0));
+            let ours = scope.spawn(|| admit(&ours, &both()).remove(0));
             wait_until("it waits for the lock", || !server.ask(S::WAITING).is_empty());
             let first = server.ask(S::WAITING);
             server.ask(&format!("UPDATE soloist_mutexes SET host = 'moved-{at_rest}' WHERE name = 'lease/report'"));
@@ -240,13 +242,13 @@ fn many_locked_rows_cost_a_batch_no_more_than_a_time_out_or_two<S: Trouble>() {
     let server = S::start();
     let mutex = server.mutex();
     let names: Vec<String> = (0..40).map(|number| format!("many:{number}")).collect();
-    let batch: Vec<Admission> = names.iter().map(|name| Admission::lease_only(request(name))).collect();
-    let leases: Vec<Lease> = (0..40).map(|at| granted(&admit(&mutex, &batch[at..=at]), 0)).collect();
+    let batch = || names.iter().map(|name| Admission::lease_only(request(name))).collect::<Vec<_>>();
+    let leases: Vec<Lease> = batch().chunks(1).map(|one| granted(&admit(&mutex, one), 0)).collect();
     assert!(release(&mutex, &leases).into_iter().all(|answer| answer.unwrap()));
     let lock = updating(&server, "name LIKE 'lease/many:%'");
     in_time(2 * LONG + Duration::from_secs(4), || {
         let began = Instant::now();
-        assert!(admit(&mutex, &batch).iter().all(Result::is_err));
+        assert!(admit(&mutex, &batch()).iter().all(Result::is_err));
         began.elapsed()
     });
     drop(lock);

@@ -27,7 +27,7 @@ fn grant<S: Trouble>(server: &S, name: &str) -> FencingToken {
 fn a_token_that_is_ahead_of_the_clock_is_exceeded_and_outlives_a_purge<S: Trouble>() {
     let server = S::start();
     grant(&server, "a");
-    server.ask(&format!("UPDATE soloist_mutexes SET token = {AHEAD}"));
+    server.ask(&format!("UPDATE soloist_mutexes SET token = {AHEAD} WHERE token > 0"));
     // As a server whose clock went back by decades finds it.
     assert_eq!(grant(&server, "b"), FencingToken::new(AHEAD + 1));
     end_all(&server);
