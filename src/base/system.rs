@@ -96,8 +96,8 @@ pub(crate) fn signal_at_death_of_this_thread(command: &mut Command, signal: Sign
 /// Lets what `command` starts, and nothing else that is started meanwhile, inherit `inherited`, and tell its process id
 /// to `told` in a line before it begins.
 ///
-/// A command that is prepared so is started by `fork` and `execvp`, which runs a script without a first line `#!` by the shell, where the C
-/// library does so. The quicker `posix_spawn` refuses it.
+/// A command that is prepared so is started by `fork` and `execvp`, which runs a script without a first line `#!` by the
+/// shell, where the C library does so. The quicker `posix_spawn` refuses it.
 #[expect(unsafe_code, reason = "between fork and exec")]
 pub(crate) fn prepare(command: &mut Command, inherited: Option<OwnedFd>, told: Option<PipeWriter>) {
     let in_the_child = move || -> io::Result<()> {
