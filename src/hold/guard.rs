@@ -1,6 +1,5 @@
 //! `LeaseGuard`: a lease for a task that runs under another scheduler.
 
-use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,19 +15,6 @@ use crate::observe::release::Release;
 use crate::store::event_mutex::admission::{Admission, Admitted, Grant};
 use crate::store::{event_mutex::EventMutex, handle::Store};
 use crate::time::clock::{Clock, about_a_second, moment::Moment};
-
-type Acquired = Result<Option<LeaseGuard>, MutexError>;
-
-/// When to ask again, if this answer is none for somebody who waits until `enough`.
-pub(crate) fn ask_again(answer: Acquired, clock: &Clock, enough: Moment) -> ControlFlow<Acquired, Moment> {
-    let is_none = answer.as_ref().map_or_else(MutexError::is_outage, Option::is_none);
-    let now = clock.moment();
-    if is_none && now < enough {
-        ControlFlow::Continue(now.plus(about_a_second()).min(enough))
-    } else {
-        ControlFlow::Break(answer)
-    }
-}
 
 /// A lease in hand, for a task that runs under some other scheduler; dropping it gives the name back.
 ///
@@ -134,12 +120,32 @@ impl LeaseGuard {
     where
         M: EventMutex + Clone + 'static,
     {
+        let rest = |clock: &Clock, next| {
+            sleep_until(clock, next);
+            true
+        };
+        Self::acquire_after_rests(mutex, &name, term, patience, rest)
+    }
+
+    /// Acquires within `patience`. `rest` sleeps before the next attempt, and returns whether to make it.
+    pub(crate) fn acquire_after_rests<M>(
+        mutex: &M,
+        name: &MutexName,
+        term: Term,
+        patience: Duration,
+        rest: impl Fn(&Clock, Moment) -> bool,
+    ) -> Result<Option<Self>, MutexError>
+    where
+        M: EventMutex + Clone + 'static,
+    {
         let clock = mutex.clock();
         let enough = clock.moment().plus(patience);
         loop {
-            match ask_again(Self::acquire(mutex, name.clone(), term), &clock, enough) {
-                ControlFlow::Break(answer) => return answer,
-                ControlFlow::Continue(next) => sleep_until(&clock, next),
+            let answer = Self::acquire(mutex, name.clone(), term);
+            let is_none = answer.as_ref().map_or_else(MutexError::is_outage, Option::is_none);
+            let now = clock.moment();
+            if !is_none || now >= enough || !rest(&clock, now.plus(about_a_second()).min(enough)) {
+                return answer;
             }
         }
     }

@@ -18,6 +18,7 @@ use crate::support::{Diary, PATIENCE, entry, noon, ran, run_alone, skipped, unti
 mod as_futures;
 mod async_store;
 mod cancelled;
+mod guards;
 mod inside;
 #[cfg(feature = "redis")]
 mod many;

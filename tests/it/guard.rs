@@ -76,32 +76,3 @@ fn a_store_that_is_out_is_asked_again_by_who_may_wait() {
     let wrong = LeaseGuard::acquire_within(&store, name(), too_short, MINUTE).unwrap_err();
     assert_eq!(wrong.kind(), MutexErrorKind::Unusable, "there is nothing to wait for");
 }
-
-#[cfg(feature = "tokio")]
-#[test]
-fn a_task_that_is_dropped_waits_no_longer() {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
-    let store = Scripted::default();
-    let held = LeaseGuard::acquire(&store, name(), Term::DEFAULT).unwrap();
-    let wait = LeaseGuard::acquire_within_async(&store, name(), Term::DEFAULT, MINUTE);
-    let asked = store.calls();
-    let asks_twice = async {
-        while store.calls() < asked + 2 {
-            tokio::time::sleep(Duration::from_millis(1)).await; // between two looks at another thread
-        }
-    };
-    runtime.block_on(async {
-        tokio::select! {
-            _ = wait => panic!("it is held"),
-            () = asks_twice => {}
-        }
-    });
-    drop(held);
-    // What was asked for just before it was dropped is given back.
-    until(|| !store.exists(&name()).unwrap()).unwrap();
-    let asked = store.admissions().len();
-    thread::sleep(Duration::from_millis(2500)); // longer than the rest between two questions
-    assert!(store.admissions().len() <= asked + 1, "it asks no more");
-    let waits = LeaseGuard::acquire_within_async(&store, name(), Term::DEFAULT, MINUTE);
-    assert!(runtime.block_on(waits).unwrap().is_some());
-}

@@ -7,7 +7,7 @@ use crate::schedule::report::Report;
 use crate::schedule::shutdown::Shutdown;
 use crate::task::runtime;
 
-mod acquire;
+mod lease_guard;
 pub(crate) mod on_a_thread;
 pub(crate) mod operator;
 

@@ -1,19 +1,19 @@
-//! The wait for a lease guard, as a future.
+//! The calls of a lease guard that block, as futures.
 
-use std::ops::ControlFlow;
 use std::time::Duration;
 
+use super::BeginOnDrop;
 use super::on_a_thread::on_a_thread;
 use crate::base::error::MutexError;
-use crate::hold::guard::{LeaseGuard, ask_again};
-use crate::hold::signal::sleep_until;
-use crate::lease::name::MutexName;
-use crate::lease::term::Term;
+use crate::hold::guard::LeaseGuard;
+use crate::lease::{name::MutexName, term::Term};
+use crate::schedule::shutdown::Shutdown;
 use crate::store::event_mutex::EventMutex;
+use crate::time::clock::{Clock, moment::Moment};
 
 impl LeaseGuard {
-    /// [`acquire_within`](Self::acquire_within) as a future, which stalls no worker of the runtime. If it is dropped, nobody asks
-    /// any more, and what is granted meanwhile is given back.
+    /// Acquires as [`acquire_within`](Self::acquire_within) does, as a future: a thread waits, and no worker of the runtime.
+    /// If the future is dropped, that thread makes no further attempt, and releases the lease that an attempt under way gets.
     ///
     /// # Errors
     ///
@@ -42,21 +42,15 @@ impl LeaseGuard {
     where
         M: EventMutex + Clone + 'static,
     {
-        let clock = mutex.clock();
-        let enough = clock.moment().plus(patience);
-        let mut next = None;
-        loop {
-            let (mutex, name, clock_of_thread) = (mutex.clone(), name.clone(), clock.clone());
-            let ask = move || {
-                if let Some(next) = next {
-                    sleep_until(&clock_of_thread, next);
-                }
-                Self::acquire(&mutex, name, term)
-            };
-            match ask_again(on_a_thread(ask).await, &clock, enough) {
-                ControlFlow::Break(answer) => return answer,
-                ControlFlow::Continue(moment) => next = Some(moment),
+        let (mutex, dropped) = (mutex.clone(), Shutdown::new());
+        let _wake = BeginOnDrop(dropped.clone());
+        let acquire = move || {
+            if dropped.has_begun() {
+                return Ok(None);
             }
-        }
+            let rest = |clock: &Clock, next: Moment| !dropped.sleep_until(next, &dropped.waiting(clock));
+            Self::acquire_after_rests(&mutex, &name, term, patience, rest)
+        };
+        on_a_thread(acquire).await
     }
 }
