@@ -28,6 +28,9 @@ use crate::time::clock::{Clock, about_a_second, moment::Moment};
 /// It belongs to the process that acquired it. The copy of it in a child process that `fork` makes gives nothing back, and
 /// counts as lost from its deadline on, because nobody renews it there.
 ///
+/// A drop waits for the reply of the store: for two seconds, the usual limit of a call, if the store is unavailable. A drop in a
+/// task of a runtime blocks the task's worker for that long: call `release_async` (feature `tokio`) there.
+///
 /// It goes by the [clock](EventMutex::clock) of its store, so that a test can move the time of both.
 ///
 /// ```

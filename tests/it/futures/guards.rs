@@ -57,3 +57,20 @@ fn a_lease_that_is_granted_after_its_future_was_dropped_is_given_back() {
     go_on.send(()).unwrap();
     until(|| store.releases() == [1] && !inner.exists(&name()).unwrap()).unwrap();
 }
+
+#[test]
+fn a_release_as_a_future_blocks_no_task() {
+    let (go_on, waits) = mpsc::channel();
+    let waits = Mutex::new(waits);
+    let store = Scripted::default().before(move |call| {
+        if call.is("release") {
+            waits.lock().unwrap().recv_timeout(PATIENCE).expect("the task beside it has its turn");
+        }
+        Ok(())
+    });
+    let guard = LeaseGuard::acquire(&store, name(), Term::DEFAULT).unwrap().expect("it is free");
+    let beside = async { go_on.send(()).unwrap() };
+    let (released, ()) = one_thread().block_on(async { tokio::join!(guard.release_async(), beside) });
+    assert!(released.unwrap());
+    assert!(!store.exists(&name()).unwrap());
+}

@@ -53,4 +53,29 @@ impl LeaseGuard {
         };
         on_a_thread(acquire).await
     }
+
+    /// Releases as [`release`](Self::release) does, as a future: a thread waits for the store, and no worker of the runtime. If
+    /// the future is dropped, that thread goes on.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`release`](Self::release).
+    ///
+    /// ```
+    /// use soloist::{LeaseGuard, MemoryMutex, MutexName, Term};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+    /// let guard = LeaseGuard::acquire(&MemoryMutex::new(), MutexName::lease("migration")?, Term::DEFAULT)?;
+    /// if let Some(guard) = guard {
+    ///     assert!(guard.release_async().await?);
+    /// }
+    /// # Ok(())
+    /// # })
+    /// # }
+    /// ```
+    #[cfg_attr(docsrs, doc(cfg(feature = "tokio")))]
+    pub async fn release_async(self) -> Result<bool, MutexError> {
+        on_a_thread(move || self.release()).await
+    }
 }
