@@ -19,6 +19,7 @@ const RUNS: &str = "soloist_mutexes_runs";
 const RUNS_MARK: &str = "\u{2}";
 
 /// Stands before the name of a table that is given without its schema, until a connection has found that.
+#[cfg(any(feature = "postgres", test))]
 pub(crate) const SCHEMA_MARK: &str = "\u{3}";
 
 /// The name of a table, perhaps with that of its schema or database before it.
@@ -156,7 +157,7 @@ pub(crate) struct Dialect {
     pub(crate) store: &'static str,
     /// What stands around a table's name.
     pub(crate) quote: char,
-    /// What stands before the name of a table that has no schema: [`SCHEMA_MARK`], where the server would look for it in
+    /// What stands before the name of a table that has no schema: `SCHEMA_MARK`, where the server would look for it in
     /// several.
     pub(crate) mark: &'static str,
     /// Makes the table.
