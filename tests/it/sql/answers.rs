@@ -36,7 +36,7 @@ fn an_answer_that_is_lost_once_is_asked_for_again_and_the_event_runs_once<S: Tro
     let server = S::start();
     let (proxy, diary) = (Proxy::of(&server), Diary::default());
     // Half of it is for the second attempt, which logs in to a server beside many others.
-    let schedule = schedule(S::open_at_rest(&proxy, 4 * LONG), &diary);
+    let schedule = schedule(S::open_at_rest(&proxy, 3 * LONG), &diary);
     assert_ran(&schedule.run_due(noon()));
     let mut claims = vec![claim(0)];
     for at in [LOOK, WRITE] {
