@@ -103,7 +103,8 @@ fn raw_run<S: Sql>(raw: &mut impl FnMut(&str) -> Option<String>, minute: i64) ->
     let owners = format!("'{owner}'");
     let rows = names.each_ref().map(|name| {
         let (name, micros) = (format!("'{name}'"), "60000000");
-        with(row, &[("name", &name), ("owner", &owners), ("host", "'web-1'"), ("pid", "1"), ("micros", micros)])
+        let places = [("name", &*name), ("owner", &owners), ("host", "'web-1'"), ("pid", "1"), ("micros", micros)];
+        with(row, &[&places[..], &[("occurrence", "0")]].concat())
     });
     let rows = rows.join(", ");
     let far = i64::MAX.to_string();
@@ -117,7 +118,8 @@ fn raw_run<S: Sql>(raw: &mut impl FnMut(&str) -> Option<String>, minute: i64) ->
     ];
     raw(&with(admit, &places));
     let ours = format!("(name = 'lease/raw' AND owner = '{owner}')");
-    assert_eq!(raw(&with(end, &[("ours", &ours), ("micros", "0")])).as_deref(), Some("lease/raw"));
+    let end = with(end, &[("ours", &ours), ("micros", "0"), ("asked", "0"), ("until", &far)]);
+    assert_eq!(raw(&end).as_deref(), Some("lease/raw"));
     names
 }
 
