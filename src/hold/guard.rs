@@ -127,22 +127,22 @@ impl LeaseGuard {
             sleep_until(clock, next);
             true
         };
-        Self::acquire_after_rests(mutex, &name, term, patience, rest)
+        let enough = mutex.clock().moment().plus(patience);
+        Self::acquire_after_rests(mutex, &name, term, enough, rest)
     }
 
-    /// Acquires within `patience`. `rest` sleeps before the next attempt, and returns whether to make it.
+    /// Acquires before `enough`. `rest` sleeps before the next attempt, and returns whether to make it.
     pub(crate) fn acquire_after_rests<M>(
         mutex: &M,
         name: &MutexName,
         term: Term,
-        patience: Duration,
+        enough: Moment,
         rest: impl Fn(&Clock, Moment) -> bool,
     ) -> Result<Option<Self>, MutexError>
     where
         M: EventMutex + Clone + 'static,
     {
         let clock = mutex.clock();
-        let enough = clock.moment().plus(patience);
         loop {
             let answer = Self::acquire(mutex, name.clone(), term);
             let is_none = answer.as_ref().map_or_else(MutexError::is_outage, Option::is_none);

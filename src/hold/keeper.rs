@@ -25,12 +25,16 @@ use crate::store::handle::Store;
 use crate::time::clock::{Clock, Waiting};
 use crate::time::{clock::manual::Wake, clock::moment::Moment};
 
+#[cfg(feature = "tokio")]
+mod dropped_calls;
 mod exit_release;
 mod handles;
 mod plan;
 mod renewals;
 mod requests_to_stop;
 
+#[cfg(feature = "tokio")]
+use dropped_calls::DroppedCalls;
 use handles::Handles;
 use plan::{DueRenewals, KeeperJob, Plan};
 use renewals::by_observers;
@@ -49,6 +53,8 @@ pub(crate) struct Keeper {
     requests_to_stop: TimerThread<RequestsToStop>,
     /// Renewals don't wait for subscribers.
     delivery: Arc<Delivery>,
+    #[cfg(feature = "tokio")]
+    pub(crate) dropped_calls: Arc<DroppedCalls>,
 }
 
 /// All keepers of this process, and those of the one that it was forked from.
@@ -83,6 +89,8 @@ impl Keeper {
                 timer: TimerThread::new(Plan::default()),
                 requests_to_stop: TimerThread::new(RequestsToStop::default()),
                 delivery: Arc::default(),
+                #[cfg(feature = "tokio")]
+                dropped_calls: Arc::default(),
             });
             #[cfg(unix)]
             process_exit::register(Arc::downgrade(&keeper) as _);

@@ -129,7 +129,7 @@ use connection::Connection;
 /// If the server has no room for another connection, is being started, or refuses connections, the call asks again after
 /// short random pauses, until its time limit.
 ///
-/// A cheap handle. Its clones keep up to four idle connections, each for half a second after its last use. Calls that
+/// A cheap handle. Its clones keep up to eight idle connections, each for half a second after its last use. Calls that
 /// are made at the same time open as many more as they need. A child process that `fork` makes opens its own.
 ///
 /// ```no_run

@@ -114,7 +114,7 @@ use keys::Prefix;
 /// It may be used inside an asynchronous runtime, and blocks there as any task does; each call is then made from another
 /// thread.
 ///
-/// A cheap handle. Its clones keep up to four idle connections, each for half a second after its last use. Calls that
+/// A cheap handle. Its clones keep up to eight idle connections, each for half a second after its last use. Calls that
 /// are made at the same time open as many more as they need. A child process that `fork` makes opens its own.
 ///
 /// ```no_run

@@ -1,6 +1,7 @@
 //! Tasks that are futures: the promises that callbacks have, and that none is polled when its lease is over.
 
 use std::future::{pending, poll_fn};
+use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::task::Poll;

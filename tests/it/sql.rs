@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use soloist::{Clock, EventMutex, LeaseRequest, MutexError, MutexName, MysqlMutex, PostgresMutex, Term};
 
-use crate::servers::mariadb::Mariadb;
-use crate::servers::postgres::Postgres;
+use crate::servers::mariadb::{self, Mariadb};
+use crate::servers::postgres::{self, Postgres};
 use crate::servers::proxy::Proxy;
 
 mod answers;
@@ -47,6 +47,12 @@ const LONG: Duration = Duration::from_secs(4);
 /// The columns that every row has.
 const COLUMNS: &str = "name, owner, token, host, pid, acquired_at, expires_at";
 
+/// An answer as text.
+type Rows = Vec<Vec<Option<String>>>;
+
+/// A connection that is asked.
+type Ask = Box<dyn FnMut(&str) -> Rows + Send>;
+
 /// A server of either kind.
 pub(crate) trait SqlServer: Sized + Send + Sync + 'static {
     type Mutex: EventMutex + Clone + 'static;
@@ -56,7 +62,10 @@ pub(crate) trait SqlServer: Sized + Send + Sync + 'static {
     /// Empty, without the table.
     fn with(options: &[&str]) -> Self;
     fn url(&self) -> String;
-    fn ask(&self, sql: &str) -> Vec<Vec<Option<String>>>;
+    /// Asks past every store, each time on a new connection.
+    fn ask(&self, sql: &str) -> Rows;
+    /// Connects, for many questions past every store.
+    fn connected(&self) -> Ask;
 
     fn open(url: &str, timeout: Duration) -> Self::Mutex;
     fn named(url: &str, table: &str) -> Self::Mutex;
@@ -120,8 +129,13 @@ impl SqlServer for Mariadb {
         Mariadb::url(self)
     }
 
-    fn ask(&self, sql: &str) -> Vec<Vec<Option<String>>> {
+    fn ask(&self, sql: &str) -> Rows {
         Mariadb::ask(self, sql)
+    }
+
+    fn connected(&self) -> Ask {
+        let mut connection = self.connection();
+        Box::new(move |sql| mariadb::ask(&mut connection, sql).expect("an answer"))
     }
 
     fn open(url: &str, timeout: Duration) -> MysqlMutex {
@@ -172,8 +186,13 @@ impl SqlServer for Postgres {
         Postgres::url(self)
     }
 
-    fn ask(&self, sql: &str) -> Vec<Vec<Option<String>>> {
+    fn ask(&self, sql: &str) -> Rows {
         Postgres::ask(self, sql)
+    }
+
+    fn connected(&self) -> Ask {
+        let mut connection = self.connection();
+        Box::new(move |sql| postgres::ask(&mut connection, sql).expect("an answer"))
     }
 
     fn open(url: &str, timeout: Duration) -> PostgresMutex {

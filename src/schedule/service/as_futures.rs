@@ -2,9 +2,11 @@
 
 use chrono::{DateTime, Utc};
 
+use crate::hold::keeper::Keeper;
 use crate::schedule::registry::Schedule;
 use crate::schedule::report::Report;
 use crate::schedule::shutdown::Shutdown;
+use crate::store::handle::Store;
 use crate::task::runtime;
 
 mod lease_guard;
@@ -53,6 +55,7 @@ impl Schedule {
     pub fn run_async(&self, shutdown: &Shutdown) -> impl Future<Output = ()> + Send + use<> {
         let (schedule, whole) = (self.clone(), shutdown.clone());
         async move {
+            let store = schedule.mutex.clone();
             let part = whole.part();
             let working = part.clone();
             let work = move || {
@@ -60,12 +63,13 @@ impl Schedule {
                 whole.mark_seen();
             };
             let _cancel = BeginOnDrop(part);
-            on_a_thread(work).await;
+            ask(&store, work).await;
         }
     }
 
     /// [`run_due`](Self::run_due) as a future, for a binary that cron starts. If it is dropped before it is over, its runs
-    /// are cancelled, as by [`run_async`](Self::run_async).
+    /// are cancelled, as by [`run_async`](Self::run_async). It begins when fewer than sixteen dropped calls wait for an answer of
+    /// the schedule's store.
     ///
     /// ```
     /// use soloist::{Event, Schedule};
@@ -99,9 +103,22 @@ impl Schedule {
             let part = schedule.shutdown.clone().unwrap_or_default().part();
             let schedule = schedule.with_shutdown(&part);
             let _cancel = BeginOnDrop(part);
-            on_a_thread(move || call(&schedule)).await
+            let store = schedule.mutex.clone();
+            ask(&store, move || call(&schedule)).await
         }
     }
+}
+
+/// Makes a call that asks `store` on a thread of its own, which goes on if this is dropped. While sixteen dropped calls wait for
+/// the store, it begins no other.
+async fn ask<T: Send + 'static>(store: &Store, call: impl FnOnce() -> T + Send + 'static) -> T {
+    let keeper = Keeper::of(store, &store.mutex.clock());
+    let (_future, thread) = keeper.dropped_calls.begin().await;
+    on_a_thread(move || {
+        let _until_it_ends = (thread, keeper);
+        call()
+    })
+    .await
 }
 
 /// Cancels what a future has begun when it is dropped.

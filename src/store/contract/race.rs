@@ -4,6 +4,7 @@ use std::hint;
 use std::ops::Range;
 use std::panic;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Condvar, Mutex, PoisonError};
 use std::thread::{self, ScopedJoinHandle};
 use std::time::Duration;
 
@@ -39,7 +40,7 @@ pub(super) fn exactly<T: Send>(
     attempt: impl Fn(usize, usize) -> T + Sync,
     afterwards: impl Fn(&T) + Sync,
 ) -> Vec<Vec<T>> {
-    let line = StartLine { threads, arrived: AtomicUsize::new(0), failed: AtomicBool::new(false) };
+    let line = StartLine { threads, arrived: AtomicUsize::new(0), failed: Mutex::new(false), opened: Condvar::new() };
     let mut by_thread = together(threads, |thread| {
         let _open = OpenOnPanic(&line);
         let mut answers = Vec::with_capacity(rounds.len());
@@ -103,30 +104,43 @@ pub(super) fn patiently<T>(promise: &str, name: &MutexName, mut attempt: impl Fn
     }
 }
 
-/// Lets threads go when all are there. They spin, so that those that have a core start together.
+/// Lets threads go when all are there. They spin at first, so that those that have a core start together; a store that takes
+/// longer than a wake-up gets the cores meanwhile.
 struct StartLine {
     threads: usize,
     arrived: AtomicUsize,
-    failed: AtomicBool,
+    failed: Mutex<bool>,
+    /// Told when all have arrived, or one has failed.
+    opened: Condvar,
 }
 
 impl StartLine {
-    /// Whether all arrived; one that failed never will.
+    /// Waits for all, and returns whether they arrived; one that failed never will.
     fn wait(&self) -> bool {
         let place = self.arrived.fetch_add(1, Ordering::SeqCst);
         let all = (place / self.threads + 1) * self.threads;
-        loop {
+        let have_arrived = || self.arrived.load(Ordering::SeqCst) >= all;
+        if place + 1 == all {
+            self.open(false);
+        }
+        for _ in 0..20 {
             for _ in 0..200 {
-                if self.arrived.load(Ordering::SeqCst) >= all {
+                if have_arrived() {
                     return true;
                 }
                 hint::spin_loop();
             }
-            if self.failed.load(Ordering::SeqCst) {
-                return false;
-            }
             thread::yield_now();
         }
+        let failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_closed = |failed: &mut bool| !*failed && !have_arrived();
+        drop(self.opened.wait_while(failed, is_closed).unwrap_or_else(PoisonError::into_inner));
+        have_arrived()
+    }
+
+    fn open(&self, failed: bool) {
+        *self.failed.lock().unwrap_or_else(PoisonError::into_inner) |= failed;
+        self.opened.notify_all();
     }
 }
 
@@ -135,7 +149,7 @@ struct OpenOnPanic<'a>(&'a StartLine);
 impl Drop for OpenOnPanic<'_> {
     fn drop(&mut self) {
         if thread::panicking() {
-            self.0.failed.store(true, Ordering::SeqCst);
+            self.0.open(true);
         }
     }
 }

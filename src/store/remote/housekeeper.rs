@@ -18,7 +18,7 @@ use crate::base::{catch_panic::contain, threads};
 use crate::time::{clock::Clock, clock::moment::Moment};
 
 /// The most idle connections that are kept, and for how long one is that nobody uses.
-const MOST_IDLE: usize = 4;
+const MOST_IDLE: usize = 8;
 const IDLE_FOR: Duration = Duration::from_millis(500);
 
 /// The pause between a failure and the first attempt to send a pending release that nobody waits for, and the longest later.

@@ -59,6 +59,41 @@ fn a_lease_that_is_granted_after_its_future_was_dropped_is_given_back() {
 }
 
 #[test]
+fn while_sixteen_dropped_calls_wait_for_a_store_it_is_asked_by_no_other() {
+    let runtime = one_thread();
+    let (go_on, waits) = mpsc::channel();
+    let (asked, waits) = (Arc::new(AtomicUsize::new(0)), Mutex::new(waits));
+    let counted = Arc::clone(&asked);
+    let store = Scripted::default().before(move |call| {
+        if call.is("admit") {
+            counted.fetch_add(1, Ordering::SeqCst);
+            waits.lock().unwrap().recv_timeout(PATIENCE).unwrap();
+        }
+        Ok(())
+    });
+    let store = Arc::new(store);
+    let mut schedule = Schedule::new(Arc::clone(&store));
+    schedule.add(Event::call("reports", |_| {}).every_minute().without_overlapping()).unwrap();
+    let asked_by = |count| until(|| asked.load(Ordering::SeqCst) == count).expect("the store is asked");
+    runtime.block_on(async {
+        for calls in 1..=16 {
+            let wait = LeaseGuard::acquire_within_async(&store, name(), Term::DEFAULT, PATIENCE);
+            let mut wait = pin!(wait);
+            assert!(poll_fn(|context| Poll::Ready(wait.as_mut().poll(context).is_pending())).await);
+            asked_by(calls);
+        }
+        let mut tick = pin!(schedule.run_due_async(noon()));
+        assert!(poll_fn(|context| Poll::Ready(tick.as_mut().poll(context).is_pending())).await);
+        thread::sleep(Duration::from_millis(100)); // in which it would ask
+        asked_by(16);
+        (0..17).for_each(|_| go_on.send(()).unwrap());
+        let report = tokio::time::timeout(PATIENCE, tick).await.expect("it asks when one of them has ended");
+        assert!(matches!(ran(&report, "reports").release(), Some(Release::Released)), "{report}");
+    });
+    asked_by(17);
+}
+
+#[test]
 fn a_release_as_a_future_blocks_no_task() {
     let (go_on, waits) = mpsc::channel();
     let waits = Mutex::new(waits);

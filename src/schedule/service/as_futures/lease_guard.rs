@@ -2,18 +2,19 @@
 
 use std::time::Duration;
 
-use super::BeginOnDrop;
 use super::on_a_thread::on_a_thread;
+use super::{BeginOnDrop, ask};
 use crate::base::error::MutexError;
 use crate::hold::guard::LeaseGuard;
 use crate::lease::{name::MutexName, term::Term};
 use crate::schedule::shutdown::Shutdown;
-use crate::store::event_mutex::EventMutex;
+use crate::store::{event_mutex::EventMutex, handle::Store};
 use crate::time::clock::{Clock, moment::Moment};
 
 impl LeaseGuard {
     /// Acquires as [`acquire_within`](Self::acquire_within) does, as a future: a thread waits, and no worker of the runtime.
     /// If the future is dropped, that thread makes no further attempt, and releases the lease that an attempt under way gets.
+    /// While sixteen dropped calls wait for an answer of this store, the first attempt waits for one of them to end.
     ///
     /// # Errors
     ///
@@ -43,15 +44,17 @@ impl LeaseGuard {
         M: EventMutex + Clone + 'static,
     {
         let (mutex, dropped) = (mutex.clone(), Shutdown::new());
+        let enough = mutex.clock().moment().plus(patience);
+        let store = Store::new(mutex.clone());
         let _wake = BeginOnDrop(dropped.clone());
         let acquire = move || {
             if dropped.has_begun() {
                 return Ok(None);
             }
             let rest = |clock: &Clock, next: Moment| !dropped.sleep_until(next, &dropped.waiting(clock));
-            Self::acquire_after_rests(&mutex, &name, term, patience, rest)
+            Self::acquire_after_rests(&mutex, &name, term, enough, rest)
         };
-        on_a_thread(acquire).await
+        ask(&store, acquire).await
     }
 
     /// Releases as [`release`](Self::release) does, as a future: a thread waits for the store, and no worker of the runtime. If

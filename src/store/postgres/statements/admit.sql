@@ -20,14 +20,13 @@ INSERT INTO soloist_mutexes (name, owner, token, host, pid, acquired_at, expires
 SELECT 'advisory-key', md5(concat(random(), clock_timestamp(), random())), 0, '', 0, 'epoch', 'epoch', 0
 WHERE NOT EXISTS (SELECT FROM soloist_mutexes WHERE name = 'advisory-key')
 ON CONFLICT (name) DO NOTHING;
-SELECT set_config('soloist.key', owner, true) FROM soloist_mutexes WHERE name = 'advisory-key';
 -- One of those who ask for the same first name at the same moment has the turn, and a token for all its rows: after the
--- highest of all, and not before the time. For the others it is 0. Both last for this transaction.
-SELECT set_config('soloist.token', CASE
-    WHEN pg_try_advisory_xact_lock(hashtextextended(current_setting('soloist.key') || least({names}), 1))
-    THEN greatest(coalesce(max(token), 0) + 1, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint)
+-- highest of all, and not before the time. For the others it is 0. The settings last for this transaction.
+SELECT set_config('soloist.key', owner, true), set_config('soloist.token', CASE
+    WHEN pg_try_advisory_xact_lock(hashtextextended(owner || least({names}), 1))
+    THEN greatest((SELECT max(token) FROM soloist_mutexes) + 1, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint)
     ELSE 0
-END::text, true) FROM soloist_mutexes;
+END::text, true) FROM soloist_mutexes WHERE name = 'advisory-key';
 -- Admissions share one lock. One with more than 50 names takes that lock alone, and no others: a server has memory for 64
 -- locks in each transaction, on average. So it waits for all admissions, and all wait for it.
 SELECT CASE
