@@ -13,6 +13,7 @@ use std::time::Duration;
 use rustix::process::Signal;
 
 use super::output::because;
+use crate::base::process_id;
 #[cfg(target_os = "linux")]
 use crate::base::system;
 
@@ -26,17 +27,19 @@ pub(super) struct Watchdog {
 impl Watchdog {
     /// Watches over what tells its process id to [`line`](Self::line).
     pub(super) fn start(grace: Duration) -> io::Result<Self> {
-        Self::begin(grace).map_err(|error| because(&error, "its watchdog, /bin/sh, could not be started"))
+        Self::begin(grace, process_id::current())
+            .map_err(|error| because(&error, "its watchdog, /bin/sh, could not be started"))
     }
 
-    fn begin(grace: Duration) -> io::Result<Self> {
+    fn begin(grace: Duration, scheduler: u32) -> io::Result<Self> {
         let (input, line) = io::pipe()?;
         // Whoever lists processes sees what it does, in as few words as can be.
         let script: String =
             SCRIPT.lines().filter(|line| !line.starts_with('#')).flat_map(|line| [line, "\n"]).collect();
         // Nothing of the scheduler's is held by it: no directory, no output that somebody waits for, no terminal.
         let mut process = Command::new("/bin/sh");
-        process.args(["-c", &script, "soloist-watchdog", &in_seconds(grace)]).current_dir("/").process_group(0);
+        process.args(["-c", &script, "soloist-watchdog", &in_seconds(grace), &scheduler.to_string()]);
+        process.current_dir("/").process_group(0);
         process.stdin(input).stdout(Stdio::null()).stderr(Stdio::null());
         // This thread waits for the end of the command, and so lives as long as the watchdog is wanted.
         #[cfg(target_os = "linux")]
@@ -72,6 +75,17 @@ fn in_seconds(grace: Duration) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_scheduler_that_was_killed_before_its_watchdog_could_hear_of_it_is_missed() {
+        let gone = Command::new("true").spawn().and_then(|mut ends| ends.wait().map(|_| ends.id())).expect("it ends");
+        let mut command = Command::new("sleep").arg("60").process_group(0).spawn().expect("it starts");
+        let mut watchdog = Watchdog::begin(Duration::ZERO, gone).expect("it starts");
+        // The line stays open, as if a child of the scheduler had it.
+        writeln!(watchdog.line, "{}", command.id()).expect("it listens");
+        assert!(!command.wait().expect("it is ours").success());
+        watchdog.process.wait().expect("it is ours");
+    }
 
     #[test]
     fn a_grace_is_whole_seconds_where_it_can_be_and_never_less_than_it_is() {

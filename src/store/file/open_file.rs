@@ -3,6 +3,7 @@
 use std::fs::{File, Metadata, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use super::error::FileError;
 
@@ -67,6 +68,11 @@ impl OpenFile {
     #[allow(clippy::unused_self)]
     pub(super) fn is_deleted(&self) -> bool {
         false
+    }
+
+    /// Returns when it was written to last, by the clock of the file system, if that can be known.
+    pub(super) fn written_at(&self) -> Option<SystemTime> {
+        self.file.metadata().and_then(|metadata| metadata.modified()).ok()
     }
 
     /// How long the file is. Its times are not asked for, see [`FileId::at`].

@@ -213,7 +213,7 @@ pub(super) fn claims(mutex: &FileMutex, word: &str) -> String {
         match mutex.create(&LeaseRequest::new(claim, hour, &Clock::system())) {
             Ok(Some(_)) => {}
             Ok(None) => return format!("{word} {number} is held"),
-            Err(error) => return format!("{error}: {}", std::error::Error::source(&error).unwrap()),
+            Err(error) => return error.to_string(),
         }
     }
     "all granted".to_owned()

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::sync::Mutex;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use soloist::MutexErrorKind::Unusable;
 use soloist::{Clock, EventMutex, FileMutex, LeaseRequest, MutexName};
@@ -45,6 +45,24 @@ fn a_stopped_process_that_has_the_record_locked_is_named_after_a_bounded_wait() 
     child.signal("-CONT");
     child.kill();
     store.assert_free(&reports());
+}
+
+#[test]
+fn a_process_that_has_the_record_locked_again_and_again_is_waited_for() {
+    let store = Store::new();
+    store.assert_free(&reports());
+    let record = fs::File::options().write(true).open(store.record()).unwrap();
+    record.lock().unwrap();
+    std::thread::scope(|scope| {
+        let waits = scope.spawn(|| store.other().create(&store.request(&reports())));
+        // As if many of its threads had their turn, for longer than a stuck process is waited for.
+        for _ in 0..30 {
+            std::thread::sleep(Duration::from_millis(100));
+            record.set_modified(SystemTime::now()).unwrap();
+        }
+        record.unlock().unwrap();
+        assert!(waits.join().unwrap().unwrap().is_some());
+    });
 }
 
 #[test]

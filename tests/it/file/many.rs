@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Barrier;
 
 use chrono::TimeDelta;
-use soloist::{Admitted, EventMutex, FileMutex, MutexName};
+use soloist::{Admitted, EventMutex, FileMutex, MutexName, Term};
 
 use super::child::{Doing, Told, claims, told};
 use super::{Store, admitted, noon, reports, take};
@@ -20,7 +20,7 @@ fn claim(at: i64) -> MutexName {
 #[track_caller]
 fn take_claims(store: &Store, numbers: std::ops::Range<i64>) {
     for at in numbers {
-        take(&store.mutex, &store.request(&claim(at)));
+        take(&store.mutex, &store.request(&reports()).with(claim(at), Term::MAX));
     }
 }
 
@@ -75,7 +75,7 @@ fn a_decision_reads_no_more_with_ten_thousand_claims_than_with_ten() {
 fn claims_that_expire_leave_their_room_to_later_ones_also_among_many() {
     let store = Store::new();
     for at in 0..3_000 {
-        take_claims(&store, at..at + 1);
+        take(&store.mutex, &store.request(&claim(at)));
         store.clock.advance(std::time::Duration::from_millis(100));
     }
     let live: Vec<i64> = (0..3_000).filter(|at| store.mutex.exists(&claim(*at)).unwrap()).collect();

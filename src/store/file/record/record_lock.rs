@@ -3,7 +3,7 @@
 //! The kernel has no lock that waits in a queue and gives up after a time. So the threads of a process queue up, and
 //! the first of them looks for a free moment, as does the first of each other process. A process has the lock
 //! for microseconds, and all look equally often, so that each finds a free moment soon. A wait fails if one process has had the lock for too
-//! long, not because many have had it in turn.
+//! long, not because many have had it in turn, or many threads of one process.
 
 use std::io;
 use std::sync::Arc;
@@ -58,7 +58,7 @@ fn try_for_long(record: &OpenFile) -> Result<Option<Arc<str>>, FileError> {
     }
     let clock = Clock::system();
     let began = clock.moment();
-    let (mut holder, mut since, mut looked) = (None, began, began);
+    let (mut holder, mut written, mut since, mut looked) = (None, record.written_at(), began, began);
     let mut pause = Duration::from_micros(20);
     loop {
         thread::sleep(pause);
@@ -68,11 +68,12 @@ fn try_for_long(record: &OpenFile) -> Result<Option<Arc<str>>, FileError> {
         pause = (pause * 2).min(LONGEST_PAUSE);
         let now = clock.moment();
         if now.since(looked) >= LOOK {
-            let present = who_locks(record);
-            if holder.is_some() && present.is_some() && present != holder {
+            let (present, last_written) = (who_locks(record), record.written_at());
+            // A process that is stuck writes nothing.
+            if (holder.is_some() && present.is_some() && present != holder) || last_written != written {
                 since = now;
             }
-            (holder, looked) = (present.or(holder), now);
+            (holder, written, looked) = (present.or(holder), last_written, now);
         }
         if now.since(since) >= PATIENCE {
             let who = holder.map_or(String::new(), |pid| format!(" by pid {pid}"));
