@@ -3,19 +3,22 @@
 use crate::store::event_mutex::warning::StoreWarning;
 use crate::store::sql::{session::told, statements::TextRow};
 
+/// Why a server takes no writes, and what to do.
+const READ_ONLY: &str = "read_only is on: connect to the primary if this is a replica, or set it to 0";
+
 /// What is to be said of a server and a table of which `health` tells so.
 pub(super) fn warnings(health: &[TextRow]) -> Vec<StoreWarning> {
     let told = |what: &str| told(health, what);
     let wrong_table = |what: &str| StoreWarning::WrongTable { what: what.to_owned() };
     // Newer servers call it by three states and more.
-    let is_replica = told("read_only").iter().any(|state| !["0", "OFF"].contains(state));
+    let takes_no_writes = told("read_only").iter().any(|state| !["0", "OFF"].contains(state));
     let engine = told("engine").into_iter().find(|engine| *engine != "InnoDB");
     let engine = engine.map(|engine| {
         format!("its engine is {engine}, and only InnoDB is known to grant all of an admission or nothing")
     });
     let is_compared_by_bytes = told("collation").iter().all(|collation| collation.ends_with("_bin"));
     let warnings = [
-        is_replica.then_some(StoreWarning::Replica),
+        takes_no_writes.then(|| StoreWarning::TakesNoWrites { why: READ_ONLY.to_owned() }),
         told("version").into_iter().find_map(|version| StoreWarning::if_older(version, "5.7")),
         engine.map(|what| StoreWarning::WrongTable { what }),
         (told("key") != ["name"]).then(|| wrong_table("its primary key is not the name alone")),
@@ -57,7 +60,8 @@ mod tests {
         assert_eq!(
             warned(&health),
             [
-                "the server is a replica and can't be written to: connect to its primary",
+                "the store takes no writes, so that nothing protected runs: read_only is on: connect to the primary if this is \
+                 a replica, or set it to 0",
                 "the server's version 5.6.51 is older than 5.7, the oldest that this is written for: update it",
                 &wrong("its engine is MyISAM, and only InnoDB is known to grant all of an admission or nothing"),
                 &wrong("its primary key is not the name alone"),
