@@ -100,16 +100,16 @@ impl ServerConnection for Connection {
 
     fn open(target: &Target<Address>, until: Moment) -> Result<Self, Failure> {
         let (lock, statement) = (lock_timeout(target.timeout).as_millis().max(1), target.timeout.as_millis().max(1));
+        let limits = format!("SET LOCAL lock_timeout = {lock}; SET LOCAL statement_timeout = {statement}; ");
         let settings = format!(
-            "SET LOCAL search_path = pg_catalog, pg_temp; SET LOCAL transaction_isolation = 'read committed'; \
-             SET LOCAL lock_timeout = {lock}; SET LOCAL statement_timeout = {statement}; "
+            "{limits}SET LOCAL search_path = pg_catalog, pg_temp; SET LOCAL transaction_isolation = 'read committed'; "
         );
         let (client, course) = connect(target, until)?;
         let prepared = Prepared::Calls(HashMap::new());
         let mut connection = Self { client, course, settings, schema: String::new(), prepared };
         if !target.namespace.contains('.') {
             let find_schema = FIND_SCHEMA.replace("{table}", &target.namespace);
-            let found = connection.send(&find_schema, until).map_err(Failure::undone)?;
+            let found = connection.send(&format!("{limits}{find_schema}"), until).map_err(Failure::undone)?;
             connection.schema = found.concat().concat() + ".";
         }
         Ok(connection)
