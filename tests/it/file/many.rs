@@ -184,6 +184,20 @@ fn a_process_that_is_killed_at_any_write_hides_no_claim_and_leaves_none_that_was
     assert!(granted.is_sorted() && granted.contains(&false) && granted.contains(&true), "{granted:?}");
 }
 
+#[test]
+fn a_process_that_is_killed_at_any_write_to_a_new_record_leaves_one_that_can_be_used() {
+    for write in 1..=5 {
+        let store = Store::new();
+        let inject = format!("inject=pwrite64:signal=SIGKILL:when={write}");
+        let strace = ["strace", "-f", "-qq", "-e", "trace=pwrite64", "-e", &inject, "-o", "/dev/null"];
+        let mut child = Doing::start(told(&Told::Claims(store.path(), "killed"), &strace));
+        child.begin();
+        assert_eq!(child.says(), None, "it is killed");
+        drop(child);
+        take_claims(&store, 0..1);
+    }
+}
+
 /// 12,000 decisions that all want to be next.
 #[test]
 fn whoever_waits_for_a_record_gets_its_turn_among_a_hundred_processes_and_twenty_threads() {

@@ -153,6 +153,10 @@ impl LockedRecord<'_> {
         let mut written = None;
         if let (Some(claim), Some(room)) = (grant.claim(), room) {
             let holder = Holder::of(claim, self.now).with_reason(reason);
+            // A process that is killed between the two must not leave a claim in a file that says nowhere whose it is.
+            if self.is_unnamed {
+                self.write_state(self.known.state.clone())?;
+            }
             written = Some(self.claims().write(room, claim.name(), &holder)?);
             state.last_claim = grant.token();
         }
