@@ -264,7 +264,7 @@ mod tests {
         let (ends, ended) = mpsc::channel();
         thread::spawn(move || {
             let run = || {
-                let entry = schedule.run("resize", Utc::now());
+                let entry = schedule.run("resize", DateTime::UNIX_EPOCH);
                 let _ = store.forget(&slots[1]);
                 entry
             };
@@ -306,7 +306,7 @@ mod tests {
         let attempts = AtomicUsize::new(0);
         let run = || {
             attempts.fetch_add(1, Ordering::SeqCst);
-            schedule.run("job", Utc::now())
+            schedule.run("job", DateTime::UNIX_EPOCH)
         };
         let entry = run_when_free(&schedule, "job", Duration::from_secs(1), run).unwrap();
         assert!(matches!(entry.verdict(), Verdict::Skipped(SkipReason::Overlapping(_))), "{entry}");

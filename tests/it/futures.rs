@@ -126,7 +126,7 @@ fn in_the_background_futures_run_beside_each_other_and_take_no_threads() {
     assert!(more < 200, "{more} threads more than before");
 }
 
-/// How many threads this process has.
+/// Counts the threads of this process.
 fn own_threads() -> usize {
     std::fs::read_dir("/proc/self/task").map_or(0, Iterator::count)
 }

@@ -13,7 +13,7 @@ const STRIDE: i64 = 2 * 86_400;
 /// What a zone's clocks show from a second on: how far ahead of UTC they are, and what people call that.
 type Shown = (i32, String);
 
-/// Every change from 1970 to 2099, the last year of `chrono-tz`.
+/// Finds every change from 1970 to 2099, the last year of `chrono-tz`.
 fn changes(shown: impl Fn(i64) -> Shown) -> Vec<(i64, Shown)> {
     let end = at("2099-12-31T00:00:00Z").timestamp();
     let mut changes = vec![(0, shown(0))];
@@ -65,8 +65,8 @@ fn every_zone_has_the_rules_that_chrono_tz_has() {
         looks.into_iter().flat_map(|look| look.join().expect("no panic")).collect()
     });
     println!("{} of {} differ between {release} and {other}: {different:#?}", different.len(), TZ_VARIANTS.len());
-    let most = if release == other { 0 } else { TZ_VARIANTS.len() / 10 };
-    assert!(different.len() <= most, "{different:#?}");
+    let below = if release == other { 1 } else { TZ_VARIANTS.len() / 10 };
+    assert!(different.len() < below, "{different:#?}");
 }
 
 #[test]

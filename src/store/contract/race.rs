@@ -12,7 +12,7 @@ use super::subject::must;
 use crate::lease::name::MutexName;
 use crate::time::clock::Clock;
 
-/// Each round, every thread makes its `attempt` at the same instant, and looks after its answer when all have theirs.
+/// Lets every thread make its `attempt` at one instant in each round, and look after its answer when all have theirs.
 /// An attempt is told its thread and its round. Gives the answers of each round, in the order of the threads.
 ///
 /// A store in memory decides in so short a time that two rarely meet in it; it gets up to ten times as many rounds.
@@ -33,7 +33,7 @@ pub(super) fn rounds<T: Send>(
     answers
 }
 
-/// These rounds and no more, see [`rounds`].
+/// Makes these rounds and no more, see [`rounds`].
 pub(super) fn exactly<T: Send>(
     threads: usize,
     rounds: Range<usize>,

@@ -75,7 +75,7 @@ impl OpenFile {
         self.file.metadata().and_then(|metadata| metadata.modified()).ok()
     }
 
-    /// How long the file is. Its times are not asked for, see [`FileId::at`].
+    /// Returns how long the file is. Its times are not asked for, see [`FileId::at`].
     pub(super) fn len(&self) -> Result<u64, FileError> {
         // Nobody reads or writes at the position that this moves.
         io::Seek::seek(&mut &self.file, io::SeekFrom::End(0)).map_err(FileError::at(&self.path))

@@ -238,13 +238,13 @@ impl<C: Send + 'static> Housekeeper<C> {
 }
 
 impl<C> Beside<C> {
-    /// When there is something to do.
+    /// Returns when there is something to do.
     fn due(&mut self) -> Option<Moment> {
         let idle_until = self.idle.first().map(|(until, _)| *until);
         [idle_until, self.pending_from(), self.clean_up.next].into_iter().flatten().min()
     }
 
-    /// When the thread sends what is pending. The pause lasts from now on, unless it does already.
+    /// Returns when the thread sends what is pending. The pause lasts from now on, unless it does already.
     fn pending_from(&mut self) -> Option<Moment> {
         let Some(first) = self.pending.iter().map(|release| release.from).min() else {
             (self.paused, self.pause) = (None, FIRST_PAUSE);

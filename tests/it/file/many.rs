@@ -24,7 +24,7 @@ fn take_claims(store: &Store, numbers: std::ops::Range<i64>) {
     }
 }
 
-/// All of these are taken, for whoever asks, and nothing else is.
+/// Asserts that these are taken, for another handle too, and that the next one is not.
 #[track_caller]
 fn assert_taken(store: &Store, numbers: std::ops::Range<i64>) {
     let other = store.other();
@@ -36,7 +36,7 @@ fn assert_taken(store: &Store, numbers: std::ops::Range<i64>) {
     assert!(!other.exists(&claim(numbers.end)).unwrap());
 }
 
-/// The bytes that this thread reads from files while it does `work`.
+/// Counts the bytes that this thread reads from files while it does `work`.
 #[cfg(target_os = "linux")]
 fn bytes_read(work: impl FnOnce()) -> u64 {
     let so_far = || {

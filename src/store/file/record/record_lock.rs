@@ -92,7 +92,7 @@ impl Drop for RecordLock<'_> {
     }
 }
 
-/// The process that has the file locked, if the kernel tells.
+/// Returns the process that has the file locked, if the kernel tells.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 fn who_locks(record: &OpenFile) -> Option<u32> {
     let inode = format!(":{}", record.id().inode);
