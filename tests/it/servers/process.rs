@@ -3,7 +3,7 @@
 use std::env;
 use std::ffi::OsStr;
 use std::fs;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{self, BufRead, BufReader, Write};
 use std::net::{Ipv4Addr, TcpListener};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener};
@@ -13,6 +13,8 @@ use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
+
+use tempfile::TempDir;
 
 /// How long a server may take for what it does in a fraction of a second.
 pub(super) const PATIENCE: Duration = Duration::from_secs(60);
@@ -33,7 +35,7 @@ struct Supervisor {
 impl Process {
     /// Prepares a server that will run `command`, which gives the directory; it is not started yet.
     pub(super) fn new<Word: AsRef<OsStr>>(command: impl FnOnce(&Path) -> Vec<Word>) -> Self {
-        let directory = tempfile::tempdir().expect("a temporary directory").keep();
+        let directory = directory().expect("a temporary directory").keep();
         let mut shell = Command::new("sh");
         shell.args(["-c", include_str!("supervise.sh"), "supervise"]).arg(&directory).args(command(&directory));
         let mut shell = shell.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("there is a shell");
@@ -141,6 +143,16 @@ impl Drop for Process {
         supervisor.words = None;
         let _ = supervisor.shell.wait();
     }
+}
+
+/// Makes a directory for a server: in memory where there is room, because its hundreds of files cost a disk's file system more
+/// than the server's start.
+fn directory() -> io::Result<TempDir> {
+    const MEMORY: &str = "/dev/shm";
+    const ROOM: u64 = 4 << 30;
+
+    let has_room = rustix::fs::statvfs(MEMORY).is_ok_and(|memory| memory.f_bavail * memory.f_frsize > ROOM);
+    if has_room { tempfile::tempdir_in(MEMORY) } else { tempfile::tempdir() }
 }
 
 /// The letter by which the kernel tells how a process is: `T` stopped, `Z` ended and not yet waited for.

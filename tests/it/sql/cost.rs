@@ -1,6 +1,10 @@
 //! How often a server is asked, and how often it has to write for that, by its own counters.
 
+use std::cell::RefCell;
+use std::fmt::Debug;
+use std::panic::Location;
 use std::slice;
+use std::sync::Mutex;
 use std::time::Duration;
 
 use chrono::TimeDelta;
@@ -9,7 +13,7 @@ use soloist::{
 };
 
 use super::batches::{admit, extend, release};
-use super::{SqlServer, on_both};
+use super::{Ask, SqlServer, on_both};
 use crate::servers::mariadb::Mariadb;
 use crate::servers::postgres::Postgres;
 use crate::servers::proxy::{Behind, Fault, Proxy};
@@ -25,66 +29,80 @@ on_both!(
 /// So many, and a connection that is used again has prepared them.
 const LOOKS: usize = 20;
 
-/// A server that counts what it does.
+/// A server that counts what it does, and the questions for that.
 trait Counts: SqlServer + Behind {
+    /// The transactions that have written.
+    const TRANSACTIONS: &str;
+    /// The statements that all clients have prepared. `None`: each session counts its own.
+    const PREPARED: Option<&str>;
+    /// Numbers that stay as they are where nothing is written.
+    const WRITTEN: &[&str];
+
     /// With nothing that writes by itself.
     fn at_rest() -> Self;
-    /// How many transactions have written.
-    fn transactions(&self) -> u64;
-    /// How many statements were prepared by all clients, where that is counted.
-    fn prepared(&self) -> Option<u64>;
-    /// It stays the same where nothing is written, however that is counted.
-    fn written(&self) -> Vec<u64>;
 }
 
 impl Counts for Mariadb {
+    /// What a replica would be told of.
+    const TRANSACTIONS: &str = "SHOW GLOBAL STATUS LIKE 'Binlog_commits'";
+    const PREPARED: Option<&str> = Some("SHOW GLOBAL STATUS LIKE 'Com_stmt_prepare'");
+    const WRITTEN: &[&str] = &[
+        "SHOW GLOBAL STATUS LIKE 'Handler_write'",
+        "SHOW GLOBAL STATUS LIKE 'Handler_update'",
+        "SHOW GLOBAL STATUS LIKE 'Handler_delete'",
+    ];
+
     fn at_rest() -> Self {
         let server = Self::with(&["--log-bin=binlog", "--binlog-format=ROW"]);
         Self::create_table(&server.mutex()).expect("the table is made");
         server
     }
-
-    /// What a replica would be told of.
-    fn transactions(&self) -> u64 {
-        self.status("Binlog_commits")
-    }
-
-    fn prepared(&self) -> Option<u64> {
-        Some(self.status("Com_stmt_prepare"))
-    }
-
-    fn written(&self) -> Vec<u64> {
-        ["Handler_write", "Handler_update", "Handler_delete"].map(|name| self.status(name)).into()
-    }
 }
 
 impl Counts for Postgres {
+    /// Only those get a number.
+    const TRANSACTIONS: &str = "SELECT pg_snapshot_xmax(pg_current_snapshot())";
+    const PREPARED: Option<&str> = None;
+    const WRITTEN: &[&str] = &["SELECT pg_current_wal_insert_lsn() - '0/0'::pg_lsn"];
+
     fn at_rest() -> Self {
         let server = Self::with(&["-c", "wal_level=minimal", "-c", "max_wal_senders=0"]);
         Self::create_table(&server.mutex()).expect("the table is made");
         server
     }
-
-    /// Only those get a number.
-    fn transactions(&self) -> u64 {
-        self.count("SELECT pg_snapshot_xmax(pg_current_snapshot())")
-    }
-
-    /// Each session counts its own.
-    fn prepared(&self) -> Option<u64> {
-        None
-    }
-
-    fn written(&self) -> Vec<u64> {
-        vec![self.count("SELECT pg_current_wal_insert_lsn() - '0/0'::pg_lsn")]
-    }
 }
 
 /// The store on one connection to a server, and what that costs both.
 struct Counted<S: Counts> {
-    server: S,
-    proxy: Proxy,
     mutex: S::Mutex,
+    proxy: Proxy,
+    witness: Witness,
+    /// How many connections there were when the counting began.
+    connections: usize,
+    unexpected: RefCell<Vec<String>>,
+    _server: S,
+}
+
+/// A connection past the store, for the counters: a new one for each would take so long that the store's own is closed.
+struct Witness(Mutex<Ask>);
+
+impl Witness {
+    fn of(server: &impl SqlServer) -> Self {
+        Self(Mutex::new(server.connected()))
+    }
+
+    /// What stands at the end of the answer's row.
+    #[track_caller]
+    fn number(&self, sql: &str) -> u64 {
+        let rows = (self.0.lock().expect("no question fails"))(sql);
+        let number = rows[0].last().cloned().flatten();
+        number.and_then(|number| number.parse().ok()).unwrap_or_else(|| panic!("{sql}: no number: {rows:?}"))
+    }
+
+    #[track_caller]
+    fn prepared<S: Counts>(&self) -> Option<usize> {
+        S::PREPARED.map(|sql| usize::try_from(self.number(sql)).expect("they are few"))
+    }
 }
 
 /// Round trips, and transactions that write.
@@ -92,6 +110,22 @@ struct Counted<S: Counts> {
 struct Cost(usize, u64);
 
 impl<S: Counts> Counted<S> {
+    /// Measures on a connection that has prepared its look. Measures again if there was another one meanwhile: the store closes a
+    /// connection that is idle for half a second, and its clean-up may have it.
+    #[track_caller]
+    fn on_one_connection(measure: impl Fn(&Self)) {
+        for _ in 0..10 {
+            let counted = Self::start();
+            measure(&counted);
+            if counted.proxy.connections() == counted.connections {
+                let unexpected = counted.unexpected.into_inner();
+                assert!(unexpected.is_empty(), "{}", unexpected.join("\n"));
+                return;
+            }
+        }
+        panic!("there was another connection each time");
+    }
+
     /// What a process does once a minute is done.
     fn start() -> Self {
         let server = S::at_rest();
@@ -100,28 +134,39 @@ impl<S: Counts> Counted<S> {
         for _ in 0..LOOKS {
             mutex.exists(&name("first")).expect("an answer");
         }
-        Self { server, proxy, mutex }
+        let (connections, witness) = (proxy.connections(), Witness::of(&server));
+        Self { mutex, proxy, witness, connections, unexpected: RefCell::default(), _server: server }
     }
 
     #[track_caller]
     fn costs<T>(&self, cost: Cost, call: impl FnOnce(&S::Mutex) -> T) -> T {
-        let preparations = || usize::try_from(self.server.prepared().unwrap_or_default()).expect("they are few");
-        let (replies, transactions, prepared) = (self.proxy.replies(), self.server.transactions(), preparations());
+        let transactions = || self.witness.number(S::TRANSACTIONS);
+        let prepared = || self.witness.prepared::<S>().unwrap_or_default();
+        let before = (transactions(), prepared(), self.proxy.replies());
         let answer = call(&self.mutex);
+        let replies = self.proxy.replies() - before.2;
         // While a clean-up has the connection that is warm, another one is used, which may prepare its look now.
-        let round_trips = self.proxy.replies() - replies - (preparations() - prepared);
-        let found = Cost(round_trips, self.server.transactions() - transactions);
-        assert_eq!(found, cost);
+        let round_trips = replies.saturating_sub(prepared() - before.1);
+        self.expect(&Cost(round_trips, transactions() - before.0), &cost);
         answer
     }
 
     /// One round trip, and nothing is written.
     #[track_caller]
     fn only_looks<T>(&self, call: impl FnOnce(&S::Mutex) -> T) -> T {
-        let written = self.server.written();
+        let written = || S::WRITTEN.iter().map(|sql| self.witness.number(sql)).collect::<Vec<_>>();
+        let before = written();
         let answer = self.costs(Cost(1, 0), call);
-        assert_eq!(self.server.written(), written);
+        self.expect(&written(), &before);
         answer
+    }
+
+    #[track_caller]
+    fn expect<T: Debug + PartialEq>(&self, found: &T, expected: &T) {
+        if found != expected {
+            let place = Location::caller();
+            self.unexpected.borrow_mut().push(format!("{place}: {found:?} instead of {expected:?}"));
+        }
     }
 }
 
@@ -158,7 +203,10 @@ pub(super) fn is_lost(admitted: &Result<Admitted, MutexError>) -> bool {
 }
 
 fn what_a_run_costs<S: Counts>() {
-    let counted = Counted::<S>::start();
+    Counted::<S>::on_one_connection(what_runs_cost);
+}
+
+fn what_runs_cost<S: Counts>(counted: &Counted<S>) {
     for number in 0..3 {
         let lease = counted.costs(Cost(2, 1), |mutex| granted(admission(number, 0).ask(&mutex)));
         let lost = counted.only_looks(|mutex| admission(number, 0).ask(&mutex));
@@ -182,9 +230,11 @@ fn what_a_run_costs<S: Counts>() {
 fn many_looks_are_prepared_once<S: Counts>() {
     let server = S::at_rest();
     let proxy = Proxy::of(&server);
+    let mutex = S::open(&proxy.url(), Duration::from_secs(10));
     // By another handle: who is granted nothing cleans nothing up, for which it would need its connection.
     assert!(server.mutex().create(&request("held")).expect("an answer").is_some());
-    let (mutex, before) = (S::open(&proxy.url(), Duration::from_secs(10)), server.prepared());
+    let witness = Witness::of(&server);
+    let before = witness.prepared::<S>();
     let look = |names: usize| {
         let before = proxy.replies();
         let excluding = (1..names).map(|number| name(&format!("excluding {number}")));
@@ -196,12 +246,15 @@ fn many_looks_are_prepared_once<S: Counts>() {
     assert_eq!(look(1).1, 1, "nothing is prepared for the second look on a connection, or beside it");
     let costs: Vec<usize> = (0..LOOKS).map(|number| look(number % 4 + 1).1).collect();
     assert!(costs.iter().sum::<usize>() <= LOOKS + 1, "{costs:?}");
-    let prepared = server.prepared().zip(before).map(|(now, before)| now - before);
+    let prepared = witness.prepared::<S>().zip(before).map(|(now, before)| now - before);
     assert!(prepared.is_none_or(|prepared| prepared == 1), "{prepared:?} statements");
 }
 
 fn what_a_batch_costs<S: Counts>() {
-    let counted = Counted::<S>::start();
+    Counted::<S>::on_one_connection(what_batches_cost);
+}
+
+fn what_batches_cost<S: Counts>(counted: &Counted<S>) {
     for minute in 0..3 {
         let [admissions, others] =
             [(); 2].map(|()| (0..100).map(|number| admission(number, minute)).collect::<Vec<_>>());

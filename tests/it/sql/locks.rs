@@ -163,9 +163,11 @@ fn who_waits_in_a_queue_that_moves_is_not_told_of_an_open_transaction<S: Trouble
         other => panic!("not admitted: {other:?}"),
     };
     give_back(admit(&server.mutex(), &both())[0].as_ref().unwrap());
+    let mut other = server.holding(&[]);
     // Where half of the time is kept for another connection, there is none for a second wait.
     for at_rest in [true, false] {
-        let ours = server.mutex();
+        // A quarter of that is the time in which the row has to move.
+        let ours = S::open(&server.url(), 4 * LONG);
         if at_rest {
             assert!(!ours.exists(request("report").name()).unwrap());
         }
@@ -174,7 +176,8 @@ fn who_waits_in_a_queue_that_moves_is_not_told_of_an_open_transaction<S: Trouble
             let ours = scope.spawn(|| admit(&ours, &both()).remove(0));
             wait_until("it waits for the lock", || !server.ask(S::WAITING).is_empty());
             let first = server.ask(S::WAITING);
-            server.ask(&format!("UPDATE soloist_mutexes SET host = 'moved-{at_rest}' WHERE name = 'lease/report'"));
+            let moved = format!("UPDATE soloist_mutexes SET host = 'moved-{at_rest}' WHERE name = 'lease/report'");
+            S::tell(&mut other, &moved);
             if at_rest {
                 wait_until("it gives up", || ours.is_finished());
             } else {
