@@ -91,7 +91,7 @@ impl Witness {
         Self(Mutex::new(server.connected()))
     }
 
-    /// What stands at the end of the answer's row.
+    /// Reads the number at the end of the answer's row.
     #[track_caller]
     fn number(&self, sql: &str) -> u64 {
         let rows = (self.0.lock().expect("no question fails"))(sql);
