@@ -285,9 +285,6 @@ pub enum AddErrorKind {
     /// It waits for too short or too long a time.
     #[error("a wait within {0:?} of its occurrence is outside of a second to a day")]
     Within(Duration),
-    /// It gives a run too short or too long a time to stop.
-    #[error("a patience of {0:?} is outside of a second to a day")]
-    Patience(Duration),
     /// It replaces runs, and those of other events would be meant too.
     #[error(
         "it has an `Overlap::Replace`, and a `mutex_name(..)` by which it would cancel runs of other events: leave out one of \

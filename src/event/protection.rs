@@ -122,11 +122,11 @@ impl Protection {
         words
     }
 
-    /// What asks the run under this token to stop, and how long it may go on then, if other runs may take its place.
+    /// Returns the mark that asks the run under this token to stop, if another run may replace it.
     #[inline]
-    pub(crate) fn replacement(&self, token: Option<FencingToken>) -> Option<(MutexName, Duration)> {
-        let patience = self.queue.as_ref()?.patience?;
-        Some((self.mutex.request_to_stop(token?), patience))
+    pub(crate) fn replacement(&self, token: Option<FencingToken>) -> Option<MutexName> {
+        self.queue.as_ref().filter(|queue| queue.replaces)?;
+        Some(self.mutex.request_to_stop(token?))
     }
 
     /// The name of the claim of one run, and its term: to the end of the occurrence or period, then the window and its

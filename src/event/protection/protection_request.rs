@@ -49,10 +49,11 @@ impl ProtectionRequest {
         let is_shared = mutex_name.is_some();
         let mutex = mutex_name.unwrap_or_else(|| own_name.clone());
         let queue = queue(self.on_overlap, self.within, claim_window, &mutex, lease)?;
-        if is_shared && queue.as_ref().is_some_and(|queue| queue.patience.is_some()) {
+        let replaces = queue.as_ref().is_some_and(|queue| queue.replaces);
+        if is_shared && replaces {
             return Err(AddErrorKind::ReplaceOfOthers);
         }
-        if self.at_most.is_some() && queue.as_ref().is_some_and(|queue| queue.patience.is_some()) {
+        if self.at_most.is_some() && replaces {
             return Err(AddErrorKind::ReplaceOfOneOfMany);
         }
         let slots = self.at_most.map_or_else(Vec::new, |count| mutex.slots(count));
@@ -125,13 +126,8 @@ fn queue(
     if let Some(within) = within.filter(|within| !WAITS.contains(within)) {
         return Err(AddErrorKind::Within(within));
     }
-    if let Overlap::ReplaceAfter(patience) = on_overlap
-        && !WAITS.contains(&patience)
-    {
-        return Err(AddErrorKind::Patience(patience));
-    }
     let lease = lease.ok_or(AddErrorKind::OverlapWithoutLease)?;
     let term = if lease.renewal == Renewal::WhileItRuns { lease.term } else { Term::DEFAULT };
     let within = within.unwrap_or(claim_window);
-    Ok(Some(Queue { places: Queue::places(mutex, places), term, within, patience: on_overlap.patience() }))
+    Ok(Some(Queue { places: Queue::places(mutex, places), term, within, replaces: on_overlap == Overlap::Replace }))
 }
