@@ -220,7 +220,6 @@ pub use time::crontab::error::CrontabError;
 pub use time::frequency::error::FrequencyError;
 pub use time::frequency::one_or_more::OneOrMore;
 pub use time::period::Period;
-pub use time::period::error::InvalidPeriod;
 pub use time::tick::Tick;
 pub use time::timetable::clock_change::ClockChange;
 pub use time::zone::{UnknownZone, Zone};

@@ -40,7 +40,6 @@ impl fmt::Display for Claim {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Occurrence(_) => f.write_str("each"),
-            Self::Period(Period::Pattern { format, .. }) => write!(f, "once per {format}"),
             Self::Period(period) => write!(f, "once per {period:?}"),
         }
     }

@@ -58,13 +58,8 @@ impl ProtectionRequest {
         }
         let slots = self.at_most.map_or_else(Vec::new, |count| mutex.slots(count));
         let on_outage = self.on_outage.unwrap_or_default();
-        let claim = match self.once_per {
-            Some(period) => {
-                period.check().map_err(AddErrorKind::Period)?;
-                Some(Claim::Period(period))
-            }
-            None => (self.one_server || queue.is_some()).then(|| Claim::Occurrence(own_name.claims_beside(&mutex))),
-        };
+        let each = || Claim::Occurrence(own_name.claims_beside(&mutex));
+        let claim = self.once_per.map(Claim::Period).or_else(|| (self.one_server || queue.is_some()).then(each));
         if let Some(window) = self.catch_up {
             if !CATCH_UP_WINDOWS.contains(&window) {
                 return Err(AddErrorKind::CatchUp(window));
