@@ -10,8 +10,6 @@ use chrono::{DateTime, Utc};
 mod kept_claims;
 mod live_holding;
 mod logged_runs;
-#[cfg(feature = "testing")]
-pub(crate) mod test_store;
 
 use kept_claims::{KeptClaims, PURGE_NEVER_BELOW};
 use live_holding::Holding;
@@ -106,6 +104,12 @@ impl MemoryMutex {
     /// ```
     pub fn with_clock(clock: impl Into<Clock>) -> Self {
         Self { clock: clock.into(), ..Self::default() }
+    }
+
+    /// Loses all leases and claims, as a server does that is restarted without its data.
+    #[cfg(feature = "testing")]
+    pub(crate) fn lose_all(&self) {
+        self.decide(|state, _| (state.names, state.claims) = Default::default());
     }
 
     /// One decision: the state, for nobody else meanwhile, and the time.

@@ -4,11 +4,11 @@ use chrono::{DateTime, TimeDelta, Utc};
 
 use super::naming::ODD;
 use crate::base::error::MutexError;
+use crate::contract::harness::Harness;
+use crate::contract::race::exactly;
+use crate::contract::subject::{CaseResult, Subject, answered, must, occurrence};
 use crate::lease::{name::MutexName, owner::Owner, token::FencingToken};
 use crate::observe::run_record::{RunRecord, run_result::RunResult, skip_count::SkipCount};
-use crate::store::contract::harness::Harness;
-use crate::store::contract::race::exactly;
-use crate::store::contract::subject::{CaseResult, Subject, answered, must, occurrence};
 use crate::store::event_mutex::{EventMutex, run_log::RunLog};
 
 const MANY: usize = 100;

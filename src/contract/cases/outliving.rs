@@ -1,8 +1,9 @@
 //! Cases of lifelines: a lease that has one lasts as long as somebody has it open.
 
+use crate::contract::harness::Harness;
+use crate::contract::subject::{CaseResult, Subject, answered, broken, must};
 use crate::lease::{name::MutexName, request::Lease};
-use crate::store::contract::subject::{CaseResult, Subject, answered, broken, must};
-use crate::store::{contract::harness::Harness, event_mutex::EventMutex, event_mutex::lifeline::Lifeline};
+use crate::store::event_mutex::{EventMutex, lifeline::Lifeline};
 
 pub(super) fn a_lease_with_a_lifeline_outlasts_its_term<H: Harness>(subject: &Subject<H>) -> CaseResult {
     if let Some(none) = subject.gives_no_lifeline() {

@@ -3,10 +3,10 @@
 use chrono::TimeDelta;
 
 use super::naming::ODD;
+use crate::contract::subject::{CaseResult, Subject, answered, broken, long, must, occurrence};
+use crate::contract::{harness::Harness, race::beside};
 use crate::lease::{name::MutexName, request::Lease};
-use crate::store::contract::subject::{CaseResult, Subject, answered, broken, long, must, occurrence};
 use crate::store::event_mutex::{EventMutex, held::Held, held::Names};
-use crate::store::{contract::harness::Harness, contract::race::beside};
 
 pub(super) fn looking_at_a_free_name_leaves_it_free<H: Harness>(subject: &Subject<H>) {
     let name = subject.name("free");

@@ -4,9 +4,9 @@ use std::collections::HashSet;
 
 use chrono::{DateTime, TimeDelta};
 
+use crate::contract::harness::Harness;
+use crate::contract::subject::{Subject, lease, occurrence};
 use crate::lease::{name::MutexName, request::Lease};
-use crate::store::contract::harness::Harness;
-use crate::store::contract::subject::{Subject, lease, occurrence};
 
 /// Names that somebody's store takes for one another: each pair has cost somebody a lock.
 #[rustfmt::skip] // a line for each kind of hazard

@@ -1,8 +1,8 @@
 //! Cases of admissions: all that one asks for is granted or nothing, and nothing while the name that excludes it is held.
 
+use crate::contract::harness::Harness;
+use crate::contract::subject::{CaseResult, Subject, broken, granted, long, must, occurrence};
 use crate::lease::{name::MutexName, request::Lease};
-use crate::store::contract::harness::Harness;
-use crate::store::contract::subject::{CaseResult, Subject, broken, granted, long, must, occurrence};
 use crate::store::event_mutex::admission::{Admission, Admitted};
 use crate::store::event_mutex::batch::Batch;
 

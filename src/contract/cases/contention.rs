@@ -4,11 +4,12 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::thread;
 
+use crate::contract::harness::Harness;
+use crate::contract::race::{exactly, patiently, rounds, together};
+use crate::contract::subject::{Subject, answered, must, occurrence};
 use crate::lease::{name::MutexName, request::Lease};
-use crate::store::contract::race::{exactly, patiently, rounds, together};
-use crate::store::contract::subject::{Subject, answered, must, occurrence};
+use crate::store::event_mutex::EventMutex;
 use crate::store::event_mutex::admission::{Admission, Admitted};
-use crate::store::{contract::harness::Harness, event_mutex::EventMutex};
 
 pub(super) fn of_eight_threads_exactly_one_wins_each_of_a_thousand_rounds<H: Harness>(subject: &Subject<H>) {
     let name = subject.name("contested");

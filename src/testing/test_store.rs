@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 
-use super::MemoryMutex;
 use crate::base::error::MutexError;
 use crate::lease::name::{InvalidName, MutexName};
 use crate::lease::request::{Lease, LeaseRequest};
@@ -20,6 +19,7 @@ use crate::store::event_mutex::description::{Description, Scope};
 use crate::store::event_mutex::held::{Held, Names};
 use crate::store::event_mutex::run_log::RunLog;
 use crate::store::event_mutex::slot::Slot;
+use crate::store::memory::MemoryMutex;
 use crate::time::clock::{Clock, manual::ManualClock};
 
 /// A store in memory for tests of a schedule, which does what it is told: it is out, slow, loses its data, or another server
@@ -43,7 +43,6 @@ use crate::time::clock::{Clock, manual::ManualClock};
 /// # }
 /// ```
 #[derive(Clone, Debug)]
-#[cfg_attr(docsrs, doc(cfg(feature = "testing")))]
 pub struct TestStore {
     memory: MemoryMutex,
     clock: ManualClock,
@@ -81,7 +80,7 @@ impl TestStore {
 
     /// Loses its data, as a server does that is restarted without them: leases, claims, pauses.
     pub fn lose_all(&self) {
-        self.memory.decide(|state, _| (state.names, state.claims) = Default::default());
+        self.memory.lose_all();
     }
 
     /// Another server runs the event from now on, or whatever has this [`mutex_name`](crate::Event::mutex_name), until what is
@@ -109,7 +108,7 @@ impl TestStore {
     /// # }
     /// ```
     pub fn run_elsewhere(&self, mutex: &str) -> Result<RunElsewhere, InvalidName> {
-        Ok(self.take_away(MutexName::lease(mutex)?))
+        Ok(self.take_away(&MutexName::lease(mutex)?))
     }
 
     /// Another server has run this occurrence of an event that is [`on_one_server`](crate::Event::on_one_server). It stays
@@ -119,18 +118,20 @@ impl TestStore {
     ///
     /// No event can be called so.
     pub fn claim_elsewhere(&self, event: &str, occurrence: DateTime<Utc>) -> Result<(), InvalidName> {
-        let claim = self.take_away(MutexName::lease(event)?.claim(event, occurrence));
+        let claim = self.take_away(&MutexName::lease(event)?.claim(event, occurrence));
         std::mem::forget(claim); // A claim is not given back.
         Ok(())
     }
 
-    fn take_away(&self, name: MutexName) -> RunElsewhere {
-        let request = LeaseRequest::new(name, Term::MAX, &self.memory.clock());
-        let lease = self.memory.decide(|state, now| {
-            let lease = request.granted(state.next_token(&self.memory.clock));
-            state.keep(&lease, None, now);
-            lease
-        });
+    fn take_away(&self, name: &MutexName) -> RunElsewhere {
+        let lease = loop {
+            // What holds the name loses it. Another thread may be faster than the request.
+            let _ = self.memory.break_lease(name);
+            let request = LeaseRequest::new(name.clone(), Term::MAX, &self.clock());
+            if let Ok(Some(lease)) = self.memory.create(&request) {
+                break lease;
+            }
+        };
         RunElsewhere { memory: self.memory.clone(), lease }
     }
 
@@ -259,7 +260,6 @@ impl RunLog for TestStore {
 /// ```
 #[derive(Debug)]
 #[must_use = "the run elsewhere ends when this is dropped"]
-#[cfg_attr(docsrs, doc(cfg(feature = "testing")))]
 pub struct RunElsewhere {
     memory: MemoryMutex,
     lease: Lease,

@@ -224,7 +224,7 @@ macro_rules! __contract_test_functions {
 /// }
 ///
 /// mod in_memory {
-///     soloist::contract_tests!(crate::store::contract::InMemory::default());
+///     soloist::contract_tests!(crate::InMemory::default());
 /// }
 /// # fn main() {}
 /// ```

@@ -9,12 +9,12 @@ use std::process::{Command, Stdio};
 use std::sync::mpsc::Receiver;
 use std::thread;
 
+use crate::contract::child::{Other, say};
+use crate::contract::subject::{CaseResult, Subject, answered, broken, lease, long, must};
+use crate::contract::{harness::Harness, race::patiently};
 use crate::lease::{name::MutexName, request::Lease, term::Term};
-use crate::store::contract::child::{Other, say};
-use crate::store::contract::subject::{CaseResult, Subject, answered, broken, lease, long, must};
 use crate::store::event_mutex::extend_one;
 use crate::store::event_mutex::{EventMutex, lifeline::Lifeline};
-use crate::store::{contract::harness::Harness, contract::race::patiently};
 
 const PROCESSES: usize = 4;
 const NAMES: usize = 1_000;
@@ -257,7 +257,7 @@ fn held_by<H: Harness>(subject: &Subject<H>, other: &mut Other) -> (MutexName, u
 }
 
 /// The role of this process, which another started.
-pub(in crate::store::contract) fn play<H: Harness>(subject: &Subject<H>, role: &str, words: &Receiver<String>) {
+pub(in crate::contract) fn play<H: Harness>(subject: &Subject<H>, role: &str, words: &Receiver<String>) {
     say("ready");
     match role {
         "win" => words.iter().take(1).for_each(|_go| win(subject, words)),
