@@ -2,9 +2,8 @@
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
-use std::collections::HashMap;
 use std::fmt;
-use std::hash::{BuildHasher, BuildHasherDefault, Hash, Hasher, RandomState};
+use std::hash::{BuildHasher, Hash, Hasher, RandomState};
 use std::iter;
 use std::sync::{Arc, OnceLock};
 
@@ -229,16 +228,7 @@ impl MutexName {
 
     /// The occurrence that a claim is for; `None` for anything else.
     pub fn occurrence(&self) -> Option<DateTime<Utc>> {
-        self.claim_in_series().map(|(_, occurrence)| occurrence)
-    }
-
-    /// The claims of which it is one on an occurrence, and on which; `None` for anything else.
-    pub(crate) fn claim_in_series(&self) -> Option<(&ClaimSeries, DateTime<Utc>)> {
-        if let NameOf::Claim(series, Claimed::Occurrence(occurrence)) = &self.0.of {
-            Some((series, *occurrence))
-        } else {
-            None
-        }
+        if let Claimed::Occurrence(occurrence) = self.0.of.claim()?.1 { Some(*occurrence) } else { None }
     }
 
     /// The period that a permit is for; `None` for anything else.
@@ -306,35 +296,6 @@ impl PartialOrd for ClaimSeries {
 impl Hash for MutexName {
     fn hash<H: Hasher>(&self, state: &mut H) {
         state.write_u64(self.0.hash);
-    }
-}
-
-impl Hash for ClaimSeries {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        state.write_u64(self.0.hash);
-    }
-}
-
-/// A map by name, or by series of claims.
-pub(crate) type NameMap<V, K = MutexName> = HashMap<K, V, BuildHasherDefault<Prehashed>>;
-
-/// A name brings a hash of its own, keyed at random; it is good enough as it is.
-#[derive(Default)]
-pub(crate) struct Prehashed(u64);
-
-impl Hasher for Prehashed {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            self.0 = self.0.rotate_left(8) ^ u64::from(*byte);
-        }
-    }
-
-    fn write_u64(&mut self, hash: u64) {
-        self.0 = hash;
     }
 }
 
