@@ -33,7 +33,7 @@ impl ProtectionRequest {
     /// The validated protections of the event whose name is `own_name`, and whose claims may be asked for in this window.
     pub(in crate::event) fn validate(
         self,
-        own_name: &MutexName,
+        own_name: MutexName,
         usual_term: Term,
         claim_window: Duration,
         has_own_mutex: bool,
@@ -47,7 +47,7 @@ impl ProtectionRequest {
             return Err(AddErrorKind::MutexNameWithoutLease);
         }
         let is_shared = mutex_name.is_some();
-        let mutex = mutex_name.unwrap_or_else(|| own_name.clone());
+        let mutex = mutex_name.unwrap_or(own_name);
         let queue = queue(self.on_overlap, self.within, claim_window, &mutex, lease)?;
         let replaces = queue.as_ref().is_some_and(|queue| queue.replaces);
         if is_shared && replaces {
@@ -58,8 +58,8 @@ impl ProtectionRequest {
         }
         let slots = self.at_most.map_or_else(Vec::new, |count| mutex.slots(count));
         let on_outage = self.on_outage.unwrap_or_default();
-        let each = || Claim::Occurrence(own_name.claims_beside(&mutex));
-        let claim = self.once_per.map(Claim::Period).or_else(|| (self.one_server || queue.is_some()).then(each));
+        let each = (self.one_server || queue.is_some()).then_some(Claim::Occurrence);
+        let claim = self.once_per.map(Claim::Period).or(each);
         if let Some(window) = self.catch_up {
             if !CATCH_UP_WINDOWS.contains(&window) {
                 return Err(AddErrorKind::CatchUp(window));
