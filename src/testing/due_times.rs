@@ -8,7 +8,7 @@ use chrono::{NaiveDate, NaiveDateTime, TimeDelta};
 use crate::schedule::registry::Schedule;
 use crate::time::zone::Zone;
 
-/// How far a clock on a wall can be from UTC, and some more.
+/// The time by which a wall clock can differ from UTC, and a margin.
 const MOST_AHEAD: TimeDelta = TimeDelta::hours(26);
 
 /// A time on the wall clock of a zone, as a test writes it: `2026-03-01 02:30`, `2026-03-01 02:30:15`, or `2026-03-01` for its
@@ -36,7 +36,7 @@ impl WallTime {
     }
 }
 
-/// When an event is due, on the wall clock of its zone.
+/// The times at which an event is due, on the wall clock of a zone.
 struct WallTimes<'a> {
     schedule: &'a Schedule,
     event: &'a str,
@@ -50,7 +50,7 @@ impl<'a> WallTimes<'a> {
         Self { schedule, event, zone: zone.unwrap_or_else(|| definition.timetable.zone.clone()) }
     }
 
-    /// From this time on, in the order of time.
+    /// Returns the times from `start` on, in the order of time.
     fn from(&self, start: NaiveDateTime) -> impl Iterator<Item = NaiveDateTime> {
         let early = start.checked_sub_signed(MOST_AHEAD).unwrap_or(start).and_utc();
         let times = self.schedule.upcoming(self.event, early).into_iter().flatten();
@@ -62,7 +62,7 @@ impl<'a> WallTimes<'a> {
         self.from(time).take_while(|at| *at < late).any(|at| at == time)
     }
 
-    /// When it is due around this time, for people.
+    /// Tells when the event is due before and after this time, for people.
     fn around(&self, time: NaiveDateTime) -> String {
         let start = time.checked_sub_signed(TimeDelta::days(366)).unwrap_or(time);
         let (before, after) =
@@ -81,8 +81,7 @@ fn written(time: NaiveDateTime) -> String {
     time.format(&format!("%Y-%m-%d %H:%M{seconds}")).to_string()
 }
 
-/// When an event is due, from the first of these times on and before the second, on the wall clock of its own zone: to be
-/// compared with what a test expects. `2026-03-01` is its first minute; `2026-03-01 02:30 Asia/Tokyo`, in both, means another
+/// Returns when an event is due, from the first of these times on and before the second, on the wall clock of its own zone. `2026-03-01` is its first minute; `2026-03-01 02:30 Asia/Tokyo`, in both, means another
 /// zone. An hour that a clock change repeats may be there twice.
 ///
 /// # Panics

@@ -1,6 +1,6 @@
 //! Civil periods: which one an instant lies in, what its permit is called, and when it is over.
 //!
-//! A permit is a claim that is called after an event and a period: whoever asks first has it, and it only expires.
+//! A permit is a claim that is called after an event and a period: the first process that asks has it, and it only expires.
 
 use std::sync::Arc;
 
@@ -62,11 +62,11 @@ impl Period {
 pub(crate) struct Permit {
     /// What it is called, beside its event: the kind of period, and its local start with its offset.
     pub(crate) period: Arc<str>,
-    /// When the period is over, and nobody asks for it any more.
+    /// When the period is over, and the permit is not asked for any more.
     pub(crate) end: DateTime<Utc>,
 }
 
-/// The hour around second `at` in which the clocks are not changed.
+/// Returns the hour around second `at` in which the clocks are not changed.
 fn hour(zone: &Zone, at: i64) -> std::ops::Range<i64> {
     let offset = zone.seconds_ahead_at(at);
     let start = (at + offset).div_euclid(HOUR) * HOUR - offset;
@@ -74,7 +74,7 @@ fn hour(zone: &Zone, at: i64) -> std::ops::Range<i64> {
     zone.nearest_change(at, start).unwrap_or(start)..zone.nearest_change(at, end).unwrap_or(end)
 }
 
-/// The civil day of a civil second and those after it, `days` in all, from `back` days before it on.
+/// Returns the civil seconds of `days` days. The first of them is `back` days before the day of this civil second.
 fn day(civil: i64, back: i64, days: i64) -> std::ops::Range<i64> {
     let start = (civil.div_euclid(DAY) - back) * DAY;
     start..start + days * DAY
@@ -98,8 +98,8 @@ fn month(civil: i64) -> std::ops::Range<i64> {
     first_of(year, month).unwrap_or(first)..next.unwrap_or(last + 1)
 }
 
-/// From the first second to the last at which the clocks of `zone` show one of these `civil` seconds, as they do at
-/// second `at`.
+/// Returns the seconds from the first to the last at which the clocks of `zone` show one of these `civil` seconds, as they do
+/// at second `at`.
 fn instants_of(zone: &Zone, civil: std::ops::Range<i64>, at: i64) -> std::ops::Range<i64> {
     // No clock is a day ahead of UTC or behind it, so that the first second lies after this one, and the last before
     // the other. In between, each offset is tried as if it went on, up to the one with which that comes true.

@@ -39,7 +39,7 @@ pub enum Overlap {
 }
 
 impl Overlap {
-    /// How many may wait; `None`: none does.
+    /// Returns how many may wait; `None`: none does.
     pub(super) fn places(self) -> Option<usize> {
         match self {
             Self::Skip => None,
@@ -50,7 +50,7 @@ impl Overlap {
     }
 }
 
-/// Whoever waits to replace a run leaves when somebody comes behind it, and looks for that about once a second. Meanwhile
+/// An occurrence that waits to replace a run leaves when a later one comes, and checks for that about once a second. Meanwhile
 /// more may come.
 const PLACES_TO_LEAVE: usize = 4;
 
@@ -79,7 +79,7 @@ impl Queue {
         (1..=places).map(place).collect()
     }
 
-    /// In the word that asks for it.
+    /// Returns the words that ask for it.
     pub(super) fn in_words(&self) -> String {
         match self.places.len() {
             _ if self.replaces => "on_overlap Replace".to_owned(),

@@ -9,8 +9,8 @@ use chrono::{DateTime, TimeDelta, Utc};
 use super::Schedule;
 
 impl Schedule {
-    /// When events are due in this time, from its begin on and before its end, in the order of time; events that are due at the
-    /// same time in the order in which they were added. Windows count, filters and stores are not asked.
+    /// Returns when events are due in this time, from its begin on and before its end, in the order of time; events that are due at
+    /// one time in the order in which they were added. Windows count, filters and stores are not asked.
     ///
     /// ```
     /// use soloist::{Event, Schedule};
