@@ -81,8 +81,9 @@ fn written(time: NaiveDateTime) -> String {
     time.format(&format!("%Y-%m-%d %H:%M{seconds}")).to_string()
 }
 
-/// Returns when an event is due, from the first of these times on and before the second, on the wall clock of its own zone. `2026-03-01` is its first minute; `2026-03-01 02:30 Asia/Tokyo`, in both, means another
-/// zone. An hour that a clock change repeats may be there twice.
+/// Returns when an event is due, from the first of these times on and before the second, on the wall clock of its own zone.
+/// `2026-03-01` is its first minute; `2026-03-01 02:30 Asia/Tokyo`, in both, means another zone. An hour that a clock change
+/// repeats may be there twice.
 ///
 /// # Panics
 ///

@@ -427,7 +427,7 @@ pub(super) fn each_of_several_names_excludes<H: Harness>(subject: &Subject<H>) {
     subject.is_admitted(&unless(&first, &names));
 }
 
-/// A place in a queue, and what says that an occurrence is in it.
+/// Takes a place in a queue, and the mark of the occurrence that waits there.
 pub(super) fn a_mark_is_admitted_with_another_and_given_back<H: Harness>(subject: &Subject<H>) {
     let name = subject.name("queued");
     let [place, first, second] = ["place", "first", "second"].map(|text| name.mark("event", text));

@@ -13,7 +13,7 @@ use crate::store::event_mutex::{EventMutex, run_log::RunLog};
 
 const MANY: usize = 100;
 
-/// The log of a store, of which a case uses a few events.
+/// The log of a store. A case uses a few events of it.
 struct Log<'a>(&'a dyn RunLog);
 
 impl Log<'_> {
@@ -39,7 +39,7 @@ macro_rules! log_of {
     };
 }
 
-/// When the run of this number started.
+/// Returns when the run of this number started.
 fn start(number: usize) -> DateTime<Utc> {
     occurrence(number) + TimeDelta::microseconds(123_456)
 }

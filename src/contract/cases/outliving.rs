@@ -1,4 +1,4 @@
-//! Cases of lifelines: a lease that has one lasts as long as somebody has it open.
+//! Cases of lifelines: a lease that has a lifeline lasts as long as a process has that open.
 
 use crate::contract::harness::Harness;
 use crate::contract::subject::{CaseResult, Subject, answered, broken, must};
@@ -138,7 +138,7 @@ pub(super) fn a_lease_without_a_lifeline_is_as_it_was<H: Harness>(subject: &Subj
     CaseResult::Passed
 }
 
-/// A lease of a few short terms and its lifeline, if that was asked for before the lease could have ended.
+/// Takes a lease of a few short terms, and its lifeline. `None`: the lease may have ended before the lifeline was asked for.
 fn short_with_lifeline<H: Harness>(subject: &Subject<H>, name: &MutexName) -> Option<(Lease, Lifeline)> {
     let lease = subject.create_for(name, subject.shorts(4));
     let answer = subject.mutex.lifeline(&lease);
