@@ -308,3 +308,27 @@ impl fmt::Debug for MemoryMutex {
         f.debug_struct("MemoryMutex").field("held", &held).finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use chrono::TimeDelta;
+
+    use super::*;
+    use crate::time::clock::manual::ManualClock;
+
+    #[test]
+    fn claims_that_have_expired_make_room_for_new_ones() {
+        let clock = ManualClock::at(DateTime::UNIX_EPOCH);
+        let mutex = MemoryMutex::with_clock(&clock);
+        let (name, term) = (MutexName::lease("reports").unwrap(), Term::new(Duration::from_secs(15 * 60)).unwrap());
+        for minute in 0..10_000 {
+            let claim = name.claim("reports", DateTime::UNIX_EPOCH + TimeDelta::minutes(minute));
+            mutex.create(&LeaseRequest::new(claim, term, &mutex.clock())).unwrap().expect("it is free");
+            clock.advance(Duration::from_secs(60));
+        }
+        let entries = mutex.decide(|state, _| state.entries.len());
+        assert!(entries <= 60, "{entries} entries, and 15 claims are live at a time");
+    }
+}
